@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use aya::maps::{ArrayOfMaps, HashMap, Map, MapData};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
-use xsched_abi::arbiter::{
-    ArbiterChange, Control, GATE_ALLOWED, GATE_KEPT_OPEN, GATE_SIZE, Report, Word, device_key,
-};
 use xsched_arbiter::{Arbiter, ArbiterError, Owner, PINS, ProgramsError, Queue, Times};
 use xsched_harness::needs;
 use xsched_harness::needs::ROOT;
+use xsched_protocol::arbiter_page::{
+    ArbiterChange, Control, GATE_ALLOWED, GATE_KEPT_OPEN, GATE_SIZE, Report, Word, device_key,
+};
 use xsched_tests::arbiter::Peer;
 
 /// In the folder above that of the test programs.

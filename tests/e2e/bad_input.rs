@@ -39,7 +39,7 @@ fn a_process_without_hip() {
     if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
         for arguments in [["trace", "--pid", "2"], ["doctor", "--pid", "2"]] {
             let outcome = run(&mut xsched_ctl(arguments));
-            assert_fails(&outcome, 66, "process 2 cannot be looked at: it is a thread of the kernel's");
+            assert_fails(&outcome, 66, "process 2 cannot be inspected: it is a kernel thread");
         }
     }
 }
@@ -152,7 +152,7 @@ fn a_watch_ends_when_its_reader_ends() {
     let watch = Running::start_with_stdout(watch.arg(app.pid().to_string()), unread());
     let outcome = watch.finish();
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("nobody reads the summaries"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("the summaries are no longer read"), "{}", outcome.stderr);
 }
 
 #[needs(nothing)]
@@ -235,7 +235,7 @@ fn a_disk_that_is_full_from_the_beginning() {
         "{}",
         outcome.stderr
     );
-    assert_eq!(outcome.stderr.matches("hint: there is nothing in it to load: make room").count(), 3);
+    assert_eq!(outcome.stderr.matches("hint: there is nothing in it to load: free space").count(), 3);
 }
 
 #[needs(nothing)]

@@ -302,17 +302,11 @@ fn a_request_for_a_dump_does_not_affect_a_recording_to_a_file() {
 #[needs(nothing)]
 fn options_that_contradict_each_other() {
     for (options, message) in [
-        (
-            &["-o", "x.gz", "--compress", "zstd"][..],
-            "`--compress` asks for something else than the ending .gz",
-        ),
+        (&["-o", "x.gz", "--compress", "zstd"][..], "`--compress` contradicts the ending .gz"),
         (&["--ring", "1M", "-o", "-"], "`--ring` writes files: name one with `-o FILE`"),
         (&["--dump-on-slower", "5ms"], "--ring"),
         (&["--ring", "1M", "--max-size", "1M"], "cannot be used with"),
-        (
-            &["--ring", "64M", "--dump-on-slower", "5ms", "--api", "copy"],
-            "`--dump-on-slower` is about launches",
-        ),
+        (&["--ring", "64M", "--dump-on-slower", "5ms", "--api", "copy"], "`--dump-on-slower` needs launches"),
         (&["--ring", "3"], "expected at least 1M"),
     ] {
         let outcome = run(xsched_ctl(["trace"]).args(options).args(["--", "true"]));
@@ -321,7 +315,7 @@ fn options_that_contradict_each_other() {
     }
     let outcome = run(&mut xsched_ctl(["attach", "--pid", "1", "--ring", "1M"]));
     assert_eq!(outcome.code, 64, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("`--ring` is about the file of `-o FILE`"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("`--ring` needs `-o FILE`"), "{}", outcome.stderr);
 }
 
 fn main() -> ExitCode {

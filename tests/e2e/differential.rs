@@ -7,7 +7,7 @@ use std::path::Path;
 
 use xsched_differential::campaign;
 use xsched_differential::generate::generate;
-use xsched_differential::mode::{Mode, Places, Way};
+use xsched_differential::mode::{Mode, Paths, Way};
 use xsched_tests::artifacts;
 use xsched_tests::small_controller::SmallController;
 
@@ -16,8 +16,8 @@ const PROGRAMS: u64 = 200;
 /// How often each program of the corpus runs, since its bug may depend on timing.
 const CORPUS_RUNS: u32 = 20;
 
-fn places() -> Places {
-    Places::new(&artifacts::differential(), &artifacts::shim())
+fn places() -> Paths {
+    Paths::new(&artifacts::differential(), &artifacts::shim())
 }
 
 /// Runs programs of their own for each mode.
@@ -27,7 +27,7 @@ fn nothing_differs(mode: &Mode, first: u64) {
 }
 
 #[track_caller]
-fn nothing_differs_at(places: &Places, mode: &Mode, first: u64) {
+fn nothing_differs_at(places: &Paths, mode: &Mode, first: u64) {
     let findings = campaign::compare(mode, places, first..first + PROGRAMS);
     let texts: Vec<_> = findings.iter().map(ToString::to_string).collect();
     assert!(findings.is_empty(), "{} of {PROGRAMS} programs:\n{}", findings.len(), texts.join("\n"));
@@ -47,7 +47,7 @@ macro_rules! modes {
 
         #[test]
         fn $treated() {
-            let mode = Mode::with_shim($major, Way::$way).suspended($first).treated($first);
+            let mode = Mode::with_shim($major, Way::$way).suspended($first).with_random_verdicts($first);
             nothing_differs(&mode, $first + 200_000);
         }
     )*};
@@ -74,7 +74,7 @@ fn beside_a_more_urgent_process() {
     controller.flap(1);
     let places = places().with_controller(folder.path());
     nothing_differs_at(&places, &Mode::with_shim(6, Way::Table).beside(), 401_000);
-    nothing_differs_at(&places, &Mode::with_shim(7, Way::Symbols).treated(2).beside(), 403_000);
+    nothing_differs_at(&places, &Mode::with_shim(7, Way::Symbols).with_random_verdicts(2).beside(), 403_000);
     assert!(controller.reports() > 0, "the programs reported to the controller");
 }
 
@@ -100,13 +100,17 @@ fn programs_of_the_corpus_do_the_same() {
     assert!(found.is_empty(), "these differ or fail: {found:#?}");
 }
 
-/// Planted bugs, which test the programs, are compiled in only on request.
+/// Planted bugs and variables for tests are compiled in only on request.
 #[test]
-fn the_shim_has_no_planted_bug() {
-    let library = fs::read(artifacts::shim()).expect("it was built");
-    let has = |text: &str| library.windows(text.len()).any(|window| window == text.as_bytes());
-    assert!(has("XSCHED_TEST_SUSPEND"), "variables can be found like this");
-    assert!(!has("XSCHED_PLANTED_BUG"));
+fn the_released_shim_has_no_planted_bug_and_no_test_switch() {
+    let has =
+        |library: &[u8], text: &str| library.windows(text.len()).any(|window| window == text.as_bytes());
+    let [tested, released] = [artifacts::shim(), artifacts::released_shim()]
+        .map(|library| fs::read(library).expect("it was built"));
+    assert!(has(&tested, "XSCHED_TEST_SUSPEND"), "variables can be found like this");
+    assert!(has(&released, "XSCHED_DISABLE"), "in either of them");
+    assert!(!has(&tested, "XSCHED_PLANTED_BUG"));
+    assert!(!has(&released, "XSCHED_PLANTED_BUG") && !has(&released, "XSCHED_TEST_"));
 }
 
 /// Deferrable functions that no program calls, and why.

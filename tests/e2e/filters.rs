@@ -141,7 +141,7 @@ fn mistakes_are_named() {
         (&["--api", "lanch"][..], 64, "did you mean `launch`?"),
         (&["--api", "cuda*"], 64, "no traced function matches `cuda*`"),
         (&["--api", "launch,!launch"], 64, "asked for and excluded at once"),
-        (&["--api", "copy", "--sample", "4"], 64, "`--sample` is about launches, which `--api` leaves out"),
+        (&["--api", "copy", "--sample", "4"], 64, "`--sample` needs launches, which `--api` excludes"),
         (&["--kernel", "a", "--kernel", "!a"], 64, "`--kernel`: `a` is asked for and excluded at once"),
         (&["--sample", "0"], 64, "--sample"),
         (&["--min-duration", "5"], 64, "time unit needed"),

@@ -240,7 +240,7 @@ fn doctor_accepts_a_relative_folder() {
     doctor.current_dir(folder.parent().unwrap()).env("XSCHED_SOCKET_DIR", folder.file_name().unwrap());
     let said = run(&mut doctor).stdout;
     process.signal_group(Signal::KILL);
-    let expected = "controller   absent   the process has not joined: it does when it first uses a device";
+    let expected = "controller   absent   the process has not joined: it joins when it first uses a device";
     assert!(said.lines().any(|line| line == expected), "{said}");
 }
 

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
-use xsched_abi::verdict::{RULE_DOMAIN, Subject};
 use xsched_harness::needs;
 use xsched_harness::needs::{NAMESPACES, ROOT};
+use xsched_protocol::verdict::{RULE_DOMAIN, Subject};
 use xsched_tests::arbiter::Peer;
 use xsched_tests::artifacts::app;
 use xsched_tests::tracer::xsched_ctl;

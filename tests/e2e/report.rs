@@ -152,7 +152,7 @@ fn truncated_and_damaged_files_are_reported_up_to_the_damage() {
     });
     let cut = cuts.iter().find(|cut| !cut.stderr.is_empty()).unwrap_or(&cuts[0]);
     assert!(
-        cut.code == 0 && cut.stderr.contains("was cut off: the report is of its first"),
+        cut.code == 0 && cut.stderr.contains("was cut off: the report covers its first"),
         "{}",
         cut.stderr
     );

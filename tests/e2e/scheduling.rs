@@ -88,7 +88,7 @@ impl Node {
         let mut running: Vec<_> = clients.iter_mut().map(Client::start).collect();
         // From then on the tracer joins every call with the command that it starts.
         for _ in &running {
-            tracer.wait_for_stderr("tells of its commands");
+            tracer.wait_for_stderr("writes scheduling events");
         }
         running.iter_mut().for_each(Client::begin);
         let outcomes: Vec<_> = running.into_iter().map(Client::finish).collect();
@@ -203,7 +203,7 @@ fn two_under_priority_with(options: &[&str]) -> Recorded {
     let mut clients = [node.client("low", &low), node.client("high", &high)];
     let (outcomes, tracer) = node.record(&trace, options, &mut clients);
     assert_eq!(tracer.code, 0, "{}", tracer.stderr);
-    assert!(!tracer.stderr.contains("events of scheduling"), "{}", tracer.stderr);
+    assert!(!tracer.stderr.contains("scheduling events"), "{}", tracer.stderr);
     Recorded { trace, low: pid(&outcomes[0]), high: pid(&outcomes[1]), messages: tracer.stderr, node }
 }
 
@@ -340,7 +340,7 @@ fn the_report_shows_where_the_time_went() {
     }
     assert_eq!(delays[&low]["gave_way"][0]["to"].as_str(), Some(&*high));
     let text = run(recorded.node.ctl(&["report"]).arg(&recorded.trace));
-    assert!(text.stdout.contains(&format!("{low} gave way to {high} for ")), "{}", text.stdout);
+    assert!(text.stdout.contains(&format!("{low} was preempted by {high} for ")), "{}", text.stdout);
 }
 
 /// Executions of a kernel of one origin.
@@ -461,7 +461,7 @@ fn events_of_a_killed_process_are_in_the_recording() {
     let ready = client.wait_for_stdout("ready ");
     let pid: i32 = ready.trim_start_matches("ready ").parse().unwrap();
     let kernels = || Timeline::read(&node.log()).map_or(0, |timeline| timeline.kernels().len());
-    tracer.wait_for_stderr("tells of its commands");
+    tracer.wait_for_stderr("writes scheduling events");
     let before = kernels();
     wait_until("it launches", || kernels() >= before + 1200);
     let process = rustix::process::Pid::from_raw(pid).unwrap();
@@ -488,7 +488,7 @@ fn a_second_recording_of_scheduling_is_refused() {
     let mut refused = node.ctl(&["trace", "-o"]);
     refused.arg(&second);
     let mut other = Running::start(&mut refused);
-    other.wait_for_stderr("scheduling is not in the timeline: somebody else records it");
+    other.wait_for_stderr("scheduling is not in the timeline: another user is recording it");
     for running in [other, tracer] {
         running.signal(Signal::TERM);
         assert_eq!(running.finish().code, 0);
@@ -523,7 +523,7 @@ fn a_process_of_another_controller_is_reported() {
     let place = folder.path().display();
     assert!(line.starts_with("warning: scheduling of process "), "{line}");
     let whose = format!(
-        "its controller is in {place}; it is user {USER}'s, who may have it recorded, or root may run one"
+        "its controller is in {place}; only its user ({USER}) can record it; root can run a controller instead"
     );
     assert!(line.ends_with(&whose), "{line}");
     let line = said(folder.path());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
-use xsched_abi::wire::Usage;
+use xsched_protocol::wire::Usage;
 use xsched_tests::artifacts::shim;
 use xsched_tests::device_load::{DeviceLoad, command};
 use xsched_tests::execution_log::Timeline;

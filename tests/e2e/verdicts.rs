@@ -314,7 +314,7 @@ fn invalid_settings_are_reported_and_ignored() {
     callers.says("wrong 0");
     let errors = callers.ends();
     let complaint = format!(
-        "[XSched] {}: there is no HIP function `hipLunchKernel` that could be held back or passed through",
+        "[XSched] {}: there is no HIP function `hipLunchKernel` that could be deferred or passed through",
         path.display()
     );
     assert!(errors.contains(&complaint), "{errors:?}");

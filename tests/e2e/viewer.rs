@@ -116,7 +116,7 @@ fn a_report_has_no_external_resources() {
         Command::new(xsched_ctl()).arg("report").arg(&file).arg("--html").arg(&page).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let page = fs::read_to_string(page).unwrap();
-    for expected in ["Who made way for whom", "serve.py (4822)", "librocblas.so.4", "class=\"suspended"] {
+    for expected in ["Preemptions", "serve.py (4822)", "librocblas.so.4", "class=\"suspended"] {
         assert!(page.contains(expected), "{expected}");
     }
     for outside in ["<script", "<link", "<img", "src=", "@import", "url("] {

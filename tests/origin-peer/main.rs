@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use xsched_abi::verdict::Verdict;
+use xsched_protocol::verdict::Verdict;
 use xsched_tests::origin::{Answer, ChainLibrary, Client, Page, Question, Step, VerdictSource, ask_here};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -151,5 +151,5 @@ fn shown(answer: Option<Answer>) -> String {
     let verdict: Verdict = answer.verdict();
     let kept = if verdict.is_decided_by_caller() { "kept" } else { "asked" };
     let action = verdict.action().map_or("unknown".to_owned(), |action| format!("{action:?}"));
-    format!("{action} {} {kept} rule {} us {}", verdict.level(), answer.slot.rule, answer.took.as_micros())
+    format!("{action} {} {kept} rule {} us {}", verdict.mode(), answer.slot.rule, answer.took.as_micros())
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::sync::Arc;
 
-use xsched_abi::verdict::{RuleId, Subject, Verdict};
+use xsched_protocol::verdict::{RuleId, Subject, Verdict};
 use xsched_rules::{Call, Caller, Frame, Rulebook, Rules};
 use xsched_tests::origin::{ChainLibrary, Question, Step, ask_here};
 

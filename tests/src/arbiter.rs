@@ -79,7 +79,7 @@ impl Peer {
     /// # Panics
     ///
     /// If it has ended.
-    pub fn report(&mut self, operation: xsched_abi::arbiter::Report, queue: Queue) {
+    pub fn report(&mut self, operation: xsched_protocol::arbiter_page::Report, queue: Queue) {
         let answer = self.ask(&format!("report {} {} {}", operation as u64, queue.slot, queue.generation));
         assert_eq!(answer, "done");
     }

@@ -15,9 +15,19 @@ pub fn xsched_ctl() -> PathBuf {
     built("XSCHED_CTL")
 }
 
-/// The library to preload.
+/// The library to preload. Tests have one with the variables `XSCHED_TEST_*`; benchmarks measure the one that users have.
 pub fn shim() -> PathBuf {
     built("XSCHED_SHIM")
+}
+
+/// The library as users have it, for tests.
+pub fn released_shim() -> PathBuf {
+    built("XSCHED_RELEASED_SHIM")
+}
+
+/// The library with the variables `XSCHED_TEST_*`, for benchmarks.
+pub fn switchable_shim() -> PathBuf {
+    built("XSCHED_SWITCHABLE_SHIM")
 }
 
 /// A program or library of `tests/apps`.

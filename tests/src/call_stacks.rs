@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fs::File, io, path::Path};
 
-use xsched_perfetto::{Event, ReadError, TraceReader};
+use xsched_perfetto::{ReadError, TraceEvent, TraceReader};
 
 /// Why a recording's call stacks could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +21,7 @@ pub enum CallStacksError {
 pub fn call_stacks(trace: &Path, name: &str) -> Result<BTreeMap<Vec<String>, u64>, CallStacksError> {
     let mut stacks = BTreeMap::new();
     for event in TraceReader::new(File::open(trace)?) {
-        if let Event::Slice(slice) = event?
+        if let TraceEvent::Slice(slice) = event?
             && &*slice.name == name
         {
             let frames = slice.stack.iter().flat_map(|stack| stack.iter());

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW, Symbol};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
-use xsched_abi::arbiter::Report;
-use xsched_abi::verdict::{VERDICT_SLOTS, Verdict, VerdictPage, VerdictSlot};
-use xsched_abi::wire::{Domain, FromController, KernelName, PACKET_LEN_MAX};
+use xsched_protocol::arbiter_page::Report;
+use xsched_protocol::verdict::{VERDICT_SLOTS, Verdict, VerdictPage, VerdictSlot};
+use xsched_protocol::wire::{Domain, FromController, KernelName, PACKET_LEN_MAX};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::arbiter::xsched_arbiter_report;
@@ -40,7 +40,7 @@ pub struct Question {
     pub slot: u64,
     /// The verdict's slot repeats it.
     pub ticket: u64,
-    /// A [`Subject`](xsched_abi::verdict::Subject).
+    /// A [`Subject`](xsched_protocol::verdict::Subject).
     pub subject: u64,
     /// Output: the return address.
     pub caller: u64,
@@ -151,7 +151,7 @@ impl Client {
         };
         client.kept = descriptors;
         if reports_token {
-            xsched_arbiter_report(Report::Join as u64, 0, welcome.number);
+            xsched_arbiter_report(Report::Join as u64, 0, welcome.token);
         }
         Ok(client)
     }

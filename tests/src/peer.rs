@@ -7,8 +7,8 @@ use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send, socket_with,
 };
-use xsched_abi::arbiter::PAGE_VERSION;
-use xsched_abi::wire::{Hello, PacketKind, SHIM_SOCKET, WIRE_VERSION};
+use xsched_protocol::arbiter_page::PAGE_VERSION;
+use xsched_protocol::wire::{Hello, PacketKind, SHIM_SOCKET, WIRE_VERSION};
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
 /// Connects to any socket of the controller.

@@ -22,11 +22,11 @@ use rustix::net::{
     SocketType, accept_with, bind, listen, recv, send, sendmsg, socket_with,
 };
 use rustix::time::{ClockId, clock_gettime};
-use xsched_abi::arbiter::{
+use xsched_protocol::arbiter_page::{
     AtomicWords, DEVICE_MAX, LEVEL_COUNT, PAGE_MAGIC, PAGE_VERSION, PAGE_WORDS, Page, QUEUE_MAX, QueueWord,
     Report, Word, Words, protocol,
 };
-use xsched_abi::wire::{
+use xsched_protocol::wire::{
     FromShim, Keeper, Opened, PACKET_LEN_MAX, PacketKind, Refusal, RefusalReason, SHIM_SOCKET, Usage, Welcome,
 };
 use zerocopy::IntoBytes;
@@ -465,9 +465,9 @@ impl Controller {
             kind: PacketKind::Welcome as u32,
             keeper: Keeper::Controller as u32,
             epoch: 1,
-            number: 0,
+            token: 0,
             in_flight_ns: 0,
-            preemption_level: 2,
+            preemption_mode: 2,
             observe: 0,
             poll_below_ns: 0,
         };

@@ -7,7 +7,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use xsched_perfetto::{Event, OwnedSlice, OwnedValue, Scope, TraceReader};
+use xsched_perfetto::{OwnedSlice, OwnedValue, Scope, TraceEvent, TraceReader};
 pub(crate) use xsched_tests::tracer::{Outcome, run};
 
 /// A file in the folder that the virtual machine shares with its host.
@@ -93,7 +93,7 @@ impl Recording {
             File::open(&trace).unwrap_or_else(|error| panic!("{}: {error}: {stderr}", trace.display()));
         let mut slices = Vec::new();
         for event in TraceReader::new(BufReader::new(file)) {
-            if let Event::Slice(slice) = event.expect("the tracer writes what its reader reads") {
+            if let TraceEvent::Slice(slice) = event.expect("the tracer writes what its reader reads") {
                 slices.extend(Slice::new(&slice));
             }
         }

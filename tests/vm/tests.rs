@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 use recording::{Outcome, Recording, Slice, host, run};
 use rustix::io::{FdFlags, fcntl_setfd};
 use scheduling::{Controller, PATIENCE};
-use xsched_abi::arbiter::{Report, Word, device_key};
 use xsched_arbiter::{Arbiter, ArbiterError, Times};
 use xsched_harness::needs;
+use xsched_protocol::arbiter_page::{Report, Word, device_key};
 use xsched_tests::arbiter::Peer;
 use xsched_tests::needs::VM;
 

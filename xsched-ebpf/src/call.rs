@@ -1,30 +1,15 @@
-//! One HIP call: what the entry probe notes, and the record that the return probe submits.
+//! One HIP call: the entry probe's note, and the record that the return probe submits.
 
+use xsched_protocol::probe::{WORD_COUNT, Words};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
-
-/// Argument words that a record carries.
-pub const WORD_COUNT: usize = 11;
 
 /// Longest text that a record carries, in bytes; longer ones are cut and counted.
 ///
 /// Mangled names of template-heavy kernels reach several kilobytes.
 pub const TEXT_LEN_MAX: usize = 4096;
 
-/// The argument words of a call under the System V AMD64 ABI.
-///
-/// ```text
-/// word   0    1    2    3    4    5    6 .. 9            10
-///        rdi  rsi  rdx  rcx  r8   r9   stack arguments   0
-///                                      6 .. 10: the first 40 bytes of the struct behind an argument,
-///                                      where the probe's cookie asks for it
-/// ```
-///
-/// A struct of up to 16 bytes that is passed by value (`dim3`) lies in two consecutive words, so its fields are
-/// contiguous here as they are in memory.
-pub type Words = [u64; WORD_COUNT];
-
-/// Which call of which thread. The stack pointer tells nested calls of one thread apart; the probe tells a function
-/// from one that it tail-jumps into.
+/// Identifies a call in progress. The stack pointer distinguishes nested calls of one thread; the probe distinguishes a function from
+/// one to which it jumps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct CallKey {
@@ -46,7 +31,7 @@ pub struct CallKey {
 pub struct Pending {
     /// When it was entered.
     pub begin_ns: u64,
-    /// Return address, that is an address in the immediate caller.
+    /// Return address, that is, an address in the immediate caller.
     pub caller: u64,
     /// Id of its call chain, or zero; see [`chain`](crate::chain).
     pub chain: u64,
@@ -70,7 +55,7 @@ pub struct Call {
     pub begin_ns: u64,
     /// When it returned.
     pub end_ns: u64,
-    /// Return address, that is an address in the immediate caller.
+    /// Return address, that is, an address in the immediate caller.
     pub caller: u64,
     /// Return register (`rax`).
     pub ret: u64,

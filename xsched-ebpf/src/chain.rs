@@ -1,4 +1,4 @@
-//! Call chains: what the programs need to walk a stack, and how they report what they found.
+//! Call chains: the data with which programs walk a stack, and the records of chains.
 //!
 //! ```text
 //! SPACES[tgid] ──► Space ──► MAPPINGS[first..first + count], by address: Code, Code, …
@@ -7,63 +7,63 @@
 //!                            PAGES[pages + (page - page_first)]: Page ──► CHUNKS[row >> 16][row & 0xffff]: Row
 //! ```
 //!
-//! User space never changes what a program may be reading: it writes a new list of mappings elsewhere, then replaces
-//! the [`Space`]. A program that finds another `version` at the end of a walk than at its beginning discards the walk.
+//! User space never changes data that a program may be reading: it writes a new list of mappings elsewhere, then replaces the
+//! [`Space`]. A program that finds another `version` at the end of a walk than at its beginning discards the walk.
 //!
-//! A chain is shipped once, in a [`Stack`] record, and named by its id from then on. Where the programs cannot walk
-//! yet, a [`Snapshot`] of the stack goes instead, and user space walks it when it has the tables.
+//! A chain is shipped once, in a [`Stack`] record, and from then on named by its id. Where the programs cannot walk yet, they ship a
+//! [`Snapshot`] of the stack, and user space walks it when it has the tables.
 
 #![expect(
     clippy::inline_always,
-    reason = "a BPF program is one body to the verifier, which knows values better than it knows arguments"
+    reason = "the verifier sees a BPF program as one body, and knows values better than arguments"
 )]
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::unwind::Stop;
 
-/// Most frames of a chain.
+/// Maximum number of frames in a chain.
 pub const DEPTH_MAX: usize = 127;
 
-/// Frames that a chain has room for; a power of two, which the programs can index without a doubt.
+/// Frames for which a chain has space; a power of two, which the programs can index safely.
 pub const FRAMES_MAX: usize = DEPTH_MAX + 1;
 
 /// Rows of one chunk.
 pub const CHUNK_ROWS: u32 = 1 << CHUNK_BITS;
 
-/// Bits of a row's number that say where in its chunk it is.
+/// Bits of a row's number that are its index in its chunk.
 pub const CHUNK_BITS: u32 = 16;
 
-/// Most executable mappings of one process that a walk finds its way in, as a power of two.
+/// Maximum number of executable mappings of one process that a walk can search, as a power of two.
 pub const MAPPINGS_BITS: u32 = 14;
 
-/// Most processes whose stacks are walked.
+/// Maximum number of processes whose stacks are walked.
 pub const SPACES_MAX: u32 = 1 << 12;
 
-/// Most executable mappings of all these processes together.
+/// Maximum number of executable mappings of all these processes together.
 pub const MAPPINGS_MAX: u32 = 1 << 16;
 
-/// Most pages that tables have rows for: 8 GiB of code.
+/// Maximum number of pages with rows: 8 GiB of code.
 pub const PAGES_MAX: u32 = 1 << 17;
 
-/// Most chunks: 512 MiB of rows.
+/// Maximum number of chunks: 512 MiB of rows.
 pub const CHUNKS_MAX: u32 = 1 << 10;
 
 /// Value of the `SPACES` map, by thread group: the code that a process has mapped, as far as user space knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Space {
-    /// Changes whenever an address may mean something else than before. Never 0, and never used again.
+    /// Changes whenever the meaning of an address may change. Never 0, and never used again.
     pub generation: u64,
     /// Changes with every new value.
     pub version: u64,
-    /// Everything that was mapped before this time is in the list.
+    /// The list has everything that was mapped before this time.
     pub seen_ns: u64,
     /// First element of its mappings in the `MAPPINGS` map.
     pub first: u32,
-    /// How many there are.
+    /// The number of its mappings.
     pub count: u32,
-    /// Two ranges of addresses that cover all of it: where programs lie, and where libraries do.
+    /// Two ranges of addresses that cover all of its code: one with programs, one with libraries.
     pub ranges: [Range; 2],
 }
 
@@ -85,7 +85,7 @@ pub struct Code {
     pub start: u64,
     /// First address after it.
     pub end: u64,
-    /// An address less this is an address as the file counts.
+    /// An address minus this value is an address within the file.
     pub bias: u64,
     /// First element of its table in the `PAGES` map.
     pub pages: u32,
@@ -97,15 +97,15 @@ pub struct Code {
     pub state: u32,
 }
 
-/// What is known of the code in a mapping.
+/// The state of the code in a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum CodeState {
     /// It has a table.
     Tabled = 0,
-    /// Nobody has asked for its table yet, or it is being built.
+    /// Its table has not been asked for, or is being built.
     Wanted = 1,
-    /// There is no table to be had.
+    /// No table can be made.
     Tableless = 2,
     /// It is in no file: generated code.
     Generated = 3,
@@ -117,12 +117,12 @@ pub enum CodeState {
 pub struct Page {
     /// Number of its first row: chunk, then row within it.
     pub row: u32,
-    /// How many there are. They lie in one chunk.
+    /// The number of its rows. They lie in one chunk.
     pub count: u32,
 }
 
-/// Elements of the `CHANGES` map. A process has the one at its id modulo this number; two that share one only cause
-/// each other snapshots that were not needed.
+/// Elements of the `CHANGES` map. A process has the element at its id modulo this number. Two processes that share one only cause
+/// unneeded snapshots of each other.
 pub const CHANGES_COUNT: u32 = 1 << 14;
 
 /// Element of the `CHANGES` map: executable memory that a process is mapping or has mapped.
@@ -155,7 +155,7 @@ pub enum ChainEnd {
     NoRule = 5,
     /// At a rule that tables cannot express.
     Unsupported = 6,
-    /// At a part of the stack that could not be read, or made no sense.
+    /// At a part of the stack that could not be read, or was invalid.
     Unreadable = 7,
     /// The chain has not reached user space.
     Lost = 8,
@@ -175,7 +175,7 @@ impl ChainEnd {
         Self::Lost,
     ];
 
-    /// Whether the walk would end there again whatever else is mapped: the end belongs to an address, or to what was
+    /// Whether the walk would end there again with any other mappings: the end belongs to an address, or to the depth that was
     /// asked for.
     #[inline(always)]
     pub const fn is_final(self) -> bool {
@@ -183,7 +183,7 @@ impl ChainEnd {
     }
 
     /// As [`is_final`](Self::is_final), for the end with this number. Arithmetic, since the verifier of Linux 6.1 does
-    /// not follow a look-up in a table.
+    /// not follow a table look-up.
     #[inline(always)]
     pub const fn is_final_number(number: u32) -> bool {
         const FINAL: u32 = {
@@ -235,7 +235,7 @@ pub struct Stack {
     pub count: u32,
     /// A [`ChainEnd`].
     pub end: u32,
-    /// Bit `n` of word `n / 64`: frame `n` was interrupted by a signal, so its address is no return address.
+    /// Bit `n % 64` of word `n / 64`: frame `n` was interrupted by a signal, so its address is no return address.
     pub interrupted: [u64; FRAMES_MAX / 64],
 }
 
@@ -277,17 +277,10 @@ pub struct Snapshot {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Replaced {
-    /// Where on the stack.
+    /// Its position on the stack.
     pub slot: u64,
     /// The return address.
     pub address: u64,
-}
-
-/// Whether a word is the address that return probes put in the place of return addresses: the last page below the end
-/// of the address space, of 47 bits or 56.
-#[inline(always)]
-pub const fn is_trampoline(word: u64) -> bool {
-    word == 0x7fff_ffff_e000 || word == 0x00ff_ffff_ffff_e000
 }
 
 /// First value of a chain's id.
@@ -296,7 +289,7 @@ pub const fn chain_seed(tgid: u32, generation: u64) -> u64 {
     mix(generation ^ ((tgid as u64) << 32 | 0x5eed), 0x9e37_79b9_7f4a_7c15)
 }
 
-/// A chain's id, one word on.
+/// A chain's id, extended by a word.
 #[inline(always)]
 pub const fn mix(id: u64, word: u64) -> u64 {
     let id = (id ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd);

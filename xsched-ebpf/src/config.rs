@@ -1,8 +1,8 @@
-//! What user space tells the programs: whom to watch.
+//! The programs' configuration: which processes they watch.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The single element of the `CONFIG` map.
+/// The only element of the `CONFIG` map.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Config {
@@ -19,7 +19,7 @@ pub struct Config {
     /// Inode of the tracer's pid namespace; 0 for the initial one. Ids are those of this namespace, and processes of
     /// other namespaces are not watched.
     pub pid_namespace_inode: u64,
-    /// Most frames of a call chain; 0: the immediate caller only.
+    /// Maximum number of frames in a call chain; 0: the immediate caller only.
     pub depth: u32,
     /// Keeps the size a multiple of eight; zero.
     pub reserved: u32,
@@ -28,7 +28,7 @@ pub struct Config {
 /// [`Config::launch_share`] of a recording without sampling.
 pub const EVERY_LAUNCH: u64 = 1 << 32;
 
-/// Whose calls are recorded.
+/// The processes whose calls are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Scope {
@@ -38,7 +38,7 @@ pub enum Scope {
     Listed = 1,
     /// As [`Scope::Listed`]; children of listed processes join the list when they are forked.
     ListedAndChildren = 2,
-    /// Every process; user space selects. For children in a pid namespace, whose ids the programs cannot tell at birth.
+    /// Every process; user space selects. For children in a pid namespace, whose ids the programs do not know at birth.
     Selected = 3,
 }
 

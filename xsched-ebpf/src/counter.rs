@@ -1,5 +1,5 @@
-//! Everything that is lost, by cause, and everything that was left out on purpose, by filter. A counter each for every
-//! processor, read by user space.
+//! Everything that is lost, by cause, and everything that is left out on purpose, by filter. Each processor has its own counters,
+//! which user space reads.
 
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
@@ -19,21 +19,21 @@ pub enum Counter {
     TextUnreadable = 3,
     /// Names longer than [`TEXT_LEN_MAX`](crate::TEXT_LEN_MAX), recorded cut.
     TextCut = 4,
-    /// Processes that used a runtime before there were probes in it: their first calls may be missing. Counted by the
-    /// programs where nothing can be reported, and by user space.
+    /// Processes that used a runtime before it had probes: their first calls may be missing. Counted by the programs where they
+    /// cannot report it, and by user space.
     LateProbes = 5,
     /// Child processes not followed: the list of targets was full.
     TargetsFull = 6,
     /// Calls not recorded: made in a pid namespace other than the tracer's own, where that is not the machine's.
     OtherNamespace = 7,
-    /// Walks that were not made: too many others were in progress.
+    /// Walks not made: too many others were in progress.
     WalksBusy = 8,
     /// Chains not shipped: the ring buffer was full. The next call with the same chain ships it.
     StackRingFull = 9,
     /// Snapshots of stacks not taken: their ring buffer was full.
     SnapshotRingFull = 10,
-    /// Processes or unwind tables that the programs could not be told of: walks through them are made in user space.
-    /// Counted there, as all that follow.
+    /// Processes or unwind tables that do not fit in the programs' maps: walks through them are made in user space. Counted there,
+    /// as all that follow.
     ChainMapsFull = 11,
     /// Calls whose chain ends in a file without unwind information.
     ChainNoTable = 12,
@@ -45,7 +45,7 @@ pub enum Counter {
     ChainNoRule = 15,
     /// Calls whose chain ends at a rule that tables cannot express.
     ChainUnsupported = 16,
-    /// Calls whose chain ends at a part of the stack that could not be read, or made no sense.
+    /// Calls whose chain ends at a part of the stack that could not be read, or was invalid.
     ChainUnreadable = 17,
     /// Calls whose chain was lost, for a reason that is counted as well.
     ChainLost = 18,
@@ -55,22 +55,22 @@ pub enum Counter {
     IoctlPendingFull = 20,
     /// Ioctls recorded without their struct, which could not be read.
     IoctlArgumentsUnreadable = 21,
-    /// Ioctls of which nobody could tell whether they were AMD's: not recorded.
+    /// Ioctls not recorded: it could not be determined whether they were AMD's.
     IoctlDeviceUnknown = 22,
     /// Processes that opened the driver's devices before it was traced: their first ioctls may be missing.
     IoctlLate = 23,
     /// Launches recorded by the address of their kernel. Counted by user space.
     KernelUnnamed = 24,
-    /// Events of scheduling not recorded: a process's ring was full, or broken. Counted by user space.
+    /// Scheduling events not recorded: a process's ring was full, or invalid. Counted by user space.
     SchedulingLost = 25,
-    /// Events of scheduling that made no sense. Counted by user space.
+    /// Invalid scheduling events. Counted by user space.
     SchedulingSenseless = 26,
-    /// Commands whose end nobody saw: their process ended, or recording did, or nobody followed them any more. Counted by
+    /// Commands whose end was not seen: their process ended, or the recording did, or they were not followed any more. Counted by
     /// user space.
     SchedulingUnseen = 27,
-    /// Launches and copies made before their process told of its commands. Counted by user space.
+    /// Launches and copies made before their process wrote events about its commands. Counted by user space.
     SchedulingEarly = 28,
-    /// Executions written without an arrow from the call that has started them: it was not seen. Counted by user space.
+    /// Executions written without an arrow from the call that started them: it was not seen. Counted by user space.
     SchedulingUncalled = 29,
 }
 
@@ -109,7 +109,7 @@ impl Counter {
         Self::SchedulingUncalled,
     ];
 
-    /// What a call counts as whose chain ends so; nothing for a chain that is as long as was asked for.
+    /// The counter for a call whose chain ends so; none for a chain that is as long as was asked for.
     pub const fn of_chain(end: ChainEnd) -> Option<Self> {
         match end {
             ChainEnd::Complete | ChainEnd::Depth => None,
@@ -176,9 +176,11 @@ impl Counter {
             Self::OtherNamespace => "calls not recorded: made in other pid namespaces, such as the host's",
             Self::WalksBusy => "calls without a chain: too many walks were in progress at once",
             Self::StackRingFull => "call chains lost: the ring buffer was full",
-            Self::SnapshotRingFull => "calls without a chain: there was no room for a copy of their stack",
+            Self::SnapshotRingFull => {
+                "calls without a chain: a copy of their stack did not fit in the ring buffer"
+            }
             Self::ChainMapsFull => {
-                "processes or unwind tables had no room in the kernel: their stacks are copied"
+                "processes or unwind tables did not fit in the kernel's maps: their stacks are copied"
             }
             Self::ChainNoTable => "chains end in a file without unwind information",
             Self::ChainUnknownCode => "chains end at an address in no known code",
@@ -201,13 +203,13 @@ impl Counter {
             Self::KernelUnnamed => {
                 "launches show addresses for kernels: they were looked up before recording began, or have no symbols"
             }
-            Self::SchedulingLost => "events of scheduling lost: a ring was full, or broken",
-            Self::SchedulingSenseless => "events of scheduling made no sense",
+            Self::SchedulingLost => "scheduling events lost: a ring was full, or invalid",
+            Self::SchedulingSenseless => "scheduling events were invalid",
             Self::SchedulingUnseen => "commands whose end was not seen have no execution",
             Self::SchedulingEarly => {
-                "launches and copies have no execution: their process was not yet asked to tell of them"
+                "launches and copies have no execution: their process did not record its commands yet"
             }
-            Self::SchedulingUncalled => "executions without the call that has started them: it was not seen",
+            Self::SchedulingUncalled => "executions without the call that started them: it was not seen",
         }
     }
 
@@ -217,7 +219,7 @@ impl Counter {
     }
 }
 
-/// Why the programs have left a call out, as they were told to. What user space leaves out it counts itself.
+/// The programs' reason for leaving a call out. User space counts itself what it leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Filter {
@@ -234,8 +236,8 @@ impl Filter {
 
 /// The counters of one processor: an element of the map `COUNTERS`, whose index is the processor's number.
 ///
-/// Shared with the programs that may preempt each other on that processor, so it is changed by atomic additions only;
-/// the alignment keeps processors out of each other's cache lines.
+/// Programs that preempt each other on that processor share it, so it is changed by atomic additions only. The alignment keeps the
+/// counters of different processors in different cache lines.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout)]
 #[repr(C, align(64))]
 pub struct Counters {

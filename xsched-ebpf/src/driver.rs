@@ -1,26 +1,26 @@
 //! Ioctls on the devices of AMD's kernel driver: `/dev/kfd` and `/dev/dri/*`.
 //!
-//! Two ways lead to the same record. `fentry` and `fexit` on the driver's own ioctl functions see nobody else's calls
-//! and cost nobody else anything; they need BTF of the module. The tracepoints of ioctl(2) see the calls of every
-//! device, so the programs look at the file behind the descriptor, by offsets that user space takes from the kernel's
-//! BTF ([`DriverConfig`]). Where there is none, user space looks at the descriptor ([`Device::Untold`]).
+//! There are two sources of the same record. `fentry` and `fexit` on the driver's own ioctl functions see only calls of this driver
+//! and cost other calls nothing; they need BTF of the module. The tracepoints of ioctl(2) see the calls of every device, so the
+//! programs look at the file behind the descriptor, by offsets that user space takes from the kernel's BTF ([`DriverConfig`]).
+//! Without these offsets, user space looks at the descriptor ([`Device::Untold`]).
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Bytes of an ioctl's struct that a record carries, before and after the call. Fields worth showing lie within.
 pub const STRUCT_LEN_MAX: usize = 128;
 
-/// What the commands of `/dev/kfd` have in their type byte.
+/// The type byte of commands of `/dev/kfd`.
 pub const KFD_TYPE: u8 = b'K';
 
-/// What the commands of `/dev/dri/*` have in their type byte.
+/// The type byte of commands of `/dev/dri/*`.
 pub const DRM_TYPE: u8 = b'd';
 
-/// Which of the driver's devices a file is.
+/// A device of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Device {
-    /// It could not be told in the kernel: user space looks at the descriptor.
+    /// Not determined in the kernel: user space looks at the descriptor.
     Untold = 0,
     /// `/dev/kfd`: queues, events and memory for compute.
     Kfd = 1,
@@ -40,7 +40,7 @@ impl Device {
     }
 }
 
-/// The single element of the `DRIVER` map.
+/// The only element of the `DRIVER` map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct DriverConfig {
@@ -74,11 +74,12 @@ pub struct PendingIoctl {
     pub begin_ns: u64,
     /// Its argument, mostly the address of a struct.
     pub arg: u64,
-    /// The command: direction, size, type and number (`_IOC`).
+    /// The command: direction, size, type and number
+    /// (`_IOC`, <https://github.com/torvalds/linux/blob/master/include/uapi/asm-generic/ioctl.h>).
     pub command: u32,
     /// A [`Device`].
     pub device: u32,
-    /// Device number as the kernel has it ([`device_number`]), or zero if it is not known.
+    /// Device number in the kernel's encoding ([`device_number`]), or zero if it is not known.
     pub rdev: u32,
     /// The descriptor, or -1 if it is not known.
     pub fd: i32,
@@ -102,7 +103,7 @@ pub struct Ioctl {
     pub end_ns: u64,
     /// What it returned: 0 or more, or a negated errno.
     pub ret: i64,
-    /// What was noted when it was entered.
+    /// The note of its entry.
     pub entered: PendingIoctl,
     /// The struct as the driver left it, if the command writes one.
     pub after: [u8; STRUCT_LEN_MAX],
@@ -118,13 +119,14 @@ pub struct DeviceOpened {
     pub tgid: u32,
     /// When.
     pub time_ns: u64,
-    /// 1 if the process is stopped and waits to be let go on.
+    /// 1 if the process is stopped and waits to be continued.
     pub is_stopped: u32,
     /// Keeps the struct free of padding; zero.
     pub reserved: u32,
 }
 
-/// A device number as the kernel keeps it: 12 bits of major, 20 of minor.
+/// A device number in the kernel's encoding: 12 bits of major, 20 of minor
+/// (`MKDEV`, <https://github.com/torvalds/linux/blob/master/include/linux/kdev_t.h>).
 pub const fn device_number(major: u32, minor: u32) -> u32 {
     major << 20 | minor & 0xf_ffff
 }
@@ -149,7 +151,7 @@ pub const fn passes_struct(command: u32) -> bool {
     command >> 30 & 1 != 0
 }
 
-/// Whether the driver gives a struct back.
+/// Whether the driver returns a struct.
 pub const fn returns_struct(command: u32) -> bool {
     command >> 31 != 0
 }
@@ -164,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_come_apart_as_the_kernel_puts_them_together() {
+    fn a_commands_fields_are_those_of_the_kernel() {
         // AMDKFD_IOC_CREATE_QUEUE: _IOWR('K', 0x02, 88 bytes), as strace prints it.
         let create_queue = 0xc058_4b02;
         assert_eq!(command_type(create_queue), KFD_TYPE);

@@ -1,52 +1,53 @@
-//! One step up a stack out of generated code, as the BPF programs and user space both take it.
+//! One step up a stack out of generated code, for the BPF programs and user space.
 //!
-//! No table describes code that a program has made itself. Two ways lead out of it:
+//! No table describes code that a program has generated itself. There are two ways out of it:
 //!
-//! * What follows the call takes the frame down and returns. Then the instructions themselves say where the caller is. The
-//!   trampolines that CPython makes for profilers are like that.
-//! * The code keeps a frame pointer, as most compilers that work at run time do.
+//! * If the code after the call takes the frame down and returns, the instructions themselves tell where the caller is. CPython's
+//!   trampolines for profilers are like that
+//!   (<https://docs.python.org/3/howto/perf_profiling.html>).
+//! * The code keeps a frame pointer, as that of most just-in-time compilers does.
 //!
 //! ```text
 //! rsp ──► │ what the function keeps │   no word here may be a return address
 //! rbp ──► │ the caller's rbp        │
-//!         │ return address          │   stands behind a call, which leads into generated code if that can be seen
+//!         │ return address          │   follows a call, which leads into generated code if that can be seen
 //!         │ the caller's frame …    │
 //! ```
 //!
-//! Code that keeps none leaves the rbp of a function farther out, or anything. If that is the frame pointer of the caller,
-//! the true return address lies below it: that is what the words in between are looked at for. One left behind there by an
-//! earlier call ends the chain, too: it is better to have less of a chain than a wrong one.
+//! Code without a frame pointer leaves the rbp of an outer function in place, or any other value. If that is the frame pointer of
+//! the caller, the true return address lies below it: that is why the words in between are searched. A return address that an
+//! earlier call has left there ends the chain, too: a shorter chain is better than a wrong one.
 
 #![expect(
     clippy::inline_always,
-    reason = "a BPF program is one body to the verifier, which knows values better than it knows arguments"
+    reason = "the verifier sees a BPF program as one body, and knows values better than arguments"
 )]
 
 use crate::unwind::Registers;
 
-/// Words of a frame that are looked at; larger ones are not stepped out of.
+/// Maximum number of words in a frame; larger frames are not stepped out of.
 pub const FRAME_WORDS_MAX: usize = 512;
 
-/// What an address leads to.
+/// What is at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum AddressKind {
     /// No code.
-    Nowhere,
+    NoCode,
     /// Code that is in no file.
     Generated,
     /// Other code.
     Code,
 }
 
-/// The process in which a step is taken.
+/// The memory of the process in which a step is taken.
 pub trait Surroundings {
     /// Eight bytes of code.
     fn code(&mut self, address: u64) -> Option<u64>;
     /// Eight bytes of the stack.
     fn stack(&mut self, address: u64) -> Option<u64>;
-    /// What is at an address.
-    fn place(&mut self, address: u64) -> Place;
-    /// As the function of this name.
+    /// The kind of an address.
+    fn kind(&mut self, address: u64) -> AddressKind;
+    /// See the function of this name.
     #[inline(always)]
     fn is_return_address(&mut self, word: u64) -> bool
     where
@@ -56,7 +57,7 @@ pub trait Surroundings {
     }
 }
 
-/// The caller of the generated code in which `at` is. None if it cannot be told for sure.
+/// The caller of the generated code at `at`. None if it cannot be determined for certain.
 #[inline(always)]
 pub fn step(at: &Registers, around: &mut impl Surroundings) -> Option<Registers> {
     if at.rsp & 7 != 0 {
@@ -103,10 +104,10 @@ fn by_frame_pointer(at: &Registers, around: &mut impl Surroundings) -> Option<Re
     Some(Registers { rip, rsp: at.rbp.wrapping_add(16), rbp })
 }
 
-/// Whether a word is the address of code behind a call.
+/// Whether a word is the address of an instruction after a call.
 #[inline(always)]
 pub fn is_return_address(word: u64, around: &mut impl Surroundings) -> bool {
-    if matches!(around.place(word.wrapping_sub(1)), Place::Nowhere) {
+    if matches!(around.kind(word.wrapping_sub(1)), AddressKind::NoCode) {
         return false;
     }
     match around.code(word.wrapping_sub(8)) {
@@ -123,12 +124,12 @@ fn may_call_generated(rip: u64, around: &mut impl Surroundings) -> bool {
         return true;
     }
     match direct_call(before) {
-        Some(distance) => matches!(around.place(rip.wrapping_add(distance)), Place::Generated),
+        Some(distance) => matches!(around.kind(rip.wrapping_add(distance)), AddressKind::Generated),
         None => false,
     }
 }
 
-/// How far behind it a direct call leads that `before`, eight bytes of code, ends in.
+/// The distance from its end to the target of a direct call that the eight bytes of code `before` end with.
 #[inline(always)]
 const fn direct_call(before: u64) -> Option<u64> {
     // e8, and 32 bits with a sign.
@@ -139,8 +140,8 @@ const fn direct_call(before: u64) -> Option<u64> {
 #[inline(always)]
 fn is_indirect_call(before: u64) -> bool {
     let byte = |back: u32| before >> (64 - 8 * back) & 0xff;
-    // The byte behind the opcode says how many follow: none (a register, or memory that it points to), a displacement of 8
-    // or 32 bits, and one byte more where the low bits are 4. A prefix before the opcode changes nothing.
+    // The byte after the opcode determines how many follow: none (a register, or memory that it points to), a displacement of 8 or
+    // 32 bits, and one byte more where its low bits are 4. A prefix before the opcode changes nothing.
     let is = |back: u32, modes: (u64, u64), has_index: bool| {
         let mode = byte(back - 1);
         byte(back) == 0xff && mode >= modes.0 && mode <= modes.1 && (mode & 7 == 4) == has_index
@@ -167,12 +168,12 @@ struct Epilogue {
 #[inline(always)]
 fn epilogue_at(address: u64, around: &mut impl Surroundings) -> Option<Epilogue> {
     let first = around.code(address)?;
-    // Near the end of a mapping there may be no more than these.
+    // Near the end of a mapping there may be only these.
     let second = around.code(address.wrapping_add(8)).unwrap_or(0);
     epilogue(first, second)
 }
 
-/// The epilogue that sixteen bytes of code begin with.
+/// The epilogue at the beginning of sixteen bytes of code.
 #[inline(always)]
 const fn epilogue(first: u64, second: u64) -> Option<Epilogue> {
     // add rsp, with 8 bits and a sign: 48 83 c4; with 32: 48 81 c4.
@@ -183,7 +184,7 @@ const fn epilogue(first: u64, second: u64) -> Option<Epilogue> {
     };
     let pops_rbp = rest & 0xff == 0x5d;
     let rest = if pops_rbp { rest >> 8 } else { rest };
-    // ret, or with a prefix that some processors like before it.
+    // ret, or with a prefix that some processors prefer.
     if rest & 0xff == 0xc3 || rest & 0xffff == 0xc3f3 {
         Some(Epilogue { drops: drops as u32, pops_rbp })
     } else {

@@ -1,33 +1,30 @@
-//! Every type that crosses the boundary between the BPF programs and user space, and the table of probed functions.
+//! Types that the tracer's BPF programs and user space share: records, call chains, unwind rows, counters.
+//!
+//! Types that the shim shares with both are in `xsched_protocol`.
 //!
 //! Plain data only: `#[repr(C)]`, sized by assertion, without padding, readable by either side without `unsafe`.
 //! Times are nanoseconds of `CLOCK_BOOTTIME`. Process and thread ids are those of the tracer's pid namespace.
 
 #![no_std]
 
-pub mod arbiter;
 pub mod call;
 pub mod chain;
 pub mod config;
 pub mod counter;
 pub mod driver;
-#[cfg(not(target_arch = "bpf"))]
-pub mod events;
 pub mod generated;
 pub mod loader;
-pub mod probe;
-pub mod shim_status;
 pub mod unwind;
-pub mod verdict;
-pub mod wire;
 
-pub use call::{Call, CallKey, Pending, TEXT_LEN_MAX, WORD_COUNT, Words};
+pub use call::{Call, CallKey, Pending, TEXT_LEN_MAX};
 pub use chain::{ChainEnd, Code, CodeState, Snapshot, Space, Stack};
 pub use config::{Config, EVERY_LAUNCH, Scope};
 pub use counter::{Counter, Counters, Filter};
 pub use driver::{Device, DeviceOpened, DriverConfig, Ioctl, PendingIoctl};
 pub use loader::{LoaderStop, Opened, RUNTIME_NAME_MARK, Watched};
-pub use probe::{Category, Cookie, PROBES, Param, ParamKind, Pointee, Probe};
+pub use xsched_protocol::probe::{
+    Category, Cookie, PROBES, Param, ParamKind, Pointee, Probe, WORD_COUNT, Words,
+};
 
 /// Changes whenever a type in this crate changes its layout or meaning.
 pub const ABI_VERSION: u32 = 2;
@@ -50,6 +47,6 @@ pub enum RecordKind {
     Ioctl = 6,
     /// A [`DeviceOpened`].
     DeviceOpened = 7,
-    /// A [`verdict::Wanted`].
+    /// A [`Wanted`](xsched_protocol::verdict::Wanted).
     Wanted = 8,
 }

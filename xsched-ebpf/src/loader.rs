@@ -1,9 +1,10 @@
-//! Catching a HIP runtime at the moment it is loaded.
+//! Detects a HIP runtime while it is being loaded.
 //!
-//! Probes are per file: a copy of the runtime that nobody has loaded before has none. So opening a file that may be
-//! one is reported at once, and user space probes it while the process maps and relocates it. A command that the
-//! tracer itself has started is also stopped, until the probes are in: the dynamic loader calls `_dl_debug_state`
-//! once new objects are mapped and before their constructors run, which is where debuggers stop, too.
+//! Probes are per file: a runtime copy that was never loaded before has none. So opening a file that may be a runtime is reported at
+//! once, and user space probes it while the process maps and relocates it. A command that the tracer itself has started is also
+//! stopped until the probes are attached: the dynamic loader calls `_dl_debug_state` once new objects are mapped and before their
+//! constructors run, and debuggers stop there, too
+//! (<https://sourceware.org/git/?p=glibc.git;a=blob;f=elf/dl-debug.c>).
 //!
 //! ```text
 //! thread                      programs                      user space
@@ -14,17 +15,17 @@
 //! constructors, first call
 //! ```
 //!
-//! A path that is opened to be written is not known any more.
+//! A path that is opened for writing is removed from `KNOWN`.
 //!
-//! A stop is seen by a parent that waits for stopped children, as shells with job control do; these put each job into
-//! a process group of its own. So a process that has left the tracer's process group is not stopped ([`Watched`]).
+//! A parent that waits for stopped children sees the stop. Shells with job control do so, and they put each job into a process group
+//! of its own. So a process that has left the tracer's process group is not stopped ([`Watched`]).
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// A file opened with these eight bytes anywhere in its name may be a HIP runtime (`libamdhip64.so.6`).
 pub const RUNTIME_NAME_MARK: u64 = u64::from_ne_bytes(*b"libamdhi");
 
-/// Longest file name that is looked at, in bytes, with its terminator.
+/// Longest file name that is checked, in bytes, with its terminator.
 pub const PATH_LEN_MAX: usize = 256;
 
 /// Value of the `TARGETS` map: how a listed process is watched. Children inherit it.
@@ -37,7 +38,7 @@ pub enum Watched {
     Stoppable = 2,
 }
 
-/// A process opens what may be a HIP runtime. The file need not exist.
+/// A process opens a file that may be a HIP runtime. The file need not exist.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Opened {
@@ -49,11 +50,11 @@ pub struct Opened {
     pub time_ns: u64,
     /// Key of the path in the `KNOWN` map: [`path_hash`].
     pub hash: u64,
-    /// The name as the process gave it, NUL-terminated; relative to its working directory unless it begins with `/`.
+    /// The name as the process passed it, NUL-terminated; relative to its working directory unless it begins with `/`.
     pub path: [u8; PATH_LEN_MAX],
 }
 
-/// A process has mapped what may be a HIP runtime and is stopped in its loader.
+/// A process has mapped a file that may be a HIP runtime, and is stopped in its loader.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct LoaderStop {
@@ -65,10 +66,10 @@ pub struct LoaderStop {
     pub time_ns: u64,
 }
 
-/// FNV-1a, begun: hash of the empty path.
+/// Initial value of FNV-1a: the hash of the empty path.
 pub const HASH_EMPTY: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// FNV-1a, one byte on.
+/// FNV-1a, extended by one byte.
 #[inline]
 pub const fn hash_byte(hash: u64, byte: u8) -> u64 {
     (hash ^ byte as u64).wrapping_mul(0x0000_0100_0000_01b3)

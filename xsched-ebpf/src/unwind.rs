@@ -1,33 +1,32 @@
-//! One step up a stack, as the BPF programs and user space both take it.
+//! One step up a stack, for the BPF programs and user space.
 //!
-//! Optimised code keeps no frame pointers, so how to find the caller depends on the instruction. `.eh_frame` says it
-//! in a language that is far too large for a probe; user space translates it into rows of eight bytes, of which this
-//! module holds the layout and the meaning.
+//! Optimised code keeps no frame pointers, so the way to the caller depends on the instruction. `.eh_frame` describes it in a language
+//! that is far too large for a probe. User space translates it into rows of eight bytes; this module defines their layout and meaning.
 //!
 //! ```text
 //! pages   one u32 for each 64 KiB of the file's addresses, from the first that has rows: index of its first row;
 //!         one more at the end: the number of rows
-//! rows    sorted by address; each holds from its `pc_low` to the next row
+//! rows    sorted by address; each is valid from its `pc_low` to the next row
 //!
 //! page 3        page 4                  page 5
 //! │ 0     2c0   │ 0        40     f00c  │ 0
 //! │ Gap   Rsp   │ Rsp      Rbp    Gap   │ Gap
 //! ```
 //!
-//! A page always has a row at its very beginning, which repeats the rule in force where need be. So a search needs
-//! one page's rows only, always finds something, and takes at most [`SEARCH_STEPS_MAX`] steps.
+//! The first row of a page is at the beginning of the page; where needed it repeats the rule in force. So a search needs one page's
+//! rows only, always finds a row, and takes at most [`SEARCH_STEPS_MAX`] steps.
 //!
-//! Rows know the stack pointer, the frame pointer and the return address, since no rule of a compiler needs more;
-//! what they cannot say is [`Rule::Unsupported`], never something near.
+//! Rows describe the stack pointer, the frame pointer and the return address, since no rule of a compiler needs more. A rule that they
+//! cannot express is [`Rule::Unsupported`], never an approximation.
 
 #![expect(
     clippy::inline_always,
-    reason = "a BPF program is one body to the verifier, which knows values better than it knows arguments"
+    reason = "the verifier sees a BPF program as one body, and knows values better than arguments"
 )]
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Bits of an address that tell the rows of one page apart.
+/// Bits of an address that select a row within a page.
 pub const PAGE_BITS: u32 = 16;
 
 /// Steps of the longest search: a page has at most 2^16 rows.
@@ -36,7 +35,8 @@ pub const SEARCH_STEPS_MAX: u32 = PAGE_BITS + 1;
 /// Value of [`Row::rbp`]: the function has not touched the frame pointer.
 pub const RBP_UNCHANGED: i8 = i8::MIN;
 
-/// What the kernel has pushed when a signal handler begins (`struct rt_sigframe`), seen from the stack pointer of
+/// What the kernel has pushed when a signal handler begins (`struct rt_sigframe`,
+/// <https://github.com/torvalds/linux/blob/master/arch/x86/include/asm/sigframe.h>), seen from the stack pointer of
 /// the code that returns from the signal.
 mod signal_frame {
     pub(super) const RBP: u64 = 120;
@@ -48,18 +48,18 @@ mod signal_frame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Row {
-    /// Low 16 bits of the first address, as the ELF file counts.
+    /// Low 16 bits of the first address, as an address of the ELF file.
     pub pc_low: u16,
     /// A [`Rule`].
     pub rule: u8,
-    /// Eight times this is where the caller's rbp was saved, relative to the canonical frame address (or to rbp, with
+    /// One eighth of the offset at which the caller's rbp was saved, relative to the canonical frame address (or to rbp, with
     /// [`Rule::RbpDeref`]); or [`RBP_UNCHANGED`].
     pub rbp: i8,
-    /// Bytes; what is added to what is the rule's business.
+    /// An offset in bytes; its base depends on the rule.
     pub offset: i32,
 }
 
-/// Where the canonical frame address (CFA) is: the stack pointer as it was before the call.
+/// The location of the canonical frame address (CFA): the value of the stack pointer before the call.
 ///
 /// The return address lies eight bytes below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,17 +73,17 @@ pub enum Rule {
     Rsp = 2,
     /// `rbp + offset`.
     Rbp = 3,
-    /// `rsp + 8`, and 8 more from byte `offset` of each 16-byte entry of a procedure linkage table.
+    /// `rsp + 8`, and 8 more from byte `offset` of each 16-byte entry of a procedure linkage table on.
     Plt = 4,
     /// The word at `rbp + offset`: the function has realigned its stack.
     RbpDeref = 5,
-    /// The frame of a signal; the whole register set lies above rsp.
+    /// The frame of a signal; all saved registers lie above rsp.
     Signal = 6,
-    /// There is a rule, and rows cannot express it.
+    /// There is a rule that rows cannot express.
     Unsupported = 7,
 }
 
-/// The registers of one frame that rows know.
+/// The registers of a frame that rows describe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Registers {
     /// Instruction pointer. In all but the innermost frame and interrupted ones this is a return address, which may
@@ -91,11 +91,11 @@ pub struct Registers {
     pub rip: u64,
     /// Stack pointer.
     pub rsp: u64,
-    /// Frame pointer, or whatever the function keeps there.
+    /// Frame pointer, or any value that the function keeps there.
     pub rbp: u64,
 }
 
-/// Where [`step`] has led.
+/// The result of a [`step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The caller. Its instruction pointer is a return address.
@@ -104,7 +104,7 @@ pub enum Step {
     Interrupted(Registers),
     /// There is no caller: the stack has been walked to its end.
     End,
-    /// There may be a caller, and it cannot be found.
+    /// There may be a caller, but it cannot be found.
     Stop(Stop),
 }
 
@@ -118,7 +118,7 @@ pub enum Stop {
     Unsupported = 1,
     /// A word of the stack could not be read.
     Unreadable = 2,
-    /// The caller's frame would not lie above this one: the stack or the table is not what it seems.
+    /// The caller's frame would not lie above this one: the stack or the table is not what it seems to be.
     NotAscending = 3,
 }
 
@@ -161,7 +161,7 @@ pub fn search(
         if low >= high {
             break;
         }
-        // Wrapping throughout: nothing here overflows, and a check would be a panic that no BPF program can have.
+        // Wrapping throughout: nothing here overflows, and a check would be a panic, which BPF programs must not have.
         let middle = low.wrapping_add(high.wrapping_sub(low) >> 1);
         if pc_low_of(middle)? <= pc_low {
             low = middle.wrapping_add(1);
@@ -172,11 +172,11 @@ pub fn search(
     if low > first { Some(low.wrapping_sub(1)) } else { None }
 }
 
-/// From the registers in one frame to those in its caller.
+/// Steps from the registers in one frame to those in its caller.
 ///
 /// `row` is the row in force at the frame's address (see [`Registers::rip`]). `read` reads eight bytes of the stack
-/// at any address, aligned or not. A zero return address ends the walk as an undefined one does: this is how stacks
-/// made by hand are closed.
+/// at any address, aligned or not. A zero return address ends the walk like an undefined one: stacks that are set up by hand end
+/// that way.
 #[inline(always)]
 pub fn step(row: &Row, at: &Registers, mut read: impl FnMut(u64) -> Option<u64>) -> Step {
     let offset = i64::from(row.offset) as u64;
@@ -223,7 +223,8 @@ pub fn step(row: &Row, at: &Registers, mut read: impl FnMut(u64) -> Option<u64>)
     Step::Caller(Registers { rip, rsp: cfa, rbp })
 }
 
-/// The step over a signal frame. It may lead to lower addresses: handlers may run on a stack of their own.
+/// The step over a signal frame. It may lead to lower addresses: handlers may run on an alternate stack
+/// (<https://man7.org/linux/man-pages/man2/sigaltstack.2.html>).
 #[inline(always)]
 fn interrupted(at: &Registers, mut read: impl FnMut(u64) -> Option<u64>) -> Step {
     let mut saved = |offset| read(at.rsp.wrapping_add(offset));

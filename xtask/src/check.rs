@@ -1,10 +1,15 @@
 //! `cargo xtask check`: everything about the sources that a machine can judge. All checks run; then failures are listed.
 
+mod circles;
 mod forbidden;
+mod imports;
+mod rooms;
+mod source;
 
 use std::process::Command;
 
 use anyhow::{Result, bail};
+use clap::ValueEnum;
 
 use crate::{
     command,
@@ -12,25 +17,74 @@ use crate::{
     workspace::Workspace,
 };
 
+/// Which checks.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only these; some then print what they found even if nothing is wrong
+    #[arg(value_enum)]
+    only: Vec<Name>,
+}
+
+/// The checks, in the order in which they run.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Name {
+    Format,
+    Clippy,
+    /// Clippy on the code that only builds for tests have
+    ClippyOfTestFeatures,
+    Docs,
+    Forbidden,
+    /// Circles of files that use each other, and dependencies of crates
+    Rooms,
+}
+
+/// What a check prints.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    Faults,
+    All,
+}
+
 /// The verb.
-pub(crate) fn run(workspace: &Workspace) -> Result<()> {
-    setup::ensure(workspace, &[Need::BpfBuild])?;
-    let checks: [(&str, Result<()>); 4] = [
-        ("format", command::run(cargo(workspace).args(["fmt", "--all", "--check"]))),
-        ("clippy", command::run(&mut clippy(workspace))),
-        ("docs", command::run(&mut docs(workspace))),
-        ("forbidden", forbidden::check(&workspace.root)),
-    ];
-    let failures: Vec<_> =
-        checks.iter().filter_map(|(name, outcome)| Some((name, outcome.as_ref().err()?))).collect();
-    for (name, error) in &failures {
-        eprintln!("check: {name}: {error:#}");
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    let (names, detail) = match args.only.as_slice() {
+        [] => (Name::value_variants(), Detail::Faults),
+        only => (only, Detail::All),
+    };
+    let mut failures = Vec::new();
+    for name in names {
+        if let Err(error) = name.check(workspace, detail) {
+            let shown = name.to_possible_value().expect("no check is hidden");
+            failures.push(format!("check: {}: {error:#}", shown.get_name()));
+        }
+    }
+    for failure in &failures {
+        eprintln!("{failure}");
     }
     if !failures.is_empty() {
-        bail!("{} of {} checks failed", failures.len(), checks.len());
+        bail!("{} of {} checks failed", failures.len(), names.len());
     }
-    eprintln!("check: {} checks passed", checks.len());
+    eprintln!("check: {} checks passed", names.len());
     Ok(())
+}
+
+impl Name {
+    fn check(self, workspace: &Workspace, detail: Detail) -> Result<()> {
+        match self {
+            Self::Format => command::run(cargo(workspace).args(["fmt", "--all", "--check"])),
+            Self::Clippy => built(workspace, &mut clippy(workspace)),
+            Self::ClippyOfTestFeatures => built(workspace, &mut clippy_with_test_features(workspace)),
+            Self::Docs => built(workspace, &mut docs(workspace)),
+            Self::Forbidden => forbidden::check(&workspace.root),
+            Self::Rooms => rooms::check(workspace, detail),
+        }
+    }
+}
+
+/// Runs a command that builds all crates.
+fn built(workspace: &Workspace, command: &mut Command) -> Result<()> {
+    setup::ensure(workspace, &[Need::BpfBuild])?;
+    command::run(command)
 }
 
 /// Over every crate and target of the host. The BPF binary is behind a feature and compiled, with its own
@@ -38,6 +92,14 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
 fn clippy(workspace: &Workspace) -> Command {
     let mut clippy = cargo(workspace);
     clippy.args(["clippy", "--workspace", "--all-targets", "--keep-going", "--", "-D", "warnings"]);
+    clippy
+}
+
+/// The shim with everything that builds for users do not have.
+fn clippy_with_test_features(workspace: &Workspace) -> Command {
+    let mut clippy = cargo(workspace);
+    clippy.args(["clippy", "--package", "xsched-shim", "--package", "xsched-xqueue", "--all-targets"]);
+    clippy.args(["--features", "xsched-shim/planted-bugs", "--", "-D", "warnings"]);
     clippy
 }
 

@@ -40,7 +40,7 @@ enum Verb {
     /// Record a timeline of a small HIP program that calls through two libraries; or see urgent work go first
     Demo(demo::Args),
     /// Check format, lints, documentation and forbidden things; runs all, then lists the failures
-    Check,
+    Check(check::Args),
     /// Run the tests, end-to-end tests included
     Test(test::Args),
     /// Run the conformance suite alone, on the simulated HIP runtimes or on an installed ROCm
@@ -66,7 +66,7 @@ fn run(verb: Verb) -> Result<()> {
     match verb {
         Verb::Setup => setup::everything(&workspace),
         Verb::Demo(args) => demo::run(&workspace, &args),
-        Verb::Check => check::run(&workspace),
+        Verb::Check(args) => check::run(&workspace, &args),
         Verb::Test(args) => test::run(&workspace, &args),
         Verb::Conformance(args) => conformance::run(&workspace, &args),
         Verb::Bench(args) => bench::run(&workspace, &args),

@@ -18,7 +18,7 @@ use crate::{
     artifacts, clients, command,
     setup::{self, Need},
     subject, vm,
-    workspace::{Profile, Workspace},
+    workspace::Workspace,
 };
 
 /// Arguments of the verb.
@@ -52,7 +52,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if let Err(error) = &browser {
         eprintln!("going on: {error:#}");
     }
-    let mut variables = subject::build(workspace, Profile::Debug)?;
+    let mut variables = subject::build_for_tests(workspace)?;
     variables.extend(browser.ok().map(|python| ("XSCHED_BROWSER_PYTHON", python.into())));
     artifacts::Suite::simulated(workspace).build()?;
     artifacts::build_differential(workspace)?;
@@ -126,7 +126,12 @@ fn runners(workspace: &Workspace, args: &Args, ignored: &Ignored) -> Vec<(Kind, 
         .is_ok_and(|output| output.status.success());
     let cargo = |arguments: &[&str], filter_after: &[&str]| {
         let mut cargo = command::cargo(&workspace.root);
-        cargo.args(arguments).args(&args.filter).args(filter_after);
+        cargo.args(arguments);
+        if arguments.contains(&"--workspace") {
+            // The shim for tests stays where it was built.
+            cargo.args(subject::WITH_SWITCHES);
+        }
+        cargo.args(&args.filter).args(filter_after);
         if std::io::stderr().is_terminal() {
             cargo.env("CARGO_TERM_COLOR", "always"); // they see a pipe, whose other end is a terminal
         }

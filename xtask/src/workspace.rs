@@ -1,6 +1,9 @@
 //! Where things are: the workspace's root, cargo's target directory and the targets of its packages.
 
-use std::{env, path::PathBuf};
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
@@ -16,16 +19,36 @@ pub(crate) struct Workspace {
     /// Where cargo builds, whichever variable or setting chose it.
     #[serde(rename = "target_directory")]
     pub(crate) target_dir: PathBuf,
-    packages: Vec<Package>,
+    /// Its members.
+    pub(crate) packages: Vec<Package>,
 }
 
+/// A crate of the workspace.
 #[derive(Debug, Deserialize)]
-struct Package {
-    name: String,
-    targets: Vec<Target>,
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) manifest_path: PathBuf,
+    pub(crate) targets: Vec<Target>,
+    /// Of all kinds, those of tests and build scripts included.
+    pub(crate) dependencies: Vec<Dependency>,
 }
 
-/// One binary, library or test of a package.
+/// A crate that a package names in its manifest.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Dependency {
+    pub(crate) name: String,
+    /// Where it is, if it is of this workspace.
+    pub(crate) path: Option<PathBuf>,
+}
+
+impl Package {
+    /// The folder of its manifest.
+    pub(crate) fn folder(&self) -> &Path {
+        self.manifest_path.parent().unwrap_or(Path::new(""))
+    }
+}
+
+/// A binary, library or test of a package.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Target {
     pub(crate) name: String,

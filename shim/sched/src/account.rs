@@ -1,4 +1,4 @@
-//! What a queue has used, as far as it is believed.
+//! A queue's use of the device: what it reports, within limits.
 //!
 //! ```text
 //!            running           silent          running     report
@@ -6,28 +6,28 @@
 //!        provisional +=                     provisional +=   becomes what was reported, within limits
 //! ```
 //!
-//! A queue that is allowed to run is charged for all of that time until it reports what its work took; then the report
-//! counts. It may be a lie, so it has limits: it never used more than has passed; and of the time for which it kept others
-//! out it used at least half, whatever it says. The second limit is looked at over a longer time, and time that others say they
-//! used meanwhile is not part of it: work that was launched before may fill whole slices. So it costs an honest queue something
-//! only if it stays ready with the device idle for more than half of the time, which nobody else could use then.
+//! A queue that is allowed to run is charged for all of that time until it reports its use; then the report counts. Two limits
+//! bound a false report. A queue never used more than the time that has passed. And it used at least half of the time for which
+//! it kept others out. The second limit applies over a longer time, and does not count time that others report to have used
+//! meanwhile: their work from before may fill whole slices. So it costs an honest queue something only if the queue stays ready
+//! while the device is idle for more than half of the time, which no other queue could use.
 //!
-//! Work that is still running when others have taken over is charged as measured, not cut at the time that the queue was
-//! allowed.
+//! Work that is still running when others are allowed is charged as measured. It is not cut at the end of the time for which the
+//! queue was allowed.
 
 use crate::Nanos;
 
-/// A queue's account. Changes are returned, so that whoever keeps the sum can follow.
+/// A queue's account. Methods return changes of the charge, so that the caller can keep a sum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Account {
     settled: u64,
     /// Charged since the last report or settlement.
     provisional: u64,
     since: Nanos,
-    /// Time for which it kept others out, and what it was charged for by settlement meanwhile.
+    /// Time for which it kept others out, and the settled charges of that time.
     held: u64,
     settled_meanwhile: u64,
-    /// What was taken back with the last report: it may have been used all the same, and be part of the next one.
+    /// What the last report took back. It may have been used after all, and be part of the next report.
     taken_back: u64,
 }
 
@@ -41,7 +41,7 @@ impl Account {
         Nanos(self.settled.saturating_add(self.provisional))
     }
 
-    /// It was ready and allowed to run. It may be silent for so much running time, then it has used all of it.
+    /// The queue was ready and allowed to run. After `patience` of running time without a report it has used all of it.
     pub(crate) fn ran(&mut self, now: Nanos, time: Nanos, kept_others_out: bool, patience: Nanos) -> i64 {
         self.provisional = self.provisional.saturating_add(time.0);
         if kept_others_out {
@@ -53,22 +53,22 @@ impl Account {
         time.0 as i64
     }
 
-    /// Time for which it kept others out, as far as nobody is known to have used it.
+    /// Time for which it kept others out and which no queue is known to have used.
     pub(crate) fn unused(&self) -> Nanos {
         Nanos(self.held) - Nanos(self.settled_meanwhile) - Nanos(self.provisional)
     }
 
-    /// Others used so much of that.
+    /// Other queues used this part of that time.
     pub(crate) fn was_filled(&mut self, time: Nanos) {
         self.held = self.held.saturating_sub(time.0);
     }
 
-    /// What a report says beyond the time for which it was allowed to run: others were, then.
+    /// The part of a report beyond the time for which it was allowed to run. Other queues were allowed then.
     pub(crate) fn ran_on(&self, now: Nanos, used: Nanos) -> Nanos {
         used.min(now - self.since) - Nanos(self.provisional) - Nanos(self.taken_back)
     }
 
-    /// It says what it used. The least that it is believed is looked at when it has kept others out for `patience`.
+    /// The queue reports its use. The lower limit applies once it has kept others out for `patience`.
     pub(crate) fn reported(&mut self, now: Nanos, used: Nanos, patience: Nanos) -> i64 {
         let before = self.charged().0;
         let used = used.0.min((now - self.since).0);
@@ -111,13 +111,13 @@ mod tests {
     }
 
     #[test]
-    fn work_that_ran_on_while_others_were_allowed_counts() {
+    fn work_that_runs_on_while_others_are_allowed_is_charged() {
         let mut account = after_running(100, true);
         assert_eq!(account.reported(Nanos(150), Nanos(140), PATIENCE), 40);
     }
 
     #[test]
-    fn what_is_said_a_report_later_ran_when_it_was_allowed() {
+    fn use_that_is_reported_late_counts_for_the_time_before() {
         let mut account = after_running(100, true);
         account.reported(Nanos(100), Nanos(30), PATIENCE);
         assert_eq!(account.ran_on(Nanos(250), Nanos(70)), Nanos::ZERO);
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(account.ran_on(Nanos(250), Nanos(900)), Nanos(80), "no more than has passed");
     }
 
-    /// It runs for 11 times 100 and says each time that it has used so much.
+    /// The queue runs for 11 times 100 and reports `used` each time.
     fn charged_in_the_long_run(kept_others_out: bool, used: u64) -> Nanos {
         let mut account = Account::new(Nanos(0));
         for round in 1..=11 {
@@ -137,15 +137,15 @@ mod tests {
     }
 
     #[test]
-    fn who_kept_others_out_has_used_half_of_it_at_least() {
+    fn a_queue_that_kept_others_out_is_charged_for_half_at_least() {
         assert_eq!(charged_in_the_long_run(true, 0), Nanos(550));
         assert_eq!(charged_in_the_long_run(true, 10), Nanos(550));
         assert_eq!(charged_in_the_long_run(true, 60), Nanos(660));
-        assert_eq!(charged_in_the_long_run(false, 0), Nanos::ZERO, "it was in nobody's way");
+        assert_eq!(charged_in_the_long_run(false, 0), Nanos::ZERO, "it kept no other queue out");
     }
 
     #[test]
-    fn nobody_has_used_more_than_has_passed() {
+    fn no_queue_is_charged_for_more_than_has_passed() {
         let mut account = after_running(100, false);
         account.reported(Nanos(120), Nanos(u64::MAX), PATIENCE);
         assert_eq!(account.charged(), Nanos(120));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_silent_for_long_has_used_it_all() {
+    fn a_queue_without_reports_is_charged_for_all_of_its_time() {
         let mut account = after_running(PATIENCE.0 + 1, true);
         account.reported(Nanos(PATIENCE.0 + 1), Nanos::ZERO, PATIENCE);
         assert_eq!(account.charged(), Nanos(PATIENCE.0 + 1));

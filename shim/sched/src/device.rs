@@ -1,56 +1,20 @@
-//! One device: its queues, what happened to them, and how urgent they are.
+//! One device: its queues, their states, and how urgent they are.
 //!
-//! Time passes in [`Device::pass`] only, which charges everybody for what has been since the last event; then events
-//! change states, and [`Device::decide`] draws the conclusions.
+//! Time passes in [`Device::pass`] only, which charges each queue for the time since the last event. Then events change states,
+//! and [`Device::decide`] assigns levels.
 
 use crate::account::Account;
 use crate::level::{Level, Move};
 use crate::mask::Mask;
-use crate::policy::{Policy, PolicyKind, View};
+use crate::policies::PolicyKind;
+use crate::policy::{Policy, View};
+use crate::queue::{Process, Queue};
 use crate::ranks::Ranks;
 use crate::starvation::{self, Patience};
-use crate::{Attributes, DeviceId, Nanos, ProcessId, QueueId, Settings};
+use crate::{Attributes, DeviceId, Nanos, QueueId, Settings};
 
-/// Nobody is charged for more than this at once: the clock went on while the machine slept.
+/// No queue is charged for more than this at once: the clock goes on while the machine is suspended.
 const LONGEST: Nanos = Nanos::from_secs(1);
-
-/// A queue.
-#[derive(Debug)]
-pub(crate) struct Queue {
-    pub(crate) id: QueueId,
-    pub(crate) attributes: Attributes,
-    /// Index of its process.
-    pub(crate) process: usize,
-    pub(crate) ready: bool,
-    /// `None` until it has been decided on.
-    pub(crate) level: Option<Level>,
-    pub(crate) account: Account,
-    pub(crate) patience: Patience,
-}
-
-impl Queue {
-    /// Its place among its process's queues, most urgent first.
-    pub(crate) fn stream_order(&self) -> u64 {
-        u64::from(i32::MAX.abs_diff(self.attributes.stream_priority))
-    }
-}
-
-/// A process's part of a device.
-#[derive(Debug)]
-pub(crate) struct Process {
-    pub(crate) id: ProcessId,
-    /// How many queues it has.
-    pub(crate) queues: usize,
-    /// How many of them are ready.
-    pub(crate) ready: usize,
-    /// Device time that it is charged for, by all its queues so far. A report may take back what was assumed.
-    pub(crate) charged: Nanos,
-    /// Time for which it had a ready queue that was allowed to launch.
-    pub(crate) allowed: Nanos,
-    allowed_until: Nanos,
-    /// It is among [`Device::changed`].
-    is_changed: bool,
-}
 
 /// One device.
 #[derive(Debug)]
@@ -58,22 +22,22 @@ pub(crate) struct Device {
     pub(crate) id: DeviceId,
     queues: Vec<Queue>,
     processes: Vec<Process>,
-    /// Indices of those whose work or charge may not be what the policy has seen, each once.
+    /// Indices of processes whose work or charge may have changed since the policy saw it, each once.
     changed: Vec<usize>,
     ranks: Ranks,
     policy: Box<dyn Policy>,
     now: Nanos,
-    /// At which levels queues are ready, and how many are at all.
+    /// Levels at which queues are ready, and the number of ready queues.
     mask: Mask,
     ready: u32,
-    /// Somebody may have a turn. None begins or ends before `turn_due`, unless `others_wait` than when
-    /// that was found, or for another time.
-    turns: bool,
-    turn_due: Option<Nanos>,
-    others_wait: bool,
-    /// There are queues, or attributes, that the policy has not seen.
+    /// A queue may have a starvation slice. None begins or ends before `slice_due`, which was computed for the queues that
+    /// waited then; `waiting_changed` says that other queues wait now, or since another time.
+    has_slices: bool,
+    slice_due: Option<Nanos>,
+    waiting_changed: bool,
+    /// The policy has not seen all queues, or all attributes.
     altered: bool,
-    /// When there is something to decide at the latest. The past: at once.
+    /// When the next decision is due. In the past: at once.
     due: Option<Nanos>,
 }
 
@@ -89,9 +53,9 @@ impl Device {
             now,
             mask: Mask::new(),
             ready: 0,
-            turns: false,
-            turn_due: None,
-            others_wait: false,
+            has_slices: false,
+            slice_due: None,
+            waiting_changed: false,
             altered: false,
             due: None,
         }
@@ -110,12 +74,12 @@ impl Device {
         self.due
     }
 
-    /// Whether ranks here depend on who has work.
+    /// Whether ranks here depend on which queues have work.
     pub(crate) fn follows_work(&self) -> bool {
         self.policy.follows_work()
     }
 
-    /// Another policy takes over; it knows nothing of what was before but what is kept of queues and processes.
+    /// Replaces the policy. The new one knows only what queues and processes keep themselves.
     pub(crate) fn set_policy(&mut self, now: Nanos, policy: Box<dyn Policy>, settings: &Settings) {
         self.pass(now, settings);
         self.policy = policy;
@@ -125,10 +89,10 @@ impl Device {
         self.alter();
     }
 
-    /// What has been so far is judged by the settings that held.
+    /// Called before the settings change: the time so far is judged by the old ones.
     pub(crate) fn settings_change(&mut self, now: Nanos, settings: &Settings) {
         self.pass(now, settings);
-        self.turn_due = Some(now);
+        self.slice_due = Some(now);
         self.alter();
     }
 
@@ -169,7 +133,7 @@ impl Device {
         self.queues.len() - 1
     }
 
-    /// The last queue takes the place of the one that is closed; returns its name, if there is one.
+    /// The last queue gets the index of the closed one; returns its name, if there is one.
     pub(crate) fn close(&mut self, now: Nanos, index: usize, settings: &Settings) -> Option<QueueId> {
         self.pass(now, settings);
         self.set_ready(now, index, false, settings);
@@ -208,19 +172,19 @@ impl Device {
             process.ready += 1;
             queue.level.inspect(|level| self.mask.add(*level));
             let due = queue.patience.due(now, settings);
-            self.turn_due = self.turn_due.into_iter().chain(due).min();
+            self.slice_due = self.slice_due.into_iter().chain(due).min();
         } else {
             self.ready -= 1;
             process.ready -= 1;
-            self.others_wait |= queue.patience.due(now, settings) == self.turn_due;
+            self.waiting_changed |= queue.patience.due(now, settings) == self.slice_due;
             queue.patience.became_idle(queue.level == front);
             queue.level.inspect(|level| self.mask.remove(*level));
         }
-        self.others_wait |= self.mask.front() != front;
+        self.waiting_changed |= self.mask.front() != front;
         self.due = Some(Nanos::ZERO);
     }
 
-    /// Device and process are those that it had.
+    /// Device and process must be unchanged.
     pub(crate) fn set_attributes(
         &mut self,
         now: Nanos,
@@ -237,7 +201,7 @@ impl Device {
         self.pass(now, settings);
         let queue = &mut self.queues[index];
         if !used.is_zero() {
-            self.others_wait |= queue.patience.used();
+            self.waiting_changed |= queue.patience.used();
         }
         let ran_on = queue.account.ran_on(now, used);
         let correction = queue.account.reported(now, used, settings.patience);
@@ -250,23 +214,23 @@ impl Device {
         self.due = Some(Nanos::ZERO);
     }
 
-    /// A queue has used so much of the time for which others kept it out: of what these did not use themselves, in proportion.
+    /// Accounts for time that a queue used while others kept it out: as a part of what these did not use themselves, in proportion.
     fn fill(&mut self, index: usize, time: Nanos) {
         let unused = |queue: &Queue| u128::from(queue.account.unused().0);
         let all: u128 = self.queues.iter().map(unused).sum::<u128>() - unused(&self.queues[index]);
         for (_, queue) in self.queues.iter_mut().enumerate().filter(|(other, _)| *other != index) {
-            // No more than the time.
+            // The sum of the parts is at most `time`.
             let part = u128::from(time.0) * unused(queue) / all.max(1);
             queue.account.was_filled(Nanos(part as u64));
         }
     }
 
-    /// Levels that are to change are added to `moves`.
+    /// Adds the levels that change to `moves`.
     pub(crate) fn decide(&mut self, now: Nanos, settings: &Settings, moves: &mut Vec<Move>) {
         self.pass(now, settings);
-        let turns_due = self.turn_due.is_some_and(|due| due <= self.now);
-        if turns_due {
-            self.turns = starvation::take_turns(self.now, settings, &mut self.queues);
+        let slices_due = self.slice_due.is_some_and(|due| due <= self.now);
+        if slices_due {
+            self.has_slices = starvation::grant_slices(self.now, settings, &mut self.queues);
         }
         if self.altered {
             self.ranks.reset(self.queues.len());
@@ -280,30 +244,31 @@ impl Device {
             processes: &self.processes,
             changed: &self.changed,
             altered: self.altered,
-            turn: self.turns && self.queues.iter().any(|queue| queue.ready && queue.patience.has_turn()),
+            has_starvation_slice: self.has_slices
+                && self.queues.iter().any(|queue| queue.ready && queue.patience.has_slice()),
         };
         let again = self.policy.rank(&view, &mut self.ranks);
         for process in self.changed.drain(..) {
             self.processes[process].is_changed = false;
         }
-        self.assign(turns_due, moves);
+        self.assign(slices_due, moves);
         let next = || starvation::next(self.now, settings, &self.queues, self.mask.front());
-        if turns_due || self.altered || self.others_wait {
-            self.turn_due = next();
+        if slices_due || self.altered || self.waiting_changed {
+            self.slice_due = next();
         }
         debug_assert!(
-            next().is_none_or(|next| self.turn_due.is_some_and(|due| due <= next)),
-            "a turn is missed"
+            next().is_none_or(|next| self.slice_due.is_some_and(|due| due <= next)),
+            "a slice is missed"
         );
-        (self.altered, self.others_wait) = (false, false);
-        self.due = again.into_iter().chain(self.turn_due).min();
+        (self.altered, self.waiting_changed) = (false, false);
+        self.due = again.into_iter().chain(self.slice_due).min();
     }
 
-    /// Gives queues their levels: those whose ranks, or the ranks around them, have changed, or all.
+    /// Assigns levels to queues: where ranks have changed, own or neighbouring ones, or to all.
     fn assign(&mut self, all: bool, moves: &mut Vec<Move>) {
         for (index, level) in self.ranks.moved(all) {
             let queue = &mut self.queues[index];
-            let level = if queue.patience.has_turn() { Level::TURN } else { level };
+            let level = if queue.patience.has_slice() { Level::STARVED } else { level };
             if queue.level == Some(level) {
                 continue;
             }
@@ -313,17 +278,17 @@ impl Device {
                 self.mask.add(level);
             }
             moves.push(Move { queue: queue.id, from, to: level });
-            self.others_wait = true;
+            self.waiting_changed = true;
         }
     }
 
-    /// The policy has to see its queues anew.
+    /// The policy has to rank all queues again.
     fn alter(&mut self) {
         self.altered = true;
         self.due = Some(Nanos::ZERO);
     }
 
-    /// Time passes, with everything as it was.
+    /// Time passes, with all states unchanged.
     fn pass(&mut self, now: Nanos, settings: &Settings) {
         let time = now - self.now;
         if time.is_zero() {
@@ -348,19 +313,5 @@ impl Device {
                 process.allowed += time;
             }
         }
-    }
-}
-
-impl Process {
-    /// Work or charge of this process, whose index this is, may not be what they were.
-    fn note_change(&mut self, index: usize, changed: &mut Vec<usize>) {
-        if !self.is_changed {
-            self.is_changed = true;
-            changed.push(index);
-        }
-    }
-
-    fn charge(&mut self, time: i64) {
-        self.charged = Nanos(self.charged.0.saturating_add_signed(time));
     }
 }

@@ -1,8 +1,8 @@
-//! What the scheduler is told.
+//! Inputs of the scheduler.
 
 use crate::Nanos;
 
-/// Names a queue while it is open: its slot in the arbiter's page, or any number that its user gives out.
+/// Names a queue while it is open: its slot in the arbiter page, or any number that the caller assigns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueId(pub u32);
 
@@ -10,28 +10,28 @@ pub struct QueueId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessId(pub u32);
 
-/// Names a device: its index in the arbiter's page.
+/// Names a device: its index in the arbiter page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceId(pub u16);
 
-/// What is known of a queue. Each policy takes from it what concerns it and leaves the rest alone, so that settings
-/// survive a change of policy.
+/// The scheduling parameters of a queue. Each policy uses those that concern it and ignores the rest, so settings survive a change
+/// of policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
     /// The device that it uses.
     pub device: DeviceId,
-    /// Whose it is.
+    /// The process that it belongs to.
     pub process: ProcessId,
     /// -255 to 255, larger is more urgent.
     pub priority: i16,
-    /// The priority above which the process's own stream priorities do not lift its queues. Below `priority` it means
+    /// The highest priority to which the process's own stream priorities raise its queues. A value below `priority` means
     /// `priority`.
     pub ceiling: i16,
-    /// Weight beside others of the same priority: twice the weight, twice the device time. 0 means 1.
+    /// Weight against others of the same priority: twice the weight, twice the device time. 0 means 1.
     pub weight: u32,
     /// The part of the device that the process is promised, in percent.
     pub share: Option<u8>,
-    /// How much more urgent than the rest of its process the program wants it; HIP's stream priorities, negated.
+    /// How much more urgent it is than the rest of its process, as the program asked for: HIP's stream priorities, negated.
     pub stream_priority: i32,
 }
 
@@ -42,10 +42,10 @@ impl Attributes {
     /// The most urgent priority.
     pub const PRIORITY_MAX: i16 = 255;
 
-    /// The weight of who has been given none.
+    /// The weight where none is set.
     pub const DEFAULT_WEIGHT: u32 = 100;
 
-    /// A process's claim on a device while nobody has said anything about it.
+    /// A process's claim on a device while nothing is set for it.
     pub const fn new(device: DeviceId, process: ProcessId) -> Self {
         Self {
             device,
@@ -59,44 +59,45 @@ impl Attributes {
     }
 }
 
-/// Something that happened. A queue that nobody has opened is ignored, and counted: events of a dead process may be late.
+/// A change of a queue: an input of the scheduler, not an event of a recording. An event of an unknown queue is ignored and
+/// counted, since events of a dead process may come late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// There is a new queue; it is not ready. One of the same name that was not closed is closed first.
+    /// A queue was opened; it is not ready. An open one of the same name is closed first.
     Opened {
         /// Its name.
         queue: QueueId,
-        /// What is known of it.
+        /// Its parameters.
         attributes: Attributes,
     },
-    /// A queue is gone.
+    /// A queue was closed.
     Closed {
-        /// Which.
+        /// Its name.
         queue: QueueId,
     },
-    /// A queue has work, waiting or running.
+    /// A queue has work, deferred or running.
     Ready {
-        /// Which.
+        /// Its name.
         queue: QueueId,
     },
     /// A queue has no work any more.
     Idle {
-        /// Which.
+        /// Its name.
         queue: QueueId,
     },
-    /// A queue's own report of the device time that its work took since the last such report. It is believed within
-    /// limits only.
+    /// A queue's own report of the device time that its work took since its last such report. It is limited, see the accounts
+    /// of queues.
     Used {
-        /// Which.
+        /// Its name.
         queue: QueueId,
-        /// How much.
+        /// The device time.
         device: Nanos,
     },
-    /// Something else is known of a queue.
+    /// A queue's parameters have changed.
     Changed {
-        /// Which.
+        /// Its name.
         queue: QueueId,
-        /// All that is known of it now.
+        /// All its parameters.
         attributes: Attributes,
     },
 }

@@ -1,14 +1,14 @@
-//! Scheduling without a controller: a [`Scheduler`] and the masks that it decides on, in one place.
+//! Scheduling without a controller: a [`Scheduler`], with the masks that follow from its decisions.
 //!
-//! For one process and its streams. Each stream is a queue; where streams are to have shares or weights of their own,
-//! each is given a [`ProcessId`](crate::ProcessId) of its own, too.
+//! It serves one process and its streams. Each stream is a queue. If streams are to have shares or weights of their own, each also
+//! gets a [`ProcessId`](crate::ProcessId) of its own.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::mask::Mask;
 use crate::{Attributes, DeviceId, Event, Level, Nanos, PolicyKind, QueueId, Scheduler, Settings};
 
-/// Says of each queue whether it may launch.
+/// Decides for each queue whether it may launch.
 #[derive(Debug)]
 pub struct Local {
     scheduler: Scheduler,
@@ -24,11 +24,11 @@ struct Queue {
     allowed: bool,
 }
 
-/// What to do now.
+/// The results of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Changes {
-    /// Queues that may not launch from now on. To be done first.
+    /// Queues that may not launch from now on. To be suspended first.
     pub suspended: Vec<QueueId>,
     /// Queues that may launch again.
     pub resumed: Vec<QueueId>,
@@ -37,12 +37,12 @@ pub struct Changes {
 }
 
 impl Local {
-    /// Knows no queues yet.
+    /// Without queues.
     pub fn new(policy: PolicyKind, settings: Settings) -> Self {
         Self { scheduler: Scheduler::new(policy, settings), masks: BTreeMap::new(), queues: HashMap::new() }
     }
 
-    /// Something happened.
+    /// Takes an event.
     pub fn handle(&mut self, now: Nanos, event: Event) -> Changes {
         self.scheduler.handle(now, event);
         match event {
@@ -75,25 +75,24 @@ impl Local {
         changes
     }
 
-    /// Whether a queue may launch. One that is not known may.
+    /// Whether a queue may launch. An unknown queue may.
     pub fn may_launch(&self, queue: QueueId) -> bool {
         self.queues.get(&queue).is_none_or(|queue| may_launch(&self.masks, queue))
     }
 
-    /// Whether a queue should limit what it has launched ahead: there are others, and it is not sure to be in front of
-    /// them.
+    /// Whether a queue should limit what it has in flight: there are other queues, and one of them may come before it.
     pub fn is_limited(&self, queue: QueueId) -> bool {
         let Some(queue) = self.queues.get(&queue) else { return false };
         let others = self.queues.values().filter(|other| other.device == queue.device).nth(1).is_some();
         others && queue.level.is_none_or(Level::is_limited)
     }
 
-    /// The scheduler inside, to be looked at.
+    /// The scheduler inside, for queries.
     pub fn scheduler(&self) -> &Scheduler {
         &self.scheduler
     }
 
-    /// Another policy from now on; [`Self::look`] says what follows.
+    /// Changes the policy; [`Self::look`] returns the results.
     pub fn set_policy(&mut self, now: Nanos, policy: PolicyKind) {
         self.scheduler.set_policy(now, policy);
     }
@@ -179,13 +178,13 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_is_destroyed_blocks_nobody() {
+    fn a_stream_that_is_destroyed_blocks_no_other() {
         let mut local = two_streams();
         let _ = local.handle(Nanos(1), Event::Ready { queue: URGENT });
         assert!(!local.may_launch(NORMAL));
         let changes = local.handle(Nanos(2), Event::Closed { queue: URGENT });
         assert_eq!(changes.resumed, [NORMAL]);
-        assert!(local.may_launch(URGENT), "nobody knows it");
+        assert!(local.may_launch(URGENT), "it is unknown");
     }
 
     #[test]
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn who_starves_is_resumed_for_a_quantum() {
+    fn a_starving_stream_is_resumed_for_a_quantum() {
         let mut local = two_streams();
         let _ = local.handle(Nanos(0), Event::Ready { queue: URGENT });
         let changes = local.handle(Nanos(0), Event::Ready { queue: NORMAL });
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_may_be_preempted_needs_a_limit() {
+    fn only_a_stream_that_may_be_preempted_needs_a_limit() {
         let mut local = two_streams();
         assert!(local.is_limited(NORMAL) && !local.is_limited(URGENT));
         let _ = local.handle(Nanos(1), Event::Closed { queue: URGENT });

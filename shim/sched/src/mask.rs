@@ -1,8 +1,8 @@
-//! A device's ready mask, as the scheduler knows it or decides on it.
+//! A device's ready mask, as the scheduler computes it.
 
 use crate::Level;
 
-/// At which levels queues are ready.
+/// The levels at which queues are ready.
 #[derive(Clone, Debug)]
 pub(crate) struct Mask {
     bits: u64,
@@ -36,12 +36,12 @@ impl Mask {
         (self.bits != 0).then(|| Level::new(self.bits.trailing_zeros().into()))
     }
 
-    /// How many queues are ready at a level.
+    /// Number of ready queues at a level.
     pub(crate) fn count(&self, level: Level) -> u32 {
         self.counts[level.number() as usize]
     }
 
-    /// Whether a queue of this level may launch: nobody more urgent is ready.
+    /// Whether a queue of this level may launch: no more urgent queue is ready.
     pub(crate) fn allows(&self, level: Level) -> bool {
         self.bits & ((1 << level.number()) - 1) == 0
     }

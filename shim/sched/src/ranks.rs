@@ -1,20 +1,20 @@
 //! The ranks of a device's queues, and the levels that follow from them.
 //!
-//! Which levels there are depends on which different ranks there are. That seldom changes: when one process takes another's
-//! place in front, both ranks are there before and after, and only these two move. So the different ranks are counted, and a
-//! queue's level is looked for anew only if its own rank has changed or the list of them has.
+//! Which levels exist depends on which distinct ranks exist. That seldom changes: when one process replaces another in front, both
+//! ranks exist before and after, and only two queues move. So the distinct ranks are counted, and a queue's level is computed again
+//! only if its own rank or the list of distinct ranks has changed.
 //!
-//! If there are more ranks than levels, those that are nearest to each other share one: whoever has many ranks of his own, by the
-//! priorities of his streams, say, does not bring others together that are far apart.
+//! If there are more ranks than levels, neighbouring ranks share a level, the nearest ones first. So a process with many ranks, say
+//! by its streams' priorities, does not bring other processes together whose ranks are far apart.
 
 use crate::Level;
 
-/// A policy's word on a queue: smaller first, equal side by side.
+/// The rank of a queue in its policy: smaller is more urgent, equal ranks run side by side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
-    /// Whatever orders queues in this policy.
+    /// The order of queues in this policy.
     pub(crate) order: u64,
-    /// Others will take its place after a time, however urgent it is now.
+    /// Other queues will replace it after a slice, however urgent it is now.
     pub(crate) sliced: bool,
 }
 
@@ -22,18 +22,18 @@ pub(crate) struct Rank {
 #[derive(Debug, Default)]
 pub(crate) struct Ranks {
     of_queues: Vec<Rank>,
-    /// The different ones, the most urgent first, and how many queues have each. None has none but between two looks at
-    /// the levels.
+    /// The distinct ranks, the most urgent first, and how many queues have each. A count of zero is removed with the next look at
+    /// levels.
     distinct: Vec<(Rank, usize)>,
-    /// Queues whose rank has changed since the levels were looked at; all of them if the list has changed.
+    /// Queues whose rank has changed since the last look at levels; all of them if the list has changed.
     moved: Vec<usize>,
     all_moved: bool,
-    /// The levels of the different ranks, if there are too many for one each.
+    /// The levels of the distinct ranks, if there are too many for one level each.
     shared: Vec<Level>,
 }
 
 impl Ranks {
-    /// There are so many queues now, which all have to be ranked.
+    /// Starts over with this many queues, which all have to be ranked.
     pub(crate) fn reset(&mut self, queues: usize) {
         self.of_queues.clear();
         self.of_queues.resize(queues, Rank::default());
@@ -42,26 +42,26 @@ impl Ranks {
         self.all_moved = true;
     }
 
-    /// A queue's rank from now on.
+    /// Sets a queue's rank.
     pub(crate) fn set(&mut self, index: usize, rank: Rank) {
         let before = std::mem::replace(&mut self.of_queues[index], rank);
         if before == rank {
             return;
         }
-        if let Ok(place) = self.find(before) {
-            self.distinct[place].1 -= 1;
+        if let Ok(found) = self.find(before) {
+            self.distinct[found].1 -= 1;
         }
         match self.find(rank) {
-            Ok(place) => self.distinct[place].1 += 1,
-            Err(place) => {
-                self.distinct.insert(place, (rank, 1));
+            Ok(found) => self.distinct[found].1 += 1,
+            Err(position) => {
+                self.distinct.insert(position, (rank, 1));
                 self.all_moved = true;
             }
         }
         self.moved.push(index);
     }
 
-    /// The queues that may have another level than when this was last asked, and their levels; with `all`, every queue.
+    /// The queues whose level may have changed since the last call, with their levels; with `all`, every queue.
     pub(crate) fn moved(&mut self, all: bool) -> impl Iterator<Item = (usize, Level)> {
         let before = self.distinct.len();
         self.distinct.retain(|(_, queues)| *queues > 0);
@@ -81,18 +81,18 @@ impl Ranks {
     }
 }
 
-/// The level of a rank among others.
+/// The level of a rank.
 fn level(distinct: &[(Rank, usize)], shared: &[Level], rank: Rank) -> Level {
-    let place = distinct.partition_point(|(other, _)| *other < rank);
-    shared.get(place).copied().unwrap_or_else(|| Level::new(first_level(distinct) + place as u64))
+    let position = distinct.partition_point(|(other, _)| *other < rank);
+    shared.get(position).copied().unwrap_or_else(|| Level::new(first_level(distinct) + position as u64))
 }
 
 fn first_level(distinct: &[(Rank, usize)]) -> u64 {
     if distinct.first().is_some_and(|(rank, _)| rank.sliced) { 2 } else { Level::UNLIMITED.number() }
 }
 
-/// The levels of ranks of which there are more than levels; none if there are enough. The widest gaps between ranks are those
-/// between levels, of equal ones the more urgent.
+/// The levels of ranks if there are more ranks than levels; empty if there are enough levels. Levels are divided at the widest gaps
+/// between ranks; among equal gaps, at the more urgent ones.
 fn shared_levels(distinct: &[(Rank, usize)]) -> Vec<Level> {
     let first = first_level(distinct);
     let count = Level::COUNT - first as usize;
@@ -102,13 +102,13 @@ fn shared_levels(distinct: &[(Rank, usize)]) -> Vec<Level> {
     let mut gaps: Vec<_> = distinct
         .array_windows()
         .enumerate()
-        .map(|(place, [(one, _), (next, _)])| (next.order - one.order, place))
+        .map(|(index, [(one, _), (next, _)])| (next.order - one.order, index))
         .collect();
-    gaps.sort_by_key(|&(gap, place)| (std::cmp::Reverse(gap), place));
-    let mut ends: Vec<_> = gaps.iter().take(count - 1).map(|&(_, place)| place).collect();
+    gaps.sort_by_key(|&(gap, index)| (std::cmp::Reverse(gap), index));
+    let mut ends: Vec<_> = gaps.iter().take(count - 1).map(|&(_, index)| index).collect();
     ends.sort_unstable();
     (0..distinct.len())
-        .map(|place| Level::new(first + ends.partition_point(|&end| end < place) as u64))
+        .map(|index| Level::new(first + ends.partition_point(|&end| end < index) as u64))
         .collect()
 }
 
@@ -120,7 +120,7 @@ mod tests {
         Rank { order, sliced }
     }
 
-    /// Those of the queues that are looked at.
+    /// The levels of queues that may have moved.
     fn levels(ranks: &mut Ranks) -> Vec<(usize, u64)> {
         ranks.moved(false).map(|(index, level)| (index, level.number())).collect()
     }
@@ -141,11 +141,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_front_for_a_slice_has_a_limit() {
+    fn a_queue_in_front_for_a_slice_has_a_limited_level() {
         let mut ranks = of(&[rank(3, true), rank(4, false)]);
         assert_eq!(levels(&mut ranks), [(0, 2), (1, 3)]);
         assert!(Level::new(2).is_limited());
-        assert!(!Level::UNLIMITED.is_limited() && Level::TURN.is_limited());
+        assert!(!Level::UNLIMITED.is_limited() && Level::STARVED.is_limited());
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_are_far_apart_do_not_share_a_level() {
+    fn ranks_that_are_far_apart_do_not_share_a_level() {
         let many = (0..200).map(|number| rank(5_000 + number, false));
         let few = [10, 4_000, 9_000, 9_100].map(|order| rank(order, false));
         let levels = levels(&mut of(&few.into_iter().chain(many).collect::<Vec<_>>()));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn only_those_that_change_places_are_looked_at() {
+    fn only_queues_that_swap_ranks_are_looked_at() {
         let mut ranks = of(&[rank(0, true), rank(1, true), rank(1, true), rank(1, true)]);
         assert_eq!(levels(&mut ranks).len(), 4);
         ranks.set(0, rank(1, true));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_looked_at_when_a_rank_comes_or_goes() {
+    fn all_queues_are_looked_at_when_a_rank_comes_or_goes() {
         let mut ranks = of(&[rank(1, false), rank(1, false), rank(5, false)]);
         levels(&mut ranks);
         ranks.set(0, rank(0, false));
@@ -188,9 +188,9 @@ mod tests {
         assert_eq!(levels(&mut ranks), [(0, 1), (1, 1), (2, 2)]);
     }
 
-    /// Whatever was set in whatever order, levels are those of the ranks that there are.
+    /// After any changes, levels are those of the present ranks.
     #[test]
-    fn what_is_remembered_is_what_would_be_found_anew() {
+    fn remembered_levels_equal_computed_ones() {
         let seed = fastrand::u64(..);
         let mut random = fastrand::Rng::with_seed(seed);
         let mut ranks = Ranks::default();

@@ -1,29 +1,29 @@
-//! The same decisions again, from what was recorded of a run.
+//! Repeats the decisions of a run from a recording of it.
 //!
-//! Two kinds of recordings will do. One of everything that a scheduler was told and asked, with the times that were given
-//! to it, gives what it decided whatever its user did. One of events alone, say those of the arbiter's ring and what processes
-//! have said of their use, gives it if its user kept to the events' own times: told each at the time at which it happened, asked right after it at the same
-//! time, and asked at each time that the scheduler wanted, in order, however late all this was done.
+//! Two kinds of recordings suffice. A recording of every call of a scheduler, with its time, gives the decisions of any run. A
+//! recording of events alone, say from the arbiter's ring and from reports of use, gives them if the caller kept to the events' own
+//! times: each event handled at its time, a decision right after it at the same time, and a decision at each time that the
+//! scheduler asked for, in order. How late these calls were made does not matter.
 
 use crate::{Event, Level, Nanos, PolicyKind, QueueId, Scheduler, Settings};
 
-/// What was done with a scheduler.
+/// A call of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// [`Scheduler::handle`]
-    Told(Event),
+    Event(Event),
     /// [`Scheduler::decide`]
-    Asked,
+    Decide,
     /// [`Scheduler::set_policy`]
     Policy(PolicyKind),
     /// [`Scheduler::set_settings`]
     Settings(Settings),
 }
 
-/// What was decided, when.
+/// A decision and its time.
 pub type Decided = (Nanos, QueueId, Level);
 
-/// Takes all the steps that a scheduler took which began with this policy and these settings.
+/// Repeats the steps of a scheduler that began with this policy and these settings.
 pub fn replay(
     policy: PolicyKind,
     settings: Settings,
@@ -33,16 +33,16 @@ pub fn replay(
     let mut decided = Vec::new();
     for (now, step) in steps {
         match step {
-            Step::Told(event) => scheduler.handle(now, event),
+            Step::Event(event) => scheduler.handle(now, event),
             Step::Policy(policy) => scheduler.set_policy(now, policy),
             Step::Settings(settings) => scheduler.set_settings(now, settings),
-            Step::Asked => drop(decide(&mut scheduler, now, &mut decided)),
+            Step::Decide => drop(decide(&mut scheduler, now, &mut decided)),
         }
     }
     decided
 }
 
-/// Tells a scheduler the events, which are in the order of their times, and asks it when it wants to be asked.
+/// Handles events, which are in the order of their times, and decides after each and whenever the scheduler asks for it.
 pub fn replay_events(
     policy: PolicyKind,
     settings: Settings,
@@ -61,7 +61,7 @@ pub fn replay_events(
     decided
 }
 
-/// Asks at each time that the scheduler wants, before this one.
+/// Decides at each time that the scheduler asks for, up to this one.
 fn pass(scheduler: &mut Scheduler, again: &mut Option<Nanos>, until: Nanos, decided: &mut Vec<Decided>) {
     while let Some(due) = again.filter(|due| *due < until) {
         *again = decide(scheduler, due, decided);

@@ -1,12 +1,12 @@
-//! The scheduler: takes events to their device, and collects what is decided there.
+//! The scheduler: passes events to their devices, and collects the decisions.
 
 use std::collections::HashMap;
 
 use crate::device::Device;
 use crate::level::{self, Level, Move};
+use crate::policies::PolicyKind;
 #[cfg(test)]
 use crate::policy::Policy;
-use crate::policy::PolicyKind;
 use crate::{Attributes, DeviceId, Event, Nanos, QueueId, Settings};
 
 /// Decides how urgent each queue is.
@@ -29,41 +29,40 @@ pub struct Scheduler {
     policy: PolicyKind,
     settings: Settings,
     devices: Vec<Device>,
-    places: HashMap<QueueId, Place>,
+    locations: HashMap<QueueId, Location>,
     moves: Vec<Move>,
     ignored: u64,
 }
 
-/// Where a queue is.
+/// The device of a queue and its index there.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Location {
     device: usize,
     index: usize,
 }
 
-/// What has been decided.
+/// The decisions of one call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Decisions {
-    /// Queues that have another level from now on, and queues that have none yet, in the order in which the changes
-    /// should take effect.
+    /// Queues whose level changes, and queues that get their first one, in the order in which the changes should take effect.
     pub levels: Vec<(QueueId, Level)>,
-    /// When to ask again if nothing happens before; `None`: not before something happens.
+    /// When to decide again if no event comes before; `None`: only after an event.
     pub again: Option<Nanos>,
 }
 
-/// What there is to know of a queue.
+/// The state of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueState {
     /// Its name.
     pub queue: QueueId,
-    /// What was last said of it.
+    /// Its parameters.
     pub attributes: Attributes,
     /// Its level; `None` before the first decision.
     pub level: Option<Level>,
     /// Whether it has work.
     pub ready: bool,
-    /// Whether nobody ready is more urgent.
+    /// Whether no more urgent queue is ready.
     pub allowed: bool,
     /// Device time that it is charged for.
     pub charged: Nanos,
@@ -72,62 +71,62 @@ pub struct QueueState {
 }
 
 impl Scheduler {
-    /// A scheduler that knows no queues yet.
+    /// A scheduler without queues.
     pub fn new(policy: PolicyKind, settings: Settings) -> Self {
         Self {
             policy,
             settings: settings.in_range(),
             devices: Vec::new(),
-            places: HashMap::new(),
+            locations: HashMap::new(),
             moves: Vec::new(),
             ignored: 0,
         }
     }
 
-    /// The policy at work.
+    /// The policy.
     pub fn policy(&self) -> PolicyKind {
         self.policy
     }
 
-    /// The settings that hold.
+    /// The settings in effect.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Events so far that were about queues that nobody has opened.
+    /// Number of events about unknown queues.
     pub fn ignored(&self) -> u64 {
         self.ignored
     }
 
-    /// Something happened. It has an effect with the next [`Self::decide`]. Times must not go backwards; one that does is
-    /// taken for the one before.
+    /// Takes an event. It has an effect with the next [`Self::decide`]. Times must not go backwards; a time before the previous one
+    /// counts as the previous one.
     pub fn handle(&mut self, now: Nanos, event: Event) {
         let queue = event.queue();
-        let place = self.places.get(&queue).copied();
-        match (event, place) {
+        let location = self.locations.get(&queue).copied();
+        match (event, location) {
             (Event::Opened { attributes, .. }, None) => self.open(now, queue, attributes),
-            (Event::Opened { attributes, .. }, Some(place)) => {
-                self.close(now, queue, place);
+            (Event::Opened { attributes, .. }, Some(location)) => {
+                self.close(now, queue, location);
                 self.open(now, queue, attributes);
             }
-            (Event::Closed { .. }, Some(place)) => self.close(now, queue, place),
-            (Event::Ready { .. }, Some(place)) => {
-                self.devices[place.device].set_ready(now, place.index, true, &self.settings);
+            (Event::Closed { .. }, Some(location)) => self.close(now, queue, location),
+            (Event::Ready { .. }, Some(location)) => {
+                self.devices[location.device].set_ready(now, location.index, true, &self.settings);
             }
-            (Event::Idle { .. }, Some(place)) => {
-                self.devices[place.device].set_ready(now, place.index, false, &self.settings);
+            (Event::Idle { .. }, Some(location)) => {
+                self.devices[location.device].set_ready(now, location.index, false, &self.settings);
             }
-            (Event::Used { device, .. }, Some(place)) => {
-                self.devices[place.device].reported(now, place.index, device, &self.settings);
+            (Event::Used { device, .. }, Some(location)) => {
+                self.devices[location.device].reported(now, location.index, device, &self.settings);
             }
-            (Event::Changed { attributes, .. }, Some(place)) => {
-                self.change(now, queue, place, attributes);
+            (Event::Changed { attributes, .. }, Some(location)) => {
+                self.change(now, queue, location, attributes);
             }
             (_, None) => self.ignored += 1,
         }
     }
 
-    /// Another policy from now on. What is set for queues stays.
+    /// Changes the policy. The attributes of queues stay.
     pub fn set_policy(&mut self, now: Nanos, policy: PolicyKind) {
         self.policy = policy;
         for device in &mut self.devices {
@@ -135,7 +134,7 @@ impl Scheduler {
         }
     }
 
-    /// A policy that is not on the list, for the devices that are known.
+    /// Sets a policy that is not on the list, for the devices that are known.
     #[cfg(test)]
     pub(crate) fn plant(&mut self, now: Nanos, start: fn() -> Box<dyn Policy>) {
         for device in &mut self.devices {
@@ -143,7 +142,7 @@ impl Scheduler {
         }
     }
 
-    /// Other settings from now on.
+    /// Changes the settings.
     pub fn set_settings(&mut self, now: Nanos, settings: Settings) {
         for device in &mut self.devices {
             device.settings_change(now, &self.settings);
@@ -151,9 +150,9 @@ impl Scheduler {
         self.settings = settings.in_range();
     }
 
-    /// How late it may be heard that a queue has work, or none, with no decision later or another for it, as long as
-    /// [`Self::handle`] gets what has happened in order and before [`Self::decide`]: a policy that follows work has to know at
-    /// once, and otherwise it only matters to who has waited for too long.
+    /// How late events about ready and idle queues may come without a later or different decision, as long as
+    /// [`Self::handle`] gets all events in order and before [`Self::decide`]. A policy that follows work has to know at once.
+    /// Otherwise only queues that have waited for too long are affected.
     pub fn may_hear_late(&self) -> Nanos {
         if self.devices.iter().any(Device::follows_work) {
             return Nanos::ZERO;
@@ -164,7 +163,7 @@ impl Scheduler {
         }
     }
 
-    /// What follows from all that happened. To be called after events, and when it was asked for.
+    /// Decides. To be called after events, and at the time that the last call returned.
     pub fn decide(&mut self, now: Nanos) -> Decisions {
         self.moves.clear();
         for device in &mut self.devices {
@@ -197,31 +196,31 @@ impl Scheduler {
     fn open(&mut self, now: Nanos, queue: QueueId, attributes: Attributes) {
         let device = self.device(now, attributes.device);
         let index = self.devices[device].open(now, queue, attributes, &self.settings);
-        self.places.insert(queue, Place { device, index });
+        self.locations.insert(queue, Location { device, index });
     }
 
-    fn close(&mut self, now: Nanos, queue: QueueId, place: Place) {
-        if let Some(moved) = self.devices[place.device].close(now, place.index, &self.settings) {
-            self.places.insert(moved, place);
+    fn close(&mut self, now: Nanos, queue: QueueId, location: Location) {
+        if let Some(moved) = self.devices[location.device].close(now, location.index, &self.settings) {
+            self.locations.insert(moved, location);
         }
-        self.places.remove(&queue);
+        self.locations.remove(&queue);
     }
 
-    fn change(&mut self, now: Nanos, queue: QueueId, place: Place, attributes: Attributes) {
-        let device = &mut self.devices[place.device];
-        let before = &device.queues()[place.index];
+    fn change(&mut self, now: Nanos, queue: QueueId, location: Location, attributes: Attributes) {
+        let device = &mut self.devices[location.device];
+        let before = &device.queues()[location.index];
         let ready = before.ready;
         if (before.attributes.device, before.attributes.process) == (attributes.device, attributes.process) {
-            return device.set_attributes(now, place.index, attributes, &self.settings);
+            return device.set_attributes(now, location.index, attributes, &self.settings);
         }
-        // Somebody else's now: a new queue in all but the name.
+        // It belongs to another process or device now: a new queue except for its name.
         self.handle(now, Event::Opened { queue, attributes });
         if ready {
             self.handle(now, Event::Ready { queue });
         }
     }
 
-    /// Its index. Devices are few and never go.
+    /// Returns the device's index. Devices are few and are never removed.
     fn device(&mut self, now: Nanos, id: DeviceId) -> usize {
         self.devices.iter().position(|device| device.id == id).unwrap_or_else(|| {
             self.devices.push(Device::new(id, self.policy, now));

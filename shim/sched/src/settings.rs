@@ -1,26 +1,26 @@
-//! What can be set, for all policies.
+//! The settings of all policies.
 
 use std::ops::RangeInclusive;
 
 use crate::Nanos;
 
-/// What can be set, for all policies.
+/// The settings of all policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How long a queue may be ready without being allowed to launch before it gets a turn; zero: for ever.
+    /// How long a queue may be ready without being allowed to launch before it gets a time slice; zero: no bound.
     pub starvation_bound: Nanos,
-    /// How long a turn is. No longer than a quarter of the bound.
+    /// Length of that slice, at most a quarter of the bound.
     pub quantum: Nanos,
-    /// How long one process is ahead of the others, in policies that share a device by time.
+    /// Length of the slice of the process in front, in policies that share a device by time.
     pub slice: Nanos,
-    /// For how much running time a queue may be silent about its use before it has used all of it.
+    /// How much running time without a report counts as used.
     pub patience: Nanos,
-    /// For how long after somebody urgent had work less urgent processes of equal priority go one at a time, a slice each, in
-    /// policies that else let them run side by side; zero: they never do.
+    /// After urgent work, less urgent processes of equal priority go one at a time for this long, a slice each, in policies that
+    /// otherwise let them run side by side; zero: never.
     pub one_at_a_time: Nanos,
 }
 
-/// A setting that makes no sense.
+/// A setting that is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name} is {value}, not between {least} and {most}")]
 pub struct SettingsError {
@@ -37,7 +37,7 @@ const PATIENCE: RangeInclusive<Nanos> = Nanos::from_millis(20)..=HOUR;
 const QUANTUM_LEAST: Nanos = Nanos::from_micros(500);
 
 impl Settings {
-    /// Says what is out of range. The scheduler takes such a value for the nearest one in range.
+    /// Returns the first setting that is out of range. The scheduler replaces such a value by the nearest one in range.
     pub fn check(&self) -> Result<(), SettingsError> {
         let Self { starvation_bound, quantum, slice, patience, one_at_a_time } = *self;
         let check = |name, value: Nanos, range: &RangeInclusive<Nanos>| {
@@ -53,7 +53,7 @@ impl Settings {
         check("the patience with silent queues", patience, &PATIENCE)
     }
 
-    /// With everything in range.
+    /// The nearest settings in range.
     #[must_use]
     pub(crate) fn in_range(self) -> Self {
         let Self { starvation_bound, quantum, slice, patience, one_at_a_time } = self;
@@ -95,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_named() {
+    fn a_setting_that_is_out_of_range_is_named() {
         let settings = Settings { quantum: Nanos::from_millis(300), ..Settings::default() };
         let error = settings.check().unwrap_err().to_string();
         assert_eq!(error, "the quantum is 300ms, not between 500µs and 250ms");
     }
 
     #[test]
-    fn whatever_is_set_can_be_used() {
+    fn any_settings_can_be_brought_in_range() {
         let values = [0, 1, 999, 20_000_000, u64::MAX].map(Nanos);
         for starvation_bound in values {
             for value in values {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bound_is_no_mistake() {
+    fn a_bound_of_zero_is_valid() {
         let settings = Settings { starvation_bound: Nanos::ZERO, ..Settings::default() };
         assert_eq!(settings.check(), Ok(()));
         assert_eq!(settings.in_range().starvation_bound, Nanos::ZERO);

@@ -1,17 +1,17 @@
 //! A simulation of devices, clients and an arbiter around a [`Scheduler`], for tests: the same seed gives the same run.
 //!
-//! What takes time in life takes time here: a report until the controller has heard of it, a decision until it has been
-//! carried out, a suspended client until it has woken up, a completion until it has been noticed. Masks are as exact as the
-//! arbiter's: a report changes them at once.
+//! What takes time in reality takes time here: from a report until the controller has it, from a decision until it takes effect, from
+//! a change until a suspended client is awake, from a completion until it is noticed. Masks are as exact as the arbiter's: a report
+//! changes them at once.
 //!
 //! ```text
 //!   Client (client.rs)  --launch-->  Device (device.rs): kernels of all queues in turn, one at a time
 //!     |  ready, idle      <--done--
 //!     v
-//!   masks  <--levels--  Scheduler, heard and obeyed with a delay
+//!   masks  <--levels--  Scheduler, with a delay in both directions
 //! ```
 //!
-//! A device runs one kernel at a time and takes the queues' next ones in turn, as hardware does without priorities.
+//! A device runs one kernel at a time and takes the next one from the queues in turn, as hardware does without priorities.
 
 mod client;
 mod device;
@@ -41,16 +41,16 @@ pub(crate) struct World {
     planted: Option<fn() -> Box<dyn Policy>>,
 }
 
-/// How long things take.
+/// The delays.
 #[derive(Clone, Copy, Debug)]
 struct Delays {
-    /// From a report until the scheduler is told.
+    /// From a report until the scheduler has it.
     hear: Nanos,
     /// From a decision until the masks show it.
     obey: Nanos,
-    /// From a change of a mask until who waits for it launches.
+    /// From a change of a mask until a waiting client launches.
     wake: Nanos,
-    /// From a completion until it is noticed by who looks for it.
+    /// From a completion until a client that looks for it notices it.
     notice: Nanos,
     /// How long a client that has finished stays ready.
     linger: Nanos,
@@ -69,44 +69,44 @@ impl Default for Delays {
 }
 
 impl Delays {
-    /// From a report until all that follows from it has come to pass.
+    /// From a report until all its effects.
     fn sum(&self) -> Nanos {
         self.hear + self.obey + self.wake
     }
 }
 
-/// What is going to happen. Clients and devices are known by their index.
+/// A planned occurrence. Clients and devices are known by their index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Happening {
     Opens(usize),
     Closes(usize),
     /// A client's next request.
     Arrives(usize),
-    /// A client looks at masks, completions and its buffer; of its several appointments the last one counts.
+    /// A client looks at masks, completions and its buffer; only its last appointment counts.
     Looks(usize, u64),
     /// A client may have been idle for long enough.
     Lingers(usize, u64),
-    /// A client says what it has used.
+    /// A client reports its use.
     Reports(usize),
     KernelEnds(usize),
-    /// The scheduler is told.
+    /// The scheduler gets an event.
     Heard(usize),
-    /// The scheduler's own time has come.
+    /// The time that the scheduler asked for.
     Due(u64),
     /// A decision takes effect.
     Obeyed(QueueId, Level),
 }
 
-/// The state of it all.
+/// The state of a run.
 struct Simulation {
     world: World,
     now: Nanos,
     agenda: BinaryHeap<Reverse<(Nanos, u64, Happening)>>,
-    /// Of happenings so far: those of one time happen in their order.
+    /// Number of occurrences so far: those of one time happen in this order.
     count: u64,
     scheduler: Scheduler,
-    /// What the scheduler has not heard yet.
-    told: Vec<Event>,
+    /// Reports that the scheduler has not got yet.
+    reported: Vec<Event>,
     appointment: u64,
     clients: Vec<Client>,
     devices: Vec<Device>,
@@ -114,7 +114,7 @@ struct Simulation {
     trace: Trace,
 }
 
-/// Everything that happened.
+/// Runs a world to its end.
 pub(crate) fn run(world: World) -> Trace {
     let scheduler = Scheduler::new(world.policy, world.settings);
     let devices = world.plans.iter().map(|plan| usize::from(plan.attributes.device.0) + 1).max().unwrap_or(0);
@@ -123,7 +123,7 @@ pub(crate) fn run(world: World) -> Trace {
         agenda: BinaryHeap::new(),
         count: 0,
         scheduler,
-        told: Vec::new(),
+        reported: Vec::new(),
         appointment: 0,
         clients: world.plans.iter().cloned().map(Client::new).collect(),
         devices: (0..devices).map(|_| Device::new(world.plans.len())).collect(),
@@ -174,7 +174,7 @@ impl Simulation {
             Happening::Reports(client) => self.report_use(client),
             Happening::KernelEnds(device) => self.kernel_ends(device),
             Happening::Heard(count) => {
-                for event in self.told.drain(..count) {
+                for event in self.reported.drain(..count) {
                     self.scheduler.handle(self.now, event);
                     self.trace.steps.push((self.now, Some(event)));
                     if let (Some(planted), Event::Opened { .. }) = (self.world.planted, event) {
@@ -195,11 +195,11 @@ impl Simulation {
     }
 
     fn tell(&mut self, event: Event) {
-        self.told.push(event);
+        self.reported.push(event);
         self.plan_in(self.world.delays.hear, Happening::Heard(1));
     }
 
-    /// What each client is charged for by now.
+    /// The present charge of each client.
     fn charged(&self) -> Vec<Nanos> {
         let mut charged = vec![Nanos::ZERO; self.clients.len()];
         for queue in self.scheduler.queues() {
@@ -216,7 +216,7 @@ impl Simulation {
             self.plan_in(self.world.delays.obey, Happening::Obeyed(queue, level));
         }
         if let Some(again) = decisions.again {
-            assert!(again > self.now, "it asks to be asked at once, for ever");
+            assert!(again > self.now, "it asks for the present time, for ever");
             self.appointment += 1;
             self.plan(again, Happening::Due(self.appointment));
         }

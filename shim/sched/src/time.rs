@@ -5,35 +5,35 @@ use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Sub};
 use std::time::Duration;
 
-/// Nanoseconds: a time of the caller's monotonic clock, or a duration. Arithmetic stops at the ends of the range.
+/// Nanoseconds: a time of the caller's monotonic clock, or a duration. Arithmetic saturates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
-    /// So many microseconds.
+    /// A number of microseconds.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros.saturating_mul(1_000))
     }
 
-    /// So many milliseconds.
+    /// A number of milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
-    /// So many seconds.
+    /// A number of seconds.
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(1_000_000_000))
     }
 
-    /// Whether it is no time at all.
+    /// Whether it is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// So many times as long.
+    /// The product with a factor.
     #[must_use]
     pub const fn times(self, factor: u64) -> Self {
         Self(self.0.saturating_mul(factor))
@@ -54,7 +54,7 @@ impl AddAssign for Nanos {
     }
 }
 
-/// Stops at zero: what is negative was a clock that went backwards.
+/// Saturates at zero: a negative difference comes from a clock that went backwards.
 impl Sub for Nanos {
     type Output = Self;
 
@@ -72,7 +72,7 @@ impl Sum for Nanos {
 impl Div<u64> for Nanos {
     type Output = Self;
 
-    /// Panics when `parts` is zero, as integers do.
+    /// Panics when `parts` is zero, like division of integers.
     fn div(self, parts: u64) -> Self {
         Self(self.0 / parts)
     }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_goes_backwards_stands_still() {
+    fn a_clock_that_goes_backwards_gives_zero() {
         assert_eq!(Nanos(3) - Nanos(5), Nanos::ZERO);
         assert_eq!(Nanos(u64::MAX) + Nanos(1), Nanos(u64::MAX));
     }

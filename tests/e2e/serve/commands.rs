@@ -52,7 +52,7 @@ fn overpromised_shares_are_reported_by_run_and_in_the_log() {
     let mut run_with = controller.command(&["run", "--share", "50", "--shim"]);
     let outcome = run(run_with.arg(xsched_tests::artifacts::shim()).args(["--", "true"]));
     let told = format!(
-        "warning: {warned}would come, with this command's, to 120 %, so all shrink in proportion: 50 % is 42 % while all have work\n"
+        "warning: {warned}with this command's would come to 120 %, so all shrink in proportion: 50 % is 42 % while all have work\n"
     );
     assert_eq!((outcome.code, outcome.stderr), (0, told));
     let second = controller.joined(0, 5);

@@ -12,8 +12,8 @@ const FAR_AWAY: &str = "[[rule]]\nuser = 'ada'\nclass = 'high'\n[[rule]]\nuser =
 fn users_of_a_directory_service_are_known_by_their_names() {
     let (_folder, wrapper) = fixture::far_away_users();
     let mut controller = Controller::start_by(wrapper, FAR_AWAY);
-    let line = controller.process().wait_for_stderr("never fits");
-    assert!(line.contains("config.toml, line 10: no user is called `nobody-at-all`"), "{line}");
+    let line = controller.process().wait_for_stderr("never matches");
+    assert!(line.contains("config.toml, line 10: there is no user `nobody-at-all`"), "{line}");
     let (mut ada, mut service) = (controller.process_of(70_001), controller.process_of(70_002));
     for process in [&mut ada, &mut service] {
         process.ask("connect");
@@ -29,7 +29,7 @@ fn users_of_a_directory_service_are_known_by_their_names() {
         format!(r#"order {{"verb":"set","target":{{"pid":{}}},"wish":{{"priority":222}}}}"#, ada.id());
     assert_eq!(ada.ask(&order)["answer"], "set");
     // Resolved names stay when the files are reloaded.
-    controller.reload("[[rule]]\nuser = 'svc-rend??'\npriority = -7\n", "files were read anew");
+    controller.reload("[[rule]]\nuser = 'svc-rend??'\npriority = -7\n", "reloaded files");
     assert_eq!(stands(&controller, &service), ("svc-render".to_owned(), -7));
 }
 
@@ -41,7 +41,7 @@ fn a_directory_service_that_does_not_answer_blocks_no_process() {
     std::fs::write(&slow, "").unwrap();
     // While the controller looks up names and numbers, other processes continue.
     let (mut service, mut other) = (controller.process_of(70_002), controller.process_of(0));
-    controller.reload(FAR_AWAY, "could not be found out (no answer within 5 s)");
+    controller.reload(FAR_AWAY, "failed (no answer within 5 s)");
     service.ask("connect");
     other.ask("connect");
     other.open(5);
@@ -56,6 +56,6 @@ fn a_directory_service_that_does_not_answer_blocks_no_process() {
         assert!(std::time::Instant::now() < deadline, "{}", controller.listed(&service));
     }
     assert_eq!(controller.listed(&service)["user"], "svc-render");
-    let line = controller.reload(FAR_AWAY, "never fits");
-    assert!(line.contains("no user is called `nobody-at-all`"), "{line}");
+    let line = controller.reload(FAR_AWAY, "never matches");
+    assert!(line.contains("there is no user `nobody-at-all`"), "{line}");
 }

@@ -12,8 +12,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
-use xsched_abi::arbiter::PAGE_VERSION;
-use xsched_abi::wire::WIRE_VERSION;
+use xsched_protocol::arbiter_page::PAGE_VERSION;
+use xsched_protocol::wire::WIRE_VERSION;
 use xsched_tests::artifacts::xsched_ctl as binary;
 use xsched_tests::tracer::{Outcome, Running, run, xsched_ctl};
 

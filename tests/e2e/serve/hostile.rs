@@ -30,7 +30,7 @@ fn a_controller_that_hangs_is_killed_despite_a_full_backlog() {
     assert_eq!(user.ask("queue_up")["error"], "BlockingIOError");
     let (code, message) = controller.refused(&["list"]);
     assert_eq!(code, 69, "{message}");
-    assert!(message.contains("too many wait for it") && message.contains("off --force"), "{message}");
+    assert!(message.contains("too many wait") && message.contains("off --force"), "{message}");
     let pid = controller.process().pid();
     let told = controller.say(&["off", "--force", "--json"]);
     assert_eq!(told, format!("{{\"answer\":\"killed\",\"pid\":{pid}}}\n"));
@@ -46,7 +46,7 @@ fn a_user_cannot_forge_lines_of_the_audit_log() {
     assert_eq!(user.ask(&format!("order {forged}"))["answer"], "refused");
     user.ask("connect");
     user.ask(r#"settings "x\n INFO audit: uid=0" = 1"#);
-    controller.process().wait_for_stderr("own rules are left out");
+    controller.process().wait_for_stderr("own rules are ignored");
     controller.process().signal(Signal::TERM);
     let account = controller.finish().stderr;
     assert!(account.contains("refused: set cgroup /x"), "{account}");

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use rustix::process::Signal;
-use xsched_abi::arbiter::GATE_ALLOWED;
 use xsched_harness::needs;
 use xsched_harness::needs::ROOT;
+use xsched_protocol::arbiter_page::GATE_ALLOWED;
 use xsched_tests::artifacts::{app, shim, xsched_ctl as binary};
 use xsched_tests::tracer::{Running, run, wait_until, xsched_ctl};
 
@@ -95,14 +95,17 @@ fn a_controller_that_cannot_distinguish_processes_warns_once() {
     let (_folder, wrapper) = fixture::container();
     let mut controller = Controller::start_by(wrapper, "");
     let processes = [(); 2].map(|()| controller.joined(0, 5));
-    controller.process().wait_for_stderr("belongs into the host's pid namespace");
+    controller.process().wait_for_stderr("run the controller in the host's pid namespace");
     let (code, message) = controller.refused(&["serve", "--no-bpf"]);
-    assert!(code == 69 && message.contains("ends there") && !message.contains("kill"), "{message}");
+    assert!(
+        code == 69 && message.contains("must be stopped there") && !message.contains("kill"),
+        "{message}"
+    );
     drop(processes);
     // `unshare` reacts only to this signal, and its end kills the controller.
     controller.process().signal(Signal::KILL);
     let account = controller.finish().stderr;
-    assert_eq!(account.matches("belongs into").count(), 1, "{account}");
+    assert_eq!(account.matches("run the controller in").count(), 1, "{account}");
 }
 
 #[needs(ROOT)]
@@ -231,7 +234,7 @@ fn a_shim_that_is_overwritten_is_not_probed_until_it_is_used_again() {
     std::fs::write(&copy, content).unwrap();
     wait_until("the probe is taken out", || !is_probed());
     join();
-    controller.process().wait_for_stderr("a shim is being written that is in use");
+    controller.process().wait_for_stderr("a shim in use is being overwritten");
 }
 
 #[needs(ROOT)]

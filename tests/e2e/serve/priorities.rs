@@ -50,7 +50,7 @@ fn rules_hints_and_commands_set_the_priority_of_a_process() {
     assert!(said.contains("priority 200 (realtime)") && said.contains("was priority -7"), "{said}");
     assert_eq!(stands(&by_hint), (200, "set".into()));
     let outcome = run(&mut controller.command(&["set", "--pid", &pid, "--share", "30"]));
-    let note = "note: policy `priority` takes no notice of shares; `xsched-ctl policy partition` does\n";
+    let note = "note: policy `priority` ignores shares; `xsched-ctl policy partition` uses them\n";
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, note));
     controller.say(&["set", "--pid", &pid, "--reset"]);
     assert_eq!(stands(&by_hint), (-7, "hint".into()));
@@ -122,9 +122,10 @@ fn setting_a_priority_for_a_missing_cgroup_prints_a_note() {
     let controller = Controller::start("");
     let set = |cgroup| run(&mut controller.command(&["set", "--cgroup", cgroup, "--priority", "3"]));
     let outcome = set("/no-such.slice");
-    let note = "note: there is no cgroup /no-such.slice on this machine: what was set waits until there is\n";
+    let note =
+        "note: there is no cgroup /no-such.slice on this machine: the setting applies once it exists\n";
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, note));
-    assert_eq!(outcome.stdout, "noted for cgroup /no-such.slice; nobody there has joined yet\n");
+    assert_eq!(outcome.stdout, "noted for cgroup /no-such.slice; no process there has joined yet\n");
     let outcome = set("/");
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
 }

@@ -1,4 +1,4 @@
-//! Atomic operations: `core::sync::atomic` has none for BPF targets but loads and stores.
+//! Atomic operations: for BPF targets `core::sync::atomic` has only loads and stores.
 
 use core::intrinsics::{AtomicOrdering, atomic_cxchg, atomic_xadd};
 use core::sync::atomic::{Ordering, compiler_fence};
@@ -7,21 +7,21 @@ use core::sync::atomic::{Ordering, compiler_fence};
 ///
 /// # Safety
 ///
-/// `value` points to memory that lives on, and is otherwise changed atomically only.
+/// `value` must point to memory that stays valid, and is otherwise changed atomically only.
 #[inline(always)]
 pub(crate) unsafe fn add(value: *mut u64, count: u64) {
-    // SAFETY: as the caller promises.
+    // SAFETY: by the contract above.
     unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(value, count) };
 }
 
-/// Puts `new` in the place of `old`, words of 32 or 64 bits; false if something else was there.
+/// Replaces `old` by `new`, words of 32 or 64 bits; returns false if the word was not `old`.
 ///
 /// # Safety
 ///
 /// As for [`add`].
 #[inline(always)]
 pub(crate) unsafe fn replace<T: Copy>(value: *mut T, old: T, new: T) -> bool {
-    // SAFETY: as the caller promises.
+    // SAFETY: by the contract above.
     let (_, replaced) =
         unsafe { atomic_cxchg::<T, { AtomicOrdering::SeqCst }, { AtomicOrdering::SeqCst }>(value, old, new) };
     replaced
@@ -30,8 +30,8 @@ pub(crate) unsafe fn replace<T: Copy>(value: *mut T, old: T, new: T) -> bool {
 /// Stores `new` after everything that was written before.
 #[inline(always)]
 pub(crate) fn store<T: Copy>(value: &mut T, new: T) {
-    // A store of an aligned word is atomic, and comes after earlier ones on the only architecture that these programs
-    // run on. Version 3 of the instruction set has no releasing store; the fence keeps the compiler to the order.
+    // A store of an aligned word is atomic, and on the only architecture that these programs run on it comes after earlier stores.
+    // Version 3 of the instruction set has no release store; the fence makes the compiler keep the order.
     compiler_fence(Ordering::SeqCst);
     // SAFETY: the reference is valid.
     unsafe { core::ptr::write_volatile(value, new) };

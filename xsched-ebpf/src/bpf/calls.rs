@@ -24,13 +24,13 @@ use crate::{shadow, walk, zero};
 #[map]
 static PENDING: HashMap<CallKey, Pending> = HashMap::with_max_entries(16384, 0);
 
-/// Most names fit here; longer ones take a second, larger reservation.
+/// Most names fit; a longer one takes a second, larger reservation.
 const SHORT_TEXT: usize = 256;
 
-/// Words of the arguments in registers.
+/// Number of arguments in registers.
 const REGISTERS: usize = 6;
 
-/// A record with room for text.
+/// A record with space for text.
 #[repr(C)]
 struct WithText<const N: usize> {
     call: Call,
@@ -71,8 +71,8 @@ pub(crate) fn enter(ctx: &ProbeContext) {
             return_slot
         }
     };
-    // Not before the shadow has the return address: the return probe of a call that is left out replaces it, too, and
-    // walks of the calls that it makes want it.
+    // Not before the shadow table has the return address: the return probe replaces it even for a call that is left out, and
+    // walks from nested calls need it.
     if !filter::takes(cookie) {
         return;
     }
@@ -88,7 +88,7 @@ pub(crate) fn enter(ctx: &ProbeContext) {
         let registers = Registers { rip: pending.caller, rsp: return_slot.wrapping_add(8), rbp: regs.rbp };
         pending.chain = walk::chain(current, registers, depth);
     }
-    // Last: the time that the walk has taken is not the call's.
+    // Last, so that the time of the walk does not count as the call's.
     pending.begin_ns = now_ns();
     let key =
         CallKey { return_slot, tgid: current.tgid, tid: current.tid, probe: cookie.probe(), reserved: 0 };
@@ -97,7 +97,7 @@ pub(crate) fn enter(ctx: &ProbeContext) {
     }
 }
 
-/// Address of what is kept in place of the first stack arguments.
+/// Address of the words that are kept in place of the first stack arguments.
 #[inline(always)]
 fn pointee(cookie: Cookie, words: &[u64; WORD_COUNT], return_slot: u64) -> Option<u64> {
     let base = match cookie.pointee()? {
@@ -117,7 +117,7 @@ pub(crate) fn leave(ctx: &RetProbeContext) {
     let return_slot = regs.rsp.wrapping_sub(8);
     let key =
         CallKey { return_slot, tgid: current.tgid, tid: current.tid, probe: cookie.probe(), reserved: 0 };
-    // Calls that were entered before the probes were there have no entry.
+    // Calls that were entered before the probes were attached have no entry.
     let Some(pending) = PENDING.get_ptr(key) else { return };
     // SAFETY: only this thread uses this key, and user space removes only keys of dead processes.
     let Pending { begin_ns, caller, chain, words } = unsafe { *pending };
@@ -152,8 +152,8 @@ pub(crate) fn leave(ctx: &RetProbeContext) {
 #[inline(always)]
 fn argument(index: Option<usize>, words: &[u64; WORD_COUNT]) -> Option<u64> {
     let index = index?;
-    // The verifier of Linux 6.1 wants to see the comparison on the very register that is used, and the compiler likes
-    // to compare a copy; it has none of what it has just loaded.
+    // The verifier of Linux 6.1 must see the comparison on the register that is used. The compiler tends to compare a copy;
+    // after a volatile load there is none.
     // SAFETY: the pointer is that of a local variable.
     let index = unsafe { core::ptr::read_volatile(&raw const index) };
     if index < REGISTERS { Some(words[index]) } else { None }
@@ -191,7 +191,7 @@ fn try_submit_text<const N: usize>(call: &Call, text: u64, last: bool) -> bool {
         return true;
     };
     let record: *mut WithText<N> = entry.as_mut_ptr();
-    // SAFETY: the reservation is as large as the record, and nobody else sees it before it is submitted.
+    // SAFETY: the reservation is as large as the record, and private to this program before it is submitted.
     let copied = unsafe {
         (*record).call = *call;
         bpf_probe_read_user_str((&raw mut (*record).text).cast(), N as u32, text as *const _)

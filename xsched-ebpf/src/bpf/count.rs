@@ -1,4 +1,4 @@
-//! Counters of what was lost and of what was left out.
+//! Counters of lost calls and of calls that were left out.
 
 use aya_ebpf::helpers::generated::bpf_get_smp_processor_id;
 use aya_ebpf::macros::map;
@@ -7,10 +7,10 @@ use xsched_abi::{Counter, Counters, Filter};
 
 use crate::atomic;
 
-/// `BPF_F_MMAPABLE`: user space reads all of it without a system call.
+/// `BPF_F_MMAPABLE`: user space reads all counters without a system call.
 const MMAPABLE: u32 = 1 << 10;
 
-/// By processor; user space sets how many there are.
+/// By processor; user space sets the number.
 #[map]
 static COUNTERS: Array<Counters> = Array::with_max_entries(1, MMAPABLE);
 
@@ -32,7 +32,7 @@ pub(crate) fn count_left_out(filter: Filter) {
     }
 }
 
-/// The program may be preempted and go on elsewhere, which only means that the count is another processor's.
+/// The program may be preempted and continue on another processor. Then the count is added to that of the first one.
 #[inline(always)]
 fn of_this_processor() -> Option<*mut Counters> {
     // SAFETY: the helper takes nothing.

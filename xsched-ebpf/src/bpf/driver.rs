@@ -25,11 +25,11 @@ use crate::zero;
 #[map]
 static DRIVER: Array<DriverConfig> = Array::with_max_entries(1, 0);
 
-/// AMD's devices on this machine, by device number: a [`Device`] each. User space fills it.
+/// AMD's devices on this machine, by device number: the value is a [`Device`]. User space fills it.
 #[map]
 static DRIVER_DEVICES: HashMap<u32, u32> = HashMap::with_max_entries(1024, 0);
 
-/// Ioctls in progress, by thread (`bpf_get_current_pid_tgid`, whatever the tracer's pid namespace).
+/// Ioctls in progress, by thread (`bpf_get_current_pid_tgid`, independent of the tracer's pid namespace).
 #[map]
 static IOCTLS: HashMap<u64, PendingIoctl> = HashMap::with_max_entries(4096, 0);
 
@@ -39,7 +39,7 @@ const ENTER_COMMAND: usize = 24;
 const ENTER_ARG: usize = 32;
 const EXIT_RET: usize = 16;
 
-/// ioctl(2) is entered, on whatever device.
+/// ioctl(2) is entered, on any device.
 #[inline(always)]
 pub(crate) fn syscall_enter(ctx: &TracePointContext) {
     // SAFETY: the offset lies within the tracepoint's record.
@@ -60,7 +60,7 @@ pub(crate) fn syscall_enter(ctx: &TracePointContext) {
     } else {
         let Some(rdev) = rdev_of_descriptor(config, fd) else { return };
         let Some(device) = DRIVER_DEVICES.get_ptr(rdev) else { return };
-        // SAFETY: the value is one word, which is read whole even if user space changes it just now.
+        // SAFETY: the value is one word, which is read whole even while user space changes it.
         (unsafe { *device }, rdev)
     };
     enter(current, device, rdev, fd as i32, command, arg);
@@ -86,7 +86,7 @@ pub(crate) fn function_enter(device: Device, file: u64, command: u32, arg: u64) 
 
 #[inline(always)]
 fn enter(current: Current, device: u32, rdev: u32, fd: i32, command: u32, arg: u64) {
-    // Filled in place, with room for the struct that is zero behind what it has.
+    // Filled in place. The rest of the space for the struct must be zero.
     let mut pending = MaybeUninit::uninit();
     let pending: &mut PendingIoctl = zero::cleared(&mut pending);
     pending.tgid = current.tgid;
@@ -114,8 +114,8 @@ pub(crate) fn leave(ret: i64) {
         Some(mut entry) => {
             let ioctl: *mut Ioctl = entry.as_mut_ptr();
             // Field by field: the record does not fit on the program's stack.
-            // SAFETY: the reservation is as large as the record, and nobody else sees it before it is submitted; only
-            // this thread uses this key of the map, and user space removes only keys of threads that have ended.
+            // SAFETY: the reservation is as large as the record, and private to this program before it is submitted. Only this
+            // thread uses this key of the map, and user space removes only keys of threads that have ended.
             unsafe {
                 (*ioctl).kind = RecordKind::Ioctl as u32;
                 (*ioctl).end_ns = now_ns();
@@ -139,16 +139,16 @@ pub(crate) fn leave(ret: i64) {
     let _ = IOCTLS.remove(thread);
 }
 
-/// Copies the beginning of a command's struct; returns how much.
+/// Copies the beginning of a command's struct; returns the number of bytes.
 #[inline(always)]
 fn read_struct(to: *mut [u8; STRUCT_LEN_MAX], command: u32, from: u64) -> u32 {
     let size = command_size(command);
-    // The verifier of Linux 6.1 wants to see the comparison on the very register that is passed on. The compiler likes
-    // to compare a copy; it has none of what it has just loaded.
+    // The verifier of Linux 6.1 must see the comparison on the register that is passed on. The compiler tends to compare a copy;
+    // after a volatile load there is none.
     // SAFETY: the pointer is that of a local variable.
     let len = unsafe { core::ptr::read_volatile(&raw const size) };
     let len = if len > STRUCT_LEN_MAX { STRUCT_LEN_MAX } else { len };
-    // SAFETY: the helper checks the user address and writes at most `len` bytes, which is no more than there is room.
+    // SAFETY: the helper checks the user address and writes at most `len` bytes, which is at most the size of the array.
     if unsafe { bpf_probe_read_user(to.cast(), len as u32, from as *const core::ffi::c_void) } == 0 {
         len as u32
     } else {
@@ -159,7 +159,7 @@ fn read_struct(to: *mut [u8; STRUCT_LEN_MAX], command: u32, from: u64) -> u32 {
 
 /// Device number of the file behind a descriptor of the current process.
 ///
-/// Another thread may close the descriptor, and open something else under it, before the system call looks.
+/// Another thread may close the descriptor, and open another file under it, before the system call looks it up.
 #[inline(always)]
 fn rdev_of_descriptor(config: &DriverConfig, fd: u32) -> Option<u32> {
     // SAFETY: the helper takes nothing and returns the address of the current task.
@@ -193,8 +193,8 @@ fn read_kernel<T>(address: u64) -> Option<T> {
     unsafe { bpf_probe_read_kernel(address as *const T) }.ok()
 }
 
-/// A watched process opens `path`: reports it if it is one of the driver's devices and the driver is not traced yet.
-/// A process that may be stopped is, until it is.
+/// A watched process opens `path`: reports it if it is one of the driver's devices and the driver is not traced yet. Until it is, the
+/// process is stopped, if it may be.
 #[inline(always)]
 pub(crate) fn note_open(current: Current, path: &[u8]) {
     if !path.starts_with(b"/dev/kfd\0") && !path.starts_with(b"/dev/dri/") {
@@ -203,7 +203,7 @@ pub(crate) fn note_open(current: Current, path: &[u8]) {
     if DRIVER.get(0).is_none_or(|config| config.report_opening == 0) {
         return;
     }
-    // Nobody would let a process go on of whose stop there is no record.
+    // Without a record of the stop, the process would never be continued.
     let Some(mut entry) = EVENTS.reserve::<DeviceOpened>(0) else { return count(Counter::IoctlLate) };
     // The system call that is being entered still opens the file; the process stops when it returns.
     // SAFETY: the helper signals the current process; it takes no pointers.

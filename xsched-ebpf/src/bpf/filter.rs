@@ -1,4 +1,4 @@
-//! Calls that are left out as user space has asked. What is left out here costs neither a record nor its reading.
+//! Filters that user space has set. A call that is left out here costs neither a record nor its reading.
 
 use aya_ebpf::helpers::generated::bpf_get_prandom_u32;
 use xsched_abi::{Cookie, EVERY_LAUNCH, Filter};
@@ -8,8 +8,7 @@ use crate::scope::config;
 
 /// Decides at its entry whether a call is recorded; counts it if not.
 ///
-/// Launches are drawn at random: every n-th one would be the same kernel again and again in a program that launches n
-/// kernels in a loop.
+/// Launches are sampled at random: if a program launches n kernels in a loop, every n-th launch would always be of the same kernel.
 #[inline(always)]
 pub(crate) fn takes(cookie: Cookie) -> bool {
     let share = config().map_or(EVERY_LAUNCH, |config| config.launch_share);

@@ -1,11 +1,11 @@
-//! Who made the call: the top of the stack at a function's entry.
+//! The immediate caller: the top of the stack at a function's entry.
 //!
-//! There the return address lies at the stack pointer, whether or not the caller keeps frame pointers. It names the
-//! immediate caller; walking further up (`walk.rs`) starts from it.
+//! There the return address lies at the stack pointer, with or without frame pointers. It belongs to the immediate caller; walking
+//! further up (`walk.rs`) starts from it.
 
 use aya_ebpf::helpers::bpf_probe_read_user;
 use aya_ebpf::programs::ProbeContext;
-use xsched_abi::chain::is_trampoline;
+use xsched_protocol::return_probe::is_trampoline;
 
 use crate::shadow;
 
@@ -25,8 +25,8 @@ pub(crate) const STACK_ARGUMENTS: usize = 4;
 impl Frame {
     /// Reads the frame of the function that is being entered.
     ///
-    /// A function that another probed one has jumped to finds its return address replaced already; `tid` tells where
-    /// to find it. `Err` holds the slot's address: the stack could not be read.
+    /// If another probed function has jumped to this one, its return address is already replaced; `tid` selects the saved one.
+    /// `Err` holds the slot's address: the stack could not be read.
     #[inline(always)]
     pub(crate) fn read(ctx: &ProbeContext, tid: u32) -> Result<Self, u64> {
         // SAFETY: the context's register file is valid while the program runs.

@@ -3,7 +3,7 @@
 use aya_ebpf::helpers::bpf_probe_read_user;
 use xsched_abi::ChainEnd;
 use xsched_abi::chain::Range;
-use xsched_abi::generated::{Place, Surroundings, is_return_address, step};
+use xsched_abi::generated::{AddressKind, Surroundings, is_return_address, step};
 use xsched_abi::unwind::Registers;
 
 use crate::scratch::Scratch;
@@ -12,8 +12,8 @@ use crate::walk::{self, ON};
 
 /// Goes one frame up out of generated code; returns [`ON`] or how the walk ends.
 ///
-/// A function of its own, beside `walk::frame`: the stacks of a program and of the functions that it is in are 512 bytes
-/// together.
+/// A function of its own, beside `walk::frame`: the stack of a program and of the functions that it calls is 512 bytes in total
+/// (`MAX_BPF_STACK` in <https://github.com/torvalds/linux/blob/master/include/linux/filter.h>).
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn generated_frame(scratch: *mut Scratch) -> u32 {
@@ -22,7 +22,7 @@ pub extern "C" fn generated_frame(scratch: *mut Scratch) -> u32 {
     let at = Registers { rip: scratch.rip, rsp: scratch.rsp, rbp: scratch.rbp };
     match step(&at, scratch) {
         Some(registers) => {
-            // It depends on code, too, which may become another at any time.
+            // The step depends on code as well, which may change at any time.
             scratch.word_count = walk::NOT_REMEMBERED;
             walk::advance(scratch, &registers, 0)
         }
@@ -43,22 +43,22 @@ impl Surroundings for Scratch {
     }
 
     #[inline(always)]
-    fn place(&mut self, address: u64) -> Place {
+    fn kind(&mut self, address: u64) -> AddressKind {
         let [low, high] = self.space.ranges;
         let lies_in = |range: Range| address.wrapping_sub(range.start) < range.end.wrapping_sub(range.start);
-        // Most words of a stack lie in neither.
+        // Most words of a stack are in neither range.
         if !lies_in(low) && !lies_in(high) {
-            return Place::Nowhere;
+            return AddressKind::NoCode;
         }
         if find_row(self, address) != NO_ROW {
-            return Place::Code;
+            return AddressKind::Code;
         }
         if self.no_row == ChainEnd::UnknownCode as u32 {
-            Place::Nowhere
+            AddressKind::NoCode
         } else if self.no_row == ChainEnd::Generated as u32 {
-            Place::Generated
+            AddressKind::Generated
         } else {
-            Place::Code
+            AddressKind::Code
         }
     }
 
@@ -68,7 +68,7 @@ impl Surroundings for Scratch {
     }
 }
 
-/// Whether a word is the address of code behind a call.
+/// Whether a word is the address of an instruction after a call.
 ///
 /// A function of its own: the verifier would follow each of its branches for each word of a frame.
 #[unsafe(no_mangle)]

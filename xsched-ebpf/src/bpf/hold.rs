@@ -14,11 +14,11 @@ use crate::driver;
 use crate::events::{EVENTS, now_ns};
 use crate::scope::Current;
 
-/// Thread groups whose last opened runtime was not known.
+/// Thread groups that last opened a runtime without probes.
 #[map]
 static OPENING: HashMap<u32, u8> = HashMap::with_max_entries(4096, 0);
 
-/// Hashes of paths behind which there are probes. User space adds to it.
+/// Hashes of the paths of probed files. User space adds to it.
 #[map]
 static KNOWN: HashMap<u64, u8> = HashMap::with_max_entries(4096, 0);
 
@@ -26,7 +26,7 @@ static KNOWN: HashMap<u64, u8> = HashMap::with_max_entries(4096, 0);
 const OPENAT_FILENAME: usize = 24;
 const OPENAT_FLAGS: usize = 32;
 
-/// `O_WRONLY` and `O_RDWR`: the file is opened to be written.
+/// `O_WRONLY` and `O_RDWR`: the file is opened for writing.
 const WRITES: u64 = 3;
 
 /// `SIGSTOP` on every architecture that AMD's GPUs are used with.
@@ -49,12 +49,12 @@ pub(crate) fn note_open(ctx: &TracePointContext) {
     let Some(hash) = hash_if_marked(&path) else { return };
     // SAFETY: as above.
     if unsafe { ctx.read_at::<u64>(OPENAT_FLAGS) }.is_ok_and(|flags| flags & WRITES != 0) {
-        // Whatever is there afterwards has no probes.
+        // A file that is there afterwards has no probes.
         let _ = KNOWN.remove(hash);
         return;
     }
     if KNOWN.get_ptr(hash).is_some() {
-        // The loader tries several folders: the last one is what it takes.
+        // The loader tries several folders and takes the last one.
         let _ = OPENING.remove(current.tgid);
         return;
     }
@@ -63,7 +63,7 @@ pub(crate) fn note_open(ctx: &TracePointContext) {
         Some(mut entry) => {
             let opened: *mut Opened = entry.as_mut_ptr();
             // Field by field: a second copy of the path does not fit on the program's stack.
-            // SAFETY: the reservation is as large as the record, and nobody else sees it before it is submitted.
+            // SAFETY: the reservation is as large as the record, and private to this program before it is submitted.
             unsafe {
                 (*opened).kind = RecordKind::Opened as u32;
                 (*opened).tgid = current.tgid;
@@ -77,12 +77,12 @@ pub(crate) fn note_open(ctx: &TracePointContext) {
     }
 }
 
-/// Hash of a path in which the mark occurs.
+/// Hash of a path that contains the mark.
 #[inline(always)]
 fn hash_if_marked(path: &[u8; PATH_LEN_MAX]) -> Option<u64> {
     let mut hash = HASH_EMPTY;
     let mut marked = false;
-    // Eight bytes slide along the path.
+    // A window of eight bytes slides along the path.
     let mut window = 0u64;
     for &byte in path {
         if byte == 0 {
@@ -102,11 +102,11 @@ pub(crate) fn stop() {
         return;
     }
     let _ = OPENING.remove(current.tgid);
-    // Nobody would let a process go on of whose stop there is no record.
+    // Without a record of the stop, the process would never be continued.
     let Some(mut entry) = EVENTS.reserve::<LoaderStop>(0) else { return count(Counter::LateProbes) };
     entry.write(LoaderStop { kind: RecordKind::LoaderStop as u32, tgid: current.tgid, time_ns: now_ns() });
-    // First the signal, then the record: whoever reads the record may answer with SIGCONT, which also takes back a
-    // stop that has not been acted upon.
+    // First the signal, then the record: a reader of the record may answer with SIGCONT, which also cancels a stop that has
+    // not taken effect yet (`prepare_signal` in <https://github.com/torvalds/linux/blob/master/kernel/signal.c>).
     // SAFETY: the helper signals the current process; it takes no pointers.
     if unsafe { bpf_send_signal(SIGSTOP) } != 0 {
         count(Counter::LateProbes);

@@ -1,7 +1,7 @@
-//! The BPF programs: entry points only. Each takes its context apart and hands over to the module that does the work.
+//! The BPF programs: entry points only. Each decodes its context and calls the module that does the work.
 //!
-//! A program reads arguments, fills one record and submits it; work belongs to user space. Programs at uprobes may be
-//! preempted, so none keeps anything in per-CPU memory, and every counter is bumped atomically.
+//! A program reads arguments, fills one record and submits it; further work belongs to user space. Programs at uprobes may be
+//! preempted, so none keeps anything in per-CPU memory, and every counter is incremented atomically.
 
 #![no_std]
 #![no_main]
@@ -10,7 +10,7 @@
     internal_features,
     reason = "core::sync::atomic has no read-modify-write operations for BPF targets"
 )]
-#![expect(missing_docs, unreachable_pub, reason = "the macros of aya-ebpf want programs to be public")]
+#![expect(missing_docs, unreachable_pub, reason = "the macros of aya-ebpf require public programs")]
 
 mod atomic;
 mod calls;
@@ -51,7 +51,7 @@ pub fn hip_return(ctx: RetProbeContext) -> u32 {
     0
 }
 
-/// `syscalls:sys_enter_openat`: somebody opens a HIP runtime.
+/// `syscalls:sys_enter_openat`: a HIP runtime may be opened.
 #[tracepoint]
 pub fn open_enter(ctx: TracePointContext) -> u32 {
     hold::note_open(&ctx);
@@ -72,7 +72,7 @@ pub fn task_new(ctx: TracePointContext) -> u32 {
     0
 }
 
-/// `syscalls:sys_enter_setpgid`: who leaves the tracer's process group is not stopped any more.
+/// `syscalls:sys_enter_setpgid`: a process that leaves the tracer's process group is not stopped any more.
 #[tracepoint]
 pub fn group_enter(ctx: TracePointContext) -> u32 {
     scope::regroup(&ctx);
@@ -93,14 +93,14 @@ pub fn map_enter(ctx: TracePointContext) -> u32 {
     0
 }
 
-/// `syscalls:sys_exit_mmap` and `sys_exit_mprotect`: it has.
+/// `syscalls:sys_exit_mmap` and `sys_exit_mprotect`: it has mapped it.
 #[tracepoint]
 pub fn map_leave(_ctx: TracePointContext) -> u32 {
     let _ = space::map_leave();
     0
 }
 
-/// `syscalls:sys_enter_ioctl`: somebody may call AMD's driver.
+/// `syscalls:sys_enter_ioctl`: the call may be to AMD's driver.
 #[tracepoint]
 pub fn ioctl_enter(ctx: TracePointContext) -> u32 {
     driver::syscall_enter(&ctx);
@@ -128,10 +128,10 @@ pub fn dri_enter(ctx: FEntryContext) -> u32 {
     0
 }
 
-/// Return of either of them.
+/// Return of either function.
 #[fexit]
 pub fn driver_leave(ctx: FExitContext) -> u32 {
-    // Behind the arguments lies what the function returned.
+    // The return value follows the arguments.
     driver::leave(ctx.arg(3));
     0
 }
@@ -145,7 +145,7 @@ pub fn self_test(_ctx: ProbeContext) -> u32 {
 
 #[panic_handler]
 fn panic(_info: &core::panic::PanicInfo<'_>) -> ! {
-    // The verifier proves that no panic is reachable; the language wants the function all the same.
+    // The verifier proves that no panic is reachable; the language still requires the function.
     loop {}
 }
 

@@ -1,17 +1,17 @@
-//! Walks that need not be made again.
+//! Remembered walks.
 //!
-//! A program launches from the same places again and again. An element holds one walk: where it began, every word of
-//! the stack that it depended on, and the chain that came out. If all these words are as they were, and the process's
-//! mappings too, the walk would come out the same: a hit is exact.
+//! A program launches from the same call sites again and again. An element holds one walk: where it began, every word of the stack
+//! that it depended on, and the chain that resulted. If all these words and the process's mappings are unchanged, the walk would give
+//! the same result: a hit is exact.
 //!
-//! Elements are in sets of four, chosen by where a walk begins and by one more word of the stack: a Python program
-//! reaches one launch, at one depth, along many ways. Which word tells these ways apart is learnt: when a set is full
-//! another word is tried (`HINTS`).
+//! Elements are in sets of four. The set is chosen by where a walk begins and by one more word of the stack: a Python program reaches
+//! one launch, at one depth, along many paths. The word that distinguishes these paths is learnt: when a set is full, another word is
+//! tried (`HINTS`).
 //!
-//! Elements are large and scattered, so that each line of memory that is touched there is likely to be cold. What is
-//! looked at first lies together elsewhere (`SETS`): a hash for each element of a set, and a sequence number, which is
-//! odd while a program writes the element. Whoever reads one looks at the sequence before and after. For the same reason a walk
-//! is only remembered when it has to be made again: the first time it leaves a mark, in memory that is warm by then.
+//! Elements are large and scattered, so each cache line of an element is probably cold. The data that is read first lies together
+//! elsewhere (`SETS`): a hash for each element of a set, and a sequence number, which is odd while a program writes the element. A
+//! reader compares the sequence before and after. For the same reason a walk is remembered only when it has to be made again: the
+//! first time it leaves only a mark, in memory that is warm by then.
 
 use aya_ebpf::helpers::bpf_probe_read_user;
 use aya_ebpf::macros::map;
@@ -37,12 +37,12 @@ const SET_COUNT: u32 = 1024;
 const WAYS: u32 = 4;
 const HINTS_COUNT: u32 = 1 << 12;
 
-/// An element, from afar.
+/// The summary of an element.
 #[repr(C)]
 struct Way {
     /// Odd while the element is written; 0 if it never was.
     sequence: u32,
-    /// Mark of a walk that was made once and may not be worth an element; of any walk whose key leads to this set.
+    /// Mark of a walk that was made once and may not be worth an element. It may be of any walk with a key of this set.
     made_once: u32,
     /// The hash of its key.
     hash: u64,
@@ -54,7 +54,7 @@ const _: () = assert!(size_of::<[Way; WAYS as usize]>() == 64, "a set is one lin
 #[repr(C)]
 struct Walk {
     chain: u64,
-    place: Place,
+    start: Start,
     /// The frame pointer, if the walk depended on it.
     rbp: u64,
     uses_rbp: u32,
@@ -65,20 +65,20 @@ struct Walk {
 /// Where a walk begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
-struct Place {
+struct Start {
     generation: u64,
     rip: u64,
     rsp: u64,
     tgid: u64,
 }
 
-/// What chooses a set.
+/// The key that selects a set.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Key {
-    place: Place,
+    start: Start,
     rbp: u64,
-    place_hash: u64,
+    start_hash: u64,
     hash: u64,
 }
 
@@ -86,20 +86,20 @@ pub(crate) struct Key {
 #[inline(always)]
 fn key(scratch: &Scratch, tgid: u32) -> Key {
     let generation = scratch.space.generation;
-    let place = Place { generation, rip: scratch.rip, rsp: scratch.rsp, tgid: tgid.into() };
-    let place_hash = mix(mix(chain_seed(tgid, generation), scratch.rip), scratch.rsp);
-    let hint = HINTS.get(place_hash as u32 % HINTS_COUNT).map_or(0, |hint| *hint);
+    let start = Start { generation, rip: scratch.rip, rsp: scratch.rsp, tgid: tgid.into() };
+    let start_hash = mix(mix(chain_seed(tgid, generation), scratch.rip), scratch.rsp);
+    let hint = HINTS.get(start_hash as u32 % HINTS_COUNT).map_or(0, |hint| *hint);
     let word = match hint {
         0 => 0,
         // SAFETY: the helper checks the user address.
         _ => unsafe { bpf_probe_read_user((scratch.rsp + u64::from(hint)) as *const u64) }.unwrap_or(0),
     };
-    Key { place, rbp: scratch.rbp, place_hash, hash: mix(place_hash, word) }
+    Key { start, rbp: scratch.rbp, start_hash, hash: mix(start_hash, word) }
 }
 
 /// The chain of a remembered walk that began with the registers in `scratch`, or 0. Leaves the key in `scratch`.
 ///
-/// A function of its own: the stacks of a program and of the functions that it is in are 512 bytes together.
+/// A function of its own: the stack of a program and of the functions that it calls is 512 bytes in total.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn find_walk(scratch: *mut Scratch, tgid: u32) -> u64 {
@@ -120,11 +120,11 @@ fn find(scratch: &mut Scratch) -> u64 {
             continue;
         }
         let Some(walk) = MEMO.get_ptr_mut(set * WAYS + index) else { break };
-        // SAFETY: the map owns the element. What a writer changes meanwhile is not used: see below.
+        // SAFETY: the map owns the element. A value that a writer changes meanwhile is not used: see below.
         let walk = unsafe { &mut *walk };
         let sequence = read_sequence(way);
         if sequence & 1 == 0
-            && walk.place == key.place
+            && walk.start == key.start
             && (walk.uses_rbp == 0 || walk.rbp == key.rbp)
             && words_agree(&raw mut walk.words, scratch) != 0
         {
@@ -164,40 +164,40 @@ fn store(scratch: &mut Scratch, key: &Key) {
     if count == 0 || count > WORDS_MAX {
         return;
     }
-    // Something that differs from walk to walk.
+    // A value that differs from walk to walk.
     scratch.walk_count = scratch.walk_count.wrapping_add(1);
-    let turn = mix(scratch.walk_count, scratch.first_rsp) as u32;
+    let salt = mix(scratch.walk_count, scratch.first_rsp) as u32;
     let mut hash = key.hash;
-    if !was_made_before(hash, turn) {
+    if !was_made_before(hash, salt) {
         return;
     }
-    let index = match way_for(hash, turn) {
+    let index = match way_for(hash, salt) {
         Some(index) => index,
         None => {
-            // The set is full of walks from this very place: let another word choose.
-            let pick = turn as usize % WORDS_MAX;
+            // The set is full of walks with this start: another word is to choose the set.
+            let pick = salt as usize % WORDS_MAX;
             let index = if pick < count { pick } else { count / 2 };
             let offset = scratch.word_offsets[index % WORDS_MAX];
-            if let Some(hint) = HINTS.get_ptr_mut(key.place_hash as u32 % HINTS_COUNT) {
-                // SAFETY: the map owns the element; a race leaves one of two words that would both do.
+            if let Some(hint) = HINTS.get_ptr_mut(key.start_hash as u32 % HINTS_COUNT) {
+                // SAFETY: the map owns the element; a race leaves one of two words that are both suitable.
                 unsafe { *hint = offset };
             }
-            hash = mix(key.place_hash, scratch.word_values[index % WORDS_MAX]);
-            (turn >> 8) % WAYS
+            hash = mix(key.start_hash, scratch.word_values[index % WORDS_MAX]);
+            (salt >> 8) % WAYS
         }
     };
     let set = hash as u32 % SET_COUNT;
     let (Some(ways), Some(walk)) = (SETS.get_ptr_mut(set), MEMO.get_ptr_mut(set * WAYS + index)) else {
         return;
     };
-    // SAFETY: the map owns the element. The index is below the bound already, and the verifier is to see it.
+    // SAFETY: the map owns the element. The index is below the bound already, but the verifier has to see that.
     let way = unsafe { &raw mut (*ways)[(index % WAYS) as usize] };
     write(way, walk, scratch, key, hash);
 }
 
-/// Whether the key's set has a mark of it. If not, it does from now on, in the place of another one's; which is up to `turn`.
+/// Whether the key's set has a mark of it. If not, adds one in place of another, which `salt` selects.
 #[inline(always)]
-fn was_made_before(hash: u64, turn: u32) -> bool {
+fn was_made_before(hash: u64, salt: u32) -> bool {
     let mark = (hash >> 32) as u32;
     let Some(ways) = SETS.get_ptr_mut(hash as u32 % SET_COUNT) else { return false };
     for index in 0..WAYS as usize {
@@ -206,18 +206,18 @@ fn was_made_before(hash: u64, turn: u32) -> bool {
             return true;
         }
     }
-    // SAFETY: as above; the index is below the bound. Of several programs that write, one leaves its mark.
-    unsafe { core::ptr::write_volatile(&raw mut (*ways)[((turn >> 16) % WAYS) as usize].made_once, mark) };
+    // SAFETY: as above; the index is below the bound. If several programs write, one of the marks stays.
+    unsafe { core::ptr::write_volatile(&raw mut (*ways)[((salt >> 16) % WAYS) as usize].made_once, mark) };
     false
 }
 
-/// A way of the key's set that is free, or else one that holds a walk of another key; which one is up to `turn`.
+/// A way of the key's set that is free, or else one that holds a walk of another key; `salt` selects which.
 #[inline(always)]
-fn way_for(hash: u64, turn: u32) -> Option<u32> {
+fn way_for(hash: u64, salt: u32) -> Option<u32> {
     let ways = SETS.get(hash as u32 % SET_COUNT)?;
     let mut chosen = None;
     for n in 0..WAYS {
-        let index = n.wrapping_add(turn) % WAYS;
+        let index = n.wrapping_add(salt) % WAYS;
         let way = &ways[index as usize];
         if way.sequence == 0 {
             return Some(index);
@@ -243,14 +243,14 @@ fn write(way: *mut Way, walk: *mut Walk, scratch: &mut Scratch, key: &Key, hash:
     if !owned {
         return;
     }
-    // SAFETY: the exchange has made this program the only writer; readers look at the sequence again.
+    // SAFETY: the exchange has made this program the only writer; readers check the sequence again.
     let (way, walk) = unsafe { (&mut *way, &mut *walk) };
     way.hash = hash;
     walk.chain = scratch.stack.chain;
-    walk.place = key.place;
+    walk.start = key.start;
     walk.rbp = key.rbp;
     walk.uses_rbp = scratch.uses_first_rbp;
-    // Only the words that there are, because of the cold lines.
+    // Only the used words, because the others' lines are cold.
     write_words(&raw mut walk.words, scratch);
     atomic::store(&mut way.sequence, sequence.wrapping_add(2));
 }

@@ -1,9 +1,9 @@
-//! Unwind rows that were found lately, by address: stacks lead through the same places again and again, and finding a
-//! row takes two searches through memory that is often cold.
+//! Recently found unwind rows, by address: stacks contain the same addresses again and again, and finding a row takes two searches
+//! through memory that is often cold.
 //!
-//! What a row is found by does not change while the generation of a process's mappings is the same, and a generation
-//! belongs to one process and its children that map the same. An element is valid if all its words fit: one that two
-//! threads write at once fits nothing.
+//! The row of an address stays the same while the generation of a process's mappings does. A generation belongs to one process and its
+//! children with the same mappings. An element is valid if its check word matches: an element that two threads write at once matches
+//! nothing.
 
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
@@ -28,8 +28,8 @@ struct Found {
 #[inline(always)]
 pub(crate) fn find(generation: u64, address: u64) -> Option<u64> {
     let found = FOUND.get_ptr(index(generation, address))?;
-    // SAFETY: the map owns the element; what a writer changes meanwhile does not fit. Volatile, so that the row that is
-    // checked is the row that is used.
+    // SAFETY: the map owns the element; a value that a writer changes meanwhile does not match. Volatile, so that the row that
+    // is checked is the row that is used.
     let found = unsafe { core::ptr::read_volatile(found) };
     let fits = found.address == address
         && found.generation == generation
@@ -37,12 +37,12 @@ pub(crate) fn find(generation: u64, address: u64) -> Option<u64> {
     if fits { Some(found.row) } else { None }
 }
 
-/// Remembers a row. It must have been found by mappings that were those of the generation also after the search.
+/// Remembers a row. The generation of the mappings must not have changed during the search.
 #[inline(always)]
 pub(crate) fn store(generation: u64, address: u64, row: u64) {
     if let Some(found) = FOUND.get_ptr_mut(index(generation, address)) {
         let new = Found { address, generation, row, check: check(generation, address, row) };
-        // SAFETY: the map owns the element; what a race leaves there is not taken for valid.
+        // SAFETY: the map owns the element; the result of a race is not valid.
         unsafe { core::ptr::write_volatile(found, new) };
     }
 }

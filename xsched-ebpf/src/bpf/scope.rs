@@ -1,4 +1,4 @@
-//! Whose calls are recorded.
+//! The processes that are recorded.
 
 use aya_ebpf::bindings::bpf_pidns_info;
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
@@ -14,7 +14,7 @@ use crate::space;
 #[map]
 static CONFIG: Array<Config> = Array::with_max_entries(1, 0);
 
-/// Watched thread groups, where the scope is a list: a [`Watched`] each.
+/// Watched thread groups, where the scope is a list: the value is a [`Watched`].
 #[map]
 static TARGETS: HashMap<u32, u8> = HashMap::with_max_entries(16384, 0);
 
@@ -35,7 +35,7 @@ pub(crate) struct Current {
     pub(crate) tid: u32,
 }
 
-/// What user space has configured.
+/// The configuration that user space has written.
 #[inline(always)]
 pub(crate) fn config() -> Option<&'static Config> {
     CONFIG.get(0)
@@ -61,7 +61,7 @@ impl Current {
         (how(current.tgid) == Some(Watched::Stoppable as u8)).then_some(current)
     }
 
-    /// The current thread, whether it is watched or not.
+    /// The current thread, watched or not.
     #[inline(always)]
     pub(crate) fn any() -> Option<Self> {
         Self::now(config()?)
@@ -75,7 +75,7 @@ impl Current {
             return Some(Self { tgid: (id >> 32) as u32, tid: id as u32 });
         }
         let mut ids = bpf_pidns_info { pid: 0, tgid: 0 };
-        // SAFETY: the helper writes the struct, whose size it is told.
+        // SAFETY: the helper writes a struct of the size that it is passed.
         let error = unsafe {
             bpf_get_ns_current_pid_tgid(
                 config.pid_namespace_device,
@@ -88,7 +88,7 @@ impl Current {
     }
 }
 
-/// Counts a call of a process that is not watched, where everybody should be.
+/// Counts a call of a process that is not watched although the scope is all processes.
 #[inline(always)]
 pub(crate) fn note_unwatched() {
     let Some(config) = config() else { return };
@@ -103,7 +103,7 @@ pub(crate) fn note_unwatched() {
 /// How a process is watched, if it is listed.
 #[inline(always)]
 fn how(tgid: u32) -> Option<u8> {
-    // SAFETY: the value is a byte, which is read whole even if user space changes it just now.
+    // SAFETY: the value is a byte, which is read whole even while user space changes it.
     TARGETS.get_ptr(tgid).map(|how| unsafe { *how })
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn follow(ctx: &TracePointContext) {
     if config.scope != Scope::ListedAndChildren as u32 {
         return;
     }
-    // The tracepoint tells ids of the initial namespace, so user space attaches this program only there.
+    // The tracepoint has ids of the initial namespace, so user space attaches this program only there.
     let Some(current) = Current::now(config) else { return };
     let Some(how) = how(current.tgid) else { return };
     // SAFETY: both offsets lie within the tracepoint's record.
@@ -148,11 +148,11 @@ pub(crate) fn leave_group() {
     }
 }
 
-/// A listed process is not to be stopped from now on.
+/// A listed process is not stopped from now on.
 #[inline(always)]
 fn record_only(tgid: u32) {
     if how(tgid).is_some() {
-        // It replaces what is there, for which there is always room.
+        // It replaces an element, so the map cannot be full.
         let _ = TARGETS.insert(tgid, Watched::Recorded as u8, 0);
     }
 }

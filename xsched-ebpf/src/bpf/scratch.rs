@@ -1,15 +1,15 @@
 //! Memory for one walk.
 //!
-//! A program has 512 bytes of stack, and memory per processor would be shared with whoever preempts it. So there is a
-//! pool: each element has an owner word, taken by compare-and-exchange. A program cannot be killed, so each is given
-//! back.
+//! A program has 512 bytes of stack, and a program that preempts it would share its per-CPU memory. So there is a pool: each element
+//! has an owner word, taken by compare-and-exchange. A program cannot be killed, so each element is given back.
 
 use aya_ebpf::helpers::bpf_probe_read_user_buf;
 use aya_ebpf::helpers::generated::bpf_get_smp_processor_id;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
-use xsched_abi::chain::{FRAMES_MAX, REPLACED_MAX, Replaced, is_trampoline};
+use xsched_abi::chain::{FRAMES_MAX, REPLACED_MAX, Replaced};
 use xsched_abi::{Code, Space, Stack};
+use xsched_protocol::return_probe::is_trampoline;
 
 use crate::atomic;
 use crate::memo;
@@ -19,7 +19,7 @@ use crate::words::Plan;
 #[map]
 static SCRATCH: Array<Scratch> = Array::with_max_entries(SCRATCH_COUNT, 0);
 
-/// Some for each processor of a large machine: whoever is preempted in a walk keeps its own.
+/// Several for each processor of a large machine: a program that is preempted in a walk keeps its element.
 const SCRATCH_COUNT: u32 = 512;
 
 /// Elements that are tried before giving up.
@@ -35,19 +35,19 @@ pub(crate) const WORDS_MAX: usize = 128;
 #[repr(C)]
 pub struct Scratch {
     owner: u64,
-    /// Address and length of what is in `window`.
+    /// Address and length of the part of the stack in `window`.
     pub(crate) window_at: u64,
     pub(crate) window_len: u64,
-    /// The word that was read last.
+    /// The last word that was read.
     word: u64,
     /// The thread.
     pub(crate) tid: u32,
-    /// Whether the frame was interrupted rather than made a call.
+    /// Whether the frame was interrupted and did not make a call.
     pub(crate) interrupted: u32,
     /// Why there is no row for an address: see `space::find_row`.
     pub(crate) no_row: u32,
     pub(crate) reserved: u32,
-    /// Walks that were made here, and remembered.
+    /// Number of walks that were made with this element and remembered.
     pub(crate) walk_count: u64,
     /// Registers in the frame.
     pub(crate) rip: u64,
@@ -57,23 +57,23 @@ pub struct Scratch {
     pub(crate) rbp_slot: u64,
     /// Whether the walk depended on the innermost frame's rbp.
     pub(crate) uses_first_rbp: u32,
-    /// Words in `word_values`, and those that did not fit.
+    /// Number of words in `word_values`, and of those that did not fit.
     pub(crate) word_count: u32,
     /// The stack pointer of the innermost frame.
     pub(crate) first_rsp: u64,
-    /// Of a snapshot: digest, length, and what probes have replaced.
+    /// Of a snapshot: digest, length, and replaced return addresses.
     pub(crate) digest: u64,
     pub(crate) len: u64,
     pub(crate) replaced_count: u32,
     pub(crate) reserved_too: u32,
     pub(crate) replaced: [Replaced; REPLACED_MAX],
-    /// Where the walk is remembered.
+    /// The key under which the walk is remembered.
     pub(crate) memo: memo::Key,
-    /// While it is being remembered: how its words will be read.
+    /// Used while the walk is being remembered: how its words will be read.
     pub(crate) plan: Plan,
-    /// The process's mappings as they were when the walk began.
+    /// The process's mappings when the walk began.
     pub(crate) space: Space,
-    /// The mapping that was used last.
+    /// The last mapping that was used.
     pub(crate) code: Code,
     /// The record, with its addresses.
     pub(crate) stack: Stack,
@@ -84,11 +84,11 @@ pub struct Scratch {
     pub(crate) window: [u64; WINDOW / 8],
 }
 
-/// Takes an element of the pool, with nothing in its window.
+/// Takes an element of the pool, with an empty window.
 #[inline(always)]
 pub(crate) fn take() -> Option<&'static mut Scratch> {
-    // SAFETY: the helper takes nothing. It only says where to look first, so that processors keep out of each
-    // other's way.
+    // SAFETY: the helper takes nothing. It only selects where the search begins, so that processors rarely try the same
+    // element.
     let first = unsafe { bpf_get_smp_processor_id() };
     for n in 0..TRIES {
         let scratch = SCRATCH.get_ptr_mut((first + n) % SCRATCH_COUNT)?;
@@ -110,18 +110,18 @@ impl Scratch {
         atomic::store(&mut self.owner, 0);
     }
 
-    /// The eight bytes at `address` of the stack; the return address, where a probe has replaced it.
+    /// The eight bytes at `address` of the stack; the return address, where a return probe has replaced it.
     #[inline(always)]
     pub(crate) fn word(&mut self, address: u64) -> Option<u64> {
         let is_there = read_word(self, address) != 0;
-        // Read in any case: the compiler would keep a register for a word that is not there, and the verifier refuses
-        // programs that move what they never wrote.
+        // Loaded in any case: otherwise the compiler keeps a register for a word that was not read, and the verifier refuses
+        // programs that copy a register which was never written.
         // SAFETY: the reference is valid.
         let word = unsafe { core::ptr::read_volatile(&raw const self.word) };
         if is_there { Some(word) } else { None }
     }
 
-    /// How many bytes the window has.
+    /// Number of bytes in the window.
     #[inline(always)]
     pub(crate) fn window_len(&self) -> u64 {
         self.window_len

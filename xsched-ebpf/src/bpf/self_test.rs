@@ -1,4 +1,4 @@
-//! A probe that user space puts into itself, to learn what this kernel can do.
+//! A probe that user space attaches to itself, to learn what this kernel can do.
 
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;

@@ -1,11 +1,11 @@
 //! Return addresses that our own return probes have replaced.
 //!
-//! The kernel puts the address of its trampoline in the place of the return address of every call in progress. When
-//! such a function calls another probed one, a walk meets the trampoline and finds here what was there before.
+//! For every call in progress the kernel replaces the return address by that of its trampoline. When such a function calls another
+//! probed one, a walk meets the trampoline and finds the original address here.
 //!
-//! One element a slot of the stack, chosen by hash; nothing is ever removed, since an element is only asked for while
-//! the slot holds the trampoline, and whoever let the kernel put it there has written the element just before. An
-//! element is valid if both words fit: one that two threads write at once fits neither.
+//! There is one element per slot of the stack, chosen by hash. No element is ever removed: an element is looked up only while the
+//! slot holds the trampoline, and the entry probe that caused the replacement has written the element just before. An element is
+//! valid if both words match: an element that two threads write at once matches neither.
 
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
@@ -21,7 +21,7 @@ const SHADOW_COUNT: u32 = 1 << 14;
 pub(crate) fn store(tid: u32, slot: u64, address: u64) {
     let key = mix(slot, tid.into());
     if let Some(element) = SHADOW.get_ptr_mut(key as u32 % SHADOW_COUNT) {
-        // SAFETY: the map owns the element; what a race leaves there is not taken for valid.
+        // SAFETY: the map owns the element; the result of a race is not valid.
         unsafe { *element = [address, address ^ key] };
     }
 }

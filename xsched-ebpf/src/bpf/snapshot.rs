@@ -1,34 +1,35 @@
-//! Stacks that cannot be walked here yet: they go to user space as they are, each chain once.
+//! Stacks that cannot be walked here yet: they go to user space as copies, each chain once.
 //!
-//! What makes two stacks the same without knowing their frames? A walk reads return addresses, which point into code,
-//! and saved frame pointers, which point into the stack. So the digest over every word that points into either, with
-//! its place, tells apart all stacks whose walks could differ. It tells more apart than that, since many words point so
-//! and are read by no walk; but a loop leaves most of them as they are, and its launches need one snapshot.
+//! Which stacks are equal if their frames are unknown? A walk reads return addresses, which point into code, and saved frame pointers,
+//! which point into the stack. So a digest over every word that points into either, with its position, distinguishes all stacks
+//! whose walks could differ. It distinguishes more, since many such words are read by no walk. But a loop leaves most of them
+//! unchanged, and its launches need one snapshot.
 
 use aya_ebpf::helpers::bpf_probe_read_user_buf;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::RingBuf;
-use xsched_abi::chain::{REPLACED_MAX, Range, Replaced, SNAPSHOT_MAX, chain_seed, is_trampoline, mix};
+use xsched_abi::chain::{REPLACED_MAX, Range, Replaced, SNAPSHOT_MAX, chain_seed, mix};
 use xsched_abi::{Counter, RecordKind, Snapshot};
+use xsched_protocol::return_probe::is_trampoline;
 
 use crate::count::count;
 use crate::events::{now_ns, wakeup};
 use crate::scratch::{Scratch, WINDOW, refill};
 use crate::shadow;
 use crate::space;
-use crate::walk::{claim, disclaim, has_sent};
+use crate::walk::{begin_shipping, cancel_shipping, has_sent};
 
-/// Snapshots on their way to user space, which sets the size.
+/// Snapshots for user space, which sets the size.
 #[map]
 static SNAPSHOTS: RingBuf = RingBuf::with_byte_size(1 << 23, 0);
 
-/// Windows of one snapshot; the last ones may be short.
+/// Windows in one snapshot; the last ones may be short.
 const WINDOWS: usize = SNAPSHOT_MAX / WINDOW;
 
 /// Windows of any size until the end of the stack.
 const REFILLS: usize = WINDOWS + 8 + 32;
 
-/// A size for stacks that are not deep.
+/// Size of a snapshot of a stack that is not deep.
 const SHORT: usize = SNAPSHOT_MAX / 4;
 
 #[repr(C)]
@@ -37,10 +38,10 @@ struct WithStack<const N: usize> {
     stack: [u8; N],
 }
 
-/// Ships the stack above the registers in `scratch`, unless one with the same chain has been shipped; returns the
-/// chain's id, or 0 if there is no room.
+/// Ships the stack above the registers in `scratch`, unless one with the same chain has been shipped; returns the chain's id, or 0
+/// if the ring is full.
 ///
-/// A function of its own: the stacks of a program and of the functions that it is in are 512 bytes together.
+/// A function of its own: the stack of a program and of the functions that it calls is 512 bytes in total.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn take_snapshot(scratch: *mut Scratch, tgid: u32) -> u64 {
@@ -48,7 +49,7 @@ pub extern "C" fn take_snapshot(scratch: *mut Scratch, tgid: u32) -> u64 {
     let Some(scratch) = (unsafe { scratch.as_mut() }) else { return 0 };
     let len = digest(scratch, tgid);
     let chain = scratch.digest | 1;
-    if !claim(chain) {
+    if !begin_shipping(chain) {
         return chain;
     }
     let sent =
@@ -57,17 +58,17 @@ pub extern "C" fn take_snapshot(scratch: *mut Scratch, tgid: u32) -> u64 {
         has_sent(chain);
         return chain;
     }
-    disclaim(chain);
+    cancel_shipping(chain);
     count(Counter::SnapshotRingFull);
     0
 }
 
-/// Leaves the digest in `scratch`, and in `replaced` what our probes have replaced. Returns the length of the stack
-/// that could be read.
+/// Leaves the digest in `scratch`, and in `replaced` the replaced return addresses. Returns the length of the readable part of the
+/// stack.
 #[inline(always)]
 fn digest(scratch: &mut Scratch, tgid: u32) -> u64 {
     if scratch.space.generation == 0 {
-        // Nothing is known: whatever looks like a pointer may be one into code.
+        // No mapping is known: every word that looks like a pointer may point into code.
         scratch.space.ranges[0] = Range { start: 1 << 32, end: 1 << 47 };
     }
     scratch.digest = mix(chain_seed(tgid, scratch.space.generation), scratch.rip);
@@ -93,7 +94,7 @@ fn digest(scratch: &mut Scratch, tgid: u32) -> u64 {
     scratch.len
 }
 
-/// Digests the window, which holds what is at `address`.
+/// Digests the window, which holds the stack at `address`.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn digest_window(scratch: *mut Scratch, address: u64) -> u32 {
@@ -128,14 +129,14 @@ extern "C" fn digest_window(scratch: *mut Scratch, address: u64) -> u32 {
     1
 }
 
-/// Ships the first bytes of the stack, as far as the digest found it readable. False if there is no room.
+/// Ships the first bytes of the stack, as far as the digest found it readable. Returns false if the ring is full.
 #[inline(always)]
 fn send<const N: usize>(scratch: &mut Scratch, tgid: u32) -> bool {
     let Some(mut entry) = SNAPSHOTS.reserve::<WithStack<N>>(0) else { return false };
     let record: *mut WithStack<N> = entry.as_mut_ptr();
     let len = scratch.len;
     // Field by field: the record does not fit on the stack beside those of the callers.
-    // SAFETY: the reservation is as large as the record, and nobody else sees it before it is submitted.
+    // SAFETY: the reservation is as large as the record, and private to this program before it is submitted.
     unsafe {
         let snapshot = &raw mut (*record).snapshot;
         (*snapshot).kind = RecordKind::Snapshot as u32;
@@ -157,7 +158,7 @@ fn send<const N: usize>(scratch: &mut Scratch, tgid: u32) -> bool {
         }
         let rest = len - offset as u64;
         let piece = if rest >= WINDOW as u64 { WINDOW } else { rest as usize % WINDOW };
-        // SAFETY: the piece lies within the reservation; the helper checks the user address, and clears what it cannot
+        // SAFETY: the piece lies within the reservation; the helper checks the user address, and clears bytes that it cannot
         // read.
         unsafe {
             let to = (&raw mut (*record).stack).cast::<u8>().add(offset);

@@ -1,4 +1,4 @@
-//! The code of a process, and the unwind rows for it: finding what user space has put into the maps.
+//! The code of a process, and the unwind rows for it: look-ups in the maps that user space fills.
 
 use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::btf_maps::{self, ArrayOfMaps};
@@ -45,21 +45,21 @@ const PROT: usize = 32;
 
 const PROT_EXEC: u64 = 4;
 
-/// The mappings of a process. Copied, since the map may give the element to another process at any time; who uses the
-/// copy looks again at the end.
+/// The mappings of a process. Copied, since the map may give the element to another process at any time; users of the copy check at
+/// the end whether it is still current.
 #[inline(always)]
 pub(crate) fn of(tgid: u32) -> Option<Space> {
     // SAFETY: see above.
     SPACES.get_ptr(tgid).map(|space| unsafe { *space })
 }
 
-/// Whether what was found by `space` is right: its mappings have not been replaced meanwhile.
+/// Whether results that are based on `space` are right: its mappings have not been replaced meanwhile.
 #[inline(always)]
 pub(crate) fn is_current(tgid: u32, space: &Space) -> bool {
     of(tgid).is_some_and(|now| now.version == space.version)
 }
 
-/// Whether user space does not know yet of code that a process has mapped.
+/// Whether a process has mapped code of which user space does not know yet.
 #[inline(always)]
 pub(crate) fn is_stale(tgid: u32, space: &Space) -> bool {
     match CHANGES.get(tgid % CHANGES_COUNT) {
@@ -68,8 +68,8 @@ pub(crate) fn is_stale(tgid: u32, space: &Space) -> bool {
     }
 }
 
-/// How often a process, or one that shares its element, has begun to map code. What is shipped of it before user space
-/// knows may mean one thing before and another after.
+/// How often a process, or one that shares its element, has begun to map code. Addresses that are shipped before user space knows of
+/// the mapping may have one meaning before it and another after.
 #[inline(always)]
 pub(crate) fn change_count(tgid: u32) -> u64 {
     CHANGES.get(tgid % CHANGES_COUNT).map_or(0, |changes| changes.entered)
@@ -81,7 +81,7 @@ pub(crate) fn inherit(parent: u32, child: u32) {
     if let Some(space) = of(parent)
         && !is_stale(parent, &space)
     {
-        // Without room for it the child's stacks are shipped whole until user space has made some.
+        // If it does not fit, the child's stacks are shipped whole until user space has inserted its own.
         let _ = SPACES.insert(child, space, 0);
     }
 }
@@ -103,7 +103,7 @@ pub(crate) fn map_enter(ctx: &TracePointContext) {
     }
 }
 
-/// The system call returns. The process that may have mapped code, if any.
+/// The system call returns. Returns the process that may have mapped code, if any.
 #[inline(always)]
 pub(crate) fn map_leave() -> Option<u32> {
     let current = Current::any()?;
@@ -111,7 +111,7 @@ pub(crate) fn map_leave() -> Option<u32> {
         return None;
     }
     if let Some(changes) = CHANGES.get_ptr_mut(current.tgid % CHANGES_COUNT) {
-        // SAFETY: as above. The time is written first: between the two the count alone says that something changes.
+        // SAFETY: as above. The time is written first: between the two writes the count alone shows that a change is under way.
         unsafe {
             core::ptr::write_volatile(&raw mut (*changes).last_ns, now_ns());
             atomic::add(&raw mut (*changes).returned, 1);
@@ -120,13 +120,13 @@ pub(crate) fn map_leave() -> Option<u32> {
     Some(current.tgid)
 }
 
-/// Value of [`find_row`] where there is none: above every rule, with a [`ChainEnd`] or [`NEEDS_TABLE`].
+/// Value of [`find_row`] where there is no row: above every rule, combined with a [`ChainEnd`] or [`NEEDS_TABLE`].
 pub(crate) const NO_ROW: u64 = 1 << 63;
 
-/// In the place of a [`ChainEnd`]: user space has not made the table yet.
+/// In place of a [`ChainEnd`]: user space has not made the table yet.
 pub(crate) const NEEDS_TABLE: u32 = 0x100;
 
-/// The row for an address. `Err` holds how the walk ends there.
+/// The row of an address. `Err` holds how the walk ends there.
 #[inline(always)]
 pub(crate) fn row(scratch: &mut Scratch, address: u64) -> Result<Row, u32> {
     let generation = scratch.space.generation;
@@ -143,11 +143,11 @@ pub(crate) fn row(scratch: &mut Scratch, address: u64) -> Result<Row, u32> {
             found
         }
     };
-    // SAFETY: a row is plain data of this size, and every bit pattern is one.
+    // SAFETY: a row is plain data of this size, and every bit pattern is valid.
     Ok(unsafe { core::mem::transmute::<u64, Row>(found) })
 }
 
-/// Finds the row for an address, and leaves the mapping in `scratch`. [`NO_ROW`] leaves the reason there.
+/// Finds the row of an address, and leaves the mapping in `scratch`. With [`NO_ROW`] it leaves the reason there.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn find_row(scratch: *mut Scratch, address: u64) -> u64 {
@@ -192,8 +192,8 @@ pub extern "C" fn find_row(scratch: *mut Scratch, address: u64) -> u64 {
     }
 }
 
-/// Copies a mapping field by field: as a whole it would be copied by a function, whose share of the 512 bytes of stack Linux 6.1
-/// has no more.
+/// Copies a mapping field by field: as a whole it would be copied by a function call, for whose frame no space is left in the 512
+/// bytes of stack of Linux 6.1.
 #[inline(always)]
 fn keep(kept: &mut Code, code: &Code) {
     kept.start = code.start;
@@ -209,7 +209,7 @@ fn keep(kept: &mut Code, code: &Code) {
 /// 2^`bits` indices.
 ///
 /// As `xsched_abi::unwind::search`, but with counters of 64 bits: the verifier loses track of a smaller one when the
-/// compiler spills it next to the index that is passed to a helper, and then sees no end of the loop.
+/// compiler spills it next to the index that is passed to a helper, and then finds no end of the loop.
 #[inline(always)]
 fn last_that(first: u64, end: u64, bits: u32, holds: impl Fn(u32) -> bool) -> Option<u32> {
     let (mut low, mut high) = (first, end);

@@ -1,7 +1,8 @@
 //! Walking a stack by unwind tables, from the entry of a probed function up.
 //!
-//! Functions that the verifier is to look at once are `extern "C"` and not inlined: it takes such a function for
-//! itself, whatever its callers pass, where it would follow an inlined one through every turn of every loop around it.
+//! Functions that the verifier is to check once are `extern "C"` and not inlined. It checks such a global function by itself, for
+//! any arguments (<https://docs.ebpf.io/linux/concepts/functions>). It would follow an inlined one through every round of every loop
+//! around it.
 
 use aya_ebpf::bindings::BPF_RB_NO_WAKEUP;
 use aya_ebpf::helpers::generated::bpf_ringbuf_output;
@@ -21,31 +22,31 @@ use crate::snapshot;
 use crate::space;
 use crate::zero;
 
-/// Chains that have been shipped, or are being: [`CLAIMED`] or [`SENT`].
+/// Chains that have been shipped, or are being: [`SHIPPING`] or [`SENT`].
 #[map]
 static SHIPPED: LruHashMap<u64, u8> = LruHashMap::with_max_entries(1 << 16, 0);
 
-/// Somebody is about to ship it, and may yet find no room.
-const CLAIMED: u8 = 1;
+/// A program is about to ship it, and may yet find the ring full.
+const SHIPPING: u8 = 1;
 
 /// User space has it.
 const SENT: u8 = 2;
 
-/// Chains that user space has, by their ids: fewer than in [`SHIPPED`], and nearer. An id is never used for another chain,
-/// and one that is to be shipped again gets another id, so what is here stays true.
+/// Chains that user space has, by their ids: fewer than in [`SHIPPED`], and nearer. An id is never used for another chain, and a chain
+/// that is to be shipped again gets another id, so an entry stays true.
 #[map]
 static LATELY: Array<u64> = Array::with_max_entries(LATELY_COUNT, 0);
 
 const LATELY_COUNT: u32 = 1 << 12;
 
-/// `BPF_ANY` and `BPF_NOEXIST`: whatever is there, or fail if the key is.
+/// `BPF_ANY` and `BPF_NOEXIST`: insert or replace, or fail if the key exists.
 const ANY: u64 = 0;
 const NOEXIST: u64 = 1;
 
 /// The kernel's number for "exists already".
 const EEXIST: i32 = -17;
 
-/// A frame was found, and the walk goes on.
+/// A frame was found, and the walk continues.
 pub(crate) const ON: u32 = u32::MAX;
 
 /// The chain of calls to which a probed function at its entry returns: its id, or 0 if it could not be shipped.
@@ -161,7 +162,7 @@ pub extern "C" fn frame(scratch: *mut Scratch) -> u32 {
     advance(scratch, &registers, interrupted)
 }
 
-/// Takes note of a caller. Returns [`ON`], or that there is no room for more.
+/// Records a caller. Returns [`ON`], or that the chain is full.
 #[inline(always)]
 pub(crate) fn advance(scratch: &mut Scratch, registers: &Registers, interrupted: u32) -> u32 {
     let index = scratch.stack.count as usize;
@@ -179,8 +180,8 @@ pub(crate) fn advance(scratch: &mut Scratch, registers: &Registers, interrupted:
     ON
 }
 
-/// Notes what the step from `at` depended on. A saved frame pointer counts when a later frame is found by it, and not
-/// where it is saved: most functions keep something else in that register, which differs from call to call.
+/// Records what the step from `at` depended on. A saved frame pointer counts when a later frame is found by it, and not where it is
+/// saved: most functions keep another value in that register, which differs from call to call.
 #[inline(always)]
 fn depend(scratch: &mut Scratch, row: &Row, at: &Registers, to: &Step) {
     let offset = row.offset as i64 as u64;
@@ -209,14 +210,14 @@ fn depend(scratch: &mut Scratch, row: &Row, at: &Registers, to: &Step) {
             depend_on(scratch, at.rsp.wrapping_add(signal_frame::RSP), rsp);
             scratch.rbp_slot = at.rsp.wrapping_add(signal_frame::RBP);
         }
-        // What is not there, or zero, may be something else next time: a walk that ends so is remembered with the
-        // frames before it only if it ends at a rule, which belongs to an address.
+        // A word that is absent or zero may be another one next time. A walk that ends so is remembered with the frames before
+        // it only if it ends at a rule, which belongs to an address.
         Step::End if !matches!(rule, Rule::End) => depend_on_end(scratch, &rule, at, offset),
         Step::End | Step::Stop(_) => {}
     }
 }
 
-/// A zero return address is a word like others.
+/// A return address of zero counts like other words.
 #[inline(always)]
 fn depend_on_end(scratch: &mut Scratch, rule: &Rule, at: &Registers, offset: u64) {
     let cfa = match rule {
@@ -230,7 +231,7 @@ fn depend_on_end(scratch: &mut Scratch, rule: &Rule, at: &Registers, offset: u64
     depend_on(scratch, cfa.wrapping_sub(8), 0);
 }
 
-/// More words than are remembered.
+/// A count of more words than are remembered.
 pub(crate) const NOT_REMEMBERED: u32 = WORDS_MAX as u32 + 1;
 
 #[inline(always)]
@@ -246,16 +247,16 @@ fn depend_on(scratch: &mut Scratch, address: u64, word: u64) {
     }
 }
 
-/// Ships the chain unless that has been done; 0 if there is no room.
+/// Ships the chain unless that has been done; returns 0 if the ring is full.
 ///
-/// A function of its own: the stacks of a program and of the functions that it is in are 512 bytes together.
+/// A function of its own: the stack of a program and of the functions that it calls is 512 bytes in total.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn ship(scratch: *mut Scratch) -> u32 {
     // SAFETY: callers pass an element that they own, or the verifier's null.
     let Some(scratch) = (unsafe { scratch.as_mut() }) else { return 0 };
     let chain = scratch.stack.chain;
-    if !claim(chain) {
+    if !begin_shipping(chain) {
         return 1;
     }
     scratch.stack.time_ns = now_ns();
@@ -271,7 +272,7 @@ pub extern "C" fn ship(scratch: *mut Scratch) -> u32 {
         )
     };
     if sent != 0 {
-        disclaim(chain);
+        cancel_shipping(chain);
         self::count(Counter::StackRingFull);
         return 0;
     }
@@ -279,19 +280,19 @@ pub extern "C" fn ship(scratch: *mut Scratch) -> u32 {
     1
 }
 
-/// Whether it is this program's part to ship a chain: it has not been shipped, nor is being. Who is told so says
-/// [`has_sent`] or [`disclaim`].
+/// Whether this program has to ship a chain: it has not been shipped and is not being shipped. The caller then calls [`has_sent`] or
+/// [`cancel_shipping`].
 #[inline(always)]
-pub(crate) fn claim(chain: u64) -> bool {
+pub(crate) fn begin_shipping(chain: u64) -> bool {
     if LATELY.get(lately_index(chain)) == Some(&chain) {
         return false;
     }
     match SHIPPED.get_ptr(chain) {
-        // SAFETY: the map may give the element to another chain at any time, whose state would then be taken for this one's:
-        // it had been shipped long before, or it would not have been there.
+        // SAFETY: the map may give the element to another chain at any time. Then this reads the other chain's state: this one
+        // had been shipped long before, or its element would not have been evicted.
         Some(state) if unsafe { *state } == SENT => remember(chain),
         Some(_) => {}
-        None => return SHIPPED.insert(chain, CLAIMED, NOEXIST) != Err(EEXIST),
+        None => return SHIPPED.insert(chain, SHIPPING, NOEXIST) != Err(EEXIST),
     }
     false
 }
@@ -304,7 +305,7 @@ pub(crate) fn has_sent(chain: u64) {
 
 /// A chain could not be shipped after all.
 #[inline(always)]
-pub(crate) fn disclaim(chain: u64) {
+pub(crate) fn cancel_shipping(chain: u64) {
     let _ = SHIPPED.remove(chain);
 }
 

@@ -1,8 +1,8 @@
-//! The words of the stack that a remembered walk has depended on, and how they are read again: together, where they lie close.
+//! The words of the stack that a remembered walk depended on, and how they are read again: words that lie close are read together.
 //!
-//! Most frames are small: a few reads have the words of forty of them. Some are of several pages, and nobody wants what
-//! lies between their words. Which words are read together is found out when a walk is remembered, so that whoever
-//! compares them later only follows the plan:
+//! Most frames are small: a few reads cover the words of forty of them. Some frames are several pages long, and the bytes between
+//! their words are not needed. Which words are read together is planned when a walk is remembered, so that a later comparison only
+//! follows the plan:
 //!
 //! ```text
 //! stack   ─────[ 1  2   3 4 ]───────────────────────[ 5 ]──────────[ 6 7  8 ]────►
@@ -10,10 +10,10 @@
 //! slots          *1 2   3 4                          *5             *6 7  8      * begins the next read
 //! ```
 //!
-//! No read touches a page that none of its words is on, so it succeeds if they can be read.
+//! No read touches a page without any of its words, so it succeeds if they can be read.
 
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
-use xsched_abi::chain::is_trampoline;
+use xsched_protocol::return_probe::is_trampoline;
 
 use crate::scratch::{Scratch, WINDOW, WORDS_MAX};
 use crate::shadow;
@@ -22,7 +22,7 @@ use crate::walk::NOT_REMEMBERED;
 /// The words that a walk has depended on.
 #[repr(C)]
 pub(crate) struct Words {
-    /// How many there are, or [`NOT_REMEMBERED`].
+    /// Their number, or [`NOT_REMEMBERED`].
     count: u32,
     reserved: u32,
     reads: [Read; READS_MAX],
@@ -31,7 +31,7 @@ pub(crate) struct Words {
     values: [u64; WORDS_MAX],
 }
 
-/// More reads would take as long as the walk does.
+/// More reads would take as long as the walk itself.
 const READS_MAX: usize = 64;
 
 /// A piece of the stack.
@@ -44,26 +44,25 @@ struct Read {
     len: u32,
 }
 
-/// What has been planned so far. In memory rather than in variables: the verifier would follow each value that they may
-/// have.
+/// The plan so far. In memory rather than in variables: the verifier would follow each value of a variable separately.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Plan {
     /// The last read.
     read: Read,
-    /// How many there are.
+    /// The number of reads.
     count: u32,
     reserved: u32,
 }
 
-/// Of a slot: the word begins a read, whose index follows in bits 8 to 13. The low eight bits are its place there.
+/// Flag of a slot: the word begins a read, whose index follows in bits 8 to 13. The low eight bits are its position in the read.
 const BEGINS: u16 = 1 << 15;
 
 /// Bytes between words up to which they are read together.
 const GAP_MAX: u32 = 512;
 
-/// Bytes before its first word that a read begins at: a saved frame pointer that is looked at later lies lower, mostly next
-/// to the return address.
+/// Bytes before its first word at which a read begins: a saved frame pointer that is needed later lies lower, mostly next to the
+/// return address.
 const BEFORE: u32 = 64;
 
 const PAGE: u64 = 4096;
@@ -90,20 +89,20 @@ pub(crate) extern "C" fn words_agree(words: *mut Words, scratch: *mut Scratch) -
         if slot & BEGINS != 0 && !fetch(scratch, words.reads[slot as usize >> 8 & (READS_MAX - 1)]) {
             return 0;
         }
-        let place = slot as usize % (WINDOW / 8);
-        let word = scratch.window[place];
-        if word != words.values[index] && !has_replaced(scratch, place, word, words.values[index]) {
+        let position = slot as usize % (WINDOW / 8);
+        let word = scratch.window[position];
+        if word != words.values[index] && !has_replaced(scratch, position, word, words.values[index]) {
             return 0;
         }
     }
     1
 }
 
-/// Reads into the window.
+/// Reads a piece into the window.
 #[inline(always)]
 fn fetch(scratch: &mut Scratch, Read { low, len }: Read) -> bool {
-    // The verifier of Linux 6.1 wants to see the comparison on the very register that is passed on. The compiler likes
-    // to compare a copy; it has none of what it has just loaded.
+    // The verifier of Linux 6.1 must see the comparison on the register that is passed on. The compiler tends to compare a copy;
+    // after a volatile load there is none.
     // SAFETY: the pointer is that of a local variable.
     let len = unsafe { core::ptr::read_volatile(&raw const len) };
     if len > WINDOW as u32 {
@@ -117,14 +116,14 @@ fn fetch(scratch: &mut Scratch, Read { low, len }: Read) -> bool {
     error == 0
 }
 
-/// Whether `word`, at a place in the window, is a probe's in the place of `value`.
+/// Whether `word`, at an index in the window, is a return probe's that replaces `value`.
 #[inline(always)]
-fn has_replaced(scratch: &Scratch, place: usize, word: u64, value: u64) -> bool {
-    let address = scratch.window_at.wrapping_add(8 * place as u64);
+fn has_replaced(scratch: &Scratch, position: usize, word: u64, value: u64) -> bool {
+    let address = scratch.window_at.wrapping_add(8 * position as u64);
     is_trampoline(word) && shadow::find(scratch.tid, address) == Some(value)
 }
 
-/// Copies the words that the walk in `scratch` has depended on, and plans how they are read.
+/// Copies the words that the walk in `scratch` depended on, and plans how they are read.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn write_words(words: *mut Words, scratch: *mut Scratch) -> u32 {
@@ -143,7 +142,7 @@ pub(crate) extern "C" fn write_words(words: *mut Words, scratch: *mut Scratch) -
         let mut slot = 0;
         let Read { mut low, mut len } = scratch.plan.read;
         let distance = offset.wrapping_sub(low);
-        // A word that lies lower is very far.
+        // A word that lies lower counts as very far.
         if scratch.plan.count == 0
             || distance & 7 != 0
             || distance > WINDOW as u32 - 8
@@ -168,10 +167,10 @@ pub(crate) extern "C" fn write_words(words: *mut Words, scratch: *mut Scratch) -
     1
 }
 
-/// Where a read begins whose first word is at `offset` from the stack pointer: on the same page, and not below that.
+/// Where a read begins whose first word is at `offset` from the stack pointer: on the same page, and not below that pointer.
 #[inline(always)]
 fn begin(rsp: u64, offset: u32) -> u32 {
     let in_page = (rsp.wrapping_add(offset.into()) % PAGE) as u32 & !7;
-    let room = if in_page < offset { in_page } else { offset & !7 };
-    offset - if room < BEFORE { room } else { BEFORE }
+    let available = if in_page < offset { in_page } else { offset & !7 };
+    offset - if available < BEFORE { available } else { BEFORE }
 }

@@ -1,7 +1,7 @@
 //! Clearing memory a word at a time.
 //!
-//! Zeros that are stored side by side the compiler makes into calls of `memset`, which is a loop over bytes here: to clear
-//! what a walk begins with took as long as five frames.
+//! The compiler turns stores of adjacent zeros into calls of `memset`, which is a loop over bytes here: clearing the initial state of a
+//! walk took as long as five frames.
 
 use core::mem::MaybeUninit;
 use zerocopy::FromZeros;
@@ -21,20 +21,20 @@ pub(crate) fn words<T: Word, const N: usize>(words: &mut [T; N]) {
     }
 }
 
-/// A value of zeros in the place of nothing.
+/// A value of zeros in uninitialized memory.
 #[inline(always)]
-pub(crate) fn cleared<T: FromZeros>(place: &mut MaybeUninit<T>) -> &mut T {
+pub(crate) fn cleared<T: FromZeros>(memory: &mut MaybeUninit<T>) -> &mut T {
     const { assert!(size_of::<T>().is_multiple_of(8) && align_of::<T>() == 8, "it is made of words") }
-    let words = place.as_mut_ptr().cast::<u64>();
+    let words = memory.as_mut_ptr().cast::<u64>();
     for index in 0..size_of::<T>() / 8 {
-        // SAFETY: the place has that many words, and is aligned like them. Volatile as above.
+        // SAFETY: the memory has that many words, and is aligned like them. Volatile as above.
         unsafe { core::ptr::write_volatile(words.add(index), 0) };
     }
     // SAFETY: zeros are a valid value.
-    unsafe { place.assume_init_mut() }
+    unsafe { memory.assume_init_mut() }
 }
 
-/// What is cleared by one instruction.
+/// A type that one instruction clears.
 pub(crate) trait Word {
     const ZERO: Self;
 }

@@ -4,7 +4,7 @@ const STACK: u64 = 0x7ffc_0000_1000;
 const GENERATED: u64 = 0x7f00_0000_0000;
 const FILE: u64 = 0x55_0000_0000;
 
-/// A stack of words, generated code, and code of a file, which is all zeros but for what is put there.
+/// A stack of words, generated code, and code of a file, which is all zeros except for inserted instructions.
 struct Memory {
     stack: [u64; 64],
     generated: [u8; 64],
@@ -16,7 +16,7 @@ impl Memory {
         Self { stack: [7; 64], generated: [0; 64], file: [0; 64] }
     }
 
-    /// Puts instructions before an address; the address.
+    /// Inserts instructions before an address; returns the address.
     fn ending_at(&mut self, address: u64, code: &[u8]) -> u64 {
         let (memory, base) =
             if address >= GENERATED { (&mut self.generated, GENERATED) } else { (&mut self.file, FILE) };
@@ -44,11 +44,11 @@ impl Surroundings for Memory {
         self.stack.get(index).copied()
     }
 
-    fn place(&mut self, address: u64) -> Place {
+    fn kind(&mut self, address: u64) -> AddressKind {
         match address {
-            _ if (FILE..FILE + 64).contains(&address) => Place::Code,
-            _ if (GENERATED..GENERATED + 64).contains(&address) => Place::Generated,
-            _ => Place::Nowhere,
+            _ if (FILE..FILE + 64).contains(&address) => AddressKind::Code,
+            _ if (GENERATED..GENERATED + 64).contains(&address) => AddressKind::Generated,
+            _ => AddressKind::NoCode,
         }
     }
 }
@@ -71,13 +71,13 @@ fn a_frame_pointer_leads_to_the_caller() {
 fn a_frame_pointer_of_another_function_is_none() {
     let mut memory = Memory::new();
     memory.stack[9] = memory.ending_at(FILE + 40, &CALL_RAX);
-    // The function has left its caller's in place: its own return address lies below what that points to.
+    // The function has left its caller's frame pointer in place: its own return address lies below.
     memory.stack[6] = memory.ending_at(FILE + 20, &CALL_RAX);
     assert_eq!(memory.step(4, 8), None);
 }
 
 #[test]
-fn what_is_no_frame_pointer_ends_the_chain() {
+fn a_value_that_is_no_frame_pointer_ends_the_chain() {
     let mut memory = Memory::new();
     memory.stack[9] = memory.ending_at(FILE + 40, &CALL_RAX);
     assert_eq!(memory.step(9, 8), None, "below the stack pointer");
@@ -103,7 +103,7 @@ fn a_direct_call_must_lead_into_generated_code() {
 }
 
 #[test]
-fn the_end_of_a_function_says_where_its_caller_is() {
+fn the_end_of_a_function_tells_where_its_caller_is() {
     let ends: [(&[u8], u64, bool); 6] = [
         (&[0xc3], 0, false),
         (&[0xf3, 0xc3], 0, false),
@@ -116,7 +116,7 @@ fn the_end_of_a_function_says_where_its_caller_is() {
         let mut memory = Memory::new();
         memory.generated[32..32 + code.len()].copy_from_slice(code);
         let slot = 4 + drops + u64::from(pops_rbp);
-        // Which word of the stack it is tells whether the right one was popped.
+        // The word's index on the stack tells whether the right one was popped.
         memory.stack[slot as usize - 1] = 1000;
         memory.stack[slot as usize] = memory.ending_at(FILE + 40, &CALL_RAX);
         let rbp = if pops_rbp { 1000 } else { STACK };

@@ -1,7 +1,7 @@
-//! How much of a time commands can have kept the device busy.
+//! For how much of a time commands can have kept the device busy.
 //!
-//! Commands that complete unseen one by one are known to have taken a time together. Who launches slowly leaves gaps in it, for
-//! which nobody is to pay:
+//! Of commands that are not seen to complete one by one only the total time is known. Slow launching leaves gaps in it, which must
+//! not be charged:
 //!
 //! ```text
 //!   launched  1         2         3
@@ -9,15 +9,15 @@
 //!             '-------- took ----------'
 //! ```
 //!
-//! The third has run since it was launched at most, and each as long as the others, in proportion to what is expected of them:
-//! so all three together at most three times that. The same goes for the second and the third together.
+//! The third has run since its launch at most. Each ran as long as the others, in proportion to the estimates: so all three took at
+//! most three times that. The same holds for the second and the third together.
 
 use crate::Nanos;
 
-/// What commands that were all done by `by` took at most, of the `took` between the begin of the first and the end of the last.
-/// Of each, in their order, since when it may have run, and its expected part of the whole, which is not 0.
+/// Upper bound of the busy time of commands that were all done by `by`, given `took`, the time from the begin of the first to the
+/// end of the last. `commands` has, in order, the earliest begin of each and its expected part of the whole, which is not 0.
 ///
-/// Never less than they took if they took times in these proportions.
+/// Never less than they took, if they took times in these proportions.
 pub(super) fn at_most(
     took: Nanos,
     by: Nanos,
@@ -25,7 +25,7 @@ pub(super) fn at_most(
 ) -> Nanos {
     let whole: u64 = commands.clone().map(|(_, weight)| weight).sum();
     let mut from_here_on = 0;
-    // Time for weight; compared without dividing, since there may be thousands of commands.
+    // Time per weight; compared without division, since there may be thousands of commands.
     let (time, weight) = commands.rev().fold((took, whole), |(time, weight), (begun, own)| {
         from_here_on += own;
         let since = by - begun;
@@ -33,13 +33,13 @@ pub(super) fn at_most(
             u128::from(since.0) * u128::from(weight) < u128::from(time.0) * u128::from(from_here_on);
         if is_less { (since, from_here_on) } else { (time, weight) }
     });
-    // No more than `took`, which is time for the whole.
+    // At most `took`, which is the time of the whole.
     u64::try_from(u128::from(time.0) * u128::from(whole) / u128::from(weight.max(1))).map_or(took, Nanos)
 }
 
-/// The same if nothing is known of proportions but how long each hardly ever took longer than: those up to one of them took so
-/// long at most, and the others have run since that one was launched. Of each, in their order, since when it may have run, and that
-/// time.
+/// The same if the proportions are unknown, but for each command a time that it hardly ever exceeds: the commands up to one of them
+/// took at most these times, and the others have run since that one was launched. `commands` has, in order, the earliest begin of
+/// each and that time.
 pub(super) fn possibly(took: Nanos, by: Nanos, commands: impl Iterator<Item = (Nanos, Nanos)>) -> Nanos {
     let mut before = Nanos::ZERO;
     commands.fold(took, |least, (begun, longest)| {
@@ -53,7 +53,7 @@ pub(super) fn possibly(took: Nanos, by: Nanos, commands: impl Iterator<Item = (N
 mod tests {
     use super::*;
 
-    /// What a device does: when it has done all, and how long it was busy.
+    /// A simulated device: when it has done all, and how long it was busy.
     fn run(commands: &[(u64, u64)], scale: u64) -> (Nanos, Nanos) {
         let (mut end, mut busy) = (0, 0);
         for (begun, weight) in commands {
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_are_found_exactly_whatever_the_device_does_between_launches() {
+    fn gaps_between_equal_commands_are_found_exactly() {
         let spaced: Vec<_> = (0..50).map(|command| (command * 256, 1)).collect();
         let at_once = [(7, 1); 50];
         let mixed = [(0, 3), (10, 1), (900, 2), (901, 5), (1_500, 1), (9_000, 4)];
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_late_never_finds_less_than_they_took() {
+    fn a_late_look_never_finds_less_than_they_took() {
         let spaced: Vec<_> = (0..10).map(|command| (command * 256, 1)).collect();
         let (end, busy) = run(&spaced, 100);
         let mut before = busy;
@@ -95,8 +95,8 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_may_be_unlike_are_not_taken_for_alike() {
-        // 150, then 10 and 10 when they are launched: the last one's 10 says nothing of the first.
+    fn commands_that_may_be_unlike_are_not_taken_as_equal() {
+        // 150, then 10 and 10 when they are launched: the 10 of the last say nothing about the first.
         let launched = [0, 200, 400].map(Nanos);
         let each = |longest: u64| launched.map(|begun| (begun, Nanos(longest))).into_iter();
         assert_eq!(found(&[(0, 1), (200, 1), (400, 1)], Nanos(410)), Nanos(30));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_command_nothing_else_is_known() {
+    fn one_command_is_bounded_by_the_time_alone() {
         assert_eq!(at_most(Nanos(70), Nanos(100), [(Nanos(0), 9)].into_iter()), Nanos(70));
     }
 }

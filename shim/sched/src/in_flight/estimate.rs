@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use crate::Nanos;
 
-/// Classes that are remembered. When there are more, it begins anew: a program with so many kernels learns them again
-/// soon.
+/// Classes that are remembered. When there are more, all are forgotten: a program with so many kernels soon learns them again.
 const CLASS_MAX: usize = 1024;
 
 /// All classes.
@@ -17,23 +16,23 @@ pub(super) struct Estimates {
 /// One class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Estimate {
-    /// What it usually takes.
+    /// The usual time.
     pub(super) expected: Nanos,
-    /// What it took at least and at most of late.
+    /// The least and the greatest recent time.
     pub(super) at_least: Nanos,
     pub(super) at_most: Nanos,
-    /// What it took on average of late by the device's clock, of such commands. What is usual of commands that take unequal times
-    /// is less: it follows the short ones.
+    /// The mean of recent times by the device's clock. Among unequal times the usual time is less than the mean: it follows the
+    /// short ones.
     pub(super) mean: Option<Nanos>,
-    /// The longest of late by the device's clock, of commands that were seen complete one by one; what several took together
-    /// does not show how unlike they are.
+    /// The longest recent time by the device's clock, of commands that were seen complete one by one. The total of several does not
+    /// show how unequal they are.
     pub(super) longest: Option<Nanos>,
 }
 
-/// How it is known what a command took.
+/// What is known about a measured time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
-    /// Commands of others probably ran in between.
+    /// Other queues' commands probably ran in between.
     pub(super) disturbed: bool,
     /// It is the device's own time of this command alone.
     pub(super) is_exact: bool,
@@ -61,7 +60,7 @@ impl Estimates {
 }
 
 impl Estimate {
-    /// What of the time that it took was probably its own.
+    /// The part of a time that was probably the command's own.
     pub(super) fn own_part(&self, took: Nanos, Known { disturbed, is_exact }: Known) -> Nanos {
         let typical = self.mean.unwrap_or(self.expected);
         let longest = self.longest.filter(|_| is_exact).unwrap_or(Nanos::ZERO);
@@ -69,8 +68,8 @@ impl Estimate {
         if is_own { took } else { typical }
     }
 
-    /// A time that is much longer than usual counts for little: somebody looked late, or others' commands ran in between. If
-    /// it is true, it will come again. One that is much shorter tells that those before were too long.
+    /// A time that is much longer than usual counts for little: it was looked at late, or other queues' commands ran in between. A
+    /// true one will occur again. A time that is much shorter shows that those before were too long.
     fn learn(&mut self, took: Nanos, disturbed: bool) {
         let took = took.min(self.at_most.times(4).max(Nanos(1)));
         let shorter = took < self.expected - self.expected / 4;
@@ -95,7 +94,7 @@ impl Estimate {
     }
 }
 
-/// Up to where a time is one that a command which takes so long may have taken by itself.
+/// The longest time that is plausible for a command with this typical time by itself.
 fn usual(typical: Nanos, disturbed: bool) -> Nanos {
     if disturbed { typical + typical / 4 } else { typical.times(2) }
 }
@@ -115,14 +114,14 @@ mod tests {
         let beside_others = estimate.own_part(Nanos(9_000), Known { disturbed: true, ..EXACT });
         assert!((Nanos(1_800)..=Nanos(2_200)).contains(&beside_others), "the mean: {beside_others}");
         assert_eq!(estimate.own_part(Nanos(2_900), Known { disturbed: true, ..EXACT }), Nanos(2_900));
-        assert!(estimate.own_part(Nanos(9_000), ROUGH) < Nanos(2_200), "somebody looked late");
+        assert!(estimate.own_part(Nanos(9_000), ROUGH) < Nanos(2_200), "the look was late");
     }
 
     const ROUGH: Known = Known { disturbed: false, is_exact: false };
     const EXACT: Known = Known { disturbed: false, is_exact: true };
 
     #[test]
-    fn what_is_known_exactly_shows_how_unlike_commands_are() {
+    fn exact_times_show_how_unequal_commands_are() {
         let mut estimates = Estimates::default();
         for took in [10, 90, 20] {
             estimates.learn(1, Nanos(took), ROUGH);
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_longer_for_good_is_believed() {
+    fn a_lasting_increase_is_learnt() {
         let estimate = learnt([1_000; 20].into_iter().chain([100_000; 40]));
         assert!(estimate.expected > Nanos(95_000), "{estimate:?}");
         assert_eq!(estimate.at_most, Nanos(100_000));

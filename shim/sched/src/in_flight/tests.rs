@@ -7,7 +7,7 @@ fn micros(micros: u64) -> Nanos {
     Nanos::from_micros(micros)
 }
 
-/// A limiter that has seen commands of these lengths, in microseconds: the class is the length.
+/// A limiter that has estimates for commands of these lengths, in microseconds: the class is the length.
 fn experienced(limit: Limit, lengths: &[u64]) -> (InFlight, Nanos) {
     let mut flight = InFlight::new(limit);
     let mut now = Nanos::ZERO;
@@ -21,12 +21,12 @@ fn experienced(limit: Limit, lengths: &[u64]) -> (InFlight, Nanos) {
     (flight, now)
 }
 
-/// A launch by a call that began then.
+/// A launch by a call that began at `begun`.
 fn by_call(begun: Nanos, class: u64, payer: Payer) -> Launch {
     Launch { class, payer, begun, is_gated: false }
 }
 
-/// Launches as long as it may.
+/// Launches until the limit.
 fn fill(flight: &mut InFlight, now: Nanos, class: u64) -> usize {
     while flight.may_launch(now, class) {
         flight.launched(now, class);
@@ -36,7 +36,7 @@ fn fill(flight: &mut InFlight, now: Nanos, class: u64) -> usize {
 }
 
 #[test]
-fn of_long_commands_there_are_two() {
+fn two_long_commands_fit() {
     let (mut flight, now) = experienced(Limit::default(), &[LONG]);
     assert_eq!(fill(&mut flight, now, LONG), 2);
     flight.completed(now + micros(LONG), 1);
@@ -44,14 +44,14 @@ fn of_long_commands_there_are_two() {
 }
 
 #[test]
-fn of_short_commands_there_are_as_many_as_fill_the_time() {
+fn short_commands_fill_the_time() {
     let (mut flight, now) = experienced(Limit::default(), &[SHORT]);
     assert_eq!(fill(&mut flight, now, SHORT), 20);
     assert_eq!(flight.ahead(now), micros(100));
 }
 
 #[test]
-fn each_payer_is_charged_for_its_own_commands_and_together_they_pay_for_all() {
+fn each_payer_is_charged_for_its_own_commands_and_the_sum_is_all() {
     let (mut flight, now) = experienced(Limit::default(), &[SHORT, LONG]);
     for (payer, class) in [(7, LONG), (9, SHORT), (7, LONG)] {
         flight.launched_for(now, by_call(now, class, payer));
@@ -61,7 +61,7 @@ fn each_payer_is_charged_for_its_own_commands_and_together_they_pay_for_all() {
     charges.sort_unstable();
     let [(0, _), (7, long), (9, short)] = charges[..] else { panic!("{charges:?}") };
     assert!(long > short.times(100), "{long:?} {short:?}");
-    assert_eq!(flight.take_charges().count(), 0, "it was told");
+    assert_eq!(flight.take_charges().count(), 0, "they were taken");
     assert!(long + short <= took && took - (long + short) < Nanos(3), "{took:?}");
     flight.launched_for(now, by_call(now, LONG, 7));
     flight.forget_payers();
@@ -70,7 +70,7 @@ fn each_payer_is_charged_for_its_own_commands_and_together_they_pay_for_all() {
 }
 
 #[test]
-fn a_short_command_behind_a_long_one_has_no_room() {
+fn a_short_command_does_not_fit_behind_a_long_one() {
     let (mut flight, now) = experienced(Limit::default(), &[SHORT, LONG]);
     flight.launched(now, LONG);
     flight.launched(now, SHORT);
@@ -93,7 +93,7 @@ fn a_late_look_by_the_devices_clock_does_not_make_the_next_command_late() {
 }
 
 #[test]
-fn of_what_nothing_is_known_there_are_two() {
+fn two_commands_without_an_estimate_fit() {
     let mut flight = InFlight::new(Limit::default());
     assert_eq!(fill(&mut flight, Nanos::ZERO, 7), 2);
     let (mut flight, now) = experienced(Limit::default(), &[SHORT]);
@@ -102,7 +102,7 @@ fn of_what_nothing_is_known_there_are_two() {
 }
 
 #[test]
-fn something_may_always_be_launched() {
+fn one_command_always_fits() {
     for limit in [Limit::Time { ahead: Nanos::ZERO, commands: 0 }, Limit::Commands { threshold: 0, batch: 0 }]
     {
         let (mut flight, now) = experienced(limit, &[LONG]);
@@ -115,7 +115,7 @@ fn thresholds_and_batches_are_those_of_xsched() {
     let mut flight = InFlight::new(Limit::Commands { threshold: 8, batch: 4 });
     assert_eq!(fill(&mut flight, Nanos(0), SHORT), 8);
     flight.completed(Nanos(1), 3);
-    assert!(!flight.may_launch(Nanos(1), SHORT), "no room for a batch");
+    assert!(!flight.may_launch(Nanos(1), SHORT), "a batch does not fit");
     flight.completed(Nanos(2), 1);
     assert_eq!(fill(&mut flight, Nanos(2), SHORT), 8);
 }
@@ -134,7 +134,7 @@ fn a_completion_is_looked_for_when_it_is_expected() {
 }
 
 #[test]
-fn what_is_launched_later_does_not_put_a_look_off() {
+fn a_later_launch_does_not_put_a_look_off() {
     let (mut flight, now) = experienced(Limit::default(), &[SHORT]);
     fill(&mut flight, now, SHORT);
     let work = flight.least(0..flight.outstanding());
@@ -152,10 +152,10 @@ fn short_commands_are_looked_for_by_the_dozen() {
     assert_eq!(flight.room_at(now), Some(now + micros(50)));
 }
 
-/// Many were launched while nobody else was there, and then the device is busy with them for a tenth of the time that they took
-/// beside others.
+/// Many commands were launched without a limit, beside other queues' work. Then the device is busy with them for a tenth of the
+/// estimate.
 #[test]
-fn a_backlog_is_not_left_alone_for_as_long_as_it_took_beside_others() {
+fn a_backlog_is_looked_at_before_its_old_estimate_is_over() {
     const WRONG: u64 = 10;
     let (mut flight, start) = experienced(Limit::default(), &[WRONG * SHORT]);
     (0..1_000).for_each(|_| flight.launched(start, WRONG * SHORT));
@@ -171,7 +171,7 @@ fn a_backlog_is_not_left_alone_for_as_long_as_it_took_beside_others() {
 }
 
 #[test]
-fn what_is_overdue_is_looked_for_less_and_less_often() {
+fn an_overdue_command_is_looked_for_less_and_less_often() {
     let (mut flight, now) = experienced(Limit::default(), &[LONG]);
     flight.launched(now, LONG);
     let mut at = flight.room_at(now).unwrap();
@@ -187,7 +187,7 @@ fn what_is_overdue_is_looked_for_less_and_less_often() {
 }
 
 #[test]
-fn a_time_for_several_is_divided_as_they_were_expected() {
+fn a_time_for_several_is_divided_by_their_estimates() {
     let (mut flight, now) = experienced(Limit::default(), &[10, 30]);
     flight.launched(now, 10);
     flight.launched(now, 30);
@@ -205,7 +205,7 @@ fn a_gap_before_a_launch_is_not_the_commands_time() {
     assert_eq!(flight.waited(micros(510), 1), micros(10));
 }
 
-/// Nobody looks at them one by one; the last of each batch is noticed in time.
+/// They are not looked at one by one; the last of each batch is noticed in time.
 #[test]
 fn gaps_between_launches_are_not_the_commands_time_either() {
     let mut flight = InFlight::new(Limit::default());
@@ -220,7 +220,7 @@ fn gaps_between_launches_are_not_the_commands_time_either() {
     assert_eq!(flight.expected(1), Some(micros(100)));
 }
 
-/// Kernels whose time depends on their data: one that is long is charged for though short ones of its class are behind it.
+/// Kernels whose time depends on their data: a long one is charged though short ones of its class follow.
 #[test]
 fn a_short_command_behind_a_gap_does_not_make_the_ones_before_it_short() {
     const CLASS: u64 = 1;
@@ -242,11 +242,11 @@ fn a_short_command_behind_a_gap_does_not_make_the_ones_before_it_short() {
     };
     let took = micros(150 + 50 + 50);
     assert!((took..=micros(450)).contains(&charged(true)), "{}", charged(true));
-    assert_eq!(charged(false), micros(3 * 50), "nothing is known but that they are of a class");
+    assert_eq!(charged(false), micros(3 * 50), "only the class is known");
 }
 
 #[test]
-fn a_gap_is_not_made_of_what_nothing_is_known() {
+fn a_gap_is_not_assumed_without_an_estimate() {
     let (mut flight, now) = experienced(Limit::default(), &[SHORT]);
     flight.launched(now, 7);
     flight.launched(now + micros(900), SHORT);
@@ -276,7 +276,7 @@ fn completions_of_nothing_change_nothing() {
 }
 
 #[test]
-fn others_work_in_between_is_not_charged() {
+fn other_queues_work_in_between_is_not_charged() {
     let (mut flight, now) = experienced(Limit::default(), &[10]);
     flight.launched(now, 10);
     assert_eq!(flight.waited(now + micros(3_000), 1), micros(10));
@@ -285,7 +285,7 @@ fn others_work_in_between_is_not_charged() {
 }
 
 #[test]
-fn what_ran_beside_others_does_not_count_for_much() {
+fn times_beside_other_queues_count_for_little() {
     let (mut flight, mut now) = experienced(Limit::default(), &[LONG]);
     for _ in 0..20 {
         flight.disturbed(now);
@@ -293,16 +293,16 @@ fn what_ran_beside_others_does_not_count_for_much() {
         flight.launched(now, LONG);
         now += micros(LONG + LONG / 2);
         let charged = flight.waited(now, 1);
-        assert!(charged < micros(LONG + LONG / 10), "half a command of somebody else's was before it");
+        assert!(charged < micros(LONG + LONG / 10), "half a command of another queue was before it");
         now += micros(LONG);
         flight.waited(now, 1);
     }
     assert!(flight.estimates.of(LONG).unwrap().expected < micros(LONG + LONG / 10));
 }
 
-/// Who looks only when a completion is expected, and finds it done each time, must not believe that it took so long.
+/// Looks that are timed by estimates, and find a command complete each time, must not make the estimates grow.
 #[test]
-fn looking_too_late_does_not_last() {
+fn late_looks_do_not_persist() {
     const WRONG: u64 = 10;
     let (mut flight, mut now) = experienced(Limit::default(), &[WRONG * LONG]);
     let mut late = Nanos::ZERO;
@@ -333,7 +333,7 @@ fn it_is_half_full_before_it_is_full() {
     let limit = Limit::Time { ahead: Nanos::from_micros(100), commands: 2 };
     let mut queue = InFlight::new(limit);
     queue.launched(Nanos(0), 1);
-    assert!(queue.is_half_full(Nanos(0)), "nothing is known of it");
+    assert!(queue.is_half_full(Nanos(0)), "there is no estimate");
     queue.waited(Nanos::from_micros(10), 1);
     let now = Nanos::from_micros(10);
     let mut launches = 0;
@@ -356,16 +356,16 @@ fn launch_gated(flight: &mut InFlight, now: Nanos, class: u64) {
 }
 
 #[test]
-fn time_at_a_shut_gate_is_nobodys() {
+fn time_at_a_closed_gate_is_not_charged() {
     for class in [LONG, 7] {
         let (mut flight, now) = experienced(Limit::default(), &[LONG]);
         launch_gated(&mut flight, now, class);
         launch_gated(&mut flight, now, class);
-        let shut = now + micros(200);
-        flight.set_gate(shut, false);
+        let closed = now + micros(200);
+        flight.set_gate(closed, false);
         let first = now + micros(LONG);
         assert_eq!(flight.completed_in(first, 1, micros(LONG)), micros(LONG), "it had passed");
-        let open = shut + micros(50_000);
+        let open = closed + micros(50_000);
         flight.set_gate(open, true);
         let second = open + micros(LONG);
         flight.completed(second - Nanos(1), 0);
@@ -376,7 +376,7 @@ fn time_at_a_shut_gate_is_nobodys() {
 }
 
 #[test]
-fn who_runs_on_behind_a_gate_that_is_shut_pays_for_all_of_it() {
+fn a_command_that_runs_on_after_the_gate_closes_pays_for_all_of_its_time() {
     let (mut flight, now) = experienced(Limit::default(), &[LONG]);
     launch_gated(&mut flight, now, LONG);
     flight.set_gate(now + micros(100), false);
@@ -385,7 +385,7 @@ fn who_runs_on_behind_a_gate_that_is_shut_pays_for_all_of_it() {
 }
 
 #[test]
-fn unknown_commands_seen_complete_together_are_not_charged_for_a_shut_gate() {
+fn unknown_commands_seen_complete_together_are_not_charged_for_a_closed_gate() {
     let mut flight = InFlight::new(Limit::default());
     let now = micros(1_000);
     (0..4).for_each(|_| launch_gated(&mut flight, now, 7));
@@ -396,11 +396,11 @@ fn unknown_commands_seen_complete_together_are_not_charged_for_a_shut_gate() {
 }
 
 #[test]
-fn what_waits_at_a_shut_gate_is_looked_for_seldom_and_in_time_when_that_is_open() {
+fn commands_at_a_closed_gate_are_looked_for_seldom_and_in_time_after_it_opens() {
     const SHORT: u64 = 100;
-    let looks = |shuts: bool| {
+    let looks = |closes: bool| {
         let (mut flight, now) = experienced(Limit::default(), &[SHORT]);
-        flight.set_gate(now, !shuts);
+        flight.set_gate(now, !closes);
         launch_gated(&mut flight, now, SHORT);
         let (open, mut at, mut looks) = (now + micros(4_000), now, 0);
         loop {
@@ -419,26 +419,26 @@ fn what_waits_at_a_shut_gate_is_looked_for_seldom_and_in_time_when_that_is_open(
     assert!(looks(false).0 > 50);
 }
 
-/// A process may have thousands of streams that have nothing to do.
+/// A process may have thousands of idle streams.
 #[test]
-fn who_has_nothing_at_a_gate_does_not_remember_when_it_was_shut() {
+fn a_queue_without_commands_does_not_remember_closures() {
     let (mut flight, now) = experienced(Limit::default(), &[LONG]);
-    let at = |turn: u64| now + micros(100 * turn);
-    let turns = |flight: &mut InFlight, turns: Range<u64>| {
-        for turn in turns {
-            flight.set_gate(at(turn), false);
-            flight.set_gate(at(turn) + micros(50), true);
+    let at = |round: u64| now + micros(100 * round);
+    let rounds = |flight: &mut InFlight, rounds: Range<u64>| {
+        for round in rounds {
+            flight.set_gate(at(round), false);
+            flight.set_gate(at(round) + micros(50), true);
         }
     };
-    turns(&mut flight, 0..1_000);
-    assert_eq!(flight.gate.shut_for(now, at(2_000)), Nanos::ZERO);
+    rounds(&mut flight, 0..1_000);
+    assert_eq!(flight.gate.closed_for(now, at(2_000)), Nanos::ZERO);
     launch_gated(&mut flight, at(1_000), LONG);
-    turns(&mut flight, 1_000..1_010);
-    assert_eq!(flight.gate.shut_for(now, at(2_000)), micros(500), "what is there may have waited");
+    rounds(&mut flight, 1_000..1_010);
+    assert_eq!(flight.gate.closed_for(now, at(2_000)), micros(500), "its commands may have waited");
 }
 
 #[test]
-fn unknown_commands_that_are_done_while_a_gate_is_shut_had_all_passed_it() {
+fn unknown_commands_that_complete_at_a_closed_gate_had_all_passed_it() {
     let mut flight = InFlight::new(Limit::default());
     let now = micros(1_000);
     (0..2).for_each(|_| launch_gated(&mut flight, now, 7));

@@ -4,15 +4,15 @@
 //! A process with several queues has the highest priority and the largest weight of them. Its own stream priorities order
 //! its streams while it is in front.
 
-use super::virtual_time::{Claim, VirtualTime};
+use super::virtual_time::{Share, VirtualTime};
 use super::{Policy, View, downwards};
 use crate::Nanos;
 use crate::ranks::Ranks;
 
 #[derive(Debug, Default)]
-pub(super) struct Fair {
+pub(crate) struct Fair {
     time: VirtualTime,
-    claims: Vec<Claim>,
+    shares: Vec<Share>,
 }
 
 impl Policy for Fair {
@@ -26,14 +26,14 @@ impl Policy for Fair {
 
     fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos> {
         if view.altered {
-            self.claims.clear();
-            self.claims.resize(view.processes.len(), Claim { group: u16::MAX, weight: 1 });
+            self.shares.clear();
+            self.shares.resize(view.processes.len(), Share { group: u16::MAX, weight: 1 });
             for queue in view.queues {
-                let claim = &mut self.claims[queue.process];
-                claim.group = claim.group.min(downwards(queue.attributes.priority));
-                claim.weight = claim.weight.max(queue.attributes.weight);
+                let share = &mut self.shares[queue.process];
+                share.group = share.group.min(downwards(queue.attributes.priority));
+                share.weight = share.weight.max(queue.attributes.weight);
             }
         }
-        self.time.rank(view, &self.claims, ranks)
+        self.time.rank(view, &self.shares, ranks)
     }
 }

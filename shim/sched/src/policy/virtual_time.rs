@@ -1,43 +1,42 @@
-//! Sharing a device by time: each process in front for a slice, whoever has had the least for its weight next.
+//! Sharing a device by time: one process at a time is in front for a slice; the next is the one with the least time for its weight.
 //!
 //! ```text
 //!   level   n     the process in front, its queues in the order of its streams
-//!           n+1   all others: they run when the one in front has nothing to do, side by side, until another is in front
+//!           n+1   all others: they run side by side when the one in front has no work, until another is in front
 //! ```
 //!
-//! A process's *virtual time* is the device time that it is charged for, divided by its weight. The one with the
-//! least goes next. Who becomes ready, or is new, begins at the least virtual time of those that are ready: being idle
-//! earns nothing, and being new neither.
+//! A process's *virtual time* is its charged device time divided by its weight. The process with the least goes next. A process that
+//! becomes ready, or is new, begins at the least virtual time of those that are ready: neither idling nor being new earns time.
 //!
 //! Processes of different groups do not share: a group goes before all later ones.
 
 use super::View;
 use crate::Nanos;
-use crate::device::{Process, Queue};
+use crate::queue::{Process, Queue};
 use crate::ranks::{Rank, Ranks};
 
-/// What a process may claim.
+/// A process's share of the device: the group that shares with it, and its weight there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Claim {
+pub(super) struct Share {
     /// Smaller first.
     pub(super) group: u16,
     /// At least 1.
     pub(super) weight: u32,
 }
 
-/// Among whom time is shared at present.
+/// Which processes share time at present.
 pub(super) trait Terms {
-    /// How urgent the work of those is that compete in a group, smaller first. `members` are the group's processes.
+    /// The urgency of the work that competes in a group, smaller first. `members` are the group's processes.
     fn urgency(&self, group: u16, members: &[usize]) -> u16;
 
-    /// Whether a process competes with the others of its group, whose urgency this is.
+    /// Whether a process competes with the others of its group, given the group's urgency.
     fn competes(&self, process: usize, urgency: u16) -> bool;
 
-    /// Whether a group shares by time. If not, nobody is in front there, and nothing is kept in mind.
-    fn shares(&self, group: u16) -> bool;
+    /// Whether a group shares time. If not, no member is in front, and virtual times are not kept.
+    fn is_shared(&self, group: u16) -> bool;
 }
 
-/// Each group shares, among all that have work.
+/// Terms under which each group shares, among all members that have work.
 struct Always<'a>(&'a [Process]);
 
 impl Terms for Always<'_> {
@@ -49,17 +48,17 @@ impl Terms for Always<'_> {
         self.0[process].ready > 0
     }
 
-    fn shares(&self, _: u16) -> bool {
+    fn is_shared(&self, _: u16) -> bool {
         true
     }
 }
 
-/// Who is in front, by index of process.
+/// Which process of each group is in front, by index of process.
 #[derive(Debug, Default)]
 pub(super) struct VirtualTime {
     members: Vec<Member>,
     groups: Vec<Group>,
-    /// Who came to the front, or left it, at the last election.
+    /// Processes that came to the front, or left it, at the last election.
     moved: Vec<usize>,
 }
 
@@ -67,11 +66,11 @@ pub(super) struct VirtualTime {
 struct Member {
     /// `None`: it is new.
     group: Option<u16>,
-    /// The index of that, until processes come or go.
-    place: usize,
+    /// The index of that group, until processes come or go.
+    group_index: usize,
     /// In nanoseconds / [`SCALE`], for a weight of 1.
     time: i128,
-    /// What of [`Process::charged`] is in `time`.
+    /// The part of [`Process::charged`] that is in `time`.
     counted: Nanos,
     /// It competes.
     ready: bool,
@@ -83,18 +82,18 @@ struct Member {
 #[derive(Debug)]
 struct Group {
     number: u16,
-    /// The least virtual time that anybody begins at.
+    /// The least virtual time at which a member begins.
     floor: i128,
     /// Their indices, in order.
     members: Vec<usize>,
-    shares: bool,
-    /// What follows holds: no member has changed since it was found.
+    is_shared: bool,
+    /// The fields below are current: no member has changed since they were computed.
     is_known: bool,
-    /// Of the work of those that compete, and how many these are.
+    /// Urgency of the work that competes, and the number of members that compete.
     urgency: u16,
     ready: usize,
     front: Option<usize>,
-    /// Of those that are ready, who has had the least: its virtual time and index.
+    /// The competing member with the least virtual time: its index and that time.
     least: Option<usize>,
     least_time: i128,
 }
@@ -111,15 +110,15 @@ impl VirtualTime {
         self.members.swap_remove(index);
     }
 
-    /// Everybody is new again.
+    /// Makes all processes new again.
     pub(super) fn forget(&mut self) {
         self.members.fill_with(Member::default);
         self.groups.clear();
     }
 
-    /// Ranks all queues. `claims` are those of the processes. Returns when to be asked again.
-    pub(super) fn rank(&mut self, view: &View<'_>, claims: &[Claim], ranks: &mut Ranks) -> Option<Nanos> {
-        let again = self.elect(view, claims, &Always(view.processes));
+    /// Ranks all queues, given the shares of processes. Returns when to call it again.
+    pub(super) fn rank(&mut self, view: &View<'_>, shares: &[Share], ranks: &mut Ranks) -> Option<Nanos> {
+        let again = self.elect(view, shares, &Always(view.processes));
         if view.altered || !self.moved.is_empty() {
             let concerns = |queue: &Queue| view.altered || self.moved.contains(&queue.process);
             for (index, queue) in view.queues.iter().enumerate().filter(|(_, queue)| concerns(queue)) {
@@ -129,20 +128,20 @@ impl VirtualTime {
         again
     }
 
-    /// Decides who is in front of each group. Returns when that may be somebody else, if nothing happens before.
-    pub(super) fn elect(&mut self, view: &View<'_>, claims: &[Claim], terms: &impl Terms) -> Option<Nanos> {
-        self.catch_up(view, claims, terms);
+    /// Elects the process in front of each group. Returns when that may change, if no event comes before.
+    pub(super) fn elect(&mut self, view: &View<'_>, shares: &[Share], terms: &impl Terms) -> Option<Nanos> {
+        self.catch_up(view, shares, terms);
         self.moved.clear();
         let mut again = None;
         let slice = view.settings.slice;
-        // Only where the most urgent work of all is the one in front can be running.
+        // Slices pass only in the group with the most urgent work: there the process in front may be running.
         let with_work = self.groups.iter().filter(|group| group.ready > 0);
         let most_urgent = with_work.map(|group| group.urgency).min();
         for group in &mut self.groups {
             if group.ready > 0 {
                 group.floor = group.floor.max(group.least_time);
             }
-            if !group.shares {
+            if !group.is_shared {
                 group.set_front(None, &mut self.members, &mut self.moved);
                 continue;
             }
@@ -155,93 +154,93 @@ impl VirtualTime {
                 }
                 self.members[least].slice_began = allowed(least);
             }
-            if group.ready > 1 && most_urgent == Some(group.urgency) && !view.turn {
+            if group.ready > 1 && most_urgent == Some(group.urgency) && !view.has_starvation_slice {
                 again = again.into_iter().chain([view.now + left.unwrap_or(slice)]).min();
             }
         }
         again
     }
 
-    /// Whether this process is in front of its group, as was decided.
+    /// Whether this process is in front of its group since the last election.
     pub(super) fn is_in_front(&self, process: usize) -> bool {
         self.members[process].front
     }
 
-    /// Who came to the front, or left it, when that was decided.
+    /// Processes that came to the front, or left it, at the last election.
     pub(super) fn moved(&self) -> &[usize] {
         &self.moved
     }
 
-    /// The rank of a queue, as was decided.
+    /// The rank of a queue after the last election.
     fn rank_of(&self, queue: &Queue) -> Rank {
         let member = &self.members[queue.process];
-        let group = &self.groups[member.place];
-        let place = if member.front { queue.stream_order() } else { 1 << 32 };
-        Rank { order: u64::from(group.number) << 33 | place, sliced: group.members.len() > 1 }
+        let group = &self.groups[member.group_index];
+        let order = if member.front { queue.stream_order() } else { 1 << 32 };
+        Rank { order: u64::from(group.number) << 33 | order, sliced: group.members.len() > 1 }
     }
 
     /// Brings virtual times and groups up to date.
-    fn catch_up(&mut self, view: &View<'_>, claims: &[Claim], terms: &impl Terms) {
+    fn catch_up(&mut self, view: &View<'_>, shares: &[Share], terms: &impl Terms) {
         if view.altered {
-            self.regroup(claims);
+            self.regroup(shares);
         }
         for &process in view.changed {
             let member = &mut self.members[process];
-            let group = &mut self.groups[member.place];
-            member.catch_up(&view.processes[process], claims[process], group.floor);
+            let group = &mut self.groups[member.group_index];
+            member.catch_up(&view.processes[process], shares[process], group.floor);
             group.is_known = false;
         }
         let is_counted = |(member, process): (&Member, &Process)| member.counted == process.charged;
         debug_assert!(self.members.iter().zip(view.processes).all(is_counted), "a change is missed");
         for group in &mut self.groups {
-            let shares = terms.shares(group.number);
-            if !group.is_known || group.shares != shares {
-                group.shares = shares;
+            let is_shared = terms.is_shared(group.number);
+            if !group.is_known || group.is_shared != is_shared {
+                group.is_shared = is_shared;
                 group.find_least(&mut self.members, terms);
             }
         }
     }
 
     /// Finds the members of each group.
-    fn regroup(&mut self, claims: &[Claim]) {
+    fn regroup(&mut self, shares: &[Share]) {
         for group in &mut self.groups {
             group.members.clear();
         }
-        for (index, claim) in claims.iter().enumerate() {
-            match self.groups.iter_mut().find(|group| group.number == claim.group) {
+        for (index, share) in shares.iter().enumerate() {
+            match self.groups.iter_mut().find(|group| group.number == share.group) {
                 Some(group) => group.members.push(index),
-                None => self.groups.push(Group::new(claim.group, index)),
+                None => self.groups.push(Group::new(share.group, index)),
             }
         }
         self.groups.retain(|group| !group.members.is_empty());
-        for (place, group) in self.groups.iter().enumerate() {
+        for (index, group) in self.groups.iter().enumerate() {
             for &member in &group.members {
-                self.members[member].place = place;
+                self.members[member].group_index = index;
             }
         }
     }
 }
 
 impl Member {
-    fn catch_up(&mut self, process: &Process, claim: Claim, floor: i128) {
-        if self.group != Some(claim.group) {
+    fn catch_up(&mut self, process: &Process, share: Share, floor: i128) {
+        if self.group != Some(share.group) {
             *self = Self {
-                group: Some(claim.group),
-                place: self.place,
+                group: Some(share.group),
+                group_index: self.group_index,
                 time: floor,
                 counted: process.charged,
                 ..Self::default()
             };
         }
         if self.counted != process.charged {
-            // A report may have taken back what was assumed.
+            // A report may have reduced the charge.
             let used = process.charged.0.wrapping_sub(self.counted.0) as i64;
-            self.time += i128::from(used.saturating_mul(SCALE) / i64::from(claim.weight));
+            self.time += i128::from(used.saturating_mul(SCALE) / i64::from(share.weight));
             self.counted = process.charged;
         }
     }
 
-    /// What it has left of its slice in front, if it can use it. `allowed` is what its process was allowed by now.
+    /// The rest of its slice in front, if it has work for it. `allowed` is its process's allowed time so far.
     fn slice_left(&self, allowed: Nanos, slice: Nanos) -> Option<Nanos> {
         let left = slice - (allowed - self.slice_began);
         (self.ready && !left.is_zero()).then_some(left)
@@ -255,7 +254,7 @@ impl Group {
             number,
             floor: 0,
             members: vec![member],
-            shares: true,
+            is_shared: true,
             is_known: false,
             urgency: number,
             ready: 0,
@@ -265,7 +264,7 @@ impl Group {
         }
     }
 
-    /// From now on this one is in front, or nobody.
+    /// Puts a member in front, or none.
     fn set_front(&mut self, front: Option<usize>, members: &mut [Member], moved: &mut Vec<usize>) {
         for (index, is_in_front) in [(self.front, false), (front, true)] {
             let Some(index) = index else { continue };
@@ -275,7 +274,7 @@ impl Group {
         self.front = front;
     }
 
-    /// Finds who competes, and who of them has had the least.
+    /// Finds the members that compete, and which of them has the least virtual time.
     fn find_least(&mut self, members: &mut [Member], terms: &impl Terms) {
         self.is_known = true;
         self.urgency = terms.urgency(self.number, &self.members);
@@ -287,7 +286,7 @@ impl Group {
                 member.time = member.time.max(self.floor);
             }
             member.ready = ready;
-            if !self.shares {
+            if !self.is_shared {
                 member.time = self.floor;
             }
             if member.front {

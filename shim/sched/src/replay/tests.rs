@@ -1,12 +1,12 @@
 use std::collections::HashMap;
 
-use xsched_abi::arbiter::{ArbiterChange, ArbiterEvent, QueueWord};
+use xsched_protocol::arbiter_page::{ArbiterChange, ArbiterEvent, QueueWord};
 
 use super::*;
 use crate::simulation::{self, Act, World, worlds};
 use crate::{Attributes, ProcessId};
 
-/// Whatever happened in a simulation, delays and all.
+/// In any simulation, with its delays.
 #[test]
 fn the_same_steps_lead_to_the_same_decisions() {
     for policy in PolicyKind::ALL {
@@ -16,7 +16,7 @@ fn the_same_steps_lead_to_the_same_decisions() {
             let settings = world.settings;
             let trace = simulation::run(world);
             let steps =
-                trace.steps.iter().map(|(time, event)| (*time, event.map_or(Step::Asked, Step::Told)));
+                trace.steps.iter().map(|(time, event)| (*time, event.map_or(Step::Decide, Step::Event)));
             let decided = trace.decisions.iter();
             let decided =
                 decided.flat_map(|(time, levels)| levels.iter().map(|(q, level)| (*time, *q, *level)));
@@ -25,7 +25,7 @@ fn the_same_steps_lead_to_the_same_decisions() {
             changes += decided.len();
             assert_eq!(replay(*policy, settings, steps), decided, "{policy}, seed {seed}");
         }
-        assert!(changes > queues, "nothing was decided but where to begin");
+        assert!(changes > queues, "only first levels were decided");
     }
 }
 
@@ -33,14 +33,14 @@ fn the_same_steps_lead_to_the_same_decisions() {
 fn other_steps_lead_to_other_decisions() {
     let settings = Settings::default();
     let trace = simulation::run(worlds::any(PolicyKind::Fair, 1));
-    let steps = || trace.steps.iter().map(|(time, event)| (*time, event.map_or(Step::Asked, Step::Told)));
+    let steps = || trace.steps.iter().map(|(time, event)| (*time, event.map_or(Step::Decide, Step::Event)));
     let other = Settings { slice: Nanos::from_millis(5), ..settings };
     assert_ne!(replay(PolicyKind::Fair, settings, steps()), replay(PolicyKind::Fair, other, steps()));
     let later = steps().flat_map(|(time, step)| [(time, step), (time, Step::Policy(PolicyKind::Priority))]);
     assert_ne!(replay(PolicyKind::Fair, settings, steps()), replay(PolicyKind::Fair, settings, later));
 }
 
-/// The arbiter's events of a world, in which somebody starves.
+/// The arbiter's events of a world with starving queues.
 fn arbiter_events(world: World) -> (Vec<ArbiterEvent>, HashMap<u32, Attributes>) {
     let trace = simulation::run(world);
     let attributes =
@@ -67,7 +67,7 @@ fn arbiter_events(world: World) -> (Vec<ArbiterEvent>, HashMap<u32, Attributes>)
     (events.collect(), attributes)
 }
 
-/// What an event of the arbiter means to the scheduler.
+/// An event of the arbiter, for the scheduler.
 fn event(of: &ArbiterEvent, attributes: &HashMap<u32, Attributes>) -> (Nanos, Event) {
     let queue = QueueId(of.slot);
     let change = |change: ArbiterChange| of.change == change as u32;
@@ -84,7 +84,7 @@ fn event(of: &ArbiterEvent, attributes: &HashMap<u32, Attributes>) -> (Nanos, Ev
     (Nanos(of.time_ns), event)
 }
 
-/// A controller that sleeps for up to 7 ms and then takes what there is in the ring, keeping to the events' own times.
+/// A controller that sleeps for up to 7 ms and then takes all events from the ring, keeping to their own times.
 fn late_controller(
     settings: Settings,
     events: &[ArbiterEvent],
@@ -113,7 +113,7 @@ fn late_controller(
 #[test]
 fn the_arbiters_events_alone_lead_to_the_same_decisions() {
     let settings = Settings { starvation_bound: Nanos::from_millis(60), ..Settings::default() };
-    let mut turns = 0;
+    let mut starved = 0;
     for seed in 0..8 {
         let mut world = worlds::any(PolicyKind::Priority, seed);
         world.settings = settings;
@@ -122,7 +122,7 @@ fn the_arbiters_events_alone_lead_to_the_same_decisions() {
         let live = late_controller(settings, &events, &attributes, until);
         let recorded = events.iter().map(|of| event(of, &attributes));
         assert_eq!(replay_events(PolicyKind::Priority, settings, recorded, until), live, "seed {seed}");
-        turns += live.iter().filter(|(_, _, level)| *level == Level::TURN).count();
+        starved += live.iter().filter(|(_, _, level)| *level == Level::STARVED).count();
     }
-    assert!(turns > 0, "nothing was decided at the scheduler's own times");
+    assert!(starved > 0, "no decision was at a time of the scheduler's own");
 }

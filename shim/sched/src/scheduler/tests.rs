@@ -9,7 +9,7 @@ fn ms(count: u64) -> Nanos {
     MS.times(count)
 }
 
-/// A scheduler and what it has decided so far.
+/// A scheduler with its decisions so far.
 struct Fixture {
     scheduler: Scheduler,
     levels: HashMap<QueueId, Level>,
@@ -97,7 +97,7 @@ fn a_changed_priority_takes_effect() {
 }
 
 #[test]
-fn devices_know_nothing_of_each_other() {
+fn devices_are_independent() {
     let mut fixture = Fixture::new();
     fixture.open(1, 0);
     fixture.open_with(2, Attributes { priority: 50, ..Attributes::new(DeviceId(7), ProcessId(1)) });
@@ -107,7 +107,7 @@ fn devices_know_nothing_of_each_other() {
 }
 
 #[test]
-fn a_queue_that_moves_to_another_device_is_as_urgent_there_as_it_was() {
+fn a_queue_that_moves_to_another_device_keeps_its_urgency() {
     let mut fixture = Fixture::new();
     fixture.open(1, 0).at(ms(1), ready(1));
     let attributes = Attributes::new(DeviceId(1), ProcessId(1));
@@ -142,7 +142,7 @@ fn a_stream_priority_gives_no_advantage_over_equals() {
 }
 
 #[test]
-fn a_stream_priority_lifts_up_to_the_ceiling() {
+fn a_stream_priority_raises_up_to_the_ceiling() {
     let mut fixture = Fixture::new();
     two_streams(&mut fixture, 10);
     fixture.open(3, 0);
@@ -153,7 +153,7 @@ fn a_stream_priority_lifts_up_to_the_ceiling() {
 }
 
 #[test]
-fn who_waits_for_longer_than_the_bound_gets_a_quantum() {
+fn a_queue_that_waits_for_longer_than_the_bound_gets_a_quantum() {
     let mut fixture = Fixture::new();
     fixture.open(1, 0).open(2, 1);
     fixture.at(ms(0), ready(2)).at(ms(5), ready(1));
@@ -161,7 +161,7 @@ fn who_waits_for_longer_than_the_bound_gets_a_quantum() {
     fixture.decide(ms(1_004));
     assert_eq!(fixture.level(1), 2);
     fixture.decide(ms(1_005));
-    assert_eq!(fixture.level(1), Level::TURN.number());
+    assert_eq!(fixture.level(1), Level::STARVED.number());
     assert_eq!(fixture.again, Some(ms(1_015)));
     fixture.decide(ms(1_015));
     assert_eq!(fixture.level(1), 2);
@@ -169,44 +169,45 @@ fn who_waits_for_longer_than_the_bound_gets_a_quantum() {
     assert_eq!(fixture.again, Some(ms(2_015)));
 }
 
-/// It got no processor, say.
+/// Its process got no processor, say.
 #[test]
-fn who_could_not_use_its_turn_gets_another_one_soon() {
+fn a_queue_that_could_not_use_its_slice_soon_gets_another() {
     let mut fixture = Fixture::new();
     fixture.open(1, 0).open(2, 1).at(ms(0), ready(2)).at(ms(0), ready(1));
     fixture.decide(ms(1_000)).decide(ms(1_010));
     assert_eq!(fixture.level(1), 2);
-    assert_eq!(fixture.again, Some(ms(1_110)), "it may be heard of by then");
+    assert_eq!(fixture.again, Some(ms(1_110)), "a report may come by then");
     fixture.decide(ms(1_110));
     assert_eq!(fixture.level(1), 2);
-    assert_eq!(fixture.again, Some(ms(1_260)), "a quarter of the bound behind its turn");
+    assert_eq!(fixture.again, Some(ms(1_260)), "a quarter of the bound after its slice");
     fixture.decide(ms(1_260));
-    assert_eq!(fixture.level(1), Level::TURN.number());
+    assert_eq!(fixture.level(1), Level::STARVED.number());
     fixture.at(ms(1_265), used(1)).decide(ms(1_270));
     assert_eq!(fixture.level(1), 2);
-    assert_eq!(fixture.again, Some(ms(2_270)), "it was heard of");
+    assert_eq!(fixture.again, Some(ms(2_270)), "it has reported use");
 }
 
 #[test]
-fn who_has_no_use_for_turns_has_few() {
+fn a_queue_that_does_not_use_its_slices_gets_few() {
     let mut fixture = Fixture::new();
     fixture.open(1, 0).open(2, 1).at(ms(0), ready(2)).at(ms(0), ready(1));
-    let turns = (0..20_000).filter(|&step| fixture.decide(ms(step)).level(1) == Level::TURN.number()).count();
-    assert!((70..=80).contains(&(turns / 10)), "{turns} ms of 20 s");
+    let slices =
+        (0..20_000).filter(|&step| fixture.decide(ms(step)).level(1) == Level::STARVED.number()).count();
+    assert!((70..=80).contains(&(slices / 10)), "{slices} ms of 20 s");
 }
 
 #[test]
-fn who_is_allowed_for_a_moment_has_not_been_served() {
+fn being_allowed_for_a_moment_does_not_reset_waiting() {
     let mut fixture = Fixture::new();
     fixture.open(1, 0).open(2, 1).at(ms(0), ready(1)).at(ms(0), ready(2));
     fixture.at(ms(900), idle(2)).at(ms(901), ready(2)).at(ms(901), used(1));
     assert_eq!(fixture.again, Some(ms(1_101)), "a millisecond has taken back a tenth of the bound");
     fixture.decide(ms(1_101));
-    assert_eq!(fixture.level(1), Level::TURN.number());
+    assert_eq!(fixture.level(1), Level::STARVED.number());
 }
 
 #[test]
-fn who_had_a_quantum_by_itself_begins_anew() {
+fn a_quantum_in_front_resets_waiting() {
     let mut fixture = Fixture::new();
     fixture.open(1, 0).open(2, 1).at(ms(0), ready(1)).at(ms(0), ready(2));
     fixture.at(ms(900), idle(2)).at(ms(910), ready(2)).at(ms(915), used(1));
@@ -214,28 +215,28 @@ fn who_had_a_quantum_by_itself_begins_anew() {
 }
 
 #[test]
-fn to_be_allowed_is_not_to_be_served() {
+fn being_allowed_is_not_being_served() {
     let mut fixture = Fixture::new();
     fixture.open(1, 0).open(2, 1).at(ms(0), ready(1)).at(ms(0), ready(2));
     fixture.at(ms(700), idle(2)).at(ms(710), ready(2));
     assert_eq!(fixture.state(1).waited, Nanos::ZERO);
-    // A lease that ends while it is allowed tells no more than that.
+    // A lease that ends while it is allowed proves no use.
     fixture.at(ms(750), idle(2)).at(ms(751), idle(1)).at(ms(752), ready(1)).at(ms(753), ready(2));
-    assert_eq!(fixture.again, Some(ms(813)), "it may be heard of until then");
+    assert_eq!(fixture.again, Some(ms(813)), "a report may come until then");
     fixture.decide(ms(813));
     assert_eq!(fixture.state(1).waited, ms(812), "all but the moment in which it was idle");
     assert_eq!(fixture.again, Some(ms(1_001)));
 }
 
 #[test]
-fn those_that_starve_go_together() {
+fn starving_queues_get_a_slice_together() {
     let mut fixture = Fixture::new();
     fixture.open(0, 1).at(ms(0), ready(0));
     for queue in 1..=10 {
         fixture.open(queue, 0).at(ms(u64::from(queue) * 40), ready(queue));
     }
     fixture.decide(ms(1_040));
-    assert!((1..=10).all(|queue| fixture.level(queue) == Level::TURN.number()));
+    assert!((1..=10).all(|queue| fixture.level(queue) == Level::STARVED.number()));
     assert_eq!(fixture.level(0), 1);
 }
 
@@ -258,7 +259,7 @@ fn a_process_with_many_streams_leaves_others_their_levels() {
     }
 }
 
-/// Those of three processes, of which the first is urgent and the others are equals.
+/// The levels of three processes, of which the first is urgent and the others are equals.
 fn three(fixture: &Fixture) -> [u64; 3] {
     [1, 2, 3].map(|queue| fixture.level(queue))
 }
@@ -274,12 +275,12 @@ fn equals_go_one_at_a_time_while_urgent_work_is_there_or_may_be_back() {
     assert_eq!(
         (three(&fixture), fixture.again),
         ([1, 2, 3], Some(ms(15))),
-        "what it was kept from is no part of its slice"
+        "time in which it was kept out is not part of its slice"
     );
     fixture.decide(ms(15));
     assert_eq!(three(&fixture), [1, 3, 2]);
     fixture.at(ms(16), idle(3));
-    assert_eq!(three(&fixture), [1, 2, 3], "who has nothing to do keeps nobody out");
+    assert_eq!(three(&fixture), [1, 2, 3], "a process without work keeps no other out");
     fixture.at(ms(17), idle(2));
     assert_eq!(fixture.again, Some(ms(1_011)));
     fixture.decide(ms(1_011));
@@ -299,19 +300,19 @@ fn equals_go_one_at_a_time_also_when_the_urgent_process_has_ended() {
     fixture.now = ms(500);
     fixture.open(4, 100).at(ms(500), ready(4)).at(ms(510), idle(4)).at(ms(600), closed(4));
     fixture.at(ms(601), idle(2)).at(ms(601), idle(3));
-    assert_eq!(fixture.again, Some(ms(1_510)), "since there was work");
+    assert_eq!(fixture.again, Some(ms(1_510)), "counted from the last work");
     fixture.at(ms(1_509), ready(2)).at(ms(1_509), ready(3));
     assert_ne!(two(&fixture), [1, 1]);
     assert_eq!(fixture.scheduler.may_hear_late(), Nanos::ZERO);
     fixture.decide(ms(1_510));
     assert_eq!((two(&fixture), fixture.again), ([1, 1], None));
-    assert!(fixture.scheduler.may_hear_late() > Nanos::ZERO, "as long as nobody urgent comes");
+    assert!(fixture.scheduler.may_hear_late() > Nanos::ZERO, "while no urgent process comes");
     fixture.at(ms(1_511), used(2)).open(5, 0).at(ms(1_512), used(3));
     assert_eq!((two(&fixture), fixture.level(5), fixture.again), ([1, 1], 1, None));
 }
 
 #[test]
-fn the_most_urgent_that_work_are_side_by_side() {
+fn the_most_urgent_with_work_are_side_by_side() {
     let mut fixture = Fixture::new();
     for (queue, priority) in [(1, 100), (2, 0), (3, 0), (4, -100), (5, -100)] {
         fixture.open(queue, priority);
@@ -342,7 +343,7 @@ fn equals_may_always_be_side_by_side() {
     assert_eq!(three(&fixture), [1, 2, 2]);
 }
 
-/// Queues of process 2: one as urgent as its equals, and one that it wants to be less so.
+/// Queues of process 2: one as urgent as its equals, and one that it wants to be less urgent.
 fn with_a_lower_stream(fixture: &mut Fixture) {
     for (queue, stream_priority) in [(2, 0), (12, -10)] {
         let attributes = Attributes { stream_priority, ..Attributes::new(DeviceId(0), ProcessId(2)) };
@@ -351,7 +352,7 @@ fn with_a_lower_stream(fixture: &mut Fixture) {
 }
 
 #[test]
-fn a_lower_stream_does_not_take_the_place_of_equals() {
+fn a_lower_stream_does_not_displace_equals() {
     let mut fixture = Fixture::new();
     fixture.open(1, 100);
     with_a_lower_stream(&mut fixture);
@@ -366,14 +367,14 @@ fn a_lower_stream_does_not_take_the_place_of_equals() {
     fixture.at(almost, ready(12)).at(almost, idle(2));
     assert!(
         fixture.again.unwrap() >= almost + ms(1),
-        "nothing of it passes: {:?} at {almost}",
+        "nothing of the slice passes: {:?} at {almost}",
         fixture.again
     );
-    assert_ne!(fixture.level(3), fixture.level(4), "one of those whose work is as urgent goes");
+    assert_ne!(fixture.level(3), fixture.level(4), "one of those with work as urgent goes");
 }
 
 #[test]
-fn equals_take_turns_beside_a_lower_stream_of_somebody_more_urgent() {
+fn equals_alternate_beside_a_lower_stream_of_a_more_urgent_process() {
     let mut fixture = Fixture::new();
     for (queue, stream_priority) in [(1, 0), (11, -100)] {
         let process = Attributes::new(DeviceId(0), ProcessId(1));
@@ -392,7 +393,7 @@ fn equals_take_turns_beside_a_lower_stream_of_somebody_more_urgent() {
 }
 
 #[test]
-fn what_equals_had_side_by_side_is_not_made_up_for() {
+fn time_that_equals_had_side_by_side_is_not_made_up_for() {
     let mut fixture = Fixture::new();
     fixture.open(1, 100).open(2, 0).open(3, 0).at(ms(0), ready(2)).at(ms(0), ready(3));
     // The kernels of one are long.
@@ -415,7 +416,7 @@ fn what_equals_had_side_by_side_is_not_made_up_for() {
 }
 
 #[test]
-fn only_who_keeps_equals_apart_must_hear_at_once_who_has_work() {
+fn only_a_policy_that_separates_equals_must_know_at_once_which_queues_have_work() {
     let mut fixture = Fixture::new();
     fixture.open(1, 100).open(2, 0).open(4, 100);
     assert_eq!(fixture.scheduler.may_hear_late(), ms(100));
@@ -426,7 +427,7 @@ fn only_who_keeps_equals_apart_must_hear_at_once_who_has_work() {
 }
 
 #[test]
-fn without_a_bound_there_are_no_turns() {
+fn without_a_bound_there_are_no_starvation_slices() {
     let mut fixture = Fixture::new();
     let settings = Settings { starvation_bound: Nanos::ZERO, ..Settings::default() };
     fixture.scheduler.set_settings(Nanos::ZERO, settings);
@@ -478,12 +479,12 @@ fn one_process_is_in_front_for_a_slice() {
 }
 
 #[test]
-fn who_is_in_front_gives_way_when_it_has_nothing_to_do() {
+fn a_process_in_front_without_work_lets_others_run() {
     let mut fixture = Fixture::with(PolicyKind::Fair);
     fixture.open(1, 0).open(2, 0).at(ms(0), ready(1)).at(ms(0), ready(2));
     fixture.at(ms(1), idle(1));
     assert_eq!(fixture.level(2), 2);
-    assert_eq!(fixture.again, None, "nobody else has work");
+    assert_eq!(fixture.again, None, "no other process has work");
     fixture.at(ms(3), ready(1));
     assert_eq!(fixture.again, Some(ms(5)), "it has been in front since 1 ms");
 }
@@ -492,10 +493,10 @@ fn who_is_in_front_gives_way_when_it_has_nothing_to_do() {
 fn equals_share_and_a_higher_priority_goes_first() {
     let mut fixture = Fixture::with(PolicyKind::Fair);
     fixture.open(1, 0).open(2, 0).open(3, 1);
-    assert_eq!(fixture.level(3), Level::UNLIMITED.number(), "nobody will take its place");
+    assert_eq!(fixture.level(3), Level::UNLIMITED.number(), "no other queue will replace it");
     fixture.at(ms(0), ready(1)).at(ms(0), ready(2)).at(ms(0), ready(3));
     assert_eq!([1, 2].map(|queue| fixture.level(queue)), [2, 3]);
-    assert_eq!(fixture.again, Some(ms(1_000)), "no slice passes while somebody else is in front");
+    assert_eq!(fixture.again, Some(ms(1_000)), "no slice passes while another queue is in front");
     fixture.at(ms(5), idle(3));
     assert_eq!(fixture.again, Some(ms(9)));
 }
@@ -510,9 +511,9 @@ fn streams_of_the_process_in_front_have_an_order() {
     assert_eq!([3, 1, 2].map(|queue| fixture.level(queue)), [2, 3, 3]);
 }
 
-/// A process that says that it used nothing and one that says nothing take turns all the same.
+/// A process that reports no use and one that reports nothing alternate all the same.
 #[test]
-fn lies_about_use_do_not_pay() {
+fn false_reports_of_use_do_not_pay() {
     let mut fixture = Fixture::with(PolicyKind::Fair);
     fixture.open(1, 0).open(2, 0).at(ms(0), ready(1)).at(ms(0), ready(2));
     let mut in_front = [0_u32; 2];
@@ -521,12 +522,12 @@ fn lies_about_use_do_not_pay() {
         fixture.at(ms(step), Event::Used { queue: QueueId(1), device: Nanos::ZERO });
         in_front[usize::from(fixture.level(2) == 2)] += 1;
     }
-    assert!(in_front[1] > 2_000 / 3 - 100, "who tells the truth has a third, at least: {in_front:?}");
+    assert!(in_front[1] > 2_000 / 3 - 100, "the truthful process has a third, at least: {in_front:?}");
 }
 
-/// Two in turn. Of each millisecond in which the first is in front, the second's earlier work takes so many parts of ten;
-/// of what is left the first says that it used as many as `says`. Returns for how long the first was in front, and its charge.
-fn beside_who_runs_on(runs_on: u64, says: u64) -> (Nanos, Nanos) {
+/// Two processes alternate. In each millisecond in which the first is in front, the second's earlier work takes `runs_on` parts of
+/// ten; of the rest the first reports `says` parts as its use. Returns for how long the first was in front, and its charge.
+fn beside_work_that_runs_on(runs_on: u64, says: u64) -> (Nanos, Nanos) {
     let mut fixture = Fixture::with(PolicyKind::Fair);
     fixture.open(1, 0).open(2, 0).at(ms(0), ready(1)).at(ms(0), ready(2));
     let (mut in_front, mut device) = (Nanos::ZERO, [Nanos::ZERO; 2]);
@@ -548,15 +549,15 @@ fn beside_who_runs_on(runs_on: u64, says: u64) -> (Nanos, Nanos) {
 }
 
 #[test]
-fn who_finds_the_device_full_pays_for_what_it_used() {
-    let (in_front, charged) = beside_who_runs_on(9, 1);
+fn a_process_that_finds_the_device_full_pays_for_what_it_used() {
+    let (in_front, charged) = beside_work_that_runs_on(9, 1);
     let used = in_front / 10;
     assert!(charged <= used + ms(20) && charged + ms(20) >= used, "{charged} for {used}");
 }
 
 #[test]
-fn lies_beside_who_runs_on_do_not_pay() {
-    let (in_front, charged) = beside_who_runs_on(4, 0);
+fn false_reports_beside_work_that_runs_on_do_not_pay() {
+    let (in_front, charged) = beside_work_that_runs_on(4, 0);
     let least = in_front.times(6) / 10 / 2;
     assert!(charged + ms(100) >= least, "{charged} for {least}");
 }
@@ -574,7 +575,7 @@ fn settings_of_queues_survive_a_change_of_policy() {
 }
 
 #[test]
-fn what_is_not_promised_is_divided_among_those_who_have_work() {
+fn time_without_a_promise_is_divided_among_processes_with_work() {
     let mut fixture = Fixture::with(PolicyKind::Partition);
     let attributes = Attributes { share: Some(50), ..Attributes::new(DeviceId(0), ProcessId(1)) };
     fixture.open_with(1, attributes).open(2, 0).open(3, 0);
@@ -588,7 +589,7 @@ fn what_is_not_promised_is_divided_among_those_who_have_work() {
 }
 
 #[test]
-fn a_machine_that_slept_charges_nobody_for_it() {
+fn a_suspended_machine_is_not_charged() {
     let mut fixture = Fixture::with(PolicyKind::Fair);
     fixture.open(1, 0).open(2, 0).at(ms(0), ready(1)).at(ms(0), ready(2));
     let night = ms(8 * 3_600_000);
@@ -596,7 +597,7 @@ fn a_machine_that_slept_charges_nobody_for_it() {
     assert!(fixture.state(1).charged <= ms(1_000));
 }
 
-/// Whoever asks when it is told to must get on.
+/// A caller that decides whenever it is asked to must get on.
 #[test]
 fn there_is_always_time_until_the_next_question() {
     let zero = Settings { quantum: Nanos::ZERO, slice: Nanos::ZERO, ..Settings::default() };
@@ -615,8 +616,8 @@ fn there_is_always_time_until_the_next_question() {
     }
 }
 
-/// Two that share the device, and a third of lower priority, which has its turn from 1 s on.
-fn turn_beside_sharers() -> Fixture {
+/// Two that share the device, and a third of lower priority, which has its starvation slice from 1 s on.
+fn slice_beside_sharers() -> Fixture {
     let mut fixture = Fixture::with(PolicyKind::Fair);
     fixture.open(1, 1).open(2, 1).open(3, 0);
     for queue in 1..=3 {
@@ -625,29 +626,29 @@ fn turn_beside_sharers() -> Fixture {
     for step in 1..=1_000 {
         fixture.at(ms(step), used(1)).at(ms(step), used(2));
     }
-    assert_eq!((fixture.level(3), fixture.again), (Level::TURN.number(), Some(ms(1_010))));
+    assert_eq!((fixture.level(3), fixture.again), (Level::STARVED.number(), Some(ms(1_010))));
     fixture
 }
 
 #[test]
-fn slices_pass_again_when_a_queue_is_closed_that_has_its_turn() {
-    let mut fixture = turn_beside_sharers();
+fn slices_pass_again_when_a_queue_in_its_starvation_slice_is_closed() {
+    let mut fixture = slice_beside_sharers();
     fixture.at(ms(1_001), closed(3));
     assert_eq!(fixture.again, Some(ms(1_005)));
 }
 
 #[test]
-fn slices_pass_while_who_has_its_turn_has_no_work() {
-    let mut fixture = turn_beside_sharers();
+fn slices_pass_while_a_queue_in_its_starvation_slice_has_no_work() {
+    let mut fixture = slice_beside_sharers();
     fixture.at(ms(1_001), idle(3));
     assert_eq!(fixture.again, Some(ms(1_005)));
     fixture.at(ms(1_002), ready(3));
     assert_eq!(fixture.again, Some(ms(1_010)));
 }
 
-/// Else many who stop their processes in time, and let them go on one by one, would have turns all the time.
+/// Otherwise many processes that stop in time, and go on one by one, would have starvation slices all the time.
 #[test]
-fn who_is_idle_when_a_turn_begins_does_not_have_the_next_one_at_once() {
+fn a_queue_that_is_idle_when_a_slice_begins_does_not_have_the_next_one_at_once() {
     let mut fixture = Fixture::new();
     fixture.open(0, 1).at(ms(0), ready(0));
     for queue in 1..=20 {
@@ -657,13 +658,13 @@ fn who_is_idle_when_a_turn_begins_does_not_have_the_next_one_at_once() {
         fixture.at(ms(999), idle(queue));
     }
     fixture.decide(ms(1_000));
-    assert_eq!(fixture.level(1), Level::TURN.number());
-    let mut turns = 0;
+    assert_eq!(fixture.level(1), Level::STARVED.number());
+    let mut slices = 0;
     for step in 1..=300 {
         fixture.at(ms(1_000 + u64::from(step)), ready(2 + step / 16));
-        turns += u32::from((1..=20).any(|queue| fixture.level(queue) == Level::TURN.number()));
+        slices += u32::from((1..=20).any(|queue| fixture.level(queue) == Level::STARVED.number()));
     }
-    assert!(turns < 25, "{turns} ms of 300");
+    assert!(slices < 25, "slices take {slices} ms of 300");
 }
 
 #[test]
@@ -678,7 +679,7 @@ fn a_patience_that_becomes_shorter_may_be_over_at_once() {
 }
 
 #[test]
-fn what_a_scheduler_begins_with_is_brought_in_range() {
+fn initial_settings_are_brought_in_range() {
     let settings = Settings { quantum: Nanos::ZERO, slice: Nanos::ZERO, ..Settings::default() };
     let scheduler = Scheduler::new(PolicyKind::Fair, settings);
     assert_eq!(scheduler.settings().check(), Ok(()));

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::{Act, Happening, Simulation};
 use crate::{Attributes, Event, InFlight, Level, Limit, Nanos, QueueId};
 
-/// What a client is going to do.
+/// The behaviour of a client.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) attributes: Attributes,
@@ -14,12 +14,12 @@ pub(crate) struct Plan {
     pub(super) work: Work,
     /// Kernels take this long, and up to a fifth more or less.
     pub(super) kernel: Nanos,
-    /// What it makes of being allowed to launch.
+    /// What it does when it is allowed to launch.
     pub(super) misses: Misses,
     pub(super) seed: u64,
 }
 
-/// A process that gets no processor in time: it sleeps through its chances, so many in a row, each for so long.
+/// A process that gets no processor in time: it sleeps through a number of chances in a row, for a time each.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Misses {
     pub(super) in_a_row: u32,
@@ -40,22 +40,22 @@ pub(crate) enum Work {
 pub(super) struct Client {
     pub(super) plan: Plan,
     pub(super) level: Option<Level>,
-    /// As it has reported.
+    /// Its last report.
     pub(super) ready: bool,
-    /// It waits for more urgent ones.
+    /// It waits for more urgent clients.
     pub(super) blocked: bool,
-    /// What it may launch ahead is limited.
+    /// Its commands in flight are limited.
     pub(super) limited: bool,
     pub(super) opened: bool,
     pub(super) closed: bool,
     pub(super) appointment: u64,
-    /// It might launch when masks were last changed; how many such chances it still misses, and until when it sleeps.
+    /// Whether it might launch when masks last changed; how many such chances it still misses, and until when it sleeps.
     has_chance: bool,
     misses_left: u32,
     asleep_until: Nanos,
     /// Kernels that have completed, noticed or not.
     pub(super) completed: usize,
-    /// What has not been launched.
+    /// Kernels that are not launched yet.
     buffer: VecDeque<Nanos>,
     flight: InFlight,
     in_flight_time: VecDeque<Nanos>,
@@ -63,14 +63,14 @@ pub(super) struct Client {
     random: fastrand::Rng,
 }
 
-/// Kernels that an application launches ahead where nothing limits it.
+/// Kernels that an application has in flight without a limit.
 pub(super) const UNLIMITED: usize = 16;
 
-/// How often it says what it used.
+/// Interval of reports of use.
 pub(super) const REPORT_EVERY: Nanos = Nanos::from_millis(10);
 
 impl Plan {
-    /// The longest that a kernel of its may take.
+    /// The longest time of its kernels.
     pub(super) fn longest(&self) -> Nanos {
         self.kernel + self.kernel / 5
     }
@@ -112,7 +112,7 @@ impl Client {
         self.opened && !self.closed
     }
 
-    /// It may launch now, or may not. If that is new it sleeps, or is awake for once.
+    /// Whether it may launch has been computed. If that has changed it falls asleep, or is awake for once.
     fn gets_a_chance(&mut self, now: Nanos, is_allowed: bool) {
         let is_new = std::mem::replace(&mut self.has_chance, is_allowed) != is_allowed;
         if !is_new || !is_allowed || now < self.asleep_until {
@@ -163,7 +163,7 @@ impl Simulation {
         self.plan(time, Happening::Looks(index, self.count));
     }
 
-    /// Who waits for a mask to change looks again soon, if it is awake.
+    /// A client that waits for a mask to change looks again soon, if it is awake.
     pub(super) fn wake(&mut self, device: usize) {
         for index in 0..self.clients.len() {
             let client = &mut self.clients[index];
@@ -177,7 +177,7 @@ impl Simulation {
         }
     }
 
-    /// Notices what has completed, launches what it may, and says when to look again.
+    /// Notices completions, launches what it may, and plans the next look.
     pub(super) fn look(&mut self, index: usize) {
         let others = self.others(index);
         let client = &mut self.clients[index];
@@ -229,12 +229,12 @@ impl Simulation {
             }
             let limited = others && client.level.is_some_and(Level::is_limited);
             client.limited = limited;
-            let room = if limited {
+            let fits = if limited {
                 client.flight.may_launch(self.now, 0)
             } else {
                 client.flight.outstanding() < UNLIMITED
             };
-            if !allowed || !room {
+            if !allowed || !fits {
                 return true;
             }
             client.buffer.pop_front();

@@ -10,7 +10,7 @@ use crate::Nanos;
 pub(super) struct Device {
     /// By client.
     queues: Vec<VecDeque<Nanos>>,
-    /// Whose kernel runs.
+    /// The client whose kernel runs.
     running: Option<usize>,
     last: usize,
 }
@@ -41,7 +41,7 @@ impl Simulation {
             self.clients[client].completed += 1;
             self.trace.act(self.now, client, Act::Ended);
             if !self.clients[client].limited {
-                // Nobody but the application waits for it, by means of its own.
+                // Only the application waits for it, by means of its own.
                 self.make_appointment(client, self.now + self.world.delays.notice);
             }
         }

@@ -1,7 +1,7 @@
-//! What holds for every policy, checked on random worlds; and that each check can fail.
+//! Properties of every policy, checked on random worlds; and faults that each check must find.
 
 mod planted;
-mod turns;
+mod slices;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -10,7 +10,7 @@ use super::client::{REPORT_EVERY, UNLIMITED, Work};
 use super::trace::{Act, Trace};
 use super::{Delays, World, run, worlds};
 use crate::{Attributes, Level, Nanos, PolicyKind, Settings};
-use planted::{LeastUsedFirst, Nobody, Reversed};
+use planted::{LeastUsedFirst, NewestStarves, Reversed};
 
 /// Worlds for each property and policy: as many as `XSCHED_TEST_SEEDS` says. Properties hold for 2,000:
 /// `XSCHED_TEST_SEEDS=2000 cargo test --release -p xsched-sched simulation`.
@@ -23,10 +23,10 @@ const fn ms(count: u64) -> Nanos {
     Nanos::from_millis(count)
 }
 
-/// Which promise was broken, by whom and when.
+/// Which property was violated, by which client and when.
 type Verdict = Result<(), String>;
 
-/// Runs a property over many worlds. The seed of the first that breaks it is in the message.
+/// Checks a property on many worlds. The message has the seed of the first that violates it.
 fn holds(world: impl Fn(u64) -> World, property: impl Fn(&Trace) -> Verdict) -> Verdict {
     seeds()
         .try_for_each(|seed| property(&run(world(seed))).map_err(|broken| format!("seed {seed}: {broken}")))
@@ -39,9 +39,9 @@ fn holds_for_all(check: impl Fn(PolicyKind) -> Verdict) -> Verdict {
         .try_for_each(|policy| check(*policy).map_err(|broken| format!("policy {policy}, {broken}")))
 }
 
-// --- Order: nobody launches while somebody of a higher priority is ready.
+// --- Order: no client launches while one of a higher priority is ready.
 
-/// Whether the policy says that the first of them goes before the second, for as long as both are there.
+/// Whether the policy puts the first before the second, for as long as both exist.
 fn goes_before(policy: PolicyKind, first: &Attributes, second: &Attributes) -> bool {
     match policy {
         PolicyKind::Priority => with_stream(first) > with_stream(second),
@@ -50,7 +50,7 @@ fn goes_before(policy: PolicyKind, first: &Attributes, second: &Attributes) -> b
     }
 }
 
-/// The priority of a queue's process, lifted or lowered by the one of its streams.
+/// The priority of a queue's process, changed by that of its stream.
 fn with_stream(attributes: &Attributes) -> i32 {
     let Attributes { priority, ceiling, stream_priority, .. } = *attributes;
     (i32::from(priority) + stream_priority).min(priority.max(ceiling).into()).clamp(-255, 255)
@@ -66,7 +66,7 @@ fn order(policy: PolicyKind) -> impl Fn(&Trace) -> Verdict {
                 Act::Idle => drop(ready.remove(client)),
                 Act::Level(level) => drop(levels.insert(*client, *level)),
                 Act::Launched { .. } => {
-                    let turn = levels.get(client) == Some(&Level::TURN);
+                    let turn = levels.get(client) == Some(&Level::STARVED);
                     let own = &trace.plans[*client].attributes;
                     let urgent = ready.iter().find(|(other, since)| {
                         let other = &trace.plans[**other].attributes;
@@ -85,23 +85,23 @@ fn order(policy: PolicyKind) -> impl Fn(&Trace) -> Verdict {
 }
 
 #[test]
-fn nobody_launches_while_somebody_more_urgent_is_ready() -> Result<(), String> {
+fn no_client_launches_while_a_more_urgent_one_is_ready() -> Result<(), String> {
     holds_for_all(|policy| holds(|seed| worlds::any(policy, seed), order(policy)))
 }
 
 #[test]
-fn a_policy_that_ranks_the_wrong_way_round_is_found() {
+fn a_policy_that_ranks_in_reverse_is_found() {
     let world = |seed| World { planted: Some(Reversed::start), ..worlds::any(PolicyKind::Priority, seed) };
     holds(world, order(PolicyKind::Priority)).unwrap_err();
 }
 
-// --- In flight: who may be preempted has little launched ahead.
+// --- In flight: a client that may be preempted has little in flight.
 
 /// The default limit.
 const AHEAD: Nanos = Nanos::from_micros(100);
 
-/// At most two kernels, or what the limit's time has room for. A kernel that is taken for one of the shortest, four fifths of
-/// the usual, may be one of the longest, six fifths: that is half as much again.
+/// At most two kernels, or what the limit's time allows. A kernel that is taken for one of the shortest, four fifths of the usual
+/// time, may be one of the longest, six fifths: half as long again.
 fn in_flight(trace: &Trace) -> Verdict {
     for (time, client, act) in &trace.acts {
         if let Act::Launched { limited: true, count, time: ahead } = act
@@ -115,7 +115,7 @@ fn in_flight(trace: &Trace) -> Verdict {
 }
 
 #[test]
-fn who_may_be_preempted_has_little_in_flight() -> Result<(), String> {
+fn a_client_that_may_be_preempted_has_little_in_flight() -> Result<(), String> {
     holds_for_all(|policy| holds(|seed| worlds::any(policy, seed), in_flight))
 }
 
@@ -133,14 +133,14 @@ fn a_client_without_a_limit_is_found() {
     holds(|seed| worlds::any(PolicyKind::Priority, seed), unlimited).unwrap_err();
 }
 
-// --- Work conservation: no device is idle while somebody has work, but for the time that things take.
+// --- Work conservation: no device is idle while a client has work, except for delays.
 
-/// Idle for longer than that, in sum: less than a hundredth of the run. A client that has learnt how long its kernels
-/// take beside others looks for a completion too late once, when it is alone.
+/// A device is idle in sum for less than a hundredth of the run. A client that has learnt how long its kernels take beside others'
+/// looks for a completion too late once, when it is alone.
 fn conservation(trace: &Trace) -> Verdict {
     let delays = Delays::default();
     let longest = trace.plans.iter().map(|plan| plan.kernel).max().unwrap_or_default();
-    // An urgent client that has finished notices it, lingers, and whoever waits wakes up.
+    // An urgent client notices that it has finished, lingers, and a waiting one wakes up.
     let unavoidable = delays.linger + delays.notice.times(2) + delays.sum() + longest / 8;
     for device in 0..trace.plans.len() as u16 {
         let mut running = false;
@@ -163,14 +163,14 @@ fn conservation(trace: &Trace) -> Verdict {
             }
         }
         if wasted > trace.until / 100 {
-            return Err(format!("device {device} was idle for {wasted} while somebody waited"));
+            return Err(format!("device {device} was idle for {wasted} while a client waited"));
         }
     }
     Ok(())
 }
 
 #[test]
-fn no_device_is_idle_while_somebody_has_work() -> Result<(), String> {
+fn no_device_is_idle_while_a_client_has_work() -> Result<(), String> {
     holds_for_all(|policy| holds(|seed| worlds::any(policy, seed), conservation))
 }
 
@@ -181,10 +181,10 @@ fn a_client_that_stays_ready_without_work_is_found() {
     holds(world, conservation).unwrap_err();
 }
 
-// --- Starvation: nobody with work waits for longer than the bound, and a quantum of being allowed is worth a bound.
+// --- Starvation: no client with work waits for longer than the bound, and being allowed for a quantum is worth a bound.
 
-/// When a client had work and masks did not let it launch. What lies between it may not have noticed: a moment in which masks
-/// let it counts all the same, until the patience is over.
+/// When a client had work and masks did not let it launch. It may not have noticed moments in between in which masks let it; they
+/// count all the same, until the patience is over.
 fn kept_waiting(trace: &Trace, client: usize) -> Vec<(Nanos, Nanos)> {
     let mut times = Vec::new();
     let mut since = None;
@@ -203,13 +203,13 @@ fn starvation(settings: Settings) -> impl Fn(&Trace) -> Verdict {
     move |trace| {
         let late = Delays::default().sum();
         let worth = settings.starvation_bound.0 / settings.quantum.0;
-        // Who comes to the front just as somebody urgent becomes ready counts as allowed until that is heard.
+        // A client that comes to the front just as an urgent one becomes ready counts as allowed until the report arrives.
         let believed = Delays::default().hear.times(worth);
         for client in 0..trace.plans.len() {
             let waits = kept_waiting(trace, client);
             for (from, to) in trace.times(client, Act::Ready, Act::Idle) {
-                // Waits less what being allowed has taken back, from the worst beginning; but client and scheduler see
-                // each of them begin and end at other times.
+                // Waiting time less what being allowed has taken back, from the worst beginning; but client and scheduler see these
+                // times begin and end at different moments.
                 let (mut waited, mut end) = (Nanos::ZERO, from);
                 for (began, ended) in waits.iter().filter(|(began, ended)| *began < to && *ended > from) {
                     let (began, ended) = (*began.max(&from), *ended.min(&to));
@@ -226,7 +226,7 @@ fn starvation(settings: Settings) -> impl Fn(&Trace) -> Verdict {
     }
 }
 
-/// A bound that comes into play in so short a run.
+/// A bound that takes effect in so short a run.
 const BOUND: Settings = Settings {
     starvation_bound: ms(60),
     quantum: ms(5),
@@ -236,33 +236,33 @@ const BOUND: Settings = Settings {
 };
 
 #[test]
-fn nobody_waits_for_longer_than_the_bound() -> Result<(), String> {
+fn no_client_waits_for_longer_than_the_bound() -> Result<(), String> {
     holds_for_all(|policy| {
         holds(|seed| World { settings: BOUND, ..worlds::any(policy, seed) }, starvation(BOUND))
     })
 }
 
 #[test]
-fn a_policy_under_which_all_starve_does_not_let_them() -> Result<(), String> {
+fn the_bound_holds_for_a_policy_under_which_all_starve() -> Result<(), String> {
     let world = |seed| World {
         settings: BOUND,
-        planted: Some(Nobody::start),
+        planted: Some(NewestStarves::start),
         ..worlds::any(PolicyKind::Priority, seed)
     };
     holds(world, starvation(BOUND))
 }
 
 #[test]
-fn a_scheduler_that_lets_somebody_starve_is_found() {
+fn a_scheduler_without_a_bound_is_found() {
     let settings = Settings { starvation_bound: Nanos::ZERO, ..BOUND };
     let world = |seed| World { settings, ..worlds::any(PolicyKind::Priority, seed) };
     holds(world, starvation(BOUND)).unwrap_err();
 }
 
-// --- One at a time: who is urgent and pauses for a moment finds kernels of one of several equals, not of each.
+// --- One at a time: urgent work that pauses for a moment finds kernels of one of several equals, not of each.
 
-/// How many others have kernels on the device each time that the first client becomes ready: seldom more than one, as one follows
-/// another whose last kernels are still there, or several have a turn together.
+/// How many others have kernels on the device each time that the first client becomes ready. It is seldom more than one: when one
+/// follows another whose last kernels are still there, or several have a starvation slice together.
 fn one_at_a_time(trace: &Trace) -> Verdict {
     let mut in_flight = vec![0_u32; trace.plans.len()];
     let mut found = Vec::new();
@@ -295,13 +295,13 @@ fn equals_that_are_side_by_side_are_found() {
     holds(world, one_at_a_time).unwrap_err();
 }
 
-// --- Fairness: who always has work is charged for device time in proportion to weights, and for what it used.
+// --- Fairness: clients that always have work are charged for device time in proportion to weights, and for what they used.
 
 const SHARED_FROM: Nanos = ms(100);
 
-/// What is charged goes by weight. Of two that always have work, each may be ahead of the other by what it gets before it is
-/// looked at again: a slice, what it used since its last report, and what it has launched by then. While somebody is alone
-/// that is not limited, and how much it was is known when others are there.
+/// Charges are in proportion to weights. Of two clients that always have work, each may be ahead of the other by what it gets until
+/// the next decision: a slice, its use since its last report, and what it has in flight by then. While a client is alone that is not
+/// limited, and the amount is known when others are there.
 fn fairness(settings: Settings) -> impl Fn(&Trace) -> Verdict {
     move |trace| {
         let Some((from, to, charged)) = trace.charged(SHARED_FROM) else {
@@ -321,7 +321,7 @@ fn fairness(settings: Settings) -> impl Fn(&Trace) -> Verdict {
         for (client, charged) in charged.into_iter().enumerate() {
             let part = f64::from(trace.plans[client].attributes.weight) / f64::from(weights);
             let due = Nanos((all.0 as f64 * part) as u64);
-            // Beside each of the others, of whose advance its part is its own.
+            // Beside each of the others, of whose advance it has its own part.
             let bound = Nanos(((1.0 - part) * ahead[client] + part * (sum - ahead[client])) as u64);
             if charged > due + bound || charged + bound < due {
                 return Err(format!(
@@ -333,7 +333,7 @@ fn fairness(settings: Settings) -> impl Fn(&Trace) -> Verdict {
     }
 }
 
-/// Within so many points.
+/// Within a number of percentage points.
 fn parts_are(trace: &Trace, from: Nanos, to: Nanos, due: impl Fn(usize) -> f64, within: f64) -> Verdict {
     for (client, part) in trace.parts(from, to).into_iter().enumerate() {
         let due = due(client);
@@ -345,12 +345,12 @@ fn parts_are(trace: &Trace, from: Nanos, to: Nanos, due: impl Fn(usize) -> f64, 
 }
 
 #[test]
-fn what_is_charged_goes_by_weight() -> Result<(), String> {
+fn charges_are_in_proportion_to_weights() -> Result<(), String> {
     holds(|seed| worlds::saturated(PolicyKind::Fair, seed), fairness(Settings::default()))
 }
 
 #[test]
-fn what_is_charged_goes_by_weight_if_kernels_are_as_long_as_slices() -> Result<(), String> {
+fn charges_are_in_proportion_to_weights_if_kernels_are_as_long_as_slices() -> Result<(), String> {
     let settings = Settings { slice: ms(1), ..Settings::default() };
     let world = |seed| World { settings, ..worlds::saturated(PolicyKind::Fair, seed) };
     holds(world, fairness(settings))
@@ -362,16 +362,16 @@ fn a_policy_that_does_not_share_is_found() {
     holds(world, fairness(Settings::default())).unwrap_err();
 }
 
-/// What is charged was used, give or take a quarter, where slices are as long as four kernels.
+/// The charge is the use within a quarter, where slices are as long as four kernels.
 ///
-/// A kernel beside which others' may have run is charged as what its class is expected to take, or up to a quarter more. What
-/// is expected lies between the shortest, a fifth less than usual, and the longest. Where kernels are as long as slices
-/// there is nothing to learn that from: all that anybody's take is time with those of others between them.
+/// A kernel beside which others' may have run is charged as what its class is expected to take, or up to a quarter more. The
+/// expectation lies between the shortest time, a fifth less than usual, and the longest. Where kernels are as long as slices it
+/// cannot be learnt: all measured times include kernels of others.
 fn accuracy(trace: &Trace) -> Verdict {
     let Some((from, to, charged)) = trace.charged(SHARED_FROM) else { return Err("no reports".to_owned()) };
     for (client, charged) in charged.into_iter().enumerate() {
         let used = trace.used(client, from, to);
-        // Of both ends it is known a report later.
+        // Both ends become known a report later.
         let (least, most) = (used - used / 4 - REPORT_EVERY, used + used / 4 + REPORT_EVERY);
         if !(least..=most).contains(&charged) {
             return Err(format!("{client} is charged for {charged} from {from} to {to}, it used {used}"));
@@ -381,13 +381,13 @@ fn accuracy(trace: &Trace) -> Verdict {
 }
 
 #[test]
-fn what_is_charged_was_used() -> Result<(), String> {
+fn charges_are_what_was_used() -> Result<(), String> {
     holds(|seed| worlds::saturated(PolicyKind::Fair, seed), accuracy)
 }
 
-/// So device time goes by weight. How well depends on how well kernels are known; in most worlds it is within half a point.
+/// So device time is in proportion to weights. How exactly depends on the estimates of kernels; in most worlds within half a point.
 #[test]
-fn device_time_goes_by_weight() {
+fn device_time_is_in_proportion_to_weights() {
     let mut furthest: Vec<_> =
         seeds().map(|seed| furthest_from_due(&run(worlds::saturated(PolicyKind::Fair, seed)))).collect();
     furthest.sort_by(f64::total_cmp);
@@ -395,7 +395,7 @@ fn device_time_goes_by_weight() {
     assert!(median < 0.5, "half of the worlds are {median:.2} points off or more");
 }
 
-/// By how many points the part of the one that is furthest from its due is off.
+/// The largest difference between a client's part and its due, in percentage points.
 fn furthest_from_due(trace: &Trace) -> f64 {
     let sum: u32 = trace.plans.iter().map(|plan| plan.attributes.weight).sum();
     let due = trace.plans.iter().map(|plan| f64::from(plan.attributes.weight) / f64::from(sum) * 100.0);
@@ -409,7 +409,7 @@ fn kernels_that_are_too_long_to_be_told_apart_are_found() {
     holds(|seed| World { settings, ..worlds::saturated(PolicyKind::Fair, seed) }, accuracy).unwrap_err();
 }
 
-/// What somebody urgent leaves to the others is theirs by weight, in moments and turns. Within so many points of the device.
+/// What an urgent client leaves is divided by weight, in moments and slices. Within a number of percentage points of the device.
 fn fairness_of_the_rest(within: f64) -> impl Fn(&Trace) -> Verdict {
     move |trace| {
         let weight = |client: usize| f64::from(trace.plans[client].attributes.weight);
@@ -421,20 +421,20 @@ fn fairness_of_the_rest(within: f64) -> impl Fn(&Trace) -> Verdict {
 }
 
 #[test]
-fn what_is_left_goes_by_weight() -> Result<(), String> {
+fn the_rest_is_divided_by_weight() -> Result<(), String> {
     holds(|seed| worlds::saturated_in_moments(PolicyKind::Fair, seed), fairness_of_the_rest(2.0))
 }
 
 #[test]
-fn a_policy_that_leaves_the_rest_to_anybody_is_found() {
+fn a_policy_that_does_not_divide_the_rest_is_found() {
     holds(|seed| worlds::saturated_in_moments(PolicyKind::Priority, seed), fairness_of_the_rest(2.0))
         .unwrap_err();
 }
 
-/// In the first tenth of a second a newcomer has what is due to it, give or take a slice or two. What others have launched
-/// before it came runs beside its own first, and is not shared: one that was alone has no limit.
+/// In the first tenth of a second a newcomer gets its due, within a slice or two. What others have in flight when it comes runs
+/// beside its own first, and is not shared: one that was alone has no limit.
 fn newcomers(trace: &Trace) -> Verdict {
-    let (newcomer, others) = trace.plans.split_last().ok_or("nobody is there")?;
+    let (newcomer, others) = trace.plans.split_last().ok_or("there is no client")?;
     let time = ms(100);
     let part = trace.parts(newcomer.opens, newcomer.opens + time)[others.len()];
     let due = 100.0 / trace.plans.len() as f64;
@@ -464,7 +464,7 @@ fn a_policy_that_prefers_newcomers_is_found() {
     holds(world, newcomers).unwrap_err();
 }
 
-// --- Partition: 75 to 25 within a point in every second, and nothing is lost by it.
+// --- Partition: 75 to 25 within a point in every second, and no time is lost.
 
 fn partition(trace: &Trace) -> Verdict {
     let second = ms(1_000);
@@ -485,13 +485,13 @@ fn a_partition_holds_within_a_point_in_a_second() -> Result<(), String> {
 }
 
 #[test]
-fn a_policy_that_promises_nothing_is_found() {
+fn a_policy_without_promises_is_found() {
     holds(|seed| worlds::partitioned(PolicyKind::Fair, seed), partition).unwrap_err();
 }
 
-/// Who is promised a part and comes and goes gets what it asks for, beside one that always has work.
+/// A client with a promise whose work comes and goes gets what it asks for, beside one that always has work.
 #[test]
-fn a_promise_holds_for_who_comes_and_goes() {
+fn a_promise_holds_for_work_that_comes_and_goes() {
     for seed in seeds() {
         let mut world = worlds::partitioned(PolicyKind::Partition, seed);
         world.plans[0].kernel = Nanos::from_micros(500);

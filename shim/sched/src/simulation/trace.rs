@@ -1,24 +1,24 @@
-//! What happened in a simulation, and what can be asked about it.
+//! The record of a simulation, and queries on it.
 
 use super::client::Plan;
 use crate::{Event, Level, Nanos, QueueId};
 
-/// Everything that happened.
+/// The record of a simulation.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
-    /// When, which client, what.
+    /// Time, client and act.
     pub(crate) acts: Vec<(Nanos, usize, Act)>,
-    /// What the scheduler was told; `None`: it was asked to decide.
+    /// Inputs of the scheduler; `None`: it was asked to decide.
     pub(crate) steps: Vec<(Nanos, Option<Event>)>,
-    /// What it decided.
+    /// Its decisions.
     pub(crate) decisions: Vec<(Nanos, Vec<(QueueId, Level)>)>,
-    /// What each client was charged for by then, each time that the scheduler was told something.
+    /// The charge of each client, each time that the scheduler got an event.
     pub(super) charges: Vec<(Nanos, Vec<Nanos>)>,
     pub(crate) plans: Vec<Plan>,
     pub(super) until: Nanos,
 }
 
-/// What a client, or the device for it, did.
+/// An act of a client, or of the device for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     Opened,
@@ -32,13 +32,13 @@ pub(crate) enum Act {
     /// It is blocked, and masks have changed: they would let it launch now, or would not.
     Chance,
     Kept,
-    /// With this one, it has so many kernels in flight; all but the first will take so much device time.
+    /// It has this many kernels in flight with this one; all but the first will take this device time.
     Launched {
         limited: bool,
         count: usize,
         time: Nanos,
     },
-    /// Its kernel.
+    /// Its kernel runs.
     Started,
     Ended,
 }
@@ -57,7 +57,7 @@ impl Trace {
         self.acts.iter().filter(move |(_, who, _)| *who == client).map(|(time, _, act)| (*time, *act))
     }
 
-    /// Times at which something held for a client.
+    /// Times at which a condition held for a client.
     pub(super) fn times(&self, client: usize, begins: Act, ends: Act) -> Vec<(Nanos, Nanos)> {
         let mut times = Vec::new();
         let mut since = None;
@@ -78,7 +78,7 @@ impl Trace {
         times.into_iter().map(|(began, ended)| ended.min(to) - began.max(from)).sum()
     }
 
-    /// What each client was charged for between the first report after a time and the last one of all; and when these were.
+    /// The charge of each client between the first report after a time and the last one of all, with the times of these.
     pub(super) fn charged(&self, from: Nanos) -> Option<(Nanos, Nanos, Vec<Nanos>)> {
         let (from, before) = self.charges.iter().find(|(time, _)| *time >= from)?;
         let (to, after) = self.charges.last()?;

@@ -8,7 +8,7 @@ const fn ms(count: u64) -> Nanos {
     Nanos::from_millis(count)
 }
 
-/// Everything as it may be: devices, arrivals, priorities, weights, shares, comings and goings.
+/// Everything at random: devices, arrivals, priorities, weights, shares, opening and closing.
 pub(crate) fn any(policy: PolicyKind, seed: u64) -> World {
     let mut random = fastrand::Rng::with_seed(seed);
     let until = ms(400);
@@ -73,7 +73,7 @@ pub(super) fn saturated(policy: PolicyKind, seed: u64) -> World {
     always_busy(policy, seed, ms(2_000), &clients)
 }
 
-/// Weights from one to ten, beside somebody urgent who pauses often, but only for a moment.
+/// Weights from one to ten, beside an urgent client that pauses often, but only for a moment.
 pub(super) fn saturated_in_moments(policy: PolicyKind, seed: u64) -> World {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut clients: Vec<_> = (0..random.u32(3..=5))
@@ -108,7 +108,7 @@ pub(super) fn partitioned(policy: PolicyKind, seed: u64) -> World {
     world
 }
 
-/// One is the most urgent and always has work. So have the others, which get nothing but turns, and sleep through some.
+/// One is the most urgent and always has work. The others have work, too, get nothing but starvation slices, and sleep through some.
 pub(super) fn with_sleepers(policy: PolicyKind, seed: u64, settings: Settings) -> World {
     let mut random = fastrand::Rng::with_seed(seed);
     let priority = |index| if index == 0 { 100 } else { -(index as i16 % 3) };
@@ -129,7 +129,7 @@ pub(super) fn with_sleepers(policy: PolicyKind, seed: u64, settings: Settings) -
 }
 
 /// One is the most urgent and pauses often, but only for a moment. The others always have work and are too slow for moments; a
-/// turn is long enough for them.
+/// starvation slice is long enough for them.
 pub(super) fn with_moments(policy: PolicyKind, seed: u64, settings: Settings) -> World {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut world = with_sleepers(policy, seed, settings);

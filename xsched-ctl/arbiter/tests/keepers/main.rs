@@ -17,13 +17,13 @@ use rustix::event::epoll;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect};
 use rustix::time::{ClockId, Timespec, clock_gettime};
-use xsched_abi::arbiter::{
-    ArbiterChange, DEVICE_MAX, PAGE_WORDS, QUEUE_MAX, REPORT_SYMBOL, Report, Word, device_key,
-};
 use xsched_arbiter::{Arbiter, ArbiterError, Owner, PINS, ProgramsError, Queue, Times};
 use xsched_harness::{Arguments, Case, needs, needs::ROOT};
+use xsched_protocol::arbiter_page::{
+    ArbiterChange, DEVICE_MAX, PAGE_WORDS, QUEUE_MAX, REPORT_SYMBOL, Report, Word, device_key,
+};
 
-/// Tests so far that have pinned a page.
+/// The number of tests so far that have pinned a page.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// A test that runs with each kind of page.
@@ -63,7 +63,7 @@ fn with_programs(times: &Times, test: impl Fn(Arbiter)) {
     drop(pins);
 }
 
-/// Pins outlive their controllers, but not their tests.
+/// Pins outlive their controller; this removes them after a test.
 struct Pins(PathBuf);
 
 impl Drop for Pins {
@@ -84,17 +84,17 @@ fn ready(arbiter: &mut Arbiter, owner: Owner, queue: Queue) {
 }
 
 #[needs(ROOT)]
-fn a_folder_that_somebody_else_has_made_is_not_where_the_machines_page_is() {
-    /// Nobody runs anything as this user.
+fn a_folder_of_another_user_is_replaced() {
+    /// No process runs as this user.
     const STRANGER: u32 = 4_000_000_000;
     let pins = Pins(format!("{PINS}-test-{}-foreign", std::process::id()).into());
     fs::create_dir(&pins.0).unwrap();
     fs::create_dir(pins.0.join("in the way")).unwrap();
     chown(&pins.0, Some(STRANGER), Some(STRANGER)).unwrap();
-    // Whoever made it may lock it, too.
+    // The folder's owner may also lock it.
     let theirs = fs::File::open(&pins.0).unwrap();
     theirs.lock().unwrap();
-    let arbiter = Arbiter::programs_pinned_at(&pins.0, &Times::default()).expect("it is out of the way");
+    let arbiter = Arbiter::programs_pinned_at(&pins.0, &Times::default()).expect("the folder was replaced");
     let found = fs::symlink_metadata(&pins.0).unwrap();
     assert_eq!((found.uid(), found.mode() & 0o777), (0, 0o700));
     let second = Arbiter::programs_pinned_at(&pins.0, &Times::default());
@@ -102,7 +102,7 @@ fn a_folder_that_somebody_else_has_made_is_not_where_the_machines_page_is() {
     arbiter.end();
 }
 
-fn a_ready_queue_shows_until_it_is_idle(kind: Kind) {
+fn a_queue_is_in_the_mask_while_it_is_ready(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
         let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
         let urgent = arbiter.open(a, key(), 3).unwrap().queue;
@@ -116,7 +116,7 @@ fn a_ready_queue_shows_until_it_is_idle(kind: Kind) {
         arbiter.report(a, Report::Idle, urgent.slot, u64::from(urgent.generation));
         assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 7);
         arbiter.expire(other);
-        assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 7, "its lease is not over");
+        assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 7, "its lease has not expired");
         arbiter.set_times(&Times { lease: Duration::ZERO, ..Times::default() });
         let short = arbiter.open(b, key(), 9).unwrap().queue;
         ready(&mut arbiter, b, short);
@@ -142,7 +142,7 @@ fn a_ready_queue_shows_until_it_is_idle(kind: Kind) {
     });
 }
 
-fn nobody_is_held_back_while_the_controller_is_not_obeyed(kind: Kind) {
+fn masks_are_empty_while_the_page_is_not_in_force(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
         let owner = arbiter.speak_for(100);
         let queue = arbiter.open(owner, key(), 3).unwrap().queue;
@@ -157,21 +157,21 @@ fn nobody_is_held_back_while_the_controller_is_not_obeyed(kind: Kind) {
     });
 }
 
-fn silence_ends_obedience_when_somebody_looks(kind: Kind) {
+fn a_check_after_silence_takes_the_page_out_of_force(kind: Kind) {
     kind.run(&Times { silence: Duration::ZERO, ..Times::default() }, |mut arbiter| {
         arbiter.heartbeat();
         let owner = arbiter.speak_for(100);
         let queue = arbiter.open(owner, key(), 3).unwrap().queue;
         ready(&mut arbiter, owner, queue);
         assert!(arbiter.page().is_obeyed());
-        // The clock has moved on since the heartbeat, and nothing may be silent at all.
+        // The clock has advanced since the heartbeat, and no silence is permitted.
         arbiter.report(owner, Report::Check, 0, 0);
         assert!(!arbiter.page().is_obeyed());
         assert_eq!(arbiter.page().load(Word::ready(0)), 0);
     });
 }
 
-fn only_a_lease_that_is_over_can_be_ended_by_others(kind: Kind) {
+fn other_processes_can_end_expired_leases_only(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
         let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
         let queue = arbiter.open(a, key(), 3).unwrap().queue;
@@ -186,14 +186,14 @@ fn only_a_lease_that_is_over_can_be_ended_by_others(kind: Kind) {
     });
 }
 
-fn reports_about_queues_of_others_change_nothing(kind: Kind) {
+fn reports_about_other_processes_queues_change_nothing(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
         let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
         let queue = arbiter.open(a, key(), 3).unwrap().queue;
         ready(&mut arbiter, b, queue);
         arbiter.report(b, Report::Close, queue.slot, u64::from(queue.generation));
         ready(&mut arbiter, a, Queue { generation: queue.generation + 1, ..queue });
-        // Slots beyond the table are taken modulo its size.
+        // Slots are taken modulo the size of the table.
         ready(&mut arbiter, b, Queue { slot: queue.slot + QUEUE_MAX as u32, ..queue });
         assert_eq!(arbiter.page().load(Word::ready(0)), 0);
         assert!(arbiter.page().queue(queue.slot).word.is_open());
@@ -220,14 +220,14 @@ fn the_end_of_a_process_closes_its_queues_and_no_others(kind: Kind) {
     });
 }
 
-fn a_full_page_says_so(kind: Kind) {
+fn a_full_page_is_an_error(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
         let owner = arbiter.speak_for(100);
         let mut open = |device| arbiter.open(owner, device_key(1, device, 0, 0), 1).unwrap().queue;
         let queues: Vec<_> = (0..DEVICE_MAX as u32).map(&mut open).collect();
         let one_more = arbiter.open(owner, key(), 1);
         assert!(matches!(one_more, Err(ArbiterError::DevicesFull)), "{one_more:?}");
-        // A device that nobody uses any more makes room for another.
+        // The entry of a device without queues is reused.
         arbiter.close(queues[7]);
         arbiter.open(owner, key(), 1).unwrap();
         assert_eq!(arbiter.page().device(key()), Some(7));
@@ -239,16 +239,16 @@ fn a_full_page_says_so(kind: Kind) {
     });
 }
 
-fn processes_can_read_the_page_and_not_write_it(kind: Kind) {
+fn processes_can_only_read_the_page(kind: Kind) {
     kind.run_obeyed(|arbiter| {
         let map = |access| {
-            // SAFETY: a new mapping, wherever the kernel has room.
+            // SAFETY: this creates a new mapping at an address of the kernel's choice.
             unsafe {
                 mmap(std::ptr::null_mut(), PAGE_WORDS * 8, access, MapFlags::SHARED, arbiter.page_fd(), 0)
             }
         };
         let read_only = map(ProtFlags::READ).unwrap();
-        // SAFETY: the mapping is ours, and nothing refers to it.
+        // SAFETY: the mapping belongs to this test, and nothing refers to it.
         let made_writable =
             unsafe { mprotect(read_only, PAGE_WORDS * 8, MprotectFlags::READ | MprotectFlags::WRITE) };
         assert_eq!(made_writable.unwrap_err(), rustix::io::Errno::ACCESS);
@@ -258,13 +258,13 @@ fn processes_can_read_the_page_and_not_write_it(kind: Kind) {
     });
 }
 
-/// On the page's clock.
+/// The present time on the page's clock.
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Waits for at most as long, and says whether there was something.
+/// Waits for at most `milliseconds`; returns whether there was an event.
 fn wait(on: impl AsFd, milliseconds: i64) -> io::Result<bool> {
     let mut events = Vec::with_capacity(4);
     let timeout = Timespec { tv_sec: 0, tv_nsec: milliseconds * 1_000_000 };
@@ -272,18 +272,18 @@ fn wait(on: impl AsFd, milliseconds: i64) -> io::Result<bool> {
     Ok(!events.is_empty())
 }
 
-fn each_process_is_woken_by_each_change_however_often_the_events_are_drained(kind: Kind) {
+fn draining_events_does_not_affect_other_waiters(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
         let (one, two) = (arbiter.wake_fd().unwrap(), arbiter.wake_fd().unwrap());
         let owner = arbiter.speak_for(100);
         let urgent = arbiter.open(owner, key(), 1).unwrap().queue;
         let other = arbiter.open(owner, key(), 2).unwrap().queue;
-        assert!(wait(&one, 0).unwrap(), "what happened before is news to a newcomer");
+        assert!(wait(&one, 0).unwrap(), "earlier changes wake a new waiter");
         assert!(wait(&two, 0).unwrap());
-        // Nobody else has work: nobody can wait for it.
+        // No other queue has work, so no process can be affected.
         ready(&mut arbiter, owner, urgent);
         assert!(!wait(&one, 0).unwrap());
-        // It knows itself that it must wait.
+        // The reporting process knows itself that it must wait.
         ready(&mut arbiter, owner, other);
         assert!(!wait(&one, 0).unwrap() && !wait(&two, 0).unwrap());
         let mut events = Vec::new();
@@ -298,7 +298,7 @@ fn each_process_is_woken_by_each_change_however_often_the_events_are_drained(kin
     });
 }
 
-fn the_controller_is_called_by_each_change_that_concerns_several_while_it_listens(kind: Kind) {
+fn a_listening_controller_is_called_for_changes_with_several_levels(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
         let calls = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
         let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
@@ -307,12 +307,12 @@ fn the_controller_is_called_by_each_change_that_concerns_several_while_it_listen
         let urgent = arbiter.open(owner, key(), 1).unwrap().queue;
         let other = arbiter.open(owner, key(), 2).unwrap().queue;
         let mut events = Vec::new();
-        // More often than there is room for calls.
+        // More often than the ring can hold calls.
         for listens in [false, true, false, true] {
             arbiter.listen(listens);
             for _ in 0..300 {
                 ready(&mut arbiter, owner, urgent);
-                assert!(!wait(&calls, 0).unwrap(), "nobody else has work");
+                assert!(!wait(&calls, 0).unwrap(), "no other queue has work");
                 ready(&mut arbiter, owner, other);
                 assert_eq!(wait(&calls, 0).unwrap(), listens);
                 arbiter.drain(&mut events);
@@ -320,13 +320,13 @@ fn the_controller_is_called_by_each_change_that_concerns_several_while_it_listen
                 assert_eq!(wait(&calls, 0).unwrap(), listens);
                 arbiter.report(owner, Report::Idle, other.slot, u64::from(other.generation));
                 arbiter.drain(&mut events);
-                assert!(!wait(&calls, 0).unwrap(), "nobody else has work");
+                assert!(!wait(&calls, 0).unwrap(), "no other queue has work");
             }
         }
     });
 }
 
-/// The least file that has the function of the shim: one segment, which is all of it, and one dynamic symbol.
+/// A minimal file with the shim's function: one segment for the whole file, and one dynamic symbol.
 fn shim() -> Vec<u8> {
     const CODE: u64 = 0x200;
     let name = REPORT_SYMBOL.as_bytes();
@@ -340,10 +340,10 @@ fn shim() -> Vec<u8> {
             at += len;
         }
     };
-    // Of 64 bits, little-endian; a shared object for x86-64; program headers at 64, three sections at 0x300.
+    // 64 bits, little-endian; a shared object for x86-64; program headers at 64, three sections at 0x300.
     put(0, &[(0x1_0102_464c_457f, 8), (0, 8), (3, 2), (62, 2), (1, 4), (0, 8), (64, 8), (0x300, 8), (0, 4)]);
     put(52, &[(64, 2), (56, 2), (1, 2), (64, 2), (3, 2), (0, 2)]);
-    // Loaded, to be read and executed.
+    // A loaded segment, readable and executable.
     put(64, &[(1, 4), (5, 4), (0, 8), (0, 8), (0, 8), (0x1000, 8), (0x1000, 8), (0x1000, 8)]);
     // A global function.
     put(symbols_at + 24, &[(1, 4), (0x12, 1), (0, 1), (1, 2), (CODE, 8), (2, 8)]);
@@ -358,17 +358,17 @@ fn shim() -> Vec<u8> {
 }
 
 #[needs(ROOT)]
-fn a_file_that_says_that_it_is_the_shim_is_probed_until_its_probe_is_taken_out() {
+fn a_file_with_the_shims_function_is_probed_until_the_probe_is_removed() {
     with_programs(&Times::default(), |mut arbiter| {
         let file = memfd_create("shim", MemfdFlags::CLOEXEC).unwrap();
         rustix::io::write(&file, &shim()).unwrap();
         let access = ProtFlags::READ | ProtFlags::EXEC;
-        // SAFETY: a new mapping, wherever the kernel has room.
+        // SAFETY: this creates a new mapping at an address of the kernel's choice.
         unsafe { mmap(std::ptr::null_mut(), 0x1000, access, MapFlags::PRIVATE, &file, 0) }.unwrap();
         let find = |arbiter: &Arbiter| arbiter.search(std::process::id()).unwrap().run().unwrap();
         let id = find(&arbiter).id();
         assert_eq!(arbiter.probed(), []);
-        // Two find it at once.
+        // Two searches find it at the same time.
         let (first, second) = (find(&arbiter), find(&arbiter));
         let (first, second) = (first.probe().unwrap(), second.probe().unwrap());
         assert_eq!((arbiter.probed(), first.id(), second.id()), (vec![id], id, id));
@@ -389,27 +389,27 @@ macro_rules! tests {
 
 fn main() -> ExitCode {
     let tests = tests![
-        a_ready_queue_shows_until_it_is_idle,
-        nobody_is_held_back_while_the_controller_is_not_obeyed,
-        silence_ends_obedience_when_somebody_looks,
-        only_a_lease_that_is_over_can_be_ended_by_others,
-        reports_about_queues_of_others_change_nothing,
+        a_queue_is_in_the_mask_while_it_is_ready,
+        masks_are_empty_while_the_page_is_not_in_force,
+        a_check_after_silence_takes_the_page_out_of_force,
+        other_processes_can_end_expired_leases_only,
+        reports_about_other_processes_queues_change_nothing,
         the_end_of_a_process_closes_its_queues_and_no_others,
-        a_full_page_says_so,
-        processes_can_read_the_page_and_not_write_it,
-        each_process_is_woken_by_each_change_however_often_the_events_are_drained,
-        the_controller_is_called_by_each_change_that_concerns_several_while_it_listens,
-        gates::a_gate_is_shut_while_somebody_more_urgent_has_work,
+        a_full_page_is_an_error,
+        processes_can_only_read_the_page,
+        draining_events_does_not_affect_other_waiters,
+        a_listening_controller_is_called_for_changes_with_several_levels,
+        gates::a_gate_is_closed_while_a_more_urgent_queue_has_work,
         gates::gates_follow_levels,
-        gates::gates_open_when_the_urgent_queue_or_process_is_gone,
-        gates::gates_are_open_while_the_controller_is_not_obeyed,
-        gates::what_a_process_writes_there_stays,
-        gates::a_gate_that_was_written_by_mistake_is_made_right_for_its_own_process,
-        gates::the_next_queue_of_a_slot_has_a_page_of_its_own,
-        gates::a_gate_says_when_it_was_shut_and_opened,
-        gates::who_asks_for_quiet_is_woken_only_when_his_turn_comes,
-        gates::a_page_cannot_be_made_shorter,
-        gates::a_queue_for_which_there_is_no_page_is_a_queue,
+        gates::gates_open_when_the_urgent_queue_or_process_ends,
+        gates::gates_are_open_while_the_page_is_not_in_force,
+        gates::bits_and_words_of_the_process_are_kept,
+        gates::a_process_can_have_its_own_gate_corrected,
+        gates::the_next_queue_of_a_slot_has_a_new_page,
+        gates::a_gate_page_has_the_times_of_closing_and_opening,
+        gates::a_quiet_process_is_woken_only_when_its_gate_opens,
+        gates::a_gate_page_cannot_be_truncated,
+        gates::a_queue_without_a_gate_page_works,
     ];
     let mut cases = xsched_harness::registered();
     for (name, test) in tests {

@@ -24,7 +24,7 @@ fn a_library_is_deleted_while_it_is_used() {
     assert_eq!(watch.describe(pid, entry + 1, NOW), "gone_entry+1 in libgone.so");
     assert_eq!(watch.describe(pid, data, NOW), "library_data+0 in libgone.so");
 
-    // One that comes later learns of the deletion from the kernel's mark.
+    // A later scan sees the deletion by the kernel's mark.
     let mut late = Watch::start();
     late.processes.scan(pid).unwrap();
     assert_eq!(late.describe(pid, entry, NOW), "gone_entry+0 in libgone.so");
@@ -71,7 +71,7 @@ fn a_library_is_rebuilt_into_the_same_inode() {
 }
 
 #[needs(WATCHING)]
-fn a_library_is_replaced_and_its_user_dead_before_anyone_looks() {
+fn a_library_is_replaced_and_its_process_ends_before_the_lookup() {
     let (program, mut watch) = (subject(), Watch::start());
     let folder = folder();
     let path = library(folder.path(), "libpart.so", "old_entry");
@@ -90,7 +90,7 @@ fn a_library_is_replaced_and_its_user_dead_before_anyone_looks() {
 }
 
 #[needs(WATCHING)]
-fn a_library_known_from_one_process_is_deleted_and_its_next_user_dead() {
+fn a_known_library_is_deleted_and_its_next_process_ends() {
     let (program, mut watch) = (subject(), Watch::start());
     let folder = folder();
     let path = library(folder.path(), "libshared.so", "shared_entry");
@@ -114,10 +114,10 @@ fn a_library_known_from_one_process_is_deleted_and_its_next_user_dead() {
 }
 
 #[needs(WATCHING)]
-fn a_library_without_symbols_still_has_its_place() {
+fn a_library_without_symbols_still_has_offsets() {
     let (program, mut watch) = (subject(), Watch::start());
     let folder = folder();
-    // Its one function is found by address only: no table names it.
+    // Its only function is found by address: no table has its name.
     let flags = ["-O1", "-shared", "-fPIC", "-s", "-fvisibility=hidden", "-DENTRY=unnamed"];
     let path = build(folder.path(), "libstripped.so", "library.c", &flags);
     let mut subject = Subject::start(program);

@@ -1,4 +1,4 @@
-//! Processes whose paths mean other files than ours: containers.
+//! Processes with another root directory, as in containers: their paths lead to other files than ours.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +19,7 @@ fn alone(folder: &Path, name: &str, entry: &str) -> PathBuf {
 fn a_path_means_another_file_inside_a_changed_root() {
     let mut watch = Watch::start();
     let folder = folder();
-    // The same path inside and outside, two programs.
+    // The same path inside and outside leads to two programs.
     let outside = alone(folder.path(), "program", "outside_entry");
     let root = folder.path().join("root");
     let inside = root.join(outside.strip_prefix("/").unwrap());
@@ -34,7 +34,7 @@ fn a_path_means_another_file_inside_a_changed_root() {
     assert_eq!(location.mapping.path.as_ref(), outside, "the path as the process sees it");
     assert_eq!(watch.describe(pid, address, NOW), "inside_entry+0 in program");
 
-    // Once it is dead, only the file outside is left under that path. It must not be taken for the other.
+    // After its end, only the file outside has that path. It must not be taken for the one inside.
     let mut second = Watch::start();
     let mut subject = Subject::run(Command::new("chroot").arg(&root).arg(&outside));
     let address = hexadecimal(&subject.line());
@@ -45,7 +45,7 @@ fn a_path_means_another_file_inside_a_changed_root() {
 }
 
 #[needs(WATCHING, OVERLAY)]
-fn a_program_lies_on_an_overlay_as_in_a_container() {
+fn a_program_is_on_an_overlay_as_in_a_container() {
     let mut watch = Watch::start();
     let folder = folder();
     let at = |name: &str| folder.path().join(name);
@@ -60,7 +60,7 @@ fn a_program_lies_on_an_overlay_as_in_a_container() {
         at("work").display(),
         merged = at("merged").display()
     );
-    // In a mount namespace of its own: nothing is left when it ends, and nobody outside sees the mount.
+    // In a separate mount namespace: the mount ends with the process, and is not visible outside.
     let script = format!("{mount} && exec {}/program", at("merged").display());
     let mut subject = Subject::run(Command::new("unshare").args(["-m", "sh", "-c", &script]));
     let address = hexadecimal(&subject.line());

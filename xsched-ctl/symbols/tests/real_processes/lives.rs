@@ -1,4 +1,4 @@
-//! Processes that have gone on, or ended, before anyone looks.
+//! Processes that have changed or ended before the lookup.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use xsched_symbols::{Change, EndCause, now_ns};
 
 use crate::subject::{Subject, WATCHING, Watch, folder, library, subject};
 
-/// Some process ids may be used twice while a test runs; a time after everything is still right for the newest.
+/// Some pids may be used twice while a test runs. A time after all events still selects the newest process.
 const NOW: u64 = u64::MAX;
 
 #[needs(WATCHING)]
-fn a_library_is_closed_and_another_takes_its_place_before_anyone_looks() {
+fn a_library_is_replaced_by_another_before_the_lookup() {
     let (program, mut watch) = (subject(), Watch::start());
     let folder = folder();
     let first = library(folder.path(), "libfirst.so", "first_entry");
@@ -54,7 +54,7 @@ fn a_library_is_closed_and_another_takes_its_place_before_anyone_looks() {
 }
 
 #[needs(WATCHING)]
-fn a_process_runs_another_program_before_anyone_looks() {
+fn a_process_executes_another_program_before_the_lookup() {
     let (program, mut watch) = (subject(), Watch::start());
     let folder = folder();
     let flags = ["-O1", "-no-pie", "-fno-pie", "-pthread", "-ldl"];
@@ -82,7 +82,7 @@ fn a_process_runs_another_program_before_anyone_looks() {
 }
 
 #[needs(WATCHING)]
-fn a_forked_child_calls_what_its_parent_loaded() {
+fn a_forked_child_calls_a_library_of_its_parent() {
     let (program, mut watch) = (subject(), Watch::start());
     let folder = folder();
     let inherited = library(folder.path(), "libinherited.so", "inherited_entry");
@@ -111,7 +111,7 @@ fn a_forked_child_calls_what_its_parent_loaded() {
 }
 
 #[needs(WATCHING)]
-fn a_process_was_there_before_the_watch_began() {
+fn a_process_started_before_the_watch() {
     let program = subject();
     let mut subject = Subject::start(program);
     let code = subject.address("code");
@@ -127,7 +127,7 @@ fn a_process_was_there_before_the_watch_began() {
 }
 
 #[needs(WATCHING)]
-fn the_first_thread_leaves_and_another_goes_on() {
+fn the_first_thread_ends_and_another_continues() {
     let (program, mut watch) = (subject(), Watch::start());
     let mut subject = Subject::start(program);
     let pid = subject.pid();
@@ -165,7 +165,7 @@ fn a_process_renames_itself() {
 }
 
 #[needs(WATCHING)]
-fn the_dead_are_forgotten_when_the_caller_says_so() {
+fn ended_processes_are_forgotten_on_request() {
     let (program, mut watch) = (subject(), Watch::start());
     let mut subject = Subject::start(program);
     let pid = subject.pid();

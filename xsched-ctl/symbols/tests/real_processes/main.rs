@@ -1,4 +1,4 @@
-//! Lookups in real processes that load, close, fork, run other programs, die, and delete their files.
+//! Lookups in real processes that load and close libraries, fork, execute other programs, end, and delete their files.
 //!
 //! Each test is named after the accident that it stands for. All build C programs, and most watch every process.
 

@@ -1,4 +1,4 @@
-//! Where probes go: offsets of functions in the file that is really mapped.
+//! Offsets for probes: those of functions in the file that is actually mapped.
 
 use std::fs::File;
 
@@ -25,7 +25,7 @@ fn every_version_of_a_function_is_found_and_nothing_else() {
 }
 
 #[needs(WATCHING)]
-fn an_offset_is_where_the_loader_put_the_function() {
+fn an_offset_matches_the_loaders_address() {
     let (program, mut watch) = (subject(), Watch::start());
     let folder = folder();
     let path = build(folder.path(), "libversioned.so", "versioned.c", &VERSIONED);
@@ -35,7 +35,7 @@ fn an_offset_is_where_the_loader_put_the_function() {
     std::fs::remove_file(&path).unwrap();
     watch.catch_up();
     let location = watch.locate(subject.pid(), once, u64::MAX);
-    // From the mapped file itself, although its path is gone.
+    // From the mapped file itself, although its path is deleted.
     let file = open_mapped(subject.pid(), &location.mapping).unwrap();
     let offsets = symbol_file_offsets(&file, |name| name == "once" || name == "twice").unwrap();
     let has = |name: &str, offset| offsets.contains(&(name.to_owned(), offset));
@@ -45,7 +45,7 @@ fn an_offset_is_where_the_loader_put_the_function() {
 }
 
 #[needs(nothing)]
-fn files_that_are_no_libraries_are_refused() {
+fn files_that_are_not_libraries_are_refused() {
     let folder = folder();
     let any = |_: &str| true;
     let text = folder.path().join("text");
@@ -65,7 +65,7 @@ fn files_that_are_no_libraries_are_refused() {
 }
 
 #[needs(CC_32_BIT)]
-fn a_32_bit_library_is_read_too() {
+fn a_32_bit_library_is_read() {
     let folder = folder();
     let flags = ["-m32", "-O1", "-shared", "-fPIC", "-nostdlib", "-DENTRY=small_entry"];
     let path = build(folder.path(), "libsmall.so", "library.c", &flags);

@@ -1,4 +1,4 @@
-//! The C programs under `tests/real_processes`, built once, and the conversation with them.
+//! The C programs under `tests/real_processes`: building them, and exchanging commands and answers with them.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -23,14 +23,14 @@ pub(crate) fn build(folder: &Path, name: &str, source: &str, flags: &[&str]) -> 
     output
 }
 
-/// A folder of its own for one test.
+/// A separate folder for one test.
 pub(crate) fn folder() -> TempDir {
     tempfile::Builder::new().prefix("xsched-symbols-").tempdir().expect("temporary folder")
 }
 
-/// The subject program, shared by all tests, in cargo's folder for such things: nobody would delete it at the end of
-/// the last test. The folder's name changes
-/// with its source, and what is there stays, since others may run it.
+/// The subject program, which all tests share. It is in cargo's folder for temporary files of tests, because no test is known
+/// to be the last one that could delete it. The folder's name changes with the source. Older folders are kept, because other
+/// tests may run their programs.
 pub(crate) fn subject() -> &'static Path {
     static SUBJECT: OnceLock<PathBuf> = OnceLock::new();
     SUBJECT.get_or_init(|| {
@@ -51,7 +51,7 @@ pub(crate) fn subject() -> &'static Path {
     })
 }
 
-/// A library whose only function is `entry`.
+/// A library with `entry` as its only function.
 pub(crate) fn library(folder: &Path, name: &str, entry: &str) -> PathBuf {
     build(folder, name, "library.c", &["-O1", "-shared", "-fPIC", &format!("-DENTRY={entry}")])
 }
@@ -80,7 +80,7 @@ impl Subject {
         self.child.id()
     }
 
-    /// Next line of its output.
+    /// The next line of its output.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.stdout.read_line(&mut line).expect("read from the subject");
@@ -105,12 +105,12 @@ impl Subject {
         hexadecimal(&self.ask(command))
     }
 
-    /// Boot-time nanoseconds at which the subject was asked.
+    /// The boot time at which the subject got the command, nanoseconds.
     pub(crate) fn time_ns(&mut self) -> u64 {
         self.ask("time").parse().expect("nanoseconds")
     }
 
-    /// Closes its input, and waits until it has ended.
+    /// Closes the subject's input, and waits for its end.
     pub(crate) fn end(&mut self) {
         self.stdin = None;
         self.child.wait().expect("wait for the subject");
@@ -119,7 +119,7 @@ impl Subject {
 
 impl Drop for Subject {
     fn drop(&mut self) {
-        // A failed assertion must not leave it behind.
+        // The subject must end also after a failed assertion.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -139,7 +139,7 @@ pub(crate) static WATCHING: Need = Need {
     },
 };
 
-/// A side-band and what it told.
+/// A side-band, and the processes from its events.
 pub(crate) struct Watch {
     pub(crate) sideband: Sideband,
     pub(crate) processes: Processes,
@@ -159,7 +159,7 @@ impl Watch {
         sideband.drain(|event| changes.extend(processes.apply(&event)));
     }
 
-    /// Catches up until `wanted` has been seen: a report may still be on its way from another CPU.
+    /// Applies events until `wanted` has been seen: an event from another CPU may arrive late.
     pub(crate) fn catch_up_until(&mut self, what: &str, wanted: impl Fn(&Self) -> bool) {
         let deadline = Instant::now() + Duration::from_mins(1);
         loop {
@@ -199,5 +199,5 @@ impl Watch {
 
 pub(crate) fn replace(old: &Path, new: &Path) {
     fs::remove_file(old).expect("remove the old file");
-    fs::rename(new, old).expect("put the new file in its place");
+    fs::rename(new, old).expect("replace the old file");
 }

@@ -1,4 +1,4 @@
-//! Libraries that keep their unwind information for debuggers only.
+//! Libraries with unwind information for debuggers only.
 
 use std::fs::File;
 use std::path::Path;
@@ -21,11 +21,11 @@ fn table(folder: &Path, flags: &[&str]) -> Result<Table, Error> {
 }
 
 #[test]
-fn debug_frame_says_what_eh_frame_would() {
+fn debug_frame_gives_the_rules_of_eh_frame() {
     let folder = tempfile::tempdir().unwrap();
     let eh_frame = table(folder.path(), &[]);
     let debug_frame = table(folder.path(), &[&NO_EH_FRAME[..], &["-g", "-gz=none"]].concat());
-    // The functions may lie elsewhere: what remains are their rules.
+    // The functions may have other addresses, so only their rules are compared.
     let rules = |table: Table| -> Vec<Row> {
         table
             .rows()
@@ -40,7 +40,7 @@ fn debug_frame_says_what_eh_frame_would() {
 }
 
 #[test]
-fn no_unwind_information_is_an_error_that_names_the_flag() {
+fn the_error_for_no_unwind_information_names_the_compiler_flag() {
     let folder = tempfile::tempdir().unwrap();
     let without = table(folder.path(), &NO_EH_FRAME);
     let error = without.unwrap_err();

@@ -1,4 +1,4 @@
-//! The program of seven libraries, built by one compiler or another.
+//! The program of seven libraries, built with a choice of compilers.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::traced::Binding;
 
-/// The libraries, outermost first, and what each is compiled from.
+/// The libraries, outermost first, with their source files.
 const LINKS: [(&str, &str); 7] = [
     ("first", "plain.c"),
     ("second", "realigned.c"),
@@ -21,13 +21,13 @@ const LINKS: [(&str, &str); 7] = [
 /// How the program is built.
 #[derive(Debug)]
 pub(crate) struct Build {
-    /// For C and for C++.
+    /// The compilers for C and for C++.
     pub(crate) compilers: [&'static str; 2],
     pub(crate) flags: &'static [&'static str],
     pub(crate) binding: Binding,
 }
 
-/// As GPU libraries are built, and bound lazily.
+/// Built like GPU libraries, and bound lazily.
 pub(crate) const USUAL: Build = Build {
     compilers: ["cc", "c++"],
     flags: &["-O2", "-fomit-frame-pointer", "-Wl,-z,lazy"],

@@ -1,11 +1,11 @@
-//! Who speaks, and who has died.
+//! The identity of callers, and the end of processes.
 
 use aya_ebpf::helpers::generated::bpf_get_current_task;
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_probe_read_kernel};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap};
-use xsched_abi::arbiter::protocol::Wakes;
-use xsched_abi::arbiter::{
+use xsched_protocol::arbiter_page::protocol::Wakes;
+use xsched_protocol::arbiter_page::{
     ArbiterChange, ArbiterEvent, Control, Host as _, KernelOffsets, Report, Word, Words as _, dispatch,
     protocol,
 };
@@ -13,15 +13,15 @@ use xsched_abi::arbiter::{
 use crate::host::OWNERS;
 use crate::page::{self, Kept};
 
-/// Numbers that somebody was given to show: who has shown it, or 0; of one that makes its caller the controller, its complement.
-/// User space fills it; the only one who can. There is room for more than all users together may be connected but root.
+/// Tokens that are expected: the value is the process that has shown the token, or 0; for the controller's token, first the token's
+/// complement. Only user space can fill it. It has more entries than all users but root may have connections together.
 #[map]
 static EXPECTED: HashMap<u64, u64> = HashMap::with_max_entries(8192, 0);
 
 #[map]
 static KERNEL: Array<KernelOffsets> = Array::with_max_entries(1, 0);
 
-/// The current process, as the initial pid namespace has it.
+/// The current process, by its id in the initial pid namespace.
 #[inline(always)]
 fn current() -> u64 {
     bpf_get_current_pid_tgid() >> 32
@@ -34,34 +34,34 @@ pub(crate) fn report(operation: u64, slot: u64, argument: u64) {
     let owner = current();
     match report {
         Report::Join => join(page, owner, argument),
-        // Of these the page itself does not say who may.
+        // The page itself does not say which processes may report these.
         Report::Expire | Report::Check if !page.lives(owner) => page.add(Word::REFUSED, 1),
         _ => dispatch::report(&page, owner, report, slot, argument),
     }
 }
 
 #[inline(always)]
-fn join(kept: Kept, owner: u64, number: u64) {
-    let Some(shown_by) = EXPECTED.get_ptr_mut(number) else { return kept.add(Word::REFUSED, 1) };
-    // A number is shown once.
-    // SAFETY: the element may be another's by now, if user space has just given up on this number; then the other is
-    // not heard and user space speaks for it, and lets this one go when it reads of it.
+fn join(kept: Kept, owner: u64, token: u64) {
+    let Some(shown_by) = EXPECTED.get_ptr_mut(token) else { return kept.add(Word::REFUSED, 1) };
+    // A token is shown once.
+    // SAFETY: the element may hold another token by now, if user space has just given up on this one. Then the other process's
+    // reports are not seen, user space reports for it, and it releases this one when it reads of it.
     let is_first = unsafe { page::replace(shown_by, 0, owner) };
-    if !is_first || OWNERS.insert(owner, number, 0).is_err() {
+    if !is_first || OWNERS.insert(owner, token, 0).is_err() {
         return kept.add(Word::REFUSED, 1);
     }
     let event = ArbiterEvent {
         time_ns: kept.now_ns(),
         change: ArbiterChange::Joined as u32,
         slot: 0,
-        word: number,
+        word: token,
         ready: 0,
         owner,
     };
     kept.emit(event, Wakes { processes: false, controller: true });
 }
 
-/// Somebody orders.
+/// A control operation is called.
 #[inline(always)]
 pub(crate) fn control(operation: u64, slot: u64, first: u64, second: u64) {
     let (Some(page), Some(control)) = (Kept::get(), Control::from_number(operation)) else { return };
@@ -77,15 +77,15 @@ pub(crate) fn control(operation: u64, slot: u64, first: u64, second: u64) {
 }
 
 #[inline(always)]
-fn claim(page: Kept, caller: u64, number: u64) {
-    let Some(shown_by) = EXPECTED.get_ptr_mut(number) else { return page.add(Word::REFUSED, 1) };
-    // Processes know numbers, too, and can call this function. Theirs is not for this, whatever the element holds by now.
-    // SAFETY: as above; an element that is another's by now has another complement.
-    if !unsafe { page::replace(shown_by, !number, caller) } {
+fn claim(page: Kept, caller: u64, token: u64) {
+    let Some(shown_by) = EXPECTED.get_ptr_mut(token) else { return page.add(Word::REFUSED, 1) };
+    // Processes know tokens, too, and can call this function. Theirs have no complement, whatever the element holds by now.
+    // SAFETY: as above; an element that holds another token by now has another complement.
+    if !unsafe { page::replace(shown_by, !token, caller) } {
         return page.add(Word::REFUSED, 1);
     }
-    // It was shown, and is good no more.
-    let _ = EXPECTED.remove(number);
+    // It was shown, and is not valid any more.
+    let _ = EXPECTED.remove(token);
     page.store(Word::CONTROLLER, caller);
     page.add(Word::EPOCH, 1);
 }
@@ -94,34 +94,34 @@ fn claim(page: Kept, caller: u64, number: u64) {
 #[inline(always)]
 pub(crate) fn exit() {
     let Some(page) = Kept::get() else { return };
-    let who = current();
+    let process = current();
     // Nearly all threads end here.
-    if (page.load(Word::CONTROLLER) == who || page.lives(who)) && is_last_thread() {
-        end(page, who);
+    if (page.load(Word::CONTROLLER) == process || page.lives(process)) && is_last_thread() {
+        end(page, process);
     }
 }
 
-/// The current process is another program now. It has one thread, which knows nothing of any queue.
+/// The current process has executed another program. It has one thread, which knows of no queue.
 #[inline(always)]
 pub(crate) fn exec() {
     let Some(page) = Kept::get() else { return };
     end(page, current());
 }
 
-/// A process is no more what it was. May happen twice: several threads can be the last.
+/// A process has ended, or has become another program. May be called twice: several threads can be the last.
 #[inline(always)]
-fn end(page: Kept, who: u64) {
-    if page.replace(Word::CONTROLLER, who, 0) && protocol::release(&page) {
-        dispatch::released(&page, who);
+fn end(page: Kept, process: u64) {
+    if page.replace(Word::CONTROLLER, process, 0) && protocol::release(&page) {
+        dispatch::released(&page, process);
     }
-    // Before its queues are looked for: see `protocol::open`.
-    if OWNERS.remove(who).is_ok() {
-        dispatch::close_all(&page, who);
+    // Before the search for its queues: see `protocol::open`.
+    if OWNERS.remove(process).is_ok() {
+        dispatch::close_all(&page, process);
     }
 }
 
-/// Whether no thread of the current process is left. The kernel counts a thread out before it comes here, and none
-/// returns to user space.
+/// Whether no thread of the current process is left. The kernel counts a thread out before this tracepoint
+/// (`do_exit` in <https://github.com/torvalds/linux/blob/master/kernel/exit.c>), and none returns to user space.
 #[inline(always)]
 fn is_last_thread() -> bool {
     let Some(offsets) = KERNEL.get(0) else { return false };

@@ -1,20 +1,20 @@
-//! The pages of gates, which user space makes and processes may write.
+//! The gate pages, which user space makes and processes may write.
 
 use core::intrinsics::{AtomicOrdering, atomic_and, atomic_or};
 
 use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::btf_maps::{self, ArrayOfMaps};
 use aya_ebpf::macros::btf_map;
-use xsched_abi::arbiter::{
-    GATE_ALLOWED, GATE_OPENED_AT, GATE_QUIET, GATE_SHUT_AT, GATE_SIZE, GATE_WISHES, QUEUE_MAX, gate,
+use xsched_protocol::arbiter_page::{
+    GATE_ALLOWED, GATE_CLOSED_AT, GATE_OPENED_AT, GATE_QUIET, GATE_SIZE, GATE_WISHES, QUEUE_MAX, gate,
 };
 
 use crate::page::Kept;
 
-/// In words: see `origin/pages.rs`.
+/// A gate page, as words: see `origin/pages.rs`.
 type GatePage = btf_maps::Array<[u64; GATE_SIZE / 8], 1, { BPF_F_MMAPABLE as usize }>;
 
-/// By slot. User space puts one there before it has a queue opened in the slot.
+/// By slot. User space inserts a page before it opens a queue in the slot.
 #[btf_map]
 static GATES: ArrayOfMaps<GatePage, { QUEUE_MAX }> = ArrayOfMaps::new();
 
@@ -24,37 +24,37 @@ fn at(slot: u64) -> Option<*mut u64> {
     page.map(|page| page.cast())
 }
 
-/// The word of a gate.
+/// The gate of a slot.
 #[inline(always)]
 pub(crate) fn load(slot: u64) -> Option<u64> {
-    // SAFETY: a page that was taken from the map just now lives until the program has ended. The word is changed whole.
+    // SAFETY: a page that was just taken from the map lives until the program has ended. The word is changed whole.
     at(slot).map(|word| unsafe { core::ptr::read_volatile(word) })
 }
 
-/// Whether its process asks not to be woken when it is shut.
+/// Whether its process asks not to be woken when it closes.
 #[inline(always)]
 pub(crate) fn is_quiet(slot: u64) -> bool {
     // SAFETY: as above; the page has more words than this.
     at(slot).is_some_and(|word| unsafe { core::ptr::read_volatile(word.add(GATE_WISHES)) } & GATE_QUIET != 0)
 }
 
-/// Sets or clears the arbiter's bit, and says when. The other bits are the process's.
+/// Sets or clears the arbiter's bit, with the time. The other bits are the process's.
 #[inline(always)]
 pub(crate) fn set(slot: u64, is_allowed: bool, now_ns: u64) {
     let Some(word) = at(slot) else { return };
-    // SAFETY: as above; the page has more words than these. If the map has another page by now, nobody reads this one.
+    // SAFETY: as above; the page has more words than these. If the map has another page by now, this one is not read any more.
     unsafe {
         if is_allowed {
             core::ptr::write_volatile(word.add(GATE_OPENED_AT), now_ns);
             atomic_or::<u64, u64, { AtomicOrdering::SeqCst }>(word, GATE_ALLOWED);
         } else {
-            core::ptr::write_volatile(word.add(GATE_SHUT_AT), now_ns);
+            core::ptr::write_volatile(word.add(GATE_CLOSED_AT), now_ns);
             atomic_and::<u64, u64, { AtomicOrdering::SeqCst }>(word, !GATE_ALLOWED);
         }
     }
 }
 
-/// A function of its own, which the verifier looks at once, and not wherever a queue may change.
+/// A function of its own, which the verifier checks once, and not at each place from which a queue can change.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn follow_gate(slot: u64) -> u64 {

@@ -1,26 +1,25 @@
-//! What the programs are to the page: a clock, a list of processes, a ring for events.
+//! The environment of the page: a clock, the list of processes, the ring of events.
 
 use aya_ebpf::bindings::{BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP};
 use aya_ebpf::helpers::generated::bpf_ktime_get_boot_ns;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{HashMap, RingBuf};
-use xsched_abi::arbiter::protocol::Wakes;
-use xsched_abi::arbiter::{
+use xsched_protocol::arbiter_page::protocol::Wakes;
+use xsched_protocol::arbiter_page::{
     ArbiterEvent, CALLS_SIZE, EVENTS_SIZE, Host, Word, Words as _, dispatch, protocol,
 };
 
 use crate::page::Kept;
 
-/// Processes that queues may be opened for, by owner: the number that they have shown; 0 for those who are spoken for.
+/// Processes that may own queues: by owner, the token that the process has shown; 0 for those for which the controller reports.
 #[map]
 pub(crate) static OWNERS: HashMap<u64, u64> = HashMap::with_max_entries(16384, 0);
 
-/// Everything that happens. The controller reads it and leaves the last record, so that it is always readable: processes
-/// poll it to be woken.
+/// All events. The controller reads them but leaves the last record, so that the ring is always readable: processes poll it.
 #[map]
 static EVENTS: RingBuf = RingBuf::with_byte_size(EVENTS_SIZE, 0);
 
-/// Calls the controller. If it polled the events, it would be woken whenever a process is.
+/// Wakes the controller. If it polled the ring of events, it would be woken with every process.
 #[map]
 static CALLS: RingBuf = RingBuf::with_byte_size(CALLS_SIZE, 0);
 
@@ -66,7 +65,7 @@ impl Host for Kept {
     }
 }
 
-/// A function of its own, which the verifier looks at once and not for each device.
+/// A function of its own, which the verifier checks once and not for each device.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn refresh(device: u64) -> u64 {

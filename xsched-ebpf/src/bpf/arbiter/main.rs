@@ -1,7 +1,7 @@
-//! The arbiter's programs: they keep the page where processes can read it and nobody else can write it.
+//! The arbiter's programs: they keep the page where processes can read it and only the programs can write it.
 //!
-//! Entry points only. What a report or an order does to the page is in `xsched_abi::arbiter`; here it is found out who
-//! speaks, and who has died. All of this is pinned, so that it outlives the controller.
+//! Entry points only. What a report or control operation does to the page is in `xsched_protocol::arbiter_page`; these programs
+//! establish which process is the caller, and which have ended. All of this is pinned, so that it outlives the controller.
 
 #![no_std]
 #![no_main]
@@ -10,7 +10,7 @@
     internal_features,
     reason = "core::sync::atomic has no read-modify-write operations for BPF targets"
 )]
-#![expect(missing_docs, unreachable_pub, reason = "the macros of aya-ebpf want programs to be public")]
+#![expect(missing_docs, unreachable_pub, reason = "the macros of aya-ebpf require public programs")]
 
 mod callers;
 mod gates;
@@ -29,7 +29,7 @@ pub fn report(ctx: ProbeContext) -> u32 {
     0
 }
 
-/// Somebody who runs the controller's file calls `xsched_arbiter_control(operation, slot, first, second)`.
+/// A process that runs the controller's file calls `xsched_arbiter_control(operation, slot, first, second)`.
 #[uprobe]
 pub fn control(ctx: ProbeContext) -> u32 {
     if let (Some(operation), Some(slot), Some(first), Some(second)) =
@@ -47,7 +47,7 @@ pub fn process_exit(_ctx: RawTracePointContext) -> i32 {
     0
 }
 
-/// A process has become another program.
+/// A process has executed another program.
 #[raw_tracepoint(tracepoint = "sched_process_exec")]
 pub fn process_exec(_ctx: RawTracePointContext) -> i32 {
     callers::exec();
@@ -56,7 +56,7 @@ pub fn process_exec(_ctx: RawTracePointContext) -> i32 {
 
 #[panic_handler]
 fn panic(_info: &core::panic::PanicInfo<'_>) -> ! {
-    // The verifier proves that no panic is reachable; the language wants the function all the same.
+    // The verifier proves that no panic is reachable; the language still requires the function.
     loop {}
 }
 

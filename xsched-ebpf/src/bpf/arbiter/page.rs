@@ -1,21 +1,21 @@
-//! The words of the page, in a map that user space can only read.
+//! The words of the page, in a map that is read-only for user space.
 
 use core::intrinsics::{AtomicOrdering, atomic_and, atomic_cxchg, atomic_or, atomic_xadd};
 
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
-use xsched_abi::arbiter::{Host as _, PAGE_WORDS, Page, Word, Words, protocol};
+use xsched_protocol::arbiter_page::{Host as _, PAGE_WORDS, Page, Word, Words, protocol};
 
 use crate::gates;
 
 /// `BPF_F_MMAPABLE`
 const MMAPABLE: u32 = 1 << 10;
 
-/// User space fills it in and freezes it before anybody else sees it.
+/// User space fills it in and freezes it before any process maps it.
 #[map]
 static PAGE: Array<Page> = Array::with_max_entries(1, MMAPABLE);
 
-/// The page, to be changed.
+/// The page, with write access.
 #[derive(Clone, Copy)]
 pub(crate) struct Kept(*mut u64);
 
@@ -28,7 +28,7 @@ impl Kept {
     #[inline(always)]
     fn at(self, word: Word) -> *mut u64 {
         let index = word.index();
-        // It always is. The verifier has to see it, and the compiler must not know that it is true.
+        // The index is always below the bound. The verifier has to see the check, and the compiler must not remove it.
         let index = if core::hint::black_box(index) < PAGE_WORDS { index } else { 0 };
         // SAFETY: the element has this many words.
         unsafe { self.0.add(index) }
@@ -38,7 +38,7 @@ impl Kept {
 impl Words for Kept {
     #[inline(always)]
     fn load(&self, word: Word) -> u64 {
-        // SAFETY: the map owns the element for as long as the program runs. Others change the word meanwhile, but whole.
+        // SAFETY: the map owns the element for as long as the program runs. Other programs change the word meanwhile, but whole.
         unsafe { core::ptr::read_volatile(self.at(word)) }
     }
 
@@ -113,8 +113,8 @@ impl Words for Kept {
     }
 }
 
-/// A function of its own, which the verifier looks at once. Inlined, its loop would be one in the loops of all that change
-/// a queue, more than the verifier of Linux 6.1 has patience for.
+/// A function of its own, which the verifier checks once. Inlined, its loop would be within the loops of all functions that change a
+/// queue, which is too much for the verifier of Linux 6.1.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn repair_ready(device: u64, level: u64) -> u64 {
@@ -128,14 +128,14 @@ pub extern "C" fn repair_exists(device: u64, level: u64) -> u64 {
     Kept::get().map_or(0, |page| u64::from(protocol::repair_exists(&page, device, level)))
 }
 
-/// Puts `new` in the place of `old`; false if something else was there.
+/// Replaces `old` by `new`; returns false if the word was not `old`.
 ///
 /// # Safety
 ///
-/// `value` points to memory that lives on, and is otherwise changed atomically only.
+/// `value` must point to memory that stays valid, and is otherwise changed atomically only.
 #[inline(always)]
 pub(crate) unsafe fn replace(value: *mut u64, old: u64, new: u64) -> bool {
-    // SAFETY: as the caller promises.
+    // SAFETY: by the contract above.
     let (_, replaced) = unsafe {
         atomic_cxchg::<u64, { AtomicOrdering::SeqCst }, { AtomicOrdering::SeqCst }>(value, old, new)
     };

@@ -1,30 +1,31 @@
-//! Answering: a walk, a look-up, a slot.
+//! Answers a question: a walk, a look-up, a write to a slot.
 
 use aya_ebpf::bindings::BPF_RB_FORCE_WAKEUP;
 use aya_ebpf::btf_maps::{HashOfMaps, LruHashMap};
 use aya_ebpf::macros::btf_map;
 use aya_ebpf::programs::ProbeContext;
 use core::sync::atomic::{Ordering, compiler_fence};
-use xsched_abi::chain::{DEPTH_MAX, is_trampoline};
+use xsched_abi::chain::DEPTH_MAX;
 use xsched_abi::unwind::Registers;
-use xsched_abi::verdict::{
+use xsched_abi::{Counter, RecordKind};
+use xsched_protocol::return_probe::is_trampoline;
+use xsched_protocol::verdict::{
     Decided, VERDICT_PAGES_MAX, VERDICT_SLOTS, Verdict, VerdictKey, VerdictPage, Wanted,
 };
-use xsched_abi::{Counter, RecordKind};
 
 use crate::count::count;
 use crate::events::EVENTS;
 use crate::scope::Current;
 use crate::{pages, shadow, walk};
 
-/// A [`VerdictKey`], and a [`Decided`] as user space has it, in words as a page is.
+/// A [`VerdictKey`], and a [`Decided`], as words, like a page.
 type Words = [u64; 2];
 
-/// What user space has decided for the processes of one user. Where there is no room for another, what nobody has asked for lately
-/// goes, and is asked for anew. How many there is room for says who makes it: user space.
+/// The decisions for the processes of one user. When it is full, the least recently used answers are evicted, and asked for again
+/// later. User space makes it and so sets its size.
 type Answers = LruHashMap<Words, Words, 1>;
 
-/// By process. User space puts the map of its user there when it joins.
+/// By process. User space inserts the map of the process's user when the process joins.
 #[btf_map]
 static VERDICTS: HashOfMaps<u32, Answers, { VERDICT_PAGES_MAX as usize }> = HashOfMaps::new();
 
@@ -33,7 +34,7 @@ const NOEXIST: u64 = 1;
 
 const PENDING: Decided = Decided { verdict: Verdict::PENDING, origin: 0, rule: 0 };
 
-/// The same as the map has it.
+/// The same as the map holds it.
 const PENDING_WORDS: Words = [PENDING.verdict, 0];
 
 const UNKNOWN: Decided = Decided { verdict: Verdict::UNKNOWN.0, origin: 0, rule: 0 };
@@ -45,12 +46,12 @@ pub(crate) fn answer(ctx: &ProbeContext) {
     // SAFETY: the context's register file is valid while the program runs.
     let regs = unsafe { &*ctx.regs };
     let (slot, ticket, subject) = (regs.rdi, regs.rsi, regs.rdx);
-    // Before anything is looked at: who keeps the answer sees whether anything has changed since.
+    // Before the look-up: a process that keeps the answer can see whether anything has changed since.
     // SAFETY: the map owns the page; others change the word meanwhile, but whole.
     let generation = unsafe { core::ptr::read_volatile(&raw const (*page).generation) };
     let mut registers = Registers { rip: regs.rcx, rsp: regs.r8, rbp: regs.r9 };
     if is_trampoline(registers.rip) {
-        // A return probe is at the function whose caller asks.
+        // A return probe is at the function that called the hook.
         registers.rip = shadow::find(current.tid, registers.rsp.wrapping_sub(8)).unwrap_or(registers.rip);
     }
     let chain = walk::chain(current, registers, DEPTH_MAX as u32);
@@ -60,16 +61,16 @@ pub(crate) fn answer(ctx: &ProbeContext) {
 
 #[inline(always)]
 fn look_up(key: VerdictKey, tgid: u32) -> Decided {
-    // SAFETY: a map that is taken from the other just now lives until the program has ended; what is written to it then,
-    // nobody reads.
+    // SAFETY: a map that was just taken from the other lives until the program has ended; if it was replaced, what is written to
+    // it is not read.
     let Some(answers) = (unsafe { VERDICTS.get(&tgid) }) else { return UNKNOWN };
     let words: Words = [key.chain, key.subject];
     if let Some(decided) = answers.get_ptr(words) {
-        // SAFETY: the map may give the element to another key at any time. User space writes new elements rather than
-        // changing old ones, and one that is given away meanwhile held the answer when it was found.
+        // SAFETY: the map may give the element to another key at any time. User space inserts new elements rather than changing
+        // old ones, so an element that is evicted meanwhile held the answer when it was found.
         return unsafe { *decided.cast::<Decided>() };
     }
-    // Whoever is first asks user space.
+    // The first program that asks notifies user space.
     if answers.insert(words, PENDING_WORDS, NOEXIST).is_ok() {
         match EVENTS.reserve::<Wanted>(0) {
             Some(mut entry) => {
@@ -91,7 +92,7 @@ fn write(page: *mut VerdictPage, slot: u64, generation: u64, chain: u64, ticket:
     if index >= VERDICT_SLOTS {
         return;
     }
-    // SAFETY: the map owns the page, and the slot is the calling thread's own; if the process has given it to two of its
+    // SAFETY: the map owns the page, and the slot is the calling thread's own; if the process has assigned it to two of its
     // threads, it gets mixed answers.
     unsafe {
         let slot = &raw mut (*page).slots[index];

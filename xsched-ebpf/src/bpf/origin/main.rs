@@ -1,7 +1,7 @@
-//! The programs that say whose a call is: a process asks through its shim, and is answered before its function returns.
+//! The programs that determine the origin of a call: a process asks through its shim, and is answered before its function returns.
 //!
-//! Entry points only. The walk is the tracer's, with the processes that have a page of verdicts in the place of those
-//! that are recorded. See `xsched_abi::verdict`.
+//! Entry points only. The walk is the tracer's; in place of the processes that are recorded, it serves those with a verdict page. See
+//! `xsched_protocol::verdict`.
 
 #![no_std]
 #![no_main]
@@ -10,9 +10,9 @@
     internal_features,
     reason = "core::sync::atomic has no read-modify-write operations for BPF targets"
 )]
-#![expect(missing_docs, unreachable_pub, reason = "the macros of aya-ebpf want programs to be public")]
+#![expect(missing_docs, unreachable_pub, reason = "the macros of aya-ebpf require public programs")]
 
-// Of the tracer. They find the modules that differ under the same names: `scope` and `shadow` are this folder's own.
+// Modules of the tracer. Two modules that they use differ under the same names here: `scope` and `shadow` in this folder.
 #[path = "../atomic.rs"]
 mod atomic;
 #[path = "../count.rs"]
@@ -38,7 +38,7 @@ mod walk;
 #[path = "../words.rs"]
 mod words;
 #[path = "../zero.rs"]
-#[expect(dead_code, reason = "no record begins as a note")]
+#[expect(dead_code, reason = "no record is cleared in place here")]
 mod zero;
 
 mod classify;
@@ -56,7 +56,7 @@ pub fn classify(ctx: ProbeContext) -> u32 {
     0
 }
 
-/// Somebody who runs the controller's file calls `xsched_origin_order(operation, argument)`.
+/// A process that runs the controller's file calls `xsched_origin_order(operation, argument)`.
 #[uprobe]
 pub fn order(ctx: ProbeContext) -> u32 {
     if let (Some(operation), Some(argument)) = (ctx.arg(0), ctx.arg(1)) {
@@ -72,7 +72,7 @@ pub fn map_enter(ctx: TracePointContext) -> u32 {
     0
 }
 
-/// `syscalls:sys_exit_mmap` and `sys_exit_mprotect`: it has. What it has kept by addresses may be wrong now.
+/// `syscalls:sys_exit_mmap` and `sys_exit_mprotect`: it has mapped it. Verdicts that it has kept by address may be wrong now.
 #[tracepoint]
 pub fn map_leave(_ctx: TracePointContext) -> u32 {
     if let Some(tgid) = space::map_leave() {
@@ -83,7 +83,7 @@ pub fn map_leave(_ctx: TracePointContext) -> u32 {
 
 #[panic_handler]
 fn panic(_info: &core::panic::PanicInfo<'_>) -> ! {
-    // The verifier proves that no panic is reachable; the language wants the function all the same.
+    // The verifier proves that no panic is reachable; the language still requires the function.
     loop {}
 }
 

@@ -1,17 +1,18 @@
-//! Return addresses that return probes have replaced, whoever has put these in: the kernel remembers them for each thread.
+//! Return addresses that return probes of any program have replaced: the kernel keeps them for each thread.
 //!
 //! ```text
 //! task_struct.utask ──► uprobe_task.return_instances ──► return_instance { stack, orig_ret_vaddr, next } ──► …
 //! ```
 //!
-//! The list is the current thread's own, so nobody changes it meanwhile.
+//! Only the current thread changes its list. The structures are in
+//! <https://github.com/torvalds/linux/blob/master/include/linux/uprobes.h>.
 
 use aya_ebpf::helpers::bpf_probe_read_kernel;
 use aya_ebpf::helpers::generated::bpf_get_current_task;
 
 use crate::pages;
 
-/// Probed calls in progress that are looked through: a launch is rarely more than a few deep.
+/// Number of probed calls in progress that are searched: a launch is rarely more than a few deep.
 const CALLS_MAX: usize = 16;
 
 /// The return address that was at `slot` of the current thread.
@@ -23,7 +24,7 @@ pub(crate) fn find(_tid: u32, slot: u64) -> Option<u64> {
     }
 }
 
-/// Likewise; 0 if there is none. A function of its own, since walks ask from several places.
+/// The same; 0 if there is none. A function of its own, since walks call it from several places.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn find_replaced(slot: u64) -> u64 {

@@ -1,4 +1,4 @@
-//! Whatever happens, in whatever order and at whatever times: what holds after each decision.
+//! Random events at random times: what must hold after each decision.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,17 +7,17 @@ use super::*;
 /// Runs for each policy.
 const SEEDS: u64 = 16;
 
-/// Names of queues, which are used again and again, and processes, each with some of them on either device.
+/// Names of queues, which are reused all the time, and processes, each with some of them on either device.
 const QUEUES: u32 = 8;
 const PROCESSES: u32 = 5;
 
-/// What a device's queues were like after the last decision.
+/// The queues of a device after the last decision.
 #[derive(Default)]
 struct Seen {
-    /// Since when queues have waited, and since when they have their turns.
+    /// Since when queues have waited, and since when they have a starvation slice.
     held: BTreeMap<QueueId, Nanos>,
-    turns: BTreeMap<QueueId, Nanos>,
-    /// When the last turn began.
+    slices: BTreeMap<QueueId, Nanos>,
+    /// When the last starvation slice began.
     last_turn: Option<Nanos>,
 }
 
@@ -25,7 +25,7 @@ struct Run {
     scheduler: Scheduler,
     random: fastrand::Rng,
     now: Nanos,
-    /// The longest so far.
+    /// The longest quantum so far.
     quantum: Nanos,
     seen: BTreeMap<DeviceId, Seen>,
 }
@@ -64,7 +64,7 @@ impl Run {
         Self { scheduler, random, now: Nanos::ZERO, quantum, seen: BTreeMap::new() }
     }
 
-    /// With `changes`, another policy or other settings may hold from some time on.
+    /// With `changes`, policy and settings may change during the run.
     fn steps(&mut self, count: usize, changes: bool) -> Result<(), String> {
         for _ in 0..count {
             let longest = 1 << self.random.u32(10..26);
@@ -78,7 +78,7 @@ impl Run {
         Ok(())
     }
 
-    /// It is asked when it wants to be.
+    /// Decides whenever the scheduler asks for it.
     fn pass(&mut self, until: Nanos) -> Result<(), String> {
         let levels = |scheduler: &Scheduler| scheduler.queues().map(|queue| queue.level).collect::<Vec<_>>();
         let mut again = self.scheduler.decide(self.now).again;
@@ -89,7 +89,7 @@ impl Run {
             let now = (self.now, levels(&self.scheduler));
             in_vain = if now.1 == last.1 && now.0 - last.0 < MS / 10 { in_vain + 1 } else { 0 };
             if in_vain > 20 {
-                return Err(format!("at {due} it has been asked {in_vain} times for nothing"));
+                return Err(format!("at {due} it has asked {in_vain} times for nothing"));
             }
             last = now;
         }
@@ -108,7 +108,7 @@ impl Run {
             14 if changes => {
                 let settings = some_settings(&mut self.random);
                 self.scheduler.set_settings(self.now, settings);
-                // A turn that has begun ends when it was to end.
+                // A slice that has begun ends when it was to end.
                 self.quantum = self.quantum.max(self.scheduler.settings().quantum);
                 for Seen { held, last_turn, .. } in self.seen.values_mut() {
                     (*held, *last_turn) = (BTreeMap::new(), None);
@@ -132,7 +132,7 @@ impl Run {
     fn decide(&mut self) -> Result<Option<Nanos>, String> {
         let again = self.scheduler.decide(self.now).again;
         if again.is_some_and(|again| again <= self.now) {
-            return Err(format!("at {} it wants to be asked at {}", self.now, again.unwrap_or_default()));
+            return Err(format!("at {} it asks for {}", self.now, again.unwrap_or_default()));
         }
         let queues: Vec<_> = self.scheduler.queues().collect();
         for device in [0, 1].map(DeviceId) {
@@ -146,11 +146,11 @@ impl Run {
     fn look(&mut self, device: DeviceId, queues: &[&QueueState]) -> Result<(), String> {
         let (now, settings) = (self.now, *self.scheduler.settings());
         let bound = settings.starvation_bound;
-        let Seen { held, turns, last_turn } = self.seen.entry(device).or_default();
+        let Seen { held, slices, last_turn } = self.seen.entry(device).or_default();
         let front = queues.iter().filter(|queue| queue.ready).filter_map(|queue| queue.level).min();
         let names: BTreeSet<_> = queues.iter().map(|queue| queue.queue).collect();
         held.retain(|queue, _| names.contains(queue));
-        turns.retain(|queue, _| names.contains(queue));
+        slices.retain(|queue, _| names.contains(queue));
         for QueueState { queue, level, ready, allowed, .. } in queues {
             let Some(level) = *level else { return Err(format!("{queue:?} has no level")) };
             if *allowed != front.is_none_or(|front| level <= front) {
@@ -162,32 +162,32 @@ impl Run {
             } else if !bound.is_zero() && now - since > bound {
                 return Err(format!("{queue:?} waits since {since}"));
             }
-            if level != Level::TURN {
-                turns.remove(queue);
+            if level != Level::STARVED {
+                slices.remove(queue);
                 continue;
             }
-            let began = *turns.entry(*queue).or_insert(now);
+            let began = *slices.entry(*queue).or_insert(now);
             if bound.is_zero() || now - began >= self.quantum {
-                return Err(format!("the turn of {queue:?} lasts since {began}"));
+                return Err(format!("the slice of {queue:?} lasts since {began}"));
             }
             let before = if began == now { last_turn.replace(now) } else { None };
             if before.is_some_and(|before| before < now && now - before < bound / 4) {
-                return Err(format!("turns begin at {before:?} and {now}"));
+                return Err(format!("slices begin at {before:?} and {now}"));
             }
         }
         Ok(())
     }
 
-    /// Nobody is in front for longer than a slice while others of its priority have work as well, and nobody a turn.
+    /// No process is in front for longer than a slice while its equals have work as well, or for longer than its starvation slice.
     fn slices_end(&self, queues: &[&QueueState], again: Option<Nanos>) -> Result<(), String> {
-        let is_turn = queues.iter().any(|queue| queue.ready && queue.level == Some(Level::TURN));
+        let is_turn = queues.iter().any(|queue| queue.ready && queue.level == Some(Level::STARVED));
         let ends = again.is_some_and(|again| again <= self.now + self.scheduler.settings().slice);
         if is_turn || ends {
             return Ok(());
         }
         if self.scheduler.policy() == PolicyKind::Priority {
             return kept_out_by_equals(queues).map_or(Ok(()), |queue| {
-                Err(format!("an equal keeps {queue:?} out, and it wants to be asked at {again:?}"))
+                Err(format!("an equal keeps {queue:?} out, and it asks for {again:?}"))
             });
         }
         let mut processes: BTreeMap<ProcessId, (i16, bool)> = BTreeMap::new();
@@ -200,7 +200,7 @@ impl Run {
         let ready = || processes.values().filter(|(_, ready)| *ready).map(|(priority, _)| *priority);
         let share = ready().filter(|priority| Some(*priority) == ready().max()).count();
         if share > 1 {
-            return Err(format!("{share} share the device, and it wants to be asked at {again:?}"));
+            return Err(format!("{share} share the device, and it asks for {again:?}"));
         }
         Ok(())
     }
@@ -231,11 +231,11 @@ fn holds(changes: bool) {
 }
 
 #[test]
-fn whatever_happens_waits_turns_and_slices_end() {
+fn waits_and_slices_end_after_any_events() {
     holds(false);
 }
 
 #[test]
-fn whatever_is_set_in_the_middle_they_end_as_well() {
+fn waits_and_slices_end_after_any_changes_of_settings() {
     holds(true);
 }

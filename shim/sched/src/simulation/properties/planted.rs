@@ -1,10 +1,10 @@
-//! Policies that are wrong, each in one way.
+//! Wrong policies, each with one fault.
 
 use crate::Nanos;
 use crate::policy::{Policy, View};
 use crate::ranks::{Rank, Ranks};
 
-/// Ranks by priority, the wrong way round.
+/// Ranks by priority, in reverse.
 #[derive(Debug)]
 pub(super) struct Reversed;
 
@@ -26,17 +26,17 @@ impl Policy for Reversed {
     }
 }
 
-/// Ranks by name: the last one to come starves.
+/// Ranks by name: the newest queue starves.
 #[derive(Debug)]
-pub(super) struct Nobody;
+pub(super) struct NewestStarves;
 
-impl Nobody {
+impl NewestStarves {
     pub(super) fn start() -> Box<dyn Policy> {
         Box::new(Self)
     }
 }
 
-impl Policy for Nobody {
+impl Policy for NewestStarves {
     fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos> {
         for (index, queue) in view.queues.iter().enumerate() {
             ranks.set(index, Rank { order: queue.id.0.into(), sliced: false });
@@ -45,8 +45,8 @@ impl Policy for Nobody {
     }
 }
 
-/// Whoever has used the least so far goes first, since when it came does not matter: a newcomer has the device for as
-/// long as the others have been there.
+/// The process with the least use so far goes first, without regard to when it came: a newcomer has the device for as long as the
+/// others have been there.
 #[derive(Debug)]
 pub(super) struct LeastUsedFirst;
 

@@ -1,0 +1,27 @@
+//! What the shim, the controller and the BPF programs share.
+//!
+//! Plain data only: `#[repr(C)]`, sized by assertion, without padding, readable by each side without `unsafe`.
+//! Times are nanoseconds of `CLOCK_BOOTTIME`.
+//!
+//! | module | what crosses |
+//! | --- | --- |
+//! | `arbiter_page` | the words that say which levels may launch, and the operations that change them |
+//! | `wire` | the messages between a process and the controller |
+//! | `events` | the rings in which scheduling is recorded |
+//! | `verdict` | the pages with the verdicts on calls |
+//! | `shim_status` | the shim's state, for other processes to read |
+//! | `probe` | HIP's functions, by the numbers that verdicts and records use |
+//! | `return_probe` | how the kernel replaces a return address |
+//!
+//! Nothing here knows BPF, a socket or a clock.
+
+#![no_std]
+
+pub mod arbiter_page;
+#[cfg(not(target_arch = "bpf"))]
+pub mod events;
+pub mod probe;
+pub mod return_probe;
+pub mod shim_status;
+pub mod verdict;
+pub mod wire;

@@ -1,0 +1,88 @@
+//! The state of `libxsched_shim.so`, for other processes that may read the process's memory.
+//!
+//! It lies in the shim's data under the symbol [`SHIM_STATUS_SYMBOL`]. Each field is written whole, but a reader may see fields
+//! of different moments.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// The symbol of the shim's [`ShimStatus`].
+pub const SHIM_STATUS_SYMBOL: &str = "xsched_shim_status";
+
+/// First bytes of a [`ShimStatus`].
+pub const SHIM_STATUS_MAGIC: [u8; 8] = *b"XSCHSHIM";
+
+/// Changes whenever [`ShimStatus`] changes its layout or meaning.
+pub const SHIM_STATUS_VERSION: u32 = 2;
+
+/// Runtime copies that a shim distinguishes.
+pub const SHIM_COPY_COUNT: usize = 4;
+
+/// The shim in one process.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ShimStatus {
+    /// Magic number: [`SHIM_STATUS_MAGIC`].
+    pub magic: [u8; 8],
+    /// Version of the layout: [`SHIM_STATUS_VERSION`].
+    pub version: u32,
+    /// A [`ShimState`].
+    pub state: u32,
+    /// Runtime copies, in the order of their first calls; zero where there is none.
+    pub copies: [ShimCopy; SHIM_COPY_COUNT],
+    /// A [`ShimVerdicts`].
+    pub verdicts: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// One runtime copy.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ShimCopy {
+    /// Address that its file is mapped at; 0 for none.
+    pub base: u64,
+    /// Two [`ShimWay`]s: for the functions with which compiled code registers itself, and for all others.
+    pub ways: [u32; 2],
+    /// Entries replaced in its two dispatch tables.
+    pub entries: u32,
+    /// Those among them that the shim does not know, because the runtime is newer.
+    pub newer_entries: u32,
+}
+
+/// Whether the shim is active.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ShimState {
+    /// The process has not called HIP.
+    Idle = 0,
+    /// Calls pass through hooks.
+    Active = 1,
+    /// `XSCHED_DISABLE` is set.
+    Disabled = 2,
+}
+
+/// How the shim determines the origin of calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ShimVerdicts {
+    /// No call has needed a verdict yet.
+    None = 0,
+    /// By the library that a call returns to: no program walks the stack.
+    Caller = 1,
+    /// By the whole call chain, which the controller's programs walk.
+    Programs = 2,
+}
+
+/// How calls of a runtime copy reach the shim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ShimWay {
+    /// No call has reached it yet.
+    Undecided = 0,
+    /// By the symbols that the shim exports.
+    Symbols = 1,
+    /// By the runtime's dispatch table.
+    Table = 2,
+}
+
+const _: () = assert!(size_of::<ShimCopy>() == 24 && size_of::<ShimStatus>() == 24 + SHIM_COPY_COUNT * 24);

@@ -1,0 +1,57 @@
+//! A queue and a process as one device knows them: the data that policies and the starvation bound use.
+
+use crate::account::Account;
+use crate::starvation::Patience;
+use crate::{Attributes, Level, Nanos, ProcessId, QueueId};
+
+/// A queue.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) id: QueueId,
+    pub(crate) attributes: Attributes,
+    /// Index of its process.
+    pub(crate) process: usize,
+    pub(crate) ready: bool,
+    /// `None` before the first decision.
+    pub(crate) level: Option<Level>,
+    pub(crate) account: Account,
+    pub(crate) patience: Patience,
+}
+
+impl Queue {
+    /// Its position among its process's queues, most urgent first.
+    pub(crate) fn stream_order(&self) -> u64 {
+        u64::from(i32::MAX.abs_diff(self.attributes.stream_priority))
+    }
+}
+
+/// A process's use of one device.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) id: ProcessId,
+    /// How many queues it has.
+    pub(crate) queues: usize,
+    /// How many of them are ready.
+    pub(crate) ready: usize,
+    /// Device time charged for all its queues so far. A report may reduce it.
+    pub(crate) charged: Nanos,
+    /// Time for which it had a ready queue that was allowed to launch.
+    pub(crate) allowed: Nanos,
+    pub(crate) allowed_until: Nanos,
+    /// It is among those that have changed.
+    pub(crate) is_changed: bool,
+}
+
+impl Process {
+    /// Its work or charge may have changed. `index` is its own.
+    pub(crate) fn note_change(&mut self, index: usize, changed: &mut Vec<usize>) {
+        if !self.is_changed {
+            self.is_changed = true;
+            changed.push(index);
+        }
+    }
+
+    pub(crate) fn charge(&mut self, time: i64) {
+        self.charged = Nanos(self.charged.0.saturating_add_signed(time));
+    }
+}
