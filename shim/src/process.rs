@@ -64,7 +64,7 @@ unsafe extern "C" fn renew_after_fork() {
     counters::reset();
     kernels::renew_after_fork();
     defer::renew_after_fork();
-    xsched_xqueue::begin_afresh();
+    xsched_xqueue::after_fork_in_child();
     connection::renew_after_fork();
     domain::renew_after_fork();
     verdict::renew_after_fork();

@@ -38,7 +38,7 @@ pub(crate) fn text() -> String {
         let lines = [
             (used.device_time.0 / 1000, "us of device time"),
             (used.launched, "commands launched"),
-            (used.held_back, "of them held back before"),
+            (used.deferred, "of them held back before"),
             (used.suspended.0 / 1000, "us of waiting for more urgent processes"),
         ];
         section(&mut text, "beside others", lines.map(|(count, what)| (count, what.to_owned())));

@@ -59,7 +59,7 @@ impl Deferral {
         let _guard = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
         let is_any = self.dependencies().is_any_capturing();
         if self.is_capturing.swap(is_any, Ordering::AcqRel) != is_any {
-            self.queues.hold_nothing(is_any);
+            self.queues.defer_nothing(is_any);
         }
         if with_markers {
             self.queues.pause_markers(is_any);

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use xsched_protocol::wire::Verdicts;
-use xsched_xqueue::{Device, HandedOut, Host, Library, Origin, PageError, Socket, XQueues};
+use xsched_xqueue::{Connection, ControllerRules, Device, Host, Library, Origin, PageError, XQueues};
 
 use crate::ground::reentry::stay_inside;
 use crate::verdict::{self, connection, domain};
@@ -24,7 +24,7 @@ impl Host for Shim {
         stay_inside();
     }
 
-    fn connect(&self, connection: Option<Arc<Socket>>) {
+    fn connect(&self, connection: Option<Arc<Connection>>) {
         let is_alone = connection.is_none();
         connection::set(connection);
         if is_alone {
@@ -43,7 +43,7 @@ impl Host for Shim {
         Ok(())
     }
 
-    fn set_rules(&self, rules: HandedOut) {
+    fn set_rules(&self, rules: ControllerRules) {
         verdict::set_rules(Some(rules));
     }
 

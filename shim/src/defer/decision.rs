@@ -1,11 +1,10 @@
 //! What becomes of a call, and what is done once it has returned.
 
-use xsched_xqueue::{Begun, QueueId};
-
 use crate::abi::HipError;
 use crate::defer::deferral::deferral;
 use crate::ground::outcome::Reason;
 use crate::hip::device::Hip;
+use xsched_xqueue::{PendingLaunch, QueueId};
 
 /// What becomes of a call.
 #[derive(Debug)]
@@ -33,7 +32,7 @@ pub(super) enum Effect {
     /// Nothing.
     None,
     /// It puts work on the device, beside other processes.
-    Work(Begun<Hip>),
+    Work(PendingLaunch<Hip>),
     /// It waits for the device, or queries it.
     Wait(Wait),
 }
@@ -89,13 +88,13 @@ impl Wait {
     fn finish(self, is_success: bool) {
         let queues = &deferral().queues;
         if !self.queues.is_empty() {
-            queues.has_waited(&self.queues, is_success);
+            queues.host_wait_ends(&self.queues, is_success);
         }
         if self.is_recorded {
             queues.look_around();
         }
         for event in self.events.into_iter().filter(|&event| event != 0 && is_success) {
-            queues.has_seen_event(event);
+            queues.event_seen(event);
         }
     }
 }

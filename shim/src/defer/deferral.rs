@@ -36,7 +36,7 @@ impl Default for Deferral {
         let queues = XQueues::new(Hip::default(), setup);
         queues.await_first_use(true);
         if verdict::is_verbose() {
-            queues.look_at_all();
+            queues.observe_all_calls();
         }
         Self {
             queues,
@@ -55,9 +55,9 @@ pub(crate) static DEFERRAL: Renewable<Deferral> = Renewable::new();
 /// Counts errors of the queues.
 pub(super) fn note_trouble(trouble: xsched_xqueue::Trouble) {
     counters::trouble(match trouble {
-        xsched_xqueue::Trouble::NoRoom => Trouble::NoRoom,
+        xsched_xqueue::Trouble::ControllerFull => Trouble::NoRoom,
         xsched_xqueue::Trouble::UnsentReport => Trouble::UnsentReport,
-        xsched_xqueue::Trouble::NoJournal => Trouble::NoJournal,
+        xsched_xqueue::Trouble::NoEventRing => Trouble::NoJournal,
         xsched_xqueue::Trouble::Panic => Trouble::Panic,
     });
 }

@@ -10,10 +10,10 @@
 //!   next record. So an event that is recorded again must not be waited for at its new position.
 
 use foldhash::{HashMap, HashSet};
-use xsched_xqueue::{Device, Face, Position, QueueId, XQueues};
 
 use crate::defer::streams::{self, StreamEntry, StreamKey};
 use crate::planted::{Bug, is_planted};
+use xsched_xqueue::{Device, Position, QueueId, QueueStatus, XQueues};
 
 /// An event: its runtime copy, and its handle.
 pub(super) type EventKey = (usize, usize);
@@ -74,13 +74,13 @@ impl Dependencies {
         key: StreamKey,
         device: i32,
         is_blocking: bool,
-        create: impl FnOnce(&'static Face),
+        create: impl FnOnce(&'static QueueStatus),
     ) -> &'static StreamEntry {
         let Self { streams, spare, .. } = self;
         streams.entry(key).or_insert_with(|| {
             let entry = spare.pop().unwrap_or_else(|| Box::leak(Box::default()));
             entry.assign(device, is_blocking);
-            create(&entry.face);
+            create(&entry.status);
             entry
         })
     }
@@ -123,7 +123,7 @@ impl Dependencies {
     pub(super) fn blocking<D: Device>(&self, copy: usize, device: i32, queues: &XQueues<D>) -> Vec<Position> {
         let blocking = self.streams.iter().filter(|(key, entry)| {
             // A clear stream has no deferred commands.
-            !entry.face.is_clear()
+            !entry.status.is_clear()
                 && entry.is_blocking()
                 && entry.device() == device
                 && key.copy() == copy

@@ -40,7 +40,7 @@ pub(crate) fn stream_destroyed(copy: &RuntimeCopy, stream: Stream) {
     drop(dependencies);
     // First of all, since markers may be recorded again that its capture has paused: the capture still goes on.
     if let Some(entry) = entry {
-        deferral.forget(entry, XQueues::outlive_stream);
+        deferral.forget(entry, XQueues::detach_stream);
     }
     deferral.note_captures(true);
 }
@@ -48,7 +48,7 @@ pub(crate) fn stream_destroyed(copy: &RuntimeCopy, stream: Stream) {
 /// All streams of a copy may be about to be destroyed.
 pub(crate) fn device_reset(copy: &RuntimeCopy) {
     let Some(deferral) = DEFERRAL.existing() else { return };
-    deferral.queues.forget_gates();
+    deferral.queues.retire_gates();
     let mut dependencies = deferral.dependencies();
     deferral.null_streams.forget(copy.index());
     let entries = dependencies.remove_streams(copy.index());
@@ -57,7 +57,7 @@ pub(crate) fn device_reset(copy: &RuntimeCopy) {
     for entry in entries {
         deferral.forget(entry, XQueues::destroy);
     }
-    deferral.queues.forget_without_stream();
+    deferral.queues.forget_detached();
     deferral.queues.device().forget(copy);
 }
 
@@ -92,7 +92,7 @@ impl Deferral {
     pub(super) fn is_runtime_lost(&self, copy: &RuntimeCopy) -> bool {
         let is_runtime_lost = real::current_device(copy).is_none();
         if is_runtime_lost {
-            self.queues.urge(&self.queues.all_last());
+            self.queues.force(&self.queues.all_last());
             self.queues.wait_all_launched();
         }
         is_runtime_lost
@@ -150,8 +150,8 @@ impl Deferral {
         };
         let claim = self.claim(copy, device, priority);
         let mut dependencies = self.dependencies();
-        let entry = dependencies.add_stream(key, device, is_blocking, |face| {
-            self.queues.create(stream, claim, face);
+        let entry = dependencies.add_stream(key, device, is_blocking, |status| {
+            self.queues.create(stream, claim, status);
         });
         if matches!(key, StreamKey::Legacy { .. }) {
             self.null_streams.set(copy.index(), device, entry);
@@ -195,8 +195,8 @@ pub(crate) mod tests {
     pub(crate) fn with_failure(copy: &'static RuntimeCopy, stream: Stream, code: u32) {
         let deferral = deferral();
         let on_device = HipStream { copy, device: 0, name: key(copy, stream).name() };
-        let entry = deferral.dependencies().add_stream(key(copy, stream), 0, true, |face| {
-            deferral.queues.create(on_device, None, face);
+        let entry = deferral.dependencies().add_stream(key(copy, stream), 0, true, |status| {
+            deferral.queues.create(on_device, None, status);
         });
         entry.failure.set(code);
     }

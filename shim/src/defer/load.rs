@@ -3,10 +3,10 @@
 use std::hash::{BuildHasher as _, Hash, Hasher};
 
 use foldhash::fast::FixedState;
-use xsched_xqueue::{Class, Load};
 
 use crate::api::{Family, Id};
 use crate::runtime::stopped::Stopped;
+use xsched_xqueue::{DurationClass, Load};
 
 /// The load of a call that puts work on a stream.
 pub(super) fn load(call: &Stopped<'_>) -> Load {
@@ -21,7 +21,7 @@ pub(super) fn load(call: &Stopped<'_>) -> Load {
         Family::graph => call.size(0).hash(&mut hasher),
         _ => {}
     }
-    Load::Work(Class(hasher.finish()))
+    Load::Work(DurationClass(hasher.finish()))
 }
 
 /// Kernel and grid.

@@ -39,7 +39,7 @@ impl Deferral {
         let treatment = Treatment::from(verdict::judge(call, || self.is_urgent()));
         let wait = |positions: &[Position]| {
             if treatment.is_forced() {
-                self.queues.urge(positions);
+                self.queues.force(positions);
             }
             if waits_for_device(call) {
                 self.queues.wait_launched_as_expected(positions);
@@ -77,7 +77,7 @@ impl Deferral {
             Id::hipStreamSynchronize | Id::hipStreamSynchronize_spt | Id::hipStreamDestroy => {
                 wait(&self.pending_on(call, copy));
             }
-            _ if is_on_many_streams(call) => self.queues.wait_turn_of_all(treatment),
+            _ if is_on_many_streams(call) => self.queues.wait_behind_all(treatment),
             _ if puts_work(call) => return self.submit_in_place(call, copy),
             _ => wait(&self.queues.all_last()),
         }
@@ -104,7 +104,7 @@ impl Deferral {
             StreamName::PerThread => (None, self.claim(copy, device, 0)),
             _ => (self.known_stream(call, copy).map(KnownStream::queue), None),
         };
-        self.queues.see_to_markers(queue, claim, HipStream { copy, device, name });
+        self.queues.settle_markers(queue, claim, HipStream { copy, device, name });
     }
 
     /// The queues whose work on the device a call waits for, and how far.
@@ -124,7 +124,7 @@ impl Deferral {
             }
             _ => Vec::new(),
         };
-        self.queues.waits_for(&queues)
+        self.queues.host_wait_begins(&queues)
     }
 
     /// A call that puts work on a stream and also waits for it, or whose answer cannot be given before.

@@ -8,12 +8,11 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
-use xsched_xqueue::{Face, QueueId};
-
 use crate::ground::hashing::MULTIPLIER;
 use crate::hip::failure::LateFailure;
 use crate::runtime::copies::{COPIES_MAX, RuntimeCopy};
 use crate::runtime::stopped::StreamName;
+use xsched_xqueue::{QueueId, QueueStatus};
 
 /// The key of a stream: its runtime copy, and its handle. Null streams are one per device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,7 +56,7 @@ impl StreamKey {
 /// What is known of a stream.
 #[derive(Debug, Default)]
 pub(super) struct StreamEntry {
-    pub(super) face: Face,
+    pub(super) status: QueueStatus,
     device: AtomicI32,
     is_blocking: AtomicBool,
     pub(super) failure: LateFailure,
@@ -71,7 +70,7 @@ impl StreamEntry {
     }
 
     pub(super) fn queue(&self) -> QueueId {
-        self.face.queue()
+        self.status.queue()
     }
 
     pub(super) fn device(&self) -> i32 {
@@ -183,7 +182,7 @@ impl NullStreams {
     /// Whether a device's null stream has nothing that delays the device's blocking streams.
     pub(super) fn is_clear(&self, copy: usize, device: i32) -> bool {
         let is_found_here = self.slot(copy, device).is_some();
-        is_found_here && self.get(copy, device).is_none_or(|null| null.face.is_clear())
+        is_found_here && self.get(copy, device).is_none_or(|null| null.status.is_clear())
     }
 
     /// Forgets the null streams of a copy.

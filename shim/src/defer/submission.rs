@@ -4,8 +4,6 @@
 
 use std::sync::atomic::Ordering;
 
-use xsched_xqueue::{Admission, Course, Demand, End, Position, Refused, Treatment};
-
 use crate::abi::HipError;
 use crate::api::Family;
 use crate::defer::decision::{Decision, Effect};
@@ -22,6 +20,7 @@ use crate::planted::{Bug, is_planted};
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::{Stopped, StreamName};
 use crate::verdict;
+use xsched_xqueue::{Admission, AdmissionMode, Demand, KnownEnd, Position, Refused, Treatment};
 
 /// A call that puts work on a stream with a queue.
 struct Submission<'a> {
@@ -51,11 +50,11 @@ impl Deferral {
     fn passes_at_once(&self, call: &Stopped<'_>, copy: &RuntimeCopy) -> bool {
         let StreamName::Created(handle) = call.stream_name() else { return false };
         let key = StreamKey::created(copy, handle);
-        let is_open = matches!(self.queues.course(), Course::Open | Course::ByFace);
+        let is_open = matches!(self.queues.admission_mode(), AdmissionMode::Open | AdmissionMode::ByQueue);
         is_open
             && streams::remembered(key).is_some_and(|entry| {
                 let has_failed = entry.failure.is_set();
-                entry.face.is_clear() && !has_failed && self.is_independent(KnownStream { key, entry })
+                entry.status.is_clear() && !has_failed && self.is_independent(KnownStream { key, entry })
             })
             && deferrable::events(call, copy).is_empty()
     }
@@ -97,11 +96,11 @@ impl Deferral {
 
     /// Whether a call must wait, as far as that is known without a lock.
     fn must_wait(&self, Submission { stream, demand, .. }: &Submission<'_>) -> bool {
-        let is_kept = match self.queues.course() {
-            Course::Shut => true,
+        let is_kept = match self.queues.admission_mode() {
+            AdmissionMode::Suspended => true,
             // A command behind a deferred one is deferred, whatever else decides.
-            Course::ByFace | Course::Asks => !stream.entry.face.is_clear(),
-            Course::Open => false,
+            AdmissionMode::ByQueue | AdmissionMode::UnderLock => !stream.entry.status.is_clear(),
+            AdmissionMode::Open => false,
         };
         is_kept && !demand.treatment.is_forced() && !is_planted(Bug::Overtaking)
     }
@@ -118,7 +117,7 @@ impl Deferral {
         let queue = stream.queue();
         if demand.treatment.is_forced() {
             // The commands that fill the queue may be suspended.
-            self.queues.urge(self.queues.last(queue).as_slice());
+            self.queues.force(self.queues.last(queue).as_slice());
         }
         exit::release_before_kernels();
         let mut command = HipCommand { call: owned, copy, device, failure: &stream.entry.failure };
@@ -139,7 +138,7 @@ impl Deferral {
                 Err((Refused::Full, refused)) => {
                     drop(dependencies);
                     command = refused;
-                    self.queues.wait_for_room(queue);
+                    self.queues.wait_while_full(queue);
                 }
                 Err(_) => {
                     drop(dependencies);
@@ -167,7 +166,7 @@ impl Deferral {
     /// Waits until the call may be made.
     pub(super) fn wait_in_place(&self, stream: KnownStream, demand: Demand, uses: &[EventUse]) -> Decision {
         let before = self.predecessors(&self.dependencies(), stream.key, uses);
-        let begun = self.queues.wait_turn(stream.queue(), &before, demand);
+        let begun = self.queues.wait_for_admission(stream.queue(), &before, demand);
         let effect = begun.map_or(Effect::None, |begun| Effect::Work(begun.gated_if(|| false)));
         Decision::go(Reason::WaitedInPlace, stream.entry.failure.take(), effect)
     }
@@ -194,7 +193,9 @@ impl Deferral {
                 before
             };
             let stream = HipStream { copy, device, name: StreamName::PerThread };
-            if let Some(begun) = self.queues.wait_loose_turn(claim, stream, &before, self.demand(call)) {
+            if let Some(begun) =
+                self.queues.wait_for_unqueued_admission(claim, stream, &before, self.demand(call))
+            {
                 let begun = begun.gated_if(|| deferrable::is_certain(call, copy, device, uses));
                 return Decision::go(Reason::WaitedInPlace, None, Effect::Work(begun));
             }
@@ -205,9 +206,9 @@ impl Deferral {
     /// What a call demands: its load, its verdict, and how its end can be seen.
     pub(super) fn demand(&self, call: &Stopped<'_>) -> Demand {
         let end = match call.function.family {
-            Family::copy | Family::set => End::ByReturn,
-            Family::launch => deferrable::stop_event(call).map_or(End::Untold, End::ByEvent),
-            _ => End::Untold,
+            Family::copy | Family::set => KnownEnd::ByReturn,
+            Family::launch => deferrable::stop_event(call).map_or(KnownEnd::Unknown, KnownEnd::ByEvent),
+            _ => KnownEnd::Unknown,
         };
         Demand { end, ..Demand::judged(load(call), verdict::judge(call, || self.is_urgent())) }
     }

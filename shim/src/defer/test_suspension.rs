@@ -94,7 +94,7 @@ impl Deferral {
 
     /// Whether anything is deferred, or any call waits.
     fn is_holding(&self) -> bool {
-        self.queues.is_holding()
+        self.queues.is_deferring()
     }
 
     /// Resumes everything.

@@ -94,7 +94,7 @@ impl Device for Hip {
         marker.is_complete()
     }
 
-    fn between(&self, earlier: HipMarker, later: HipMarker) -> Option<Nanos> {
+    fn time_between(&self, earlier: HipMarker, later: HipMarker) -> Option<Nanos> {
         later.since(earlier)
     }
 

@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
 use xsched_protocol::wire::{Domain, KernelName, PacketKind, SchedulingDomain, Settings};
-use xsched_xqueue::Socket;
+use xsched_xqueue::Connection;
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::ground::counters::{self, Trouble};
 use crate::ground::fork::Renewable;
 
 /// The connection, while there is one.
-static SOCKET: Renewable<Mutex<Option<Arc<Socket>>>> = Renewable::new();
+static SOCKET: Renewable<Mutex<Option<Arc<Connection>>>> = Renewable::new();
 
-fn socket() -> MutexGuard<'static, Option<Arc<Socket>>> {
+fn socket() -> MutexGuard<'static, Option<Arc<Connection>>> {
     SOCKET.get().lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn renew_after_fork() {
 }
 
 /// The connection to the controller, from now on; None: there is no controller.
-pub(crate) fn set(connection: Option<Arc<Socket>>) {
+pub(crate) fn set(connection: Option<Arc<Connection>>) {
     *socket() = connection;
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn send_rules(text: &str) {
 }
 
 /// Sends the user's own rules in a sealed file in memory.
-fn send_settings(connection: &Socket, text: &str) -> Result<(), Errno> {
+fn send_settings(connection: &Connection, text: &str) -> Result<(), Errno> {
     let file = memfd_create("xsched-settings", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC)?;
     let mut left = text.as_bytes();
     while !left.is_empty() {

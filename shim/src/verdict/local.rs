@@ -10,7 +10,7 @@ use xsched_protocol::shim_status::ShimVerdicts;
 use xsched_protocol::verdict::{Action, RuleId, Verdict};
 use xsched_protocol::wire::SchedulingDomain;
 use xsched_rules::{Call, Caller, Decider, Frame, Rulebook, Rules};
-use xsched_xqueue::{HandedOut, Library};
+use xsched_xqueue::{ControllerRules, Library};
 
 use crate::ground::counters::{self, Trouble, VerdictSource};
 use crate::ground::fork::Renewable;
@@ -24,7 +24,7 @@ use crate::verdict::{NAMES_KERNELS, caller, invalidate, page, publish, settings,
 struct Local {
     /// The user's own, as text; None if they were not read yet.
     settings: Option<String>,
-    controllers: Option<HandedOut>,
+    controllers: Option<ControllerRules>,
     book: Option<Arc<NumberedRules>>,
 }
 
@@ -33,7 +33,7 @@ struct NumberedRules {
     rules: Rulebook,
     /// How many rules precede those of the controller, or the default ones.
     own_count: u32,
-    /// See [`HandedOut::first`].
+    /// See [`ControllerRules::first`].
     first: u16,
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn own_rules() -> String {
 }
 
 /// Sets the rules of the controller; None removes them.
-pub(crate) fn set_rules(rules: Option<HandedOut>) {
+pub(crate) fn set_rules(rules: Option<ControllerRules>) {
     let mut local = local();
     local.controllers = rules;
     local.book = None;

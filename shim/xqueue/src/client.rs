@@ -1,4 +1,4 @@
-//! The process's part of the arbiter: it says what it uses, and learns who must give way.
+//! The process's part of the arbiter: it reports what it uses, and learns when it is preempted.
 //!
 //! ```text
 //!   application's threads            watcher (one thread)                       controller
@@ -6,35 +6,36 @@
 //!   report: has work --------------------probe, or socket-------------------->  arbiter
 //!   read the page before launching <-----mapped memory------------------------  arbiter
 //!                                    looks at markers, renews leases,
-//!                                    wakes those that wait <------epoll-------  masks changed
+//!                                    wakes waiting threads <------epoll-------  masks changed
 //! ```
 //!
-//! Nothing here is needed for a program to run: without a controller, or with one that ends, is stopped or lies, everything
-//! is launched as if the shim were not there. The application's threads never wait for the controller.
+//! No program needs any of this to run. Without a controller, or with one that ends, is stopped or lies, everything is launched
+//! as if the shim were not there. The application's threads never wait for the controller.
 
-mod account;
-mod conversation;
-mod descriptors;
+mod arbiter_page;
+mod connection;
 mod host;
+mod inherited;
 mod link;
 mod local;
-mod page;
-mod report;
-mod seat;
+mod page_registration;
+mod report_probe;
+mod session;
 mod settings;
-mod socket;
+mod usage;
 mod watcher;
 
 use std::sync::Arc;
 
-use crate::queues::{Device, XQueues};
+use crate::device::Device;
+use crate::xqueues::XQueues;
 
-pub(crate) use descriptors::begin_afresh;
+pub(crate) use inherited::after_fork_in_child;
 
-pub use host::{HandedOut, Host, Library};
-pub use page::{PageError, check_seals};
+pub use arbiter_page::{PageError, check_seals};
+pub use connection::Connection;
+pub use host::{ControllerRules, Host, Library};
 pub use settings::{SchedulerChoice, Settings};
-pub use socket::Socket;
 
 /// Starts the watcher of these queues.
 pub fn start<D: Device>(queues: &Arc<XQueues<D>>, settings: Settings, host: Box<dyn Host>) {

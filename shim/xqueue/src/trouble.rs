@@ -4,11 +4,11 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// The controller had no room for the process, or for one more of its queues: it is not scheduled.
-    NoRoom,
+    ControllerFull,
     /// The controller did not take a report: it was too far behind.
     UnsentReport,
     /// The controller gave memory for events that cannot be written into.
-    NoJournal,
+    NoEventRing,
     /// The crate panicked on a thread of its own.
     Panic,
 }

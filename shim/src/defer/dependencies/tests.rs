@@ -34,7 +34,7 @@ impl Device for Nowhere {
         true
     }
 
-    fn between(&self, (): (), (): ()) -> Option<Nanos> {
+    fn time_between(&self, (): (), (): ()) -> Option<Nanos> {
         None
     }
 
@@ -73,8 +73,8 @@ impl Bench {
     }
 
     fn add(&mut self, key: StreamKey, device: i32, is_blocking: bool) {
-        self.dependencies.add_stream(key, device, is_blocking, |face| {
-            self.queues.create((), None, face);
+        self.dependencies.add_stream(key, device, is_blocking, |status| {
+            self.queues.create((), None, status);
         });
     }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use xsched_protocol::wire::Verdicts;
 
-use crate::client::page::PageError;
-use crate::client::socket::Socket;
-use crate::queues::Origin;
+use crate::client::arbiter_page::PageError;
+use crate::client::connection::Connection;
+use crate::origins::Origin;
 
 /// The process as the client sees it, besides its queues.
 ///
@@ -19,7 +19,7 @@ pub trait Host: Send + 'static {
 
     /// There is a controller at the other end from now on. None: there is none, and the process decides about calls by itself;
     /// said at every failed attempt to reach one, too.
-    fn connect(&self, connection: Option<Arc<Socket>>);
+    fn connect(&self, connection: Option<Arc<Connection>>);
 
     /// Another controller is there: what numbers of libraries stand for is forgotten.
     fn forget_origins(&self);
@@ -31,7 +31,7 @@ pub trait Host: Send + 'static {
     fn set_verdicts(&self, page: &OwnedFd, packet: Verdicts) -> Result<(), PageError>;
 
     /// The controller's rules are these from now on.
-    fn set_rules(&self, rules: HandedOut);
+    fn set_rules(&self, rules: ControllerRules);
 
     /// All libraries that have a number, by which queues count their time, in the order of the numbers, from 1 on.
     fn origins(&self) -> Vec<(Origin, Library)>;
@@ -48,7 +48,7 @@ pub enum Library {
 
 /// A controller's rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HandedOut {
+pub struct ControllerRules {
     /// As they are written.
     pub text: String,
     /// What the user of this process is called.

@@ -8,10 +8,11 @@ use xsched_protocol::arbiter_page::{QueueWord, Report, Word, more_urgent};
 use xsched_protocol::wire::{Keeper, PacketKind, Reported};
 use xsched_sched::Level;
 
-use crate::client::page::MappedPage;
-use crate::client::report::xsched_arbiter_report;
-use crate::client::socket::Socket;
-use crate::queues::Standing;
+use crate::client::arbiter_page::MappedPage;
+use crate::client::connection::Connection;
+use crate::client::report_probe::xsched_arbiter_report;
+use crate::registration::AdmissionState;
+
 use crate::trouble::Trouble;
 
 /// The process's view of the arbiter.
@@ -19,11 +20,11 @@ use crate::trouble::Trouble;
 pub(crate) struct Link {
     pub(super) page: MappedPage,
     /// Whether the page holds: a controller is connected, and not silent.
-    is_heeded: AtomicBool,
+    is_in_force: AtomicBool,
     /// Nothing is to be held back: the controller only looks on.
     only_observes: AtomicBool,
     /// For reports that no program hears.
-    socket: Mutex<Option<Arc<Socket>>>,
+    socket: Mutex<Option<Arc<Connection>>>,
     trouble: fn(Trouble),
 }
 
@@ -39,7 +40,7 @@ impl Link {
     pub(super) fn new(trouble: fn(Trouble)) -> Self {
         Self {
             page: MappedPage::none(),
-            is_heeded: AtomicBool::new(false),
+            is_in_force: AtomicBool::new(false),
             only_observes: AtomicBool::new(false),
             socket: Mutex::new(None),
             trouble,
@@ -47,14 +48,14 @@ impl Link {
     }
 
     /// A controller is there, or not any more.
-    pub(super) fn connect(&self, socket: Option<Arc<Socket>>, only_observes: bool) {
+    pub(super) fn connect(&self, socket: Option<Arc<Connection>>, only_observes: bool) {
         self.only_observes.store(only_observes, Ordering::Relaxed);
         *self.socket() = socket;
     }
 
     /// Believes the page from now on, or does not.
     pub(super) fn heed(&self, heeds: bool) {
-        self.is_heeded.store(heeds, Ordering::Release);
+        self.is_in_force.store(heeds, Ordering::Release);
     }
 
     /// Believes the page unless its controller is silent. One that only looks on has nobody obeyed and so gives no sign of
@@ -63,8 +64,8 @@ impl Link {
         self.heed(!is_silent || self.only_observes.load(Ordering::Relaxed));
     }
 
-    pub(super) fn is_heeded(&self) -> bool {
-        self.is_heeded.load(Ordering::Acquire)
+    pub(super) fn is_in_force(&self) -> bool {
+        self.is_in_force.load(Ordering::Acquire)
     }
 
     /// The queue's word, if the queue is there.
@@ -74,23 +75,23 @@ impl Link {
     }
 
     /// How a queue stands among all on its device.
-    pub(super) fn standing(&self, slot: Slot) -> Standing {
-        if !self.is_heeded() {
-            return Standing::Alone;
+    pub(super) fn state_of(&self, slot: Slot) -> AdmissionState {
+        if !self.is_in_force() {
+            return AdmissionState::Alone;
         }
-        let Some(word) = self.word(slot) else { return Standing::Alone };
+        let Some(word) = self.word(slot) else { return AdmissionState::Alone };
         let (device, level) = (word.device(), word.level());
         let exists = self.page.load(Word::exists(device));
         let has_neighbours = self.page.load(Word::exist_count(device, level)) > 1;
         if exists & !(1 << level) == 0 && !has_neighbours {
-            return Standing::Alone;
+            return AdmissionState::Alone;
         }
         let is_obeyed = self.page.load(Word::OBEY) != 0 && !self.only_observes.load(Ordering::Relaxed);
         let held = self.page.load(Word::ready(device)) & more_urgent(level) != 0;
         if is_obeyed && (held || Level::new(level).is_limited()) {
-            Standing::Below { held }
+            AdmissionState::Below { preempted: held }
         } else {
-            Standing::Beside
+            AdmissionState::Beside
         }
     }
 
@@ -106,7 +107,7 @@ impl Link {
         }
     }
 
-    fn socket(&self) -> MutexGuard<'_, Option<Arc<Socket>>> {
+    fn socket(&self) -> MutexGuard<'_, Option<Arc<Connection>>> {
         self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -173,24 +174,24 @@ mod tests {
     fn standing_follows_the_page() {
         let (arbiter, link) = Arbiter::new();
         let own = arbiter.open(0, 5);
-        assert_eq!(link.standing(own), Standing::Alone);
+        assert_eq!(link.state_of(own), AdmissionState::Alone);
         arbiter.ready(own);
-        assert_eq!(link.standing(own), Standing::Alone, "its own readiness is none of its business");
+        assert_eq!(link.state_of(own), AdmissionState::Alone, "its own readiness is none of its business");
         let peer = arbiter.open(1, 5);
-        let limited = Standing::Below { held: false };
-        assert_eq!((link.standing(own), link.standing(peer)), (limited, limited));
+        let limited = AdmissionState::Below { preempted: false };
+        assert_eq!((link.state_of(own), link.state_of(peer)), (limited, limited));
         let urgent = arbiter.open(2, 1);
-        assert_eq!(link.standing(urgent), Standing::Beside, "the first level is not limited");
+        assert_eq!(link.state_of(urgent), AdmissionState::Beside, "the first level is not limited");
         arbiter.ready(urgent);
-        assert!(link.standing(own).is_held() && !link.standing(urgent).is_held());
+        assert!(link.state_of(own).is_preempted() && !link.state_of(urgent).is_preempted());
         protocol::set_level(&arbiter.0, 2, 1, 9).unwrap();
-        assert_eq!(link.standing(own), limited);
-        assert!(link.standing(urgent).is_held());
+        assert_eq!(link.state_of(own), limited);
+        assert!(link.state_of(urgent).is_preempted());
         let turn = arbiter.open(3, 0);
         protocol::set_level(&arbiter.0, 2, 1, 1).unwrap();
-        assert_eq!(link.standing(urgent), Standing::Beside);
+        assert_eq!(link.state_of(urgent), AdmissionState::Beside);
         arbiter.ready(turn);
-        assert!(link.standing(urgent).is_held(), "a turn comes before all");
+        assert!(link.state_of(urgent).is_preempted(), "a turn comes before all");
     }
 
     #[test]
@@ -201,10 +202,13 @@ mod tests {
         link.connect(None, true);
         link.judge(true);
         arbiter.ready(urgent);
-        assert_eq!((link.standing(own), link.standing(urgent)), (Standing::Beside, Standing::Beside));
+        assert_eq!(
+            (link.state_of(own), link.state_of(urgent)),
+            (AdmissionState::Beside, AdmissionState::Beside)
+        );
         link.connect(None, false);
         link.judge(true);
-        assert_eq!(link.standing(own), Standing::Alone, "this one hangs, or is off");
+        assert_eq!(link.state_of(own), AdmissionState::Alone, "this one hangs, or is off");
     }
 
     #[test]
@@ -212,17 +216,17 @@ mod tests {
         let (arbiter, link) = Arbiter::new();
         let (own, urgent) = (arbiter.open(0, 5), arbiter.open(1, 0));
         arbiter.ready(urgent);
-        assert!(link.standing(own).is_held());
+        assert!(link.state_of(own).is_preempted());
         link.heed(false);
-        assert_eq!(link.standing(own), Standing::Alone);
+        assert_eq!(link.state_of(own), AdmissionState::Alone);
         link.heed(true);
         link.connect(None, true);
-        assert_eq!(link.standing(own), Standing::Beside, "the controller only looks on");
+        assert_eq!(link.state_of(own), AdmissionState::Beside, "the controller only looks on");
         link.connect(None, false);
         protocol::release(&arbiter.0);
         protocol::refresh(&arbiter.0, DEVICE);
-        assert_eq!(link.standing(own), Standing::Beside, "it still tells, for a successor");
+        assert_eq!(link.state_of(own), AdmissionState::Beside, "it still tells, for a successor");
         let gone = Slot { generation: 2, ..own };
-        assert_eq!(link.standing(gone), Standing::Alone);
+        assert_eq!(link.state_of(gone), AdmissionState::Alone);
     }
 }

@@ -10,7 +10,11 @@ use xsched_sched::{
     Attributes, Changes, DeviceId, Event, Local, Nanos, PolicyKind, ProcessId, QueueId, QueueState, Settings,
 };
 
-use crate::queues::{ClaimId, Device, Seat, Standing, XQueues, now};
+use crate::clock::now;
+use crate::device::Device;
+use crate::ids::ClaimId;
+use crate::registration::{AdmissionState, Registration};
+use crate::xqueues::XQueues;
 
 const LEASE: Nanos = Nanos::from_millis(50);
 const LINGER: Nanos = Nanos::from_micros(100);
@@ -77,7 +81,10 @@ impl LocalArbiter {
         let known = self.lock().claims.len();
         for &(claim, key) in queues.claims().iter().skip(known) {
             let (queue, place) = self.lock().open(now, claim, key.device, key.stream_priority);
-            queues.seat(claim, Some(Arc::new(LocalSeat { arbiter: Arc::clone(self), queue, place })));
+            queues.register(
+                claim,
+                Some(Arc::new(LocalRegistration { arbiter: Arc::clone(self), queue, place })),
+            );
         }
         if self.lock().usage_at <= now {
             // Asked without the lock: whoever launches holds the queues' and asks for this one.
@@ -195,38 +202,38 @@ impl State {
 }
 
 /// A claim's place with the scheduler of this process.
-struct LocalSeat {
+struct LocalRegistration {
     arbiter: Arc<LocalArbiter>,
     queue: QueueId,
     place: Arc<Place>,
 }
 
-impl std::fmt::Debug for LocalSeat {
+impl std::fmt::Debug for LocalRegistration {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LocalSeat")
+        f.debug_struct("LocalRegistration")
             .field("queue", &self.queue)
             .field("place", &self.place)
             .finish_non_exhaustive()
     }
 }
 
-impl Seat for LocalSeat {
-    fn standing(&self) -> Standing {
+impl Registration for LocalRegistration {
+    fn state(&self) -> AdmissionState {
         match self.place.standing.load(Ordering::Acquire) {
-            HELD => Standing::Below { held: true },
-            BELOW => Standing::Below { held: false },
-            BESIDE => Standing::Beside,
-            _ => Standing::Alone,
+            HELD => AdmissionState::Below { preempted: true },
+            BELOW => AdmissionState::Below { preempted: false },
+            BESIDE => AdmissionState::Beside,
+            _ => AdmissionState::Alone,
         }
     }
 
-    fn tell_ready(&self) {
+    fn report_ready(&self) {
         self.place.lease_until.store((now() + LEASE).0, Ordering::Release);
         self.place.is_ready.store(true, Ordering::Release);
         self.arbiter.tell(Event::Ready { queue: self.queue });
     }
 
-    fn tell_idle(&self) {
+    fn report_idle(&self) {
         self.place.is_ready.store(false, Ordering::Release);
         self.arbiter.tell(Event::Idle { queue: self.queue });
     }
@@ -259,11 +266,11 @@ mod tests {
 
     use super::*;
 
-    fn seats(priorities: &[i32]) -> (Vec<LocalSeat>, Arc<AtomicUsize>) {
+    fn seats(priorities: &[i32]) -> (Vec<LocalRegistration>, Arc<AtomicUsize>) {
         seats_by(PolicyKind::Priority, priorities)
     }
 
-    fn seats_by(policy: PolicyKind, priorities: &[i32]) -> (Vec<LocalSeat>, Arc<AtomicUsize>) {
+    fn seats_by(policy: PolicyKind, priorities: &[i32]) -> (Vec<LocalRegistration>, Arc<AtomicUsize>) {
         let rung = Arc::new(AtomicUsize::new(0));
         let bell = Arc::clone(&rung);
         let ring = move || {
@@ -271,8 +278,8 @@ mod tests {
         };
         let arbiter = LocalArbiter::new(policy, Box::new(ring));
         let open = |(index, &priority): (usize, &i32)| {
-            let (queue, place) = arbiter.lock().open(now(), ClaimId::for_tests(index), 7, priority);
-            LocalSeat { arbiter: Arc::clone(&arbiter), queue, place }
+            let (queue, place) = arbiter.lock().open(now(), ClaimId(index), 7, priority);
+            LocalRegistration { arbiter: Arc::clone(&arbiter), queue, place }
         };
         (priorities.iter().enumerate().map(open).collect(), rung)
     }
@@ -281,59 +288,62 @@ mod tests {
     fn a_more_urgent_stream_holds_the_other_back_while_it_has_work() {
         let (seats, rung) = seats(&[0, 1]);
         let [usual, urgent] = seats.as_slice() else { panic!("there are two") };
-        usual.tell_ready();
-        assert_eq!(usual.standing(), Standing::Below { held: false });
-        urgent.tell_ready();
-        assert!(usual.standing().is_held() && !urgent.standing().is_held());
+        usual.report_ready();
+        assert_eq!(usual.state(), AdmissionState::Below { preempted: false });
+        urgent.report_ready();
+        assert!(usual.state().is_preempted() && !urgent.state().is_preempted());
         assert!(urgent.levels().0 < usual.levels().0 && urgent.levels().1.count_ones() == 2);
         assert_eq!(rung.load(Ordering::SeqCst), 1);
-        urgent.tell_idle();
-        assert_eq!((usual.standing(), rung.load(Ordering::SeqCst)), (Standing::Below { held: false }, 2));
+        urgent.report_idle();
+        assert_eq!(
+            (usual.state(), rung.load(Ordering::SeqCst)),
+            (AdmissionState::Below { preempted: false }, 2)
+        );
     }
 
     #[test]
     fn who_shows_no_progress_holds_nobody_back_for_long() {
         let (seats, _) = seats(&[0, 1]);
         let [usual, urgent] = seats.as_slice() else { panic!("there are two") };
-        usual.tell_ready();
-        urgent.tell_ready();
+        usual.report_ready();
+        urgent.report_ready();
         let later = |time: Nanos| {
             urgent.arbiter.lock().expire(now() + time);
-            usual.tell_ready();
+            usual.report_ready();
         };
         later(LEASE / 2);
-        assert!(usual.standing().is_held() && urgent.is_ready());
+        assert!(usual.state().is_preempted() && urgent.is_ready());
         later(LEASE.times(2));
-        assert!(!usual.standing().is_held() && !urgent.is_ready());
-        urgent.tell_ready();
-        assert!(usual.standing().is_held() && urgent.is_ready(), "it goes on");
+        assert!(!usual.state().is_preempted() && !urgent.is_ready());
+        urgent.report_ready();
+        assert!(usual.state().is_preempted() && urgent.is_ready(), "it goes on");
     }
 
     #[test]
     fn the_watcher_knows_when_a_slice_ends_that_begins_while_it_sleeps() {
         let (seats, rung) = seats_by(PolicyKind::Fair, &[0, 1]);
-        seats[0].tell_ready();
+        seats[0].report_ready();
         assert_eq!((rung.load(Ordering::SeqCst), seats[0].arbiter.again()), (1, None));
-        seats[1].tell_ready();
-        assert!(seats[0].arbiter.again().is_some() && seats[1].standing().is_held());
+        seats[1].report_ready();
+        assert!(seats[0].arbiter.again().is_some() && seats[1].state().is_preempted());
         assert_eq!(rung.load(Ordering::SeqCst), 2, "it had no reason to come so soon");
-        seats[1].tell_idle();
+        seats[1].report_idle();
         assert_eq!((rung.load(Ordering::SeqCst), seats[0].arbiter.again()), (2, None));
     }
 
     #[test]
     fn streams_of_one_priority_are_alone() {
         let (seats, _) = seats(&[0]);
-        seats[0].tell_ready();
-        assert_eq!(seats[0].standing(), Standing::Alone);
+        seats[0].report_ready();
+        assert_eq!(seats[0].state(), AdmissionState::Alone);
     }
 
     #[test]
     fn at_the_end_nobody_is_held() {
         let (seats, _) = seats(&[0, 1]);
-        seats[1].tell_ready();
-        assert!(seats[0].standing().is_held());
+        seats[1].report_ready();
+        assert!(seats[0].state().is_preempted());
         seats[0].arbiter.release();
-        assert_eq!((seats[0].standing(), seats[1].standing()), (Standing::Alone, Standing::Alone));
+        assert_eq!((seats[0].state(), seats[1].state()), (AdmissionState::Alone, AdmissionState::Alone));
     }
 }

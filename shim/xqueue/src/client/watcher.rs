@@ -17,13 +17,17 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, p
 use xsched_protocol::arbiter_page::{QUEUE_MAX, QueueWord, Report, Word};
 use xsched_sched::Nanos;
 
-use crate::client::conversation::Client;
-use crate::client::descriptors::Inherited;
 use crate::client::host::Host;
+use crate::client::inherited::Inherited;
 use crate::client::link::{Link, page_time_ns};
 use crate::client::local::LocalArbiter;
+use crate::client::session::Client;
 use crate::client::settings::{SchedulerChoice, Settings};
-use crate::queues::{Device, Seat, Standing, XQueues, now};
+use crate::clock::now;
+use crate::device::Device;
+use crate::registration::{AdmissionState, Registration};
+use crate::xqueues::XQueues;
+
 use crate::threads;
 use crate::trouble::Trouble;
 
@@ -49,7 +53,7 @@ pub(super) fn start<D: Device>(
     queues.set_alarm(of_queues);
     if let SchedulerChoice::Itself(_) = scheduled {
         // The first command of a stream may be what others of the process have to give way to.
-        queues.look_at_all();
+        queues.observe_all_calls();
     }
     let queues = Arc::clone(queues);
     let trouble = queues.setup().trouble;
@@ -168,7 +172,7 @@ impl<D: Device> Watcher<D> {
     /// Looks for queues that hold this process's back although their leases are over.
     fn expire_others(&self) {
         let page = &self.link.page;
-        for slot in self.client.slots().filter(|&slot| self.link.standing(slot).is_held()) {
+        for slot in self.client.slots().filter(|&slot| self.link.state_of(slot).is_preempted()) {
             let (Some(own), now_ns) = (self.link.word(slot), page_time_ns()) else { continue };
             for other in 0..page.load(Word::SLOTS).min(QUEUE_MAX as u64) {
                 let word = QueueWord(page.load(Word::queue(other)));
@@ -198,7 +202,7 @@ impl<D: Device> Watcher<D> {
     fn sleep(&self, until: Nanos) {
         let (socket, wake) = self.client.descriptors();
         // All who wait for changes are woken before the launch that makes one.
-        let wake = wake.filter(|_| !self.queues.is_watcher_deaf());
+        let wake = wake.filter(|_| !self.queues.ignores_masks());
         let mut polled = vec![PollFd::new(&self.alarm, PollFlags::IN)];
         polled.extend(wake.map(|wake| PollFd::new(wake, PollFlags::IN)));
         polled.extend(socket.map(|socket| PollFd::new(socket, PollFlags::IN)));
@@ -218,8 +222,8 @@ impl<D: Device> Watcher<D> {
 }
 
 /// Looks until one of them stands differently, until then, or until the watcher is wanted.
-fn poll_seats(seats: &[(Arc<dyn Seat>, Standing)], until: Nanos, is_wanted: &AtomicBool) {
-    let is_any_new = || seats.iter().any(|(seat, standing)| seat.standing() != *standing);
+fn poll_seats(seats: &[(Arc<dyn Registration>, AdmissionState)], until: Nanos, is_wanted: &AtomicBool) {
+    let is_any_new = || seats.iter().any(|(seat, standing)| seat.state() != *standing);
     while !is_any_new() && !is_wanted.swap(false, Ordering::Acquire) && now() < until {
         hint::spin_loop();
     }
@@ -245,14 +249,14 @@ mod tests {
     #[derive(Debug, Default)]
     struct Place(AtomicBool);
 
-    impl Seat for Place {
-        fn standing(&self) -> Standing {
-            Standing::Below { held: self.0.load(Ordering::SeqCst) }
+    impl Registration for Place {
+        fn state(&self) -> AdmissionState {
+            AdmissionState::Below { preempted: self.0.load(Ordering::SeqCst) }
         }
 
-        fn tell_ready(&self) {}
+        fn report_ready(&self) {}
 
-        fn tell_idle(&self) {}
+        fn report_idle(&self) {}
 
         fn levels(&self) -> (u8, u64) {
             (2, 0)
@@ -276,7 +280,7 @@ mod tests {
         const NEVER: Nanos = Nanos(u64::MAX);
         let (place, is_wanted) = (Arc::new(Place::default()), AtomicBool::new(false));
         let seats = [Arc::new(Place::default()), Arc::clone(&place)]
-            .map(|place| (place as Arc<dyn Seat>, Standing::Below { held: false }));
+            .map(|place| (place as Arc<dyn Registration>, AdmissionState::Below { preempted: false }));
         let until = now() + Nanos::from_millis(2);
         poll_seats(&seats, until, &is_wanted);
         assert!(now() >= until);
