@@ -46,9 +46,10 @@ mod submission;
 #[cfg(feature = "test-switches")]
 pub(crate) mod test_suspension;
 
+use xsched_xqueue::Usage;
+
 use crate::hip::failure;
 use deferral::{DEFERRAL, deferral};
-use xsched_xqueue::Usage;
 
 pub(crate) use capturing::{capture_begins, capture_ended};
 pub(crate) use decision::Decision;

@@ -37,12 +37,12 @@ use xsched_protocol::return_probe::is_trampoline;
 use xsched_protocol::shim_status::ShimVerdicts;
 use xsched_protocol::verdict::{Action, Judgement, RuleId, Subject};
 use xsched_protocol::wire::{SchedulingDomain, Verdicts};
+use xsched_xqueue::{Judged, Library, Origin, PageError, now};
 
 use crate::api::COUNT;
 use crate::ground::status::xsched_shim_status;
 use crate::runtime::stopped::Stopped;
 use cache::{CACHE, Known, Site};
-use xsched_xqueue::{Judged, Library, Origin, PageError, now};
 
 pub(crate) use kernel_names::all as kernel_names;
 pub(crate) use local::{own_rules, set_rules};

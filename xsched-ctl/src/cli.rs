@@ -100,7 +100,7 @@ pub(crate) enum Verb {
     List(List),
     /// Check rules on call chains, or explain what they have decided
     Rules(Rules),
-    /// Suspend no process any more, until `on` or until a policy is chosen
+    /// Stop suspending processes, until `on` or until a policy is chosen
     Off(Off),
     /// Suspend processes again, after `off`
     On(On),

@@ -1,9 +1,9 @@
-//! What the end-to-end tests, the benchmarks and the demo run besides this workspace's own programs.
+//! Builds what the end-to-end tests, benchmarks and demos run besides this workspace's own programs.
 //!
 //! ```text
 //! <target>/hip-sim/{5,6,7}/libamdhip64.so.N, libamdhip64.so -> libamdhip64.so.N    the simulated runtime
 //! <target>/apps/{vector_add, two_libraries, .., lib*.so}                           programs and libraries on top
-//! <target>/apps/obj/                                                               what they are linked from
+//! <target>/apps/obj/                                                               their objects
 //! <target>/differential/{differential-*, ..}                                       the client of differential tests
 //! <target>/conformance/{conformance-*, modules/, libconformance_twins.so}          the conformance suite
 //! ```
@@ -23,31 +23,31 @@ pub(crate) use self::conformance::Suite;
 use self::step::Step;
 use crate::workspace::Workspace;
 
-/// Brings everything up to date; does next to nothing when it already is.
+/// Brings everything up to date; quick when it already is.
 pub(crate) fn build(workspace: &Workspace) -> Result<()> {
     hip_sim::build(&workspace.root, &workspace.target_dir)?;
     apps::build(&workspace.root, &workspace.target_dir)
 }
 
-/// Brings the simulated runtime up to date, and the one program that a demonstration runs on it; its path.
+/// Brings the simulated runtime and the demo's program up to date; returns the program's path.
 pub(crate) fn build_demo(workspace: &Workspace) -> Result<PathBuf> {
     hip_sim::build(&workspace.root, &workspace.target_dir)?;
     apps::build_two_libraries(&workspace.root, &workspace.target_dir)
 }
 
-/// The same with the two programs that share a device in the other demonstration; the folder that has them.
+/// The same with the two programs of the other demo; returns their folder.
 pub(crate) fn build_demo_sched(workspace: &Workspace) -> Result<PathBuf> {
     hip_sim::build(&workspace.root, &workspace.target_dir)?;
     apps::build_shared_device(&workspace.root, &workspace.target_dir)
 }
 
-/// Brings the simulated runtimes up to date; the folder that has them, each in one of its major's name.
+/// Brings the simulated runtimes up to date; returns their folder, which has one folder per HIP major.
 pub(crate) fn build_runtimes(workspace: &Workspace) -> Result<PathBuf> {
     hip_sim::build(&workspace.root, &workspace.target_dir)?;
     Ok(workspace.target_dir.join("hip-sim"))
 }
 
-/// Compiles device code for the virtual machine's GPU and its ROCm, 5.2, which is older than the compiler.
+/// Compiles device code for the virtual machine's GPU and its ROCm 5.2, which is older than the compiler.
 pub(crate) fn module_for_vm(workspace: &Workspace, source: &str, output: &Path) -> Result<()> {
     Step::new(apps::CLANG, output.to_owned())
         .arguments(["-x", "hip", "--offload-arch=gfx803", "-nogpuinc", "-nogpulib", "-O2"])

@@ -1,7 +1,7 @@
-//! `cargo xtask bench`: builds a benchmark, runs it, and shows its rows. It judges nothing: a row says itself whether
-//! its goal is met.
+//! `cargo xtask bench`: builds a benchmark, runs it, and shows its rows. It judges nothing: a row itself says whether its goal is
+//! met.
 //!
-//! Benchmarks are the binaries `bench-*` of the package of end-to-end tests. They print one JSON object a line on stdout.
+//! Benchmarks are the binaries `bench-*` of the package of end-to-end tests. They print one JSON object per line on stdout.
 
 mod against;
 mod table;
@@ -35,13 +35,13 @@ pub(crate) struct Args {
     /// List the benchmarks
     #[arg(long, exclusive = true)]
     list: bool,
-    /// How long one goes on that takes as much as there is time for: `10m`
+    /// Time limit of a benchmark that can run for any time: `10m`
     #[arg(long)]
     time: Option<String>,
-    /// How often `sched` measures each scenario; 3 unless said: more where the noise is as large as what is looked for
+    /// How often `sched` measures each scenario (default 3); more if the noise is as large as the effect
     #[arg(long)]
     rounds: Option<NonZeroUsize>,
-    /// Where one begins that draws lots
+    /// First seed of a random benchmark
     #[arg(long)]
     seed: Option<String>,
     /// Have `differential` look for bugs that are put into the shim on purpose
@@ -53,16 +53,16 @@ pub(crate) struct Args {
     /// How often each of the two trees is measured with `--against`
     #[arg(long, requires = "against", default_value = "3")]
     turns: NonZeroUsize,
-    /// How much `fuzz` says to the controller
+    /// How many messages `fuzz` sends to the controller
     #[arg(long)]
     messages: Option<String>,
-    /// Have `fuzz` talk to a controller whose page is kept by BPF programs
+    /// Have `fuzz` test a controller with BPF programs
     #[arg(long)]
     bpf: bool,
 }
 
 impl Args {
-    /// What the benchmark is told.
+    /// The arguments for the benchmark.
     fn words(&self) -> Vec<String> {
         let rounds = self.rounds.map(|rounds| rounds.to_string());
         let options = [
@@ -78,7 +78,7 @@ impl Args {
         options.chain(switches).chain(self.parts.clone()).collect()
     }
 
-    /// Not every benchmark knows each of them.
+    /// Refuses options that the benchmark does not take.
     fn check(&self, name: &str) -> Result<()> {
         let is_of_differential = self.time.is_some() || self.planted;
         ensure!(
@@ -100,15 +100,15 @@ impl Args {
     }
 }
 
-/// The one that runs clients which nothing else needs.
+/// The one with clients that no other benchmark needs.
 const DIFFERENTIAL: &str = "differential";
 /// The one that also measures calls while they are deferred.
 const SHIM: &str = "shim";
 /// The one that needs a browser.
 const VIEWER: &str = "viewer";
-/// The one that talks to the controller only.
+/// The one that only tests the controller.
 const FUZZ: &str = "fuzz";
-/// The one that has scenarios.
+/// The one with scenarios.
 const SCHED: &str = "sched";
 
 const PACKAGE: &str = "xsched-tests";

@@ -1,10 +1,12 @@
-//! `cargo xtask check`: everything about the sources that a machine can judge. All checks run; then failures are listed.
+//! `cargo xtask check`: all automatic checks of the sources. All of them run; then failures are listed.
 
 mod circles;
 mod forbidden;
 mod imports;
+mod prose;
 mod rooms;
 mod source;
+mod words;
 
 use std::process::Command;
 
@@ -17,10 +19,10 @@ use crate::{
     workspace::Workspace,
 };
 
-/// Which checks.
+/// Arguments of the verb.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only these; some then print what they found even if nothing is wrong
+    /// Only these checks; `rooms` and `words` then print all that they find
     #[arg(value_enum)]
     only: Vec<Name>,
 }
@@ -36,6 +38,8 @@ enum Name {
     Forbidden,
     /// Circles of files that use each other, and dependencies of crates
     Rooms,
+    /// Words for people where code is meant, and long sentences
+    Words,
 }
 
 /// What a check prints.
@@ -77,6 +81,7 @@ impl Name {
             Self::Docs => built(workspace, &mut docs(workspace)),
             Self::Forbidden => forbidden::check(&workspace.root),
             Self::Rooms => rooms::check(workspace, detail),
+            Self::Words => words::check(&workspace.root, detail),
         }
     }
 }
@@ -87,8 +92,8 @@ fn built(workspace: &Workspace, command: &mut Command) -> Result<()> {
     command::run(command)
 }
 
-/// Over every crate and target of the host. The BPF binary is behind a feature and compiled, with its own
-/// warnings, by xsched-ctl's build script.
+/// Lints every crate and target of the host. The BPF programs are behind a feature; the build script of xsched-programs compiles
+/// them, with their warnings.
 fn clippy(workspace: &Workspace) -> Command {
     let mut clippy = cargo(workspace);
     clippy.args(["clippy", "--workspace", "--all-targets", "--keep-going", "--", "-D", "warnings"]);
@@ -103,7 +108,7 @@ fn clippy_with_test_features(workspace: &Workspace) -> Command {
     clippy
 }
 
-/// Nothing is published, so the pages are for those who change the code: private items, and links to them.
+/// Builds the documentation for developers, since nothing is published: with private items, and links to them.
 fn docs(workspace: &Workspace) -> Command {
     let mut doc = cargo(workspace);
     doc.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links").args([

@@ -1,7 +1,7 @@
-//! Programs and headers of other people that the tests use as they are, each of one version, under `<target>/clients`.
+//! Programs and headers of other projects that the tests use unchanged, in fixed versions, under `<target>/clients`.
 //!
 //! ```text
-//! debian/<package>_<version>/    a Debian package, unpacked and not installed: it asks for nothing else
+//! debian/<package>_<version>/    a Debian package, unpacked and not installed: its dependencies are not needed
 //! hiprtc/                        links to the libraries of several such packages
 //! python/                        a virtual environment with `tests/conformance/clients/requirements.txt`
 //! ```
@@ -21,14 +21,14 @@ mod hiprtc;
 const HIP_HEADERS: &str = "libamdhip64-dev_5.2.3-8";
 /// Headers of the DRM drivers, 1 MB.
 const DRM_HEADERS: &str = "libdrm-dev_2.4.114-1+b1";
-/// A library with 80 kernels on `libamdhip64.so.5`, 8 MB.
+/// A library with 80 kernels for `libamdhip64.so.5`, 8 MB.
 const ROCRAND: &str = "librocrand1_5.3.3-4";
-/// A library that has it launch, 19 kB.
+/// A library that launches them, 19 kB.
 const HIPRAND: &str = "libhiprand1_5.3.3-4";
-/// rocRAND's public headers, with the device functions that its kernels are made of, 5 MB.
+/// rocRAND's public headers, with the device functions of its kernels, 5 MB.
 const ROCRAND_HEADERS: &str = "librocrand-dev_5.3.3-4";
 
-/// Gets what is not there yet; says all that could not be got.
+/// Fetches what is missing; reports everything that could not be fetched.
 pub(crate) fn fetch(workspace: &Workspace) -> Result<()> {
     let clients = workspace.target_dir.join("clients");
     let debian = clients.join("debian");
@@ -45,7 +45,7 @@ pub(crate) fn fetch(workspace: &Workspace) -> Result<()> {
     let failures: Vec<_> =
         outcomes.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
     if !failures.is_empty() {
-        bail!("not all clients could be got: {}", failures.join("; "));
+        bail!("not all clients could be fetched: {}", failures.join("; "));
     }
     Ok(())
 }
@@ -55,7 +55,7 @@ pub(crate) fn hip_headers(target_dir: &Path) -> PathBuf {
     target_dir.join("clients/debian").join(HIP_HEADERS).join("usr/include")
 }
 
-/// rocRAND and hipRAND as programs open them, once they are there.
+/// rocRAND and hipRAND under the names by which programs open them, once they are there.
 pub(crate) fn rand_libraries(target_dir: &Path) -> [PathBuf; 2] {
     [(ROCRAND, "librocrand.so.1"), (HIPRAND, "libhiprand.so.1")].map(|(package, library)| {
         target_dir.join("clients/debian").join(package).join("usr/lib/x86_64-linux-gnu").join(library)
@@ -67,7 +67,7 @@ pub(crate) fn rocrand_headers(target_dir: &Path) -> PathBuf {
     target_dir.join("clients/debian").join(ROCRAND_HEADERS).join("usr/include")
 }
 
-/// Unpacks a package, named with its version, into a folder of that name, which exists only when it is whole.
+/// Unpacks a package, named with its version, into a folder of that name, which exists only when it is complete.
 fn unpack(folder: &Path, package: &str) -> Result<()> {
     let unpacked = folder.join(package);
     if unpacked.exists() {
@@ -75,7 +75,7 @@ fn unpack(folder: &Path, package: &str) -> Result<()> {
     }
     let (name, version) = package.split_once('_').expect("the constants have it");
     let parts = folder.join("parts").join(name);
-    // What an interrupted run has left.
+    // Left from an interrupted run.
     let _ = fs::remove_dir_all(&parts);
     fs::create_dir_all(&parts).with_context(|| format!("failed to create {}", parts.display()))?;
     let mut download = command::command("apt-get");
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_unpacked_already_is_left_alone() {
+    fn an_unpacked_package_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("no-such-package_1.0")).unwrap();
         unpack(folder.path(), "no-such-package_1.0").unwrap();

@@ -1,4 +1,4 @@
-//! Starts other programs: shows each command on stderr first, and turns a bad exit into an error that names it.
+//! Starts other programs: shows each command on stderr first, and turns a failure into an error that names it.
 
 use std::{
     env,
@@ -40,13 +40,13 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command to its end, showing it first, and hands back how it ended.
+/// Runs a command to its end, showing it first, and returns its exit status.
 pub(crate) fn status(command: &mut Command) -> Result<ExitStatus> {
     announce(command);
     command.status().with_context(|| format!("failed to start `{}`", command.get_program().display()))
 }
 
-/// Says on stderr which command runs; all of it, with its variables, is in the error if it fails.
+/// Shows a command on stderr, cut to a line. If it fails, the error has all of it, with its variables.
 pub(crate) fn announce(command: &Command) {
     const WIDTH_MAX: usize = 160;
     let line = words(command);
@@ -56,7 +56,7 @@ pub(crate) fn announce(command: &Command) {
     }
 }
 
-/// A command as one would type it, variables that were set for it included.
+/// A command as it is typed, with the variables that were set for it.
 pub(crate) fn shown(command: &Command) -> String {
     let variables = command.get_envs().filter_map(|(name, value)| {
         let value = value?;
@@ -84,8 +84,8 @@ fn quoted(word: &OsStr) -> String {
     }
 }
 
-/// `cargo run` puts its build directories and the toolchain's libraries in front of the library path. Programs
-/// started from here would then find those before their own run path, so they are taken out again.
+/// Removes what `cargo run` puts in front of the library path: its build folders and the toolchain's libraries. Programs that are
+/// started from here would find those before their own run path.
 fn without_folders(path: &OsStr, folders: &[PathBuf]) -> Option<OsString> {
     let kept: Vec<_> = env::split_paths(path)
         .filter(|entry| {
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_shown_as_one_would_type_them() {
+    fn commands_are_shown_as_they_are_typed() {
         let mut command = Command::new("apt-get");
         command.env("DEBIAN_FRONTEND", "noninteractive").args(["install", "a b", ""]);
         assert_eq!(shown(&command), "DEBIAN_FRONTEND=noninteractive apt-get install 'a b' ''");

@@ -38,7 +38,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let mut failures = Vec::new();
     for program in suite.programs() {
         let mut command = command::command(&program);
-        // A real runtime does not look at these. Some cases want two devices.
+        // A real runtime ignores these variables. Some cases need two devices.
         command.env("HIP_SIM_TWINS", suite.twins()).env("HIP_SIM_DEVICES", "2");
         failures.extend(command::run(&mut command).err().map(|error| format!("{error:#}")));
     }

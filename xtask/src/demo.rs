@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: from a fresh checkout to a timeline that one can look at.
+//! `cargo xtask demo`: from a fresh checkout to a timeline.
 
 mod sched;
 
@@ -18,7 +18,7 @@ use crate::{
     workspace::{Profile, Workspace},
 };
 
-/// Left in the current folder; git ignores its ending.
+/// Left in the current folder; git ignores its extension.
 const TIMELINE: &str = "run.perfetto";
 
 /// Arguments of the verb.
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     other: Option<Other>,
 }
 
-/// What there is to be seen besides a timeline of calls.
+/// Demonstrations besides a timeline of calls.
 #[derive(Subcommand)]
 enum Other {
     /// An online service beside a batch job, on a simulated device: alone, natively and under xsched-ctl
@@ -44,7 +44,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
 }
 
 fn record(workspace: &Workspace) -> Result<()> {
-    eprintln!("demo: what is needed; the first time all four steps take some minutes");
+    eprintln!("demo: requirements; the first time all four steps take some minutes");
     setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms, Need::Kernel])?;
     eprintln!("demo: a simulated HIP runtime, and a HIP program");
     let program = artifacts::build_demo(workspace)?;
@@ -60,9 +60,9 @@ fn record(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// What users install.
+/// Builds the programs that users install.
 fn build_commands(workspace: &Workspace) -> Result<()> {
-    eprintln!("demo: xsched-ctl, its BPF programs and the shim; most of the time goes here");
+    eprintln!("demo: xsched-ctl, its BPF programs and the shim; this takes the most time");
     command::run(
         command::cargo(&workspace.root)
             .args(["build", "--package", "xsched-ctl", "--package", "xsched-shim"])
@@ -75,19 +75,19 @@ fn here(name: &str) -> Result<PathBuf> {
     Ok(env::current_dir().context("failed to find the current folder")?.join(name))
 }
 
-/// Says where a recording is and how to look at it.
+/// Shows where a recording is and how to view it.
 fn show_timeline(workspace: &Workspace, timeline: &Path) {
     println!("{}", timeline.display());
-    eprintln!("That is the timeline. To look at it, offline:");
+    eprintln!("That is the timeline. To view it offline:");
     let mut view = Command::new(workspace.built(Profile::Release, "xsched-ctl"));
     view.arg("view").args(timeline.file_name());
     eprintln!("    {}", command::shown(&view));
     eprintln!(
-        "It also opens at https://ui.perfetto.dev (\"Open trace file\"; the browser reads it, nobody else)."
+        "It also opens at https://ui.perfetto.dev (\"Open trace file\"; the browser reads it and sends it nowhere)."
     );
 }
 
-/// Only the traced command gets root's rights, and only where nothing has to be asked for them.
+/// Gives root's rights to the traced command only, and only if no password is needed.
 fn as_root(workspace: &Workspace, words: &[OsString]) -> Result<Command> {
     let Some(mut command) = setup::privileged(workspace, &words[0]) else {
         let mut typed = Command::new("sudo");

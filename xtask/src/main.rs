@@ -1,6 +1,6 @@
-//! `cargo xtask`: the one door to every development verb, for people and for CI alike.
+//! `cargo xtask`: the entry point of every development verb, for developers and for CI.
 //!
-//! Each verb lives in the file of its name and first sets up what it needs.
+//! Each verb is in the file of its name, and first sets up what it needs.
 
 mod artifacts;
 mod bench;
@@ -35,11 +35,11 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Install and mount everything that the other verbs need; says what it cannot get
+    /// Install and mount everything that the other verbs need; reports what it cannot get
     Setup,
-    /// Record a timeline of a small HIP program that calls through two libraries; or see urgent work go first
+    /// Record a timeline of a small HIP program that calls through two libraries; or show urgent work going first
     Demo(demo::Args),
-    /// Check format, lints, documentation and forbidden things; runs all, then lists the failures
+    /// Check format, lints, documentation, forbidden things, dependencies and words; runs all, then lists the failures
     Check(check::Args),
     /// Run the tests, end-to-end tests included
     Test(test::Args),

@@ -1,6 +1,6 @@
-//! `cargo xtask package`: what is installed on the nodes of a cluster, as packages for Debian and for RPM.
+//! `cargo xtask package`: packages for Debian and for RPM, to install on the nodes of a cluster.
 //!
-//! What is in them is said in `xsched-ctl/Cargo.toml`.
+//! `xsched-ctl/Cargo.toml` defines their contents.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ use crate::{
 struct Packager {
     crate_name: &'static str,
     version: &'static str,
-    /// What it is called by, without its `cargo-`.
+    /// Its name, without `cargo-`.
     arguments: &'static [&'static str],
 }
 
@@ -40,7 +40,7 @@ const PACKAGERS: [Packager; 2] = [
 /// The verb.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     setup::ensure(workspace, &[Need::BpfBuild])?;
-    // Apart, as their features must not be each other's.
+    // Separately: otherwise cargo would unify their features.
     for package in ["xsched-shim", "xsched-ctl"] {
         let mut build = command::cargo(&workspace.root);
         command::run(
@@ -60,7 +60,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
 }
 
 impl Packager {
-    /// Builds it unless it is there in this version; returns where it is.
+    /// Builds it unless this version is there; returns its path.
     fn install(&self, workspace: &Workspace) -> Result<PathBuf> {
         // Each version has its own folder.
         let root = workspace.target_dir.join("tools").join(format!("{}-{}", self.crate_name, self.version));
@@ -74,7 +74,7 @@ impl Packager {
     }
 }
 
-/// Says what there is now.
+/// Prints the packages that exist now.
 fn tell(folder: &Path) -> Result<()> {
     let entries = fs::read_dir(folder).with_context(|| format!("failed to read {}", folder.display()))?;
     for entry in entries {

@@ -9,8 +9,7 @@ use crate::{command, venv};
 /// Oldest node that runs `tests/perfetto/sql.mjs`.
 const NODE_MAJOR_MIN: u32 = 18;
 
-/// Makes the environment unless it is there, and returns its Python interpreter, which is what
-/// `XSCHED_PERFETTO_PYTHON` should be for the tests.
+/// Makes the environment unless it is there, and returns its Python interpreter, for `XSCHED_PERFETTO_PYTHON`.
 pub(crate) fn setup(root: &Path, target_dir: &Path) -> Result<PathBuf> {
     require_node()?;
     venv::setup(&target_dir.join("perfetto-venv"), &root.join("tests/perfetto/requirements.txt"))
@@ -39,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_version_is_understood() {
+    fn nodes_version_is_parsed() {
         assert_eq!(major("v18.20.8\n"), Some(18));
         assert_eq!(major("v9.0.0\n"), Some(9));
         assert_eq!(major(""), None);
@@ -47,13 +46,13 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_environment_is_left_alone_and_a_half_made_one_is_not() {
+    fn a_complete_environment_is_kept_and_an_incomplete_one_is_not() {
         let root = tempfile::tempdir().unwrap();
         let target = root.path().join("target");
         fs::create_dir_all(root.path().join("tests/perfetto")).unwrap();
         fs::write(root.path().join("tests/perfetto/requirements.txt"), "# nothing\n").unwrap();
 
-        // The stamp is missing: what is in the folder is thrown away. Installing nothing needs no network.
+        // The stamp is missing, so the folder is emptied. Installing nothing needs no network.
         let left_over = target.join("perfetto-venv/left-over");
         fs::create_dir_all(&left_over).unwrap();
         let python = setup(root.path(), &target).unwrap();

@@ -1,7 +1,7 @@
-//! `cargo xtask setup`: gets everything that the other verbs need, and says clearly what it could not get.
+//! `cargo xtask setup`: gets everything that the other verbs need, and reports what it could not get.
 //!
-//! The list of what is needed is [`requirements`]; how missing things are fetched, and what is said where that is
-//! impossible, is [`plan`]. A second run finds everything met and does nothing.
+//! The list of requirements is [`requirements`]. [`plan`] fetches missing things, and explains where that is impossible. A second
+//! run finds everything met and does nothing.
 
 mod bpf_linker;
 mod debian;
@@ -41,13 +41,13 @@ pub(crate) fn perfetto(workspace: &Workspace) -> Result<PathBuf> {
     perfetto::setup(&workspace.root, &workspace.target_dir)
 }
 
-/// The Python interpreter with Playwright, which drives chromium for the viewer's tests; made likewise.
+/// The Python interpreter with Playwright, which drives chromium for the viewer's tests; made in the same way.
 pub(crate) fn browser(workspace: &Workspace) -> Result<PathBuf> {
     let requirements = workspace.root.join("tests/viewer/requirements.txt");
     venv::setup(&workspace.target_dir.join("browser-venv"), &requirements)
 }
 
-/// What a verb calls before its own work; silent when everything is there already.
+/// A verb calls it before its own work; silent when everything is there already.
 pub(crate) fn ensure(workspace: &Workspace, needs: &[Need]) -> Result<()> {
     let requirements: Vec<_> = requirements::all().into_iter().filter(|r| needs.contains(&r.need)).collect();
     let unmet = plan::fulfil(&ThisMachine { root: &workspace.root }, &requirements);
@@ -61,12 +61,12 @@ pub(crate) fn ensure(workspace: &Workspace, needs: &[Need]) -> Result<()> {
     bail!("{} of {} requirements are not met: {}", unmet.len(), requirements.len(), names.join(", "));
 }
 
-/// A command that runs with root's rights, if they can be had without asking for a password.
+/// A command that runs with root's rights, if no password is needed for them.
 pub(crate) fn privileged(workspace: &Workspace, program: &OsStr) -> Option<Command> {
     (&ThisMachine { root: &workspace.root } as &dyn Machine).privileged(program)
 }
 
-/// Like [`ensure`], for things whose absence the caller survives: they are said, not returned.
+/// Like [`ensure`], for things without which the caller can go on: what is missing is printed, not returned.
 pub(crate) fn prefer(workspace: &Workspace, needs: &[Need]) {
     if let Err(error) = ensure(workspace, needs) {
         eprintln!("going on: {error}");

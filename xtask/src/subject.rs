@@ -1,4 +1,4 @@
-//! What tests and benchmarks exercise: builds it, and tells them where it is.
+//! Builds what tests and benchmarks exercise, and passes its paths to them.
 
 use std::ffi::OsString;
 use std::fs;
@@ -44,8 +44,8 @@ pub(crate) fn build_for_benchmarks(workspace: &Workspace) -> Result<Variables> {
 }
 
 /// `XSCHED_ARTIFACTS` is the folder that has `hip-sim/` and `apps/`, `XSCHED_CTL` the command and `XSCHED_SHIM` the
-/// library to preload. `XSCHED_SOCKET_DIR` is a folder without a controller: no program of a test is scheduled by the one
-/// that this machine may have.
+/// library to preload. `XSCHED_SOCKET_DIR` is a folder without a controller, so that a controller of this machine does not schedule
+/// programs of tests.
 fn variables(workspace: &Workspace, profile: Profile) -> Variables {
     vec![
         ("XSCHED_ARTIFACTS", workspace.target_dir.clone().into()),

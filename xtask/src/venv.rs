@@ -11,8 +11,8 @@ use crate::command;
 
 /// Makes the environment unless it is there, and returns its Python interpreter.
 ///
-/// It is there if the list of packages that it was made from is today's; the list is copied into it last, so that a
-/// setup that was interrupted starts afresh.
+/// It is there if its copy of the list of packages equals the present list. The copy is made last, so that an interrupted setup is
+/// repeated.
 pub(crate) fn setup(environment: &Path, requirements: &Path) -> Result<PathBuf> {
     let wanted =
         fs::read(requirements).with_context(|| format!("failed to read {}", requirements.display()))?;

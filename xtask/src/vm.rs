@@ -1,6 +1,6 @@
 //! `cargo xtask test --vm`: the tests of `tests/vm`, run by `tests/vm/boot.sh` in virtual machines that have AMD's driver.
 //!
-//! What runs in there is built here: the root file system is Debian 12's, so that is what it must be built on.
+//! The programs are built on this machine. They run on the root file system of Debian 12, so this machine must have that, too.
 
 use std::{
     ffi::OsString,
@@ -28,7 +28,7 @@ const TIME_MAX_S: u32 = 1500;
 /// Programs of `tests/vm/programs`: some open the runtime, others are linked with it.
 const PROGRAMS: [&str; 5] = ["streams", "compiled", "queues", "random", "registers"];
 
-/// Libraries with names of AMD's, and how each keeps its frames: see `tests/apps/origin_chain`.
+/// Libraries with names of AMD's, each with its kind of stack frames: see `tests/apps/origin_chain`.
 const CHAIN: [(&str, u32); 2] = [("libtorch_hip.so", 3), ("librccl.so.1", 2)];
 
 /// Runs the tests whose name contains `filter` under each kernel; an error if any failed.
@@ -53,7 +53,7 @@ pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// The command in the machine, where the shared folder is the working directory.
+/// The command in the virtual machine, where the shared folder is the working directory.
 fn in_there(filter: Option<&str>) -> OsString {
     let filter = filter.map(|filter| format!(" '{}'", filter.replace('\'', r"'\''"))).unwrap_or_default();
     format!("XSCHED_VM=/host XSCHED_CTL=/host/xsched-ctl RUST_BACKTRACE=0 ./tests --test-threads=1{filter}")
@@ -73,7 +73,7 @@ fn stage(workspace: &Workspace) -> Result<PathBuf> {
         copy(&workspace.built(Profile::Debug, name), &share.join(name))?;
     }
     copy(&test_program(workspace)?, &share.join("tests"))?;
-    // Built with it, since it is a program of the same package.
+    // Cargo has built it as well, since it is a program of the same package.
     for peer in ["arbiter-peer", "origin-peer"] {
         copy(&workspace.built(Profile::Debug, peer), &share.join(peer))?;
     }
@@ -91,7 +91,7 @@ fn stage(workspace: &Workspace) -> Result<PathBuf> {
         cc.args([&format!("-DSHAPE={shape}"), "-o"]).arg(share.join(name));
         command::run(cc.arg(workspace.root.join("tests/apps/origin_chain/level.cpp")))?;
     }
-    // Whoever wants them says if they are missing.
+    // Tests that need these clients report it if they are missing.
     if let Err(error) = clients::fetch(workspace) {
         eprintln!("going on: {error:#}");
     }
@@ -101,7 +101,7 @@ fn stage(workspace: &Workspace) -> Result<PathBuf> {
         }
     }
     artifacts::module_for_vm(workspace, "tests/vm/programs/saxpy.hip", &share.join("saxpy.co"))?;
-    // Stands in for AMD's at link time: same name, same versions of symbols.
+    // Replaces AMD's at link time: same name, same versions of symbols.
     let runtime = artifacts::build_runtimes(workspace)?.join("5/libamdhip64.so.5");
     for program in PROGRAMS {
         let source = workspace.root.join("tests/vm/programs").join(program).with_extension("c");
@@ -117,7 +117,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::copy(from, to).map(drop).with_context(|| format!("failed to copy {}", from.display()))
 }
 
-/// The part of cargo's messages that names what it has built.
+/// The part of cargo's messages that names its outputs.
 #[derive(Deserialize)]
 struct Message {
     target: Option<Target>,
@@ -132,7 +132,7 @@ struct Target {
 /// Name of the test program.
 const TESTS: &str = "vm";
 
-/// Builds the test program; where it is.
+/// Builds the test program; returns its path.
 fn test_program(workspace: &Workspace) -> Result<PathBuf> {
     let mut cargo = command::cargo(&workspace.root);
     cargo.args([
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_test_program_is_told_from_the_packages_other_programs() {
+    fn the_test_program_is_found_among_the_packages_programs() {
         let artifact =
             |name: &str| format!("{{\"target\":{{\"name\":\"{name}\"}},\"executable\":\"/t/{name}\"}}\n");
         let messages =

@@ -1,4 +1,4 @@
-//! Where things are: the workspace's root, cargo's target directory and the targets of its packages.
+//! Paths: the workspace's root, cargo's target folder and the targets of its packages.
 
 use std::{
     env,
@@ -16,7 +16,7 @@ pub(crate) struct Workspace {
     /// Folder of the workspace's manifest.
     #[serde(rename = "workspace_root")]
     pub(crate) root: PathBuf,
-    /// Where cargo builds, whichever variable or setting chose it.
+    /// Cargo's build folder, from whichever variable or setting.
     #[serde(rename = "target_directory")]
     pub(crate) target_dir: PathBuf,
     /// Its members.
@@ -29,7 +29,7 @@ pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) manifest_path: PathBuf,
     pub(crate) targets: Vec<Target>,
-    /// Of all kinds, those of tests and build scripts included.
+    /// Of all kinds, including those of tests and build scripts.
     pub(crate) dependencies: Vec<Dependency>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Package {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Dependency {
     pub(crate) name: String,
-    /// Where it is, if it is of this workspace.
+    /// Its folder, if it is in this workspace.
     pub(crate) path: Option<PathBuf>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Target {
 impl Workspace {
     /// Asks cargo about the workspace that this xtask was started in.
     pub(crate) fn find() -> Result<Self> {
-        // cargo sets it for what it runs, so a moved checkout or a shared target directory cannot mislead.
+        // Cargo sets it for the programs that it runs, so a moved checkout or a shared target folder cannot mislead.
         let here = env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from("."), PathBuf::from);
         let output = command::cargo(&here)
             .args(["metadata", "--no-deps", "--format-version", "1"])
@@ -79,7 +79,7 @@ impl Workspace {
         package.into_iter().flat_map(|p| &p.targets).filter(|t| t.kind.iter().any(|k| k == "bin"))
     }
 
-    /// What `cargo build` leaves under a name: an executable or a shared library.
+    /// The output of `cargo build` with this name: an executable or a shared library.
     pub(crate) fn built(&self, profile: Profile, name: &str) -> PathBuf {
         self.target_dir.join(profile.directory()).join(name)
     }

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use xsched_protocol::arbiter_page::device_key;
+use xsched_xqueue::{ClaimId, ClaimKey, XQueues};
 
 use crate::hip::device::Hip;
 use crate::hip::real;
 use crate::runtime::copies::RuntimeCopy;
-use xsched_xqueue::{ClaimId, ClaimKey, XQueues};
 
 /// Keys of the devices that this process uses, by copy and ordinal. None: the runtime does not know the address.
 #[derive(Debug, Default)]

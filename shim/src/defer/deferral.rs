@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use xsched_xqueue::{ClaimId, Setup, XQueues};
+
 use crate::defer::claims::Devices;
 use crate::defer::controller;
 use crate::defer::dependencies::Dependencies;
@@ -13,7 +15,6 @@ use crate::hip::device::Hip;
 use crate::hip::real;
 use crate::runtime::copies::RuntimeCopy;
 use crate::{planted, verdict};
-use xsched_xqueue::{ClaimId, Setup, XQueues};
 
 /// The state of deferring.
 pub(crate) struct Deferral {

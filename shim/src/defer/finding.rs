@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use xsched_xqueue::{QueueId, XQueues};
+
 use crate::abi::Stream;
 use crate::defer::deferral::{DEFERRAL, Deferral, deferral};
 use crate::defer::streams::{self, KnownStream, StreamEntry, StreamKey};
@@ -11,7 +13,6 @@ use crate::hip::real;
 use crate::planted::{Bug, is_planted};
 use crate::runtime::copies::{COPIES_MAX, RuntimeCopy};
 use crate::runtime::stopped::{Stopped, StreamName};
-use xsched_xqueue::{QueueId, XQueues};
 
 /// A stream was created. It is known from now on: its work on the device matters as soon as other processes come.
 pub(crate) fn stream_created(copy: &'static RuntimeCopy, stream: Stream) {

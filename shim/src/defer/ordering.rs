@@ -4,6 +4,8 @@
 //! They wait until the work that they concern was launched, and no longer: the real function waits for the device. A
 //! query of deferred work is answered here: not ready.
 
+use xsched_xqueue::{Position, QueueId, Treatment};
+
 use crate::abi::HipError;
 use crate::api::{Family, Id};
 use crate::defer::decision::{Decision, Wait};
@@ -17,7 +19,6 @@ use crate::planted::{Bug, is_planted};
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::{Stopped, StreamName};
 use crate::verdict;
-use xsched_xqueue::{Position, QueueId, Treatment};
 
 /// A call that needs earlier work to have been launched, while something is suspended or deferred.
 pub(crate) fn order(call: &Stopped<'_>) -> Decision {

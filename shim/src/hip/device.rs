@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use xsched_sched::Nanos;
+use xsched_xqueue::{Device, GatePage};
 
 use crate::ground::counters::{self, Trouble};
 use crate::ground::reentry::stay_inside;
@@ -15,7 +16,6 @@ use crate::hip::real;
 use crate::planted::{Bug, is_planted};
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::StreamName;
-use xsched_xqueue::{Device, GatePage};
 
 /// The HIP runtimes of this process.
 #[derive(Debug, Default)]

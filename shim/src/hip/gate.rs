@@ -14,13 +14,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use xsched_protocol::arbiter_page::{GATE_KEPT_OPEN, GATE_OPEN, GATE_SIZE};
+use xsched_xqueue::{GatePage, now};
 
 use crate::abi::Stream;
 use crate::hip::marker::HipStream;
 use crate::hip::real;
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::StreamName;
-use xsched_xqueue::{GatePage, now};
 
 const CLOSED: u64 = 0;
 const OPEN: u64 = GATE_KEPT_OPEN;

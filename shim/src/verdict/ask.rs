@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use xsched_protocol::verdict::Subject;
 use xsched_sched::Nanos;
+use xsched_xqueue::now;
 
 use crate::abi::Frame;
 use crate::ground::counters::{self, VerdictSource};
 use crate::verdict::page::{self, Answer};
 use crate::verdict::slot;
-use xsched_xqueue::now;
 
 /// How often a pending answer is asked for.
 const ASK_EVERY: Duration = Duration::from_micros(500);

@@ -7,8 +7,9 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::ground::fork::Renewable;
 use xsched_xqueue::{Library, Origin};
+
+use crate::ground::fork::Renewable;
 
 /// All further libraries. No larger number is given: the cache has only 6 bits for it.
 const OTHERS: Origin = Origin::OTHERS;

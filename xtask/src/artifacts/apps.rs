@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail};
 use super::step::Step;
 
 pub(super) const CLANG: &str = "clang++-19";
-/// The device that the simulator shows unless told otherwise.
+/// The device that the simulator shows by default.
 pub(super) const OFFLOAD: [&str; 5] = ["-x", "hip", "--offload-arch=gfx942", "-nogpuinc", "-nogpulib"];
 const COMPILE: [&str; 8] = [
     "-std=c++20",
@@ -24,7 +24,7 @@ const COMPILE: [&str; 8] = [
     "-Wall",
     "-Wextra",
 ];
-/// Programs run in place; `LD_LIBRARY_PATH` still goes before it.
+/// Programs run in place; `LD_LIBRARY_PATH` still precedes it.
 const RUN_PATH: &str = "-Wl,--enable-new-dtags,-rpath,$ORIGIN:$ORIGIN/../hip-sim/6";
 
 /// The programs and their libraries; the simulated runtime must be there.
@@ -70,14 +70,14 @@ pub(super) fn build_two_libraries(root: &Path, target_dir: &Path) -> Result<Path
     apps.two_libraries(&apps.twins()?)
 }
 
-/// An online service and a batch job; the simulated runtime must be there. The folder that has them.
+/// An online service and a batch job; the simulated runtime must be there. Returns their folder.
 pub(super) fn build_shared_device(root: &Path, target_dir: &Path) -> Result<PathBuf> {
     let apps = Apps::new(root, target_dir)?;
     apps.shared_device(&apps.twins()?)?;
     Ok(apps.folder)
 }
 
-/// Libraries with the names of AMD's, in a folder of their own, and how each of them keeps its frames.
+/// Libraries with the names of AMD's, in a folder of their own, each with its kind of stack frames.
 const ORIGIN_CHAIN: [(&str, u32); 7] = [
     ("libtorch_hip.so", 1),
     ("libhipblas.so", 0),
@@ -88,14 +88,14 @@ const ORIGIN_CHAIN: [(&str, u32); 7] = [
     ("libffi.so.8", 0),
 ];
 
-/// `vector_add` once more, with device code in every form that programs bring it in.
+/// Variants of `vector_add`, with device code in every form that programs contain.
 const CODE_OBJECTS: [(&str, &[&str]); 7] = [
     ("vector_add_v4", &["-mcode-object-version=4"]),
     ("vector_add_v5", &["-mcode-object-version=5"]),
     // Clang 19 calls version 6 unfinished, in a warning without a name; the others show the program's own warnings.
     ("vector_add_v6", &["-mcode-object-version=6", "-w"]),
     ("vector_add_compressed", &["--offload-compress"]),
-    // Its constructors are other code.
+    // Its constructors are compiled to different code.
     ("vector_add_unoptimised", &["-O0"]),
     ("vector_add_compressed_v4", &["--offload-compress", "-mcode-object-version=4"]),
     (
@@ -104,7 +104,7 @@ const CODE_OBJECTS: [(&str, &[&str]); 7] = [
     ),
 ];
 
-/// A profiling tool, and two that have one symbol of its protocol only.
+/// A profiling tool, and two variants that have only one symbol of the protocol.
 const TOOLS: [(&str, &[&str]); 3] = [
     ("libtable_tool.so", &[]),
     ("libtable_tool_receiver.so", &["-DWITHOUT_CONFIGURE"]),
@@ -117,7 +117,7 @@ struct Apps {
     /// Include folders, and every header in them.
     include: Vec<PathBuf>,
     headers: Vec<PathBuf>,
-    /// What programs are linked with; any major would do, they carry the one of this SONAME.
+    /// The runtime to link with; any major would do, since programs load the one with this SONAME.
     runtime: PathBuf,
     folder: PathBuf,
     objects: PathBuf,
@@ -153,7 +153,7 @@ impl Apps {
         Ok(apps)
     }
 
-    /// A step that compiles one source of host code, or of both with `OFFLOAD`.
+    /// A step that compiles one source: host code, or with `OFFLOAD` host and device code.
     fn compilation(&self, source: &str, output: PathBuf) -> Step {
         let is_hip = Path::new(source).extension().is_some_and(|e| e == "hip");
         let step = Step::new(CLANG, output).arguments(COMPILE);
@@ -195,7 +195,7 @@ impl Apps {
         step.arguments(["--offload-device-only"]).run()
     }
 
-    /// What kernels do, for the simulator.
+    /// The host functions that the simulator runs as kernels.
     fn twins(&self) -> Result<PathBuf> {
         self.library("libdemo_twins.so", &[self.compile("twins/twins.cpp")?], &[])
     }
@@ -214,7 +214,7 @@ impl Apps {
         self.program("two_libraries", &program, &[&blas, &self.runtime, twins])
     }
 
-    /// `sched_client` under names by which a timeline tells who is who.
+    /// `sched_client` under two names, which distinguish the processes in a timeline.
     fn shared_device(&self, twins: &PathBuf) -> Result<()> {
         let object = [self.compile("sched_client/sched_client.hip")?];
         for name in ["online_service", "batch_job"] {
@@ -223,7 +223,7 @@ impl Apps {
         Ok(())
     }
 
-    /// Two plugins that bring a runtime each, and a program that has none.
+    /// Two plugins, each with its own runtime, and a program without one.
     fn two_runtimes(&self, runtimes: &Path, twins: &PathBuf) -> Result<()> {
         for (letter, factor, major) in [('a', "FACTOR_A", 6), ('b', "FACTOR_B", 7)] {
             let name = format!("libtwo_runtimes_{letter}.so");
@@ -262,9 +262,9 @@ impl Apps {
             libraries.push(self.library(name, &[self.compile(source)?], &[&self.runtime])?);
         }
         let speaker = [self.compile("callers/speaker.cpp")?];
-        // The functions of the shim are not there when it is linked.
+        // The shim's functions are not available at link time.
         libraries.push(self.library("libspeaker.so", &speaker, &[&libraries[0], &self.runtime])?);
-        // Opened by the program.
+        // The program opens it at run time.
         self.library("libcallers_bottom.so", &[self.compile("callers/bottom.hip")?], &[&self.runtime])?;
         let program = [self.compile("callers/callers.cpp")?, self.compile("callers/own.hip")?];
         let linked: Vec<_> = libraries.iter().chain([&self.runtime, twins]).collect();
@@ -272,7 +272,7 @@ impl Apps {
         Ok(())
     }
 
-    /// The chain of seven libraries, the witness below them, and the plugins.
+    /// The chain of seven libraries, the observing library below them, and the plugins.
     fn deep_chain(&self) -> Result<()> {
         let witness = [self.compile_as("deep_observe", "deep_chain/observe.cpp", &["-fexceptions"])?];
         let witness = self.library("libdeep_observe.so", &witness, &[])?;
@@ -301,7 +301,7 @@ impl Apps {
         self.link(name, objects, libraries, &["-shared", "-Wl,-z,defs", &soname])
     }
 
-    /// The twins are among the libraries though nothing refers to them: the simulator looks them up by name.
+    /// Links the twins although nothing refers to them: the simulator looks them up by name.
     fn program(&self, name: &str, objects: &[PathBuf], libraries: &[&PathBuf]) -> Result<PathBuf> {
         self.link(name, objects, libraries, &["-Wl,--no-as-needed"])
     }
@@ -333,7 +333,7 @@ fn headers(folders: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(headers)
 }
 
-/// Says what to type rather than let the first step fail.
+/// Reports a missing compiler before the first step would fail.
 fn check_compiler() -> Result<()> {
     let found = Command::new(CLANG).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     match found {

@@ -1,11 +1,11 @@
-//! The conformance suite: its cases compiled once, by clang against public HIP headers, and linked with each runtime.
+//! The conformance suite: its cases are compiled once, by clang against public HIP headers, and linked with each runtime.
 //!
 //! ```text
 //! <folder>/conformance-{5,6,7}                         on the runtime of that HIP major
-//! <folder>/conformance-{v4,v6,compressed}              its kernels as such code objects or such a bundle
+//! <folder>/conformance-{v4,v6,compressed}              with its kernels in these forms of code objects and bundles
 //! <folder>/modules/                                    device code that the cases load by themselves
-//! <folder>/libconformance_twins.so                     what the kernels do, for the simulated runtime
-//! <folder>/librocrand_{executor,reference}.so          what rocRAND's kernels do, and what they should
+//! <folder>/libconformance_twins.so                     host functions in place of the kernels, for the simulated runtime
+//! <folder>/librocrand_{executor,reference}.so          the same for rocRAND's kernels, and their expected results
 //! ```
 
 use std::ffi::OsStr;
@@ -21,7 +21,7 @@ use crate::workspace::Workspace;
 
 const COMPILE: [&str; 8] =
     ["-std=c++20", "-O1", "-g", "-fPIC", "-pthread", "-Wall", "-Wextra", "-D__HIP_PLATFORM_AMD__"];
-/// Neither the compiler's device headers nor a device library: the suite uses the compiler's own functions.
+/// Without the compiler's device headers and device library: the suite uses the compiler's own functions.
 const DEVICE: [&str; 4] = ["-x", "hip", "-nogpuinc", "-nogpulib"];
 
 /// Ways to pack the device code of a program, by name; the first is the compiler's default.
@@ -43,7 +43,7 @@ const MODULES: [(&str, &[&str]); 6] = [
     ("module.ccob.hipfb", &["--gpu-bundle-output", "--offload-compress"]),
 ];
 
-/// What the suite is compiled against, and where it is put.
+/// The inputs and outputs of a build of the suite.
 pub(crate) struct Suite {
     /// `tests/conformance`
     sources: PathBuf,
@@ -52,13 +52,13 @@ pub(crate) struct Suite {
     runtimes: Vec<Runtime>,
     arch: String,
     has_twins: bool,
-    /// Of rocRAND, a client; none where clients are not tried.
+    /// rocRAND's headers, for a client; none where clients are not tested.
     rocrand_headers: Option<PathBuf>,
 }
 
-/// One library to link a program with.
+/// A runtime to link a program with.
 struct Runtime {
-    /// Ending of the program's name.
+    /// Suffix of the program's name.
     name: String,
     library: PathBuf,
     run_path: String,
@@ -108,7 +108,7 @@ impl Suite {
         runtimes.chain(packings).map(|name| self.program(name)).collect()
     }
 
-    /// What the kernels do, for the simulated runtime.
+    /// The host functions that the simulated runtime runs as kernels.
     pub(crate) fn twins(&self) -> PathBuf {
         self.folder.join("libconformance_twins.so")
     }
@@ -117,7 +117,7 @@ impl Suite {
         self.folder.join(format!("conformance-{name}"))
     }
 
-    /// Brings all of it up to date. Without headers there is no suite; its tests then say so.
+    /// Brings all of it up to date. Without headers there is no suite; its tests then report that.
     pub(crate) fn build(&self) -> Result<()> {
         if !self.headers.join("hip/hip_runtime.h").exists() {
             eprintln!("going on without the conformance suite: no HIP headers in {}", self.headers.display());
@@ -158,7 +158,7 @@ impl Suite {
         Ok(())
     }
 
-    /// What rocRAND's kernels do, and its own device functions on the host, if its headers are there.
+    /// The steps for rocRAND's kernels and its own device functions on the host, if its headers are there.
     fn rocrand(&self) -> Result<Vec<Step>> {
         let Some(headers) = self.rocrand_headers.as_ref().filter(|headers| headers.exists()) else {
             return Ok(Vec::new());
@@ -184,7 +184,7 @@ impl Suite {
         self.folder.join("obj").join(format!("{name}{packing}.o"))
     }
 
-    /// A step to which its source is still to be appended.
+    /// A step without its source, which is to be appended.
     fn compilation(&self, output: PathBuf) -> Result<Step> {
         let include = [self.sources.join("include"), self.sources.join("../hip-sim/include")];
         let mut headers = Vec::new();
@@ -199,7 +199,7 @@ impl Suite {
         Ok(step.depends_on(headers))
     }
 
-    /// Of a source with device code.
+    /// The same for a source with device code.
     fn device(&self, output: PathBuf) -> Result<Step> {
         let step = self.compilation(output)?;
         Ok(step.arguments(DEVICE).arguments([format!("--offload-arch={}", self.arch)]))
@@ -226,7 +226,7 @@ fn link(program: &Path, objects: Vec<PathBuf>, runtime: &Runtime) -> Result<()> 
     Ok(())
 }
 
-/// Runs steps that do not need each other, as many at a time as there are processors.
+/// Runs independent steps, as many at a time as there are processors.
 fn run_all(steps: Vec<Step>) -> Result<()> {
     let workers = thread::available_parallelism().map_or(1, usize::from);
     let mut shares: Vec<Vec<Step>> = (0..workers).map(|_| Vec::new()).collect();

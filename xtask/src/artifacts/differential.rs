@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! <folder>/differential-{5,6,7}          on the runtime of that HIP major
-//! <folder>/differential.co               its kernels once more, as the module that it loads
-//! <folder>/libdifferential_twins.so      what the kernels do, for the simulated runtime
+//! <folder>/differential.co               its kernels again, as the module that it loads
+//! <folder>/libdifferential_twins.so      host functions in place of the kernels, for the simulated runtime
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
             .depends_on(headers.iter().cloned())
             .input(sources.join(source))
     };
-    // `-x hip` goes before the source that it is about.
+    // `-x hip` must precede its source.
     let device = |output: &str, argument: &str| {
         let step = Step::new(CLANG, folder.join(output)).arguments(COMPILE).arguments(OFFLOAD);
         step.arguments(include.iter().map(|folder| format!("-I{}", folder.display())))

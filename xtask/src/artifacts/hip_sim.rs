@@ -1,6 +1,6 @@
 //! The simulated runtime: cargo builds it as a static library, and `cc` links that once for each HIP major.
 //!
-//! Not a Rust `cdylib`: the compiler passes a version script of its own to the linker, and the symbols would lose
+//! Not a Rust `cdylib`: for these the compiler passes a version script of its own to the linker, and the symbols would lose
 //! their versions.
 
 use std::fs;
@@ -13,7 +13,7 @@ use super::static_library::{self, StaticLibrary};
 use super::step::Step;
 
 const PACKAGE: &str = "hip-sim";
-/// HIP majors that there is a library for.
+/// HIP majors with a library.
 pub(super) const MAJORS: [u32; 3] = [5, 6, 7];
 
 /// The three libraries.
@@ -25,7 +25,7 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Never unloaded: threads of the runtime may be running in it.
+/// The library is never unloaded: threads of the runtime may be running in it.
 fn link(built: &StaticLibrary, major: u32, folder: &Path) -> Result<()> {
     let soname = format!("libamdhip64.so.{major}");
     let out_dir = built.out_dir.as_ref().context("cargo named no build script output of hip-sim")?;
@@ -45,7 +45,7 @@ fn link(built: &StaticLibrary, major: u32, folder: &Path) -> Result<()> {
         .run()?;
     let link = folder.join("libamdhip64.so");
     if fs::read_link(&link).ok().as_deref() != Some(Path::new(&soname)) {
-        // A link that points elsewhere is a leftover.
+        // A link with another target is left from an earlier build.
         let _ = fs::remove_file(&link);
         symlink(&soname, &link).with_context(|| format!("failed to create {}", link.display()))?;
     }

@@ -1,4 +1,4 @@
-//! Packages that cargo builds as static libraries, for other linkers to link.
+//! Packages that cargo builds as static libraries, to be linked by other linkers.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -8,27 +8,27 @@ use serde::Deserialize;
 
 use crate::command;
 
-/// What cargo says that the linking needs.
+/// The part of cargo's output that linking needs.
 pub(super) struct StaticLibrary {
     pub(super) archive: PathBuf,
     /// Output folder of the package's build script, if it has one.
     pub(super) out_dir: Option<PathBuf>,
 }
 
-/// Optimised, so that what tests drive does not dominate what they measure.
+/// Optimised, so that measurements are not dominated by this library.
 pub(super) fn build(root: &Path, target_dir: &Path, package: &str) -> Result<StaticLibrary> {
     let mut cargo = command::cargo(root);
     cargo.args(["build", "--package", package, "--release"]);
     cargo.arg("--message-format=json-render-diagnostics").arg("--target-dir").arg(target_dir);
     command::announce(&cargo);
-    // It takes a minute the first time, and its words show that it goes on.
+    // The first build takes a minute; cargo's messages show progress.
     let output = cargo.stderr(Stdio::inherit()).output().context("failed to start cargo")?;
     ensure!(output.status.success(), "`cargo build --package {package}` ended with {}", output.status);
     let messages = String::from_utf8(output.stdout).context("cargo's messages are not text")?;
     built(&messages, package)
 }
 
-/// The part of cargo's JSON messages that is read.
+/// The JSON messages of cargo that are read.
 #[derive(Deserialize)]
 #[serde(tag = "reason", rename_all = "kebab-case")]
 enum Message {
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cargo_tells_where_the_archive_and_the_scripts_are() {
+    fn cargos_messages_have_the_archive_and_the_output_folder() {
         let messages = concat!(
             r#"{"reason":"compiler-artifact","package_id":"registry+x#libc@0.2.1","filenames":["/t/liblibc.rlib"]}"#,
             "\n",

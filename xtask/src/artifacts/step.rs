@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 
 use crate::command;
 
-/// See the module.
+/// A command with its output and inputs.
 pub(super) struct Step {
     program: &'static str,
     arguments: Vec<OsString>,
@@ -24,7 +24,7 @@ impl Step {
         Self { program, arguments, inputs: Vec::new(), output }
     }
 
-    /// Appends words that name no input.
+    /// Appends words that are not inputs.
     pub(super) fn arguments<S: AsRef<OsStr>>(mut self, words: impl IntoIterator<Item = S>) -> Self {
         self.arguments.extend(words.into_iter().map(|word| word.as_ref().to_owned()));
         self
@@ -36,13 +36,13 @@ impl Step {
         self.depends_on([path])
     }
 
-    /// Notes inputs that the command finds by itself.
+    /// Adds inputs that the command finds by itself.
     pub(super) fn depends_on(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
         self.inputs.extend(paths);
         self
     }
 
-    /// Runs the command if it must; the output's path either way.
+    /// Runs the command if needed; returns the output's path.
     pub(super) fn run(self) -> Result<PathBuf> {
         if self.is_fresh()? {
             return Ok(self.output);
@@ -61,7 +61,7 @@ impl Step {
         format!("{} {:?}\n", self.program, self.arguments)
     }
 
-    /// Remembers the command of the last success beside its output.
+    /// The file beside the output that has the command of its last success.
     fn record(&self) -> PathBuf {
         let mut name = OsString::from(".");
         name.push(self.output.file_name().unwrap_or_default());
@@ -75,7 +75,7 @@ impl Step {
             return Ok(false);
         }
         for input in &self.inputs {
-            // A missing input is the command's to complain of.
+            // The command reports a missing input.
             if modified(input)?.is_none_or(|changed| changed > made) {
                 return Ok(false);
             }

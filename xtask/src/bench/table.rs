@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 
-/// The fields of a row that people see; `xsched-tests` documents all of them where it writes them.
+/// The fields of a row that are shown; `xsched-tests` documents all fields where it writes them.
 #[derive(Deserialize)]
 struct Row {
     metric: String,
@@ -23,7 +23,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// `is_terminal`: whether the header may be emphasised.
+    /// `is_terminal`: whether to emphasise the header.
     pub(super) fn new(is_terminal: bool) -> Self {
         Self { header_due: true, bold: is_terminal }
     }
@@ -63,7 +63,7 @@ fn columns([metric, value, baseline, ratio, noise, goal]: &[&str; 6]) -> String 
     line.trim_end().to_owned()
 }
 
-/// Three or more significant digits without an exponent, thousands apart.
+/// At least three significant digits without an exponent, with groups of thousands.
 fn number(value: f64) -> String {
     let decimals = match value.abs() {
         v if v >= 100.0 => 0,
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_comes_once_and_a_missed_goal_shouts() {
+    fn the_header_comes_once_and_a_missed_goal_stands_out() {
         let row = r#"{"bench":"shim","metric":"launch","value":34.0,"unit":"ns","baseline":30.0,"ratio":1.133,
                       "goal":"value <= 20","met":false,"noise":0.02}"#;
         let mut table = Table::new(false);

@@ -1,4 +1,4 @@
-//! Things that must not stand in the sources and that neither the compiler nor clippy refuses.
+//! Forbidden things in the sources that neither the compiler nor clippy finds.
 
 use std::{env, fs, path::Path};
 
@@ -15,7 +15,7 @@ struct Rule {
     breaks: Box<dyn Fn(&str) -> bool>,
 }
 
-/// Endings of the files that are written here by hand. Data files may quote anything.
+/// Extensions of files that are written by hand here. Data files may quote anything.
 const WRITTEN_HERE: [&str; 14] =
     ["rs", "toml", "md", "c", "h", "cpp", "hpp", "hip", "py", "mjs", "js", "html", "sh", "yml"];
 
@@ -42,7 +42,7 @@ fn rules(root: &Path, home: Option<&Path>) -> Vec<Rule> {
             breaks: Box::new(move |line| homes.iter().any(|home| has_path(line, home))),
         },
         Rule {
-            name: "a path of somebody's home",
+            name: "a path of a home folder",
             reason: "as above; examples use /home/user",
             applies: is_written_here,
             breaks: Box::new(move |line| {
@@ -53,13 +53,13 @@ fn rules(root: &Path, home: Option<&Path>) -> Vec<Rule> {
         },
         Rule {
             name: "an unfinished mark",
-            reason: "what is left out on purpose is said in a sentence; the rest is finished or not merged",
+            reason: "an omission on purpose is explained in a sentence; anything else is finished or not merged",
             applies: is_written_here,
             breaks: Box::new(move |line| unfinished.iter().any(|mark| has_word(line, mark))),
         },
         Rule {
             name: "allow as an attribute",
-            reason: "`#[expect(lint, reason = \"..\")]` tells when it is no longer needed, and why it stands there",
+            reason: "`#[expect(lint, reason = \"..\")]` has a reason, and the compiler reports when it is not needed any more",
             applies: |path| path.extension().is_some_and(|e| e == "rs"),
             breaks: Box::new(move |line| line.contains(allow)),
         },
@@ -73,7 +73,7 @@ pub(super) fn check(root: &Path) -> Result<()> {
     let mut found = 0;
     for entry in WalkBuilder::new(root).hidden(false).filter_entry(|e| e.file_name() != ".git").build() {
         let entry = entry?;
-        // What is not text has no lines to judge.
+        // Files that are not text are skipped.
         let Ok(text) = fs::read_to_string(entry.path()) else { continue };
         let path = entry.path().strip_prefix(root).unwrap_or(entry.path());
         for (number, rule) in violations(&rules, path, &text) {
@@ -108,7 +108,7 @@ fn with_slash(path: &Path) -> String {
     format!("{}/", path.display())
 }
 
-/// Whether an absolute path that starts with `start` stands in a line; not within a URL or a longer path.
+/// Whether a line contains an absolute path that starts with `start`; not within a URL or a longer path.
 fn has_path(line: &str, start: &str) -> bool {
     occurrences(line, start)
         .any(|(before, _)| !before.is_some_and(|c| c.is_alphanumeric() || "/.}~_-".contains(c)))
@@ -139,13 +139,13 @@ mod tests {
         assert_eq!(broken("Cargo.toml", "panic = \"abort\""), ["panic = \"abort\""]);
         assert_eq!(broken("a.rs", "open(\"/checkout/xsched/x\")"), ["a path of this machine"]);
         assert_eq!(broken("run", "cd /own/home/src"), ["a path of this machine"]);
-        assert_eq!(broken("a.md", concat!("see /ho", "me/alice/x")), ["a path of somebody's home"]);
+        assert_eq!(broken("a.md", concat!("see /ho", "me/alice/x")), ["a path of a home folder"]);
         assert_eq!(broken("a.rs", concat!("// TO", "DO: later")), ["an unfinished mark"]);
         assert_eq!(broken("a.rs", concat!("#![al", "low(dead_code)]")), ["allow as an attribute"]);
     }
 
     #[test]
-    fn what_only_looks_alike_is_left_alone() {
+    fn similar_text_is_not_found() {
         assert!(broken("a.rs", "let TODOS = MASTODON;").is_empty());
         assert!(broken("a.md", "https://example.org/own/home/x and target/own/home/x").is_empty());
         assert!(broken("a.rs", "\"/home/user/miniconda3/lib\"").is_empty());

@@ -1,14 +1,14 @@
 //! HIPRTC, which compiles kernels for clients at run time: Debian's of HIP 5.2, in a folder for the library path.
 //!
-//! It needs no GPU, and ROCm's compiler for it is a library. Debian has it inside of `libamdhip64.so.5`; clients look for
-//! `libhiprtc.so`, a link in the folder. The genuine runtime's own name is not there, so that clients of it find the
-//! simulated one.
+//! It needs no GPU. Debian has it inside of `libamdhip64.so.5`, with ROCm's compiler as a library. Clients look for `libhiprtc.so`,
+//! a link in the folder. The folder lacks the genuine runtime's own name, so that clients of the runtime find the simulated
+//! one.
 
 use std::{fs, os::unix::fs::symlink, path::Path};
 
 use anyhow::{Context as _, Result};
 
-/// All that is not installed with the compiler that the tests need anyway; 42 MB, four fifths of them a library of LLVM.
+/// The packages that are not installed with the tests' compiler; 42 MB, four fifths of them a library of LLVM.
 const PACKAGES: [&str; 9] = [
     "libamdhip64-5_5.2.3-8",
     "libhiprtc-builtins5_5.2.3-8",
@@ -20,7 +20,7 @@ const PACKAGES: [&str; 9] = [
     "libnuma1_2.0.16-1",
     "libllvm15_1:15.0.6-4+b1",
 ];
-/// In each package.
+/// Folder of the libraries in each package.
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 const RUNTIME: &str = "libamdhip64.so.5";
 
@@ -30,7 +30,7 @@ pub(super) fn make(folder: &Path, debian: &Path, unpack: impl Fn(&str) -> Result
         return Ok(());
     }
     let parts = folder.with_extension("parts");
-    // What an interrupted run has left.
+    // Left from an interrupted run.
     let _ = fs::remove_dir_all(&parts);
     fs::create_dir_all(&parts).with_context(|| format!("failed to create {}", parts.display()))?;
     for package in PACKAGES {
@@ -49,7 +49,7 @@ fn link_libraries(libraries: &Path, folder: &Path) -> Result<()> {
         if library.is_dir() {
             continue;
         }
-        // Under its full name the runtime is the file itself; under the short one, clients would find it.
+        // The runtime's file has its full version; its short name would be found by clients of the runtime.
         let name = if name == RUNTIME { "libhiprtc.so".as_ref() } else { name };
         symlink(&library, folder.join(name))
             .with_context(|| format!("failed to link to {}", library.display()))?;
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_runtime_goes_by_the_name_of_hiprtc_only() {
+    fn the_runtime_has_the_name_of_hiprtc_only() {
         let folder = tempfile::tempdir().unwrap();
         let debian = folder.path().join("debian");
         let unpack = |package: &str| {

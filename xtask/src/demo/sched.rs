@@ -1,7 +1,7 @@
-//! `cargo xtask demo sched`: what urgent work gains from xsched-ctl beside a batch job, and what that costs the batch job.
+//! `cargo xtask demo sched`: the gain of urgent work from xsched-ctl beside a batch job, and its cost for the batch job.
 //!
-//! Both are `tests/apps/sched_client`, on one simulated device. They run alone, side by side, and side by side under a
-//! controller, with commands as a user would type them; the last run is recorded where there are the rights for that.
+//! Both are `tests/apps/sched_client`, on one simulated device. They run alone, side by side, and side by side under a controller, with
+//! commands as users type them. The last run is recorded if the rights suffice.
 
 mod figures;
 mod table;
@@ -29,14 +29,14 @@ use crate::{
     workspace::{Profile, Workspace},
 };
 
-/// Left in the current folder; git ignores its ending.
+/// Left in the current folder; git ignores its extension.
 const TIMELINE: &str = "sched.perfetto";
 
-/// The urgent one: requests of eight kernels, at random moments.
+/// The urgent program: requests of eight kernels, at random times.
 const SERVICE: &str = "online_service --us 100 --kernels 8 --rate 40";
-/// The other one: as much as the device takes.
+/// The other program: as much as the device takes.
 const BATCH: &str = "batch_job --us 1000,3000,2000,1500,2500 --ahead 4";
-/// What these words say, for people.
+/// A description of these two commands.
 const SITUATION: &str =
     "requests of 8 kernels of 100 us, 40 a second,\nbeside a batch job's kernels of 1 to 3 ms";
 
@@ -45,7 +45,7 @@ const SECONDS: u32 = 3;
 
 /// The demonstration.
 pub(super) fn run(workspace: &Workspace) -> Result<()> {
-    eprintln!("demo: what is needed; the first time this and the next two steps take some minutes");
+    eprintln!("demo: requirements; the first time this and the next two steps take some minutes");
     setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms])?;
     let recorder = Rights::of_recorder(workspace);
     if recorder.is_some() {
@@ -79,11 +79,15 @@ pub(super) fn run(workspace: &Workspace) -> Result<()> {
     println!("{}\n", Table { alone, native, scheduled });
     if is_recorded {
         super::show_timeline(workspace, &timeline);
-        eprintln!("Where the batch job gives way there is a `preempted` on its XQueue, which says to whom.");
+        eprintln!(
+            "Where the batch job is preempted, its XQueue has a `preempted` slice, which says for which process."
+        );
     } else if recorder.is_some() {
-        eprintln!("There is no timeline: what recording lacks is said above, and by `xsched-ctl doctor`.");
+        eprintln!(
+            "There is no timeline: see the messages above and `xsched-ctl doctor` for what recording lacks."
+        );
     } else {
-        eprintln!("There is no timeline: recording needs root. Type `sudo -v`, and this again.");
+        eprintln!("There is no timeline: recording needs root. Type `sudo -v`, then run this again.");
     }
     Ok(())
 }
@@ -93,7 +97,7 @@ fn alone() -> String {
     format!("{SERVICE} --seconds 2 > service &&\n{BATCH} --seconds 1 > batch")
 }
 
-/// The service is there first, and until the end; words before each of them say how it runs.
+/// The service starts first and ends last; the prefixes of the two commands say how each runs.
 fn beside(of_service: &str, of_batch: &str, seconds: u32) -> String {
     let service = format!("{of_service}{SERVICE} --seconds {} > service &", seconds + 1);
     format!("{service}\nsleep 0.5\n{of_batch}{BATCH} --seconds {seconds} > batch && wait $!")
@@ -104,27 +108,27 @@ fn scheduled(seconds: u32) -> String {
     beside(&run("high"), &run("low"), seconds)
 }
 
-/// Whose rights a command has.
+/// The rights of a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rights {
     Own,
-    /// Root's, by a sudo that asks for nothing.
+    /// Root's, through sudo without a password.
     Sudo,
 }
 
 impl Rights {
-    /// Of the run under the controller. A recorder believes root's controller and its own user's only, so both have the
-    /// same rights, and with them what is scheduled. None: there is nobody who may record.
+    /// For the run under the controller. A recorder trusts only controllers of root and of its own user, so recorder and controller
+    /// need the same rights, and so do the scheduled programs. None: recording is not possible.
     fn of_recorder(workspace: &Workspace) -> Option<Self> {
         let own = geteuid().is_root();
         setup::privileged(workspace, "env".as_ref()).map(|_| if own { Self::Own } else { Self::Sudo })
     }
 }
 
-/// Where it happens: a device, a controller's sockets and a folder that nobody else uses.
+/// The environment of a run: a device, a controller's sockets and a folder of its own.
 struct Stage {
     folder: TempDir,
-    /// With what is needed in front.
+    /// The path with the folders of the programs in front.
     path: OsString,
 }
 
@@ -143,9 +147,9 @@ impl Stage {
         let device = self.folder.path().file_name().unwrap_or_default();
         [
             ("PATH", self.path.clone()),
-            // A controller of this machine stays out of it.
+            // A controller of this machine must not interfere.
             ("XSCHED_SOCKET_DIR", self.folder.path().into()),
-            // Else it says who joins and leaves.
+            // Otherwise it logs every process that joins and leaves.
             ("XSCHED_CTL_LOG", "warn".into()),
             ("HIP_SIM_SHARED", device.into()),
             ("HIP_SIM_DURATIONS", "device_step=arg1us".into()),
@@ -163,8 +167,8 @@ impl Stage {
         [path].into_iter().chain(others).collect::<Vec<_>>().join(" ")
     }
 
-    /// A command that belongs here. Programs have the simulated runtime by their run path, which the library path would
-    /// go before; sudo passes no variables on.
+    /// A command in this environment. Programs find the simulated runtime by their run path, which the library path would precede;
+    /// sudo passes no variables on.
     fn command(&self, rights: Rights, program: &str) -> Command {
         let mut command = match rights {
             Rights::Own => command::command(program),
@@ -191,7 +195,7 @@ impl Stage {
         Ok(folder)
     }
 
-    /// Runs the lines of a shell.
+    /// Runs a shell script.
     fn run(&self, name: &str, rights: Rights, script: &str) -> Result<Observed> {
         let folder = self.folder_of(name)?;
         let mut shell = self.command(rights, "sh");
@@ -205,7 +209,7 @@ impl Stage {
         Observed::read(&folder)
     }
 
-    /// The same, recorded. None if that could not be done, which the recorder has explained.
+    /// The same with a recording. None if that was not possible; the recorder has printed the reason.
     fn record(&self, rights: Rights, script: &str, timeline: &Path) -> Result<Option<Observed>> {
         let folder = self.folder_of("recorded")?;
         let mut trace = self.command(rights, "xsched-ctl");
@@ -219,13 +223,12 @@ impl Stage {
 /// `xsched-ctl serve`, ended when dropped.
 struct Controller {
     child: Child,
-    /// Tells it to end.
+    /// The command that ends it.
     end: Command,
 }
 
 impl Controller {
-    /// Returns when it can be joined. It does without BPF programs, which a controller of this machine may have: there is
-    /// one place for them.
+    /// Returns when processes can join. It runs without BPF programs: a controller of this machine may have them, and only one can.
     fn start(stage: &Stage, rights: Rights) -> Result<Self> {
         let mut serve = stage.command(rights, "xsched-ctl");
         serve.args(["serve", "--no-bpf", "--json"]);
@@ -236,7 +239,7 @@ impl Controller {
         BufReader::new(said).read_line(&mut line)?;
         let status: serde_json::Value =
             serde_json::from_str(&line).context("the controller did not come up")?;
-        // With sudo, it is not the child.
+        // With sudo, its pid is not the child's.
         let mut end = stage.command(rights, "sh");
         end.args(["-c", &format!("kill {}", status["pid"])]);
         Ok(Self { child, end })

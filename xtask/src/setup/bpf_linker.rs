@@ -1,8 +1,7 @@
-//! bpf-linker, built against the LLVM that Debian's `rustc-web` brings along.
+//! bpf-linker, built against the LLVM of Debian's `rustc-web`.
 //!
-//! Its published binaries come from GitHub; building needs an LLVM as new as the compiler's. `rustc-web` depends on
-//! libllvm22, whose shared library is all that the build needs when it finds it under an LLVM prefix, so no
-//! development package of LLVM is required.
+//! Its published binaries are on GitHub; building it needs an LLVM as new as the compiler's. `rustc-web` depends on libllvm22. The
+//! build needs only the shared library of that package, under an LLVM prefix, so no development package of LLVM is required.
 
 use std::{fs, os::unix::fs::symlink};
 
@@ -18,7 +17,7 @@ const VERSION: [u32; 3] = [0, 13, 0];
 const LLVM_LIBRARIES: [&str; 2] =
     ["/usr/lib/x86_64-linux-gnu/libLLVM.so.22.1", "/usr/lib/aarch64-linux-gnu/libLLVM.so.22.1"];
 
-/// Whether a bpf-linker that starts is there and is recent enough.
+/// Whether there is a bpf-linker that starts and is recent enough.
 pub(crate) fn is_installed(machine: &dyn Machine) -> bool {
     let answer = machine.output("bpf-linker", &["--version"]);
     answer.as_deref().and_then(version).is_some_and(|found| found >= VERSION)

@@ -1,4 +1,4 @@
-//! Debian packages: whether apt knows them, and one call that fetches everything missing.
+//! Debian packages: whether apt knows them, and one call that fetches all missing ones.
 
 use std::process::Command;
 
@@ -15,10 +15,10 @@ const RUST_MINOR_MIN: u32 = 95;
 /// Waits for another apt instead of failing at once.
 const WAIT_FOR_LOCK: &str = "DPkg::Lock::Timeout=300";
 
-/// Fetches packages, refreshing the lists first: a fresh machine has none. Packages that apt does not know are
-/// left out, so that they do not take the others down with them; their requirements stay unmet and say so.
+/// Fetches packages, after refreshing the lists: a fresh machine has none. Packages that apt does not know are left out, so that the
+/// others are still installed; their requirements stay unmet and are reported.
 pub(crate) fn install(machine: &dyn Machine, packages: &[&str]) -> Result<()> {
-    // Lists of yesterday are better than nothing: without network the packages may still be in the cache.
+    // Old lists are better than none: without network the packages may still be in the cache.
     if let Err(error) = machine.run(&mut apt_get(machine, &["update", "-q"])?) {
         eprintln!("going on with the package lists as they are: {error}");
     }
@@ -58,7 +58,7 @@ fn apt_get(machine: &dyn Machine, arguments: &[&str]) -> Result<Command> {
     Ok(command)
 }
 
-/// Packages that some archive of this machine offers, in the order given.
+/// The packages that some archive of this machine offers, in the order given.
 fn known<'p>(machine: &dyn Machine, packages: &[&'p str]) -> Vec<&'p str> {
     let policy = machine.output("apt-cache", &[&["policy"], packages].concat()).unwrap_or_default();
     let candidates = candidates(&policy);

@@ -1,4 +1,4 @@
-//! What the running kernel offers, and the file systems through which it offers it.
+//! The features of the running kernel, and the file systems through which they are used.
 
 use anyhow::{Context as _, Result};
 

@@ -1,4 +1,4 @@
-//! What setup asks of a machine, as a trait, so that its decisions are tested on machines that do not exist.
+//! The machine that setup works on, as a trait, so that its decisions can be tested on simulated machines.
 
 use std::{
     env,
@@ -12,7 +12,7 @@ use anyhow::Result;
 
 use crate::command;
 
-/// The questions and the one action.
+/// Queries, and one action.
 pub(crate) trait Machine {
     /// An environment variable.
     fn variable(&self, name: &str) -> Option<String>;
@@ -24,7 +24,7 @@ pub(crate) trait Machine {
     fn output(&self, program: &str, arguments: &[&str]) -> Option<String>;
     /// Whether this process may install and mount by itself.
     fn is_root(&self) -> bool;
-    /// Runs a command in the open: shown, and with its messages.
+    /// Runs a command visibly: it is shown, with its messages.
     fn run(&self, command: &mut Command) -> Result<()>;
 }
 
@@ -66,8 +66,8 @@ impl Machine for ThisMachine<'_> {
 }
 
 impl dyn Machine + '_ {
-    /// A command that runs with root's rights: as it stands for root, through a sudo that asks nothing for others.
-    /// None: there is no way to those rights without asking someone.
+    /// A command that runs with root's rights: as it is for root, otherwise through sudo without a password. None: these rights need
+    /// a password.
     pub(crate) fn privileged(&self, program: impl AsRef<OsStr>) -> Option<Command> {
         if self.is_root() {
             return Some(command::command(program));

@@ -1,4 +1,4 @@
-//! Fulfilling requirements: one pass over what is missing, never stopping at the first thing that fails.
+//! Meets requirements: one pass over everything that is missing, which never stops at the first failure.
 //!
 //! 1. Ask every requirement. All met: done.
 //! 2. Fetch the Debian packages of all that are missing in one call.
@@ -17,7 +17,7 @@ use super::{
 pub(crate) struct Unmet {
     pub(crate) name: &'static str,
     why: &'static str,
-    /// What stood in the way, if it is known.
+    /// The cause, if it is known.
     cause: Option<String>,
     elsewhere: &'static str,
 }
@@ -32,7 +32,7 @@ impl fmt::Display for Unmet {
     }
 }
 
-/// Meets what can be met and hands back the rest.
+/// Meets what can be met and returns the rest.
 pub(crate) fn fulfil(machine: &dyn Machine, requirements: &[Requirement]) -> Vec<Unmet> {
     let missing: Vec<_> = requirements.iter().filter(|r| !(r.is_met)(machine)).collect();
     if missing.is_empty() {
@@ -65,7 +65,7 @@ fn settle(machine: &dyn Machine, requirement: &Requirement, apt_failure: Option<
         Remedy::Step(step) => step(machine).err().map(|e| format!("{e:#}")),
         Remedy::Nothing => None,
     };
-    // Asked anew whatever the remedy said: a package may come without the program that was wanted.
+    // Checked again whatever the remedy returned: a package may lack the program that was needed.
     if (requirement.is_met)(machine) {
         return None;
     }

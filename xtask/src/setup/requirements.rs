@@ -1,4 +1,4 @@
-//! The list: one entry per thing that a verb needs, why it is needed, and what to type where setup cannot get it.
+//! The list of requirements: each with its purpose, and with a command for machines where setup cannot get it.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::{bpf_linker, debian, kernel, machine::Machine};
 
-/// What a requirement is needed for; a verb names the needs that it has.
+/// The purpose of a requirement; a verb names the needs that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     /// Compiling the BPF programs, and with them xsched-ctl.
@@ -17,9 +17,9 @@ pub(crate) enum Need {
     TimelineChecks,
     /// Loading and attaching BPF programs.
     Kernel,
-    /// Booting kernels with AMD's driver. Not set up unless asked for.
+    /// Booting kernels with AMD's driver. Set up only on request.
     VirtualMachine,
-    /// Single end-to-end tests, which skip themselves without.
+    /// Single end-to-end tests, which skip themselves without it.
     SingleTests,
 }
 
@@ -28,16 +28,16 @@ impl Need {
         [Self::BpfBuild, Self::HipPrograms, Self::TimelineChecks, Self::Kernel, Self::SingleTests];
 }
 
-/// One thing that must be there.
+/// A requirement.
 pub(crate) struct Requirement {
     pub(crate) name: &'static str,
     pub(crate) need: Need,
     /// Reads after "needed": "to compile ...".
     pub(crate) why: &'static str,
-    /// Whether it is there; asked on every run, so it must be quick.
+    /// Whether it is met; checked on every run, so it must be quick.
     pub(crate) is_met: fn(&dyn Machine) -> bool,
     pub(crate) remedy: Remedy,
-    /// What a person types, or reads, where the remedy cannot be applied.
+    /// A command or an advice for machines where the remedy cannot be applied.
     pub(crate) elsewhere: &'static str,
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum Remedy {
     Packages(&'static [&'static str]),
     /// A step of its own, taken after the packages.
     Step(fn(&dyn Machine) -> Result<()>),
-    /// Nothing: it belongs to the kernel that was booted.
+    /// None: it belongs to the kernel that was booted.
     Nothing,
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn all() -> Vec<Requirement> {
             elsewhere: "boot a kernel built with CONFIG_UPROBE_EVENTS=y, as the kernels of all large distributions are",
         },
         Requirement {
-            name: "QEMU and what makes its disks",
+            name: "QEMU and the tools that make its disks",
             need: Need::VirtualMachine,
             why: "to test with AMD's own driver on a stand-in GPU",
             is_met: |m| {
@@ -175,7 +175,7 @@ pub(crate) fn all() -> Vec<Requirement> {
         Requirement {
             name: "chromium",
             need: Need::SingleTests,
-            why: "to use the viewer as a person does",
+            why: "to use the viewer as users do",
             is_met: |m| m.exists("/usr/bin/chromium"),
             remedy: Remedy::Packages(&["chromium"]),
             elsewhere: "install chromium, as /usr/bin/chromium",
@@ -183,7 +183,7 @@ pub(crate) fn all() -> Vec<Requirement> {
         Requirement {
             name: "sudo",
             need: Need::SingleTests,
-            why: "to test `sudo xsched-ctl trace > FILE` as people type it",
+            why: "to test `sudo xsched-ctl trace > FILE` as users type it",
             is_met: |m| m.output("sudo", &["-V"]).is_some(),
             remedy: Remedy::Packages(&["sudo"]),
             elsewhere: "install sudo",
@@ -192,7 +192,7 @@ pub(crate) fn all() -> Vec<Requirement> {
 }
 
 /// The toolchains that xsched-ctl's build script accepts: the one that `BPF_TOOLCHAIN` names (for rustup, or the
-/// path of a sysroot), Debian's, a nightly, the one on the path. The quick question comes first.
+/// path of a sysroot), Debian's, a nightly, the one on the path. The quickest check comes first.
 fn has_bpf_rustc(machine: &dyn Machine) -> bool {
     let has_core = |sysroot: &str| {
         let core = Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library/core/Cargo.toml");

@@ -51,7 +51,6 @@ pub enum Observed {
 /// What happened. A process never uses a queue's number again. The commands of a queue are counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// There is a queue before a stream.
     /// A queue in front of a stream was opened.
     QueueOpened {
         /// Its number.
@@ -133,7 +132,6 @@ pub enum Event {
     /// From the controller: the process and the scheduling parameters of a claim, by its slot in the page.
     Claim {
         /// Its slot.
-        /// Its place.
         slot: u32,
         /// Its generation.
         generation: u32,

@@ -295,13 +295,10 @@ mod tests {
     /// Random bytes, and valid packets with random damage, are read or refused; what is read equals what was sent.
     #[test]
     fn random_packets_are_read_whole_or_refused() {
-        let mut random = 0x9E37_79B9_7F4A_7C15_u64;
-        let mut next = move || {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            random
-        };
+        let seed = fastrand::u64(..);
+        std::println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut next = || random.u64(..);
         let (mut read, mut refused) = (0, 0);
         for _ in 0..200_000 {
             // Mostly one of the valid lengths, or nearly.

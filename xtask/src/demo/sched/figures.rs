@@ -1,33 +1,33 @@
-//! What the two programs have said of a run, and what the simulated device has noted of it.
+//! The measurements of a run: from the reports of the two programs and the simulated device's log.
 
 use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::Deserialize;
 
-/// Fewer are too few for a p99.
+/// Minimum number of requests for a p99.
 const REQUESTS_MIN: usize = 20;
 
 /// One run. Times are nanoseconds of `CLOCK_BOOTTIME`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Observed {
-    /// When each request of the service was wanted, and when it was done.
+    /// When each request of the service was due, and when it was done.
     requests: Vec<(u64, u64)>,
     /// When each kernel started and ended on the device.
     service: Vec<(u64, u64)>,
     batch: Vec<(u64, u64)>,
 }
 
-/// What `sched_client` says at its end.
+/// The report of `sched_client` at its end.
 #[derive(Deserialize)]
 struct Said {
     /// Kernels that did not run once and in order.
     wrong: u64,
-    /// When each was wanted, launched and done.
+    /// When each was due, launched and done.
     requests: Vec<[u64; 3]>,
 }
 
-/// A client's process, and what it has said.
+/// A client's process id and report.
 fn said(path: &Path) -> Result<(u64, Said)> {
     let text = fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
     let parse = || {
@@ -35,7 +35,7 @@ fn said(path: &Path) -> Result<(u64, Said)> {
         Some((first.strip_prefix("ready ")?.parse().ok()?, serde_json::from_str(second).ok()?))
     };
     let (pid, said): (_, Said) =
-        parse().with_context(|| format!("{} is not what a client says", path.display()))?;
+        parse().with_context(|| format!("{} is no report of a client", path.display()))?;
     ensure!(said.wrong == 0, "{} kernels were lost, repeated or reordered", said.wrong);
     Ok((pid, said))
 }
@@ -67,10 +67,10 @@ impl Observed {
     }
 }
 
-/// What one column of the table is made of.
+/// One column of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Figures {
-    /// From when a request was wanted until it was done, in ascending order.
+    /// From when a request was due until it was done, in ascending order.
     latencies_ms: Vec<f64>,
     /// Kernels of the batch job that started during a request, on average.
     pub(super) between: f64,
@@ -83,12 +83,12 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// Of two who did not meet.
+    /// Of a run of each alone.
     pub(super) fn alone(observed: &Observed) -> Result<Self> {
         Self::of(observed, &observed.requests, span(&observed.batch))
     }
 
-    /// Of the time when both were there.
+    /// Of the time in which both ran.
     pub(super) fn beside(observed: &Observed) -> Result<Self> {
         let (batch, service) = (span(&observed.batch), span(&observed.requests));
         let both = (batch.0.max(service.0), batch.1.min(service.1));
@@ -123,18 +123,18 @@ impl Figures {
         })
     }
 
-    /// Such ones, with kernels of 2 ms and a service that needs 3 % of the device.
+    /// Figures with these values, kernels of 2 ms and a service that needs 3 % of the device.
     #[cfg(test)]
     pub(super) fn given(latencies_ms: Vec<f64>, between: f64, batch_rate: f64) -> Self {
         Self { latencies_ms, between, batch_rate, batch_kernel_ms: 2.0, service_share: 0.03 }
     }
 
-    /// How many requests there are figures of.
+    /// Number of requests that count.
     pub(super) fn requests(&self) -> usize {
         self.latencies_ms.len()
     }
 
-    /// The latency that so many percent of the requests do not exceed.
+    /// The latency that this percentage of the requests does not exceed.
     pub(super) fn latency_ms(&self, percent: usize) -> f64 {
         self.latencies_ms[(self.latencies_ms.len() * percent).div_ceil(100).max(1) - 1]
     }

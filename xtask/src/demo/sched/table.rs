@@ -1,10 +1,10 @@
-//! What the three runs have shown, for people.
+//! The results of the three runs, as a table with a summary.
 
 use std::fmt;
 
 use super::figures::Figures;
 
-/// See the module.
+/// The figures of the three runs.
 pub(super) struct Table {
     pub(super) alone: Figures,
     pub(super) native: Figures,

@@ -8,13 +8,13 @@ fn stage() -> Stage {
 
 #[test]
 #[ignore = "needs cargo xtask test"]
-fn the_batch_job_gives_way_under_the_controller_of_the_demo_and_not_natively() {
+fn the_batch_job_is_preempted_under_the_demos_controller_and_not_natively() {
     let stage = stage();
     let native = Figures::beside(&stage.run("native", Rights::Own, &beside("", "", 2)).unwrap()).unwrap();
     let controller = Controller::start(&stage, Rights::Own).unwrap();
     let scheduled = Figures::beside(&stage.run("scheduled", Rights::Own, &scheduled(2)).unwrap()).unwrap();
     drop(controller);
-    // Hardware queues take turns: one kernel of the other's for each of the request's, however slow this machine is.
+    // Hardware queues alternate: one kernel of the other's for each of the request's, however slow this machine is.
     assert!(native.between > 4.0, "{}", native.between);
     assert!(scheduled.between < native.between / 2.0, "{} of {}", scheduled.between, native.between);
     assert!(scheduled.batch_rate > 0.0);
@@ -22,9 +22,9 @@ fn the_batch_job_gives_way_under_the_controller_of_the_demo_and_not_natively() {
 
 #[test]
 #[ignore = "needs cargo xtask test"]
-fn a_command_that_fails_is_no_figure() {
+fn a_failed_command_gives_no_figures() {
     let stage = stage();
-    // Nobody listens there.
+    // No controller listens there.
     let error = stage.run("scheduled", Rights::Own, &scheduled(1)).unwrap_err();
     assert!(error.to_string().contains("ended with exit status: 69"), "{error}");
 }
@@ -34,7 +34,7 @@ fn figures(latencies_ms: &[f64], between: f64, batch_rate: f64) -> Figures {
 }
 
 #[test]
-fn the_table_says_what_was_gained_and_what_it_cost() {
+fn the_table_shows_gain_and_cost() {
     let table = Table {
         alone: figures(&[0.9; 60], 0.0, 500.0),
         native: figures(&[17.0; 60], 8.04, 480.0),
@@ -56,7 +56,7 @@ The batch job keeps 95 % of its kernels a second, natively 96 %; the service nee
 }
 
 #[test]
-fn no_gain_is_called_none() {
+fn a_run_without_a_gain_is_reported_as_such() {
     let latencies = |longest: f64| [[1.0; 59].as_slice(), &[longest]].concat();
     let table = Table {
         alone: figures(&[0.9; 60], 0.0, 500.0),

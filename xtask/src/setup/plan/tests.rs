@@ -1,4 +1,4 @@
-//! Setup on machines that do not exist: each test is one machine and what becomes of it.
+//! Setup on simulated machines: each test is one machine and the result of setup on it.
 
 use std::{
     cell::RefCell,
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::command::shown;
 
-/// A machine that grows what is installed on it.
+/// A machine that changes with what is installed on it.
 #[derive(Default)]
 struct Fake {
     root: bool,
@@ -28,7 +28,7 @@ struct Fake {
     programs: RefCell<BTreeMap<&'static str, &'static str>>,
     files: RefCell<BTreeSet<&'static str>>,
     mounts: RefCell<Vec<String>>,
-    /// Every command that was run in the open.
+    /// Every command that was run visibly.
     ran: RefCell<Vec<String>>,
 }
 
@@ -50,7 +50,7 @@ const DEBIAN_12: &[&str] = &[
 ];
 
 impl Fake {
-    /// Debian 12 with rustup's Rust and gcc and nothing else, on a kernel with everything.
+    /// Debian 12 with rustup's Rust and gcc and nothing else, on a kernel with all features.
     fn fresh_debian() -> Self {
         let fake = Self {
             root: true,
@@ -149,7 +149,7 @@ fn names(unmet: &[Unmet]) -> Vec<&'static str> {
     unmet.iter().map(|missing| missing.name).collect()
 }
 
-/// What `cargo xtask setup` wants to have.
+/// The requirements of `cargo xtask setup`.
 fn everything() -> Vec<Requirement> {
     requirements::all().into_iter().filter(|requirement| Need::ALL.contains(&requirement.need)).collect()
 }
@@ -180,7 +180,7 @@ fn a_user_with_sudo_installs_through_it() {
 }
 
 #[test]
-fn a_user_without_rights_hears_about_every_missing_thing() {
+fn a_user_without_rights_is_told_every_missing_thing() {
     let machine = Fake { root: false, ..Fake::fresh_debian() };
     let unmet = fulfil(&machine, &everything());
     assert_eq!(
@@ -207,7 +207,7 @@ fn a_user_without_rights_hears_about_every_missing_thing() {
 }
 
 #[test]
-fn a_package_that_the_archive_lacks_does_not_take_the_others_down() {
+fn an_unknown_package_does_not_prevent_the_others() {
     let machine = Fake {
         archive: &[
             "clang-19",
@@ -242,7 +242,7 @@ fn an_old_linker_is_replaced_and_an_old_node_is_not_enough() {
 }
 
 #[test]
-fn what_belongs_to_the_kernel_is_said_and_not_tried() {
+fn kernel_features_are_reported_and_not_installed() {
     let machine = Fake { kernel: "5.4.0-150-generic\n", ..Fake::fresh_debian() };
     machine.files.borrow_mut().clear();
     let unmet = fulfil(&machine, &everything());

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A folder with what both have said.
+/// A folder with the reports of both and the log.
 fn folder(service: &str, batch: &str, log: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in [("service", service), ("batch", batch), ("executions", log)] {
@@ -23,7 +23,7 @@ fn half_beside() -> Observed {
 }
 
 #[test]
-fn a_run_is_what_both_have_said_and_what_the_device_did() {
+fn a_run_consists_of_both_reports_and_the_devices_log() {
     let service = "ready 7\n{\"wrong\":0,\"cpu_us\":1.0,\"requests\":[[10,12,30]],\"children\":[0,0]}\n";
     let folder =
         folder(service, BATCH, "12 14 11 7 0 2 1 step\n20 25 11 8 0 3 1 step\n14 20 11 8 0 3 1 step\n");
@@ -33,16 +33,16 @@ fn a_run_is_what_both_have_said_and_what_the_device_did() {
 }
 
 #[test]
-fn lost_kernels_and_half_a_word_are_errors() {
+fn lost_kernels_and_incomplete_reports_are_errors() {
     let lost = "ready 7\n{\"wrong\":2,\"requests\":[]}\n";
     let error = Observed::read(folder(lost, BATCH, "").path()).unwrap_err();
     assert_eq!(error.to_string(), "2 kernels were lost, repeated or reordered");
     let error = Observed::read(folder("ready 7\n", BATCH, "").path()).unwrap_err();
-    assert!(error.to_string().ends_with("service is not what a client says"), "{error}");
+    assert!(error.to_string().ends_with("service is no report of a client"), "{error}");
 }
 
 #[test]
-fn requests_count_that_were_made_beside_the_batch_job() {
+fn only_requests_beside_the_batch_job_count() {
     let figures = Figures::beside(&half_beside()).unwrap();
     assert_eq!(figures.requests(), 30, "those from 100 ms on");
     assert!((figures.latency_ms(50) - 1.0).abs() < 1e-9 && (figures.latency_ms(99) - 5.0).abs() < 1e-9);
