@@ -21,7 +21,6 @@
 //! | | `api` | the one list of functions |
 //! | | `abi` | HIP's types and how the C ABI passes them |
 //!
-//!
 //! Queues that defer commands, and their client of the arbiter, are a crate that knows no HIP: `xsched-xqueue`.
 //!
 //! The crate has no Rust interface: its interface is the symbols of the C library that it is built into.
