@@ -1,4 +1,4 @@
-//! Compares the tables with the kernel's headers, where these are installed: `linux/kfd_ioctl.h` (Debian:
+//! Compares the tables with the kernel's headers: `linux/kfd_ioctl.h` (Debian:
 //! linux-libc-dev), `drm/drm.h` and `drm/amdgpu_drm.h` (Debian: libdrm-dev, which `cargo xtask test` unpacks).
 
 use std::collections::HashMap;
@@ -20,18 +20,15 @@ fn folders() -> Vec<PathBuf> {
         .collect()
 }
 
-/// The header without its comments. None, with a message, if it is not installed.
-fn header(name: &str) -> Option<String> {
+/// The header without its comments.
+fn header(name: &str) -> String {
     let text = folders().iter().find_map(|folder| fs::read_to_string(folder.join(name)).ok());
-    if text.is_none() {
-        eprintln!("skipped: {name} is not installed");
-    }
-    let mut text = text?;
+    let mut text = text.unwrap_or_else(|| panic!("{name} is not installed: `cargo xtask setup` gets it"));
     while let Some(start) = text.find("/*") {
-        let end = text[start..].find("*/")? + start + 2;
+        let end = text[start..].find("*/").expect("a comment ends") + start + 2;
         text.replace_range(start..end, "");
     }
-    Some(text.replace("\\\n", " "))
+    text.replace("\\\n", " ")
 }
 
 /// `#define NAME MACRO(0x12, struct name)`: name, number and struct of each definition whose macro has this prefix.
@@ -100,8 +97,9 @@ fn check_fields(header: &str, command: &Command, structs: &[impl AsRef<str>]) {
 }
 
 #[test]
+#[ignore = "needs cargo xtask test"]
 fn kfd_commands_are_those_of_the_header() {
-    let Some(header) = header("kfd_ioctl.h") else { return };
+    let header = header("kfd_ioctl.h");
     let mut count = 0;
     for (name, number, kind) in commands(&header, "AMDKFD_IOC_", "AMDKFD_IO") {
         count += 1;
@@ -114,8 +112,9 @@ fn kfd_commands_are_those_of_the_header() {
 }
 
 #[test]
+#[ignore = "needs cargo xtask test"]
 fn drm_commands_are_those_of_the_header() {
-    let Some(header) = header("drm.h") else { return };
+    let header = header("drm.h");
     let mut count = 0;
     for (name, number, kind) in commands(&header, "DRM_IOCTL_", "DRM_IO") {
         count += 1;
@@ -128,8 +127,9 @@ fn drm_commands_are_those_of_the_header() {
 }
 
 #[test]
+#[ignore = "needs cargo xtask test"]
 fn amdgpu_commands_are_those_of_the_header() {
-    let Some(header) = header("amdgpu_drm.h") else { return };
+    let header = header("amdgpu_drm.h");
     let mut count = 0;
     for line in header.lines() {
         let mut words = line.split_whitespace();
