@@ -116,7 +116,7 @@ fn what_is_read_without_the_lock_agrees_with_it() {
     );
     queues.submit(first, Vec::new(), Load::Signal, 1).unwrap();
     queues.observe_all_calls();
-    assert_eq!(queues.admission_mode(), AdmissionMode::UnderLock, "somebody wants to know of each");
+    assert_eq!(queues.admission_mode(), AdmissionMode::UnderLock, "each call is looked at");
     queues.suspend(first, false);
     assert_eq!(next(&launched), 1);
     queues.wait_all_launched();
@@ -193,7 +193,7 @@ fn unrelated_queues_go_on_in_the_order_in_which_they_were_given_work() {
     let all = [(); 5].map(|()| queues.create((), None, status()));
     queues.suspend_all(true);
     for command in 0..500 {
-        // A multiplier that is coprime to 5: each queue in turn, in an order of its own.
+        // A multiplier that is coprime to 5: one queue after the other, in an order of its own.
         queues.submit(all[command as usize * 3 % 5], Vec::new(), Load::Signal, command).unwrap();
     }
     queues.suspend_all(false);

@@ -352,12 +352,12 @@ fn a_claim_that_is_alone_reports_nothing() {
 fn a_process_on_the_first_level_with_nothing_to_wait_for_is_urgent() {
     let process = Process::new(AdmissionState::Alone);
     let is_urgent = || process.queues.is_urgent();
-    assert!(!is_urgent(), "nobody else is there");
+    assert!(!is_urgent(), "no other process is there");
     process.set_state(AdmissionState::Beside);
     assert!(is_urgent());
     process.queues.suspend(process.queue, true);
     assert!(!is_urgent(), "a queue is suspended");
-    process.queues.submit(process.queue, Vec::new(), WORK, 0).expect("it is held back");
+    process.queues.submit(process.queue, Vec::new(), WORK, 0).expect("it is deferred");
     process.queues.suspend_all(true);
     process.queues.suspend(process.queue, false);
     assert!(!is_urgent(), "all are");
@@ -366,7 +366,7 @@ fn a_process_on_the_first_level_with_nothing_to_wait_for_is_urgent() {
     assert!(is_urgent());
     for state in [BELOW, PREEMPTED] {
         process.set_state(state);
-        assert!(!is_urgent(), "somebody may be more urgent");
+        assert!(!is_urgent(), "others may be more urgent");
     }
 }
 
@@ -431,7 +431,7 @@ fn work_is_reported_once_and_its_end_after_the_linger() {
     let process = Process::new(AdmissionState::Beside);
     assert!(process.queues.is_engaged());
     for _ in 0..10 {
-        assert!(process.launch(), "nobody is more urgent");
+        assert!(process.launch(), "no other is more urgent");
     }
     assert_eq!(process.arbiter.reports(), (1, 0));
     process.tend_until("it is asked for when it is quiet", |process| process.asked() > 0);

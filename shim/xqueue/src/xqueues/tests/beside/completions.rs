@@ -9,7 +9,7 @@ fn a_stream_that_orders_others_is_marked_at_once_or_not_at_all() {
     let null = process.queues.create((), Some(process.claim), status());
     let recorded = || process.recorded();
     let Admission::Now(begun) = process.queues.admit(null, &[], WORK) else {
-        panic!("nobody is more urgent")
+        panic!("no other is more urgent")
     };
     process.queues.prepare(&begun);
     process.queues.finish(begun, true);
@@ -37,7 +37,7 @@ fn what_a_destroyed_stream_has_on_the_device_counts_until_it_is_done() {
     process.tend_until("it is done", |process| process.arbiter.reports() == (1, 1));
     assert_eq!(process.asked(), asked, "the stream is not there any more");
     let used = process.queues.usage(process.claim).device_time;
-    assert!(used >= Nanos::from_millis(3), "nobody is charged: {used}");
+    assert!(used >= Nanos::from_millis(3), "it is not charged: {used}");
     let mut completed = recorder.events().into_iter().filter_map(|event| match event {
         Event::Completed { through, observed, .. } => Some((through, observed)),
         _ => None,
@@ -114,7 +114,7 @@ fn a_destroyed_stream_leaves_its_status_to_others() {
     let shared = status();
     let gone = process.queues.create((), Some(process.claim), shared);
     let Admission::Now(begun) = process.queues.admit(gone, &[], WORK) else {
-        panic!("nobody is more urgent")
+        panic!("no other is more urgent")
     };
     process.queues.finish(begun, true);
     process.queues.suspend(gone, true);
@@ -230,7 +230,7 @@ fn a_launch_that_does_not_return_does_not_keep_the_watcher_busy() {
     assert!(process.launch());
     let other = process.queues.create((), Some(process.claim), status());
     let Admission::Now(begun) = process.queues.admit(other, &[], WORK) else {
-        panic!("nobody is more urgent")
+        panic!("no other is more urgent")
     };
     let looks = looks(&process);
     assert!(looks < 100, "{looks}");
@@ -294,7 +294,7 @@ fn a_call_that_cannot_ask_leaves_that_to_the_watcher() {
     let demand = Demand { end: KnownEnd::ByReturn, ..WORK.into() };
     let Admission::Now(begun) = process.queues.admit(null, &[], demand) else { panic!("there is room") };
     process.queues.finish(begun, true);
-    assert_eq!(process.recorded(), 1, "nobody could ask that one later");
+    assert_eq!(process.recorded(), 1, "that one could not be asked later");
 }
 
 #[test]

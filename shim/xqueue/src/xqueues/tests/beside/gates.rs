@@ -92,14 +92,14 @@ fn a_claim_with_short_commands_is_polled_after_a_preemption() {
     let process = after_preemption(Nanos::from_micros(30));
     assert!(is_polled(&process));
     process.set_state(PREEMPTED);
-    assert!(!is_polled(&process), "its gate is shut");
+    assert!(!is_polled(&process), "its gate is closed");
     process.set_state(BELOW);
     assert!(is_polled(&process));
     process.queues.poll_below(Nanos::ZERO);
-    assert!(!is_polled(&process), "nobody is to poll");
+    assert!(!is_polled(&process), "polling is off");
     process.queues.poll_below(Nanos::from_micros(80));
     process.clock.advance(Nanos::from_millis(100));
-    assert!(!is_polled(&process), "it did not have to give way for long");
+    assert!(!is_polled(&process), "it was not preempted for long");
 }
 
 /// For how long a process polls that was preempted so often, every 20 ms. Its commands take next to no time.
@@ -166,7 +166,7 @@ fn a_claim_on_the_first_level_or_with_pinned_work_is_not_polled() {
     let process = after_preemption(Nanos::from_micros(30));
     for state in [AdmissionState::Beside, AdmissionState::Alone] {
         process.set_state(state);
-        assert!(!is_polled(&process), "nobody is more urgent");
+        assert!(!is_polled(&process), "no other is more urgent");
     }
     process.set_state(BELOW);
     assert!(is_polled(&process));
@@ -312,7 +312,7 @@ fn gates_stay_open_while_something_is_on_the_device_that_must_not_be_stopped() {
     process.tend();
     assert!(!process.is_closed());
     process.complete_all();
-    process.tend_until("the gate is shut when it has completed", Process::is_closed);
+    process.tend_until("the gate is closed when it has completed", Process::is_closed);
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn what_may_be_kept_from_being_launched_only_is_not_stopped_afterwards() {
     assert!(launch_treated(&process, Treatment::Pinned));
     process.set_state(PREEMPTED);
     assert!(!process.is_closed());
-    assert!(!launch_treated(&process, Treatment::Pinned), "but it is held back");
+    assert!(!launch_treated(&process, Treatment::Pinned), "but it is deferred");
 }
 
 #[test]
@@ -346,7 +346,7 @@ fn what_passes_through_does_not_wait_behind_a_gate() {
     assert!(matches!(process.queues.admit(process.queue, &[], passes), Admission::Free));
     assert!(!process.is_closed(), "it comes after what the gate is before");
     process.complete_all();
-    process.tend_until("the gate is shut when that has completed", Process::is_closed);
+    process.tend_until("the gate is closed when that has completed", Process::is_closed);
 }
 
 /// Whatever puts no work of its own on the device, and must not wait behind a gate.
@@ -366,7 +366,7 @@ fn opens_the_gate_of(process: &Process, what: &str, goes: impl Fn(&Process)) {
     process.tend();
     assert!(!process.is_closed(), "{what} is not there yet");
     process.complete_all();
-    process.tend_until("the gate is shut when that has completed", Process::is_closed);
+    process.tend_until("the gate is closed when that has completed", Process::is_closed);
 }
 
 #[test]
@@ -379,7 +379,7 @@ fn a_signal_that_must_not_be_stopped_does_not_wait_behind_a_gate() {
         opens_the_gate("one that has waited in place", |process| {
             assert!(process.queues.wait_for_admission(process.queue, &[], signal).is_none());
         });
-        opens_the_gate("one that was held back", |process| {
+        opens_the_gate("a deferred one", |process| {
             process.queues.suspend(process.queue, true);
             process.queues.submit(process.queue, Vec::new(), Load::Signal, 1).unwrap();
             let position = process.queues.submit(process.queue, Vec::new(), signal, 2).unwrap();

@@ -49,7 +49,7 @@ fn a_preempted_claim_launches_nothing_and_still_has_work() {
 #[test]
 fn nothing_is_suspended_while_there_is_no_controller() {
     let process = Process::new(PREEMPTED);
-    process.queues.submit(process.queue, Vec::new(), WORK, 0).expect("it is held back");
+    process.queues.submit(process.queue, Vec::new(), WORK, 0).expect("it is deferred");
     process.tend();
     process.clock.advance(Nanos::from_millis(1));
     process.queues.register(process.claim, None);
@@ -71,7 +71,7 @@ fn a_caller_that_waits_in_place_is_preempted_as_well() {
             queues.wait_for_admission(queue, &[], WORK).map(|begun| queues.finish(begun, true))
         })
     };
-    process.tend_until("it wants its turn", |process| process.arbiter.reports() == (1, 0));
+    process.tend_until("it reports work", |process| process.arbiter.reports() == (1, 0));
     process.pass(A_WHILE);
     process.tend();
     assert!(!waiter.is_finished());
@@ -100,7 +100,7 @@ fn the_limit_is_lifted_for_a_waiting_caller_while_nothing_completes() {
     assert!((0..100).eq(process.bench.launched.lock().unwrap().iter().copied()));
     process.queues.submit(process.queue, Vec::new(), WORK, 100).unwrap();
     process.pass(A_WHILE);
-    assert_eq!(process.launched(), 100, "nobody waits any more");
+    assert_eq!(process.launched(), 100, "no caller waits any more");
     process.complete_all();
     process.tend_until("all markers are seen", |process| process.launched() == 101);
     process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));
@@ -109,12 +109,12 @@ fn the_limit_is_lifted_for_a_waiting_caller_while_nothing_completes() {
 #[test]
 fn a_claim_with_short_time_slices_is_seen_to_be_stuck_as_well() {
     let process = Process::new(BELOW);
-    // At the start of a time slice, the estimate is the one from before.
+    // The start of a time slice is recognised by the state before it.
     process.tend();
     assert!(process.launch() && process.launch() && !process.launch());
     process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
-    for turn in 0..3 {
-        assert_eq!(process.launched(), 0, "in turn {turn}");
+    for slice in 0..3 {
+        assert_eq!(process.launched(), 0, "in time slice {slice}");
         process.clock.advance(Nanos::from_millis(4));
         process.set_state(PREEMPTED);
         process.clock.advance(Nanos::from_millis(50));
@@ -139,7 +139,7 @@ fn a_caller_that_waits_for_deferred_commands_has_no_use_for_the_device_yet() {
     };
     wait_for("it waits", || process.queues.lock().waiters.is_any());
     process.tend();
-    assert_eq!(arbiter.reports(), (0, 0), "what it waits for would be held back for it");
+    assert_eq!(arbiter.reports(), (0, 0), "what it waits for would be deferred for its sake");
     process.set_state(BELOW);
     wait_for("it goes on", || waiter.is_finished());
     assert!(waiter.join().unwrap());
@@ -182,7 +182,7 @@ fn a_command_behind_one_deferred_for_its_sake_has_no_use_for_the_device_yet() {
     let usual = process.queues.claim(usual);
     process.queues.register(usual, Some(Arc::new(Behind(Arc::clone(&process.arbiter)))));
     let other = process.queues.create((), Some(usual), status());
-    // It is at work, so the other is held back, and the next of its own with it.
+    // It is at work, so the other is deferred, and the next of its own with it.
     assert!(process.launch() && process.arbiter.is_ready());
     process.queues.submit(other, Vec::new(), WORK, 1).unwrap();
     let record = process.queues.submit(other, Vec::new(), Load::Signal, 2).unwrap();
@@ -219,7 +219,7 @@ fn without_a_registration_or_at_the_end_everything_is_launched() {
     let process = Process::new(PREEMPTED);
     process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
     process.queues.register(process.claim, None);
-    process.tend_until("nobody holds it", |process| process.launched() == 1);
+    process.tend_until("nothing preempts it", |process| process.launched() == 1);
     let process = Process::new(PREEMPTED);
     process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
     process.queues.close(Instant::now() + Duration::from_mins(1));
@@ -282,7 +282,7 @@ fn per_thread_streams_are_preempted_and_limited_too() {
     for _ in 0..2 {
         process.queues.finish(go(WORK).unwrap(), true);
     }
-    assert!(go(Load::Signal).is_none(), "it goes, and nobody needs to know");
+    assert!(go(Load::Signal).is_none(), "it goes, and its end is not followed");
     process.complete_all();
     process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));
     assert_eq!(process.recorded(), 2, "only its own thread could record them");

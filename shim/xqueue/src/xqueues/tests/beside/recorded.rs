@@ -119,7 +119,7 @@ fn what_a_caller_has_seen_complete_makes_room_at_once() {
     process.bench.complete.store(1, Ordering::SeqCst);
     // The watcher would find nothing new after that. A worker that is not woken looks by itself some milliseconds later.
     process.queues.look_around();
-    assert!(!process.do_workers_sleep() || process.launched() == 3, "nobody has woken the worker");
+    assert!(!process.do_workers_sleep() || process.launched() == 3, "no thread has woken the worker");
     process.tend_until("the third goes", |process| process.launched() == 3);
 }
 

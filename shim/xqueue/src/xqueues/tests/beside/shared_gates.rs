@@ -80,7 +80,7 @@ fn a_gate_stays_open_while_its_arbiter_is_silent() {
     *process.arbiter.state.lock().unwrap() = AdmissionState::Alone;
     process.tend();
     assert!(is_kept_open(&process));
-    assert_eq!(gate_checks(&process), 0, "there is nobody to ask");
+    assert_eq!(gate_checks(&process), 0, "there is no controller to ask");
     process.arbiter.is_silent.store(false, Ordering::SeqCst);
     *process.arbiter.state.lock().unwrap() = PREEMPTED;
     process.tend();
@@ -92,7 +92,7 @@ fn an_arbiter_whose_mask_says_something_else_than_its_gate_is_asked() {
     let process = process();
     *process.arbiter.state.lock().unwrap() = PREEMPTED;
     process.tend();
-    assert!(gate_checks(&process) > 0, "it should be shut");
+    assert!(gate_checks(&process) > 0, "it should be closed");
     process.set_state(PREEMPTED);
     let asked = gate_checks(&process);
     *process.arbiter.state.lock().unwrap() = BELOW;

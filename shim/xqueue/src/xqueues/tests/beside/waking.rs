@@ -21,10 +21,10 @@ fn a_process_without_work_beside_others_is_not_concerned() {
         assert!(process.queues.ignores_masks() && process.queues.is_unconcerned(), "{state:?}");
     }
     let (process, _) = with_bell(AdmissionState::Alone);
-    assert!(!process.queues.ignores_masks(), "somebody may come");
-    let nobody = XQueues::new(Arc::new(Bench::default()), Setup::default());
-    nobody.tend(now());
-    assert!(!nobody.ignores_masks() && !nobody.is_contended());
+    assert!(!process.queues.ignores_masks(), "another process may come");
+    let unused = XQueues::new(Arc::new(Bench::default()), Setup::default());
+    unused.tend(now());
+    assert!(!unused.ignores_masks() && !unused.is_contended());
 }
 
 #[test]
