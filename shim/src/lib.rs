@@ -1,8 +1,8 @@
 //! `libxsched_shim.so`: stands between an application and its HIP runtime.
 //!
-//! Preloaded into a process, it exports every function of HIP's API, counts each call, lets a hook look at
-//! those that concern the order of streams, and forwards all of them to the runtime copy that the caller
-//! would have reached without it. `DESIGN.md` beside this crate says why it is built this way.
+//! Preloaded into a process, it exports every function of HIP's API and counts each call. A hook sees the calls that
+//! concern the order of streams. All calls are forwarded to the runtime copy that the caller would have reached without
+//! the shim. `DESIGN.md` beside this crate says why it is built this way.
 //!
 //! A part uses only those below it in this table:
 //!
@@ -20,7 +20,6 @@
 //! | ground | `ground` | environment, log, counters, fork, memory reserve |
 //! | | `api` | the one list of functions |
 //! | | `abi` | HIP's types and how the C ABI passes them |
-//!
 //!
 //! Queues that defer commands, and their client of the arbiter, are a crate that knows no HIP: `xsched-xqueue`.
 //!
