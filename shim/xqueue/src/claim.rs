@@ -342,7 +342,7 @@ impl<D: Device> Claim<D> {
         Some(now - self.registration.as_ref()?.age_of(opened?))
     }
 
-    /// Takes note of the arbiter's last closing of its gate. True if nobody has noticed that the claim was preempted then and
+    /// Takes note of the arbiter's last closing of its gate. True if no look has seen that the claim was preempted then and
     /// is not any more, where `is_unseen` says that its state did not change otherwise.
     pub(crate) fn note_unseen_preemption(
         &mut self,

@@ -59,8 +59,8 @@ pub(super) enum ClientError {
     Rules,
     #[error("keep a queue: it is gone from the page")]
     QueueGone,
-    #[error("understand the controller: it says something at a wrong time")]
-    OutOfTurn,
+    #[error("understand the controller: it sends a packet at a wrong time")]
+    Unexpected,
 }
 
 impl ClientError {
@@ -256,7 +256,7 @@ impl Client {
                 Ok(())
             }
             (FromController::Refusal(refusal), _) => Err(ClientError::Refused(refusal.reason)),
-            _ => Err(ClientError::OutOfTurn),
+            _ => Err(ClientError::Unexpected),
         }
     }
 
@@ -268,7 +268,7 @@ impl Client {
         descriptors: Vec<OwnedFd>,
         now: Nanos,
     ) -> Result<(), ClientError> {
-        let [page, wake] = <[OwnedFd; 2]>::try_from(descriptors).map_err(|_| ClientError::OutOfTurn)?;
+        let [page, wake] = <[OwnedFd; 2]>::try_from(descriptors).map_err(|_| ClientError::Unexpected)?;
         self.link.page.replace(page)?;
         self.link.connect(Some(Arc::clone(&connection)), welcome.observe != 0);
         self.host.connect(Some(Arc::clone(&connection)));
@@ -295,7 +295,7 @@ impl Client {
 
 /// The only descriptor of a packet.
 fn one(descriptors: Vec<OwnedFd>) -> Result<[OwnedFd; 1], ClientError> {
-    descriptors.try_into().map_err(|_| ClientError::OutOfTurn)
+    descriptors.try_into().map_err(|_| ClientError::Unexpected)
 }
 
 /// The text of the controller's rules, and the names of this process's user.
@@ -352,7 +352,7 @@ fn queue_opened<D: Device>(
     gate: Option<Arc<GatePage>>,
     queues: &XQueues<D>,
 ) -> Result<(), ClientError> {
-    let opening = claims.get_mut(opened.request as usize).ok_or(ClientError::OutOfTurn)?;
+    let opening = claims.get_mut(opened.request as usize).ok_or(ClientError::Unexpected)?;
     let slot = Slot { index: opened.slot, generation: opened.generation, keeper: keeper(opened.keeper) };
     opening.slot = Some(slot);
     queues.register(opening.claim, Some(Arc::new(PageRegistration { link: Arc::clone(link), slot, gate })));

@@ -71,7 +71,7 @@ fn a_device_that_tells_the_time_is_believed_unless_it_was_idle() {
 
 /// The device's clock tells when it was done, once a completion was noticed in time.
 #[test]
-fn who_looks_late_after_idling_is_not_charged_for_it() {
+fn a_late_look_after_idling_is_not_charged() {
     let mut flight = Flight::new(Limit::default());
     flight.launched(us(0), CLASS);
     mark(&mut flight, us(0), 0);
@@ -87,7 +87,7 @@ fn who_looks_late_after_idling_is_not_charged_for_it() {
 }
 
 #[test]
-fn who_launches_slowly_does_not_pay_for_gaps_between_commands_that_share_a_marker() {
+fn gaps_between_commands_that_share_a_marker_are_not_charged() {
     let n = 7;
     for device_time in [Some(Nanos::from_micros((n - 1) * 256 + 100)), None] {
         let mut flight = Flight::new(Limit::default());
@@ -101,7 +101,7 @@ fn who_launches_slowly_does_not_pay_for_gaps_between_commands_that_share_a_marke
 }
 
 #[test]
-fn who_waits_for_all_learns_of_gaps_whatever_markers_are_between() {
+fn a_wait_for_all_shows_gaps_whatever_markers_are_between() {
     let mut flight = Flight::new(Limit::default());
     for command in 0..6 {
         flight.launched(us(command * 256), CLASS);
@@ -115,7 +115,7 @@ fn who_waits_for_all_learns_of_gaps_whatever_markers_are_between() {
 }
 
 #[test]
-fn what_has_no_marker_gets_one_when_it_is_quiet() {
+fn a_quiet_stream_without_a_marker_is_asked() {
     let mut flight = Flight::new(Limit::default());
     assert_eq!(flight.ask_stream_at(), None);
     flight.launched(us(0), CLASS);
@@ -125,7 +125,7 @@ fn what_has_no_marker_gets_one_when_it_is_quiet() {
 }
 
 #[test]
-fn who_has_waited_for_the_stream_knows_without_looking_at_markers() {
+fn a_wait_for_the_stream_replaces_looks_at_markers() {
     let mut flight = Flight::new(Limit::default());
     for command in 0..5 {
         flight.launched(us(command), CLASS);
@@ -178,7 +178,7 @@ fn short_commands_share_a_gate_and_long_ones_have_their_own() {
 
 /// Commands were long, and are short now: more of them come in a time than were thought to fit in.
 #[test]
-fn who_launches_all_the_time_is_looked_at_all_the_same() {
+fn a_source_that_launches_all_the_time_is_looked_at_all_the_same() {
     for is_waited_for in [false, true] {
         let mut flight = Flight::new(Limit::default());
         flight.launched(us(0), CLASS);
@@ -222,7 +222,7 @@ fn a_marker_is_looked_at_when_what_is_before_it_may_be_complete() {
 }
 
 #[test]
-fn what_is_late_is_looked_for_less_and_less_often() {
+fn an_overdue_marker_is_looked_at_less_and_less_often() {
     let mut flight = Flight::new(Limit::default());
     flight.launched(us(0), CLASS);
     mark(&mut flight, us(0), 1);

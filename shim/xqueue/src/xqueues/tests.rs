@@ -100,7 +100,7 @@ fn a_suspended_queue_keeps_its_order_when_it_goes_on() {
 }
 
 #[test]
-fn what_shows_without_the_lock_is_what_the_lock_says() {
+fn what_is_read_without_the_lock_agrees_with_it() {
     let (queues, launched) = queues();
     let (held, free) = (status(), status());
     let first = queues.create((), None, held);
@@ -116,7 +116,7 @@ fn what_shows_without_the_lock_is_what_the_lock_says() {
     );
     queues.submit(first, Vec::new(), Load::Signal, 1).unwrap();
     queues.observe_all_calls();
-    assert_eq!(queues.admission_mode(), AdmissionMode::UnderLock, "somebody wants to know of each");
+    assert_eq!(queues.admission_mode(), AdmissionMode::UnderLock, "each call is looked at");
     queues.suspend(first, false);
     assert_eq!(next(&launched), 1);
     queues.wait_all_launched();
@@ -124,7 +124,7 @@ fn what_shows_without_the_lock_is_what_the_lock_says() {
 }
 
 #[test]
-fn what_is_held_back_keeps_a_queue_from_being_clear_until_it_was_launched() {
+fn a_deferred_command_keeps_its_queue_from_being_clear_until_launched() {
     let (queues, launched) = queues();
     let held = status();
     let queue = queues.create((), None, held);
@@ -139,7 +139,7 @@ fn what_is_held_back_keeps_a_queue_from_being_clear_until_it_was_launched() {
 }
 
 #[test]
-fn nothing_is_held_back_while_that_is_asked_for_and_what_was_stays_so() {
+fn nothing_more_is_deferred_on_request_and_deferred_commands_stay_so() {
     let (queues, launched) = queues();
     let queue = queues.create((), None, status());
     queues.suspend_all(true);
@@ -171,7 +171,7 @@ fn a_command_waits_for_another_queue_that_is_suspended() {
 }
 
 #[test]
-fn queues_that_wait_for_each_other_in_turn_all_go_on() {
+fn queues_that_wait_for_each_other_alternately_all_go_on() {
     let (queues, launched) = queues();
     let (ping, pong) = (queues.create((), None, status()), queues.create((), None, status()));
     queues.suspend(ping, true);
@@ -193,7 +193,7 @@ fn unrelated_queues_go_on_in_the_order_in_which_they_were_given_work() {
     let all = [(); 5].map(|()| queues.create((), None, status()));
     queues.suspend_all(true);
     for command in 0..500 {
-        // A multiplier that is coprime to 5: each queue in turn, in an order of its own.
+        // A multiplier that is coprime to 5: one queue after the other, in an order of its own.
         queues.submit(all[command as usize * 3 % 5], Vec::new(), Load::Signal, command).unwrap();
     }
     queues.suspend_all(false);
@@ -277,7 +277,7 @@ fn a_launch_that_waits_for_younger_work_gets_it() {
 }
 
 #[test]
-fn a_full_queue_gives_the_command_back() {
+fn a_full_queue_returns_the_command() {
     let (queues, _launched) = queues();
     let queue = queues.create((), None, status());
     queues.suspend_all(true);
@@ -288,7 +288,7 @@ fn a_full_queue_gives_the_command_back() {
 }
 
 #[test]
-fn who_submits_to_a_full_queue_waits() {
+fn a_caller_waits_while_its_queue_is_full() {
     let (queues, launched) = queues();
     let queue = queues.create((), None, status());
     queues.suspend_all(true);
@@ -310,7 +310,7 @@ fn who_submits_to_a_full_queue_waits() {
 }
 
 #[test]
-fn waiting_in_place_is_waiting_for_ones_turn() {
+fn a_caller_that_waits_in_place_waits_as_a_command_would() {
     let (queues, launched) = queues();
     let queue = queues.create((), None, status());
     queues.suspend_all(true);
@@ -358,7 +358,7 @@ fn treated(treatment: Treatment) -> Demand {
 }
 
 #[test]
-fn what_is_never_suspended_goes_while_all_else_waits() {
+fn a_command_that_is_never_suspended_is_launched_while_all_others_wait() {
     let (queues, launched) = queues();
     let (queue, other) = (queues.create((), None, status()), queues.create((), None, status()));
     queues.suspend_all(true);
@@ -381,7 +381,7 @@ fn what_is_never_suspended_goes_while_all_else_waits() {
 }
 
 #[test]
-fn what_it_comes_after_goes_too_and_no_more() {
+fn what_a_forced_command_comes_after_is_launched_and_nothing_else() {
     let (queues, launched) = queues();
     let [first, second, third] = [(); 3].map(|()| queues.create((), None, status()));
     queues.suspend_all(true);
@@ -400,7 +400,7 @@ fn what_it_comes_after_goes_too_and_no_more() {
 }
 
 #[test]
-fn who_waits_in_place_and_must_not_be_kept_is_not() {
+fn a_forced_call_does_not_wait_in_place() {
     let (queues, launched) = queues();
     let queue = queues.create((), None, status());
     queues.suspend_all(true);

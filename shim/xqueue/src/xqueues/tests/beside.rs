@@ -23,9 +23,9 @@ use crate::xqueues::{Admission, Setup, XQueues};
 mod completions;
 mod gates;
 mod limits;
-mod news;
 mod recorded;
 mod shared_gates;
+mod waking;
 
 /// A device whose commands complete when the test says so.
 #[derive(Debug, Default)]
@@ -38,14 +38,14 @@ struct Bench {
     /// How often a stream was asked whether it is done. It is once everything is complete.
     asked: AtomicU64,
     is_mute: AtomicBool,
-    /// What it says that lies between two markers; 0: it does not tell the time.
+    /// The time that it measures between two markers; 0: it measures none.
     took_ns: AtomicU64,
     /// Whether it can wait where the arbiter writes.
     shares_gates: AtomicBool,
-    /// Whether it has gates; how many were put before commands, and whether they are shut.
+    /// Whether it has gates; how many were put before commands, and whether they are closed.
     has_gates: AtomicBool,
     gated: AtomicU64,
-    is_shut: AtomicBool,
+    is_closed: AtomicBool,
     /// What queues are made for from now on.
     orders_others: AtomicBool,
     /// Whether it takes a while to ask a stream, to make a gate and to take a marker back, and whether it is at that.
@@ -122,66 +122,66 @@ impl Device for Arc<Bench> {
     }
 
     fn set_gate(&self, (): (), is_open: bool) {
-        self.is_shut.store(!is_open, Ordering::SeqCst);
+        self.is_closed.store(!is_open, Ordering::SeqCst);
     }
 }
 
-/// An arbiter that lets the test decide, and notes what it is told.
+/// An arbiter that lets the test decide, and counts what is reported to it.
 #[derive(Debug)]
-struct Stand {
-    standing: Mutex<AdmissionState>,
+struct TestArbiter {
+    state: Mutex<AdmissionState>,
     is_ready: AtomicBool,
-    told_ready: AtomicUsize,
-    told_idle: AtomicUsize,
+    ready_reports: AtomicUsize,
+    idle_reports: AtomicUsize,
     lease: Nanos,
-    /// A gate that it shuts, if it has any; whether it is there, and how often it was asked about the gate.
+    /// A gate that it closes, if it has any; whether its heartbeat is missing, and how often it was asked to check the gate.
     page: Option<Arc<GatePage>>,
     is_silent: AtomicBool,
-    asked_for_gate: AtomicUsize,
+    gate_checks: AtomicUsize,
 }
 
-impl Stand {
-    fn new(standing: AdmissionState) -> Arc<Self> {
+impl TestArbiter {
+    fn new(state: AdmissionState) -> Arc<Self> {
         Arc::new(Self {
-            standing: Mutex::new(standing),
+            state: Mutex::new(state),
             is_ready: AtomicBool::new(false),
-            told_ready: AtomicUsize::new(0),
-            told_idle: AtomicUsize::new(0),
+            ready_reports: AtomicUsize::new(0),
+            idle_reports: AtomicUsize::new(0),
             lease: Nanos::from_secs(3600),
             page: None,
             is_silent: AtomicBool::new(false),
-            asked_for_gate: AtomicUsize::new(0),
+            gate_checks: AtomicUsize::new(0),
         })
     }
 
     /// What an arbiter does when a mask changes.
-    fn decide(&self, standing: AdmissionState) {
-        *self.standing.lock().unwrap() = standing;
+    fn decide(&self, state: AdmissionState) {
+        *self.state.lock().unwrap() = state;
         let Some(page) = &self.page else { return };
-        if page.is_allowed() == standing.is_preempted() {
-            page.allow(!standing.is_preempted(), now().0);
+        if page.is_allowed() == state.is_preempted() {
+            page.allow(!state.is_preempted(), now().0);
         }
     }
 
-    fn told(&self) -> (usize, usize) {
-        (self.told_ready.load(Ordering::SeqCst), self.told_idle.load(Ordering::SeqCst))
+    fn reports(&self) -> (usize, usize) {
+        (self.ready_reports.load(Ordering::SeqCst), self.idle_reports.load(Ordering::SeqCst))
     }
 }
 
 const LINGER: Nanos = Nanos::from_micros(200);
 
-impl Registration for Stand {
+impl Registration for TestArbiter {
     fn state(&self) -> AdmissionState {
-        *self.standing.lock().unwrap()
+        *self.state.lock().unwrap()
     }
 
     fn report_ready(&self) {
-        self.told_ready.fetch_add(1, Ordering::SeqCst);
+        self.ready_reports.fetch_add(1, Ordering::SeqCst);
         self.is_ready.store(true, Ordering::SeqCst);
     }
 
     fn report_idle(&self) {
-        self.told_idle.fetch_add(1, Ordering::SeqCst);
+        self.idle_reports.fetch_add(1, Ordering::SeqCst);
         self.is_ready.store(false, Ordering::SeqCst);
     }
 
@@ -210,7 +210,7 @@ impl Registration for Stand {
     }
 
     fn request_gate_check(&self) {
-        self.asked_for_gate.fetch_add(1, Ordering::SeqCst);
+        self.gate_checks.fetch_add(1, Ordering::SeqCst);
     }
 
     fn age_of(&self, page_ns: u64) -> Nanos {
@@ -222,34 +222,34 @@ struct Process {
     clock: Stopped,
     bench: Arc<Bench>,
     queues: Arc<XQueues<Arc<Bench>>>,
-    stand: Arc<Stand>,
+    arbiter: Arc<TestArbiter>,
     claim: ClaimId,
     queue: QueueId,
 }
 
 const WORK: Load = Load::Work(DurationClass(1));
 const BELOW: AdmissionState = AdmissionState::Below { preempted: false };
-const HELD: AdmissionState = AdmissionState::Below { preempted: true };
+const PREEMPTED: AdmissionState = AdmissionState::Below { preempted: true };
 
 impl Process {
-    fn new(standing: AdmissionState) -> Self {
-        Self::at(Stand::new(standing))
+    fn new(state: AdmissionState) -> Self {
+        Self::at(TestArbiter::new(state))
     }
 
-    fn at(stand: Arc<Stand>) -> Self {
+    fn at(arbiter: Arc<TestArbiter>) -> Self {
         let clock = Stopped::now();
         let bench = Arc::new(Bench::default());
         let queues = XQueues::new(Arc::clone(&bench), Setup::default());
         let claim = queues.claim(ClaimKey { device: 1, stream_priority: 0 });
-        queues.register(claim, Some(Arc::clone(&stand) as Arc<dyn Registration>));
-        // It has stood so for long.
+        queues.register(claim, Some(Arc::clone(&arbiter) as Arc<dyn Registration>));
+        // It has been so for long.
         queues.lock().take_has_new_admission_state();
         let queue = queues.create((), Some(claim), status());
-        Self { clock, bench, queues, stand, claim, queue }
+        Self { clock, bench, queues, arbiter, claim, queue }
     }
 
-    fn stands(&self, standing: AdmissionState) {
-        self.stand.decide(standing);
+    fn set_state(&self, state: AdmissionState) {
+        self.arbiter.decide(state);
         self.tend();
     }
 
@@ -262,7 +262,7 @@ impl Process {
     fn tend_until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let deadline = Instant::now() + Duration::from_mins(1);
         while !is_so(self) {
-            assert!(Instant::now() < deadline, "{what}: {:?}", self.stand);
+            assert!(Instant::now() < deadline, "{what}: {:?}", self.arbiter);
             self.tend();
             thread::sleep(Duration::from_micros(50));
             if self.do_workers_sleep() {
@@ -304,9 +304,9 @@ impl Process {
         self
     }
 
-    fn is_shut(&self) -> bool {
-        let own = || self.bench.is_shut.load(Ordering::SeqCst);
-        self.stand.page.as_ref().map_or_else(own, |page| !page.is_open())
+    fn is_closed(&self) -> bool {
+        let own = || self.bench.is_closed.load(Ordering::SeqCst);
+        self.arbiter.page.as_ref().map_or_else(own, |page| !page.is_open())
     }
 
     fn launched(&self) -> usize {
@@ -341,38 +341,38 @@ fn wait_for(what: &str, is_so: impl Fn() -> bool) {
 const A_WHILE: Duration = Duration::from_millis(30);
 
 #[test]
-fn who_is_alone_tells_nobody_anything() {
+fn a_claim_that_is_alone_reports_nothing() {
     let process = Process::new(AdmissionState::Alone);
     assert!(!process.queues.is_engaged());
     assert!(matches!(process.queues.admit(process.queue, &[], WORK), Admission::Free));
-    assert_eq!((process.stand.told(), process.recorded()), ((0, 0), 0));
+    assert_eq!((process.arbiter.reports(), process.recorded()), ((0, 0), 0));
 }
 
 #[test]
-fn who_is_on_the_first_level_and_has_nothing_to_wait_for_is_urgent() {
+fn a_process_on_the_first_level_with_nothing_to_wait_for_is_urgent() {
     let process = Process::new(AdmissionState::Alone);
     let is_urgent = || process.queues.is_urgent();
-    assert!(!is_urgent(), "nobody else is there");
-    process.stands(AdmissionState::Beside);
+    assert!(!is_urgent(), "no other process is there");
+    process.set_state(AdmissionState::Beside);
     assert!(is_urgent());
     process.queues.suspend(process.queue, true);
     assert!(!is_urgent(), "a queue is suspended");
-    process.queues.submit(process.queue, Vec::new(), WORK, 0).expect("it is held back");
+    process.queues.submit(process.queue, Vec::new(), WORK, 0).expect("it is deferred");
     process.queues.suspend_all(true);
     process.queues.suspend(process.queue, false);
     assert!(!is_urgent(), "all are");
     process.queues.suspend_all(false);
     process.queues.wait_all_launched();
     assert!(is_urgent());
-    for standing in [BELOW, HELD] {
-        process.stands(standing);
-        assert!(!is_urgent(), "somebody may be more urgent");
+    for state in [BELOW, PREEMPTED] {
+        process.set_state(state);
+        assert!(!is_urgent(), "others may be more urgent");
     }
 }
 
 /// Its own data is destroyed next.
 #[test]
-fn nobody_calls_the_runtime_of_a_process_that_has_ended() {
+fn the_runtime_is_not_called_after_the_process_has_ended() {
     let process = Process::new(AdmissionState::Beside);
     assert!(process.launch());
     process.queues.close(Instant::now());
@@ -427,20 +427,20 @@ fn a_capture_that_ends_with_its_process_brings_no_markers_back() {
 }
 
 #[test]
-fn work_is_told_once_and_its_end_after_the_linger() {
+fn work_is_reported_once_and_its_end_after_the_linger() {
     let process = Process::new(AdmissionState::Beside);
     assert!(process.queues.is_engaged());
     for _ in 0..10 {
-        assert!(process.launch(), "nobody is more urgent");
+        assert!(process.launch(), "no other is more urgent");
     }
-    assert_eq!(process.stand.told(), (1, 0));
+    assert_eq!(process.arbiter.reports(), (1, 0));
     process.tend_until("it is asked for when it is quiet", |process| process.asked() > 0);
     assert_eq!(process.recorded(), 0, "nothing is put behind what the program may have put there");
     process.pass(LINGER.into());
     process.tend();
-    assert_eq!(process.stand.told(), (1, 0), "it is not done");
+    assert_eq!(process.arbiter.reports(), (1, 0), "it is not done");
     process.complete_all();
-    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+    process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));
     assert!(process.launch());
-    assert_eq!(process.stand.told(), (2, 1));
+    assert_eq!(process.arbiter.reports(), (2, 1));
 }

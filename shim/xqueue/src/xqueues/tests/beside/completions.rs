@@ -9,7 +9,7 @@ fn a_stream_that_orders_others_is_marked_at_once_or_not_at_all() {
     let null = process.queues.create((), Some(process.claim), status());
     let recorded = || process.recorded();
     let Admission::Now(begun) = process.queues.admit(null, &[], WORK) else {
-        panic!("nobody is more urgent")
+        panic!("no other is more urgent")
     };
     process.queues.prepare(&begun);
     process.queues.finish(begun, true);
@@ -32,12 +32,12 @@ fn what_a_destroyed_stream_has_on_the_device_counts_until_it_is_done() {
     let asked = process.asked();
     process.clock.advance(Nanos::from_millis(3));
     process.tend();
-    assert_eq!(process.stand.told(), (1, 0), "others must wait for it as before");
+    assert_eq!(process.arbiter.reports(), (1, 0), "others must wait for it as before");
     process.complete_all();
-    process.tend_until("it is done", |process| process.stand.told() == (1, 1));
+    process.tend_until("it is done", |process| process.arbiter.reports() == (1, 1));
     assert_eq!(process.asked(), asked, "the stream is not there any more");
     let used = process.queues.usage(process.claim).device_time;
-    assert!(used >= Nanos::from_millis(3), "nobody is charged: {used}");
+    assert!(used >= Nanos::from_millis(3), "it is not charged: {used}");
     let mut completed = recorder.events().into_iter().filter_map(|event| match event {
         Event::Completed { through, observed, .. } => Some((through, observed)),
         _ => None,
@@ -61,7 +61,7 @@ fn a_destroyed_stream_that_is_done_leaves_nothing() {
 
 /// Nothing can be recorded while a stream captures, say.
 #[test]
-fn a_destroyed_stream_whose_end_nobody_can_see_does_not_count_for_ever() {
+fn a_destroyed_stream_whose_end_cannot_be_seen_does_not_count_for_ever() {
     let process = Process::new(BELOW);
     assert!(process.launch() && process.launch());
     let recorded = process.recorded();
@@ -71,7 +71,7 @@ fn a_destroyed_stream_whose_end_nobody_can_see_does_not_count_for_ever() {
     assert_eq!(process.recorded(), recorded);
     let asked = process.asked();
     process.complete_all();
-    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+    process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));
     assert_eq!(process.asked(), asked);
     assert!(process.queues.lock().has_no_queues());
 }
@@ -82,12 +82,12 @@ fn what_destroyed_streams_had_ends_with_a_reset_of_the_device() {
     assert!(process.launch());
     assert!(process.queues.detach_stream(process.queue));
     process.queues.forget_detached();
-    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+    process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));
 }
 
 /// The runtime's events go with the device: one that is given back later would be used again.
 #[test]
-fn a_reset_of_the_device_waits_until_the_watcher_has_given_markers_back() {
+fn a_reset_of_the_device_waits_until_the_watcher_has_retired_markers() {
     let process = Process::new(BELOW);
     assert!(process.launch());
     assert!(process.queues.detach_stream(process.queue));
@@ -109,12 +109,12 @@ fn a_reset_of_the_device_waits_until_the_watcher_has_given_markers_back() {
 }
 
 #[test]
-fn a_destroyed_stream_leaves_its_face_to_others() {
+fn a_destroyed_stream_leaves_its_status_to_others() {
     let process = Process::new(BELOW);
     let shared = status();
     let gone = process.queues.create((), Some(process.claim), shared);
     let Admission::Now(begun) = process.queues.admit(gone, &[], WORK) else {
-        panic!("nobody is more urgent")
+        panic!("no other is more urgent")
     };
     process.queues.finish(begun, true);
     process.queues.suspend(gone, true);
@@ -152,18 +152,18 @@ fn what_a_null_stream_had_while_it_was_the_only_one_does_not_count_for_ever() {
         process.clock.advance(Nanos::from_millis(1));
         process.tend();
     });
-    assert_eq!((process.stand.told(), process.asked(), process.recorded()), ((1, 1), 0, 0));
+    assert_eq!((process.arbiter.reports(), process.asked(), process.recorded()), ((1, 1), 0, 0));
 }
 
 #[test]
-fn who_has_waited_for_a_stream_needs_no_marker() {
+fn a_caller_that_has_waited_for_a_stream_needs_no_marker() {
     let process = Process::new(AdmissionState::Beside);
     assert!(process.launch());
     let waited = process.queues.host_wait_begins(&[process.queue]);
     process.pass(Duration::from_millis(1));
     process.tend();
     process.queues.host_wait_ends(&waited, true);
-    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+    process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));
     assert_eq!(process.recorded(), 0);
 }
 
@@ -194,7 +194,7 @@ fn a_wait_that_failed_proves_nothing() {
     let waited = process.queues.host_wait_begins(&[process.queue]);
     process.queues.host_wait_ends(&waited, false);
     process.tend_until("it is asked for", |process| process.asked() > 0);
-    assert_eq!(process.stand.told(), (1, 0));
+    assert_eq!(process.arbiter.reports(), (1, 0));
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn a_launch_that_does_not_return_does_not_keep_the_watcher_busy() {
     assert!(process.launch());
     let other = process.queues.create((), Some(process.claim), status());
     let Admission::Now(begun) = process.queues.admit(other, &[], WORK) else {
-        panic!("nobody is more urgent")
+        panic!("no other is more urgent")
     };
     let looks = looks(&process);
     assert!(looks < 100, "{looks}");
@@ -239,14 +239,14 @@ fn a_launch_that_does_not_return_does_not_keep_the_watcher_busy() {
     process.queues.finish(begun, true);
     let next = process.queues.tend(now() + Nanos::from_millis(10));
     assert!(next - now() < Nanos::from_micros(200), "it is asked soon: {}", next - now());
-    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+    process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));
 }
 
 /// While a stream captures, say.
 #[test]
-fn markers_that_nobody_may_look_at_do_not_keep_the_watcher_busy() {
-    for standing in [BELOW, AdmissionState::Beside] {
-        let process = Process::new(standing);
+fn paused_markers_do_not_keep_the_watcher_busy() {
+    for state in [BELOW, AdmissionState::Beside] {
+        let process = Process::new(state);
         let rung = Arc::new(AtomicUsize::new(0));
         let bell = Arc::clone(&rung);
         assert!(process.launch());
@@ -255,11 +255,11 @@ fn markers_that_nobody_may_look_at_do_not_keep_the_watcher_busy() {
         }));
         process.queues.pause_markers(true);
         let looks = looks(&process);
-        assert!(looks < 100, "{looks}, {standing:?}");
+        assert!(looks < 100, "{looks}, {state:?}");
         process.complete_all();
         process.queues.pause_markers(false);
         assert_eq!(rung.load(Ordering::SeqCst), 1, "it would come too late");
-        process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+        process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));
     }
 }
 
@@ -268,7 +268,7 @@ fn a_stream_that_cannot_tell_is_not_followed() {
     let process = Process::new(AdmissionState::Beside);
     process.bench.is_mute.store(true, Ordering::SeqCst);
     assert!(process.launch());
-    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+    process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));
 }
 
 #[test]
@@ -287,14 +287,14 @@ fn a_call_that_cannot_ask_leaves_that_to_the_watcher() {
     assert_eq!(process.recorded(), 0, "the call may have waited");
     process.bench.is_mute.store(false, Ordering::SeqCst);
     process.complete_all();
-    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+    process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));
     process.bench.orders_others.store(true, Ordering::SeqCst);
     let null = process.queues.create((), Some(process.claim), status());
     process.bench.is_mute.store(true, Ordering::SeqCst);
     let demand = Demand { end: KnownEnd::ByReturn, ..WORK.into() };
     let Admission::Now(begun) = process.queues.admit(null, &[], demand) else { panic!("there is room") };
     process.queues.finish(begun, true);
-    assert_eq!(process.recorded(), 1, "nobody could ask that one later");
+    assert_eq!(process.recorded(), 1, "that one could not be asked later");
 }
 
 #[test]
@@ -312,11 +312,11 @@ fn a_call_that_waits_for_its_work_leaves_no_marker_behind() {
     process.complete_all();
     (0..10).for_each(|_| copy());
     assert_eq!((process.recorded(), process.bench.retired.load(Ordering::SeqCst)), (1, 1));
-    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+    process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));
 }
 
 #[test]
-fn a_marker_is_waited_for_by_who_knows_what_is_before_it_to_be_done() {
+fn a_caller_that_knows_the_work_before_a_marker_to_be_done_waits_for_the_marker() {
     let process = Process::new(BELOW);
     let launch = |event| {
         let timed = Demand { end: KnownEnd::ByEvent(event), ..WORK.into() };
@@ -349,68 +349,68 @@ fn what_was_launched_while_alone_is_followed_when_others_come() {
     assert!(matches!(process.queues.admit(process.queue, &[], WORK), Admission::Free));
     process.tend();
     assert_eq!(process.asked(), 0);
-    process.stands(BELOW);
-    assert_eq!(process.stand.told(), (1, 0), "there may be work");
+    process.set_state(BELOW);
+    assert_eq!(process.arbiter.reports(), (1, 0), "there may be work");
     assert!(process.launch() && !process.launch(), "one more is as much as may be ahead");
     process.complete_all();
-    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+    process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));
 }
 
-/// Until then it counts as work that is there, and the time until somebody looks as time that it took.
+/// Until then it counts as work in flight, and the time until the next look as time that it took.
 #[test]
 fn what_may_be_there_from_before_others_came_is_looked_for_at_once() {
     let process = Process::new(AdmissionState::Alone);
     process.tend();
-    *process.stand.standing.lock().unwrap() = BELOW;
+    *process.arbiter.state.lock().unwrap() = BELOW;
     process.tend();
-    assert_eq!((process.stand.told(), process.asked()), ((1, 0), 1), "there may be something");
+    assert_eq!((process.arbiter.reports(), process.asked()), ((1, 0), 1), "there may be something");
     process.complete_all();
-    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+    process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));
 }
 
-/// Somebody goes and comes again while the first command runs.
+/// Another process goes and comes again while the first command runs.
 #[test]
 fn what_was_launched_while_alone_behind_what_is_followed_is_followed_as_well() {
     let process = Process::new(BELOW);
     assert!(process.launch());
-    process.stands(AdmissionState::Alone);
+    process.set_state(AdmissionState::Alone);
     assert!(matches!(process.queues.admit(process.queue, &[], WORK), Admission::Free));
-    process.stands(BELOW);
+    process.set_state(BELOW);
     process.bench.complete.store(1, Ordering::SeqCst);
     (0..20).for_each(|_| {
         process.clock.advance(Nanos::from_millis(1));
         process.tend();
     });
-    assert_eq!(process.stand.told(), (1, 0), "the second one is there");
+    assert_eq!(process.arbiter.reports(), (1, 0), "the second one is there");
     process.complete_all();
-    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+    process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));
 }
 
 #[test]
-fn another_controller_is_told_of_what_is_on_the_device() {
+fn work_in_flight_is_reported_to_another_controller() {
     let process = Process::new(AdmissionState::Beside);
     assert!(process.launch());
     process.queues.register(process.claim, None);
     process.tend();
     process.clock.advance(Nanos::from_secs(1));
     process.tend();
-    process.queues.register(process.claim, Some(Arc::clone(&process.stand) as Arc<dyn Registration>));
+    process.queues.register(process.claim, Some(Arc::clone(&process.arbiter) as Arc<dyn Registration>));
     process.tend();
-    assert_eq!(process.stand.told(), (2, 0));
+    assert_eq!(process.arbiter.reports(), (2, 0));
     process.complete_all();
-    process.tend_until("it is idle", |process| process.stand.told() == (2, 1));
+    process.tend_until("it is idle", |process| process.arbiter.reports() == (2, 1));
 }
 
 #[test]
-fn what_was_launched_before_the_first_seat_is_followed() {
+fn what_was_launched_before_the_first_registration_is_followed() {
     let process = Process::new(AdmissionState::Beside);
     let urgent = process.queues.claim(ClaimKey { device: 1, stream_priority: 1 });
     let queue = process.queues.create((), Some(urgent), status());
     assert!(matches!(process.queues.admit(queue, &[], WORK), Admission::Free));
-    let stand = Stand::new(AdmissionState::Beside);
-    process.queues.register(urgent, Some(Arc::clone(&stand) as Arc<dyn Registration>));
+    let arbiter = TestArbiter::new(AdmissionState::Beside);
+    process.queues.register(urgent, Some(Arc::clone(&arbiter) as Arc<dyn Registration>));
     process.tend();
-    assert_eq!(stand.told(), (1, 0));
+    assert_eq!(arbiter.reports(), (1, 0));
 }
 
 #[test]
@@ -420,18 +420,18 @@ fn what_was_launched_while_a_stream_captured_is_followed_afterwards() {
     process.queues.pause_markers(true);
     assert!(matches!(process.queues.admit(process.queue, &[], WORK), Admission::Free));
     process.queues.pause_markers(false);
-    assert_eq!(process.stand.told(), (1, 0), "it may be there still");
+    assert_eq!(process.arbiter.reports(), (1, 0), "it may be there still");
     process.complete_all();
-    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+    process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));
     assert_eq!(process.asked(), 1);
     process.queues.pause_markers(true);
     process.queues.pause_markers(false);
-    assert_eq!(process.stand.told(), (1, 1), "nothing was launched");
+    assert_eq!(process.arbiter.reports(), (1, 1), "nothing was launched");
 }
 
-/// It may wait for the other claim's work for long, and those who are less urgent than this one with it.
+/// It may wait for the other claim's work for long, and claims that are less urgent than this one with it.
 #[test]
-fn who_waits_for_the_device_does_not_hide_the_end_of_one_claims_work() {
+fn a_wait_for_the_device_does_not_hide_the_end_of_one_claims_work() {
     let process = Process::new(AdmissionState::Beside);
     let other = process.queues.claim(ClaimKey { device: 1, stream_priority: -1 });
     let other = process.queues.create((), Some(other), status());
@@ -443,6 +443,6 @@ fn who_waits_for_the_device_does_not_hide_the_end_of_one_claims_work() {
     process.queues.host_wait_ends(&waited, false);
     let waited = process.queues.host_wait_begins(&[process.queue, other]);
     process.complete_all();
-    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+    process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));
     process.queues.host_wait_ends(&waited, true);
 }

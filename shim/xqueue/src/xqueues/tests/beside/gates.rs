@@ -3,47 +3,47 @@
 use super::*;
 
 #[test]
-fn gates_are_shut_while_somebody_more_urgent_has_work() {
+fn gates_are_closed_while_more_urgent_work_is_ready() {
     let process = Process::new(BELOW).has_gates();
     assert!(process.launch() && process.launch());
-    assert_eq!((process.bench.gated.load(Ordering::SeqCst), process.is_shut()), (2, false));
-    process.stands(HELD);
-    assert!(process.is_shut());
-    process.stands(BELOW);
-    assert!(!process.is_shut());
+    assert_eq!((process.bench.gated.load(Ordering::SeqCst), process.is_closed()), (2, false));
+    process.set_state(PREEMPTED);
+    assert!(process.is_closed());
+    process.set_state(BELOW);
+    assert!(!process.is_closed());
 }
 
 #[test]
-fn whoever_launches_shuts_the_gate_before_the_watcher_comes() {
+fn a_launch_closes_the_gate_before_the_watcher_does() {
     let process = Process::new(BELOW).has_gates();
     assert!(process.launch());
-    *process.stand.standing.lock().unwrap() = HELD;
-    assert!(!process.launch() && process.is_shut());
+    *process.arbiter.state.lock().unwrap() = PREEMPTED;
+    assert!(!process.launch() && process.is_closed());
 }
 
 /// It is not asked for before: what is in front of it says that it waits.
 #[test]
-fn whoever_is_held_back_shuts_it_as_well() {
+fn a_deferred_command_closes_it_as_well() {
     let process = Process::new(BELOW).has_gates();
     assert!(process.launch());
-    *process.stand.standing.lock().unwrap() = HELD;
+    *process.arbiter.state.lock().unwrap() = PREEMPTED;
     process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
-    assert!(process.is_shut());
+    assert!(process.is_closed());
 }
 
 #[test]
 fn gates_open_for_good_when_the_process_ends_or_the_device_is_reset() {
-    let process = Process::new(HELD).has_gates();
+    let process = Process::new(PREEMPTED).has_gates();
     process.tend();
-    assert!(process.is_shut());
+    assert!(process.is_closed());
     process.queues.close(Instant::now());
-    assert!(!process.is_shut());
-    let process = Process::new(HELD).has_gates();
+    assert!(!process.is_closed());
+    let process = Process::new(PREEMPTED).has_gates();
     process.tend();
     process.queues.retire_gates();
     process.tend();
-    assert!(!process.is_shut());
-    process.stands(BELOW);
+    assert!(!process.is_closed());
+    process.set_state(BELOW);
     assert!(process.launch());
     assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
 }
@@ -62,12 +62,12 @@ fn a_gate_that_is_in_the_making_when_the_device_is_reset_is_waited_for_and_not_u
     maker.join().unwrap();
     process.queues.make_gates();
     assert!(process.launch());
-    process.stands(HELD);
-    assert_eq!((process.bench.gated.load(Ordering::SeqCst), process.is_shut()), (0, false));
+    process.set_state(PREEMPTED);
+    assert_eq!((process.bench.gated.load(Ordering::SeqCst), process.is_closed()), (0, false));
 }
 
-/// A process with gates that has had to give way, and has two commands of this length on the device.
-fn after_giving_way(length: Nanos) -> Process {
+/// A process with gates that was preempted, and has two commands of this length on the device.
+fn after_preemption(length: Nanos) -> Process {
     let process = Process::new(BELOW).has_gates();
     process.queues.poll_below(Nanos::from_micros(80));
     process.bench.took_ns.store(length.0, Ordering::SeqCst);
@@ -77,8 +77,8 @@ fn after_giving_way(length: Nanos) -> Process {
         process.clock.advance(length.max(Nanos::from_micros(25)));
         process.tend();
     }
-    process.stands(HELD);
-    process.stands(BELOW);
+    process.set_state(PREEMPTED);
+    process.set_state(BELOW);
     assert!(process.launch() && process.launch());
     process
 }
@@ -88,27 +88,27 @@ fn is_polled(process: &Process) -> bool {
 }
 
 #[test]
-fn who_runs_short_commands_is_polled_after_it_had_to_give_way() {
-    let process = after_giving_way(Nanos::from_micros(30));
+fn a_claim_with_short_commands_is_polled_after_a_preemption() {
+    let process = after_preemption(Nanos::from_micros(30));
     assert!(is_polled(&process));
-    process.stands(HELD);
-    assert!(!is_polled(&process), "its gate is shut");
-    process.stands(BELOW);
+    process.set_state(PREEMPTED);
+    assert!(!is_polled(&process), "its gate is closed");
+    process.set_state(BELOW);
     assert!(is_polled(&process));
     process.queues.poll_below(Nanos::ZERO);
-    assert!(!is_polled(&process), "nobody is to poll");
+    assert!(!is_polled(&process), "polling is off");
     process.queues.poll_below(Nanos::from_micros(80));
     process.clock.advance(Nanos::from_millis(100));
-    assert!(!is_polled(&process), "it did not have to give way for long");
+    assert!(!is_polled(&process), "it was not preempted for long");
 }
 
-/// For how long a process polls that had to give way so often, every 20 ms. Its commands take next to no time.
-fn polls_after_giving_way(times: u32) -> Nanos {
-    let process = after_giving_way(Nanos::from_micros(30));
+/// For how long a process polls that was preempted so often, every 20 ms. Its commands take next to no time.
+fn polls_after_preemptions(times: u32) -> Nanos {
+    let process = after_preemption(Nanos::from_micros(30));
     process.clock.advance(Nanos::from_secs(2));
     for _ in 0..times {
-        process.stands(HELD);
-        process.stands(BELOW);
+        process.set_state(PREEMPTED);
+        process.set_state(BELOW);
         process.clock.advance(Nanos::from_millis(20));
     }
     let mut polls = Nanos::from_millis(20);
@@ -126,24 +126,24 @@ fn polls_after_giving_way(times: u32) -> Nanos {
 }
 
 #[test]
-fn who_had_to_give_way_more_often_polls_for_longer() {
-    assert_eq!(polls_after_giving_way(1), Nanos::from_millis(50));
-    assert_eq!(polls_after_giving_way(2), Nanos::from_millis(80));
-    assert_eq!(polls_after_giving_way(1000), Nanos::from_secs(1));
+fn a_claim_that_is_preempted_more_often_is_polled_for_longer() {
+    assert_eq!(polls_after_preemptions(1), Nanos::from_millis(50));
+    assert_eq!(polls_after_preemptions(2), Nanos::from_millis(80));
+    assert_eq!(polls_after_preemptions(1000), Nanos::from_secs(1));
 }
 
 #[test]
-fn who_runs_long_commands_or_none_is_not_polled() {
-    assert!(!is_polled(&after_giving_way(Nanos::from_millis(1))), "a thread wakes in time");
-    let process = after_giving_way(Nanos::from_micros(30));
+fn a_claim_with_long_commands_or_none_is_not_polled() {
+    assert!(!is_polled(&after_preemption(Nanos::from_millis(1))), "a thread wakes in time");
+    let process = after_preemption(Nanos::from_micros(30));
     process.complete_all();
-    process.tend_until("all is done", |process| process.stand.told().1 > 0);
+    process.tend_until("all is done", |process| process.arbiter.reports().1 > 0);
     assert!(!is_polled(&process), "nothing is to be stopped");
 }
 
 #[test]
-fn who_runs_what_takes_longer_than_expected_is_not_polled() {
-    let process = after_giving_way(Nanos::from_micros(30));
+fn a_claim_with_an_overdue_command_is_not_polled() {
+    let process = after_preemption(Nanos::from_micros(30));
     process.clock.advance(Nanos::from_micros(40));
     assert!(is_polled(&process));
     process.clock.advance(Nanos::from_millis(1));
@@ -151,28 +151,28 @@ fn who_runs_what_takes_longer_than_expected_is_not_polled() {
 }
 
 #[test]
-fn who_runs_a_command_that_nobody_knows_is_not_polled_for_long() {
+fn a_claim_with_an_unknown_command_is_not_polled_for_long() {
     let process = Process::new(BELOW).has_gates();
     process.queues.poll_below(Nanos::from_micros(80));
-    process.stands(HELD);
-    process.stands(BELOW);
+    process.set_state(PREEMPTED);
+    process.set_state(BELOW);
     assert!(process.launch());
     process.clock.advance(Nanos::from_millis(1));
     assert!(!is_polled(&process), "it is not short, and no more is known of it");
 }
 
 #[test]
-fn who_has_nobody_before_it_or_must_not_be_stopped_is_not_polled() {
-    let process = after_giving_way(Nanos::from_micros(30));
-    for standing in [AdmissionState::Beside, AdmissionState::Alone] {
-        process.stands(standing);
-        assert!(!is_polled(&process), "nobody is more urgent");
+fn a_claim_on_the_first_level_or_with_pinned_work_is_not_polled() {
+    let process = after_preemption(Nanos::from_micros(30));
+    for state in [AdmissionState::Beside, AdmissionState::Alone] {
+        process.set_state(state);
+        assert!(!is_polled(&process), "no other is more urgent");
     }
-    process.stands(BELOW);
+    process.set_state(BELOW);
     assert!(is_polled(&process));
     process.queues.lock().pin_all();
-    for standing in [BELOW, HELD] {
-        process.stands(standing);
+    for state in [BELOW, PREEMPTED] {
+        process.set_state(state);
         assert!(!is_polled(&process), "its gate stays open");
     }
 }
@@ -180,17 +180,17 @@ fn who_has_nobody_before_it_or_must_not_be_stopped_is_not_polled() {
 /// Its commands there must not be kept waiting while it polls because of others.
 #[test]
 fn how_the_process_stands_on_other_devices_is_polled_as_well() {
-    let process = after_giving_way(Nanos::from_micros(30));
+    let process = after_preemption(Nanos::from_micros(30));
     let elsewhere = process.queues.claim(ClaimKey { device: 2, stream_priority: 0 });
-    process.queues.register(elsewhere, Some(Stand::new(HELD)));
+    process.queues.register(elsewhere, Some(TestArbiter::new(PREEMPTED)));
     process.tend();
-    let standings: Vec<_> = process.queues.polled().into_iter().map(|(_, standing)| standing).collect();
-    assert_eq!(standings, [BELOW, HELD]);
+    let standings: Vec<_> = process.queues.polled().into_iter().map(|(_, state)| state).collect();
+    assert_eq!(standings, [BELOW, PREEMPTED]);
 }
 
 #[test]
-fn short_commands_have_gates_of_their_own_after_the_process_had_to_give_way() {
-    let process = after_giving_way(Nanos::from_micros(8));
+fn short_commands_have_gates_of_their_own_after_a_preemption() {
+    let process = after_preemption(Nanos::from_micros(8));
     let gates_of_six = || {
         let before = process.bench.gated.load(Ordering::SeqCst);
         (0..6).for_each(|_| assert!(process.launch()));
@@ -202,10 +202,10 @@ fn short_commands_have_gates_of_their_own_after_the_process_had_to_give_way() {
 }
 
 #[test]
-fn who_has_no_gate_to_shut_is_not_polled() {
-    let process = Process::new(HELD);
+fn a_claim_without_a_gate_to_close_is_not_polled() {
+    let process = Process::new(PREEMPTED);
     process.queues.poll_below(Nanos::from_micros(80));
-    process.stands(BELOW);
+    process.set_state(BELOW);
     assert!(process.launch());
     assert!(!is_polled(&process));
 }
@@ -220,49 +220,49 @@ fn streams_of_several_priorities_have_no_gates() {
 }
 
 #[test]
-fn who_may_go_does_not_wait_behind_a_gate_that_was_shut_when_nobody_looked() {
-    let process = Process::new(HELD).has_gates();
+fn an_admitted_launch_does_not_wait_behind_a_gate_that_was_closed_unseen() {
+    let process = Process::new(PREEMPTED).has_gates();
     process.tend();
-    assert!(process.is_shut() && process.queues.ignores_masks());
-    *process.stand.standing.lock().unwrap() = BELOW;
+    assert!(process.is_closed() && process.queues.ignores_masks());
+    *process.arbiter.state.lock().unwrap() = BELOW;
     let begun = process.queues.wait_for_unqueued_admission(Some(process.claim), (), &[], WORK).unwrap();
     process.queues.prepare(&begun);
-    assert_eq!((process.bench.gated.load(Ordering::SeqCst), process.is_shut()), (1, false));
+    assert_eq!((process.bench.gated.load(Ordering::SeqCst), process.is_closed()), (1, false));
     process.queues.finish(begun, true);
 }
 
-/// They share hardware queues: what is more urgent would wait behind the gate that is shut for it.
+/// They share hardware queues: more urgent work would wait behind the gate that is closed for its sake.
 #[test]
-fn a_gate_that_was_there_before_streams_of_another_priority_is_not_shut_any_more() {
+fn a_gate_from_before_streams_of_another_priority_is_not_closed_any_more() {
     let process = Process::new(BELOW).has_gates();
     assert!(process.launch());
-    process.stands(HELD);
-    assert!(process.is_shut());
+    process.set_state(PREEMPTED);
+    assert!(process.is_closed());
     process.queues.claim(ClaimKey { device: 1, stream_priority: 1 });
     process.tend();
-    assert!(!process.is_shut());
-    process.stands(BELOW);
+    assert!(!process.is_closed());
+    process.set_state(BELOW);
     assert!(process.launch() && !process.launch(), "without gates less is launched ahead");
     assert_eq!(process.bench.gated.load(Ordering::SeqCst), 1);
 }
 
 #[test]
-fn who_was_told_by_another_controller_to_do_without_gates_does() {
+fn gates_are_not_used_when_another_controller_forbids_them() {
     let process = Process::new(BELOW).has_gates();
     assert!(process.launch());
-    process.stands(HELD);
-    assert!(process.is_shut());
+    process.set_state(PREEMPTED);
+    assert!(process.is_closed());
     process.queues.use_gates(false);
-    assert!(!process.is_shut(), "what is behind it goes on");
-    process.stands(BELOW);
-    process.stands(HELD);
-    assert!(!process.is_shut());
-    process.stands(BELOW);
+    assert!(!process.is_closed(), "what is behind it goes on");
+    process.set_state(BELOW);
+    process.set_state(PREEMPTED);
+    assert!(!process.is_closed());
+    process.set_state(BELOW);
     assert!(process.launch());
     assert_eq!(process.bench.gated.load(Ordering::SeqCst), 1);
     process.queues.use_gates(true);
     process.complete_all();
-    process.tend_until("all is done", |process| process.stand.told().1 > 0);
+    process.tend_until("all is done", |process| process.arbiter.reports().1 > 0);
     assert!(process.launch());
     assert_eq!(process.bench.gated.load(Ordering::SeqCst), 2, "the next one may allow them again");
 }
@@ -281,9 +281,9 @@ fn no_gate_is_made_while_a_stream_captures() {
 }
 
 #[test]
-fn who_is_not_below_anybody_puts_no_gates() {
+fn a_claim_on_the_first_level_puts_no_gates() {
     let process = Process::new(BELOW).has_gates();
-    process.stands(AdmissionState::Beside);
+    process.set_state(AdmissionState::Beside);
     assert!(process.launch());
     assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
 }
@@ -304,35 +304,35 @@ fn launch_treated(process: &Process, treatment: Treatment) -> bool {
 fn gates_stay_open_while_something_is_on_the_device_that_must_not_be_stopped() {
     let process = Process::new(BELOW).has_gates();
     assert!(process.launch());
-    process.stands(HELD);
-    assert!(process.is_shut() && !process.launch());
+    process.set_state(PREEMPTED);
+    assert!(process.is_closed() && !process.launch());
     assert!(launch_treated(&process, Treatment::NeverSuspend), "it goes all the same");
     assert_eq!(process.bench.gated.load(Ordering::SeqCst), 1, "with no gate before it");
-    assert!(!process.is_shut(), "and what it may wait for goes on");
+    assert!(!process.is_closed(), "and what it may wait for goes on");
     process.tend();
-    assert!(!process.is_shut());
+    assert!(!process.is_closed());
     process.complete_all();
-    process.tend_until("the gate is shut when it has completed", Process::is_shut);
+    process.tend_until("the gate is closed when it has completed", Process::is_closed);
 }
 
 #[test]
 fn what_may_be_kept_from_being_launched_only_is_not_stopped_afterwards() {
     let process = Process::new(BELOW).has_gates();
     assert!(launch_treated(&process, Treatment::Pinned));
-    process.stands(HELD);
-    assert!(!process.is_shut());
-    assert!(!launch_treated(&process, Treatment::Pinned), "but it is held back");
+    process.set_state(PREEMPTED);
+    assert!(!process.is_closed());
+    assert!(!launch_treated(&process, Treatment::Pinned), "but it is deferred");
 }
 
 #[test]
 fn what_passes_through_is_no_work_of_the_process() {
-    let process = Process::new(HELD).has_gates();
+    let process = Process::new(PREEMPTED).has_gates();
     assert!(launch_treated(&process, Treatment::PassThrough));
     process.tend();
-    assert_eq!((process.stand.told(), process.is_shut()), ((0, 0), true));
+    assert_eq!((process.arbiter.reports(), process.is_closed()), ((0, 0), true));
     assert_eq!(process.queues.usage(process.claim).launched, 0);
     assert!(launch_treated(&process, Treatment::NeverSuspend));
-    assert_eq!(process.stand.told(), (1, 0), "what is never suspended is");
+    assert_eq!(process.arbiter.reports(), (1, 0), "what is never suspended is");
     assert_eq!(process.queues.usage(process.claim).launched, 1);
 }
 
@@ -340,13 +340,13 @@ fn what_passes_through_is_no_work_of_the_process() {
 fn what_passes_through_does_not_wait_behind_a_gate() {
     let process = Process::new(BELOW).has_gates();
     assert!(process.launch());
-    process.stands(HELD);
-    assert_eq!((process.bench.gated.load(Ordering::SeqCst), process.is_shut()), (1, true));
+    process.set_state(PREEMPTED);
+    assert_eq!((process.bench.gated.load(Ordering::SeqCst), process.is_closed()), (1, true));
     let passes = Demand { treatment: Treatment::PassThrough, ..WORK.into() };
     assert!(matches!(process.queues.admit(process.queue, &[], passes), Admission::Free));
-    assert!(!process.is_shut(), "it comes after what the gate is before");
+    assert!(!process.is_closed(), "it comes after what the gate is before");
     process.complete_all();
-    process.tend_until("the gate is shut when that has completed", Process::is_shut);
+    process.tend_until("the gate is closed when that has completed", Process::is_closed);
 }
 
 /// Whatever puts no work of its own on the device, and must not wait behind a gate.
@@ -359,14 +359,14 @@ fn opens_the_gate(what: &str, goes: impl Fn(&Process)) {
 #[track_caller]
 fn opens_the_gate_of(process: &Process, what: &str, goes: impl Fn(&Process)) {
     assert!(process.launch());
-    process.stands(HELD);
-    assert!(process.is_shut());
+    process.set_state(PREEMPTED);
+    assert!(process.is_closed());
     goes(process);
-    assert!(!process.is_shut(), "{what} comes after what the gate is before");
+    assert!(!process.is_closed(), "{what} comes after what the gate is before");
     process.tend();
-    assert!(!process.is_shut(), "{what} is not there yet");
+    assert!(!process.is_closed(), "{what} is not there yet");
     process.complete_all();
-    process.tend_until("the gate is shut when that has completed", Process::is_shut);
+    process.tend_until("the gate is closed when that has completed", Process::is_closed);
 }
 
 #[test]
@@ -379,7 +379,7 @@ fn a_signal_that_must_not_be_stopped_does_not_wait_behind_a_gate() {
         opens_the_gate("one that has waited in place", |process| {
             assert!(process.queues.wait_for_admission(process.queue, &[], signal).is_none());
         });
-        opens_the_gate("one that was held back", |process| {
+        opens_the_gate("a deferred one", |process| {
             process.queues.suspend(process.queue, true);
             process.queues.submit(process.queue, Vec::new(), Load::Signal, 1).unwrap();
             let position = process.queues.submit(process.queue, Vec::new(), signal, 2).unwrap();
@@ -390,15 +390,15 @@ fn a_signal_that_must_not_be_stopped_does_not_wait_behind_a_gate() {
     }
     let process = Process::new(BELOW).has_gates();
     assert!(process.launch());
-    process.stands(HELD);
+    process.set_state(PREEMPTED);
     assert!(matches!(process.queues.admit(process.queue, &[], Load::Signal), Admission::Wait));
-    assert!(process.is_shut(), "others do");
+    assert!(process.is_closed(), "others do");
 }
 
 #[test]
 fn what_is_launched_late_because_others_must_not_wait_is_not_stopped_either() {
     let process = Process::new(BELOW).has_gates();
-    process.stands(HELD);
+    process.set_state(PREEMPTED);
     process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
     let forced = Demand { treatment: Treatment::NeverSuspend, ..WORK.into() };
     let last = process.queues.submit(process.queue, Vec::new(), forced, 2).unwrap();
@@ -406,5 +406,5 @@ fn what_is_launched_late_because_others_must_not_wait_is_not_stopped_either() {
     assert_eq!(*process.bench.launched.lock().unwrap(), [1, 2]);
     assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
     process.tend();
-    assert!(!process.is_shut());
+    assert!(!process.is_closed());
 }

@@ -1,4 +1,4 @@
-//! What is written down while somebody records.
+//! What is written while the process is recorded.
 
 use super::*;
 
@@ -39,7 +39,7 @@ fn a_process_that_is_recorded_is_followed_also_when_it_is_alone() {
         .iter()
         .all(|event| !matches!(event, Event::Completed { observed: Observed::Wait | Observed::Lost, .. }));
     assert!(all_measured, "{events:?}");
-    assert_eq!(process.stand.told(), (0, 0), "the arbiter has nothing to do with it");
+    assert_eq!(process.arbiter.reports(), (0, 0), "the arbiter has nothing to do with it");
     assert_eq!(process.queues.usage(process.claim).device_time, Nanos::ZERO, "nor has the scheduler");
     process.queues.record(None);
     assert!(!process.queues.is_engaged());
@@ -48,21 +48,21 @@ fn a_process_that_is_recorded_is_followed_also_when_it_is_alone() {
 }
 
 #[test]
-fn what_is_held_back_is_recorded_with_its_reason_and_its_end() {
+fn a_deferred_command_is_recorded_with_its_reason_and_its_end() {
     let process = Process::new(BELOW);
     let mut recorder = Recorder::new();
     process.queues.record(Some(recorder.writer()));
     process.tend();
-    process.stands(HELD);
+    process.set_state(PREEMPTED);
     process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
     process.pass(A_WHILE);
-    process.stands(BELOW);
+    process.set_state(BELOW);
     process.tend_until("it goes on", |process| process.launched() == 1);
     process.complete_all();
     process.tend_until("it is done", |process| process.queues.usage(process.claim).device_time > Nanos::ZERO);
     let records = recorder.records();
     let events: Vec<_> = records.iter().map(|record| Event::of(record).unwrap()).collect();
-    // Who looks first after a change tells of it.
+    // The first look after a change notes it.
     let steps: Vec<_> = course(&events).into_iter().filter(|(what, _)| *what != "stands").collect();
     assert_eq!(steps, [("waits", 1), ("launched", 1), ("completed", 1)]);
     let held = |is: bool| {
@@ -80,7 +80,7 @@ fn what_is_held_back_is_recorded_with_its_reason_and_its_end() {
 }
 
 #[test]
-fn who_waits_for_a_stream_sees_its_markers_first() {
+fn a_wait_for_a_stream_looks_at_its_markers_first() {
     let process = Process::new(AdmissionState::Beside);
     let mut recorder = Recorder::new();
     process.queues.record(Some(recorder.writer()));
@@ -117,31 +117,31 @@ fn what_a_caller_has_seen_complete_makes_room_at_once() {
     process
         .tend_until("two are on the device", |process| process.launched() == 2 && process.do_workers_sleep());
     process.bench.complete.store(1, Ordering::SeqCst);
-    // The watcher would find nothing new after that. A worker that nobody wakes looks by itself some milliseconds later.
+    // The watcher would find nothing new after that. A worker that is not woken looks by itself some milliseconds later.
     process.queues.look_around();
-    assert!(!process.do_workers_sleep() || process.launched() == 3, "nobody has woken the worker");
+    assert!(!process.do_workers_sleep() || process.launched() == 3, "no thread has woken the worker");
     process.tend_until("the third goes", |process| process.launched() == 3);
 }
 
 #[test]
-fn time_at_a_shut_gate_is_recorded_as_such_and_charged_to_nobody() {
+fn time_at_a_closed_gate_is_recorded_as_such_and_not_charged() {
     let process = Process::new(BELOW).has_gates();
     let mut recorder = Recorder::new();
     process.queues.record(Some(recorder.writer()));
     let step = |us: u64| process.clock.advance(Nanos::from_micros(us));
     assert!(process.launch() && process.launch());
     step(500);
-    process.stands(HELD);
+    process.set_state(PREEMPTED);
     step(500);
     process.bench.complete.store(1, Ordering::SeqCst);
     process.tend();
     step(89_000);
-    process.stands(BELOW);
+    process.set_state(BELOW);
     step(1_000);
     process.complete_all();
     process.bench.took_ns.store(90_000_000, Ordering::SeqCst);
     process.tend_until("both are done", |process| process.queues.usage(process.claim).launched == 2);
-    process.tend_until("nothing is left", |process| process.stand.told().1 > 0);
+    process.tend_until("nothing is left", |process| process.arbiter.reports().1 > 0);
     let used = process.queues.usage(process.claim).device_time;
     assert!((Nanos::from_micros(1_500)..Nanos::from_micros(2_200)).contains(&used), "{used}");
     let records = recorder.records();

@@ -1,71 +1,71 @@
-//! Gates that the arbiter shuts by itself.
+//! Gates that the arbiter closes by itself.
 
 use super::*;
 
-pub(super) fn stand(standing: AdmissionState) -> Arc<Stand> {
+pub(super) fn arbiter(state: AdmissionState) -> Arc<TestArbiter> {
     let page = Some(Arc::new(GatePage::for_tests(GATE_ALLOWED)));
-    let stand = Stand { page, ..Arc::into_inner(Stand::new(BELOW)).unwrap() };
-    stand.decide(standing);
-    Arc::new(stand)
+    let arbiter = TestArbiter { page, ..Arc::into_inner(TestArbiter::new(BELOW)).unwrap() };
+    arbiter.decide(state);
+    Arc::new(arbiter)
 }
 
 /// A process whose gate the arbiter shares.
 pub(super) fn process() -> Process {
-    let process = Process::at(stand(BELOW));
+    let process = Process::at(arbiter(BELOW));
     process.bench.shares_gates.store(true, Ordering::SeqCst);
     process.has_gates()
 }
 
 /// One on a device that has no gates.
 pub(super) fn without_gate() -> Process {
-    let process = Process::at(stand(BELOW));
+    let process = Process::at(arbiter(BELOW));
     process.queues.make_gates();
     process
 }
 
 fn is_kept_open(process: &Process) -> bool {
-    let page = process.stand.page.as_ref().unwrap();
+    let page = process.arbiter.page.as_ref().unwrap();
     page.is_open() && !page.is_allowed()
 }
 
-fn asked_for_gate(process: &Process) -> usize {
-    process.stand.asked_for_gate.load(Ordering::SeqCst)
+fn gate_checks(process: &Process) -> usize {
+    process.arbiter.gate_checks.load(Ordering::SeqCst)
 }
 
 #[test]
-fn the_arbiter_shuts_a_gate_before_the_process_knows() {
+fn the_arbiter_closes_a_gate_before_the_process_knows() {
     let process = process();
     assert!(process.launch() && process.launch());
-    assert_eq!((process.bench.gated.load(Ordering::SeqCst), process.is_shut()), (2, false));
-    process.stand.decide(HELD);
-    assert!(process.is_shut());
+    assert_eq!((process.bench.gated.load(Ordering::SeqCst), process.is_closed()), (2, false));
+    process.arbiter.decide(PREEMPTED);
+    assert!(process.is_closed());
     assert!(!process.launch());
     process.tend();
-    assert!(process.is_shut(), "nor does it open it when it looks");
-    process.stand.decide(BELOW);
-    assert!(!process.is_shut());
+    assert!(process.is_closed(), "nor does it open it when it looks");
+    process.arbiter.decide(BELOW);
+    assert!(!process.is_closed());
     process.complete_all();
     process.tend_until("it goes on", Process::launch);
-    assert_eq!(asked_for_gate(&process), 0);
-    assert!(!process.bench.is_shut.load(Ordering::SeqCst), "it has none of its own");
+    assert_eq!(gate_checks(&process), 0);
+    assert!(!process.bench.is_closed.load(Ordering::SeqCst), "it has none of its own");
 }
 
 #[test]
 fn a_device_that_cannot_look_there_has_a_gate_of_its_own() {
-    let process = Process::at(stand(BELOW)).has_gates();
+    let process = Process::at(arbiter(BELOW)).has_gates();
     assert!(process.launch());
-    process.stands(HELD);
-    assert!(process.bench.is_shut.load(Ordering::SeqCst));
+    process.set_state(PREEMPTED);
+    assert!(process.bench.is_closed.load(Ordering::SeqCst));
     assert_eq!(process.bench.gated.load(Ordering::SeqCst), 1);
 }
 
 /// With this it does not poll either: there is nothing that it could be late for.
 #[test]
-fn nobody_polls_for_a_gate_that_the_arbiter_shuts() {
+fn a_gate_that_the_arbiter_closes_is_not_polled_for() {
     let process = process();
     process.queues.poll_below(Nanos::from_micros(80));
-    process.stands(HELD);
-    process.stands(BELOW);
+    process.set_state(PREEMPTED);
+    process.set_state(BELOW);
     assert!(process.launch());
     assert!(process.queues.polled().is_empty());
 }
@@ -74,47 +74,47 @@ fn nobody_polls_for_a_gate_that_the_arbiter_shuts() {
 fn a_gate_stays_open_while_its_arbiter_is_silent() {
     let process = process();
     assert!(process.launch());
-    process.stand.decide(HELD);
-    assert!(process.is_shut());
-    process.stand.is_silent.store(true, Ordering::SeqCst);
-    *process.stand.standing.lock().unwrap() = AdmissionState::Alone;
+    process.arbiter.decide(PREEMPTED);
+    assert!(process.is_closed());
+    process.arbiter.is_silent.store(true, Ordering::SeqCst);
+    *process.arbiter.state.lock().unwrap() = AdmissionState::Alone;
     process.tend();
     assert!(is_kept_open(&process));
-    assert_eq!(asked_for_gate(&process), 0, "there is nobody to ask");
-    process.stand.is_silent.store(false, Ordering::SeqCst);
-    *process.stand.standing.lock().unwrap() = HELD;
+    assert_eq!(gate_checks(&process), 0, "there is no controller to ask");
+    process.arbiter.is_silent.store(false, Ordering::SeqCst);
+    *process.arbiter.state.lock().unwrap() = PREEMPTED;
     process.tend();
-    assert!(process.is_shut());
+    assert!(process.is_closed());
 }
 
 #[test]
 fn an_arbiter_whose_mask_says_something_else_than_its_gate_is_asked() {
     let process = process();
-    *process.stand.standing.lock().unwrap() = HELD;
+    *process.arbiter.state.lock().unwrap() = PREEMPTED;
     process.tend();
-    assert!(asked_for_gate(&process) > 0, "it should be shut");
-    process.stands(HELD);
-    let asked = asked_for_gate(&process);
-    *process.stand.standing.lock().unwrap() = BELOW;
+    assert!(gate_checks(&process) > 0, "it should be closed");
+    process.set_state(PREEMPTED);
+    let asked = gate_checks(&process);
+    *process.arbiter.state.lock().unwrap() = BELOW;
     process.tend();
-    assert!(asked_for_gate(&process) > asked, "it should be open");
-    process.stands(BELOW);
-    let asked = asked_for_gate(&process);
+    assert!(gate_checks(&process) > asked, "it should be open");
+    process.set_state(BELOW);
+    let asked = gate_checks(&process);
     process.tend();
-    assert_eq!(asked_for_gate(&process), asked);
+    assert_eq!(gate_checks(&process), asked);
 }
 
 /// Commands may wait there, and their arbiter writes no more.
 #[test]
-fn a_gate_opens_for_good_when_its_place_is_given_away_and_the_next_place_has_another() {
+fn a_gate_opens_for_good_when_its_registration_goes_and_the_next_one_has_another() {
     let process = process();
     assert!(process.launch());
-    process.stands(HELD);
-    assert!(process.is_shut());
+    process.set_state(PREEMPTED);
+    assert!(process.is_closed());
     process.queues.register(process.claim, None);
     process.tend();
     assert!(is_kept_open(&process));
-    let next = stand(HELD);
+    let next = arbiter(PREEMPTED);
     process.queues.register(process.claim, Some(Arc::clone(&next) as Arc<dyn Registration>));
     process.tend();
     process.queues.make_gates();
@@ -134,7 +134,7 @@ fn it_opens_for_good_when_the_process_ends_or_the_device_is_reset() {
     for end in ends {
         let process = process();
         assert!(process.launch());
-        process.stands(HELD);
+        process.set_state(PREEMPTED);
         end(&process);
         process.tend();
         assert!(is_kept_open(&process));
