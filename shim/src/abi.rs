@@ -1,21 +1,25 @@
 //! HIP's C types as the shim sees them.
 //!
-//! Only what crosses a call by value has a layout here. What a pointer points to stays `c_void` until a hook
-//! has to read it. The types are our own: the shim forwards to runtimes of many releases, and the only thing
-//! that they promise each other is the C ABI. Layouts are from HIP's `hip/hip_runtime_api.h` and
-//! `hip/driver_types.h`; they have not changed between 4.2 and 7.2.
+//! Only types that cross a call by value have a layout here. Memory behind a pointer stays `c_void` until a hook has
+//! to read it. The types are the shim's own: it forwards to runtimes of many releases, which have only the C ABI in
+//! common. Layouts are from HIP's `hip/hip_runtime_api.h` and `hip/driver_types.h`; they have not changed between 4.2
+//! and 7.2.
 
 pub(crate) mod boxes;
+mod frame;
 mod layout;
 mod passing;
+mod replay;
 mod signature;
 
 use std::ffi::{c_int, c_uint, c_void};
 
-pub(crate) use layout::{Layout, Place};
+pub(crate) use frame::{ArgumentLocation, Frame};
+pub(crate) use layout::Layout;
 #[cfg(test)]
 pub(crate) use passing::Arg;
 pub(crate) use passing::{InRegister, Passed, Ret};
+pub(crate) use replay::replay;
 pub(crate) use signature::{Args, Hooked, Signature};
 
 /// Declares opaque handles: pointers in the ABI, distinct types here so that they cannot be swapped.

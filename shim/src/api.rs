@@ -15,8 +15,8 @@
 //!   because only older runtimes export it.
 //! * The signature is HIP's, in the types of [`crate::abi`].
 //!
-//! Exports, hooks, names and tests are all expansions of this list, by handing [`for_each_function`] the name
-//! of a macro. A test holds it against `tests/data/hip-api.tsv`.
+//! Exports, hooks, names and tests are expansions of this list, by passing [`for_each_function`] the name of a macro.
+//! A test compares it with `tests/data/hip-api.tsv`.
 
 mod function;
 
@@ -28,9 +28,8 @@ use crate::abi::{
     HostFn, IpcEventHandle, IpcMemHandle, Kernel, Library, LinkState, MemLocation, MemPool, MemcpyKind,
     MipmappedArray, Module, PitchedPtr, Stream, StreamCallback, SurfaceObject, TextureObject, UserObject,
 };
-use crate::hooks;
 
-pub(crate) use function::{ApiFunction, Class, Family, Hook, Slot};
+pub(crate) use function::{ApiFunction, Class, Family, Slot};
 
 /// Hands the list to the macro named `$consumer`.
 macro_rules! for_each_function {
@@ -1457,25 +1456,11 @@ macro_rules! for_each_function {
 }
 pub(crate) use for_each_function;
 
-/// The hook that a line's family and class name.
-macro_rules! hook {
-    (passes $family:ident $signature:ty) => {
-        None
-    };
-    ($class:ident $family:ident $signature:ty) => {
-        Some(|function, frame, target| {
-            // SAFETY: the gate's caller promises that frame and target belong to `function`, whose signature this
-            // is.
-            unsafe { hooks::run::<$signature>(function, frame, target, hooks::$family::$class) }
-        })
-    };
-}
-
 macro_rules! define_table {
     ($($family:ident {
         $($class:ident $table:ident $($index:literal)? fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty;)*
     })*) => {
-        /// One function of the list. Its number indexes [`TABLE`] and every array with a place per function.
+        /// One function of the list. Its number indexes [`TABLE`] and every array with an entry per function.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u16)]
         #[expect(non_camel_case_types, clippy::enum_variant_names, reason = "these are HIP's names")]
@@ -1491,11 +1476,10 @@ macro_rules! define_table {
                 Family::$family,
                 Class::$class,
                 Slot::$table($($index)?),
-                hook!($class $family unsafe extern "C" fn($($ty),*) -> $ret),
             ),
         )*)*];
 
-        /// Every function's place in the tables.
+        /// Every function's slot in the tables.
         const SLOTS: [Slot; COUNT] = [$($(Slot::$table($($index)?),)*)*];
 
         /// How many functions the list has.

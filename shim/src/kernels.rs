@@ -1,11 +1,11 @@
-//! What is known about kernels: how their arguments lie in memory, so that a launch that is held back can own them.
+//! What is known about kernels: how their arguments lie in memory, so that a deferred launch can own them.
 //!
-//! Compiled code registers fat binaries and the handles of its kernels; modules and libraries are loaded and asked for
-//! functions, and the runtime tells the function of a handle.
-//! Both are noted as they happen. Registered code is only read when a launch of it is first held back, and stays
-//! where it is until it is taken back; a module's image may be gone after loading, so that is read at once.
+//! Compiled code registers fat binaries and the handles of its kernels. Modules and libraries are loaded and asked
+//! for functions, and the runtime returns the function of a handle. All of this is noted as it happens. Registered
+//! code is only read when a launch of it is first deferred, and stays where it is until it is unregistered. A
+//! module's image may be gone after loading, so it is read at once.
 //!
-//! A kernel that is not known here is never held back: its launch waits in place.
+//! A launch of an unknown kernel is never deferred: it waits in place.
 
 mod bundle;
 mod metadata;
@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::HashMap;
 
-use crate::process::Renewable;
-use crate::reserve;
+use crate::ground::fork::Renewable;
+use crate::ground::reserve;
 
 /// One explicit argument in the buffer that a kernel reads them from. Bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +30,9 @@ pub(crate) struct Parameter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kernel {
     pub(crate) parameters: Vec<Parameter>,
-    /// Threads of a block at most.
+    /// The most threads of a block.
     pub(crate) threads_max: u32,
-    /// Local data share that it takes by itself.
+    /// Shared memory that it takes by itself.
     pub(crate) shared_bytes: u32,
 }
 
@@ -58,7 +58,7 @@ pub(crate) enum ImageError {
 /// Kernels of one image, by name.
 type Kernels = HashMap<String, Arc<Kernel>>;
 
-/// A runtime copy's place and a handle or address in it.
+/// A runtime copy's index and a handle or address in it.
 type Key = (usize, usize);
 
 /// A kernel that compiled code has registered.
@@ -71,7 +71,7 @@ struct Registered {
 /// A fat binary that compiled code has registered.
 struct FatBinary {
     wrapper: usize,
-    /// None until a launch asks.
+    /// None until a launch needs them.
     kernels: Option<Arc<Kernels>>,
 }
 
@@ -82,11 +82,11 @@ pub(crate) struct Registry {
     registered: HashMap<Key, Registered>,
     modules: HashMap<Key, Arc<Kernels>>,
     functions: HashMap<Key, Function>,
-    /// Names of functions, with the modules that they are from.
+    /// Names of functions, with their modules.
     names: HashMap<Key, (usize, String)>,
 }
 
-/// A function that launches name.
+/// A function that a launch can name.
 enum Function {
     /// Of this module or library.
     Loaded(usize, Arc<Kernel>),
@@ -100,7 +100,7 @@ fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.get().lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Notes something; without memory it stays unknown, which is never wrong.
+/// Notes something; without memory it stays unknown, which is always correct.
 fn insert<V>(map: &mut HashMap<Key, V>, key: Key, value: V) {
     map.remove(&key);
     if map.try_reserve(1).is_ok() {
@@ -116,15 +116,15 @@ fn replace<V>(map: &mut HashMap<Key, V>, key: Key, value: Option<V>) {
     }
 }
 
-/// In a forked child: what was registered before the fork is still true, unless another thread was just noting
+/// In a forked child: what was registered before the fork still holds, unless another thread was just noting
 /// something.
-pub(crate) fn begin_afresh() {
+pub(crate) fn renew_after_fork() {
     if REGISTRY.get().try_lock().is_err() {
         REGISTRY.renew();
     }
 }
 
-/// Notes a fat binary that the copy answered with the handle `modules`.
+/// Notes a fat binary for which the copy has returned the handle `modules`.
 pub(crate) fn fat_binary_registered(copy: usize, modules: usize, wrapper: usize) {
     insert(&mut registry().fat_binaries, (copy, modules), FatBinary { wrapper, kernels: None });
 }
@@ -143,7 +143,7 @@ pub(crate) unsafe fn kernel_registered(copy: usize, modules: usize, handle: usiz
 }
 
 /// Forgets a fat binary and its kernels; returns the address that it was registered with.
-pub(crate) fn fat_binary_taken_back(copy: usize, modules: usize) -> Option<usize> {
+pub(crate) fn fat_binary_unregistered(copy: usize, modules: usize) -> Option<usize> {
     let mut registry = registry();
     let Registry { registered, functions, .. } = &mut *registry;
     registered.retain(|_, registered| registered.modules != (copy, modules));
@@ -191,7 +191,7 @@ pub(crate) fn function_found(copy: usize, module: usize, function: usize, name: 
     replace(&mut registry.functions, (copy, function), found);
 }
 
-/// Notes the function of a kernel that compiled code launches by a handle. Nothing is read yet.
+/// Notes the function of a kernel that compiled code launches by a handle. No code is read yet.
 pub(crate) fn function_of_handle(copy: usize, function: usize, handle: usize) {
     let mut registry = registry();
     registry.names.remove(&(copy, function));
@@ -260,7 +260,7 @@ impl Registry {
         let kernel = registered.get(&(copy, handle))?;
         let fat_binary = fat_binaries.get_mut(&kernel.modules)?;
         let kernels = fat_binary.kernels.get_or_insert_with(|| {
-            // SAFETY: compiled code registers what lies in its own data, and takes it back before that goes away.
+            // SAFETY: compiled code registers data of its own, and unregisters it before it is unmapped.
             let kernels = unsafe {
                 bundle::unwrap(fat_binary.wrapper as *const u8)
                     .ok_or(ImageError::Unknown)
@@ -272,9 +272,9 @@ impl Registry {
     }
 }
 
-/// The kernels of an image. Arguments lie the same for every GPU, so the first code object tells all.
+/// The kernels of an image. Arguments have the same layout for every GPU, so the first code object is enough.
 fn read(image: &[u8]) -> Result<Kernels, ImageError> {
-    if !reserve::has_room(image.len()) {
+    if !reserve::can_allocate(image.len()) {
         return Err(ImageError::NoMemory);
     }
     let mut kernels = Kernels::default();

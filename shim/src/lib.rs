@@ -4,61 +4,38 @@
 //! those that concern the order of streams, and forwards all of them to the runtime copy that the caller
 //! would have reached without it. `DESIGN.md` beside this crate says why it is built this way.
 //!
-//! | module | responsible for |
-//! | --- | --- |
-//! | `api` | the one list of functions |
-//! | `abi` | HIP's types and how the C ABI passes them |
-//! | `exports` | the exported symbols |
-//! | `gate` | the way from a symbol into Rust and on to the real function |
-//! | `hooks` | what is decided about a call |
-//! | `replay` | calling a real function with the arguments of a stopped call |
-//! | `xqueue` | queues that hold commands back; knows no HIP |
-//! | `arbiter` | what the process and the controller tell each other, and the thread that does it |
-//! | `defer` | which calls are held back, which wait in place, and how |
-//! | `domain` | what programs and libraries say of their own calls |
-//! | `verdict` | how the calls of different callers are treated |
-//! | `kernels` | how the arguments of kernels lie in memory |
-//! | `test_suspension`, `planted` | the scheduler of tests, and bugs for them to find |
-//! | `threads` | the shim's own threads |
-//! | `reserve` | memory for when the system gives none |
-//! | `runtime` | which real function a caller reaches |
-//! | `sites` | what is known about call sites |
-//! | `instances` | the runtime copies, and by which way the calls of each are seen |
-//! | `table` | the dispatch tables of runtimes that have them |
-//! | `lookup` | functions that programs look up by name |
-//! | `status` | what others may read of the shim |
-//! | `journal` | events, while somebody records |
-//! | `counters`, `summary`, `log` | what is counted, said and written |
-//! | `env` | the environment variables |
-//! | `process` | first call, fork, exit |
+//! A part uses only those below it in this table:
+//!
+//! | layer | module | responsible for |
+//! | --- | --- | --- |
+//! | entry | `entry` | how calls come in: exports, dispatch tables, `dlsym`, scheduling domains |
+//! | life | `process` | puts the parts together: first call, fork, exit |
+//! | | `summary` | the report at exit |
+//! | decision | `hooks` | what is done with a call before the real function gets it |
+//! | | `defer` | which calls are deferred, which wait in place, and how |
+//! | judgement | `verdict` | how the calls of different callers are treated |
+//! | device | `hip` | HIP as the device of queues, and questions to the runtime |
+//! | knowledge | `kernels` | how the arguments of kernels lie in memory |
+//! | | `runtime` | the runtime copies, and which real function a call reaches |
+//! | ground | `ground` | environment, log, counters, fork, memory reserve |
+//! | | `api` | the one list of functions |
+//! | | `abi` | HIP's types and how the C ABI passes them |
+//!
+//!
+//! Queues that defer commands, and their client of the arbiter, are a crate that knows no HIP: `xsched-xqueue`.
 //!
 //! The crate has no Rust interface: its interface is the symbols of the C library that it is built into.
 
 mod abi;
 mod api;
-mod arbiter;
-mod counters;
 mod defer;
-mod domain;
-mod env;
-mod exports;
-mod gate;
+mod entry;
+mod ground;
+mod hip;
 mod hooks;
-mod instances;
-mod journal;
 mod kernels;
-mod log;
-mod lookup;
 mod planted;
 mod process;
-mod replay;
-mod reserve;
 mod runtime;
-mod sites;
-mod status;
 mod summary;
-mod table;
-mod test_suspension;
-mod threads;
 mod verdict;
-mod xqueue;

@@ -1,5 +1,7 @@
 //! Bugs on purpose, which the differential tests must find (`tests/differential`).
 //!
+//! Those of the queues are theirs (`xsched_xqueue::Bugs`).
+//!
 //! Only with the feature `planted-bugs`, which no build for users has; then `XSCHED_PLANTED_BUG` names one of them.
 //! Without it all of this is a constant `false`, and no code is left of it.
 
@@ -16,14 +18,8 @@ pub(crate) enum Bug {
     MissedDrain,
     /// `free-without-drain`: `hipFree` does not either.
     FreeWithoutDrain,
-    /// `last-first`: of what a queue holds back, the latest is launched first.
-    LastFirst,
     /// `overtaking`: a call passes although earlier ones of its stream are held back.
     Overtaking,
-    /// `forced-overtaking`: a call that is never held back passes although earlier ones of its stream are.
-    ForcedOvertaking,
-    /// `forced-alone`: such a call does not come after what it depends on in other streams.
-    ForcedAlone,
     /// `lost-record`: a record that is held back is forgotten.
     LostRecord,
     /// `null-stream-alone`: the null stream does not come after blocking streams.
@@ -58,16 +54,13 @@ pub(crate) enum Bug {
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
-    const ALL: [(&'static str, Self); 24] = [
+    const ALL: [(&'static str, Self); 21] = [
         ("shallow-arguments", Self::ShallowArguments),
         ("shallow-buffer", Self::ShallowBuffer),
         ("shallow-structure", Self::ShallowStructure),
         ("missed-drain", Self::MissedDrain),
         ("free-without-drain", Self::FreeWithoutDrain),
-        ("last-first", Self::LastFirst),
         ("overtaking", Self::Overtaking),
-        ("forced-overtaking", Self::ForcedOvertaking),
-        ("forced-alone", Self::ForcedAlone),
         ("lost-record", Self::LostRecord),
         ("null-stream-alone", Self::NullStreamAlone),
         ("blocking-stream-alone", Self::BlockingStreamAlone),
@@ -88,10 +81,28 @@ impl Bug {
     fn asked() -> Option<Self> {
         static ASKED: std::sync::OnceLock<Option<Bug>> = std::sync::OnceLock::new();
         *ASKED.get_or_init(|| {
-            let name = std::env::var("XSCHED_PLANTED_BUG").ok()?;
+            let name = name()?;
             Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, bug)| *bug)
         })
     }
+}
+
+/// What the environment calls it.
+#[cfg(feature = "planted-bugs")]
+fn name() -> Option<String> {
+    std::env::var("XSCHED_PLANTED_BUG").ok()
+}
+
+/// That of the queues.
+#[cfg(feature = "planted-bugs")]
+pub(crate) fn of_queues() -> xsched_xqueue::Bugs {
+    name().map_or(xsched_xqueue::Bugs::NONE, |name| xsched_xqueue::Bugs::named(&name))
+}
+
+/// A build for users has none.
+#[cfg(not(feature = "planted-bugs"))]
+pub(crate) fn of_queues() -> xsched_xqueue::Bugs {
+    xsched_xqueue::Bugs::NONE
 }
 
 /// Whether the environment asks for this bug.

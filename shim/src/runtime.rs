@@ -1,33 +1,35 @@
 //! Which real function a call would have reached if the shim were not there.
 //!
-//! The dynamic linker looks in the global scope first and then in the caller's own; so does this module, with
-//! what the loader has mapped:
+//! The dynamic linker searches the global scope first and then the caller's own scope. So does this module, in what
+//! the loader has mapped:
 //!
-//! 1. the objects after the shim in the global scope (another interposer may be there: it is served as well);
-//! 2. the caller's object and what it depends on, in its order, which skips preloaded libraries;
-//! 3. the mapped runtime copies. With one, that is the answer for whoever has neither: objects that link
-//!    no runtime, generated code. With several, the first is taken, and the ambiguity is counted.
+//! 1. The objects after the shim in the global scope. Another interposer may be there: it gets the call.
+//! 2. The caller's object and its dependencies, in their order, which skips preloaded libraries.
+//! 3. The mapped runtime copies, for callers that have neither: objects that link no runtime, generated code. With
+//!    several copies, the first is taken, and the ambiguity is counted.
 //!
-//! `RTLD_NEXT` alone would not do: it is the first step only, and finds nothing of a runtime that was loaded
-//! with `RTLD_LOCAL`. No step ever opens a file: a copy that was not mapped has none of the program's kernels.
+//! `RTLD_NEXT` alone is not enough: it is the first step only, and finds nothing of a runtime that was loaded with
+//! `RTLD_LOCAL`. No step ever opens a file: a copy that was not mapped has none of the program's kernels.
 //!
-//! A library stays with the copy that it reached first. The linker binds all calls of a library when it is
-//! loaded, usually; the shim sees them one by one, and another copy may have become global between two of
-//! them.
+//! A library stays with the copy that it reached first. The linker usually binds all calls of a library when it is
+//! loaded; the shim sees them one by one, and another copy may have become global in between.
 //!
-//! A copy that was called stays mapped: the addresses kept for its call sites must not dangle. Looking up may
-//! overwrite the thread's `dlerror` message, as any call of the loader does.
+//! A copy that was called stays mapped: the addresses kept for its call sites must not dangle. A lookup may overwrite
+//! the thread's `dlerror` message, as any call of the loader does.
 
+pub(crate) mod by_name;
+pub(crate) mod copies;
 pub(crate) mod objects;
+pub(crate) mod sites;
+pub(crate) mod stopped;
 
 use std::ffi::{CStr, CString, c_void};
 use std::ptr::NonNull;
 
 use crate::api::ApiFunction;
-use crate::counters::{self, Trouble};
-use crate::instances::{Instance, Way};
-use crate::sites::{Key, Original, sites};
-use crate::verdict;
+use crate::ground::counters::{self, Trouble};
+use crate::runtime::copies::{RuntimeCopy, Way};
+use crate::runtime::sites::{Key, Original, sites};
 
 pub(crate) use crate::runtime::objects::{Handle, MappedObject};
 
@@ -45,18 +47,18 @@ pub(crate) fn resolve(function: &ApiFunction, key: Key, return_address: usize) -
         .or_else(|| Found::in_any_runtime(name, &objects))?;
     let found = caller.and_then(|caller| in_settled_copy(caller, &found, name, &objects)).unwrap_or(found);
 
-    let instance = found.instance(&objects);
+    let copy = found.copy(&objects);
     let original = Original {
         address: found.address.as_ptr(),
         caller_is_runtime: caller.is_some_and(MappedObject::is_runtime),
-        instance,
-        way: instance.map_or(Way::Symbols, |instance| instance.settle(function.slot)),
+        copy,
+        way: copy.map_or(Way::Symbols, |copy| copy.settle(function.slot)),
     };
     if original.way == Way::Undecided {
         return Some(original);
     }
-    // Without a caller's object the return address says nothing about who calls: it may be the trampoline
-    // that a return probe puts there, the same for all callers.
+    // Without a caller's object the return address does not identify the caller: it may be the trampoline of a return
+    // probe, which is the same for all callers.
     let kept = caller.is_some() && found.pin(&objects) && sites().insert(key, original);
     if !kept {
         counters::trouble(Trouble::SiteNotKept);
@@ -64,15 +66,15 @@ pub(crate) fn resolve(function: &ApiFunction, key: Key, return_address: usize) -
     Some(original)
 }
 
-/// The copy whose code or data these addresses are, most likely the first.
-pub(crate) fn instance_of(addresses: impl IntoIterator<Item = usize>) -> Option<&'static Instance> {
+/// The copy whose code or data these addresses are in; most likely the first one is.
+pub(crate) fn copy_of(addresses: impl IntoIterator<Item = usize>) -> Option<&'static RuntimeCopy> {
     let _errno = Errno::save();
     let objects = objects::mapped();
     let is_copy = |&address: &usize| containing(&objects, address).filter(|object| object.is_runtime());
-    let copy = addresses.into_iter().find_map(|address| is_copy(&address))?;
-    let instance = Instance::of(copy)?;
-    instance.keep_mapped(copy);
-    Some(instance)
+    let object = addresses.into_iter().find_map(|address| is_copy(&address))?;
+    let copy = RuntimeCopy::of(object)?;
+    copy.keep_mapped(object);
+    Some(copy)
 }
 
 /// The definition in the copy that the caller's library belongs to, if `found` lies in another copy.
@@ -89,13 +91,13 @@ fn in_settled_copy(
         return Some(Found { address });
     }
     let address = Handle::of_mapped(copy)?.keep_mapped().as_ptr();
-    let settled = Original { address, caller_is_runtime: false, instance: None, way: Way::Undecided };
+    let settled = Original { address, caller_is_runtime: false, copy: None, way: Way::Undecided };
     sites().insert(key, settled);
     None
 }
 
 /// The copy whose code this is, if it is the only one in the process.
-pub(crate) fn only_instance_at(address: usize) -> Option<&'static Instance> {
+pub(crate) fn only_copy_at(address: usize) -> Option<&'static RuntimeCopy> {
     let _errno = Errno::save();
     let objects = objects::mapped();
     let mut runtimes = objects.iter().filter(|object| object.is_runtime());
@@ -103,9 +105,9 @@ pub(crate) fn only_instance_at(address: usize) -> Option<&'static Instance> {
     if !only.contains(address) {
         return None;
     }
-    let instance = Instance::of(only)?;
-    instance.keep_mapped(only);
-    Some(instance)
+    let copy = RuntimeCopy::of(only)?;
+    copy.keep_mapped(only);
+    Some(copy)
 }
 
 /// The path of the mapped object that contains an address; empty for the program itself.
@@ -120,20 +122,21 @@ pub(crate) fn bytes_mapped_from(address: usize) -> Option<u64> {
     containing(&objects, address)?.segment_end(address).map(|end| (end - address) as u64)
 }
 
-/// A symbol of a mapped library whose file name begins so, whatever scope it is in.
+/// A symbol of a mapped library whose file name has this prefix, in any scope.
 pub(crate) fn definition_in_library(prefix: &[u8], name: &CStr) -> Option<NonNull<c_void>> {
     let objects = objects::mapped();
     let mut libraries = objects.iter().filter(|object| object.file_name().starts_with(prefix));
     libraries.find_map(|library| Handle::of_mapped(library)?.definition(name))
 }
 
-/// Forgets the call sites of the library that contains `address`, which may be about to be unloaded.
-pub(crate) fn forget_library_at(address: usize) {
-    let objects = objects::mapped();
-    if let Some(library) = containing(&objects, address) {
-        verdict::renew();
-        sites().forget(|return_address| library.contains(return_address));
-    }
+/// The mapped library that contains an address.
+pub(crate) fn library_at(address: usize) -> Option<MappedObject> {
+    objects::mapped().into_iter().find(|object| object.contains(address))
+}
+
+/// Forgets the call sites of a library, which may be about to be unloaded.
+pub(crate) fn forget(library: &MappedObject) {
+    sites().forget(|return_address| library.contains(return_address));
 }
 
 /// A definition that is not the shim's own.
@@ -143,11 +146,11 @@ struct Found {
 
 impl Found {
     fn in_global_scope(name: &CStr, objects: &[MappedObject]) -> Option<Self> {
-        Self::unless_ours(objects::next_definition(name)?, objects)
+        Self::unless_shims(objects::next_definition(name)?, objects)
     }
 
     fn in_scope_of(object: &MappedObject, name: &CStr, objects: &[MappedObject]) -> Option<Self> {
-        Self::unless_ours(Handle::of_mapped(object)?.definition(name)?, objects)
+        Self::unless_shims(Handle::of_mapped(object)?.definition(name)?, objects)
     }
 
     fn in_any_runtime(name: &CStr, objects: &[MappedObject]) -> Option<Self> {
@@ -159,24 +162,24 @@ impl Found {
         first
     }
 
-    fn unless_ours(address: NonNull<c_void>, objects: &[MappedObject]) -> Option<Self> {
-        let ours = containing(objects, resolve as *const () as usize);
-        let is_ours = ours.is_some_and(|object| object.contains(address.addr().get()));
-        (!is_ours).then_some(Self { address })
+    fn unless_shims(address: NonNull<c_void>, objects: &[MappedObject]) -> Option<Self> {
+        let shim = containing(objects, resolve as *const () as usize);
+        let is_shims = shim.is_some_and(|object| object.contains(address.addr().get()));
+        (!is_shims).then_some(Self { address })
     }
 
-    /// The copy that it belongs to. What lies in no copy is another interposer's, which serves the only copy, or
-    /// else nobody knows which.
-    fn instance(&self, objects: &[MappedObject]) -> Option<&'static Instance> {
+    /// The copy that it belongs to. A definition outside of all copies is another interposer's: it serves the only
+    /// copy, and is of no known copy if there are several.
+    fn copy(&self, objects: &[MappedObject]) -> Option<&'static RuntimeCopy> {
         let object = containing(objects, self.address.addr().get()).filter(|object| object.is_runtime());
         let mut runtimes = objects.iter().filter(|object| object.is_runtime());
         let object = object.or_else(|| runtimes.next().filter(|_| runtimes.next().is_none()))?;
-        let instance = Instance::of(object)?;
-        instance.keep_mapped(object);
-        Some(instance)
+        let copy = RuntimeCopy::of(object)?;
+        copy.keep_mapped(object);
+        Some(copy)
     }
 
-    /// Keeps the defining object mapped for good. False if that cannot be done.
+    /// Keeps the defining object mapped for good. False if that fails.
     fn pin(&self, objects: &[MappedObject]) -> bool {
         let handle = containing(objects, self.address.addr().get()).and_then(Handle::of_mapped);
         handle.map(Handle::keep_mapped).is_some()
@@ -193,7 +196,7 @@ fn containing(objects: &[MappedObject], address: usize) -> Option<&MappedObject>
     objects.iter().find(|object| object.contains(address))
 }
 
-/// Puts `errno` back: the loader's calls change it, and a HIP call must not seem to.
+/// Restores `errno`: the loader's calls change it, and a HIP call must not seem to.
 struct Errno(i32);
 
 impl Errno {

@@ -1,12 +1,12 @@
-//! The report at exit, for people.
+//! The report at exit, for users.
 
 use std::fmt::Write;
 
 use crate::api::{ApiFunction, TABLE};
-use crate::counters::{self, Ruling, StreamKind, Trouble, Work};
 use crate::defer;
-use crate::hooks::Reason;
-use crate::process;
+use crate::ground::counters::{self, StreamKind, Trouble, VerdictSource, Work};
+use crate::ground::outcome::Reason;
+use crate::ground::program;
 
 /// Everything that was counted and is not zero.
 ///
@@ -38,14 +38,15 @@ pub(crate) fn text() -> String {
         let lines = [
             (used.device_time.0 / 1000, "us of device time"),
             (used.launched, "commands launched"),
-            (used.held_back, "of them held back before"),
+            (used.deferred, "of them held back before"),
             (used.suspended.0 / 1000, "us of waiting for more urgent processes"),
         ];
         section(&mut text, "beside others", lines.map(|(count, what)| (count, what.to_owned())));
     }
-    let rulings = Ruling::ALL.iter().map(|&how| (counters::rulings_so_far(how), how.text().to_owned()));
-    if Ruling::ALL.iter().any(|&how| counters::rulings_so_far(how) > 0) {
-        section(&mut text, "callers told apart", rulings);
+    let sources =
+        VerdictSource::ALL.iter().map(|&how| (counters::verdicts_so_far(how), how.text().to_owned()));
+    if VerdictSource::ALL.iter().any(|&how| counters::verdicts_so_far(how) > 0) {
+        section(&mut text, "verdicts found", sources);
     }
     let trouble = Trouble::ALL.iter().map(|&what| (counters::trouble_so_far(what), what.text().to_owned()));
     section(&mut text, "trouble", trouble);
@@ -80,7 +81,7 @@ fn section(text: &mut String, title: &str, lines: impl IntoIterator<Item = (u64,
 
 /// The name of the running program.
 fn program() -> String {
-    let path = process::program();
+    let path = program::path();
     let name = path.as_deref().and_then(|path| path.file_name());
     name.map_or_else(|| "unknown".to_owned(), |name| name.to_string_lossy().into_owned())
 }

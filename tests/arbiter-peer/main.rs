@@ -1,5 +1,5 @@
-//! Does what it is told, a line at a time: an application that reports to the arbiter, or with a folder for pins as its
-//! argument, the controller.
+//! Executes commands, one on each line of its input: as an application that reports to the arbiter, or with a folder for pins
+//! as its argument, as the controller.
 
 use std::error::Error;
 use std::io::{BufRead as _, Write as _};
@@ -29,7 +29,7 @@ fn say(line: &str) -> std::io::Result<()> {
 fn application() -> Result<(), Box<dyn Error>> {
     say("ready")?;
     let mut line = String::new();
-    // Nothing may be read ahead: after `exec` the next program reads on.
+    // It must not read ahead: after `exec` the next program continues with the input.
     while std::io::stdin().lock().read_line(&mut line)? > 0 {
         let words: Vec<_> = line.split_whitespace().collect();
         let numbers: Vec<u64> = words.iter().filter_map(|word| word.parse().ok()).collect();
@@ -47,7 +47,7 @@ fn application() -> Result<(), Box<dyn Error>> {
                     }
                     child => {
                         let mut status = 0;
-                        // SAFETY: waits for the child; the status has room.
+                        // SAFETY: waits for the child; `status` is valid for writing.
                         unsafe { libc::waitpid(child, &raw mut status, 0) };
                         if status != 0 {
                             return Err(format!("the child has ended with {status:#x}").into());
@@ -59,10 +59,10 @@ fn application() -> Result<(), Box<dyn Error>> {
             (Some("end-first-thread"), []) => {
                 thread::spawn(|| thread::sleep(Duration::from_hours(1)));
                 say("done")?;
-                // SAFETY: ends this thread alone; the other one goes on.
+                // SAFETY: ends only this thread; the other one continues.
                 unsafe { libc::syscall(libc::SYS_exit, 0) };
             }
-            _ => return Err(format!("what is {line:?}?").into()),
+            _ => return Err(format!("unknown command {line:?}").into()),
         }
         say("done")?;
         line.clear();
@@ -97,11 +97,11 @@ fn order(arbiter: &mut Arbiter, line: &str) -> Result<String, Box<dyn Error>> {
             let shim = arbiter.search(pid as u32)?.run()?.probe()?;
             arbiter.expect(shim)?.to_string()
         }
-        (Some("joined"), &[number]) => arbiter.joined(number).map_or(0, |owner| owner.0).to_string(),
+        (Some("joined"), &[token]) => arbiter.joined(token).map_or(0, |owner| owner.0).to_string(),
         (Some("open"), &[owner, device, level]) => {
             let queue = arbiter.open(Owner(owner), device, level as u8)?.queue;
             format!("{} {}", queue.slot, queue.generation)
         }
-        _ => return Err(format!("what is {line:?}?").into()),
+        _ => return Err(format!("unknown command {line:?}").into()),
     })
 }

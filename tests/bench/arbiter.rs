@@ -1,11 +1,13 @@
-//! The arbiter: from a report to the mask that others read, to a waiter that runs, and what an order of the controller costs.
+//! The arbiter's delays: from a report to the mask that others read, to a waiter that runs; and the cost of a
+//! controller's order.
 //!
-//! The programs change the page before the report function returns, so the first figures are how long a call takes: one
-//! that changes nothing; one that changes the mask of a device on which nobody else has work; one that also wakes,
-//! for which the kernel interrupts the very processor that reports, after the mask has changed; and one of many. When others see the new mask
-//! says a thread that reads nothing else. Then come the gates of those whose turn that is or is not any more: the call takes longer the
-//! more there are. With the machine at rest, and with as many busy threads as there are processors;
-//! the machine's own timer noise is measured beside.
+//! The programs change the page before the report function returns, so the first figures are the time of a
+//! call: one that changes nothing; one that changes the mask of a device without other work; one that also
+//! wakes; and one of many. For a wake-up, the kernel interrupts the reporting processor after the mask has
+//! changed. A thread that only reads the mask shows when others see the change. Then come the gates of
+//! processes that may launch now or no longer: the more there are, the longer the call takes. Everything is
+//! measured with the machine at rest, and with as many busy threads as there are processors; the machine's
+//! own timer noise is measured too.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -23,7 +25,7 @@ use xsched_tests::bench::{Goal, Row, Samples, wake_in_time};
 
 const BENCH: &str = "arbiter";
 
-/// Queues on the device, on as many levels.
+/// Queues on the device, each on a level of its own.
 const QUEUES: u8 = 64;
 const ROUNDS: usize = 20_000;
 const WAKES: usize = 2_000;
@@ -41,7 +43,7 @@ fn measure_all(arbiter: &mut Arbiter) -> Result<(), Box<dyn Error>> {
     let shim = arbiter.search(std::process::id())?.run()?.probe()?;
     let number = arbiter.expect(shim)?;
     xsched_arbiter_report(Report::Join as u64, 0, number);
-    let owner = arbiter.joined(number).ok_or("the programs do not hear this process")?;
+    let owner = arbiter.joined(number).ok_or("the programs do not see this process")?;
     let key = device_key(0, 0xc1, 0, 0);
     let open = |level| arbiter.open(owner, key, level).map(|opened| opened.queue);
     let queues: Result<Vec<_>, _> = (0..QUEUES).map(open).collect();
@@ -69,13 +71,13 @@ fn measure_all(arbiter: &mut Arbiter) -> Result<(), Box<dyn Error>> {
     })
 }
 
-/// Of one process.
+/// The queues of one process.
 struct Queues {
-    /// On one device, on a level each.
+    /// On one device, each on a level of its own.
     many: Vec<Queue>,
-    /// The only one of its device.
+    /// The only queue of its device.
     alone: Queue,
-    /// The only two of theirs.
+    /// The only two queues of their device.
     pair: Vec<Queue>,
 }
 
@@ -86,19 +88,19 @@ fn at(arbiter: &mut Arbiter, all: &Queues, when: &str) -> Result<(), Box<dyn Err
     settle(arbiter);
     print(&format!("{when}: renewal"), &renewals(queues[0]), GOALS)?;
     settle(arbiter);
-    print(&format!("{when}: report, nobody waits"), &alone(arbiter, all.alone)?, GOALS)?;
+    print(&format!("{when}: report, no waiter"), &alone(arbiter, all.alone)?, GOALS)?;
     settle(arbiter);
-    print(&format!("{when}: report that turns the gate of 1 queue"), &turns(all.pair[0]), None)?;
+    print(&format!("{when}: report that switches the gate of 1 queue"), &gate_switches(all.pair[0]), None)?;
     settle(arbiter);
-    print(&format!("{when}: report that turns the gates of 63 queues"), &turns(queues[0]), None)?;
+    print(&format!("{when}: report that switches the gates of 63 queues"), &gate_switches(queues[0]), None)?;
     settle(arbiter);
     print(&format!("{when}: report that wakes"), &wake_ups(&all.pair), GOALS)?;
     settle(arbiter);
-    print(&format!("{when}: report among 32 that have work"), &reports(arbiter, queues)?, GOALS)?;
+    print(&format!("{when}: report among 32 ready queues"), &reports(arbiter, queues)?, GOALS)?;
     settle(arbiter);
     let (times, left_out_percent) = seen(arbiter, queues);
     print(&format!("{when}: report to mask seen by another thread"), &times, GOALS)?;
-    let left_out = format!("{when}: the same, rounds left out since that thread had no processor");
+    let left_out = format!("{when}: the same, rounds left out because that thread had no processor");
     Row::single(BENCH, left_out, "%", &Samples::new(vec![left_out_percent])).print()?;
     settle(arbiter);
     print(&format!("{when}: report to waiter"), &wakes(arbiter, queues)?, None)?;
@@ -107,7 +109,7 @@ fn at(arbiter: &mut Arbiter, all: &Queues, when: &str) -> Result<(), Box<dyn Err
     Ok(())
 }
 
-/// As a controller does every 20 ms: a ring that is full wakes nobody.
+/// Drains the ring, as a controller does every 20 ms: a full ring wakes no process.
 fn settle(arbiter: &mut Arbiter) {
     arbiter.heartbeat();
     arbiter.drain(&mut Vec::new());
@@ -123,7 +125,7 @@ fn print(metric: &str, ns: &Samples, goals: Option<(f64, f64)>) -> Result<(), Bo
     Ok(())
 }
 
-/// How much later than asked for a sleeping thread runs that asks for precision, as those do that wait for the page.
+/// How late a sleeping thread runs that asks for precise timers, as threads that wait for the page do.
 fn timer_lateness() -> Samples {
     const PERIOD: Duration = Duration::from_micros(500);
     let late = || {
@@ -135,11 +137,11 @@ fn timer_lateness() -> Samples {
         wake_in_time();
         std::iter::repeat_with(late).take(1_000).collect()
     };
-    // Of this one's own, since the other figures are those of threads that do not ask.
+    // In a separate thread, since the other figures are of threads that do not ask for precision.
     Samples::new(thread::scope(|scope| scope.spawn(all).join()).expect("it only sleeps"))
 }
 
-/// A queue that is ready says so again.
+/// A ready queue reports ready again.
 fn renewals(queue: Queue) -> Samples {
     let renewed = || {
         let began = Instant::now();
@@ -152,7 +154,7 @@ fn renewals(queue: Queue) -> Samples {
     samples
 }
 
-/// The only queue of a device, its second one, becomes ready and idle.
+/// The only queue of a device, the second device, becomes ready and idle.
 fn alone(arbiter: &Arbiter, queue: Queue) -> Result<Samples, Box<dyn Error>> {
     let mut ns = Vec::with_capacity(ROUNDS);
     for round in 0..ROUNDS {
@@ -168,9 +170,9 @@ fn alone(arbiter: &Arbiter, queue: Queue) -> Result<Samples, Box<dyn Error>> {
     Ok(Samples::new(ns))
 }
 
-/// The most urgent queue of a device becomes ready and idle. Nobody else is ready, and so nobody is woken, but all others have
-/// gates that follow.
-fn turns(urgent: Queue) -> Samples {
+/// The most urgent queue of a device becomes ready and idle. No other queue is ready, so none is woken, but
+/// all others have gates that follow.
+fn gate_switches(urgent: Queue) -> Samples {
     let report = |operation: Report| {
         let began = Instant::now();
         xsched_arbiter_report(operation as u64, urgent.slot.into(), urgent.generation.into());
@@ -179,19 +181,20 @@ fn turns(urgent: Queue) -> Samples {
     Samples::new((0..ROUNDS / 2).flat_map(|_| [report(Report::Ready), report(Report::Idle)]).collect())
 }
 
-/// The same with one other, which has work and does not ask for quiet: whoever polls is woken each time.
+/// The same with one other queue, which has work and does not suppress wake-ups: its poller is woken each
+/// time.
 fn wake_ups(pair: &[Queue]) -> Samples {
     let of_other = |operation: Report| {
         xsched_arbiter_report(operation as u64, pair[1].slot.into(), pair[1].generation.into());
     };
     of_other(Report::Ready);
-    let samples = turns(pair[0]);
+    let samples = gate_switches(pair[0]);
     of_other(Report::Idle);
     samples
 }
 
-/// Queues in turn become ready and idle, while all others of an odd number are ready: most are less urgent than one of these, and
-/// nobody's turn comes or goes.
+/// Queues become ready and idle in sequence, while all others with an odd number are ready. Most of them are
+/// less urgent than one of these, and the admission of none changes.
 fn reports(arbiter: &Arbiter, queues: &[Queue]) -> Result<Samples, Box<dyn Error>> {
     for queue in queues.iter().skip(1).step_by(2) {
         xsched_arbiter_report(Report::Ready as u64, queue.slot.into(), queue.generation.into());
@@ -212,10 +215,10 @@ fn reports(arbiter: &Arbiter, queues: &[Queue]) -> Result<Samples, Box<dyn Error
     Ok(Samples::new(ns))
 }
 
-/// As [`reports`], until a thread sees the mask change that does nothing but read it, and what part of the rounds is not among
-/// them, in percent: those in which the reader had no processor, so that nothing was to be seen.
+/// Like [`reports`], until a thread that only reads the mask sees it change. Also returns the percentage of
+/// rounds left out, in which the reader had no processor and could not see the change.
 fn seen(arbiter: &Arbiter, queues: &[Queue]) -> (Samples, f64) {
-    /// Who runs looks more often than this.
+    /// A running reader polls more often than this.
     const BLINK_NS: u64 = 2_000;
     const BLIND: u64 = u64::MAX;
     let page = arbiter.page();
@@ -248,7 +251,7 @@ fn seen(arbiter: &Arbiter, queues: &[Queue]) -> (Samples, f64) {
             xsched_arbiter_report(operation as u64, queue.slot.into(), queue.generation.into());
             let after = page.load(Word::ready(0));
             if before == after {
-                continue; // nobody is obeyed just now: the heartbeat was too long ago
+                continue; // no process obeys the arbiter now: the last heartbeat is too old
             }
             while seen_mask.load(Ordering::Acquire) != after {
                 std::hint::spin_loop();
@@ -289,13 +292,13 @@ fn wakes(arbiter: &Arbiter, queues: &[Queue]) -> Result<Samples, Box<dyn Error>>
             Ok(())
         });
         for _ in 0..WAKES {
-            // It sleeps by then.
+            // By then the waiter sleeps.
             thread::sleep(Duration::from_micros(200));
             seen_ns.store(0, Ordering::Release);
             let reported_ns = clock();
             report(Report::Idle);
             while seen_ns.load(Ordering::Acquire) == 0 {
-                // The waiter may need this very processor.
+                // The waiter may need this processor.
                 thread::yield_now();
             }
             ns.push(seen_ns.load(Ordering::Acquire).saturating_sub(reported_ns) as f64);
@@ -316,8 +319,8 @@ fn wait(on: &OwnedFd) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// The controller opens a queue, for which it makes the page of a gate. Not one right after the other in the same slot, in which
-/// the kernel would not be done with the last one.
+/// The controller opens a queue, for which it creates a gate page. Consecutive rounds use different slots,
+/// because the kernel would not be done with the previous page of the same slot.
 fn openings(arbiter: &mut Arbiter, owner: Owner) -> Result<Samples, Box<dyn Error>> {
     let mut ns = Vec::with_capacity(OPENINGS);
     for _ in 0..OPENINGS {
@@ -335,7 +338,7 @@ fn openings(arbiter: &mut Arbiter, owner: Owner) -> Result<Samples, Box<dyn Erro
 fn levels(arbiter: &mut Arbiter, queues: &[Queue]) -> Samples {
     let moved = |round: usize| {
         let began = Instant::now();
-        // The queue is there for as long as this process lives.
+        // The queue exists as long as this process.
         let _ = arbiter.set_level(queues[1], 2 - (round % 2) as u8);
         began.elapsed().as_nanos() as f64
     };

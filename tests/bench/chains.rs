@@ -1,9 +1,10 @@
-//! What call chains cost: time that a walk adds to a traced call, and what a trace with chains adds to an untraced one.
+//! The cost of call chains: the time that a walk adds to a traced call, and that a trace with chains adds to
+//! an untraced one.
 //!
-//! The calls are made by this very process on the simulated runtime's null mode. Two kinds of probes serve as
-//! baselines: one that runs no program, as `perf` makes them to count, and the tracer's without chains (`--depth 0`).
-//! A *hit* is a call whose walk is remembered; for a *miss* the stack is shifted before each call, so that the chain
-//! is the same and every word of it lies elsewhere.
+//! This process makes the calls itself, on the simulated runtime's null mode. Two kinds of probes serve as
+//! baselines: one that runs no program, as `perf` creates them to count, and the tracer's without chains
+//! (`--depth 0`). A *hit* is a call whose walk is cached. For a *miss* the stack is shifted before each call,
+//! so that the chain is the same but every word of it is at another address.
 
 use std::error::Error;
 use std::ffi::{CString, c_void};
@@ -19,16 +20,16 @@ const BENCH: &str = "chains";
 const ROUNDS: usize = 7;
 const CALLS: u32 = 20_000;
 
-/// Places on the stack for misses: more than there is memory for.
+/// Number of stack shifts for misses: more than the cache has entries.
 const SHIFTS: u32 = 16_384;
 
-/// Where the kernel says which number events of this type have.
+/// The kernel's file with the type number of uprobe events.
 const PROBE_TYPE: &str = "/sys/bus/event_source/devices/uprobe/type";
 
 /// `deep_bench(depth, shift)`
 type Call = unsafe extern "C" fn(u32, u32) -> i32;
 
-/// A way to call.
+/// One way to call.
 #[derive(Clone, Copy)]
 struct Way {
     name: &'static str,
@@ -45,21 +46,21 @@ const WAYS: [Way; 5] = [
     Way { name: "miss, 40 frames deeper", depth: 40, shifts: SHIFTS, goal: None },
 ];
 
-/// Calls that are timed together.
+/// Calls per timing.
 const BATCH: u32 = 500;
 
-/// Nanoseconds for one call of each way: the median of all batches, so that what else the machine does in some of them
-/// does not count.
+/// Nanoseconds per call of each way: the median of all batches, so that other load in some of them does not
+/// count.
 type Times = [f64; WAYS.len()];
 
 fn main() -> Result<(), Box<dyn Error>> {
     // SAFETY: no other thread exists yet.
     unsafe { std::env::set_var("HIP_SIM_NULL", "1") };
-    // SAFETY: the library's initialisers load the runtime, and no more.
+    // SAFETY: the library's initialisers load the runtime, and do nothing else.
     let library = unsafe { Library::new(artifacts::app("libdeep_bench.so"))? };
     // SAFETY: the type is that of the definition in bench.cpp.
     let call = unsafe { library.get::<Call>(b"deep_bench")? };
-    // A thread has as much stack as the shifts need, whatever the limits of the first one are.
+    // A thread of its own has as much stack as the shifts need, whatever the first thread's limit is.
     std::thread::scope(|scope| {
         let measure = || measure(*call).map_err(|error| error.to_string());
         std::thread::Builder::new().stack_size(64 << 20).spawn_scoped(scope, measure)?.join().map_or_else(
@@ -95,7 +96,7 @@ fn measure(call: Call) -> Result<(), Box<dyn Error>> {
         added("against an untraced call", &difference(&chained, &untraced)).print()?;
     }
     let of = |field: fn(&Around) -> f64| Samples::new(around.iter().map(field).collect());
-    Row::single(BENCH, "taking all probes out", "ms", &of(|around| around.detach))
+    Row::single(BENCH, "detaching all probes", "ms", &of(|around| around.detach))
         .with_goal(Goal::ValueAtMost(200.0))
         .print()?;
     Row::single(BENCH, "from the signal to the end of the tracer", "ms", &of(|around| around.end)).print()?;
@@ -108,13 +109,13 @@ fn measure(call: Call) -> Result<(), Box<dyn Error>> {
 /// Calls each way.
 fn times(call: Call) -> Times {
     WAYS.map(|Way { depth, shifts, .. }| {
-        // The walk's tables are asked for by the first calls.
+        // The first calls request the walk's tables.
         let warm = CALLS / BATCH / 10;
         let mut batches = Vec::new();
         for batch in 0..warm + CALLS / BATCH {
             let started = Instant::now();
             for count in 0..BATCH {
-                // SAFETY: the function takes numbers, and the thread has the stack for them.
+                // SAFETY: the function takes numbers, and the thread has enough stack for them.
                 let status = unsafe { call(depth, (batch * BATCH + count) % shifts) };
                 assert_eq!(status, 0, "the call was refused");
             }
@@ -126,10 +127,10 @@ fn times(call: Call) -> Times {
     })
 }
 
-/// How long a tracer took for other things than calls, in milliseconds.
+/// The tracer's times besides calls, in milliseconds.
 struct Around {
     begin: f64,
-    /// To take the probes out: a part of the end.
+    /// To detach the probes: a part of the end.
     detach: f64,
     end: f64,
 }
@@ -140,10 +141,10 @@ fn traced(depth: &str, call: Call) -> (Times, Around) {
     let started = Instant::now();
     let arguments = ["trace", "--pid", &own_pid, "--depth", depth, "-o", "/dev/null"];
     let mut tracer =
-        Running::start(xsched_ctl(arguments).env("XSCHED_CTL_LOG", "warn,xsched_ctl::session=debug"));
+        Running::start(xsched_ctl(arguments).env("XSCHED_CTL_LOG", "warn,xsched_tracer::session=debug"));
     tracer.wait_for_stderr("recording process");
     let begin = started.elapsed().as_secs_f64() * 1e3;
-    // Once for the tables of all that the stacks lead through.
+    // Once, to load the tables of all libraries on the stacks.
     times(call);
     let times = times(call);
     let ending = Instant::now();
@@ -154,7 +155,7 @@ fn traced(depth: &str, call: Call) -> (Times, Around) {
     }
     let detached_us =
         outcome.stderr.lines().find_map(|line| line.split_once("probes taken out took_us=")?.1.parse().ok());
-    let detached_us: f64 = detached_us.expect("the tracer was asked to say it");
+    let detached_us: f64 = detached_us.expect("the tracer's log level includes it");
     let detach = detached_us / 1e3;
     (times, Around { begin, detach, end })
 }
@@ -163,7 +164,7 @@ fn traced(depth: &str, call: Call) -> (Times, Around) {
 fn counting_probe() -> Result<perf_event::Counter, Box<dyn Error>> {
     // SAFETY: looking up a symbol of a library that is loaded.
     let runtime = unsafe { Library::new("libamdhip64.so.6")? };
-    // SAFETY: the address is only looked at.
+    // SAFETY: the address is only read.
     let function = *unsafe { runtime.get::<*const c_void>(b"hipStreamSynchronize")? } as u64;
     let maps = std::fs::read_to_string("/proc/self/maps")?;
     let (path, offset) = maps
@@ -179,7 +180,7 @@ fn counting_probe() -> Result<perf_event::Counter, Box<dyn Error>> {
         .ok_or("the function is in no mapping")?;
     let path = CString::new(path)?;
     let mut builder = perf_event::Builder::new(Software::DUMMY);
-    // The crate's own event for probes in user space cannot be built.
+    // The crate's own event type for user space probes cannot be built.
     let attributes = builder.attrs_mut();
     attributes.type_ = std::fs::read_to_string(PROBE_TYPE)?.trim().parse()?;
     attributes.config = 0;

@@ -1,7 +1,8 @@
-//! Random HIP programs with and without the shim: how many ran, how fast, and with how many something was wrong.
+//! Random HIP programs with and without the shim: how many ran, how fast, and how many had a finding.
 //!
-//! Takes as many as there is time for, `PROGRAMS_PER_BATCH` at a time, on each runtime in turn and there with the shim
-//! in every way: suspended, treated, its streams scheduled among each other, and beside somebody more urgent. Findings go to stderr, the first of them with the smallest program that still shows it.
+//! Runs as many as fit into the time, `PROGRAMS_PER_BATCH` at a time, on each runtime in turn, with the shim
+//! in every mode: suspended, with random verdicts, with streams scheduled among each other, and beside a more
+//! urgent process. Findings go to stderr, the first ones with the smallest program that still shows them.
 
 use std::error::Error;
 use std::sync::Mutex;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use xsched_differential::campaign::{self, Finding, Reports};
-use xsched_differential::mode::{Mode, Places};
+use xsched_differential::mode::{Mode, Paths};
 use xsched_differential::planted;
 use xsched_tests::small_controller::SmallController;
 use xsched_tests::{
@@ -22,40 +23,40 @@ use xsched_tests::{
 const BENCH: &str = "differential";
 const MAJORS: [u32; 3] = [6, 7, 5];
 const PROGRAMS_PER_BATCH: u64 = 200;
-/// Clients at a time. They wait a good part of their time, most of all with suspended queues.
+/// Clients at a time. They mostly wait, especially with suspended queues.
 const WORKERS: usize = 4;
-/// Findings that are shrunk.
+/// Number of findings that are shrunk.
 const SHRUNK_MAX: usize = 10;
-/// How often a candidate is run, since much depends on time.
+/// Runs of each candidate, since much depends on time.
 const RUNS: u32 = 100;
 
 #[derive(Parser)]
 struct Args {
-    /// How long to go on
+    /// How long to run
     #[arg(long, default_value = "1m")]
     time: humantime::Duration,
-    /// The first program
+    /// Seed of the first program
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Look for the bugs that the shim was compiled with instead
+    /// Search for the bugs that the shim was compiled with instead
     #[arg(long)]
     planted: bool,
-    /// Which of these, all unless some are named
+    /// Bugs to search for; all unless some are named
     #[arg(requires = "planted", value_parser = planted::BUGS)]
     bugs: Vec<String>,
 }
 
-/// What one way of running programs came to.
+/// Results of one mode.
 #[derive(Default)]
 struct Tally {
     programs: u64,
-    /// Of each batch, in programs per second.
+    /// Rates of the batches, in programs per second.
     rates: Vec<f64>,
 }
 
-/// What all workers know.
+/// State shared by all workers.
 struct Shared {
-    places: Places,
+    paths: Paths,
     deadline: Instant,
     first_seed: u64,
     batches: AtomicU64,
@@ -73,7 +74,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let controller = SmallController::start(folder.path())?;
     controller.flap(args.seed);
     let shared = Shared {
-        places: Places::new(&artifacts::differential(), &artifacts::shim()).with_controller(folder.path()),
+        paths: Paths::new(&artifacts::differential(), &artifacts::shim()).with_controller(folder.path()),
         deadline: Instant::now() + *args.time,
         first_seed: args.seed,
         batches: AtomicU64::new(0),
@@ -89,11 +90,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn look_for_planted(named: &[String], first_seed: u64) -> Result<(), Box<dyn Error>> {
-    let places = Places::new(&artifacts::differential(), &artifacts::shim());
+    let paths = Paths::new(&artifacts::differential(), &artifacts::shim());
     let one = |value: u64| Samples::new(vec![value as f64]);
     let is_wanted = |bug: &&str| named.is_empty() || named.iter().any(|named| named == bug);
     for bug in planted::BUGS.into_iter().filter(is_wanted) {
-        let Some(found) = planted::find(bug, &places, first_seed, RUNS)? else {
+        let Some(found) = planted::find(bug, &paths, first_seed, RUNS)? else {
             eprintln!("{bug}: not found");
             continue;
         };
@@ -119,13 +120,13 @@ fn work(shared: &Shared) {
         let major = MAJORS[(batch % MAJORS.len() as u64) as usize];
         let native = Mode::native(major);
         let natively =
-            timed(shared, &native, || campaign::native_reports(major, &shared.places, seeds.clone()));
+            timed(shared, &native, || campaign::native_reports(major, &shared.paths, seeds.clone()));
         let modes = Mode::all().into_iter().chain(Mode::scheduling());
         for mode in modes.filter(|mode| mode.major == major) {
             // Other suspensions for other programs.
             let mode = if mode.suspended.is_some() { mode.suspended(first + 1) } else { mode };
             let with = timed(shared, &mode, || {
-                campaign::shim_reports(&mode, &shared.places, &natively, seeds.clone())
+                campaign::shim_reports(&mode, &shared.paths, &natively, seeds.clone())
             });
             note(shared, campaign::judge(&mode, &natively, &with, seeds.clone()));
             if Instant::now() >= shared.deadline {
@@ -160,9 +161,9 @@ fn report(shared: Shared, first_seed: u64, time: Duration) -> Result<(), Box<dyn
     distinct.sort_by_key(|finding| finding.seed);
     distinct.dedup_by_key(|finding| finding.seed);
     for finding in distinct.into_iter().take(SHRUNK_MAX) {
-        match campaign::minimal(finding, &shared.places, RUNS)? {
+        match campaign::minimal(finding, &shared.paths, RUNS)? {
             Some(program) => eprintln!("{finding}\n{program}"),
-            None => eprintln!("{finding}\nnot seen again in {RUNS} runs"),
+            None => eprintln!("{finding}\nnot reproduced in {RUNS} runs"),
         }
     }
     let one = |value: u64| Samples::new(vec![value as f64]);

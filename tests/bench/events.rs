@@ -1,7 +1,8 @@
-//! Events of scheduling: what one costs the process that writes it, and the tracer that reads it.
+//! Scheduling events: their cost to the process that writes them, and to the tracer that reads them.
 //!
-//! The ring is the real one, in memory of the same kind. A process writes events under a lock that it holds anyway, so the
-//! lock is not measured; the time of an event mostly is one that it has asked for anyway, so both are measured.
+//! The ring is the real one, in memory of the same kind. A process writes events under a lock that it holds
+//! anyway, so the lock is not measured. Usually it has read the event's time anyway too, so writing is
+//! measured with and without reading the clock.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -18,7 +19,7 @@ use xsched_tests::bench::{Goal, Row, Samples, repeated};
 const BENCH: &str = "events";
 const ROUNDS: usize = 31;
 
-/// What an event may cost: nanoseconds.
+/// Maximal cost of an event in nanoseconds.
 const EVENT_NS_MAX: f64 = 60.0;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -33,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let written = repeated(ROUNDS, || {
         let ns = fill(ring, |number| number);
         drain().map(|lost| {
-            assert_eq!(lost, 0, "there is room for all");
+            assert_eq!(lost, 0, "the ring has space for all");
             ns
         })
     })?;
@@ -46,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     timed.with_goal(Goal::ValueAtMost(EVENT_NS_MAX)).print()?;
     fill(ring, |number| number);
     let Ok(lost) = repeated(ROUNDS, || Ok::<_, Infallible>(fill(ring, |number| number)));
-    Row::single(BENCH, "event that finds no room", "ns", &lost).print()?;
+    Row::single(BENCH, "event lost to a full ring", "ns", &lost).print()?;
     drain()?;
     let read = repeated(ROUNDS, || {
         fill(ring, |number| number);
@@ -57,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Writes as many events as there is room for; the time that one took.
+/// Writes as many events as fit; returns the time of one.
 fn fill(ring: Ring<'_>, time_ns: impl Fn(u64) -> u64) -> f64 {
     let started = Instant::now();
     for number in 0..RECORD_COUNT as u64 {
@@ -85,7 +86,7 @@ fn memory() -> Result<&'static RingMemory, Box<dyn Error>> {
     let file = memfd_create("bench-events", MemfdFlags::CLOEXEC)?;
     ftruncate(&file, RING_SIZE as u64)?;
     let access = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping with the file's size, wherever the kernel has room, and never taken back.
+    // SAFETY: a new mapping of the file's size, at an address that the kernel chooses, and never unmapped.
     let memory = unsafe {
         let at = mmap(std::ptr::null_mut(), RING_SIZE, access, MapFlags::SHARED, &file, 0)?;
         &*at.cast::<RingMemory>()

@@ -1,8 +1,8 @@
-//! Writing a timeline into memory: time and bytes for a launch as the tracer writes it, alone, with its call stack, and with
-//! what scheduling adds.
+//! Writing a timeline into memory: time and bytes per launch as the tracer writes it, alone, with its call
+//! stack, and with its scheduling data.
 //!
-//! Memory, so that no disk is measured; the writer, its encoder and its tables are the real ones. Times are those of the
-//! processor: others may keep this program waiting.
+//! The target is memory, so that no disk is measured; the writer, its encoder and its tables are the real
+//! ones. Times are processor times, so waiting for other processes does not count.
 
 use std::{convert::Infallible, error::Error, fs, hint::black_box, io};
 
@@ -17,7 +17,7 @@ const BENCH: &str = "export";
 const ROUNDS: usize = 15;
 const LAUNCHES_PER_ROUND: u64 = 100_000;
 
-/// Launches that one processor should write, per second.
+/// Launches per second that one processor should write.
 const RATE_MIN: f64 = 2e6;
 
 /// An hour at a thousand launches a second.
@@ -29,11 +29,11 @@ const KERNELS: [&str; 3] =
     ["gemm_f16_128x128", "void vector_add<float>(float*, float const*, int)", "softmax"];
 const LIBRARIES: [&str; 3] = ["librocblas.so.4", "libMIOpen.so.1", "app"];
 
-/// Different call stacks, and frames of each.
+/// Number of different call stacks, and their frames.
 const STACKS: u64 = 64;
 const FRAMES: u64 = 16;
 
-/// What is written of a launch.
+/// The parts written for a launch.
 #[derive(Clone, Copy)]
 struct Written {
     stack: bool,
@@ -63,19 +63,19 @@ fn main() -> Result<(), Box<dyn Error>> {
         Row::single(BENCH, format!("{name}: time"), "ns", &time_ns).print()?;
         let rate = Row::single(BENCH, format!("{name}: rate"), "1/s", &time_ns.map(|ns| 1e9 / ns));
         rate.with_goal(Goal::ValueAtLeast(RATE_MIN)).print()?;
-        // The same in every round: the trace is a function of its contents.
+        // Identical in every round: the trace is a function of its contents.
         Row::single(BENCH, format!("{name}: size"), "B", &Samples::new(vec![bytes])).print()?;
     }
     memory_of_an_hour()
 }
 
-/// Time of the processor that this thread has used.
+/// Processor time of this thread so far.
 fn processor_ns() -> u64 {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
 }
 
-/// How much more memory the process has after an hour's launches than after the first of them.
+/// Growth of the process's memory between the first launch and an hour's launches.
 fn memory_of_an_hour() -> Result<(), Box<dyn Error>> {
     let mut writer = Launches::begin(io::sink());
     (0..LAUNCHES_PER_ROUND).for_each(|launch| writer.write(launch, ALL));
@@ -118,7 +118,7 @@ impl<W: io::Write> Launches<W> {
         Self { writer, stream, stacks: (0..STACKS).map(stack).collect() }
     }
 
-    /// A launch each 10 us, which takes 5 us, round robin over the threads; its execution takes 8 us.
+    /// A launch every 10 us that takes 5 us, round robin over the threads; its execution takes 8 us.
     fn write(&mut self, launch: u64, written: Written) {
         let begin_ns = BEGIN_NS + launch * 10_000;
         let kernel = KERNELS[launch as usize % KERNELS.len()];
@@ -171,7 +171,7 @@ impl<W: io::Write> Launches<W> {
     }
 }
 
-/// One that shares its outer frames with others.
+/// A stack that shares its outer frames with others.
 fn stack(number: u64) -> Stack {
     let frame = |depth: u64| StackFrame {
         function: format!("function {depth} of {}", number >> depth.min(63)).into(),
@@ -180,4 +180,4 @@ fn stack(number: u64) -> Stack {
     (0..FRAMES).map(frame).collect()
 }
 
-const MEMORY: &str = "memory takes every byte";
+const MEMORY: &str = "writing to memory cannot fail";

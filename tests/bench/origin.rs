@@ -1,7 +1,9 @@
-//! Whose a call is: what it costs to ask the programs, a few libraries deep and many, beside `dladdr` of the return address.
+//! The origin of a call: the cost of asking the BPF programs, a few libraries deep and many, beside `dladdr`
+//! of the return address.
 //!
-//! A call site that is known costs a look-up, in the shim's own table. A process asks at each call that it cannot decide
-//! about by call site; this is what such a call takes more than the same call without a question. The chain has been asked about before, as nearly all have.
+//! A known call site costs a look-up in the shim's own table. A process asks at each call that it cannot
+//! decide by call site; measured is what such a call takes more than the same call without a question. The
+//! chain was asked about before, like nearly all chains.
 
 #[path = "../../shim/src/verdict/cache.rs"]
 mod cache;
@@ -15,30 +17,30 @@ use cache::{CACHE, Known, Site};
 use xsched_protocol::verdict::{Action, Judgement, RuleId, Verdict};
 use xsched_tests::artifacts;
 use xsched_tests::bench::{Goal, Row, Samples, paired, repeated};
-use xsched_tests::origin::{Asker, Level, Page, Question, Step, Told, ask_here};
+use xsched_tests::origin::{ChainLibrary, Client, Page, Question, Step, VerdictSource, ask_here};
 use xsched_tests::serving::Serving;
 
 const BENCH: &str = "origin";
 
-/// Calls of one sample, few enough that most samples are not interrupted, and samples.
+/// Calls per sample, few enough that most samples are not interrupted, and samples.
 const CALLS: u32 = 1_000;
 const ROUNDS: usize = 201;
 
-/// Call sites that are known, and look-ups of one sample.
+/// Number of known call sites, and look-ups per sample.
 const SITES: u64 = 64;
 const LOOK_UPS: u64 = 2_000_000;
 
-/// Most time that a look-up should take, in nanoseconds.
+/// Goal for a look-up, in nanoseconds.
 const KNOWN_GOAL_NS: f64 = 5.0;
 
-/// Most time that asking should take, in nanoseconds.
+/// Goal for asking, in nanoseconds.
 const GOAL_NS: f64 = 1_200.0;
 
-/// How deep the libraries are that are asked through.
+/// Numbers of libraries in the chain.
 const DEPTHS: [usize; 3] = [1, 3, 7];
 
-/// How long anything may take that happens at all.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time limit of every wait.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The chain's libraries, outermost first.
 const LIBRARIES: [&str; 7] = [
@@ -53,10 +55,12 @@ const LIBRARIES: [&str; 7] = [
 
 fn main() -> Result<(), Box<dyn Error>> {
     let controller = Serving::start("")?;
-    let asker = Asker::join(controller.folder(), true)?;
-    let Told::Page(page) = asker.told()? else { return Err("no programs decide here".into()) };
+    let client = Client::join(controller.folder(), true)?;
+    let VerdictSource::Page(page) = client.verdict_source()? else {
+        return Err("no programs decide here".into());
+    };
     let levels: Result<Vec<_>, _> =
-        LIBRARIES.iter().map(|name| Level::open(&artifacts::app("origin_chain").join(name))).collect();
+        LIBRARIES.iter().map(|name| ChainLibrary::open(&artifacts::app("origin_chain").join(name))).collect();
     let levels = levels?;
     let steps = |depth: usize| {
         let chain = levels[levels.len() - depth..].iter().map(|level| level.step(false));
@@ -65,12 +69,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     for depth in DEPTHS {
         measure(&page, &steps(depth), depth)?;
     }
-    // The probe stays where it is; the program at it finds no page, and does nothing.
-    drop(asker);
+    // The probe stays attached; its program finds no page, and does nothing.
+    drop(client);
     let begin = Instant::now();
     while page.ask_once(&steps(1), &mut Question::default()).is_some() {
-        if begin.elapsed() > PATIENCE {
-            return Err("the controller does not see that a process has left".into());
+        if begin.elapsed() > TIMEOUT {
+            return Err("the controller does not notice that a process has left".into());
         }
         thread::sleep(Duration::from_millis(1));
     }
@@ -127,7 +131,7 @@ fn measure(page: &Page, steps: &[Step], depth: usize) -> Result<(), Box<dyn Erro
             let slot = page.ask_once(steps, &mut question).ok_or("no answer")?;
             done += 1;
             if Verdict(slot.verdict).is_pending() {
-                // The chain from here is another one than that of the first question.
+                // The chain from here differs from that of the first question.
                 thread::sleep(Duration::from_millis(1));
                 (begin, done) = (Instant::now(), 0);
             }
@@ -146,7 +150,7 @@ fn silent(steps: &[Step]) -> Vec<Step> {
     through.iter().copied().chain([Step(nothing)]).collect()
 }
 
-/// What one call through these steps takes, whoever answers at its end.
+/// Time of one call through these steps, whatever answers at its end.
 fn time_calls(page: &Page, steps: &[Step]) -> f64 {
     let mut question = Question::default();
     let begin = Instant::now();
@@ -165,7 +169,7 @@ fn time_dladdr(address: *const libc::c_void) -> f64 {
     for _ in 0..CALLS {
         // SAFETY: all-zero is a valid value of four pointers.
         let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
-        // SAFETY: the function takes any address, and a place for what it finds.
+        // SAFETY: the function takes any address, and an out-parameter for its result.
         black_box(unsafe { libc::dladdr(black_box(address), &raw mut found) });
     }
     begin.elapsed().as_nanos() as f64 / f64::from(CALLS)

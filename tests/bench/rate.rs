@@ -1,10 +1,10 @@
-//! How many launches a second are recorded without loss, and what one costs the tracer: threads of this process launch on
-//! the simulated runtime's null mode, at a steady rate and as fast as they can, while `xsched-ctl trace` records them into
-//! a file.
+//! How many launches per second are recorded without loss, and their cost to the tracer. Threads of this
+//! process launch on the simulated runtime's null mode, at a steady rate and at full speed, while `xsched-ctl
+//! trace` records them into a file.
 //!
-//! Each launch must be recorded or counted as lost: a run in which the numbers do not add up is an error. Rates say as
-//! much about what else the machine does as about the tracer, so its load is shown; the tracer's processor time per
-//! recorded launch depends little on that.
+//! Each launch must be recorded or counted as lost: a run whose numbers do not add up is an error. Rates
+//! depend as much on the machine's other load as on the tracer, so that load is printed. The tracer's
+//! processor time per recorded launch depends little on it.
 
 use std::error::Error;
 use std::ffi::c_void;
@@ -21,23 +21,23 @@ const BENCH: &str = "rate";
 const ROUNDS: usize = 3;
 const SECONDS_PER_ROUND: u32 = 5;
 
-/// Launches a second that are asked for, all threads together.
+/// Requested launches per second, all threads together.
 const RATES: [u32; 3] = [50_000, 100_000, 200_000];
-/// The rate at which nothing may be lost.
+/// The rate at which no launch may be lost.
 const GOAL_RATE: u32 = 200_000;
 const THREADS: u32 = 4;
 
-/// The default size holds a fifth of a second at the highest rate, and a busy machine keeps the tracer from its processor
-/// for longer than that.
+/// The default size holds a fifth of a second at the highest rate, and a busy machine keeps the tracer off
+/// its processor for longer than that.
 const RING_SIZE: &str = "64M";
 
 /// Launches of a round at full speed.
 const FULL_SPEED_LAUNCHES: u32 = 1_000_000;
 
-/// Launches are made in bursts of so many, as frameworks make them, and the rest of the time is slept.
+/// Launches are made in bursts of this size, as frameworks make them; the threads sleep between bursts.
 const BURST: u32 = 50;
 
-/// Elements of the vectors that nobody computes with.
+/// Size of the vectors, with which no kernel computes.
 const SIZE: u32 = 64;
 
 /// `demo_blas_mix(size, x, y, stream)`: one launch.
@@ -46,7 +46,8 @@ type Mix = unsafe extern "C" fn(u32, *const c_void, *mut c_void, *mut c_void) ->
 fn main() -> Result<(), Box<dyn Error>> {
     // SAFETY: no other thread exists yet.
     unsafe { std::env::set_var("HIP_SIM_NULL", "1") };
-    // SAFETY: the library's initialisers register its kernels with the runtime that it loads, and no more.
+    // SAFETY: the library's initialisers register its kernels with the runtime that it loads, and do nothing
+    // else.
     let library = unsafe { Library::new(artifacts::app("libdemo_blas.so"))? };
     // SAFETY: the type is that of the declaration in demo_blas.h.
     let mix = unsafe { library.get::<Mix>(b"demo_blas_mix")? };
@@ -65,20 +66,20 @@ fn main() -> Result<(), Box<dyn Error>> {
         if is_goal { lost.with_goal(Goal::ValueAtMost(0.0)) } else { lost }.print()?;
         row("tracer's processor time per launch", "ns", |round| round.tracer_ns).print()?;
         row("program's own processor time per launch", "ns", |round| round.program_ns).print()?;
-        row("programs that want a processor", "", |round| round.load).print()?;
+        row("runnable threads", "", |round| round.load).print()?;
     }
     Ok(())
 }
 
-/// What a round has shown.
+/// Results of a round.
 struct Round {
     made: u32,
     lost: u64,
-    /// How long making them took.
+    /// Duration of the launches.
     seconds: f64,
     /// Processor time of the tracer for each recorded launch, in user space and in the kernel.
     tracer_ns: f64,
-    /// Processor time of the launching threads for each launch, in which the probes' is contained.
+    /// Processor time of the launching threads for each launch, including that of the probes.
     program_ns: f64,
     /// Runnable threads on the machine over the last minute.
     load: f64,
@@ -109,10 +110,11 @@ fn record(mix: &Symbol<'_, Mix>, rate: Option<u32>, trace: &Path) -> Result<Roun
     Ok(Round { made, lost, seconds, tracer_ns, program_ns, load })
 }
 
-/// The sum of two fields of `/proc/PID/stat` that are processor times, in nanoseconds; the first field is 0.
+/// The sum of two fields of `/proc/PID/stat` that are processor times, in nanoseconds; field 0 stands for the
+/// PID's position.
 fn processor_ns(pid: &str, fields: [usize; 2]) -> Result<f64, Box<dyn Error>> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name of the program, in parentheses, may have blanks.
+    // The program's name, in parentheses, may contain blanks.
     let (_, rest) = stat.rsplit_once(") ").ok_or("/proc/PID/stat has no name")?;
     let words: Vec<&str> = rest.split(' ').collect();
     let mut ticks = 0.0;
@@ -122,7 +124,7 @@ fn processor_ns(pid: &str, fields: [usize; 2]) -> Result<f64, Box<dyn Error>> {
     Ok(ticks * 1e9 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// Launches from all threads; returns how many were made and in how many seconds.
+/// Launches from all threads; returns the number of launches and their duration in seconds.
 fn launch(mix: &Symbol<'_, Mix>, rate: Option<u32>) -> (u32, f64) {
     let all = rate.map_or(FULL_SPEED_LAUNCHES, |rate| rate * SECONDS_PER_ROUND);
     let bursts = all / THREADS / BURST;
@@ -136,14 +138,14 @@ fn launch(mix: &Symbol<'_, Mix>, rate: Option<u32>) -> (u32, f64) {
                 let mut due = Instant::now();
                 for _ in 0..bursts {
                     for _ in 0..BURST {
-                        // SAFETY: in null mode no kernel runs, so the pointers are not followed.
+                        // SAFETY: in null mode no kernel runs, so the pointers are not dereferenced.
                         let status = unsafe {
                             mix(SIZE, std::ptr::null(), std::ptr::null_mut(), std::ptr::null_mut())
                         };
                         assert_eq!(status, 0, "the launch was refused");
                     }
                     due += burst_time;
-                    // A thread that is late makes its next bursts at once.
+                    // A late thread makes its next bursts at once.
                     std::thread::sleep(due.saturating_duration_since(Instant::now()));
                 }
             });
@@ -152,13 +154,13 @@ fn launch(mix: &Symbol<'_, Mix>, rate: Option<u32>) -> (u32, f64) {
     (bursts * BURST * THREADS, started.elapsed().as_secs_f64())
 }
 
-/// The count in the closing words `N HIP calls, M launches, …`.
+/// The count in the final message `N HIP calls, M launches, …`.
 fn recorded_launches(stderr: &str) -> Option<u64> {
     let (_, counts) = stderr.lines().find_map(|line| line.split_once(" HIP calls, "))?;
     counts.split_once(" launches")?.0.parse().ok()
 }
 
-/// The counts in the closing words `incomplete: N calls lost: …`.
+/// The counts in the final message `incomplete: N calls lost: …`.
 fn lost_calls(stderr: &str) -> u64 {
     stderr
         .lines()

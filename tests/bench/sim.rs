@@ -1,6 +1,7 @@
-//! The simulated device against its own model: work of several processes, kernel times, gates, idle streams, launches.
+//! The simulated device compared with its model: several processes, kernel times, gates, idle streams,
+//! launches.
 //!
-//! Every time here is simulated; what is measured is how well the simulation keeps it on this machine.
+//! All times here are simulated; measured is how accurately the simulation keeps them on this machine.
 
 use std::{
     error::Error,
@@ -34,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A device that only this benchmark has.
+/// A device used by this benchmark only.
 fn device() -> String {
     format!("bench-{}", std::process::id())
 }
@@ -48,7 +49,8 @@ fn longest(findings: &[Findings], name: &str) -> f64 {
     findings.iter().map(|found| found[name]).fold(0.0, f64::max)
 }
 
-/// Six processes on one device: makespan against work divided by capacity; and what their neighbours cost a launch.
+/// Six processes on one device: makespan compared with work divided by capacity, and the latency of a launch
+/// among them.
 fn processes() -> Result<(), Box<dyn Error>> {
     const LAUNCHES: u32 = 100;
     for (what, blocks, at_once) in [("the whole device", UNITS, 1.0), ("half of it", UNITS / 2, 2.0)] {
@@ -86,7 +88,7 @@ fn processes() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How much later than declared a kernel's end reaches the host, and how far the device's pace is off.
+/// How much later than declared a kernel's end reaches the host, and the error of the device's pace.
 fn kernel_time(machine: &str) -> Result<(), Box<dyn Error>> {
     const LAUNCHES: u32 = 500;
     let mode = format!("single --launches {LAUNCHES} --us {KERNEL_US}");
@@ -108,7 +110,7 @@ fn kernel_time(machine: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A kernel, copies to the device and copies from it: alone, and at the same time.
+/// A kernel, copies to the device and copies from it: each alone, and all at the same time.
 fn overlap() -> Result<(), Box<dyn Error>> {
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
@@ -124,17 +126,17 @@ fn overlap() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How soon a stream that waits for a word goes on when the host has written it, and what waiting costs.
+/// How soon a stream that waits for a word continues after the host's write, and the cost of waiting.
 fn gates() -> Result<(), Box<dyn Error>> {
     for (wait_us, times) in [(10, 2000), (100, 1000), (1000, 500), (10_000, 100)] {
         let found = &run(1, &format!("gate --launches {times} --us {wait_us}"))?[0];
         let row = |what: &str, unit, value| {
-            let metric = format!("gate, shut for {wait_us} us: {what}");
+            let metric = format!("gate, closed for {wait_us} us: {what}");
             Row::single(BENCH, metric, unit, &Samples::new(vec![value])).print()
         };
         row("host's write to the stream's next step, p50", "us", found["p50_us"])?;
         row("host's write to the stream's next step, p99", "us", found["p99_us"])?;
-        row("CPU while shut", "us", found["cpu_us"])?;
+        row("CPU while closed", "us", found["cpu_us"])?;
     }
     Ok(())
 }
@@ -159,7 +161,7 @@ fn launches() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A process that keeps a core busy, until dropped.
+/// A process that keeps a core busy until it is dropped.
 struct Burner(Child);
 
 impl Burner {

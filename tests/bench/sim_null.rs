@@ -1,7 +1,8 @@
-//! The simulated runtime in null mode: what an asynchronous call costs that does nothing, trampoline and table included.
+//! The simulated runtime in null mode: the cost of an asynchronous call without effect, including trampoline
+//! and table.
 //!
-//! Whatever else is measured through this runtime has this much in it. The last row is the same from several threads at
-//! once.
+//! Every other measurement on this runtime includes this cost. The last row is the same from several threads
+//! at once.
 
 use std::{
     env,
@@ -66,9 +67,9 @@ struct Hip {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // SAFETY: no other thread runs yet. The library reads it at its first call.
+    // SAFETY: no other thread runs yet. The library reads the variable at its first call.
     unsafe { env::set_var("HIP_SIM_NULL", "1") };
-    // SAFETY: the simulator has no initialisers with conditions; it stays loaded.
+    // SAFETY: the simulator's initialisers have no requirements; it stays loaded.
     let library = unsafe { Library::open(Some(hip_sim(6).join("libamdhip64.so.6")), RTLD_NOW | RTLD_LOCAL)? };
     // SAFETY: the types are those of HIP's declarations for these names.
     let hip = unsafe {
@@ -88,7 +89,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 
     let launch = || {
-        // SAFETY: null mode looks at no kernel, so any address does.
+        // SAFETY: null mode uses no kernel, so any address will do.
         unsafe { (hip.launch_kernel)(main as *const c_void, ONE, ONE, null_mut(), 0, null_mut()) }
     };
     row("hipLaunchKernel", launch)?;
@@ -116,7 +117,7 @@ fn row(metric: &str, call: impl Fn() -> HipError) -> Result<(), Box<dyn Error>> 
     Ok(())
 }
 
-/// Of one call, in a loop.
+/// Time of one call, in a loop.
 fn time_ns(call: &impl Fn() -> HipError) -> Result<f64, Box<dyn Error>> {
     let started = Instant::now();
     for _ in 0..CALLS {
@@ -125,7 +126,7 @@ fn time_ns(call: &impl Fn() -> HipError) -> Result<f64, Box<dyn Error>> {
     Ok(started.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS))
 }
 
-/// Of one call while other threads call too: the slowest thread's.
+/// Time of one call while other threads call too: the slowest thread's.
 fn time_together_ns(call: &(impl Fn() -> HipError + Sync)) -> Result<f64, Box<dyn Error>> {
     let start = Barrier::new(THREADS);
     std::thread::scope(|scope| {

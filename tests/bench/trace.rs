@@ -1,8 +1,8 @@
-//! Tracing a process that does nothing but launch: time for one launch with `xsched-ctl trace` attached and without.
+//! Tracing a process that only launches: time for one launch with and without `xsched-ctl trace` attached.
 //!
-//! The launches are made by this very process, through a library, on the simulated runtime's null mode, so the work
-//! itself is next to nothing and what is added is the tracer's: a probe at entry and return, and the share of the
-//! machine that the tracer takes to read, resolve and encode the records.
+//! This process makes the launches itself, through a library, on the simulated runtime's null mode. So the
+//! work takes next to no time, and the added time is the tracer's: a probe at entry and return, and the
+//! processor time that the tracer takes to read, resolve and encode the records.
 
 use std::error::Error;
 use std::ffi::c_void;
@@ -17,7 +17,7 @@ const BENCH: &str = "trace";
 const ROUNDS: usize = 9;
 const LAUNCHES_PER_ROUND: u32 = 50_000;
 
-/// Elements of the vectors that nobody computes with.
+/// Size of the vectors, with which no kernel computes.
 const SIZE: u32 = 64;
 
 /// `demo_blas_mix(size, x, y, stream)`: one launch.
@@ -26,14 +26,15 @@ type Mix = unsafe extern "C" fn(u32, *const c_void, *mut c_void, *mut c_void) ->
 fn main() -> Result<(), Box<dyn Error>> {
     // SAFETY: no other thread exists yet.
     unsafe { std::env::set_var("HIP_SIM_NULL", "1") };
-    // SAFETY: the library's initialisers register its kernels with the runtime that it loads, and no more.
+    // SAFETY: the library's initialisers register its kernels with the runtime that it loads, and do nothing
+    // else.
     let library = unsafe { Library::new(artifacts::app("libdemo_blas.so"))? };
     // SAFETY: the type is that of the declaration in demo_blas.h.
     let mix = unsafe { library.get::<Mix>(b"demo_blas_mix")? };
     let launches = || {
         let started = Instant::now();
         for _ in 0..LAUNCHES_PER_ROUND {
-            // SAFETY: in null mode no kernel runs, so the pointers are not followed.
+            // SAFETY: in null mode no kernel runs, so the pointers are not dereferenced.
             let status = unsafe { mix(SIZE, std::ptr::null(), std::ptr::null_mut(), std::ptr::null_mut()) };
             assert_eq!(status, 0, "the launch was refused");
         }
@@ -61,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The count in the closing words `incomplete: N calls lost: …`, or none.
+/// The count in the final message `incomplete: N calls lost: …`, or none.
 fn lost_calls(stderr: &str) -> f64 {
     stderr
         .lines()

@@ -1,7 +1,8 @@
-//! Unwind tables of the largest libraries here: building them, and loading them from the cache instead.
+//! Unwind tables of the largest libraries on this machine: building them, compared with loading them from the
+//! cache.
 //!
-//! The libraries stand in for PyTorch's, which are of the same kind and three times as large. Files are read from the page
-//! cache, by the same background threads as in the tracer.
+//! The libraries stand in for PyTorch's, which are of the same kind and three times as large. Files are read
+//! from the page cache, by the same background threads as in the tracer.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -49,7 +50,7 @@ fn measure(path: &PathBuf) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// From taking the request up to the table.
+/// From the request to the table.
 fn time_ms(path: &PathBuf, cache: Cache, from_cache: bool) -> Result<f64, Box<dyn Error>> {
     let mut builder = Builder::new(cache)?;
     builder.request((), File::open(path)?.into());

@@ -1,9 +1,10 @@
-//! Whether verdicts are right: a million launches through seven libraries with the names of AMD's, along a thousand chains, each
-//! by the same call in the library below them. Beside it, what the library at the return address would say of each.
+//! Whether verdicts are right: a million launches through seven libraries with the names of AMD's, along a
+//! thousand chains. All use the same call in the library below them. For comparison, the verdicts by the
+//! library at the return address.
 //!
-//! The program (`tests/apps/callers`) knows from a chain's libraries what the rules say of it, and reads after each launch what the
-//! controller's programs have answered. What became of the launches then, the shim counts. The end-to-end test
-//! `seven_libraries` looks at fewer of them, one by one on the timeline.
+//! The program (`tests/apps/callers`) computes from a chain's libraries the verdict that the rules give, and
+//! reads after each launch the verdict of the controller's programs. The shim counts what was done with the
+//! launches. The end-to-end test `seven_libraries` checks fewer of them, one by one on the timeline.
 
 use std::error::Error;
 use std::fs;
@@ -18,10 +19,10 @@ use xsched_tests::serving::Serving;
 
 const BENCH: &str = "verdicts";
 
-/// Launches that are looked at.
+/// Number of launches to check.
 const LAUNCHES: u64 = 1_000_000;
 
-/// Which chains are drawn, in which order.
+/// Seed that selects the chains and their order.
 const SEED: u64 = 77;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -32,21 +33,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     row("launches through seven libraries", "launches", LAUNCHES as f64).print()?;
     row("right by the whole chain", "%", percent(found.right)).with_goal(all).print()?;
     row("right by the library at the return address", "%", percent(found.right_by_library)).print()?;
-    row("treated as the chain says", "%", percent(found.treated)).with_goal(all).print()?;
-    row("launches besides, before somebody had decided", "launches", found.late as f64).print()?;
-    row("time for a launch, looked at", "us", found.seconds * 1e6 / LAUNCHES as f64).print()?;
+    row("treated by the chain's verdict", "%", percent(found.treated)).with_goal(all).print()?;
+    row("further launches, before a verdict existed", "launches", found.late as f64).print()?;
+    row("time per checked launch", "us", found.seconds * 1e6 / LAUNCHES as f64).print()?;
     Ok(())
 }
 
-/// What became of the launches.
+/// Results of the launches.
 struct Found {
     /// Verdicts that were right.
     right: u64,
-    /// Those that would be by the library at the return address.
+    /// Verdicts by the library at the return address that would be right.
     right_by_library: u64,
-    /// Launches that the shim has treated right, as far as sums can tell.
+    /// Launches that the shim treated rightly, as far as sums can show.
     treated: u64,
-    /// Launches about whose chains nobody had decided in time.
+    /// Launches whose chains had no verdict in time.
     late: u64,
     seconds: f64,
 }
@@ -59,11 +60,11 @@ fn launch() -> Result<Found, Box<dyn Error>> {
         .env("LD_PRELOAD", shim())
         .env("XSCHED_SOCKET_DIR", controller.folder())
         .env("XSCHED_LOG", &log)
-        // Every call is looked at, also while nobody else uses the device.
+        // Every call is checked, even while no other process uses the device.
         .env("XSCHED_VERBOSE", "1")
         .env("HIP_SIM_SHARED", "off");
     let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-    controller.wait_for_sight(child.id())?;
+    controller.wait_for_verdict_source(child.id())?;
     child.stdin.take().ok_or("no input")?.write_all(b"\n\n")?;
     let (mut said, mut begin) = (Vec::new(), Instant::now());
     let mut seconds = 0.0;
@@ -79,10 +80,10 @@ fn launch() -> Result<Found, Box<dyn Error>> {
     let status = child.wait()?;
     let number = |name: &str| -> Result<u64, String> {
         let found = said.iter().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
-        found.ok_or_else(|| format!("the program ended with {status} and has not said `{name}`: {said:?}"))
+        found.ok_or_else(|| format!("the program ended with {status} and did not print `{name}`: {said:?}"))
     };
     if number("wrong ")? != 0 {
-        return Err(format!("the program computed something wrong: {said:?}").into());
+        return Err(format!("the program computed a wrong result: {said:?}").into());
     }
     let log = fs::read_to_string(log)?;
     let counted = |action: &str| -> u64 {

@@ -1,7 +1,9 @@
-//! The viewer with a recording of a million launches: how long until one can work with it, and frames while one moves.
+//! The viewer with a recording of a million launches: the time until it is usable, and frame times while
+//! navigating.
 //!
-//! The recording is synthetic, with an execution for each launch; chromium has no GPU, so it also draws on the processor.
-//! Frame times are those between animation frames while a key is held: the median, and the one that 99 % do not exceed.
+//! The recording is synthetic, with an execution for each launch. Chromium has no GPU here, so it also draws
+//! on the processor. Frame times are those between animation frames while a key is held: the median and the
+//! 99th percentile.
 
 use std::{
     error::Error,
@@ -16,31 +18,33 @@ use serde::Deserialize;
 use xsched_tests::{
     artifacts::xsched_ctl,
     bench::{Goal, Row, Samples},
-    browser, synthetic_timeline,
+    browser,
+    needs::BROWSER,
+    synthetic_timeline,
 };
 
 const BENCH: &str = "viewer";
 const LAUNCHES: u64 = 1_000_000;
 const ROUNDS: usize = 3;
-/// From the command to a page that can be used.
+/// From the command to a usable page.
 const USABLE_S: f64 = 3.0;
-/// Two frames of a usual screen: a dropped one is seen.
+/// Two frames of a usual screen: one dropped frame is visible.
 const FRAME_MS: f64 = 34.0;
 
-/// What `tests/viewer/measure.py` prints.
+/// Output of `tests/viewer/measure.py`.
 #[derive(Deserialize)]
 struct Measured {
     /// Seconds from opening the address until the timeline is drawn.
     drawn_s: f64,
-    /// By what was done: milliseconds between frames.
+    /// By action: milliseconds between frames.
     frames_ms: Vec<(String, Vec<f64>)>,
 }
 
-/// One round.
+/// Results of one round.
 struct Round {
-    /// Seconds from starting the command until it has printed the address.
+    /// Seconds from starting the command until it prints the address.
     served_s: f64,
-    /// Of that, seconds on processors, all threads together.
+    /// Processor seconds in that time, all threads together.
     processor_s: f64,
     measured: Measured,
 }
@@ -59,9 +63,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     Row::single(BENCH, "until usable", "s", &samples(&|round| round.served_s + round.measured.drawn_s))
         .with_goal(Goal::ValueAtMost(USABLE_S))
         .print()?;
-    for (place, (what, _)) in rounds[0].measured.frames_ms.iter().enumerate() {
+    for (index, (what, _)) in rounds[0].measured.frames_ms.iter().enumerate() {
         for (name, percent) in [("median", 50), ("p99", 99)] {
-            let frame = samples(&|round| percentile(&round.measured.frames_ms[place].1, percent));
+            let frame = samples(&|round| percentile(&round.measured.frames_ms[index].1, percent));
             let row = Row::single(BENCH, format!("frame, {what}, {name}"), "ms", &frame);
             row.with_goal(Goal::ValueAtMost(FRAME_MS)).print()?;
         }
@@ -69,9 +73,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// `None` where there is no browser.
+/// `None` if there is no browser.
 fn round(file: &Path) -> Result<Option<Round>, Box<dyn Error>> {
-    let Some(mut measure) = browser::script("measure.py", BENCH) else { return Ok(None) };
+    if let Some(reason) = (BROWSER.missing)() {
+        eprintln!("skipped: {BENCH}: {reason}");
+        return Ok(None);
+    }
+    let mut measure = browser::script("measure.py");
     let started = Instant::now();
     let mut program = Command::new(xsched_ctl())
         .args(["view", "--no-open"])
@@ -80,7 +88,7 @@ fn round(file: &Path) -> Result<Option<Round>, Box<dyn Error>> {
         .stderr(Stdio::null())
         .spawn()?;
     let mut url = String::new();
-    let stdout = program.stdout.take().ok_or("stdout was asked to be a pipe")?;
+    let stdout = program.stdout.take().ok_or("stdout is not a pipe")?;
     BufReader::new(stdout).read_line(&mut url)?;
     let served_s = started.elapsed().as_secs_f64();
     let processor_s = processor_s(program.id())?;
@@ -91,10 +99,11 @@ fn round(file: &Path) -> Result<Option<Round>, Box<dyn Error>> {
     Ok(Some(Round { served_s, processor_s, measured }))
 }
 
-/// What a process has used so far, in its own and in system calls: fields 14 and 15 of proc_pid_stat(5).
+/// Processor time of a process so far, in user space and in system calls: fields 14 and 15 of
+/// proc_pid_stat(5).
 fn processor_s(pid: u32) -> Result<f64, Box<dyn Error>> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name, in parentheses, may hold anything.
+    // The name, in parentheses, may contain any characters.
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let ticks =
         after_name.split_whitespace().skip(11).take(2).map(str::parse::<u64>).sum::<Result<u64, _>>()?;

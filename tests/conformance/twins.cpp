@@ -1,4 +1,5 @@
-// libconformance_twins.so: what the suite's kernels do, for the simulated runtime (see hip_sim.h). Unused on a device.
+// libconformance_twins.so: the work of the suite's kernels, for the simulated runtime (see hip_sim.h). Unused
+// on a device.
 
 #include "arguments.h"
 #include "hip_sim.h"
@@ -41,7 +42,7 @@ struct Mixed {
     double *out;
 };
 
-// The two kernels of one name differ by the size of their arguments only.
+// The two kernels with one name differ only in the size of their arguments.
 struct LocalOfRegistration {
     unsigned *out;
     unsigned value;
@@ -113,7 +114,7 @@ HIP_SIM_TWIN(conf_coordinates) {
 HIP_SIM_TWIN(conf_reverse) {
     unsigned *data = arguments<unsigned *>(launch);
     unsigned size = launch->block[0];
-    // Too little local data share: the wrong result shows it.
+    // Too little local data share: the wrong result will show it.
     if (launch->dynamic_lds_size < size * sizeof(unsigned)) return;
     for (unsigned block = 0; block < launch->grid[0]; block++, data += size)
         for (unsigned i = 0; i < size / 2; i++) {

@@ -1,9 +1,10 @@
-//! The arbiter's programs: what they believe, from whom, and what is left when somebody dies.
+//! The arbiter's BPF programs: which reports they accept, from which process, and the state after a process ends.
 
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what it could not do")]
 
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,25 +12,26 @@ use std::time::Duration;
 use aya::maps::{ArrayOfMaps, HashMap, Map, MapData};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use xsched_arbiter::{Arbiter, ArbiterError, Owner, PINS, ProgramsError, Queue, Times};
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_protocol::arbiter_page::{
     ArbiterChange, Control, GATE_ALLOWED, GATE_KEPT_OPEN, GATE_SIZE, Report, Word, device_key,
 };
 use xsched_tests::arbiter::Peer;
-use xsched_tests::privileged::may_trace;
 
-/// Beside the folder in which tests are built.
+/// In the folder above that of the test programs.
 static PEER: LazyLock<String> = LazyLock::new(|| {
     let test = std::env::current_exe().unwrap();
     let built = test.parent().and_then(Path::parent).unwrap();
     built.join("arbiter-peer").to_str().unwrap().to_owned()
 });
 
-/// A folder for pins, which is gone afterwards whatever happens.
+/// A folder for pins; dropping it removes it.
 struct Pins(PathBuf);
 
 impl Pins {
-    fn of(test: &str) -> Option<Self> {
-        may_trace(test).then(|| Self(format!("{PINS}-{test}-{}", std::process::id()).into()))
+    fn of(test: &str) -> Self {
+        Self(format!("{PINS}-{test}-{}", std::process::id()).into())
     }
 
     fn arbiter(&self, times: &Times) -> Arbiter {
@@ -52,13 +54,13 @@ fn key() -> u64 {
     device_key(0, 0xc1, 0, 0)
 }
 
-/// Has an application join.
+/// Makes an application join.
 fn join(arbiter: &mut Arbiter, application: &mut Peer) -> Owner {
     let shim = arbiter.search(application.pid()).unwrap().run().unwrap().probe().unwrap();
-    let number = arbiter.expect(shim).unwrap();
-    assert_eq!(arbiter.joined(number), None);
-    application.ask(&format!("report {} 0 {number}", Report::Join as u64));
-    arbiter.joined(number).expect("the program hears it before its function returns")
+    let token = arbiter.expect(shim).unwrap();
+    assert_eq!(arbiter.joined(token), None);
+    application.ask(&format!("report {} 0 {token}", Report::Join as u64));
+    arbiter.joined(token).expect("the BPF program runs before the probed function returns")
 }
 
 /// An application with a ready queue.
@@ -74,7 +76,7 @@ fn ready(arbiter: &mut Arbiter, level: u8) -> (Peer, Owner, Queue) {
 /// The word of a gate, mapped for as long as the test runs.
 fn map(page: impl AsFd) -> &'static AtomicU64 {
     let access = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping, wherever the kernel has room, that is never taken back.
+    // SAFETY: a new mapping, at an address that the kernel chooses, that is never unmapped.
     unsafe { &*mmap(std::ptr::null_mut(), GATE_SIZE, access, MapFlags::SHARED, page, 0).unwrap().cast() }
 }
 
@@ -96,9 +98,9 @@ fn refused(arbiter: &Arbiter) -> u64 {
     arbiter.page().load(Word::REFUSED)
 }
 
-#[test]
-fn a_report_shows_when_the_function_returns() {
-    let Some(pins) = Pins::of("report") else { return };
+#[needs(ROOT)]
+fn a_report_is_visible_when_the_function_returns() {
+    let pins = Pins::of("report");
     let mut arbiter = pins.arbiter(&Times::default());
     let (mut application, owner, queue) = ready(&mut arbiter, 4);
     assert!(!owner.is_spoken_for());
@@ -125,9 +127,9 @@ fn a_report_shows_when_the_function_returns() {
     assert!(!pins.0.exists(), "a clean end leaves no pins");
 }
 
-#[test]
-fn gates_follow_reports_and_deaths_before_anybody_is_told() {
-    let Some(pins) = Pins::of("gates") else { return };
+#[needs(ROOT)]
+fn gates_follow_reports_and_ends_of_processes_at_once() {
+    let pins = Pins::of("gates");
     let mut arbiter = pins.arbiter(&Times::default());
     let (mut other, low, gate) = ready_with_gate(&mut arbiter, 9);
     assert_eq!(gate.load(Ordering::SeqCst), GATE_ALLOWED);
@@ -146,9 +148,9 @@ fn gates_follow_reports_and_deaths_before_anybody_is_told() {
     assert_eq!(arbiter.page().load(Word::EXHAUSTED), 0);
 }
 
-#[test]
-fn nobody_reports_about_the_gate_of_another() {
-    let Some(pins) = Pins::of("gate-stranger") else { return };
+#[needs(ROOT)]
+fn a_report_about_the_gate_of_another_process_is_refused() {
+    let pins = Pins::of("gate-stranger");
     let mut arbiter = pins.arbiter(&Times::default());
     let (_urgent, ..) = ready_with_gate(&mut arbiter, 4);
     let (mut application, queue, gate) = ready_with_gate(&mut arbiter, 9);
@@ -166,9 +168,9 @@ fn nobody_reports_about_the_gate_of_another() {
     assert_eq!((gate.load(Ordering::SeqCst), refused(&arbiter) - before), (GATE_KEPT_OPEN, 3));
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_killed_process_is_not_ready() {
-    let Some(pins) = Pins::of("killed") else { return };
+    let pins = Pins::of("killed");
     let mut arbiter = pins.arbiter(&Times::default());
     let (mut application, owner, _) = ready(&mut arbiter, 4);
     application.kill();
@@ -177,14 +179,14 @@ fn a_killed_process_is_not_ready() {
     assert_eq!(arbiter.page().queues().count(), 0);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_process_that_becomes_another_program_is_not_ready() {
-    let Some(pins) = Pins::of("exec") else { return };
+    let pins = Pins::of("exec");
     let mut arbiter = pins.arbiter(&Times::default());
     let (mut application, _, queue) = ready(&mut arbiter, 4);
     assert_eq!(application.ask("exec"), "ready");
     assert_eq!(arbiter.page().queues().count(), 0);
-    // The new program is nobody until it joins.
+    // The new program is unknown until it joins.
     application.report(Report::Ready, queue);
     assert_eq!(mask(&arbiter), 0);
     let owner = join(&mut arbiter, &mut application);
@@ -193,14 +195,14 @@ fn a_process_that_becomes_another_program_is_not_ready() {
     assert_eq!(mask(&arbiter), 1 << 4);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_process_lives_until_its_last_thread_has_ended() {
-    let Some(pins) = Pins::of("thread") else { return };
+    let pins = Pins::of("thread");
     let mut arbiter = pins.arbiter(&Times::default());
     let (mut application, ..) = ready(&mut arbiter, 4);
     application.ask("end-first-thread");
     let task = format!("/proc/{0}/task/{0}/stat", application.pid());
-    // It says so before it ends.
+    // It answers before its first thread ends.
     while !std::fs::read_to_string(&task).unwrap().contains(") Z") {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -209,14 +211,14 @@ fn a_process_lives_until_its_last_thread_has_ended() {
     assert_eq!(mask(&arbiter), 0);
 }
 
-#[test]
-fn nobody_reports_for_another() {
-    let Some(pins) = Pins::of("stranger") else { return };
+#[needs(ROOT)]
+fn a_report_for_another_process_is_refused() {
+    let pins = Pins::of("stranger");
     let mut arbiter = pins.arbiter(&Times::default());
     let (mut application, _, queue) = ready(&mut arbiter, 4);
     application.report(Report::Idle, queue);
     let before = refused(&arbiter);
-    // A child has its parent's memory and not its queues.
+    // A child has its parent's memory, but not its queues.
     application.ask(&format!(
         "report-from-child {} {} {}",
         Report::Ready as u64,
@@ -232,7 +234,7 @@ fn nobody_reports_for_another() {
     stranger.report(Report::Close, queue);
     assert_eq!((mask(&arbiter), refused(&arbiter) - before), (0, 6));
     assert!(arbiter.page().queue(queue.slot).word.is_open());
-    // An old generation of a slot that is its own now.
+    // An old generation of a slot that now belongs to this process.
     arbiter.close(queue);
     let own = arbiter.open(other, key(), 1).unwrap().queue;
     assert_eq!(own.slot, queue.slot);
@@ -240,20 +242,20 @@ fn nobody_reports_for_another() {
     assert_eq!(mask(&arbiter), 0);
 }
 
-#[test]
-fn nobody_orders_but_the_controller() {
-    let Some(pins) = Pins::of("orders") else { return };
+#[needs(ROOT)]
+fn orders_of_other_processes_than_the_controller_are_refused() {
+    let pins = Pins::of("orders");
     let mut arbiter = pins.arbiter(&Times::default());
     let (_application, ..) = ready(&mut arbiter, 4);
     // The same program with the same memory, but another process.
-    // SAFETY: the child calls functions that do nothing but load words, and ends.
+    // SAFETY: the child only calls functions that load words, and ends.
     match unsafe { libc::fork() } {
         0 => {
             arbiter.release();
             // SAFETY: ends the child at once.
             unsafe { libc::_exit(0) };
         }
-        // SAFETY: waits for the child, without wanting to know more.
+        // SAFETY: waits for the child, without its status.
         child => unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) },
     };
     assert!(arbiter.page().is_obeyed());
@@ -263,26 +265,26 @@ fn nobody_orders_but_the_controller() {
     assert!(is_occupied, "{second:?}");
 }
 
-/// What a process is given to show makes it a process, and not the controller.
-#[test]
-fn who_has_a_number_to_show_does_not_become_the_controller() {
+/// The token of a process makes it an application, and not the controller.
+#[needs(ROOT)]
+fn a_process_with_a_token_does_not_become_the_controller() {
     unsafe extern "C" {
         safe fn xsched_arbiter_control(operation: u64, slot: u64, first: u64, second: u64);
     }
-    let Some(pins) = Pins::of("claim") else { return };
+    let pins = Pins::of("claim");
     let mut arbiter = pins.arbiter(&Times::default());
     let (application, ..) = ready(&mut arbiter, 4);
     let shim = arbiter.search(application.pid()).unwrap().run().unwrap().probe().unwrap();
-    let number = arbiter.expect(shim).unwrap();
-    // SAFETY: the child calls a function that does nothing, and ends.
+    let token = arbiter.expect(shim).unwrap();
+    // SAFETY: the child only calls a function without effect, and ends.
     match unsafe { libc::fork() } {
         0 => {
-            xsched_arbiter_control(Control::Claim as u64, 0, number, 0);
+            xsched_arbiter_control(Control::Claim as u64, 0, token, 0);
             xsched_arbiter_control(Control::Release as u64, 0, 0, 0);
             // SAFETY: ends the child at once.
             unsafe { libc::_exit(0) };
         }
-        // SAFETY: waits for the child, without wanting to know more.
+        // SAFETY: waits for the child, without its status.
         child => unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) },
     };
     assert_eq!(arbiter.page().load(Word::CONTROLLER), u64::from(std::process::id()));
@@ -290,9 +292,9 @@ fn who_has_a_number_to_show_does_not_become_the_controller() {
     assert_eq!((mask(&arbiter), refused(&arbiter)), (1 << 4, 2));
 }
 
-#[test]
-fn a_queue_that_does_not_report_expires_when_somebody_asks() {
-    let Some(pins) = Pins::of("expire") else { return };
+#[needs(ROOT)]
+fn a_queue_without_reports_expires_when_another_process_checks() {
+    let pins = Pins::of("expire");
     let mut arbiter = pins.arbiter(&Times { lease: Duration::from_millis(1), ..Times::default() });
     let (_silent, _, queue) = ready(&mut arbiter, 4);
     let mut waiter = Peer::application(&PEER);
@@ -303,9 +305,9 @@ fn a_queue_that_does_not_report_expires_when_somebody_asks() {
     assert_eq!(arbiter.page().load(Word::exists(0)), 1 << 4);
 }
 
-#[test]
-fn a_dead_controller_holds_nobody_back_and_its_successor_finds_everything() {
-    let Some(pins) = Pins::of("successor") else { return };
+#[needs(ROOT)]
+fn a_dead_controller_defers_no_launch_and_its_successor_finds_all_state() {
+    let pins = Pins::of("successor");
     let mut controller = Peer::controller(&PEER, &pins.0);
     let mut application = Peer::application(&PEER);
     let number = controller.ask(&format!("expect {}", application.pid()));
@@ -318,7 +320,7 @@ fn a_dead_controller_holds_nobody_back_and_its_successor_finds_everything() {
     let pages: ArrayOfMaps<_> = pages.try_into().unwrap();
     let gate = map(pages.get(&queue.slot, 0).unwrap().fd());
     controller.kill();
-    // Nobody keeps the page now; reports are counted all the same.
+    // No controller maintains the page now; the programs still count reports.
     application.report(Report::Ready, queue);
     let mut arbiter = Arbiter::programs_pinned_at(&pins.0, &Times::default()).unwrap();
     assert!(!arbiter.page().is_obeyed());
@@ -331,23 +333,23 @@ fn a_dead_controller_holds_nobody_back_and_its_successor_finds_everything() {
     application.report(Report::Ready, queue);
     assert_eq!((mask(&arbiter), gate.load(Ordering::SeqCst)), (1 << 2, GATE_ALLOWED));
     let (mut urgent, ..) = ready_with_gate(&mut arbiter, 1);
-    assert_eq!(gate.load(Ordering::SeqCst), 0, "what was opened before has the page that it had");
+    assert_eq!(gate.load(Ordering::SeqCst), 0, "a queue from before keeps its gate page");
     urgent.kill();
     assert_eq!(gate.load(Ordering::SeqCst), GATE_ALLOWED);
-    // The programs themselves have outlived the controller that loaded them: this process's end does not matter either.
+    // The programs have outlived the controller that loaded them, so they outlive this process too.
     application.kill();
     assert_eq!(mask(&arbiter), 0);
 }
 
-#[test]
-fn who_has_left_takes_no_room_and_can_come_back() {
-    let Some(pins) = Pins::of("left") else { return };
+#[needs(ROOT)]
+fn a_process_that_has_left_frees_its_slot_and_can_rejoin() {
+    let pins = Pins::of("left");
     let mut arbiter = pins.arbiter(&Times::default());
     let (mut application, owner, queue) = ready(&mut arbiter, 4);
     assert_eq!(arbiter.owners(), [owner]);
     arbiter.gone(owner);
     assert_eq!((mask(&arbiter), arbiter.page().queues().count(), arbiter.owners()), (0, 0, vec![]));
-    // The programs have forgotten it, while it lives on.
+    // The programs have forgotten the process, which still runs.
     let opened = arbiter.open(owner, key(), 4);
     assert!(matches!(opened, Err(ArbiterError::OwnerGone)), "{opened:?}");
     application.report(Report::Ready, queue);
@@ -359,9 +361,9 @@ fn who_has_left_takes_no_room_and_can_come_back() {
     assert_eq!(mask(&arbiter), 0);
 }
 
-#[test]
-fn who_finds_no_room_has_not_joined() {
-    let Some(pins) = Pins::of("full") else { return };
+#[needs(ROOT)]
+fn a_process_does_not_join_a_full_table() {
+    let pins = Pins::of("full");
     let mut arbiter = pins.arbiter(&Times::default());
     let mut application = Peer::application(&PEER);
     let map = MapData::from_pin(pins.0.join("owners")).unwrap();
@@ -378,9 +380,9 @@ fn who_finds_no_room_has_not_joined() {
     assert!(arbiter.open(owner, key(), 4).is_ok());
 }
 
-#[test]
-fn a_process_without_the_shim_is_told_apart() {
-    let Some(pins) = Pins::of("without") else { return };
+#[needs(ROOT)]
+fn a_process_without_the_shim_is_recognised() {
+    let pins = Pins::of("without");
     let arbiter = pins.arbiter(&Times::default());
     let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
     let error = arbiter.search(child.id()).unwrap().run();
@@ -391,4 +393,8 @@ fn a_process_without_the_shim_is_told_apart() {
     let gone = arbiter.search(child.id()).unwrap().run();
     assert!(matches!(&gone, Err(ProgramsError::Mappings { .. })), "{gone:?}");
     assert!(Path::new(&pins.0).exists());
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

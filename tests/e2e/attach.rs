@@ -1,21 +1,20 @@
-//! `xsched-ctl attach`: a running process is watched, and afterwards nothing has happened to it.
+//! `xsched-ctl attach`: watches a running process, which is not changed by it.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use rustix::process::Signal;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::{app, app_copy};
-use xsched_tests::privileged::{BpfObjects, may_trace};
+use xsched_tests::bpf_objects::BpfObjects;
 use xsched_tests::tracer::{Running, calls, run, xsched_ctl};
 
-#[test]
-fn attaching_leaves_the_result_alone_and_nothing_in_the_kernel() {
-    if !may_trace("attaching_leaves_the_result_alone_and_nothing_in_the_kernel") {
-        return;
-    }
+#[needs(ROOT)]
+fn attaching_does_not_change_results_and_leaves_nothing_in_the_kernel() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let mut app =
@@ -48,31 +47,28 @@ fn attaching_leaves_the_result_alone_and_nothing_in_the_kernel() {
     assert!(outcome.stdout.contains("detached after"), "{}", outcome.stdout);
     assert!(calls(&trace).unwrap().len() > 100);
 
-    // The program has checked its own results all the while.
+    // The program checks its own results during the run.
     app.signal(Signal::TERM);
     let app = app.finish();
     assert_eq!(app.code, 0, "{}", app.stderr);
     assert!(app.stdout.trim_end().ends_with("ok"), "{}", app.stdout);
 }
 
-/// Takes everything out of a file that it does not need to run.
+/// Removes everything from a file that it does not need to run.
 fn strip(path: &Path) {
     let status = Command::new("strip").arg("-s").arg(path).status().unwrap();
     assert!(status.success(), "{}: {status}", path.display());
 }
 
-/// A tracer that comes to a stripped program while it runs shows these kernels by name; and others by their addresses, which
-/// nobody can name, or none.
-fn names_kernels_of_stripped(test: &str, name: &str, kernels: &[&str], has_others: bool) {
-    if !may_trace(test) {
-        return;
-    }
+/// A tracer that attaches to a stripped program shows these kernels by name. With `has_others` it shows other kernels, whose
+/// names are unknown, by address.
+fn names_kernels_of_stripped(name: &str, kernels: &[&str], has_others: bool) {
     let dir = tempfile::tempdir().unwrap();
-    // Found in front of the one that is not stripped.
+    // The loader finds it before the library that is not stripped.
     let library = dir.path().join("libdemo_kernels.so");
     std::fs::copy(app("libdemo_kernels.so"), &library).unwrap();
     strip(&library);
-    // Its own name would be taken for its kernel's.
+    // The program's own name could be mistaken for its kernel's.
     let mut program = app_copy(name, dir.path(), "stripped");
     strip(&dir.path().join("stripped"));
     let others = program.get_envs().find(|(key, _)| *key == "LD_LIBRARY_PATH").unwrap().1.unwrap();
@@ -91,37 +87,30 @@ fn names_kernels_of_stripped(test: &str, name: &str, kernels: &[&str], has_other
     program.finish();
 }
 
-#[test]
-fn a_stripped_program_that_ran_before_has_names_of_kernels() {
-    let test = "a_stripped_program_that_ran_before_has_names_of_kernels";
-    names_kernels_of_stripped(test, "vector_add", &["vector_add"], false);
+#[needs(ROOT)]
+fn a_stripped_running_program_has_names_of_kernels() {
+    names_kernels_of_stripped("vector_add", &["vector_add"], false);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_stripped_program_that_was_not_optimised_has_names_of_kernels() {
-    let test = "a_stripped_program_that_was_not_optimised_has_names_of_kernels";
-    names_kernels_of_stripped(test, "vector_add_unoptimised", &["vector_add"], false);
+    names_kernels_of_stripped("vector_add_unoptimised", &["vector_add"], false);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_stripped_program_with_compressed_device_code_has_names_of_kernels() {
-    let test = "a_stripped_program_with_compressed_device_code_has_names_of_kernels";
-    names_kernels_of_stripped(test, "vector_add_compressed", &["vector_add"], false);
+    names_kernels_of_stripped("vector_add_compressed", &["vector_add"], false);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_stripped_program_and_its_stripped_library_have_names_of_kernels() {
-    let test = "a_stripped_program_and_its_stripped_library_have_names_of_kernels";
-    // The third way that it launches is a kernel of a module that was loaded before.
+    // The third kind of launch is of a kernel in a module that was loaded before.
     let kernels = ["direct_step", "scale_add", "mix"];
-    names_kernels_of_stripped(test, "two_libraries", &kernels, true);
+    names_kernels_of_stripped("two_libraries", &kernels, true);
 }
 
-#[test]
+#[needs(ROOT)]
 fn the_end_of_the_process_ends_the_watch() {
-    if !may_trace("the_end_of_the_process_ends_the_watch") {
-        return;
-    }
     let mut app =
         Running::start(Command::new(app("vector_add")).args(["--seconds", "120", "--interval-us", "100"]));
     app.wait_for_stdout("ready ");
@@ -135,12 +124,9 @@ fn the_end_of_the_process_ends_the_watch() {
     assert!(outcome.stdout.contains("vector_add"), "{}", outcome.stdout);
 }
 
-#[test]
+#[needs(ROOT)]
 fn every_process_has_its_line_while_it_runs() {
-    if !may_trace("every_process_has_its_line_while_it_runs") {
-        return;
-    }
-    // Under names of their own: others on this machine may use HIP as well.
+    // Under unique names: other processes on this machine may use HIP too.
     let dir = tempfile::tempdir().unwrap();
     let mut long = app_copy("two_libraries", dir.path(), "long_lived");
     let mut long = Running::start(long.args(["--seconds", "60", "--interval-us", "1000"]));
@@ -148,7 +134,7 @@ fn every_process_has_its_line_while_it_runs() {
     let mut tracer =
         Running::start(&mut xsched_ctl(["attach", "--all", "--interval", "0.5", "--library", "*_lived"]));
     tracer.wait_for_stderr("Ctrl-C detaches");
-    // Three programs come and go, one of them in place of another.
+    // Three programs start and end, one of them by exec of another.
     let mut short = app_copy("vector_add", dir.path(), "short_lived");
     assert_eq!(run(short.args(["--launches", "10"])).code, 0);
     let program = dir.path().join("short_lived");
@@ -173,4 +159,8 @@ os.execv(\"{0}\", [\"{0}\", \"--launches\", \"20\"])'",
     };
     assert_eq!(cells("long_lived")[..2], [pid, "long_lived".to_owned()]);
     assert_eq!(cells("that have ended")[..3], ["-", "3 that have ended", "60"]);
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

@@ -1,10 +1,11 @@
-//! Every mistake gets a message that names the thing, a hint, and its documented exit code.
+//! Every mistake gets a message that names its object, a hint, and its documented exit code.
 
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 use rustix::process::Signal;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::{app, xsched_ctl as binary};
-use xsched_tests::privileged::may_trace;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{Outcome, Running, calls, run, wait_for_bytes, xsched_ctl};
 
@@ -15,45 +16,36 @@ fn assert_fails(outcome: &Outcome, code: i32, message: &str) {
     assert!(outcome.stderr.contains("\nhint: "), "{}", outcome.stderr);
 }
 
-/// A pid that no process has: beyond what the kernel gives out.
+/// A pid that no process has: larger than the kernel's maximum.
 const NO_PID: &str = "4194305";
 
-#[test]
+#[needs(ROOT)]
 fn no_such_process() {
-    if !may_trace("no_such_process") {
-        return;
-    }
     for verb in ["trace", "attach"] {
         let outcome = run(&mut xsched_ctl([verb, "--pid", NO_PID]));
         assert_fails(&outcome, 66, "no process has the id 4194305");
     }
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_process_without_hip() {
-    if !may_trace("a_process_without_hip") {
-        return;
-    }
     let own = std::process::id().to_string();
     for verb in ["trace", "attach"] {
         let outcome = run(&mut xsched_ctl([verb, "--pid", &own]));
         assert_fails(&outcome, 66, &format!("process {own} (bad_input"));
         assert!(outcome.stderr.contains("does not use HIP"), "{}", outcome.stderr);
     }
-    // In a container there is none, and the id another's.
+    // A container has no such thread, and another process may have the id.
     if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
         for arguments in [["trace", "--pid", "2"], ["doctor", "--pid", "2"]] {
             let outcome = run(&mut xsched_ctl(arguments));
-            assert_fails(&outcome, 66, "process 2 cannot be looked at: it is a thread of the kernel's");
+            assert_fails(&outcome, 66, "process 2 cannot be inspected: it is a kernel thread");
         }
     }
 }
 
-#[test]
-fn a_runtime_that_is_none() {
-    if !may_trace("a_runtime_that_is_none") {
-        return;
-    }
+#[needs(ROOT)]
+fn a_file_that_is_not_a_runtime() {
     let dir = tempfile::tempdir().unwrap();
     for (file, message) in [
         ("/there/is/no/such.so", "`--runtime`: cannot open /there/is/no/such.so: "),
@@ -65,11 +57,8 @@ fn a_runtime_that_is_none() {
     }
 }
 
-#[test]
+#[needs(ROOT)]
 fn not_root() {
-    if !may_trace("not_root") {
-        return;
-    }
     // A copy where the other user can reach it.
     let dir = tempfile::Builder::new()
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))
@@ -87,22 +76,16 @@ fn not_root() {
     assert!(doctor.stdout.contains("privileges   missing"), "{}", doctor.stdout);
 }
 
-#[test]
-fn a_command_that_is_missing_or_no_program() {
-    if !may_trace("a_command_that_is_missing_or_no_program") {
-        return;
-    }
+#[needs(ROOT)]
+fn a_command_that_is_missing_or_not_a_program() {
     let outcome = run(&mut xsched_ctl(["trace", "--", "no-such-command"]));
     assert_fails(&outcome, 127, "cannot run `no-such-command`: not found");
     let outcome = run(&mut xsched_ctl(["trace", "--", "/etc/hostname"]));
     assert_fails(&outcome, 126, "cannot run `/etc/hostname`: ");
 }
 
-#[test]
-fn the_commands_own_status_passes_through() {
-    if !may_trace("the_commands_own_status_passes_through") {
-        return;
-    }
+#[needs(ROOT)]
+fn the_exit_code_is_that_of_the_command() {
     assert_eq!(run(&mut xsched_ctl(["trace", "--", "sh", "-c", "exit 5"])).code, 5);
     assert_eq!(run(&mut xsched_ctl(["trace", "--", "sh", "-c", "kill -9 $$"])).code, 137);
     let outcome = run(&mut xsched_ctl(["trace", "--", "true"]));
@@ -110,25 +93,19 @@ fn the_commands_own_status_passes_through() {
     assert!(outcome.stderr.contains("no HIP calls were seen"), "{}", outcome.stderr);
 }
 
-#[test]
+#[needs(ROOT)]
 fn output_that_cannot_be_written() {
-    if !may_trace("output_that_cannot_be_written") {
-        return;
-    }
     let outcome = run(xsched_ctl(["trace", "-o", "/no/such/folder/f", "--"]).arg(app("vector_add")));
     assert_fails(&outcome, 73, "cannot write /no/such/folder/f: ");
     assert_eq!(outcome.stdout, "", "the command must not have run");
-    // A full disk shows later. The command runs to its end all the same.
+    // A full disk is noticed later. The command still runs to its end.
     let outcome = run(xsched_ctl(["trace", "-o", "/dev/full", "--"]).arg(app("vector_add")));
     assert_fails(&outcome, 74, "writing the trace to /dev/full failed: No space left on device");
     assert!(outcome.stdout.contains("vector_add: 300 launches"), "{}", outcome.stdout);
 }
 
-#[test]
-fn a_recording_that_does_not_begin_leaves_the_older_one_alone() {
-    if !may_trace("a_recording_that_does_not_begin_leaves_the_older_one_alone") {
-        return;
-    }
+#[needs(ROOT)]
+fn a_recording_that_does_not_start_keeps_the_older_one() {
     let dir = tempfile::tempdir().unwrap();
     let (older, new) = (dir.path().join("older.perfetto"), dir.path().join("new.perfetto"));
     std::fs::write(&older, "older").unwrap();
@@ -143,18 +120,15 @@ fn a_recording_that_does_not_begin_leaves_the_older_one_alone() {
     assert!(!new.exists());
 }
 
-/// A pipe whose reader has gone, as `| head` leaves one.
+/// A pipe without a reader, as after `| head`.
 fn unread() -> Stdio {
     let (reader, writer) = std::io::pipe().expect("a pipe can be made");
     drop(reader);
     writer.into()
 }
 
-#[test]
-fn nobody_reads_what_is_said() {
-    if !may_trace("nobody_reads_what_is_said") {
-        return;
-    }
+#[needs(ROOT)]
+fn output_has_no_reader() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let mut tracer = xsched_ctl(["trace", "-o"]);
@@ -170,33 +144,27 @@ fn nobody_reads_what_is_said() {
     }
 }
 
-#[test]
-fn a_watch_ends_when_nobody_reads_it() {
-    if !may_trace("a_watch_ends_when_nobody_reads_it") {
-        return;
-    }
+#[needs(ROOT)]
+fn a_watch_ends_when_its_reader_ends() {
     let mut app = Running::start(Command::new(app("two_libraries")).args(["--seconds", "300"]));
     app.wait_for_stdout("ready ");
     let mut watch = xsched_ctl(["attach", "--interval", "0.1", "--pid"]);
     let watch = Running::start_with_stdout(watch.arg(app.pid().to_string()), unread());
     let outcome = watch.finish();
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("nobody reads the summaries"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("the summaries are no longer read"), "{}", outcome.stderr);
 }
 
-#[test]
+#[needs(nothing)]
 fn a_report_that_cannot_be_written() {
     let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
     let status = xsched_ctl(["rules", "check"]).stdout(full()).status().unwrap();
     assert_eq!(status.code(), Some(74));
 }
 
-/// Each tries in its own code what the kernel can do, and all of them are the same file, so that one's probes fire in others.
-#[test]
+/// Each tracer probes the kernel's features with probes on its own code. All run the same file, so that the probes of one fire in the others.
+#[needs(ROOT)]
 fn tracers_that_start_together_do_not_mislead_each_other() {
-    if !may_trace("tracers_that_start_together_do_not_mislead_each_other") {
-        return;
-    }
     let found = |text: &str| text.lines().find(|line| line.starts_with("BPF ")).map(str::to_owned);
     let alone = found(&run(&mut xsched_ctl(["doctor"])).stdout);
     assert!(alone.is_some());
@@ -208,7 +176,7 @@ fn tracers_that_start_together_do_not_mislead_each_other() {
     }
 }
 
-/// A folder of four megabytes, in a mount namespace of its own; prints what became of the trace in it.
+/// Records into a file system of four megabytes in a mount namespace of its own; prints the resulting trace.
 const SMALL_DISK: &str = r#"
 mount -t tmpfs -o size=4m tmpfs "$1"
 "$2" trace -o "$1/run.perfetto" -- "$3" --launches 100000
@@ -217,11 +185,8 @@ cp "$1/run.perfetto" "$4"
 exit $code
 "#;
 
-#[test]
+#[needs(ROOT)]
 fn a_disk_that_is_full_in_the_middle() {
-    if !may_trace("a_disk_that_is_full_in_the_middle") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let (disk, kept) = (dir.path().join("disk"), dir.path().join("kept"));
     std::fs::create_dir(&disk).unwrap();
@@ -231,7 +196,7 @@ fn a_disk_that_is_full_in_the_middle() {
     let trace = disk.join("run.perfetto").display().to_string();
     assert_fails(&outcome, 74, &format!("writing the trace to {trace} failed: No space left on device"));
     assert!(outcome.stdout.contains("vector_add: 100000 launches"), "{}", outcome.stdout);
-    // The chunks that fitted are a trace.
+    // The written chunks are a valid trace.
     let size = std::fs::metadata(&kept).unwrap().len();
     assert!(size > 1_000_000, "{size}");
     let mut sql = Sql::open(&kept).unwrap();
@@ -239,7 +204,7 @@ fn a_disk_that_is_full_in_the_middle() {
     assert!(launches[0]["n"].as_i64().unwrap() > 1000, "{launches:?}");
 }
 
-/// A full disk in a mount namespace of its own, with a page on it; prints what becomes of new files.
+/// A full disk in a mount namespace of its own, with a file of one page; prints the state of new files.
 const FULL_DISK: &str = r#"
 "$2" trace -o "$4" -- "$3" 2> /dev/null && mount -t tmpfs -o size=64k tmpfs "$1" && cd "$1" || exit 1
 echo older > page.html
@@ -254,11 +219,8 @@ rm filler
 wc -c *
 "#;
 
-#[test]
+#[needs(ROOT)]
 fn a_disk_that_is_full_from_the_beginning() {
-    if !may_trace("a_disk_that_is_full_from_the_beginning") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let disk = dir.path().join("disk");
     std::fs::create_dir(&disk).unwrap();
@@ -273,10 +235,10 @@ fn a_disk_that_is_full_from_the_beginning() {
         "{}",
         outcome.stderr
     );
-    assert_eq!(outcome.stderr.matches("hint: there is nothing in it to load: make room").count(), 3);
+    assert_eq!(outcome.stderr.matches("hint: there is nothing in it to load: free space").count(), 3);
 }
 
-#[test]
+#[needs(nothing)]
 fn a_wrong_command_line() {
     for line in [&["bogus"][..], &[], &["trace", "--pid", "x"], &["trace", "--pidd", "1"], &["attach"]] {
         assert_eq!(run(&mut xsched_ctl(line)).code, 64, "{line:?}");
@@ -287,11 +249,8 @@ fn a_wrong_command_line() {
     }
 }
 
-#[test]
+#[needs(ROOT)]
 fn killed_in_the_middle_of_writing() {
-    if !may_trace("killed_in_the_middle_of_writing") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let mut app = Running::start(Command::new(app("vector_add")).args(["--seconds", "120"]));
@@ -302,4 +261,8 @@ fn killed_in_the_middle_of_writing() {
     assert_eq!(tracer.finish().code, 137);
     assert!(calls(&trace).unwrap().len() > 1000);
     app.signal(Signal::KILL);
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

@@ -1,17 +1,19 @@
-//! Recordings that end by themselves, are compressed, or are kept in memory: the file is whole, and says why it ends.
+//! Recordings that end by themselves, are compressed, or are kept in memory: the file is complete, and names the reason of its end.
 
 #![expect(clippy::unwrap_used, reason = "tests, helpers included")]
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::{app, xsched_ctl as binary};
-use xsched_tests::privileged::{BpfObjects, may_trace};
+use xsched_tests::bpf_objects::BpfObjects;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{Running, calls, run, wait_for_bytes, wait_until, xsched_ctl};
 
@@ -50,11 +52,8 @@ fn report(trace: &Path) -> Value {
     serde_json::from_str(&outcome.stdout).unwrap()
 }
 
-#[test]
-fn a_recording_of_some_time_ends_and_the_command_goes_on() {
-    if !may_trace("a_recording_of_some_time_ends_and_the_command_goes_on") {
-        return;
-    }
+#[needs(ROOT)]
+fn a_recording_with_a_duration_ends_and_the_command_continues() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let mut command = xsched_ctl(["trace", "--duration", "700ms", "-o"]);
@@ -64,7 +63,7 @@ fn a_recording_of_some_time_ends_and_the_command_goes_on() {
     tracer.wait_for_stderr("recording ends: 700ms have passed; waiting");
     wait_until("its probes are gone", || BpfObjects::of_process(tracer.pid()).is_empty());
     let end_ns = boot_time_ns();
-    // Long enough for more calls, which should not be there.
+    // Long enough for more calls, which the recording must not contain.
     std::thread::sleep(Duration::from_millis(300));
     let program = ready.trim_start_matches("ready ").parse().ok().and_then(Pid::from_raw).unwrap();
     kill_process(program, Signal::TERM).unwrap();
@@ -79,11 +78,8 @@ fn a_recording_of_some_time_ends_and_the_command_goes_on() {
     assert!(calls[0]["last"].as_i64() < Some(end_ns), "{calls:?} after the end at {end_ns}");
 }
 
-#[test]
-fn no_file_is_larger_than_asked_for() {
-    if !may_trace("no_file_is_larger_than_asked_for") {
-        return;
-    }
+#[needs(ROOT)]
+fn no_file_exceeds_its_maximal_size() {
     let dir = tempfile::tempdir().unwrap();
     for name in ["run.perfetto", "run.perfetto.gz"] {
         let trace = dir.path().join(name);
@@ -103,11 +99,8 @@ fn no_file_is_larger_than_asked_for() {
     }
 }
 
-#[test]
-fn compressed_files_hold_the_same() {
-    if !may_trace("compressed_files_hold_the_same") {
-        return;
-    }
+#[needs(ROOT)]
+fn compressed_files_have_the_same_content() {
     let dir = tempfile::tempdir().unwrap();
     let record = |name: &str, options: &[&str]| {
         let trace = dir.path().join(name);
@@ -135,11 +128,8 @@ fn compressed_files_hold_the_same() {
     }
 }
 
-#[test]
+#[needs(ROOT)]
 fn killed_while_it_writes_a_compressed_file() {
-    if !may_trace("killed_while_it_writes_a_compressed_file") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     for name in ["run.gz", "run.zst"] {
         let trace = dir.path().join(name);
@@ -155,14 +145,11 @@ fn killed_while_it_writes_a_compressed_file() {
     }
 }
 
-#[test]
-fn a_full_disk_leaves_a_whole_compressed_file() {
-    if !may_trace("a_full_disk_leaves_a_whole_compressed_file") {
-        return;
-    }
+#[needs(ROOT)]
+fn a_full_disk_leaves_a_complete_compressed_file() {
     let dir = tempfile::tempdir().unwrap();
     let copy = dir.path().join("copy.gz");
-    // In a mount namespace of its own, which takes the small file system with it.
+    // In a mount namespace of its own, whose end removes the small file system.
     let script = format!(
         "mount -t tmpfs -o size=128k none {dir} && {} trace -o {dir}/f.gz -- {} --launches 60000
          code=$?; cp {dir}/f.gz {copy} && exit $code",
@@ -182,18 +169,18 @@ fn a_full_disk_leaves_a_whole_compressed_file() {
     assert!(calls(&copy).unwrap().len() > 1000);
 }
 
-/// What a dump holds.
+/// Contents of a dump.
 #[derive(Debug)]
 struct Dump {
     size: u64,
-    /// Why it was made.
+    /// The reason for the dump.
     reason: Option<String>,
     slices: i64,
     first_ns: i64,
     processes: i64,
-    /// Calls from before it that are gone.
+    /// Number of earlier calls that it does not contain.
     let_go: i64,
-    /// Launches whose kernels have names.
+    /// Number of launches whose kernels have names.
     named: i64,
 }
 
@@ -223,7 +210,7 @@ impl Dump {
         }
     }
 
-    /// Whether it is the last part of a longer recording, and all that may be kept of it, that begins after that time.
+    /// Whether it is the last part of a longer recording, has the maximal size, and starts after that time.
     fn is_last_part_after(&self, time_ns: i64) -> bool {
         self.let_go > 1000 && self.size > MIB / 2 && self.first_ns > time_ns
     }
@@ -236,17 +223,14 @@ impl Dump {
     }
 }
 
-#[test]
+#[needs(ROOT)]
 fn the_last_part_is_dumped_when_asked_for_and_at_the_end() {
-    if !may_trace("the_last_part_is_dumped_when_asked_for_and_at_the_end") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let mut files = (0..).map(|number| match number {
         0 => dir.path().join("f"),
         _ => dir.path().join(format!("f.{number}")),
     });
-    // Slow enough for the tracer to keep up on a slow machine.
+    // The rate is low enough for the tracer on a slow machine.
     let mut command = Command::new(app("two_libraries"));
     let mut app = Running::start(command.args(["--seconds", "170", "--interval-us", "200"]));
     app.wait_for_stdout("ready ");
@@ -254,7 +238,7 @@ fn the_last_part_is_dumped_when_asked_for_and_at_the_end() {
     let mut command = xsched_ctl(["trace", "--pid", &pid, "--ring", "1M", "-o"]);
     let mut tracer = Running::start(command.arg(dir.path().join("f")));
     tracer.wait_for_stderr("recording process");
-    // How long it takes to record more than is kept depends on the machine, so it is asked until it has.
+    // The time to record more than is kept depends on the machine, so dumps are requested until one is full.
     let mut before_ns = 0;
     for _ in 0..2 {
         wait_until("calls from before go, and are counted", || {
@@ -277,11 +261,8 @@ fn the_last_part_is_dumped_when_asked_for_and_at_the_end() {
     assert!(dump.is_last_part_after(before_ns - 1), "{dump:?} and not after {before_ns}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_slow_launch_causes_one_dump() {
-    if !may_trace("a_slow_launch_causes_one_dump") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("f");
     // Every launch is slower than a nanosecond.
@@ -300,11 +281,8 @@ fn a_slow_launch_causes_one_dump() {
     assert!(!dir.path().join("f.2").exists());
 }
 
-#[test]
-fn a_request_for_a_dump_does_no_harm_to_a_recording_that_is_not_kept() {
-    if !may_trace("a_request_for_a_dump_does_no_harm_to_a_recording_that_is_not_kept") {
-        return;
-    }
+#[needs(ROOT)]
+fn a_request_for_a_dump_does_not_affect_a_recording_to_a_file() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let mut app =
@@ -321,20 +299,14 @@ fn a_request_for_a_dump_does_no_harm_to_a_recording_that_is_not_kept() {
     app.signal(Signal::KILL);
 }
 
-#[test]
+#[needs(nothing)]
 fn options_that_contradict_each_other() {
     for (options, message) in [
-        (
-            &["-o", "x.gz", "--compress", "zstd"][..],
-            "`--compress` asks for something else than the ending .gz",
-        ),
+        (&["-o", "x.gz", "--compress", "zstd"][..], "`--compress` contradicts the ending .gz"),
         (&["--ring", "1M", "-o", "-"], "`--ring` writes files: name one with `-o FILE`"),
         (&["--dump-on-slower", "5ms"], "--ring"),
         (&["--ring", "1M", "--max-size", "1M"], "cannot be used with"),
-        (
-            &["--ring", "64M", "--dump-on-slower", "5ms", "--api", "copy"],
-            "`--dump-on-slower` is about launches",
-        ),
+        (&["--ring", "64M", "--dump-on-slower", "5ms", "--api", "copy"], "`--dump-on-slower` needs launches"),
         (&["--ring", "3"], "expected at least 1M"),
     ] {
         let outcome = run(xsched_ctl(["trace"]).args(options).args(["--", "true"]));
@@ -343,5 +315,9 @@ fn options_that_contradict_each_other() {
     }
     let outcome = run(&mut xsched_ctl(["attach", "--pid", "1", "--ring", "1M"]));
     assert_eq!(outcome.code, 64, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("`--ring` is about the file of `-o FILE`"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("`--ring` needs `-o FILE`"), "{}", outcome.stderr);
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

@@ -1,20 +1,22 @@
-//! Call chains: what the tracer says equals what the compiler's own unwinder sees from inside the program.
+//! Call chains: the tracer's equal those of the compiler's own unwinder inside the program.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use rustix::process::Signal;
 use serde::Deserialize;
-use xsched_tests::artifacts::{app, clients, conformance, hip_sim};
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
+use xsched_tests::artifacts::{app, hip_sim, module, python};
 use xsched_tests::call_stacks::call_stacks;
-use xsched_tests::privileged::may_trace;
+use xsched_tests::needs::HIP_PYTHON;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{Outcome, Running, run, xsched_ctl};
 
-/// Chains, outermost frame last, with the number of calls that had them.
+/// Chains, outermost frame last, each with its number of calls.
 type Chains = BTreeMap<Vec<u64>, u64>;
 
 #[derive(Deserialize)]
@@ -23,7 +25,7 @@ struct Row {
     calls: u64,
 }
 
-/// The calls that one library made by one chain.
+/// The calls of one library with one chain.
 #[derive(Debug, Deserialize, PartialEq)]
 struct Caller {
     library: String,
@@ -31,7 +33,7 @@ struct Caller {
     calls: u64,
 }
 
-/// The chains of all `deep_chain`'s calls in a trace, without the innermost frame: it calls the witness from elsewhere.
+/// The chains of all calls of `deep_chain` in a trace, without the innermost frame: it calls the witness from another address.
 fn traced_chains(trace: &Path) -> (Chains, u64) {
     let (chains, incomplete) = chains_of(trace, "hipStreamSynchronize");
     let mut callers = Chains::new();
@@ -41,8 +43,8 @@ fn traced_chains(trace: &Path) -> (Chains, u64) {
     (callers, incomplete)
 }
 
-/// The chains of all calls of a function in a trace that was recorded with `--chain-frames address`; and the number of
-/// calls whose chains are not whole.
+/// The chains of all calls of a function in a trace that was recorded with `--chain-frames address`, and the number of calls
+/// with incomplete chains.
 fn chains_of(trace: &Path, function: &str) -> (Chains, u64) {
     let (mut chains, mut incomplete) = (Chains::new(), 0);
     for (frames, calls) in call_stacks(trace, function).unwrap() {
@@ -56,28 +58,27 @@ fn chains_of(trace: &Path, function: &str) -> (Chains, u64) {
     (chains, incomplete)
 }
 
-/// The chains that the witness has printed.
+/// The chains that the witness printed.
 fn witnessed_chains(stdout: &str) -> Chains {
     let mut chains = Chains::new();
     for line in stdout.lines() {
         let mut words = line.strip_prefix("chain ").unwrap().split(' ');
         let calls: u64 = words.next().unwrap().parse().unwrap();
-        // It ends its chains with a zero where the outermost frame has no caller.
+        // Its chains end with a zero where the outermost frame has no caller.
         let frames = words.map(|word| u64::from_str_radix(word, 16).unwrap()).filter(|&frame| frame != 0);
         *chains.entry(frames.collect()).or_default() += calls;
     }
     chains
 }
 
-/// Runs `deep_chain` under the tracer, which keeps its tables beside the trace.
+/// Runs `deep_chain` under the tracer, with its table cache beside the trace.
 fn trace_deep_chain(trace: &Path, arguments: &[&str]) -> Outcome {
     let mut command = xsched_ctl(["trace", "--ring-size", "64M", "--chain-frames", "address", "-o"]);
     command.arg(trace).arg("--").arg(app("deep_chain")).args(arguments);
     run(command.env("XSCHED_CTL_CACHE", trace.with_extension("tables")).env("HIP_SIM_NULL", "1"))
 }
 
-/// The same once more, with the tables that a first run has left: on a busy machine building them takes longer than
-/// calls wait.
+/// The same with the tables of a first run: on a busy machine, building them takes longer than calls wait.
 fn trace_deep_chain_again(trace: &Path, first: &[&str], arguments: &[&str]) -> Outcome {
     assert_eq!(trace_deep_chain(trace, first).code, 0);
     trace_deep_chain(trace, arguments)
@@ -88,11 +89,8 @@ fn common(traced: &Chains, witnessed: &Chains) -> u64 {
     witnessed.iter().map(|(chain, calls)| calls.min(traced.get(chain).unwrap_or(&0))).sum()
 }
 
-#[test]
+#[needs(ROOT)]
 fn every_frame_of_seven_libraries_is_where_the_compilers_unwinder_sees_it() {
-    if !may_trace("every_frame_of_seven_libraries_is_where_the_compilers_unwinder_sees_it") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let outcome = trace_deep_chain_again(&trace, &["12"], &["2400"]);
@@ -104,11 +102,8 @@ fn every_frame_of_seven_libraries_is_where_the_compilers_unwinder_sees_it() {
     assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
 }
 
-#[test]
+#[needs(ROOT)]
 fn of_a_hundred_thousand_calls_at_most_one_in_a_thousand_lacks_its_chain_and_is_counted() {
-    if !may_trace("of_a_hundred_thousand_calls_at_most_one_in_a_thousand_lacks_its_chain_and_is_counted") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let outcome = trace_deep_chain_again(&trace, &["12"], &["100000"]);
@@ -117,7 +112,7 @@ fn of_a_hundred_thousand_calls_at_most_one_in_a_thousand_lacks_its_chain_and_is_
     let witnessed = witnessed_chains(&outcome.stdout);
     let same = common(&traced, &witnessed);
     assert!(same >= 99_900, "{same} chains are the same\n{}", outcome.stderr);
-    // No chain is wrong, and what is not there is said.
+    // No chain is wrong, and every incomplete chain is counted.
     assert!(traced.keys().all(|chain| witnessed.contains_key(chain)), "{traced:x?}\n{witnessed:x?}");
     let counted: u64 = outcome.stderr.lines().filter_map(incomplete_calls).sum();
     assert_eq!(counted, 100_000 - same, "{incomplete} chains are not whole\n{}", outcome.stderr);
@@ -126,20 +121,12 @@ fn of_a_hundred_thousand_calls_at_most_one_in_a_thousand_lacks_its_chain_and_is_
 /// Launches of hip-python: its calls come out of an interpreter without frame pointers, through generated C.
 const PYTHON_LAUNCHES: u64 = 100_000;
 
-/// How often they may be recorded.
+/// Maximal number of recordings.
 const ATTEMPTS: usize = 10;
 
-#[test]
+#[needs(ROOT, HIP_PYTHON)]
 fn of_a_hundred_thousand_launches_of_hip_python_at_most_one_in_a_thousand_lacks_its_chain() {
-    let name = "of_a_hundred_thousand_launches_of_hip_python_at_most_one_in_a_thousand_lacks_its_chain";
-    let (python, module) = (clients().join("python/bin/python"), conformance().join("modules/module.co"));
-    if let Some(missing) = [&python, &module].into_iter().find(|path| !path.exists()) {
-        eprintln!("skipped: {name}: no {} (`cargo xtask setup` gets what is needed)", missing.display());
-        return;
-    }
-    if !may_trace(name) {
-        return;
-    }
+    let (python, module) = (python(), module());
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let launches = |count: u64| {
@@ -153,7 +140,7 @@ fn of_a_hundred_thousand_launches_of_hip_python_at_most_one_in_a_thousand_lacks_
     };
     // The first run builds the tables, which on a busy machine takes longer than calls wait.
     assert_eq!(launches(9).code, 0);
-    // On a busy machine, too many may come before these are read.
+    // On a busy machine, too many calls may come before the tables are read.
     for attempt in 1.. {
         let outcome = launches(PYTHON_LAUNCHES);
         assert_eq!(outcome.code, 0, "{}", outcome.stderr);
@@ -164,7 +151,7 @@ fn of_a_hundred_thousand_launches_of_hip_python_at_most_one_in_a_thousand_lacks_
         let same = common(&traced, &witnessed);
         println!("{same} of {PYTHON_LAUNCHES} chains are the same, {} different ones", witnessed.len());
         assert!(traced.keys().all(|chain| witnessed.contains_key(chain)), "{traced:x?}\n{witnessed:x?}");
-        // Other calls than launches may be among those that are counted.
+        // The count may include other calls than launches.
         let counted: u64 = outcome.stderr.lines().filter_map(incomplete_calls).sum();
         assert!(counted >= PYTHON_LAUNCHES - same, "{incomplete} chains are not whole\n{}", outcome.stderr);
         if same >= PYTHON_LAUNCHES - PYTHON_LAUNCHES / 1000 {
@@ -174,18 +161,15 @@ fn of_a_hundred_thousand_launches_of_hip_python_at_most_one_in_a_thousand_lacks_
     }
 }
 
-/// The count in a closing word about calls that are missing, or whose chains are not whole.
+/// The count in a final message about missing calls, or incomplete chains.
 fn incomplete_calls(line: &str) -> Option<u64> {
     let (count, what) = line.strip_prefix("incomplete: ")?.split_once(' ')?;
     let is_of_calls = ["chains end", "calls lost", "calls recorded with their"];
     is_of_calls.iter().any(|words| what.starts_with(words)).then(|| count.parse().ok())?
 }
 
-#[test]
-fn libraries_loaded_by_turns_at_one_address_are_told_apart() {
-    if !may_trace("libraries_loaded_by_turns_at_one_address_are_told_apart") {
-        return;
-    }
+#[needs(ROOT)]
+fn libraries_loaded_alternately_at_one_address_are_distinguished() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let [small, large] = ["libdeep_plugin_small.so", "libdeep_plugin_large.so"];
@@ -211,25 +195,19 @@ fn libraries_loaded_by_turns_at_one_address_are_told_apart() {
     assert_eq!(libraries, expected);
 }
 
-#[test]
-fn chains_of_a_process_that_ends_while_its_tables_are_built_are_whole() {
-    if !may_trace("chains_of_a_process_that_ends_while_its_tables_are_built_are_whole") {
-        return;
-    }
+#[needs(ROOT)]
+fn chains_of_a_process_that_ends_while_its_tables_are_built_are_complete() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
-    // It is over before the first table can be there.
+    // It ends before the first table can be ready.
     let outcome = trace_deep_chain(&trace, &["12"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let (traced, incomplete) = traced_chains(&trace);
     assert_eq!((incomplete, traced), (0, witnessed_chains(&outcome.stdout)), "{}", outcome.stderr);
 }
 
-#[test]
-fn a_depth_cuts_chains_and_counts_nothing_as_missing() {
-    if !may_trace("a_depth_cuts_chains_and_counts_nothing_as_missing") {
-        return;
-    }
+#[needs(ROOT)]
+fn a_depth_limit_cuts_chains_and_counts_none_as_incomplete() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let mut command = xsched_ctl(["trace", "--depth", "3", "-o"]);
@@ -253,11 +231,8 @@ ways = [leaf, lambda: deep(5), mapped, sorting, lambda: deep(12)]
 for call in range(int(sys.argv[2])): ways[call % len(ways)]()
 ";
 
-#[test]
+#[needs(ROOT)]
 fn chains_through_python_reach_its_main_function() {
-    if !may_trace("chains_through_python_reach_its_main_function") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let (trace, script) = (dir.path().join("run.perfetto"), dir.path().join("calls.py"));
     std::fs::write(&script, PYTHON).unwrap();
@@ -270,7 +245,7 @@ fn chains_through_python_reach_its_main_function() {
         assert_eq!(outcome.code, 0, "{}", outcome.stderr);
         outcome
     };
-    // Building the tables takes longer than calls wait where the machine is slow; each run finds those of the runs before.
+    // On a slow machine, building the tables takes longer than calls wait; each run finds the tables of earlier runs.
     let mut outcome = record();
     for _ in 0..9 {
         if !outcome.stderr.contains("in a file without unwind information") {
@@ -305,7 +280,7 @@ struct Generated {
     calls: u64,
 }
 
-/// Traces `generated_code`, which lives on until all has been recorded; its chains, and what the tracer says at the end.
+/// Traces `generated_code`, which runs until all calls are recorded; returns its chains and the tracer's output.
 fn trace_generated_code(kind: &str, options: &[&str]) -> (Vec<Generated>, Outcome) {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
@@ -344,11 +319,8 @@ fn trace_generated_code(kind: &str, options: &[&str]) -> (Vec<Generated>, Outcom
     (chains, outcome)
 }
 
-/// The chains of `generated_code`'s calls go on to the outermost frame; `inner` is what the innermost are called.
-fn goes_on_behind_generated_code(test: &str, kind: &str, options: &[&str], inner: &str) {
-    if !may_trace(test) {
-        return;
-    }
+/// The chains of `generated_code`'s calls reach the outermost frame; `inner` names the innermost frames.
+fn continue_behind_generated_code(kind: &str, options: &[&str], inner: &str) {
     let (chains, outcome) = trace_generated_code(kind, options);
     let [chain] = &chains[..] else { panic!("{chains:?}\n{}", outcome.stderr) };
     let own = if inner.starts_with("leaf") { "generated_code < " } else { "" };
@@ -364,59 +336,48 @@ fn goes_on_behind_generated_code(test: &str, kind: &str, options: &[&str], inner
     assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
 }
 
-#[test]
-fn chains_go_on_behind_generated_code_with_a_frame_pointer() {
-    let name = "chains_go_on_behind_generated_code_with_a_frame_pointer";
-    goes_on_behind_generated_code(name, "frame-pointer", &[], "leaf < [[generated]]");
+#[needs(ROOT)]
+fn chains_continue_behind_generated_code_with_a_frame_pointer() {
+    continue_behind_generated_code("frame-pointer", &[], "leaf < [[generated]]");
 }
 
-#[test]
-fn generated_code_has_the_names_that_are_left_for_profilers() {
-    let name = "generated_code_has_the_names_that_are_left_for_profilers";
-    goes_on_behind_generated_code(name, "frame-pointer", &["named"], "leaf < step of:generated code");
+#[needs(ROOT)]
+fn generated_code_has_the_names_of_its_perf_map() {
+    continue_behind_generated_code("frame-pointer", &["named"], "leaf < step of:generated code");
 }
 
-#[test]
+#[needs(ROOT)]
 fn generated_code_may_be_the_immediate_caller() {
-    let name = "generated_code_may_be_the_immediate_caller";
-    goes_on_behind_generated_code(name, "direct", &["named"], "step of:generated code");
+    continue_behind_generated_code("direct", &["named"], "step of:generated code");
 }
 
-#[test]
-fn chains_go_on_behind_generated_code_whose_end_is_in_sight() {
-    let name = "chains_go_on_behind_generated_code_whose_end_is_in_sight";
-    goes_on_behind_generated_code(name, "epilogue", &[], "leaf < [[generated]]");
+#[needs(ROOT)]
+fn chains_continue_behind_generated_code_with_an_epilogue_nearby() {
+    continue_behind_generated_code("epilogue", &[], "leaf < [[generated]]");
 }
 
-#[test]
-fn chains_go_on_behind_generated_code_in_a_file_in_memory() {
-    let name = "chains_go_on_behind_generated_code_in_a_file_in_memory";
-    goes_on_behind_generated_code(name, "frame-pointer", &["memfd"], "leaf < [[generated]]");
+#[needs(ROOT)]
+fn chains_continue_behind_generated_code_in_a_memory_file() {
+    continue_behind_generated_code("frame-pointer", &["memfd"], "leaf < [[generated]]");
 }
 
-#[test]
-fn generated_code_in_a_file_in_memory_has_the_names_that_are_left_for_profilers() {
-    let name = "generated_code_in_a_file_in_memory_has_the_names_that_are_left_for_profilers";
-    goes_on_behind_generated_code(name, "direct", &["named", "memfd"], "step of:generated code");
+#[needs(ROOT)]
+fn generated_code_in_a_memory_file_has_the_names_of_its_perf_map() {
+    continue_behind_generated_code("direct", &["named", "memfd"], "step of:generated code");
 }
 
-#[test]
-fn chains_go_on_behind_large_frames_of_generated_code() {
-    let name = "chains_go_on_behind_large_frames_of_generated_code";
-    goes_on_behind_generated_code(name, "large-frame", &[], "leaf < [[generated]]");
+#[needs(ROOT)]
+fn chains_continue_behind_large_frames_of_generated_code() {
+    continue_behind_generated_code("large-frame", &[], "leaf < [[generated]]");
 }
 
-#[test]
-fn they_do_so_without_a_frame_pointer() {
-    let name = "they_do_so_without_a_frame_pointer";
-    goes_on_behind_generated_code(name, "no-frame-pointer-epilogue", &[], "leaf < [[generated]]");
+#[needs(ROOT)]
+fn chains_continue_behind_generated_code_without_a_frame_pointer() {
+    continue_behind_generated_code("no-frame-pointer-epilogue", &[], "leaf < [[generated]]");
 }
 
-#[test]
-fn a_chain_ends_at_generated_code_that_has_left_its_callers_frame_pointer_in_place() {
-    if !may_trace("a_chain_ends_at_generated_code_that_has_left_its_callers_frame_pointer_in_place") {
-        return;
-    }
+#[needs(ROOT)]
+fn a_chain_ends_at_generated_code_that_keeps_its_callers_frame_pointer() {
     let (chains, outcome) = trace_generated_code("no-frame-pointer", &["named"]);
     let ended = Generated {
         libraries: "generated_code < [generated] < …".to_owned(),
@@ -428,13 +389,10 @@ fn a_chain_ends_at_generated_code_that_has_left_its_callers_frame_pointer_in_pla
     assert!(outcome.stderr.contains("100 chains end in generated code"), "{}", outcome.stderr);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_process_with_a_hundred_libraries_is_watched() {
-    if !may_trace("a_process_with_a_hundred_libraries_is_watched") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
-    // A hundred libraries of other names, in front of the program's own.
+    // A hundred libraries with other names, before the program's own.
     let copies: Vec<String> = (0..100)
         .map(|number| {
             let copy = dir.path().join(format!("libcopy_{number}.so"));
@@ -455,4 +413,8 @@ fn a_process_with_a_hundred_libraries_is_watched() {
     watcher.wait_for_stdout("vector_add");
     let outcome = watcher.interrupt();
     assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

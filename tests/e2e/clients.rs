@@ -1,35 +1,23 @@
-//! Programs of other people, unmodified, on the simulated runtimes: hip-python from PyPI and rocRAND from Debian.
+//! Third-party programs, unmodified, on the simulated runtimes: hip-python from PyPI and rocRAND from Debian.
 //!
-//! A check is a function of the client's script, in a process of its own; it holds without the shim, and with the shim in
-//! either way while that suspends streams and the process at random.
+//! A check is a function of the client's script, in a process of its own. It runs without the shim, and with the shim
+//! loaded in either way while the shim suspends streams and the process at random.
 
 use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
-use xsched_tests::artifacts::{clients, conformance, hip_sim, shim};
+use xsched_harness::needs;
+use xsched_tests::artifacts::{self, clients, hip_sim, module, python, rocrand_twin, shim, twins};
+use xsched_tests::needs::{HIP_PYTHON, HIPRTC, ROCRAND};
 
-/// Debian's package, unpacked; its code has no entry for the simulated device's usual processor.
-const ROCRAND: &str = "debian/librocrand1_5.3.3-4/usr/lib/x86_64-linux-gnu/librocrand.so.1";
+/// A processor for which Debian's rocRAND has code; it has none for the simulated device's usual one.
 const ROCRAND_ARCH: &str = "gfx90a";
 /// Nor does Debian's HIPRTC know that processor.
 const HIPRTC_ARCH: &str = "gfx90a";
 
-/// The interpreter that has hip-python, unless it or the suite that brings kernels and twins is missing.
-fn python(check: &str) -> Option<PathBuf> {
-    let python = clients().join("python/bin/python");
-    for needed in [&python, &conformance().join("libconformance_twins.so")] {
-        if !needed.exists() {
-            eprintln!("skipped: {check}: no {} (`cargo xtask setup` gets what is needed)", needed.display());
-            return None;
-        }
-    }
-    Some(python)
-}
-
-/// What a client asked of the runtime, out of its report: names after this word.
+/// The runtime's report of a client's calls.
 struct Report(String);
 
 impl Report {
@@ -39,13 +27,13 @@ impl Report {
     }
 }
 
-/// The simulated runtime, and behind it what else a client looks for.
+/// Search path for libraries: the simulated runtime, then HIPRTC.
 fn libraries(major: u32) -> OsString {
     let folders = [hip_sim(major), clients().join("hiprtc")];
     env::join_paths(folders).expect("cargo refuses a target directory with a colon")
 }
 
-/// Variables that bring the shim into a process.
+/// Variables that load the shim into a process.
 const WAYS_IN: [&str; 2] = ["LD_PRELOAD", "ROCPROFILER_REGISTER_LIBRARY"];
 
 /// Runs a check, without the shim and with it.
@@ -62,13 +50,13 @@ fn run(mut command: Command, major: u32) -> Report {
     report
 }
 
-/// Runs a check to its end; it must hold, and must not have called what the runtime does not have.
+/// Runs a check to its end. It must succeed, and must not have called functions that the runtime lacks.
 #[track_caller]
 fn run_once(command: &mut Command, major: u32) -> Report {
     let report = tempfile::NamedTempFile::new().expect("the temporary folder is writable");
     let output = command
         .env("LD_LIBRARY_PATH", libraries(major))
-        .env("HIP_SIM_TWINS", conformance().join("libconformance_twins.so"))
+        .env("HIP_SIM_TWINS", twins())
         .env("HIP_SIM_REPORT", report.path())
         .output()
         .expect("the interpreter is there");
@@ -78,7 +66,7 @@ fn run_once(command: &mut Command, major: u32) -> Report {
         output.status,
         String::from_utf8_lossy(&output.stderr)
     );
-    let report = Report(fs::read_to_string(report.path()).expect("the file is ours"));
+    let report = Report(fs::read_to_string(report.path()).expect("this test has created the file"));
     assert_eq!(report.names("unsupported").collect::<Vec<_>>(), [""; 0]);
     report
 }
@@ -92,169 +80,157 @@ fn hip_python(check: &str) {
 /// With Debian's HIPRTC, for a processor that it knows.
 #[track_caller]
 fn hiprtc(check: &str) {
-    let library = clients().join("hiprtc/libhiprtc.so");
-    if !library.exists() {
-        eprintln!("skipped: {check}: no {} (`cargo xtask setup` gets what is needed)", library.display());
-        return;
-    }
     hip_python_on(check, Some(HIPRTC_ARCH));
 }
 
 #[track_caller]
 fn hip_python_on(check: &str, arch: Option<&str>) {
-    let Some(python) = python(check) else { return };
     for major in [7, 6] {
-        let mut command = Command::new(&python);
+        let mut command = Command::new(python());
         command.envs(arch.map(|arch| ("HIP_SIM_ARCH", arch)));
         command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/conformance/clients/hip_python/checks.py"));
-        command.arg(conformance().join("modules/module.co")).arg(check);
+        command.arg(module()).arg(check);
         let report = run(command, major);
         assert_eq!(report.names("missing-twin").collect::<Vec<_>>(), [""; 0]);
     }
 }
 
 #[track_caller]
-fn rocrand(check: &str) -> Option<Report> {
-    let python = python(check)?;
-    let library = clients().join(ROCRAND);
-    let [executor, reference] =
-        ["executor", "reference"].map(|name| conformance().join(format!("librocrand_{name}.so")));
-    for needed in [&library, &executor, &reference] {
-        if !needed.exists() {
-            eprintln!("skipped: {check}: no {} (`cargo xtask setup` gets what is needed)", needed.display());
-            return None;
-        }
-    }
-    let mut command = Command::new(python);
+fn rocrand(check: &str) {
+    let [executor, reference] = ["executor", "reference"].map(rocrand_twin);
+    let mut command = Command::new(python());
     command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/conformance/clients/rocrand/rocrand.py"));
-    command.arg(library).arg(reference).arg(check);
+    command.arg(artifacts::rocrand()).arg(reference).arg(check);
     command.env("HIP_SIM_ARCH", ROCRAND_ARCH).env("HIP_SIM_EXECUTOR", executor);
     let report = run(command, 5);
     assert_eq!(report.names("missing-twin").collect::<Vec<_>>(), [""; 0]);
-    Some(report)
 }
 
-#[test]
+#[needs(HIP_PYTHON)]
 fn hip_python_the_device_describes_itself() {
     hip_python("the_device_describes_itself");
 }
 
-#[test]
+#[needs(HIP_PYTHON)]
 fn hip_python_memory_goes_there_and_back() {
     hip_python("memory_goes_there_and_back");
 }
 
-#[test]
+#[needs(HIP_PYTHON)]
 fn hip_python_a_kernel_is_launched_through_extra() {
     hip_python("a_kernel_is_launched_through_extra");
 }
 
-#[test]
+#[needs(HIP_PYTHON)]
 fn hip_python_streams_and_events_order_and_time() {
     hip_python("streams_and_events_order_and_time");
 }
 
-#[test]
+#[needs(HIP_PYTHON)]
 fn hip_python_threads_work_at_the_same_time() {
     hip_python("threads_work_at_the_same_time");
 }
 
-#[test]
+#[needs(HIPRTC)]
 fn hip_python_kernels_are_compiled_at_run_time() {
     hiprtc("kernels_are_compiled_at_run_time");
 }
 
-#[test]
+#[needs(HIPRTC)]
 fn hip_python_a_source_with_an_error_is_not_compiled() {
     hiprtc("a_source_with_an_error_is_not_compiled");
 }
 
-#[test]
+#[needs(HIP_PYTHON)]
 fn hip_python_errors_are_values() {
     hip_python("errors_are_values");
 }
 
-#[test]
+#[needs(ROCRAND)]
 fn rocrand_philox_gives_the_published_numbers() {
     rocrand("philox_gives_the_published_numbers");
 }
 
-#[test]
+#[needs(ROCRAND)]
 fn rocrand_xorwow_gives_the_published_numbers() {
     rocrand("xorwow_gives_the_published_numbers");
 }
 
-#[test]
+#[needs(ROCRAND)]
 fn rocrand_mrg32k3a_has_the_published_streams() {
     rocrand("mrg32k3a_has_the_published_streams");
 }
 
-#[test]
+#[needs(ROCRAND)]
 fn rocrand_sobol_gives_the_published_points() {
     rocrand("sobol_gives_the_published_points");
 }
 
-#[test]
+#[needs(ROCRAND)]
 fn rocrand_philox_agrees_with_its_device_functions() {
     rocrand("philox_agrees_with_its_device_functions");
 }
 
-#[test]
+#[needs(ROCRAND)]
 fn rocrand_xorwow_agrees_with_its_device_functions() {
     rocrand("xorwow_agrees_with_its_device_functions");
 }
 
-#[test]
+#[needs(ROCRAND)]
 fn rocrand_mrg32k3a_agrees_with_its_device_functions() {
     rocrand("mrg32k3a_agrees_with_its_device_functions");
 }
 
-#[test]
+#[needs(ROCRAND)]
 fn rocrand_mtgp32_agrees_with_the_published_recurrence() {
     rocrand("mtgp32_agrees_with_the_published_recurrence");
 }
 
-#[test]
+#[needs(ROCRAND)]
 fn rocrand_sobol32_agrees_with_its_device_functions() {
     rocrand("sobol32_agrees_with_its_device_functions");
 }
 
-#[test]
+#[needs(ROCRAND)]
 fn rocrand_sobol64_agrees_with_its_device_functions() {
     rocrand("sobol64_agrees_with_its_device_functions");
 }
 
-#[test]
+#[needs(ROCRAND)]
 fn rocrand_short_numbers_are_pieces_of_long_ones() {
     rocrand("short_numbers_are_pieces_of_long_ones");
 }
 
-#[test]
+#[needs(ROCRAND)]
 fn rocrand_distributions_have_their_moments() {
     rocrand("distributions_have_their_moments");
 }
 
-#[test]
+#[needs(ROCRAND)]
 fn rocrand_a_sequence_goes_on_where_it_stopped() {
     rocrand("a_sequence_goes_on_where_it_stopped");
 }
 
-#[test]
+#[needs(ROCRAND)]
 fn rocrand_groups_that_are_not_aligned_are_made_at_the_ends() {
     rocrand("groups_that_are_not_aligned_are_made_at_the_ends");
 }
 
-#[test]
+#[needs(ROCRAND)]
 fn rocrand_streams_keep_their_own_order() {
     rocrand("streams_keep_their_own_order");
 }
 
-#[test]
+#[needs(ROCRAND)]
 fn rocrand_poisson_tables_are_right() {
     rocrand("poisson_tables_are_right");
 }
 
-#[test]
+#[needs(ROCRAND)]
 fn rocrand_errors_are_reported() {
     rocrand("errors_are_reported");
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

@@ -1,4 +1,4 @@
-//! Device code in every form that programs bring it in, run by the simulated runtime.
+//! Device code in every container format, run by the simulated runtime.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use xsched_tests::artifacts::{app, app_command, hip_sim};
 const RUNS: &str = "it was built";
 const TEXT: &str = "programs print text";
 
-/// What a program ends with on a device, and what it says on stderr.
+/// The last line of a program's output on a device, and its stderr.
 fn ending(program: &str, arch: &str) -> (String, String) {
     let output = app_command(program, &["--launches", "100"]).env("HIP_SIM_ARCH", arch).output();
     let output = output.expect(RUNS);
@@ -32,7 +32,7 @@ fn programs_of_every_code_object_version_compute_the_same() {
 }
 
 #[test]
-fn a_device_takes_the_code_that_was_compiled_for_it() {
+fn a_device_uses_the_code_that_was_compiled_for_it() {
     let expected = ending("vector_add", "gfx942");
     for arch in ["gfx942", "gfx90a", "gfx90a:xnack+", "gfx90a:sramecc-:xnack-", "gfx1100"] {
         assert_eq!(ending("vector_add_targets", arch), expected, "{arch}");
@@ -48,7 +48,7 @@ fn module(name: &str) -> Vec<u8> {
     fs::read(app("obj").join(name)).expect("it was built")
 }
 
-/// What loading an image as a module and asking for its kernel gives.
+/// The result of loading an image as a module and getting its kernel.
 fn loaded(image: &[u8], folder: &Path) -> String {
     let (file, library) = (folder.join("module"), hip_sim(6).join("libamdhip64.so.6"));
     fs::write(&file, image).expect("the folder is ours");
@@ -59,7 +59,7 @@ fn loaded(image: &[u8], folder: &Path) -> String {
 
 const FINE: &str = "load 0 function 0 attribute 0 registers some\n";
 
-/// What clang 19 wrote as version 2, in the container of another version.
+/// A container of version 2, as clang 19 writes it, converted to another version.
 fn rewrapped(image: &[u8], version: u16) -> Vec<u8> {
     let (magic, method, payload) = (&image[..4], &image[6..8], &image[24..]);
     assert_eq!(u16::from_le_bytes([image[4], image[5]]), 2, "what clang 19 writes");
@@ -97,11 +97,11 @@ fn a_damaged_module_is_refused_with_the_right_code() {
     };
     let (bundle, compressed) = (module("vector_add.co"), module("vector_add_compressed.co"));
     // Invalid value, invalid image, invalid kernel file.
-    assert_eq!(load(&compressed[..100]), "200", "it ends too early");
+    assert_eq!(load(&compressed[..100]), "200", "a truncated file");
     let mut unknown = compressed.clone();
     unknown[4] = 9;
-    assert_eq!(load(&unknown), "1", "a version of the future");
+    assert_eq!(load(&unknown), "1", "a future version");
     assert_eq!(load(&bundle[..bundle.len() / 2]), "200");
     assert_eq!(load(b"plain text"), "218");
-    assert_eq!(load(&fs::read("/bin/true").unwrap()), "200", "a program of the host");
+    assert_eq!(load(&fs::read("/bin/true").unwrap()), "200", "a host program");
 }

@@ -1,19 +1,45 @@
-//! The conformance suite (`tests/conformance`) on the simulated runtimes, one test per case; and the same with the shim,
-//! which suspends streams and the process at random meanwhile, also with calls that are never held back, or is held back at
-//! random by a controller.
+//! The conformance suite (`tests/conformance`) on the simulated runtimes, one test per case. The cases also run with the
+//! shim, which suspends streams and the process at random, with random verdicts, or under a controller that suspends the
+//! process at random.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use xsched_tests::artifacts::{conformance, shim};
+use xsched_harness::{Arguments, Case, Failed};
+use xsched_tests::artifacts::{conformance, shim, twins};
+use xsched_tests::needs::CONFORMANCE;
 use xsched_tests::small_controller::SmallController;
 
-/// Exit status of a case that the runtime or the device cannot serve.
+/// Exit status of a case for a feature that the program's runtime or compiler lacks.
 const SKIPPED: i32 = 77;
-/// Programs of the suite, and the areas whose cases are run: with device code packed in another way, only those that
-/// have device code of their own.
+/// Such cases: program and names. For each program, one test checks that they are skipped.
+const NOT_APPLICABLE: [(&str, &[&str]); 3] = [
+    (
+        "5",
+        &[
+            "copies::a_copy_within_the_device_does_not_wait",
+            "copies::the_boxes_of_a_batch_come_in_their_streams_turn",
+            "copies::the_copies_of_a_batch_come_in_their_streams_turn",
+            "default_streams::the_legacy_handle_is_the_null_stream",
+            "devices::functions_are_found_by_name",
+            "launch::a_kernel_and_its_function_are_the_same",
+            "launch::a_launch_by_configuration_looks_at_all_attributes",
+            "streams::a_batch_of_written_values_comes_after_the_work_before_it",
+        ],
+    ),
+    (
+        "6",
+        &[
+            "copies::the_boxes_of_a_batch_come_in_their_streams_turn",
+            "copies::the_copies_of_a_batch_come_in_their_streams_turn",
+            "memory::attributes_of_addresses_tell_them_apart",
+        ],
+    ),
+    ("7", &["memory::attributes_of_addresses_tell_them_apart"]),
+];
+/// Programs of the suite, and the areas whose cases are run; an empty list stands for all. Programs that differ only in the
+/// container of their device code run only areas with device code of their own.
 const PROGRAMS: [(&str, &[&str]); 6] = [
     ("6", &[]),
     ("5", &[]),
@@ -23,110 +49,135 @@ const PROGRAMS: [(&str, &[&str]); 6] = [
     ("compressed", &["launch", "registration"]),
 ];
 
-/// How the shim comes into the process.
+/// How the shim is loaded, and what it does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shim {
     Absent,
-    /// Preloaded; it is handed the dispatch tables where the runtime has them.
+    /// Preloaded; it gets the dispatch tables if the runtime has them.
     Preloaded,
-    /// Preloaded, and the runtime hands out no tables.
+    /// Preloaded, and the runtime passes no tables.
     BySymbols,
-    /// Named to the runtime's registration library, not preloaded.
+    /// Named in the variable of the runtime's registration library, not preloaded.
     ByTables,
-    /// Preloaded, and calls are treated in all ways at random.
-    Treated,
-    /// Preloaded, beside somebody more urgent who comes and goes.
+    /// Preloaded, with random verdicts on calls.
+    RandomVerdicts,
+    /// Preloaded, with a more urgent process that starts and stops work at random.
     Beside,
 }
 
-/// Programs that are also run with the shim: what the trials are called, and how.
+/// Programs that also run with the shim: program, name of its tests, and how.
 const WITH_SHIM: [(&str, &str, Shim); 9] = [
     ("6", "tables", Shim::Preloaded),
     ("6", "symbols", Shim::BySymbols),
     ("7", "registered", Shim::ByTables),
     ("5", "old", Shim::Preloaded),
     ("compressed", "tables", Shim::Preloaded),
-    ("6", "treated", Shim::Treated),
-    ("7", "treated", Shim::Treated),
+    ("6", "treated", Shim::RandomVerdicts),
+    ("7", "treated", Shim::RandomVerdicts),
     ("6", "beside", Shim::Beside),
     ("7", "beside", Shim::Beside),
 ];
 
-/// A program, the shim, and the name of their trials.
+/// A program, how it has the shim, and the name of its tests.
 struct Subject {
     name: String,
     program: PathBuf,
     areas: &'static [&'static str],
+    not_applicable: &'static [&'static str],
     shim: Shim,
 }
 
+/// The entry of a table for one program.
+fn of_program(table: &[(&str, &'static [&'static str])], program: &str) -> &'static [&'static str] {
+    table.iter().find(|(name, _)| *name == program).map_or(&[], |(_, cases)| cases)
+}
+
 fn subjects() -> impl Iterator<Item = Subject> {
-    let program = |name| conformance().join(format!("conformance-{name}"));
-    let areas = |name: &str| PROGRAMS.iter().find(|(of, _)| *of == name).map_or(&[][..], |(_, areas)| areas);
-    let alone = PROGRAMS.iter().map(move |(name, areas)| Subject {
-        name: format!("conformance-{name}"),
-        program: program(name),
-        areas,
-        shim: Shim::Absent,
-    });
-    let with_shim = WITH_SHIM.iter().map(move |(name, how, shim)| Subject {
-        name: format!("shim-{how}-{name}"),
-        program: program(name),
-        areas: areas(name),
-        shim: *shim,
-    });
+    let subject = |name: String, program: &str, shim| Subject {
+        name,
+        program: conformance().join(format!("conformance-{program}")),
+        areas: of_program(&PROGRAMS, program),
+        not_applicable: of_program(&NOT_APPLICABLE, program),
+        shim,
+    };
+    let alone =
+        PROGRAMS.iter().map(move |(name, _)| subject(format!("conformance-{name}"), name, Shim::Absent));
+    let with_shim =
+        WITH_SHIM.iter().map(move |(name, how, shim)| subject(format!("shim-{how}-{name}"), name, *shim));
     alone.chain(with_shim)
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    // nextest asks for one case per process: the other programs need not be listed for it.
+    // nextest runs one case in each process, for which the other programs need not be listed.
     let exactly = arguments.filter.as_deref().filter(|_| arguments.exact);
     let is_asked_for = |subject: &Subject| exactly.is_none_or(|case| case.starts_with(&subject.name));
-    let trials = subjects().filter(is_asked_for).flat_map(trials).collect();
-    libtest_mimic::run(&arguments, trials).exit_code()
+    let cases = if (CONFORMANCE.missing)().is_some() {
+        // The cases are known only once the programs are built.
+        vec![Case::new("conformance", &[&CONFORMANCE], || {})]
+    } else {
+        subjects().filter(is_asked_for).flat_map(cases_of).collect()
+    };
+    xsched_harness::run(&arguments, cases)
 }
 
-/// Cases about which stream of several holds up which, by sharing a hardware queue with it: that depends on the order in
-/// which unrelated streams get their first work, which suspension changes.
+/// Cases in which one stream blocks another because they share a hardware queue. That depends on the order in which unrelated
+/// streams get their first work, and suspension changes this order.
 const BY_HARDWARE_QUEUES: &str = "share_its_hardware_queue";
 
-/// One trial per case of a program; one that says why where there is no program.
-fn trials(subject: Subject) -> Vec<Trial> {
-    let Subject { name, program, areas, shim } = subject;
-    if !program.exists() {
-        let absent =
-            || Ok(Completion::ignored_with("not built: no HIP headers (`cargo xtask setup` gets them)"));
-        return vec![Trial::ignorable_test(name, absent)];
-    }
+/// A test for each case of a program.
+fn cases_of(subject: Subject) -> Vec<Case> {
+    let Subject { name, program, areas, not_applicable, shim } = subject;
     let is_wanted = |case: &String| {
         (areas.is_empty() || areas.iter().any(|area| case.starts_with(area)))
             && (shim == Shim::Absent || !case.ends_with(BY_HARDWARE_QUEUES))
+            && !not_applicable.contains(&case.as_str())
     };
-    let cases = cases(&program).into_iter().filter(is_wanted);
-    cases
-        .map(|case| {
+    let wanted = cases(&program).into_iter().filter(is_wanted);
+    let case = |name: String, run: Box<dyn FnOnce() -> Result<(), Failed> + Send>| Case {
+        name,
+        needs: vec![&CONFORMANCE],
+        run,
+    };
+    let mut tests: Vec<_> = wanted
+        .map(|wanted| {
             let program = program.clone();
-            Trial::ignorable_test(format!("{name}::{case}"), move || run(&program, &case, shim))
+            case(format!("{name}::{wanted}"), Box::new(move || run(&program, &wanted, shim)))
         })
-        .collect()
+        .collect();
+    if shim == Shim::Absent && !not_applicable.is_empty() {
+        let run = Box::new(move || all_are_skipped(&program, not_applicable));
+        tests.push(case(format!("{name}::cases_that_do_not_apply_are_skipped"), run));
+    }
+    tests
+}
+
+/// Fails for a case that is not skipped.
+fn all_are_skipped(program: &Path, cases: &[&str]) -> Result<(), Failed> {
+    for case in cases {
+        let status = Command::new(program).args(["run", case]).env("HIP_SIM_TWINS", twins()).status()?;
+        if status.code() != Some(SKIPPED) {
+            return Err(format!("{case}: {status}").into());
+        }
+    }
+    Ok(())
 }
 
 fn cases(program: &PathBuf) -> Vec<String> {
-    let output = Command::new(program).arg("list").output().expect("the program is there");
+    let output = Command::new(program).arg("list").output().expect("the program is built");
     assert!(output.status.success(), "{} list: {}", program.display(), output.status);
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }
 
-/// Runs one case in a process of its own; what it printed is the reason of a failure or of a skip.
-fn run(program: &Path, case: &str, with: Shim) -> Result<Completion, Failed> {
+/// Runs one case in a process of its own; what it printed is the reason of a failure.
+fn run(program: &Path, case: &str, with: Shim) -> Result<(), Failed> {
     let report = tempfile::NamedTempFile::new()?;
     let mut command = Command::new(program);
     let shim_variable = if with == Shim::ByTables { "ROCPROFILER_REGISTER_LIBRARY" } else { "LD_PRELOAD" };
     if with == Shim::BySymbols {
         command.env("ROCPROFILER_REGISTER_ENABLED", "0");
     }
-    if with == Shim::Treated {
+    if with == Shim::RandomVerdicts {
         command.env("XSCHED_TEST_VERDICTS", "random");
     }
     let folder = tempfile::tempdir()?;
@@ -140,27 +191,19 @@ fn run(program: &Path, case: &str, with: Shim) -> Result<Completion, Failed> {
     }
     let output = command
         .args(["run", case])
-        .env("HIP_SIM_TWINS", conformance().join("libconformance_twins.so"))
-        // Some cases want two.
+        .env("HIP_SIM_TWINS", twins())
+        // Some cases need two.
         .env("HIP_SIM_DEVICES", "2")
         .env("HIP_SIM_REPORT", report.path())
         .output()?;
     let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    match output.status.code() {
-        Some(0) => {}
-        Some(SKIPPED) => return Ok(Completion::ignored_with(said)),
-        _ => {
-            let complaints = String::from_utf8_lossy(&output.stderr);
-            // The simulator says so where it meets what its README lists as left out.
-            if let Some(line) = complaints.lines().find(|line| line.ends_with("which is not modelled")) {
-                return Ok(Completion::ignored_with(line));
-            }
-            return Err(format!("{}: {said}\n{complaints}", output.status).into());
-        }
+    if !output.status.success() {
+        let complaints = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{}: {said}\n{complaints}", output.status).into());
     }
-    // A kernel without a twin does nothing; a case that did not notice would prove nothing.
+    // A kernel without a twin does nothing; a case that passes without its kernel would prove nothing.
     match fs::read_to_string(report.path())?.lines().find(|line| line.starts_with("missing-twin")) {
         Some(missing) => Err(missing.into()),
-        None => Ok(Completion::Completed),
+        None => Ok(()),
     }
 }

@@ -1,32 +1,34 @@
-//! The simulated device between processes: that they share it, and what one of them cannot do to the others.
+//! The simulated device between processes: they share it, and none can harm the others.
 
 use std::{
     fs,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, ExitCode},
     thread,
     time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
+use xsched_harness::needs;
+use xsched_harness::needs::NAMESPACES;
+use xsched_tests::needs::OTHER_USERS;
 use xsched_tests::{
-    artifacts::app,
     device_load::{DeviceLoad, command, run_all},
     execution_log::Timeline,
     tracer::wait_until,
 };
 
-/// Longer than anything takes on a busy machine, and shorter than what would hold it up.
+/// Longer than any step takes on a busy machine, and shorter than a hang.
 const LONG: Duration = Duration::from_mins(2);
 
-/// Long enough for what should not happen.
+/// Long enough to notice an event that should not happen.
 const A_WHILE: Duration = Duration::from_millis(300);
 
-/// A kernel on the whole device that takes much longer than that.
+/// A kernel on the whole device that takes much longer than [`LONG`].
 const TEN_MINUTES: &str = "single --launches 1 --us 600000000 --blocks 304";
 
-/// A device of one test's own; the file that killed processes leave goes with it.
+/// A device for one test. Dropping it removes the file that killed processes leave.
 struct Device(String);
 
 impl Device {
@@ -34,7 +36,7 @@ impl Device {
         Self(format!("{test}-{}", std::process::id()))
     }
 
-    /// Shared by whoever may open its file.
+    /// Shared by all users that may open its file.
     fn of_all_users(test: &str) -> Self {
         Self(format!("/dev/shm/{test}-{}", std::process::id()))
     }
@@ -53,14 +55,14 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        let _ = fs::remove_file(self.file()); // as a rule it is gone
+        let _ = fs::remove_file(self.file()); // usually the last process has removed it
     }
 }
 
-/// A process that has begun.
+/// A process that has started its work.
 fn begun(command: &mut Command) -> DeviceLoad {
     let mut load = DeviceLoad::start(command).expect("the program starts");
-    load.begin().expect("it waits for this");
+    load.begin().expect("the process is ready");
     load
 }
 
@@ -69,17 +71,17 @@ fn hog(device: &Device) -> DeviceLoad {
     let log = tempfile::NamedTempFile::new().expect("the temporary folder is writable");
     let mut command = device.command(TEN_MINUTES);
     let hog = begun(command.env("HIP_SIM_EXECUTION_LOG", log.path()));
-    // Written down when its start is known.
+    // The log gets an entry once the kernel has started.
     wait_until("it has the device", || Timeline::read(log.path()).is_ok_and(|log| !log.kernels().is_empty()));
     hog
 }
 
 fn send(load: &DeviceLoad, signal: Signal) {
     let process = Pid::from_raw(load.id().cast_signed()).expect("no process has number 0");
-    kill_process(process, signal).expect("it is this process's child");
+    kill_process(process, signal).expect("the process is a child of this one");
 }
 
-#[test]
+#[needs(nothing)]
 fn six_processes_take_as_long_as_their_work_divided_by_the_device() {
     let device = Device::new("six");
     let log = tempfile::NamedTempFile::new().unwrap();
@@ -92,16 +94,16 @@ fn six_processes_take_as_long_as_their_work_divided_by_the_device() {
     run_all(&mut commands).unwrap();
     let timeline = Timeline::read(log.path()).unwrap();
     let kernels = timeline.kernels();
-    // Processes agree on the time to some ten nanoseconds: in the middle of a kernel there is no doubt.
+    // The clocks of processes differ by some ten nanoseconds, so kernels are looked at in the middle.
     let beside = |at_ns: u64| kernels.iter().filter(|k| (k.start_ns..k.end_ns).contains(&at_ns)).count();
     let at_once: Vec<_> = kernels.iter().map(|k| beside(k.start_ns.midpoint(k.end_ns))).collect();
     assert_eq!((kernels.len(), at_once.iter().max()), (360, Some(&2)));
-    // On a busy machine some processes may be over before others begin.
+    // On a busy machine some processes may end before others start.
     assert!(at_once.iter().filter(|&&count| count == 2).count() > 20, "{at_once:?}");
-    assert!(!device.file().exists(), "the last one tidies up");
+    assert!(!device.file().exists(), "the last process removes it");
 }
 
-#[test]
+#[needs(nothing)]
 fn a_process_killed_with_the_device_leaves_it_to_the_others_at_once() {
     let device = Device::new("killed");
     let mut other =
@@ -117,8 +119,8 @@ fn a_process_killed_with_the_device_leaves_it_to_the_others_at_once() {
     assert!(found["wrong"] == 0.0, "{found:?}");
 }
 
-#[test]
-fn processes_killed_at_any_moment_lose_nobody_elses_work() {
+#[needs(nothing)]
+fn processes_killed_at_any_moment_lose_no_work_of_others() {
     let device = Device::new("any-moment");
     let survivor = || begun(&mut device.command("load --launches 20000 --threads 2 --us 20 --blocks 304"));
     let mut survivors = vec![survivor()];
@@ -126,7 +128,7 @@ fn processes_killed_at_any_moment_lose_nobody_elses_work() {
         let victim = begun(&mut device.command("load --launches 100000 --threads 3 --us 3 --blocks 200"));
         thread::sleep(Duration::from_micros(round * 1733 % 20_000));
         drop(victim);
-        // Somebody is there all the time, however long the machine takes to start the others.
+        // At least one survivor runs at any time, however long the machine takes to start the others.
         if survivors.last_mut().expect("there is one").has_ended().unwrap() {
             survivors.push(survivor());
         }
@@ -136,21 +138,21 @@ fn processes_killed_at_any_moment_lose_nobody_elses_work() {
     }
 }
 
-#[test]
-fn a_stopped_process_holds_others_up_for_its_current_kernel_only() {
+#[needs(nothing)]
+fn a_stopped_process_delays_others_only_by_its_current_kernel() {
     let device = Device::new("stopped");
     let stopped = begun(&mut device.command("load --launches 1000000 --us 20000 --blocks 304"));
     thread::sleep(Duration::from_millis(200));
     send(&stopped, Signal::STOP);
     let begin = Instant::now();
     let other = begun(&mut device.command("single --launches 10 --us 1000 --blocks 304"));
-    // At most one kernel of the other's before each.
+    // At most one kernel of the other process before each.
     assert!(other.findings().unwrap()["wrong"] == 0.0);
     assert!(begin.elapsed() < LONG, "{:?}", begin.elapsed());
 }
 
-#[test]
-fn a_process_stopped_at_any_moment_hangs_nobody() {
+#[needs(nothing)]
+fn a_process_stopped_at_any_moment_hangs_no_other() {
     let device = Device::new("stopped-anywhere");
     let stopped = begun(&mut device.command("load --launches 10000000 --threads 4 --us 1 --blocks 304"));
     for round in 0..20_u64 {
@@ -164,17 +166,17 @@ fn a_process_stopped_at_any_moment_hangs_nobody() {
     }
 }
 
-/// Eight kernels behind open gates in memory of the process's own. The first long enough for all to be in the queue.
+/// Eight kernels behind open gates in the process's own memory. The first is long enough for all to be queued.
 const GATED: &str = "registered --launches 8 --us 50000 --blocks 100";
 
-#[test]
+#[needs(nothing)]
 fn kernels_behind_gates_in_a_stopped_processs_memory_leave_no_gaps() {
     let device = Device::new("gates");
     let log = tempfile::NamedTempFile::new().unwrap();
     let stopped = begun(device.command(GATED).env("HIP_SIM_EXECUTION_LOG", log.path()));
     wait_until("it has begun", || Timeline::read(log.path()).is_ok_and(|log| !log.kernels().is_empty()));
     send(&stopped, Signal::STOP);
-    // Whoever is there looks at the gates: this one, many times for each.
+    // Any running process looks at the gates: this one, many times for each gate.
     let other = begun(&mut device.command("load --launches 600 --us 1000 --blocks 1"));
     assert!(other.findings().unwrap()["wrong"] == 0.0);
     send(&stopped, Signal::CONT);
@@ -185,27 +187,21 @@ fn kernels_behind_gates_in_a_stopped_processs_memory_leave_no_gaps() {
     assert_eq!(gaps_ns, [0; 7], "{kernels:#?}");
 }
 
-#[test]
+#[needs(NAMESPACES)]
 fn gates_in_another_pid_namespace_open_when_their_process_looks() {
-    let test = "gates_in_another_pid_namespace_open_when_their_process_looks";
     let unshare = ["--pid", "--fork", "--mount-proc"];
-    let may = Command::new("unshare").args(unshare).arg("true").output();
-    if !may.is_ok_and(|made| made.status.success()) {
-        eprintln!("skipped: {test} makes a pid namespace, which this machine does not allow");
-        return;
-    }
     let device = Device::new("contained");
     let outside = device.command("registered --launches 300 --us 200 --blocks 304");
     let mut contained = Command::new("unshare");
     contained.args(unshare).arg(outside.get_program()).args(outside.get_args());
     contained.envs(outside.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    // Each has the device half of the time, and sees nothing of the other's gates.
+    // Each has the device half of the time, and cannot see the gates of the other.
     let findings = run_all(&mut [contained, outside]).unwrap();
     assert!(findings.iter().all(|found| found["wrong"] == 0.0), "{findings:?}");
 }
 
-#[test]
-fn what_a_crashed_run_left_is_replaced() {
+#[needs(nothing)]
+fn the_device_of_a_crashed_run_is_replaced() {
     let device = Device::new("crashed");
     drop(begun(&mut device.command("load --launches 100000 --us 1000 --blocks 304")));
     let findings = run_all(&mut [device.command("single --launches 1 --us 1000 --blocks 304")]).unwrap();
@@ -213,32 +209,24 @@ fn what_a_crashed_run_left_is_replaced() {
     assert!(!device.file().exists());
 }
 
-#[test]
-fn what_a_crashed_run_left_goes_with_the_next_device_of_any_name() {
+#[needs(nothing)]
+fn the_file_of_a_crashed_run_is_removed_with_the_next_device_of_any_name() {
     let (crashed, next) = (Device::new("left"), Device::new("next"));
     drop(begun(&mut crashed.command("load --launches 100000 --us 1000 --blocks 304")));
     run_all(&mut [next.command("single --launches 1 --us 1000 --blocks 304")]).unwrap();
     assert!(!crashed.file().exists());
 }
 
-#[test]
+#[needs(OTHER_USERS)]
 fn users_have_devices_of_their_own_unless_they_name_a_file() {
     const NOBODY: u32 = 65534;
-    let test = "users_have_devices_of_their_own_unless_they_name_a_file";
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: {test} needs root to be two users");
-        return;
-    }
     let as_nobody = |device: &Device| {
         let mut command = device.command("single --launches 1 --us 1000 --blocks 304");
         command.uid(NOBODY).gid(NOBODY);
-        DeviceLoad::start(&mut command)
+        DeviceLoad::start(&mut command).unwrap()
     };
     for (device, is_shared) in [(Device::new("users"), false), (Device::of_all_users("users"), true)] {
-        let Ok(mut other) = as_nobody(&device) else {
-            eprintln!("skipped: {test}: another user may not run {}", app("device_load").display());
-            return;
-        };
+        let mut other = as_nobody(&device);
         let hog = hog(&device);
         other.begin().unwrap();
         if is_shared {
@@ -253,22 +241,22 @@ fn users_have_devices_of_their_own_unless_they_name_a_file() {
 }
 
 /// The full million is in `cargo xtask bench sim`.
-#[test]
-fn launches_of_four_threads_all_come_once_in_order_and_memory_is_stable() {
+#[needs(nothing)]
+fn launches_of_four_threads_run_once_in_order_and_memory_is_stable() {
     let mode = "load --launches 25000 --threads 4 --us 0";
     let findings = run_all(&mut [Device::new("many").command(mode)]).unwrap();
     assert!(findings[0]["wrong"] == 0.0, "{findings:?}");
-    // What may be in flight, at most 4 x 16,384 commands, takes some tens of MB.
+    // The commands in flight, at most 4 x 16,384, take some tens of MB.
     assert!(findings[0]["end_kb"] < findings[0]["quarter_kb"] + 64_000.0, "{findings:?}");
 }
 
-#[test]
+#[needs(nothing)]
 fn idle_streams_take_no_cpu() {
     let findings = run_all(&mut [Device::new("idle").command("idle --threads 64")]).unwrap();
     assert!(findings[0]["cpu_us"] < 10_000.0, "{findings:?}");
 }
 
-#[test]
+#[needs(nothing)]
 fn an_access_out_of_bounds_or_after_free_is_the_error_of_every_later_call() {
     let device = Device::new("fault");
     for (launches, code) in [(0, 0), (1, 700), (2, 700)] {
@@ -279,7 +267,7 @@ fn an_access_out_of_bounds_or_after_free_is_the_error_of_every_later_call() {
     }
 }
 
-/// Takes `device_poke` and no other kernel; fails unless it is told what the interface says.
+/// Executes `device_poke` and no other kernel; fails unless its arguments follow the interface.
 const EXECUTOR: &str = r#"
 #include <string.h>
 #include "hip_sim.h"
@@ -300,20 +288,24 @@ fn built_executor(folder: &Path) -> PathBuf {
     let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/hip-sim/include");
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-fPIC", "-Wall", "-Werror", include, "-o"]).arg(&library).arg(&source);
-    assert!(compiler.status().expect("the simulator was linked by it").success());
+    assert!(compiler.status().expect("a C compiler is installed").success());
     library
 }
 
-#[test]
+#[needs(nothing)]
 fn an_executor_is_asked_before_the_twins_and_its_error_sticks() {
     let folder = tempfile::tempdir().unwrap();
     let (library, device) = (built_executor(folder.path()), Device::new("executor"));
     let mut fault = device.command("fault --launches 0");
     fault.env("HIP_SIM_EXECUTOR", &library);
-    // The first kernel already fails; the program ends at the first call that says so.
+    // The first kernel already fails; the program ends at the first call that returns the error.
     let error = run_all(&mut [fault]).unwrap_err();
     assert!(error.to_string().contains("exit status: 1"), "{error}");
     let mut steps = device.command("load --launches 100 --us 0");
     steps.env("HIP_SIM_EXECUTOR", &library);
-    assert!(run_all(&mut [steps]).unwrap()[0]["wrong"] == 0.0, "left to the twin");
+    assert!(run_all(&mut [steps]).unwrap()[0]["wrong"] == 0.0, "the twin executes it");
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

@@ -1,4 +1,4 @@
-//! Random programs do with the shim what they do without it. What it is about: `tests/differential/README.md`.
+//! Random programs behave the same with and without the shim; see `tests/differential/README.md`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,27 +7,27 @@ use std::path::Path;
 
 use xsched_differential::campaign;
 use xsched_differential::generate::generate;
-use xsched_differential::mode::{Mode, Places, Way};
+use xsched_differential::mode::{Mode, Paths, Way};
 use xsched_tests::artifacts;
 use xsched_tests::small_controller::SmallController;
 
-/// Per mode. Nineteen modes: 3,800 programs.
+/// Programs for each mode. Nineteen modes: 3,800 programs.
 const PROGRAMS: u64 = 200;
-/// How often a program of the corpus is run, since what it once showed may depend on time.
+/// How often each program of the corpus runs, since its bug may depend on timing.
 const CORPUS_RUNS: u32 = 20;
 
-fn places() -> Places {
-    Places::new(&artifacts::differential(), &artifacts::shim())
+fn places() -> Paths {
+    Paths::new(&artifacts::differential(), &artifacts::shim())
 }
 
-/// Programs of its own for each mode.
+/// Runs programs of their own for each mode.
 #[track_caller]
 fn nothing_differs(mode: &Mode, first: u64) {
     nothing_differs_at(&places(), mode, first);
 }
 
 #[track_caller]
-fn nothing_differs_at(places: &Places, mode: &Mode, first: u64) {
+fn nothing_differs_at(places: &Paths, mode: &Mode, first: u64) {
     let findings = campaign::compare(mode, places, first..first + PROGRAMS);
     let texts: Vec<_> = findings.iter().map(ToString::to_string).collect();
     assert!(findings.is_empty(), "{} of {PROGRAMS} programs:\n{}", findings.len(), texts.join("\n"));
@@ -47,7 +47,7 @@ macro_rules! modes {
 
         #[test]
         fn $treated() {
-            let mode = Mode::with_shim($major, Way::$way).suspended($first).treated($first);
+            let mode = Mode::with_shim($major, Way::$way).suspended($first).with_random_verdicts($first);
             nothing_differs(&mode, $first + 200_000);
         }
     )*};
@@ -68,22 +68,22 @@ fn with_streams_scheduled_among_each_other() {
 }
 
 #[test]
-fn beside_somebody_more_urgent() {
+fn beside_a_more_urgent_process() {
     let folder = tempfile::tempdir().expect("temporary files can be made");
     let controller = SmallController::start(folder.path()).expect("a socket can be made");
     controller.flap(1);
     let places = places().with_controller(folder.path());
     nothing_differs_at(&places, &Mode::with_shim(6, Way::Table).beside(), 401_000);
-    nothing_differs_at(&places, &Mode::with_shim(7, Way::Symbols).treated(2).beside(), 403_000);
-    assert!(controller.reports() > 0, "they were beside others");
+    nothing_differs_at(&places, &Mode::with_shim(7, Way::Symbols).with_random_verdicts(2).beside(), 403_000);
+    assert!(controller.reports() > 0, "the programs reported to the controller");
 }
 
-/// What was once found stays away, in every mode.
+/// Bugs that were found once do not come back, in any mode.
 #[test]
 fn programs_of_the_corpus_do_the_same() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("differential/corpus");
-    let entries = fs::read_dir(&corpus).expect("it is part of the sources");
-    let programs: Vec<_> = entries.map(|entry| entry.expect("it can be listed").path()).collect();
+    let entries = fs::read_dir(&corpus).expect("the corpus is part of the sources");
+    let programs: Vec<_> = entries.map(|entry| entry.expect("the corpus can be listed").path()).collect();
     assert!(!programs.is_empty(), "no programs in {}", corpus.display());
     let mut found = Vec::new();
     let folder = tempfile::tempdir().expect("temporary files can be made");
@@ -92,7 +92,7 @@ fn programs_of_the_corpus_do_the_same() {
     let places = places().with_controller(folder.path());
     for mode in Mode::all().into_iter().chain(Mode::scheduling()) {
         for program in &programs {
-            if campaign::differs_in(program, &mode, &places, CORPUS_RUNS).expect("it can be read") {
+            if campaign::differs_in(program, &mode, &places, CORPUS_RUNS).expect("the program can be read") {
                 found.push(format!("{} on {mode}", program.display()));
             }
         }
@@ -100,16 +100,20 @@ fn programs_of_the_corpus_do_the_same() {
     assert!(found.is_empty(), "these differ or fail: {found:#?}");
 }
 
-/// The bugs that the programs were tried on are compiled in on request only.
+/// Planted bugs and variables for tests are compiled in only on request.
 #[test]
-fn the_shim_has_no_bug_on_purpose() {
-    let library = fs::read(artifacts::shim()).expect("it was built");
-    let has = |text: &str| library.windows(text.len()).any(|window| window == text.as_bytes());
-    assert!(has("XSCHED_TEST_SUSPEND"), "variables can be found like this");
-    assert!(!has("XSCHED_PLANTED_BUG"));
+fn the_released_shim_has_no_planted_bug_and_no_test_switch() {
+    let has =
+        |library: &[u8], text: &str| library.windows(text.len()).any(|window| window == text.as_bytes());
+    let [tested, released] = [artifacts::shim(), artifacts::released_shim()]
+        .map(|library| fs::read(library).expect("it was built"));
+    assert!(has(&tested, "XSCHED_TEST_SUSPEND"), "variables can be found like this");
+    assert!(has(&released, "XSCHED_DISABLE"), "in either of them");
+    assert!(!has(&tested, "XSCHED_PLANTED_BUG"));
+    assert!(!has(&released, "XSCHED_PLANTED_BUG") && !has(&released, "XSCHED_TEST_"));
 }
 
-/// Functions that can be held back and that no program calls, and why.
+/// Deferrable functions that no program calls, and why.
 const IN_NO_PROGRAM: [(&str, &str); 5] = [
     (
         "hipEventRecordWithFlags",
@@ -121,14 +125,14 @@ const IN_NO_PROGRAM: [(&str, &str); 5] = [
     ("hipWaitExternalSemaphoresAsync", "semaphores are another interface's"),
 ];
 
-/// What the shim's list calls deferrable.
+/// The functions that the shim's list calls deferrable.
 fn deferrable() -> BTreeSet<String> {
     let list = include_str!("../../shim/src/api.rs").lines();
     let lines = list.filter_map(|line| line.trim().strip_prefix("deferrable ")?.split_once(" fn "));
     lines.map(|(_, rest)| rest.split('(').next().expect("a piece of any text").to_owned()).collect()
 }
 
-/// Programs between those that end in a fault, after which a process is of no more use.
+/// Ranges of programs without those that end in a fault, after which a process is unusable.
 fn without_faults(seeds: Range<u64>) -> Vec<Range<u64>> {
     let faults = seeds.clone().filter(|seed| generate(*seed).has_fault());
     let ends = faults.chain([seeds.end]);
@@ -136,7 +140,7 @@ fn without_faults(seeds: Range<u64>) -> Vec<Range<u64>> {
     ends.map(|end| std::mem::replace(&mut start, end + 1)..end).filter(|range| !range.is_empty()).collect()
 }
 
-/// What the shim has counted of a process's calls to functions that can be held back.
+/// The deferrable functions that a process called, according to the shim's counts.
 fn called(mode: &Mode, seeds: &Range<u64>) -> BTreeSet<String> {
     let folder = tempfile::tempdir().expect("temporary files can be made");
     let log = folder.path().join("summary");
@@ -149,14 +153,14 @@ fn called(mode: &Mode, seeds: &Range<u64>) -> BTreeSet<String> {
     lines.map(|line| line.split_whitespace().nth(1).expect("count and name").to_owned()).collect()
 }
 
-/// Programs call everything that can be held back, on one release or another.
+/// Programs call every deferrable function, on at least one release.
 #[test]
-fn programs_call_everything_that_can_be_held_back() {
+fn programs_call_every_deferrable_function() {
     let runs = without_faults(0..600);
     let modes = [5, 6, 7].map(|major| Mode::with_shim(major, Way::Symbols));
     let all = modes.iter().flat_map(|mode| runs.iter().flat_map(|seeds| called(mode, seeds)));
     let mut all: BTreeSet<_> = all.collect();
     all.extend(IN_NO_PROGRAM.map(|(name, _)| name.to_owned()));
     let odd: Vec<_> = all.symmetric_difference(&deferrable()).cloned().collect();
-    assert!(odd.is_empty(), "in no program, or in one against its reason: {odd:?}");
+    assert!(odd.is_empty(), "called by no program, or by one despite the listed reason: {odd:?}");
 }

@@ -1,4 +1,4 @@
-//! The simulated runtime hands its dispatch tables to a tool as ROCm does: who gets them, when, and what it then sees.
+//! The simulated runtime passes its dispatch tables to a tool as ROCm does: which tool gets them, when, and which calls it sees.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ const FORCE_LOAD: &str = "ROCPROFILER_REGISTER_FORCE_LOAD";
 
 const TEXT: &str = "programs print text";
 
-/// What the tool of `tests/apps/table` wrote down.
+/// The report of the tool of `tests/apps/table`.
 #[derive(Debug, Default)]
 struct Report {
     /// `NAME VERSION INSTANCE SIZE`, in the order of arrival.
@@ -81,7 +81,7 @@ impl Run {
         self
     }
 
-    /// The program's last word, what the tool reports, and what went to stderr.
+    /// The program's last line, the tool's report, and stderr.
     #[track_caller]
     fn finish(mut self) -> (String, Report, String) {
         let output = self.command.output().expect("it was built");
@@ -106,7 +106,7 @@ fn a_preloaded_tool_sees_every_call_of_a_compiled_program() {
     let run = Run::new("vector_add", &["--launches", "100"]).with("LD_PRELOAD", tool());
     let (last, report, error) = run.finish();
     assert_eq!((last.as_str(), error.as_str()), ("ok", ""));
-    // Compiled code registers itself first; each table is handed out at its own first call.
+    // Compiled code registers itself first; each table is passed at its first call.
     assert_eq!(report.tables, ["hip_compiler 60500 0 80", "hip 60500 0 3824"]);
     assert_eq!(report.calls(0, "hipLaunchKernel"), 100);
     assert_eq!(report.calls(0, "hipMalloc"), 3);
@@ -116,7 +116,7 @@ fn a_preloaded_tool_sees_every_call_of_a_compiled_program() {
 }
 
 #[test]
-fn a_tool_sees_what_never_binds_a_symbol() {
+fn a_tool_sees_calls_that_bind_no_symbol() {
     let library = library(7);
     let run = Run::new("table_client", &["calls", "50", library.to_str().unwrap()]);
     let (last, report, _) = run.with("LD_PRELOAD", tool()).finish();
@@ -170,11 +170,15 @@ fn the_environment_names_a_tool() {
 }
 
 #[test]
-fn half_a_tool_gets_nothing() {
+fn an_incomplete_tool_gets_no_tables() {
     let run = |tool| Run::new("vector_add", &["--launches", "5"]).with("LD_PRELOAD", app(tool));
     let (last, report, error) = run("libtable_tool_receiver.so").finish();
-    assert_eq!((last.as_str(), report.tables.len(), error.as_str()), ("ok", 0, ""), "nobody asks for it");
-    // With force it is asked for, and visible.
+    assert_eq!(
+        (last.as_str(), report.tables.len(), error.as_str()),
+        ("ok", 0, ""),
+        "no registration library is loaded"
+    );
+    // With force the registration library is loaded, and visible.
     let (_, report, _) = run("libtable_tool_receiver.so").with(FORCE_LOAD, "1").finish();
     assert_eq!(report.calls(0, "hipLaunchKernel"), 5);
     // The genuine registration library aborts here.
@@ -191,13 +195,13 @@ fn an_installed_registration_library_does_the_work() {
     let (last, report, error) = run().with("LD_PRELOAD", tool()).finish();
     assert_eq!((last.as_str(), error.as_str()), ("ok", ""));
     assert_eq!(report.registered, ["hip_compiler 60500 1 80", "hip 60500 1 3824"]);
-    assert!(report.tables.is_empty(), "who gets them is the library's to decide");
+    assert!(report.tables.is_empty(), "the library decides which tool gets them");
     let (_, report, _) = run().finish();
     assert!(report.registered.is_empty(), "it is not loaded without need");
 }
 
 #[test]
-fn a_runtime_before_6_2_hands_nothing_out() {
+fn a_runtime_before_6_2_passes_no_tables() {
     let library = library(5);
     let run = Run::new("table_client", &["threads", "2", library.to_str().unwrap()]);
     let (last, report, error) = run.with("LD_PRELOAD", tool()).finish();
@@ -205,7 +209,7 @@ fn a_runtime_before_6_2_hands_nothing_out() {
 }
 
 #[test]
-fn without_a_tool_nothing_is_looked_for() {
+fn without_a_tool_no_library_is_searched() {
     let mut run = Run::new("vector_add", &["--launches", "5"]).with("LD_DEBUG", "files");
     let output = run.command.output().unwrap();
     let trace = String::from_utf8_lossy(&output.stderr);

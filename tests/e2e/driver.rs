@@ -1,15 +1,18 @@
-//! Calls to AMD's kernel driver, on machines without it: other devices are taken for the driver's, and refuse its
-//! commands. With the driver itself `cargo xtask test --vm` tests.
+//! Calls to AMD's kernel driver, on machines without it: the tracer takes other devices for the driver's, which refuse its
+//! commands. `cargo xtask test --vm` tests with the driver itself.
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use serde::Deserialize;
-use xsched_tests::privileged::may_trace;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
+use xsched_tests::needs::NO_AMDGPU;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{Outcome, run, xsched_ctl};
 
-/// `AMDKFD_IOC_CREATE_QUEUE` on the device that is named, three times, with a ring of 4096, 8192 and 12288 bytes; then
-/// the same on another device, a command of no driver, and a terminal's command.
+/// `AMDKFD_IOC_CREATE_QUEUE` three times on the given device, with rings of 4096, 8192 and 12288 bytes; then the same on
+/// another device, a command of no driver, and a terminal's command.
 const PROGRAM: &str = "
 import fcntl, struct, sys
 def attempt(device, command, argument):
@@ -24,7 +27,7 @@ attempt(device, 0xc0044b7f, bytearray(4))
 attempt(device, 0x5401, bytearray(60))
 ";
 
-/// In a `/dev` of its own that has only these, `/dev/kfd` being `/dev/null`.
+/// Runs it with a `/dev` of its own that has only these devices; `/dev/kfd` is `/dev/null`.
 const WITH_FALSE_KFD: &str = "mount -t tmpfs none /dev && mknod -m 666 /dev/kfd c 1 3 && \
     mknod -m 666 /dev/null c 1 3 && mknod -m 666 /dev/zero c 1 5 && mknod -m 666 /dev/urandom c 1 9 && \
     exec python3 -c \"$1\" /dev/kfd";
@@ -51,10 +54,10 @@ fn driver_slices(trace: &Path) -> Vec<Slice> {
             extract_arg(arg_set_id, 'debug.error') as error
          from slice where category glob 'driver.*' order by ts",
     );
-    slices.expect("the query is right")
+    slices.expect("the query is correct")
 }
 
-/// What [`PROGRAM`] does on the device.
+/// The calls of [`PROGRAM`] on the device.
 fn expected(device: &str) -> Vec<Slice> {
     let refused = |name: &str, ring_size| Slice {
         name: name.to_owned(),
@@ -72,18 +75,15 @@ fn expected(device: &str) -> Vec<Slice> {
 
 /// Traces a command with options of `xsched-ctl trace`.
 fn trace(options: &[&str], command: &[&str]) -> (tempfile::TempDir, PathBuf, Outcome) {
-    let dir = tempfile::tempdir().expect("there is room for a folder");
+    let dir = tempfile::tempdir().expect("temporary folders can be created");
     let trace = dir.path().join("run.perfetto");
     let mut traced = xsched_ctl(["trace", "-o"]);
     let outcome = run(traced.arg(&trace).args(options).arg("--").args(command));
     (dir, trace, outcome)
 }
 
-#[test]
+#[needs(ROOT)]
 fn commands_are_decoded_and_other_devices_left_out() {
-    if !may_trace("commands_are_decoded_and_other_devices_left_out") {
-        return;
-    }
     let options = ["--driver", "tracepoint", "--driver-device", "kfd=/dev/null"];
     let (_dir, trace, outcome) = trace(&options, &["python3", "-c", PROGRAM, "/dev/null"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
@@ -92,11 +92,8 @@ fn commands_are_decoded_and_other_devices_left_out() {
     assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
 }
 
-#[test]
-fn a_device_that_is_only_called_kfd_is_left_out() {
-    if !may_trace("a_device_that_is_only_called_kfd_is_left_out") {
-        return;
-    }
+#[needs(ROOT)]
+fn a_device_that_is_only_named_kfd_is_left_out() {
     let command = ["unshare", "--mount", "sh", "-c", WITH_FALSE_KFD, "sh", PROGRAM];
     let (_dir, trace, outcome) = trace(&["--driver", "tracepoint"], &command);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
@@ -104,11 +101,8 @@ fn a_device_that_is_only_called_kfd_is_left_out() {
     assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
 }
 
-#[test]
-fn the_first_call_is_there_though_nothing_is_attached_before_the_device_is_opened() {
-    if !may_trace("the_first_call_is_there_though_nothing_is_attached_before_the_device_is_opened") {
-        return;
-    }
+#[needs(ROOT)]
+fn the_first_call_is_recorded_although_nothing_is_attached_before_the_device_is_opened() {
     let command = ["unshare", "--mount", "sh", "-c", WITH_FALSE_KFD, "sh", PROGRAM];
     let (_dir, trace, outcome) = trace(&["--driver-device", "kfd=/dev/null"], &command);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
@@ -116,28 +110,22 @@ fn the_first_call_is_there_though_nothing_is_attached_before_the_device_is_opene
     assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
 }
 
-#[test]
-fn nothing_is_recorded_if_it_is_switched_off() {
-    if !may_trace("nothing_is_recorded_if_it_is_switched_off") {
-        return;
-    }
+#[needs(ROOT)]
+fn no_driver_call_is_recorded_when_switched_off() {
     let options = ["--driver", "off", "--driver-device", "kfd=/dev/null"];
     let (_dir, trace, outcome) = trace(&options, &["python3", "-c", PROGRAM, "/dev/null"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert_eq!(driver_slices(&trace), [], "{}", outcome.stderr);
 }
 
-#[test]
-fn fentry_without_the_driver_says_what_to_do() {
-    if !may_trace("fentry_without_the_driver_says_what_to_do") {
-        return;
-    }
-    if Path::new("/sys/module/amdgpu").exists() {
-        eprintln!("skipped: the driver is loaded");
-        return;
-    }
+#[needs(ROOT, NO_AMDGPU)]
+fn fentry_without_the_driver_prints_a_hint() {
     let (_dir, _trace, outcome) = trace(&["--driver", "fentry"], &["true"]);
     assert_eq!(outcome.code, 69, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("/sys/kernel/btf/amdgpu"), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("hint: `--driver tracepoint`"), "{}", outcome.stderr);
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

@@ -1,16 +1,18 @@
-//! Whatever of HIP a program calls, by whatever way, is in the timeline with its arguments.
+//! Every HIP call of a program is in the timeline with its arguments, however the program calls it.
 
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what it could not do")]
 
 use std::path::Path;
+use std::process::ExitCode;
 
 use serde::Deserialize;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::{app, hip_sim};
-use xsched_tests::privileged::may_trace;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{run, xsched_ctl};
 
-/// Calls through `ctypes`, each checked for success, so that what is not recorded is the tracer's fault.
+/// Calls through `ctypes`. Each is checked for success, so that a missing call is the tracer's fault.
 const PRELUDE: &str = r"
 import ctypes as c
 hip = c.CDLL('LIBRARY')
@@ -63,11 +65,8 @@ fn lines(trace: &Path) -> Vec<String> {
         .collect()
 }
 
-#[test]
+#[needs(ROOT)]
 fn copies_and_fills_of_every_shape_have_their_extents() {
-    if !may_trace("copies_and_fills_of_every_shape_have_their_extents") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     traced(
@@ -118,11 +117,8 @@ must('hipFree', a)
     assert_eq!(lines, expected);
 }
 
-#[test]
+#[needs(ROOT)]
 fn streams_events_and_host_functions_are_recorded() {
-    if !may_trace("streams_events_and_host_functions_are_recorded") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     traced(
@@ -173,11 +169,8 @@ must('hipDeviceReset')
     assert_eq!(lines(&trace), expected);
 }
 
-#[test]
+#[needs(ROOT)]
 fn functions_reached_by_hip_get_proc_address_are_recorded() {
-    if !may_trace("functions_reached_by_hip_get_proc_address_are_recorded") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     traced(
@@ -200,11 +193,8 @@ for i in range(3): assert synchronize() == 0
     assert_eq!(lines(&trace), expected);
 }
 
-#[test]
-fn launches_of_graphs_tell_how_many_kernels_they_start() {
-    if !may_trace("launches_of_graphs_tell_how_many_kernels_they_start") {
-        return;
-    }
+#[needs(ROOT)]
+fn graph_launches_show_how_many_kernels_they_start() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let module = app("obj").join("vector_add.co");
@@ -265,4 +255,8 @@ assert hip.hipModuleLaunchKernel(f, 1, 1, 1, 64, 1, 1, 0, s, None, extra) != 0
     assert_eq!(kernels.len(), 6);
     assert!(kernels[..5].iter().all(|kernel| *kernel == "vector_add"), "{kernels:?}");
     assert!(kernels[5].starts_with("0x"), "{kernels:?}");
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

@@ -1,15 +1,15 @@
-//! Kernels without `uprobe_multi`: one perf event a probe gives the same timeline, less the calls that are left out
-//! there.
+//! Kernels without `uprobe_multi`: one perf event for each probe gives the same timeline, except for the calls that this mode
+//! leaves out.
 
+use std::process::ExitCode;
+
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::app;
-use xsched_tests::privileged::may_trace;
 use xsched_tests::tracer::{TracedCall, calls, run, xsched_ctl};
 
-#[test]
+#[needs(ROOT)]
 fn perf_events_record_the_same_calls() {
-    if !may_trace("perf_events_record_the_same_calls") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let [mut auto, perf_events] = ["auto", "perf-events"].map(|kind| {
         let trace = dir.path().join(kind);
@@ -27,4 +27,8 @@ fn perf_events_record_the_same_calls() {
     assert!(auto.iter().any(is_left_out));
     auto.retain(|call| !is_left_out(call));
     assert_eq!(auto, perf_events);
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

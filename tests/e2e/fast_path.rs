@@ -1,28 +1,24 @@
-//! What the shim does on a call's way while nothing is suspended, or nothing that concerns the call: no system call, no
-//! allocation. Counted in the calling thread by `tests/apps/fast_path`, on a runtime that makes neither.
+//! The shim's fast path makes no system call and no allocation while no stream is suspended, or none that concerns the call.
+//! `tests/apps/fast_path` counts both in the calling thread, on a runtime that makes neither.
 
 use std::collections::BTreeMap;
+use std::process::ExitCode;
 
+use xsched_harness::needs;
 use xsched_tests::artifacts::{app_command, shim};
+use xsched_tests::needs::SYSCALL_DISPATCH;
 use xsched_tests::tracer::run;
 
-/// Exit status of the program where the kernel lacks what it counts with.
-const CANNOT_COUNT: i32 = 77;
-
-/// Of one function: calls, those of them that made a system call, allocations.
+/// Of one function: calls, calls that made a system call, allocations.
 type Counts = (u64, u64, u64);
 
-/// Runs the program on a runtime in null mode; None, with a word about it, if this kernel cannot count.
-fn counted(arguments: &[&str], environment: &[(&str, &str)]) -> Option<BTreeMap<String, Counts>> {
+/// Runs the program on a runtime in null mode.
+fn counted(arguments: &[&str], environment: &[(&str, &str)]) -> BTreeMap<String, Counts> {
     let mut command = app_command("fast_path", arguments);
     for variable in ["LD_PRELOAD", "ROCPROFILER_REGISTER_LIBRARY", "ROCPROFILER_REGISTER_ENABLED"] {
         command.env_remove(variable);
     }
     let outcome = run(command.env("HIP_SIM_NULL", "1").envs(environment.iter().copied()));
-    if outcome.code == CANNOT_COUNT {
-        eprintln!("skipped: {}", outcome.stdout.trim());
-        return None;
-    }
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "{}", outcome.stdout);
     let line = |line: &str| {
         let (name, counts) = line.split_once(' ').expect("a name and counts");
@@ -30,15 +26,15 @@ fn counted(arguments: &[&str], environment: &[(&str, &str)]) -> Option<BTreeMap<
         let mut next = || counts.next().expect("three counts");
         (name.to_owned(), (next(), next(), next()))
     };
-    Some(outcome.stdout.lines().map(line).collect())
+    outcome.stdout.lines().map(line).collect()
 }
 
-#[test]
+#[needs(SYSCALL_DISPATCH)]
 fn calls_make_no_system_call_and_allocate_nothing() {
     let shim = shim();
     let shim = shim.to_str().expect("a path in UTF-8");
-    let Some(alone) = counted(&[], &[]) else { return };
-    // The program counts: its own system call and allocation of each round are seen, and the runtime's absence of both.
+    let alone = counted(&[], &[]);
+    // The counters work: they see the program's own system call and allocation in each round, and none of the runtime.
     assert_eq!(alone["control"], (1000, 1000, 1000));
     for function in ["hipGetDevice", "hipLaunchKernel", "hipMemsetAsync", "hipStreamSynchronize"] {
         assert_eq!(alone[function], (1000, 0, 0), "{function} of the runtime itself");
@@ -48,27 +44,27 @@ fn calls_make_no_system_call_and_allocate_nothing() {
         &[("LD_PRELOAD", shim), ("ROCPROFILER_REGISTER_ENABLED", "0")],
         &[("ROCPROFILER_REGISTER_LIBRARY", shim)],
     ] {
-        assert_eq!(counted(&[], environment), Some(alone.clone()), "{environment:?}");
+        assert_eq!(counted(&[], environment), alone, "{environment:?}");
     }
 }
 
-#[test]
-fn a_launch_that_is_held_back_owns_memory() {
+#[needs(SYSCALL_DISPATCH)]
+fn a_deferred_launch_allocates_memory() {
     let shim = shim();
     let shim = shim.to_str().expect("a path in UTF-8");
     for environment in [
         &[("LD_PRELOAD", shim), ("XSCHED_TEST_SUSPEND", "held:2000")][..],
         &[("ROCPROFILER_REGISTER_LIBRARY", shim), ("XSCHED_TEST_SUSPEND", "held:2000")],
     ] {
-        let Some(held) = counted(&["held"], environment) else { return };
+        let held = counted(&["held"], environment);
         let (calls, with_system_calls, allocations) = held["hipLaunchKernel"];
         assert!(allocations >= calls, "the shim's allocations are not seen: {held:?}");
-        assert!(with_system_calls < calls / 2, "somebody is woken by each of them: {held:?}");
+        assert!(with_system_calls < calls / 2, "each of them wakes a thread: {held:?}");
     }
 }
 
-#[test]
-fn a_launch_beside_a_stream_that_is_held_back_costs_nothing_either() {
+#[needs(SYSCALL_DISPATCH)]
+fn a_launch_beside_a_suspended_stream_makes_no_system_call_and_allocates_nothing() {
     let shim = shim();
     let shim = shim.to_str().expect("a path in UTF-8");
     let suspended = ("XSCHED_TEST_SUSPEND", "held-stream:60000");
@@ -76,7 +72,11 @@ fn a_launch_beside_a_stream_that_is_held_back_costs_nothing_either() {
         &[("LD_PRELOAD", shim), ("ROCPROFILER_REGISTER_ENABLED", "0"), suspended][..],
         &[("ROCPROFILER_REGISTER_LIBRARY", shim), suspended],
     ] {
-        let Some(beside) = counted(&["beside"], environment) else { return };
+        let beside = counted(&["beside"], environment);
         assert_eq!(beside["hipLaunchKernel"], (1000, 0, 0));
     }
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

@@ -1,13 +1,14 @@
-//! Filters: what they let through is all there, and what they leave out is counted.
+//! Filters: all calls that pass are recorded, and the others are counted.
 
 #![expect(clippy::unwrap_used, reason = "tests, helpers included")]
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use rustix::process::Signal;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::app;
-use xsched_tests::privileged::may_trace;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{Outcome, Running, TracedCall, calls, run, xsched_ctl};
 
@@ -21,7 +22,7 @@ fn record(trace: &Path, launches: &str, options: &[&str]) -> Outcome {
     outcome
 }
 
-/// The last value of a counter of the trace as a whole.
+/// The last value of a counter of the whole trace.
 fn counter(trace: &Path, name: &str) -> usize {
     let query = format!(
         "select cast(max(value) as int) as n from counter c join track t on c.track_id = t.id where t.name = '{name}'"
@@ -34,11 +35,8 @@ fn launches(calls: &[TracedCall]) -> usize {
     calls.iter().filter(|call| call.category == "hip.launch").count()
 }
 
-#[test]
+#[needs(ROOT)]
 fn functions_by_category_and_glob() {
-    if !may_trace("functions_by_category_and_glob") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     record(&trace, "300", &["--api", "launch,hipMemcpy*,!hipModuleLaunch*"]);
@@ -47,7 +45,7 @@ fn functions_by_category_and_glob() {
     assert!(calls.iter().any(|call| call.name == "hipMemcpyAsync"));
     let is_wanted = |call: &TracedCall| call.name == "hipLaunchKernel" || call.name.starts_with("hipMemcpy");
     assert!(calls.iter().all(is_wanted), "{calls:#?}");
-    // Nobody asked for the functions that name kernels; the names are known all the same.
+    // The filter excludes the functions that name kernels; the names are known all the same.
     assert!(
         calls.iter().any(|call| call.kernel.as_deref().is_some_and(|name| name.starts_with("void demo::")))
     );
@@ -57,11 +55,8 @@ fn functions_by_category_and_glob() {
     assert_eq!(calls.len(), 100);
 }
 
-#[test]
+#[needs(ROOT)]
 fn libraries_and_kernels_by_glob() {
-    if !may_trace("libraries_and_kernels_by_glob") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     record(&trace, "300", &[]);
@@ -80,13 +75,10 @@ fn libraries_and_kernels_by_glob() {
     assert_eq!((launches(&kept), counter(&trace, "left_out.kernel") + kept.len()), (50, all));
 }
 
-#[test]
-fn launches_that_are_left_out_lack_no_names() {
-    if !may_trace("launches_that_are_left_out_lack_no_names") {
-        return;
-    }
+#[needs(ROOT)]
+fn launches_that_are_left_out_do_not_count_as_nameless() {
     let dir = tempfile::tempdir().unwrap();
-    // It looks its kernels up before recording begins.
+    // The program looks its kernels up before the recording starts.
     let mut command = Command::new(app("two_libraries"));
     let mut app = Running::start(command.args(["--seconds", "120", "--interval-us", "200"]));
     app.wait_for_stdout("ready ");
@@ -102,11 +94,8 @@ fn launches_that_are_left_out_lack_no_names() {
     app.signal(Signal::KILL);
 }
 
-#[test]
+#[needs(ROOT)]
 fn short_calls_are_left_out_in_the_kernel() {
-    if !may_trace("short_calls_are_left_out_in_the_kernel") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     record(&trace, "3000", &[]);
@@ -123,11 +112,8 @@ fn short_calls_are_left_out_in_the_kernel() {
     assert!(shorter.is_empty(), "{shorter:?}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn launches_are_drawn_at_random_and_the_others_counted() {
-    if !may_trace("launches_are_drawn_at_random_and_the_others_counted") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     record(&trace, "3000", &["--sample", "10"]);
@@ -135,17 +121,17 @@ fn launches_are_drawn_at_random_and_the_others_counted() {
     assert_eq!(launches(&kept) + counter(&trace, "left_out.sample"), 3000);
     // 300 are expected; 150 are nine standard deviations away.
     assert!((150..450).contains(&launches(&kept)), "{}", launches(&kept));
-    // The program launches three kernels by turns: each of them is drawn.
+    // The program alternates between three kernels; each of them is drawn.
     for kernel in ["module_step", "direct_step(", "void demo::kernels::mix<"] {
         let is_drawn =
             |call: &TracedCall| call.kernel.as_deref().is_some_and(|name| name.starts_with(kernel));
         assert!(kept.iter().any(is_drawn), "{kernel}");
     }
-    // What is no launch is all there.
+    // All other calls are recorded.
     assert!(kept.iter().any(|call| call.name == "hipMemsetAsync"));
 }
 
-#[test]
+#[needs(nothing)]
 fn mistakes_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let rules = dir.path().join("rules.toml");
@@ -155,7 +141,7 @@ fn mistakes_are_named() {
         (&["--api", "lanch"][..], 64, "did you mean `launch`?"),
         (&["--api", "cuda*"], 64, "no traced function matches `cuda*`"),
         (&["--api", "launch,!launch"], 64, "asked for and excluded at once"),
-        (&["--api", "copy", "--sample", "4"], 64, "`--sample` is about launches, which `--api` leaves out"),
+        (&["--api", "copy", "--sample", "4"], 64, "`--sample` needs launches, which `--api` excludes"),
         (&["--kernel", "a", "--kernel", "!a"], 64, "`--kernel`: `a` is asked for and excluded at once"),
         (&["--sample", "0"], 64, "--sample"),
         (&["--min-duration", "5"], 64, "time unit needed"),
@@ -168,11 +154,8 @@ fn mistakes_are_named() {
     }
 }
 
-#[test]
-fn rules_say_whose_a_launch_is() {
-    if !may_trace("rules_say_whose_a_launch_is") {
-        return;
-    }
+#[needs(ROOT)]
+fn rules_give_the_origin_of_a_launch() {
     let dir = tempfile::tempdir().unwrap();
     let (trace, rules) = (dir.path().join("run.perfetto"), dir.path().join("rules.toml"));
     let origins = |trace: &Path| {
@@ -194,11 +177,15 @@ fn rules_say_whose_a_launch_is() {
     std::fs::write(&rules, "[origin]\nalso_transparent = [\"libdemo_kernels*\"]\n").unwrap();
     record(&trace, "300", &["--rules", rules.to_str().unwrap()]);
     assert_eq!(origins(&trace), [("libdemo_blas.so".to_owned(), 100), ("two_libraries".to_owned(), 200)]);
-    // Filters go by the origin, too.
+    // Filters use the origin too.
     record(
         &trace,
         "300",
         &["--rules", rules.to_str().unwrap(), "--library", "libdemo_blas.so", "--api", "launch"],
     );
     assert_eq!(origins(&trace), [("libdemo_blas.so".to_owned(), 100)]);
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

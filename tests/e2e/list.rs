@@ -1,24 +1,25 @@
-//! `xsched-ctl list`: whose work a process does, while it does it.
+//! `xsched-ctl list`: the origins of a running process's work.
 
 use std::io::Write as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde::Deserialize;
 use tempfile::TempDir;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::{app, shim};
-use xsched_tests::privileged::may_trace;
 use xsched_tests::tracer::{Running, run, xsched_ctl};
 
-/// How long anything may take.
+/// How long the test waits for an answer.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Names the folder of the controller's sockets.
+/// The variable for the folder of the controller's sockets.
 const FOLDER: &str = "XSCHED_SOCKET_DIR";
 
-/// The answer, as far as it matters here.
+/// The parts of the answer that the test reads.
 #[derive(Debug, Default, Deserialize)]
 struct List {
     processes: Vec<Process>,
@@ -49,7 +50,7 @@ impl Queue {
     }
 }
 
-/// A controller, with a device that its processes share.
+/// A controller, and a device that its processes share.
 struct Node {
     folder: TempDir,
     controller: Option<Running>,
@@ -69,7 +70,7 @@ impl Node {
         run(list.env(FOLDER, self.folder.path())).stdout
     }
 
-    /// A program with the shim, which works until it is killed.
+    /// Starts a program with the shim, which runs until it is killed.
     fn start(&self, name: &str, arguments: &[&str]) -> Working {
         let mut command = Command::new(app(name));
         command
@@ -82,8 +83,8 @@ impl Node {
             .stdout(Stdio::null());
         let mut child = command.spawn().expect("it was built");
         let mut stdin = child.stdin.take().expect("it is piped");
-        // Each waits for one or two lines.
-        stdin.write_all(b"\n\n").expect("there is room in a pipe");
+        // Each program waits for one or two lines.
+        stdin.write_all(b"\n\n").expect("the pipe has room for two lines");
         Working(child)
     }
 }
@@ -101,15 +102,15 @@ struct Working(Child);
 
 impl Drop for Working {
     fn drop(&mut self) {
-        // It may have ended, and then it is only to be reaped.
+        // If it has ended, it only needs to be reaped.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A program launches half of its kernels itself, and the others by a library.
+/// A program launches half of its kernels itself, and the others through a library.
 fn shows_the_library_that_launched(node: &Node) {
-    // Device time is counted where there is somebody to share it with.
+    // The controller counts device time while several processes share a device.
     let _neighbour = node.start("sched_client", &["--us", "100", "--ahead", "4"]);
     let _callers = node.start("callers", &["steps", "1000000"]);
     let deadline = Instant::now() + PATIENCE;
@@ -117,14 +118,14 @@ fn shows_the_library_that_launched(node: &Node) {
         let json = node.list(&["--json"]);
         let list: List = serde_json::from_str(&json).unwrap_or_default();
         let callers = list.processes.iter().find(|process| process.command == "callers");
-        let is_told = callers.and_then(|process| process.queues.first()).is_some_and(|queue| {
+        let is_shown = callers.and_then(|process| process.queues.first()).is_some_and(|queue| {
             let (own, library) = (queue.of("callers"), queue.of("librocblas.so.4"));
             let parts: u64 = queue.origins.iter().map(|origin| origin.device_ns).sum();
-            // The whole and its parts are told one after the other. How much is whose is an estimate where several commands
+            // The shim reports the total and its parts one after the other. The parts are estimates where several commands
             // share a marker.
             own > 0 && library > 0 && parts == queue.device_ns
         });
-        if is_told {
+        if is_shown {
             break;
         }
         assert!(Instant::now() < deadline, "{json}");
@@ -138,15 +139,16 @@ fn shows_the_library_that_launched(node: &Node) {
     assert!(text.lines().any(shown), "{text}");
 }
 
-#[test]
-fn the_list_says_whose_work_a_process_does() {
+#[needs(nothing)]
+fn the_list_shows_the_origins_of_a_processs_work() {
     shows_the_library_that_launched(&Node::serving(&["--no-bpf"]));
 }
 
-#[test]
-fn the_list_says_whose_work_a_process_does_where_programs_walk_stacks() {
-    if !may_trace("the_list_says_whose_work_a_process_does_where_programs_walk_stacks") {
-        return;
-    }
+#[needs(ROOT)]
+fn the_list_shows_the_origins_of_a_processs_work_where_programs_walk_stacks() {
     shows_the_library_that_launched(&Node::serving(&[]));
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

@@ -1,4 +1,4 @@
-//! `XSCHED_SCHEDULER=LCL`: the streams of one process are scheduled among each other, and no controller is there.
+//! `XSCHED_SCHEDULER=LCL`: the shim schedules the streams of one process among each other, without a controller.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,25 +9,25 @@ use xsched_tests::artifacts::{app, shim};
 use xsched_tests::execution_log::{Execution, Timeline};
 use xsched_tests::tracer::run;
 
-/// Of the urgent stream.
+/// Requests of the urgent stream, and kernels in each.
 const REQUESTS: usize = 24;
 const KERNELS: usize = 8;
 
-/// What the other stream may have on the device when the urgent one comes.
+/// Kernels that the other stream may have in flight when an urgent request comes.
 const IN_FLIGHT: usize = 2;
 
-/// A stream with a long backlog, and one that is more urgent for HIP and makes a request now and then.
+/// A stream with a long backlog, and a stream of higher HIP priority with occasional requests.
 const STREAMS: &str = "--us 400 --kernels 8 --requests 300 --ahead 16 \
                        --and --us 400 --kernels 8 --requests 24 --rate 40 --priority -1";
 
-/// What the device did, after the program has found that everything came once and in order.
+/// The device's kernels. The program checks that each ran once and in order.
 fn executions(folder: &Path, variables: &[(&str, &str)]) -> Timeline {
     let log = folder.join("executions");
     let mut command = Command::new(app("sched_client"));
     command
         .args(STREAMS.split_whitespace())
         .env("LD_PRELOAD", shim())
-        // Where there is none.
+        // A folder without a controller.
         .env("XSCHED_SOCKET_DIR", folder)
         .env("HIP_SIM_SHARED", "off")
         .env("HIP_SIM_DURATIONS", "device_step=arg1us")
@@ -39,14 +39,14 @@ fn executions(folder: &Path, variables: &[(&str, &str)]) -> Timeline {
         serde_json::from_str(outcome.stdout.lines().last().unwrap_or_default()).expect("it ends with JSON");
     assert_eq!(said["wrong"], 0, "{said}");
     let timeline = Timeline::read(&log).expect("the device has written its log");
-    std::fs::remove_file(&log).expect("it is there");
+    std::fs::remove_file(&log).expect("the log exists");
     timeline
 }
 
-/// For each request of the urgent stream, how many kernels of the other started from when it was launched until it was done.
+/// For each request of the urgent stream: how many kernels of the other stream started between its launch and its completion.
 fn overtaken_by(timeline: &Timeline) -> Vec<usize> {
-    // Streams are numbered as they are created.
-    let urgent = timeline.kernels().iter().map(|kernel| kernel.stream).max().expect("something ran");
+    // Streams are numbered in the order of creation.
+    let urgent = timeline.kernels().iter().map(|kernel| kernel.stream).max().expect("kernels have run");
     let (urgent, other): (Vec<&Execution>, Vec<_>) =
         timeline.kernels().iter().partition(|kernel| kernel.stream == urgent);
     assert_eq!((urgent.len(), other.len()), (REQUESTS * KERNELS, 300 * KERNELS));
@@ -59,13 +59,13 @@ fn overtaken_by(timeline: &Timeline) -> Vec<usize> {
     counts
 }
 
-/// Of half of the requests: a thread that the machine keeps from launching the rest of a request has no work meanwhile.
+/// The median: while the machine does not run a thread in the middle of a request, the stream has no work.
 fn usual(counts: &[usize]) -> usize {
     counts[counts.len() / 2]
 }
 
 #[test]
-fn an_urgent_stream_goes_before_the_others_of_its_process() {
+fn an_urgent_stream_preempts_the_others_of_its_process() {
     let folder = TempDir::new().unwrap();
     let counts = overtaken_by(&executions(folder.path(), &[("XSCHED_SCHEDULER", "LCL")]));
     assert!(usual(&counts) <= IN_FLIGHT, "kernels that started during each request: {counts:?}");
@@ -77,6 +77,6 @@ fn an_urgent_stream_goes_before_the_others_of_its_process() {
 fn streams_share_the_device_by_another_policy() {
     let folder = TempDir::new().unwrap();
     let fair = [("XSCHED_SCHEDULER", "LCL"), ("XSCHED_POLICY", "CFS")];
-    // Nothing lost, and all in order.
+    // All launches complete, in order.
     overtaken_by(&executions(folder.path(), &fair));
 }

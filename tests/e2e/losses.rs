@@ -1,12 +1,15 @@
-//! What is lost is counted: launches made are launches recorded plus launches lost.
+//! Losses are counted: calls made are calls recorded plus calls lost.
+
+use std::process::ExitCode;
 
 use serde_json::Value;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::hip_sim;
-use xsched_tests::privileged::may_trace;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{run, xsched_ctl};
 
-/// Calls HIP, once while the tracer looks on, and many times; `stops`: these while it stands still.
+/// Calls HIP once, and then many times; with `stops`, these while the tracer is stopped.
 const BESIDE_A_TRACER: &str = "
 import ctypes, os, signal, sys
 hip = ctypes.CDLL(sys.argv[1])
@@ -16,11 +19,8 @@ for _ in range(20000): hip.hipStreamQuery(None)
 os.kill(os.getppid(), signal.SIGCONT)
 ";
 
-#[test]
-fn a_ring_that_is_too_small_loses_nothing_uncounted() {
-    if !may_trace("a_ring_that_is_too_small_loses_nothing_uncounted") {
-        return;
-    }
+#[needs(ROOT)]
+fn every_call_lost_from_a_small_ring_is_counted() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let record = |ring_size: &str, stops: &str| {
@@ -34,7 +34,7 @@ fn a_ring_that_is_too_small_loses_nothing_uncounted() {
     let number = |sql: &mut Sql, query: &str| sql.query(query).unwrap()[0]["n"].as_i64().unwrap_or(0);
     let calls = |sql: &mut Sql| number(sql, "select count(*) as n from slice where category glob 'hip.*'");
 
-    // A ring that holds everything says how many calls the program makes.
+    // A ring that is large enough gives the number of calls.
     let outcome = record("64M", "");
     assert!(!outcome.stderr.contains("calls lost"), "{}", outcome.stderr);
     let mut sql = Sql::open(&trace).unwrap();
@@ -53,7 +53,7 @@ fn a_ring_that_is_too_small_loses_nothing_uncounted() {
     assert!(outcome.stderr.contains(&format!("incomplete: {lost} calls lost")), "{}", outcome.stderr);
     let line = outcome.stderr.lines().find(|line| line.contains("calls lost")).unwrap();
     assert!(line.contains(" (CPU "), "{line}");
-    // By cause and processor they add up to the same.
+    // The counts by cause and processor have the same sum.
     let report = run(xsched_ctl(["report", "--json"]).arg(&trace));
     let report: Value = serde_json::from_str(&report.stdout).unwrap();
     assert_eq!(report["lost"], lost);
@@ -67,8 +67,8 @@ fn a_ring_that_is_too_small_loses_nothing_uncounted() {
     assert_eq!(on_processors, lost, "{report}");
 }
 
-/// Stops the tracer, makes more calls than it reads at once, some with stacks that it has not seen, and ends; then the tracer
-/// is let go on.
+/// Stops the tracer, makes more calls than it reads at once, some with stacks that are new to it, and ends; then the tracer
+/// continues.
 const BESIDE_A_STOPPED_TRACER: &str = "
 import ctypes, os, signal, subprocess, sys
 hip = ctypes.CDLL(sys.argv[1])
@@ -81,16 +81,13 @@ nobody = subprocess.DEVNULL
 subprocess.Popen(['sh', '-c', 'sleep 1; kill -CONT %d' % os.getppid()], stdout=nobody, stderr=nobody)
 ";
 
-#[test]
-fn what_has_piled_up_when_the_command_ends_is_recorded() {
-    if !may_trace("what_has_piled_up_when_the_command_ends_is_recorded") {
-        return;
-    }
+#[needs(ROOT)]
+fn records_that_are_pending_when_the_command_ends_are_recorded() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let mut command = xsched_ctl(["trace", "-o"]);
     command.arg(&trace).args(["--", "python3", "-c", BESIDE_A_STOPPED_TRACER]);
-    // Without tables, stacks are sent as copies.
+    // Without tables, records contain copies of stacks.
     let cache = dir.path().join("tables");
     let outcome = run(command.arg(hip_sim(6).join("libamdhip64.so.6")).env("XSCHED_CTL_CACHE", cache));
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
@@ -99,8 +96,8 @@ fn what_has_piled_up_when_the_command_ends_is_recorded() {
     assert_eq!(calls[0]["n"], 20_003, "{}", outcome.stderr);
 }
 
-/// Stops the tracer, calls from six hundred places whose stacks it has not seen, and lets it go on.
-const FROM_MANY_PLACES: &str = "
+/// Stops the tracer, calls HIP with six hundred stacks that are new to it, and lets it continue.
+const WITH_MANY_STACKS: &str = "
 import ctypes, os, signal, sys
 sys.setrecursionlimit(10000)
 hip = ctypes.CDLL(sys.argv[1])
@@ -114,22 +111,23 @@ down(599)
 os.kill(os.getppid(), signal.SIGCONT)
 ";
 
-/// Where all processors are busy it comes to the same, for some milliseconds.
-#[test]
-fn stacks_that_a_late_tracer_has_yet_to_read_find_room() {
-    if !may_trace("stacks_that_a_late_tracer_has_yet_to_read_find_room") {
-        return;
-    }
+/// The tracer is late by some milliseconds, too, where all processors are busy.
+#[needs(ROOT)]
+fn unread_stacks_of_a_late_tracer_fit_into_the_ring() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let mut command = xsched_ctl(["trace", "-o"]);
-    command.arg(&trace).args(["--", "python3", "-c", FROM_MANY_PLACES]);
+    command.arg(&trace).args(["--", "python3", "-c", WITH_MANY_STACKS]);
     command.arg(hip_sim(6).join("libamdhip64.so.6")).env("HIP_SIM_NULL", "1");
-    // Without tables, stacks are sent as copies.
+    // Without tables, records contain copies of stacks.
     let outcome = run(command.env("XSCHED_CTL_CACHE", dir.path().join("tables")));
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let mut sql = Sql::open(&trace).unwrap();
     let calls = sql.query("select count(*) as n from slice where name = 'hipStreamQuery'").unwrap();
     assert_eq!(calls[0]["n"], 601, "{}", outcome.stderr);
     assert!(!outcome.stderr.contains("without a chain"), "{}", outcome.stderr);
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

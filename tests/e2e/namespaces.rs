@@ -4,35 +4,24 @@
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use rustix::process::Signal;
+use xsched_harness::needs;
+use xsched_harness::needs::{NAMESPACES, OVERLAY, ROOT, USER, USER_NAMESPACES};
 use xsched_tests::artifacts::{app, hip_sim, shim, xsched_ctl as binary};
-use xsched_tests::privileged::may_trace;
+use xsched_tests::needs::OTHER_USERS;
 use xsched_tests::serving::Serving;
 use xsched_tests::tracer::{
     Outcome, Running, TracedCall, calls, run, wait_for_bytes, wait_until, xsched_ctl,
 };
-
-/// Whether this test can be run: as root, where namespaces may be made.
-fn may_unshare(test: &str) -> bool {
-    if !may_trace(test) {
-        return false;
-    }
-    let made = Command::new("unshare").args(["--mount", "--pid", "--fork", "--mount-proc", "true"]).output();
-    let may = made.is_ok_and(|made| made.status.success());
-    if !may {
-        eprintln!("skipped: {test} makes namespaces, which this machine does not allow");
-    }
-    may
-}
 
 fn launches(calls: &[TracedCall]) -> Vec<&TracedCall> {
     calls.iter().filter(|call| call.category == "hip.launch").collect()
 }
 
 #[track_caller]
-fn assert_whole(outcome: &Outcome) {
+fn assert_complete(outcome: &Outcome) {
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
 }
@@ -46,8 +35,8 @@ fn contained(script: &str, arguments: &[&Path]) -> Command {
     command
 }
 
-/// A container as far as files go: runtime and program are where nobody outside can see them. $1: an empty folder;
-/// $2: that of the runtime; $3: that of the programs; $4: name of the program, whose arguments follow.
+/// A container with files of its own: runtime and program are visible only inside. $1: an empty folder; $2: the runtime's
+/// folder; $3: the programs' folder; $4: name of the program; its arguments follow.
 const HIDDEN: &str = r#"
 mount -t tmpfs tmpfs "$1"
 cp "$2"/libamdhip64.so* "$3"/libdemo_* "$3/$4" "$1"
@@ -62,7 +51,7 @@ fn hidden(folder: &Path, program: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// What `two_libraries --launches 300` launches, by library and by whether the kernel has its name.
+/// Checks the launches of `two_libraries --launches 300`: their libraries and kernel names.
 #[track_caller]
 fn assert_named(calls: &[TracedCall]) {
     let launches = launches(calls);
@@ -80,34 +69,28 @@ fn assert_named(calls: &[TracedCall]) {
     }
 }
 
-#[test]
-fn a_command_with_files_and_ids_of_its_own_is_recorded_whole() {
-    if !may_unshare("a_command_with_files_and_ids_of_its_own_is_recorded_whole") {
-        return;
-    }
+#[needs(ROOT, NAMESPACES)]
+fn a_command_with_files_and_ids_of_its_own_is_recorded_completely() {
     let dir = tempfile::tempdir().unwrap();
     let (folder, trace) = (dir.path().join("hidden"), dir.path().join("run.perfetto"));
     std::fs::create_dir(&folder).unwrap();
     let target = hidden(&folder, "two_libraries", &["--launches", "300"]);
     let mut command = xsched_ctl(["trace", "-o"]);
     command.arg(&trace).arg("--").arg(target.get_program()).args(target.get_args());
-    assert_whole(&run(&mut command));
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "the files were to be seen inside only");
+    assert_complete(&run(&mut command));
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "the files are visible only inside");
     assert_named(&calls(&trace).unwrap());
 }
 
-#[test]
-fn a_running_container_is_recorded_by_its_id_out_here() {
-    if !may_unshare("a_running_container_is_recorded_by_its_id_out_here") {
-        return;
-    }
+#[needs(ROOT, NAMESPACES)]
+fn a_running_container_is_recorded_by_its_host_pid() {
     let dir = tempfile::tempdir().unwrap();
     let (folder, trace) = (dir.path().join("hidden"), dir.path().join("run.perfetto"));
     std::fs::create_dir(&folder).unwrap();
     let mut container = hidden(&folder, "two_libraries", &["--seconds", "60", "--interval-us", "500"]);
-    // A group of its own, to be ended with all that is in it.
+    // A process group of its own, to kill it with its children.
     let mut container = Running::start(container.process_group(0));
-    // It knows itself by another id.
+    // Its pid inside is another one.
     assert_eq!(container.wait_for_stdout("ready "), "ready 1");
     let children = format!("/proc/{0}/task/{0}/children", container.pid());
     let pid = std::fs::read_to_string(children).unwrap().trim().to_owned();
@@ -116,7 +99,7 @@ fn a_running_container_is_recorded_by_its_id_out_here() {
     wait_for_bytes(&trace, 1);
     let outcome = tracer.interrupt();
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    // A module's kernel was looked up before; all else has its name.
+    // The module's kernel was looked up before the recording; all others have names.
     assert!(!outcome.stderr.contains("calls lost"), "{}", outcome.stderr);
     container.signal_group(Signal::KILL);
     let calls = calls(&trace).unwrap();
@@ -137,12 +120,9 @@ cp "$2" "$1"
 exec env LD_PRELOAD="$1/libxsched_shim.so" "$3" --seconds 300 --interval-us 100
 "#;
 
-/// What a container needs to take part is the folder of the sockets and the shim.
-#[test]
-fn a_container_takes_part_in_scheduling_under_its_ids_out_here() {
-    if !may_unshare("a_container_takes_part_in_scheduling_under_its_ids_out_here") {
-        return;
-    }
+/// A container needs the folder of the sockets and the shim for that.
+#[needs(ROOT, NAMESPACES)]
+fn a_container_takes_part_in_scheduling_under_its_host_pids() {
     let controller = Serving::start("").unwrap();
     let ask = |verb: &[&str]| run(xsched_ctl(verb).env("XSCHED_SOCKET_DIR", controller.folder()));
     let folder = controller.file("hidden");
@@ -158,14 +138,14 @@ fn a_container_takes_part_in_scheduling_under_its_ids_out_here() {
     let set = ask(&["set", "--pid", &pid, "--priority", "-7"]);
     assert_eq!((set.code, set.stdout.contains("priority -7")), (0, true), "{}{}", set.stdout, set.stderr);
     let doctor = ask(&["doctor", "--pid", &pid]).stdout;
-    // Whether programs hear it was decided within a tenth of a second, which a slow machine may miss.
+    // The rest of the line is not checked: on a slow machine its reports may miss the limit of 100 ms for the probe.
     assert!(doctor.contains("controller   joined   priority -7"), "{doctor}");
     container.signal_group(Signal::KILL);
 }
 
-/// What a tracer that asks this controller says of the scheduling of a process, started with the shim for that; and what `doctor`
-/// says of its joining.
-fn said_of_scheduling(controller: &Serving, process: &mut Command) -> (u32, Vec<String>, String) {
+/// Starts a process with the shim and records it with this controller. Returns its pid, the tracer's messages about its
+/// scheduling, and `doctor`'s line about the controller.
+fn scheduling_messages(controller: &Serving, process: &mut Command) -> (u32, Vec<String>, String) {
     let process = process.env("LD_PRELOAD", shim()).process_group(0);
     let mut process = Running::start(process);
     process.wait_for_stdout("ready ");
@@ -181,8 +161,8 @@ fn said_of_scheduling(controller: &Serving, process: &mut Command) -> (u32, Vec<
     (pid, lines.map(str::to_owned).collect(), joined.to_owned())
 }
 
-/// A program in a mount namespace of its own. $1: the folder of the controller's sockets; $2: an empty one; $3: `xsched-ctl`; $4:
-/// the program.
+/// A program in a mount namespace of its own. $1: the folder of the controller's sockets; $2: an empty folder; $3:
+/// `xsched-ctl`; $4: the program.
 fn without_its_folder(script: &str, controller: &Serving, empty: &Path) -> Command {
     let mut command = Command::new("unshare");
     command
@@ -193,16 +173,13 @@ fn without_its_folder(script: &str, controller: &Serving, empty: &Path) -> Comma
     command
 }
 
-#[test]
-fn a_container_that_cannot_reach_the_controller_is_named() {
-    if !may_unshare("a_container_that_cannot_reach_the_controller_is_named") {
-        return;
-    }
+#[needs(ROOT, NAMESPACES)]
+fn a_container_that_cannot_reach_the_controller_is_reported() {
     let controller = Serving::start_without_bpf("").unwrap();
     let other = tempfile::tempdir().unwrap();
     let (folder, empty) = (controller.folder().display(), other.path().display());
     let assert_said = |command: &mut Command, why: &str| {
-        let (pid, said, joined) = said_of_scheduling(&controller, command);
+        let (pid, said, joined) = scheduling_messages(&controller, command);
         assert_eq!(said, [format!("warning: scheduling of process {pid} is not in the timeline: {why}")]);
         assert_eq!(joined, format!("controller   absent   the process has not joined: {why}"));
     };
@@ -219,14 +196,14 @@ until [ -S "$1/record.sock" ]; do kill -0 $!; sleep 0.1; done
         &mut without_its_folder(with_its_own, &controller, other.path()),
         &format!("its controller is in {folder} of its container, where `xsched-ctl` asks it"),
     );
-    // No container, but nobody is where it looks.
+    // Not a container, but its folder has no controller.
     let mut astray = Command::new(app("two_libraries"));
     astray.args(["--seconds", "60", "--interval-us", "500"]).env("XSCHED_SOCKET_DIR", other.path());
     assert_said(
         &mut astray,
         &format!("it looks for its controller in {empty}, where none is: this one is in {folder}"),
     );
-    // What its folder has is a link that leads to the controller out here only.
+    // Its folder has a link that leads to the controller only outside of the container.
     let linked = tempfile::tempdir().unwrap();
     let socket = |folder: &Path| folder.join("record.sock");
     std::os::unix::fs::symlink(socket(controller.folder()), socket(linked.path())).unwrap();
@@ -234,12 +211,12 @@ until [ -S "$1/record.sock" ]; do kill -0 $!; sleep 0.1; done
 mount -t tmpfs tmpfs "$1"
 export XSCHED_SOCKET_DIR="$2"
 "#;
-    let place = linked.path().display();
+    let link_folder = linked.path().display();
     assert_said(
         &mut without_its_folder(hidden, &controller, linked.path()),
-        &format!("no controller is in {place} of its container: mount {folder} there"),
+        &format!("no controller is in {link_folder} of its container: mount {folder} there"),
     );
-    // The same folder under another name, through a link that leads elsewhere out here.
+    // The same folder under another name, through a link that leads elsewhere outside.
     let mounted = r#"
 mount --bind "$1" "$2"
 mount -t tmpfs tmpfs /mnt
@@ -247,13 +224,13 @@ ln -s "$2" /mnt/link
 export XSCHED_SOCKET_DIR=/mnt/link
 "#;
     let (_, said, joined) =
-        said_of_scheduling(&controller, &mut without_its_folder(mounted, &controller, other.path()));
+        scheduling_messages(&controller, &mut without_its_folder(mounted, &controller, other.path()));
     assert_eq!(said, [""; 0]);
     assert!(joined.starts_with("controller   joined   "), "{joined}");
 }
 
-#[test]
-fn who_asks_may_name_the_folder_from_where_he_is() {
+#[needs(nothing)]
+fn doctor_accepts_a_relative_folder() {
     let controller = Serving::start_without_bpf("").unwrap();
     let folder = controller.folder();
     let mut process = Command::new("sleep");
@@ -263,34 +240,22 @@ fn who_asks_may_name_the_folder_from_where_he_is() {
     doctor.current_dir(folder.parent().unwrap()).env("XSCHED_SOCKET_DIR", folder.file_name().unwrap());
     let said = run(&mut doctor).stdout;
     process.signal_group(Signal::KILL);
-    let expected = "controller   absent   the process has not joined: it does when it first uses a device";
+    let expected = "controller   absent   the process has not joined: it joins when it first uses a device";
     assert!(said.lines().any(|line| line == expected), "{said}");
 }
 
-/// Without a user of its own on the machine it knows nobody but itself.
-#[test]
+/// Its user namespace maps only its own user.
+#[needs(ROOT, NAMESPACES, OTHER_USERS, USER_NAMESPACES)]
 fn a_container_with_users_of_its_own_does_not_trust_the_controller() {
-    const USER: u32 = 65533;
-    let test = "a_container_with_users_of_its_own_does_not_trust_the_controller";
-    if !may_unshare(test) {
-        return;
-    }
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user"]).uid(USER).current_dir("/");
-    let may = Command::new("unshare").args(["--user", "--map-root-user", "true"]).uid(USER).status();
-    if !may.is_ok_and(|status| status.success()) {
-        eprintln!(
-            "skipped: {test} makes a user namespace without privileges, which this machine does not allow"
-        );
-        return;
-    }
     let controller = Serving::start_without_bpf("").unwrap();
     std::fs::set_permissions(controller.folder(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
         .unwrap();
     command.arg(app("two_libraries")).args(["--seconds", "60", "--interval-us", "500"]);
     command.env("XSCHED_SOCKET_DIR", controller.folder());
     command.env("HIP_SIM_SHARED", format!("untrusting-{}", std::process::id()));
-    let (pid, said, _) = said_of_scheduling(&controller, &mut command);
+    let (pid, said, _) = scheduling_messages(&controller, &mut command);
     let folder = controller.folder().display();
     let expected = format!(
         "warning: scheduling of process {pid} is not in the timeline: it does not trust the controller in {folder}, which is \
@@ -301,20 +266,17 @@ fn a_container_with_users_of_its_own_does_not_trust_the_controller() {
     assert!(!list.stdout.contains(&format!(r#""pid":{pid},"#)), "{}", list.stdout);
 }
 
-#[test]
+#[needs(ROOT, NAMESPACES, OVERLAY)]
 fn a_container_with_layers_is_recorded_once() {
-    if !may_unshare("a_container_with_layers_is_recorded_once") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     for layer in ["lower", "upper", "work", "merged"] {
         std::fs::create_dir(dir.path().join(layer)).unwrap();
     }
-    // As containers are: a lower layer with the files, and one of its own on top.
+    // As in a container: a lower layer with the files, and a writable layer on top.
     let script = r#"
 mount -t tmpfs tmpfs "$1/upper" && mkdir "$1/upper/u" "$1/upper/w"
 cp "$2"/libamdhip64.so* "$3/libdemo_twins.so" "$3/vector_add" "$1/lower"
-mount -t overlay overlay -o "lowerdir=$1/lower,upperdir=$1/upper/u,workdir=$1/upper/w" "$1/merged" || { echo unsupported; exit 0; }
+mount -t overlay overlay -o "lowerdir=$1/lower,upperdir=$1/upper/u,workdir=$1/upper/w" "$1/merged"
 LD_LIBRARY_PATH="$1/merged" exec "$1/merged/vector_add" --launches 50
 "#;
     let programs = app("vector_add");
@@ -323,13 +285,7 @@ LD_LIBRARY_PATH="$1/merged" exec "$1/merged/vector_add" --launches 50
     let mut command = xsched_ctl(["trace", "-o"]);
     command.arg(&trace).arg("--").arg(target.get_program()).args(target.get_args());
     let outcome = run(&mut command);
-    if outcome.stdout.contains("unsupported") {
-        eprintln!(
-            "skipped: a_container_with_layers_is_recorded_once mounts an overlay, which does not work here"
-        );
-        return;
-    }
-    assert_whole(&outcome);
+    assert_complete(&outcome);
     let calls = calls(&trace).unwrap();
     assert_eq!(launches(&calls).len(), 50);
     assert!(calls.iter().all(|call| call.library.as_deref() == Some("vector_add")), "{calls:#?}");
@@ -342,30 +298,24 @@ fn in_container(arguments: &[&str]) -> Command {
     command
 }
 
-#[test]
+#[needs(ROOT, NAMESPACES)]
 fn a_tracer_in_a_container_records_its_command() {
-    if !may_unshare("a_tracer_in_a_container_records_its_command") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let program = app("two_libraries");
-    // Another process of the machine uses the same runtime meanwhile.
+    // Another process of the host uses the same runtime meanwhile.
     let mut beside = Running::start(Command::new(app("vector_add")).args(["--seconds", "60"]));
     beside.wait_for_stdout("ready ");
     let arguments =
         ["trace", "-o", trace.to_str().unwrap(), "--", program.to_str().unwrap(), "--launches", "300"];
     let outcome = run(&mut in_container(&arguments));
     beside.signal(Signal::KILL);
-    assert_whole(&outcome);
+    assert_complete(&outcome);
     assert_named(&calls(&trace).unwrap());
 }
 
-#[test]
-fn a_tracer_in_a_container_sees_what_is_in_there_only() {
-    if !may_unshare("a_tracer_in_a_container_sees_what_is_in_there_only") {
-        return;
-    }
+#[needs(ROOT, NAMESPACES)]
+fn a_tracer_in_a_container_sees_only_processes_of_the_container() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let mut outside =
@@ -376,7 +326,7 @@ fn a_tracer_in_a_container_sees_what_is_in_there_only() {
 inside=$!
 "$2" trace --all -o "$3" &
 tracer=$!
-# What it writes first is a thousand calls and more.
+# Its first write contains more than a thousand calls.
 until [ -s "$3" ]; do kill -0 $tracer; sleep 0.1; done
 kill $tracer
 wait $tracer
@@ -390,11 +340,8 @@ kill -9 $inside
     assert!(calls.iter().all(|call| call.library.as_deref() == Some("vector_add")), "{calls:#?}");
 }
 
-#[test]
+#[needs(ROOT, NAMESPACES)]
 fn a_proc_of_another_namespace_is_refused() {
-    if !may_unshare("a_proc_of_another_namespace_is_refused") {
-        return;
-    }
     let refused = |arguments: &[&str]| {
         run(Command::new("unshare").args(["--pid", "--fork"]).arg(binary()).args(arguments))
     };
@@ -409,4 +356,8 @@ fn a_proc_of_another_namespace_is_refused() {
     assert!(refused(&["doctor"]).stdout.contains("pid space    missing"));
     let nested = run(&mut in_container(&["doctor"]));
     assert!(nested.stdout.contains("pid space    reduced"), "{}", nested.stdout);
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

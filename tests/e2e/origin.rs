@@ -1,21 +1,22 @@
-//! Whose a call is: chains of libraries with the names of AMD's, asked about as the shim asks, with the real controller.
+//! Origins of calls: requests for verdicts as the shim's, from call chains with the names of AMD's libraries, to the real controller.
 
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what it could not do")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+use xsched_harness::needs;
+use xsched_harness::needs::{NAMESPACES, ROOT};
 use xsched_protocol::verdict::{RULE_DOMAIN, Subject};
 use xsched_tests::arbiter::Peer;
 use xsched_tests::artifacts::app;
-use xsched_tests::privileged::may_trace;
 use xsched_tests::tracer::xsched_ctl;
 
-/// Longer than anything takes that happens at all.
+/// Longer than any step takes that succeeds.
 const LONG: Duration = Duration::from_mins(1);
 
 /// Libraries of `tests/apps/origin_chain`.
@@ -39,7 +40,7 @@ fn library(name: &str) -> PathBuf {
     app("origin_chain").join(name)
 }
 
-/// A controller in a folder of its own, ended when dropped.
+/// A controller in a folder of its own; dropping it ends it.
 struct Controller {
     folder: TempDir,
     child: Child,
@@ -55,7 +56,7 @@ impl Controller {
         let file = folder.path().join("rules.toml");
         fs::write(&file, rules).unwrap();
         let config = folder.path().join("config.toml");
-        // Relative to the configuration.
+        // The path is relative to the configuration.
         fs::write(&config, "rules = \"rules.toml\"\n").unwrap();
         let mut serve = xsched_ctl(["serve", "--config"]);
         serve.arg(&config).args(options).env("XSCHED_SOCKET_DIR", folder.path());
@@ -65,7 +66,7 @@ impl Controller {
         while !controller.folder.path().join("shim.sock").exists() {
             assert!(begin.elapsed() < LONG, "the controller does not come up: {}", controller.log());
             std::thread::sleep(Duration::from_millis(10));
-            // Another one may be about to end.
+            // Another controller may still be ending.
             if matches!(controller.child.try_wait(), Ok(Some(_))) {
                 controller.child = serve.spawn().unwrap();
             }
@@ -136,17 +137,14 @@ fn launch(kernel: Option<u32>) -> u64 {
     Subject::new(api as u16, kernel).0
 }
 
-/// Asks from a chain, outermost first; returns what was decided without how long it took.
+/// Asks from a chain, outermost first; returns the verdict without its time.
 fn ask(peer: &mut Peer, chain: &str) -> String {
     let answer = peer.ask(&format!("ask {} {chain}", launch(None)));
     answer.split(" us ").next().unwrap().to_owned()
 }
 
-#[test]
+#[needs(ROOT)]
 fn verdicts_follow_the_whole_chain() {
-    if !may_trace("verdicts_follow_the_whole_chain") {
-        return;
-    }
     let controller = Controller::start("");
     let mut peer = controller.peer(&LIBRARIES);
     let deep = "libtorch_hip.so libhipblas.so libhipblaslt.so libhipblas.so libtorch_hip.so libMIOpen.so.1";
@@ -167,16 +165,13 @@ fn verdicts_follow_the_whole_chain() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["sites"].as_array().unwrap().len(), 4, "{json:#}");
     for site in json["sites"].as_array().unwrap() {
-        // Seven libraries or more, and the program.
+        // At least seven libraries, and the program.
         assert!(site["chain"].as_array().unwrap().len() > 7 && site["whole"] == true, "{site:#}");
     }
 }
 
-#[test]
-fn every_verdict_is_right_where_return_addresses_are_not_enough() {
-    if !may_trace("every_verdict_is_right_where_return_addresses_are_not_enough") {
-        return;
-    }
+#[needs(ROOT)]
+fn every_verdict_is_right_where_return_addresses_do_not_suffice() {
     let controller = Controller::start("");
     let mut peer = controller.peer(&LIBRARIES);
     let outcome = peer.ask("storm 300000 77");
@@ -187,11 +182,8 @@ fn every_verdict_is_right_where_return_addresses_are_not_enough() {
     assert!(wrong_by_return_address > 10_000 && kept > 100_000, "{outcome}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn rules_change_while_processes_run() {
-    if !may_trace("rules_change_while_processes_run") {
-        return;
-    }
     let controller = Controller::start("");
     let mut peer = controller.peer(&["librocblas.so", "libhipblas.so"]);
     let before = generation(&mut peer);
@@ -200,24 +192,24 @@ fn rules_change_while_processes_run() {
     controller.hang_up();
     let before = wait_for_other(&mut peer, before);
     assert_eq!(ask(&mut peer, "libhipblas.so librocblas.so"), "Passthrough 2 kept rule 1");
-    // What is wrong changes nothing.
+    // Invalid rules change nothing.
     controller.set_rules("[[rule]]\nlibary = 'librocblas*'\naction = 'schedule'\n");
-    controller.wait(|| controller.log().contains("did you mean `library`?"), "say what is wrong");
+    controller.wait(|| controller.log().contains("did you mean `library`?"), "report the mistake");
     assert_eq!(ask(&mut peer, "libhipblas.so librocblas.so"), "Passthrough 2 kept rule 1");
-    // Without a signal.
+    // The controller reads the file without a signal, too.
     controller.set_rules("profile = 'compat'\n");
     wait_for_other(&mut peer, before);
     assert_eq!(ask(&mut peer, "librocblas.so libhipblas.so"), "Passthrough 0 kept rule 1");
-    // What the process has to do changes with them.
+    // The process gets new instructions with them.
     controller.set_rules("[[rule]]\nkernel = 'gemm*'\naction = 'passthrough'\n");
-    assert_eq!(peer.ask("told"), "page");
+    assert_eq!(peer.ask("verdict-source"), "page");
 }
 
 fn generation(peer: &mut Peer) -> u64 {
     peer.ask("generation").parse().unwrap()
 }
 
-/// Waits until what was kept may be wrong.
+/// Waits until cached verdicts become invalid.
 fn wait_for_other(peer: &mut Peer, before: u64) -> u64 {
     let begin = Instant::now();
     loop {
@@ -225,19 +217,16 @@ fn wait_for_other(peer: &mut Peer, before: u64) -> u64 {
         if now != before {
             return now;
         }
-        assert!(begin.elapsed() < LONG, "nothing changes");
+        assert!(begin.elapsed() < LONG, "the generation does not change");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-#[test]
+#[needs(ROOT)]
 fn libraries_kernels_and_processes_come_and_go() {
-    if !may_trace("libraries_kernels_and_processes_come_and_go") {
-        return;
-    }
     let controller = Controller::start("[[rule]]\nkernel = 'gemm*'\naction = 'passthrough'\n");
     let mut peer = controller.peer(&["librccl.so.1", "librocblas.so"]);
-    // Another library where one was.
+    // Another library at the same address.
     for _ in 0..3 {
         assert_eq!(ask(&mut peer, "librccl.so.1"), "NeverSuspend 0 kept rule 2");
         let before: u64 = peer.ask("generation").parse().unwrap();
@@ -249,8 +238,8 @@ fn libraries_kernels_and_processes_come_and_go() {
         assert_eq!(peer.ask(&format!("load {}", library("librccl.so.1").display())), "loaded");
     }
     // Kernels by their numbers.
-    assert_eq!(peer.ask("kernel 7 gemm_f16"), "said");
-    assert_eq!(peer.ask("kernel 8 copy"), "said");
+    assert_eq!(peer.ask("kernel 7 gemm_f16"), "sent");
+    assert_eq!(peer.ask("kernel 8 copy"), "sent");
     let mut of_kernel = |id| {
         let answer = peer.ask(&format!("ask {} librocblas.so", launch(Some(id))));
         answer.split(" us ").next().unwrap().to_owned()
@@ -259,7 +248,7 @@ fn libraries_kernels_and_processes_come_and_go() {
         (of_kernel(7).as_str(), of_kernel(8).as_str()),
         ("Passthrough 0 kept rule 1", "Schedule 0 kept rule 0")
     );
-    // Another thread, and a child.
+    // Another thread, and a child process.
     let answer = peer.ask(&format!("ask-in-thread {} librccl.so.1", launch(None)));
     assert!(answer.starts_with("NeverSuspend 0 kept rule 2"), "{answer}");
     assert_eq!(peer.ask("ask-in-child librccl.so.1"), "silence");
@@ -276,27 +265,21 @@ fn libraries_kernels_and_processes_come_and_go() {
     controller.wait(gone, "forget a process that has ended");
 }
 
-#[test]
-fn a_library_says_what_its_calls_are() {
-    if !may_trace("a_library_says_what_its_calls_are") {
-        return;
-    }
+#[needs(ROOT)]
+fn a_library_declares_the_domain_of_its_calls() {
     let controller = Controller::start("");
     let mut peer = controller.peer(&["libhipblas.so", "librocblas.so", "libtorch_hip.so"]);
     assert_eq!(ask(&mut peer, "libtorch_hip.so libhipblas.so librocblas.so"), "Schedule 0 kept rule 0");
     let before = generation(&mut peer);
-    assert_eq!(peer.ask(&format!("domain {} 1", library("libhipblas.so").display())), "said");
+    assert_eq!(peer.ask(&format!("domain {} 1", library("libhipblas.so").display())), "sent");
     wait_for_other(&mut peer, before);
     let domain = format!("NeverSuspend 0 asked rule {RULE_DOMAIN}");
     assert_eq!(ask(&mut peer, "libtorch_hip.so libhipblas.so librocblas.so"), domain);
     assert_eq!(ask(&mut peer, "libtorch_hip.so librocblas.so"), "Schedule 0 asked rule 0");
 }
 
-#[test]
+#[needs(ROOT, NAMESPACES)]
 fn a_process_of_another_pid_namespace_is_answered() {
-    if !may_trace("a_process_of_another_pid_namespace_is_answered") {
-        return;
-    }
     let controller = Controller::start("");
     let folder = TempDir::new().unwrap();
     let script = folder.path().join("contained");
@@ -307,28 +290,23 @@ fn a_process_of_another_pid_namespace_is_answered() {
     .unwrap();
     let made = Command::new("chmod").arg("+x").arg(&script).status().unwrap();
     assert!(made.success());
-    let allowed =
-        Command::new("unshare").args(["--mount", "--pid", "--fork", "--mount-proc", "true"]).status();
-    if !allowed.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: this machine does not allow namespaces");
-        return;
-    }
     let mut peer =
         controller.welcome(Peer::application(script.to_str().unwrap()), &["librccl.so.1", "libtorch_hip.so"]);
     assert_eq!(ask(&mut peer, "libtorch_hip.so librccl.so.1"), "NeverSuspend 0 kept rule 1");
 }
 
-#[test]
-fn who_is_not_heard_gets_the_rules() {
-    if !may_trace("who_is_not_heard_gets_the_rules") {
-        return;
-    }
+#[needs(ROOT)]
+fn a_process_without_a_token_report_gets_the_rules() {
     let controller = Controller::start("# own rules\n");
     let mut peer = Peer::application(&peer_program());
-    assert_eq!(peer.ask(&format!("join-unheard {}", controller.folder())), "rules # own rules");
+    assert_eq!(peer.ask(&format!("join-without-token {}", controller.folder())), "rules # own rules");
     let alone = Controller::start_with("# others\n", &["--no-bpf"]);
     let mut peer = Peer::application(&peer_program());
     assert_eq!(peer.ask(&format!("join {}", alone.folder())), "rules # others");
     alone.set_rules("# now these\n");
-    assert_eq!(peer.ask("told"), "rules # now these");
+    assert_eq!(peer.ask("verdict-source"), "rules # now these");
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

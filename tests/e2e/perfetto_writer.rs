@@ -1,4 +1,4 @@
-//! Traces of `xsched-perfetto`, as Perfetto's own trace processor understands them.
+//! Traces of `xsched-perfetto`, read by Perfetto's own trace processor.
 
 #![expect(clippy::unwrap_used, reason = "tests, helpers included")]
 
@@ -19,7 +19,7 @@ const PROCESS: ProcessId = ProcessId { pid: 4_100, start_ns: 500_000 };
 const MAIN: ThreadId = ThreadId { process: PROCESS, tid: 4_100 };
 const WORKER: ThreadId = ThreadId { process: PROCESS, tid: 4_101 };
 
-/// A trace file that a test writes, and the folder that holds it until the test ends.
+/// A trace file that a test writes, and its folder, which exists until the test ends.
 struct Recording {
     writer: TraceWriter<File>,
     path: PathBuf,
@@ -69,9 +69,9 @@ fn row(thread: ThreadId, ts: u64, dur: i64, name: &str, parents: &[&str]) -> Row
     Row { tid: thread.tid, ts, dur, depth: parents.len() as u32, name: name.to_owned(), parent }
 }
 
-/// Inner calls return first, threads run at the same time, and one call never returns.
+/// Inner calls return first, threads run concurrently, and one call never returns.
 #[test]
-fn calls_nest_although_the_inner_ones_are_written_first() {
+fn calls_nest_although_inner_calls_are_written_first() {
     let mut recording = Recording::new(Limits::default());
     recording.slice(MAIN, "innermost", 2_000_200, 2_000_300);
     recording.slice(WORKER, "launch", 2_000_150, 2_000_250);
@@ -98,9 +98,9 @@ fn calls_nest_although_the_inner_ones_are_written_first() {
     assert_eq!(sql.query_as::<Row>(ROWS).unwrap(), expected);
 }
 
-/// The clock is so coarse that several things happen at once.
+/// The clock is so coarse that several events have the same time.
 #[test]
-fn equal_times_keep_their_slices_apart() {
+fn slices_with_equal_times_stay_separate() {
     let mut recording = Recording::new(Limits::default());
     recording.slice(MAIN, "ends with its caller", 100, 200);
     recording.slice(MAIN, "caller", 50, 200);
@@ -145,7 +145,7 @@ fn equal_times_keep_their_slices_apart() {
     assert_eq!(sql.query_as::<Row>(ROWS).unwrap(), expected);
 }
 
-/// Why slices are moved apart at all: without room between them the engine cuts the outer one, and says so.
+/// The reason to move slices apart: without a gap between them the engine cuts the outer one, and reports it.
 #[test]
 fn a_third_event_at_the_same_time_is_a_visible_fault() {
     let mut recording = Recording::new(Limits::default());
@@ -200,9 +200,9 @@ fn annotations_of_every_kind_are_arguments() {
     assert_eq!(names, [json!({"category": "hip", "name": "a\u{fffd}b\u{fffd}ü"})]);
 }
 
-/// The same pid and tid twice: each life keeps its own name and slices, also those that are written late.
+/// The same pid and tid twice: each process keeps its own name and slices, including slices that are written late.
 #[test]
-fn a_pid_used_again_is_another_process() {
+fn a_reused_pid_is_another_process() {
     let second = ProcessId { pid: PROCESS.pid, start_ns: 3_000_000 };
     let second_main = ThreadId { process: second, tid: MAIN.tid };
     let mut recording = Recording::new(Limits::default());
@@ -215,7 +215,7 @@ fn a_pid_used_again_is_another_process() {
     recording.writer.thread(second_main, "second-main").unwrap();
     recording.slice(second_main, "next life", 3_000_100, 3_000_200);
     recording.slice(MAIN, "late", 2_500_000, 2_500_100);
-    // A thread that nobody described.
+    // A thread without a description.
     recording.slice(WORKER, "unnamed", 2_500_000, 2_500_100);
 
     let (mut sql, _folder) = recording.open();
@@ -238,11 +238,11 @@ fn a_pid_used_again_is_another_process() {
             expected("next life", Some("second-main"), 4_100, second),
         ]
     );
-    // What begins the trace is its first sample, not the start of a process long before.
+    // The trace starts with its first sample, not with the earlier start of a process.
     assert_eq!(sql.query("select trace_start() as ts").unwrap(), [json!({"ts": CLOCKS.boottime_ns})]);
 }
 
-/// The state is cleared again and again, by full tables and by losses, and nothing of it is seen in the slices.
+/// The state is cleared repeatedly, by full tables and by losses, without effect on the slices.
 #[test]
 fn clearing_the_state_loses_nothing() {
     let limits = Limits { interned_bytes: 400, interned_count: 20, track_count: 2 };
@@ -287,7 +287,7 @@ fn clearing_the_state_loses_nothing() {
 }
 
 #[test]
-fn counters_and_instants_are_where_they_belong() {
+fn counters_and_instants_are_on_their_tracks() {
     let mut recording = Recording::new(Limits::default());
     let writer = &mut recording.writer;
     for (scope, value) in [(Scope::Global, 1), (Scope::Process(PROCESS), 2), (Scope::Thread(WORKER), 3)] {
@@ -328,9 +328,9 @@ fn counters_and_instants_are_where_they_belong() {
     assert_eq!((clocks.len(), clocks.iter().filter(|clock| **clock == monotonic).count()), (6, 2));
 }
 
-/// What a killed recorder leaves: everything up to the last whole packet.
+/// A killed recorder leaves everything up to the last complete packet.
 #[test]
-fn a_cut_trace_loads_up_to_the_cut() {
+fn a_truncated_trace_loads_up_to_its_end() {
     let mut recording = Recording::new(Limits::default());
     for number in 0..100 {
         recording.slice(MAIN, "call", 1_000_000 + 100 * number, 1_000_050 + 100 * number);
@@ -343,7 +343,7 @@ fn a_cut_trace_loads_up_to_the_cut() {
     assert_eq!(rows, [json!({"slices": 100, "unfinished": 1})]);
 }
 
-/// The wrapper itself says what went wrong.
+/// The wrapper returns the cause.
 #[test]
 fn bad_traces_and_bad_queries_are_errors() {
     let folder = tempfile::tempdir().unwrap();
@@ -354,10 +354,10 @@ fn bad_traces_and_bad_queries_are_errors() {
     let (mut sql, _folder) = Recording::new(Limits::default()).open();
     let error = sql.query("select bogus").unwrap_err();
     assert!(error.to_string().contains("no such column: bogus"), "{error}");
-    assert_eq!(sql.query("select 1 as one").unwrap(), [json!({"one": 1})], "it goes on after an error");
+    assert_eq!(sql.query("select 1 as one").unwrap(), [json!({"one": 1})], "it continues after an error");
 }
 
-/// The value of a field that is a number or a message; the others are passed over.
+/// The value of a field: a number or a message. Other fields are ignored.
 enum Field<'a> {
     Number(u64),
     Message(&'a [u8]),
@@ -472,9 +472,9 @@ const FRAMES: &str = "
     join stack_profile_mapping mapping on frame.mapping = mapping.id
     order by ts, place";
 
-/// Also where the tables are full and everything is defined once more.
+/// Also when the tables are full and everything is defined again.
 #[test]
-fn call_stacks_are_what_a_profiler_would_have_written() {
+fn call_stacks_equal_those_of_a_profiler() {
     let frame =
         |function: &str, library: &str| StackFrame { function: function.into(), library: library.into() };
     let stacks: [Stack; 3] = [
@@ -505,7 +505,7 @@ fn call_stacks_are_what_a_profiler_would_have_written() {
             expected.extend(stack.iter().map(|frame| FrameRow {
                 ts,
                 function: frame.function.to_string(),
-                // Perfetto joins the parts of a path, of which there is one.
+                // Perfetto joins the parts of a path; here there is one.
                 library: format!("/{}", frame.library),
             }));
         }
@@ -519,9 +519,9 @@ fn call_stacks_are_what_a_profiler_would_have_written() {
     }
 }
 
-/// What ran on a GPU as its own kind of event: a table, a track of its own, no slice beside it.
+/// Executions on a GPU as their own kind of event: a table and a track of its own, and no other slice.
 #[test]
-fn stages_of_gpus_are_where_tools_look_for_them() {
+fn gpu_render_stages_are_in_the_table_that_tools_read() {
     let mut recording = Recording::new(Limits::default());
     let annotations = [Annotation::new("timing", "measured"), Annotation::new("host_ns", 700_u64)];
     for number in 0..4_u32 {

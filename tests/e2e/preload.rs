@@ -1,10 +1,11 @@
-//! `libxsched_shim.so`: programs do with it what they do without it.
+//! `libxsched_shim.so`: programs behave the same with and without it.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::{app, hip_sim, shim};
-use xsched_tests::privileged::may_trace;
 use xsched_tests::tracer::{Outcome, calls, run, xsched_ctl};
 
 fn with_and_without(command: impl Fn() -> Command) -> (Outcome, Outcome) {
@@ -18,7 +19,7 @@ fn assert_unchanged(command: impl Fn() -> Command) -> Outcome {
     with
 }
 
-#[test]
+#[needs(nothing)]
 fn hip_programs_compute_the_same() {
     for (name, arguments) in [
         ("vector_add", &["--launches", "200"][..]),
@@ -34,10 +35,10 @@ fn hip_programs_compute_the_same() {
     }
 }
 
-/// The first call comes from a library's constructor, under the dynamic loader's lock, and has to join a device that is
-/// everybody's.
-#[test]
-fn several_libraries_begin_on_a_shared_device() {
+/// The first call comes from a library's constructor, under the dynamic loader's lock, and has to join a device that all
+/// processes share.
+#[needs(nothing)]
+fn several_libraries_start_on_a_shared_device() {
     let mut command = Command::new("timeout");
     command.arg("60").arg(app("callers")).args(["steps", "2"]);
     command.env("HIP_SIM_SHARED", format!("begin-{}", std::process::id())).env("LD_PRELOAD", shim());
@@ -46,7 +47,7 @@ fn several_libraries_begin_on_a_shared_device() {
     assert!(outcome.stdout.ends_with("wrong 0\n"), "{}", outcome.stdout);
 }
 
-#[test]
+#[needs(nothing)]
 fn hip_programs_compute_the_same_while_they_are_suspended_at_random() {
     for (name, arguments) in [
         ("vector_add", &["--launches", "2000"][..]),
@@ -71,11 +72,11 @@ fn hip_programs_compute_the_same_while_they_are_suspended_at_random() {
     }
 }
 
-/// What a plugin of `two_runtimes` launches for `LAUNCHES`: twice by turns and twice beside the other.
+/// Launches of a plugin of `two_runtimes` for `LAUNCHES`: twice in alternation and twice concurrently with the other.
 const LAUNCHES: usize = 200;
 const LAUNCHES_OF_PLUGIN: usize = 4 * LAUNCHES;
 
-#[test]
+#[needs(nothing)]
 fn two_runtimes_in_one_process_get_their_own_launches() {
     for (suspended, variable) in [
         (None, "LD_PRELOAD"),
@@ -93,7 +94,7 @@ fn two_runtimes_in_one_process_get_their_own_launches() {
         let outcome = run(&mut command);
         let said = (outcome.code, outcome.stdout.as_str(), outcome.stderr.as_str());
         assert_eq!(said, (0, "right\nright\n", ""), "{suspended:?}");
-        // Each runtime reports by itself which kernels reached it.
+        // Each runtime reports the kernels that reached it.
         let report = std::fs::read_to_string(report.path()).unwrap();
         let mut launches: Vec<_> = report.lines().filter(|line| line.starts_with("launch ")).collect();
         launches.sort_unstable();
@@ -105,9 +106,9 @@ fn two_runtimes_in_one_process_get_their_own_launches() {
     }
 }
 
-#[test]
-fn a_process_forks_and_ends_while_work_is_held_back() {
-    // Few decisions in a second: work is held back for long, at the end as well.
+#[needs(nothing)]
+fn a_process_forks_and_ends_while_work_is_deferred() {
+    // Few decisions in a second: work is deferred for long, also at the end.
     let script = "import ctypes, os, sys
 hip = ctypes.CDLL(sys.argv[1])
 stream, memory, size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t(4096)
@@ -124,7 +125,7 @@ for round in range(2000):
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 print('done', flush=True)";
     let library = hip_sim(6).join("libamdhip64.so.6");
-    let mut held_back = 0;
+    let mut deferred = 0;
     for seed in 1..=8 {
         let log = tempfile::NamedTempFile::new().unwrap();
         let outcome = run(Command::new("python3")
@@ -134,14 +135,14 @@ print('done', flush=True)";
             .env("XSCHED_LOG", log.path())
             .env("XSCHED_TEST_SUSPEND", format!("random:{seed}:200")));
         assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "done\n"), "{}", outcome.stderr);
-        held_back += usize::from(std::fs::read_to_string(log.path()).unwrap().contains("held back"));
+        deferred += usize::from(std::fs::read_to_string(log.path()).unwrap().contains("held back"));
     }
-    assert!(held_back > 0, "the test suspended nothing");
+    assert!(deferred > 0, "the test suspended nothing");
 }
 
-/// Some are gone at once, some become other programs, some call `exit`, where kernels are unregistered.
-#[test]
-fn children_end_as_they_should_whatever_their_parent_has_on_the_device() {
+/// Some children end at once, some run other programs, some call `exit`, which unregisters kernels.
+#[needs(nothing)]
+fn children_end_normally_whatever_their_parent_has_in_flight() {
     let log = tempfile::NamedTempFile::new().unwrap();
     for suspended in [None, Some("random:5:2000")] {
         let mut client = Command::new(app("sched_client"));
@@ -161,8 +162,8 @@ fn children_end_as_they_should_whatever_their_parent_has_on_the_device() {
     }
 }
 
-#[test]
-fn doctor_tells_by_which_way_calls_are_seen() {
+#[needs(nothing)]
+fn doctor_shows_how_the_shim_intercepts_calls() {
     let library = |major: u32| hip_sim(major).join(format!("libamdhip64.so.{major}"));
     let script = "import ctypes, sys
 for path in sys.argv[1:]:
@@ -197,9 +198,9 @@ sys.stdin.read()";
     assert_eq!(run(&mut xsched_ctl(["doctor", "--pid", "4194305"])).code, 66, "no such process");
 }
 
-#[test]
+#[needs(nothing)]
 fn a_program_of_each_runtime_generation_computes_the_same() {
-    // The program was linked against generation 6, and runs on any that has its symbols.
+    // The program was linked with generation 6, and runs on every generation that has its symbols.
     for major in [5, 6, 7] {
         let script = format!(
             "import ctypes
@@ -217,8 +218,8 @@ print(hip.hipStreamCreate(ctypes.byref(stream)), hip.hipStreamSynchronize(stream
     }
 }
 
-#[test]
-fn programs_without_hip_do_not_notice() {
+#[needs(nothing)]
+fn programs_without_hip_are_not_affected() {
     for (program, arguments) in [
         (
             "python3",
@@ -236,11 +237,8 @@ fn programs_without_hip_do_not_notice() {
     }
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_traced_program_with_the_shim_shows_every_launch_once() {
-    if !may_trace("a_traced_program_with_the_shim_shows_every_launch_once") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let outcome = run(xsched_ctl(["trace", "-o"])
@@ -254,8 +252,12 @@ fn a_traced_program_with_the_shim_shows_every_launch_once() {
     let launches: Vec<_> = calls.iter().filter(|call| call.category == "hip.launch").collect();
     assert_eq!(launches.len(), 90);
     assert!(launches.iter().all(|call| call.kernel.is_some()), "{launches:#?}");
-    // The shim jumps to the runtime instead of calling it, so the caller is still the one that called.
+    // The shim jumps to the runtime instead of calling it, so the caller stays the same.
     let from =
         |library: &str| launches.iter().filter(|call| call.library.as_deref() == Some(library)).count();
     assert_eq!((from("two_libraries"), from("libdemo_kernels.so")), (60, 30));
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

@@ -1,16 +1,18 @@
-//! `xsched-ctl report`: its numbers are those of the timeline, and files that are none are told apart.
+//! `xsched-ctl report`: its numbers are those of the timeline, and it refuses other files.
 
 #![expect(clippy::unwrap_used, reason = "tests, helpers included")]
 
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
+use std::process::ExitCode;
 use std::process::Stdio;
 
 use serde::Deserialize;
 use serde_json::Value;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::app;
-use xsched_tests::privileged::may_trace;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{Outcome, run, xsched_ctl};
 
@@ -75,11 +77,8 @@ fn assert_rows(report: &Value, what: &str, calls: &[Call], name_of: impl Fn(&Cal
     assert_eq!(counted, calls.iter().filter(|call| name_of(call).is_some()).count(), "{what}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn its_numbers_are_those_of_the_timeline() {
-    if !may_trace("its_numbers_are_those_of_the_timeline") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     record(&trace);
@@ -100,7 +99,7 @@ fn its_numbers_are_those_of_the_timeline() {
     assert_rows(&json, "stream", &calls, |call| Some(format!("{} of {process}", call.stream.as_ref()?)));
     assert_rows(&json, "thread", &calls, |call| Some(format!("two_libraries ({}) of {process}", call.tid)));
 
-    // The tables say the same in fewer words.
+    // The tables contain the same values in a shorter form.
     let text = report(&trace, &["--by", "kernel,thread", "--top", "2"]);
     assert_eq!(text.code, 0, "{}", text.stderr);
     let tables: Vec<_> = text.stdout.split("\n\n").collect();
@@ -114,18 +113,15 @@ fn its_numbers_are_those_of_the_timeline() {
     assert!(tables[2].starts_with("thread "), "{}", text.stdout);
 }
 
-#[test]
-fn kernels_are_folded_in_tables_and_in_a_timeline_where_that_is_asked_for() {
+#[needs(ROOT)]
+fn kernels_are_folded_in_tables_and_in_a_timeline_on_request() {
     const FULL: &str =
         "void demo::kernels::mix<unsigned int, 3>(unsigned int*, unsigned int const*, unsigned int)";
     const FOLDED: &str = "demo::kernels::mix<…>";
-    if !may_trace("kernels_are_folded_in_tables_and_in_a_timeline_where_that_is_asked_for") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     for (options, in_timeline) in [(&[][..], FULL), (&["--fold-templates"], FOLDED)] {
-        // Patterns are about whole names anyway.
+        // Patterns always match full names.
         let outcome = run(xsched_ctl(["trace", "--kernel", "*mix<unsigned*", "-o"])
             .arg(&trace)
             .args(options)
@@ -143,23 +139,20 @@ fn kernels_are_folded_in_tables_and_in_a_timeline_where_that_is_asked_for() {
     }
 }
 
-#[test]
-fn cut_and_damaged_files_are_reported_as_far_as_they_go() {
-    if !may_trace("cut_and_damaged_files_are_reported_as_far_as_they_go") {
-        return;
-    }
+#[needs(ROOT)]
+fn truncated_and_damaged_files_are_reported_up_to_the_damage() {
     let dir = tempfile::tempdir().unwrap();
     let (trace, broken) = (dir.path().join("f"), dir.path().join("broken"));
     record(&trace);
     let bytes = fs::read(&trace).unwrap();
-    // Where a packet ends nothing shows that more came.
+    // At the end of a packet, nothing shows that more packets followed.
     let cuts = [0, 1].map(|fewer| {
         fs::write(&broken, &bytes[..bytes.len() / 2 - fewer]).unwrap();
         report(&broken, &["--json"])
     });
     let cut = cuts.iter().find(|cut| !cut.stderr.is_empty()).unwrap_or(&cuts[0]);
     assert!(
-        cut.code == 0 && cut.stderr.contains("was cut off: the report is of its first"),
+        cut.code == 0 && cut.stderr.contains("was cut off: the report covers its first"),
         "{}",
         cut.stderr
     );
@@ -174,11 +167,11 @@ fn cut_and_damaged_files_are_reported_as_far_as_they_go() {
     assert!(damaged.stderr.contains(&format!("a packet at byte {}", bytes.len())), "{}", damaged.stderr);
 }
 
-#[test]
-fn files_that_are_none_of_ours() {
+#[needs(nothing)]
+fn files_of_other_programs_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("f");
-    // The last is a packet that has nothing but a time.
+    // The last file is a packet that has only a time.
     for (bytes, message) in [
         (&b""[..], "is empty"),
         (b"hello\n", "is no Perfetto trace"),
@@ -206,11 +199,8 @@ fn files_that_are_none_of_ours() {
     assert_eq!(report(&file, &["--by", "colour"]).code, 64);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_recording_without_calls_has_no_tables() {
-    if !may_trace("a_recording_without_calls_has_no_tables") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("f");
     let outcome = run(xsched_ctl(["trace", "-o"]).arg(&trace).args(["--", "true"]));
@@ -220,4 +210,8 @@ fn a_recording_without_calls_has_no_tables() {
     assert!(text.stdout.contains(": 0 HIP calls, 0 launches"), "{}", text.stdout);
     assert!(text.stdout.contains("no HIP call is in it"), "{}", text.stdout);
     assert!(!text.stdout.contains("p50"), "{}", text.stdout);
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

@@ -1,29 +1,30 @@
-//! Two processes under priority, recorded: what the timeline says of scheduling is what happened.
+//! Recordings of two processes under the policy `priority`: the timeline shows how they were scheduled.
 
 use std::collections::HashMap;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 
 use rustix::process::Signal;
 use serde::Deserialize;
 use serde_json::Value;
 use tempfile::TempDir;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::{app, hip_sim, shim};
 use xsched_tests::execution_log::Timeline;
-use xsched_tests::privileged::may_trace;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{Outcome, Running, run, wait_until, xsched_ctl};
 
-/// Names the folder of the controller's sockets.
+/// The variable for the folder of the controller's sockets.
 const FOLDER: &str = "XSCHED_SOCKET_DIR";
 
-/// Nobody.
+/// The user `nobody`.
 const USER: u32 = 65534;
 
-/// A controller with a device of its own, until the test ends.
+/// A controller and a device for one test.
 struct Node {
     folder: TempDir,
     controller: Option<Running>,
@@ -31,14 +32,14 @@ struct Node {
 
 impl Node {
     fn new() -> Self {
-        Self::at_level(1)
+        Self::with_preemption(1)
     }
 
-    /// The controller preempts at this level. It keeps the page itself: another one may have the machine's.
-    fn at_level(level: u8) -> Self {
+    /// Starts the controller with this preemption mode, without BPF programs: another controller may use the machine's.
+    fn with_preemption(mode: u8) -> Self {
         let folder = TempDir::new().expect("the temporary folder is writable");
         let config = folder.path().join("config.toml");
-        fs::write(&config, format!("[scheduler]\npreemption = {level}\n")).expect("so is what is in it");
+        fs::write(&config, format!("[scheduler]\npreemption = {mode}\n")).expect("the folder is writable");
         let mut serve = xsched_ctl(["serve", "--no-bpf", "--config"]);
         serve.arg(config).env(FOLDER, folder.path());
         let mut controller = Running::start(&mut serve);
@@ -72,9 +73,9 @@ impl Node {
         self.folder.path().join("executions")
     }
 
-    /// Records everybody while these run, to their ends; returns what the clients and the tracer said.
+    /// Records every process until these clients have ended; returns the output of the clients and of the tracer.
     fn record(&self, trace: &Path, options: &[&str], clients: &mut [Command]) -> (Vec<Outcome>, Outcome) {
-        // Probed before the clients load it, so that their first calls are there.
+        // The runtime is probed before the clients load it, so that their first calls are recorded.
         let mut record = self.ctl(&["trace", "--runtime"]);
         record
             .arg(hip_sim(6).join("libamdhip64.so.6"))
@@ -85,9 +86,9 @@ impl Node {
         let mut tracer = Running::start(&mut record);
         tracer.wait_for_stderr("recording every process");
         let mut running: Vec<_> = clients.iter_mut().map(Client::start).collect();
-        // From then on every call is put together with what it starts.
+        // From then on the tracer joins every call with the command that it starts.
         for _ in &running {
-            tracer.wait_for_stderr("tells of its commands");
+            tracer.wait_for_stderr("writes scheduling events");
         }
         running.iter_mut().for_each(Client::begin);
         let outcomes: Vec<_> = running.into_iter().map(Client::finish).collect();
@@ -105,19 +106,19 @@ impl Drop for Node {
     }
 }
 
-/// A client that uses the device, and begins when it is told to.
+/// A client of the device, which starts its work on request.
 struct Client(Child);
 
 impl Client {
     fn start(command: &mut Command) -> Self {
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Self(piped.spawn().expect("the command is there"))
+        Self(piped.spawn().expect("the command was built"))
     }
 
     fn begin(&mut self) {
         let mut stdin = self.0.stdin.take().expect("it is a pipe");
-        // Some want one line, some a second one.
-        stdin.write_all(b"\n\n").expect("it waits for this");
+        // Some clients wait for one line, some for two.
+        stdin.write_all(b"\n\n").expect("the client reads it");
     }
 
     fn finish(self) -> Outcome {
@@ -134,7 +135,7 @@ fn pid(outcome: &Outcome) -> u32 {
     ready.strip_prefix("ready ").and_then(|pid| pid.parse().ok()).unwrap_or_else(|| panic!("{ready}"))
 }
 
-/// An execution as Perfetto's engine sees it, with the call that an arrow comes from.
+/// An execution as Perfetto's engine reads it, with the call at the start of its arrow.
 #[derive(Debug, Deserialize)]
 struct Executed {
     ts: u64,
@@ -142,10 +143,10 @@ struct Executed {
     pid: u32,
     queue_delay_ns: u64,
     parts_ns: u64,
-    /// Part of them.
+    /// Part of the queue delay.
     gated_ns: u64,
     timing: String,
-    /// The call's, by the arrow.
+    /// Of the call, which the arrow connects.
     call_kernel: Option<String>,
     call_pid: Option<u32>,
     call_ts: Option<u64>,
@@ -168,24 +169,24 @@ const EXECUTIONS: &str = "
     where e.category = 'gpu' and e.name = 'device_step'
     order by e.ts";
 
-/// Requests and kernels of each, of the urgent one and of the other. The other has work for two seconds, and the urgent one for a
-/// quarter of one: they are on the device at the same time even if one of them begins late.
+/// Requests and kernels of each, of the urgent process and of the other. The other has work for two seconds, and the urgent one
+/// for a quarter of a second: they use the device at the same time even if one of them starts late.
 const HIGH: (usize, usize) = (20, 4);
 const LOW: (usize, usize) = (200, 20);
 
-/// How exactly the simulated device's events tell the time.
+/// Precision of the times of HIP events on the simulated device.
 const EVENT_ERROR_NS: u64 = 2_000;
 
 struct Recorded {
     node: Node,
     trace: PathBuf,
-    /// What the tracer has told people.
-    told: String,
+    /// The tracer's messages.
+    messages: String,
     high: u32,
     low: u32,
 }
 
-/// Long kernels without a pause, and short ones of an urgent process between them.
+/// Records long kernels without a pause, and short kernels of an urgent process between them.
 fn two_under_priority() -> Recorded {
     two_under_priority_with(&[])
 }
@@ -203,18 +204,15 @@ fn two_under_priority_with(options: &[&str]) -> Recorded {
     let (outcomes, tracer) = node.record(&trace, options, &mut clients);
     assert_eq!(tracer.code, 0, "{}", tracer.stderr);
     assert!(!tracer.stderr.contains("scheduling events"), "{}", tracer.stderr);
-    Recorded { trace, low: pid(&outcomes[0]), high: pid(&outcomes[1]), told: tracer.stderr, node }
+    Recorded { trace, low: pid(&outcomes[0]), high: pid(&outcomes[1]), messages: tracer.stderr, node }
 }
 
-#[test]
+#[needs(ROOT)]
 fn every_launch_has_its_execution_and_an_arrow_to_it() {
-    if !may_trace("every_launch_has_its_execution_and_an_arrow_to_it") {
-        return;
-    }
     let recorded = two_under_priority();
     let mut sql = Sql::open(&recorded.trace).unwrap();
     sql.assert_clean();
-    assert!(!recorded.told.contains("executions without the call"), "{}", recorded.told);
+    assert!(!recorded.messages.contains("executions without the call"), "{}", recorded.messages);
     let executions: Vec<Executed> = sql.query_as(EXECUTIONS).unwrap();
     let truth = Timeline::read(&recorded.node.log()).unwrap();
     for (pid, (requests, kernels)) in [(recorded.high, HIGH), (recorded.low, LOW)] {
@@ -229,30 +227,27 @@ fn every_launch_has_its_execution_and_an_arrow_to_it() {
                 "{one:?}"
             );
             let called_ns = one.ts - one.queue_delay_ns;
-            assert_eq!(one.parts_ns, one.queue_delay_ns, "the parts are all of it: {one:?}");
+            assert_eq!(one.parts_ns, one.queue_delay_ns, "the parts add up to it: {one:?}");
             assert_eq!(Some(called_ns), one.call_ts, "{one:?}");
-            // A process learns of an end after it, and never before.
+            // A process learns of an end only after it.
             let end_ns = one.ts + one.dur;
             let is_after = end_ns + EVENT_ERROR_NS >= truth.end_ns;
             if !is_after && one.timing != "estimated" {
                 early.push((*one, truth.end_ns));
             }
         }
-        // On a busy machine the device's clock is placed by few observations at first.
+        // On a busy machine, the first estimates of the device's clock rest on few observations.
         assert!(early.len() * 50 <= own.len(), "{early:?}");
         let measured = own.iter().filter(|one| one.timing == "measured").count();
         assert!(measured * 10 >= own.len() * 9, "{measured} of {}", own.len());
     }
 }
 
-/// What has passed its gate before that was shut may wait behind urgent kernels all the same, and is shown as executed then. Kernels
-/// are long here, so that on a busy machine, too, there are some that have not.
-#[test]
-fn what_waits_at_a_shut_gate_is_not_shown_as_executed() {
-    if !may_trace("what_waits_at_a_shut_gate_is_not_shown_as_executed") {
-        return;
-    }
-    let node = Node::at_level(2);
+/// A kernel that has passed its gate before it closed may still wait behind urgent kernels, and this wait is shown as execution.
+/// Kernels are long here, so that some kernels do wait at the gate even on a busy machine.
+#[needs(ROOT)]
+fn a_kernel_that_waits_at_a_closed_gate_is_not_shown_as_executing() {
+    let node = Node::with_preemption(2);
     let trace = node.folder.path().join("run.perfetto");
     let low = ["--us", "20000", "--ahead", "3", "--requests", "40", "--kernels", "2"];
     let high = ["--us", "1000", "--rate", "2", "--requests", "4", "--kernels", "250"];
@@ -266,15 +261,12 @@ fn what_waits_at_a_shut_gate_is_not_shown_as_executed() {
     let stopped = |one: &&Executed| one.pid == low && one.gated_ns > 100_000_000;
     let mut shown: Vec<_> = executions.iter().filter(stopped).map(|one| one.dur).collect();
     shown.sort_unstable();
-    let median = shown.get(shown.len() / 2).expect("something has waited at its gate");
+    let median = shown.get(shown.len() / 2).expect("a kernel has waited at its gate");
     assert!(*median < 100_000_000, "kernels of 20 ms: {shown:?}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn executions_whose_calls_are_left_out_are_counted() {
-    if !may_trace("executions_whose_calls_are_left_out_are_counted") {
-        return;
-    }
     let recorded = two_under_priority_with(&["--api", "copy"]);
     let mut sql = Sql::open(&recorded.trace).unwrap();
     sql.assert_clean();
@@ -283,14 +275,11 @@ fn executions_whose_calls_are_left_out_are_counted() {
     assert!(uncalled >= (HIGH.0 * HIGH.1 + LOW.0 * LOW.1) as u64, "{uncalled}");
     let line = format!("left out: {uncalled} calls of executions, ");
     let report = run(recorded.node.ctl(&["report"]).arg(&recorded.trace));
-    assert!(recorded.told.contains(&line) && report.stdout.contains(&line), "{}", recorded.told);
+    assert!(recorded.messages.contains(&line) && report.stdout.contains(&line), "{}", recorded.messages);
 }
 
-#[test]
-fn a_preemption_names_both_and_says_why() {
-    if !may_trace("a_preemption_names_both_and_says_why") {
-        return;
-    }
+#[needs(ROOT)]
+fn a_preemption_names_both_processes_and_the_reason() {
     let recorded = two_under_priority();
     let mut sql = Sql::open(&recorded.trace).unwrap();
     sql.assert_clean();
@@ -302,7 +291,7 @@ fn a_preemption_names_both_and_says_why() {
         format!("{} = 'more urgent work came' and {} > {}", arg("reason"), arg("level"), arg("by_level"));
     let preempted = "select count(*) as n from slice where category = 'arbiter' and name = 'preempted'";
     let named = count(&format!("{preempted} and {both} and {why}"));
-    // As a rule one for each request; but a process that was kept from running makes up for it at once.
+    // Usually one for each request; but a process that the machine did not run issues several requests at once.
     assert!(named > 0, "{named} preemptions");
     assert_eq!(count(&format!("{preempted} and {} = {high}", arg("pid"))), 0);
     let suspended = "select count(*) as n from slice where category = 'xqueue' and name = 'suspended'";
@@ -310,7 +299,7 @@ fn a_preemption_names_both_and_says_why() {
     let held_back =
         format!("select count(*) as n from slice where category = 'gpu' and {} > 0", arg("suspended_ns"));
     assert!(count(&format!("{held_back} and {both}")) > 0);
-    // Each has its tracks, in the device's group.
+    // Each process has its tracks, in the device's group.
     let tracks = "select count(distinct t.name) as n from slice s join track t on s.track_id = t.id \
                   join track p on t.parent_id = p.id where p.name glob 'GPU 0000:*'";
     for (name, of_name) in [("arbiter", 1), ("*XQueue", 2), ("*stream 0x*", 2)] {
@@ -322,11 +311,8 @@ fn a_preemption_names_both_and_says_why() {
     assert_eq!(count(&format!("{config} and {} = 'priority'", arg("policy"))), 1);
 }
 
-#[test]
-fn the_report_says_where_the_time_went() {
-    if !may_trace("the_report_says_where_the_time_went") {
-        return;
-    }
+#[needs(ROOT)]
+fn the_report_shows_where_the_time_went() {
     let recorded = two_under_priority();
     let report = run(recorded.node.ctl(&["report", "--json"]).arg(&recorded.trace));
     assert_eq!(report.code, 0, "{}", report.stderr);
@@ -341,7 +327,7 @@ fn the_report_says_where_the_time_went() {
     for (process, (requests, kernels)) in [(&high, HIGH), (&low, LOW)] {
         let delay = delays[process];
         let number = |name: &str| delay[name].as_u64().unwrap();
-        // And what the program does once, as filling its memory.
+        // And the commands that the program makes once, such as filling its memory.
         assert!(number("commands") >= (requests * kernels) as u64, "{delay}");
         let gave_way: u64 =
             delay["gave_way"].as_array().unwrap().iter().map(|one| one["ns"].as_u64().unwrap()).sum();
@@ -354,10 +340,10 @@ fn the_report_says_where_the_time_went() {
     }
     assert_eq!(delays[&low]["gave_way"][0]["to"].as_str(), Some(&*high));
     let text = run(recorded.node.ctl(&["report"]).arg(&recorded.trace));
-    assert!(text.stdout.contains(&format!("{low} gave way to {high} for ")), "{}", text.stdout);
+    assert!(text.stdout.contains(&format!("{low} was preempted by {high} for ")), "{}", text.stdout);
 }
 
-/// Executions of a kernel, all of one origin.
+/// Executions of a kernel of one origin.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 struct ByOrigin {
     name: String,
@@ -370,14 +356,11 @@ const BY_ORIGIN: &str = "
     select name, extract_arg(arg_set_id, 'debug.origin') as origin, count(*) as commands, sum(dur) as device_ns
     from slice where category = 'gpu' and name in ('callers_own', 'callers_step') group by 1, 2 order by 1, 2";
 
-/// Steps by the program itself, and as many by a library that it calls.
+/// Number of steps of the program itself, and of a library that it calls.
 const STEPS: u64 = 40;
 
-#[test]
-fn device_time_belongs_to_the_library_that_launched() {
-    if !may_trace("device_time_belongs_to_the_library_that_launched") {
-        return;
-    }
+#[needs(ROOT)]
+fn device_time_is_attributed_to_the_library_that_launched() {
     let node = Node::new();
     let trace = node.folder.path().join("run.perfetto");
     let mut program = node.program("callers", "normal", &["steps", &(2 * STEPS).to_string()]);
@@ -407,25 +390,22 @@ fn device_time_belongs_to_the_library_that_launched() {
     };
     let of_library = (of("librocblas.so.4", "commands"), of("librocblas.so.4", "device_ns"));
     assert_eq!(of_library, (library.commands, library.device_ns), "{lines:?}");
-    // The program fills and copies, too.
+    // The program also fills and copies memory.
     assert!(
         of("callers", "commands") > own.commands && of("callers", "device_ns") > own.device_ns,
         "{lines:?}"
     );
     let executing_ns = json["delays"][0]["executing_ns"].as_u64().unwrap();
     let device_ns: u64 = lines.iter().map(|line| line["device_ns"].as_u64().unwrap()).sum();
-    assert_eq!(device_ns, executing_ns, "each command belongs to somebody, once: {lines:?}");
+    assert_eq!(device_ns, executing_ns, "each command has one origin: {lines:?}");
     let text = run(node.ctl(&["report"]).arg(&trace));
     let is_named = |line: &str| line.starts_with("callers ") && line.contains("librocblas.so.4");
     assert!(text.stdout.lines().any(is_named), "{}", text.stdout);
 }
 
-/// Executions as typed events of GPUs: each once, with what is known of it, and the report reads them like the others.
-#[test]
-fn executions_are_stages_of_the_gpu_where_these_are_asked_for() {
-    if !may_trace("executions_are_stages_of_the_gpu_where_these_are_asked_for") {
-        return;
-    }
+/// Executions as typed GPU events: each once, with all its data, and the report reads them like the others.
+#[needs(ROOT)]
+fn executions_are_gpu_render_stages_on_request() {
     let recorded = two_under_priority_with(&["--gpu-render-stages"]);
     let mut sql = Sql::open(&recorded.trace).unwrap();
     sql.assert_clean();
@@ -443,7 +423,7 @@ fn executions_are_stages_of_the_gpu_where_these_are_asked_for() {
     };
     assert_eq!(stages.len(), 2, "{stages:?}");
     for pid in [recorded.high, recorded.low] {
-        // Extra data is text.
+        // Extra data has the type text.
         let text = pid.to_string();
         let own = stages.iter().find(|own| own["pid"].as_str() == Some(&text)).unwrap();
         for column in ["n", "on_own_queue", "explained"] {
@@ -469,11 +449,8 @@ fn executions_are_stages_of_the_gpu_where_these_are_asked_for() {
     }
 }
 
-#[test]
-fn a_process_that_is_killed_leaves_what_it_had_written() {
-    if !may_trace("a_process_that_is_killed_leaves_what_it_had_written") {
-        return;
-    }
+#[needs(ROOT)]
+fn events_of_a_killed_process_are_in_the_recording() {
     let node = Node::new();
     let trace = node.folder.path().join("run.perfetto");
     let mut record = node.ctl(&["trace", "--runtime"]);
@@ -484,7 +461,7 @@ fn a_process_that_is_killed_leaves_what_it_had_written() {
     let ready = client.wait_for_stdout("ready ");
     let pid: i32 = ready.trim_start_matches("ready ").parse().unwrap();
     let kernels = || Timeline::read(&node.log()).map_or(0, |timeline| timeline.kernels().len());
-    tracer.wait_for_stderr("tells of its commands");
+    tracer.wait_for_stderr("writes scheduling events");
     let before = kernels();
     wait_until("it launches", || kernels() >= before + 1200);
     let process = rustix::process::Pid::from_raw(pid).unwrap();
@@ -500,11 +477,8 @@ fn a_process_that_is_killed_leaves_what_it_had_written() {
     assert!(executed.iter().all(|one| one.pid == pid as u32));
 }
 
-#[test]
-fn one_records_at_a_time_and_says_so() {
-    if !may_trace("one_records_at_a_time_and_says_so") {
-        return;
-    }
+#[needs(ROOT)]
+fn a_second_recording_of_scheduling_is_refused() {
     let node = Node::new();
     let [first, second] = ["first", "second"].map(|name| node.folder.path().join(name));
     let mut record = node.ctl(&["trace", "-o"]);
@@ -514,7 +488,7 @@ fn one_records_at_a_time_and_says_so() {
     let mut refused = node.ctl(&["trace", "-o"]);
     refused.arg(&second);
     let mut other = Running::start(&mut refused);
-    other.wait_for_stderr("scheduling is not in the timeline: somebody else records it");
+    other.wait_for_stderr("scheduling is not in the timeline: another user is recording it");
     for running in [other, tracer] {
         running.signal(Signal::TERM);
         assert_eq!(running.finish().code, 0);
@@ -522,12 +496,9 @@ fn one_records_at_a_time_and_says_so() {
     assert!(fs::metadata(&second).unwrap().len() > 0);
 }
 
-#[test]
-fn who_is_under_a_controller_that_is_not_asked_is_named() {
-    if !may_trace("who_is_under_a_controller_that_is_not_asked_is_named") {
-        return;
-    }
-    // In a folder that only he and root may write.
+#[needs(ROOT)]
+fn a_process_of_another_controller_is_reported() {
+    // In a folder that only this user and root may write.
     let folder = TempDir::new().unwrap();
     std::os::unix::fs::chown(folder.path(), Some(USER), None).unwrap();
     let mut serve = xsched_ctl(["serve", "--no-bpf"]);
@@ -552,7 +523,7 @@ fn who_is_under_a_controller_that_is_not_asked_is_named() {
     let place = folder.path().display();
     assert!(line.starts_with("warning: scheduling of process "), "{line}");
     let whose = format!(
-        "its controller is in {place}; it is user {USER}'s, who may have it recorded, or root may run one"
+        "its controller is in {place}; only its user ({USER}) can record it; root can run a controller instead"
     );
     assert!(line.ends_with(&whose), "{line}");
     let line = said(folder.path());
@@ -560,7 +531,7 @@ fn who_is_under_a_controller_that_is_not_asked_is_named() {
         "warning: scheduling is not in the timeline: the controller at {place}/record.sock is user {USER}'s"
     );
     assert_eq!(line, wanted);
-    // Also of a command that ends at once; and nothing where there is no timeline.
+    // Also for a command that ends at once; and nothing without a timeline.
     let mut trace = xsched_ctl(["trace", "-o"]);
     let outcome = run(trace.arg(output.path().join("short")).args(["--", "true"]).env(FOLDER, folder.path()));
     assert!(outcome.stderr.lines().any(|line| line == wanted), "{}", outcome.stderr);
@@ -571,4 +542,8 @@ fn who_is_under_a_controller_that_is_not_asked_is_named() {
         running.signal(Signal::TERM);
         drop(running.finish());
     }
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

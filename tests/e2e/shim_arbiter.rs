@@ -1,5 +1,5 @@
-//! A program beside more urgent ones, as far as the shim goes: it gives way, computes what it computes alone, and never waits
-//! for a controller that is gone. The controller is the tests' own (`tests/src/small_controller.rs`).
+//! The shim in a program beside more urgent ones: the program is preempted, computes the same results as alone, and never
+//! waits for a controller that has ended. The tests use a controller of their own (`tests/src/small_controller.rs`).
 
 use std::path::Path;
 use std::process::Command;
@@ -15,13 +15,13 @@ use xsched_tests::execution_log::Timeline;
 use xsched_tests::small_controller::{SmallController, refuse_one};
 use xsched_tests::tracer::wait_until;
 
-/// Long enough for what should not happen.
+/// Long enough to notice an event that should not happen.
 const A_WHILE: Duration = Duration::from_millis(300);
 
-/// Of a process that waits for each kernel: one may be on its way to the device, and one behind a gate, when it is held back.
-const ON_ITS_WAY: usize = 2;
+/// Kernels that a process which waits for each kernel may still start after it is suspended: one on its way to the device, and one behind a gate.
+const IN_FLIGHT: usize = 2;
 
-/// A device, a controller's folder, and what the device did.
+/// A device with its log, and a folder for a controller.
 struct Machine {
     folder: TempDir,
     device: String,
@@ -54,23 +54,23 @@ impl Machine {
 
     /// Kernels that a process has started so far.
     fn kernels(&self, process: u32) -> usize {
-        // There is no log before the first kernel.
+        // The log does not exist before the first kernel.
         Timeline::read(&self.log()).map_or(0, |timeline| timeline.of(&[process]).kernels().len())
     }
 
-    /// A process that has used the device, and will begin when it is told.
+    /// Starts a process that has used the device, and starts its work on request.
     fn start(&self, mode: &str) -> DeviceLoad {
         DeviceLoad::start(&mut self.command(mode)).expect("the program starts")
     }
 
     fn begin(&self, mode: &str) -> DeviceLoad {
         let mut load = self.start(mode);
-        load.begin().expect("it waits for this");
+        load.begin().expect("the process is ready");
         load
     }
 }
 
-/// The clock of logs and pages.
+/// Now, on the clock of logs and arbiter pages.
 fn boottime_ns() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
@@ -82,24 +82,24 @@ fn is_right(load: DeviceLoad) {
     assert_eq!(findings.get("wrong"), Some(&0.0), "{findings:?}");
 }
 
-/// Holds a process back that has begun and makes sure that it is held.
+/// Suspends a process that has started its work, and checks that it is suspended.
 #[track_caller]
-fn hold(machine: &Machine, controller: &SmallController, load: &mut DeviceLoad) {
+fn suspend(machine: &Machine, controller: &SmallController, load: &mut DeviceLoad) {
     wait_until("it reports", || controller.reports() > 0);
     controller.hold(true);
     let before = machine.kernels(load.id());
     thread::sleep(A_WHILE);
     let now = machine.kernels(load.id());
-    assert!(now <= before + ON_ITS_WAY, "{now} kernels after {before}");
+    assert!(now <= before + IN_FLIGHT, "{now} kernels after {before}");
     assert!(!load.has_ended().expect("a child can be waited for"));
 }
 
 #[test]
-fn a_process_that_is_held_goes_on_when_it_may() {
+fn a_suspended_process_continues_when_it_may() {
     let machine = Machine::new("held");
     let controller = machine.controller();
     let mut load = machine.begin("single --launches 6000 --us 500");
-    hold(&machine, &controller, &mut load);
+    suspend(&machine, &controller, &mut load);
     controller.hold(false);
     is_right(load);
     let is_told = |usage: &Usage| usage.device_ns > 0 && usage.held_back > 0 && usage.suspended_ns > 0;
@@ -107,7 +107,7 @@ fn a_process_that_is_held_goes_on_when_it_may() {
 }
 
 #[test]
-fn streams_that_are_held_at_random_compute_what_they_compute_alone() {
+fn randomly_suspended_streams_compute_the_same_as_alone() {
     let machine = Machine::new("flapping");
     let controller = machine.controller();
     controller.flap(7);
@@ -119,46 +119,46 @@ fn streams_that_are_held_at_random_compute_what_they_compute_alone() {
 }
 
 #[test]
-fn a_process_goes_on_when_its_controller_ends() {
+fn a_process_continues_when_its_controller_ends() {
     let machine = Machine::new("ends");
     let controller = machine.controller();
     let mut load = machine.begin("single --launches 6000 --us 500");
-    hold(&machine, &controller, &mut load);
+    suspend(&machine, &controller, &mut load);
     drop(controller);
     is_right(load);
 }
 
 #[test]
-fn a_process_goes_on_when_its_controller_is_silent() {
+fn a_process_continues_when_its_controller_is_silent() {
     let machine = Machine::new("silent");
     let controller = machine.controller();
     let mut load = machine.begin("single --launches 6000 --us 500");
-    hold(&machine, &controller, &mut load);
+    suspend(&machine, &controller, &mut load);
     controller.be_silent(true);
     is_right(load);
 }
 
 #[test]
-fn a_controller_that_comes_again_is_obeyed_again() {
+fn a_restarted_controller_is_obeyed_again() {
     let machine = Machine::new("again");
     let first = machine.controller();
     let mut load = machine.begin("single --launches 12000 --us 500");
-    hold(&machine, &first, &mut load);
+    suspend(&machine, &first, &mut load);
     drop(first);
     let second = machine.controller();
     wait_until("it has connected", || second.processes() == 1);
-    hold(&machine, &second, &mut load);
+    suspend(&machine, &second, &mut load);
     second.hold(false);
     is_right(load);
 }
 
 #[test]
-fn a_controller_that_comes_late_is_found() {
+fn a_controller_that_starts_late_is_found() {
     let machine = Machine::new("late");
     let mut load = machine.begin("single --launches 8000 --us 500");
     thread::sleep(Duration::from_millis(100));
     let controller = machine.controller();
-    hold(&machine, &controller, &mut load);
+    suspend(&machine, &controller, &mut load);
     controller.hold(false);
     is_right(load);
 }
@@ -169,40 +169,50 @@ fn a_controller_of_another_version_may_be_followed_by_one_of_the_same() {
     let mut load = thread::scope(|scope| {
         let refusing = scope.spawn(|| refuse_one(machine.folder.path()));
         let load = machine.begin("single --launches 8000 --us 500");
-        refusing.join().expect("it does not panic").expect("it refuses");
+        refusing.join().expect("the thread does not panic").expect("the controller refuses");
         load
     });
     let controller = machine.controller();
-    hold(&machine, &controller, &mut load);
+    suspend(&machine, &controller, &mut load);
     controller.hold(false);
     is_right(load);
 }
 
-/// By how much clocks that are read in different processes may differ: less than so much.
+/// Upper bound of the difference between clocks that are read in different processes.
 const CLOCKS_NS: u64 = 100_000;
 
 #[test]
 fn while_an_urgent_process_has_work_others_launch_nothing() {
+    // Where the controller's thread does not run for too long, processes may ignore the page, and nothing is checked.
+    assert!(
+        (0..5).any(|_| urgent_launches_in_checked_spans() > 0),
+        "the controller's thread is always too late"
+    );
+}
+
+/// Runs an urgent process and another one, and checks the launches of the latter; the number of launches of the urgent process
+/// in the spans that could be checked.
+fn urgent_launches_in_checked_spans() -> usize {
     let machine = Machine::new("urgent");
     let controller = machine.controller();
     let mut urgent = machine.start("single --launches 1000 --us 1000 --blocks 304");
-    wait_until("it has its queue", || controller.queues() == 1);
+    wait_until("it has a queue", || controller.queues() == 1);
     let mut batch = machine.start("single --launches 300 --us 1000 --blocks 304");
-    wait_until("it has its queue, too", || controller.queues() == 2);
+    wait_until("the other has a queue too", || controller.queues() == 2);
     let (urgent_id, batch_id) = (urgent.id(), batch.id());
     controller.hold(true);
-    urgent.begin().unwrap();
-    batch.begin().unwrap();
+    urgent.begin().expect("the process is ready");
+    batch.begin().expect("the process is ready");
     wait_until("both have work", || controller.ready() == 2);
-    // From here on both know how they stand.
+    // From here on both know their level.
     let begin_ns = boottime_ns();
     controller.hold(false);
     is_right(urgent);
     is_right(batch);
-    wait_until("one says that it was held back", || {
+    wait_until("a queue reports that it was suspended", || {
         controller.usage().iter().any(|usage| usage.held_back > 0)
     });
-    let timeline = Timeline::read(&machine.log()).unwrap();
+    let timeline = Timeline::read(&machine.log()).expect("the device writes its log");
     let (urgent, batch) = (timeline.of(&[urgent_id]), timeline.of(&[batch_id]));
     let (spans, was_silent) = controller.urgent_spans();
     let spans: Vec<_> = spans
@@ -211,17 +221,18 @@ fn while_an_urgent_process_has_work_others_launch_nothing() {
         .filter(|(from_ns, to_ns)| from_ns < to_ns)
         .collect();
     for span in &spans {
-        // It waits for each of its kernels. One launch may have been on its way to the runtime when the urgent one spoke.
+        // The process waits for each of its kernels. One launch may have been in flight when the urgent process reported.
         let launched = batch.submitted_in(*span);
         assert!(launched <= 1, "{launched} in {} us of {spans:?}", (span.1 - span.0) / 1000);
     }
-    let meanwhile: usize = spans.iter().map(|span| urgent.submitted_in(*span)).sum();
+    let meanwhile = spans.iter().map(|span| urgent.submitted_in(*span)).sum();
     assert!(meanwhile > 0 || was_silent, "{spans:?}");
+    meanwhile
 }
 
-/// The folder is the only way by which programs find a controller.
+/// Programs find a controller only through the folder.
 #[test]
-fn a_folder_without_a_controller_is_nothing_to_care_about() {
+fn a_folder_without_a_controller_has_no_effect() {
     let machine = Machine::new("nobody");
     assert!(!Path::new(&machine.folder.path().join("shim.sock")).exists());
     is_right(machine.begin("load --launches 100 --us 50"));

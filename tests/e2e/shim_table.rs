@@ -1,4 +1,4 @@
-//! The shim's two ways in: dispatch tables where the runtime has them, symbols where it has not, never both for one call.
+//! The shim intercepts by dispatch tables if the runtime has them, else by symbols, and never by both for one call.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ struct Run {
     command: Command,
 }
 
-/// What came out of a run.
+/// Result of a run.
 struct Outcome {
-    /// The program's last word.
+    /// The program's last line.
     last: String,
     stderr: String,
     /// The shim's summary.
     summary: String,
-    /// What the tool of `tests/apps/table` wrote.
+    /// The report of the tool of `tests/apps/table`.
     tool: String,
 }
 
@@ -109,13 +109,13 @@ fn both(first: &Path, second: &Path) -> String {
 const LAUNCH_ENTRY: usize = 214;
 
 #[test]
-fn each_way_in_sees_every_call_once() {
+fn each_way_of_interception_sees_every_call_once() {
     let run = || Run::new("vector_add", &["--launches", "100"]);
     run().preloaded().finish().assert_launches(100);
     run().with(LIBRARY, shim()).finish().assert_launches(100);
-    // No tables: symbols.
+    // Without tables, by symbols.
     run().preloaded().with(ENABLED, "0").finish().assert_launches(100);
-    // Both asked for.
+    // Both are requested.
     run().preloaded().with(LIBRARY, shim()).finish().assert_launches(100);
 }
 
@@ -143,7 +143,7 @@ fn calls_that_bind_no_symbol_are_seen() {
 }
 
 #[test]
-fn copies_are_told_apart() {
+fn runtime_copies_are_distinguished() {
     let folder = tempfile::tempdir().unwrap();
     let copies: Vec<_> = (0..6)
         .map(|n| {
@@ -155,7 +155,7 @@ fn copies_are_told_apart() {
     let arguments: Vec<_> = ["calls", "10"].into_iter().chain(copies.iter().map(String::as_str)).collect();
     let outcome = Run::new("table_client", &arguments).preloaded().finish();
     assert_eq!((outcome.last.as_str(), outcome.calls("hipGetDeviceCount")), ("ok", 40));
-    // There is room for four; the others work and are not seen.
+    // The shim has four slots for copies; calls of further copies work, but are not intercepted.
     assert_eq!(outcome.count("runtime copies without a place"), 2, "{}", outcome.summary);
 }
 
@@ -166,12 +166,12 @@ fn a_profiler_before_or_after_the_shim_sees_every_call_too() {
     outcome.assert_launches(100);
     assert_eq!(outcome.tool_calls(LAUNCH_ENTRY), 100, "{}", outcome.tool);
 
-    // Asked for by a variable: the shim hands the tables on to it.
+    // The tool is named in a variable: the shim passes the tables on to it.
     let outcome = run().preloaded().with(LIBRARY, tool()).finish();
     outcome.assert_launches(100);
     assert_eq!(outcome.tool_calls(LAUNCH_ENTRY), 100, "{}", outcome.tool);
 
-    // A tool that knows nothing of others keeps the tables for itself; the shim goes by symbols.
+    // A tool that does not know of others keeps the tables; the shim uses symbols.
     let outcome = run().with("LD_PRELOAD", both(&tool(), &shim())).finish();
     outcome.assert_launches(100);
     assert_eq!(outcome.tool_calls(LAUNCH_ENTRY), 100, "{}", outcome.tool);
@@ -187,7 +187,7 @@ fn disabled_means_no_entry_is_replaced() {
 }
 
 #[test]
-fn a_runtime_without_tables_is_seen_by_symbols() {
+fn a_runtime_without_tables_is_intercepted_by_symbols() {
     let outcome = Run::new("vector_add", &["--launches", "100"])
         .preloaded()
         .with("LD_LIBRARY_PATH", hip_sim(5))

@@ -1,14 +1,16 @@
-//! `xsched-ctl trace`: what is in the timeline is what the program did.
+//! `xsched-ctl trace`: the timeline shows the program's calls.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 use rustix::process::Signal;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::{app, xsched_ctl as binary};
-use xsched_tests::privileged::may_trace;
+use xsched_tests::needs::SUDO;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{Running, TracedCall, calls, run, wait_for_bytes, xsched_ctl};
 
@@ -23,7 +25,7 @@ fn launches(calls: &[TracedCall]) -> BTreeMap<[&str; 4], usize> {
     counts
 }
 
-/// What `two_libraries --launches 300` launches: every third launch each way, the library's kernels by turns.
+/// Launches of `two_libraries --launches 300`: a third of each kind; the library alternates between its kernels.
 const LAUNCHES_OF_300: [([&str; 4], usize); 4] = [
     (
         [
@@ -62,11 +64,8 @@ fn trace_two_libraries(trace: &Path) -> Command {
     command
 }
 
-#[test]
-fn every_launch_is_there_with_its_library_kernel_grid_and_block() {
-    if !may_trace("every_launch_is_there_with_its_library_kernel_grid_and_block") {
-        return;
-    }
+#[needs(ROOT)]
+fn every_launch_has_its_library_kernel_grid_and_block() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let untraced = run(Command::new(app("two_libraries")).args(["--launches", "300"]));
@@ -79,7 +78,7 @@ fn every_launch_is_there_with_its_library_kernel_grid_and_block() {
         calls.iter().all(|call| call.category == "hip.register" || call.returned == Some(0)),
         "{calls:#?}"
     );
-    // The libraries' own calls, and what ran before main.
+    // The libraries' own calls, and those before main.
     let made_by = |library: &str, name: &str| {
         calls.iter().filter(|call| call.library.as_deref() == Some(library) && call.name == name).count()
     };
@@ -87,16 +86,13 @@ fn every_launch_is_there_with_its_library_kernel_grid_and_block() {
     assert_eq!(made_by("libdemo_kernels.so", "__hipRegisterFunction"), 2);
     assert_eq!(made_by("two_libraries", "__hipRegisterFunction"), 1);
     assert_eq!(made_by("two_libraries", "hipModuleGetFunction"), 1);
-    // The closing words say the same.
+    // The final message has the same numbers.
     assert!(traced.stderr.contains("300 launches"), "{}", traced.stderr);
     assert!(!traced.stderr.contains("incomplete"), "{}", traced.stderr);
 }
 
-#[test]
+#[needs(ROOT)]
 fn copies_streams_and_callers_are_described() {
-    if !may_trace("copies_streams_and_callers_are_described") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     assert_eq!(run(&mut trace_two_libraries(&trace)).code, 0);
@@ -106,11 +102,11 @@ fn copies_streams_and_callers_are_described() {
         sql.query(&query).unwrap()[0]["n"].as_i64().unwrap()
     };
     let arg = |name: &str| format!("extract_arg(arg_set_id, 'debug.{name}')");
-    // One copy to the device, and one back after every 50 launches and at the end.
+    // One copy to the device, and one copy back after every 50 launches and at the end.
     let copies = "name = 'hipMemcpyAsync' and ".to_owned() + &arg("bytes") + " = 1024 and " + &arg("kind");
     assert_eq!(count(&mut sql, &(copies.clone() + " = 'host to device'")), 1);
     assert_eq!(count(&mut sql, &(copies + " = 'device to host'")), 7);
-    // A stream after every 100 launches; each launch is on one that was created.
+    // A new stream after every 100 launches; each launch is on a created stream.
     assert_eq!(count(&mut sql, "name = 'hipStreamCreateWithFlags'"), 4);
     let unknown_streams = format!(
         "category = 'hip.launch' and {} not in
@@ -133,11 +129,8 @@ fn copies_streams_and_callers_are_described() {
     assert_eq!(count(&mut sql, "category glob 'hip*' and dur <= 0"), 0);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_trace_through_a_pipe_equals_one_in_a_file() {
-    if !may_trace("a_trace_through_a_pipe_equals_one_in_a_file") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let (file, pipe) = (dir.path().join("file"), dir.path().join("pipe"));
     assert_eq!(run(&mut trace_two_libraries(&file)).code, 0);
@@ -149,32 +142,25 @@ fn a_trace_through_a_pipe_equals_one_in_a_file() {
     );
     let piped = run(Command::new("bash").args(["-o", "pipefail", "-c", &line]));
     assert_eq!(piped.code, 0, "{}", piped.stderr);
-    // The program's own output has gone to standard error instead.
+    // The program's own output goes to standard error instead.
     assert!(piped.stderr.contains("two_libraries: 300 launches"), "{}", piped.stderr);
     assert_eq!(calls(&pipe).unwrap(), calls(&file).unwrap());
 }
 
-/// In a mount namespace of its own, where sudo finds `xsched-ctl` as it would if it were installed.
+/// In a mount namespace of its own, where sudo finds `xsched-ctl` as if it were installed.
 const SUDO_TRACE: &str = r#"
 mount --make-rprivate / && mount --bind "$0" /usr/local/sbin && cd "$0" &&
 sudo xsched-ctl trace > run.perfetto
 "#;
 
-#[test]
+#[needs(ROOT, SUDO)]
 fn sudo_trace_into_a_file_records_every_process() {
-    if !may_trace("sudo_trace_into_a_file_records_every_process") {
-        return;
-    }
-    if Command::new("sudo").arg("-V").output().is_err() {
-        eprintln!("skipped: sudo_trace_into_a_file_records_every_process wants sudo");
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     std::fs::copy(binary(), dir.path().join("xsched-ctl")).unwrap();
     let mut command = Command::new("unshare");
-    // A process group of its own stands for the terminal's foreground: Ctrl-C goes to all of it.
+    // A process group of its own stands for the terminal's foreground: Ctrl-C signals the whole group.
     command.args(["--mount", "bash", "-c", SUDO_TRACE]).arg(dir.path()).process_group(0);
-    // One program runs already, so that the runtime is known; another comes while everybody is recorded.
+    // One program runs already, so that the runtime is known; another starts during the recording.
     let mut running = Running::start(Command::new(app("two_libraries")).args([
         "--seconds",
         "120",
@@ -194,7 +180,7 @@ fn sudo_trace_into_a_file_records_every_process() {
     assert!(!outcome.stderr.contains("calls lost"), "{}", outcome.stderr);
     let calls = calls(&trace).unwrap();
     let mut launches = launches(&calls);
-    // Others on this machine may use HIP as well.
+    // Other processes on this machine may use HIP too.
     launches
         .retain(|[library, ..], _| ["vector_add", "two_libraries", "libdemo_kernels.so"].contains(library));
     assert_eq!(
@@ -206,11 +192,8 @@ fn sudo_trace_into_a_file_records_every_process() {
     assert!(launches.len() == 4, "the other program's four kernels: {launches:#?}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_running_process_is_recorded_from_now_on() {
-    if !may_trace("a_running_process_is_recorded_from_now_on") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let mut app =
@@ -228,11 +211,15 @@ fn a_running_process_is_recorded_from_now_on() {
     assert_eq!(outcome.code, 0);
     app.signal(Signal::KILL);
     assert!(outcome.stderr.contains("launches show addresses for kernels"), "{}", outcome.stderr);
-    // Kernels that were registered before are known by their handles' symbols, those of modules by address.
+    // Kernels that were registered earlier have the names of their handles' symbols, those of modules only addresses.
     let calls = calls(&trace).unwrap();
     let kernels: Vec<_> = calls.iter().filter_map(|call| call.kernel.as_deref()).collect();
     for name in ["direct_step(DirectStep", "void demo::kernels::mix<", "void demo::kernels::scale_add<", "0x"]
     {
         assert!(kernels.iter().any(|kernel| kernel.starts_with(name)), "no {name} among {kernels:?}");
     }
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

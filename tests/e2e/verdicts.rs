@@ -1,8 +1,8 @@
-//! Calls are treated by who makes them: the failures that users had with whitelists, and what the settings that they have do.
+//! Verdicts depend on the calling library: known failures of whitelists, and the effects of users' settings.
 //!
-//! The program is `tests/apps/callers`, over libraries with the names of AMD's. The controller is the tests' own
-//! (`tests/src/small_controller.rs`), so callers are told apart by the library that a call returns to; `tests/e2e/origin.rs` is
-//! about whole call chains.
+//! The program is `tests/apps/callers`, with libraries that have the names of AMD's. The tests use a controller of their own
+//! (`tests/src/small_controller.rs`), so the origin of a call is the library that it returns to; `tests/e2e/origin.rs` tests
+//! whole call chains.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -17,10 +17,10 @@ use xsched_tests::artifacts::{app_command, shim, xsched_ctl};
 use xsched_tests::small_controller::SmallController;
 use xsched_tests::tracer::wait_until;
 
-/// Longer than anything takes that happens at all.
+/// Longer than any step takes that succeeds.
 const LONG: Duration = Duration::from_mins(1);
 
-/// Long enough for what should not happen.
+/// Long enough to notice an event that should not happen.
 const A_WHILE: Duration = Duration::from_millis(300);
 
 /// A controller and its folder.
@@ -44,14 +44,14 @@ impl Machine {
     fn alone(mode: &str) -> Command {
         let arguments: Vec<_> = mode.split(' ').collect();
         let mut command = app_command("callers", &arguments);
-        // So far apart that a thread which stands still between two events does not make a slow kernel the quickest.
+        // So different that a thread which does not run between two events does not make a slow kernel the quickest.
         let times = "callers_slow=1s,callers_quick=1ms,callers_medium=1200ms";
-        // Each process has devices of its own: the controller holds them back all the same.
+        // Each process has devices of its own: the controller suspends it all the same.
         command.env("HIP_SIM_SHARED", "off").env("HIP_SIM_DURATIONS", times);
         command
     }
 
-    /// The same with it.
+    /// The same with the shim.
     fn command(&self, mode: &str) -> Command {
         let mut command = Self::alone(mode);
         command
@@ -61,14 +61,14 @@ impl Machine {
         command
     }
 
-    /// Starts it and has it begin while everybody is held back.
-    fn begin_held(&self, command: &mut Command) -> Callers {
+    /// Starts it, and lets it start its work while all processes are suspended.
+    fn begin_suspended(&self, command: &mut Command) -> Callers {
         let before = self.controller.reports();
         let mut callers = Callers::start(command);
         wait_until("it reports", || self.controller.reports() != before);
         callers.line();
         callers.says("warm 1");
-        // Launches look at the page themselves.
+        // Launches read the page directly.
         self.controller.hold(true);
         callers.line();
         callers
@@ -95,12 +95,12 @@ impl Callers {
         let lines = lines_of(child.stdout.take().expect("it is piped"));
         let errors = lines_of(child.stderr.take().expect("it is piped"));
         let callers = Self { child, input, lines, errors };
-        let first = callers.next().expect("it prepares");
+        let first = callers.next().expect("the program prints a line");
         assert!(first.starts_with("ready "), "{first}");
         callers
     }
 
-    /// Starts it and lets it run.
+    /// Starts it and its work.
     fn run(command: &mut Command) -> Self {
         let mut callers = Self::start(command);
         callers.line();
@@ -124,12 +124,12 @@ impl Callers {
         assert_eq!(said.as_deref(), Some(line), "{:?}", why());
     }
 
-    /// What to say where a recording of every process has put its return probes into this one as well: calls return to the
-    /// kernel's trampoline then, and without programs nobody can tell who makes them.
+    /// Explains a failure where a recording of all processes has set return probes in this one: its calls return to the
+    /// kernel's trampoline, and without BPF programs their origins are unknown.
     fn hidden(&self) -> Option<&'static str> {
         let maps = fs::read_to_string(format!("/proc/{}/maps", self.child.id())).unwrap_or_default();
         maps.contains("[uprobes]")
-            .then_some("somebody probes this process: end `xsched-ctl trace` and the like")
+            .then_some("this process is probed: end `xsched-ctl trace` and other tracers")
     }
 
     #[track_caller]
@@ -138,7 +138,7 @@ impl Callers {
         assert!(said.is_err(), "{said:?}");
     }
 
-    /// Waits for its end, which is a success; what it said on standard error.
+    /// Waits for its successful end; returns its standard error.
     #[track_caller]
     fn ends(mut self) -> Vec<String> {
         let status = self.child.wait().expect("it is a child");
@@ -159,7 +159,7 @@ fn lines_of(stream: impl std::io::Read + Send + 'static) -> Receiver<String> {
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(stream).lines().map_while(Result::ok) {
-            let _ = sender.send(line); // whoever asked may be gone
+            let _ = sender.send(line); // the receiver may have been dropped
         }
     });
     lines
@@ -168,7 +168,7 @@ fn lines_of(stream: impl std::io::Read + Send + 'static) -> Receiver<String> {
 #[test]
 fn a_handle_is_made_inside_a_blas_library() {
     let machine = Machine::new();
-    let callers = machine.begin_held(&mut machine.command("create"));
+    let callers = machine.begin_suspended(&mut machine.command("create"));
     callers.says_nothing();
     machine.controller.hold(false);
     callers.says("created 1");
@@ -180,9 +180,9 @@ fn a_handle_is_made_inside_a_blas_library() {
 fn a_handle_is_made_inside_a_blas_library_of_a_whitelist() {
     let machine = Machine::new();
     let mut command = machine.command("create");
-    let callers = machine.begin_held(command.env("XSCHED_PASSTHROUGH_LIBS", "libnothing"));
+    let callers = machine.begin_suspended(command.env("XSCHED_PASSTHROUGH_LIBS", "libnothing"));
     callers.says("created 1");
-    // What follows is the program's own.
+    // The next launches are the program's own.
     callers.says_nothing();
     machine.controller.hold(false);
     callers.says("wrong 0");
@@ -192,10 +192,10 @@ fn a_handle_is_made_inside_a_blas_library_of_a_whitelist() {
 }
 
 #[test]
-fn a_convolution_is_searched_for_while_others_are_preferred() {
+fn a_convolution_search_runs_while_the_process_is_suspended() {
     let machine = Machine::new();
     let mut command = machine.command("find");
-    let callers = machine.begin_held(command.env("XSCHED_PASSTHROUGH_LIBS", ""));
+    let callers = machine.begin_suspended(command.env("XSCHED_PASSTHROUGH_LIBS", ""));
     callers.says("quickest 1");
     callers.says_nothing();
     machine.controller.hold(false);
@@ -206,7 +206,7 @@ fn a_convolution_is_searched_for_while_others_are_preferred() {
 #[test]
 fn kernels_of_the_default_stream_are_scheduled() {
     let machine = Machine::new();
-    let callers = machine.begin_held(&mut machine.command("default-stream"));
+    let callers = machine.begin_suspended(&mut machine.command("default-stream"));
     callers.says("launched 100");
     callers.says_nothing();
     machine.controller.hold(false);
@@ -239,7 +239,7 @@ fn a_second_runtime_copy_is_treated_like_the_first() {
     }
 }
 
-/// A rank that is held, and one that is not.
+/// A suspended rank, and one that is not.
 fn meet(settings: Option<&str>) -> (Machine, Callers, Callers) {
     let machine = Machine::new();
     let file = machine.path("there");
@@ -251,7 +251,7 @@ fn meet(settings: Option<&str>) -> (Machine, Callers, Callers) {
         fs::write(&path, settings).expect("the folder is writable");
         held.env("XSCHED_CONFIG", path);
     }
-    let held = machine.begin_held(&mut held);
+    let held = machine.begin_suspended(&mut held);
     let other = Callers::run(&mut Machine::alone(&mode(1)));
     (machine, held, other)
 }
@@ -269,7 +269,7 @@ fn a_collective_is_not_split_by_a_preemption() {
 }
 
 #[test]
-fn a_collective_that_is_scheduled_like_all_else_stops_its_peers() {
+fn a_collective_that_is_scheduled_blocks_its_peers() {
     let settings = r#"{"libraries": {"librccl": "schedule"}} // what the default rules are for"#;
     let (machine, held, other) = meet(Some(settings));
     other.says_nothing();
@@ -283,7 +283,7 @@ fn a_collective_that_is_scheduled_like_all_else_stops_its_peers() {
 }
 
 #[test]
-fn users_see_what_passes_through() {
+fn calls_that_pass_through_are_printed() {
     let machine = Machine::new();
     let whitelisted = |verbosity: &str, mode: &str| {
         let mut command = machine.command(mode);
@@ -305,7 +305,7 @@ fn users_see_what_passes_through() {
 }
 
 #[test]
-fn what_makes_no_sense_is_said_and_does_no_harm() {
+fn invalid_settings_are_reported_and_ignored() {
     let machine = Machine::new();
     let path = machine.path("xsched.json");
     fs::write(&path, r#"{"apis": ["hipLunchKernel"]}"#).expect("the folder is writable");
@@ -314,14 +314,14 @@ fn what_makes_no_sense_is_said_and_does_no_harm() {
     callers.says("wrong 0");
     let errors = callers.ends();
     let complaint = format!(
-        "[XSched] {}: there is no HIP function `hipLunchKernel` that could be held back or passed through",
+        "[XSched] {}: there is no HIP function `hipLunchKernel` that could be deferred or passed through",
         path.display()
     );
     assert!(errors.contains(&complaint), "{errors:?}");
 }
 
 #[test]
-fn an_apis_entry_beats_its_librarys() {
+fn an_entry_for_a_function_overrides_its_librarys() {
     let machine = Machine::new();
     let path = machine.path("xsched.json");
     let text = r#"{
@@ -340,10 +340,10 @@ fn an_apis_entry_beats_its_librarys() {
 }
 
 #[test]
-fn a_library_speaks_for_its_own_calls_and_a_program_for_its_thread() {
+fn a_library_declares_the_domain_of_its_own_calls_and_a_program_that_of_its_thread() {
     let machine = Machine::new();
-    // By the immediate caller, the launch through librocblas.so.4 is not the speaker's.
-    let callers = machine.begin_held(&mut machine.command("domain library 1"));
+    // By the immediate caller, the launch through librocblas.so.4 is not in the library's domain.
+    let callers = machine.begin_suspended(&mut machine.command("domain library 1"));
     callers.says("thread_domain 0");
     callers.says("library_domain 1");
     callers.says("refused 1");
@@ -353,7 +353,7 @@ fn a_library_speaks_for_its_own_calls_and_a_program_for_its_thread() {
     callers.says("wrong 0");
     callers.ends();
 
-    let callers = machine.begin_held(&mut machine.command("domain thread 1"));
+    let callers = machine.begin_suspended(&mut machine.command("domain thread 1"));
     for line in ["set 0", "thread_domain 1", "library_domain 0", "refused 1", "done 1", "wrong 0"] {
         callers.says(line);
     }
@@ -370,9 +370,9 @@ fn a_program_that_knows_domains_runs_without_the_shim() {
 }
 
 #[test]
-fn doctor_says_how_callers_are_told_apart() {
+fn doctor_shows_how_origins_are_found() {
     let machine = Machine::new();
-    let callers = machine.begin_held(&mut machine.command("create"));
+    let callers = machine.begin_suspended(&mut machine.command("create"));
     callers.says_nothing();
     let pid = callers.child.id().to_string();
     let said = Command::new(xsched_ctl()).args(["doctor", "--pid", &pid]).output().expect("it was built");

@@ -6,14 +6,16 @@ use std::{
     fs,
     io::{BufRead as _, BufReader, BufWriter},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitCode, Stdio},
     time::{Duration, Instant},
 };
 
+use xsched_harness::needs;
 use xsched_perfetto::{Annotation, Clocks, Process, ProcessId, Slice, ThreadId, TraceWriter};
+use xsched_tests::needs::BROWSER;
 use xsched_tests::{artifacts::xsched_ctl, browser, synthetic_timeline};
 
-/// Two bursts of urgent work and a batch job that has to wait.
+/// Two bursts of urgent work, and a batch job that waits.
 const LAUNCHES: u64 = 1_000;
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -37,7 +39,7 @@ impl Serving {
         Self { program, url: url.trim_end().to_owned() }
     }
 
-    /// Waits for the program to end by itself.
+    /// Waits until the program ends by itself.
     fn wait(&mut self) -> Option<i32> {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
@@ -46,7 +48,7 @@ impl Serving {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        panic!("it still serves");
+        panic!("the program still serves");
     }
 }
 
@@ -63,15 +65,13 @@ fn recording(folder: &Path) -> std::path::PathBuf {
     file
 }
 
-/// Searches, zooms, selects, explains a wait, hands the file over, in light and in dark; then the page is closed.
-#[test]
-fn a_person_finds_out_why_a_launch_waited() {
+/// Searches, zooms, selects, explains a wait, and downloads the file, in the light and the dark scheme; then closes the page.
+#[needs(BROWSER)]
+fn the_viewer_shows_why_a_launch_waited() {
     let folder = tempfile::tempdir().unwrap();
     let file = recording(folder.path());
     for scheme in ["light", "dark"] {
-        let Some(mut check) = browser::script("check.py", "a_person_finds_out_why_a_launch_waited") else {
-            return;
-        };
+        let mut check = browser::script("check.py");
         let mut serving = Serving::start(&file);
         let output = check.arg(&serving.url).arg(folder.path()).arg(scheme).output().unwrap();
         assert!(output.status.success(), "{scheme}: {}", String::from_utf8_lossy(&output.stderr));
@@ -79,15 +79,15 @@ fn a_person_finds_out_why_a_launch_waited() {
             let picture = folder.path().join(format!("{scheme}-{picture}.png"));
             assert!(fs::metadata(&picture).unwrap().len() > 10_000, "{}", picture.display());
         }
-        assert_eq!(serving.wait(), Some(0), "it ends with its page");
+        assert_eq!(serving.wait(), Some(0), "the server ends when its page is closed");
     }
 }
 
-/// Whoever is recorded chooses names: of processes, threads, kernels, libraries.
-#[test]
+/// Recorded programs choose the names of their processes, threads, kernels and libraries.
+#[needs(BROWSER)]
 fn names_that_are_markup_stay_text() {
     const HOSTILE: &str = "<img src=x onerror=\"document.title='executed'\">";
-    let Some(mut check) = browser::script("hostile.py", "names_that_are_markup_stay_text") else { return };
+    let mut check = browser::script("hostile.py");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("<b>run.perfetto");
     let mut writer = TraceWriter::new(fs::File::create(&file).unwrap(), Clocks::now()).unwrap();
@@ -108,15 +108,15 @@ fn names_that_are_markup_stay_text() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-#[test]
-fn a_report_stands_by_itself() {
+#[needs(nothing)]
+fn a_report_has_no_external_resources() {
     let folder = tempfile::tempdir().unwrap();
     let (file, page) = (recording(folder.path()), folder.path().join("report.html"));
     let output =
         Command::new(xsched_ctl()).arg("report").arg(&file).arg("--html").arg(&page).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let page = fs::read_to_string(page).unwrap();
-    for expected in ["Who made way for whom", "serve.py (4822)", "librocblas.so.4", "class=\"suspended"] {
+    for expected in ["Preemptions", "serve.py (4822)", "librocblas.so.4", "class=\"suspended"] {
         assert!(page.contains(expected), "{expected}");
     }
     for outside in ["<script", "<link", "<img", "src=", "@import", "url("] {
@@ -124,8 +124,8 @@ fn a_report_stands_by_itself() {
     }
 }
 
-#[test]
-fn what_is_no_recording_is_neither_shown_nor_reported() {
+#[needs(nothing)]
+fn a_file_that_is_not_a_recording_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (file, page) = (folder.path().join("notes.txt"), folder.path().join("report.html"));
     fs::write(&file, "hello, world").unwrap();
@@ -137,4 +137,8 @@ fn what_is_no_recording_is_neither_shown_nor_reported() {
         assert!(stderr.contains("\nhint: ") && output.stdout.is_empty(), "{stderr}");
     }
     assert!(!page.exists());
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

@@ -1,13 +1,14 @@
-//! Generates what must agree with the list of HIP functions: trampolines, table, signatures and linker inputs.
+//! Generates all code that must agree with the list of HIP functions: trampolines, table, signatures and
+//! linker inputs.
 //!
-//! The list is `tests/data/hip-api.tsv`. Everything lands in `OUT_DIR`:
+//! The list is `tests/data/hip-api.tsv`. The output goes to `OUT_DIR`:
 //!
 //! | file | consumer |
 //! | --- | --- |
 //! | `trampolines.s` | `src/trampolines.rs`, as `global_asm!` |
 //! | `entries.rs` | `src/api.rs`: names, indices, fallbacks, signatures |
 //! | `libamdhip64.so.{5,6,7}.map` | the linker, as version script |
-//! | `release.{5,6,7}.c` | the linker's caller: a constant that tells the library which release it is |
+//! | `release.{5,6,7}.c` | the linker of each library: a constant with the release that it claims to be |
 
 #[path = "build/api_list.rs"]
 mod api_list;
@@ -27,7 +28,7 @@ use std::{env, fs};
 
 use api_list::Table;
 
-/// HIP majors that a library is linked for, each its own SONAME.
+/// HIP majors for which a library is linked, each with its own SONAME.
 const MAJORS: [u32; 3] = [5, 6, 7];
 
 fn main() {
@@ -53,7 +54,7 @@ fn main() {
     }
 }
 
-/// C source that overrides the weak default in `src/version.rs`; in HIP's encoding, 60500000 for 6.5.0.
+/// C source that overrides the weak default in `src/version.rs`, in HIP's encoding: 60500000 for 6.5.0.
 fn release(script: &version_script::VersionScript<'_>) -> String {
     let (major, minor) = script.newest();
     format!("const int hip_sim_release = {};\n", major * 10_000_000 + minor * 100_000)

@@ -1,4 +1,4 @@
-//! Does what it is told, a line at a time: a process that asks whose its calls are, from chains of libraries.
+//! Executes commands, one on each line of its input: a process that asks for verdicts from the ends of call chains.
 
 mod storm;
 
@@ -11,13 +11,13 @@ use std::process::Command;
 use std::thread;
 
 use xsched_protocol::verdict::Verdict;
-use xsched_tests::origin::{Answer, Asker, Level, Page, Question, Step, Told, ask_here};
+use xsched_tests::origin::{Answer, ChainLibrary, Client, Page, Question, Step, VerdictSource, ask_here};
 
 fn main() -> Result<(), Box<dyn Error>> {
     say("ready")?;
     let mut peer = Peer::default();
     let mut line = String::new();
-    // Nothing may be read ahead: after `exec` the next program reads on.
+    // It must not read ahead: after `exec` the next program continues with the input.
     while std::io::stdin().lock().read_line(&mut line)? > 0 {
         let words: Vec<_> = line.split_whitespace().collect();
         let answer = peer.obey(&words).unwrap_or_else(|error| format!("error: {error}"));
@@ -35,24 +35,24 @@ fn say(line: &str) -> std::io::Result<()> {
 
 #[derive(Default)]
 pub(crate) struct Peer {
-    asker: Option<Asker>,
+    client: Option<Client>,
     page: Option<Page>,
-    levels: BTreeMap<String, Level>,
+    libraries: BTreeMap<String, ChainLibrary>,
 }
 
 impl Peer {
     fn obey(&mut self, words: &[&str]) -> Result<String, Box<dyn Error>> {
         match words {
             ["join", folder] => self.join(Path::new(folder), true),
-            ["join-unheard", folder] => self.join(Path::new(folder), false),
-            ["told"] => self.hear(),
+            ["join-without-token", folder] => self.join(Path::new(folder), false),
+            ["verdict-source"] => self.verdict_source(),
             ["load", path] => {
-                let level = Level::open(Path::new(path))?;
-                self.levels.insert(level.name.clone(), level);
+                let library = ChainLibrary::open(Path::new(path))?;
+                self.libraries.insert(library.name.clone(), library);
                 Ok("loaded".to_owned())
             }
             ["unload", name] => {
-                self.levels.remove(*name).ok_or("no such library")?.close()?;
+                self.libraries.remove(*name).ok_or("no such library")?.close()?;
                 Ok("unloaded".to_owned())
             }
             ["ask", subject, chain @ ..] => self.ask(subject.parse()?, chain),
@@ -61,43 +61,43 @@ impl Peer {
             ["storm", count, seed] => storm::run(self, count.parse()?, seed.parse()?),
             ["generation"] => Ok(self.page()?.generation().to_string()),
             ["domain", path, domain] => {
-                self.asker()?.set_domain(path, domain.parse()?)?;
-                Ok("said".to_owned())
+                self.client()?.set_domain(path, domain.parse()?)?;
+                Ok("sent".to_owned())
             }
             ["kernel", id, name] => {
-                self.asker()?.name_kernel(id.parse()?, name)?;
-                Ok("said".to_owned())
+                self.client()?.name_kernel(id.parse()?, name)?;
+                Ok("sent".to_owned())
             }
             ["exec"] => Err(Command::new("/proc/self/exe").exec().into()),
-            _ => Err(format!("what is {words:?}?").into()),
+            _ => Err(format!("unknown command {words:?}").into()),
         }
     }
 
-    fn join(&mut self, folder: &Path, shows_number: bool) -> Result<String, Box<dyn Error>> {
-        self.asker = Some(Asker::join(folder, shows_number)?);
-        self.hear()
+    fn join(&mut self, folder: &Path, reports_token: bool) -> Result<String, Box<dyn Error>> {
+        self.client = Some(Client::join(folder, reports_token)?);
+        self.verdict_source()
     }
 
-    fn hear(&mut self) -> Result<String, Box<dyn Error>> {
-        match self.asker()?.told()? {
-            Told::Page(page) => {
+    fn verdict_source(&mut self) -> Result<String, Box<dyn Error>> {
+        match self.client()?.verdict_source()? {
+            VerdictSource::Page(page) => {
                 self.page = Some(page);
                 Ok("page".to_owned())
             }
-            Told::Rules(text) => Ok(format!("rules {}", text.lines().next().unwrap_or_default())),
+            VerdictSource::Rules(text) => Ok(format!("rules {}", text.lines().next().unwrap_or_default())),
         }
     }
 
-    fn asker(&self) -> Result<&Asker, Box<dyn Error>> {
-        Ok(self.asker.as_ref().ok_or("it has not joined")?)
+    fn client(&self) -> Result<&Client, Box<dyn Error>> {
+        Ok(self.client.as_ref().ok_or("it has not joined")?)
     }
 
     pub(crate) fn page(&self) -> Result<&Page, Box<dyn Error>> {
         Ok(self.page.as_ref().ok_or("it has no page")?)
     }
 
-    pub(crate) fn levels(&self) -> impl Iterator<Item = &Level> {
-        self.levels.values()
+    pub(crate) fn libraries(&self) -> impl Iterator<Item = &ChainLibrary> {
+        self.libraries.values()
     }
 
     /// The steps of a chain, outermost first: `NAME` or `NAME:find`.
@@ -105,7 +105,7 @@ impl Peer {
         let mut steps = Vec::new();
         for word in chain {
             let (name, finds) = word.strip_suffix(":find").map_or((*word, false), |name| (name, true));
-            steps.push(self.levels.get(name).ok_or_else(|| format!("no library {name}"))?.step(finds));
+            steps.push(self.libraries.get(name).ok_or_else(|| format!("no library {name}"))?.step(finds));
         }
         steps.push(Step(ask_here));
         Ok(steps)
@@ -113,7 +113,7 @@ impl Peer {
 
     fn ask(&self, subject: u64, chain: &[&str]) -> Result<String, Box<dyn Error>> {
         let steps = self.steps(chain)?;
-        Ok(told(self.page()?.ask(&steps, &mut Question { subject, ..Question::default() })))
+        Ok(shown(self.page()?.ask(&steps, &mut Question { subject, ..Question::default() })))
     }
 
     /// Another thread has a slot and a stack of its own.
@@ -122,13 +122,13 @@ impl Peer {
         let answer = thread::scope(|scope| {
             scope.spawn(|| page.ask(&steps, &mut Question { slot: 1, subject, ..Question::default() })).join()
         });
-        Ok(told(answer.map_err(|_| "the thread has panicked")?))
+        Ok(shown(answer.map_err(|_| "the thread has panicked")?))
     }
 
-    /// A child has its parent's page and may not ask.
+    /// A child inherits its parent's page, but gets no verdict.
     fn ask_in_child(&self, chain: &[&str]) -> Result<String, Box<dyn Error>> {
         let (steps, page) = (self.steps(chain)?, self.page()?);
-        // SAFETY: there is one thread, and the child only calls what its parent could.
+        // SAFETY: there is one thread, so that the child may call the same functions as its parent.
         match unsafe { libc::fork() } {
             0 => {
                 let is_answered = page.ask_once(&steps, &mut Question::default()).is_some();
@@ -137,7 +137,7 @@ impl Peer {
             }
             child => {
                 let mut status = 0;
-                // SAFETY: waits for the child; the status has room.
+                // SAFETY: waits for the child; `status` is valid for writing.
                 unsafe { libc::waitpid(child, &raw mut status, 0) };
                 Ok(if status == 0 { "silence".to_owned() } else { format!("ended with {status:#x}") })
             }
@@ -146,7 +146,7 @@ impl Peer {
 }
 
 /// `ACTION LEVEL kept|asked rule N tries N us N`, or `silence`.
-fn told(answer: Option<Answer>) -> String {
+fn shown(answer: Option<Answer>) -> String {
     let Some(answer) = answer else { return "silence".to_owned() };
     let verdict: Verdict = answer.verdict();
     let kept = if verdict.is_decided_by_caller() { "kept" } else { "asked" };

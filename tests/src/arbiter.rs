@@ -1,4 +1,4 @@
-//! Both sides of the arbiter without the shim: the function that programs probe, and processes that do as they are told.
+//! Both sides of the arbiter without the shim: the function that BPF programs probe, and processes that obey commands.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -6,15 +6,15 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use xsched_arbiter::Queue;
 
-/// As the shim has it: returns at once, and begins with a no-operation of one byte, which the kernel need not execute
-/// elsewhere. (It replaces one of five bytes by a call to a page that forked children do not have: Linux 6.18.)
+/// The same function as the shim's: it returns at once, and starts with a one-byte no-operation. The kernel emulates that
+/// instruction. It replaces a five-byte no-operation by a call into a page that forked children do not have (Linux 6.18).
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub extern "C" fn xsched_arbiter_report(_operation: u64, _slot: u64, _argument: u64) {
     core::arch::naked_asm!("nop", "ret")
 }
 
-/// A process of `tests/arbiter-peer`, which answers each line with one. It is killed in the end.
+/// A process of `tests/arbiter-peer`, which answers each line with one line. Dropping it kills it.
 #[derive(Debug)]
 pub struct Peer {
     child: Child,
@@ -23,7 +23,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts one that reports. `program` is the file of `arbiter-peer`.
+    /// Starts an application, which reports. `program` is the file of `arbiter-peer`.
     ///
     /// # Panics
     ///
@@ -33,7 +33,7 @@ impl Peer {
         Self::start(Command::new(program))
     }
 
-    /// Starts one that is the controller, and sends heartbeats until it is killed.
+    /// Starts a controller, which sends heartbeats until it is killed.
     ///
     /// # Panics
     ///
@@ -51,8 +51,8 @@ impl Peer {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
-        let to = child.stdin.take().expect("it was asked for");
-        let from = BufReader::new(child.stdout.take().expect("it was asked for"));
+        let to = child.stdin.take().expect("the pipe was requested");
+        let from = BufReader::new(child.stdout.take().expect("the pipe was requested"));
         let mut peer = Self { child, to, from };
         assert_eq!(peer.answer(), "ready");
         peer
@@ -64,7 +64,7 @@ impl Peer {
         self.child.id()
     }
 
-    /// Says a line and returns the answer.
+    /// Sends a line and returns the answer.
     ///
     /// # Panics
     ///
@@ -74,7 +74,7 @@ impl Peer {
         self.answer()
     }
 
-    /// Has it report about a queue.
+    /// Makes it report about a queue.
     ///
     /// # Panics
     ///
@@ -84,9 +84,9 @@ impl Peer {
         assert_eq!(answer, "done");
     }
 
-    /// Kills it, and returns when it is dead.
+    /// Kills it and waits for its end.
     pub fn kill(&mut self) {
-        // One that has ended is dead.
+        // This fails only if it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

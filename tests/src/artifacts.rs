@@ -1,4 +1,4 @@
-//! Where the things under test are. `cargo xtask test` builds them and says so in the environment.
+//! Paths of the things under test. `cargo xtask test` builds them and passes their paths in the environment.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,19 @@ pub fn xsched_ctl() -> PathBuf {
     built("XSCHED_CTL")
 }
 
-/// The library to preload.
+/// The library to preload. Tests have one with the variables `XSCHED_TEST_*`; benchmarks measure the one that users have.
 pub fn shim() -> PathBuf {
     built("XSCHED_SHIM")
+}
+
+/// The library as users have it, for tests.
+pub fn released_shim() -> PathBuf {
+    built("XSCHED_RELEASED_SHIM")
+}
+
+/// The library with the variables `XSCHED_TEST_*`, for benchmarks.
+pub fn switchable_shim() -> PathBuf {
+    built("XSCHED_SWITCHABLE_SHIM")
 }
 
 /// A program or library of `tests/apps`.
@@ -35,18 +45,53 @@ pub fn conformance() -> PathBuf {
     built("XSCHED_ARTIFACTS").join("conformance")
 }
 
+/// The library of the conformance suite that computes what its kernels would.
+pub fn twins() -> PathBuf {
+    conformance().join("libconformance_twins.so")
+}
+
+/// A code object of the conformance suite.
+pub fn module() -> PathBuf {
+    conformance().join("modules/module.co")
+}
+
+/// The library of the conformance suite that executes rocRAND's kernels (`executor`), or computes what they should (`reference`).
+pub fn rocrand_twin(name: &str) -> PathBuf {
+    conformance().join(format!("librocrand_{name}.so"))
+}
+
 /// The folder of the clients that run random programs.
 pub fn differential() -> PathBuf {
     built("XSCHED_ARTIFACTS").join("differential")
 }
 
-/// The folder of other people's programs; each of them may be missing.
+/// The folder of third-party programs; each of them may be missing.
 pub fn clients() -> PathBuf {
     built("XSCHED_ARTIFACTS").join("clients")
 }
 
-/// A copy of a program of `tests/apps` under a name that no other process has, in a folder of the caller's. Its
-/// libraries are found where the original finds them.
+/// The interpreter that has hip-python.
+pub fn python() -> PathBuf {
+    clients().join("python/bin/python")
+}
+
+/// Debian's HIPRTC.
+pub fn hiprtc() -> PathBuf {
+    clients().join("hiprtc/libhiprtc.so")
+}
+
+/// Debian's rocRAND.
+pub fn rocrand() -> PathBuf {
+    clients().join("debian/librocrand1_5.3.3-4/usr/lib/x86_64-linux-gnu/librocrand.so.1")
+}
+
+/// Debian's hipRAND.
+pub fn hiprand() -> PathBuf {
+    clients().join("debian/libhiprand1_5.3.3-4/usr/lib/x86_64-linux-gnu/libhiprand.so.1")
+}
+
+/// A copy of a program of `tests/apps` under a name that no other process has, in the given folder. It finds its libraries
+/// where the original finds them.
 ///
 /// # Panics
 ///

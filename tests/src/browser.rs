@@ -1,4 +1,4 @@
-//! The browser in which the viewer is tried: chromium, driven from Python by Playwright. Not every machine has them.
+//! The browser that tests the viewer: chromium, driven from Python by Playwright. Some machines have neither.
 
 use std::{
     env,
@@ -6,22 +6,32 @@ use std::{
     process::Command,
 };
 
-/// Where Debian puts it, and where `tests/viewer/browser.py` looks.
+/// Where Debian installs it, and where `tests/viewer/browser.py` looks for it.
 const CHROMIUM: &str = "/usr/bin/chromium";
 
-/// A command that runs a script of `tests/viewer`; `None`, and why on standard error, where there is no browser.
-pub fn script(name: &str, purpose: &str) -> Option<Command> {
-    let python = env::var_os("XSCHED_BROWSER_PYTHON").map(PathBuf::from).filter(|python| python.exists());
-    let missing = match python {
-        None => "no Playwright",
-        Some(_) if !Path::new(CHROMIUM).exists() => "no chromium",
-        Some(python) => {
-            let mut command = Command::new(python);
-            command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("viewer").join(name));
-            command.env("PYTHONDONTWRITEBYTECODE", "1");
-            return Some(command);
-        }
+/// Names the missing part.
+pub(crate) fn missing() -> Option<String> {
+    let what = match python() {
+        Some(python) if python.exists() && Path::new(CHROMIUM).exists() => return None,
+        Some(python) if python.exists() => "chromium",
+        _ => "Playwright",
     };
-    eprintln!("skipped: {purpose}: {missing} (`cargo xtask setup` gets what is needed)");
-    None
+    Some(format!("no {what} (`cargo xtask setup` gets what is needed)"))
+}
+
+/// Playwright's interpreter, according to `cargo xtask test`.
+fn python() -> Option<PathBuf> {
+    env::var_os("XSCHED_BROWSER_PYTHON").map(PathBuf::from)
+}
+
+/// A command that runs a script of `tests/viewer`.
+///
+/// # Panics
+///
+/// Where there is no browser: tests need [`BROWSER`](crate::needs::BROWSER).
+pub fn script(name: &str) -> Command {
+    let mut command = Command::new(python().expect("the need was probed"));
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("viewer").join(name));
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
+    command
 }

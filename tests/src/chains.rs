@@ -1,5 +1,5 @@
-//! What the rules say of launches through chains of libraries, as the program that makes them knows it: `tests/apps/callers`.
+//! Rules on launches through call chains. The program that makes these launches, `tests/apps/callers`, knows them too.
 
-/// Whatever RCCL calls is never suspended, and a search of MIOpen's passes through, whoever calls HIP in the end.
+/// Calls below RCCL are never suspended, and a search of MIOpen passes through, whichever library calls HIP in the end.
 pub const RULES: &str = "[[rule]]\nchain = 'librccl.so*'\naction = 'never-suspend'\n
 [[rule]]\nchain = 'libMIOpen.so*:miopenFind*'\naction = 'passthrough'\n";

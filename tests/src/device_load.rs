@@ -1,4 +1,4 @@
-//! Processes that put load on the simulated device: `tests/apps/device_load`, whose source lists its modes.
+//! Processes that put load on the simulated device: `tests/apps/device_load`. Its source lists the modes.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ pub struct DeviceLoad {
     output: BufReader<ChildStdout>,
 }
 
-/// What a process printed at its end, by name; times in microseconds.
+/// The values that a process printed at its end, by name; times are in microseconds.
 pub type Findings = BTreeMap<String, f64>;
 
 /// The command for a mode such as `single --launches 10`, on a device of this name. The kernel's argument is its duration.
@@ -32,7 +32,7 @@ impl DeviceLoad {
     ///
     /// # Errors
     ///
-    /// If it cannot be started or ends before.
+    /// If it cannot be started, or ends before it is ready.
     pub fn start(command: &mut Command) -> io::Result<Self> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
@@ -45,11 +45,11 @@ impl DeviceLoad {
         if line == "ready\n" { Ok(load) } else { Err(io::Error::other("device_load is not ready")) }
     }
 
-    /// Lets it begin.
+    /// Makes it start its work.
     ///
     /// # Errors
     ///
-    /// If it is gone.
+    /// If it has ended.
     pub fn begin(&mut self) -> io::Result<()> {
         self.input.write_all(b"\n")
     }
@@ -64,12 +64,12 @@ impl DeviceLoad {
     ///
     /// # Errors
     ///
-    /// If the kernel does not say.
+    /// If the kernel does not report its state.
     pub fn has_ended(&mut self) -> io::Result<bool> {
         Ok(self.child.try_wait()?.is_some())
     }
 
-    /// Waits for its end. Lines whose value is no number are left out.
+    /// Waits for its end. Lines whose value is not a number are ignored.
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl Drop for DeviceLoad {
     }
 }
 
-/// Starts one process for each command, lets them all begin at once, and waits for all.
+/// Starts one process for each command, makes them all start work at the same time, and waits for all.
 ///
 /// # Errors
 ///

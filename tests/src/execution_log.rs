@@ -1,4 +1,4 @@
-//! What the simulated device did: the log that its processes write where `HIP_SIM_EXECUTION_LOG` says.
+//! The log of the simulated device: its processes write the kernels to the file `HIP_SIM_EXECUTION_LOG`.
 
 use std::{fs, io, path::Path, str::FromStr};
 
@@ -7,28 +7,28 @@ use std::{fs, io, path::Path, str::FromStr};
 pub struct Execution {
     /// When it started.
     pub start_ns: u64,
-    /// When it ended, or was to end if its process died.
+    /// When it ended, or would have ended if its process died.
     pub end_ns: u64,
-    /// When the runtime was asked for it.
+    /// When it was launched.
     pub submitted_ns: u64,
-    /// Whose it was.
+    /// The process that launched it.
     pub pid: u32,
-    /// Of the machine's devices.
+    /// Index of the device.
     pub device: u32,
     /// Hardware queue, numbered over all processes of the device.
     pub queue: u32,
-    /// Stream of the process, in the order of their creation; the devices' null streams come first.
+    /// Stream of the process, in the order of creation; the devices' null streams come first.
     pub stream: u32,
     /// Mangled name.
     pub kernel: String,
 }
 
-/// A line that is none of the log's.
+/// A line that is not an entry of the log.
 #[derive(Debug, thiserror::Error)]
-#[error("no line of an execution log: `{0}`")]
+#[error("not a line of an execution log: `{0}`")]
 pub struct BadLine(String);
 
-/// All kernels, in the order of their starts.
+/// All kernels, ordered by start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Timeline(Vec<Execution>);
 
@@ -36,11 +36,11 @@ pub struct Timeline(Vec<Execution>);
 pub type SpanNs = (u64, u64);
 
 impl Timeline {
-    /// Reads a log. A last line that is still being written is left out.
+    /// Reads a log. It ignores an incomplete last line, which is still being written.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read or is something else.
+    /// If the file cannot be read, or is not such a log.
     pub fn read(path: &Path) -> io::Result<Self> {
         let text = fs::read_to_string(path)?;
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -71,20 +71,20 @@ impl Timeline {
         &self.0
     }
 
-    /// Kernels that started in a span, its end excluded.
+    /// Number of kernels that started in a span, its end excluded.
     #[must_use]
     pub fn starts_in(&self, (from_ns, to_ns): SpanNs) -> usize {
         let before = |time_ns: u64| self.0.partition_point(|execution| execution.start_ns < time_ns);
         before(to_ns).saturating_sub(before(from_ns))
     }
 
-    /// Kernels that the runtime was asked for in a span, its end excluded.
+    /// Number of kernels that were launched in a span, its end excluded.
     #[must_use]
     pub fn submitted_in(&self, (from_ns, to_ns): SpanNs) -> usize {
         self.0.iter().filter(|execution| (from_ns..to_ns).contains(&execution.submitted_ns)).count()
     }
 
-    /// Device time in a span over its length: 1 for a device that one kernel at a time kept busy.
+    /// Device time in a span divided by its length: 1 for a device that runs one kernel after another without gaps.
     #[must_use]
     pub fn share(&self, (from_ns, to_ns): SpanNs) -> f64 {
         let inside = |execution: &Execution| {
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernels_come_in_the_order_of_their_starts_and_half_a_line_is_none() {
+    fn kernels_are_ordered_by_start_and_an_incomplete_line_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         fs::write(&path, "9 11 2 42 0 3 1 late kernel\n5 9 1 42 0 2 0 early\n12 1").unwrap();
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!((found[1].submitted_ns, found[1].pid, found[1].queue, found[1].stream), (2, 42, 3, 1));
     }
 
-    /// Two processes by turns: 10 ns, 20 ns, 10 ns, 20 ns.
+    /// Two processes that alternate: 10 ns, 20 ns, 10 ns, 20 ns.
     fn by_turns() -> Timeline {
         let kernels = [(100, 110, 1), (110, 130, 2), (130, 140, 1), (140, 160, 2)];
         let lines = kernels.map(|(start, end, pid)| format!("{start} {end} 90 {pid} 0 0 0 step"));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_counts_what_lies_in_the_span() {
+    fn a_share_counts_only_time_within_the_span() {
         let timeline = by_turns();
         assert!((timeline.share((100, 160)) - 1.0).abs() < 1e-9);
         assert!((timeline.of(&[1]).share((105, 125)) - 0.25).abs() < 1e-9);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn starts_are_counted_from_the_first_moment_to_before_the_last() {
+    fn the_end_of_a_span_is_excluded_from_counts_of_starts() {
         assert_eq!(by_turns().of(&[2]).starts_in((110, 140)), 1);
         assert_eq!(by_turns().of(&[2]).starts_in((111, 141)), 1);
         assert_eq!(by_turns().starts_in((0, 1000)), 4);

@@ -1,5 +1,5 @@
-//! A process that asks whose its calls are, without the shim: it joins the controller, maps its page of verdicts, and calls
-//! the function that the programs probe from wherever a chain of libraries has led.
+//! A process that asks for verdicts on its calls, without the shim. It joins the controller, maps its verdict page, and calls
+//! the function that the BPF programs probe from the end of a call chain.
 
 use std::fs;
 use std::io::{self, IoSliceMut};
@@ -22,31 +22,31 @@ use zerocopy::{Immutable, IntoBytes};
 use crate::arbiter::xsched_arbiter_report;
 use crate::peer::greeted;
 
-/// How long an answer may take before the asker gives up.
+/// How long a client waits for a verdict.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// As the shim has it: returns at once, and begins with a no-operation of one byte.
+/// The same function as the shim's: it returns at once, and starts with a one-byte no-operation.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub extern "C" fn xsched_classify(_slot: u64, _ticket: u64, _subject: u64, _rip: u64, _rsp: u64, _rbp: u64) {
     core::arch::naked_asm!("nop", "ret")
 }
 
-/// What to ask.
+/// A request for a verdict.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Question {
-    /// The slot for the answer.
+    /// The slot for the verdict.
     pub slot: u64,
-    /// Comes back with it.
+    /// The verdict's slot repeats it.
     pub ticket: u64,
     /// A [`Subject`](xsched_protocol::verdict::Subject).
     pub subject: u64,
-    /// Left there: the return address.
+    /// Output: the return address.
     pub caller: u64,
 }
 
-/// The innermost function of a chain: asks with the registers of whoever has called it, as a hook does.
+/// The innermost function of a chain: asks with the registers of its caller, as a hook does.
 #[unsafe(naked)]
 pub extern "C" fn ask_here(_next: *const Step, _question: *mut Question) -> u64 {
     core::arch::naked_asm!(
@@ -72,9 +72,9 @@ pub type Call = extern "C" fn(*const Step, *mut Question) -> u64;
 #[repr(C)]
 pub struct Step(pub Call);
 
-/// A library of `tests/apps/origin_chain`, opened for itself alone.
+/// A library of `tests/apps/origin_chain`, opened with `RTLD_LOCAL`.
 #[derive(Debug)]
-pub struct Level {
+pub struct ChainLibrary {
     /// Its file name.
     pub name: String,
     run: Symbol<Call>,
@@ -82,12 +82,12 @@ pub struct Level {
     library: Library,
 }
 
-impl Level {
+impl ChainLibrary {
     /// Opens it.
     ///
     /// # Errors
     ///
-    /// If it cannot be opened, or has not the functions that it should have.
+    /// If it cannot be opened, or lacks one of its functions.
     pub fn open(path: &Path) -> Result<Self, libloading::Error> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         // SAFETY: the library has no initialisers, and its functions have these types.
@@ -99,7 +99,7 @@ impl Level {
         }
     }
 
-    /// Its function, or the one that is named as those of a search are.
+    /// Its function, or the one with the name of a search function.
     #[must_use]
     pub fn step(&self, finds: bool) -> Step {
         Step(if finds { *self.find } else { *self.run })
@@ -121,87 +121,87 @@ impl Level {
     }
 }
 
-/// What a process was told by the controller.
+/// Where a process's verdicts come from, according to the controller.
 #[derive(Debug)]
-pub enum Told {
-    /// Programs decide: its page.
+pub enum VerdictSource {
+    /// BPF programs decide: its verdict page.
     Page(Page),
-    /// It decides itself, by these rules.
+    /// The process decides itself, by these rules.
     Rules(String),
 }
 
 /// A process's connection to its controller.
 #[derive(Debug)]
-pub struct Asker {
+pub struct Client {
     socket: OwnedFd,
     /// The descriptors of the welcome.
     kept: Vec<OwnedFd>,
 }
 
-impl Asker {
-    /// Connects and shows the number that the controller gives.
+impl Client {
+    /// Connects; reports the token from the controller if asked to.
     ///
     /// # Errors
     ///
-    /// The system's errors, and what the controller should not have said.
-    pub fn join(folder: &Path, shows_number: bool) -> io::Result<Self> {
-        let mut asker = Self { socket: greeted(folder)?, kept: Vec::new() };
-        let (FromController::Welcome(welcome), descriptors) = asker.hear()? else {
+    /// Those of the system calls, and unexpected packets.
+    pub fn join(folder: &Path, reports_token: bool) -> io::Result<Self> {
+        let mut client = Self { socket: greeted(folder)?, kept: Vec::new() };
+        let (FromController::Welcome(welcome), descriptors) = client.receive()? else {
             return Err(io::Error::other("no welcome"));
         };
-        asker.kept = descriptors;
-        if shows_number {
+        client.kept = descriptors;
+        if reports_token {
             xsched_arbiter_report(Report::Join as u64, 0, welcome.token);
         }
-        Ok(asker)
+        Ok(client)
     }
 
-    /// Waits until it is told how calls are decided about.
+    /// Waits until the controller sends the source of verdicts.
     ///
     /// # Errors
     ///
     /// As above.
-    pub fn told(&self) -> io::Result<Told> {
-        match self.hear()? {
+    pub fn verdict_source(&self) -> io::Result<VerdictSource> {
+        match self.receive()? {
             (FromController::Verdicts(verdicts), descriptors) => {
                 if verdicts.slots as usize != VERDICT_SLOTS {
                     return Err(io::Error::other("a page of another size"));
                 }
                 let page = descriptors.first().ok_or(io::Error::other("no page"))?;
-                Ok(Told::Page(Page::map(page)?))
+                Ok(VerdictSource::Page(Page::map(page)?))
             }
             (FromController::Rules(_), mut descriptors) => {
                 let text = descriptors.pop().ok_or(io::Error::other("no text"))?;
-                io::read_to_string(fs::File::from(text)).map(Told::Rules)
+                io::read_to_string(fs::File::from(text)).map(VerdictSource::Rules)
             }
             other => Err(io::Error::other(format!("{other:?}"))),
         }
     }
 
-    /// Says what a library's calls are.
+    /// Declares the scheduling domain of a library's calls.
     ///
     /// # Errors
     ///
     /// If the connection has ended.
     pub fn set_domain(&self, path: &str, domain: u32) -> io::Result<()> {
-        self.say(&Domain::new(domain, path.as_bytes()))
+        self.send(&Domain::new(domain, path.as_bytes()))
     }
 
-    /// Numbers a kernel.
+    /// Announces the number of a kernel.
     ///
     /// # Errors
     ///
     /// If the connection has ended.
     pub fn name_kernel(&self, id: u32, name: &str) -> io::Result<()> {
-        self.say(&KernelName::new(id, name.as_bytes()))
+        self.send(&KernelName::new(id, name.as_bytes()))
     }
 
-    fn say(&self, packet: &(impl IntoBytes + Immutable)) -> io::Result<()> {
+    fn send(&self, packet: &(impl IntoBytes + Immutable)) -> io::Result<()> {
         send(&self.socket, packet.as_bytes(), SendFlags::NOSIGNAL)?;
         Ok(())
     }
 
-    fn hear(&self) -> io::Result<(FromController, Vec<OwnedFd>)> {
+    fn receive(&self) -> io::Result<(FromController, Vec<OwnedFd>)> {
         let mut packet = [0; PACKET_LEN_MAX + 1];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -220,25 +220,25 @@ impl Asker {
     }
 }
 
-/// A process's page of verdicts.
+/// A process's verdict page.
 #[derive(Debug)]
 pub struct Page(NonNull<VerdictPage>);
 
-/// An answer, and how it came.
+/// A verdict, and how it was obtained.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
-    /// What was decided.
+    /// The slot with the verdict.
     pub slot: VerdictSlot,
-    /// Questions until somebody had decided.
+    /// Requests until there was a verdict.
     pub tries: u32,
-    /// From the first question to the answer.
+    /// From the first request to the verdict.
     pub took: Duration,
-    /// Where the chain's innermost call returns to.
+    /// Return address of the chain's innermost call.
     pub caller: u64,
 }
 
 impl Answer {
-    /// What was decided.
+    /// The verdict.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         Verdict(self.slot.verdict)
@@ -248,9 +248,9 @@ impl Answer {
 impl Page {
     fn map(page: &OwnedFd) -> io::Result<Self> {
         let (len, flags) = (size_of::<VerdictPage>(), MapFlags::SHARED);
-        // SAFETY: a new mapping, wherever the kernel has room.
+        // SAFETY: a new mapping, at an address that the kernel chooses.
         let start = unsafe { mmap(std::ptr::null_mut(), len, ProtFlags::READ, flags, page.as_fd(), 0) }?;
-        // SAFETY: likewise. It must not be possible.
+        // SAFETY: as above. The kernel must refuse it.
         let writable = unsafe {
             mmap(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags, page.as_fd(), 0)
         };
@@ -260,7 +260,7 @@ impl Page {
         NonNull::new(start.cast()).map(Self).ok_or(io::Error::other("mapped at zero"))
     }
 
-    /// Changes whenever something that was kept may be wrong.
+    /// Changes whenever a cached verdict may have become invalid.
     #[must_use]
     pub fn generation(&self) -> u64 {
         // SAFETY: the page is mapped.
@@ -271,11 +271,11 @@ impl Page {
 
     fn slot(&self, index: usize) -> VerdictSlot {
         assert!(index < VERDICT_SLOTS);
-        // SAFETY: the index is within the page, and this thread's programs alone write the slot.
+        // SAFETY: the index is within the page, and only programs that run on this thread write the slot.
         unsafe { std::ptr::read_volatile(&raw const (*self.0.as_ptr()).slots[index]) }
     }
 
-    /// Calls through these steps, outermost first, and asks at the innermost; none if no program answers.
+    /// Calls through these steps, outermost first, and asks at the innermost; `None` if no program answers.
     #[must_use]
     pub fn ask_once(&self, steps: &[Step], question: &mut Question) -> Option<VerdictSlot> {
         static TICKETS: AtomicU64 = AtomicU64::new(1);
@@ -286,7 +286,7 @@ impl Page {
         (slot.ticket == question.ticket).then_some(slot)
     }
 
-    /// Asks until somebody has decided; none if no program answers, or nobody decides.
+    /// Asks until there is a verdict; `None` if no program answers, or on a timeout.
     #[must_use]
     pub fn ask(&self, steps: &[Step], question: &mut Question) -> Option<Answer> {
         let begin = Instant::now();
@@ -308,12 +308,12 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own.
+        // SAFETY: this value owns the mapping.
         let _ = unsafe { munmap(self.0.as_ptr().cast(), size_of::<VerdictPage>()) };
     }
 }
 
-// SAFETY: the mapping belongs to the process, and threads read slots of their own.
+// SAFETY: the mapping belongs to the process, and each thread reads its own slot.
 unsafe impl Send for Page {}
-// SAFETY: likewise.
+// SAFETY: as above.
 unsafe impl Sync for Page {}

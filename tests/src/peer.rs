@@ -1,4 +1,4 @@
-//! A peer of the controller that speaks as a shim does, and is none.
+//! A stand-in for a shim, which speaks the shim's protocol to the controller.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -15,14 +15,14 @@ use zerocopy::{FromZeros as _, IntoBytes as _};
 ///
 /// # Errors
 ///
-/// The system's.
+/// Those of the system calls.
 pub fn connected(path: &Path, kind: SocketType) -> Result<OwnedFd, Errno> {
     let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
 }
 
-/// What a shim says first when it has no hints.
+/// The first packet of a shim that has no hints.
 #[must_use]
 pub fn hello() -> Hello {
     Hello {
@@ -33,11 +33,11 @@ pub fn hello() -> Hello {
     }
 }
 
-/// Connects to the controller whose sockets are in this folder, and says so.
+/// Connects to the controller whose sockets are in this folder, and sends the first packet.
 ///
 /// # Errors
 ///
-/// The system's.
+/// Those of the system calls.
 pub fn greeted(folder: &Path) -> Result<OwnedFd, Errno> {
     let socket = connected(&folder.join(SHIM_SOCKET), SocketType::SEQPACKET)?;
     send(&socket, hello().as_bytes(), SendFlags::NOSIGNAL)?;

@@ -1,4 +1,4 @@
-//! `xsched-ctl serve` in a folder of its own, for those who ask it whose calls are.
+//! `xsched-ctl serve` in a folder of its own, for tests of verdicts on calls.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,29 +12,29 @@ use tempfile::TempDir;
 
 use crate::tracer::xsched_ctl;
 
-/// Longer than anything takes that happens at all, on a processor that is emulated too.
+/// Longer than any step takes that succeeds, even on an emulated processor.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// A controller, ended when dropped.
+/// A controller; dropping it ends it.
 #[derive(Debug)]
 pub struct Serving {
     folder: TempDir,
     child: Child,
-    /// What `doctor` says of a process that knows how its calls are decided about.
-    sight: &'static str,
+    /// What `doctor` prints about a process that knows where its verdicts come from.
+    verdict_source: &'static str,
 }
 
 impl Serving {
-    /// Starts one with these rules, and waits until it can be asked.
+    /// Starts a controller with these rules, and waits for its sockets.
     ///
     /// # Errors
     ///
-    /// The system's errors, and that it does not come up: what it said then.
+    /// Those of the system calls; if it does not start, its log.
     pub fn start(rules: &str) -> io::Result<Self> {
         Self::start_with(rules, &[], "rules see the whole call chain")
     }
 
-    /// The same without BPF: processes decide themselves, by their immediate callers.
+    /// Starts one without BPF: processes decide themselves, by the immediate callers.
     ///
     /// # Errors
     ///
@@ -43,7 +43,7 @@ impl Serving {
         Self::start_with(rules, &["--no-bpf"], "rules see the immediate caller only")
     }
 
-    /// The same, but it decides and suspends nobody.
+    /// Starts one that decides and suspends no process.
     ///
     /// # Errors
     ///
@@ -52,22 +52,23 @@ impl Serving {
         Self::start_with("", &["--observe"], "rules see the whole call chain")
     }
 
-    fn start_with(rules: &str, options: &[&str], sight: &'static str) -> io::Result<Self> {
+    fn start_with(rules: &str, options: &[&str], verdict_source: &'static str) -> io::Result<Self> {
         let folder = TempDir::new()?;
         let file = folder.path().join("rules.toml");
         fs::write(&file, rules)?;
         let mut serve = xsched_ctl(["serve", "--rules"]);
         serve.arg(&file).args(options).env("XSCHED_SOCKET_DIR", folder.path()).stdout(Stdio::null());
         serve.stderr(File::create(folder.path().join("log"))?);
-        let mut serving = Self { child: serve.spawn()?, folder, sight };
+        let mut serving = Self { child: serve.spawn()?, folder, verdict_source };
         let begin = Instant::now();
-        while !serving.folder().join("shim.sock").exists() {
+        // Its sockets exist before it answers, which on a busy machine is longer than commands wait.
+        while !serving.answers()? {
             if begin.elapsed() > PATIENCE {
                 let said = serving.log();
-                return Err(io::Error::other(format!("the controller does not come up: {said}")));
+                return Err(io::Error::other(format!("the controller does not start: {said}")));
             }
             thread::sleep(Duration::from_millis(10));
-            // Another one may be about to end.
+            // Another controller may still be ending.
             if serving.child.try_wait()?.is_some() {
                 serving.child = serve.spawn()?;
             }
@@ -75,29 +76,36 @@ impl Serving {
         Ok(serving)
     }
 
-    /// Where its sockets are: `XSCHED_SOCKET_DIR` of whoever asks.
+    /// Whether it answers a command.
+    fn answers(&self) -> io::Result<bool> {
+        let is_there = self.folder().join("shim.sock").exists();
+        let list = || xsched_ctl(["list"]).env("XSCHED_SOCKET_DIR", self.folder()).output();
+        Ok(is_there && list()?.status.success())
+    }
+
+    /// The folder of its sockets: `XSCHED_SOCKET_DIR` of its clients.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// A place for something that goes with it.
+    /// A path in its folder.
     #[must_use]
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// What it has said.
+    /// Its log so far.
     #[must_use]
     pub fn log(&self) -> String {
         fs::read_to_string(self.file("log")).unwrap_or_default()
     }
 
-    /// Waits until so many processes have joined, and have a queue each.
+    /// Waits until this number of processes have joined and have a queue each.
     ///
     /// # Errors
     ///
-    /// The system's errors, and that they do not.
+    /// Those of the system calls, and a timeout.
     pub fn wait_for_queues(&self, processes: usize) -> io::Result<()> {
         let begin = Instant::now();
         loop {
@@ -116,18 +124,19 @@ impl Serving {
         }
     }
 
-    /// Waits until it is known how the calls of a process are told apart: by whole chains, or by immediate callers.
+    /// Waits until a process knows where its verdicts come from: programs that see the whole call chain, or itself by the
+    /// immediate callers.
     ///
     /// # Errors
     ///
-    /// The system's errors, and that it does not come to that: what `doctor` said last.
-    pub fn wait_for_sight(&self, pid: u32) -> io::Result<()> {
+    /// Those of the system calls; after a timeout, the last output of `doctor`.
+    pub fn wait_for_verdict_source(&self, pid: u32) -> io::Result<()> {
         let begin = Instant::now();
         loop {
             let mut doctor = xsched_ctl(["doctor", "--pid", &pid.to_string()]);
             let output = doctor.env("XSCHED_SOCKET_DIR", self.folder()).output()?;
             let said = String::from_utf8_lossy(&output.stdout);
-            if said.contains(self.sight) {
+            if said.contains(self.verdict_source) {
                 return Ok(());
             }
             if begin.elapsed() > PATIENCE {

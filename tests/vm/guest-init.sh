@@ -1,4 +1,4 @@
-# Second program in the virtual machine: loads the driver, runs the command, leaves its exit status in /ctl.
+# Second program in the virtual machine: loads the driver, runs the command, writes its exit status to /ctl.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/ TERM=dumb LC_ALL=C.UTF-8
 mount -t tmpfs tmp /tmp
 mount -t tmpfs run /run
@@ -24,4 +24,4 @@ setsid bash /ctl/command <&- </dev/null >$out 2>&1
 echo $? >/ctl/status
 dmesg >/ctl/dmesg
 sync
-echo b >/proc/sysrq-trigger # the machine does not reboot: QEMU ends
+echo b >/proc/sysrq-trigger # QEMU ends at a reboot

@@ -1,6 +1,6 @@
 #!/bin/sh
-# First program in the virtual machine: mounts the shared folders and goes on in the root file system, on which what is
-# written goes to memory.
+# First program in the virtual machine: mounts the shared folders and continues in the root file system, where writes go to
+# memory.
 b=/bin/busybox
 export PATH=/bin
 $b mount -t proc proc /proc

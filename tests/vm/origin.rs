@@ -1,13 +1,15 @@
-//! Whose launches are: Debian's genuine rocRAND, called by its hipRAND or by a program, on AMD's own runtime.
+//! Origins of launches: Debian's rocRAND, called by its hipRAND or by a program, on AMD's own runtime.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::Stdio;
 
+use xsched_harness::needs;
+use xsched_tests::needs::VM;
 use xsched_tests::serving::Serving;
 
-use crate::recording::{host, in_vm, program};
+use crate::recording::{host, program};
 
-/// What `random` says, and how often the shim says that a launch by rocRAND passes through.
+/// Runs `random`; returns its output, its errors, and the number of rocRAND's launches that passed through.
 fn launches(controller: &Serving, which: &str) -> (Vec<String>, String, usize) {
     let mut random = program("random");
     random
@@ -22,10 +24,10 @@ fn launches(controller: &Serving, which: &str) -> (Vec<String>, String, usize) {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("it was staged");
-    controller.wait_for_sight(child.id()).expect("it joins");
+        .expect("the program was staged");
+    controller.wait_for_verdict_source(child.id()).expect("the process joins");
     let mut input = child.stdin.take().expect("it is piped");
-    input.write_all(b"\n").expect("it reads");
+    input.write_all(b"\n").expect("the program reads it");
     let said = BufReader::new(child.stdout.take().expect("it is piped")).lines().map_while(Result::ok);
     let said: Vec<_> = said.collect();
     let mut errors = String::new();
@@ -35,18 +37,17 @@ fn launches(controller: &Serving, which: &str) -> (Vec<String>, String, usize) {
     (said, errors, passed)
 }
 
-#[test]
-fn what_rocrand_launches_for_hiprand_is_known_by_both() {
-    if !in_vm("what_rocrand_launches_for_hiprand_is_known_by_both") {
-        return;
-    }
-    if !host("libhiprand.so.1").exists() || !host("librocrand.so.1").exists() {
-        eprintln!("skipped: Debian's rocRAND and hipRAND could not be got");
-        return;
+#[needs(VM)]
+fn launches_of_rocrand_for_hiprand_are_recognised_by_both_libraries() {
+    for library in ["libhiprand.so.1", "librocrand.so.1"] {
+        assert!(
+            host(library).exists(),
+            "the host has no {library} (`cargo xtask setup` gets what is needed)"
+        );
     }
     let rule = "[[rule]]\nlibrary = 'librocrand.so*'\nunder = 'libhiprand.so*'\naction = 'passthrough'\n";
-    let controller = Serving::start(rule).expect("it comes up");
-    // A chain that nobody has decided about yet may take longer than a launch waits.
+    let controller = Serving::start(rule).expect("the controller starts");
+    // The verdict on a new chain may take longer than a launch waits.
     let mut heard = Vec::new();
     let is_known = (0..4).any(|_| {
         let (said, errors, passed) = launches(&controller, "hiprand");
@@ -54,7 +55,7 @@ fn what_rocrand_launches_for_hiprand_is_known_by_both() {
         passed > 0
     });
     assert!(is_known, "{heard:?}{}", controller.log());
-    // It returns to rocRAND either way: only the chain tells them apart.
+    // Both return to rocRAND: only the chain distinguishes them.
     let (said, _, passed) = launches(&controller, "rocrand");
     assert!(said.iter().any(|line| line.starts_with("generate")), "{said:?}");
     assert_eq!(passed, 0, "{said:?}{}", controller.log());

@@ -1,4 +1,4 @@
-//! One recording in the virtual machine: the timeline, and what strace says of the same run.
+//! One recording in the virtual machine: the timeline, and strace's output of the same run.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -7,31 +7,22 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use xsched_perfetto::{Event, OwnedSlice, OwnedValue, Scope, TraceReader};
+use xsched_perfetto::{OwnedSlice, OwnedValue, Scope, TraceEvent, TraceReader};
 pub(crate) use xsched_tests::tracer::{Outcome, run};
 
-/// Whether this runs in the virtual machine. Says why a test is skipped if not.
-pub(crate) fn in_vm(test: &str) -> bool {
-    let is_there = env::var_os("XSCHED_VM").is_some();
-    if !is_there {
-        eprintln!("skipped: {test} runs under `cargo xtask test --vm`");
-    }
-    is_there
-}
-
-/// A file in the folder that the machine shares with the one that started it.
+/// A file in the folder that the virtual machine shares with its host.
 pub(crate) fn host(name: &str) -> PathBuf {
-    Path::new(&env::var_os("XSCHED_VM").expect("tests look whether they are in the machine")).join(name)
+    Path::new(&env::var_os("XSCHED_VM").expect("the need was probed")).join(name)
 }
 
-/// A program of `programs/`. Without the copy engines the stand-in GPU would have to execute ROCm's copying kernels.
+/// A program of `programs/`. With the copy engines, ROCm uses no copy kernels, which the stand-in GPU could not execute.
 pub(crate) fn program(name: &str) -> Command {
     let mut command = Command::new(host(name));
     command.env("HSA_ENABLE_SDMA", "1");
     command
 }
 
-/// What was recorded of a program that ran under strace.
+/// The recording of a program that ran under strace.
 pub(crate) struct Recording {
     pub(crate) name: &'static str,
     pub(crate) code: i32,
@@ -40,7 +31,7 @@ pub(crate) struct Recording {
     straced: String,
 }
 
-/// A slice, with what tests look at.
+/// A slice, with the fields that tests read.
 #[derive(Debug)]
 pub(crate) struct Slice {
     pub(crate) name: String,
@@ -64,7 +55,7 @@ impl Slice {
         })
     }
 
-    /// An annotation as people read it.
+    /// An annotation as text.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         Some(match self.annotations.get(name)? {
             OwnedValue::Str(text) => text.to_string(),
@@ -89,20 +80,20 @@ impl Slice {
 }
 
 impl Recording {
-    /// Runs a program of `programs/` under strace under the tracer.
+    /// Records a program of `programs/` that runs under strace.
     pub(crate) fn of(name: &'static str, options: &[&str], program: &str) -> Self {
         let trace = host(&format!("{name}.perfetto"));
         let strace = host(&format!("{name}.strace"));
         let mut command = Command::new(host("xsched-ctl"));
         command.arg("trace").args(options).arg("-o").arg(&trace).arg("--");
-        // Numbers, since strace has names that several drivers share.
+        // Raw numbers, since strace's names are shared by several drivers.
         command.args(["strace", "-f", "-X", "raw", "-e", "trace=ioctl", "-o"]).arg(&strace);
         let Outcome { code, stderr, .. } = run(command.arg(host(program)).env("HSA_ENABLE_SDMA", "1"));
         let file =
             File::open(&trace).unwrap_or_else(|error| panic!("{}: {error}: {stderr}", trace.display()));
         let mut slices = Vec::new();
         for event in TraceReader::new(BufReader::new(file)) {
-            if let Event::Slice(slice) = event.expect("the tracer writes what its reader reads") {
+            if let TraceEvent::Slice(slice) = event.expect("the tracer writes what its reader reads") {
                 slices.extend(Slice::new(&slice));
             }
         }
@@ -120,8 +111,8 @@ impl Recording {
         self.slices.iter().filter(|slice| slice.category.starts_with("driver."))
     }
 
-    /// Calls to the driver: how many by command, and how many of them failed. Interrupted ones count as others: a
-    /// thread that is in one when its process ends has an error for the tracer, and no result for strace.
+    /// Number of calls to the driver by command, and of failed ones. An interrupted call does not count as failed: when a
+    /// process ends during a call, the tracer records an error, and strace prints no result.
     pub(crate) fn driver_calls_by_command(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
         for call in self.driver() {
@@ -132,11 +123,11 @@ impl Recording {
         counts
     }
 
-    /// The same according to strace.
+    /// The same counts, from strace.
     pub(crate) fn straced_by_command(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
         for line in self.straced.lines() {
-            // A call that another thread's interrupts is on two lines; the second has the result.
+            // A call that is interrupted by another thread's is on two lines; the second has the result.
             let Some((_, call)) = line.split_once("ioctl(") else {
                 continue;
             };
@@ -153,7 +144,7 @@ impl Recording {
         counts
     }
 
-    /// The line that has a call's result: its own, or the one on which its thread's call goes on.
+    /// The line that has a call's result: its own, or the one on which its thread's call is resumed.
     fn result<'a>(&'a self, line: &'a str) -> &'a str {
         if !line.contains("<unfinished") {
             return line;

@@ -7,20 +7,23 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::recording::{host, in_vm, program, run};
+use xsched_harness::needs;
+use xsched_tests::needs::VM;
 
-/// Where the controller's sockets are: not on the folder that is shared with the host, which has none.
+use crate::recording::{host, program, run};
+
+/// The folder of the controller's sockets: not the folder shared with the host, which does not support sockets.
 const FOLDER: &str = "/run/xsched-test";
 
-/// The processor is emulated, and the machine that does so may be busy: verifying all programs has taken minutes.
+/// The processor is emulated, and its host may be busy: verifying all BPF programs has taken minutes.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(8);
 
-/// A controller, which ends with its test: it would be in the way of the other tests.
+/// A controller, which ends with its test, since it would affect other tests.
 pub(crate) struct Controller(pub(crate) Child);
 
 impl Drop for Controller {
     fn drop(&mut self) {
-        // It has ended already where the test has succeeded.
+        // After a successful test it has ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -32,7 +35,7 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// Waits until the controller answers to a command; its answer.
+/// Waits for a matching answer of the controller to a command; returns it.
 fn answer(arguments: &[&str], is_as_wanted: impl Fn(&str) -> bool) -> String {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -45,15 +48,12 @@ fn answer(arguments: &[&str], is_as_wanted: impl Fn(&str) -> bool) -> String {
     }
 }
 
-#[test]
-fn two_processes_under_a_controller_do_what_each_does_alone() {
-    if !in_vm("two_processes_under_a_controller_do_what_each_does_alone") {
-        return;
-    }
+#[needs(VM)]
+fn two_processes_under_a_controller_do_the_same_as_alone() {
     fs::create_dir_all(FOLDER).expect("/run is writable");
     let log = host("serve.log");
     let stderr = File::create(&log).expect("the shared folder is writable");
-    let controller = command(&["serve"]).stderr(Stdio::from(stderr)).spawn().expect("it was staged");
+    let controller = command(&["serve"]).stderr(Stdio::from(stderr)).spawn().expect("the program was staged");
     let mut controller = Controller(controller);
     answer(&["list", "--json"], |_| true);
     let alone = run(&mut program("queues"));
@@ -68,18 +68,18 @@ fn two_processes_under_a_controller_do_what_each_does_alone() {
         thread::spawn(move || run(&mut run_it))
     };
     let both = [under("high"), under("low")];
-    // Both have joined; by the time that the answer is there, they may have gone again.
+    // Both have joined; by the time of the answer they may have left again.
     let list = answer(&["list", "--json"], |list| list.contains("\"joined\":2,"));
     for running in both {
-        let outcome = running.join().expect("it does not panic");
+        let outcome = running.join().expect("the thread does not panic");
         assert_eq!((outcome.code, &outcome.stdout), (0, &alone.stdout), "{}; {list}", outcome.stderr);
     }
 
     let pid = Pid::from_child(&controller.0);
-    kill_process(pid, Signal::TERM).expect("it runs");
-    let status = controller.0.wait().expect("it is a child");
-    let log = fs::read_to_string(log).expect("it was made above");
+    kill_process(pid, Signal::TERM).expect("the controller runs");
+    let status = controller.0.wait().expect("the controller is a child");
+    let log = fs::read_to_string(log).expect("the log was created above");
     assert!(status.success(), "{status}: {log}");
-    // Both kinds of programs were taken by this kernel: those that keep the page, and those that say whose a call is.
+    // This kernel accepted both kinds of BPF programs: those of the arbiter, and those for verdicts.
     assert!(log.contains("page kept by BPF programs") && !log.contains("WARN"), "{log}");
 }

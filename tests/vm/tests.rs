@@ -1,7 +1,7 @@
-//! AMD's own driver and HIP runtime on a stand-in GPU: what the simulated runtime cannot show. `cargo xtask test --vm`
-//! runs this program in virtual machines; elsewhere its tests skip themselves.
+//! AMD's own driver and HIP runtime on a stand-in GPU: properties that the simulated runtime cannot show. `cargo xtask test
+//! --vm` runs this program in virtual machines; elsewhere its tests are skipped.
 //!
-//! Shaders are not executed and the processor is emulated, so nothing is said of results of kernels or of times.
+//! Shaders are not executed and the processor is emulated, so no test checks results of kernels or times.
 
 mod origin;
 mod recording;
@@ -10,19 +10,21 @@ mod scheduling;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::AsRawFd as _;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use recording::{Outcome, Recording, Slice, host, in_vm, run};
+use recording::{Outcome, Recording, Slice, host, run};
 use rustix::io::{FdFlags, fcntl_setfd};
 use scheduling::{Controller, PATIENCE};
 use xsched_arbiter::{Arbiter, ArbiterError, Times};
+use xsched_harness::needs;
 use xsched_protocol::arbiter_page::{Report, Word, device_key};
 use xsched_tests::arbiter::Peer;
+use xsched_tests::needs::VM;
 
-/// The same program twice: with what the tracer chooses, and with what it falls back to on kernels that lack things.
-/// strace sees the same system calls of the same process.
+/// The same program twice: with the tracer's default mechanisms, and with its fallbacks for older kernels. strace sees the
+/// same system calls of the same process.
 static CHOSEN: LazyLock<Recording> = LazyLock::new(|| Recording::of("chosen", &[], "streams"));
 static FALLBACK: LazyLock<Recording> = LazyLock::new(|| {
     Recording::of("fallback", &["--uprobes", "perf-events", "--driver", "tracepoint"], "streams")
@@ -37,11 +39,8 @@ fn counts<'a>(slices: impl Iterator<Item = &'a Slice>) -> BTreeMap<&'a str, usiz
     counts
 }
 
-#[test]
+#[needs(VM)]
 fn doctor_finds_the_gpu_and_the_drivers_functions() {
-    if !in_vm("doctor_finds_the_gpu_and_the_drivers_functions") {
-        return;
-    }
     let outcome = run(Command::new(host("xsched-ctl")).arg("doctor"));
     assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
     for expected in
@@ -51,11 +50,8 @@ fn doctor_finds_the_gpu_and_the_drivers_functions() {
     }
 }
 
-#[test]
+#[needs(VM)]
 fn driver_calls_are_those_that_strace_sees() {
-    if !in_vm("driver_calls_are_those_that_strace_sees") {
-        return;
-    }
     for recording in [&*CHOSEN, &*FALLBACK] {
         let traced = recording.driver_calls_by_command();
         assert!(traced.values().sum::<usize>() > 150, "{traced:?}");
@@ -63,11 +59,8 @@ fn driver_calls_are_those_that_strace_sees() {
     }
 }
 
-#[test]
+#[needs(VM)]
 fn driver_calls_have_their_arguments_and_errors() {
-    if !in_vm("driver_calls_have_their_arguments_and_errors") {
-        return;
-    }
     for recording in [&*CHOSEN, &*FALLBACK] {
         let calls: Vec<_> = recording.driver().collect();
         assert!(calls.iter().all(|call| call.text("device").is_some()), "{calls:#?}");
@@ -81,21 +74,18 @@ fn driver_calls_have_their_arguments_and_errors() {
             assert!(queue.number("ring_size").is_some_and(|size| size >= 4096), "{queue:?}");
             assert!(queue.number("queue_id").is_some() && queue.number("gpu_id") != Some(0), "{queue:?}");
         }
-        // ROCm 5 tries a command that the driver of distributions does not have.
+        // ROCm 5 tries a command that the drivers of distributions do not have.
         let refused = calls.iter().find(|call| call.name == "AMDKFD_IOC_DBG_TRAP_DEPRECATED");
         assert_eq!(refused.and_then(|call| call.text("error")).as_deref(), Some("ENOTTY"));
     }
 }
 
-#[test]
+#[needs(VM)]
 fn queues_are_joined_to_the_streams_they_were_made_for() {
-    if !in_vm("queues_are_joined_to_the_streams_they_were_made_for") {
-        return;
-    }
     for recording in [&*CHOSEN, &*FALLBACK] {
         let create = recording.hip().find(|call| call.name == "hipStreamCreate");
         let create = create.expect("the program creates a stream");
-        let stream = create.text("result").expect("it has a handle");
+        let stream = create.text("result").expect("the stream has a handle");
         let queues: Vec<_> = recording
             .driver()
             .filter(|call| {
@@ -103,24 +93,23 @@ fn queues_are_joined_to_the_streams_they_were_made_for() {
             })
             .collect();
         assert_eq!(queues.len(), 1, "{:#?}", recording.driver().collect::<Vec<_>>());
-        // Within the call, on its thread.
+        // Within the call, on the same thread.
         assert!(queues[0].thread == create.thread && create.encloses(queues[0]), "{create:?} {queues:?}");
         assert!(create.number("queue").is_some());
         assert_eq!(create.number("queue"), queues[0].number("queue_id"));
-        // The call on that stream knows it too.
-        let copy =
-            recording.hip().find(|call| call.name == "hipMemcpyAsync").expect("it copies on the stream");
+        // The call on that stream has it too.
+        let copy = recording
+            .hip()
+            .find(|call| call.name == "hipMemcpyAsync")
+            .expect("the program copies on the stream");
         assert_eq!(copy.number("queue"), create.number("queue"));
-        // The first copy has made the null stream's.
+        // The first copy has created the null stream's queue.
         assert!(recording.driver().any(|call| call.text("stream").as_deref() == Some("null")));
     }
 }
 
-#[test]
+#[needs(VM)]
 fn both_kinds_of_probes_see_the_same_hip_calls() {
-    if !in_vm("both_kinds_of_probes_see_the_same_hip_calls") {
-        return;
-    }
     let chosen = counts(CHOSEN.hip());
     for (name, count) in
         [("hipMemcpy", 2), ("hipStreamCreate", 1), ("hipMemcpyAsync", 1), ("hipStreamSynchronize", 1)]
@@ -134,11 +123,8 @@ fn both_kinds_of_probes_see_the_same_hip_calls() {
     assert!(fallback.contains_key("hipMemcpyAsync"), "{fallback:?}");
 }
 
-#[test]
+#[needs(VM)]
 fn nothing_is_lost_or_late() {
-    if !in_vm("nothing_is_lost_or_late") {
-        return;
-    }
     for recording in [&*CHOSEN, &*FALLBACK] {
         assert_eq!(recording.code, 0, "{}", recording.stderr);
         assert!(!recording.stderr.contains(" lost"), "{}", recording.stderr);
@@ -146,11 +132,8 @@ fn nothing_is_lost_or_late() {
     }
 }
 
-#[test]
+#[needs(VM)]
 fn a_kernel_compiled_at_run_time_has_its_name() {
-    if !in_vm("a_kernel_compiled_at_run_time_has_its_name") {
-        return;
-    }
     let recording = Recording::of("compiled", &[], "compiled");
     assert_eq!(recording.code, 0, "{}", recording.stderr);
     let launches: Vec<_> = recording.hip().filter(|call| call.category == "hip.launch").collect();
@@ -160,21 +143,18 @@ fn a_kernel_compiled_at_run_time_has_its_name() {
     assert_eq!(launches[0].text("grid").as_deref(), Some("4x1x1"));
 }
 
-#[test]
-fn the_shim_changes_nothing() {
-    if !in_vm("the_shim_changes_nothing") {
-        return;
-    }
+#[needs(VM)]
+fn the_shim_does_not_change_the_output() {
     let plain = run(&mut recording::program("streams"));
     let preloaded = run(recording::program("streams").env("LD_PRELOAD", host("libxsched_shim.so")));
     assert!(plain.stdout.contains("the copy is right"), "{}{}", plain.stdout, plain.stderr);
     assert_eq!((plain.code, plain.stdout), (preloaded.code, preloaded.stdout), "{}", preloaded.stderr);
 }
 
-/// Runs the program with the shim, suspended as said; what came out, and the shim's summary.
+/// Runs the program with the shim, suspended if requested; returns its outcome and the shim's summary.
 fn with_shim(program: &str, suspended: Option<&str>) -> (Outcome, String) {
     let log = host("shim.log");
-    let _ = fs::remove_file(&log); // of the run before
+    let _ = fs::remove_file(&log); // from an earlier run
     let mut command = recording::program(program);
     command.env("LD_PRELOAD", host("libxsched_shim.so")).env("XSCHED_LOG", &log);
     if let Some(suspended) = suspended {
@@ -186,16 +166,13 @@ fn with_shim(program: &str, suspended: Option<&str>) -> (Outcome, String) {
     (outcome, summary)
 }
 
-#[test]
+#[needs(VM)]
 fn queues_do_the_same_while_they_are_suspended_at_random() {
-    if !in_vm("queues_do_the_same_while_they_are_suspended_at_random") {
-        return;
-    }
     let plain = run(&mut recording::program("queues"));
     assert_eq!(plain.code, 0, "{}{}", plain.stdout, plain.stderr);
     assert!(plain.stdout.contains("round 11: ") && plain.stdout.contains("thread 1: "), "{}", plain.stdout);
 
-    // The processor is emulated: few decisions in a second are many for the program.
+    // The processor is emulated: few suspensions in a second are many for the program.
     let suspended = ["random:1:500", "random:2:2000", "random:3:500", "held:20"];
     for suspended in [None].into_iter().chain(suspended.map(Some)) {
         let (outcome, summary) = with_shim("queues", suspended);
@@ -207,19 +184,16 @@ fn queues_do_the_same_while_they_are_suspended_at_random() {
     }
 }
 
-#[test]
-fn the_arbiters_programs_hear_a_process_and_its_end() {
-    if !in_vm("the_arbiters_programs_hear_a_process_and_its_end") {
-        return;
-    }
+#[needs(VM)]
+fn the_arbiters_programs_notice_reports_and_the_end_of_a_process() {
     let mut arbiter = Arbiter::programs(&Times::default()).unwrap();
     arbiter.heartbeat();
     let peer = host("arbiter-peer");
-    let mut application = Peer::application(peer.to_str().expect("it was staged under this name"));
+    let mut application = Peer::application(peer.to_str().expect("the path is UTF-8"));
     let shim = arbiter.search(application.pid()).unwrap().run().unwrap().probe().unwrap();
-    let number = arbiter.expect(shim).unwrap();
-    application.ask(&format!("report {} 0 {number}", Report::Join as u64));
-    let owner = arbiter.joined(number).expect("the program hears it");
+    let token = arbiter.expect(shim).unwrap();
+    application.ask(&format!("report {} 0 {token}", Report::Join as u64));
+    let owner = arbiter.joined(token).expect("the BPF program notices the report");
     let queue = arbiter.open(owner, device_key(0, 1, 0, 0), 4).unwrap().queue;
     application.report(Report::Ready, queue);
     assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 4);
@@ -231,12 +205,9 @@ fn the_arbiters_programs_hear_a_process_and_its_end() {
     arbiter.end();
 }
 
-/// What makes it possible for the arbiter to stop a device without waking anybody.
-#[test]
-fn the_runtime_registers_the_pages_that_gates_are_in() {
-    if !in_vm("the_runtime_registers_the_pages_that_gates_are_in") {
-        return;
-    }
+/// This makes it possible for the arbiter to stop a device without waking a process.
+#[needs(VM)]
+fn the_runtime_registers_gate_pages() {
     let mut programs = Arbiter::programs(&Times::default()).unwrap();
     let mut memory = Arbiter::in_memory(&Times::default()).unwrap();
     let mut command = recording::program("registers");
@@ -245,7 +216,7 @@ fn the_runtime_registers_the_pages_that_gates_are_in() {
         arbiter.open(owner, device_key(0, 1, 0, 0), 4).unwrap().gate.unwrap()
     });
     for page in &pages {
-        // The program knows it by this number.
+        // The program inherits the descriptor with this number.
         fcntl_setfd(page, FdFlags::empty()).unwrap();
         command.arg(page.as_raw_fd().to_string());
     }
@@ -258,11 +229,8 @@ fn the_runtime_registers_the_pages_that_gates_are_in() {
     programs.end();
 }
 
-#[test]
-fn the_controllers_programs_say_whose_a_call_is() {
-    if !in_vm("the_controllers_programs_say_whose_a_call_is") {
-        return;
-    }
+#[needs(VM)]
+fn the_controllers_programs_give_verdicts_by_call_chain() {
     let folder = std::env::temp_dir().join("origin");
     fs::create_dir_all(&folder).unwrap();
     let log = folder.join("log");
@@ -290,4 +258,8 @@ fn the_controllers_programs_say_whose_a_call_is() {
         let answer = peer.ask(&format!("ask 0 {chain}"));
         assert!(answer.starts_with(expected), "{chain}: {answer}");
     }
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

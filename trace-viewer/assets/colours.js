@@ -1,4 +1,4 @@
-// Which colour a thing has: the same name has the same one everywhere.
+// The colours of slices: the same name has the same colour everywhere.
 
 const STATES = ["running", "suspended", "buffered"];
 const SHADES = 4;
@@ -24,7 +24,7 @@ export class Colours {
     return this.#fixed[name];
   }
 
-  /** The colour of a slice, paler where only a share of the time was busy. */
+  /** The colour of a slice; paler if only a share of its time was busy. */
   slice(text, isQueue, share) {
     const shade = Math.max(1, Math.ceil(Math.min(share, 1) * SHADES));
     const key = `${isQueue ? "q" : "s"}${shade}${text}`;
@@ -47,7 +47,7 @@ export class Colours {
   }
 }
 
-// Plain "#rrggbb" is what a canvas takes fastest.
+// A canvas takes colours fastest in the form "#rrggbb".
 
 function parsed(hex) {
   return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
@@ -60,14 +60,14 @@ function mixed(colour, page, alpha) {
 function fromHsl(hue, saturation, lightness) {
   const reach = saturation * Math.min(lightness, 1 - lightness);
   return [0, 8, 4].map((offset) => {
-    const place = (offset + hue / 30) % 12;
-    return 255 * (lightness - reach * Math.max(-1, Math.min(place - 3, 9 - place, 1)));
+    const sector = (offset + hue / 30) % 12;
+    return 255 * (lightness - reach * Math.max(-1, Math.min(sector - 3, 9 - sector, 1)));
   });
 }
 
 function hashOf(text) {
   let hash = 2166136261;
-  for (let place = 0; place < text.length; place++) hash = Math.imul(hash ^ text.charCodeAt(place), 16777619);
+  for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 16777619);
   hash ^= hash >>> 15;
   return Math.imul(hash, 2246822519) >>> 1;
 }

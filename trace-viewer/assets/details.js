@@ -1,24 +1,24 @@
-// What is known about the selection: when and where, arguments, who called, and why it waited.
+// The details of the selection: time and track, arguments, call chain, and why it waited.
 
 import { make } from "./dom.js";
 import { duration, grouped } from "./numbers.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** The panel of a slice; `go` is called with a place to select. */
+/** The panel of a slice; `go` is called with the position of a slice to select. */
 export function sliceDetails(slice, go, close) {
-  const { place } = slice;
-  const length = place.end_ns - place.begin_ns;
+  const { position } = slice;
+  const length = position.end_ns - position.begin_ns;
   const facts = [
-    ["duration", place.is_open ? `${duration(length)}, still running at the end` : duration(length)],
-    ["begin", duration(place.begin_ns)],
+    ["duration", position.is_open ? `${duration(length)}, still running at the end` : duration(length)],
+    ["begin", duration(position.begin_ns)],
     ["category", slice.category],
     ...slice.arguments,
   ];
   return [
     make("button", { type: "button", id: "close-details", title: "Close (Esc)", onclick: close, ariaLabel: "Close" }, "×"),
     make("h2", {}, slice.name),
-    make("p", { className: "where" }, `${place.track_name} · ${place.group_name}`),
+    make("p", { className: "where" }, `${position.track_name} · ${position.group_name}`),
     make("div", { className: "columns" },
       make("div", {}, ...waitDetails(slice), ...links(slice, go)),
       make("div", {}, make("h3", {}, "Arguments"), factList(facts)),
@@ -50,12 +50,12 @@ function chain(slice) {
 }
 
 function links(slice, go) {
-  const link = (place, words) => make("button", { type: "button", className: "link", onclick: () => go(place) }, `${words} ${place.label}, ${place.track_name}`);
+  const link = (position, words) => make("button", { type: "button", className: "link", onclick: () => go(position) }, `${words} ${position.label}, ${position.track_name}`);
   const entries = [
-    ...slice.comes_from.map((place) => link(place, "← launched by")),
-    ...slice.leads_to.map((place) => link(place, "→ ran as")),
+    ...slice.comes_from.map((position) => link(position, "← launched by")),
+    ...slice.leads_to.map((position) => link(position, "→ ran as")),
   ];
-  return entries.length > 0 ? [make("h3", {}, "Leads to"), ...entries] : [];
+  return entries.length > 0 ? [make("h3", {}, "Linked to"), ...entries] : [];
 }
 
 function waitDetails({ wait, category }) {
@@ -72,7 +72,7 @@ function waitDetails({ wait, category }) {
     make("ul", { className: "wait-list" }, ...wait.parts.map((part) => make("li", {},
       make("span", { className: `swatch ${part.name.replaceAll(" ", "-")}` }), part.name,
       make("span", { className: "amount" }, `${duration(part.ns)} · ${Math.round((100 * part.ns) / wait.waited_ns)} %`)))),
-    ...listed("Made way for", wait.preemptions.map((preemption) => [`${process(preemption.by, preemption.by_pid)}${preemption.level === null ? "" : `, level ${preemption.level}`}${preemption.reason ? `: ${preemption.reason}` : ""}`, `at ${duration(preemption.at_ns)}`])),
+    ...listed("Preempted by", wait.preemptions.map((preemption) => [`${process(preemption.by, preemption.by_pid)}${preemption.level === null ? "" : `, level ${preemption.level}`}${preemption.reason ? `: ${preemption.reason}` : ""}`, `at ${duration(preemption.at_ns)}`])),
     ...listed("Meanwhile on the device", wait.neighbours.map((neighbour) => [process(neighbour.name, neighbour.pid), duration(neighbour.ns)])),
   ];
 }
@@ -90,16 +90,17 @@ function process(name, pid) {
   return pid === null || pid === undefined ? name || "another process" : `${name} (${pid})`;
 }
 
-/** The most important part in words. */
+/** A sentence that names the longest part of the wait. */
 function sentence(wait) {
   const longest = wait.parts.reduce((one, other) => (other.ns > one.ns ? other : one));
   const last = wait.preemptions.at(-1);
   const neighbour = wait.neighbours[0];
   const because = {
-    suspended: last ? `it had to make way for ${process(last.by, last.by_pid)}` : "its queue was suspended",
-    buffered: "it was held back in its queue",
-    "in flight": neighbour ? `the device ran work of ${process(neighbour.name, neighbour.pid)}` : "the device was at work on what was launched before",
+    suspended: last ? `it was preempted by ${process(last.by, last.by_pid)}` : "its queue was suspended",
+    buffered: "it was deferred in its queue",
+    "in flight": neighbour ? `the device ran work of ${process(neighbour.name, neighbour.pid)}` : "the device still ran earlier launches",
     "in the call": "the call itself took that long",
+    "at a gate": "it waited at a closed gate",
   }[longest.name];
   return `It ran ${duration(wait.waited_ns)} after the call, ${duration(longest.ns)} of that because ${because}.`;
 }

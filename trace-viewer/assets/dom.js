@@ -1,15 +1,15 @@
-// Makes elements. Whatever comes from a recording goes in as text: there is no way here to write markup.
+// Makes elements. Everything from a recording is inserted as text: no function here writes markup.
 
 export const byId = (id) => document.getElementById(id);
 
-/** An element with properties, and with elements or texts in it. */
+/** An element with properties, and with elements or texts as its children. */
 export function make(tag, properties = {}, ...children) {
   const element = Object.assign(document.createElement(tag), properties);
   element.append(...children.filter((child) => child !== null && child !== undefined));
   return element;
 }
 
-/** Shows a sentence for some seconds. */
+/** Shows a message for some seconds. */
 export function say(text) {
   const message = byId("message");
   message.textContent = text;

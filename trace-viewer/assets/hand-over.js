@@ -1,11 +1,11 @@
-// Gives the file to the Perfetto UI in another window, by its documented way: it is asked whether it is ready until it
-// says so, and then gets the file as a message. https://perfetto.dev/docs/visualization/deep-linking-to-perfetto-ui
+// Gives the file to the Perfetto UI in another window, as Perfetto documents it: "PING" messages are sent until the UI
+// answers "PONG", then the file is sent as a message. https://perfetto.dev/docs/visualization/deep-linking-to-perfetto-ui
 
 const UI = "https://ui.perfetto.dev";
 const ASK_EVERY_MS = 100;
 const PATIENCE_MS = 30_000;
 
-/** Opens the UI; must be called by a click, or the browser refuses. Resolves when the UI has the file. */
+/** Opens the UI; must be called by a click, or the browser refuses. Resolves once the file was sent to the UI. */
 export async function handOver(title) {
   const ui = window.open(UI);
   if (!ui) throw new Error("The browser did not open a window for the Perfetto UI.");
@@ -24,7 +24,7 @@ export async function handOver(title) {
     addEventListener("message", answered);
   });
   const file = fetch("trace").then((answer) => {
-    if (!answer.ok) throw new Error("The file is not there any more.");
+    if (!answer.ok) throw new Error("The file does not exist any more.");
     return answer.arrayBuffer();
   });
   const [buffer] = await Promise.all([file, ready]);

@@ -1,4 +1,4 @@
-// Keys, as in the Perfetto UI.
+// Keyboard controls, as in the Perfetto UI.
 
 import { byId } from "./dom.js";
 

@@ -1,4 +1,4 @@
-// Where each track is: a list of lines from top to bottom, groups that can be folded.
+// The vertical layout: a list of lines from top to bottom, with groups that can be folded.
 
 import { make } from "./dom.js";
 
@@ -9,7 +9,7 @@ const COUNTER = 36;
 const GAP = 4;
 
 export class Layout {
-  /** Of groups and tracks as the server describes them. */
+  /** Arranges groups and tracks as the server describes them. */
   constructor(groups, tracks, list, changed) {
     this.groups = groups;
     this.tracks = tracks;
@@ -49,7 +49,7 @@ export class Layout {
     this.changed();
   }
 
-  /** Lines of which something is between two heights. */
+  /** Lines that are at least partly between two heights. */
   between(top, bottom) {
     return this.lines.filter((line) => line.y < bottom && line.y + line.height > top);
   }

@@ -1,4 +1,4 @@
-// Puts the page together.
+// Connects the parts of the page.
 
 import { Colours } from "./colours.js";
 import { markDetails, sliceDetails } from "./details.js";
@@ -8,17 +8,17 @@ import { listenToKeys } from "./keys.js";
 import { Layout } from "./layout.js";
 import { Minimap } from "./minimap.js";
 import { Search } from "./search.js";
-import { ask, stayInTouch } from "./server.js";
+import { ask, reportPresence } from "./server.js";
 import { followTheme } from "./theme.js";
 import { Timeline } from "./timeline.js";
 
 const failed = (error) => say(error.message);
 
 async function begin() {
-  stayInTouch();
+  reportPresence();
   const about = await ask("tracks");
   byId("file").textContent = about.file;
-  byId("file").title = about.began_ms === null ? about.file : `${about.file}, begun ${new Date(about.began_ms).toLocaleString()}`;
+  byId("file").title = about.began_ms === null ? about.file : `${about.file}, started ${new Date(about.began_ms).toLocaleString()}`;
   const colours = new Colours();
   colours.refresh();
   const layout = new Layout(about.groups, about.tracks, byId("label-list"), () => timeline.redraw());
@@ -37,16 +37,16 @@ async function begin() {
     timeline.redraw();
   }
 
-  /** Selects a slice, or nothing. What is selected meanwhile wins over an answer that comes late. */
+  /** Selects a slice, or nothing. A selection made meanwhile takes precedence over an answer that comes late. */
   async function select(id) {
     const asked = ++selections;
     const slice = id ? await ask("slice", { track: id.track, index: id.index }).catch(failed) : null;
     if (asked !== selections) return;
     current = slice ?? null;
-    timeline.selected = current?.place ?? null;
+    timeline.selected = current?.position ?? null;
     timeline.links = current ? [
-      ...current.comes_from.map((place) => ({ place, isFrom: true })),
-      ...current.leads_to.map((place) => ({ place, isFrom: false })),
+      ...current.comes_from.map((position) => ({ position, isFrom: true })),
+      ...current.leads_to.map((position) => ({ position, isFrom: false })),
     ] : [];
     showDetails(current ? sliceDetails(current, go, () => select(null)) : []);
   }
@@ -59,13 +59,13 @@ async function begin() {
   }
 
   /** Selects a slice and brings it into view. */
-  async function go(place) {
+  async function go(position) {
     showTab("timeline");
-    await select(place);
-    if (current?.place.track === place.track && current.place.index === place.index) timeline.reveal(current.place);
+    await select(position);
+    if (current?.position.track === position.track && current.position.index === position.index) timeline.reveal(current.position);
   }
 
-  const step = (index) => { if (current && index !== null) go({ track: current.place.track, index }); };
+  const step = (index) => { if (current && index !== null) go({ track: current.position.track, index }); };
   const search = new Search({
     found: (parts) => { minimap.hits = parts; minimap.draw(); },
     go,
@@ -74,7 +74,7 @@ async function begin() {
   });
 
   listenToKeys(timeline, {
-    f: () => (current ? timeline.frame(current.place) : timeline.fit()),
+    f: () => (current ? timeline.frame(current.position) : timeline.fit()),
     "/": () => { byId("word").focus(); byId("word").select(); },
     "?": () => byId("keys").showModal(),
     Escape: () => select(null),
@@ -87,7 +87,7 @@ async function begin() {
   });
 
   for (const row of document.querySelectorAll("tr[data-find]")) {
-    // A process is shown as "name (pid)", and slices have names only.
+    // A process is shown as "name (pid)", so a search for that text would find no slices.
     row.addEventListener("click", () => find(row.dataset.find));
   }
   async function find(name) {

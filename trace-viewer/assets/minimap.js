@@ -1,4 +1,4 @@
-// The whole recording in one strip: how much was called when, what a search has found, and which part is shown.
+// The whole recording in one strip: the number of calls over time, the matches of a search, and the visible part.
 
 const HEIGHT = 46;
 
@@ -15,7 +15,7 @@ export class Minimap {
     this.#go(event);
   }
 
-  /** Moves the middle of what is shown to the pointer. */
+  /** Centres the visible part at the pointer. */
   #go(event) {
     const { from, to } = this.timeline.view;
     const middle = (event.offsetX / this.canvas.clientWidth) * this.timeline.length;

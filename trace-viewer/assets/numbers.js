@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Numbers in a form that people can read.
 
 /** A duration with three digits: `1.23 ms`. */
 export function duration(ns) {
@@ -12,7 +12,7 @@ export function duration(ns) {
   return `${Math.round(ns)} ns`;
 }
 
-/** A moment on the axis: as many digits as tell it from the next tick. */
+/** A moment on the axis, with enough digits to distinguish it from the next tick. */
 export function moment(ns, step) {
   const [size, unit] = step >= 1e9 ? [1e9, "s"] : step >= 1e6 ? [1e6, "ms"] : step >= 1e3 ? [1e3, "us"] : [1, "ns"];
   return `${grouped(Math.round(ns / size))} ${unit}`;
@@ -23,7 +23,7 @@ export function grouped(number) {
   return String(number).replace(/\B(?=(\d{3})+$)/g, "\u202f");
 }
 
-/** The least of 1, 2, 5, 10, 20, 50, … that is not below. */
+/** The least of 1, 2, 5, 10, 20, 50, … that is not below `least`. */
 export function niceStep(least) {
   const power = 10 ** Math.floor(Math.log10(Math.max(least, 1e-9)));
   return power * [1, 2, 5, 10].find((factor) => factor * power >= least * 0.999);

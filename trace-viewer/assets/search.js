@@ -1,4 +1,4 @@
-// Searching: how many slices have a word, and one after the other.
+// Search: the number of slices that match a word, and steps from one match to the next.
 
 import { byId } from "./dom.js";
 import { grouped } from "./numbers.js";
@@ -13,7 +13,7 @@ export class Search {
   #asked = 0;
   #steps = Promise.resolve();
 
-  /** `found` gets the matches over time, `go` the place of one of them, `from` says where to begin. */
+  /** `found` gets the matches over time, `go` the position of one match; `from` returns the time at which to begin. */
   constructor({ found, go, from, failed }) {
     Object.assign(this, { found, go, from, failed });
     this.word = byId("word");
@@ -37,7 +37,7 @@ export class Search {
     byId("previous-hit").addEventListener("click", () => this.step(-1));
   }
 
-  /** Searches for a word that was not typed. */
+  /** Searches for a word that another part of the page sets. */
   async look(word) {
     this.word.value = word;
     await this.#search();
@@ -61,7 +61,7 @@ export class Search {
     }
   }
 
-  /** Goes to the next match, or the one before; one step after the other, however fast they are asked for. */
+  /** Goes to the next or the previous match. Steps run one after the other, however fast they are requested. */
   step(by) {
     this.#steps = this.#steps.then(() => this.#step(by));
     return this.#steps;
@@ -76,7 +76,7 @@ export class Search {
       const hit = await ask("hit", query);
       this.#at = hit.n;
       this.#show();
-      this.go(hit.place);
+      this.go(hit.position);
     } catch (error) {
       this.failed(error);
     }
@@ -84,8 +84,8 @@ export class Search {
 
   #show() {
     const isEmpty = !this.word.value.trim();
-    const place = this.#at < 0 ? grouped(this.#total) : `${grouped(this.#at + 1)} of ${grouped(this.#total)}`;
-    byId("hits").textContent = isEmpty ? "" : this.#total === 0 ? "nothing found" : place;
+    const count = this.#at < 0 ? grouped(this.#total) : `${grouped(this.#at + 1)} of ${grouped(this.#total)}`;
+    byId("hits").textContent = isEmpty ? "" : this.#total === 0 ? "nothing found" : count;
     for (const id of ["next-hit", "previous-hit"]) byId(id).hidden = isEmpty || this.#total === 0;
   }
 }

@@ -1,6 +1,6 @@
-// Talks to the program that serves this page.
+// Requests to the program that serves this page.
 
-/** An answer, or an error in words. */
+/** The answer to a request; throws an error with a message for people. */
 export async function ask(name, query = {}) {
   let answer;
   try {
@@ -8,12 +8,12 @@ export async function ask(name, query = {}) {
   } catch {
     throw new Error("The program that serves this page has ended; start it again.");
   }
-  if (!answer.ok) throw new Error(`The program has no answer to ${name} (${answer.status}).`);
+  if (!answer.ok) throw new Error(`The program refused the request for ${name} (status ${answer.status}).`);
   return answer.json();
 }
 
-/** Tells the program that somebody looks, and when nobody does any more. */
-export function stayInTouch() {
+/** Sends heartbeats while the page is open, and a notice when it is closed. */
+export function reportPresence() {
   const page = `page=${crypto.randomUUID()}`;
   const here = () => navigator.sendBeacon(`api/here?${page}`);
   here();

@@ -1,11 +1,11 @@
-// Dark, light, or as the desktop has it.
+// The theme: dark, light, or the desktop's setting.
 
 import { byId } from "./dom.js";
 
 const KEY = "xsched-theme";
 const NEXT = { auto: "dark", dark: "light", light: "auto" };
 
-/** Sets the theme that was chosen last; `changed` is called whenever colours may be others. */
+/** Sets the theme that was chosen last; `changed` is called whenever colours may have changed. */
 export function followTheme(changed) {
   const root = document.documentElement;
   const button = byId("theme");
@@ -13,7 +13,7 @@ export function followTheme(changed) {
     if (theme === "auto") delete root.dataset.theme;
     else root.dataset.theme = theme;
     button.textContent = { auto: "◐", dark: "☾", light: "☀" }[theme];
-    button.title = { auto: "Colours as the desktop has them", dark: "Dark", light: "Light" }[theme];
+    button.title = { auto: "Colours follow the desktop's setting", dark: "Dark", light: "Light" }[theme];
     changed();
   };
   let theme = localStorage.getItem(KEY);

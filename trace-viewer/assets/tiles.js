@@ -1,6 +1,6 @@
-// What to draw, in pieces: a tile is a window of 512 bins, a power of two nanoseconds each. Tiles of the same size lie side
-// by side, so panning needs new ones only at the edge, and zooming a new set at each doubling. Until a tile is there, a
-// coarser one is drawn.
+// What to draw, in tiles: a tile is a window of 512 bins, and at resolution n a bin is 2^n nanoseconds. Tiles of a
+// resolution are adjacent, so panning needs new tiles only at the edge, and zooming needs new ones at each doubling. Until
+// a tile has arrived, a coarser one is drawn.
 
 import { ask } from "./server.js";
 
@@ -8,11 +8,11 @@ const BINS = 512;
 const TILES_MAX = 600;
 const REQUESTS_MAX = 3;
 const TRACKS_PER_REQUEST = 64;
-/** How much coarser a tile may be that stands in for another. */
+/** By how many doublings a tile may be coarser that is drawn in place of another. */
 const COARSER = 40;
 
 export class Tiles {
-  /** By "level:index": a map from tracks to their things. In order of use, the oldest first. */
+  /** By "resolution:index": a map from tracks to what is drawn of them. In order of use, the oldest first. */
   #tiles = new Map();
   #texts = new Map();
   #asked = new Set();
@@ -28,47 +28,47 @@ export class Tiles {
     return this.#texts.get(id) ?? "";
   }
 
-  /** The level whose bins are one to two pixels wide. */
-  static level(nsPerPixel) {
+  /** The resolution with bins that are one to two pixels wide. */
+  static resolution(nsPerPixel) {
     return Math.max(0, Math.ceil(Math.log2(nsPerPixel)));
   }
 
-  static span(level) {
-    return BINS * 2 ** level;
+  static span(resolution) {
+    return BINS * 2 ** resolution;
   }
 
-  /** For each tile of a window what is there of a track: `{ from, to, things, thingsFrom }`. */
-  cover(track, from, to, level, visit) {
-    const span = Tiles.span(level);
+  /** Calls `visit(begin, end, things, thingsFrom)` for each tile of a window with what is loaded of a track. */
+  cover(track, from, to, resolution, visit) {
+    const span = Tiles.span(resolution);
     for (let index = Math.max(0, Math.floor(from / span)); index * span < to; index++) {
       const [begin, end] = [index * span, (index + 1) * span];
       for (let up = 0; up <= COARSER; up++) {
-        const at = Math.floor(begin / Tiles.span(level + up));
-        const things = this.#get(level + up, at)?.get(track);
+        const at = Math.floor(begin / Tiles.span(resolution + up));
+        const things = this.#get(resolution + up, at)?.get(track);
         if (things) {
-          visit(begin, end, things, at * Tiles.span(level + up));
+          visit(begin, end, things, at * Tiles.span(resolution + up));
           break;
         }
       }
     }
   }
 
-  /** Sees to it that tiles come, those asked for last first. */
-  want(tracks, from, to, level) {
-    const span = Tiles.span(level);
+  /** Requests the tiles that are missing; drops requests of earlier calls that were not sent yet. */
+  want(tracks, from, to, resolution) {
+    const span = Tiles.span(resolution);
     this.#wanted = [];
     for (let index = Math.max(0, Math.floor(from / span)); index * span < to; index++) {
-      const have = this.#get(level, index);
-      const missing = tracks.filter((track) => !have?.has(track) && !this.#asked.has(`${level}:${index}:${track}`));
+      const have = this.#get(resolution, index);
+      const missing = tracks.filter((track) => !have?.has(track) && !this.#asked.has(`${resolution}:${index}:${track}`));
       for (let first = 0; first < missing.length; first += TRACKS_PER_REQUEST) {
-        this.#wanted.push({ level, index, tracks: missing.slice(first, first + TRACKS_PER_REQUEST) });
+        this.#wanted.push({ resolution, index, tracks: missing.slice(first, first + TRACKS_PER_REQUEST) });
       }
     }
     this.#send();
   }
 
-  #get(level, index) {
-    const key = `${level}:${index}`;
+  #get(resolution, index) {
+    const key = `${resolution}:${index}`;
     const tile = this.#tiles.get(key);
     if (tile) {
       this.#tiles.delete(key);
@@ -79,13 +79,13 @@ export class Tiles {
 
   async #send() {
     while (this.#requests < REQUESTS_MAX && this.#wanted.length > 0) {
-      const { level, index, tracks } = this.#wanted.shift();
-      const span = Tiles.span(level);
-      const keys = tracks.map((track) => `${level}:${index}:${track}`);
+      const { resolution, index, tracks } = this.#wanted.shift();
+      const span = Tiles.span(resolution);
+      const keys = tracks.map((track) => `${resolution}:${index}:${track}`);
       keys.forEach((key) => this.#asked.add(key));
       this.#requests++;
       ask("tiles", { tracks: tracks.join(","), from: index * span, to: (index + 1) * span, bins: BINS })
-        .then((answer) => this.#put(level, index, answer), this.failed)
+        .then((answer) => this.#put(resolution, index, answer), this.failed)
         .finally(() => {
           keys.forEach((key) => this.#asked.delete(key));
           this.#requests--;
@@ -94,13 +94,13 @@ export class Tiles {
     }
   }
 
-  #put(level, index, answer) {
+  #put(resolution, index, answer) {
     for (const [id, text] of Object.entries(answer.texts)) this.#texts.set(Number(id), text);
-    const key = `${level}:${index}`;
+    const key = `${resolution}:${index}`;
     const tile = this.#tiles.get(key) ?? new Map();
     for (const things of answer.tracks) tile.set(things.track, things);
     this.#tiles.set(key, tile);
-    // The coarsest tile is the one that stands in for all others: it stays.
+    // The coarsest tile can be drawn in place of all others, so it is kept.
     for (const oldest of this.#tiles.keys()) {
       if (this.#tiles.size <= TILES_MAX) break;
       if (oldest !== this.kept) this.#tiles.delete(oldest);
@@ -108,10 +108,10 @@ export class Tiles {
     this.arrived();
   }
 
-  /** Loads the tile that holds everything, so that there is always something to draw. */
+  /** Loads the tile that covers the whole timeline, so that there is always something to draw. */
   async keepAll(length, tracks) {
-    const level = Math.max(0, Math.ceil(Math.log2(Math.max(length, 1) / BINS)));
-    this.kept = `${level}:0`;
-    this.want(tracks, 0, 1, level);
+    const resolution = Math.max(0, Math.ceil(Math.log2(Math.max(length, 1) / BINS)));
+    this.kept = `${resolution}:0`;
+    this.want(tracks, 0, 1, resolution);
   }
 }

@@ -1,4 +1,4 @@
-// The timeline: what is shown of it, how one moves in it, and how it is drawn.
+// The timeline: its visible window, navigation, and drawing.
 
 import { byId, make } from "./dom.js";
 import { ROW } from "./layout.js";
@@ -6,13 +6,13 @@ import { duration, grouped, moment, niceStep } from "./numbers.js";
 import { Tiles } from "./tiles.js";
 
 const AXIS = 26;
-/** The shortest time that is shown, nanoseconds. */
+/** The shortest window, nanoseconds. */
 const SHORTEST = 200;
 const CLICK_DISTANCE = 4;
-/** Screens a second while a key is held. */
+/** Windows a second while a key is held. */
 const PAN_SPEED = 1.3;
 const ZOOM_SPEED = 3.2;
-/** How far from a thing one may point, pixels. */
+/** How far from a mark or a slice the pointer may be to select it, pixels. */
 const NEAR = 6;
 const FONT = '11.5px system-ui, "Liberation Sans", sans-serif';
 
@@ -20,9 +20,9 @@ export class Timeline {
   view = { from: 0, to: 1 };
   scroll = 0;
   selected = null;
-  /** Places at the other ends of the selection's arrows. */
+  /** Positions of the slices at the other ends of the selection's arrows. */
   links = [];
-  /** Keys that are held: -1, 0 or 1 each. */
+  /** The directions of the held keys: -1, 0 or 1 each. */
   motion = { pan: 0, zoom: 0 };
   #pointer = null;
   #labels = [];
@@ -43,14 +43,14 @@ export class Timeline {
     new ResizeObserver(() => this.redraw()).observe(this.lanes);
   }
 
-  // What is shown.
+  // The visible window.
 
   fit() {
     const margin = this.length * 0.01;
     this.show(-margin, this.length + margin);
   }
 
-  /** Shows a window, as far as there is something in it. */
+  /** Shows a window, limited to the recording and a margin. */
   show(from, to) {
     const span = Math.min(Math.max(to - from, SHORTEST), this.length * 1.1 + SHORTEST);
     const middle = Math.min(Math.max((from + to) / 2, 0), this.length);
@@ -63,7 +63,7 @@ export class Timeline {
     this.show(this.view.from + share * span, this.view.to + share * span);
   }
 
-  /** Zooms around a place of the window, 0 to 1. */
+  /** Zooms around a point of the window, from 0 at its left to 1 at its right. */
   zoom(factor, at = this.#pointerShare()) {
     const { from, to } = this.view;
     const span = Math.min(Math.max((to - from) * factor, SHORTEST), this.length * 1.1);
@@ -72,28 +72,28 @@ export class Timeline {
     this.show(this.view.from, this.view.to);
   }
 
-  /** Brings a slice into view, with some of what is around it. */
-  reveal(place) {
-    const line = this.layout.lineOf.get(place.track);
-    if (!line) this.layout.fold(this.layout.tracks[place.track].group);
-    const { y, height } = this.layout.lineOf.get(place.track);
+  /** Brings a slice into view, with some of its surroundings. */
+  reveal(position) {
+    const line = this.layout.lineOf.get(position.track);
+    if (!line) this.layout.fold(this.layout.tracks[position.track].group);
+    const { y, height } = this.layout.lineOf.get(position.track);
     const visible = this.lanes.clientHeight - AXIS;
     if (y < this.scroll || y + height > this.scroll + visible) this.#scrollTo(y - visible / 3);
     const { from, to } = this.view;
-    const length = place.end_ns - place.begin_ns;
-    const isInside = place.begin_ns >= from && place.end_ns <= to;
+    const length = position.end_ns - position.begin_ns;
+    const isInside = position.begin_ns >= from && position.end_ns <= to;
     if (!isInside || length < (to - from) / 400) {
       const span = isInside ? Math.max(length * 60, SHORTEST) : Math.max(Math.min(to - from, length * 60), length * 3, SHORTEST);
-      this.show(place.begin_ns + length / 2 - span / 2, place.begin_ns + length / 2 + span / 2);
+      this.show(position.begin_ns + length / 2 - span / 2, position.begin_ns + length / 2 + span / 2);
     }
     this.redraw();
   }
 
-  /** Shows the selection, and nothing beside it. */
-  frame(place) {
-    const length = Math.max(place.end_ns - place.begin_ns, SHORTEST);
-    this.reveal(place);
-    this.show(place.begin_ns - length * 0.6, place.begin_ns + length * 1.6);
+  /** Zooms to the selection. */
+  frame(position) {
+    const length = Math.max(position.end_ns - position.begin_ns, SHORTEST);
+    this.reveal(position);
+    this.show(position.begin_ns - length * 0.6, position.begin_ns + length * 1.6);
   }
 
   #scrollTo(y) {
@@ -102,7 +102,7 @@ export class Timeline {
     this.redraw();
   }
 
-  // How one moves.
+  // Navigation.
 
   #listen() {
     let press = null;
@@ -159,7 +159,7 @@ export class Timeline {
     else this.onSelect({ track: thing.track, index: thing.index });
   }
 
-  /** What is drawn at a point, found in the tiles: drawing keeps no account of what it draws, 60 times a second. */
+  /** What is drawn at a point. It is looked up in the tiles, because drawing, 60 times a second, keeps no list of shapes. */
   #at(x, y) {
     const line = y < AXIS ? null : this.layout.at(y - AXIS + this.scroll);
     if (line?.track === undefined) return null;
@@ -167,7 +167,7 @@ export class Timeline {
     const [at, near] = [this.view.from + x * perPixel, NEAR * perPixel];
     const down = y - (AXIS + line.y - this.scroll);
     let found = null;
-    this.tiles.cover(line.track, at - near, at + near, Tiles.level(perPixel), (_begin, _end, things, base) => {
+    this.tiles.cover(line.track, at - near, at + near, Tiles.resolution(perPixel), (_begin, _end, things, base) => {
       const thing = down < line.rowsAt
         ? markAt(things.marks, at - base, near)
         : sliceAt(things.rows[Math.floor((down - line.rowsAt) / ROW)], at - base, perPixel);
@@ -176,7 +176,7 @@ export class Timeline {
     return found;
   }
 
-  // How it is drawn.
+  // Drawing.
 
   redraw() {
     if (this.#scheduled) return;
@@ -189,7 +189,7 @@ export class Timeline {
     });
   }
 
-  /** Goes on while a key is held. */
+  /** Moves the window while a key is held. */
   #move(now) {
     const { pan, zoom } = this.motion;
     const seconds = this.#lastFrame ? Math.min((now - this.#lastFrame) / 1000, 0.1) : 0;
@@ -219,7 +219,7 @@ export class Timeline {
     context.textBaseline = "middle";
 
     const perPixel = (view.to - view.from) / width;
-    const level = Tiles.level(perPixel);
+    const resolution = Tiles.resolution(perPixel);
     const lines = this.layout.between(this.scroll, this.scroll + height);
     this.#grid(width, height, perPixel);
     for (const line of lines) {
@@ -228,7 +228,7 @@ export class Timeline {
         context.fillStyle = colours.of("raised");
         context.fillRect(0, y, width, line.height);
       } else {
-        this.#track(line, y, width, perPixel, level);
+        this.#track(line, y, width, perPixel, resolution);
       }
       context.fillStyle = colours.of("line");
       context.fillRect(0, y + line.height - 1, width, 1);
@@ -239,7 +239,7 @@ export class Timeline {
     this.#hover(width, height, perPixel);
     const shown = lines.filter((line) => line.track !== undefined).map((line) => line.track);
     const spare = (view.to - view.from) * 0.4;
-    this.tiles.want(shown, view.from - spare, Math.min(view.to + spare, this.length + 1), level);
+    this.tiles.want(shown, view.from - spare, Math.min(view.to + spare, this.length + 1), resolution);
   }
 
   #ticks(width, perPixel) {
@@ -272,18 +272,18 @@ export class Timeline {
     }
   }
 
-  #track(line, y, width, perPixel, level) {
+  #track(line, y, width, perPixel, resolution) {
     const { view } = this;
     const track = this.layout.tracks[line.track];
-    this.tiles.cover(line.track, view.from, view.to, level, (begin, end, things, base) => {
-      // A tile draws between its edges only: what crosses them is drawn by its neighbours, too.
-      // Whole pixels, or a seam shows where two tiles share one.
+    this.tiles.cover(line.track, view.from, view.to, resolution, (begin, end, things, base) => {
+      // A tile draws only between its edges: its neighbours draw their part of a slice that crosses an edge.
+      // Edges are at whole pixels, because a pixel that two tiles share would show a seam.
       const edges = [Math.max(0, Math.round((begin - view.from) / perPixel)), Math.min(width, Math.round((end - view.from) / perPixel))];
       things.rows.forEach((row, number) => {
         this.#row(row, track, y + line.rowsAt + number * ROW, base, edges, perPixel);
       });
       this.#marks(things.marks, y, base, edges, perPixel);
-      if (track.range) this.#levels(things.levels, track, y, line.height, base, edges, perPixel);
+      if (track.range) this.#counter(things.counter, track, y, line.height, base, edges, perPixel);
     });
   }
 
@@ -306,26 +306,26 @@ export class Timeline {
       const name = isQueue ? tiles.text(row.label[at]) : tiles.text(names[at]) || tiles.text(row.label[at]);
       const colour = colours.slice(name, isQueue, share);
       if (colour !== last) context.fillStyle = last = colour;
-      // Neighbours are told apart by a gap, where a slice ends and not where its tile does.
+      // A gap separates neighbours. It is at the end of a slice, not at the end of its tile.
       const gap = trueEnd <= right && end - x > 2 ? 0.5 : 0;
       context.fillRect(x, y, end - x - gap, height);
-      // A label is written where the visible part begins, for the tile that has that place, when all tiles are drawn.
+      // The tile in which the visible part begins collects the label. Labels are written after all tiles are drawn.
       const visible = Math.max(trueX, 0);
-      const room = Math.min(trueEnd, this.canvas.clientWidth) - visible;
-      if (row.count[at] === 1 && room > 26 && visible >= left && visible < right) {
-        this.#labels.push({ text: tiles.text(row.label[at]), x: visible + 4, y: y + height / 2 + 0.5, room: room - 8, isState: isQueue });
+      const available = Math.min(trueEnd, this.canvas.clientWidth) - visible;
+      if (row.count[at] === 1 && available > 26 && visible >= left && visible < right) {
+        this.#labels.push({ text: tiles.text(row.label[at]), x: visible + 4, y: y + height / 2 + 0.5, widthMax: available - 8, isState: isQueue });
       }
     }
   }
 
-  /** Writes as much of each label as there is room for. */
+  /** Writes as much of each label as fits. */
   #write() {
     const { context, colours } = this;
-    for (const { text, x, y, room, isState } of this.#labels) {
-      const most = Math.floor(room / 5.6);
+    for (const { text, x, y, widthMax, isState } of this.#labels) {
+      const most = Math.floor(widthMax / 5.6);
       if (most < 2) continue;
       context.fillStyle = isState ? "#ffffff" : colours.of("text");
-      context.fillText(text.length <= most ? text : `${text.slice(0, most - 1)}…`, x, y, room);
+      context.fillText(text.length <= most ? text : `${text.slice(0, most - 1)}…`, x, y, widthMax);
     }
     this.#labels = [];
   }
@@ -345,35 +345,35 @@ export class Timeline {
     }
   }
 
-  #levels(levels, track, y, height, base, [left, right], perPixel) {
+  #counter(bins, track, y, height, base, [left, right], perPixel) {
     const { context, colours } = this;
     const [least, most] = [Math.min(0, track.range[0]), Math.max(1, track.range[1])];
     const tall = height - 10;
     const bottom = y + height - 4;
     const yOf = (value) => bottom - ((value - least) / (most - least)) * tall;
-    const xOf = (at) => (levels.at[at] + base - this.view.from) / perPixel;
+    const xOf = (at) => (bins.at[at] + base - this.view.from) / perPixel;
     context.fillStyle = colours.of("accent");
-    for (let at = 0; at < levels.at.length; at++) {
+    for (let at = 0; at < bins.at.length; at++) {
       const x = Math.max(xOf(at), left);
-      const end = Math.min(at + 1 < levels.at.length ? xOf(at + 1) : right, right);
+      const end = Math.min(at + 1 < bins.at.length ? xOf(at + 1) : right, right);
       if (end < left || x > right) continue;
-      const [last, top] = [yOf(levels.last[at]), yOf(levels.max[at])];
+      const [last, top] = [yOf(bins.last[at]), yOf(bins.max[at])];
       context.globalAlpha = 0.3;
       context.fillRect(x, last, Math.max(end - x, 0.7), bottom - last);
       context.globalAlpha = 1;
       context.fillRect(x, last - 0.75, Math.max(end - x, 0.7), 1.5);
-      context.fillRect(x, top, 1.2, yOf(levels.min[at]) - top);
+      context.fillRect(x, top, 1.2, yOf(bins.min[at]) - top);
     }
     context.fillStyle = colours.of("quiet");
     if (left <= 0) context.fillText(grouped(most), 4, y + 9);
   }
 
-  #boxOf(place, perPixel) {
-    const line = this.layout.lineOf.get(place.track);
+  #boxOf(position, perPixel) {
+    const line = this.layout.lineOf.get(position.track);
     if (!line) return null;
-    const x = (place.begin_ns - this.view.from) / perPixel;
-    const y = AXIS + line.y - this.scroll + line.rowsAt + place.row * ROW;
-    return { x, y, end: Math.max((place.end_ns - this.view.from) / perPixel, x + 2) };
+    const x = (position.begin_ns - this.view.from) / perPixel;
+    const y = AXIS + line.y - this.scroll + line.rowsAt + position.row * ROW;
+    return { x, y, end: Math.max((position.end_ns - this.view.from) / perPixel, x + 2) };
   }
 
   #selection(width, perPixel) {
@@ -387,8 +387,8 @@ export class Timeline {
     context.strokeRect(left, box.y - 1, Math.min(box.end + 1, width + 4) - left, ROW);
     context.strokeStyle = colours.of("accent");
     context.lineWidth = 1.6;
-    for (const { place, isFrom } of this.links) {
-      const other = this.#boxOf(place, perPixel);
+    for (const { position, isFrom } of this.links) {
+      const other = this.#boxOf(position, perPixel);
       if (!other) continue;
       const [start, end] = isFrom ? [other, box] : [box, other];
       const [startY, endY] = [start.y + ROW / 2, end.y + ROW / 2];
@@ -434,7 +434,7 @@ export class Timeline {
   }
 }
 
-/** The slice of a row at a moment, or so near that nobody sees the difference. */
+/** The slice of a row at a moment, or within a distance that is too small to see. */
 function sliceAt(row, at, perPixel) {
   if (!row) return null;
   let [low, high] = [0, row.begin.length];
@@ -444,11 +444,11 @@ function sliceAt(row, at, perPixel) {
     else high = middle;
   }
   let best = null;
-  for (const place of [low - 1, low]) {
-    if (place < 0 || place >= row.begin.length) continue;
-    const distance = Math.max(row.begin[place] - at, at - row.end[place], 0);
+  for (const entry of [low - 1, low]) {
+    if (entry < 0 || entry >= row.begin.length) continue;
+    const distance = Math.max(row.begin[entry] - at, at - row.end[entry], 0);
     if (distance <= 1.5 * perPixel && (!best || distance < best.distance)) {
-      best = { distance, index: row.index[place], count: row.count[place], busy: row.busy[place], length: row.end[place] - row.begin[place], label: row.label[place] };
+      best = { distance, index: row.index[entry], count: row.count[entry], busy: row.busy[entry], length: row.end[entry] - row.begin[entry], label: row.label[entry] };
     }
   }
   return best;
@@ -457,10 +457,10 @@ function sliceAt(row, at, perPixel) {
 /** The mark nearest to a moment. */
 function markAt(marks, at, near) {
   let best = null;
-  marks.at.forEach((moment, place) => {
+  marks.at.forEach((moment, entry) => {
     const distance = Math.abs(moment - at);
     if (distance <= near && (!best || distance < best.distance)) {
-      best = { distance, index: marks.index[place], count: marks.count[place], label: marks.label[place], isMark: true };
+      best = { distance, index: marks.index[entry], count: marks.count[entry], label: marks.label[entry], isMark: true };
     }
   });
   return best;

@@ -4,27 +4,28 @@ use std::path::PathBuf;
 
 /// Look at a recorded timeline
 ///
-/// Reads the file, serves a page on 127.0.0.1 to whoever has its address, which holds a secret, and opens it. Nothing
-/// comes from the network and nothing leaves this machine. It ends when the page is closed, or on Ctrl-C.
+/// Reads the file, serves a page on 127.0.0.1 and opens it in a browser. The page's address contains a secret; only
+/// those who have the address can read the page. Nothing comes from the network and nothing leaves this machine. The
+/// command ends when the page is closed, or on Ctrl-C.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = AFTER_HELP, after_long_help = AFTER_LONG_HELP)]
 pub struct View {
-    /// The timeline, compressed or not; one that was cut off is fine
+    /// The timeline, compressed or not; it may have been cut off
     pub file: PathBuf,
 
-    /// Only print the address, do not start a browser
+    /// Only print the address; do not start a browser
     #[arg(long)]
     pub no_open: bool,
 
-    /// Serve until Ctrl-C, whether or not anybody looks
+    /// Serve until Ctrl-C, even when no page is open
     #[arg(long)]
     pub keep: bool,
 
-    /// Hand the file to the Perfetto UI instead, whose page comes from the network
+    /// Hand the file over to the Perfetto UI instead, whose page comes from the network
     #[arg(long)]
     pub perfetto: bool,
 
-    /// The port; any free one if not given, and 9001 for the Perfetto UI, which reaches no other
+    /// The port [default: any free one; 9001 for the Perfetto UI, which can reach no other]
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
 }

@@ -1,17 +1,17 @@
-//! Why a launch waited: what its queue did between the call and the execution, who displaced it, and what the device ran
-//! meanwhile.
+//! Why a launch waited: what its queue did between the call and the execution, which process preempted it, and what the
+//! device ran meanwhile.
 //!
-//! The time from the call to the execution is divided, without rest, into
+//! The time from the call to the execution is divided completely into
 //!
 //! | part | when | annotation of the execution |
 //! | --- | --- | --- |
 //! | in the call | the call had not returned, and its queue was in neither of the next two states | `host_ns` |
-//! | buffered | an XQueue of the process was in this state (category `xqueue`) | `buffered_ns` without the next |
-//! | suspended | likewise | `suspended_ns` |
-//! | at a gate | only the annotation tells | `gated_ns` |
-//! | in flight | the rest: handed to the device, behind other work | |
+//! | buffered | an XQueue of the process was in this state (category `xqueue`) | `buffered_ns` minus `suspended_ns` |
+//! | suspended | an XQueue of the process was in this state (category `xqueue`) | `suspended_ns` |
+//! | at a gate | only the annotation says so | `gated_ns` |
+//! | in flight | the remaining time: handed to the device, behind other work | |
 //!
-//! The annotations are of the very command, so they are preferred. Where the call or the execution is not recorded, the
+//! The annotations describe this one command, so they are preferred. If the call or the execution is not recorded, the
 //! annotation `queue_delay_ns` of the other is the whole time.
 
 use std::{collections::HashMap, ops::Range};
@@ -20,19 +20,19 @@ use serde::Serialize;
 
 use crate::store::{Mark, SliceId, Store, Track, TrackKind};
 
-/// Slices of others that are looked at; a wait during which more ran is explained by what these show.
+/// Slices of other processes that are read. If more ran during a wait, the explanation covers these only.
 const NEIGHBOURS_MAX: usize = 100_000;
 
-/// An explanation.
+/// The explanation of a wait.
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct Explanation {
     /// From the call to the execution.
     pub(crate) waited_ns: u64,
-    /// Its parts, none of them empty.
+    /// The parts of that time, none of them empty.
     pub(crate) parts: Vec<Part>,
-    /// Who displaced the process meanwhile, or before and still did.
+    /// The preemptions of the process during the wait, and those before it that still lasted.
     pub(crate) preemptions: Vec<Preemption>,
-    /// What ran on the device meanwhile, longest first.
+    /// The processes whose work ran on the device meanwhile, longest first.
     pub(crate) neighbours: Vec<Neighbour>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Part {
     pub(crate) ns: u64,
 }
 
-/// A moment at which a process had to stop.
+/// A moment at which a process was preempted.
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct Preemption {
     /// From the begin of the recording.
@@ -62,7 +62,7 @@ pub(crate) struct Neighbour {
     pub(crate) ns: u64,
 }
 
-/// Why a call, or what it started, had to wait; `None` if the recording does not say when it ran.
+/// Why a call, or the command that it started, waited; `None` if the recording does not say when the command ran.
 pub(crate) fn explain(store: &Store, id: SliceId) -> Option<Explanation> {
     let (track, index) = store.slices_with(id)?;
     let (launch, execution) = match track.kind {
@@ -89,7 +89,7 @@ pub(crate) fn explain(store: &Store, id: SliceId) -> Option<Explanation> {
         let returned_ns = launched.map_or(wait.start, |(track, index)| track.slices.ends_ns()[index]);
         observed_parts(&states, &wait, returned_ns)
     });
-    // Who had to make way before the call had still to do so.
+    // A preemption before the call still counts if it lasted until the call.
     let since_ns = states.iter().map(|(_, time)| time.start).fold(wait.start, u64::min);
     Some(Explanation {
         waited_ns: wait.end - wait.start,
@@ -99,7 +99,8 @@ pub(crate) fn explain(store: &Store, id: SliceId) -> Option<Explanation> {
     })
 }
 
-/// When the queue that kept the process waiting longest was suspended or buffered, from the begin of the state on.
+/// The times in which a queue of the process was suspended or buffered, each from its begin on. If the process has several
+/// queues, these are the times of the queue that waited longest.
 fn states(store: &Store, group: usize, wait: &Range<u64>) -> Vec<(&'static str, Range<u64>)> {
     let is_own = |track: &&Track| {
         let named = || named_process(store, track.slices.arguments(0));
@@ -123,7 +124,7 @@ fn states(store: &Store, group: usize, wait: &Range<u64>) -> Vec<(&'static str, 
     store.tracks.iter().filter(is_own).map(of_track).max_by_key(kept).unwrap_or_default()
 }
 
-/// The parts as the recording has them for this command.
+/// The parts according to the command's annotations.
 fn recorded_parts(store: &Store, arguments: u64, wait: &Range<u64>) -> Option<Vec<Part>> {
     let number = |name| store.argument_number(arguments, name);
     let (in_call, held) = (number("host_ns")?, number("buffered_ns")?);
@@ -132,7 +133,7 @@ fn recorded_parts(store: &Store, arguments: u64, wait: &Range<u64>) -> Option<Ve
     Some(divided(wait, in_call, held - suspended, suspended, gated))
 }
 
-/// The parts by what the queue did.
+/// The parts according to the states of the queue.
 fn observed_parts(states: &[(&'static str, Range<u64>)], wait: &Range<u64>, returned_ns: u64) -> Vec<Part> {
     let call = wait.start..returned_ns.clamp(wait.start, wait.end);
     let sum = |name: &str, window: &Range<u64>| -> u64 {
@@ -144,12 +145,12 @@ fn observed_parts(states: &[(&'static str, Range<u64>)], wait: &Range<u64>, retu
     divided(wait, in_call, sum("buffered", wait), sum("suspended", wait), 0)
 }
 
-/// A wait in parts, of which the last is the rest.
+/// Divides a wait into parts; the last is the remaining time.
 fn divided(wait: &Range<u64>, in_call: u64, buffered: u64, suspended: u64, gated: u64) -> Vec<Part> {
-    let mut rest = wait.end - wait.start;
+    let mut remaining_ns = wait.end - wait.start;
     let mut take = |ns: u64| {
-        let taken = ns.min(rest);
-        rest -= taken;
+        let taken = ns.min(remaining_ns);
+        remaining_ns -= taken;
         taken
     };
     let (suspended, gated) = (take(suspended), take(gated));
@@ -159,7 +160,7 @@ fn divided(wait: &Range<u64>, in_call: u64, buffered: u64, suspended: u64, gated
         ("buffered", buffered),
         ("suspended", suspended),
         ("at a gate", gated),
-        ("in flight", rest),
+        ("in flight", remaining_ns),
     ];
     parts.into_iter().filter(|(_, ns)| *ns > 0).map(|(name, ns)| Part { name, ns }).collect()
 }
@@ -181,12 +182,12 @@ fn preemptions(store: &Store, group: usize, time: Range<u64>) -> Vec<Preemption>
     preemptions
 }
 
-/// Whether a mark says that somebody was displaced.
+/// Whether a mark is that of a preemption.
 pub(crate) fn is_preemption(store: &Store, mark: &Mark) -> bool {
     store.texts.get(mark.name) == "preempted"
 }
 
-/// What such a mark says.
+/// The preemption that a mark describes.
 pub(crate) fn preemption(store: &Store, mark: &Mark) -> Preemption {
     let text = |name| store.argument_text(mark.arguments, name).unwrap_or_default();
     let number = |name| store.argument_number(mark.arguments, name);
@@ -202,7 +203,7 @@ pub(crate) fn preemption(store: &Store, mark: &Mark) -> Preemption {
     }
 }
 
-/// Who else ran on the device, or on any if that is not known.
+/// The other processes whose work ran on the device, or on any device if it is not known which.
 fn neighbours(store: &Store, group: usize, execution: Option<SliceId>, wait: &Range<u64>) -> Vec<Neighbour> {
     let device = execution.map(|id| store.tracks[id.track as usize].group);
     let is_device = |track: &Track| {
@@ -241,7 +242,7 @@ fn neighbours(store: &Store, group: usize, execution: Option<SliceId>, wait: &Ra
     neighbours
 }
 
-/// The group of the process for which something is executed: that of its launch, of the process that it names, or of its
+/// The group of the process that an execution belongs to: that of its launch, else of the process that it names, else of its
 /// track.
 pub(crate) fn owner(store: &Store, execution: SliceId) -> usize {
     let track = &store.tracks[execution.track as usize];
@@ -257,7 +258,7 @@ pub(crate) fn named_process(store: &Store, arguments: u64) -> Option<usize> {
     store.groups.iter().position(|group| group.pid.map(u64::from) == Some(pid))
 }
 
-/// Of a file that says anything.
+/// A sum that saturates: a file may contain any times.
 fn total(times: impl Iterator<Item = u64>) -> u64 {
     times.fold(0, u64::saturating_add)
 }
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_divided_without_rest_and_names_who_was_in_the_way() {
+    fn a_wait_is_divided_completely_and_names_the_preempting_process() {
         let store = sample::store();
         let launch = first(&store, TrackKind::Thread, "train.py");
         let explanation = explain(&store, launch).unwrap();
@@ -297,12 +298,12 @@ mod tests {
         };
         assert_eq!(explanation, expected);
         assert_eq!(explanation.parts.iter().map(|part| part.ns).sum::<u64>(), explanation.waited_ns);
-        // What was started is asked about in the same way.
+        // The execution has the same explanation.
         assert_eq!(explain(&store, store.ends_of(launch).next().unwrap()).unwrap(), explanation);
     }
 
     #[test]
-    fn the_urgent_one_waited_for_nobody() {
+    fn the_urgent_process_was_not_preempted() {
         let store = sample::store();
         let explanation = explain(&store, first(&store, TrackKind::Thread, sample::HOSTILE)).unwrap();
         assert_eq!(explanation.waited_ns, 10_000);
@@ -310,13 +311,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_launch_is_not_explained() {
+    fn only_launches_and_executions_are_explained() {
         let store = sample::store();
         assert_eq!(explain(&store, first(&store, TrackKind::Queue, "GPU 0000:c1:00.0")), None);
     }
 
     #[test]
-    fn states_of_a_file_that_last_for_ever_are_divided_as_well() {
+    fn endless_states_of_a_file_are_divided() {
         let always = 0..u64::MAX;
         let states = ["suspended", "suspended", "buffered", "buffered"].map(|name| (name, always.clone()));
         let parts = observed_parts(&states, &always, u64::MAX);
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_recording_says_about_a_command_is_divided_without_rest() {
+    fn annotated_times_are_divided_completely() {
         let parts = |in_call, buffered, suspended, gated| {
             let parts = divided(&(1_000..1_100), in_call, buffered, suspended, gated);
             assert_eq!(parts.iter().map(|part| part.ns).sum::<u64>(), 100);
@@ -335,7 +336,7 @@ mod tests {
             [("in the call", 10), ("buffered", 20), ("suspended", 30), ("at a gate", 35), ("in flight", 5)]
         );
         assert_eq!(parts(0, 0, 0, 0), [("in flight", 100)]);
-        // Clocks are read one after the other: a part may be said to be longer than the whole.
+        // The clocks are read one after the other, so a part may appear longer than the whole.
         assert_eq!(parts(50, 0, 90, 0), [("in the call", 10), ("suspended", 90)]);
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, how it is said, what to do about it, and the exit status (those of `sysexits.h`).
+//! Errors: their messages, hints and exit statuses (those of `sysexits.h`).
 
 use std::{io, path::PathBuf};
 
@@ -14,51 +14,51 @@ pub enum Failure {
     /// The file cannot be read.
     #[error("cannot read {}: {source}", .file.display())]
     Input {
-        /// Which one.
+        /// The file.
         file: PathBuf,
         /// The system's error.
         source: io::Error,
     },
-    /// There is nothing in it.
+    /// The file is empty.
     #[error("{} is empty", .file.display())]
     Empty {
-        /// Which one.
+        /// The file.
         file: PathBuf,
     },
-    /// It ends before there is anything to show.
+    /// The file ends before the first whole packet.
     #[error("{} is no timeline, or was cut off at its very beginning", .file.display())]
     NothingWhole {
-        /// Which one.
+        /// The file.
         file: PathBuf,
     },
-    /// The UI shows whole compressed files only.
+    /// The compressed file was cut off. The Perfetto UI shows compressed files only if they are whole.
     #[error("{} is compressed and was cut off", .file.display())]
     CutCompressed {
-        /// Which one.
+        /// The file.
         file: PathBuf,
     },
-    /// It is something else.
+    /// The file has another format.
     #[error("{} is not a timeline: failed to {source}", .file.display())]
     NotATimeline {
-        /// Which one.
+        /// The file.
         file: PathBuf,
         /// What is wrong.
         source: ReadError,
     },
-    /// The UI shows nothing of a damaged file.
+    /// The file is damaged. The Perfetto UI shows nothing of a damaged file.
     #[error("{} is damaged after {whole_bytes} bytes: failed to {source}", .file.display())]
     Damaged {
-        /// Which one.
+        /// The file.
         file: PathBuf,
-        /// What precedes the damage.
+        /// The bytes before the damage.
         whole_bytes: u64,
         /// What is wrong.
         source: ReadError,
     },
-    /// The port cannot be had.
+    /// The port is not available.
     #[error("cannot listen on 127.0.0.1:{port}: {source}")]
     Listen {
-        /// Which one.
+        /// The file.
         port: u16,
         /// The system's error.
         source: io::Error,
@@ -72,7 +72,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Something to type or to check.
+    /// A command to type or a thing to check.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Input { source, .. } => match source.kind() {
@@ -105,7 +105,7 @@ impl Failure {
         }
     }
 
-    /// Documented in the long help.
+    /// The exit status, as the long help documents it.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Input { .. } => EXIT_NO_INPUT,

@@ -1,33 +1,38 @@
 //! Serves one file to the Perfetto UI, on this machine only.
 //!
-//! The UI is a page of another origin, so the answers name it in `Access-Control-Allow-Origin`: no other page
-//! can read them. Nor can other users of this machine without the address, which holds a random token.
-//! Chromium asks first whether a public page may reach into the local network (a preflight with
-//! `Access-Control-Request-Private-Network`); that is answered for this one file.
-//! The UI also asks `/status`, by which it looks for a trace processor on this port; as everything else, that
-//! is not found.
+//! The UI is a page of another origin. `Access-Control-Allow-Origin` names that origin, so no other page can read the
+//! answers. Other users of this machine cannot read them either without the address, which holds a random token. Chromium
+//! first asks whether a public page may reach into the local network: a preflight request with
+//! `Access-Control-Request-Private-Network` (<https://wicg.github.io/private-network-access/>). It is granted for this one
+//! file. The UI also requests `/status`, to find a trace processor on this port; the answer is 404, as for every other
+//! path.
 
 use std::{
     fs::File,
-    io::{self, Read, Seek as _, SeekFrom, Write as _},
-    net::{Ipv4Addr, TcpListener},
+    io,
+    net::{Ipv4Addr, TcpListener, TcpStream},
     path::Path,
+    sync::{Arc, mpsc},
+    thread,
 };
 
-use tiny_http::{Header, Method, Request, Response, Server, StatusCode};
+use crate::{failure::Failure, http, positioned::PositionedReader, token::Token};
 
-use crate::{failure::Failure, token::Token};
-
-/// The only port of this machine from which the Perfetto UI may fetch: its content security policy says so.
+/// The only port of this machine from which the content security policy of the Perfetto UI lets it fetch.
 pub(crate) const PORT_ALLOWED_BY_THE_UI: u16 = 9001;
 
 const UI_ORIGIN: &str = "https://ui.perfetto.dev";
 
-/// A file that waits to be fetched.
+/// A file that is ready to be fetched.
 pub(crate) struct HandOver {
-    server: Server,
+    listener: TcpListener,
     port: u16,
-    /// `/TOKEN/NAME`, the only path that is served.
+    served: Served,
+}
+
+/// The file that is served, and its path.
+struct Served {
+    /// `/TOKEN/NAME`, the only path.
     path: String,
     trace: File,
 }
@@ -38,10 +43,9 @@ impl HandOver {
         let failure = |source| Failure::Listen { port, source };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(failure)?;
         let port = listener.local_addr().map_err(failure)?.port();
-        let server = Server::from_listener(listener, None)
-            .map_err(|error| Failure::Serve { source: io::Error::other(error) })?;
         let token = Token::random().map_err(|source| Failure::Serve { source })?;
-        Ok(Self { server, port, path: format!("/{}/{}", token.as_str(), shown_name(file)), trace })
+        let path = format!("/{}/{}", token.as_str(), shown_name(file));
+        Ok(Self { listener, port, served: Served { path, trace } })
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -50,78 +54,75 @@ impl HandOver {
 
     /// The address that makes the UI fetch the file.
     pub(crate) fn ui_url(&self) -> String {
-        format!("{UI_ORIGIN}/#!/?url=http://127.0.0.1:{}{}", self.port, self.path)
+        format!("{UI_ORIGIN}/#!/?url=http://127.0.0.1:{}{}", self.port, self.served.path)
     }
 
-    /// Answers until the file was fetched once, whole; for ever if `keep`.
-    pub(crate) fn serve(mut self, keep: bool) -> Result<(), Failure> {
-        loop {
-            let request = self.server.recv().map_err(|source| Failure::Serve { source })?;
-            if self.answer(request)? && !keep {
-                return Ok(());
+    /// Serves until one client has fetched the whole file, or for ever if `keep`.
+    pub(crate) fn serve(self, keep: bool) -> Result<(), Failure> {
+        let (sender, outcomes) = mpsc::channel();
+        thread::spawn(move || {
+            let (listener, served) = (self.listener, Arc::new(self.served));
+            let of_connections = sender.clone();
+            let error = http::accept(&listener, move |stream| {
+                if let Some(outcome) = served.answer(stream)? {
+                    // Nothing receives once `serve` has returned, and then the process ends.
+                    let _ = of_connections.send(outcome);
+                }
+                Ok(())
+            });
+            let _ = sender.send(Err(error));
+        });
+        for outcome in outcomes {
+            outcome.map_err(|source| Failure::Serve { source })?;
+            if !keep {
+                break;
             }
         }
+        Ok(())
     }
+}
 
-    /// Returns whether the whole file was passed on. A client that goes away before that is its own affair.
-    fn answer(&mut self, request: Request) -> Result<bool, Failure> {
-        let is_file = request.url() == self.path;
-        match request.method() {
-            Method::Get if is_file => {
-                let response = self.file().map_err(|source| Failure::Serve { source })?;
-                Ok(send(request, response).is_ok())
+impl Served {
+    /// Answers one request. Returns `Some(Ok(()))` if that has delivered the whole file, and `Some(Err(_))` if the file
+    /// cannot be served any more. An error of the connection is the client's: it may fetch the file again.
+    fn answer(&self, stream: &TcpStream) -> io::Result<Option<io::Result<()>>> {
+        let Some(request) = http::read(stream)? else { return Ok(None) };
+        match request.method.as_str() {
+            "GET" if request.url == self.path => {
+                // The present length: a recording may still grow.
+                let len = match self.trace.metadata() {
+                    Ok(metadata) => metadata.len(),
+                    Err(error) => return Ok(Some(Err(error))),
+                };
+                let headers = [
+                    ("Access-Control-Allow-Origin", UI_ORIGIN),
+                    ("Cache-Control", "no-store"),
+                    ("Content-Type", "application/octet-stream"),
+                ];
+                http::respond(stream, 200, &headers, &mut PositionedReader::new(&self.trace), len)?;
+                Ok(Some(Ok(())))
             }
-            Method::Options if is_file => {
-                let _ = request.respond(preflight());
-                Ok(false)
+            "OPTIONS" if request.url == self.path => {
+                let headers = [
+                    ("Access-Control-Allow-Origin", UI_ORIGIN),
+                    ("Access-Control-Allow-Methods", "GET"),
+                    ("Access-Control-Allow-Private-Network", "true"),
+                ];
+                http::respond_empty(stream, 204, &headers)?;
+                Ok(None)
             }
             _ => {
-                let _ = request.respond(Response::empty(404));
-                Ok(false)
+                http::respond_empty(stream, 404, &[])?;
+                Ok(None)
             }
         }
     }
-
-    /// The file as it is now: a recording may still grow.
-    fn file(&mut self) -> io::Result<Response<io::Take<&File>>> {
-        self.trace.seek(SeekFrom::Start(0))?;
-        let len = self.trace.metadata()?.len();
-        let headers = vec![
-            header("Access-Control-Allow-Origin", UI_ORIGIN),
-            header("Cache-Control", "no-store"),
-            header("Content-Type", "application/octet-stream"),
-        ];
-        let body = (&self.trace).take(len);
-        let response = Response::new(StatusCode(200), headers, body, Some(len as usize), None);
-        // Chunks would hide the length, by which the UI shows its progress.
-        Ok(response.with_chunked_threshold(usize::MAX))
-    }
 }
 
-/// What `Request::respond` does, except that this reports a client that has gone away.
-fn send(request: Request, response: Response<impl Read>) -> io::Result<()> {
-    let version = request.http_version().clone();
-    let headers = request.headers().to_vec();
-    let mut client = request.into_writer();
-    response.raw_print(&mut client, version, &headers, false, None)?;
-    client.flush()
-}
-
-fn preflight() -> Response<io::Empty> {
-    Response::empty(204)
-        .with_header(header("Access-Control-Allow-Origin", UI_ORIGIN))
-        .with_header(header("Access-Control-Allow-Methods", "GET"))
-        .with_header(header("Access-Control-Allow-Private-Network", "true"))
-}
-
-/// The file's name with what has a meaning in an address replaced. It is only shown.
+/// The file's name, with every character replaced that has a meaning in an address. It is only shown.
 fn shown_name(file: &Path) -> String {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect()
-}
-
-fn header(name: &str, value: &str) -> Header {
-    Header::from_bytes(name, value).expect("names and values are constants of plain ASCII")
 }
 
 #[cfg(test)]

@@ -1,18 +1,20 @@
-//! Looks at recorded timelines: a page of this machine's own, offline, and a report to send to somebody.
+//! Shows recorded timelines: as a page that this machine serves, offline, and as a report to send to other people.
 //!
 //! A file is read once into columns (`store`). The page (`page`, and the scripts in `assets/`) is served on 127.0.0.1
-//! (`server`) and asks for what is in view, which is never more than there are pixels (`levels`), so that the length of a
-//! recording makes no difference. Why a launch waited is worked out in `explain`, what everything amounts to in
-//! `overview`. `hand_over` is for the Perfetto UI, which reads whole files by itself.
+//! (`server`) and requests what is in view. That is never more than there are pixels (`resolution`), so the length of a
+//! recording makes no difference. `explain` says why a launch waited, `overview` sums up the whole timeline. `hand_over`
+//! gives a file to the Perfetto UI, which reads whole files itself.
 
 mod browser;
 mod cli;
 mod explain;
 mod failure;
 mod hand_over;
-mod levels;
+mod http;
 mod overview;
 mod page;
+mod positioned;
+mod resolution;
 #[cfg(test)]
 mod sample;
 mod search;
@@ -30,7 +32,7 @@ use std::{
 pub use crate::{cli::View, failure::Failure};
 use crate::{hand_over::HandOver, server::Server, summary::Summary};
 
-/// Shows a timeline, and returns when nobody looks at it any more.
+/// Shows a timeline. Returns once no page shows it any more.
 pub fn view(arguments: &View) -> Result<(), Failure> {
     if arguments.perfetto {
         return hand_over(arguments);
@@ -48,17 +50,17 @@ pub fn view(arguments: &View) -> Result<(), Failure> {
     server.serve(arguments.keep)
 }
 
-/// Prints an address. Not by `println!`, which panics when nobody reads it; a browser may have been opened all the same.
+/// Prints an address. `println!` would panic if standard output is closed, but a browser may have been opened all the same.
 fn show(address: &str) {
     let _ = writeln!(io::stdout().lock(), "{address}");
 }
 
-/// Tells people something, likewise.
-fn say(words: &str) {
-    let _ = writeln!(io::stderr().lock(), "{words}");
+/// Prints a message to standard error, without a panic if that is closed.
+fn say(message: &str) {
+    let _ = writeln!(io::stderr().lock(), "{message}");
 }
 
-/// The report of a timeline: an HTML page that stands by itself.
+/// The report of a timeline: a self-contained HTML page.
 pub fn report(path: &Path) -> Result<String, Failure> {
     let store = store::load(path, &open(path)?)?;
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();

@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // It fails only if the stream is closed, and then nobody reads it.
+            // Printing fails only if the stream is closed, and then there is no reader.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { EXIT_USAGE } else { 0 });
         }

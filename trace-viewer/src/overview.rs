@@ -1,4 +1,4 @@
-//! What a timeline amounts to: totals, tables by library, process and kernel, launches over time, and how long they took.
+//! The overview of a timeline: totals, tables by library, process and kernel, launches over time, and their durations.
 
 mod groups;
 
@@ -12,7 +12,7 @@ use crate::{
 
 /// Parts of the timeline in which launches are counted.
 pub(crate) const PARTS: usize = 120;
-/// Libraries that are told apart in that.
+/// Libraries that have a series of their own there.
 const SERIES_MAX: usize = 5;
 /// Buckets of the distribution for each doubling of the time.
 pub(crate) const BUCKETS_PER_DOUBLING: u32 = 4;
@@ -28,7 +28,7 @@ pub(crate) struct Overview {
     pub(crate) launches: u64,
     /// Slices in all.
     pub(crate) slices: u64,
-    /// What ran on devices, and for how long.
+    /// Executions on devices, and the sum of their durations.
     pub(crate) executions: u64,
     pub(crate) device_ns: u64,
     /// Calls by the library to which they belong.
@@ -43,26 +43,26 @@ pub(crate) struct Overview {
     pub(crate) by_executed: Vec<Group>,
     /// Time from launch to execution, by process.
     pub(crate) waits: Vec<Group>,
-    /// Who was displaced by whom, and how often.
-    pub(crate) preemptions: Vec<Displaced>,
-    /// Launches over time: by library the number in each part, most first, the rest as one.
+    /// Which process was preempted by which, and how often.
+    pub(crate) preemptions: Vec<PreemptionCount>,
+    /// Launches over time: for each library the number in each part, most first; the others as one.
     pub(crate) over_time: Vec<(String, Vec<u32>)>,
-    /// How long launches took in the call: a number for each bucket.
+    /// How long launches took in the call: the number of launches in each bucket.
     pub(crate) latencies: Vec<u32>,
 }
 
-/// A pair of processes, one of which had to stop for the other.
+/// How often one process preempted another for one reason.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Displaced {
-    pub(crate) who: String,
+pub(crate) struct PreemptionCount {
+    pub(crate) process: String,
     pub(crate) by: String,
     pub(crate) reason: String,
     pub(crate) count: u64,
 }
 
-/// What a category says about a slice.
+/// The kind of a slice, according to its category.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Class {
+enum SliceClass {
     Launch,
     Call,
     Driver,
@@ -70,12 +70,15 @@ enum Class {
 }
 
 impl Overview {
-    /// Sums up everything.
+    /// Computes the overview of a whole timeline.
     pub(crate) fn new(store: &Store) -> Self {
-        let classes: Vec<Class> = store.texts.iter().map(class).collect();
+        let classes: Vec<SliceClass> = store.texts.iter().map(class).collect();
         let is_hip = store.tracks.iter().any(|track| {
             (0..track.slices.len()).any(|index| {
-                matches!(classes[track.slices.category(index).0 as usize], Class::Launch | Class::Call)
+                matches!(
+                    classes[track.slices.category(index).0 as usize],
+                    SliceClass::Launch | SliceClass::Call
+                )
             })
         });
         let mut overview = Self { latencies: vec![0; BUCKETS], ..Self::default() };
@@ -93,14 +96,14 @@ impl Overview {
                 }
                 let class = classes[slices.category(index).0 as usize];
                 let is_call = match class {
-                    Class::Launch | Class::Call => true,
-                    Class::Driver => false,
-                    Class::Other => !is_hip && track.kind == TrackKind::Thread,
+                    SliceClass::Launch | SliceClass::Call => true,
+                    SliceClass::Driver => false,
+                    SliceClass::Other => !is_hip && track.kind == TrackKind::Thread,
                 };
                 if !is_call {
                     continue;
                 }
-                let is_launch = class == Class::Launch;
+                let is_launch = class == SliceClass::Launch;
                 overview.calls += 1;
                 groups.by_origin.add(slices.origin(index).0, duration_ns, is_launch);
                 groups.by_process.add(track.group as u32, duration_ns, is_launch);
@@ -122,12 +125,12 @@ impl Overview {
             }
         }
         groups.named(store, &mut overview);
-        overview.preemptions = displaced(store);
+        overview.preemptions = preemptions(store);
         overview
     }
 }
 
-/// Groups by number, before they have names.
+/// Groups by number, before names are added.
 #[derive(Default)]
 struct Collected {
     by_origin: Groups,
@@ -167,16 +170,16 @@ pub(crate) fn process_name(store: &Store, group: usize) -> String {
     }
 }
 
-fn class(category: &str) -> Class {
+fn class(category: &str) -> SliceClass {
     match category {
-        "hip.launch" => Class::Launch,
-        _ if category.starts_with("hip.") || category == "hip" => Class::Call,
-        _ if category.starts_with("driver.") => Class::Driver,
-        _ => Class::Other,
+        "hip.launch" => SliceClass::Launch,
+        _ if category.starts_with("hip.") || category == "hip" => SliceClass::Call,
+        _ if category.starts_with("driver.") => SliceClass::Driver,
+        _ => SliceClass::Other,
     }
 }
 
-/// From a launch to its execution, as far as the recording says.
+/// The time from a launch to its execution, if the recording has it.
 fn wait_ns(store: &Store, launch: SliceId) -> Option<u64> {
     let slices = &store.tracks[launch.track as usize].slices;
     let index = launch.index as usize;
@@ -189,7 +192,7 @@ fn wait_ns(store: &Store, launch: SliceId) -> Option<u64> {
     }
 }
 
-/// The libraries with most launches by themselves, the others as one.
+/// One series for each of the libraries with most launches, and one for all others.
 fn over_time(store: &Store, counts: &HashMap<(TextId, usize), u32>) -> Vec<(String, Vec<u32>)> {
     let mut totals: HashMap<TextId, u64> = HashMap::new();
     for ((origin, _), count) in counts {
@@ -198,13 +201,13 @@ fn over_time(store: &Store, counts: &HashMap<(TextId, usize), u32>) -> Vec<(Stri
     let mut order: Vec<_> = totals.into_iter().collect();
     order.sort_by_key(|(origin, total)| (std::cmp::Reverse(*total), store.texts.get(*origin)));
     let mut series: Vec<(String, Vec<u32>)> = Vec::new();
-    for (place, (origin, _)) in order.iter().enumerate() {
+    for (index, (origin, _)) in order.iter().enumerate() {
         let name = match store.texts.get(*origin) {
             "" => "(not known)",
-            _ if place >= SERIES_MAX => "others",
+            _ if index >= SERIES_MAX => "others",
             name => name,
         };
-        if place <= SERIES_MAX {
+        if index <= SERIES_MAX {
             series.push((name.to_owned(), vec![0; PARTS]));
         }
         let Some((_, parts)) = series.last_mut() else { continue };
@@ -219,7 +222,7 @@ fn over_time(store: &Store, counts: &HashMap<(TextId, usize), u32>) -> Vec<(Stri
 pub(crate) fn bucket(ns: u64) -> usize {
     let ns = ns.max(1);
     let doubling = ns.ilog2();
-    // What is above the leading digit, in quarters of it.
+    // The part beyond the leading bit, in quarters of that bit's value.
     let quarter = if doubling >= 2 { (ns >> (doubling - 2)) & 3 } else { (ns << (2 - doubling)) & 3 };
     ((doubling * BUCKETS_PER_DOUBLING) as usize + quarter as usize).min(BUCKETS - 1)
 }
@@ -231,7 +234,7 @@ pub(crate) fn bucket_begin_ns(bucket: usize) -> f64 {
     2_f64.powi(doubling as i32) * (1.0 + quarter as f64 / f64::from(BUCKETS_PER_DOUBLING))
 }
 
-fn displaced(store: &Store) -> Vec<Displaced> {
+fn preemptions(store: &Store) -> Vec<PreemptionCount> {
     let mut counts: HashMap<(String, String, String), u64> = HashMap::new();
     for track in &store.tracks {
         for mark in track.marks.iter().filter(|mark| explain::is_preemption(store, mark)) {
@@ -240,15 +243,17 @@ fn displaced(store: &Store) -> Vec<Displaced> {
                 Some(pid) => format!("{} ({pid})", preemption.by),
                 None => preemption.by,
             };
-            let who = explain::named_process(store, mark.arguments).unwrap_or(track.group);
-            let who = process_name(store, who);
-            *counts.entry((who, by, preemption.reason)).or_default() += 1;
+            let group = explain::named_process(store, mark.arguments).unwrap_or(track.group);
+            let process = process_name(store, group);
+            *counts.entry((process, by, preemption.reason)).or_default() += 1;
         }
     }
-    let mut displaced: Vec<_> =
-        counts.into_iter().map(|((who, by, reason), count)| Displaced { who, by, reason, count }).collect();
-    displaced.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| (&a.who, &a.by).cmp(&(&b.who, &b.by))));
-    displaced
+    let mut pairs: Vec<_> = counts
+        .into_iter()
+        .map(|((process, by, reason), count)| PreemptionCount { process, by, reason, count })
+        .collect();
+    pairs.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| (&a.process, &a.by).cmp(&(&b.process, &b.by))));
+    pairs
 }
 
 #[cfg(test)]
@@ -281,17 +286,17 @@ mod tests {
         );
         assert_eq!(overview.waits[0].name, "train.py (100)");
         assert_eq!((overview.waits[0].p50_ns, overview.waits[0].max_ns), (500_000, 500_000));
-        let displaced = Displaced {
-            who: "train.py (100)".into(),
+        let expected = PreemptionCount {
+            process: "train.py (100)".into(),
             by: format!("{} (200)", sample::HOSTILE),
             reason: "a more urgent level became ready".into(),
             count: launches / 2,
         };
-        assert_eq!(overview.preemptions, [displaced]);
+        assert_eq!(overview.preemptions, [expected]);
     }
 
     #[test]
-    fn a_file_may_say_that_everything_takes_for_ever() {
+    fn endless_durations_of_a_file_do_not_overflow() {
         let clocks = Clocks { boottime_ns: 1, monotonic_ns: 1, realtime_ns: 1 };
         let mut writer = TraceWriter::new(Vec::new(), clocks).unwrap();
         for name in ["stream 1", "stream 2", "stream 3"] {
@@ -313,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_are_in_order_and_hold_what_falls_into_them() {
+    fn every_duration_falls_into_the_bucket_with_its_bounds() {
         for ns in (1..5_000).chain((13..62).map(|bits| (1 << bits) + 12_345)) {
             let bucket = bucket(ns);
             if bucket < BUCKETS - 1 {

@@ -1,6 +1,6 @@
-//! Pages: the one that the server gives to the browser, and the report that stands by itself.
+//! Pages: the one that the server gives to the browser, and the self-contained report.
 //!
-//! What is summed up is written here for both. The timeline is drawn by the scripts in `assets/`.
+//! The overview is written here for both. The scripts in `assets/` draw the timeline.
 
 mod html;
 mod overview;
@@ -16,9 +16,9 @@ use crate::{overview::Overview, store::Store};
 const INDEX: &str = include_str!("../assets/index.html");
 const STYLE: &str = include_str!("../assets/style.css");
 
-/// Where the page has room for its title.
+/// Where the title is inserted into the page.
 const TITLE_MARK: &str = "<!-- title -->";
-/// Where it has room for what is summed up.
+/// Where the overview is inserted.
 const OVERVIEW_MARK: &str = "<!-- overview -->";
 
 /// A file that belongs to the page.
@@ -40,7 +40,7 @@ macro_rules! script {
     };
 }
 
-/// The files by name. Nothing is read from a disk: a name that is not here does not exist.
+/// The files by name. No file is read from a disk: a name that is not listed does not exist.
 const ASSETS: &[(&str, Asset)] = &[
     ("style.css", Asset { content_type: "text/css; charset=utf-8", content: STYLE.as_bytes() }),
     ("icon.svg", Asset { content_type: "image/svg+xml", content: include_bytes!("../assets/icon.svg") }),
@@ -65,13 +65,13 @@ pub(crate) fn asset(name: &str) -> Option<Asset> {
     ASSETS.iter().find(|(known, _)| *known == name).map(|(_, asset)| *asset)
 }
 
-/// The page itself, with what `file` amounts to.
+/// The page itself, with the overview of `file`.
 pub(crate) fn index(file: &str, store: &Store) -> String {
     let mut title = Html::default();
     title.text(file);
-    let mut summed_up = Html::default();
-    overview::write(&mut summed_up, store, &Overview::new(store));
-    INDEX.replacen(TITLE_MARK, title.as_str(), 1).replacen(OVERVIEW_MARK, summed_up.as_str(), 1)
+    let mut overview_html = Html::default();
+    overview::write(&mut overview_html, store, &Overview::new(store));
+    INDEX.replacen(TITLE_MARK, title.as_str(), 1).replacen(OVERVIEW_MARK, overview_html.as_str(), 1)
 }
 
 #[cfg(test)]
@@ -80,7 +80,7 @@ mod tests {
     use crate::sample;
 
     #[test]
-    fn what_a_trace_says_is_text_on_every_page() {
+    fn texts_of_a_trace_are_escaped_on_every_page() {
         let store = sample::store();
         for page in [index(sample::HOSTILE, &store), report(sample::HOSTILE, &store)] {
             assert!(!page.contains("<img"), "markup got through");
@@ -89,9 +89,9 @@ mod tests {
         }
     }
 
-    /// The page's policy forbids them, and the report has neither.
+    /// The page's policy forbids inline scripts and styles, and the report loads no file.
     #[test]
-    fn no_page_has_scripts_or_styles_in_its_text() {
+    fn no_page_has_inline_scripts_or_loads_foreign_files() {
         let store = sample::store();
         let page = index("run.perfetto", &store);
         assert!(!page.contains(" style=") && !page.contains("<style"));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn an_import_leads_to_a_file_that_is_there() {
+    fn every_imported_script_exists() {
         for (name, asset) in ASSETS {
             let text = std::str::from_utf8(asset.content).unwrap();
             for line in text.lines().filter(|line| line.starts_with("import ") || line.starts_with("} from "))

@@ -1,4 +1,4 @@
-//! A small recording for tests: an urgent process displaces a batch job on the same stream of a device.
+//! A small recording for tests: an urgent process preempts a batch job on the same device.
 
 use std::path::Path;
 
@@ -9,9 +9,9 @@ use xsched_perfetto::{
 
 use crate::store::{self, Store};
 
-/// How many launches are in it.
+/// The number of launches in it.
 pub(crate) const LAUNCHES: usize = 2 * ROUNDS as usize;
-/// What would be markup if a page took it for that.
+/// A name that is markup if a page does not escape it.
 pub(crate) const HOSTILE: &str = "<img src=x onerror=alert(1)>\"'&";
 
 const ROUNDS: u64 = 20;
@@ -43,7 +43,7 @@ pub(crate) fn trace() -> Vec<u8> {
         writer.counter_track(&CounterTrack { scope: parent, name: "buffered", unit: Unit::Count }).unwrap();
     for round in 0..ROUNDS {
         let begin_ns = BEGIN_NS + round * ROUND_NS;
-        // The batch job launches at 100 us and runs from 600 us on, since the other runs from 150 to 580 us.
+        // The batch job launches at 100 us but runs from 600 us on, because the urgent process runs from 150 to 580 us.
         launch(&mut writer, BATCH, begin_ns + 100_000, 2 * round + 1, "gemm");
         launch(&mut writer, URGENT, begin_ns + 140_000, 2 * round + 2, HOSTILE);
         execution(&mut writer, urgent, begin_ns + 150_000..begin_ns + 580_000, 2 * round + 2, HOSTILE);

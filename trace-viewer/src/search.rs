@@ -1,20 +1,20 @@
-//! Finds slices and marks by a word: in their names, and in every text that is known about them.
+//! Finds slices by a word, in their names and in every text that is known about them.
 
 use crate::store::{ArgumentValue, SliceId, Store};
 
 /// Parts of the timeline in which matches are counted, for the marks above it.
 const PARTS: usize = 240;
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// The slices, in order of time.
+    /// The slices, in time order.
     pub(crate) slices: Vec<SliceId>,
-    /// How many begin in each part of the timeline.
+    /// How many of them begin in each part of the timeline.
     pub(crate) parts: Vec<u32>,
 }
 
-/// All slices that have `word`, in whatever case; none if there is no word.
+/// All slices with `word` in one of their texts, in upper or lower case; none for an empty word.
 pub(crate) fn search(store: &Store, word: &str) -> Found {
     let mut found = Found { slices: Vec::new(), parts: vec![0; PARTS] };
     if word.is_empty() {
@@ -30,7 +30,7 @@ pub(crate) fn search(store: &Store, word: &str) -> Found {
         let slices = &track.slices;
         for index in 0..slices.len() {
             let is_match = matching[slices.name(index).0 as usize]
-                || callers[slices.stack(index).place()]
+                || callers[slices.stack(index).index()]
                 || store
                     .arguments
                     .at(slices.arguments(index))
@@ -50,11 +50,11 @@ pub(crate) fn search(store: &Store, word: &str) -> Found {
 }
 
 impl Found {
-    /// The first match that begins at `ts_ns` or later, as a place among the matches; the first of all behind the last.
+    /// The index of the first match that begins at `ts_ns` or later; 0, the first of all, if there is none.
     pub(crate) fn first_from(&self, store: &Store, ts_ns: u64) -> usize {
         let begin_ns = |id: &SliceId| store.tracks[id.track as usize].slices.begins_ns()[id.index as usize];
-        let place = self.slices.partition_point(|id| begin_ns(id) < ts_ns);
-        if place == self.slices.len() { 0 } else { place }
+        let index = self.slices.partition_point(|id| begin_ns(id) < ts_ns);
+        if index == self.slices.len() { 0 } else { index }
     }
 }
 
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn matches_are_in_order_of_time_and_all_counted() {
+    fn matches_are_in_time_order_and_all_counted() {
         let store = sample::store();
         let found = search(&store, "hip");
         let begin = |id: &SliceId| store.tracks[id.track as usize].slices.begins_ns()[id.index as usize];

@@ -1,19 +1,19 @@
-//! Serves the page and what it asks for, on 127.0.0.1 and to whoever knows the token.
+//! Serves the page and its requests, on 127.0.0.1 and only to clients that know the token.
 //!
-//! | address | what |
+//! | address | answer |
 //! | --- | --- |
 //! | `GET /TOKEN/` | the page |
-//! | `GET /TOKEN/NAME` | a script or the style sheet, from inside this program |
-//! | `GET /TOKEN/trace` | the file, for handing it to the Perfetto UI |
+//! | `GET /TOKEN/NAME` | a script or the style sheet, both part of this program |
+//! | `GET /TOKEN/trace` | the file, which the page hands over to the Perfetto UI |
 //! | `GET /TOKEN/api/…` | see `routes` |
-//! | `POST /TOKEN/api/here`, `…/gone` | a sign of life of a page, and its end |
+//! | `POST /TOKEN/api/here`, `…/gone` | nothing: a page's heartbeat, and the notice that it was closed |
 //!
-//! Nothing else exists. A page from elsewhere can neither read an answer nor cause one: its requests carry an `Origin` of
-//! their own, or a `Host` that is not this machine (a name that was made to point here).
+//! Every other address is refused. A page of another origin can neither read an answer nor cause one: its requests carry
+//! that origin in `Origin`, or a `Host` that does not name this machine (DNS rebinding: a foreign name that resolves to
+//! 127.0.0.1).
 
+mod access;
 mod answers;
-mod gate;
-mod http;
 mod presence;
 mod routes;
 
@@ -22,43 +22,37 @@ use std::{
     io::{self, Read},
     net::{Ipv4Addr, TcpListener, TcpStream},
     path::PathBuf,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::Duration,
 };
 
 use self::presence::Presence;
-use crate::{failure::Failure, page, search::Found, store::Store, token::Token};
+use crate::{failure::Failure, http, page, search::Found, store::Store, token::Token};
 
-/// Connections at the same time. A browser has half a dozen for a page.
-const CONNECTIONS_MAX: usize = 64;
-/// How often it is looked whether to end.
+/// How often the server checks whether to end.
 const TICK: Duration = Duration::from_millis(200);
 
-/// What the browser is to allow the page: what comes from here, and nothing that is written into the page.
+/// What the page may load: files of this server, and no script or style inside the page itself.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 const OCTETS: &str = "application/octet-stream";
 
-/// A timeline that waits to be looked at.
+/// A timeline that is ready to be shown.
 pub(crate) struct Server {
     listener: TcpListener,
     port: u16,
     token: Token,
-    /// What it is called.
+    /// The file's name.
     name: String,
     path: PathBuf,
     store: Store,
-    /// The page, once it has been summed up, which takes a moment.
+    /// The page, once its overview has been computed, which takes a moment.
     index: Mutex<Option<Arc<str>>>,
-    /// What was searched for last.
+    /// The last search and its result.
     found: Mutex<Option<(String, Arc<Found>)>>,
     presence: Mutex<Presence>,
-    connections: AtomicUsize,
 }
 
 impl Server {
@@ -79,7 +73,6 @@ impl Server {
             index: Mutex::default(),
             found: Mutex::default(),
             presence: Mutex::default(),
-            connections: AtomicUsize::new(0),
         })
     }
 
@@ -88,15 +81,18 @@ impl Server {
         format!("http://127.0.0.1:{}/{}/", self.port, self.token.as_str())
     }
 
-    /// Answers until the last page is closed or gives no sign of life; for ever if `keep`. What is being answered at the
-    /// end goes with the process.
+    /// Answers until the last page is closed or has stopped sending heartbeats, or for ever if `keep`. Answers that are
+    /// under way then end with the process.
     pub(crate) fn serve(self, keep: bool) -> Result<(), Failure> {
         let server = Arc::new(self);
         let accepting = thread::spawn({
             let server = Arc::clone(&server);
-            move || server.accept()
+            move || {
+                let answering = Arc::clone(&server);
+                http::accept(&server.listener, move |stream| answering.connection(stream))
+            }
         });
-        // Summed up while the browser starts: the page is what it asks for first.
+        // The browser requests the page first, so the page is composed while the browser starts.
         thread::spawn({
             let server = Arc::clone(&server);
             move || server.index()
@@ -107,47 +103,26 @@ impl Server {
                 return Ok(());
             }
         }
-        let outcome = accepting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        outcome.map_err(|source| Failure::Serve { source })
-    }
-
-    fn accept(self: &Arc<Self>) -> io::Result<()> {
-        loop {
-            let stream = match self.listener.accept() {
-                Ok((stream, _)) => stream,
-                // Whoever it was has gone away already.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
-                Err(error) => return Err(error),
-            };
-            if self.connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
-                self.connections.fetch_sub(1, Ordering::Relaxed);
-                continue;
-            }
-            let server = Arc::clone(self);
-            thread::spawn(move || {
-                let _open = Open(&server.connections);
-                // A client that goes away before it has its answer is its own affair.
-                let _ = server.connection(&stream);
-            });
-        }
+        let source = accepting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Err(Failure::Serve { source })
     }
 
     fn connection(&self, stream: &TcpStream) -> io::Result<()> {
         let Some(request) = http::read(stream)? else { return Ok(()) };
-        let route = match gate::admit(&request, &self.token) {
+        let route = match access::check(&request, &self.token) {
             Ok(route) => route,
-            Err(status) => return http::respond(stream, status, &[], &mut io::empty(), 0),
+            Err(status) => return http::respond_empty(stream, status, &[]),
         };
         lock(&self.presence).request();
         if route == "trace" && request.method == "GET" {
             return match File::open(&self.path).and_then(|file| Ok((file.metadata()?.len(), file))) {
                 Ok((len, mut file)) => send(stream, OCTETS, &mut file, len),
-                Err(_) => http::respond(stream, 404, &[], &mut io::empty(), 0),
+                Err(_) => http::respond_empty(stream, 404, &[]),
             };
         }
         match routes::answer(self, &request.method, route) {
             Some(answer) => send(stream, answer.content_type, &mut &*answer.body, answer.body.len() as u64),
-            None => http::respond(stream, 404, &[], &mut io::empty(), 0),
+            None => http::respond_empty(stream, 404, &[]),
         }
     }
 
@@ -156,7 +131,7 @@ impl Server {
         lock(&self.index).get_or_insert_with(|| page::index(&self.name, &self.store).into()).clone()
     }
 
-    /// What `word` finds.
+    /// The result of a search for `word`.
     fn found(&self, word: &str) -> Arc<Found> {
         let mut last = lock(&self.found);
         match &*last {
@@ -170,17 +145,8 @@ impl Server {
     }
 }
 
-/// A connection, for as long as it is counted.
-struct Open<'a>(&'a AtomicUsize);
-
-impl Drop for Open<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Sends what was asked for. `Referrer-Policy`: the address holds the token. `Cross-Origin-Opener-Policy`: the page opens
-/// the Perfetto UI, and talks to it.
+/// Sends an answer. `Referrer-Policy`: the address holds the token. `Cross-Origin-Opener-Policy`: the page opens the Perfetto
+/// UI and exchanges messages with it.
 fn send(stream: &TcpStream, content_type: &str, body: &mut dyn Read, len: u64) -> io::Result<()> {
     let headers = [
         ("Content-Type", content_type),
@@ -194,7 +160,7 @@ fn send(stream: &TcpStream, content_type: &str, body: &mut dyn Read, len: u64) -
     http::respond(stream, 200, &headers, body, len)
 }
 
-/// Whoever panicked with it has not left anything half done that others could see.
+/// A thread that panicked while it held the lock has left no partial change that others could see.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
-//! A timeline in memory: read once, then asked about.
+//! A timeline in memory: read once, then queried.
 //!
-//! Slices lie in columns, track by track and row by row, in order of time, so that what is in a window is a range found
-//! by two searches. What is only shown when a slice is selected is packed (`arguments`).
+//! Slices lie in columns, track by track and row by row, in time order, so two searches find the range of slices in a window.
+//! Facts that are only shown for a selected slice are packed (`arguments`).
 //! All times are `CLOCK_BOOTTIME` nanoseconds, as in the file.
 
 mod arguments;
@@ -23,46 +23,46 @@ pub(crate) use self::{
 #[cfg(test)]
 pub(crate) use self::{load::load_at_once, slices::tests::slices as slices_of};
 
-/// Rows of a track that are drawn. Calls nest a few deep; a file that says otherwise is damaged or hostile.
+/// The most rows of a track. Calls nest a few deep; a file with deeper nesting is damaged or hostile.
 pub(crate) const ROWS_MAX: usize = 64;
 
-/// Everything that is known of one file.
+/// The contents of one file.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     /// Every name and text.
     pub(crate) texts: Texts,
-    /// What is known about slices and marks beyond their names.
+    /// The annotations of slices and marks.
     pub(crate) arguments: Arguments,
-    /// Who called.
+    /// The call stacks.
     pub(crate) stacks: Stacks,
-    /// In the order in which they are shown: those of a group side by side.
+    /// The tracks in the order in which they are shown, those of a group next to each other.
     pub(crate) tracks: Vec<Track>,
-    /// What tracks belong to, in the order in which they are shown.
+    /// The groups that tracks belong to, in the order in which they are shown.
     pub(crate) groups: Vec<Group>,
-    /// Arrows by number: where each begins, and where it ends.
+    /// Flows (arrows between slices) by number, and the slice at which each begins. Sorted.
     pub(crate) flows_begun: Vec<(u64, SliceId)>,
-    /// See above; both in the order of the numbers.
+    /// Flows by number, and the slice at which each ends. Sorted.
     pub(crate) flows_ended: Vec<(u64, SliceId)>,
-    /// The earliest and the latest time of anything that is drawn.
+    /// The earliest and the latest time of any event that is drawn.
     pub(crate) span_ns: Range<u64>,
-    /// When that was by the clock on the wall, nanoseconds since 1970; `None` if the file does not say.
+    /// The realtime clock at the earliest time, in nanoseconds since 1970; `None` if the file does not say.
     pub(crate) realtime_ns: Option<u64>,
     /// What is wrong with the file.
     pub(crate) condition: Condition,
 }
 
-/// What somebody who looks at a timeline should know about it.
+/// Conditions of a recording that limit what its timeline shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Condition {
     /// The file ends in the middle of a packet, or of a compressed part.
     pub(crate) is_cut: bool,
-    /// The file is damaged: what is wrong, and where. What precedes it is shown.
+    /// If the file is damaged: what is wrong, and where. The events before the damage are shown.
     pub(crate) damage: Option<String>,
     /// Events that this reader does not understand.
     pub(crate) skipped: u64,
-    /// Events that the recorder says it has lost.
+    /// Events that the recorder reports as lost.
     pub(crate) lost: u64,
-    /// Slices that still ran at the end.
+    /// Slices that had not ended when the recording ended.
     pub(crate) unfinished: u64,
     /// Slices nested deeper than is drawn.
     pub(crate) too_deep: u64,
@@ -71,49 +71,45 @@ pub(crate) struct Condition {
 /// A process, a device, or the trace as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
-    /// What it is called.
     pub(crate) name: String,
-    /// Its pid, if it is a process.
+    /// The pid, if the group is a process.
     pub(crate) pid: Option<u32>,
-    /// Its command line, if it is a process and that is known.
+    /// The command line of a process, if it is known.
     pub(crate) cmdline: String,
 }
 
-/// One line or more of the timeline.
+/// One or more rows of the timeline.
 #[derive(Debug)]
 pub(crate) struct Track {
-    /// What it is called.
     pub(crate) name: String,
-    /// Its group.
+    /// Into [`Store::groups`].
     pub(crate) group: usize,
-    /// What it shows.
     pub(crate) kind: TrackKind,
-    /// What lasts.
     pub(crate) slices: Slices,
-    /// What happened at one moment, in order of time.
+    /// In time order.
     pub(crate) marks: Vec<Mark>,
-    /// A counter's values, in order of time.
+    /// A counter's values, in time order.
     pub(crate) samples: Vec<Sample>,
 }
 
-/// What a track shows, as far as that makes a difference.
+/// The content of a track, as far as the viewer distinguishes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum TrackKind {
-    /// Which level may run on a device.
+    /// Which level may launch on a device.
     Arbiter,
-    /// What a stream of a device executes.
+    /// The executions of a device's stream.
     Execution,
     /// The states of a queue.
     Queue,
     /// The calls of a thread.
     Thread,
-    /// Something else that lasts, or has marks.
+    /// Any other slices or marks.
     Other,
     /// Values over time.
     Counter,
 }
 
-/// Something that happened at one moment.
+/// An event without a duration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     pub(crate) ts_ns: u64,
@@ -130,7 +126,7 @@ pub(crate) struct Sample {
     pub(crate) value: i64,
 }
 
-/// Which slice.
+/// Identifies a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SliceId {
     /// Into [`Store::tracks`].
@@ -140,7 +136,7 @@ pub(crate) struct SliceId {
 }
 
 impl TrackKind {
-    /// Its name in answers to the page.
+    /// The name in answers to the page.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Arbiter => "arbiter",
@@ -154,14 +150,14 @@ impl TrackKind {
 }
 
 impl Store {
-    /// A slice's columns, if there is such a slice: ids come from the page.
+    /// A slice's track, and its index there. `None` if there is no such slice: ids come from the page.
     pub(crate) fn slices_with(&self, id: SliceId) -> Option<(&Track, usize)> {
         let track = self.tracks.get(id.track as usize)?;
         let index = id.index as usize;
         (index < track.slices.len()).then_some((track, index))
     }
 
-    /// Which of `parts` equal parts of the timeline a moment is in.
+    /// The index of the part that a moment is in, if the timeline is divided into `parts` equal parts.
     pub(crate) fn part(&self, ts_ns: u64, parts: usize) -> usize {
         let length_ns = (self.span_ns.end - self.span_ns.start).max(1);
         let part =
@@ -175,7 +171,7 @@ impl Store {
         self.arguments.at(at).find_map(|(found, value)| (found == name).then_some(value))
     }
 
-    /// The text of one argument, if it is one.
+    /// The value of one argument, if it is a text.
     pub(crate) fn argument_text(&self, at: u64, name: &str) -> Option<&str> {
         match self.argument(at, name)? {
             ArgumentValue::Str(text) => Some(self.texts.get(text)),
@@ -192,20 +188,20 @@ impl Store {
         }
     }
 
-    /// Where the arrows end that begin at a slice.
+    /// The slices at which the flows end that begin at a slice.
     pub(crate) fn ends_of(&self, id: SliceId) -> impl Iterator<Item = SliceId> {
         let flow = self.slices_with(id).map_or(0, |(track, index)| track.slices.flow(index));
         linked(&self.flows_ended, flow)
     }
 
-    /// Where the arrows begin that end at a slice.
+    /// The slices at which the flows begin that end at a slice.
     pub(crate) fn begins_of(&self, id: SliceId) -> impl Iterator<Item = SliceId> {
         let flow = self.slices_with(id).map_or(0, |(track, index)| track.slices.ended_flow(index));
         linked(&self.flows_begun, flow)
     }
 }
 
-/// The slices at the other end of an arrow; 0 is none.
+/// The slices at the other end of a flow; flow 0 means none.
 fn linked(there: &[(u64, SliceId)], flow: u64) -> impl Iterator<Item = SliceId> {
     let first = if flow == 0 { there.len() } else { there.partition_point(|(number, _)| *number < flow) };
     there[first..].iter().take_while(move |(number, _)| *number == flow).map(|(_, slice)| *slice)

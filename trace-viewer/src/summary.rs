@@ -1,4 +1,4 @@
-//! Reads a timeline through once: whether it is one, and what is in it.
+//! Reads a file through once: whether it is a timeline, and what it contains.
 
 use std::{
     collections::HashSet,
@@ -8,11 +8,11 @@ use std::{
     path::Path,
 };
 
-use xsched_perfetto::{Event, Input, LOST_EVENTS, ProcessId, ReadError, Scope, Tail, TraceReader};
+use xsched_perfetto::{Input, LOST_EVENTS, ProcessId, ReadError, Scope, Tail, TraceEvent, TraceReader};
 
 use crate::failure::Failure;
 
-/// What a timeline holds. Times are `CLOCK_BOOTTIME` nanoseconds.
+/// The contents of a timeline. Times are `CLOCK_BOOTTIME` nanoseconds.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Summary {
     process_count: usize,
@@ -20,12 +20,12 @@ pub(crate) struct Summary {
     unfinished_count: u64,
     lost_count: u64,
     skipped_count: u64,
-    /// The earliest and the latest time of anything.
+    /// The earliest and the latest time of any event.
     span_ns: Option<(u64, u64)>,
     tail: Tail,
 }
 
-/// Opens the file and makes sure that there is something in it to read.
+/// Opens the file and checks that it is not empty.
 pub(crate) fn open(path: &Path) -> Result<File, Failure> {
     let failure = |source| Failure::Input { file: path.to_owned(), source };
     let mut file = File::open(path).map_err(failure)?;
@@ -37,7 +37,7 @@ pub(crate) fn open(path: &Path) -> Result<File, Failure> {
 }
 
 impl Summary {
-    /// Reads `trace`, called `path`, to its end.
+    /// Reads `trace` to its end; `path` is its name in errors.
     pub(crate) fn read(path: &Path, trace: &mut impl Read) -> Result<Self, Failure> {
         let unreadable = |source| Failure::Input { file: path.to_owned(), source };
         let mut input = Input::open(trace).map_err(unreadable)?;
@@ -65,7 +65,7 @@ impl Summary {
 fn failure(path: &Path, error: ReadError, whole_bytes: u64) -> Failure {
     let file = path.to_owned();
     match error {
-        // What is not the system's error is the file's: it is compressed, and damaged from its beginning.
+        // An error without an OS error code comes from decompression: the file is compressed, and damaged from its beginning.
         ReadError::Io { source, .. } if whole_bytes > 0 || source.raw_os_error().is_some() => {
             Failure::Input { file, source }
         }
@@ -84,26 +84,26 @@ struct Counting {
 }
 
 impl Counting {
-    fn event(&mut self, event: &Event) {
+    fn event(&mut self, event: &TraceEvent) {
         match event {
-            Event::Process { id, .. } => {
+            TraceEvent::Process { id, .. } => {
                 self.processes.insert(*id);
             }
-            Event::Slice(slice) => {
+            TraceEvent::Slice(slice) => {
                 self.slice_count += 1;
                 self.unfinished_count += u64::from(slice.end_ns.is_none());
                 self.reach(slice.begin_ns);
                 self.reach(slice.end_ns.unwrap_or(slice.begin_ns));
             }
-            Event::Counter { scope, name, ts_ns, value } => {
+            TraceEvent::Counter { scope, name, ts_ns, value } => {
                 if *scope == Scope::Global && &**name == LOST_EVENTS {
                     self.lost_count = value.unsigned_abs();
                 }
                 self.reach(*ts_ns);
             }
-            Event::Instant { ts_ns, .. } => self.reach(*ts_ns),
-            Event::Clocks(clocks) => self.reach(clocks.boottime_ns),
-            Event::Thread { .. } | Event::Track { .. } => {}
+            TraceEvent::Instant { ts_ns, .. } => self.reach(*ts_ns),
+            TraceEvent::Clocks(clocks) => self.reach(clocks.boottime_ns),
+            TraceEvent::Thread { .. } | TraceEvent::Track { .. } => {}
         }
     }
 
@@ -113,7 +113,7 @@ impl Counting {
     }
 }
 
-/// One line; what is unusual is said only where it is so.
+/// One line, which mentions unusual conditions only where they apply.
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (first_ns, last_ns) = self.span_ns.unwrap_or_default();
@@ -129,7 +129,7 @@ impl fmt::Display for Summary {
         if self.skipped_count > 0 {
             write!(
                 f,
-                ", {} of a kind that is not counted here",
+                ", {} of a type that is not counted here",
                 counted(self.skipped_count, "event", "events")
             )?;
         }
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_says_what_is_in_it() {
+    fn the_summary_is_one_line() {
         let trace = trace();
         let whole =
             "2 processes, 2 slices, 1.500 s, 1 still running at the end, 17 events lost while recording";
@@ -185,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn a_compressed_timeline_is_read_like_any_other() {
+    fn compressed_timelines_are_read() {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
         std::io::Write::write_all(&mut encoder, &trace()).unwrap();
         assert_eq!(shown(&encoder.finish().unwrap()), shown(&trace()));
     }
 
     #[test]
-    fn damage_is_told_from_other_files() {
+    fn damaged_timelines_are_distinguished_from_other_files() {
         let failure = |mut trace: &[u8]| Summary::read(Path::new("x"), &mut trace).unwrap_err();
         assert!(matches!(failure(b"[{\"ph\": \"X\"}]"), Failure::NotATimeline { .. }));
         assert!(matches!(failure(b"\x1f\x8bnot gzip after all"), Failure::NotATimeline { .. }));

@@ -1,4 +1,4 @@
-//! The secret in an address: who does not know it is served nothing.
+//! The secret in an address. Without it a client gets no content.
 
 use std::{
     fs::File,
@@ -12,7 +12,7 @@ const BYTES: usize = 16;
 pub(crate) struct Token(String);
 
 impl Token {
-    /// A new one.
+    /// A new random token.
     pub(crate) fn random() -> io::Result<Self> {
         let mut bytes = [0; BYTES];
         File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -23,7 +23,7 @@ impl Token {
         &self.0
     }
 
-    /// Whether `guess` is it; takes as long for a guess that is nearly right as for any other.
+    /// Whether `guess` is this token. The time does not depend on how much of a guess is right.
     pub(crate) fn is(&self, guess: &str) -> bool {
         let difference = self.0.bytes().zip(guess.bytes()).fold(0, |sum, (one, other)| sum | (one ^ other));
         guess.len() == self.0.len() && difference == 0

@@ -1,7 +1,7 @@
-//! Compiles the BPF programs with a toolchain that has the sources of `core`, and leaves the objects in `OUT_DIR`.
+//! Compiles the BPF programs with a toolchain that has the sources of `core`, and writes the objects to `OUT_DIR`.
 //!
-//! `aya-build` does the same, but turns each line of the nested build's progress into a warning and cannot choose the
-//! instruction set; this script is quiet unless something fails.
+//! `aya-build` does the same, but it turns each line of the nested build's progress into a warning and cannot select the
+//! instruction set. This script prints nothing unless the build fails.
 
 use std::env;
 use std::error::Error;
@@ -10,7 +10,7 @@ use std::process::Command;
 
 const PACKAGE: &str = "xsched-ebpf";
 
-/// Its binaries: an object each.
+/// Its binaries; each becomes an object.
 const OBJECTS: [&str; 3] = ["xsched-ebpf", "xsched-ebpf-arbiter", "xsched-ebpf-origin"];
 
 const TARGET: &str = "bpfel-unknown-none";
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-env-changed=BPF_TOOLCHAIN");
 
     let toolchain = toolchain()?;
-    // Apart from the outer build's folder, on which the outer cargo holds a lock.
+    // Not the outer build's folder, which the outer cargo has locked.
     let target_dir = out_dir.join("bpf");
     let output = toolchain
         .command("cargo")
@@ -33,15 +33,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         .args(["--target", TARGET, "-Zbuild-std=core", "--locked", "--target-dir"])
         .arg(&target_dir)
         .current_dir(&manifest_dir)
-        // The BPF target has no prebuilt core. Set here only, so that nothing else is built with unstable features.
+        // The BPF target has no prebuilt core. Set here only, so that no other crate is built with unstable features.
         .env("RUSTC_BOOTSTRAP", "1")
-        // Version 3 of the instruction set (kernel 5.12) has atomics and 32-bit jumps; the debug information becomes BTF.
+        // Version 3 of the instruction set (Linux 5.12) has atomics and 32-bit jumps. The debug information becomes BTF.
         .env(
             "CARGO_ENCODED_RUSTFLAGS",
             ["--cfg=bpf_target_arch=\"x86_64\"", "-Ctarget-cpu=v3", "-Cdebuginfo=2", "-Clink-arg=--btf"]
                 .join("\x1f"),
         )
-        // The outer compiler must not leak into the nested build.
+        // The nested build must not use the outer compiler.
         .env_remove("RUSTC")
         .env_remove("RUSTC_WRAPPER")
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
@@ -65,12 +65,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Where the compiler for the BPF programs comes from.
+/// The source of the compiler for the BPF programs.
 #[derive(Debug)]
 enum Toolchain {
-    /// A toolchain that rustup knows by name, or the path of a sysroot.
+    /// The name of a rustup toolchain, or the path of a sysroot.
     Rustup(String),
-    /// Whatever `cargo` is on the path.
+    /// The `cargo` in PATH.
     Path,
 }
 
@@ -86,7 +86,7 @@ impl Toolchain {
         }
     }
 
-    /// Whether it carries the sources of `core`.
+    /// Whether it has the sources of `core`.
     fn has_source(&self) -> bool {
         let Ok(output) = self.command("rustc").args(["--print", "sysroot"]).output() else { return false };
         output.status.success()
@@ -98,8 +98,8 @@ fn sysroot_has_source(sysroot: &Path) -> bool {
     sysroot.join("lib/rustlib/src/rust/library/core/Cargo.toml").exists()
 }
 
-/// `$BPF_TOOLCHAIN`; else a nightly with rust-src, as developers have; else Debian's compiler, driven as a sysroot
-/// (packages rustc-web, rust-web-src); else the compiler on the path.
+/// `$BPF_TOOLCHAIN`; else a nightly with rust-src, which developers have; else Debian's compiler, used as a sysroot
+/// (packages rustc-web, rust-web-src); else the compiler in PATH.
 fn toolchain() -> Result<Toolchain, String> {
     if let Ok(name) = env::var("BPF_TOOLCHAIN") {
         return Ok(Toolchain::Rustup(name));

@@ -1,28 +1,28 @@
-//! `xsched-ctl attach`: who launches how much, while it happens.
+//! `xsched-ctl attach`: live totals of launches.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use tokio::time::MissedTickBehavior;
+use xsched_terminal::say;
+use xsched_terminal::{Request, Signals};
+use xsched_tracer::Destination;
+use xsched_tracer::{Recorder, Sink};
+use xsched_tracer::{Session, Targets};
+use xsched_tracer::{check_privileges, find_process};
 
 use crate::cli;
 use crate::ending::Limits;
 use crate::failure::Failure;
-use crate::output::Destination;
-use crate::preflight;
-use crate::recorder::{Recorder, Sink};
-use crate::say::say;
-use crate::session::{Session, Targets};
-use crate::signals::{Request, Signals};
 use crate::{trace, trace_config};
 
 /// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
     let settings = arguments.recording.settings()?;
     let output = arguments.recording.output_if_asked()?;
-    preflight::check_privileges()?;
-    let target = arguments.pid.map(preflight::find_process).transpose()?;
+    check_privileges()?;
+    let target = arguments.pid.map(find_process).transpose()?;
     let mut display = Display::new(!matches!(output, Some((Destination::Stdout, _))));
     let mut signals = Signals::catch()?;
     let is_recorded = output.is_some();
@@ -60,11 +60,11 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
             trace::tell(notices);
         }
         if let Some(reason) = limits.reached(&mut session)? {
-            say!("the watch ends: {reason}");
+            say!("watching ends: {reason}");
             break;
         }
         if display.is_unread && !is_recorded {
-            say!("the watch ends: nobody reads the summaries any more");
+            say!("watching ends: the summaries are no longer read");
             break;
         }
         if session.target_has_ended() {
@@ -87,12 +87,12 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// The live summary: redrawn in place on a terminal, else one after the other.
+/// The live summary: redrawn in place on a terminal, otherwise printed again each time.
 struct Display {
     to_stdout: bool,
     redraws: bool,
     lines: usize,
-    /// Whoever read the summaries has gone.
+    /// The reader of the summaries has gone.
     is_unread: bool,
 }
 
@@ -125,10 +125,10 @@ impl Display {
         self.lines = text.lines().count();
     }
 
-    /// Takes the last summary off the terminal.
+    /// Clears the last summary from the terminal.
     fn clear(&mut self) {
         if self.redraws && self.lines > 0 {
-            // Up by that many lines, then erase to the end of the screen.
+            // Moves up by that many lines, then erases to the end of the screen.
             self.print(&format!("\x1b[{}A\x1b[J", self.lines));
         }
         self.lines = 0;
@@ -141,7 +141,7 @@ impl Display {
         } else {
             io::stderr().lock().write_all(text.as_bytes())
         };
-        // A full disk may have room again.
+        // A full disk may have space again.
         self.is_unread |= outcome.is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
     }
 }

@@ -1,10 +1,10 @@
-//! Whether a cgroup is there, for people who may have mistyped its name.
+//! Whether a cgroup exists, to warn of a mistyped name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Whether the unified hierarchy has no such cgroup, a path that begins with a slash. False where that is not to be seen, as
-/// in most containers.
+/// Whether the unified hierarchy has no such cgroup, given as a path that begins with a slash. False where that cannot
+/// be seen, as in most containers.
 pub(crate) fn is_missing(cgroup: &str) -> bool {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     whole_hierarchy(&mounts).is_some_and(|root| is_missing_below(&root, cgroup))
@@ -14,7 +14,7 @@ fn is_missing_below(root: &Path, cgroup: &str) -> bool {
     root.is_dir() && !root.join(cgroup.trim_start_matches('/')).is_dir()
 }
 
-/// Where the unified hierarchy is mounted from its root on. A path with characters that the kernel writes otherwise is passed over.
+/// The mount point of the whole unified hierarchy. Paths with characters that the kernel escapes are skipped.
 fn whole_hierarchy(mounts: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let (mount, kind) = line.split_once(" - ")?;
@@ -50,6 +50,6 @@ mod tests {
         let is_missing = |cgroup| is_missing_below(root.path(), cgroup);
         assert!(!is_missing("/") && !is_missing("/a.slice") && !is_missing("/a.slice/b"));
         assert!(is_missing("/a") && is_missing("/a.slice/c") && is_missing("/a.slice/cpu.stat"));
-        assert!(!is_missing_below(&root.path().join("none"), "/a"), "nobody knows");
+        assert!(!is_missing_below(&root.path().join("none"), "/a"), "that is unknown");
     }
 }

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod driver;
+mod exit_codes;
 mod mistyped;
 mod recording;
 mod scheduling;
@@ -10,19 +11,17 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand};
-
-use crate::exit;
-use crate::report::Dimension;
-pub(crate) use driver::{Driver, ExtraDevice};
-pub(crate) use recording::{Recording, Uprobes};
+pub(crate) use recording::Recording;
 pub(crate) use scheduling::{
     Lines, List, Off, On, Policy, Rules, RulesCheck, RulesExplain, RulesVerb, Run, Serve, Set,
 };
+use xsched_report::Dimension;
+
 use units::process_id;
 
-/// See every HIP launch with the library that made it, and say who goes first, on programs nobody prepared.
+/// Trace every HIP launch with the library that made it, and schedule GPU work, in unmodified programs.
 #[derive(Debug, Parser)]
-#[command(name = "xsched-ctl", version, after_help = exit::HELP, max_term_width = 100)]
+#[command(name = "xsched-ctl", version, after_help = exit_codes::HELP, max_term_width = 100)]
 pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -48,68 +47,68 @@ pub(crate) enum Verb {
         xsched-ctl trace -o slow.perfetto.gz --pid 4711 --api launch --min-duration 50us --duration 10s\n  \
         xsched-ctl trace -o incident.perfetto --all --ring 64M --dump-on-slower 5ms")]
     Trace(Trace),
-    /// Watch a running process: who launches how much
+    /// Watch a running process: launches by library
     ///
     /// Prints a summary per calling library while the process runs, and the final one on Ctrl-C, which takes
     /// everything out of the process again. A timeline is written with `-o` only.
     Attach(Attach),
-    /// Sum up a recorded timeline
+    /// Summarize a recorded timeline
     ///
     /// Calls, total time, percentiles and maximum by library, kernel, stream, thread, process or function, and what the
     /// recording lost. Percentiles are within 0.2 %; times are those that the host spends in a call.
     Report(Report),
     View(trace_viewer::View),
-    /// Say what this machine has and lacks for tracing and scheduling
+    /// Check what this machine has and lacks for tracing and scheduling
     Doctor(Doctor),
-    /// Be the controller: say which processes may use a device now
+    /// Run the controller, which decides which processes may launch
     ///
-    /// Runs until Ctrl-C or SIGTERM, and then releases everybody. Processes take part that have the shim loaded, as
-    /// `xsched-ctl run` sees to; they run on unscheduled when the controller ends, however it does.
+    /// Runs until Ctrl-C or SIGTERM, and then releases all processes. Processes with the shim take part, which
+    /// `xsched-ctl run` preloads. They run on unscheduled when the controller ends, however it ends.
     Serve(Serve),
     /// Run a command under the controller
     ///
-    /// The command and its children get the shim by LD_PRELOAD, and the priority that is asked for.
+    /// The command and its children get the shim by LD_PRELOAD, and the requested priority.
     #[command(after_long_help = "Examples:\n  \
         xsched-ctl run --class high -- python serve_model.py\n  \
         xsched-ctl run --class low -- python train.py\n  \
         xsched-ctl run --policy partition --share 75 -- ./app")]
     Run(Run),
-    /// Change how a process, cgroup or queue stands
+    /// Change the scheduling parameters of a process, cgroup or queue
     ///
-    /// One's own processes may be lowered freely, and raised as far as the configured ceiling; root and the controller's
-    /// user may do anything.
+    /// Users may lower their own processes freely, and raise them up to the configured ceiling. Root and the
+    /// controller's user may do anything.
     Set(Set),
-    /// Say which policy is at work, or change it
+    /// Show or change the policy
     ///
-    /// A policy is changed to be at work: this ends `off`.
+    /// Choosing a policy also turns scheduling on again after `off`.
     Policy(Policy),
     /// List the processes under the controller
     ///
     /// A line for each process, device and priority of its streams.
     #[command(after_long_help = "Columns:\n  \
         class        the priority, with a share, or a weight that is not 100\n  \
-        from         who says so: rule, hint, run or set\n  \
-        state        ready: has work and may launch. held: has work and must wait; would wait: the same\n               \
-                     beside an observer. idle: has no work. alone: nobody else uses the device.\n               \
-                     free: the controller is off\n  \
-        queue        what `set --queue` takes\n  \
+        from         where it comes from: rule, hint, run or set\n  \
+        state        ready: has work and may launch. held: has work and is suspended; would wait: the\n               \
+                     same while the controller observes. idle: has no work. alone: no other process\n               \
+                     uses the device. free: the controller is off\n  \
+        queue        the number for `set --queue`\n  \
         level        the order on the device, the smallest first. 1: first while it has work; 2 and above:\n               \
-                     behind others, or first for a slice only, as under `fair` and `partition`; 0: has a\n               \
-                     turn for having waited\n  \
-        device time  how long it had commands on the device, of the last seconds\n  \
-        suspended    for how long something was held back so far")]
+                     behind others, or first for a time slice only, as under `fair` and `partition`;\n               \
+                     0: has a time slice because it was kept waiting\n  \
+        device time  how long it had commands on the device, in the last seconds\n  \
+        suspended    for how long commands were deferred so far")]
     List(List),
     /// Check rules on call chains, or explain what they have decided
     Rules(Rules),
-    /// Hold nobody back any more, until `on`, or until a policy is chosen
+    /// Stop suspending processes, until `on` or until a policy is chosen
     Off(Off),
-    /// Hold back who should wait, after `off`
+    /// Suspend processes again, after `off`
     On(On),
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Doctor {
-    /// Say how the shim sees the HIP calls of this process instead
+    /// Show how the shim intercepts the HIP calls of this process instead
     #[arg(short, long, value_name = "PID", value_parser = process_id)]
     pub(crate) pid: Option<u32>,
 }
@@ -120,7 +119,7 @@ pub(crate) struct Trace {
     #[arg(short, long, value_name = "PID", value_parser = process_id, conflicts_with = "command")]
     pub(crate) pid: Option<u32>,
 
-    /// Record every process that uses HIP, also those that start later: what happens without PID and CMD
+    /// Record every process that uses HIP, including those that start later; the default without PID and CMD
     #[arg(short, long, conflicts_with_all = ["pid", "command"])]
     pub(crate) all: bool,
 
@@ -139,7 +138,7 @@ pub(crate) struct Attach {
     #[arg(short, long, value_name = "PID", value_parser = process_id)]
     pub(crate) pid: Option<u32>,
 
-    /// Every process that uses HIP, also those that start later, with a line for each
+    /// Every process that uses HIP, including those that start later, with a line for each
     #[arg(short, long)]
     pub(crate) all: bool,
 
@@ -154,27 +153,35 @@ pub(crate) struct Attach {
 #[derive(Args, Debug)]
 pub(crate) struct Report {
     /// The timeline, compressed or not; `-` is standard input
-    pub(crate) file: PathBuf,
+    file: PathBuf,
 
-    /// What to sum up by; several with commas between them [default: library,kernel,api]
+    /// What to group by; several with commas between them [default: library,kernel,api]
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
-    pub(crate) by: Vec<Dimension>,
+    by: Vec<Dimension>,
 
     /// Rows of each table [default: 20; with --json all]
     #[arg(long, value_name = "N")]
-    pub(crate) top: Option<usize>,
+    top: Option<usize>,
 
-    /// Show kernels by their whole names, and template instances apart
+    /// Show whole names of kernels, and list template instances separately
     #[arg(long)]
-    pub(crate) full_names: bool,
+    full_names: bool,
 
-    /// Print one JSON object, times in nanoseconds, names whole
+    /// Print one JSON object, with times in nanoseconds and whole names
     #[arg(long)]
-    pub(crate) json: bool,
+    json: bool,
 
-    /// Write a page that stands by itself: tables, plots and a picture of the timeline, to send to somebody
+    /// Write a self-contained page to send to others: tables, plots and a picture of the timeline
     #[arg(long, value_name = "PAGE", conflicts_with_all = ["by", "top", "full_names", "json"])]
-    pub(crate) html: Option<PathBuf>,
+    html: Option<PathBuf>,
+}
+
+impl Report {
+    /// What is to be reported.
+    pub(crate) fn options(self) -> xsched_report::Options {
+        let Self { file, by, top, full_names, json, html } = self;
+        xsched_report::Options { file, by, top, full_names, json, html }
+    }
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -194,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn help_says_what_the_columns_of_a_list_are() {
+    fn help_describes_the_columns_of_a_list() {
         let mut command = Cli::command();
         let help = command.find_subcommand_mut("list").unwrap().render_long_help().to_string();
         let headings =
@@ -235,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verb_of_another_name_is_known_by_what_it_does() {
+    fn verbs_of_other_programs_are_recognized() {
         for (typed, meant) in [
             ("stop", "off"),
             ("pause", "off"),

@@ -1,4 +1,4 @@
-//! Running the command to be traced or scheduled.
+//! Runs the command to be traced or scheduled.
 
 use std::ffi::OsString;
 use std::io;
@@ -7,22 +7,23 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitStatus, Stdio};
 
 use tokio::process::{Child, Command};
+use xsched_terminal::ExitCode;
+use xsched_terminal::Internal;
+use xsched_tracer::Enlistment;
 
-use crate::bpf::Enlistment;
-use crate::exit;
 use crate::failure::Failure;
 
 /// Where the command's standard output goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommandOutput {
-    /// Where the tracer's goes.
+    /// The same as the tracer's.
     Inherited,
     /// To standard error, since the trace goes to standard output.
     ToStderr,
 }
 
-/// Starts a command: its name, found along `PATH`, and its arguments. It enlists itself if there is something to enlist
-/// in.
+/// Starts a command: its name, found along `PATH`, and its arguments. With an enlistment it adds itself to the watched
+/// processes.
 pub(crate) fn spawn(
     command: &[OsString],
     output: CommandOutput,
@@ -34,7 +35,7 @@ pub(crate) fn spawn(
             .as_fd()
             .try_clone_to_owned()
             .map(Stdio::from)
-            .map_err(Failure::internal("duplicating standard error"))?,
+            .map_err(Internal::at("duplicating standard error"))?,
     };
     let mut prepared = prepare(command);
     prepared.stdout(stdout);
@@ -67,21 +68,23 @@ pub(crate) fn start(prepared: &mut Command) -> Result<Child, Failure> {
 /// Passes a request to end on to the command.
 pub(crate) fn terminate(child: &Child) {
     let Some(pid) = child.id().and_then(|pid| rustix::process::Pid::from_raw(pid as i32)) else { return };
-    // It fails only if the command has just ended, which is what was wanted.
+    // This fails only if the command has just ended.
     let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
 }
 
-/// The exit code that stands for a command's end, as shells have it.
+/// The exit code for a command's end, as in shells.
 pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => code as u8,
         (None, Some(signal)) => 128 + signal as u8,
-        (None, None) => exit::SOFTWARE,
+        (None, None) => ExitCode::Software.into(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use xsched_terminal::Advice as _;
+
     use super::*;
 
     async fn run(words: &[&str]) -> Result<u8, Failure> {
@@ -98,7 +101,7 @@ mod tests {
 
     #[tokio::test]
     async fn missing_and_unusable_commands_are_told_apart() {
-        assert_eq!(run(&["no-such-command-anywhere"]).await.unwrap_err().exit_code(), exit::NOT_FOUND);
-        assert_eq!(run(&["/etc/hostname"]).await.unwrap_err().exit_code(), exit::NOT_EXECUTABLE);
+        assert_eq!(run(&["no-such-command-anywhere"]).await.unwrap_err().exit_code(), ExitCode::NotFound);
+        assert_eq!(run(&["/etc/hostname"]).await.unwrap_err().exit_code(), ExitCode::NotExecutable);
     }
 }

@@ -7,24 +7,25 @@ pub(crate) mod shim;
 use std::fmt;
 use std::fs;
 
-use crate::bpf::{Attach, Features, FunctionsError, Options, PidFilter, Programs, try_driver_functions};
-use crate::causes::with_causes;
-use crate::cgroup_version::{self, Cgroups};
-use crate::cli::{self, Uprobes};
-use crate::driver::Devices;
-use crate::exit;
-use crate::failure::Failure;
-use crate::namespace::{self, PidNamespace};
-use crate::preflight::tracefs_with;
-use crate::privilege;
-use crate::say::print;
+use xsched_bpf::namespace::{self, PidNamespace};
+use xsched_bpf::privilege;
+use xsched_bpf::tracefs_with;
+use xsched_controller::cgroup_version::{self, Cgroups};
+use xsched_terminal::ExitCode;
+use xsched_terminal::print;
+use xsched_terminal::with_causes;
+use xsched_tracer::Devices;
+use xsched_tracer::{Attach, Features, FunctionsError, Options, PidFilter, Programs, try_driver_functions};
+use xsched_tracer::{Driver, Uprobes};
 
-/// One requirement: what was found.
+use crate::failure::Failure;
+
+/// The result for one requirement.
 struct Finding {
     name: &'static str,
     verdict: Verdict,
     value: String,
-    /// What to do about it, unless it is fine.
+    /// What the user can do about it, unless it is fine.
     advice: &'static str,
 }
 
@@ -39,11 +40,11 @@ impl Finding {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Found,
-    /// It works with less.
+    /// It works with restrictions.
     Reduced,
     /// Tracing does not work.
     Missing,
-    /// Cannot be told.
+    /// Unknown.
     Unknown,
 }
 
@@ -58,7 +59,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Prints a line per requirement; the exit code says whether tracing works.
+/// Prints a line for each requirement. The exit code says whether tracing works.
 pub(crate) async fn run() -> Result<u8, Failure> {
     let findings = [
         kernel(),
@@ -81,8 +82,8 @@ pub(crate) async fn run() -> Result<u8, Failure> {
     let is_unprivileged =
         findings.iter().any(|finding| finding.name == "privileges" && finding.verdict == Verdict::Missing);
     Ok(match worst(Verdict::Missing) {
-        _ if is_unprivileged => exit::NOT_PERMITTED,
-        true => exit::UNAVAILABLE,
+        _ if is_unprivileged => ExitCode::NotPermitted.into(),
+        true => ExitCode::Unavailable.into(),
         false => 0,
     })
 }
@@ -117,7 +118,7 @@ fn privileges() -> Finding {
 }
 
 fn uprobes() -> Finding {
-    let advice = "a kernel with CONFIG_UPROBES and CONFIG_BPF_EVENTS, as all distributions ship";
+    let advice = "use a kernel with CONFIG_UPROBES and CONFIG_BPF_EVENTS; all distributions ship one";
     match fs::read_to_string("/sys/bus/event_source/devices/uprobe/type") {
         Ok(kind) => Finding {
             name: "uprobes",
@@ -146,13 +147,13 @@ fn tracefs() -> Finding {
         None => Finding {
             name: "tracefs",
             verdict: Verdict::Unknown,
-            value: "only root can tell".to_owned(),
+            value: "only root can check this".to_owned(),
             advice: "run as root: sudo xsched-ctl doctor",
         },
     }
 }
 
-/// Tracing needs none.
+/// Tracing needs no cgroups.
 fn cgroups(cgroups: Cgroups) -> Finding {
     let name = "cgroups";
     match cgroups.trouble() {
@@ -168,7 +169,7 @@ fn cgroups(cgroups: Cgroups) -> Finding {
 
 fn btf() -> Finding {
     let path = "/sys/kernel/btf/vmlinux";
-    let advice = "a kernel with CONFIG_DEBUG_INFO_BTF; tracing works without";
+    let advice = "use a kernel with CONFIG_DEBUG_INFO_BTF; tracing works without it";
     match fs::metadata(path) {
         Ok(_) => Finding { name: "BTF", verdict: Verdict::Found, value: path.to_owned(), advice },
         Err(error) => {
@@ -184,7 +185,7 @@ fn links() -> Finding {
         return Finding {
             name,
             verdict: Verdict::Unknown,
-            value: "only root can tell".to_owned(),
+            value: "only root can check this".to_owned(),
             advice: "run as root: sudo xsched-ctl doctor",
         };
     }
@@ -201,50 +202,50 @@ fn links() -> Finding {
             name,
             verdict: Verdict::Reduced,
             value: "programs load; uprobe_multi links cannot select by process".to_owned(),
-            advice: "with --pid, other processes that use HIP pay for the probes too; kernel 6.10 mends it",
+            advice: "with --pid, the probes slow down other processes that use HIP too; kernel 6.10 fixes this",
         },
         Ok(Features { attach: Attach::PerfEvents }) => Finding {
             name,
             verdict: Verdict::Reduced,
-            value: "programs load; one perf event a probe".to_owned(),
+            value: "programs load; one perf event for each probe".to_owned(),
             advice: "detaching takes seconds, and fewer functions are recorded; kernel 6.6 has uprobe_multi links",
         },
         Err(error) => Finding {
             name,
             verdict: Verdict::Missing,
             value: with_causes(&error),
-            advice: "a kernel of 5.15 or later with BPF (CONFIG_BPF_SYSCALL, CONFIG_BPF_JIT)",
+            advice: "use a kernel of 5.15 or later with BPF (CONFIG_BPF_SYSCALL, CONFIG_BPF_JIT)",
         },
     }
 }
 
-/// Options for programs that are loaded only to see whether they load.
+/// The smallest options, for programs that are only loaded to test whether they load.
 fn smallest() -> Options {
     Options {
         ring_size: 1 << 16,
         depth: 1,
         uprobes: Uprobes::Auto,
-        driver: cli::Driver::Auto,
+        driver: Driver::Auto,
         extra_devices: Vec::new(),
     }
 }
 
-/// Attaches to the driver's functions, and says what a recording would do.
+/// Attaches to the driver's functions, and reports what a recording would do.
 fn driver_calls() -> Finding {
     let name = "driver calls";
     if Devices::of_this_machine().is_empty() {
         return Finding {
             name,
             verdict: Verdict::Unknown,
-            value: "there is no AMD driver to be asked".to_owned(),
-            advice: "load amdgpu for work on a real GPU; simulated runtimes are traced without",
+            value: "no AMD driver is loaded".to_owned(),
+            advice: "load amdgpu for work on a real GPU; simulated runtimes are traced without it",
         };
     }
     if !privilege::missing().is_empty() {
         return Finding {
             name,
             verdict: Verdict::Unknown,
-            value: "only root can tell".to_owned(),
+            value: "only root can check this".to_owned(),
             advice: "run as root: sudo xsched-ctl doctor",
         };
     }
@@ -263,7 +264,7 @@ fn driver_calls() -> Finding {
             verdict: Verdict::Reduced,
             value: format!("seen at ioctl(2) (tracepoints), since fentry does not work: {error}"),
             advice: "every ioctl of the machine takes a little longer while the driver is traced; \
-                     a module with BTF mends it",
+                     a module with BTF avoids this",
         },
     }
 }
@@ -295,10 +296,10 @@ fn namespace() -> Finding {
 }
 
 fn driver() -> Finding {
-    let advice = "load amdgpu for work on a real GPU; simulated runtimes are traced without";
+    let advice = "load amdgpu for work on a real GPU; simulated runtimes are traced without it";
     match fs::read_dir("/sys/class/kfd/kfd/topology/nodes") {
         Ok(nodes) => {
-            // CPUs are nodes too; they have no GPU id.
+            // CPUs are nodes too; their GPU id is 0.
             let gpus = nodes
                 .filter_map(Result::ok)
                 .filter(|node| {
@@ -325,7 +326,7 @@ fn runtime() -> Finding {
     found.sort();
     found.dedup();
     let value = match found.len() {
-        0 => "no process uses it at present".to_owned(),
+        0 => "no process uses it now".to_owned(),
         count => format!("{count} in use: {}", found.join(", ")),
     };
     if privilege::missing().is_empty() {
@@ -334,7 +335,7 @@ fn runtime() -> Finding {
         Finding {
             name: "HIP",
             verdict: Verdict::Unknown,
-            value: format!("{value}, among the processes that this user may look at"),
+            value: format!("{value}, counting only processes that this user may inspect"),
             advice: "run as root: sudo xsched-ctl doctor",
         }
     }

@@ -1,13 +1,13 @@
-//! Ends of a recording that is to end by itself.
+//! Limits at which a recording ends by itself.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
+use xsched_tracer::Session;
 
 use crate::failure::Failure;
-use crate::session::Session;
 
-/// When a recording ends, whatever becomes of what is recorded.
+/// When a recording ends, even if its processes have not.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     duration: Option<Duration>,
@@ -15,23 +15,23 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// The time begins now.
+    /// The time starts now.
     pub(crate) fn begin(duration: Option<Duration>) -> Self {
-        // A time that the clock cannot count to never comes.
+        // A time beyond the clock's range is never reached.
         let deadline = duration.and_then(|duration| Instant::now().checked_add(duration));
         Self { duration, deadline }
     }
 
-    /// Waits until there is something to do, but not beyond the time.
+    /// Waits until there is something to do, but at most until the limit.
     pub(crate) async fn wait(&self, session: &Session) {
         match self.deadline {
-            // Late by less than a tick is in time.
+            // A tick too late is acceptable.
             Some(deadline) => drop(tokio::time::timeout_at(deadline, session.wait()).await),
             None => session.wait().await,
         }
     }
 
-    /// Whether the recording has reached a limit: says so in the timeline and returns what to tell people.
+    /// Whether the recording has reached a limit: notes that in the timeline and returns the message.
     pub(crate) fn reached(&self, session: &mut Session) -> Result<Option<String>, Failure> {
         let reason = match (self.duration, self.deadline) {
             _ if session.is_full() => "its file has reached `--max-size`".to_owned(),

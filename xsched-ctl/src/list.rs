@@ -1,18 +1,19 @@
-//! `xsched-ctl list`: which processes are under the controller, and how they stand.
+//! `xsched-ctl list`: the processes under the controller, and their scheduling parameters.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
+use xsched_control_api::answer::{Answer, From, List, Process, Queue, State};
+use xsched_control_api::client::Controller;
+use xsched_control_api::request::Request;
+use xsched_control_api::standing::{Class, WEIGHT_DEFAULT};
+use xsched_terminal::{Reader, print};
+use xsched_terminal::{counted, duration, short_name, write_table};
+
 use crate::cli::{self, Lines};
-use crate::control::answer::{Answer, From, List, Process, Queue, State};
-use crate::control::client::Controller;
-use crate::control::request::Request;
 use crate::failure::Failure;
-use crate::order::{as_json, strange};
-use crate::say::{Reader, print};
-use crate::standing::{Class, WEIGHT_DEFAULT};
-use crate::table::{counted, duration, short_name, write_table};
+use crate::order::strange;
 
 /// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::List) -> Result<u8, Failure> {
@@ -20,12 +21,12 @@ pub(crate) async fn run(arguments: cli::List) -> Result<u8, Failure> {
     loop {
         let answer = controller.ask(&Request::List {}).await?;
         let text = if arguments.json {
-            as_json(&answer)
+            answer.to_line()
         } else {
             let Answer::List(list) = answer else { return Err(strange(&answer)) };
             text(&list, arguments.by)
         };
-        // Home, and clear what is below.
+        // Moves the cursor home and clears the screen below it.
         let is_redrawn = arguments.watch.is_some() && !arguments.json && io::stdout().is_terminal();
         let before = if is_redrawn { "\x1b[H\x1b[J" } else { "" };
         let reader = print(&format!("{before}{text}"))?;
@@ -34,7 +35,7 @@ pub(crate) async fn run(arguments: cli::List) -> Result<u8, Failure> {
     }
 }
 
-/// What is shown of a queue.
+/// The columns for a queue.
 pub(crate) const HEADINGS: [&str; 11] = [
     "command",
     "user",
@@ -64,19 +65,19 @@ fn text(list: &List, by: Lines) -> String {
     written.expect("writing to a string does not fail");
     let counts = &controller.counts;
     for (count, what) in [
-        (counts.by_socket, "processes report over the socket, which is slower: no program hears their calls"),
+        (
+            counts.by_socket,
+            "processes report over the socket, which is slower: no BPF program sees their reports",
+        ),
         (
             counts.outdated,
             "processes so far have a shim of another version and run unscheduled: the controller's log names them",
         ),
-        (counts.malformed, "connections ended for packets that made no sense"),
-        (counts.slow, "connections ended because nobody answered"),
-        (counts.full, "connections or queues refused for want of room"),
+        (counts.malformed, "connections ended because of malformed packets"),
+        (counts.slow, "connections ended because the process did not answer"),
+        (counts.full, "connections or queues refused because a limit was reached"),
         (counts.failed, "changes of the page failed"),
-        (
-            counts.answered_again,
-            "answers about calls had to be given again: there is room for 65,536 of each user",
-        ),
+        (counts.answered_again, "verdicts had to be given again: each user's table holds 65,536"),
     ] {
         if count > 0 {
             writeln!(text, "{count} {what}").expect("writing to a string does not fail");
@@ -139,14 +140,15 @@ fn row(controller: State, process: &Process, queue: Option<&Queue>) -> [String; 
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let state = queue.map(|queue| match (queue.ready, queue.held) {
         (false, _) if queue.alone => "alone",
-        // Who was connected to an observer goes on to say whether it has work; for nobody does anything follow from it.
+        // A process that was connected while the controller observed still reports work, but that has no effect while
+        // it is off.
         _ if controller == State::Off => "free",
         (true, true) if controller == State::Observing => "would wait",
         (true, true) => "held",
         (true, false) => "ready",
         (false, _) => "idle",
     });
-    // What nobody follows is not known to be nothing.
+    // Of queues that are not tracked, the device time is unknown, not zero.
     let is_followed = |queue: &&Queue| !queue.alone && controller != State::Off;
     let device_share = queue.filter(|queue| is_followed(queue) || queue.device_share >= 0.005);
     [
@@ -166,9 +168,10 @@ fn row(controller: State, process: &Process, queue: Option<&Queue>) -> [String; 
 
 #[cfg(test)]
 mod tests {
+    use xsched_control_api::answer::{Counts, From, Origin, PageKeeper, State, Status};
+    use xsched_control_api::standing::Standing;
+
     use super::*;
-    use crate::control::answer::{Counts, From, Origin, PageKeeper, State, Status};
-    use crate::standing::Standing;
 
     fn list(processes: Vec<Process>) -> List {
         let controller = Status {
@@ -178,7 +181,7 @@ mod tests {
             state: State::Active,
             policy: "priority".to_owned(),
             keeper: PageKeeper::Programs,
-            sight: crate::control::answer::Sight::Chains,
+            sight: xsched_control_api::answer::Sight::Chains,
             uptime_ns: 5,
             counts: Counts { slow: 2, answered_again: 7, ..Counts::default() },
         };
@@ -232,8 +235,8 @@ mod tests {
             lines[2].split_whitespace().collect::<Vec<_>>().join(" "),
             "python3 root 0000:c1:00.0 high 120, x200 rule held 4711 3 1 25 % 1.50 ms"
         );
-        assert_eq!(lines[3], "2 connections ended because nobody answered");
-        assert!(lines[4].starts_with("7 answers about calls had to be given again"), "{shown}");
+        assert_eq!(lines[3], "2 connections ended because the process did not answer");
+        assert!(lines[4].starts_with("7 verdicts had to be given again"), "{shown}");
         let shown = text(&list, Lines::Origin);
         let lines = shown.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
         let lines: Vec<_> = lines.skip(1).take(3).collect();
@@ -246,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_follows_is_not_shown_as_nothing() {
+    fn unknown_device_time_is_not_shown_as_zero() {
         let queue = Queue { ready: false, held: false, alone: true, device_share: 0.0, ..queue() };
         let shown = text(&list(vec![process(queue)]), Lines::Queue);
         let line = shown.lines().nth(2).unwrap_or_default();
@@ -263,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn while_off_nobody_is_called_idle() {
+    fn while_off_no_process_is_called_idle() {
         let queue = || Queue { ready: false, held: false, device_share: 0.0, ..queue() };
         let before = "python3 root 0000:c1:00.0 high 120, x200 rule";
         assert_eq!(line(State::Off, queue()), format!("{before} free 4711 3 1 - 1.50 ms"));
@@ -271,36 +274,36 @@ mod tests {
     }
 
     #[test]
-    fn while_off_nobody_is_called_ready() {
-        // Beside an observer programs say so all the time.
+    fn while_off_no_process_is_called_ready() {
+        // While the controller observes, processes report that all the time.
         let queue = Queue { held: false, ..queue() };
         let before = "python3 root 0000:c1:00.0 high 120, x200 rule";
         assert_eq!(line(State::Off, queue), format!("{before} free 4711 3 1 25 % 1.50 ms"));
     }
 
     #[test]
-    fn an_observer_shows_who_would_wait() {
+    fn an_observing_controller_shows_which_queues_would_wait() {
         let before = "python3 root 0000:c1:00.0 high 120, x200 rule";
         assert_eq!(line(State::Observing, queue()), format!("{before} would wait 4711 3 1 25 % 1.50 ms"));
     }
 
     #[test]
-    fn what_was_set_for_a_queue_is_shown_as_set() {
+    fn parameters_set_for_a_queue_are_shown_as_set() {
         let standing = Some(Standing { priority: -7, weight: 100, share: None });
         let shown = line(State::Active, Queue { standing, ..queue() });
         assert!(shown.contains("normal -7 set held"), "{shown}");
     }
 
     #[test]
-    fn an_empty_list_says_so() {
+    fn an_empty_list_shows_no_processes() {
         let mut list = list(Vec::new());
         list.controller.counts = Counts::default();
         assert_eq!(text(&list, Lines::Queue), "active, policy priority, 0 processes\n");
     }
 
-    /// After an upgrade all of them may be.
+    /// After an upgrade this may be all of them.
     #[test]
-    fn who_runs_unscheduled_for_another_version_is_counted_also_where_nobody_else_is() {
+    fn processes_with_another_version_are_counted_even_if_no_other_has_joined() {
         let mut list = list(Vec::new());
         list.controller.counts = Counts { outdated: 2, ..Counts::default() };
         let shown = text(&list, Lines::Queue);

@@ -1,77 +1,43 @@
-//! `xsched-ctl`: sees every HIP launch with the library that made it, and says who goes first.
+//! `xsched-ctl`: traces every HIP launch with the library that made it, and schedules GPU work.
 //!
-//! Data goes to standard output, everything else to standard error. How the parts fit: ARCHITECTURE.md.
+//! Data goes to standard output, everything else to standard error. ARCHITECTURE.md describes the parts.
 
 mod attach;
-mod bpf;
-mod call;
-mod causes;
 mod cgroup;
-mod cgroup_version;
-mod chain;
 mod cli;
 mod command;
-mod control;
-mod device_address;
 mod doctor;
-mod driver;
-mod durations;
 mod ending;
-mod exit;
 mod failure;
-mod filter;
-mod flight_recorder;
-mod hip_error;
-mod kernel_names;
 mod list;
-mod machine;
-mod namespace;
 mod order;
-mod origin;
-mod output;
-mod preflight;
-mod privilege;
-mod readiness;
-mod recorder;
-mod report;
-mod ring_memory;
 mod rules;
 mod run;
-mod say;
-mod scheduling;
-mod serve;
-mod session;
-mod signals;
-mod standing;
-mod summary;
-mod table;
-mod timeline;
 mod trace;
 mod trace_config;
-mod unreadable;
-mod written;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
+use xsched_report::ViewError;
+use xsched_terminal::Internal;
+use xsched_terminal::{Advice as _, ExitCode as Code, say, with_causes};
 
-use causes::with_causes;
 use cli::{Cli, Verb};
 use failure::Failure;
-use say::say;
 
 fn main() -> ExitCode {
     let cli = match Cli::read(&std::env::args_os().collect::<Vec<_>>()) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version go to standard output and are no errors.
-            let code = if error.use_stderr() { exit::USAGE } else { 0 };
+            // Help and version go to standard output and are not errors.
+            let code = if error.use_stderr() { Code::Usage.into() } else { 0 };
             let _ = error.print();
             return ExitCode::from(code);
         }
     };
-    // A controller keeps an account of who has changed what.
+    // A controller logs all changes and the processes that made them.
     let usual = if matches!(cli.verb, Verb::Serve(_)) { "info,audit=info" } else { "warn" };
     let filter = filter(usual);
     tracing_subscriber::fmt()
@@ -79,7 +45,7 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .without_time()
-        // By `eprintln!`, which panics when nobody reads it.
+        // These would be printed by `eprintln!`, which panics when standard error is closed.
         .log_internal_errors(false)
         .init();
     match run_verb(cli.verb) {
@@ -89,40 +55,40 @@ fn main() -> ExitCode {
             if let Some(hint) = failure.hint() {
                 say!("hint: {hint}");
             }
-            ExitCode::from(failure.exit_code())
+            failure.exit_code().into()
         }
     }
 }
 
-/// What is logged: what the environment says if it says anything, else the usual.
+/// The log filter: from the environment if it is set there, otherwise the default.
 fn filter(usual: &str) -> EnvFilter {
     const VARIABLE: &str = "XSCHED_CTL_LOG";
     let asked = std::env::var_os(VARIABLE).filter(|asked| !asked.is_empty());
     let Some(asked) = asked else { return EnvFilter::new(usual) };
     EnvFilter::try_new(asked.to_string_lossy()).unwrap_or_else(|error| {
         say!(
-            "xsched-ctl: {VARIABLE} is no filter such as `warn,audit=info`, so the usual is logged: {error}"
+            "xsched-ctl: {VARIABLE} is not a filter such as `warn,audit=info`, so the default is used: {error}"
         );
         EnvFilter::new(usual)
     })
 }
 
 fn run_verb(verb: Verb) -> Result<u8, Failure> {
-    // One thread: the work is in batches, and the writing has a thread of its own.
+    // One thread is enough: work comes in batches, and output has its own thread.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(Failure::internal("starting the event loop"))?;
+        .map_err(Internal::at("starting the event loop"))?;
     match verb {
         Verb::Trace(arguments) => runtime.block_on(trace::run(arguments)),
         Verb::Attach(arguments) => runtime.block_on(attach::run(arguments)),
-        Verb::Report(arguments) => report::run(&arguments),
-        Verb::View(arguments) => Ok(trace_viewer::view(&arguments).map(|()| 0)?),
+        Verb::Report(arguments) => Ok(xsched_report::run(&arguments.options()).map(|()| 0)?),
+        Verb::View(arguments) => Ok(trace_viewer::view(&arguments).map(|()| 0).map_err(ViewError)?),
         Verb::Doctor(arguments) => match arguments.pid {
             None => runtime.block_on(doctor::run()),
             Some(pid) => runtime.block_on(doctor::shim::run(pid)),
         },
-        Verb::Serve(arguments) => runtime.block_on(serve::run(arguments)),
+        Verb::Serve(arguments) => Ok(runtime.block_on(xsched_controller::run(arguments.options()))?),
         Verb::Run(arguments) => runtime.block_on(run::run(arguments)),
         Verb::Set(arguments) => runtime.block_on(order::set(arguments)),
         Verb::Policy(arguments) => runtime.block_on(order::policy(arguments)),

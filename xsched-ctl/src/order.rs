@@ -1,27 +1,28 @@
-//! The verbs that order the controller about: `set`, `policy`, `off`, `on`.
+//! The verbs that change the controller's state: `set`, `policy`, `off`, `on`.
 
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, pidfd_send_signal};
+use xsched_control_api::answer::{Answer, Overpromised, Reason, State};
+use xsched_control_api::client::{AskError, Controller, ask};
+use xsched_control_api::peer::Peer;
+use xsched_control_api::request::{Request, Target};
+use xsched_control_api::standing::Wish;
 use xsched_sched::PolicyKind;
+use xsched_terminal::Internal;
+use xsched_terminal::{print, say};
 
 use crate::cgroup;
 use crate::cli;
-use crate::control::answer::{Answer, Overpromised, Reason, State};
-use crate::control::client::{AskError, Controller, ask};
-use crate::control::request::{Request, Target};
 use crate::failure::Failure;
-use crate::say::{print, say};
-use crate::serve::peer::Peer;
-use crate::standing::Wish;
 
-/// How long `off` waits for a controller that may hang. Nobody is held back any more after the 100 ms of silence that the
-/// arbiter allows, whatever is answered.
+/// How long `off` waits for a controller that may hang. After 100 ms without a heartbeat no process is deferred,
+/// whatever the answer is.
 const OFF_PATIENCE: Duration = Duration::from_millis(500);
 
-/// How long a controller that was killed may take to die.
+/// How long a killed controller may take to end.
 const DEATH: Duration = Duration::from_secs(2);
 
 /// `xsched-ctl set`.
@@ -31,12 +32,12 @@ pub(crate) async fn set(arguments: cli::Set) -> Result<u8, Failure> {
         .map(Target::Pid)
         .or(cgroup.map(Target::Cgroup))
         .or(queue.map(Target::Queue))
-        .ok_or_else(|| Failure::Usage("say whom: --pid, --cgroup or --queue".to_owned()))?;
+        .ok_or_else(|| Failure::Usage("give --pid, --cgroup or --queue".to_owned()))?;
     let wish = standing.wish();
     let mut controller = Controller::connect().await?;
     let answer = controller.ask(&Request::Set { target: target.clone(), wish }).await?;
     if json {
-        return printed(&as_json(&answer));
+        return printed(&answer.to_line());
     }
     let Answer::Set { changed, overpromised } = answer else { return Err(strange(&answer)) };
     tell_worth(&mut controller, wish, overpromised.as_ref(), "come").await;
@@ -44,10 +45,10 @@ pub(crate) async fn set(arguments: cli::Set) -> Result<u8, Failure> {
         && !wish.is_empty()
         && cgroup::is_missing(name)
     {
-        say!("note: there is no cgroup {name} on this machine: what was set waits until there is");
+        say!("note: there is no cgroup {name} on this machine: the setting applies once it exists");
     }
     if changed.is_empty() {
-        return printed(&format!("noted for {target}; nobody there has joined yet\n"));
+        return printed(&format!("noted for {target}; no process there has joined yet\n"));
     }
     let lines = changed.iter().map(|process| {
         format!("{} ({}): {}; was {}\n", process.pid, process.command, process.new, process.old)
@@ -55,8 +56,8 @@ pub(crate) async fn set(arguments: cli::Set) -> Result<u8, Failure> {
     printed(&lines.collect::<String>())
 }
 
-/// Tells people what a wish is worth while the policy is as it is. Shares of the device of which most is promised `come` to more
-/// than there is, or would.
+/// Tells the user the effect of a wish under the current policy. Shares of the device with the largest sum `come` to
+/// more than 100 %, or would.
 pub(crate) async fn tell_worth(
     controller: &mut Controller,
     wish: Wish,
@@ -66,7 +67,7 @@ pub(crate) async fn tell_worth(
     if wish.is_empty() {
         return;
     }
-    // What was wanted has been done: a controller that does not answer now need not be talked about.
+    // The request has succeeded: if the controller does not answer now, that is not reported.
     if let Ok(Answer::Policy { policy, .. }) = controller.ask(&Request::Policy { name: None }).await
         && let Ok(policy) = policy.parse::<PolicyKind>()
     {
@@ -76,7 +77,7 @@ pub(crate) async fn tell_worth(
     }
 }
 
-/// Which parts of a wish have no effect under a policy, and what a share is worth where it has one.
+/// Which parts of a wish have no effect under a policy, and the effective part of a share where it has one.
 fn worth(wish: Wish, policy: PolicyKind, overpromised: Option<&Overpromised>, come: &str) -> Vec<String> {
     let unheeded = wish.unheeded(policy).map(|note| format!("note: {note}"));
     let diluted = match (wish.share, overpromised) {
@@ -88,7 +89,7 @@ fn worth(wish: Wish, policy: PolicyKind, overpromised: Option<&Overpromised>, co
     unheeded.chain(diluted).collect()
 }
 
-/// What a share is worth where more is promised than there is.
+/// The effective part of a share if the shares of a device exceed 100 %.
 fn diluted(share: u8, Overpromised { device, percent }: &Overpromised, come: &str) -> String {
     format!(
         "warning: shares of {device} {come} to {percent} %, so all shrink in proportion: {share} % is {:.0} % while all have work",
@@ -100,13 +101,13 @@ fn diluted(share: u8, Overpromised { device, percent }: &Overpromised, come: &st
 pub(crate) async fn policy(arguments: cli::Policy) -> Result<u8, Failure> {
     let answer = ask(&Request::Policy { name: arguments.name.map(|policy| policy.to_string()) }).await?;
     if arguments.json {
-        return printed(&as_json(&answer));
+        return printed(&answer.to_line());
     }
     let Answer::Policy { policy, was, turned } = answer else { return Err(strange(&answer)) };
     printed(&format!("{}\n", chosen(&policy, &was, turned)))
 }
 
-/// What a policy has become, for people.
+/// The change of policy, as a message.
 fn chosen(policy: &str, was: &str, turned: Option<State>) -> String {
     let change = if policy == was { policy.to_owned() } else { format!("{policy}; was {was}") };
     match turned {
@@ -119,7 +120,7 @@ fn chosen(policy: &str, was: &str, turned: Option<State>) -> String {
 pub(crate) async fn on(arguments: cli::On) -> Result<u8, Failure> {
     let answer = ask(&Request::On {}).await?;
     if arguments.json {
-        return printed(&as_json(&answer));
+        return printed(&answer.to_line());
     }
     let Answer::State { state, was } = answer else { return Err(strange(&answer)) };
     printed(&format!("{state}; was {was}\n"))
@@ -131,12 +132,12 @@ pub(crate) async fn off(arguments: cli::Off) -> Result<u8, Failure> {
     let mut controller = match Controller::connect().await {
         Ok(controller) => controller,
         Err(AskError::NoController) => {
-            // What was wanted holds already, and a script need not know whether it was so before.
+            // Scheduling is off already; a script need not distinguish the cases.
             let json = serde_json::json!({ "answer": "state", "state": "off", "controller": false });
             return printed(&if arguments.json {
                 format!("{json}\n")
             } else {
-                "off: no controller is running, so nobody is held back\n".to_owned()
+                "off: no controller is running, so nothing is suspended\n".to_owned()
             });
         }
         Err(AskError::Crowded { folder }) if arguments.force => {
@@ -147,7 +148,7 @@ pub(crate) async fn off(arguments: cli::Off) -> Result<u8, Failure> {
         Err(error) => return Err(error.into()),
     };
     match controller.ask_within(&Request::Off {}, OFF_PATIENCE).await {
-        Ok(answer) if arguments.json => printed(&as_json(&answer)),
+        Ok(answer) if arguments.json => printed(&answer.to_line()),
         Ok(Answer::State { state, was }) => {
             let ms = started.elapsed().as_secs_f64() * 1e3;
             printed(&format!("{state}; was {was}; released in {ms:.1} ms\n"))
@@ -158,7 +159,7 @@ pub(crate) async fn off(arguments: cli::Off) -> Result<u8, Failure> {
     }
 }
 
-/// Kills a controller that does not answer, and says so.
+/// Kills a controller that does not answer, and prints that.
 fn killed(controller: &Peer, is_json: bool) -> Result<u8, Failure> {
     kill(controller)?;
     let pid = controller.pid;
@@ -167,7 +168,7 @@ fn killed(controller: &Peer, is_json: bool) -> Result<u8, Failure> {
         format!("{json}\n")
     } else {
         format!(
-            "the controller (process {pid}) did not answer and was killed: nobody is held back, unless a service manager starts \
+            "the controller (process {pid}) did not answer and was killed: nothing is suspended, unless a service manager starts \
              another\n"
         )
     })
@@ -176,12 +177,12 @@ fn killed(controller: &Peer, is_json: bool) -> Result<u8, Failure> {
 /// Kills a controller that does not answer.
 fn kill(controller: &Peer) -> Result<(), Failure> {
     let pid = i32::try_from(controller.pid).ok().and_then(Pid::from_raw);
-    // Not by its id, which may be somebody else's by now.
+    // Not by its id, which may have been reused.
     let (Some(pid), Some(process)) = (pid, controller.pidfd()) else {
         return Err(AskError::Silent { pid: 0 }.into());
     };
     let killed = pidfd_send_signal(process, Signal::KILL).and_then(|()| {
-        // What it had claimed is free only then, for whoever starts the next one.
+        // Only after its end the claimed folder is free for the next one.
         let end = Timespec { tv_sec: DEATH.as_secs() as i64, tv_nsec: 0 };
         poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&end))
     });
@@ -193,41 +194,38 @@ fn kill(controller: &Peer) -> Result<(), Failure> {
 
 fn not_killed(pid: Pid, error: Errno) -> Failure {
     if error != Errno::PERM {
-        return Failure::Internal { what: "killing the controller", cause: error.into() };
+        return Internal::at("killing the controller")(error.into()).into();
     }
     let pid = pid.as_raw_nonzero();
     let message = format!("the controller (process {pid}) does not answer, and belongs to another user");
     AskError::Refused { reason: Reason::NotPermitted, message }.into()
 }
 
-/// Prints what a verb has to say, which ends it; returns the exit code.
+/// Prints the output of a verb, which ends it; returns the exit code.
 fn printed(text: &str) -> Result<u8, Failure> {
-    print(text).map(|_| 0)
+    Ok(print(text).map(|_| 0)?)
 }
 
-/// An answer as a line of JSON.
-pub(crate) fn as_json(answer: &Answer) -> String {
-    serde_json::to_string(answer).expect("answers have no maps with odd keys") + "\n"
-}
-
-/// The controller has answered something else than what was asked.
+/// The controller has given an unexpected answer.
 pub(crate) fn strange(answer: &Answer) -> Failure {
     AskError::Strange(format!("{answer:?}")).into()
 }
 
 #[cfg(test)]
 mod tests {
+    use xsched_terminal::{Advice as _, ExitCode};
+
     use super::*;
 
     #[test]
-    fn a_policy_that_ends_off_says_so() {
+    fn a_policy_that_turns_scheduling_on_is_reported() {
         assert_eq!(chosen("fair", "fair", None), "fair");
         assert_eq!(chosen("fair", "priority", None), "fair; was priority");
         assert_eq!(chosen("fair", "fair", Some(State::Active)), "fair; active again, was off");
     }
 
     #[test]
-    fn a_share_of_too_many_is_worth_less_where_it_is_worth_anything() {
+    fn an_excess_share_is_reported_under_partition_only() {
         let overpromised = Overpromised { device: "0000:01:00.0".to_owned(), percent: 150 };
         let wish = Wish { share: Some(75), ..Wish::default() };
         let told = |policy| worth(wish, policy, Some(&overpromised), "come");
@@ -237,32 +235,32 @@ mod tests {
                 "warning: shares of 0000:01:00.0 come to 150 %, so all shrink in proportion: 75 % is 50 % while all have work"
             ]
         );
-        let unheeded = "note: policy `fair` takes no notice of shares; `xsched-ctl policy partition` does";
-        assert_eq!(told(PolicyKind::Fair), [unheeded], "it is not said twice");
+        let unheeded = "note: policy `fair` ignores shares; `xsched-ctl policy partition` uses them";
+        assert_eq!(told(PolicyKind::Fair), [unheeded], "it is not repeated");
         assert_eq!(worth(wish, PolicyKind::Partition, None, "come"), [""; 0]);
     }
 
     #[test]
-    fn who_was_killed_is_dead() {
+    fn a_killed_controller_has_ended() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         kill(&Peer::by_pid(child.id(), 0).unwrap()).unwrap();
         assert!(child.try_wait().unwrap().is_some());
     }
 
     #[test]
-    fn who_hangs_in_another_pid_namespace_is_ended_there() {
+    fn a_controller_in_another_pid_namespace_must_be_ended_there() {
         let failure = kill(&Peer::unknown(0, 0)).unwrap_err();
         assert_eq!(failure.to_string(), "the controller (in another pid namespace) does not answer");
         let hint = failure.hint().unwrap();
         assert!(hint.contains("`xsched-ctl off --force` ends it where it runs"), "{hint}");
-        assert_eq!(failure.exit_code(), crate::exit::UNAVAILABLE);
+        assert_eq!(failure.exit_code(), ExitCode::Unavailable);
     }
 
     #[test]
-    fn somebody_elses_controller_is_no_fault_of_this_program() {
+    fn another_users_controller_is_not_an_internal_error() {
         let failure = not_killed(Pid::INIT, Errno::PERM);
-        assert_eq!(failure.exit_code(), crate::exit::NOT_PERMITTED);
+        assert_eq!(failure.exit_code(), ExitCode::NotPermitted);
         assert!(failure.hint().is_some());
-        assert_eq!(not_killed(Pid::INIT, Errno::NOSYS).exit_code(), crate::exit::SOFTWARE);
+        assert_eq!(not_killed(Pid::INIT, Errno::NOSYS).exit_code(), ExitCode::Software);
     }
 }

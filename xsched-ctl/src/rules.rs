@@ -1,17 +1,17 @@
-//! `xsched-ctl rules`: what a file of rules says, and what the rules have said of a process's calls.
+//! `xsched-ctl rules`: the rules in a file, and the verdicts on a process's calls.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
+use xsched_control_api::answer::{Answer, By, Explained, Place, Process, Queue};
+use xsched_control_api::client::Controller;
+use xsched_control_api::request::Request;
 use xsched_rules::Rules;
+use xsched_terminal::print;
 
 use crate::cli;
-use crate::control::answer::{Answer, By, Explained, Place, Process, Queue};
-use crate::control::client::Controller;
-use crate::control::request::Request;
 use crate::failure::Failure;
-use crate::order::{as_json, strange};
-use crate::say::print;
+use crate::order::strange;
 
 /// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::Rules) -> Result<u8, Failure> {
@@ -24,7 +24,7 @@ pub(crate) async fn run(arguments: cli::Rules) -> Result<u8, Failure> {
 fn check(arguments: &cli::RulesCheck) -> Result<u8, Failure> {
     let rules = arguments.file.as_deref().map_or_else(|| Ok(Rules::default()), read)?;
     let file = arguments.file.as_deref().map(|file| file.display().to_string()).unwrap_or_default();
-    print(&listed(&rules, &file))?;
+    print(&xsched_controller::listed(&rules, &file))?;
     Ok(0)
 }
 
@@ -35,26 +35,15 @@ pub(crate) fn read(path: &Path) -> Result<Rules, Failure> {
     Rules::parse(&text).map_err(|cause| Failure::Rules { path: path.to_owned(), cause })
 }
 
-/// A line for each rule: where it is written, its name, and what it says.
-pub(crate) fn listed(rules: &Rules, file: &str) -> String {
-    let mut text = String::new();
-    for rule in rules.rules() {
-        let name = rule.name.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
-        writeln!(text, "{}{name}: {rule}", rule.place(file)).expect("writing to a string does not fail");
-    }
-    text.push_str("otherwise: schedule\n");
-    text
-}
-
 async fn explain(arguments: &cli::RulesExplain) -> Result<u8, Failure> {
     let mut controller = Controller::connect().await?;
     let answer = controller.ask(&Request::Explain { pid: arguments.pid }).await?;
     if arguments.json {
-        print(&as_json(&answer))?;
+        print(&answer.to_line())?;
         return Ok(0);
     }
     let Answer::Explained(explained) = answer else { return Err(strange(&answer)) };
-    // Only for the reason why there is nothing: a controller that does not answer now need not be talked about.
+    // Only for the reason why the list is empty: if the controller does not answer now, that is not reported.
     let process = match controller.ask(&Request::List {}).await {
         Ok(Answer::List(list)) => list.processes.into_iter().find(|process| process.pid == explained.pid),
         _ => None,
@@ -63,17 +52,17 @@ async fn explain(arguments: &cli::RulesExplain) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// What was decided, for people; `process` is how the process stands, if that is known.
+/// The verdicts as text; `process` is the process's state, if known.
 fn explanation(explained: &Explained, process: Option<&Process>) -> String {
     let mut text = String::new();
     if explained.sites.is_empty() {
         let because = process.map(|process| why_nothing_was_asked(&process.queues)).unwrap_or_default();
-        let _ = writeln!(text, "process {} has asked about no call yet{because}", explained.pid);
+        let _ = writeln!(text, "process {} has requested no verdict yet{because}", explained.pid);
     }
     for site in &explained.sites {
         let Place { api, kernel, origin, action, level, .. } = site;
         let kernel = kernel.as_deref().map(|kernel| format!(" of {kernel}")).unwrap_or_default();
-        let level = if *level == 0 { String::new() } else { format!(", level {level} at most") };
+        let level = if *level == 0 { String::new() } else { format!(", preemption mode {level} at most") };
         let _ = writeln!(text, "{api}{kernel} by {origin}: {action}{level}");
         let _ = writeln!(text, "  {}, {}", by(&site.by, explained.file.as_deref()), kept(site));
         let end = if site.whole { "" } else { " < …" };
@@ -83,7 +72,7 @@ fn explanation(explained: &Explained, process: Option<&Process>) -> String {
         let _ = writeln!(text, "and {} others", explained.left_out);
     }
     for (cause, count) in &explained.losses {
-        let _ = writeln!(text, "{count} calls of all processes were given the default: {cause}");
+        let _ = writeln!(text, "{count} calls of all processes got the default: {cause}");
     }
     text
 }
@@ -92,7 +81,7 @@ fn why_nothing_was_asked(queues: &[Queue]) -> &'static str {
     if queues.is_empty() {
         ": it has not used a device"
     } else if queues.iter().all(|queue| queue.alone) {
-        ": it has its device for itself, where all calls go at once and nobody has to be asked; it asks when others come"
+        ": it is alone on its device, so all calls go to the runtime at once; it requests verdicts when other processes come"
     } else {
         ""
     }
@@ -100,8 +89,8 @@ fn why_nothing_was_asked(queues: &[Queue]) -> &'static str {
 
 fn by(by: &By, file: Option<&str>) -> String {
     match by {
-        By::Nobody => "no rule fits".to_owned(),
-        By::Domain => "a library on the chain has said so".to_owned(),
+        By::Nobody => "no rule matches".to_owned(),
+        By::Domain => "by declaration of a library on the chain".to_owned(),
         By::Rule { name, set, line, .. } => {
             let place = set.as_deref().or(file).unwrap_or("rules");
             let name = name.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
@@ -111,7 +100,7 @@ fn by(by: &By, file: Option<&str>) -> String {
 }
 
 fn kept(site: &Place) -> String {
-    let kept = if site.kept_by_call_site { "kept by call site" } else { "asked at each call" };
+    let kept = if site.kept_by_call_site { "kept by call site" } else { "requested at each call" };
     if site.chains == 1 { kept.to_owned() } else { format!("{kept}, {} chains", site.chains) }
 }
 
@@ -123,7 +112,7 @@ mod tests {
     fn rules_are_listed_with_their_places() {
         let rules =
             Rules::parse("[[rule]]\nname = 'mine'\nlibrary = 'a.so'\naction = 'passthrough'\n").unwrap();
-        let shown = listed(&rules, "my.toml");
+        let shown = xsched_controller::listed(&rules, "my.toml");
         assert!(shown.starts_with("my.toml:1 (mine): passthrough: library a.so\ndefault:"), "{shown}");
         assert!(shown.ends_with("otherwise: schedule\n"), "{shown}");
     }
@@ -158,12 +147,12 @@ mod tests {
         assert_eq!(
             explanation(&explained, None),
             "hipLaunchKernel by librccl.so.1: never-suspend\n  by default:8 (collectives), kept by call site, 2 chains\n  \
-             librccl.so.1:ncclSend < app:main < …\n3 calls of all processes were given the default: walks_busy\n"
+             librccl.so.1:ncclSend < app:main < …\n3 calls of all processes got the default: walks_busy\n"
         );
     }
 
     #[test]
-    fn who_has_asked_nothing_has_a_reason() {
+    fn a_process_without_verdicts_has_a_reason() {
         let explained = Explained {
             pid: 7,
             profile: "default".to_owned(),
@@ -185,10 +174,10 @@ mod tests {
             });
             explanation(&explained, Some(&serde_json::from_value(process).unwrap()))
         };
-        let begin = "process 7 has asked about no call yet";
+        let begin = "process 7 has requested no verdict yet";
         assert_eq!(explanation(&explained, None), format!("{begin}\n"));
         assert_eq!(shown(&[queue(true), queue(false)]), format!("{begin}\n"));
         assert_eq!(shown(&[]), format!("{begin}: it has not used a device\n"));
-        assert!(shown(&[queue(true)]).starts_with(&format!("{begin}: it has its device for itself, ")));
+        assert!(shown(&[queue(true)]).starts_with(&format!("{begin}: it is alone on its device, ")));
     }
 }

@@ -1,4 +1,4 @@
-//! `xsched-ctl run`: a command with the shim, under the controller.
+//! `xsched-ctl run`: runs a command with the shim, under the controller.
 
 mod environment;
 mod watch;
@@ -8,18 +8,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::process::Child;
+use xsched_control_api::answer::{Answer, Overpromised};
+use xsched_control_api::client::{AskError, Controller, ask};
+use xsched_control_api::request::Request;
+use xsched_control_api::standing::Wish;
+use xsched_terminal::Internal;
+use xsched_terminal::say;
+use xsched_terminal::{Advice, ExitCode};
+use xsched_terminal::{Request as SignalRequest, Signals};
 
 use crate::cli;
 use crate::command;
-use crate::control::answer::{Answer, Overpromised};
-use crate::control::client::{AskError, Controller, ask};
-use crate::control::request::Request;
-use crate::exit;
 use crate::failure::Failure;
 use crate::order::tell_worth;
-use crate::say::say;
-use crate::signals::{Request as SignalRequest, Signals};
-use crate::standing::Wish;
 use environment::Token;
 
 /// How long to wait before a controller that has gone is looked for again.
@@ -28,39 +29,37 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Why a command is not run under the controller.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunError {
-    /// The shim is not where it should be.
+    /// The shim does not exist at its path.
     #[error("no shim at {0}")]
     NoShim(PathBuf),
-    /// It is something else.
+    /// The file is not the shim.
     #[error("{0} is no shared library, so it is not the shim")]
     NotAShim(PathBuf),
-    /// The loader would take its path for several.
+    /// The loader would split its path.
     #[error("the path of the shim has a space or a colon in it, at which the loader splits LD_PRELOAD: {0}")]
     ShimPath(PathBuf),
-    /// There is nothing to make tokens from.
+    /// Random numbers for tokens are not available.
     #[error("cannot draw random numbers: {0}")]
     Random(io::Error),
 }
 
-impl RunError {
-    /// What to do about it.
-    pub(crate) fn hint(&self) -> Option<String> {
+impl Advice for RunError {
+    fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NoShim(_) => {
-                "`cargo build --release` makes it beside xsched-ctl; `--shim FILE` names another place"
+                "`cargo build --release` builds it next to xsched-ctl; `--shim FILE` gives another path"
                     .to_owned()
             }
-            Self::NotAShim(_) => "name the file libxsched_shim.so itself with `--shim FILE`".to_owned(),
-            Self::ShimPath(_) => "copy it elsewhere, and give that with `--shim FILE`".to_owned(),
+            Self::NotAShim(_) => "give the path of libxsched_shim.so itself with `--shim FILE`".to_owned(),
+            Self::ShimPath(_) => "copy it elsewhere, and give that path with `--shim FILE`".to_owned(),
             Self::Random(_) => return None,
         })
     }
 
-    /// The exit code.
-    pub(crate) fn exit_code(&self) -> u8 {
+    fn exit_code(&self) -> ExitCode {
         match self {
-            Self::NoShim(_) | Self::NotAShim(_) | Self::ShimPath(_) => exit::NO_TARGET,
-            Self::Random(_) => exit::SOFTWARE,
+            Self::NoShim(_) | Self::NotAShim(_) | Self::ShimPath(_) => ExitCode::NoTarget,
+            Self::Random(_) => ExitCode::Software,
         }
     }
 }
@@ -75,11 +74,11 @@ pub(crate) async fn run(arguments: cli::Run) -> Result<u8, Failure> {
     }
     let controller = match register(wish, &token).await {
         Ok((mut controller, overpromised)) => {
-            let come = "would come, with this command's,";
+            let come = "with this command's would come";
             tell_worth(&mut controller, wish, overpromised.as_ref(), come).await;
             Some(controller)
         }
-        // Not what somebody wants who has asked for a priority that is not to be had.
+        // An unscheduled command is not what was requested with a priority that is refused.
         Err(error @ AskError::Refused { .. }) => return Err(error.into()),
         Err(error) if arguments.require_controller => return Err(error.into()),
         Err(error) => {
@@ -109,7 +108,7 @@ pub(crate) async fn run(arguments: cli::Run) -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// Makes a token known; also returns of which device too much would be promised.
+/// Registers a token; also returns the device whose shares would exceed 100 %.
 async fn register(wish: Wish, token: &Token) -> Result<(Controller, Option<Overpromised>), AskError> {
     let mut controller = Controller::connect().await?;
     match controller.ask(&Request::Run { wish, token: token.to_string() }).await? {
@@ -118,7 +117,7 @@ async fn register(wish: Wish, token: &Token) -> Result<(Controller, Option<Overp
     }
 }
 
-/// Keeps the token known while the command runs.
+/// Keeps the token registered while the command runs.
 struct Attendance {
     wish: Wish,
     token: Token,
@@ -126,7 +125,7 @@ struct Attendance {
 }
 
 impl Attendance {
-    /// Registers again with each controller that comes.
+    /// Registers again with each new controller.
     async fn keep(&mut self) -> std::convert::Infallible {
         loop {
             if let Some(controller) = &mut self.controller {
@@ -134,12 +133,12 @@ impl Attendance {
                 self.controller = None;
             }
             tokio::time::sleep(AGAIN).await;
-            // Why it fails was said at the beginning.
+            // Failures were reported at the beginning.
             self.controller = register(self.wish, &self.token).await.ok().map(|(controller, _)| controller);
         }
     }
 
-    /// How many of the command's processes have joined; none if there is no controller to say so.
+    /// How many of the command's processes have joined; none if there is no controller.
     async fn ask_who_joined(&mut self) -> Option<u64> {
         match self.controller.as_mut()?.ask(&Request::Joined {}).await {
             Ok(Answer::Joined { count, .. }) => Some(count),
@@ -153,10 +152,11 @@ async fn wait(child: &mut Child, signals: &mut Signals) -> Result<u8, Failure> {
     loop {
         tokio::select! {
             status = child.wait() => {
-                return status.map(command::exit_code).map_err(Failure::internal("waiting for the command"));
+                let status = status.map_err(Internal::at("waiting for the command"))?;
+                return Ok(command::exit_code(status));
             }
             request = signals.next() => match request {
-                // The terminal has sent it to the command too, which decides for itself what to make of it.
+                // The terminal has also sent it to the command, which decides what to do.
                 SignalRequest::Interrupt | SignalRequest::Dump => {}
                 SignalRequest::Terminate => command::terminate(child),
             },
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn without_a_controller_nobody_knows_who_has_joined() {
+    async fn without_a_controller_the_number_of_joined_processes_is_unknown() {
         let token = Token::draw().unwrap();
         let mut attendance = Attendance { wish: Wish::default(), token, controller: None };
         assert_eq!(attendance.ask_who_joined().await, None);

@@ -1,31 +1,32 @@
-//! `xsched-ctl trace`: record a timeline.
+//! `xsched-ctl trace`: records a timeline.
 
 use std::cell::Cell;
 use std::ffi::OsString;
 
 use tokio::process::Child;
 use xsched_abi::Counter;
+use xsched_bpf::Losses;
+use xsched_terminal::Internal;
+use xsched_terminal::{Request, Signals};
+use xsched_terminal::{one_line, say};
+use xsched_tracer::Destination;
+use xsched_tracer::{Recorded, Recorder, Sink};
+use xsched_tracer::{Session, Targets};
+use xsched_tracer::{check_privileges, find_process};
 
-use crate::bpf::Losses;
 use crate::cli;
 use crate::command::{self, CommandOutput};
 use crate::ending::Limits;
 use crate::failure::Failure;
-use crate::output::Destination;
-use crate::preflight;
-use crate::recorder::{Recorded, Recorder, Sink};
-use crate::say::{one_line, say};
-use crate::session::{Session, Targets};
-use crate::signals::{Request, Signals};
 use crate::trace_config;
 
 /// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::Trace) -> Result<u8, Failure> {
     let settings = arguments.recording.settings()?;
     let (destination, format) = arguments.recording.output()?;
-    preflight::check_privileges()?;
+    check_privileges()?;
     let targets = match arguments.pid {
-        Some(pid) => Targets::Process(preflight::find_process(pid)?),
+        Some(pid) => Targets::Process(find_process(pid)?),
         None if arguments.command.is_empty() => Targets::Everybody,
         None => Targets::Children,
     };
@@ -79,7 +80,7 @@ async fn record_running(
             break;
         }
     }
-    session.finish().await
+    Ok(session.finish().await?)
 }
 
 /// Records a command from its first instruction to its end, or to a limit.
@@ -111,11 +112,11 @@ async fn record_command(
         code = end.wait() => return Ok((code?, session.finish().await?)),
         outcome = recording => outcome,
     };
-    // The command is the user's: it runs on, and this process still waits for it.
+    // The command belongs to the user: it runs on, and this process still waits for it.
     let recorded = match outcome {
         Ok(reason) => {
             say!("recording ends: {reason}; waiting for the command to end");
-            session.finish().await
+            session.finish().await.map_err(Failure::from)
         }
         Err(failure) => {
             drop(session);
@@ -127,7 +128,7 @@ async fn record_command(
     Ok((code, recorded?))
 }
 
-/// The end of a command, or that of the wait for it.
+/// The end of a command, or of the wait for it.
 struct CommandEnd<'a> {
     child: &'a mut Child,
     signals: &'a mut Signals,
@@ -141,11 +142,12 @@ impl CommandEnd<'_> {
         loop {
             tokio::select! {
                 status = self.child.wait() => {
-                    return status.map(command::exit_code).map_err(Failure::internal("waiting for the command"));
+                    let status = status.map_err(Internal::at("waiting for the command"))?;
+                    return Ok(command::exit_code(status));
                 }
                 request = self.signals.next() => match request {
                     Request::Dump => self.is_dump_wanted.set(true),
-                    // The terminal has sent it to the command too, which decides for itself what to make of it.
+                    // The terminal has also sent it to the command, which decides what to do.
                     Request::Interrupt if !self.interrupted => {
                         self.interrupted = true;
                         say!("waiting for the command to end; Ctrl-C again does not wait");
@@ -158,20 +160,20 @@ impl CommandEnd<'_> {
     }
 }
 
-/// The exit code for a command that was not waited for, as if the signal had ended it.
+/// The exit code if the command was not waited for, as if the signal had ended it.
 const INTERRUPTED: u8 = 128 + 2;
 
-/// Why a dump was made that somebody has asked for.
+/// The reason of a dump on request.
 pub(crate) const SIGNALLED: &str = "SIGUSR1";
 
-/// Passes on what a session wants to be told.
+/// Prints a session's messages.
 pub(crate) fn tell(notices: impl IntoIterator<Item = String>) {
     for notice in notices {
         say!("{}", one_line(&notice));
     }
 }
 
-/// The closing words.
+/// Prints the final report.
 fn conclude(recorded: &Recorded, targets: Targets) {
     tell(recorded.notices.iter().cloned());
     let summary = &recorded.summary;
@@ -193,7 +195,7 @@ fn conclude(recorded: &Recorded, targets: Targets) {
     report_losses(recorded);
 }
 
-/// What may be the reason for a recording without calls.
+/// A possible reason for a recording without calls.
 fn why_none(targets: Targets) -> &'static str {
     match targets {
         Targets::Children => "neither the command nor what it has started has called libamdhip64",
@@ -202,14 +204,14 @@ fn why_none(targets: Targets) -> &'static str {
     }
 }
 
-/// What the driver was asked for, if anything.
+/// Prints the totals of driver calls, if there are any.
 pub(crate) fn print_driver_summary(recorded: &Recorded) {
     if recorded.driver_summary.calls() > 0 {
         say!("{}", recorded.driver_summary);
     }
 }
 
-/// What is missing, and what was left out on purpose, if anything.
+/// Prints what is missing, and what was filtered out.
 pub(crate) fn report_losses(recorded: &Recorded) {
     for (cause, count) in recorded.losses.iter().filter(|(_, count)| *count > 0) {
         say!("incomplete: {count} {}{}", cause.describe(), by_processor(&recorded.losses, cause));

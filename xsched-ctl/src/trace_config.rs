@@ -1,10 +1,10 @@
-//! What a recording is made with, for whoever reads it later.
+//! The settings of a recording, for later readers.
 
-use crate::control::answer::Answer;
-use crate::control::client;
-use crate::control::request::Request;
+use xsched_control_api::answer::Answer;
+use xsched_control_api::client;
+use xsched_control_api::request::Request;
 
-/// By name: versions, machine, and the controller, if there is one.
+/// By name: versions, machine, and the controller if there is one.
 pub(crate) async fn gather() -> Vec<(&'static str, String)> {
     let system = rustix::system::uname();
     let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();

@@ -3,6 +3,7 @@
 //!
 //! Benchmarks are the binaries `bench-*` of the package of end-to-end tests. They print one JSON object per line on stdout.
 
+mod against;
 mod table;
 
 use std::{
@@ -46,6 +47,12 @@ pub(crate) struct Args {
     /// Have `differential` look for bugs that are put into the shim on purpose
     #[arg(long)]
     planted: bool,
+    /// Measure the tree of another commit in the same run; its values are the baseline
+    #[arg(long, value_name = "REV")]
+    against: Option<String>,
+    /// How often each of the two trees is measured with `--against`
+    #[arg(long, requires = "against", default_value = "3")]
+    turns: NonZeroUsize,
     /// How many messages `fuzz` sends to the controller
     #[arg(long)]
     messages: Option<String>,
@@ -95,6 +102,8 @@ impl Args {
 
 /// The one with clients that no other benchmark needs.
 const DIFFERENTIAL: &str = "differential";
+/// The one that also measures calls while they are deferred.
+const SHIM: &str = "shim";
 /// The one that needs a browser.
 const VIEWER: &str = "viewer";
 /// The one that only tests the controller.
@@ -113,17 +122,24 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         bail!("no benchmark `{name}`; there are: {}", known.join(", "));
     };
     args.check(name)?;
+    if let Some(revision) = &args.against {
+        return compare(workspace, name, args, revision);
+    }
     setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms])?;
     setup::prefer(workspace, &[Need::Kernel]);
-    let mut variables = subject::build(workspace, Profile::Release)?;
+    let mut variables = subject::build_for_benchmarks(workspace)?;
     if name == VIEWER {
         setup::prefer(workspace, &[Need::SingleTests]);
         variables.push(("XSCHED_BROWSER_PYTHON", setup::browser(workspace)?.into()));
     }
-    if args.planted {
-        variables.push(("XSCHED_SHIM", subject::build_planted(workspace)?.into()));
+    if name == SHIM {
+        // Only what is measured while the shim defers calls is measured with it.
+        variables
+            .push(("XSCHED_SWITCHABLE_SHIM", subject::build_shim_with(workspace, "test-switches")?.into()));
     }
     if name == DIFFERENTIAL {
+        let feature = if args.planted { "planted-bugs" } else { "test-switches" };
+        variables.push(("XSCHED_SHIM", subject::build_shim_with(workspace, feature)?.into()));
         artifacts::build_differential(workspace)?;
     }
     command::run(
@@ -148,6 +164,15 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let status = child.wait()?;
     ensure!(status.success(), "{} ended with {status}", bench.name);
     Ok(())
+}
+
+/// Prints rows with another commit's values as their baselines.
+fn compare(workspace: &Workspace, name: &str, args: &Args, revision: &str) -> Result<()> {
+    let mut table = table::Table::new(std::io::stdout().is_terminal());
+    against::run(workspace, name, &args.words(), revision, args.turns.get(), |row| {
+        println!("{}", if args.json { row.to_owned() } else { table.line(row)? });
+        Ok(())
+    })
 }
 
 fn list(workspace: &Workspace) -> Result<()> {

@@ -32,6 +32,8 @@ pub(crate) struct Args {
 enum Name {
     Format,
     Clippy,
+    /// Clippy on the code that only builds for tests have
+    ClippyOfTestFeatures,
     Docs,
     Forbidden,
     /// Circles of files that use each other, and dependencies of crates
@@ -75,6 +77,7 @@ impl Name {
         match self {
             Self::Format => command::run(cargo(workspace).args(["fmt", "--all", "--check"])),
             Self::Clippy => built(workspace, &mut clippy(workspace)),
+            Self::ClippyOfTestFeatures => built(workspace, &mut clippy_with_test_features(workspace)),
             Self::Docs => built(workspace, &mut docs(workspace)),
             Self::Forbidden => forbidden::check(&workspace.root),
             Self::Rooms => rooms::check(workspace, detail),
@@ -94,6 +97,14 @@ fn built(workspace: &Workspace, command: &mut Command) -> Result<()> {
 fn clippy(workspace: &Workspace) -> Command {
     let mut clippy = cargo(workspace);
     clippy.args(["clippy", "--workspace", "--all-targets", "--keep-going", "--", "-D", "warnings"]);
+    clippy
+}
+
+/// Lints the shim with all features that builds for users lack.
+fn clippy_with_test_features(workspace: &Workspace) -> Command {
+    let mut clippy = cargo(workspace);
+    clippy.args(["clippy", "--package", "xsched-shim", "--package", "xsched-xqueue", "--all-targets"]);
+    clippy.args(["--features", "xsched-shim/planted-bugs", "--", "-D", "warnings"]);
     clippy
 }
 

@@ -12,6 +12,7 @@ use anyhow::{Context as _, Result};
 use crate::{
     command,
     setup::{self, Need},
+    subject,
     workspace::{Profile, Workspace},
 };
 
@@ -46,6 +47,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
             build.args(["build", "--locked", "--package", package]).args(Profile::Release.arguments()),
         )?;
     }
+    subject::ensure_released(&workspace.built(Profile::Release, "libxsched_shim.so"))?;
     let folder = workspace.target_dir.join("package");
     fs::create_dir_all(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
     for packager in &PACKAGERS {

@@ -1,32 +1,32 @@
-//! The sets of rules that come with this crate, as the text that a user could have written.
+//! The built-in sets of rules, in the format of rules files.
 
 use std::sync::LazyLock;
 
 use crate::rule::{Rule, Source};
 
-/// Which set follows a file's own rules.
+/// The built-in set that follows a file's own rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
-    /// Everything is scheduled, but for what must not be.
+    /// All calls are scheduled, except those that must not be.
     #[default]
     Default,
-    /// Libraries that are often left alone are passed through, whatever they do.
+    /// Calls of libraries that are commonly excluded from scheduling pass through.
     Compat,
 }
 
 impl Profile {
-    /// As files name them, in the order of [`Profile::ALL`].
+    /// The names in files, in the order of [`Profile::ALL`].
     pub const NAMES: [&str; 2] = ["default", "compat"];
 
-    /// All of them.
+    /// All profiles.
     pub const ALL: [Self; 2] = [Self::Default, Self::Compat];
 
-    /// Its name.
+    /// The name in files.
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 
-    /// The text of its rules.
+    /// The text of the set.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Default => include_str!("../sets/default.toml"),
@@ -38,7 +38,7 @@ impl Profile {
         static SETS: LazyLock<[Vec<Rule>; 2]> = LazyLock::new(|| {
             Profile::ALL.map(|profile| {
                 crate::parse::rules_of(profile.text(), Source::BuiltIn(profile))
-                    .expect("a test parses all of them")
+                    .expect("a test parses all sets")
             })
         });
         &SETS[self as usize]
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_set_is_one_of_rules() {
+    fn every_set_is_valid() {
         for profile in Profile::ALL {
             let rules = crate::parse::rules_of(profile.text(), Source::BuiltIn(profile)).unwrap();
             assert!(!rules.is_empty() && rules.iter().all(|rule| rule.name.is_some()), "{profile:?}");

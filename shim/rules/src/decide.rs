@@ -1,4 +1,4 @@
-//! Which rule decides about a call, and whether its caller alone has decided that.
+//! Finds the rule that decides on a call, and whether the immediate caller alone determines the decision.
 
 use std::sync::Arc;
 
@@ -8,23 +8,23 @@ use crate::origin::Rules;
 use crate::patterns::Pattern;
 use crate::rule::{Frame, FramePattern, Rule};
 
-/// Who makes calls.
+/// The process that makes calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
-    /// Path of what the process executes.
+    /// The path of the process's executable.
     pub executable: String,
-    /// Number and name of its user.
+    /// The id and the name of its user.
     pub users: Vec<String>,
-    /// Its cgroup and those above it.
+    /// Its cgroup and that cgroup's ancestors.
     pub cgroups: Vec<String>,
 }
 
-/// A call to be decided about.
+/// A call for which a decision is needed.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
-    /// Innermost first; the first is the immediate caller. May be empty.
+    /// The call chain, innermost frame first; the first frame is the immediate caller. May be empty.
     pub chain: &'a [Frame<'a>],
-    /// Whether the chain has all frames.
+    /// Whether the chain is complete.
     pub is_whole: bool,
     /// The function, if it is known.
     pub api: Option<&'a str>,
@@ -32,56 +32,56 @@ pub struct Call<'a> {
     pub kernel: Option<&'a str>,
 }
 
-/// Who has decided.
+/// The reason of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Decider {
-    /// No rule fits: the call is scheduled.
-    Nobody,
-    /// The rule with this number, counted from 0 in [`Rules::rules`].
+    /// No rule matches: the call is scheduled.
+    Default,
+    /// The rule with this index in [`Rules::rules`].
     Rule(u32),
-    /// A library on the chain has said what its calls are.
+    /// A scheduling domain: a library on the chain has declared how to treat its calls.
     Domain,
 }
 
-/// What becomes of a call.
+/// The decision on a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// What is done with it.
+    /// How to treat the call.
     pub action: Action,
-    /// The highest level of preemption; 0: no limit.
+    /// The highest preemption mode; 0: no limit.
     pub level: u8,
-    /// Who says so.
+    /// The reason.
     pub by: Decider,
-    /// Whether any call with the same immediate caller, API and kernel would be decided about in the same way.
+    /// Whether every call with the same immediate caller, HIP function and kernel gets the same decision.
     pub is_by_caller: bool,
 }
 
 impl Decision {
-    /// As one word.
+    /// The decision as one word.
     pub const fn verdict(self) -> Verdict {
         Verdict::new(self.action, self.level, self.is_by_caller)
     }
 }
 
-/// What a library has said of its calls.
+/// A scheduling domain: a library's declaration how to treat its calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
-    /// Its file name.
+    /// The library's file name.
     pub library: String,
-    /// What becomes of calls with it on their chain.
+    /// How to treat calls with the library on their chain.
     pub action: Action,
 }
 
-/// The rules as they concern one process.
+/// The rules for one process.
 #[derive(Clone, Debug)]
 pub struct Rulebook {
     rules: Arc<Rules>,
-    /// Those that may fit, by their numbers.
+    /// The indexes of the rules that can match calls of the process.
     concerning: Vec<u32>,
     domains: Vec<Domain>,
 }
 
-/// What is known of a condition if nothing is known but the immediate caller.
+/// The value of a condition if only the immediate caller is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Truth {
     No,
@@ -95,14 +95,14 @@ impl From<bool> for Truth {
     }
 }
 
-/// What the rules look at.
+/// The parts of a call chain that rules have conditions on.
 struct View<'a> {
     call: Call<'a>,
-    /// The frame to which the call belongs.
+    /// The frame that the call belongs to.
     own: Option<Frame<'a>>,
-    /// Whether that follows from the immediate caller.
+    /// Whether the immediate caller alone determines that frame.
     is_own_sure: bool,
-    /// The frame that has called its library.
+    /// The frame that called the library of `own`.
     above: Option<Frame<'a>>,
     outermost: Option<Frame<'a>>,
 }
@@ -114,7 +114,7 @@ impl<'a> View<'a> {
         let first = call.chain.first().copied();
         Self {
             call,
-            // A chain of nothing but the runtime belongs to the runtime, if that is all of it.
+            // A complete chain with only frames of the runtime belongs to the runtime.
             own: own.or(first.filter(|_| call.is_whole)),
             is_own_sure: own.is_some() && own == first,
             above: own.and_then(|own| opaque().find(|frame| frame.library != own.library)),
@@ -122,8 +122,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether a rule fits, and whether it may fit another call of the same immediate caller.
-    fn ask(&self, rule: &Rule) -> (bool, Truth) {
+    /// Whether a rule matches, and whether it would match other calls with the same immediate caller.
+    fn evaluate(&self, rule: &Rule) -> (bool, Truth) {
         let wanted = &rule.wanted;
         let api = is_any(&wanted.api, self.call.api);
         let kernel = is_any(&wanted.kernel, self.call.kernel);
@@ -139,7 +139,7 @@ impl<'a> View<'a> {
         let chain = (
             wanted.chain.is_empty()
                 || self.call.chain.iter().any(|&frame| is_any_frame(&wanted.chain, Some(frame))),
-            // What the immediate caller fulfils is fulfilled by every chain of his.
+            // If the immediate caller matches, every chain with that caller matches.
             is_any_frame(&wanted.chain, first),
         );
         let under = (is_any_frame(&wanted.under, self.above), wanted.under.is_empty());
@@ -166,7 +166,7 @@ fn is_any_frame(patterns: &[FramePattern], frame: Option<Frame<'_>>) -> bool {
 }
 
 impl Rulebook {
-    /// The rules that concern a process.
+    /// The rules for a process.
     pub fn new(rules: Arc<Rules>, caller: &Caller) -> Self {
         let concerning = rules.rules().iter().enumerate().filter(|(_, rule)| concerns(rule, caller));
         let concerning = concerning.map(|(number, _)| number as u32).collect();
@@ -178,18 +178,18 @@ impl Rulebook {
         &self.rules
     }
 
-    /// Whether any of those that concern the process asks which kernel is launched.
+    /// Whether any rule for the process has a condition on the launched kernel.
     pub fn names_kernels(&self) -> bool {
         self.concerning.iter().any(|&number| self.rule(number).names_kernels())
     }
 
-    /// A library says what its calls are; none: nothing any more.
+    /// Sets a library's scheduling domain, or removes it if `action` is None.
     pub fn set_domain(&mut self, library: &str, action: Option<Action>) {
         self.domains.retain(|domain| domain.library != library);
         self.domains.extend(action.map(|action| Domain { library: library.to_owned(), action }));
     }
 
-    /// What libraries have said, in the order in which they did.
+    /// The scheduling domains, in the order in which they were declared.
     pub fn domains(&self) -> &[Domain] {
         &self.domains
     }
@@ -198,12 +198,12 @@ impl Rulebook {
         &self.rules.rules()[number as usize]
     }
 
-    /// Decides about a call: by the library nearest to it that has said what its calls are, else by the first rule that
-    /// fits, else it is scheduled.
+    /// Decides on a call: by the nearest library on its chain with a scheduling domain, else by the first rule that matches,
+    /// else the call is scheduled.
     pub fn decide(&self, call: Call<'_>) -> Decision {
         let view = View::new(&self.rules, call);
         let mut decided = None;
-        // What the immediate caller leaves open: all that could be decided about calls of his.
+        // All decisions that are possible for calls with this immediate caller.
         let mut possible: Vec<(Action, u8)> = Vec::new();
         let mut is_settled = false;
         let nearest = |domain: &&Domain| call.chain.iter().position(|frame| frame.library == domain.library);
@@ -215,7 +215,7 @@ impl Rulebook {
         for domain in &self.domains {
             possible.push((domain.action, 0));
             if call.chain.first().is_some_and(|first| first.library == domain.library) {
-                // Nearer than any other.
+                // The immediate caller is nearer than any other library.
                 possible = vec![(domain.action, 0)];
                 is_settled = true;
                 break;
@@ -226,7 +226,7 @@ impl Rulebook {
                 break;
             }
             let rule = self.rule(number);
-            let (fits, truth) = view.ask(rule);
+            let (fits, truth) = view.evaluate(rule);
             if fits && decided.is_none() {
                 decided = Some((rule.action, rule.level, Decider::Rule(number)));
             }
@@ -238,7 +238,7 @@ impl Rulebook {
         if !is_settled {
             possible.push((Action::Schedule, 0));
         }
-        let (action, level, by) = decided.unwrap_or((Action::Schedule, 0, Decider::Nobody));
+        let (action, level, by) = decided.unwrap_or((Action::Schedule, 0, Decider::Default));
         let is_by_caller = !call.chain.is_empty() && possible.iter().all(|&other| other == (action, level));
         Decision { action, level, by, is_by_caller }
     }

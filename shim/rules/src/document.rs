@@ -1,7 +1,7 @@
-//! Reading a TOML file key by key, so that each mistake is named with its line.
+//! Reads a TOML file key by key, so that each mistake is reported with its line.
 //!
-//! Whoever reads a file asks for what it knows and refuses the rest by [`Entry::unknown`], which offers what was probably
-//! meant.
+//! A reader handles the keys that it knows and refuses all others with [`Entry::unknown`], which suggests the key that was
+//! probably meant.
 
 use std::error::Error;
 use std::fmt;
@@ -14,7 +14,7 @@ use toml::de::{DeTable, DeValue};
 use crate::patterns::{Pattern, PatternError};
 use crate::suggest::closest;
 
-/// What is wrong with a file, and in which line.
+/// A mistake in a file, with its line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {mistake}")]
 pub struct RulesError {
@@ -27,43 +27,43 @@ pub struct RulesError {
 /// What is wrong with a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Mistake {
-    /// It is no TOML.
+    /// The text is not valid TOML.
     #[error("{0}")]
     Syntax(String),
-    /// There is no such thing.
+    /// A name is not known.
     #[error("there is no {kind} `{found}`{}", suggestion(*.meant, .known))]
     Unknown {
-        /// `table`, `key`, `policy`, ...
+        /// The kind of name: `table`, `key`, `policy`, ...
         kind: &'static str,
-        /// What is there.
+        /// The name in the file.
         found: String,
-        /// What was probably meant.
+        /// The name that was probably meant.
         meant: Option<&'static str>,
-        /// All that there are, if they are few.
+        /// All known names, if they are few.
         known: Vec<&'static str>,
     },
     /// A value has the wrong type.
     #[error("`{key}` must be {wanted}, not {found}")]
     Type {
-        /// Its name.
+        /// The key.
         key: String,
-        /// What it must be.
+        /// The expected type.
         wanted: &'static str,
-        /// What it is.
+        /// The actual type.
         found: &'static str,
     },
-    /// A value has the right type and makes no sense.
+    /// A value has the right type but is not valid.
     #[error("`{key}`: {problem}")]
     Value {
-        /// Its name.
+        /// The key.
         key: String,
-        /// Why not.
+        /// What is wrong with the value.
         problem: String,
     },
-    /// A pattern is refused.
+    /// A pattern is not valid.
     #[error("{0}")]
     Pattern(#[from] PatternError),
-    /// Things in different lines do not go together.
+    /// A table, or several values together, are not valid.
     #[error("{0}")]
     Together(&'static str),
 }
@@ -76,35 +76,35 @@ fn suggestion(meant: Option<&str>, known: &[&str]) -> String {
     }
 }
 
-/// Mistakes of a file after which it is not read on: who has so many knows where to begin, and texts may be anybody's.
+/// The most mistakes that are reported for a file. More would not help its author, and the text may come from any process.
 const MISTAKES_MAX: usize = 50;
 
-/// What is wrong with a file: at least one mistake, in the order of their lines.
+/// The mistakes of a file: at least one, in the order of their lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistakes {
     named: Vec<RulesError>,
-    /// There may be others.
+    /// There may be more mistakes.
     is_cut: bool,
 }
 
 impl Mistakes {
-    /// The first one.
+    /// The first mistake.
     pub fn first(&self) -> &RulesError {
         &self.named[0]
     }
 
-    /// A line for each, which begins with the file's name.
+    /// One line for each mistake, beginning with the file's name.
     pub fn of_file(&self, path: &Path) -> String {
         let path = path.display();
         let mut lines: Vec<_> = self.named.iter().map(|mistake| format!("{path}, {mistake}")).collect();
         if self.is_cut {
-            lines.push(format!("{path} was not read on after so many mistakes"));
+            lines.push(format!("{path} has too many mistakes; the rest was not read"));
         }
         lines.join("\n")
     }
 }
 
-/// The first one, and how many there are besides.
+/// The first mistake, and the number of further ones.
 impl fmt::Display for Mistakes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let others = self.named.len() - 1;
@@ -115,28 +115,28 @@ impl fmt::Display for Mistakes {
 
 impl Error for Mistakes {}
 
-/// A mistake, and the byte at which it stands.
+/// A mistake, and its byte offset.
 #[derive(Debug)]
 pub struct Fault(usize, Mistake);
 
-/// The faults of a document so far. Who reads it goes on behind each, so that all are named at once.
+/// The faults of a document so far. Readers continue after a fault, so that all are reported together.
 #[derive(Debug, Default)]
 pub struct Faults(Vec<Fault>);
 
 impl Faults {
-    /// Keeps what is at fault; returns what was read if nothing is.
+    /// Records the fault of an `Err`; returns the value of an `Ok`.
     pub fn note<T>(&mut self, read: Result<T, Fault>) -> Option<T> {
         read.map_err(|fault| self.0.push(fault)).ok()
     }
 }
 
-/// Reads a document; `read` is given its outermost table. What could be read comes with the mistakes, if there are any.
+/// Reads a document; `read` gets its outermost table. Returns what could be read, and the mistakes if there are any.
 pub fn read<T>(text: &str, read: impl FnOnce(Section<'_>, &mut Faults) -> T) -> (T, Option<Mistakes>) {
     let (document, errors) = DeTable::parse_recoverable(text);
     let mut faults = Faults::default();
     let result = read(Section { text, offset: 0, table: document.get_ref() }, &mut faults);
     if !errors.is_empty() {
-        // What else is wrong may be so for want of what could not be read.
+        // Other faults may be consequences of the parts that could not be parsed.
         let fault = |error: toml::de::Error| {
             let offset = error.span().map_or(0, |span| span.start);
             Fault(offset, Mistake::Syntax(error.message().to_owned()))
@@ -149,7 +149,7 @@ pub fn read<T>(text: &str, read: impl FnOnce(Section<'_>, &mut Faults) -> T) -> 
     faults.truncate(MISTAKES_MAX);
     let located = |Fault(offset, mistake)| RulesError { line: line_of(text, offset), mistake };
     let mut named: Vec<_> = faults.into_iter().map(located).collect();
-    // One slip breaks the rest of its line in several ways.
+    // One syntax error often causes further errors in the same line.
     named.dedup_by(|later, earlier| {
         later.line == earlier.line && matches!(earlier.mistake, Mistake::Syntax(_))
     });
@@ -166,7 +166,7 @@ pub struct Section<'d> {
 }
 
 impl<'d> Section<'d> {
-    /// What is in it.
+    /// The entries of the table.
     fn entries(self) -> impl Iterator<Item = Entry<'d>> {
         let text = self.text;
         self.table.iter().map(move |(key, value)| Entry {
@@ -177,7 +177,7 @@ impl<'d> Section<'d> {
         })
     }
 
-    /// Hands each entry to `read`, also those behind one that is at fault; true if none is.
+    /// Passes each entry to `read`, also after a fault; returns true if there is no fault.
     pub fn each(
         self,
         faults: &mut Faults,
@@ -194,7 +194,7 @@ impl<'d> Section<'d> {
         faults.0.len() == before
     }
 
-    /// The line of its head, counted from 1.
+    /// The line of the table's header, counted from 1.
     pub fn line(self) -> usize {
         line_of(self.text, self.offset)
     }
@@ -208,7 +208,7 @@ impl<'d> Section<'d> {
 /// A key with its value.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'d> {
-    /// Its name.
+    /// The key.
     pub key: &'d str,
     text: &'d str,
     offset: usize,
@@ -216,7 +216,7 @@ pub struct Entry<'d> {
 }
 
 impl<'d> Entry<'d> {
-    /// There is no such `kind` (`key`, `table`).
+    /// The fault that there is no `kind` (`key`, `table`) of this name.
     pub fn unknown(&self, kind: &'static str, known: &[&'static str]) -> Fault {
         Fault(self.offset, unknown(kind, self.key, known))
     }
@@ -229,9 +229,9 @@ impl<'d> Entry<'d> {
         }
     }
 
-    /// The tables of a list of tables, as `[[name]]` makes them.
+    /// The tables of an array of tables (`[[name]]`).
     pub fn sections(&self) -> Result<Vec<Section<'d>>, Fault> {
-        const WANTED: &str = "a list of tables, each headed by its name in double brackets";
+        const WANTED: &str = "a list of tables, each with its name in double brackets";
         let DeValue::Array(items) = self.value.get_ref() else {
             return Err(self.wrong_type(WANTED, self.value));
         };
@@ -244,7 +244,7 @@ impl<'d> Entry<'d> {
             .collect()
     }
 
-    /// A text; `wanted` says of what kind.
+    /// A text; `wanted` describes it for the error message.
     pub fn text(&self, wanted: &'static str) -> Result<&'d str, Fault> {
         match self.value.get_ref() {
             DeValue::String(text) => Ok(text),
@@ -252,7 +252,7 @@ impl<'d> Entry<'d> {
         }
     }
 
-    /// One of several words, by its place among them. `kind` is what they are.
+    /// One of several words, as its index in `known`. `kind` describes the words.
     pub fn word(&self, kind: &'static str, known: &[&'static str]) -> Result<usize, Fault> {
         let text = self.text("a word")?;
         known
@@ -282,17 +282,17 @@ impl<'d> Entry<'d> {
 
     /// A glob.
     pub fn pattern(&self) -> Result<Pattern, Fault> {
-        let glob = self.text("a text with `*` and `?` for what may differ")?;
+        let glob = self.text("a text, in which `*` and `?` match any characters")?;
         Pattern::new(glob).map_err(|error| Fault(self.value.span().start, error.into()))
     }
 
-    /// A glob over programs: file names, or paths if it has a slash.
+    /// A glob for programs: it matches file names, or paths if it has a slash.
     pub fn program(&self) -> Result<Pattern, Fault> {
         let glob = self.text("a name such as \"trainer\", or a path such as \"/opt/*/app\"")?;
         program(glob).map_err(|mistake| Fault(self.value.span().start, mistake))
     }
 
-    /// A glob over cgroups.
+    /// A glob for cgroups.
     pub fn cgroup(&self) -> Result<Pattern, Fault> {
         let glob = self.text("a path such as \"/system.slice/*\"")?;
         cgroup(glob).map_err(|mistake| Fault(self.value.span().start, mistake))
@@ -314,7 +314,7 @@ impl<'d> Entry<'d> {
             .collect()
     }
 
-    /// A text or a list of texts; `wanted` gives an example. Each is read by `convert`, which says what is wrong with it.
+    /// A text or a list of texts; `wanted` gives an example. `convert` converts each text, or returns its mistake.
     pub fn some<T>(
         &self,
         wanted: &'static str,
@@ -325,15 +325,15 @@ impl<'d> Entry<'d> {
             _ => Err(self.wrong_type(wanted, value)),
         };
         match self.value.get_ref() {
-            DeValue::Array(items) if items.is_empty() => Err(self.refuse(
-                "an empty list fits nothing; leave the line out if anything may be there".to_owned(),
-            )),
+            DeValue::Array(items) if items.is_empty() => {
+                Err(self.refuse("an empty list matches nothing; omit the key to match anything".to_owned()))
+            }
             DeValue::Array(items) => items.iter().map(one).collect(),
             _ => one(self.value).map(|only| vec![only]),
         }
     }
 
-    /// The value makes no sense.
+    /// The fault that the value is not valid.
     pub fn refuse(&self, problem: String) -> Fault {
         Fault(self.value.span().start, Mistake::Value { key: self.key.to_owned(), problem })
     }
@@ -351,24 +351,24 @@ impl<'d> Entry<'d> {
     }
 }
 
-/// A glob over file names, or over paths if it has a slash, that can fit one.
+/// A glob for file names, or for paths if it has a slash. Refuses globs that can match neither.
 pub(crate) fn program(glob: &str) -> Result<Pattern, Mistake> {
     if glob.contains('/') && !glob.starts_with(['/', '*', '?']) {
         return Err(Mistake::Together(
-            "what has a slash is a path from the root on, such as \"/opt/*/app\" or \"*/app\"",
+            "a name with a slash must be a path from the root, such as \"/opt/*/app\" or \"*/app\"",
         ));
     }
     Ok(Pattern::new(glob)?)
 }
 
-/// A glob over cgroups that can fit one.
+/// A glob for cgroups. Refuses globs that can match none.
 pub(crate) fn cgroup(glob: &str) -> Result<Pattern, Mistake> {
     if !glob.is_empty() && !glob.starts_with(['/', '*', '?']) {
         return Err(Mistake::Together("a cgroup is a path from the root on, such as \"/system.slice/*\""));
     }
     if glob.len() > 1 && glob.ends_with('/') {
         return Err(Mistake::Together(
-            "a cgroup's path does not end with a slash; without one it stands for those below, too",
+            "a cgroup's path must not end with a slash; it also matches the cgroups below",
         ));
     }
     Ok(Pattern::new(glob)?)
@@ -379,7 +379,7 @@ fn unknown(kind: &'static str, found: &str, known: &[&'static str]) -> Mistake {
     Mistake::Unknown { kind, found: found.to_owned(), meant, known: known.to_vec() }
 }
 
-/// There is no such function.
+/// The mistake that there is no function of this name.
 pub(crate) fn unknown_function(found: &str, known: impl IntoIterator<Item = &'static str>) -> Mistake {
     let meant = closest(found, known);
     Mistake::Unknown { kind: "function", found: found.to_owned(), meant, known: Vec::new() }
@@ -400,13 +400,13 @@ mod tests {
             faults.note(read)
         });
         mistakes.map_or_else(
-            || Ok(read.expect("what is not at fault was read")),
+            || Ok(read.expect("an entry without a fault has a value")),
             |mistakes| Err(mistakes.to_string()),
         )
     }
 
     #[test]
-    fn reading_goes_on_behind_a_mistake() {
+    fn reading_continues_after_a_mistake() {
         let mut read_keys = Vec::new();
         let ((), mistakes) = read("b = 'x'\na = 1\n\nc = 'y'\n", |root, faults| {
             root.each(faults, |entry, _| {
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_mistakes_so_many_are_named() {
+    fn the_number_of_reported_mistakes_is_limited() {
         let text =
             (0..MISTAKES_MAX + 7).map(|number| format!("k{number} = 1")).collect::<Vec<_>>().join("\n");
         let ((), mistakes) = read(&text, |root, faults| {
@@ -434,11 +434,11 @@ mod tests {
         });
         let lines = mistakes.unwrap().of_file(Path::new("f"));
         assert_eq!(lines.lines().count(), MISTAKES_MAX + 1);
-        assert!(lines.ends_with("\nf was not read on after so many mistakes"), "{lines}");
+        assert!(lines.ends_with("\nf has too many mistakes; the rest was not read"), "{lines}");
     }
 
     #[test]
-    fn where_it_is_no_toml_nothing_else_is_said() {
+    fn syntax_errors_hide_other_mistakes() {
         let ((), mistakes) = read("a = \nb = 1\nc = = 2\n", |root, faults| {
             root.each(faults, |entry, _| Err(entry.unknown("key", &["d"])));
         });
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_of_their_type() {
+    fn values_are_read_by_type() {
         assert_eq!(one("a = 0x10", |entry| entry.integer(0..=16)), Ok(16));
         assert_eq!(one("a = true", |entry| entry.truth()), Ok(true));
         assert_eq!(one("a = 'two'", |entry| entry.word("number", &["one", "two"])), Ok(1));
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_word_is_told_with_the_right_one() {
+    fn a_wrong_word_is_reported_with_suggestions() {
         let refused = one("a = 'tiger'", |entry| entry.word("animal", &["cat", "tigers"])).unwrap_err();
         assert_eq!(refused, "line 1: there is no animal `tiger`; did you mean `tigers`?");
         let refused = one("a = 'horse'", |entry| entry.word("animal", &["cat", "tigers"])).unwrap_err();
@@ -472,9 +472,9 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_named_by_the_line_of_its_head() {
+    fn a_table_is_reported_with_the_line_of_its_header() {
         let refused = one("\n\n[[a]]\nb = 1", |entry| -> Result<(), Fault> {
-            Err(entry.sections()?[0].fault(Mistake::Together("these do not go together")))
+            Err(entry.sections()?[0].fault(Mistake::Together("these keys exclude each other")))
         });
         assert_eq!(refused.unwrap_err(), "line 3: these do not go together");
     }

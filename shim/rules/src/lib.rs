@@ -1,35 +1,35 @@
 //! Rules on the call chain of a HIP call.
 //!
-//! They say two things. Whose a call is: its *origin* is the first library on the chain that is not *transparent*; the
-//! HIP runtime and the libraries through which it is reached are. And what becomes of it: the first rule that fits
-//! decides, and behind the file's own rules come those of its profile.
+//! They determine two things. The *origin* of a call is the first library on its chain that is not *transparent*. The HIP
+//! runtime and the libraries through which it is called are transparent. The verdict on a call is that of the first rule that
+//! matches; the rules of the profile follow the file's own rules.
 //!
 //! ```toml
 //! profile = "default"                        # or "compat"
 //!
 //! [origin]
 //! also_transparent = ["libmy_wrapper.so*"]   # besides the built-in ones
-//! # transparent = ["libamdhip64.so*"]        # instead of them
+//! # transparent = ["libamdhip64.so*"]        # instead of the built-in ones
 //!
-//! [[rule]]                                   # all that is given must fit; of a list, one
-//! name = "solver"                            # for people
-//! library = ["libsolver.so*", "libblas*"]    # to which the call belongs; `*` and `?` stand for what may differ
+//! [[rule]]                                   # all given conditions must match; of a list, one element
+//! name = "solver"                            # shown to people
+//! library = ["libsolver.so*", "libblas*"]    # the origin of the call; `*` and `?` match any characters
 //! function = "solve*"                        # in that library
 //! chain = "libMIOpen.so*:miopenFind*"        # any function of the chain: a library, or library:function
-//! under = "libtorch_hip.so"                  # what has called the library
-//! outermost = "python3*"                     # where the chain begins
+//! under = "libtorch_hip.so"                  # the caller of that library
+//! outermost = "python3*"                     # the outermost library of the chain
 //! api = "hipLaunch*"                         # the HIP function
-//! kernel = "gemm_*"                          # as the code object names it
-//! process = "trainer"                        # file name of what the process executes, or path if there is a slash
-//! user = "alice"                             # name or number
-//! cgroup = "/system.slice/batch*"            # the process's own or one above it
+//! kernel = "gemm_*"                          # its name in the code object
+//! process = "trainer"                        # file name of the process's executable, or path if there is a slash
+//! user = "alice"                             # name or id
+//! cgroup = "/system.slice/batch*"            # the process's cgroup or an ancestor
 //! action = "schedule"                        # or "passthrough", "never-suspend"
-//! level = 2                                  # highest level of preemption
+//! level = 2                                  # the highest preemption mode
 //! ```
 //!
-//! A verdict also says whether the immediate caller alone has decided it: then it holds for every call from there.
+//! A verdict also says whether the immediate caller alone determines it. Then it is valid for every call from there.
 //!
-//! Nothing is read or written here: who has the text of a file hands it to [`Rules::parse`].
+//! This crate does no input or output: the caller passes the text of a file to [`Rules::parse`].
 
 mod builtin;
 mod decide;

@@ -1,19 +1,19 @@
-//! Whose a call is.
+//! The origin of a call.
 
 use crate::builtin::Profile;
 use crate::patterns::Pattern;
 use crate::rule::{Rule, Source};
 
-/// Libraries that nobody means when asking who made a call: the runtime, what profilers and this project put in front
-/// of it, and what calls through a pointer for others.
+/// Libraries that are never the origin of a call: the runtime, wrappers of profilers and of this project, and libraries
+/// that call through a pointer on behalf of others.
 pub const BUILT_IN_TRANSPARENT: &[&str] = &[
-    // The runtime and what it is made of.
+    // The runtime and its components.
     "libamdhip64.so*",
     "libamdhip64-*.so*",
     "libhiprtc*.so*",
     "libhsa-runtime64*.so*",
     "libamd_comgr*.so*",
-    // Profilers and tools that wrap it.
+    // Profilers and tools that wrap the runtime.
     "librocprofiler*.so*",
     "libroctracer64*.so*",
     "libroctx64*.so*",
@@ -32,11 +32,11 @@ pub const BUILT_IN_TRANSPARENT: &[&str] = &[
     "_ctypes.*.so",
 ];
 
-/// Everything that a file of rules says.
+/// The contents of a rules file.
 #[derive(Clone, Debug)]
 pub struct Rules {
     pub(crate) transparent: Vec<Pattern>,
-    /// Those of the file, then those of the profile.
+    /// The rules of the file, then those of the profile.
     pub(crate) list: Vec<Rule>,
     pub(crate) profile: Profile,
 }
@@ -46,7 +46,7 @@ impl Default for Rules {
         let transparent = BUILT_IN_TRANSPARENT.iter().map(|glob| Pattern::new(glob));
         let profile = Profile::default();
         Self {
-            transparent: transparent.collect::<Result<_, _>>().expect("a test parses all of them"),
+            transparent: transparent.collect::<Result<_, _>>().expect("a test parses all patterns"),
             list: profile.rules().to_vec(),
             profile,
         }
@@ -54,33 +54,33 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// The same with a process's own rules before all others: of `settings`, its own rules only.
+    /// These rules, preceded by the process's own rules from `settings`; the profile of `settings` is ignored.
     #[must_use]
-    pub fn behind(mut self, settings: &Self) -> Self {
+    pub fn with_settings(mut self, settings: &Self) -> Self {
         let own = settings.list.iter().filter(|rule| rule.source == Source::File);
         let own = own.map(|rule| Rule { source: Source::Settings, ..rule.clone() });
         self.list.splice(..0, own);
         self
     }
 
-    /// The rules that give verdicts, in the order in which they are asked.
+    /// The rules that give verdicts, in the order in which they are evaluated.
     pub fn rules(&self) -> &[Rule] {
         &self.list
     }
 
-    /// The set that follows the file's own rules.
+    /// The built-in set that follows the file's own rules.
     pub fn profile(&self) -> Profile {
         self.profile
     }
 
-    /// The library to which a call belongs, given the file names of the libraries on its call chain, innermost first.
+    /// The origin of a call, given the file names of the libraries on its call chain, innermost first.
     ///
-    /// None if all of them are transparent, or there are none.
+    /// None if all libraries are transparent, or if there are none.
     pub fn origin<L: AsRef<str>>(&self, chain: impl IntoIterator<Item = L>) -> Option<L> {
         chain.into_iter().find(|library| !self.is_transparent(library.as_ref()))
     }
 
-    /// Whether calls by this library belong to whoever called it.
+    /// Whether calls of this library belong to its caller.
     pub fn is_transparent(&self, library: &str) -> bool {
         self.transparent.iter().any(|pattern| pattern.matches(library))
     }
@@ -91,19 +91,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_built_in_list_is_one_of_patterns() {
+    fn the_built_in_list_is_valid() {
         assert_eq!(Rules::default().transparent.len(), BUILT_IN_TRANSPARENT.len());
     }
 
     #[test]
-    fn a_process_may_have_rules_before_all_others() {
+    fn rules_of_a_process_precede_all_others() {
         let one = |name: &str| format!("[[rule]]\nname = '{name}'\naction = 'schedule'\n");
         let all = Rules::parse(&one("file")).unwrap();
-        let both = all.clone().behind(&Rules::parse(&one("own")).unwrap());
-        assert_eq!(both.rules().len(), all.rules().len() + 1, "the profile's are not doubled");
+        let both = all.clone().with_settings(&Rules::parse(&one("own")).unwrap());
+        assert_eq!(both.rules().len(), all.rules().len() + 1, "the rules of the profile are not repeated");
         assert_eq!(both.rules()[0].name.as_deref(), Some("own"));
-        assert_eq!(both.rules()[0].place("rules.toml"), "settings:1");
-        assert_eq!(both.rules()[1].place("rules.toml"), "rules.toml:1");
+        assert_eq!(both.rules()[0].location("rules.toml"), "settings:1");
+        assert_eq!(both.rules()[1].location("rules.toml"), "rules.toml:1");
     }
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
             origin(&["libamdhip64.so.6", "libxsched_shim.so", "librocprofiler-sdk.so.0", "app"]),
             Some("app")
         );
-        // PyTorch's wheels rename what they bundle.
+        // PyTorch's wheels rename bundled libraries.
         assert_eq!(origin(&["libamdhip64-4e1a0e8f.so", "libtorch_hip.so"]), Some("libtorch_hip.so"));
         let ctypes = ["libffi.so.8.1.2", "_ctypes.cpython-311-x86_64-linux-gnu.so", "python3.11"];
         assert_eq!(origin(&ctypes), Some("python3.11"));

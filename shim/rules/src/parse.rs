@@ -1,4 +1,4 @@
-//! From the text of a file to rules on the call chain.
+//! Parses the text of a rules file.
 
 use xsched_protocol::probe::PROBES;
 
@@ -27,7 +27,7 @@ const RULE_KEYS: [&str; 13] = [
 ];
 
 impl Rules {
-    /// Reads the text of a file of rules. What it does not mention stays as built in.
+    /// Parses the text of a rules file. Keys that it does not have keep their built-in values.
     pub fn parse(text: &str) -> Result<Self, Mistakes> {
         let (rules, mistakes) = document::read(text, |root, faults| {
             let mut rules = Self::default();
@@ -63,7 +63,7 @@ impl Rules {
     }
 }
 
-/// Reads a text of nothing but rules.
+/// Parses a text that has only rules.
 pub(crate) fn rules_of(text: &str, source: Source) -> Result<Vec<Rule>, Mistakes> {
     let (rules, mistakes) = document::read(text, |root, faults| {
         let mut rules = Vec::new();
@@ -83,13 +83,13 @@ fn parse_rules(entry: Entry<'_>, source: Source, faults: &mut Faults) -> Result<
     Ok(entry.sections()?.into_iter().filter_map(|section| parse_rule(section, source, faults)).collect())
 }
 
-/// One rule; none if something is wrong with it.
+/// Parses one rule; None if it has a mistake.
 fn parse_rule(section: Section<'_>, source: Source, faults: &mut Faults) -> Option<Rule> {
     let (mut name, mut action, mut level) = (None, None, 0);
     let mut wanted = Wanted::default();
-    let is_sound = section.each(faults, |entry, _| {
+    let is_valid = section.each(faults, |entry, _| {
         match entry.key {
-            "name" => name = Some(entry.text("a text for people")?.to_owned()),
+            "name" => name = Some(entry.text("a text")?.to_owned()),
             "action" => action = Some(ACTIONS[entry.word("action", &ACTIONS.map(|(name, _)| name))?].1),
             "level" => level = entry.integer(1..=3)? as u8,
             "library" => wanted.library = entry.some(LIBRARY, library)?,
@@ -115,7 +115,7 @@ fn parse_rule(section: Section<'_>, source: Source, faults: &mut Faults) -> Opti
         }
         Ok(())
     });
-    if !is_sound {
+    if !is_valid {
         return None;
     }
     let action = action.ok_or_else(|| {
@@ -133,28 +133,28 @@ fn glob(text: &str) -> Result<Pattern, Mistake> {
     Ok(Pattern::new(text)?)
 }
 
-/// Libraries are known by their file names, wherever they lie.
+/// Libraries are identified by their file names, in any folder.
 fn library(text: &str) -> Result<Pattern, Mistake> {
     if text.contains('/') {
         return Err(Mistake::Together("libraries are named without their folder, as in \"libsolver.so*\""));
     }
     if text.contains(':') {
         return Err(Mistake::Together(
-            "a library and its function go together in `chain`, `under` and `outermost` only",
+            "only `chain`, `under` and `outermost` take a library together with a function",
         ));
     }
     glob(text)
 }
 
 fn frame(text: &str) -> Result<FramePattern, Mistake> {
-    // The function's name may have colons of its own.
+    // The name of the function may itself contain colons.
     match text.split_once(':') {
         Some((of, function)) => Ok(FramePattern { library: library(of)?, function: Some(glob(function)?) }),
         None => Ok(FramePattern { library: library(text)?, function: None }),
     }
 }
 
-/// A function that there is, or a pattern that fits one.
+/// An existing function, or a pattern that matches one.
 fn api(text: &str) -> Result<Pattern, Mistake> {
     let pattern = glob(text)?;
     if PROBES.iter().any(|probe| pattern.matches(probe.name)) {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_with_their_line() {
+    fn mistakes_are_reported_with_their_line() {
         assert_refused("\n[orgin]\n", "line 2: there is no table `orgin`; did you mean `origin`?");
         assert_refused(
             "[[weather]]\n",
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_toml_is_refused_with_its_line() {
+    fn syntax_errors_are_reported_with_their_line() {
         for text in ["[origin]\ntransparent = [\"a\n", "[origin]\ntransparent = []\ntransparent = []\n"] {
             let mistakes = Rules::parse(text).unwrap_err();
             let first = mistakes.first();
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_in_rules_say_what_was_meant() {
+    fn mistakes_in_rules_are_reported_with_suggestions() {
         let rule =
             |line: &str| format!("[[rule]]\naction = 'schedule'\n\n[[rule]]\naction = 'schedule'\n{line}\n");
         let refused = |line: &str, message: &str| assert_refused(&rule(line), message);
@@ -237,11 +237,11 @@ mod tests {
         );
         refused(
             "library = 'libMIOpen.so:find'",
-            "line 6: a library and its function go together in `chain`, `under` and `outermost` only",
+            "line 6: only `chain`, `under` and `outermost` take a library together with a function",
         );
         refused(
             "chain = []",
-            "line 6: `chain`: an empty list fits nothing; leave the line out if anything may be there",
+            "line 6: `chain`: an empty list matches nothing; omit the key to match anything",
         );
         refused(
             "under = 7",
@@ -254,11 +254,11 @@ mod tests {
         );
         refused(
             "process = 'bin/trainer'",
-            "line 6: what has a slash is a path from the root on, such as \"/opt/*/app\" or \"*/app\"",
+            "line 6: a name with a slash must be a path from the root, such as \"/opt/*/app\" or \"*/app\"",
         );
         refused(
             "cgroup = ['/', '/batch/']",
-            "line 6: a cgroup's path does not end with a slash; without one it stands for those below, too",
+            "line 6: a cgroup's path must not end with a slash; it also matches the cgroups below",
         );
         assert_refused(
             "[[rule]]\naction = 'skip'",
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_named_at_once() {
+    fn all_mistakes_are_reported_together() {
         let text = "profile = 'compact'\n[[rule]]\naction = 'skip'\nlevel = 4\n[[rule]]\nlibrary = 'x'\n[[rule]]\nlibary = 'x'\n";
         assert_eq!(
             Rules::parse(text).unwrap_err().of_file("my.toml".as_ref()),
@@ -294,10 +294,10 @@ mod tests {
         )
         .unwrap();
         let own = &rules.rules()[0];
-        assert_eq!((own.source, own.line, own.place("my.toml").as_str()), (Source::File, 2, "my.toml:2"));
+        assert_eq!((own.source, own.line, own.location("my.toml").as_str()), (Source::File, 2, "my.toml:2"));
         assert_eq!(own.to_string(), "passthrough, level 1 at most: library a.so | b.so, chain c.so:f");
         assert_eq!(rules.rules().len(), 1 + Profile::Default.rules().len());
-        assert!(rules.rules()[1].place("my.toml").starts_with("default:"));
+        assert!(rules.rules()[1].location("my.toml").starts_with("default:"));
         let compat = Rules::parse("profile = 'compat'").unwrap();
         assert_eq!(compat.rules().len(), Profile::Compat.rules().len());
     }

@@ -1,4 +1,4 @@
-//! Globs over names: `*` stands for any text, `?` for one character, and `!` before a glob excludes what it matches.
+//! Globs for names: `*` matches any text, `?` one character, and `!` before a glob excludes the names that it matches.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use wildmatch::WildMatch;
 /// Why a pattern is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// It has no text.
+    /// The pattern is empty.
     #[error("an empty pattern matches nothing")]
     Empty,
-    /// It is asked for and excluded.
+    /// The same pattern is included and excluded.
     #[error("`{0}` is asked for and excluded at once")]
     Contradiction(String),
     /// Everything is excluded.
@@ -23,12 +23,12 @@ pub enum PatternError {
 pub struct Pattern(WildMatch);
 
 impl Pattern {
-    /// Reads a glob.
+    /// Parses a glob.
     pub fn new(glob: &str) -> Result<Self, PatternError> {
         if glob.is_empty() { Err(PatternError::Empty) } else { Ok(Self(WildMatch::new(glob))) }
     }
 
-    /// Whether it matches the whole of `name`.
+    /// Whether the glob matches the whole of `name`.
     pub fn matches(&self, name: &str) -> bool {
         self.0.matches(name)
     }
@@ -40,8 +40,8 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// Several globs: what any of the plain ones matches, without what the excluding ones match. Only excluding ones mean
-/// everything else; none at all mean everything.
+/// Several globs: they match the names that any plain glob matches, except those that an excluding glob matches. Excluding
+/// globs alone match all other names; an empty list matches all names.
 #[derive(Clone, Debug, Default)]
 pub struct Patterns {
     wanted: Vec<Pattern>,
@@ -49,7 +49,7 @@ pub struct Patterns {
 }
 
 impl Patterns {
-    /// Reads globs; those that begin with `!` exclude.
+    /// Parses globs; those that begin with `!` exclude.
     pub fn parse<S: AsRef<str>>(globs: &[S]) -> Result<Self, PatternError> {
         let mut patterns = Self::default();
         let (mut wanted, mut excluded) = (Vec::new(), Vec::new());
@@ -71,12 +71,12 @@ impl Patterns {
         Ok(patterns)
     }
 
-    /// Whether they leave nothing out.
+    /// Whether the globs match every name.
     pub fn is_everything(&self) -> bool {
         self.wanted.is_empty() && self.excluded.is_empty()
     }
 
-    /// Whether they let a thing through that is known by any of these names.
+    /// Whether the globs match an object with these names.
     pub fn match_any(&self, names: &[&str]) -> bool {
         let is_matched = |patterns: &[Pattern]| {
             patterns.iter().any(|pattern| names.iter().any(|name| pattern.matches(name)))
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn exclusions_win_and_alone_mean_everything_else() {
+    fn exclusions_take_precedence_and_alone_match_everything_else() {
         assert!(matches(&[], "anything"));
         assert!(matches(&["lib*", "app"], "app"));
         assert!(!matches(&["lib*", "app"], "other"));
@@ -104,14 +104,14 @@ mod tests {
     }
 
     #[test]
-    fn one_excluded_name_of_a_thing_is_enough() {
+    fn one_excluded_name_excludes_an_object() {
         let patterns = Patterns::parse(&["lib*", "!libtorch*"]).unwrap();
         assert!(!patterns.match_any(&["librocblas.so", "libtorch_hip.so"]));
         assert!(patterns.match_any(&["librocblas.so", "app"]));
     }
 
     #[test]
-    fn globs_are_of_the_whole_name() {
+    fn globs_match_the_whole_name() {
         assert!(!matches(&["gemm"], "gemm_f16"));
         assert!(matches(&["gemm?f16"], "gemm_f16"));
         assert!(matches(&["void mix<unsigned int, 3>(*"], "void mix<unsigned int, 3>(unsigned int*)"));

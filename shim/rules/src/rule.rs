@@ -1,4 +1,4 @@
-//! One rule: what it asks of a call, and what becomes of calls that fit.
+//! One rule: its conditions on a call, and its verdict on calls that match.
 
 use std::fmt;
 
@@ -7,43 +7,43 @@ use xsched_protocol::verdict::Action;
 use crate::builtin::Profile;
 use crate::patterns::Pattern;
 
-/// Where a rule is written.
+/// The source of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// In the file.
+    /// The rules file.
     File,
-    /// In the settings of the process's user.
+    /// The settings of the process's user.
     Settings,
-    /// In a set that comes with this crate.
+    /// A built-in set.
     BuiltIn(Profile),
 }
 
-/// A rule. It fits if everything fits that it asks for; what it does not ask for may be anything.
+/// A rule. It matches a call if all its conditions match.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// What it is called.
+    /// The name for people.
     pub name: Option<String>,
-    /// Where it is written.
+    /// The source.
     pub source: Source,
-    /// The line of its head there, counted from 1.
+    /// The line of its header in the source, counted from 1.
     pub line: usize,
-    /// What becomes of a call.
+    /// How to treat calls that match.
     pub action: Action,
-    /// The highest level of preemption, 1 to 3; 0: no limit.
+    /// The highest preemption mode, 1 to 3; 0: no limit.
     pub level: u8,
     pub(crate) wanted: Wanted,
 }
 
-/// What a rule asks for. An empty list asks for nothing; in another, one that fits is enough.
+/// The conditions of a rule. An empty list is no condition; in any other list, one match is sufficient.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
-    /// The library to which the call belongs.
+    /// The library that the call belongs to.
     pub(crate) library: Vec<Pattern>,
-    /// Its function.
+    /// The function in that library.
     pub(crate) function: Vec<Pattern>,
-    /// Any frame.
+    /// Any frame of the chain.
     pub(crate) chain: Vec<FramePattern>,
-    /// The library that has called the one to which the call belongs.
+    /// The caller of the library that the call belongs to.
     pub(crate) under: Vec<FramePattern>,
     /// The outermost library.
     pub(crate) outermost: Vec<FramePattern>,
@@ -66,7 +66,7 @@ pub(crate) struct FramePattern {
 pub struct Frame<'a> {
     /// File name of the library.
     pub library: &'a str,
-    /// Its function, without parameters, if that has a name.
+    /// The name of the function, without parameters, if it is known.
     pub function: Option<&'a str>,
 }
 
@@ -86,7 +86,7 @@ impl fmt::Display for FramePattern {
     }
 }
 
-/// As files name them.
+/// The names of actions in files.
 pub(crate) const ACTIONS: [(&str, Action); 3] = [
     ("schedule", Action::Schedule),
     ("passthrough", Action::Passthrough),
@@ -99,23 +99,23 @@ pub fn action_name(action: Action) -> &'static str {
 }
 
 impl Rule {
-    /// Whether it asks which kernel is launched.
+    /// Whether it has a condition on the kernel.
     pub fn names_kernels(&self) -> bool {
         !self.wanted.kernel.is_empty()
     }
 
-    /// Of whose processes it asks, by name or number.
+    /// The condition on the user, by name or id.
     pub fn users(&self) -> &[Pattern] {
         &self.wanted.user
     }
 
-    /// Whether it asks for the process's cgroup.
+    /// Whether it has a condition on the cgroup.
     pub fn asks_for_cgroup(&self) -> bool {
         !self.wanted.cgroup.is_empty()
     }
 
-    /// Where it is written, for people; `file` is the name of the file.
-    pub fn place(&self, file: &str) -> String {
+    /// The location of the rule, for people; `file` is the name of the rules file.
+    pub fn location(&self, file: &str) -> String {
         match self.source {
             Source::File => format!("{file}:{}", self.line),
             Source::Settings => format!("settings:{}", self.line),
@@ -124,7 +124,7 @@ impl Rule {
     }
 }
 
-/// What it does, and to which calls: `passthrough: library librocblas.so*, api hipMemcpy*`.
+/// The action and the conditions: `passthrough: library librocblas.so*, api hipMemcpy*`.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(action_name(self.action))?;
@@ -157,7 +157,7 @@ impl fmt::Display for Rule {
 }
 
 const _: () = {
-    // `action_name` relies on it.
+    // `action_name` relies on this order.
     let mut index = 0;
     while index < ACTIONS.len() {
         assert!(ACTIONS[index].1 as usize == index + 1);

@@ -1,14 +1,14 @@
-//! What somebody may have meant.
+//! Suggestions for mistyped names.
 
-/// How alike two names must be for one to be offered for the other: between 0 and 1, by Jaro and Winkler. At 0.8
-/// `lanch` still finds `launch`, and `x` finds nothing.
+/// The least Jaro-Winkler similarity of a suggestion, between 0 and 1. At 0.8 `lanch` still finds `launch`, and `x` finds
+/// nothing.
 const LIKENESS_MIN: f64 = 0.8;
 
-/// And by the letters that would have to change, likewise: Jaro and Winkler think much of a common beginning, which all
-/// functions of HIP have.
+/// The least normalised Levenshtein similarity, in addition: Jaro-Winkler weighs common prefixes highly, and all functions
+/// of HIP have one.
 const SAME_MIN: f64 = 0.65;
 
-/// The name that `word` is most like, if any is like it at all. Case does not matter.
+/// The name that is most similar to `word`, if any is similar enough. Ignores case.
 pub fn closest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     names
@@ -25,14 +25,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_are_recognised_and_other_words_are_not() {
+    fn typing_errors_are_recognised_and_other_words_are_not() {
         let names = ["launch", "copy", "hipFree", "hipLaunchKernel", "hipLaunchKernelExC"];
         assert_eq!(closest("lanch", names), Some("launch"));
         assert_eq!(closest("Copy", names), Some("copy"));
         assert_eq!(closest("hiplaunchkernel", names), Some("hipLaunchKernel"));
         assert_eq!(closest("x", names), None);
         assert_eq!(closest("cudaMemcpy", names), None);
-        // A prefix that all names have says nothing.
+        // A prefix that all names have is not sufficient.
         assert_eq!(closest("hipNope", names), None);
     }
 }

@@ -5,7 +5,7 @@
 /// `hipPos`: bytes, or elements of an array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub(crate) struct Position {
+pub(crate) struct Coordinates {
     pub(crate) x: usize,
     pub(crate) y: usize,
     pub(crate) z: usize,
@@ -35,7 +35,7 @@ pub(crate) struct Size {
 #[repr(C)]
 pub(crate) struct BoxEnd {
     pub(crate) array: usize,
-    pub(crate) position: Position,
+    pub(crate) position: Coordinates,
     pub(crate) memory: Pitched,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct PeerBox {
 #[repr(C)]
 pub(crate) struct DriverBoxEnd {
     /// `x` in bytes, also in an array.
-    pub(crate) position: Position,
+    pub(crate) position: Coordinates,
     pub(crate) level: usize,
     /// `hipMemoryType`
     pub(crate) kind: u32,
@@ -118,7 +118,7 @@ impl DriverRows {
     /// The same copy as one of a box with one slice.
     pub(crate) fn as_box(&self) -> DriverBox {
         let end = |end: DriverRowsEnd| DriverBoxEnd {
-            position: Position { x: end.x, y: end.y, z: 0 },
+            position: Coordinates { x: end.x, y: end.y, z: 0 },
             level: 0,
             kind: end.kind,
             host: end.host,
@@ -138,10 +138,10 @@ impl DriverRows {
 pub(crate) struct BoxOperand {
     /// `hipMemcpy3DOperandType`: 1 for memory, 2 for an array.
     pub(crate) kind: u32,
-    /// Address or array.
-    pub(crate) place: usize,
-    /// Of memory: length of a row and rows of a slice, 0 for those of the extent, and where it lies. Of an array: a
-    /// position.
+    /// Address, or handle of an array.
+    pub(crate) handle: usize,
+    /// Of memory: length of a row and rows of a slice, 0 for those of the extent, and its location. Of an array:
+    /// the position.
     pub(crate) lengths: [usize; 3],
 }
 

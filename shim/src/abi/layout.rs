@@ -1,25 +1,15 @@
 //! Where the arguments of a signature lie, for code that handles calls without knowing their types.
 
+use crate::abi::frame::ArgumentLocation;
 use crate::abi::{Args, Passed, Ret, Signature};
 
 /// No HIP function has more arguments.
 pub(crate) const ARGS_MAX: usize = 14;
 
-/// Where one argument begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// In this general register, counted in the order that arguments take them; a pair takes the next as well.
-    General(usize),
-    /// In this vector register.
-    Vector(usize),
-    /// In this word of the caller's stack, and those that follow.
-    Stack(usize),
-}
-
 /// Where all arguments of a function lie.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    places: [Place; ARGS_MAX],
+    locations: [ArgumentLocation; ARGS_MAX],
     /// How many arguments there are.
     pub(crate) count: usize,
     /// Words of stack that they take.
@@ -32,7 +22,7 @@ impl Layout {
     /// Of a function with these arguments and this result.
     pub(crate) const fn new(args: &[Passed], result: Option<Passed>) -> Self {
         let mut layout = Self {
-            places: [Place::Stack(0); ARGS_MAX],
+            locations: [ArgumentLocation::Stack(0); ARGS_MAX],
             count: args.len(),
             stack_words: 0,
             has_vectors: false,
@@ -50,16 +40,16 @@ impl Layout {
                 // In whole words, because none of them is aligned to more than one.
                 Passed::Memory(size) => (usize::MAX, size.div_ceil(size_of::<u64>())),
             };
-            layout.places[index] = if registers == 0 {
+            layout.locations[index] = if registers == 0 {
                 vector += 1;
                 layout.has_vectors = true;
-                Place::Vector(vector - 1)
+                ArgumentLocation::Vector(vector - 1)
             } else if registers <= GENERAL_REGISTERS - general {
                 general += registers;
-                Place::General(general - registers)
+                ArgumentLocation::General(general - registers)
             } else {
                 layout.stack_words += words;
-                Place::Stack(layout.stack_words - words)
+                ArgumentLocation::Stack(layout.stack_words - words)
             };
             index += 1;
         }
@@ -73,9 +63,9 @@ impl Layout {
 
     /// Where this argument begins. Panics if there is none.
     #[inline]
-    pub(crate) const fn place(&self, index: usize) -> Place {
+    pub(crate) const fn location(&self, index: usize) -> ArgumentLocation {
         assert!(index < self.count, "a function has no such argument");
-        self.places[index]
+        self.locations[index]
     }
 }
 

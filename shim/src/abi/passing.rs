@@ -1,12 +1,13 @@
 //! How the System V x86-64 ABI passes HIP's types, and how a hook reads them back from a stopped call.
 //!
-//! A hook does not receive its arguments by being called with them: the gate saves the argument registers and
-//! the hook's typed view is *read* from there. So forwarding stays a plain jump, with registers and stack as
-//! the caller left them, whatever a signature in the list says.
+//! A hook does not receive its arguments by being called with them: the entry code saves the argument registers, and
+//! the hook *reads* typed arguments from there. So forwarding stays a plain jump, with registers and stack as the
+//! caller left them, whatever signature the list has.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 
+use crate::abi::frame::Frame;
 use crate::abi::{
     Allocation, Array, ChannelFormatDesc, Context, Device, DevicePtr, Dim3, Enum, Event, Extent,
     ExternalMemory, ExternalSemaphore, Function, Graph, GraphExec, GraphNode, GraphicsResource, HipError,
@@ -14,7 +15,6 @@ use crate::abi::{
     MemcpyKind, MipmappedArray, Module, PitchedPtr, Stream, StreamCallback, SurfaceObject, TextureObject,
     UserObject,
 };
-use crate::gate::Frame;
 
 /// How a value of one type crosses a call: the four of the ABI's cases that HIP needs. Sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,11 +94,11 @@ impl<'a> ArgReader<'a> {
     /// The call must have another argument, and it must be a `T`.
     #[inline]
     pub(crate) unsafe fn read<T: Arg>(&mut self) -> T {
-        let place = self.frame.place(self.layout.place(self.next));
+        let address = self.frame.argument(self.layout.location(self.next));
         self.next += 1;
-        // SAFETY: by the caller's promise a `T` was passed, and this is where the ABI says that it lies; any
-        // value's first bytes are the low bytes of its place, this machine being little-endian.
-        unsafe { place.cast::<T>().read() }
+        // SAFETY: by the caller's promise a `T` was passed, and the ABI puts it here; a value's first bytes are the
+        // low bytes of its word, as this machine is little-endian.
+        unsafe { address.cast::<T>().read() }
     }
 }
 
@@ -170,7 +170,7 @@ impl Ret for c_int {
 impl Ret for *const c_char {
     const PASSED: Option<Passed> = Some(Passed::Word(size_of::<Self>()));
 
-    /// Names are printed without being looked at: a text, not null.
+    /// Names are printed without a check: a text, not null.
     unsafe fn missing(_: &Frame) -> u64 {
         c"not supported by this HIP runtime".as_ptr() as u64
     }
@@ -198,9 +198,9 @@ impl Ret for ChannelFormatDesc {
     const PASSED: Option<Passed> = Some(Passed::Memory(size_of::<Self>()));
 
     unsafe fn missing(frame: &Frame) -> u64 {
-        let [place, ..] = frame.general;
-        // SAFETY: the first register points to the room that the caller made for a result in memory.
-        unsafe { (place as *mut Self).write(Self::default()) };
-        place
+        let [address, ..] = frame.general;
+        // SAFETY: the first register points to the caller's memory for a result in memory.
+        unsafe { (address as *mut Self).write(Self::default()) };
+        address
     }
 }

@@ -1,9 +1,9 @@
 //! Whole signatures: the type of a function gives the types of its arguments, as a tuple, and of its result.
 #![expect(non_snake_case, reason = "the macro has one name for an argument's type and its value")]
 
+use crate::abi::frame::Frame;
 use crate::abi::passing::{Arg, ArgReader};
 use crate::abi::{InRegister, Layout, Passed, Ret, Stream};
-use crate::gate::Frame;
 
 /// A function's type, `unsafe extern "C" fn(..) -> ..`.
 pub(crate) trait Signature {

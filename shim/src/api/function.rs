@@ -2,11 +2,8 @@
 
 use std::ffi::CStr;
 
-use crate::abi::{Ret, Signature};
+use crate::abi::{Frame, Ret, Signature};
 use crate::api::Id;
-use crate::gate::Frame;
-use crate::hooks::Outcome;
-use crate::instances::Target;
 
 /// One function of the list.
 pub(crate) struct ApiFunction {
@@ -21,16 +18,11 @@ pub(crate) struct ApiFunction {
     /// Whether a null stream is the per-thread one: the functions that
     /// `-DHIP_API_PER_THREAD_DEFAULT_STREAM` renames calls to.
     pub(crate) null_stream_is_per_thread: bool,
-    pub(crate) hook: Option<Hook>,
     missing: unsafe fn(&Frame) -> u64,
 }
 
-/// Decides one call of the given function. The frame must be of a call to that function, and the target its real
-/// function.
-pub(crate) type Hook = unsafe fn(&'static ApiFunction, &Frame, Target) -> Outcome<u64>;
-
-/// A function's place in the dispatch tables that runtimes hand to profilers from ROCm 6.2 on: which table, and the
-/// entry's number behind the table's size.
+/// A function's entry in the dispatch tables that runtimes from ROCm 6.2 on hand to profilers: which table, and the
+/// entry's index behind the table's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(non_camel_case_types, reason = "the list names the table")]
 pub(crate) enum Slot {
@@ -67,15 +59,15 @@ pub(crate) enum Family {
 
 /// How a call relates to the order of the streams.
 ///
-/// The class is the most that may ever be done with a function; a hook may do less. A function that is
-/// ordered by a stream in a way that nobody has studied drains.
+/// The class is the most that may ever be done with a function; a hook may do less. A function whose order relative
+/// to streams was not studied drains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(non_camel_case_types, reason = "the list names the hook")]
 pub(crate) enum Class {
-    /// Puts work on a stream and returns nothing that depends on it: may be buffered and forwarded later.
+    /// Puts work on a stream and returns nothing that depends on it: may be deferred.
     deferrable,
-    /// Waits for work, observes it, takes away what it uses, or changes how it would run: what is buffered
-    /// must be forwarded first.
+    /// Waits for work, observes it, takes away what it uses, or changes how it would run: deferred work must be
+    /// launched first.
     drains,
     /// Begins, ends or observes stream capture: nothing is deferred or injected meanwhile.
     captures,
@@ -93,7 +85,6 @@ impl ApiFunction {
         family: Family,
         class: Class,
         slot: Slot,
-        hook: Option<Hook>,
     ) -> Self {
         let Ok(name) = CStr::from_bytes_with_nul(name.as_bytes()) else {
             panic!("a function's name must end in its only zero byte")
@@ -105,7 +96,6 @@ impl ApiFunction {
             class,
             slot,
             null_stream_is_per_thread: matches!(name.to_bytes(), [.., b'_', b's', b'p', b't']),
-            hook,
             missing: S::Ret::missing,
         }
     }

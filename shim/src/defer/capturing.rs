@@ -1,63 +1,65 @@
-//! While a stream captures: nothing is held back then.
+//! While a stream captures, nothing is deferred.
 //!
-//! What is before a capture is launched first, captured calls reach no device, and all other calls wait in place.
+//! Everything submitted before a capture is launched first, captured calls reach no device, and all other calls wait
+//! in place.
 
 use std::ptr;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use crate::defer::books::EventUse;
 use crate::defer::decision::Decision;
-use crate::defer::stopped::{Stopped, StreamName};
-use crate::defer::submission::demand;
-use crate::defer::{Deferral, deferral, real};
-use crate::hooks::Reason;
-use crate::instances::Instance;
+use crate::defer::deferral::{Deferral, deferral};
+use crate::defer::dependencies::EventUse;
+use crate::ground::outcome::Reason;
+use crate::hip::real;
 use crate::planted::{Bug, is_planted};
+use crate::runtime::copies::RuntimeCopy;
+use crate::runtime::stopped::{Stopped, StreamName};
 
-/// A capture is about to begin on a stream. What is held back was submitted before, so it goes first.
+/// A capture is about to begin on a stream. Deferred work was submitted before, so it is launched first.
 ///
 /// False if the stream captures already.
-pub(crate) fn capture_begins(copy: &Instance, stream: StreamName) -> bool {
+pub(crate) fn capture_begins(copy: &RuntimeCopy, stream: StreamName) -> bool {
     let deferral = deferral();
-    let is_first = deferral.books().capture_begins((copy.index(), number(stream)));
+    let is_first = deferral.dependencies().capture_begins((copy.index(), number(stream)));
     deferral.note_captures(false);
     if !is_planted(Bug::CaptureWithoutDrain) {
         deferral.queues.wait_all_launched();
     }
-    // A question about an event would end the capture.
+    // A query of an event would end the capture.
     deferral.note_captures(true);
     is_first
 }
 
 /// A capture has ended on a stream, or did not begin.
-pub(crate) fn capture_ended(copy: &Instance, stream: StreamName) {
+pub(crate) fn capture_ended(copy: &RuntimeCopy, stream: StreamName) {
     let deferral = deferral();
-    deferral.books().capture_ends((copy.index(), number(stream)));
+    deferral.dependencies().capture_ends((copy.index(), number(stream)));
     deferral.note_captures(true);
 }
 
-/// What tells a stream from all others that capture. The per-thread stream is another one in each thread.
+/// A number that no other capturing stream has. The per-thread stream is a different one in each thread.
 fn number(stream: StreamName) -> usize {
     thread_local! {
-        /// For its address, where no stream lies.
-        static PLACE: u8 = const { 0 };
+        /// For its address, at which there is no stream.
+        static MARK: u8 = const { 0 };
     }
     match stream {
-        StreamName::Created(stream) => stream.0.addr(),
+        StreamName::Created(handle) => handle,
         StreamName::Legacy => 0,
-        StreamName::PerThread => PLACE.with(|place| ptr::from_ref(place).addr()),
+        StreamName::PerThread => MARK.with(|mark| ptr::from_ref(mark).addr()),
     }
 }
 
 impl Deferral {
-    /// Captures have begun or ended: nothing is held back while any goes on. With `with_markers`, markers pause as well.
+    /// Captures have begun or ended: nothing is deferred while any goes on. With `with_markers`, markers pause as
+    /// well.
     pub(super) fn note_captures(&self, with_markers: bool) {
-        // What another thread finds out meanwhile comes after this.
-        let _turn = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_any = self.books().is_any_capturing();
+        // Changes that other threads note meanwhile come after this one.
+        let _guard = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_any = self.dependencies().is_any_capturing();
         if self.is_capturing.swap(is_any, Ordering::AcqRel) != is_any {
-            self.queues.hold_nothing(is_any);
+            self.queues.defer_nothing(is_any);
         }
         if with_markers {
             self.queues.pause_markers(is_any);
@@ -65,24 +67,25 @@ impl Deferral {
     }
 
     /// A call that puts work on a stream while any stream captures.
-    pub(super) fn beside_a_capture(
+    pub(super) fn during_capture(
         &self,
         call: &Stopped<'_>,
-        copy: &'static Instance,
+        copy: &'static RuntimeCopy,
         uses: &[EventUse],
     ) -> Decision {
-        // Who begins a capture waits for what is held back. Until that is over this call would overtake it.
+        // A call that begins a capture waits for what is deferred. Until that is over this call would overtake it.
         self.queues.wait_all_launched();
-        let StreamName::Created(stream) = call.stream_name() else {
+        let stream = call.stream_name();
+        if !matches!(stream, StreamName::Created(_)) {
             return Decision::Pass(Reason::StreamCapture);
-        };
+        }
         // A wait for an event may make a stream join the capture.
         let joins = uses.iter().any(|used| matches!(used, EventUse::Wait(_)));
-        if joins || real::is_capturing(copy, stream) {
+        if joins || real::is_capturing(copy, stream.handle()) {
             return Decision::Pass(Reason::StreamCapture);
         }
         match self.stream_of(call, copy) {
-            Some((key, entry, _)) => self.in_place(key, entry, demand(call), uses),
+            Some((stream, _)) => self.wait_in_place(stream, self.demand(call), uses),
             None => Decision::Pass(Reason::StreamCapture),
         }
     }
@@ -95,9 +98,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn per_thread_streams_of_several_threads_capture_each_for_itself() {
-        let copy = Instance::at(0);
-        let is_capturing = || deferral().books().is_any_capturing();
+    fn per_thread_streams_of_several_threads_capture_independently() {
+        let copy = RuntimeCopy::at(0);
+        let is_capturing = || deferral().dependencies().is_any_capturing();
         let begins = || assert!(capture_begins(copy, StreamName::PerThread), "it is another stream");
         begins();
         let other = thread::spawn(move || {

@@ -1,28 +1,27 @@
-//! Which claim a stream's work belongs to: its device, by an address that is the same in every process, and its priority.
+//! Which claim a stream's work belongs to: its device, by an address that all processes agree on, and its priority.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use xsched_protocol::arbiter_page::device_key;
+use xsched_xqueue::{ClaimId, ClaimKey, XQueues};
 
-use crate::defer::device::Hip;
-use crate::defer::{DEFERRAL, Deferral, real};
-use crate::instances::{INSTANCES, Instance};
-use crate::xqueue::{ClaimId, ClaimKey, XQueues};
+use crate::hip::device::Hip;
+use crate::hip::real;
+use crate::runtime::copies::RuntimeCopy;
 
-/// Keys of the devices that this process uses, by copy and ordinal. None: the runtime cannot tell.
+/// Keys of the devices that this process uses, by copy and ordinal. None: the runtime does not know the address.
 #[derive(Debug, Default)]
 pub(super) struct Devices(Mutex<HashMap<(usize, i32), Option<u64>>>);
 
 impl Devices {
     /// The claim on a device for streams of this priority, as HIP counts it: smaller is more urgent.
     ///
-    /// Asks the runtime, when it is the device's first.
+    /// Asks the runtime at a device's first claim.
     pub(super) fn claim(
         &self,
         queues: &XQueues<Hip>,
-        copy: &Instance,
+        copy: &RuntimeCopy,
         device: i32,
         priority: i32,
     ) -> Option<ClaimId> {
@@ -30,39 +29,14 @@ impl Devices {
         Some(queues.claim(ClaimKey { device, stream_priority: priority.saturating_neg() }))
     }
 
-    fn key(&self, copy: &Instance, device: i32) -> Option<u64> {
-        let place = (copy.index(), device);
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&place).copied();
+    fn key(&self, copy: &RuntimeCopy, device: i32) -> Option<u64> {
+        let ordinal = (copy.index(), device);
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&ordinal).copied();
         known.unwrap_or_else(|| {
             let key = real::pci_address(copy, device).and_then(|address| parse(&address));
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(place, key);
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(ordinal, key);
             key
         })
-    }
-}
-
-/// Devices that were set and claimed, by copy: a bit for each of the first 64 ordinals.
-static SET: [AtomicU64; INSTANCES] = [const { AtomicU64::new(0) }; INSTANCES];
-
-/// The calling thread has this device from now on, or another one, and will use it.
-pub(crate) fn device_set(copy: &Instance, ordinal: Option<u32>) {
-    let bit = ordinal.and_then(|ordinal| 1_u64.checked_shl(ordinal)).unwrap_or(0);
-    if SET[copy.index()].load(Ordering::Relaxed) & bit != 0 {
-        return;
-    }
-    let is_used = |deferral: &&Deferral| deferral.is_used.load(Ordering::Acquire);
-    if let Some(deferral) = DEFERRAL.existing().filter(is_used)
-        && let Some(device) = real::current_device(copy)
-    {
-        deferral.claim(copy, device, 0);
-        SET[copy.index()].fetch_or(bit, Ordering::Relaxed);
-    }
-}
-
-/// In a forked child: it has claimed nothing.
-pub(super) fn renew() {
-    for set in &SET {
-        set.store(0, Ordering::Relaxed);
     }
 }
 

@@ -1,43 +1,67 @@
 //! What becomes of a call, and what is done once it has returned.
 
 use crate::abi::HipError;
-use crate::defer::deferral;
-use crate::defer::device::{self, Hip};
-use crate::defer::streams::StreamEntry;
-use crate::hooks::Reason;
-use crate::xqueue::{Begun, QueueId};
+use crate::defer::deferral::deferral;
+use crate::ground::outcome::Reason;
+use crate::hip::device::Hip;
+use xsched_xqueue::{PendingLaunch, QueueId};
 
 /// What becomes of a call.
 #[derive(Debug)]
 pub(crate) enum Decision {
-    /// It is held back; this is its answer.
+    /// It is deferred; this is its answer.
     Answer(HipError),
     /// The real function gets it now.
     Pass(Reason),
-    /// The real function gets it now, and what it returns is wanted.
+    /// The real function gets it now, and its result is needed.
     Make(Followed),
 }
 
-/// A call whose end is wanted.
+/// A call that is made now, and what is done once it has returned.
 #[derive(Debug)]
 pub(crate) struct Followed {
     pub(crate) reason: Reason,
-    /// Its success is told as this failure of an earlier call.
-    pub(super) tells: Option<HipError>,
-    /// It puts something on the device, beside others.
-    pub(super) begun: Option<Begun<Hip>>,
-    /// It waits for what these queues had on the device.
-    pub(super) waits_for: Vec<(QueueId, u64)>,
-    /// It waits for something on a device, which somebody records.
-    pub(super) is_watched_wait: bool,
-    /// Its success means that these events are complete; 0 is none.
-    pub(super) sees_events: [u64; 2],
+    /// An earlier command's failure, which the caller gets instead of success.
+    late_failure: Option<HipError>,
+    effect: Effect,
+}
+
+/// What a call means for the queues if the runtime takes it.
+#[derive(Debug)]
+pub(super) enum Effect {
+    /// Nothing.
+    None,
+    /// It puts work on the device, beside other processes.
+    Work(PendingLaunch<Hip>),
+    /// It waits for the device, or queries it.
+    Wait(Wait),
+}
+
+/// What is known when a call that waits for the device, or queries it, has succeeded.
+#[derive(Debug)]
+pub(super) struct Wait {
+    /// What these queues had on the device is complete.
+    pub(super) queues: Vec<(QueueId, u64)>,
+    /// These events are complete; 0 is none.
+    pub(super) events: [u64; 2],
+    /// The wait is recorded, so other completions are looked for at once.
+    pub(super) is_recorded: bool,
+}
+
+impl Decision {
+    /// A call that may go now.
+    pub(super) fn go(reason: Reason, late_failure: Option<HipError>, effect: Effect) -> Self {
+        match (late_failure, effect) {
+            (None, Effect::None) => Self::Pass(reason),
+            (late_failure, effect) => Self::Make(Followed { reason, late_failure, effect }),
+        }
+    }
 }
 
 impl Followed {
     /// The call is about to be made.
     pub(crate) fn prepare(&self) {
-        if let Some(begun) = &self.begun {
+        if let Effect::Work(begun) = &self.effect {
             deferral().queues.prepare(begun);
         }
     }
@@ -45,51 +69,32 @@ impl Followed {
     /// The call has returned; what its caller gets.
     pub(crate) fn finish(self, result: HipError) -> HipError {
         let is_success = result == HipError::SUCCESS;
-        let queues = &deferral().queues;
-        if let Some(begun) = self.begun {
-            queues.finish(begun, is_success);
+        match self.effect {
+            Effect::None => {}
+            Effect::Work(begun) => deferral().queues.finish(begun, is_success),
+            Effect::Wait(wait) => wait.finish(is_success),
         }
-        if !self.waits_for.is_empty() {
-            queues.has_waited(&self.waits_for, is_success);
-        }
-        if self.is_watched_wait {
-            queues.look_around();
-        }
-        for event in self.sees_events.into_iter().filter(|&event| event != 0 && is_success) {
-            queues.has_seen_event(event);
-        }
-        self.tells.filter(|_| is_success).unwrap_or(result)
-    }
-
-    pub(super) fn of(begun: Begun<Hip>, reason: Reason) -> Self {
-        Self { begun: Some(begun), ..Self::nothing_of(reason) }
-    }
-
-    /// Nothing is wanted of it, so far.
-    pub(super) fn nothing_of(reason: Reason) -> Self {
-        Self {
-            reason,
-            tells: None,
-            begun: None,
-            waits_for: Vec::new(),
-            is_watched_wait: false,
-            sees_events: [0; 2],
-        }
-    }
-
-    /// A call that nobody needs to follow just passes.
-    pub(super) fn decision(self) -> Decision {
-        let is_anything_wanted = self.tells.is_some()
-            || self.begun.is_some()
-            || !self.waits_for.is_empty()
-            || self.is_watched_wait
-            || self.sees_events != [0; 2];
-        if is_anything_wanted { Decision::Make(self) } else { Decision::Pass(self.reason) }
+        self.late_failure.filter(|_| is_success).unwrap_or(result)
     }
 }
 
-/// A call that may go now, or what tells of its end.
-pub(super) fn goes(begun: Option<Begun<Hip>>, entry: &StreamEntry, reason: Reason) -> Decision {
-    let tells = device::take_failure(&entry.failure).map(HipError);
-    Followed { tells, begun, ..Followed::nothing_of(reason) }.decision()
+impl Wait {
+    /// The same as an effect, if anything comes of it.
+    pub(super) fn effect(self) -> Effect {
+        let is_nothing = self.queues.is_empty() && self.events == [0; 2] && !self.is_recorded;
+        if is_nothing { Effect::None } else { Effect::Wait(self) }
+    }
+
+    fn finish(self, is_success: bool) {
+        let queues = &deferral().queues;
+        if !self.queues.is_empty() {
+            queues.host_wait_ends(&self.queues, is_success);
+        }
+        if self.is_recorded {
+            queues.look_around();
+        }
+        for event in self.events.into_iter().filter(|&event| event != 0 && is_success) {
+            queues.event_seen(event);
+        }
+    }
 }

@@ -1,24 +1,28 @@
 //! The streams of calls: how they become known, are found, and are forgotten.
 
-use crate::abi::Stream;
-use crate::defer::device::Hip;
-use crate::defer::marker::HipStream;
-use crate::defer::stopped::{Stopped, StreamName};
-use crate::defer::streams::{self, StreamEntry, StreamKey};
-use crate::defer::{DEFERRAL, Deferral, deferral, device, real};
-use crate::instances::Instance;
-use crate::planted::{Bug, is_planted};
-use crate::xqueue::{QueueId, XQueues};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A stream was created. It is known from now on, since what it has on the device matters as soon as others come.
-pub(crate) fn stream_created(copy: &'static Instance, stream: Stream) {
+use xsched_xqueue::{QueueId, XQueues};
+
+use crate::abi::Stream;
+use crate::defer::deferral::{DEFERRAL, Deferral, deferral};
+use crate::defer::streams::{self, KnownStream, StreamEntry, StreamKey};
+use crate::hip::device::Hip;
+use crate::hip::marker::HipStream;
+use crate::hip::real;
+use crate::planted::{Bug, is_planted};
+use crate::runtime::copies::{COPIES_MAX, RuntimeCopy};
+use crate::runtime::stopped::{Stopped, StreamName};
+
+/// A stream was created. It is known from now on: its work on the device matters as soon as other processes come.
+pub(crate) fn stream_created(copy: &'static RuntimeCopy, stream: Stream) {
     let deferral = deferral();
     deferral.note_first_use(copy);
     let device = real::device_of(copy, stream).or_else(|| real::current_device(copy));
     if let (Some(device), Some(is_blocking)) = (device, real::is_blocking(copy, stream)) {
-        let key = StreamKey::Created { copy: copy.index(), handle: stream.0.addr() };
-        // A handle of before whose end nobody has told.
-        let former = deferral.books().remove_stream(key);
+        let key = StreamKey::created(copy, stream.0.addr());
+        // A stream that had this handle before, whose end the shim has not seen.
+        let former = deferral.dependencies().remove_stream(key);
         if let Some(entry) = former {
             deferral.forget(entry, XQueues::destroy);
         }
@@ -26,80 +30,105 @@ pub(crate) fn stream_created(copy: &'static Instance, stream: Stream) {
     }
 }
 
-/// A stream is about to go.
-pub(crate) fn stream_destroyed(copy: &Instance, stream: Stream) {
+/// A stream is about to be destroyed.
+pub(crate) fn stream_destroyed(copy: &RuntimeCopy, stream: Stream) {
     let Some(deferral) = DEFERRAL.existing() else { return };
-    let key = StreamKey::Created { copy: copy.index(), handle: stream.0.addr() };
-    let mut books = deferral.books();
-    books.capture_ends((copy.index(), stream.0.addr()));
-    let entry = books.remove_stream(key);
-    drop(books);
-    // Before markers may be recorded again that were not because of its capture: it still goes on.
+    let key = StreamKey::created(copy, stream.0.addr());
+    let mut dependencies = deferral.dependencies();
+    dependencies.capture_ends((copy.index(), stream.0.addr()));
+    let entry = dependencies.remove_stream(key);
+    drop(dependencies);
+    // First of all, since markers may be recorded again that its capture has paused: the capture still goes on.
     if let Some(entry) = entry {
-        deferral.forget(entry, XQueues::outlive_stream);
+        deferral.forget(entry, XQueues::detach_stream);
     }
     deferral.note_captures(true);
 }
 
-/// All streams of a copy may be about to go.
-pub(crate) fn device_reset(copy: &Instance) {
+/// All streams of a copy may be about to be destroyed.
+pub(crate) fn device_reset(copy: &RuntimeCopy) {
     let Some(deferral) = DEFERRAL.existing() else { return };
-    deferral.queues.forget_gates();
-    let mut books = deferral.books();
-    deferral.nulls.forget(copy.index());
-    let entries = books.remove_streams(copy.index());
-    drop(books);
+    deferral.queues.retire_gates();
+    let mut dependencies = deferral.dependencies();
+    deferral.null_streams.forget(copy.index());
+    let entries = dependencies.remove_streams(copy.index());
+    drop(dependencies);
     deferral.note_captures(true);
     for entry in entries {
         deferral.forget(entry, XQueues::destroy);
     }
-    deferral.queues.forget_without_stream();
+    deferral.queues.forget_detached();
     deferral.queues.device().forget(copy);
 }
 
+/// Devices that were set and claimed, by copy: a bit for each of the first 64 ordinals.
+static SET: [AtomicU64; COPIES_MAX] = [const { AtomicU64::new(0) }; COPIES_MAX];
+
+/// The calling thread has set this device, or another one, and will use it.
+pub(crate) fn device_set(copy: &RuntimeCopy, ordinal: Option<u32>) {
+    let bit = ordinal.and_then(|ordinal| 1_u64.checked_shl(ordinal)).unwrap_or(0);
+    if SET[copy.index()].load(Ordering::Relaxed) & bit != 0 {
+        return;
+    }
+    let is_used = |deferral: &&Deferral| deferral.is_used.load(Ordering::Acquire);
+    if let Some(deferral) = DEFERRAL.existing().filter(is_used)
+        && let Some(device) = real::current_device(copy)
+    {
+        deferral.claim(copy, device, 0);
+        SET[copy.index()].fetch_or(bit, Ordering::Relaxed);
+    }
+}
+
+/// In a forked child: it has claimed nothing.
+pub(super) fn forget_set_devices() {
+    for set in &SET {
+        set.store(0, Ordering::Relaxed);
+    }
+}
+
 impl Deferral {
-    /// Whether the runtime answers nothing any more, as after a fault of the device. What was held back has gone then: it
-    /// runs no more, and every call has to say so.
-    pub(super) fn is_lost(&self, copy: &Instance) -> bool {
-        let is_lost = real::current_device(copy).is_none();
-        if is_lost {
-            self.queues.urge(&self.queues.all_last());
+    /// Whether the runtime refuses every call, as after a fault of the device. Then deferred calls were launched:
+    /// none of them runs, and each call must return the error.
+    pub(super) fn is_runtime_lost(&self, copy: &RuntimeCopy) -> bool {
+        let is_runtime_lost = real::current_device(copy).is_none();
+        if is_runtime_lost {
+            self.queues.force(&self.queues.all_last());
             self.queues.wait_all_launched();
         }
-        is_lost
+        is_runtime_lost
     }
 
-    /// The stream of a call, and the calling thread's device. None for the per-thread stream, and for what is no
-    /// stream.
+    /// The stream of a call, and the calling thread's device. None for the per-thread stream, and for a handle that
+    /// is no stream.
     pub(super) fn stream_of(
         &self,
         call: &Stopped<'_>,
-        copy: &'static Instance,
-    ) -> Option<(StreamKey, &'static StreamEntry, i32)> {
+        copy: &'static RuntimeCopy,
+    ) -> Option<(KnownStream, i32)> {
         let device = real::current_device(copy).or(is_planted(Bug::HeldBackAfterFault).then_some(0))?;
-        let key = key(copy, call.stream_name(), device)?;
+        let key = StreamKey::of(copy, call.stream_name(), device)?;
         let entry = streams::remembered(key).or_else(|| {
             let generation = streams::generation();
-            let entry = self.find_stream(call, copy, key, device)?;
+            let entry = self.find_stream(copy, key, device)?;
             streams::remember(key, generation, entry);
             Some(entry)
         })?;
-        Some((key, entry, device))
+        Some((KnownStream { key, entry }, device))
     }
 
     fn find_stream(
         &self,
-        call: &Stopped<'_>,
-        copy: &'static Instance,
+        copy: &'static RuntimeCopy,
         key: StreamKey,
         device: i32,
     ) -> Option<&'static StreamEntry> {
-        let known = self.books().stream(key);
+        let known = self.dependencies().stream(key);
         known.or_else(|| {
-            let (device, is_blocking) = match call.stream_name() {
-                StreamName::Created(stream) => {
-                    let is_blocking = real::is_blocking(copy, stream)?;
-                    (real::device_of(copy, stream).unwrap_or(device), is_blocking)
+            let name = key.name();
+            let (device, is_blocking) = match name {
+                StreamName::Created(_) => {
+                    let is_blocking = real::is_blocking(copy, name.handle())?;
+                    (real::device_of(copy, name.handle()).unwrap_or(device), is_blocking)
                 }
                 StreamName::Legacy | StreamName::PerThread => (device, true),
             };
@@ -109,62 +138,47 @@ impl Deferral {
 
     fn add_stream(
         &self,
-        copy: &'static Instance,
+        copy: &'static RuntimeCopy,
         key: StreamKey,
         device: i32,
         is_blocking: bool,
     ) -> &'static StreamEntry {
-        let handle = match key {
+        let stream = HipStream { copy, device, name: key.name() };
+        let priority = match key {
             StreamKey::Legacy { .. } => 0,
-            StreamKey::Created { handle, .. } => handle,
+            StreamKey::Created { .. } => real::priority(copy, stream.handle()),
         };
-        let stream = HipStream { copy, device, handle };
-        let priority = if handle == 0 { 0 } else { real::priority(copy, stream.name()) };
         let claim = self.claim(copy, device, priority);
-        let mut books = self.books();
-        let entry = books.add_stream(key, device, is_blocking, |face| {
-            self.queues.create(stream, claim, face);
+        let mut dependencies = self.dependencies();
+        let entry = dependencies.add_stream(key, device, is_blocking, |status| {
+            self.queues.create(stream, claim, status);
         });
         if matches!(key, StreamKey::Legacy { .. }) {
-            self.nulls.set(copy.index(), device, entry);
+            self.null_streams.set(copy.index(), device, entry);
         }
         entry
     }
 
-    /// The stream of a call, if anything was ever held back on it.
+    /// The stream of a call, if a queue was made for it.
     ///
     /// The null stream counts as known as soon as the device has a stream.
-    pub(super) fn known_stream(
-        &self,
-        call: &Stopped<'_>,
-        copy: &'static Instance,
-    ) -> Option<(StreamKey, &'static StreamEntry)> {
+    pub(super) fn known_stream(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) -> Option<KnownStream> {
         let name = call.stream.map(|_| call.stream_name())?;
         let device = if name == StreamName::Legacy { real::current_device(copy)? } else { 0 };
-        let key = key(copy, name, device)?;
-        let known = self.books().stream(key);
+        let key = StreamKey::of(copy, name, device)?;
+        let known = self.dependencies().stream(key);
         let entry = match name {
             StreamName::Legacy => Some(known.unwrap_or_else(|| self.add_stream(copy, key, device, true))),
             _ => known,
         };
-        Some((key, entry?))
+        Some(KnownStream { key, entry: entry? })
     }
 
-    /// Forgets a stream's queue, in one way or the other, and a failure that nobody will ask for.
+    /// Forgets a stream's queue by `queue_goes`, and a failure that no call will return.
     fn forget(&self, entry: &'static StreamEntry, queue_goes: impl FnOnce(&XQueues<Hip>, QueueId) -> bool) {
-        device::take_failure(&entry.failure);
+        entry.failure.take();
         if queue_goes(&self.queues, entry.queue()) {
-            self.books().reuse(entry);
-        }
-    }
-}
-
-fn key(copy: &Instance, name: StreamName, device: i32) -> Option<StreamKey> {
-    match name {
-        StreamName::Legacy => Some(StreamKey::Legacy { copy: copy.index(), device }),
-        StreamName::PerThread => None,
-        StreamName::Created(stream) => {
-            Some(StreamKey::Created { copy: copy.index(), handle: stream.0.addr() })
+            self.dependencies().reuse(entry);
         }
     }
 }
@@ -173,21 +187,21 @@ fn key(copy: &Instance, name: StreamName, device: i32) -> Option<StreamKey> {
 pub(crate) mod tests {
     use super::*;
 
-    fn key(copy: &Instance, stream: Stream) -> StreamKey {
-        StreamKey::Created { copy: copy.index(), handle: stream.0.addr() }
+    fn key(copy: &RuntimeCopy, stream: Stream) -> StreamKey {
+        StreamKey::created(copy, stream.0.addr())
     }
 
-    /// Makes a stream known, on which a command has failed that was launched late.
-    pub(crate) fn with_failure(copy: &'static Instance, stream: Stream, code: u32) {
+    /// Makes a stream known on which a command has failed after its call returned.
+    pub(crate) fn with_failure(copy: &'static RuntimeCopy, stream: Stream, code: u32) {
         let deferral = deferral();
-        let on_device = HipStream { copy, device: 0, handle: stream.0.addr() };
-        let entry = deferral.books().add_stream(key(copy, stream), 0, true, |face| {
-            deferral.queues.create(on_device, None, face);
+        let on_device = HipStream { copy, device: 0, name: key(copy, stream).name() };
+        let entry = deferral.dependencies().add_stream(key(copy, stream), 0, true, |status| {
+            deferral.queues.create(on_device, None, status);
         });
-        device::note_failure(&entry.failure, code);
+        entry.failure.set(code);
     }
 
-    pub(crate) fn is_known(copy: &Instance, stream: Stream) -> bool {
-        deferral().books().stream(key(copy, stream)).is_some()
+    pub(crate) fn is_known(copy: &RuntimeCopy, stream: Stream) -> bool {
+        deferral().dependencies().stream(key(copy, stream)).is_some()
     }
 }

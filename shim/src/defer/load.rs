@@ -1,19 +1,19 @@
-//! What a call means for its device: how much of its time, judged by earlier calls that look the same.
+//! How much of the device's time a call will take, judged by earlier calls that look alike.
 
 use std::hash::{BuildHasher as _, Hash, Hasher};
 
 use foldhash::fast::FixedState;
 
 use crate::api::{Family, Id};
-use crate::defer::stopped::Stopped;
-use crate::xqueue::{Class, Load};
+use crate::runtime::stopped::Stopped;
+use xsched_xqueue::{DurationClass, Load};
 
-/// The load of a call that puts something on a stream.
+/// The load of a call that puts work on a stream.
 pub(super) fn load(call: &Stopped<'_>) -> Load {
     let mut hasher = FixedState::default().build_hasher();
     (call.id() as usize).hash(&mut hasher);
     match call.function.family {
-        // What others may wait for must not wait for room.
+        // Other work may wait for it, so it must not wait for a free slot on the device.
         Family::stream | Family::event | Family::host | Family::external => return Load::Signal,
         Family::launch => launch(call, &mut hasher),
         // By its order of magnitude.
@@ -21,7 +21,7 @@ pub(super) fn load(call: &Stopped<'_>) -> Load {
         Family::graph => call.size(0).hash(&mut hasher),
         _ => {}
     }
-    Load::Work(Class(hasher.finish()))
+    Load::Work(DurationClass(hasher.finish()))
 }
 
 /// Kernel and grid.

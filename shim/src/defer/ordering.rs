@@ -1,43 +1,45 @@
-//! Calls that need earlier work to have been launched: they observe it, wait for it, or take away what it uses.
+//! Calls that need earlier work to have been launched: they observe it, wait for it, or take away something that it
+//! uses.
 //!
-//! They wait until what they concern was launched, and no longer: the real function waits for the device. Questions about
-//! what is held back are answered here: not ready.
+//! They wait until the work that they concern was launched, and no longer: the real function waits for the device. A
+//! query of deferred work is answered here: not ready.
+
+use xsched_xqueue::{Position, QueueId, Treatment};
 
 use crate::abi::HipError;
 use crate::api::{Family, Id};
-use crate::defer::books::EventUse;
-use crate::defer::decision::{Decision, Followed};
-use crate::defer::marker::HipStream;
-use crate::defer::stopped::{Stopped, StreamName};
-use crate::defer::streams::StreamKey;
-use crate::defer::submission::{PER_THREAD, demand};
-use crate::defer::{Deferral, deferral, device, real};
-use crate::hooks::Reason;
-use crate::instances::Instance;
+use crate::defer::decision::{Decision, Wait};
+use crate::defer::deferral::{Deferral, deferral};
+use crate::defer::dependencies::EventUse;
+use crate::defer::streams::KnownStream;
+use crate::ground::outcome::Reason;
+use crate::hip::marker::HipStream;
+use crate::hip::{failure, real};
 use crate::planted::{Bug, is_planted};
+use crate::runtime::copies::RuntimeCopy;
+use crate::runtime::stopped::{Stopped, StreamName};
 use crate::verdict;
-use crate::xqueue::{Position, QueueId, Treatment};
 
-/// A call that needs earlier work to have been launched, while something is suspended or held back.
+/// A call that needs earlier work to have been launched, while something is suspended or deferred.
 pub(crate) fn order(call: &Stopped<'_>) -> Decision {
-    let Some(copy) = call.target.instance else { return Decision::Pass(Reason::NothingHeldBack) };
+    let Some(copy) = call.target.copy else { return Decision::Pass(Reason::NothingHeldBack) };
     deferral().order(call, copy)
 }
 impl Deferral {
-    fn order(&self, call: &Stopped<'_>, copy: &'static Instance) -> Decision {
+    fn order(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) -> Decision {
         if puts_work(call) || is_on_many_streams(call) {
             self.note_first_use(copy);
         }
-        if !self.queues.has_reason() && !device::has_untold_failures() {
+        if !self.queues.has_reason() && !failure::any_unreported() {
             return Decision::Pass(Reason::NothingHeldBack);
         }
-        if self.is_lost(copy) {
+        if self.is_runtime_lost(copy) {
             return Decision::Pass(Reason::Drained);
         }
-        let treatment = Treatment::from(verdict::judge(call));
+        let treatment = Treatment::from(verdict::judge(call, || self.is_urgent()));
         let wait = |positions: &[Position]| {
             if treatment.is_forced() {
-                self.queues.urge(positions);
+                self.queues.force(positions);
             }
             if waits_for_device(call) {
                 self.queues.wait_launched_as_expected(positions);
@@ -47,7 +49,7 @@ impl Deferral {
         };
         let event = |argument: usize| (copy.index(), call.size(argument));
         let pending = |argument| {
-            let record = self.books().record_of(event(argument));
+            let record = self.dependencies().record_of(event(argument));
             record.filter(|&record| !self.queues.are_launched(&[record]))
         };
         match call.id() {
@@ -59,9 +61,9 @@ impl Deferral {
             }
             Id::hipEventSynchronize => wait(pending(0).as_slice()),
             Id::hipEventDestroy => {
-                let before = self.books().before_uses(&[EventUse::Record(event(0))]);
+                let before = self.dependencies().predecessors_of_uses(&[EventUse::Record(event(0))]);
                 wait(&before);
-                self.books().remove_event(event(0));
+                self.dependencies().remove_event(event(0));
             }
             Id::hipStreamQuery | Id::hipStreamQuery_spt
                 if !self.pending_on(call, copy).is_empty() && !is_planted(Bug::EarlyAnswer) =>
@@ -69,80 +71,85 @@ impl Deferral {
                 return Decision::Answer(HipError::NOT_READY);
             }
             Id::hipEventQuery | Id::hipEventElapsedTime => {}
-            Id::hipStreamQuery | Id::hipStreamQuery_spt => self.see_to_markers(call, copy),
+            Id::hipStreamQuery | Id::hipStreamQuery_spt => self.settle_markers(call, copy),
             Id::hipStreamSynchronize if is_planted(Bug::MissedDrain) => {}
             Id::hipFree if is_planted(Bug::FreeWithoutDrain) => {}
             Id::hipStreamSynchronize | Id::hipStreamSynchronize_spt | Id::hipStreamDestroy => {
                 wait(&self.pending_on(call, copy));
             }
-            _ if is_on_many_streams(call) => self.queues.wait_turn_of_all(treatment),
+            _ if is_on_many_streams(call) => self.queues.wait_behind_all(treatment),
             _ if puts_work(call) => return self.submit_in_place(call, copy),
             _ => wait(&self.queues.all_last()),
         }
         let known = self.known_stream(call, copy);
-        let tells = known.as_ref().and_then(|(_, entry)| device::take_failure(&entry.failure)).map(HipError);
-        let waits_for = self.waited_for(call, copy, known.map(|(_, entry)| entry.queue()));
-        let is_watched_wait = call.id() == Id::hipEventSynchronize && self.queues.is_recorded();
-        let sees_events = match call.id() {
-            Id::hipEventQuery | Id::hipEventSynchronize => [call.word(0), 0],
-            Id::hipEventElapsedTime => [call.word(1), call.word(2)],
-            _ => [0; 2],
+        let late_failure = known.and_then(|stream| stream.entry.failure.take());
+        let wait = Wait {
+            queues: self.waited_for(call, copy, known.map(KnownStream::queue)),
+            events: match call.id() {
+                Id::hipEventQuery | Id::hipEventSynchronize => [call.word(0), 0],
+                Id::hipEventElapsedTime => [call.word(1), call.word(2)],
+                _ => [0; 2],
+            },
+            is_recorded: call.id() == Id::hipEventSynchronize && self.queues.is_recorded(),
         };
-        Followed { tells, waits_for, is_watched_wait, sees_events, ..Followed::nothing_of(Reason::Drained) }
-            .decision()
+        Decision::go(Reason::Drained, late_failure, wait.effect())
     }
 
-    /// What the shim has recorded in a stream is not to be found there by a program that knows the stream to be done.
-    fn see_to_markers(&self, call: &Stopped<'_>, copy: &'static Instance) {
+    /// Settles the markers that the shim has recorded in a stream: a program that knows the stream to be done must
+    /// not find them there.
+    fn settle_markers(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) {
         let Some(device) = real::current_device(copy) else { return };
-        let (queue, handle) = match call.stream_name() {
-            StreamName::PerThread => (None, PER_THREAD),
-            StreamName::Legacy => (self.known_stream(call, copy), 0),
-            StreamName::Created(stream) => (self.known_stream(call, copy), stream.0.addr()),
+        let name = call.stream_name();
+        let (queue, claim) = match name {
+            StreamName::PerThread => (None, self.claim(copy, device, 0)),
+            _ => (self.known_stream(call, copy).map(KnownStream::queue), None),
         };
-        let claim = if handle == PER_THREAD { self.claim(copy, device, 0) } else { None };
-        let queue = queue.map(|(_, entry)| entry.queue());
-        self.queues.see_to_markers(queue, claim, HipStream { copy, device, handle });
+        self.queues.settle_markers(queue, claim, HipStream { copy, device, name });
     }
 
-    /// What a call that waits for the device will have seen complete.
-    fn waited_for(&self, call: &Stopped<'_>, copy: &Instance, queue: Option<QueueId>) -> Vec<(QueueId, u64)> {
+    /// The queues whose work on the device a call waits for, and how far.
+    fn waited_for(
+        &self,
+        call: &Stopped<'_>,
+        copy: &RuntimeCopy,
+        queue: Option<QueueId>,
+    ) -> Vec<(QueueId, u64)> {
         let queues = match call.id() {
             Id::hipStreamSynchronize | Id::hipStreamSynchronize_spt => queue.into_iter().collect(),
-            // It frees what the device may still use, so it waits for all of that first.
+            // It frees memory that the device may still use, so it waits for all of that first.
             Id::hipFree if call.size(0) == 0 => Vec::new(),
             Id::hipDeviceSynchronize | Id::hipCtxSynchronize | Id::hipFree => {
                 let device = real::current_device(copy);
-                device.map(|device| self.books().queues_of(copy.index(), device)).unwrap_or_default()
+                device.map(|device| self.dependencies().queues_of(copy.index(), device)).unwrap_or_default()
             }
             _ => Vec::new(),
         };
-        self.queues.waits_for(&queues)
+        self.queues.host_wait_begins(&queues)
     }
 
-    /// A call that both puts work on a stream and waits for it, or returns what cannot wait.
-    fn submit_in_place(&self, call: &Stopped<'_>, copy: &'static Instance) -> Decision {
-        if self.books().is_any_capturing() {
-            return self.beside_a_capture(call, copy, &[]);
+    /// A call that puts work on a stream and also waits for it, or whose answer cannot be given before.
+    fn submit_in_place(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) -> Decision {
+        if self.dependencies().is_any_capturing() {
+            return self.during_capture(call, copy, &[]);
         }
         match self.stream_of(call, copy) {
-            Some((key, entry, _)) => self.in_place(key, entry, demand(call), &[]),
+            Some((stream, _)) => self.wait_in_place(stream, self.demand(call), &[]),
             None => self.without_a_queue(call, copy, &[]),
         }
     }
 
-    /// What is held back of what a question about a stream concerns, or a wait for it.
-    fn pending_on(&self, call: &Stopped<'_>, copy: &'static Instance) -> Vec<Position> {
-        let Some((key, entry)) = self.known_stream(call, copy) else { return Vec::new() };
-        let mut pending: Vec<_> = self.queues.last(entry.queue()).into_iter().collect();
-        if matches!(key, StreamKey::Legacy { .. }) {
-            pending.extend(self.books().blocking(copy.index(), entry.device(), &self.queues));
+    /// The deferred commands that a query of a stream concerns, or a wait for it.
+    fn pending_on(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) -> Vec<Position> {
+        let Some(stream) = self.known_stream(call, copy) else { return Vec::new() };
+        let mut pending: Vec<_> = self.queues.last(stream.queue()).into_iter().collect();
+        if stream.is_null() {
+            pending.extend(self.dependencies().blocking(copy.index(), stream.entry.device(), &self.queues));
         }
         pending
     }
 }
 
-/// Whether all that a call does is wait for the device.
+/// Whether a call does nothing but wait for the device.
 fn waits_for_device(call: &Stopped<'_>) -> bool {
     matches!(
         call.id(),

@@ -1,180 +1,185 @@
-//! Calls that put work on a stream: at once, held back, or in place.
+//! Calls that put work on a stream: at once, deferred, or in place.
 //!
-//! Work on the per-thread stream waits in place, always: the stream has no name in the thread that would launch it.
+//! Work on the per-thread stream always waits in place: the stream has no name in the thread that would launch it.
 
 use std::sync::atomic::Ordering;
 
 use crate::abi::HipError;
 use crate::api::Family;
-use crate::defer::books::{Books, EventUse};
-use crate::defer::decision::{Decision, Followed, goes};
-use crate::defer::device::HipCommand;
+use crate::defer::decision::{Decision, Effect};
+use crate::defer::deferral::{DEFERRAL, Deferral, deferral};
+use crate::defer::dependencies::{Dependencies, EventUse};
 use crate::defer::load::load;
-use crate::defer::marker::HipStream;
-use crate::defer::stopped::{Stopped, StreamName};
-use crate::defer::streams::{self, StreamEntry, StreamKey};
-use crate::defer::{DEFERRAL, Deferral, deferral, device, own, real};
-use crate::hooks::Reason;
-use crate::instances::Instance;
+use crate::defer::streams::{self, KnownStream, StreamKey};
+use crate::defer::{deferrable, exit};
+use crate::ground::outcome::Reason;
+use crate::hip::device::HipCommand;
+use crate::hip::marker::HipStream;
+use crate::hip::real;
 use crate::planted::{Bug, is_planted};
-use crate::process;
+use crate::runtime::copies::RuntimeCopy;
+use crate::runtime::stopped::{Stopped, StreamName};
 use crate::verdict;
-use crate::xqueue::{Admission, Course, Demand, End, Position, Refused, Treatment};
+use xsched_xqueue::{Admission, AdmissionMode, Demand, KnownEnd, Position, Refused, Treatment};
 
-/// `hipStreamPerThread`
-pub(super) const PER_THREAD: usize = 2;
-/// Whether a call that puts work on a stream goes at once, as far as that shows without a lock: others are suspended or held
-/// back, and none of them concerns it.
-pub(crate) fn goes_by(call: &Stopped<'_>) -> bool {
-    let known = DEFERRAL.existing().zip(call.target.instance);
-    known.is_some_and(|(deferral, copy)| deferral.goes_by(call, copy))
+/// A call that puts work on a stream with a queue.
+struct Submission<'a> {
+    call: &'a Stopped<'a>,
+    copy: &'static RuntimeCopy,
+    /// The calling thread's device.
+    device: i32,
+    stream: KnownStream,
+    demand: Demand,
+    uses: &'a [EventUse],
 }
 
-/// A call that puts work on a stream, while something is suspended or held back.
+/// Whether a call that puts work on a stream goes at once, as far as that is known without a lock: others are
+/// suspended or deferred, and none of them concerns it.
+pub(crate) fn passes_at_once(call: &Stopped<'_>) -> bool {
+    let known = DEFERRAL.existing().zip(call.target.copy);
+    known.is_some_and(|(deferral, copy)| deferral.passes_at_once(call, copy))
+}
+
+/// A call that puts work on a stream, while something is suspended or deferred.
 pub(crate) fn submit(call: &Stopped<'_>) -> Decision {
-    let Some(copy) = call.target.instance else { return Decision::Pass(Reason::NotScheduled) };
+    let Some(copy) = call.target.copy else { return Decision::Pass(Reason::NotScheduled) };
     deferral().submit(call, copy)
 }
+
 impl Deferral {
-    fn goes_by(&self, call: &Stopped<'_>, copy: &Instance) -> bool {
-        let StreamName::Created(stream) = call.stream_name() else { return false };
-        let key = StreamKey::Created { copy: copy.index(), handle: stream.0.addr() };
-        let is_open = matches!(self.queues.course(), Course::Open | Course::ByFace);
+    fn passes_at_once(&self, call: &Stopped<'_>, copy: &RuntimeCopy) -> bool {
+        let StreamName::Created(handle) = call.stream_name() else { return false };
+        let key = StreamKey::created(copy, handle);
+        let is_open = matches!(self.queues.admission_mode(), AdmissionMode::Open | AdmissionMode::ByQueue);
         is_open
             && streams::remembered(key).is_some_and(|entry| {
-                let has_failed = entry.failure.load(Ordering::Acquire) != 0;
-                entry.face.is_clear() && !has_failed && self.is_apart(key, entry)
+                let has_failed = entry.failure.is_set();
+                entry.status.is_clear() && !has_failed && self.is_independent(KnownStream { key, entry })
             })
-            && own::events(call, copy).is_empty()
+            && deferrable::events(call, copy).is_empty()
     }
 
-    /// Whether what is held back of other streams is none of a stream's business, but for events.
-    fn is_apart(&self, key: StreamKey, entry: &StreamEntry) -> bool {
+    /// Whether nothing that is deferred on other streams concerns a stream, except for events.
+    fn is_independent(&self, KnownStream { key, entry }: KnownStream) -> bool {
         matches!(key, StreamKey::Created { .. })
-            && (!entry.is_blocking() || self.nulls.is_clear(key.copy(), entry.device()))
+            && (!entry.is_blocking() || self.null_streams.is_clear(key.copy(), entry.device()))
     }
 
-    fn submit(&self, call: &Stopped<'_>, copy: &'static Instance) -> Decision {
+    fn submit(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) -> Decision {
         self.note_first_use(copy);
-        let uses = own::events(call, copy);
+        let uses = &deferrable::events(call, copy);
         if self.is_capturing.load(Ordering::Acquire) {
-            return self.beside_a_capture(call, copy, &uses);
+            return self.during_capture(call, copy, uses);
         }
-        let Some((key, entry, device)) = self.stream_of(call, copy) else {
-            return self.without_a_queue(call, copy, &uses);
+        let Some((stream, device)) = self.stream_of(call, copy) else {
+            return self.without_a_queue(call, copy, uses);
         };
-        let demand = demand(call);
-        if self.must_wait(entry, demand) {
-            return self.later(call, copy, (key, entry, device), demand, &uses);
+        let demand = self.demand(call);
+        let submission = Submission { call, copy, device, stream, demand, uses };
+        if self.must_wait(&submission) {
+            return self.defer_call(&submission);
         }
         let admission = {
-            let books = self.books();
-            self.queues.admit(entry.queue(), &self.before(&books, key, &uses), demand)
+            let dependencies = self.dependencies();
+            self.queues.admit(stream.queue(), &self.predecessors(&dependencies, stream.key, uses), demand)
         };
-        match admission {
-            Admission::Free => goes(None, entry, reason(demand.treatment, Reason::NotScheduled)),
+        let (reason, effect) = match admission {
+            Admission::Free => (Reason::NotScheduled, Effect::None),
             Admission::Now(begun) => {
-                // What could be held back is what the runtime is certain to take.
-                let begun = begun.gated_if(|| own::own(call, copy, device, &uses).is_some());
-                goes(Some(begun), entry, reason(demand.treatment, Reason::Scheduled))
+                let begun = begun.gated_if(|| deferrable::is_certain(call, copy, device, uses));
+                (Reason::Scheduled, Effect::Work(begun))
             }
-            Admission::Wait => self.later(call, copy, (key, entry, device), demand, &uses),
-        }
+            Admission::Wait => return self.defer_call(&submission),
+        };
+        Decision::go(reason_of(demand.treatment, reason), stream.entry.failure.take(), effect)
     }
 
-    /// Whether a call must wait, as far as that shows without a lock.
-    fn must_wait(&self, entry: &StreamEntry, demand: Demand) -> bool {
-        let is_kept = match self.queues.course() {
-            Course::Shut => true,
-            // What is behind something that is held back is so too, whatever else decides.
-            Course::ByFace | Course::Asks => !entry.face.is_clear(),
-            Course::Open => false,
+    /// Whether a call must wait, as far as that is known without a lock.
+    fn must_wait(&self, Submission { stream, demand, .. }: &Submission<'_>) -> bool {
+        let is_kept = match self.queues.admission_mode() {
+            AdmissionMode::Suspended => true,
+            // A command behind a deferred one is deferred, whatever else decides.
+            AdmissionMode::ByQueue | AdmissionMode::UnderLock => !stream.entry.status.is_clear(),
+            AdmissionMode::Open => false,
         };
         is_kept && !demand.treatment.is_forced() && !is_planted(Bug::Overtaking)
     }
 
-    /// A call that must wait.
-    fn later(
-        &self,
-        call: &Stopped<'_>,
-        copy: &'static Instance,
-        (key, entry, device): (StreamKey, &'static StreamEntry, i32),
-        demand: Demand,
-        uses: &[EventUse],
-    ) -> Decision {
+    /// Defers a call that must wait.
+    fn defer_call(&self, submission: &Submission<'_>) -> Decision {
+        let &Submission { call, copy, device, stream, demand, uses } = submission;
         if uses.iter().any(|used| self.is_freed_twice(*used)) {
-            return self.in_place(key, entry, demand, uses);
+            return self.wait_in_place(stream, demand, uses);
         }
-        let Some(owned) = own::own(call, copy, device, uses) else {
-            return self.in_place(key, entry, demand, uses);
+        let Some(owned) = deferrable::own(call, copy, device, uses) else {
+            return self.wait_in_place(stream, demand, uses);
         };
-        let queue = entry.queue();
+        let queue = stream.queue();
         if demand.treatment.is_forced() {
-            // What fills the queue may be suspended.
-            self.queues.urge(self.queues.last(queue).as_slice());
+            // The commands that fill the queue may be suspended.
+            self.queues.force(self.queues.last(queue).as_slice());
         }
-        process::let_go_first();
-        let mut command = HipCommand { call: owned, copy, device, stream: entry };
+        exit::release_before_kernels();
+        let mut command = HipCommand { call: owned, copy, device, failure: &stream.entry.failure };
         loop {
-            let is_alone = uses.is_empty() && self.is_apart(key, entry);
-            let mut books = (!is_alone).then(|| self.books());
-            let before = books.as_ref().map(|books| self.before(books, key, uses)).unwrap_or_default();
+            let is_alone = uses.is_empty() && self.is_independent(stream);
+            let mut dependencies = (!is_alone).then(|| self.dependencies());
+            let before = dependencies
+                .as_ref()
+                .map(|dependencies| self.predecessors(dependencies, stream.key, uses))
+                .unwrap_or_default();
             match self.queues.submit(queue, before, demand, command) {
                 Ok(position) => {
-                    if let Some(books) = &mut books {
-                        books.used(uses, position, &self.queues);
+                    if let Some(dependencies) = &mut dependencies {
+                        dependencies.used(uses, position, &self.queues);
                     }
                     break;
                 }
                 Err((Refused::Full, refused)) => {
-                    drop(books);
+                    drop(dependencies);
                     command = refused;
-                    self.queues.wait_for_room(queue);
+                    self.queues.wait_while_full(queue);
                 }
                 Err(_) => {
-                    drop(books);
-                    return self.in_place(key, entry, demand, uses);
+                    drop(dependencies);
+                    return self.wait_in_place(stream, demand, uses);
                 }
             }
         }
-        Decision::Answer(HipError(device::take_failure(&entry.failure).unwrap_or(0)))
+        Decision::Answer(stream.entry.failure.take().unwrap_or(HipError::SUCCESS))
     }
 
-    /// Whether a call frees memory once more. The runtime refuses that as soon as it was freed.
+    /// Whether a call frees memory a second time. The runtime refuses that only once the first free was launched.
     fn is_freed_twice(&self, used: EventUse) -> bool {
         let EventUse::Free(memory) = used else { return false };
-        let freed = self.books().record_of(memory);
+        let freed = self.dependencies().record_of(memory);
         freed.is_some_and(|freed| !self.queues.are_launched(&[freed]))
     }
 
-    /// What a call on a stream comes after, of what is held back.
-    fn before(&self, books: &Books, key: StreamKey, uses: &[EventUse]) -> Vec<Position> {
-        let mut before = books.before_on(key, &self.queues);
-        before.extend(books.before_uses(uses));
+    /// The deferred commands that a call on a stream comes after.
+    fn predecessors(&self, dependencies: &Dependencies, key: StreamKey, uses: &[EventUse]) -> Vec<Position> {
+        let mut before = dependencies.predecessors_on(key, &self.queues);
+        before.extend(dependencies.predecessors_of_uses(uses));
         before
     }
 
-    /// Waits for the call's turn.
-    pub(super) fn in_place(
-        &self,
-        key: StreamKey,
-        entry: &StreamEntry,
-        demand: Demand,
-        uses: &[EventUse],
-    ) -> Decision {
-        let before = self.before(&self.books(), key, uses);
-        let begun = self.queues.wait_turn(entry.queue(), &before, demand);
-        goes(begun.map(|begun| begun.gated_if(|| false)), entry, Reason::WaitedInPlace)
+    /// Waits until the call may be made.
+    pub(super) fn wait_in_place(&self, stream: KnownStream, demand: Demand, uses: &[EventUse]) -> Decision {
+        let before = self.predecessors(&self.dependencies(), stream.key, uses);
+        let begun = self.queues.wait_for_admission(stream.queue(), &before, demand);
+        let effect = begun.map_or(Effect::None, |begun| Effect::Work(begun.gated_if(|| false)));
+        Decision::go(Reason::WaitedInPlace, stream.entry.failure.take(), effect)
     }
 
-    /// A call on a stream that has no queue: the per-thread stream, what is no stream, or any after a fault.
+    /// A call on a stream without a queue: the per-thread stream, a handle that is no stream, or any stream after a
+    /// fault.
     pub(super) fn without_a_queue(
         &self,
         call: &Stopped<'_>,
-        copy: &'static Instance,
+        copy: &'static RuntimeCopy,
         uses: &[EventUse],
     ) -> Decision {
-        if self.is_lost(copy) {
+        if self.is_runtime_lost(copy) {
             return Decision::Pass(Reason::WaitedInPlace);
         }
         if call.stream_name() == StreamName::PerThread
@@ -182,36 +187,38 @@ impl Deferral {
         {
             let claim = self.claim(copy, device, 0);
             let before = {
-                let books = self.books();
-                let mut before = books.before_uses(uses);
-                before.extend(books.last_of_null(copy.index(), device, &self.queues));
+                let dependencies = self.dependencies();
+                let mut before = dependencies.predecessors_of_uses(uses);
+                before.extend(dependencies.last_of_null(copy.index(), device, &self.queues));
                 before
             };
-            let stream = HipStream { copy, device, handle: PER_THREAD };
-            if let Some(begun) = self.queues.wait_loose_turn(claim, stream, &before, demand(call)) {
-                let begun = begun.gated_if(|| own::own(call, copy, device, uses).is_some());
-                return Decision::Make(Followed::of(begun, Reason::WaitedInPlace));
+            let stream = HipStream { copy, device, name: StreamName::PerThread };
+            if let Some(begun) =
+                self.queues.wait_for_unqueued_admission(claim, stream, &before, self.demand(call))
+            {
+                let begun = begun.gated_if(|| deferrable::is_certain(call, copy, device, uses));
+                return Decision::go(Reason::WaitedInPlace, None, Effect::Work(begun));
             }
         }
         Decision::Pass(Reason::WaitedInPlace)
     }
+
+    /// What a call demands: its load, its verdict, and how its end can be seen.
+    pub(super) fn demand(&self, call: &Stopped<'_>) -> Demand {
+        let end = match call.function.family {
+            Family::copy | Family::set => KnownEnd::ByReturn,
+            Family::launch => deferrable::stop_event(call).map_or(KnownEnd::Unknown, KnownEnd::ByEvent),
+            _ => KnownEnd::Unknown,
+        };
+        Demand { end, ..Demand::judged(load(call), verdict::judge(call, || self.is_urgent())) }
+    }
 }
 
-/// Why a call goes at once that is treated so.
-fn reason(treatment: Treatment, scheduled: Reason) -> Reason {
+/// Why a call with this treatment goes at once.
+fn reason_of(treatment: Treatment, scheduled: Reason) -> Reason {
     match treatment {
         Treatment::NeverSuspend => Reason::NeverSuspended,
         Treatment::PassThrough => Reason::PassedThrough,
         Treatment::Schedule | Treatment::Pinned => scheduled,
     }
-}
-
-/// What a call asks for: what it means for its device, how whoever makes it is to be treated, and who may know of its end.
-pub(super) fn demand(call: &Stopped<'_>) -> Demand {
-    let end = match call.function.family {
-        Family::copy | Family::set => End::ByReturn,
-        Family::launch => own::stop_event(call).map_or(End::Untold, End::ByEvent),
-        _ => End::Untold,
-    };
-    Demand { end, ..Demand::judged(load(call), verdict::judge(call)) }
 }

@@ -1,12 +1,13 @@
 //! Copies.
 //!
-//! The synchronous ones return when the data has arrived, except from device to device. Asynchronous ones may
-//! still read pageable host memory after they returned, or wait for it: a copy can be held back only if its
-//! host memory is known to be pinned.
+//! The synchronous ones return when the data has arrived, except from device to device. Asynchronous ones may still
+//! read pageable host memory after they returned, or wait for it. So a copy can be deferred only if its host memory
+//! is known to be pinned.
 
 use crate::abi::Hooked;
-use crate::counters::Work;
-use crate::hooks::{Call, Outcome};
+use crate::ground::counters::Work;
+use crate::ground::outcome::Outcome;
+use crate::hooks::Call;
 
 /// A copy on the stream that the call names.
 pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {

@@ -1,8 +1,9 @@
 //! Memory and semaphores shared with other APIs.
 
 use crate::abi::Hooked;
-use crate::counters::Work;
-use crate::hooks::{Call, Outcome};
+use crate::ground::counters::Work;
+use crate::ground::outcome::Outcome;
+use crate::hooks::Call;
 
 /// A signal to a semaphore, or a wait for one, in stream order.
 pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {

@@ -1,16 +1,17 @@
 //! Kernel launches.
 
 use crate::abi::Hooked;
-use crate::counters::Work;
-use crate::hooks::{Call, Outcome};
+use crate::ground::counters::Work;
+use crate::ground::outcome::Outcome;
+use crate::hooks::Call;
 
 /// A kernel on the stream that the call names.
 pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::submitted(Work::Kernel, call)
 }
 
-/// Launches on several streams at once, and `hipLaunchByPtr`, whose configuration lies in the calling thread:
-/// they keep their place by waiting for it.
+/// Launches on several streams at once, and `hipLaunchByPtr`, whose configuration lies in the calling thread: they
+/// wait until they may be made.
 pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::ordered(call)
 }

@@ -1,16 +1,17 @@
 //! Memory.
 
 use crate::abi::Hooked;
-use crate::counters::Work;
-use crate::hooks::{Call, Outcome};
+use crate::ground::counters::Work;
+use crate::ground::outcome::Outcome;
+use crate::hooks::Call;
 
 /// Memory freed, prefetched or mapped in stream order.
 pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::submitted(Work::Memory, call)
 }
 
-/// Memory taken away that earlier work may use, or allocated in stream order, which must return an address
-/// now. `hipFree` synchronises all streams of the device anyway.
+/// Memory taken away that earlier work may use, or allocated in stream order, which must return an address now.
+/// `hipFree` synchronises all streams of the device anyway.
 pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::ordered(call)
 }

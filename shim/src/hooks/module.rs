@@ -6,18 +6,20 @@ use std::ptr::{self, NonNull};
 
 use crate::abi::{Hooked, InRegister};
 use crate::api::Id;
-use crate::defer::Stopped;
-use crate::hooks::{Call, Outcome};
-use crate::instances::Instance;
-use crate::{kernels, lookup, verdict};
+use crate::ground::outcome::Outcome;
+use crate::hooks::Call;
+use crate::runtime::by_name;
+use crate::runtime::copies::RuntimeCopy;
+use crate::runtime::stopped::Stopped;
+use crate::{kernels, verdict};
 
 /// Modules and libraries loaded, and functions found in them or in the runtime itself.
 pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     let result = call.real();
-    if let Some(copy) = call.target.instance
+    if let Some(copy) = call.target.copy
         && result.into_word() == 0
     {
-        // SAFETY: the runtime has taken the arguments, so they are what it asks for.
+        // SAFETY: the runtime has accepted the arguments, so they are valid.
         unsafe { note(copy, &call.stopped()) };
     }
     Outcome::Done(result)
@@ -25,10 +27,10 @@ pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
 
 /// # Safety
 /// The call must have succeeded.
-unsafe fn note(runtime: &Instance, call: &Stopped<'_>) {
+unsafe fn note(runtime: &RuntimeCopy, call: &Stopped<'_>) {
     let copy = runtime.index();
-    // SAFETY: the runtime has put its answer where these functions want it, and has read the strings and images, by the
-    // caller's promise.
+    // SAFETY: the runtime has written its answer to the arguments of these functions, and has read the strings and
+    // images, by the caller's promise.
     unsafe {
         let handle = || *(call.word(0) as *const usize);
         let text = |argument| CStr::from_ptr(call.word(argument) as *const c_char);
@@ -39,7 +41,7 @@ unsafe fn note(runtime: &Instance, call: &Stopped<'_>) {
             Id::hipGetProcAddress
             | Id::hipGetProcAddress_spt
             | Id::hipGetDriverEntryPoint
-            | Id::hipGetDriverEntryPoint_spt => lookup::replace_answer(call.word(1) as *mut *mut c_void),
+            | Id::hipGetDriverEntryPoint_spt => by_name::replace_answer(call.word(1) as *mut *mut c_void),
             Id::hipModuleGetFunction | Id::hipLibraryGetKernel => {
                 kernels::function_found(copy, call.size(1), handle(), text(2));
             }
@@ -56,7 +58,7 @@ unsafe fn note(runtime: &Instance, call: &Stopped<'_>) {
 ///
 /// # Safety
 /// The call must have succeeded.
-unsafe fn note_all(runtime: &Instance, call: &Stopped<'_>) {
+unsafe fn note_all(runtime: &RuntimeCopy, call: &Stopped<'_>) {
     type GetName = unsafe extern "C" fn(*mut *const c_char, usize) -> u32;
     type GetCount = unsafe extern "C" fn(*mut u32, usize) -> u32;
     let original = |id| runtime.original(id);
@@ -66,7 +68,7 @@ unsafe fn note_all(runtime: &Instance, call: &Stopped<'_>) {
         return;
     };
     let (library, mut count) = (call.size(2), 0);
-    // SAFETY: HIP's signatures of these functions, handles being words, and a place for the answer.
+    // SAFETY: HIP's signatures of these functions, handles being words, and a variable for the answer.
     let get_name = unsafe {
         mem::transmute::<NonNull<c_void>, GetCount>(get_count)(&raw mut count, library);
         mem::transmute::<NonNull<c_void>, GetName>(get_name)
@@ -86,8 +88,7 @@ unsafe fn note_all(runtime: &Instance, call: &Stopped<'_>) {
 /// Code unloaded, or an attribute changed that a kernel has when it starts: earlier launches come first.
 pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     let outcome = super::ordered(call);
-    if let (Id::hipModuleUnload | Id::hipLibraryUnload, Some(copy)) = (call.function.id, call.target.instance)
-    {
+    if let (Id::hipModuleUnload | Id::hipLibraryUnload, Some(copy)) = (call.function.id, call.target.copy) {
         kernels::module_unloaded(copy.index(), call.stopped().size(0));
         verdict::forget_kernels();
     }

@@ -2,17 +2,18 @@
 
 use crate::abi::{Hooked, InRegister};
 use crate::api::Id;
-use crate::hooks::{Call, Outcome};
-use crate::{kernels, process, runtime};
+use crate::ground::outcome::Outcome;
+use crate::hooks::Call;
+use crate::{defer, kernels, runtime, verdict};
 
-/// Fat binaries and kernels as they come in.
+/// Fat binaries and kernels that are being registered.
 pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     let result = call.real();
-    if let Some(copy) = call.target.instance {
+    if let Some(copy) = call.target.copy {
         let given = call.stopped();
         match call.function.id {
             Id::__hipRegisterFatBinary => {
-                process::kernels_registered();
+                defer::exit::kernels_registered();
                 kernels::fat_binary_registered(copy.index(), result.into_word() as usize, given.size(0));
             }
             Id::__hipRegisterFunction => {
@@ -32,13 +33,17 @@ pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     Outcome::Done(result)
 }
 
-/// A fat binary is taken back: its kernels must have been launched. The process exits, or the caller's library is
+/// A fat binary is unregistered: its kernels must have been launched. The process exits, or the caller's library is
 /// being unloaded.
 pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     let outcome = super::ordered(call);
-    let copy = call.target.instance;
-    let wrapper = copy.and_then(|copy| kernels::fat_binary_taken_back(copy.index(), call.stopped().size(0)));
-    // The wrapper lies in the library's own data, wherever the call came from.
-    runtime::forget_library_at(wrapper.unwrap_or(call.frame.return_address as usize));
+    let copy = call.target.copy;
+    let wrapper =
+        copy.and_then(|copy| kernels::fat_binary_unregistered(copy.index(), call.stopped().size(0)));
+    // The wrapper lies in the library's own data, wherever the call comes from.
+    if let Some(library) = runtime::library_at(wrapper.unwrap_or(call.frame.return_address as usize)) {
+        verdict::invalidate();
+        runtime::forget(&library);
+    }
     outcome
 }

@@ -1,16 +1,17 @@
 //! Fills of device memory.
 
 use crate::abi::Hooked;
-use crate::counters::Work;
-use crate::hooks::{Call, Outcome};
+use crate::ground::counters::Work;
+use crate::ground::outcome::Outcome;
+use crate::hooks::Call;
 
 /// A fill on the stream that the call names.
 pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::submitted(Work::Fill, call)
 }
 
-/// A fill that the host may wait for. On device memory the runtime returns at once, on host memory it does
-/// not, and the call does not tell which it is.
+/// A fill that the host may wait for. The runtime returns at once on device memory, but not on host memory, and the
+/// call does not show which it is.
 pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::ordered(call)
 }

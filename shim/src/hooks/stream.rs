@@ -1,10 +1,11 @@
-//! Streams: what they wait for, how they end, what is recorded from them.
+//! Streams: waits, destruction and capture.
 
 use crate::abi::{Hooked, InRegister, Stream};
 use crate::api::Id;
-use crate::counters::Work;
 use crate::defer;
-use crate::hooks::{Call, Outcome, Reason};
+use crate::ground::counters::Work;
+use crate::ground::outcome::{Outcome, Reason};
+use crate::hooks::Call;
 
 /// `hipErrorStreamCaptureUnmatched` and `hipErrorStreamCaptureWrongThread`: the capture goes on elsewhere.
 const CAPTURE_GOES_ON: [u64; 2] = [903, 908];
@@ -17,10 +18,10 @@ pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
 /// A new stream.
 pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     let result = call.real();
-    if let (Some(copy), 0) = (call.target.instance, result.into_word()) {
-        let place = call.stopped().word(0) as *const Stream;
+    if let (Some(copy), 0) = (call.target.copy, result.into_word()) {
+        let address = call.stopped().word(0) as *const Stream;
         // SAFETY: the runtime has put the stream there, and says that it succeeded.
-        defer::stream_created(copy, unsafe { place.read() });
+        defer::stream_created(copy, unsafe { address.read() });
     }
     Outcome::Done(result)
 }
@@ -30,7 +31,7 @@ pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
 pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::ordered_then(call, || {
         if let (Id::hipStreamDestroy, Some(copy), Some(stream)) =
-            (call.function.id, call.target.instance, call.stream())
+            (call.function.id, call.target.copy, call.stream())
         {
             // Before the real call: afterwards the handle may already be another stream's.
             defer::stream_destroyed(copy, stream);
@@ -38,10 +39,10 @@ pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     })
 }
 
-/// The beginning and end of capture, and questions about it. Calls that synchronise while a stream captures
-/// would invalidate the capture: none may be added.
+/// The beginning and end of capture, and queries of it. Calls that synchronise while a stream captures would
+/// invalidate the capture: none may be added.
 pub(crate) fn captures<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
-    let (Some(copy), Some(_)) = (call.target.instance, call.stream()) else {
+    let (Some(copy), Some(_)) = (call.target.copy, call.stream()) else {
         return Outcome::Pass(Reason::StreamCapture);
     };
     let stream = call.stopped().stream_name();

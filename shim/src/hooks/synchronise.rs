@@ -1,7 +1,8 @@
-//! The host waiting for the device: what it waits for must have been forwarded.
+//! The host waiting for the device: the work that it waits for must have been launched.
 
 use crate::abi::Hooked;
-use crate::hooks::{Call, Outcome};
+use crate::ground::outcome::Outcome;
+use crate::hooks::Call;
 
 /// A wait for a stream, an event or the whole device.
 pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {

@@ -2,9 +2,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::abi::{Dim3, Extent, HipError, PitchedPtr, Stream};
-use crate::api::{Id, TABLE};
+use crate::api::{Class, Id, TABLE};
 use crate::defer::finding_tests::{is_known, with_failure};
-use crate::instances::{Instance, ORIGINALS};
+use crate::hooks::list::HOOKS;
+use crate::runtime::copies::{ORIGINALS, RuntimeCopy};
 
 /// A stopped call with its stack arguments behind it, as on a real stack.
 #[repr(C)]
@@ -26,7 +27,7 @@ impl Stopped {
     /// # Safety
     /// The call must have these arguments.
     unsafe fn read<A: Args>(&self) -> A {
-        // Through the whole value, so that the reader may go on from the frame into the stack.
+        // A pointer to the whole value, so that the reader may go on from the frame into the stack.
         let frame = std::ptr::from_ref(self).cast::<Frame>();
         // SAFETY: the frame is the first field; the arguments are the caller's promise.
         unsafe { A::read(&*frame, Box::leak(Box::new(Layout::new(A::PASSED, None)))) }
@@ -35,14 +36,14 @@ impl Stopped {
 
 type Launch = unsafe extern "C" fn(u32, Stream) -> HipError;
 
-/// These hooks decide without asking for the real function.
+/// These hooks decide without the real function.
 fn nowhere() -> Target {
-    Target { address: std::ptr::null_mut(), instance: None }
+    Target { address: std::ptr::null_mut(), copy: None }
 }
 
 fn run_launch(hook: fn(&Call<'_, Launch>) -> Outcome<HipError>) -> Outcome<u64> {
     let stopped = Stopped::new([7, 0x5000, 0, 0, 0, 0], &[]);
-    // SAFETY: the frame is made for this signature; the function is asked for its name only.
+    // SAFETY: the frame is made for this signature; the function's name is all that is used.
     unsafe { run(&TABLE[Id::hipLaunchKernel as usize], &stopped.frame, nowhere(), hook) }
 }
 
@@ -113,8 +114,11 @@ fn large_structures_lie_on_the_stack_between_words_in_registers() {
     // hipMemset3DAsync: a structure, a word, a structure, a word.
     let stopped = Stopped::new([0xab, 0x9000, 0, 0, 0, 0], &[0x1000, 512, 100, 4, 100, 4, 2]);
     // SAFETY: as above.
-    let (place, value, extent, stream): (PitchedPtr, u32, Extent, Stream) = unsafe { stopped.read() };
-    assert_eq!((place.ptr.addr(), place.pitch_bytes, place.xsize, place.ysize), (0x1000, 512, 100, 4));
+    let (pitched, value, extent, stream): (PitchedPtr, u32, Extent, Stream) = unsafe { stopped.read() };
+    assert_eq!(
+        (pitched.ptr.addr(), pitched.pitch_bytes, pitched.xsize, pitched.ysize),
+        (0x1000, 512, 100, 4)
+    );
     assert_eq!(extent, Extent { width: 100, height: 4, depth: 2 });
     assert_eq!((value, stream.0.addr()), (0xab, 0x9000));
 }
@@ -128,7 +132,7 @@ fn floats_come_from_vector_registers_and_narrow_words_lose_their_upper_bits() {
 }
 
 #[test]
-fn streams_are_told_apart() {
+fn kinds_of_streams_are_distinguished() {
     let stopped = Stopped::new([0; 6], &[]);
     let kind = |id: Id, stream: usize| {
         let args = (0, Stream(std::ptr::without_provenance_mut(stream)));
@@ -143,10 +147,10 @@ fn streams_are_told_apart() {
     assert_eq!(kind(Id::hipLaunchKernel_spt, 1), StreamKind::Legacy);
 }
 
-/// Then it may be another stream's at once.
+/// After that the handle may be another stream's at once.
 #[test]
 fn a_stream_is_forgotten_before_its_handle_is_given_back() {
-    // No other test has this copy.
+    // No other test uses this copy.
     const COPY: usize = 1;
     static WAS_KNOWN: AtomicBool = AtomicBool::new(true);
     extern "C" fn first_device(device: &mut i32) -> u32 {
@@ -154,17 +158,24 @@ fn a_stream_is_forgotten_before_its_handle_is_given_back() {
         0
     }
     extern "C" fn destroy(stream: Stream) -> u32 {
-        WAS_KNOWN.store(is_known(Instance::at(COPY), stream), Ordering::SeqCst);
+        WAS_KNOWN.store(is_known(RuntimeCopy::at(COPY), stream), Ordering::SeqCst);
         0
     }
-    let copy = Instance::at(COPY);
+    let copy = RuntimeCopy::at(COPY);
     ORIGINALS[COPY][Id::hipGetDevice as usize].store(first_device as *mut _, Ordering::Release);
     with_failure(copy, Stream(std::ptr::without_provenance_mut(0x5000)), 719);
     let stopped = Stopped::new([0x5000, 0, 0, 0, 0, 0], &[]);
-    let target = Target { address: destroy as *mut _, instance: Some(copy) };
+    let target = Target { address: destroy as *mut _, copy: Some(copy) };
     let function = &TABLE[Id::hipStreamDestroy as usize];
     let hook = stream::drains::<unsafe extern "C" fn(Stream) -> HipError>;
     // SAFETY: the frame is made for this signature, which the function has.
     let outcome = unsafe { run(function, &stopped.frame, target, hook) };
     assert_eq!((outcome, WAS_KNOWN.load(Ordering::SeqCst)), (Outcome::Done(719), false));
+}
+
+#[test]
+fn every_function_that_does_not_pass_has_a_hook() {
+    for (function, hook) in TABLE.iter().zip(&HOOKS) {
+        assert_eq!(hook.is_none(), function.class == Class::passes, "{:?}", function.name);
+    }
 }

@@ -8,13 +8,14 @@
 //!   code object  an ELF file
 //! ```
 //!
-//! Nobody says how long an image in memory is; its headers do.
+//! The length of an image in memory is not given; its headers have it.
 
 use std::io::Read;
 use std::slice;
 
+use crate::ground::reserve;
 use crate::kernels::ImageError;
-use crate::{reserve, runtime};
+use crate::runtime;
 
 const ELF: &[u8] = b"\x7fELF";
 const BUNDLE: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
@@ -56,7 +57,7 @@ pub(super) unsafe fn image<'a>(start: *const u8) -> Result<&'a [u8], ImageError>
             match number(head(24), 4, 2)? {
                 2 => number(head(24), 8, 4)?,
                 3 => number(head(24), 8, 8)?,
-                // Version 1 does not say how long it is: no longer than the library that it lies in.
+                // Version 1 has no length: it ends no later than the library that it lies in.
                 1 => runtime::bytes_mapped_from(start.addr()).ok_or(ImageError::Version(1))?,
                 version => return Err(ImageError::Version(version)),
             }
@@ -72,7 +73,7 @@ pub(super) unsafe fn image<'a>(start: *const u8) -> Result<&'a [u8], ImageError>
     }
 }
 
-/// Where an ELF file's section headers end, which are its last part in what linkers make.
+/// Where an ELF file's section headers end: linkers put them last.
 fn elf_len(header: &[u8]) -> Result<u64, ImageError> {
     let sections = number(header, 0x3a, 2)? * number(header, 0x3c, 2)?;
     Ok(number(header, 0x28, 8)? + sections)
@@ -153,7 +154,7 @@ fn decompressed(image: &[u8]) -> Result<Vec<u8>, ImageError> {
         _ => return Err(ImageError::Version(version)),
     };
     let payload = image.get(header..).ok_or(ImageError::Cut)?;
-    if size > IMAGE_BYTES_MAX || !reserve::has_room(2 * size as usize) {
+    if size > IMAGE_BYTES_MAX || !reserve::can_allocate(2 * size as usize) {
         return Err(ImageError::NoMemory);
     }
     let mut bundle = Vec::new();

@@ -68,7 +68,7 @@ fn note(code_object: &[u8]) -> object::Result<Option<&[u8]>> {
     Ok(None)
 }
 
-/// None for a kernel that no runtime would launch: nobody should have to find room for its arguments.
+/// None for a kernel that no runtime would launch: memory for its arguments would be wasted.
 fn kernel(metadata: KernelMetadata) -> Option<(String, Kernel)> {
     // Hidden arguments come from the runtime, behind the explicit ones.
     let explicit = metadata.arguments.into_iter().filter(|argument| !argument.kind.starts_with("hidden_"));

@@ -40,7 +40,8 @@ fn argument(offset: u64, size: u64, kind: &str) -> Vec<u8> {
     map(&[(".offset", int(offset)), (".size", int(size)), (".value_kind", text(kind))])
 }
 
-/// A code object with one kernel, as far as the reader looks: an ELF header, a segment of notes, section headers last.
+/// A code object with one kernel, with the parts that the reader uses: an ELF header, a segment of notes, section
+/// headers last.
 fn code_object(kernel: &str) -> Vec<u8> {
     let arguments = [
         argument(0, 8, "global_buffer"),
@@ -148,7 +149,7 @@ fn explicit_arguments_are_found_in_every_container() {
 }
 
 #[test]
-fn an_image_in_memory_says_how_long_it_is() {
+fn the_headers_of_an_image_in_memory_give_its_length() {
     let code = code_object("add");
     let bundle = bundle(&code);
     for whole in [code, compressed(&bundle, 2, 1), compressed(&bundle, 3, 0), bundle] {
@@ -161,7 +162,7 @@ fn an_image_in_memory_says_how_long_it_is() {
 }
 
 #[test]
-fn what_is_cut_or_changed_is_refused_and_nothing_else_happens() {
+fn damaged_images_are_refused_without_a_panic() {
     let image = bundle(&code_object("add"));
     for len in 0..image.len() - 8 {
         assert!(read(&image[..len]).is_err() || read(&image[..len]).unwrap().is_empty(), "{len} bytes");
@@ -169,14 +170,14 @@ fn what_is_cut_or_changed_is_refused_and_nothing_else_happens() {
     for at in 0..image.len() {
         let mut changed = image.clone();
         changed[at] ^= 0xff;
-        // Whatever comes of it: no panic.
+        // Any result is correct, but no panic.
         let _ = read(&changed);
     }
     assert_eq!(read(b"something else"), Err(ImageError::Unknown));
 }
 
 #[test]
-fn kernels_are_known_by_handle_until_they_are_taken_back() {
+fn kernels_are_known_by_handle_until_they_are_unregistered() {
     let image = bundle(&code_object("kernel_of_the_test"));
     let wrapper = [u64::from(u32::from_be_bytes(*b"HIPF")) | 1 << 32, image.as_ptr() as u64, 0];
     let (copy, modules, handle) = (9, 0x10, 0x20);
@@ -185,7 +186,7 @@ fn kernels_are_known_by_handle_until_they_are_taken_back() {
     unsafe { kernel_registered(copy, modules, handle, c"kernel_of_the_test".as_ptr()) };
     assert_eq!(by_handle(copy, handle).as_deref(), Some(&expected()));
     assert_eq!(by_handle(copy + 1, handle), None, "of another copy");
-    assert_eq!(fat_binary_taken_back(copy, modules), Some(wrapper.as_ptr() as usize));
+    assert_eq!(fat_binary_unregistered(copy, modules), Some(wrapper.as_ptr() as usize));
     assert_eq!(by_handle(copy, handle), None);
 }
 
@@ -220,7 +221,7 @@ fn a_function_of_a_handle_is_known_as_long_as_the_handle() {
     assert!(by_function(copy, function).is_some(), "no module's");
     assert_eq!(name(copy, function), name(copy, handle));
     assert_eq!(name(copy, handle).as_deref(), Some("kernel_of_the_test"));
-    fat_binary_taken_back(copy, modules);
+    fat_binary_unregistered(copy, modules);
     assert_eq!(by_function(copy, function), None);
     assert!(!registry().functions.contains_key(&(copy, function)), "the address may be another's soon");
 }

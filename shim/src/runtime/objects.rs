@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
 
-use crate::lookup;
+use crate::ground::dlsym;
 
 /// One mapped program or library.
 pub(crate) struct MappedObject {
@@ -36,8 +36,7 @@ impl MappedObject {
         self.segments.first().map(|segment| segment.start)
     }
 
-    /// A number that tells this library from others, also from those that were or will be mapped at its
-    /// address.
+    /// A number that distinguishes this library from others, also from earlier or later ones at its address.
     pub(crate) fn identity(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (&self.path, self.start()).hash(&mut hasher);
@@ -56,25 +55,25 @@ impl MappedObject {
     }
 }
 
-/// Held while the loader's list is walked. The C library gives a forked child the lock of that list as it was: one that another
-/// thread held would never be given back there, and whoever then calls HIP for the first time would wait for ever.
+/// Held while the loader's list is walked. The C library leaves the lock of that list in a forked child as it was. If
+/// another thread held it, it would never be released there, and the child's first HIP call would wait forever.
 static WALKING: Mutex<()> = Mutex::new(());
 
-/// How often, a millisecond apart, a thread that forks looks whether nobody walks. A handler of a signal that has interrupted a
-/// walk would else wait for itself.
-const LOOKS: u32 = 50;
+/// How often, a millisecond apart, a thread that forks checks whether any thread walks. A signal handler that
+/// interrupts a walk and forks would otherwise wait for itself.
+const CHECKS: u32 = 50;
 
 thread_local! {
-    /// Of a thread that forks.
-    static NOBODY_WALKS: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
+    /// The guard of a thread that forks.
+    static NO_WALK: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
 }
 
-/// Before a fork: waits until nobody walks, and keeps it so.
+/// Before a fork: waits until no thread walks, and prevents further walks.
 pub(crate) fn hold_for_fork() {
-    for _ in 0..LOOKS {
+    for _ in 0..CHECKS {
         match WALKING.try_lock() {
             Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(1)),
-            // Nothing is kept by it that a panic could have left undone.
+            // The lock protects nothing that a panic could leave undone.
             Err(TryLockError::Poisoned(poisoned)) => return keep(poisoned.into_inner()),
             Ok(guard) => return keep(guard),
         }
@@ -82,20 +81,20 @@ pub(crate) fn hold_for_fork() {
 }
 
 fn keep(guard: MutexGuard<'static, ()>) {
-    // A thread that ends does not fork.
-    let _ = NOBODY_WALKS.try_with(|kept| *kept.borrow_mut() = Some(guard));
+    // The thread is ending, so it does not fork.
+    let _ = NO_WALK.try_with(|kept| *kept.borrow_mut() = Some(guard));
 }
 
 /// After a fork, in both processes.
 pub(crate) fn release_after_fork() {
-    let _ = NOBODY_WALKS.try_with(|kept| kept.borrow_mut().take());
+    let _ = NO_WALK.try_with(|kept| kept.borrow_mut().take());
 }
 
 /// What is mapped right now, in the loader's order.
 pub(crate) fn mapped() -> Vec<MappedObject> {
     let mut objects: Vec<MappedObject> = Vec::new();
     let _walking = WALKING.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: the callback gets back the vector that is passed here, which nobody else uses meanwhile.
+    // SAFETY: the callback gets back the vector that is passed here, which no other thread uses meanwhile.
     unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut objects).cast()) };
     objects
 }
@@ -118,7 +117,7 @@ unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, object
 
 /// The definition of `name` that follows the shim's own in the global scope.
 pub(crate) fn next_definition(name: &CStr) -> Option<NonNull<c_void>> {
-    lookup::real_dlsym(libc::RTLD_NEXT, name)
+    dlsym::look_up(libc::RTLD_NEXT, name)
 }
 
 /// A reference to a mapped object: it stays mapped for as long as this lives.
@@ -127,7 +126,7 @@ pub(crate) struct Handle(NonNull<c_void>);
 impl Handle {
     /// Takes a reference to an object that is mapped, and never maps one.
     ///
-    /// None for the program itself, whose scope is the global one, and for what the loader does not know by
+    /// None for the program itself, whose scope is the global one, and for objects that the loader does not know by
     /// path.
     pub(crate) fn of_mapped(object: &MappedObject) -> Option<Self> {
         if object.path.is_empty() {
@@ -138,26 +137,26 @@ impl Handle {
         NonNull::new(handle).map(Self)
     }
 
-    /// Never gives the reference back.
+    /// Never releases the reference.
     pub(crate) fn keep_mapped(self) -> NonNull<c_void> {
         ManuallyDrop::new(self).0
     }
 
-    /// A handle whose reference is kept by somebody else: by [`Handle::keep_mapped`].
+    /// A handle whose reference [`Handle::keep_mapped`] has kept.
     pub(crate) fn borrow(kept: NonNull<c_void>) -> ManuallyDrop<Self> {
         ManuallyDrop::new(Self(kept))
     }
 
-    /// The definition of `name` in the object or, in their order, in what it depends on.
+    /// The definition of `name` in the object or, in their order, in its dependencies.
     pub(crate) fn definition(&self, name: &CStr) -> Option<NonNull<c_void>> {
-        lookup::real_dlsym(self.0.as_ptr(), name)
+        dlsym::look_up(self.0.as_ptr(), name)
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: this reference is ours to give back, once. The object's other references keep it mapped:
-        // one that called into the shim is running.
+        // SAFETY: this reference is released once. Other references keep the object mapped: it has called into the
+        // shim and is running.
         unsafe { libc::dlclose(self.0.as_ptr()) };
     }
 }
@@ -167,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_walks_the_list_while_a_process_is_forked() {
+    fn no_thread_walks_the_list_while_a_process_is_forked() {
         hold_for_fork();
         assert!(WALKING.try_lock().is_err());
         let walker = thread::spawn(|| mapped().len());

@@ -1,4 +1,4 @@
-//! What is known about call sites: the verdict of any call that returns to this address and calls this function.
+//! The verdicts of known call sites: of any call that returns to this address and calls this function.
 //!
 //! Read without a lock, by every call while others use the device:
 //!
@@ -7,21 +7,21 @@
 //!   word   judgement (16 bits), generation (32), kernel (10), origin (6)
 //! ```
 //!
-//! A word that was written under another generation is as good as none. Code that is mapped changes the generation, so a
-//! site is never taken for another that had its address.
+//! A word of another generation counts as none. Mapping code changes the generation, so a site is never mistaken for
+//! an earlier one at its address.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use xsched_protocol::verdict::Judgement;
 
-/// 2^64 / golden ratio, as for sites. This file has no other from its crate: a benchmark has it whole.
+/// 2^64 / golden ratio, as for sites. This file imports nothing of its crate: a benchmark includes it.
 const HASH_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// log2 of the number of entries. Pages are touched as they are used.
 const BITS: usize = 12;
 
-/// In how many places in a row a site may be.
-const PLACES: usize = 4;
+/// How many entries in a row may have a site.
+const ENTRIES_PER_SITE: usize = 4;
 
 const EMPTY: u64 = 0;
 const BEING_WRITTEN: u64 = 1;
@@ -35,13 +35,13 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// `copy` and `id` are the places of the function and its runtime.
+    /// `copy` and `id` identify the function and its runtime copy.
     pub(super) fn new(return_address: u64, copy: usize, id: usize, kernel: u64) -> Self {
         // User addresses have 47 bits, functions fewer than 10.
         Self { key: return_address << 16 | (copy as u64) << 12 | id as u64, kernel }
     }
 
-    fn first_place(self) -> usize {
+    fn first_index(self) -> usize {
         let mixed = (self.key ^ self.kernel.rotate_left(32)).wrapping_mul(HASH_MULTIPLIER);
         (mixed >> (u64::BITS as usize - BITS)) as usize
     }
@@ -59,7 +59,7 @@ impl Site {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) judgement: Judgement,
-    /// To whom its calls belong; below 64.
+    /// The number of the library that its calls belong to; below 64.
     pub(super) origin: u8,
 }
 
@@ -79,29 +79,30 @@ struct Entry {
 /// What is known about call sites.
 pub(super) struct Cache([Entry; 1 << BITS]);
 
-/// The process's.
+/// The process's cache.
 pub(super) static CACHE: Cache = Cache(
     [const { Entry { key: AtomicU64::new(EMPTY), kernel: AtomicU64::new(0), word: AtomicU64::new(0) } };
         1 << BITS],
 );
 
 impl Cache {
-    fn places(&self, site: Site) -> impl Iterator<Item = &Entry> {
-        let first = site.first_place();
-        (first..first + PLACES).map(|place| &self.0[place % self.0.len()])
+    fn candidates(&self, site: Site) -> impl Iterator<Item = &Entry> {
+        let first = site.first_index();
+        (first..first + ENTRIES_PER_SITE).map(|index| &self.0[index % self.0.len()])
     }
 
-    /// What was said of calls from a site, if it is known under this generation.
+    /// What is known about calls from a site under this generation.
     #[inline]
     pub(super) fn find(&self, site: Site, generation: u64) -> Option<Known> {
-        self.places(site).find_map(|entry| {
+        self.candidates(site).find_map(|entry| {
             // Acquire pairs with the release in `insert`.
             if entry.key.load(Ordering::Acquire) != site.key {
                 return None;
             }
             let word = entry.word.load(Ordering::Relaxed);
             let kernel = entry.kernel.load(Ordering::Relaxed);
-            // Somebody may have begun to write another site meanwhile: then the key has changed, and is seen to have.
+            // If another thread has begun to write another site meanwhile, the key has changed, and this load sees
+            // that.
             fence(Ordering::Acquire);
             let known = Known::from_word(word);
             let is_it = entry.key.load(Ordering::Relaxed) == site.key
@@ -111,7 +112,7 @@ impl Cache {
         })
     }
 
-    /// Keeps what is known, in the place of what is out of date or of any other.
+    /// Caches what is known, in place of an outdated entry or any other.
     pub(super) fn insert(&self, site: Site, known: Known, generation: u64) {
         let is_stale = |entry: &&Entry| {
             let word = entry.word.load(Ordering::Relaxed);
@@ -122,19 +123,19 @@ impl Cache {
                 && entry.kernel.load(Ordering::Relaxed) == site.kernel
         };
         let is_empty = |entry: &&Entry| entry.key.load(Ordering::Relaxed) == EMPTY;
-        let place = self
-            .places(site)
+        let entry = self
+            .candidates(site)
             .find(is_same)
-            .or_else(|| self.places(site).find(is_empty))
-            .or_else(|| self.places(site).find(is_stale))
-            .or_else(|| self.places(site).next());
-        let Some(entry) = place else { return };
+            .or_else(|| self.candidates(site).find(is_empty))
+            .or_else(|| self.candidates(site).find(is_stale))
+            .or_else(|| self.candidates(site).next());
+        let Some(entry) = entry else { return };
         let before = entry.key.load(Ordering::Relaxed);
         let reserved =
             entry.key.compare_exchange(before, BEING_WRITTEN, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        // Another thread is writing there: it knows no less.
+        // Another thread is writing there: what it knows is as good.
         if before != BEING_WRITTEN && reserved {
-            // Whoever sees anything of the following sees that the key is gone.
+            // A thread that sees anything of the following also sees that the key is gone.
             fence(Ordering::Release);
             entry.word.store(site.word(known, generation), Ordering::Relaxed);
             entry.kernel.store(site.kernel, Ordering::Relaxed);
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn when_there_is_no_room_something_else_is_forgotten() {
+    fn a_full_neighbourhood_forgets_another_site() {
         let cache = cache();
         for number in 0..1 << 14 {
             cache.insert(site(number), PASS, 1);
@@ -200,17 +201,17 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_write_together_are_never_told_of_another_site() {
+    fn threads_that_write_together_never_read_another_site() {
         let cache = cache();
-        // All in the same few places.
-        let sites: Vec<_> = (0..).map(site).filter(|site| site.first_place() < 2).take(24).collect();
+        // All in the same few entries.
+        let sites: Vec<_> = (0..).map(site).filter(|site| site.first_index() < 2).take(24).collect();
         thread::scope(|scope| {
             for thread in 0..4_usize {
                 let (cache, sites) = (&cache, &sites);
                 scope.spawn(move || {
                     for round in 0..20_000 {
                         let index = (round * 7 + thread) % sites.len();
-                        // Each has a rule of its own.
+                        // Each site has a rule of its own.
                         let judgement = Judgement::new(Action::Schedule, 0, RuleId::numbered(index));
                         let own = Known { judgement, origin: index as u8 };
                         match cache.find(sites[index], 3) {

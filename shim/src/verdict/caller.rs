@@ -1,12 +1,13 @@
 //! The immediate caller of a HIP function: the library and the function that a call returns to.
 //!
-//! That is all that a process can find out by itself about who makes a call, without walking its stack.
+//! A process can find out no more about a call's origin without walking the stack.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt as _;
 
-use crate::{process, runtime};
+use crate::ground::program;
+use crate::runtime;
 
 /// The path of the program or library that contains this address.
 pub(super) fn library(return_address: u64) -> Option<String> {
@@ -14,8 +15,8 @@ pub(super) fn library(return_address: u64) -> Option<String> {
     if !path.is_empty() {
         return Some(String::from_utf8_lossy(path.to_bytes()).into_owned());
     }
-    // The loader does not say how the program itself is called.
-    let program = process::program()?;
+    // The loader gives no path for the program itself.
+    let program = program::path()?;
     Some(String::from_utf8_lossy(program.as_os_str().as_bytes()).into_owned())
 }
 
@@ -32,10 +33,10 @@ pub(super) fn file_name(path: &str) -> &str {
 /// The symbol of the function that contains this address, if its library exports it.
 pub(super) fn function(return_address: u64) -> Option<String> {
     let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
-    // The instruction before is part of the call, also where a function ends with it.
+    // The instruction before belongs to the call, also where a function ends with it.
     let address = return_address.wrapping_sub(1) as *const libc::c_void;
-    // SAFETY: the loader fills the place in, or leaves it zeroed, which is a valid value; names live as long as their
-    // library, which is calling right now.
+    // SAFETY: the loader fills the structure, or leaves it zeroed, which is a valid value; names live as long as
+    // their library, which is calling right now.
     unsafe {
         let found = libc::dladdr(address, info.as_mut_ptr()) != 0;
         let info = info.assume_init();

@@ -1,14 +1,15 @@
-//! Numbers for the names of kernels, where rules ask for these. The controller is told a name before its number is used.
+//! Numbers for the names of kernels, where rules use names. The controller gets a name before its number is used.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::HashMap;
 
-use crate::defer::Stopped;
-use crate::process::Renewable;
-use crate::{arbiter, kernels};
+use crate::ground::fork::Renewable;
+use crate::kernels;
+use crate::runtime::stopped::Stopped;
+use crate::verdict::connection;
 
-/// Kernels beyond that many have no name as far as rules go.
+/// Further kernels have no name as far as rules are concerned.
 const NAMES_MAX: usize = 1 << 16;
 
 static NUMBERS: Renewable<Mutex<HashMap<String, u32>>> = Renewable::new();
@@ -19,7 +20,7 @@ fn numbers() -> MutexGuard<'static, HashMap<String, u32>> {
 
 /// The name of the kernel that a call launches, if it launches one whose name is known, and its number.
 pub(super) fn of(call: &Stopped<'_>) -> Option<(u32, String)> {
-    let copy = call.target.instance?.index();
+    let copy = call.target.copy?.index();
     let name = kernels::name(copy, call.kernel_handle()?)?;
     let mut numbers = numbers();
     let known = numbers.get(&name).copied();
@@ -29,15 +30,15 @@ pub(super) fn of(call: &Stopped<'_>) -> Option<(u32, String)> {
         None => {
             let number = numbers.len() as u32;
             numbers.insert(name.clone(), number);
-            // Still under the lock: nobody uses the number before.
-            arbiter::tell_kernel(number, &name);
+            // Still under the lock: no thread uses the number before.
+            connection::send_kernel(number, &name);
             number
         }
     };
     Some((number, name))
 }
 
-/// All names, for a controller that is new.
+/// All names, for a new controller.
 pub(crate) fn all() -> Vec<(u32, String)> {
     if NUMBERS.existing().is_none() {
         return Vec::new();
@@ -46,6 +47,6 @@ pub(crate) fn all() -> Vec<(u32, String)> {
 }
 
 /// In a forked child.
-pub(super) fn begin_afresh() {
+pub(super) fn renew_after_fork() {
     NUMBERS.renew();
 }

@@ -1,24 +1,18 @@
-//! Numbers for the libraries that calls belong to, small enough to go with each command: what the accounts are kept by.
+//! Numbers for the libraries that calls belong to, small enough to be part of each command: device time is accounted
+//! by them.
 //!
-//! Where programs decide, a library is what the controller calls it, by a number of its own that its next run gives to
-//! another; else it is the name of the immediate caller's file. Both are forgotten when another controller is there.
+//! Where the controller's programs decide, a library is identified by the controller's number for it, which another
+//! run of the controller may give to another library. Otherwise it is identified by the file name of the immediate
+//! caller. Both are forgotten when another controller connects.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::process::Renewable;
-use crate::xqueue::Origin;
+use xsched_xqueue::{Library, Origin};
 
-/// What a number stands for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Library {
-    /// What the controller calls by this number.
-    Controllers(u32),
-    /// What this process has found out itself.
-    Own(String),
-}
+use crate::ground::fork::Renewable;
 
-/// All others, for which there is no number left. No larger number is given, and the cache has room for none.
-pub(crate) const OTHERS: Origin = Origin(63);
+/// All further libraries. No larger number is given: the cache has only 6 bits for it.
+const OTHERS: Origin = Origin::OTHERS;
 
 /// Libraries by number, from 1 on.
 #[derive(Default)]
@@ -30,12 +24,12 @@ fn numbers() -> MutexGuard<'static, Numbers> {
     NUMBERS.get().lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// In a forked child: its controller is yet to come.
-pub(super) fn begin_afresh() {
+/// In a forked child, which has no controller yet.
+pub(super) fn renew_after_fork() {
     NUMBERS.renew();
 }
 
-/// No number means anything any more.
+/// Makes all numbers meaningless.
 pub(super) fn forget() {
     numbers().0.clear();
 }
@@ -54,7 +48,7 @@ pub(crate) fn all() -> Vec<(Origin, Library)> {
 
 impl Numbers {
     fn number(&mut self, library: Library) -> Origin {
-        let place = self.0.iter().position(|known| *known == library).unwrap_or_else(|| {
+        let index = self.0.iter().position(|known| *known == library).unwrap_or_else(|| {
             if self.0.len() + 1 < usize::from(OTHERS.0) {
                 self.0.push(library);
                 self.0.len() - 1
@@ -62,7 +56,7 @@ impl Numbers {
                 usize::from(OTHERS.0) - 1
             }
         });
-        Origin(place as u8 + 1)
+        Origin(index as u8 + 1)
     }
 }
 
@@ -71,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_that_come_last_share_a_number() {
+    fn libraries_beyond_the_limit_share_a_number() {
         let mut numbers = Numbers::default();
         let own = |index: u32| Library::Own(format!("lib{index}.so"));
         for round in 0..2 {

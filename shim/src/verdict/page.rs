@@ -1,7 +1,7 @@
-//! The page in which the programs leave their verdicts, as this process sees it: mapped read-only.
+//! The verdict page, in which the controller's programs leave their answers: mapped read-only in this process.
 //!
-//! As with the arbiter's page, that of a later controller takes the place of the first one's at the same address, so that
-//! nobody who reads it meanwhile has to be waited for.
+//! As with the arbiter page, a later controller's page replaces the first one's at the same address. So it is not
+//! necessary to wait for threads that are reading it.
 
 use std::os::fd::AsFd;
 use std::ptr;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use xsched_protocol::verdict::{VERDICT_SLOTS, Verdict, VerdictPage};
 
-use crate::arbiter::{PageError, check_seals};
+use xsched_xqueue::{PageError, check_seals};
 
 /// Where a page is mapped, if one ever was.
 static MAPPED: AtomicPtr<VerdictPage> = AtomicPtr::new(ptr::null_mut());
@@ -18,27 +18,27 @@ static MAPPED: AtomicPtr<VerdictPage> = AtomicPtr::new(ptr::null_mut());
 /// Whether programs answer there.
 static IS_IN_FORCE: AtomicBool = AtomicBool::new(false);
 
-/// What one thread finds in its slot.
+/// An answer in a thread's slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) verdict: Verdict,
     /// The controller's number of the library that the call belongs to; 0: unknown.
     pub(super) origin: u32,
-    /// What it may be kept under.
+    /// The generation that it may be cached under.
     pub(super) generation: u64,
 }
 
 /// Programs answer on this page from now on.
 ///
 /// # Errors
-/// It cannot be mapped, or could be cut short under its readers.
+/// It cannot be mapped, or is not sealed against shrinking.
 pub(super) fn set(page: impl AsFd) -> Result<(), PageError> {
     check_seals(page.as_fd())?;
     let before = MAPPED.load(Ordering::Relaxed);
     let fixed = if before.is_null() { MapFlags::empty() } else { MapFlags::FIXED };
     let flags = MapFlags::SHARED | fixed;
-    // SAFETY: at an address of the kernel's choice, or over the shim's own mapping of the same size, whose readers expect
-    // words to change.
+    // SAFETY: at an address of the kernel's choice, or over the shim's own mapping of the same size, whose readers
+    // expect words to change.
     let mapped =
         unsafe { mmap(before.cast(), size_of::<VerdictPage>(), ProtFlags::READ, flags, page.as_fd(), 0) };
     MAPPED.store(mapped.map_err(PageError::Map)?.cast(), Ordering::Release);
@@ -67,7 +67,7 @@ pub(super) fn generation() -> u64 {
     unsafe { AtomicU64::from_ptr(&raw mut (*page).generation) }.load(Ordering::Relaxed)
 }
 
-/// The answer to the call with this ticket, if this thread's slot has one. None: no program was there.
+/// The answer to the call with this ticket, if this thread's slot has it. None: no program was attached.
 pub(super) fn answer(slot: usize, ticket: u64) -> Option<Answer> {
     let page = MAPPED.load(Ordering::Acquire);
     if page.is_null() || slot >= VERDICT_SLOTS {
@@ -75,7 +75,7 @@ pub(super) fn answer(slot: usize, ticket: u64) -> Option<Answer> {
     }
     // SAFETY: as above, and the slot lies in it.
     let slot = unsafe { &raw mut (*page).slots[slot] };
-    // SAFETY: a field of the slot, which nobody writes between the program's end and this thread's next question.
+    // SAFETY: a field of the slot, which no program writes between its end and this thread's next question.
     let origin = unsafe { AtomicU32::from_ptr(&raw mut (*slot).origin) }.load(Ordering::Acquire);
     let word = |field: *mut u64| {
         // SAFETY: a word of the slot.
@@ -84,7 +84,7 @@ pub(super) fn answer(slot: usize, ticket: u64) -> Option<Answer> {
     // SAFETY: fields of the slot; nothing is read here.
     let (its, verdict, generation) =
         unsafe { (&raw mut (*slot).ticket, &raw mut (*slot).verdict, &raw mut (*slot).generation) };
-    // The program has run on this thread, before the function returned that it is attached to.
+    // The program has run on this thread, before the function that it is attached to returned.
     (word(its) == ticket).then(|| Answer {
         verdict: Verdict(word(verdict)),
         origin,
@@ -116,7 +116,7 @@ mod tests {
 
     /// One test: there is one page in a process.
     #[test]
-    fn an_answer_is_the_one_to_the_ticket_and_a_new_page_takes_the_old_ones_place() {
+    fn an_answer_matches_its_ticket_and_a_new_page_replaces_the_old_one() {
         assert!(matches!(set(page(1)), Err(PageError::Unsealed)));
         assert_eq!((is_in_force(), generation(), answer(0, 1)), (false, 0, None));
         let first = page(3);

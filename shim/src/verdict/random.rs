@@ -1,17 +1,18 @@
-//! Verdicts of tests: every call is treated in any way, at random. Whatever the rules say, a program computes the same.
+//! Verdicts of tests: calls get all verdicts at random. Whatever their verdicts, a program computes the same.
 //!
-//! `XSCHED_TEST_VERDICTS=random[:seed]`; the seed (1) makes the treatments repeatable, though not which thread gets which.
+//! `XSCHED_TEST_VERDICTS=random[:seed]`; the seed (1) makes the verdicts repeatable, though not which thread gets
+//! which.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use xsched_protocol::verdict::{Action, Judgement, RuleId};
 
-use crate::env;
+use crate::ground::env;
 
 const UNKNOWN: u64 = 0;
 const OFF: u64 = 1;
 
-/// Marsaglia's xorshift, or one of the numbers above, which it hardly ever reaches.
+/// Marsaglia's xorshift, or one of the numbers above, which it is very unlikely to reach.
 static STATE: AtomicU64 = AtomicU64::new(UNKNOWN);
 
 /// A random judgement, if a test asks for that.
@@ -19,7 +20,7 @@ pub(super) fn judgement() -> Option<Judgement> {
     if STATE.load(Ordering::Relaxed) == UNKNOWN {
         STATE.store(env::test_verdicts().and_then(|asked| seed(&asked)).unwrap_or(OFF), Ordering::Relaxed);
     }
-    // Threads that are here at once may draw the same.
+    // Threads that run this at once may draw the same.
     let state = STATE.load(Ordering::Relaxed);
     if state == OFF {
         return None;

@@ -1,8 +1,9 @@
-//! The settings that users of whitelists have, as rules that come before all others.
+//! Settings of the environment for calls that pass through, as rules that precede all others.
 //!
 //! | setting | what it means |
 //! | --- | --- |
-//! | `XSCHED_PASSTHROUGH_LIBS` | names, separated by `,`, `:`, `;` or spaces: calls through a library in whose name one of them occurs pass through, and those through the libraries of the classic list |
+//! | `XSCHED_PASSTHROUGH_LIBS` | names, separated by `,`, `:`, `;` or spaces: a call passes through if a library of
+//! its chain has one of them in its name, or one of the classic list |
 //! | `XSCHED_CONFIG` | a file, JSON with comments, see [`Config`] |
 
 use std::borrow::Cow;
@@ -15,16 +16,16 @@ use thiserror::Error;
 use xsched_protocol::probe::PROBES;
 use xsched_protocol::verdict::{Action, SETTINGS};
 
-use crate::env;
+use crate::ground::env;
 
-/// The libraries that whitelists had: calls through any of them pass through.
+/// The classic list: libraries that earlier versions of `XSCHED_PASSTHROUGH_LIBS` contained.
 const CLASSIC: [&str; 7] =
     ["libhipblas", "libhipblaslt", "librocblas", "libMIOpen", "librocfft", "libhipsparse", "librccl"];
 
-/// No configuration file is longer.
+/// The maximum length of a configuration file.
 const FILE_LEN_MAX: u64 = 1 << 20;
 
-/// Why a configuration file says nothing.
+/// Why a configuration file is not used.
 #[derive(Debug, Error)]
 pub(super) enum SettingsError {
     #[error("failed to read {path}: {source}")]
@@ -33,16 +34,16 @@ pub(super) enum SettingsError {
     TooLong { path: String },
     #[error("{path}: {message}")]
     Syntax { path: String, message: String },
-    #[error("{path}: there is no HIP function `{name}` that could be held back or passed through")]
+    #[error("{path}: there is no HIP function `{name}` that could be deferred or passed through")]
     Function { path: String, name: String },
-    #[error("{path}: `{key}` must be {wanted}")]
-    Value { path: String, key: String, wanted: &'static str },
+    #[error("{path}: `{key}` must be {expected}")]
+    Value { path: String, key: String, expected: &'static str },
 }
 
-/// The user's own rules as text, in the order in which they hold; empty if there are none.
+/// The user's own rules as text, in the order in which they apply; empty if there are none.
 ///
 /// # Errors
-/// The configuration file cannot be understood; the text is then that of the other settings.
+/// The configuration file cannot be understood; the text then has the other settings.
 pub(super) fn rules() -> (String, Option<SettingsError>) {
     let (config, error) = match env::config().map(|path| read(&path)).transpose() {
         Ok(config) => (config.unwrap_or_default(), None),
@@ -52,17 +53,17 @@ pub(super) fn rules() -> (String, Option<SettingsError>) {
     (render(&config, libraries.as_deref()), error)
 }
 
-/// What a configuration file says.
+/// The contents of a configuration file.
 ///
 /// ```json
 /// {
-///     "passthrough_mode": "whitelist",          // or "blacklist": everything passes through but what is named
+///     "passthrough_mode": "whitelist",          // or "blacklist": everything passes through except what is listed
 ///     "libraries": ["libMyBlas"],               // or {"libMyBlas": "passthrough", "librccl": "never-suspend"}
-///     "apis": {"hipMemcpyAsync": "schedule"}    // go before libraries
+///     "apis": {"hipMemcpyAsync": "schedule"}    // take precedence over libraries
 /// }
 /// ```
 ///
-/// Names of libraries match wherever they occur in that of a library of the call chain.
+/// A library matches if the name occurs in that of a library of the call chain.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Config {
     is_blacklist: bool,
@@ -73,7 +74,7 @@ pub(super) struct Config {
 fn read(path: &OsString) -> Result<Config, SettingsError> {
     let name = || path.to_string_lossy().into_owned();
     let failed = |source| SettingsError::Read { path: name(), source };
-    // Something other than a file may never end.
+    // Reading something other than a file may never end.
     let metadata = fs::metadata(path).map_err(failed)?;
     if !metadata.is_file() || metadata.len() > FILE_LEN_MAX {
         return Err(SettingsError::TooLong { path: name() });
@@ -83,7 +84,7 @@ fn read(path: &OsString) -> Result<Config, SettingsError> {
 
 fn parse(text: &str, path: &str) -> Result<Config, SettingsError> {
     let wrong =
-        |key: &str, wanted| SettingsError::Value { path: path.to_owned(), key: key.to_owned(), wanted };
+        |key: &str, expected| SettingsError::Value { path: path.to_owned(), key: key.to_owned(), expected };
     let value = parse_to_value(text, &jsonc_parser::ParseOptions::default())
         .map_err(|error| SettingsError::Syntax { path: path.to_owned(), message: error.to_string() })?;
     let Some(JsonValue::Object(mut file)) = value else {
@@ -108,7 +109,7 @@ fn parse(text: &str, path: &str) -> Result<Config, SettingsError> {
         Some(_) => Err(wrong(key, "a list of names, or names with what becomes of them")),
     };
     let config = Config { is_blacklist, libraries: entries("libraries")?, apis: entries("apis")? };
-    // A text of rules with a function that is none would be refused as a whole.
+    // A function that the rules do not know would make the whole text invalid.
     let unknown = config.apis.iter().find(|(name, _)| PROBES.iter().all(|probe| probe.name != name));
     match unknown {
         Some((name, _)) => Err(SettingsError::Function { path: path.to_owned(), name: name.clone() }),
@@ -135,7 +136,7 @@ fn table(actions: JsonObject<'_>) -> Option<Vec<(String, Action)>> {
         Some((name.into_owned(), action))
     };
     let mut entries = actions.into_iter().map(entry).collect::<Option<Vec<_>>>()?;
-    // The longer name says more.
+    // The longer name is more specific.
     entries.sort_by(|(a, _), (b, _)| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
     Some(entries)
 }
@@ -154,7 +155,7 @@ fn name_of(action: Action) -> &'static str {
     }
 }
 
-/// The rules as a file of rules has them.
+/// The rules in the syntax of a rules file.
 fn render(config: &Config, libraries: Option<&str>) -> String {
     let [apis, passthrough, libraries_of_config, blacklist] = SETTINGS;
     let mut text = String::new();
@@ -175,7 +176,7 @@ fn render(config: &Config, libraries: Option<&str>) -> String {
     text
 }
 
-/// A glob for names in which this one occurs.
+/// A glob for names that contain this one.
 fn within(name: &str) -> String {
     // Libraries are known by their file names.
     let name = name.rsplit('/').next().unwrap_or(name);
@@ -191,7 +192,7 @@ fn rule(text: &mut String, name: &str, condition: &str, globs: &[Cow<'_, str>], 
     let _ = writeln!(text, "action = {}", quoted(name_of(action)));
 }
 
-/// A text as TOML writes it.
+/// A text as a TOML string.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for character in text.chars() {
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_lists_what_passes_through_or_what_does_not() {
+    fn a_file_lists_names_that_pass_through_or_do_not() {
         let whitelist = config(
             r#"{ // comments are welcome
                 "passthrough_mode": "whitelist",
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_may_say_what_becomes_of_each() {
+    fn a_file_may_give_each_name_an_action() {
         let file = r#"{"libraries": {"lib": true, "librccl": "never-suspend", "libtorch": "schedule"}}"#;
         let entry = |name: &str, action| (name.to_owned(), action);
         let expected = [
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_named() {
+    fn invalid_settings_are_named() {
         let refused = |text, message: &str| assert_eq!(config(text).unwrap_err(), message);
         refused("[]", "xsched.json: `` must be an object, in braces");
         refused(
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn an_api_goes_before_its_library_and_the_list_of_the_environment_has_the_classic_one() {
+    fn an_api_precedes_its_library_and_the_environments_list_includes_the_classic_one() {
         let file = r#"{"libraries": {"libMy\"Blas": "schedule"}, "apis": {"hipMemcpy": "schedule"}}"#;
         let text = render(&config(file).unwrap(), Some("libdemo, libx:liby"));
         let api = text.find("api = [\"hipMemcpy\"]").unwrap();

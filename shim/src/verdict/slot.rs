@@ -1,4 +1,4 @@
-//! The slots of this process's threads: where each finds its answers.
+//! The slots of this process's threads: each thread finds its answers in its own.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,7 +39,8 @@ pub(super) fn own() -> Option<usize> {
 }
 
 fn take() -> Option<usize> {
-    // Relaxed: the bit is all there is to a slot. What the thread before has left there bears another ticket.
+    // Relaxed: the bit is all that a slot consists of here. An answer that an earlier thread has left there has
+    // another ticket.
     TAKEN.iter().enumerate().find_map(|(index, word)| {
         let taken = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
             (taken != u64::MAX).then(|| taken | (taken + 1))
@@ -48,8 +49,8 @@ fn take() -> Option<usize> {
     })
 }
 
-/// In a forked child: all threads are gone but the calling one.
-pub(super) fn begin_afresh() {
+/// In a forked child, which has only the calling thread.
+pub(super) fn renew_after_fork() {
     for word in &TAKEN {
         word.store(0, Ordering::Relaxed);
     }
@@ -70,12 +71,12 @@ mod tests {
     fn threads_have_slots_of_their_own_and_give_them_back() {
         const THREADS: usize = 100;
         for _ in 0..12 {
-            // More threads than there are slots, but not at a time.
+            // More threads than there are slots, but not at the same time.
             let (seen, all_there) = (Mutex::new(HashSet::new()), Barrier::new(THREADS));
             thread::scope(|scope| {
                 for _ in 0..THREADS {
                     scope.spawn(|| {
-                        let slot = own().expect("there is room");
+                        let slot = own().expect("there are free slots");
                         all_there.wait();
                         assert_eq!(own(), Some(slot));
                         assert!(seen.lock().unwrap().insert(slot), "{slot} is another thread's");

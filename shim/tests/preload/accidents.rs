@@ -6,11 +6,11 @@ use std::process::{Command, Stdio};
 use crate::fixture::{Run, Said, Workshop, same_with_and_without, shim};
 
 #[test]
+#[cfg_attr(
+    not(all(feature = "test-switches", debug_assertions)),
+    ignore = "only a build with test-switches and debug assertions can be asked to panic"
+)]
 fn panic_in_a_hook() {
-    if !cfg!(debug_assertions) {
-        eprintln!("skipped: only a build with debug assertions can be asked to panic");
-        return;
-    }
     let workshop = Workshop::new();
     let client = workshop.client();
     let log = workshop.path("log");

@@ -1,4 +1,5 @@
-// Below a chain of calls: launches the kernel that says what ought to become of the launch. It always returns to the same place.
+// Below a chain of calls: launches a kernel with the expected verdict on the launch. All its calls of HIP
+// return to the same address.
 
 #include "callers.h"
 

@@ -1,18 +1,18 @@
-// A program over libraries with the names of AMD's. Prints what it did as lines `name value`, each when it is done; `wrong 0`
-// last, unless something was computed wrong.
+// A program over libraries with the names of AMD's. Prints its actions as lines `name value`, each when it is
+// done. The last line is `wrong 0`, unless a result is wrong.
 //
-//     callers create           makes a handle of librocblas.so.4, uses and destroys it
-//     callers find             has libMIOpen.so.1 search for the quickest kernel, behind a launch of its own
-//     callers default-stream   launches on the null stream, by itself
+//     callers create           creates a handle of librocblas.so.4, uses and destroys it
+//     callers find             lets libMIOpen.so.1 search for the fastest kernel, after a launch of its own
+//     callers default-stream   launches on the null stream itself
 //     callers meet FILE RANK RANKS   calls librccl.so.1 once; FILE is mapped by all ranks
-//     callers domain WHO DOMAIN      launches after WHO (`library`, `thread`) has said which domain it is of
-//     callers steps N          launches by turns by itself and by librocblas.so.4, N in all
-//     callers graph            launches a graph by itself and has librocblas.so.4 launch one, then waits for a line
+//     callers domain SPEAKER DOMAIN  launches after SPEAKER (`library`, `thread`) has declared its domain
+//     callers steps N          launches alternately itself and through librocblas.so.4, N in all
+//     callers graph            launches a graph itself and one through librocblas.so.4, then waits for a line
 //     callers chains N SEED    N launches by libcallers_bottom.so, each through seven libraries of `tests/apps/origin_chain`
-//     callers verdicts N SEED  the same, the first through each chain by turns; looks at the verdict on each
+//     callers verdicts N SEED  the same, the first through each chain in turn; checks the verdict on each
 //
-// Before it begins it prints `ready`, fills memory every other millisecond until it is given a line, prints `warm` and waits for
-// another one.
+// Before it begins it prints `ready`, fills memory every other millisecond until it reads a line, prints
+// `warm` and waits for another line.
 
 #include <cstring>
 #include <dlfcn.h>
@@ -69,7 +69,7 @@ void wait_for_the_beginning() {
     take_a_line();
 }
 
-// 1 if memory is not what all steps in their order make of it.
+// 1 if the memory is not the result of all steps in order.
 int is_wrong() {
     CHECK(hipMemcpyAsync(pinned, y, BYTES, hipMemcpyDeviceToHost, stream));
     CHECK(hipStreamSynchronize(stream));
@@ -117,8 +117,8 @@ void meet(const char *file, unsigned rank, unsigned ranks) {
     say("met", 1);
 }
 
-void domain(const char *who, int which) {
-    bool is_library = !std::strcmp(who, "library");
+void domain(const char *speaker, int which) {
+    bool is_library = !std::strcmp(speaker, "library");
     if (!hipSetSchedulingDomain || !hipGetSchedulingDomain) {
         say("without", 1);
         require(speaker_step(which, y, 7, stream), "speaker_step");
@@ -186,7 +186,7 @@ void chains(unsigned long count, unsigned long seed) {
     say("wrong", is_sum_wrong(count));
 }
 
-// What the library would say that a call returns to.
+// The verdict by the library at the return address.
 Way way_of_library(const void *address) {
     Dl_info found = {};
     if (!dladdr(address, &found)) return SCHEDULE;
@@ -194,12 +194,12 @@ Way way_of_library(const void *address) {
     return std::strstr(found.dli_fname, "libMIOpen.so") ? PASS : SCHEDULE;
 }
 
-// Verdicts on launches, and what they ought to be.
+// Verdicts on launches, and the expected ones.
 struct Judged {
     long made[3] = {}, right = 0, right_by_library = 0, late = 0;
 
     void note(Way way, const VerdictPage::Answer &answer, Way by_library) {
-        // By `Action` in xsched-ebpf/src/verdict.rs.
+        // Indices are those of `Action` in xsched-ebpf/src/verdict.rs.
         constexpr unsigned ACTIONS[] = {1, 2, 3};
         made[way] += 1;
         right += answer.is_new && !answer.is_pending && answer.action == ACTIONS[way];
@@ -207,8 +207,8 @@ struct Judged {
     }
 };
 
-// Launches until somebody has decided about the chain, which may take longer than a launch waits: what is not decided about in
-// time is no verdict, and goes the way of what nobody knows.
+// Launches until there is a verdict on the chain, which may take longer than a launch waits. A chain without
+// a verdict in time is treated as an unknown one.
 void launch_and_look(const Chains &chains, const Chains::Chain &chain, VerdictPage &page, Judged &judged) {
     constexpr unsigned TRIES = 10000;
     chain.go();

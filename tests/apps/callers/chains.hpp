@@ -1,4 +1,4 @@
-// Chains of calls: seven libraries of `tests/apps/origin_chain`, in an order drawn by lot, above libcallers_bottom.so.
+// Chains of calls: seven libraries of `tests/apps/origin_chain` in random order, above libcallers_bottom.so.
 
 #ifndef CHAINS_HPP
 #define CHAINS_HPP
@@ -12,16 +12,17 @@
 
 #include "hip_subset.h"
 
-// As the libraries have it.
+// As declared in the library.
 struct Step {
     unsigned long (*call)(const Step *next, unsigned long way);
 };
 using Call = unsigned long(const Step *next, unsigned long way);
 
-// What ought to become of launches, by tests/src/chains.rs: those below RCCL are kept, those of a search passed on.
+// Expected verdicts on launches, by tests/src/chains.rs: launches below RCCL are never suspended, those of a
+// search pass through.
 enum Way { SCHEDULE, PASS, KEEP };
 
-// A library beside the program, opened for itself alone.
+// A library beside the program, opened with local scope.
 inline void *opened(const std::string &name) {
     char path[4096] = {};
     if (readlink("/proc/self/exe", path, sizeof path - 1) < 0) std::exit(1);
@@ -50,9 +51,9 @@ class Chains {
         void go() const { steps[0].call(&steps[1], way); }
     };
 
-    // As many different ones as a large model has.
+    // As many different chains as a large model has.
     std::vector<Chain> all{1000};
-    // Where all of them call HIP.
+    // The address from which all of them call HIP.
     const void *bottom;
 
     // Launches add to `y`, on this stream.
@@ -83,7 +84,7 @@ class Chains {
         }
     }
 
-    // Any of them.
+    // A random chain.
     const Chain &draw() { return all[next(unsigned(all.size()))]; }
 
   private:

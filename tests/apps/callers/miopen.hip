@@ -1,4 +1,4 @@
-// A search for the quickest kernel. The kernels' times are the simulator's: HIP_SIM_DURATIONS.
+// A search for the fastest kernel. The kernels' times are the simulator's: HIP_SIM_DURATIONS.
 
 #include "callers.h"
 

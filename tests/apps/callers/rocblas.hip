@@ -1,4 +1,4 @@
-// A library that carries state of its own: a handle is made with everything that HIP has.
+// A library with its own state: creating a handle uses all kinds of HIP calls.
 
 #include <cstdlib>
 

@@ -1,5 +1,5 @@
-// What the controller's programs have answered to this process: the page that the shim has mapped, found by its size among
-// the maps of BPF. Its layout is that of xsched-ebpf/src/verdict.rs.
+// The verdicts that the controller's programs have given this process: the verdict page that the shim has
+// mapped, found by its size among the mappings of BPF. Its layout is that of xsched-ebpf/src/verdict.rs.
 
 #ifndef VERDICT_PAGE_HPP
 #define VERDICT_PAGE_HPP
@@ -18,15 +18,15 @@ class VerdictPage {
         std::exit(1);
     }
 
-    // The answer to the latest question of this thread, which is the only one that asks: its action, and whether it is one
-    // that was not there at the last look.
+    // The answer to the latest question of this thread, the only one that asks: its action, and whether it is
+    // new since the last call.
     struct Answer {
         unsigned action;
         bool is_pending, is_new;
     };
 
     Answer look() {
-        // The first thread that has asked has the first slot, for good.
+        // The first thread that asked has the first slot permanently.
         const volatile Slot &slot = page->slots[0];
         Answer answer = {unsigned(slot.verdict & 0xff), (slot.verdict >> 17 & 1) != 0, slot.ticket != ticket};
         ticket = slot.ticket;

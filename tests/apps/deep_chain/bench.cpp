@@ -1,4 +1,4 @@
-// For benchmarks: a call of HIP from a chosen depth, with the stack shifted by a chosen distance.
+// For benchmarks: a HIP call from a chosen depth, with the stack shifted by a chosen distance.
 
 #include <alloca.h>
 

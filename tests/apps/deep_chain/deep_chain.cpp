@@ -1,6 +1,7 @@
-// deep_chain COUNT: calls HIP COUNT times through seven libraries, along several ways, and prints the chains.
-// deep_chain COUNT FILE FILE: calls HIP from two libraries by turns, each loaded anew, so that one lies where the
-// other was.
+// deep_chain COUNT: calls HIP COUNT times through seven libraries, along several paths, and prints the
+// chains.
+// deep_chain COUNT FILE FILE: calls HIP from two libraries alternately. Each is loaded again every time, so
+// that one lies where the other was.
 
 #include "deep_chain.h"
 

@@ -1,11 +1,11 @@
-// Seven libraries on the way to HIP, and an independent witness of who called whom.
+// Seven libraries on the path to HIP, and an independent witness of the call chains.
 #pragma once
 
 #include <stdint.h>
 
 extern "C" {
 
-// Level n lives in libdeep_<n>.so and calls level n + 1; the last one calls HIP. `way` chooses among paths.
+// Level n is in libdeep_<n>.so and calls level n + 1; the last one calls HIP. `way` selects a path.
 int deep_1(unsigned way);
 int deep_2(unsigned way);
 int deep_3(unsigned way);
@@ -14,6 +14,6 @@ int deep_5(unsigned way);
 int deep_6(unsigned way);
 int deep_7(unsigned way);
 
-// Notes the chain of callers of its caller, as the compiler's runtime (`_Unwind_Backtrace`) sees it.
+// Records the chain of callers of its caller, as the compiler's runtime (`_Unwind_Backtrace`) sees it.
 void deep_observe(void);
 }

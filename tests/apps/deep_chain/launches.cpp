@@ -1,4 +1,5 @@
-// To be preloaded: has the witness note every hipModuleLaunchKernel of a program that looks the function up.
+// To be preloaded: lets the witness record every hipModuleLaunchKernel of a program that looks the function
+// up.
 
 #include <dlfcn.h>
 #include <string.h>
@@ -12,7 +13,7 @@ using Lookup = void *(*)(void *, const char *);
 
 decltype(&hipModuleLaunchKernel) launch;
 
-// Notes, then jumps: HIP is entered from where this function was, on the same stack.
+// Records, then jumps: HIP is entered from the same call site and on the same stack as without it.
 hipError_t noted(hipFunction_t function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                  unsigned block_y, unsigned block_z, unsigned lds_size, hipStream_t stream, void **arguments,
                  void **extra) {
@@ -23,7 +24,7 @@ hipError_t noted(hipFunction_t function, unsigned grid_x, unsigned grid_y, unsig
 
 } // namespace
 
-// Under a name of its own, since the header's declaration promises what keeps clang from jumping.
+// Under another name, since the header's declaration has attributes that prevent clang from jumping.
 extern "C" void *find(void *handle, const char *name) __asm__("dlsym");
 
 extern "C" void *find(void *handle, const char *name) {
@@ -35,6 +36,6 @@ extern "C" void *find(void *handle, const char *name) {
         launch = reinterpret_cast<decltype(launch)>(genuine(handle, name));
         return launch == nullptr ? nullptr : reinterpret_cast<void *>(noted);
     }
-    // A jump, too: what RTLD_NEXT means depends on the caller.
+    // A jump too: the meaning of RTLD_NEXT depends on the caller.
     [[clang::musttail]] return genuine(handle, name);
 }

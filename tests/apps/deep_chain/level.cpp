@@ -1,4 +1,4 @@
-// One level of the chain; LEVEL says which. Each keeps its frame in another way.
+// One level of the chain, selected by LEVEL. Each sets up its frame differently.
 
 #include "deep_chain.h"
 
@@ -62,7 +62,7 @@ deep_3:
 
 #elif LEVEL == 4
 
-// Every other call comes out of a signal handler.
+// Every other call comes from a signal handler.
 static volatile int result;
 static volatile unsigned chosen;
 
@@ -100,7 +100,7 @@ int deep_5(unsigned way) {
 
 #elif LEVEL == 6
 
-// The register of the frame pointer holds something else, which differs from call to call.
+// The frame pointer's register holds another value, which differs from call to call.
 int deep_6(unsigned way) {
     unsigned changing = way * 2654435761u;
     int error;

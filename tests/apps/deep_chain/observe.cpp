@@ -34,7 +34,8 @@ void print() {
             break;
         }
         printf("chain %lu", chain.count);
-        // Neither the witness itself nor its caller, which calls HIP from elsewhere than it calls the witness.
+        // Without the witness itself and its caller, which calls HIP from another address than it calls the
+        // witness.
         for (int frame = 2; frame < chain.length; ++frame) {
             printf(" %lx", static_cast<unsigned long>(chain.frames[frame]));
         }

@@ -1,5 +1,5 @@
-// A library that is loaded and closed again and again. FRAME is the size of its frame, so that the rows for one such
-// library do not fit another that lies at the same addresses.
+// A library that is loaded and closed repeatedly. FRAME is the size of its frame, so that the unwind rows of
+// one such library do not fit another at the same addresses.
 
 #include "deep_chain.h"
 

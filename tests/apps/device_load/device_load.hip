@@ -1,17 +1,18 @@
-// Puts load on the device, and tells what became of it: tests and benchmarks of the simulated device run it, often
+// Puts load on the device and prints the results. Tests and benchmarks of the simulated device run it, often
 // several at once.
 //
 //     device_load load   [--launches N] [--threads T] [--blocks B] [--us U]   each thread on a stream of its own
 //     device_load single [--launches N] [--blocks B] [--us U]                 waits for each launch
-//     device_load idle   [--threads T]                                        T streams that have nothing to do
+//     device_load idle   [--threads T]                                        T idle streams
 //     device_load gate   [--launches N] [--us U]                              waits for a word, which the host writes after U
 //     device_load gated  [--launches N] [--blocks B] [--us U]                 each kernel behind an open gate in signal memory
 //     device_load registered [--launches N] [--blocks B] [--us U]             the same in memory that the program registers
 //     device_load overlap [--us U]                                            copies both ways beside a kernel
-//     device_load fault  [--launches 0..2]                                    touches what it must not
+//     device_load fault  [--launches 0..2]                                    accesses memory out of bounds
 //
-// Every mode prints `ready` and begins when a line, or the end, comes on standard input. Then it prints `name value`
-// lines. Kernels count what they see, so that a launch that is lost, repeated or overtaken shows as `wrong`.
+// Every mode prints `ready` and begins after a line, or the end, of standard input. Then it prints `name
+// value` lines. Kernels check the launch order, so a launch that is lost, repeated or reordered counts as
+// `wrong`.
 
 #include <algorithm>
 #include <chrono>
@@ -29,7 +30,7 @@
 
 #include "device_step.hpp"
 
-// Writes words, here or elsewhere.
+// Writes words, inside or outside of an allocation.
 extern "C" __global__ void device_poke(unsigned *words, unsigned offset, unsigned count) {
     if (global_thread_x()) return;
     for (unsigned i = 0; i < count; i++) words[offset + i] = i;
@@ -82,7 +83,7 @@ static int load(const Load &load) {
     Clock::time_point begin = Clock::now();
     double cpu_before_us = cpu_us();
     std::vector<std::thread> threads;
-    // Once as much is in flight as ever will be, memory may grow no more.
+    // When as much is in flight as ever will be, memory must not grow any more.
     unsigned long quarter_kb = 0;
     for (Stream &stream : streams)
         threads.emplace_back([&] {
@@ -130,7 +131,7 @@ static int idle(const Load &load) {
     return 0;
 }
 
-// From the host's write to what the stream does next, which is a write that the host sees.
+// From the host's write to the stream's next step, which is a write that the host sees.
 static int gate(const Load &load) {
     Stream stream;
     unsigned long *words[2];
@@ -158,7 +159,7 @@ static int gate(const Load &load) {
     return 0;
 }
 
-// Memory that no other process has mapped, and could map only if it were given the file.
+// Memory that no other process has mapped, and that others could map only if they were given the file.
 static unsigned long *registered_words() {
     constexpr size_t SIZE = 4096;
     int file = memfd_create("gates", 0);
@@ -179,7 +180,7 @@ static int gated(const Load &load, bool is_registered) {
     __atomic_store_n(hold, 0, __ATOMIC_RELEASE);
     __atomic_store_n(word, 1, __ATOMIC_RELEASE);
     wait_for_start();
-    // All of it is there before the first kernel begins.
+    // All commands are submitted before the first kernel begins.
     CHECK(hipStreamWaitValue64(stream.handle, hold, 1, hipStreamWaitValueGte, ~0ul));
     double cpu_before_us = cpu_us();
     Clock::time_point begin = Clock::now();
@@ -210,7 +211,7 @@ static int overlap(const Load &load) {
         CHECK(hipDeviceSynchronize());
         return us_since(begin);
     };
-    timed(true, true, true); // the first touch of everything
+    timed(true, true, true); // the first access to all memory
     double kernel_us = timed(true, false, false), to_us = timed(false, true, false), from_us = timed(false, false, true);
     std::printf("kernel_us %.1f\nto_us %.1f\nfrom_us %.1f\ntogether_us %.1f\n", kernel_us, to_us, from_us,
                 timed(true, true, true));

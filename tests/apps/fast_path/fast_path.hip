@@ -1,11 +1,11 @@
-// Counts what HIP calls do besides their work: system calls and allocations of the calling thread. For each function one
-// line: its name, calls, calls that made a system call, allocations.
+// Counts side effects of HIP calls: system calls and allocations of the calling thread. Prints one line for
+// each function: its name, calls, calls that made a system call, allocations.
 //
 //     fast_path         every function, and `control`, which makes one system call and one allocation itself
-//     fast_path held    launches only, from when on they are held back
-//     fast_path beside  the same of a stream beside one whose launches are held back
+//     fast_path held    launches only, once they are deferred
+//     fast_path beside  the same on a stream beside one whose launches are deferred
 //
-// A runtime in null mode (`HIP_SIM_NULL`) does neither, so whatever is counted is due to what lies above it.
+// A runtime in null mode (`HIP_SIM_NULL`) makes neither, so all counts are due to the layers above it.
 
 #include <errno.h>
 #include <signal.h>
@@ -25,7 +25,7 @@
 #define PR_SYS_DISPATCH_ON 1
 #endif
 
-// Exit status where the kernel has no way to stop system calls of a process for itself.
+// Exit status if the kernel cannot dispatch system calls to their own process.
 constexpr int NO_DISPATCH = 77;
 
 namespace {
@@ -33,15 +33,16 @@ namespace {
 thread_local bool is_counting;
 thread_local unsigned long allocations;
 
-// The kernel reads it at each system call of this thread: 1 turns it into a signal.
+// The kernel reads it at each system call of this thread: 1 turns the call into a signal.
 volatile char is_blocked;
 volatile unsigned long calls_with_syscalls;
 
-// Notes that the call makes a system call, and has it made: everything more until the next call goes unnoticed.
+// Notes that the HIP call makes a system call, and lets it run. Further system calls until the next HIP call
+// are not noticed.
 void on_syscall(int, siginfo_t *, void *context) {
     is_blocked = 0;
     calls_with_syscalls = calls_with_syscalls + 1;
-    // Back onto the instruction, `syscall`; the registers are still those of before.
+    // Back to the `syscall` instruction; the registers are still those of before.
     static_cast<ucontext_t *>(context)->uc_mcontext.gregs[REG_RIP] -= 2;
 }
 
@@ -82,7 +83,7 @@ template <typename Call> void count(const char *name, Call call) {
 
 } // namespace
 
-// The C library's, and what C++ and Rust allocate with.
+// Those of the C library; C++ and Rust allocate with them too.
 extern "C" {
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
@@ -124,17 +125,17 @@ int main(int argc, char **argv) {
         return hipLaunchKernel(reinterpret_cast<const void *>(fast_path_step), dim3(1), dim3(64), arguments, 0, on);
     };
     if (argc > 1 && !std::strcmp(argv[1], "held")) {
-        // From now on, for long enough: the shim was told so.
+        // From now on, for long enough, since the shim's setting says so.
         while (launch(stream) == hipSuccess && hipStreamQuery(stream) == hipSuccess) usleep(1000);
         count("hipLaunchKernel", [&] { return launch(stream); });
         return 0;
     }
     if (argc > 1 && !std::strcmp(argv[1], "beside")) {
-        // All streams are held back at first, and then the first one only.
+        // All streams are deferred at first, later only the first one.
         while (launch(stream) == hipSuccess && hipStreamQuery(stream) == hipSuccess) usleep(1000);
         while (launch(other) == hipSuccess && hipStreamQuery(other) != hipSuccess) usleep(1000);
         count("hipLaunchKernel", [&] { return launch(other); });
-        // The stream beside it still is.
+        // The stream beside it must still be deferred.
         return hipStreamQuery(stream) != hipSuccess ? 0 : 1;
     }
 

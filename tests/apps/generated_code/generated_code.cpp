@@ -1,10 +1,11 @@
-// Calls HIP through a function that it makes itself, as a just-in-time compiler would.
+// Calls HIP through a function that it generates, as a just-in-time compiler would.
 //
 //     generated_code KIND CALLS [named] [memfd]
 //
-// Prints `ready`, makes the calls when it gets SIGUSR1, prints `done` and stays until it is killed. KIND says how the function
-// keeps its frame; `named` leaves its name where profilers look for it; with `memfd` the function lies in a file in memory that
-// is mapped twice, so that no memory can be both written and run.
+// Prints `ready`, makes the calls when it gets SIGUSR1, prints `done` and stays until it is killed. KIND
+// selects how the function sets up its frame. `named` publishes its name where profilers look for it. With
+// `memfd` the function lies in a memfd that is mapped twice, so that no mapping is both writable and
+// executable.
 
 #include <alloca.h>
 #include <csignal>
@@ -103,8 +104,8 @@ __attribute__((noinline)) static hipError_t leaf(hipStream_t stream) {
     return status;
 }
 
-// Keeps a frame pointer, since the size of its frame is not known: what the generated function finds in rbp if it does not
-// keep its own.
+// Keeps a frame pointer, since the size of its frame is not known. A generated function that does not set up
+// its own frame pointer finds this one in rbp.
 __attribute__((noinline)) static int through(Generated generated, Callee callee, unsigned size) {
     volatile char *room = static_cast<volatile char *>(alloca(size));
     room[0] = 0;
@@ -127,7 +128,7 @@ int main(int count, char **arguments) {
         fprintf(file, "%lx %zx step of:generated code\n", reinterpret_cast<unsigned long>(generated), kind->size);
         fclose(file);
     }
-    // The runtime is there, and known to a tracer, before the calls that count.
+    // The runtime is loaded, and known to a tracer, before the counted calls.
     hipDeviceSynchronize();
     sigset_t signals;
     sigemptyset(&signals);
@@ -143,7 +144,7 @@ int main(int count, char **arguments) {
         if (outer(generated, kind->direct ? hipStreamSynchronize : leaf, 64) != 0) {
             return 1;
         }
-        // A tracer walks the first stacks another way than those that come when it knows the process.
+        // A tracer walks the first stacks differently from those after it knows the process.
         usleep(1000);
     }
     puts("done");

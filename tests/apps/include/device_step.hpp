@@ -1,12 +1,13 @@
-// The kernel that puts load on the device, and a stream of it that notices launches which did not come once and in order.
+// The kernel that puts load on the device, and a stream of it that detects launches which did not arrive once
+// and in order.
 
 #ifndef DEVICE_STEP_HPP
 #define DEVICE_STEP_HPP
 
 #include "program.hpp"
 
-// Launch `number` of a stream: `state` has the number expected next, and how many were unexpected. `us` is for the
-// simulator, which can be told to take it for the kernel's duration.
+// Launch `number` of a stream: `state` holds the next expected number, and the number of unexpected launches.
+// `us` is for the simulator, which can use it as the kernel's duration.
 extern "C" __global__ void device_step(unsigned long long *state, [[maybe_unused]] unsigned us, unsigned long long number) {
     if (global_thread_x()) return;
     state[1] += state[0] != number;
@@ -17,7 +18,7 @@ class Stream {
   public:
     Stream() : Stream(nullptr) {}
 
-    // Of a priority if one is given.
+    // With a priority if one is given.
     explicit Stream(const int *priority) {
         if (priority) CHECK(hipStreamCreateWithPriority(&handle, hipStreamNonBlocking, *priority));
         else CHECK(hipStreamCreateWithFlags(&handle, hipStreamNonBlocking));
@@ -33,7 +34,7 @@ class Stream {
 
     void wait() const { CHECK(hipStreamSynchronize(handle)); }
 
-    // Launches that did not come once and in order.
+    // Launches that did not arrive once and in order.
     unsigned long long wrong() const {
         unsigned long long found[2];
         CHECK(hipMemcpy(found, state, sizeof found, hipMemcpyDeviceToHost));

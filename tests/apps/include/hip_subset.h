@@ -1,6 +1,7 @@
 // The part of HIP's public interface that these programs use, so that they build without ROCm's headers.
 //
-// Names, values and layouts are HIP's; what clang itself asks for is marked. Included by host and device code.
+// Names, values and layouts are HIP's; declarations that clang itself requires are marked. Included by host
+// and device code.
 
 #ifndef HIP_SUBSET_H
 #define HIP_SUBSET_H
@@ -16,7 +17,7 @@
 #define __device__
 #endif
 
-// Clang builds one from the numbers in `<<<grid, block>>>`.
+// Clang constructs one from the numbers in `<<<grid, block>>>`.
 struct dim3 {
     unsigned x, y, z;
     __host__ __device__ constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}

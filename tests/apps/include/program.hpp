@@ -1,4 +1,4 @@
-// What every test program shares: its options, its threads and its last line.
+// The common part of the test programs: their options, threads and last line.
 //
 //     --launches N      make exactly N launches in all (default 300)
 //     --seconds S       launch until S seconds are over or SIGTERM comes instead; prints `ready <pid>` before the first launch
@@ -22,7 +22,7 @@
 
 #include "hip_subset.h"
 
-// A failed HIP call ends the program: nothing after it can be trusted.
+// A failed HIP call ends the program, because later results are unreliable.
 inline void check(hipError_t error, const char *what) {
     if (error != hipSuccess) {
         std::fprintf(stderr, "%s: %s (%d)\n", what, hipGetErrorName(error), static_cast<int>(error));
@@ -62,10 +62,11 @@ struct Options {
     }
 };
 
-// Whether the program has been told to end. It checks what it has computed all the same.
+// Whether the program must end. It still checks its results.
 inline volatile std::sig_atomic_t has_to_end = 0;
 
-// Hands launch numbers to threads. By count, thread t of T gets t, t+T, t+2T, .. below N; by time, without end.
+// Distributes launch numbers among threads. By count, thread t of T gets t, t+T, t+2T, .. below N; by time,
+// without end.
 class Launches {
   public:
     Launches(const Options &options, unsigned thread)
@@ -97,9 +98,9 @@ class Launches {
     bool done_before = false;
 };
 
-// What a thread found.
+// Results of a thread.
 struct Outcome {
-    // Launches by way; programs with one way use the first.
+    // Launches by path; programs with one path use the first.
     unsigned long launches[3] = {};
     // Hash of the final memory contents.
     std::uint64_t checksum = 0;
@@ -119,7 +120,7 @@ inline std::uint64_t hash(const std::vector<unsigned> &words) {
     return value;
 }
 
-// Runs the body on each thread and sums what they found.
+// Runs the body on each thread and sums the results.
 inline Outcome run_threads(const Options &options, const std::function<Outcome(Launches &, unsigned)> &body) {
     if (options.seconds > 0) {
         std::signal(SIGTERM, [](int) { has_to_end = 1; });
@@ -133,7 +134,7 @@ inline Outcome run_threads(const Options &options, const std::function<Outcome(L
         outcomes[thread] = body(launches, thread);
     };
     for (unsigned thread = 1; thread < options.threads; thread++) threads.emplace_back(run, thread);
-    // The first share is the main thread's, so that a program with one thread has one thread.
+    // The main thread takes the first share, so that a program with one thread has only one.
     run(0);
     for (std::thread &thread : threads) thread.join();
     Outcome total;

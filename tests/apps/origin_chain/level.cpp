@@ -1,5 +1,5 @@
-// One library of a chain of calls, without a frame pointer that anybody could follow. Each shape keeps its frame in
-// another way; which one is compiled says SHAPE. It knows neither who calls it nor whom it calls.
+// One library of a chain of calls, without a usable frame pointer. Each shape sets up its frame differently;
+// SHAPE selects the one to compile. It knows neither its caller nor its callee.
 
 #include <alloca.h>
 
@@ -35,7 +35,7 @@ struct Step {
 
 #else
 
-// The register of the frame pointer holds something else, which differs from call to call.
+// The frame pointer's register holds another value, which differs from call to call.
 #define THROUGH(name)                                                                                                  \
     extern "C" unsigned long name(const Step *next, unsigned long way) {                                               \
         register unsigned long changing asm("rbp") = way * 2654435761u;                                                \

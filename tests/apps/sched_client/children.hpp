@@ -1,6 +1,6 @@
-// What programs do with processes at bad moments: children that are forked while kernels are in flight or held back, and a
-// program that becomes another one. A child that calls `exit` unregisters kernels: the simulated runtime does not wait there for
-// its parent's work.
+// Process operations at bad moments: children that are forked while kernels are in flight or deferred, and a
+// program that executes itself again. A child that calls `exit` unregisters kernels; there the simulated
+// runtime does not wait for its parent's work.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@
 
 extern "C" char **environ;
 
-// Makes a child every so often, until it is dropped, and counts those that do not end as they should.
+// Creates children at intervals until it is destroyed, and counts those that fail.
 class Children {
   public:
     explicit Children(unsigned every_ms, unsigned long seed) : random(seed) {
@@ -26,7 +26,7 @@ class Children {
 
     ~Children() { end(); }
 
-    // How many there were, and how many of them did not end well.
+    // Number of children, and of those that failed.
     unsigned long made = 0, failed = 0;
 
     void end() {
@@ -54,16 +54,16 @@ class Children {
         char *arguments[] = {program, nullptr};
         pid_t child = -1;
         switch (kind) {
-        case 0: // As most that fork without another program do, and Python's workers.
+        case 0: // Like most programs that fork without exec, and Python's workers.
             if (!(child = fork())) _exit(0);
             return child;
-        case 1: // As who leaves a process behind; nobody waits for that one.
+        case 1: // Like programs that leave a process behind; no process waits for that one.
             if (!(child = fork())) {
                 fork();
                 _exit(0);
             }
             return child;
-        case 2: // It lives for longer than what is in flight.
+        case 2: // It outlives the commands in flight.
             if (!(child = fork())) {
                 usleep(20000);
                 _exit(0);
@@ -79,7 +79,7 @@ class Children {
             }
             return child;
         case 5:
-            // A child that shares its parent's memory until it is another program.
+            // A child that shares its parent's memory until it executes another program.
             if (!(child = vfork())) {
                 execv(program, arguments);
                 _exit(127);
@@ -95,7 +95,8 @@ class Children {
     std::thread thread;
 };
 
-// Becomes the same program anew after so long, whatever its other threads do: it has begun then, and does not do so again.
+// Executes the same program again after this time, whatever the other threads do. The new program starts at
+// once and does not repeat this.
 inline void become_anew_after(unsigned ms, char **argv) {
     std::vector<char *> arguments = {argv[0]};
     for (char **argument = argv + 1; *argument; argument++) {

@@ -1,25 +1,26 @@
 // A client of a shared device, for benchmarks and tests of the scheduler: makes requests of several kernels each.
 //
-//     sched_client [--us A,B,..]    times of a request's kernels, in turn (default 100)
-//                  [--kernels N]    kernels of a request (default: as many as times)
+//     sched_client [--us A,B,..]    durations of a request's kernels, in turn (default 100)
+//                  [--kernels N]    kernels of a request (default: as many as durations)
 //                  [--blocks B]     of each kernel (default 304)
-//                  [--requests N]   ends after so many, or after
-//                  [--seconds S]    so long; whichever comes first
-//                  [--rate R]       wanted a second, at random moments; 0: the next as soon as there is room (default)
+//                  [--requests N]   ends after this many, or after
+//                  [--seconds S]    this time, whichever comes first
+//                  [--rate R]       requests per second, at random times; 0: the next as soon as one is done (default)
 //                  [--ahead N]      requests in flight at a time (default 1)
-//                  [--seed N]       of the random moments
+//                  [--seed N]       of the random times
 //                  [--priority P]   of the stream (default: a stream without one)
-//                  [--device D]     the first that it uses (default 0)
-//                  [--devices N]    that it uses, each by a thread that does all of the above (default 1)
-//                  [--cold]         leaves the device alone until it begins
-//                  [--forks MS]     makes children meanwhile, one every so often, that do nothing or become other programs
-//                  [--exec MS]      becomes the same program anew after so long, and then does all of the above
-//                  [--begun]        neither says that it is ready nor waits: it has become this program
-//                  [--and ...]      and at the same time, on a stream and a thread of its own, whatever options follow
+//                  [--device D]     the first device that it uses (default 0)
+//                  [--devices N]    number of devices, each with a thread that does all of the above (default 1)
+//                  [--cold]         does not use the device until it begins
+//                  [--forks MS]     forks children at this interval, which do nothing or execute other programs
+//                  [--exec MS]      executes the same program again after this time, and then does all of the above
+//                  [--begun]        neither prints that it is ready nor waits: it was executed by itself
+//                  [--and ...]      and at the same time, on a stream and a thread of its own, the following options
 //
-// Prints `ready PID`, begins when a line comes on standard input, and ends with one line of JSON: for each request when it
-// was wanted, when its first kernel was launched and when it was known to be done, in nanoseconds of CLOCK_BOOTTIME;
-// kernels that did not come once and in order; processor time of all threads meanwhile; children, and those that did not end well.
+// Prints `ready PID`, begins after a line of standard input, and ends with one line of JSON. It contains for
+// each request the times when it was due, when its first kernel was launched and when it was known to be
+// done, in nanoseconds of CLOCK_BOOTTIME. Then come the kernels that did not arrive once and in order, the
+// processor time of all threads meanwhile, and the children and those that failed.
 
 #include <deque>
 #include <memory>
@@ -39,7 +40,7 @@ struct Plan {
     int priority = 0, device = 0, devices = 1;
     bool has_priority = false, is_cold = false, has_begun = false;
 
-    // Up to the end, or the next `--and`. `argument` is left behind that.
+    // Reads options up to the end, or the next `--and`. `argument` then points behind that.
     explicit Plan(char **&argument) {
         while (*argument) {
             std::string name = *argument++;
@@ -109,12 +110,12 @@ struct Request {
 
 class Client {
   public:
-    // On a device of this number.
+    // On the device with this number.
     Client(const Plan &plan, int device) : plan(plan), device(device), random(plan.seed) {
         if (!plan.is_cold) set_up();
     }
 
-    // From then on, or at once.
+    // Starts at this time, or at once.
     void run(long begin_ns) {
         if (!plan.is_cold) CHECK(hipSetDevice(device)); // for this thread
         if (begin_ns) sleep_until(begin_ns);
@@ -124,11 +125,12 @@ class Client {
             if (in_flight.size() >= plan.ahead) finish_oldest();
             long wanted_ns = now_ns();
             if (plan.rate > 0) {
-                // Each somewhere in the period of its own.
+                // Each request is due at a random time within its own period.
                 double moment = static_cast<double>(number) + std::uniform_real_distribution<>(0, 1)(random);
                 long due_ns = begin_ns + static_cast<long>(moment * 1e9 / plan.rate);
                 if (due_ns >= deadline_ns) break;
-                // A late wake-up of this thread is not the device's doing; a request that had to wait for the one before is.
+                // A late wake-up of this thread is not the device's fault; a request that had to wait for the
+                // one before is.
                 bool is_late = due_ns < wanted_ns;
                 if (!is_late) sleep_until(due_ns);
                 wanted_ns = is_late ? due_ns : now_ns();
@@ -156,7 +158,7 @@ class Client {
         if (!stream) set_up();
         for (unsigned long kernel = 0; kernel < plan.kernels; kernel++)
             stream->launch(plan.blocks, plan.us[kernel % plan.us.size()]);
-        // Whoever waits for each request waits for the stream, as most programs do.
+        // With one request in flight the client waits for the stream, as most programs do.
         if (plan.ahead > 1) CHECK(hipEventRecord(events[requests.size() % plan.ahead], stream->handle));
         in_flight.push_back(requests.size());
         requests.push_back({wanted_ns, launched_ns, 0});
@@ -206,18 +208,18 @@ int main(int, char **argv) {
         std::printf("ready %d\n", static_cast<int>(getpid()));
         std::fflush(stdout);
         char line[32] = "";
-        // Several that are told the same time have the same requests beside each other in each run.
+        // Clients that get the same start time have the same requests beside each other in each run.
         if (std::fgets(line, sizeof line, stdin)) begin_ns = std::atol(line);
     }
     Children children(first.forks_ms, first.seed);
-    // Whatever is in flight by then is gone, and so is this thread.
+    // Everything in flight by then is lost, and so is this thread.
     if (first.exec_ms) std::thread(become_anew_after, first.exec_ms, argv).detach();
     double before_us = cpu_us();
     std::vector<std::thread> threads;
     for (auto &client : clients) threads.emplace_back([&client, begin_ns] { client->run(begin_ns); });
     for (std::thread &thread : threads) thread.join();
     children.end();
-    // Nor is it too late for that now.
+    // The exec may still be due.
     if (first.exec_ms) pause();
     print(clients, children, cpu_us() - before_us);
     return 0;

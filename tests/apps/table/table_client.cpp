@@ -1,8 +1,8 @@
 // Clients that reach HIP without being linked with it.
 //
-//     table_client calls N LIBRARY..       N calls in each by dlsym, N by what hipGetProcAddress found
+//     table_client calls N LIBRARY..       N calls in each by dlsym, and N through the result of hipGetProcAddress
 //     table_client threads T LIBRARY       T threads make the process's first call together
-//     table_client load LIBRARY FILE NAME  loads a module and asks for its kernel NAME; prints result codes
+//     table_client load LIBRARY FILE NAME  loads a module and looks up its kernel NAME; prints result codes
 
 #include <atomic>
 #include <cstdio>

@@ -1,6 +1,7 @@
-// Stands in for AMD's registration library, to show that a runtime leaves the work to it where it is installed.
+// Stands in for AMD's registration library, to show that a runtime leaves the work to it if it is installed.
 //
-// Appends `register NAME VERSION COUNT SIZE` to the file that TABLE_TOOL_REPORT names, and hands the table to nobody.
+// Appends `register NAME VERSION COUNT SIZE` to the file that TABLE_TOOL_REPORT names, and passes the table
+// to no tool.
 
 #include <cstdint>
 #include <cstdio>

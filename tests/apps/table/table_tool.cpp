@@ -1,8 +1,9 @@
-// A profiling tool as the HIP runtime sees one: it is handed dispatch tables and puts a counter before every entry.
+// A profiling tool as the HIP runtime sees one: it receives dispatch tables and puts a counter before every
+// entry.
 //
-// Appends to the file that TABLE_TOOL_REPORT names: `table NAME VERSION INSTANCE SIZE` as it is handed one, and
-// `calls NAME INSTANCE INDEX COUNT` for each entry that was called when the process ends. Built thrice, with both
-// symbols of the protocol and with one of them only.
+// Appends to the file that TABLE_TOOL_REPORT names: `table NAME VERSION INSTANCE SIZE` when it receives one,
+// and `calls NAME INSTANCE INDEX COUNT` for each entry that was called before the process ends. Built three
+// times: with both symbols of the protocol and with only one of them each.
 
 #include <cstdarg>
 #include <cstdint>
@@ -29,8 +30,8 @@ void report(const char *format, ...) {
 
 } // namespace
 
-// `NAME_thunks`: 16 bytes an entry, which count the call and go on to the original with arguments untouched. An entry
-// carries no context, so each table has its own.
+// `NAME_thunks`: 16 bytes for each entry, which count the call and continue to the original with arguments
+// untouched. An entry carries no context, so each table has its own thunks.
 #define COUNTED_TABLE(NAME)                                                                                           \
     extern "C" __attribute__((visibility("hidden"))) uint64_t NAME##_calls[ENTRIES];                                  \
     extern "C" __attribute__((visibility("hidden"))) void *NAME##_originals[ENTRIES];                                 \
@@ -70,7 +71,7 @@ const CountedTable TABLES[] = {
 
 #ifndef WITHOUT_RECEIVER
 constexpr size_t INSTANCES = 2;
-// Long enough for other threads to arrive with their first calls.
+// Long enough for other threads to make their first calls meanwhile.
 constexpr unsigned SLOW_US = 20'000;
 
 void patch(const CountedTable &counted, void **entries, size_t count) {
@@ -93,7 +94,7 @@ __attribute__((destructor)) void report_calls() {
 extern "C" {
 
 #ifndef WITHOUT_CONFIGURE
-// What makes a library a tool; whoever receives the tables would call it.
+// This function makes a library a tool; the receiver of the tables would call it.
 void *rocprofiler_configure(uint32_t, const char *, uint32_t, void *) { return nullptr; }
 #endif
 

@@ -1,6 +1,6 @@
-// libdemo_twins.so: what the programs' kernels do, for the simulated runtime (see hip_sim.h).
+// libdemo_twins.so: the work of the programs' kernels, for the simulated runtime (see hip_sim.h).
 //
-// Each twin reads its arguments from the marshalled buffer as the kernel's parameters lie in it.
+// Each twin reads its arguments from the marshalled buffer, in the layout of the kernel's parameters.
 
 #include <unistd.h>
 
@@ -152,7 +152,7 @@ HIP_SIM_TWIN(callers_slow) { arguments<unsigned *>(launch)[0] += 1; }
 HIP_SIM_TWIN(callers_quick) { arguments<unsigned *>(launch)[1] += 1; }
 HIP_SIM_TWIN(callers_medium) { arguments<unsigned *>(launch)[2] += 1; }
 
-// Gives up after a minute: a test that fails must end.
+// Returns after a minute, because a failing test must end.
 HIP_SIM_TWIN(callers_meet) {
     const auto &[there, rank, ranks] = arguments<CallersMeet>(launch);
     there[rank] = 1;

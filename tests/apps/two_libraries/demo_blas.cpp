@@ -1,4 +1,4 @@
-// Calls HIP itself (the clearing of the workspace) and through libdemo_kernels.so (the launches).
+// Calls HIP directly (to clear the workspace) and through libdemo_kernels.so (to launch).
 
 #include "demo_blas.h"
 #include "demo_kernels.hpp"

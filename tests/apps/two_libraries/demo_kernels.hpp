@@ -1,4 +1,4 @@
-// libdemo_kernels.so: owns the kernels and launches them; the library right above HIP.
+// libdemo_kernels.so: contains the kernels and launches them; the library directly above HIP.
 
 #ifndef DEMO_KERNELS_HPP
 #define DEMO_KERNELS_HPP

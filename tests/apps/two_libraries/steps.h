@@ -1,21 +1,21 @@
-// What the kernels of `two_libraries` do to an element, shared by kernels, twins and the host's check.
+// The kernels' computation on one element in `two_libraries`, shared by kernels, twins and the host's check.
 //
-// The steps do not commute: a launch that is lost, repeated or overtaken shows in the result.
+// The steps do not commute, so a launch that is lost, repeated or reordered changes the result.
 
 #ifndef STEPS_H
 #define STEPS_H
 
 #include "hip_subset.h"
 
-// Argument by value of the program's own kernel.
+// Argument passed by value to the program's own kernel.
 struct DirectStep {
     unsigned factor;
-    // Makes a wrongly copied structure show.
+    // Makes a wrongly copied structure visible.
     unsigned char padding[3];
     unsigned long long addend;
 };
 
-// Argument by value of the library's templated kernel.
+// Argument passed by value to the library's templated kernel.
 template <typename T> struct Scale {
     T alpha;
     unsigned size;

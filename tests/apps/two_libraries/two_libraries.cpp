@@ -1,6 +1,7 @@
-// Reaches HIP in three ways: by itself, through libdemo_blas.so on libdemo_kernels.so, and with a loaded module.
+// Reaches HIP in three ways: directly, through libdemo_blas.so on libdemo_kernels.so, and with a loaded
+// module.
 //
-// Launch i goes the way i % 3. Each thread has memory and a stream of its own, and renews the stream now and then.
+// Launch i uses path i % 3. Each thread has its own memory and stream, and replaces the stream now and then.
 
 #include <vector>
 
@@ -18,11 +19,11 @@ enum Way { DIRECT = 0, LIBRARIES = 1, MODULE = 2 };
 
 constexpr unsigned SIZE = 256;
 constexpr size_t BYTES = SIZE * sizeof(unsigned);
-// Launches of a thread between two looks at the result, and between two streams.
+// Launches of a thread between two checks of the result, and between two streams.
 constexpr unsigned long CHECK_EVERY = 50;
 constexpr unsigned long STREAM_EVERY = 100;
 
-// A thread's share: device memory, and what the host thinks is in it.
+// A thread's share: device memory, and the contents that the host expects.
 class Worker {
   public:
     explicit Worker(hipFunction_t module_step) : module_step(module_step), expected(SIZE) {
@@ -55,7 +56,7 @@ class Worker {
 
     bool is_time_to_check() const { return launches % CHECK_EVERY == 0; }
 
-    // Copies the result back behind everything launched, and compares.
+    // Copies the result back after all launches, and compares.
     bool is_as_expected() {
         CHECK(hipMemcpyAsync(pinned, y, BYTES, hipMemcpyDeviceToHost, stream));
         CHECK(hipEventRecord(event, stream));
@@ -82,7 +83,7 @@ class Worker {
         for (unsigned i = 0; i < SIZE; i++) expected[i] = direct_element(expected[i], host_x(i), step);
     }
 
-    // By turns the library's two functions.
+    // Alternates between the library's two functions.
     void libraries(unsigned seed) {
         bool is_axpy = seed / 3 % 2 == 0;
         demo_blas_status status = is_axpy ? demo_blas_axpy(SIZE, seed, x, y, workspace, stream)

@@ -1,5 +1,5 @@
-// A library with a kernel of its own, built twice: each brings another copy of the runtime into its process, with which its
-// kernel is registered and with no other. KERNEL and FACTOR tell them apart.
+// A library with its own kernel, built twice. Each brings its own copy of the runtime into the process, and
+// its kernel is registered only there. KERNEL and FACTOR distinguish them.
 
 #include <vector>
 
@@ -13,7 +13,7 @@ extern "C" __global__ void KERNEL(unsigned *y, unsigned key, unsigned size) {
 
 constexpr unsigned SIZE = 256;
 
-// Makes so many launches on two streams by turns; whether memory is then what they should have made.
+// Launches alternately on two streams; returns whether memory then holds the expected result.
 extern "C" bool plugin_run(unsigned launches, unsigned seed) {
     unsigned *device, *host;
     hipStream_t streams[2];

@@ -1,4 +1,5 @@
-// What the plugins' kernels do to an element, shared with their twins. Neither commutes with itself.
+// The plugins' kernels' computation on one element, shared with their twins. Repetition changes the result of
+// either.
 
 #ifndef PLUGIN_STEPS_H
 #define PLUGIN_STEPS_H

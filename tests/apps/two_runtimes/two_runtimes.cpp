@@ -1,5 +1,5 @@
-// A program without HIP that loads two plugins, each with its own copy of the runtime: as a system's ROCm and that of a wheel
-// meet in an interpreter. Runs them by turns, then both at once.
+// A program without HIP that loads two plugins, each with its own copy of the runtime, as a system's ROCm and
+// that of a wheel occur together in an interpreter. Runs them alternately, then both at once.
 //
 //     two_runtimes LAUNCHES
 

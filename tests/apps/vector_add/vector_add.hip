@@ -5,7 +5,7 @@
 #include "program.hpp"
 #include "vectors.h"
 
-// Adds onto the sum, so that a launch that is lost or done twice shows.
+// Adds to the sum, so that a launch that is lost or repeated changes the result.
 extern "C" __global__ void vector_add(Vectors vectors, unsigned *sum) {
     unsigned i = global_thread_x();
     if (i < vectors.size) sum[i] += vectors.a[i] + vectors.b[i] + vectors.bias;
@@ -13,7 +13,7 @@ extern "C" __global__ void vector_add(Vectors vectors, unsigned *sum) {
 
 constexpr unsigned SIZE = 1000;
 constexpr unsigned BLOCK = 256;
-// Launches between two looks at the result.
+// Launches between two checks of the result.
 constexpr unsigned long CHECK_EVERY = 64;
 
 struct Buffers {

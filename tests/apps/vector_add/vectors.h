@@ -1,4 +1,4 @@
-// Argument of the kernel `vector_add`, shared with its twin: a structure that is passed by value.
+// Argument of the kernel `vector_add`, shared with its twin: a structure passed by value.
 
 #ifndef VECTORS_H
 #define VECTORS_H

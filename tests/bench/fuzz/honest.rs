@@ -1,4 +1,4 @@
-//! A process that joins as a shim does, opens a queue, and listens.
+//! An honest peer: a process that joins as a shim does, opens a queue, and reads its socket.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -13,13 +13,13 @@ use zerocopy::IntoBytes as _;
 
 use crate::{Killed, Result};
 
-/// The device that everybody uses.
+/// The device that all processes use.
 pub(crate) const DEVICE: u64 = device_key(0, 0x77, 0, 0);
 
-/// One that is used when all is over.
+/// A device used only after the attack.
 pub(crate) const OTHER_DEVICE: u64 = device_key(0xfffe, 0x78, 0x1e, 0);
 
-/// Such a process. It ends with this.
+/// An honest process, which is killed when this is dropped.
 pub(crate) struct Honest(Killed);
 
 impl Honest {
@@ -50,10 +50,10 @@ pub(crate) fn main(folder: &Path, device: &str) -> Result<()> {
     send(&socket, open.as_bytes(), SendFlags::NOSIGNAL)?;
     thread::spawn(move || {
         let mut packet = [0; PACKET_LEN_MAX];
-        // An empty one is the end.
+        // An empty packet means the end of the connection.
         while recv(&socket, &mut packet, RecvFlags::empty()).is_ok_and(|(len, _)| len > 0) {}
     });
-    // Until whoever has started it has ended.
+    // Runs until the starting process ends.
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A process that says whatever comes to its mind to the controller.
+//! A hostile peer: a process that sends random messages to the controller.
 
 use std::fs;
 use std::io::{IoSlice, Read as _, Write as _};
@@ -18,47 +18,48 @@ use serde::{Deserialize, Serialize};
 use xsched_protocol::wire::{FromController, PACKET_LEN_MAX, SHIM_SOCKET};
 use xsched_tests::peer::connected;
 
-use crate::mutation::Mouth;
+use crate::mutation::MessageGenerator;
 use crate::{Killed, Result};
 
 const CONTROL_SOCKET: &str = "control.sock";
 
-/// What is said before it is waited for the controller to have heard it, at most.
-const BREATH: usize = 32;
-/// After so many of these it orders something by the control socket, on average, and after so many it goes.
+/// Limit of messages sent before waiting until the controller has processed them.
+const UNANSWERED_MAX: usize = 32;
+/// Average number of such batches after which it sends an order to the control socket, and after which it
+/// disconnects.
 const ORDER_EVERY: u32 = 4;
 const STAYS: u32 = 30;
-/// How long the controller may take to make room in its sockets, and to answer.
-const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
+/// Time limit for the controller to read from its sockets, and to answer.
+const TIMEOUT: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 
-/// What was said and what came of it.
+/// Messages sent, and the controller's reactions.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Tally {
-    /// Heard by the controller, as it has shown by an answer.
+    /// Processed by the controller, as an answer has shown.
     pub(crate) messages: u64,
     pub(crate) orders: u64,
     pub(crate) connections: u64,
-    pub(crate) thrown_out: u64,
+    pub(crate) disconnections: u64,
     pub(crate) opened: u64,
 }
 
 impl Tally {
-    /// What such a process says at its end.
+    /// The tally that such a process prints at its end.
     pub(crate) fn of(mut child: Killed) -> Result<Self> {
-        let mut said = String::new();
-        child.0.stdout.take().ok_or("it has no pipe")?.read_to_string(&mut said)?;
+        let mut output = String::new();
+        child.0.stdout.take().ok_or("the hostile peer has no pipe")?.read_to_string(&mut output)?;
         let status = child.0.wait()?;
         if !status.success() {
-            return Err(format!("a hostile peer ended with {status}: {said}").into());
+            return Err(format!("a hostile peer ended with {status}: {output}").into());
         }
-        Ok(serde_json::from_str(&said)?)
+        Ok(serde_json::from_str(&output)?)
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
         self.messages += other.messages;
         self.orders += other.orders;
         self.connections += other.connections;
-        self.thrown_out += other.thrown_out;
+        self.disconnections += other.disconnections;
         self.opened += other.opened;
     }
 }
@@ -66,7 +67,7 @@ impl Tally {
 pub(crate) fn main(folder: &Path, seed: &str, messages: &str) -> Result<()> {
     let mut hostile = Hostile {
         folder,
-        mouth: Mouth::new(seed.parse()?),
+        generator: MessageGenerator::new(seed.parse()?),
         others: processes(),
         given: given()?,
         tally: Tally::default(),
@@ -80,13 +81,14 @@ pub(crate) fn main(folder: &Path, seed: &str, messages: &str) -> Result<()> {
     Ok(())
 }
 
-/// Processes that may have joined: all that there are.
+/// Processes that may have joined: all on the machine.
 fn processes() -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Descriptors that go with some packets: a file of memory that is not sealed, with rules in it, and something that is no file.
+/// Descriptors sent with some packets: an unsealed memory file that contains rules, and a descriptor that is
+/// not a file.
 fn given() -> Result<[OwnedFd; 2]> {
     let rules = memfd_create("rules", MemfdFlags::CLOEXEC)?;
     rustix::io::write(&rules, b"[[rule]]\nlibrary = '*'\naction = 'never-suspend'\n")?;
@@ -95,7 +97,7 @@ fn given() -> Result<[OwnedFd; 2]> {
 
 struct Hostile<'a> {
     folder: &'a Path,
-    mouth: Mouth,
+    generator: MessageGenerator,
     others: Vec<u32>,
     given: [OwnedFd; 2],
     tally: Tally,
@@ -103,46 +105,46 @@ struct Hostile<'a> {
 }
 
 impl Hostile<'_> {
-    /// Connects, and talks until it is thrown out, has enough, or has been heard often enough.
+    /// Connects, and sends messages until it is disconnected, leaves at random, or has sent enough.
     fn stay(&mut self, messages: u64) -> Result<()> {
         let socket = connected(&self.folder.join(SHIM_SOCKET), SocketType::SEQPACKET)?;
         self.tally.connections += 1;
-        let hello = self.mouth.hello();
-        let mut is_heard = self.say(&socket, &hello)?;
-        while is_heard && self.tally.messages < messages && !self.mouth.happens(STAYS) {
-            if self.mouth.happens(ORDER_EVERY) {
+        let hello = self.generator.hello();
+        let mut is_connected = self.send(&socket, &hello)?;
+        while is_connected && self.tally.messages < messages && !self.generator.one_in(STAYS) {
+            if self.generator.one_in(ORDER_EVERY) {
                 self.order()?;
             }
-            let said = 1 + self.mouth.below(BREATH);
-            for _ in 0..said {
-                let packet = self.mouth.packet();
-                is_heard = is_heard && self.say(&socket, &packet)?;
+            let count = 1 + self.generator.below(UNANSWERED_MAX);
+            for _ in 0..count {
+                let packet = self.generator.packet();
+                is_connected = is_connected && self.send(&socket, &packet)?;
             }
-            is_heard = is_heard && self.ask(&socket)?;
-            if is_heard {
-                self.tally.messages += said as u64 + 1;
+            is_connected = is_connected && self.wait_until_processed(&socket)?;
+            if is_connected {
+                self.tally.messages += count as u64 + 1;
             }
         }
-        self.tally.thrown_out += u64::from(!is_heard);
+        self.tally.disconnections += u64::from(!is_connected);
         Ok(())
     }
 
-    /// Waits until all was heard that was said. False: the controller has ended the connection before.
-    fn ask(&mut self, socket: &OwnedFd) -> Result<bool> {
+    /// Waits until all sent messages are processed. False if the controller closed the connection first.
+    fn wait_until_processed(&mut self, socket: &OwnedFd) -> Result<bool> {
         self.questions = self.questions.wrapping_add(1);
-        if !self.say(socket, &Mouth::question(self.questions))? {
+        if !self.send(socket, &MessageGenerator::question(self.questions))? {
             return Ok(false);
         }
         loop {
             let mut polled = [PollFd::new(socket, PollFlags::IN)];
-            if poll(&mut polled, Some(&PATIENCE))? == 0 {
+            if poll(&mut polled, Some(&TIMEOUT))? == 0 {
                 return Err("the controller does not answer".into());
             }
             let mut packet = [0; PACKET_LEN_MAX];
-            // Descriptors that come with it are dropped by the kernel: there is no room for them.
+            // The kernel drops descriptors that come with the packet, because no buffer is given for them.
             let Ok((len @ 1.., _)) = recv(socket, &mut packet, RecvFlags::DONTWAIT) else { return Ok(false) };
             if let Ok(FromController::Opened(opened)) = FromController::parse(&packet[..len]) {
-                self.mouth.learn(&opened);
+                self.generator.learn(&opened);
                 self.tally.opened += 1;
                 if opened.request == self.questions {
                     return Ok(true);
@@ -151,12 +153,12 @@ impl Hostile<'_> {
         }
     }
 
-    /// False: the controller has ended the connection.
-    fn say(&mut self, socket: &OwnedFd, packet: &[u8]) -> Result<bool> {
-        let with_descriptors = self.mouth.happens(40);
+    /// False if the controller closed the connection.
+    fn send(&mut self, socket: &OwnedFd, packet: &[u8]) -> Result<bool> {
+        let with_descriptors = self.generator.one_in(40);
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let given: Vec<BorrowedFd<'_>> = self.given.iter().map(|given| given.as_fd()).collect();
-        let given = &given[..=self.mouth.below(given.len())];
+        let given = &given[..=self.generator.below(given.len())];
         loop {
             let sent = if with_descriptors {
                 let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -174,7 +176,7 @@ impl Hostile<'_> {
                 Ok(_) => return Ok(true),
                 Err(Errno::AGAIN) => {
                     let mut polled = [PollFd::new(socket, PollFlags::OUT)];
-                    if poll(&mut polled, Some(&PATIENCE))? == 0 {
+                    if poll(&mut polled, Some(&TIMEOUT))? == 0 {
                         return Err("the controller does not read".into());
                     }
                 }
@@ -184,16 +186,16 @@ impl Hostile<'_> {
         }
     }
 
-    /// Orders something, and may not wait for the answer.
+    /// Sends an order; it may not wait for the answer.
     fn order(&mut self) -> Result<()> {
         let mut socket = UnixStream::connect(self.folder.join(CONTROL_SOCKET))?;
         socket.set_read_timeout(Some(Duration::from_secs(30)))?;
-        for _ in 0..=self.mouth.below(3) {
-            let order = self.mouth.order(&self.others);
+        for _ in 0..=self.generator.below(3) {
+            let order = self.generator.order(&self.others);
             self.tally.messages += 1;
             self.tally.orders += 1;
-            // Whoever talks nonsense is not heard for long.
-            if socket.write_all(&order).is_err() || self.mouth.happens(4) {
+            // The controller disconnects senders of invalid orders soon.
+            if socket.write_all(&order).is_err() || self.generator.one_in(4) {
                 return Ok(());
             }
             let mut answer = [0; 4096];

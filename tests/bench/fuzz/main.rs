@@ -1,12 +1,15 @@
-//! The controller under a hostile peer: valid packets and orders, mutated and in any order, by an ordinary user.
+//! The controller under hostile peers: an ordinary user sends valid packets and orders, mutated and in any
+//! order.
 //!
-//! Two honest processes have joined and stand as they were set; four hostile ones say a million things to the controller's
-//! sockets. All the time it must answer, the honest ones must stand as they did, no hostile one may stand above its ceiling or
-//! come before the urgent honest one, nobody may have changed the policy or switched it off, and its memory and descriptors
-//! must stay bounded. When the hostile ones are gone, nothing may be left of them. Anything else ends the run with an error.
+//! Two honest processes have joined, with fixed scheduling parameters; four hostile ones send a million
+//! messages to the controller's sockets. All the time the controller must answer, and the honest processes
+//! must keep their parameters. No hostile process may exceed its ceiling or precede the urgent honest one.
+//! The policy must not change, nor be switched off. The controller's memory and descriptors must stay
+//! bounded. When the hostile processes have ended, nothing of them may be left. A violation ends the run with
+//! an error.
 //!
-//! `--messages=N` and `--seed=N` say how much and which; `--bpf` has a controller whose page is kept by BPF programs, to which
-//! reports over the socket mean nothing.
+//! `--messages=N` and `--seed=N` set the number of messages and the seed. With `--bpf` the controller's page
+//! is kept by BPF programs, so reports over the socket have no effect.
 
 mod honest;
 mod hostile;
@@ -41,10 +44,10 @@ pub(crate) const USER: u32 = 65_534;
 /// Names the folder of the controller's sockets.
 pub(crate) const FOLDER: &str = "XSCHED_SOCKET_DIR";
 
-/// How often it is looked whether all is well.
-const LOOK: Duration = Duration::from_millis(200);
-/// How long anything may take that has to happen.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Interval between checks.
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
+/// Time limit of every wait.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Plan {
     messages: u64,
@@ -83,7 +86,7 @@ fn plan(words: &[&str]) -> Result<Plan> {
 
 fn run(plan: &Plan) -> Result<()> {
     if !geteuid().is_root() {
-        return Err("the hostile peer is another user than the controller's, which takes root".into());
+        return Err("the hostile peer runs as another user than the controller, which requires root".into());
     }
     eprintln!("seed {}", plan.seed);
     let folder = tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o755)).tempdir()?;
@@ -101,26 +104,26 @@ fn run(plan: &Plan) -> Result<()> {
     let (tally, most_kib) = attack(&mut controller, folder, plan, &witness, began_kib)?;
     let took = began.elapsed();
     controller.wait_for("nothing is left of the hostile ones", |list| list.count() == 2)?;
-    // Whatever devices they have named, there is room for one that nobody has used yet.
+    // Whatever devices they have named, there must be capacity for one more that is unused so far.
     let late = Honest::start_on(folder, honest::OTHER_DEVICE)?;
     controller.wait_for("a process joins on another device", |list| list.find(late.pid()).is_some())?;
     drop(late);
     controller.wait_for("it is gone", |list| list.count() == 2)?;
     witness.check_end(&controller.list()?)?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while controller.descriptors()? > began_fds {
         if Instant::now() > deadline {
             return Err(format!("{} descriptors, {began_fds} before", controller.descriptors()?).into());
         }
-        thread::sleep(LOOK);
+        thread::sleep(CHECK_INTERVAL);
     }
     drop((high, low));
     controller.end()?;
 
-    print("messages heard", "", tally.messages as f64)?;
+    print("messages processed", "", tally.messages as f64)?;
     print("of them orders to the control socket", "", tally.orders as f64)?;
     print("connections", "", tally.connections as f64)?;
-    print("of them ended by the controller", "", tally.thrown_out as f64)?;
+    print("disconnections by the controller", "", tally.disconnections as f64)?;
     print("answers about queues", "", tally.opened as f64)?;
     print("a second", "1/s", tally.messages as f64 / took.as_secs_f64())?;
     print("the controller's memory before", "KiB", began_kib as f64)?;
@@ -131,8 +134,8 @@ fn print(metric: &str, unit: &'static str, value: f64) -> Result<()> {
     Ok(Row::single(BENCH, metric, unit, &Samples::new(vec![value])).print()?)
 }
 
-/// Lets the hostile ones have their say, and looks at everybody meanwhile. Returns what they did, and the most memory that
-/// the controller had.
+/// Runs the hostile processes and checks everything meanwhile. Returns their tally and the controller's peak
+/// memory.
 fn attack(
     controller: &mut Controller,
     folder: &Path,
@@ -140,7 +143,7 @@ fn attack(
     witness: &Witness,
     began_kib: u64,
 ) -> Result<(Tally, u64)> {
-    // Where the other user can execute it.
+    // In a folder in which the other user can execute it.
     let program = folder.join("hostile");
     fs::copy("/proc/self/exe", &program)?;
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
@@ -166,7 +169,7 @@ fn attack(
         if are_done.iter().all(Option::is_some) {
             break;
         }
-        thread::sleep(LOOK);
+        thread::sleep(CHECK_INTERVAL);
     }
     let mut tally = Tally::default();
     for one in hostile {
@@ -175,7 +178,7 @@ fn attack(
     Ok((tally, most_kib))
 }
 
-/// A child that does not outlive this.
+/// A child that is killed when this is dropped.
 pub(crate) struct Killed(pub(crate) Child);
 
 impl Drop for Killed {
@@ -185,7 +188,7 @@ impl Drop for Killed {
     }
 }
 
-/// The controller, and what may be asked of it.
+/// The controller, and commands to it.
 struct Controller {
     child: Killed,
     folder: std::path::PathBuf,
@@ -212,7 +215,7 @@ impl Controller {
         if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into()) }
     }
 
-    /// What it says of everybody.
+    /// The controller's list of all processes.
     ///
     /// # Errors
     /// It does not answer.
@@ -226,16 +229,16 @@ impl Controller {
     }
 
     fn wait_for(&mut self, what: &str, is_so: impl Fn(&witness::List) -> bool) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let list = self.list();
             match list {
                 Ok(list) if is_so(&list) => return Ok(()),
                 Err(error) if Instant::now() > deadline => return Err(error),
                 _ if Instant::now() > deadline => {
-                    return Err(format!("not within {PATIENCE:?}: {what}").into());
+                    return Err(format!("timeout of {TIMEOUT:?}: {what}").into());
                 }
-                _ => thread::sleep(LOOK),
+                _ => thread::sleep(CHECK_INTERVAL),
             }
         }
     }
@@ -256,7 +259,7 @@ impl Controller {
         Ok(fs::read_dir(format!("/proc/{}/fd", self.child.0.id()))?.count())
     }
 
-    /// It ends as it should.
+    /// Ends it, and checks its exit.
     fn end(mut self) -> Result<()> {
         let pid = Pid::from_raw(self.child.0.id().cast_signed()).ok_or("a controller has a pid")?;
         kill_process(pid, Signal::TERM)?;

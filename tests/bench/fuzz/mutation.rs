@@ -1,4 +1,4 @@
-//! What a hostile peer says: packets and orders that make sense, and what a few mutations make of them.
+//! The messages of a hostile peer: valid packets and orders, with a few mutations.
 
 use std::mem::offset_of;
 
@@ -13,7 +13,7 @@ use zerocopy::IntoBytes as _;
 
 use crate::honest;
 
-/// What is no whole number, or none that fits, as JSON or nearly.
+/// JSON, or nearly, that is not a whole number or not one that fits.
 const ODD: [&str; 12] = [
     "NaN",
     "Infinity",
@@ -29,7 +29,7 @@ const ODD: [&str; 12] = [
     "[5]",
 ];
 
-/// At edges of types, of limits and of the values that have a meaning.
+/// Numbers at the limits of types, of ranges and of values with a meaning.
 const NUMBERS: [u64; 16] = [
     0,
     1,
@@ -49,29 +49,29 @@ const NUMBERS: [u64; 16] = [
     u64::MAX,
 ];
 
-/// One packet in so many is none.
+/// One packet in this many is malformed.
 const MALFORMED: u32 = 200;
 
-/// Queues that are remembered.
+/// Limit of remembered queues.
 const KNOWN_MAX: usize = 64;
 
-/// Slots, of whomever, that are named without having been seen.
+/// Slots, of any process, that are named without having been seen.
 const SLOTS: u32 = 16;
 
-/// Says one thing after the other.
-pub(crate) struct Mouth {
+/// Generates one message after the other.
+pub(crate) struct MessageGenerator {
     random: Rng,
-    /// Slot and generation of queues that were its own at some time.
+    /// Slot and generation of queues that it owned at some time.
     known: Vec<(u32, u32)>,
 }
 
-impl Mouth {
+impl MessageGenerator {
     pub(crate) fn new(seed: u64) -> Self {
         Self { random: Rng::with_seed(seed), known: Vec::new() }
     }
 
-    /// True once in so many times.
-    pub(crate) fn happens(&mut self, once_in: u32) -> bool {
+    /// True with a probability of one in `once_in`.
+    pub(crate) fn one_in(&mut self, once_in: u32) -> bool {
         self.random.u32(..once_in) == 0
     }
 
@@ -79,7 +79,7 @@ impl Mouth {
         self.random.usize(..bound)
     }
 
-    /// It has a queue.
+    /// Remembers an opened queue.
     pub(crate) fn learn(&mut self, opened: &Opened) {
         if self.known.len() == KNOWN_MAX {
             let forgotten = self.random.usize(..KNOWN_MAX);
@@ -100,27 +100,27 @@ impl Mouth {
         hello.as_bytes().to_vec()
     }
 
-    /// One packet. One in three makes sense, most others have odd numbers in them; what is no packet at all is rare, since
-    /// nothing more is heard after it.
+    /// One packet. One in three is valid; most others contain odd numbers. Malformed packets are rare, since
+    /// the controller reads nothing after one.
     pub(crate) fn packet(&mut self) -> Vec<u8> {
-        if self.happens(MALFORMED) {
+        if self.one_in(MALFORMED) {
             return self.malformed();
         }
         let mut packet = self.valid();
-        if !self.happens(3) {
+        if !self.one_in(3) {
             for _ in 0..self.random.usize(1..4) {
-                // Behind the kind, and of texts behind their lengths.
+                // Behind the kind, and for texts behind their lengths.
                 let first = if packet.len() == PACKET_LEN_MAX { 4 } else { 1 };
-                let place = 4 * self.random.usize(first..packet.len() / 4);
+                let offset = 4 * self.random.usize(first..packet.len() / 4);
                 let len = if self.random.bool() { 4 } else { 8 };
-                self.overwrite(&mut packet, place, len);
+                self.overwrite(&mut packet, offset, len);
             }
-            self.tidy(&mut packet);
+            self.repair(&mut packet);
         }
         packet
     }
 
-    /// What the controller answers if it has heard all that was said before.
+    /// A request whose answer shows that the controller has processed all earlier messages.
     pub(crate) fn question(request: u32) -> Vec<u8> {
         let open = OpenQueue {
             kind: PacketKind::OpenQueue as u32,
@@ -132,14 +132,14 @@ impl Mouth {
         open.as_bytes().to_vec()
     }
 
-    /// What the controller does not listen to any further.
+    /// A packet after which the controller disconnects.
     fn malformed(&mut self) -> Vec<u8> {
         match self.random.u32(..4) {
             0 => self.hello(),
             1 => {
                 Settings { kind: PacketKind::Settings as u32, len: self.number() as u32 }.as_bytes().to_vec()
             }
-            // Of a kind that is the controller's to say, or nobody's.
+            // Of a kind that only the controller sends, or that does not exist.
             2 => {
                 let mut packet = vec![0; self.random.usize(4..=PACKET_LEN_MAX)];
                 packet[0] = self.random.u8(..20);
@@ -158,7 +158,7 @@ impl Mouth {
     /// One order as a line of JSON; `others` are processes that are not its own.
     pub(crate) fn order(&mut self, others: &[u32]) -> Vec<u8> {
         let pid = match self.random.choice(others) {
-            Some(pid) if !self.happens(4) => *pid,
+            Some(pid) if !self.one_in(4) => *pid,
             _ => std::process::id(),
         };
         let (wish, slot) = (self.wish(), self.random.u32(..SLOTS));
@@ -204,7 +204,7 @@ impl Mouth {
         }
     }
 
-    /// A queue: its own, one that was, or anybody's.
+    /// A queue: its own, a former one, or any.
     fn queue(&mut self) -> (u32, u32) {
         let any = (self.random.u32(..SLOTS), self.random.u32(..8));
         if self.random.bool() { self.random.choice(&self.known).copied().unwrap_or(any) } else { any }
@@ -261,14 +261,14 @@ impl Mouth {
         }
     }
 
-    /// Leaves it a packet: what is reserved is zero, and a device's key has the form of one, mostly.
-    fn tidy(&mut self, packet: &mut [u8]) {
+    /// Makes it a valid packet in most cases: reserved fields are zero, and a device key has the right form.
+    fn repair(&mut self, packet: &mut [u8]) {
         let is = |kind: PacketKind| packet.starts_with(&(kind as u32).to_ne_bytes());
         if is(PacketKind::Usage) {
             packet[offset_of!(Usage, reserved)..][..4].fill(0);
         } else if is(PacketKind::OpenQueue) {
             packet[offset_of!(OpenQueue, reserved)..][..4].fill(0);
-            if !self.happens(16) {
+            if !self.one_in(16) {
                 let device = &mut packet[offset_of!(OpenQueue, device)..][..8];
                 device[5..7].fill(0);
                 device[7] = 0x80;
@@ -280,12 +280,12 @@ impl Mouth {
         if message.is_empty() {
             return message.push(self.random.u8(..));
         }
-        let place = self.random.usize(..message.len());
+        let offset = self.random.usize(..message.len());
         match self.random.u32(..6) {
-            0 => message[place] ^= 1 << self.random.u32(..8),
-            1 => message[place] = self.random.u8(..),
-            2 | 3 => self.overwrite(message, place / 4 * 4, 4),
-            4 => message.truncate(place),
+            0 => message[offset] ^= 1 << self.random.u32(..8),
+            1 => message[offset] = self.random.u8(..),
+            2 | 3 => self.overwrite(message, offset / 4 * 4, 4),
+            4 => message.truncate(offset),
             _ => {
                 let longer = self.random.usize(..PACKET_LEN_MAX);
                 message.resize(message.len() + longer, self.random.u8(..));
@@ -293,10 +293,10 @@ impl Mouth {
         }
     }
 
-    /// A number in place of another.
-    fn overwrite(&mut self, message: &mut [u8], place: usize, len: usize) {
+    /// Replaces a number by another.
+    fn overwrite(&mut self, message: &mut [u8], offset: usize, len: usize) {
         let number = self.number().to_ne_bytes();
-        for (byte, new) in message.iter_mut().skip(place).zip(&number[..len]) {
+        for (byte, new) in message.iter_mut().skip(offset).zip(&number[..len]) {
             *byte = *new;
         }
     }

@@ -1,18 +1,19 @@
-//! What must hold, whatever is said to the controller.
+//! Invariants that must hold, whatever messages the controller gets.
 
 use serde::Deserialize;
 
 use crate::{Result, USER};
 
-/// How much more memory the controller may have than before: for queues, connections and their buffers, whatever is said.
+/// Allowed growth of the controller's memory: for queues, connections and their buffers, whatever the
+/// messages.
 pub(crate) const MEMORY_MORE_KIB: u64 = 64 << 10;
 
-/// Above which an ordinary user's processes do not stand by themselves: the most of the class `normal`, and the weight of who
-/// was given none.
+/// Maximal priority that an ordinary user's processes can set themselves: that of the class `normal`; and the
+/// default weight.
 const PRIORITY_MAX: i64 = 49;
 const WEIGHT_MAX: u64 = 100;
 
-/// What `list --json` says, as far as it matters here.
+/// The relevant part of the output of `list --json`.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct List {
     controller: State,
@@ -29,14 +30,14 @@ struct State {
 pub(crate) struct Process {
     pid: u32,
     uid: u32,
-    standing: Standing,
+    standing: SchedulingParameters,
     class: String,
     from: String,
     queues: Vec<Queue>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-struct Standing {
+struct SchedulingParameters {
     priority: i64,
     weight: u64,
     share: Option<u64>,
@@ -47,7 +48,7 @@ struct Queue {
     slot: u32,
     device: String,
     #[serde(default)]
-    standing: Option<Standing>,
+    standing: Option<SchedulingParameters>,
     stream_priority: i32,
     level: u64,
 }
@@ -66,7 +67,7 @@ impl List {
     }
 }
 
-/// How everything was before.
+/// The state before the attack.
 pub(crate) struct Witness {
     state: State,
     high: Process,
@@ -75,36 +76,36 @@ pub(crate) struct Witness {
 
 impl Witness {
     pub(crate) fn new(before: List, high: u32, low: u32) -> Result<Self> {
-        let of = |pid| before.find(pid).cloned().ok_or("an honest process is not there");
+        let of = |pid| before.find(pid).cloned().ok_or("an honest process is missing");
         let (high, low) = (of(high)?, of(low)?);
         Ok(Self { state: before.controller, high, low })
     }
 
-    /// Whether all is well.
+    /// Checks all invariants.
     ///
     /// # Errors
-    /// It is not, and why.
+    /// Describes the violated invariant.
     pub(crate) fn check(&self, now: &List) -> Result<()> {
         if now.controller != self.state {
             return Err(format!("{:?}, and was {:?}", now.controller, self.state).into());
         }
         for before in [&self.high, &self.low] {
             let after = now.find(before.pid).ok_or_else(|| format!("process {} is gone", before.pid))?;
-            // Levels are without gaps, so they change with who is there.
+            // Levels have no gaps, so they change with the processes that exist.
             if without_levels(after) != without_levels(before) {
                 return Err(format!("{after:?}, and was {before:?}").into());
             }
         }
         let high = now.find(self.high.pid).ok_or("the urgent process is gone")?;
         for process in now.processes.iter().filter(|process| process.uid == USER) {
-            let Standing { priority, weight, share } = process.standing;
+            let SchedulingParameters { priority, weight, share } = process.standing;
             if priority > PRIORITY_MAX || weight > WEIGHT_MAX || share.is_some() {
                 return Err(format!("above its ceiling: {process:?}").into());
             }
             for (queue, urgent) in
                 process.queues.iter().flat_map(|one| high.queues.iter().map(move |two| (one, two)))
             {
-                // Level 0 is a turn, for who has waited too long.
+                // Level 0 is a time slice for a process that has waited too long.
                 if queue.device == urgent.device && queue.level != 0 && queue.level <= urgent.level {
                     return Err(format!("before the urgent process: {process:?}, {high:?}").into());
                 }
@@ -113,7 +114,7 @@ impl Witness {
         Ok(())
     }
 
-    /// The same, when nobody else is there any more: levels are what they were, too.
+    /// The same when all other processes have ended: then levels must be as before, too.
     ///
     /// # Errors
     /// As above.

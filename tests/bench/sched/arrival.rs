@@ -1,9 +1,8 @@
-//! First arrival: an urgent process that has never used the device finds the backlog that others made without a thought
-//! of it.
+//! First arrival: an urgent process that has never used the device meets the backlog of another process.
 
 use crate::{
     Result,
-    client::{Plan, Standing, Until},
+    client::{Parameters, Plan, Until},
     node::{Node, Regime},
     scenario::{Figures, Rounds, Run, no_goal},
     service::Service,
@@ -21,11 +20,11 @@ pub(crate) fn run(rounds: Rounds) -> Result<()> {
 }
 
 fn measure(regime: Regime) -> Result<Figures> {
-    // The first of its requests comes while the other has been at it for long.
+    // The first request comes long after the other process has started.
     let urgent = Plan::requests(vec![20; 8], 4.0, Until::Requests(2));
     let urgent = Plan { is_cold: true, ..urgent };
     let other = Plan::saturating(vec![KERNEL_US; 8], SECONDS);
-    let run = Run::of(&Node::new(regime)?, &[(urgent.clone(), Standing::High), (other, Standing::Low)])?;
+    let run = Run::of(&Node::new(regime)?, &[(urgent.clone(), Parameters::High), (other, Parameters::Low)])?;
     let service = Service::of(&run.outcomes[0], &urgent, &run.timeline, &run.others(0));
     let [first, second] = service.as_slice() else { return Err("two requests were asked for".into()) };
     Ok(Figures::from([

@@ -1,4 +1,4 @@
-//! One process with work for the device: what it is asked to do, and what it says of it.
+//! One process with work for the device: its plan, and its results.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -14,33 +14,34 @@ use serde::Deserialize;
 
 use crate::Result;
 
-/// What a client does; the options of `tests/apps/sched_client`.
+/// A client's plan; the options of `tests/apps/sched_client`.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// Times of a request's kernels.
+    /// Durations of a request's kernels.
     pub(crate) kernels_us: Vec<u32>,
-    /// Requests wanted a second; none: one after the other without pause.
+    /// Requests per second; none: one after the other without pause.
     pub(crate) rate: Option<f64>,
     /// Requests in flight at a time.
     pub(crate) ahead: u32,
     pub(crate) until: Until,
-    /// Ordinal of its first device, and how many it uses, each by a thread with the whole plan.
+    /// Ordinal of its first device, and number of devices that it uses, each by a thread with the whole plan.
     pub(crate) device: u32,
     pub(crate) devices: u32,
     /// The only device of the machine that it sees, if it does not see all.
     pub(crate) visible: Option<u32>,
-    /// It leaves the device alone until it begins.
+    /// It does not use the device before it begins.
     pub(crate) is_cold: bool,
     pub(crate) seed: u32,
-    /// It forks meanwhile, every so many milliseconds.
+    /// It forks meanwhile, at intervals of this many milliseconds.
     pub(crate) forks_ms: Option<u32>,
-    /// It becomes the same program anew after so many milliseconds, whatever is in flight or held back, and begins again.
+    /// It executes the same program again after this many milliseconds, whatever is in flight or deferred,
+    /// and restarts.
     pub(crate) exec_ms: Option<u32>,
 }
 
-/// How a client stands with the scheduler.
+/// A client's scheduling parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum Parameters {
     High,
     Normal,
     Low,
@@ -48,8 +49,8 @@ pub(crate) enum Standing {
     Share(u8),
 }
 
-impl Standing {
-    /// Of `xsched-ctl run`.
+impl Parameters {
+    /// Options of `xsched-ctl run`.
     pub(crate) fn options(self) -> [String; 2] {
         let class = |name: &str| ["--class".to_owned(), name.to_owned()];
         match self {
@@ -69,12 +70,13 @@ pub(crate) enum Until {
 }
 
 impl Plan {
-    /// Requests at random moments.
+    /// Requests at random times.
     pub(crate) fn requests(kernels_us: Vec<u32>, rate: f64, until: Until) -> Self {
         Self { rate: Some(rate), ahead: 1, ..Self::of(kernels_us, until) }
     }
 
-    /// As much as the device takes, in kernels of these times: always several requests ahead.
+    /// As much work as the device can run, in kernels of these durations: several requests are always in
+    /// flight.
     pub(crate) fn saturating(kernels_us: Vec<u32>, seconds: f64) -> Self {
         let until = Until::Seconds(seconds);
         Self { ahead: 4, ..Self::of(kernels_us, until) }
@@ -96,7 +98,7 @@ impl Plan {
         }
     }
 
-    /// Kernels of a request.
+    /// Number of kernels in a request.
     pub(crate) fn kernels(&self) -> usize {
         self.kernels_us.len()
     }
@@ -130,7 +132,7 @@ impl Plan {
     }
 }
 
-/// One that runs; killed when dropped.
+/// A running client; killed when dropped.
 pub(crate) struct Client {
     child: Child,
     input: ChildStdin,
@@ -138,8 +140,8 @@ pub(crate) struct Client {
     pid: u32,
 }
 
-/// One request, nanoseconds of `CLOCK_BOOTTIME`.
-#[expect(clippy::struct_field_names, reason = "a unit is no repetition")]
+/// One request, in nanoseconds of `CLOCK_BOOTTIME`.
+#[expect(clippy::struct_field_names, reason = "a unit is not a repetition")]
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(from = "[u64; 3]")]
 pub(crate) struct Request {
@@ -156,23 +158,23 @@ impl From<[u64; 3]> for Request {
 }
 
 impl Request {
-    /// As whoever wanted it sees it.
+    /// As seen by the requester.
     pub(crate) fn latency_us(&self) -> f64 {
         (self.done_ns - self.wanted_ns) as f64 / 1e3
     }
 }
 
-/// What a client has said at its end.
+/// A client's results at its end.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Outcome {
     #[serde(skip)]
     pub(crate) pid: u32,
-    /// Kernels that did not run once and in order.
+    /// Kernels that did not run exactly once and in order.
     wrong: u64,
-    /// Processor time of all its threads, those of the simulated device included.
+    /// Processor time of all its threads, including those of the simulated device.
     pub(crate) cpu_us: f64,
     pub(crate) requests: Vec<Request>,
-    /// How many children it has made, and how many of them did not end well.
+    /// Number of children that it created, and number of them that failed.
     pub(crate) children: [u64; 2],
 }
 
@@ -189,7 +191,7 @@ impl Outcome {
 }
 
 impl Client {
-    /// Starts one and waits until it is ready to begin.
+    /// Starts a client and waits until it is ready to begin.
     pub(crate) fn start(command: &mut Command) -> Result<Self> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
@@ -199,11 +201,12 @@ impl Client {
         let mut line = String::new();
         client.output.read_line(&mut line)?;
         let ready = line.strip_prefix("ready ").and_then(|pid| pid.trim_end().parse().ok());
-        client.pid = ready.ok_or_else(|| format!("a client is not ready but says `{}`", line.trim_end()))?;
+        client.pid =
+            ready.ok_or_else(|| format!("a client is not ready but prints `{}`", line.trim_end()))?;
         Ok(client)
     }
 
-    /// Its process.
+    /// The client's process.
     pub(crate) fn pid(&self) -> u32 {
         self.pid
     }
@@ -214,14 +217,15 @@ impl Client {
         Ok(kill_process(pid, signal)?)
     }
 
-    /// Lets these begin, all at the same time soon: so each run of a plan has the same requests beside each other.
+    /// Lets these begin at the same time soon, so that each run of a plan has the same requests beside each
+    /// other.
     pub(crate) fn begin(clients: &mut [Self]) -> Result<()> {
         const SOON: Duration = Duration::from_millis(20);
         let at = Duration::try_from(clock_gettime(ClockId::Boottime))? + SOON;
         clients.iter_mut().try_for_each(|client| Ok(writeln!(client.input, "{}", at.as_nanos())?))
     }
 
-    /// Waits for its end. Kernels that were lost, repeated or reordered are an error: no figure counts then.
+    /// Waits for its end. Lost, repeated or reordered kernels are an error: then no figure is valid.
     pub(crate) fn finish(mut self) -> Result<Outcome> {
         let mut text = String::new();
         self.output.read_to_string(&mut text)?;
@@ -238,7 +242,7 @@ impl Client {
         }
         let [_, failed] = outcome.children;
         if failed > 0 {
-            return Err(format!("{failed} children of a client did not end well").into());
+            return Err(format!("{failed} children of a client failed").into());
         }
         Ok(outcome)
     }
@@ -246,7 +250,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // The client may be a child of the command that was started; both may have ended.
+        // The client may be a child of the started command; both may have ended.
         if matches!(self.child.try_wait(), Ok(None)) {
             let _ = Pid::from_raw(self.pid.cast_signed()).map(|pid| kill_process(pid, Signal::KILL));
             let _ = self.child.kill();

@@ -1,4 +1,4 @@
-//! The scheduler's controller, in a folder of its own, for as long as one measurement lasts.
+//! The controller, in a folder of its own, for the duration of one measurement.
 
 use std::{
     fs,
@@ -11,45 +11,45 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use xsched_tests::{artifacts, tracer::xsched_ctl};
 
-use crate::{Result, client::Standing};
+use crate::{Result, client::Parameters};
 
-/// How long it may take to come up, to let clients join, and to end.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time limit for its start, for clients to join, and for its end.
+const TIMEOUT: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Where processes find their controller.
+/// The variable by which processes find their controller.
 const FOLDER_VARIABLE: &str = "XSCHED_SOCKET_DIR";
 
-/// How it schedules.
+/// The controller's configuration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scheduling {
     pub(crate) policy: &'static str,
-    /// 1: launches are stopped; 2: what is queued is gated, too.
-    pub(crate) level: u32,
+    /// The preemption mode. 1 stops launching; 2 also gates queued commands.
+    pub(crate) mode: u32,
 }
 
-/// Whether there can be a controller here, by starting one.
+/// Whether a controller can run here; tries by starting one.
 pub(crate) fn try_out() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    Controller::start(folder.path(), Scheduling { policy: "priority", level: 1 }).map(drop)
+    Controller::start(folder.path(), Scheduling { policy: "priority", mode: 1 }).map(drop)
 }
 
 fn spawn(folder: &Path, scheduling: Scheduling) -> Result<Child> {
     let config = folder.join("config.toml");
-    let Scheduling { policy, level } = scheduling;
-    fs::write(&config, format!("[scheduler]\npolicy = \"{policy}\"\npreemption = {level}\n"))?;
+    let Scheduling { policy, mode } = scheduling;
+    fs::write(&config, format!("[scheduler]\npolicy = \"{policy}\"\npreemption = {mode}\n"))?;
     let mut serve = xsched_ctl(["serve", "--config"]);
     Ok(serve.arg(&config).env(FOLDER_VARIABLE, folder).stdout(Stdio::null()).spawn()?)
 }
 
-/// See the module. Stopped when dropped.
+/// A running controller; stopped when dropped.
 pub(crate) struct Controller {
     child: Child,
     folder: PathBuf,
 }
 
 impl Controller {
-    /// Starts one and waits until it answers.
+    /// Starts a controller and waits until it answers.
     pub(crate) fn start(folder: &Path, scheduling: Scheduling) -> Result<Self> {
         let folder = folder.join("controller");
         fs::create_dir(&folder)?;
@@ -58,31 +58,31 @@ impl Controller {
         Ok(controller)
     }
 
-    /// Starts another in the place of one that ends or was killed.
+    /// Starts another in place of one that ends or was killed.
     pub(crate) fn restart(&mut self, scheduling: Scheduling) -> Result<()> {
         self.child.wait()?;
         self.child = spawn(&self.folder, scheduling)?;
         self.wait_until(|clients| clients.is_some(), "come up again")
     }
 
-    /// Where its sockets are.
+    /// The folder of its sockets.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Waits until so many processes have joined.
+    /// Waits until this many processes have joined.
     pub(crate) fn wait_for_clients(&mut self, count: usize) -> Result<()> {
         self.wait_until(|clients| clients >= Some(count), "see its clients join")
     }
 
     fn wait_until(&mut self, is_reached: impl Fn(Option<usize>) -> bool, what: &str) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !is_reached(self.clients()) {
             if let Some(status) = self.child.try_wait()? {
                 return Err(format!("the controller ended with {status} before it could {what}").into());
             }
             if Instant::now() > deadline {
-                return Err(format!("the controller did not {what} within {PATIENCE:?}").into());
+                return Err(format!("the controller did not {what} within {TIMEOUT:?}").into());
             }
             thread::sleep(LOOK);
         }
@@ -95,16 +95,16 @@ impl Controller {
         Ok(kill_process(pid, signal)?)
     }
 
-    /// Has a command say something to it. False if it is refused, or nobody hears it.
+    /// Sends it an order through a command. False if the order is refused, or no controller runs.
     pub(crate) fn order(&self, words: &[&str]) -> Result<bool> {
         let mut command = xsched_ctl(words);
         command.env(FOLDER_VARIABLE, &self.folder).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(command.status()?.success())
     }
 
-    /// Waits until a process has its calls told apart in the way in which this controller does that: one that has just come up
-    /// takes a moment for the first ones.
-    pub(crate) fn wait_for_sight(&mut self, pid: u32) -> Result<()> {
+    /// Waits until the controller distinguishes a process's calls by call chains, if it does so at all. A
+    /// controller that has just started takes a moment for the first processes.
+    pub(crate) fn wait_for_call_chains(&mut self, pid: u32) -> Result<()> {
         const BY_CHAINS: &str = "rules see the whole call chain";
         let knows = |list: serde_json::Value| list["controller"]["sight"] == "chains";
         if !self.list().is_some_and(knows) {
@@ -120,7 +120,7 @@ impl Controller {
         self.wait_until(|_| is_seen(), "see the calls of its clients")
     }
 
-    /// Processes that have joined; none if it does not answer.
+    /// Number of processes that have joined; none if it does not answer.
     pub(crate) fn clients(&self) -> Option<usize> {
         Some(self.list()?.get("processes")?.as_array()?.len())
     }
@@ -132,9 +132,9 @@ impl Controller {
     }
 
     /// A command that runs a program with the shim.
-    pub(crate) fn command(&self, standing: Standing, program: &Command) -> Command {
+    pub(crate) fn command(&self, parameters: Parameters, program: &Command) -> Command {
         let mut run = xsched_ctl(["run", "--require-controller", "--shim"]);
-        run.arg(artifacts::shim()).args(standing.options());
+        run.arg(artifacts::shim()).args(parameters.options());
         run.arg("--").arg(program.get_program()).args(program.get_args());
         run.env(FOLDER_VARIABLE, &self.folder);
         run
@@ -146,7 +146,7 @@ impl Drop for Controller {
         if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
             let _ = kill_process(pid, Signal::TERM); // it may have ended
         }
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
             thread::sleep(LOOK);
         }

@@ -1,17 +1,17 @@
-//! An urgent process beside one that fills the device, while many others have joined and have nothing to do: what they cost the
-//! urgent one.
+//! An urgent process beside one that fills the device, while many others have joined and are idle: their cost
+//! to the urgent one.
 
 use crate::{
     Result,
-    client::{Plan, Standing, Until},
+    client::{Parameters, Plan, Until},
     node::{Node, Regime},
     scenario::{Figures, Rounds, Run, no_goal, quantile},
     service::Service,
 };
 
-/// Processes that are idle.
+/// Numbers of idle processes.
 const CROWDS: [usize; 2] = [0, 16];
-/// Of whoever fills the device.
+/// Duration of the kernels that fill the device.
 const KERNEL_US: u32 = 100;
 const REQUEST_US: [u32; 8] = [20; 8];
 const RATE: f64 = 50.0;
@@ -38,8 +38,8 @@ fn measure(regime: Regime, crowd: usize) -> Result<Figures> {
     let other = Plan::saturating(vec![KERNEL_US; 8], SECONDS);
     // They use the device before the others begin, and never again.
     let idle = Plan::requests(vec![20], 1e-3, Until::Seconds(SECONDS));
-    let mut plans = vec![(urgent.clone(), Standing::High), (other, Standing::Low)];
-    plans.extend((0..crowd).map(|_| (idle.clone(), Standing::Normal)));
+    let mut plans = vec![(urgent.clone(), Parameters::High), (other, Parameters::Low)];
+    plans.extend((0..crowd).map(|_| (idle.clone(), Parameters::Normal)));
     let run = Run::of(&Node::new(regime)?, &plans)?;
     let service = Service::of(&run.outcomes[0], &urgent, &run.timeline, &run.others(0));
     let launch_us = |fraction| quantile(service.iter().map(|one| one.launch_us), fraction);

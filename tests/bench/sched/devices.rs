@@ -1,11 +1,12 @@
-//! Eight devices with a job on each: urgent work on one of them is no business of the other seven, whether the jobs are
-//! eight processes or one. The urgent process sees its device only, which is its device 0 and the jobs' device 7.
+//! Eight devices with a job on each: urgent work on one must not affect the other seven, whether the jobs are
+//! eight processes or one. The urgent process sees only its device, which is its device 0 and the jobs'
+//! device 7.
 
 use xsched_tests::bench::Goal;
 
 use crate::{
     Result,
-    client::{Plan, Standing, Until},
+    client::{Parameters, Plan, Until},
     node::{Node, Regime},
     scenario::{Figures, Rounds, Run, no_goal, quantile},
 };
@@ -13,7 +14,7 @@ use crate::{
 const DEVICES: u32 = 8;
 const KERNEL_US: u32 = 2000;
 const SECONDS: f64 = 3.0;
-/// What the other seven may lose.
+/// Fraction of their device time that the other seven must keep.
 const RATIO_MIN: f64 = 0.99;
 
 const SEVEN: &str = "device time of the least lucky of the seven, over the same without urgent work";
@@ -39,13 +40,13 @@ fn job() -> Plan {
 }
 
 fn measure(regime: Regime, jobs: &[Plan]) -> Result<Figures> {
-    let jobs: Vec<_> = jobs.iter().map(|plan| (plan.clone(), Standing::Low)).collect();
+    let jobs: Vec<_> = jobs.iter().map(|plan| (plan.clone(), Parameters::Low)).collect();
     let node = || Node::with(regime, "priority", DEVICES);
     let without = Run::of(&node()?, &jobs)?;
     let urgent = Plan::requests(vec![200; 10], 20.0, Until::Seconds(SECONDS));
-    let urgent = (Plan { visible: Some(DEVICES - 1), ..urgent }, Standing::High);
+    let urgent = (Plan { visible: Some(DEVICES - 1), ..urgent }, Parameters::High);
     let with = Run::of(&node()?, &[jobs.clone(), vec![urgent]].concat())?;
-    // A job's device time, whichever process does it.
+    // A job's device time, in whichever process it runs.
     let share = |run: &Run, device: u32| -> f64 {
         let jobs = run.outcomes[..jobs.len()].iter();
         jobs.map(|job| run.timeline.of(&[job.pid]).on(device).share(job.span_ns())).sum()

@@ -1,5 +1,5 @@
-//! How long somebody who fails holds others back: an urgent process keeps a less urgent one from the device, and then
-//! something happens to it, or to the controller.
+//! How long a failed process delays others. An urgent process keeps a less urgent one off the device; then it
+//! fails, or the controller does.
 
 use std::{thread, time::Duration};
 
@@ -11,25 +11,26 @@ use xsched_tests::bench::Goal;
 
 use crate::{
     Result,
-    client::{Client, Plan, Standing},
+    client::{Client, Parameters, Plan},
     node::{Node, Regime},
     scenario::{Rounds, quantile},
 };
 
 const KERNEL_US: u32 = 500;
 const TIMES: usize = 1;
-/// Until the urgent process holds the other back, and for how long is looked at what follows. Together they are less than
-/// the bound on starvation.
+/// Time until the urgent process delays the other, and time for which the consequences are measured. Their sum is
+/// less than the starvation bound.
 const BEFORE: Duration = Duration::from_millis(400);
 const AFTER: Duration = Duration::from_millis(300);
-/// How long before nothing of what is held back may have started, and how often it is tried to have it so.
+/// Time before the fault in which no delayed kernel may have started, and number of attempts to reach this
+/// state.
 const HELD_NS: u64 = 50_000_000;
 const ATTEMPTS: usize = 5;
 /// Longer than that.
 const SECONDS: f64 = 1.0;
 
-/// What happens, and how many milliseconds it may hold anybody back: a kernel that runs on is not counted among them, nor
-/// are those that were launched ahead.
+/// The faults, and how many milliseconds each may delay a process. A kernel that is still running does not
+/// count, nor do kernels in flight.
 const FAULTS: [(Fault, &str, f64); 6] = [
     (Fault::KillController, "after `kill -9` of the controller, the worst", 10.0),
     (Fault::StopController, "after SIGSTOP of the controller, the worst", 100.0),
@@ -38,7 +39,7 @@ const FAULTS: [(Fault, &str, f64); 6] = [
     (Fault::StopUrgent, "after SIGSTOP of the urgent process, the worst", 60.0),
     (Fault::EndController, "after SIGTERM of the controller, the worst", 10.0),
 ];
-/// What was launched ahead.
+/// Duration of the kernels in flight.
 const AHEAD_MS: f64 = 2.0 * KERNEL_US as f64 / 1e3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,18 +66,18 @@ pub(crate) fn run(rounds: Rounds) -> Result<()> {
 fn worst_ms(regime: Regime, fault: Fault) -> Result<f64> {
     let mut times_ms = Vec::new();
     for _ in 0..TIMES {
-        let attempts = (0..ATTEMPTS).map(|_| held_back_ms(regime, fault));
+        let attempts = (0..ATTEMPTS).map(|_| delay_ms(regime, fault));
         let found = attempts.map(Result::transpose).find_map(|attempt| attempt);
-        times_ms.push(found.ok_or("the urgent process does not hold the other back")??);
+        times_ms.push(found.ok_or("the urgent process does not delay the other")??);
     }
     quantile(times_ms, 1.0)
 }
 
-/// None if nobody was held back just before.
-fn held_back_ms(regime: Regime, fault: Fault) -> Result<Option<f64>> {
+/// None if no process was delayed just before.
+fn delay_ms(regime: Regime, fault: Fault) -> Result<Option<f64>> {
     let node = Node::new(regime)?;
     let plan = || Plan::saturating(vec![KERNEL_US; 8], SECONDS);
-    let mut clients = node.start(&[(plan(), Standing::High), (plan(), Standing::Low)])?;
+    let mut clients = node.start(&[(plan(), Parameters::High), (plan(), Parameters::Low)])?;
     Client::begin(&mut clients)?;
     thread::sleep(BEFORE);
     let at_ns = boottime_ns();

@@ -1,11 +1,12 @@
-//! The case from the field: an online service at 20 requests a second beside a batch job whose kernels of 1 to 3 ms each
-//! fill the device. A native device does not keep up with the service, whose latencies then grow as long as the run lasts.
+//! A case from practice: an online service at 20 requests a second beside a batch job whose kernels of 1 to 3
+//! ms each fill the device. A native device does not keep up with the service, whose latencies then grow for
+//! the whole run.
 
 use xsched_tests::bench::Goal;
 
 use crate::{
     Result,
-    client::{Plan, Standing, Until},
+    client::{Parameters, Plan, Until},
     node::{Node, Regime},
     scenario::{Figures, Rounds, Run, no_goal, quantile},
 };
@@ -14,7 +15,7 @@ const RATE: f64 = 20.0;
 const REQUESTS: u32 = 100;
 const REQUEST_KERNELS: usize = 60;
 const BATCH_KERNELS: usize = 32;
-/// Of what it has alone less what the service takes.
+/// Percentage of its device time alone, less the service's use, that the batch job should keep.
 const BATCH_KEEPS_PERCENT: f64 = 85.0;
 
 pub(crate) fn run(rounds: Rounds) -> Result<()> {
@@ -38,10 +39,10 @@ pub(crate) fn run(rounds: Rounds) -> Result<()> {
 
 fn measure(regime: Regime, batch_us: &[u32]) -> Result<Figures> {
     let service = Plan::requests(times(REQUEST_KERNELS, 5, 200), RATE, Until::Requests(REQUESTS));
-    let alone = Run::of(&Node::new(regime)?, &[(service.clone(), Standing::High)])?;
+    let alone = Run::of(&Node::new(regime)?, &[(service.clone(), Parameters::High)])?;
 
     let batch = Plan::saturating(batch_us.to_vec(), f64::from(REQUESTS) / RATE + 0.2);
-    let run = Run::of(&Node::new(regime)?, &[(service, Standing::High), (batch, Standing::Low)])?;
+    let run = Run::of(&Node::new(regime)?, &[(service, Parameters::High), (batch, Parameters::Low)])?;
     let (own, span_ns) = (&run.outcomes[0], run.outcomes[0].span_ns());
     let latencies_us = own.latencies_us();
     let left = 1.0 - run.timeline.of(&[own.pid]).share(span_ns);
@@ -59,12 +60,8 @@ fn measure(regime: Regime, batch_us: &[u32]) -> Result<Figures> {
     ]))
 }
 
-/// Kernel times between two bounds, always the same ones.
+/// Kernel durations between two bounds, identical in every run.
 fn times(count: usize, least_us: u32, most_us: u32) -> Vec<u32> {
-    let mut random = 0x5eed_u64;
-    let mut next = || {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (random >> 33) as u32
-    };
-    (0..count).map(|_| least_us + next() % (most_us - least_us + 1)).collect()
+    let mut random = fastrand::Rng::with_seed(0x5eed);
+    (0..count).map(|_| random.u32(least_us..=most_us)).collect()
 }

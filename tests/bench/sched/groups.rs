@@ -1,8 +1,8 @@
-//! Six services like BERT, in three groups of two that differ in urgency.
+//! Six services like BERT, in three groups of two with different urgency.
 
 use crate::{
     Result,
-    client::{Outcome, Plan, Standing, Until},
+    client::{Outcome, Parameters, Plan, Until},
     node::{Node, Regime},
     scenario::{Figures, Rounds, Run, Table, no_goal, quantile},
     service::Service,
@@ -11,18 +11,19 @@ use xsched_tests::bench::Goal;
 
 /// A request of 6.4 ms.
 const REQUEST_US: [u32; 64] = [100; 64];
-/// Of each service: together they want a little less than the device has.
+/// Rate of each service: together they need a little less than the device's capacity.
 const RATE: f64 = 23.0;
 const REQUESTS: u32 = 100;
 
-/// The groups with what their rows are called.
-const GROUPS: [(Standing, [&str; 4]); 3] = [
-    (Standing::High, ["high: mean", "high: p50", "high: p99", "high: requests a second"]),
-    (Standing::Normal, ["middle: mean", "middle: p50", "middle: p99", "middle: requests a second"]),
-    (Standing::Low, ["low: mean", "low: p50", "low: p99", "low: requests a second"]),
+/// The groups and the names of their rows.
+const GROUPS: [(Parameters, [&str; 4]); 3] = [
+    (Parameters::High, ["high: mean", "high: p50", "high: p99", "high: requests a second"]),
+    (Parameters::Normal, ["middle: mean", "middle: p50", "middle: p99", "middle: requests a second"]),
+    (Parameters::Low, ["low: mean", "low: p50", "low: p99", "low: requests a second"]),
 ];
 
-/// Under the second one at most one of several equals has kernels on the device, since they take turns.
+/// Under the second policy at most one of several equals has kernels on the device, since they alternate in
+/// time slices.
 const POLICIES: [&str; 2] = ["priority", "fair"];
 
 pub(crate) fn run(rounds: Rounds) -> Result<()> {
@@ -35,16 +36,16 @@ pub(crate) fn run(rounds: Rounds) -> Result<()> {
 
 fn print(table: &Table) -> Result<()> {
     table.print("high group alone, p99", "ms", no_goal)?;
-    for (standing, [mean, p50, p99, rate]) in GROUPS {
+    for (parameters, [mean, p50, p99, rate]) in GROUPS {
         table.print(mean, "ms", no_goal)?;
         table.print(p50, "ms", no_goal)?;
         table.print(p99, "ms", |regime| {
             // Within one kernel of the low group.
             let alone_ms =
-                table.median(regime, "high group alone, p99").filter(|_| standing == Standing::High)?;
+                table.median(regime, "high group alone, p99").filter(|_| parameters == Parameters::High)?;
             regime.scheduled(Goal::ValueAtMost(alone_ms + f64::from(REQUEST_US[0]) / 1e3))
         })?;
-        if standing == Standing::High {
+        if parameters == Parameters::High {
             table.print("high group alone: p99, on the device", "ms", no_goal)?;
             table.print("high: p99, on the device", "ms", |regime| {
                 let alone_ms = table.median(regime, "high group alone: p99, on the device")?;
@@ -67,18 +68,19 @@ fn print(table: &Table) -> Result<()> {
 fn measure(regime: Regime, policy: &'static str) -> Result<Figures> {
     let plans: Vec<_> = GROUPS
         .iter()
-        .flat_map(|(standing, _)| [*standing; 2])
+        .flat_map(|(parameters, _)| [*parameters; 2])
         .zip(1..)
-        .map(|(standing, seed)| {
+        .map(|(parameters, seed)| {
             let plan = Plan::requests(REQUEST_US.to_vec(), RATE, Until::Requests(REQUESTS));
-            (Plan { seed, ..plan }, standing)
+            (Plan { seed, ..plan }, parameters)
         })
         .collect();
     let alone = Run::of(&Node::with(regime, policy, 1)?, &plans[..2])?;
     let run = Run::of(&Node::with(regime, policy, 1)?, &plans)?;
     let mut figures =
         Figures::from([("high group alone, p99", quantile(latencies_us(&alone.outcomes), 0.99)? / 1e3)]);
-    // Without what a client takes to notice that a request is done, before it makes the next one that was due meanwhile.
+    // Excludes the time that a client takes to notice that a request is done, before it makes the next one
+    // that was due meanwhile.
     let services = |run: &Run, others: &[u32]| -> Vec<Service> {
         let high = run.outcomes.iter().zip(&plans).take(2);
         high.flat_map(|(client, (plan, _))| Service::of(client, plan, &run.timeline, others)).collect()
@@ -90,7 +92,7 @@ fn measure(regime: Regime, policy: &'static str) -> Result<Figures> {
     figures.insert("high: p99, on the device", on_device_us(&beside)? / 1e3);
     figures.insert(
         "high: kernels of others that start during a request once it is there, mean",
-        beside.iter().map(|one| one.overtaken_once_told as f64).sum::<f64>() / beside.len() as f64,
+        beside.iter().map(|one| one.overtaken_once_submitted as f64).sum::<f64>() / beside.len() as f64,
     );
     let mut means_ms = Vec::new();
     for (services, (_, [mean, p50, p99, rate])) in run.outcomes.chunks(2).zip(GROUPS) {

@@ -1,20 +1,20 @@
-//! What being ready to give way costs: device time lost to in-flight limits, and a lone process.
+//! The cost of being ready for preemption: device time lost to in-flight limits, and a lone process.
 
 use xsched_tests::bench::Goal;
 
 use crate::{
     Result,
-    client::{Plan, Standing, Until},
+    client::{Parameters, Plan, Until},
     node::{Node, Regime},
     scenario::{Figures, Rounds, Run, no_goal, quantile},
 };
 
 const KERNELS_US: [u32; 4] = [10, 100, 300, 1000];
 const SECONDS: f64 = 2.0;
-/// A loss of one part in a hundred.
+/// A loss of one percent.
 const RATIO_MIN: f64 = 0.99;
 const RATIO_MAX: f64 = 1.01;
-/// What following the device may take of a processor where kernels are so long.
+/// Goal for the processor time of following the device; applies to kernels at least this long.
 const FOLLOWED_FROM_US: u32 = 100;
 const FOLLOWING_MAX_PERCENT: f64 = 10.0;
 
@@ -24,7 +24,7 @@ pub(crate) fn run(rounds: Rounds) -> Result<()> {
         let name = format!("limits, T = {kernel_us} us, an urgent process that does next to nothing");
         let table = rounds.measure(name, &regimes, |regime| beside_an_idle_one(regime, kernel_us))?;
         table.print("device time", "%", |regime| regime.scheduled(Goal::RatioAtLeast(RATIO_MIN)))?;
-        // Launching what was held back is no part of the goal, and is in the figure.
+        // The figure includes launching deferred commands, which is no part of the goal.
         let following = "processor time of the shim's threads";
         table.print(following, "%", |regime| {
             let is_of_goal = kernel_us >= FOLLOWED_FROM_US;
@@ -40,12 +40,12 @@ pub(crate) fn run(rounds: Rounds) -> Result<()> {
     table.print_noise()
 }
 
-/// A job whose more urgent neighbour is there, and wants one short kernel a second.
+/// A job beside a more urgent process that runs one short kernel a second.
 fn beside_an_idle_one(regime: Regime, kernel_us: u32) -> Result<Figures> {
     let urgent = Plan::requests(vec![10], 1.0, Until::Seconds(SECONDS));
     let job = Plan::saturating(vec![kernel_us; 8], SECONDS);
     let node = Node::new(regime)?;
-    let plans = [(urgent, Standing::High), (job, Standing::Low)];
+    let plans = [(urgent, Parameters::High), (job, Parameters::Low)];
     let (Run { outcomes, timeline }, following) = Run::following(&node, &plans, SECONDS)?;
     let job = &outcomes[1];
     let span_ns = job.span_ns();
@@ -57,13 +57,13 @@ fn beside_an_idle_one(regime: Regime, kernel_us: u32) -> Result<Figures> {
     ]))
 }
 
-/// A process that has the device for itself: as much as it takes, then one kernel at a time.
+/// A process with exclusive use of the device: first as much as it can run, then one kernel at a time.
 fn lone(regime: Regime) -> Result<Figures> {
     let job = Plan::saturating(vec![100; 8], SECONDS);
-    let run = Run::of(&Node::new(regime)?, &[(job, Standing::Normal)])?;
+    let run = Run::of(&Node::new(regime)?, &[(job, Parameters::Normal)])?;
     let share = run.timeline.of(&[run.outcomes[0].pid]).share(run.outcomes[0].span_ns());
     let single = Plan { ahead: 1, ..Plan::saturating(vec![100], SECONDS) };
-    let run = Run::of(&Node::new(regime)?, &[(single, Standing::Normal)])?;
+    let run = Run::of(&Node::new(regime)?, &[(single, Parameters::Normal)])?;
     Ok(Figures::from([
         ("device time", 100.0 * share),
         ("request of one kernel, p50", quantile(run.outcomes[0].latencies_us(), 0.5)?),

@@ -1,11 +1,14 @@
-//! Urgent work beside work that fills the device: how long it waits, what the others keep, with and without the scheduler.
+//! Urgent work beside work that fills the device: its delay, and what the others keep, with and without the
+//! scheduler.
 //!
-//! Clients (`tests/apps/sched_client`) share a simulated device, so every figure is a simulated one. What the device did is
-//! read from its own log: which kernel ran when does not depend on how late this machine wakes its threads. Latencies that
-//! a client sees do, and the machine's lateness is printed beside them. Each round has the same clients under every
-//! regime in turn, so that a busy minute makes all of them busy.
+//! Clients (`tests/apps/sched_client`) share a simulated device, so every figure is a simulated one. The
+//! device's log shows what it did: when each kernel ran does not depend on how late this machine wakes its
+//! threads. Latencies that a client sees do depend on it, and the machine's timer lateness is printed beside
+//! them. Each round runs the same clients under every regime in turn, so that a busy minute affects all of
+//! them.
 //!
-//! Arguments name the scenarios to run; without any, all are but `soak`. `--rounds=N` says how often each is measured.
+//! Arguments name the scenarios to run; without any, all but `soak` run. `--rounds=N` sets the number of
+//! measurements.
 
 mod client;
 mod controller;
@@ -35,10 +38,10 @@ use scenario::Rounds;
 
 type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
-/// A name, and what prints its rows.
+/// A name, and the function that prints its rows.
 type Scenario = (&'static str, fn(Rounds) -> Result<()>);
 
-/// In the order of the issue that asks for them.
+/// In the order of the issue that requests them.
 const SCENARIOS: [Scenario; 12] = [
     ("preemption", preemption::run),
     ("neighbours", neighbours::run),
@@ -54,7 +57,7 @@ const SCENARIOS: [Scenario; 12] = [
     ("policy", |_| policy_step::run()),
 ];
 
-/// Only when it is named: it takes as long as all others.
+/// Runs only when named, because it takes as long as all others.
 const SOAK: Scenario = ("soak", |_| soak::run());
 
 fn main() -> ExitCode {

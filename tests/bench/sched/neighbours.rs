@@ -1,10 +1,11 @@
-//! An urgent process beside five that fill the device with kernels of at most a tenth of its request's length.
+//! An urgent process beside five that fill the device with kernels of at most a tenth of its request's
+//! length.
 
 use xsched_tests::bench::Goal;
 
 use crate::{
     Result,
-    client::{Plan, Standing, Until},
+    client::{Parameters, Plan, Until},
     node::{Node, Regime},
     scenario::{Figures, Rounds, Run, Table, no_goal, quantile},
     service::Service,
@@ -15,13 +16,14 @@ const REQUEST_US: [u32; 20] = [200; 20];
 const RATE: f64 = 50.0;
 const REQUESTS: u32 = 150;
 const NEIGHBOURS: usize = 5;
-/// As five processes of equal priority each have a kernel on the device, or two, they must be short for all of them
-/// together to be a tenth of a request. Under `fair` only one of the five has, since they take turns.
+/// Five processes of equal priority each have one or two kernels on the device. All of these together must
+/// last at most a tenth of a request. Under `fair` only one of the five has kernels there, since they
+/// alternate in time slices.
 const NEIGHBOUR_US: u32 = 100;
 const POLICIES: [&str; 2] = ["priority", "fair"];
 const SECONDS: f64 = REQUESTS as f64 / RATE;
 
-/// What the urgent process may lose, and what its neighbours must have of what it leaves.
+/// Allowed slowdown of the urgent process, and the share of the rest that its neighbours must have.
 const SLOWDOWN_MAX: f64 = 1.05;
 const LEFT_MIN_PERCENT: f64 = 90.0;
 
@@ -49,14 +51,14 @@ fn print(table: &Table) -> Result<()> {
 
 fn measure(regime: Regime, policy: &'static str) -> Result<Figures> {
     let urgent = Plan::requests(REQUEST_US.to_vec(), RATE, Until::Requests(REQUESTS));
-    let alone = Run::of(&Node::new(regime)?, &[(urgent.clone(), Standing::High)])?;
+    let alone = Run::of(&Node::new(regime)?, &[(urgent.clone(), Parameters::High)])?;
     let alone_us = quantile(alone.outcomes[0].latencies_us(), 0.99)?;
     let alone_service = Service::of(&alone.outcomes[0], &urgent, &alone.timeline, &[]);
     let on_device_us = |service: &[Service]| quantile(service.iter().map(|one| one.on_device_us), 0.99);
 
     let neighbour = Plan::saturating(vec![NEIGHBOUR_US; 8], SECONDS + 0.2);
-    let mut plans = vec![(urgent.clone(), Standing::High)];
-    plans.extend((0..NEIGHBOURS).map(|_| (neighbour.clone(), Standing::Low)));
+    let mut plans = vec![(urgent.clone(), Parameters::High)];
+    plans.extend((0..NEIGHBOURS).map(|_| (neighbour.clone(), Parameters::Low)));
     let run = Run::of(&Node::with(regime, policy, 1)?, &plans)?;
     let own = &run.outcomes[0];
     let latencies_us = own.latencies_us();

@@ -1,4 +1,4 @@
-//! A machine with simulated devices that one measurement has for itself, and who schedules it.
+//! A machine with simulated devices for one measurement, and its scheduler.
 
 use std::{
     cell::{RefCell, RefMut},
@@ -14,32 +14,32 @@ use xsched_tests::{artifacts::app_command, bench::Goal, execution_log::Timeline}
 
 use crate::{
     Result,
-    client::{Client, Plan, Standing},
+    client::{Client, Parameters, Plan},
     controller::{self, Controller, Scheduling},
 };
 
-/// Who decides what runs.
+/// The regime that decides what runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Regime {
-    /// The device alone: its hardware queues take turns.
+    /// The device alone: its hardware queues are served round-robin.
     Native,
-    /// The scheduler, which stops launching.
-    Level1,
-    /// The scheduler, which also gates what is queued.
-    Level2,
+    /// The scheduler in preemption mode 1, which stops launching.
+    Mode1,
+    /// The scheduler in preemption mode 2, which also gates queued commands.
+    Mode2,
 }
 
-/// Level 1 makes no promise where kernels are shorter: a thread must wake for every other of them.
-const LEVEL_1_FROM_US: u32 = 100;
-/// What preemption may take beyond the kernels that are ahead.
+/// Mode 1 has no goal for shorter kernels, since a thread must wake for every second of them.
+const MODE_1_FROM_US: u32 = 100;
+/// Allowed preemption time in addition to the kernels in flight.
 const REACTION_US: f64 = 10.0;
 
 impl Regime {
-    /// All that this machine can show, the one first that others are compared with.
+    /// All regimes that this machine can run; the first is the one that others are compared with.
     pub(crate) fn all() -> &'static [Self] {
         static ALL: OnceLock<Vec<Regime>> = OnceLock::new();
         ALL.get_or_init(|| match controller::try_out() {
-            Ok(()) => vec![Self::Native, Self::Level1, Self::Level2],
+            Ok(()) => vec![Self::Native, Self::Mode1, Self::Mode2],
             Err(error) => {
                 eprintln!("bench-sched: native rows only: {error}");
                 vec![Self::Native]
@@ -47,62 +47,63 @@ impl Regime {
         })
     }
 
-    /// What the rows call it.
+    /// The regime's name in metrics, which stay comparable with earlier runs; tables say "mode".
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Native => "native",
-            Self::Level1 => "level 1",
-            Self::Level2 => "level 2",
+            Self::Mode1 => "level 1",
+            Self::Mode2 => "level 2",
         }
     }
 
-    /// Those of use where the kernels to give way take this long.
+    /// The regimes that are useful if the preempted kernels have this duration.
     pub(crate) fn for_kernels_of(kernel_us: u32) -> Vec<Self> {
-        let is_of_use = |regime: &Self| *regime != Self::Level1 || kernel_us >= LEVEL_1_FROM_US;
+        let is_of_use = |regime: &Self| *regime != Self::Mode1 || kernel_us >= MODE_1_FROM_US;
         Self::all().iter().copied().filter(is_of_use).collect()
     }
 
-    fn level(self) -> Option<u32> {
+    fn mode(self) -> Option<u32> {
         match self {
             Self::Native => None,
-            Self::Level1 => Some(1),
-            Self::Level2 => Some(2),
+            Self::Mode1 => Some(1),
+            Self::Mode2 => Some(2),
         }
     }
 
-    /// Kernels of the others that may be ahead of urgent work; none natively, where nobody promises anything.
+    /// Kernels of others that may run before urgent work; none natively, where there is no limit.
     pub(crate) fn kernels_ahead(self) -> Option<f64> {
         match self {
             Self::Native => None,
-            Self::Level1 => Some(2.0),
-            Self::Level2 => Some(1.0),
+            Self::Mode1 => Some(2.0),
+            Self::Mode2 => Some(1.0),
         }
     }
 
-    /// Of the kernels that start after urgent work is there: at level 2 only the running one is ahead.
+    /// Goal for the kernels that start after urgent work has arrived: in mode 2 only the running one precedes
+    /// it.
     pub(crate) fn count_goal(self) -> Option<Goal> {
         match self {
             Self::Native => None,
-            Self::Level1 => Some(Goal::ValueAtMost(2.0)),
-            Self::Level2 => Some(Goal::ValueAtMost(0.0)),
+            Self::Mode1 => Some(Goal::ValueAtMost(2.0)),
+            Self::Mode2 => Some(Goal::ValueAtMost(0.0)),
         }
     }
 
-    /// A goal of every regime that schedules.
+    /// A goal for every regime that schedules.
     pub(crate) fn scheduled(self, goal: Goal) -> Option<Goal> {
-        self.level().map(|_| goal)
+        self.mode().map(|_| goal)
     }
 
-    /// Of the time for which urgent work waits for kernels of this time.
+    /// Goal for the time that urgent work waits for kernels of this duration.
     pub(crate) fn latency_goal(self, kernel_us: u32) -> Option<Goal> {
         Some(Goal::ValueAtMost(self.kernels_ahead()? * f64::from(kernel_us) + REACTION_US))
     }
 }
 
-/// See the module.
+/// The machine.
 pub(crate) struct Node {
     controller: Option<RefCell<Controller>>,
-    /// In memory: processes append to the log there.
+    /// In memory, because processes append to the log there.
     folder: TempDir,
     name: String,
     devices: u32,
@@ -119,7 +120,7 @@ impl Node {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("bench-sched-{}-{number}", std::process::id());
         let folder = tempfile::tempdir_in("/dev/shm")?;
-        let scheduling = regime.level().map(|level| Scheduling { policy, level });
+        let scheduling = regime.mode().map(|mode| Scheduling { policy, mode });
         let controller =
             scheduling.map(|scheduling| Controller::start(folder.path(), scheduling)).transpose()?;
         Ok(Self { controller: controller.map(RefCell::new), folder, name, devices })
@@ -130,27 +131,31 @@ impl Node {
     }
 
     /// Starts clients, which are ready then and do nothing yet.
-    pub(crate) fn start(&self, plans: &[(Plan, Standing)]) -> Result<Vec<Client>> {
-        let clients =
-            plans.iter().map(|(plan, standing)| self.spawn(plan, *standing)).collect::<Result<Vec<_>>>()?;
+    pub(crate) fn start(&self, plans: &[(Plan, Parameters)]) -> Result<Vec<Client>> {
+        let clients = plans
+            .iter()
+            .map(|(plan, parameters)| self.spawn(plan, *parameters))
+            .collect::<Result<Vec<_>>>()?;
         if let Some(controller) = &self.controller {
-            // Who has not used the device has had no reason to join.
+            // A client that has not used the device has not joined.
             let users = plans.iter().filter(|(plan, _)| !plan.is_cold).count();
             let mut controller = controller.borrow_mut();
             controller.wait_for_clients(users)?;
             let of_users = plans.iter().zip(&clients).filter(|((plan, _), _)| !plan.is_cold);
-            of_users.map(|(_, client)| client.pid()).try_for_each(|pid| controller.wait_for_sight(pid))?;
+            of_users
+                .map(|(_, client)| client.pid())
+                .try_for_each(|pid| controller.wait_for_call_chains(pid))?;
         }
         Ok(clients)
     }
 
-    /// Starts one, whether the controller sees it or not.
-    pub(crate) fn spawn(&self, plan: &Plan, standing: Standing) -> Result<Client> {
+    /// Starts a client, whether it joins the controller or not.
+    pub(crate) fn spawn(&self, plan: &Plan, parameters: Parameters) -> Result<Client> {
         let arguments = plan.arguments();
         let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
         let mut command = app_command("sched_client", &arguments);
         if let Some(controller) = &self.controller {
-            command = controller.borrow().command(standing, &command);
+            command = controller.borrow().command(parameters, &command);
         }
         if let Some(device) = plan.visible {
             command.env("HIP_VISIBLE_DEVICES", device.to_string());
@@ -163,12 +168,12 @@ impl Node {
         Client::start(&mut command)
     }
 
-    /// Who schedules it.
+    /// The controller.
     pub(crate) fn controller(&self) -> Result<RefMut<'_, Controller>> {
-        Ok(self.controller.as_ref().ok_or("nobody schedules natively")?.borrow_mut())
+        Ok(self.controller.as_ref().ok_or("there is no controller in the native regime")?.borrow_mut())
     }
 
-    /// What its devices have done so far.
+    /// The devices' timeline so far.
     pub(crate) fn timeline(&self) -> Result<Timeline> {
         Ok(Timeline::read(&self.log())?)
     }

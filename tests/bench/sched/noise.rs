@@ -1,7 +1,8 @@
-//! How late this machine wakes a thread that asks to be woken in time, as the shim's do: what is in every figure that a
-//! client sees.
+//! How late this machine wakes a thread with precise timers, such as the shim's: every figure that a client
+//! sees contains this.
 //!
-//! Clients do not ask for that, like the programs that they stand for: what they sleep before a request is no part of it.
+//! Clients do not use precise timers, like the programs that they stand for: their sleep before a request is
+//! not part of the figures.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -15,13 +16,13 @@ use crate::{Result, scenario::BENCH};
 
 const PERIOD: Duration = Duration::from_millis(1);
 
-/// Prints how late wake-ups are with nothing of this benchmark running.
+/// Prints how late wake-ups are while nothing of this benchmark runs.
 pub(crate) fn at_rest() -> Result<()> {
     let ((), late_us) = during(|| thread::sleep(Duration::from_secs(2)));
     print("machine before the first scenario", &late_us)
 }
 
-/// Does something while a thread that sleeps a millisecond at a time notes by how much it overslept.
+/// Does some work while another thread sleeps a millisecond at a time and records how late it wakes.
 pub(crate) fn during<T>(work: impl FnOnce() -> T) -> (T, Vec<f64>) {
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -41,7 +42,7 @@ pub(crate) fn during<T>(work: impl FnOnce() -> T) -> (T, Vec<f64>) {
     })
 }
 
-/// Two rows about the machine, beside those of what was measured meanwhile.
+/// Prints two rows about the machine, beside those measured at the same time.
 pub(crate) fn print(when: &str, late_us: &[f64]) -> Result<()> {
     if late_us.is_empty() {
         return Ok(());

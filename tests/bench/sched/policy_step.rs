@@ -1,5 +1,5 @@
-//! What a policy takes to decide: processor time of one event and the decision after it, with 64 queues on one device. A
-//! real figure, not a simulated one.
+//! The cost of a policy's decision: processor time of one event and the following decision, with 64 queues on
+//! one device. This is a real figure, not a simulated one.
 
 use std::hint::black_box;
 
@@ -13,7 +13,7 @@ const QUEUES: u32 = 64;
 const STEPS: u32 = 20_000;
 const ROUNDS: usize = 11;
 const GOAL_NS: f64 = 500.0;
-/// Between two events.
+/// Time between two events.
 const PACE: Nanos = Nanos::from_micros(50);
 
 pub(crate) fn run() -> Result<()> {
@@ -26,7 +26,7 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Queues become ready, report what they have used and become idle by turns, as far from each other as bursts of work are.
+/// Queues in turn become ready, report their use and become idle, at the pace of bursts of work.
 fn step_ns(policy: PolicyKind) -> f64 {
     let mut scheduler = Scheduler::new(policy, Settings::default());
     for number in 0..QUEUES {
@@ -51,7 +51,7 @@ fn step_ns(policy: PolicyKind) -> f64 {
     (processor_ns() - began_ns) / f64::from(STEPS)
 }
 
-/// Of this thread.
+/// Processor time of this thread.
 fn processor_ns() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64

@@ -1,10 +1,12 @@
 //! Preemption latency: a request of short kernels against one process that fills the device with kernels of a time T.
 //!
-//! Preemption latency is the time from the runtime's getting the first of the request's kernels to its start, on the device's
-//! own timeline, and what the launch takes longer until the runtime gets it than with nothing to preempt. Noise does not touch
-//! how many of the other's kernels start after the request was there and before its last, and how many of these while the urgent
-//! process was ready: if the machine keeps it from launching for longer than the linger, it is not. A native device takes turns, so
-//! each of the request's kernels waits for one of the other's.
+//! Preemption latency has two parts. The first is the time from the runtime's receipt of the request's first
+//! kernel to its start, on the device's own timeline. The second is how much longer the launch takes to reach
+//! the runtime than with nothing to preempt. Two counts are independent of noise: the other's kernels that
+//! start between the request's arrival and its last kernel, and those of them that start while the urgent
+//! process was ready. (If the machine keeps it from launching for longer than the linger, it is not ready.) A
+//! native device serves its queues round-robin, so each of the request's kernels waits for one of the
+//! other's.
 
 use std::error::Error;
 
@@ -12,30 +14,31 @@ use xsched_tests::bench::Goal;
 
 use crate::{
     Result,
-    client::{Plan, Standing, Until},
+    client::{Parameters, Plan, Until},
     node::{Node, Regime},
     scenario::{Figures, Rounds, Run, Table, largest, mean, no_goal, quantile},
     service::Service,
 };
 
-/// Kernel times of whoever is to be preempted, in microseconds.
+/// Durations of the preempted kernels, in microseconds.
 const KERNELS_US: [u32; 6] = [10, 30, 100, 300, 1000, 2000];
 const REQUESTS: u32 = 120;
-/// So that a native device keeps up with kernels of 2 ms.
+/// A rate with which a native device keeps up at kernels of 2 ms.
 const RATE: f64 = 50.0;
-/// Of a request's kernels.
+/// Duration of a request's kernels.
 const SHORT_US: u32 = 20;
 const SHORT_COUNT: usize = 8;
 /// Longer than the requests take.
 const SECONDS: f64 = REQUESTS as f64 / RATE + 0.2;
 
-/// How many of the other's kernels start during a request: the mean of all, their 99th percentile, the most.
+/// Number of the other's kernels that start during a request: mean, 99th percentile and maximum over all
+/// requests.
 const MEANWHILE: [&str; 3] = [
     "kernels of the other that start meanwhile, mean",
     "kernels of the other that start meanwhile, p99",
     "kernels of the other that start meanwhile, most",
 ];
-const ONCE_TOLD: [&str; 3] = [
+const ONCE_SUBMITTED: [&str; 3] = [
     "the same once the request has reached the runtime, mean",
     "the same once the request has reached the runtime, p99",
     "the same once the request has reached the runtime, most",
@@ -59,7 +62,7 @@ pub(crate) fn run(rounds: Rounds) -> Result<()> {
         table.print("launch reaches the runtime, nothing to preempt, p50", "us", no_goal)?;
         table.print("launch reaches the runtime, nothing to preempt, p99", "us", no_goal)?;
         print_count(&table, MEANWHILE, no_goal)?;
-        print_count(&table, ONCE_TOLD, no_goal)?;
+        print_count(&table, ONCE_SUBMITTED, no_goal)?;
         print_count(&table, WHILE_READY, Regime::count_goal)?;
         table.print("request on the device, p99", "us", no_goal)?;
         table.print("request beyond alone as its client sees it, p50", "us", no_goal)?;
@@ -71,7 +74,7 @@ pub(crate) fn run(rounds: Rounds) -> Result<()> {
     Ok(())
 }
 
-/// A median would hide the one round in which another kernel began.
+/// A median would hide a single round in which another kernel started.
 fn print_count(table: &Table, names: [&str; 3], goal: fn(Regime) -> Option<Goal>) -> Result<()> {
     let [average, p99, most] = names;
     table.print_as(mean, average, "", no_goal)?;
@@ -83,15 +86,15 @@ fn measure(regime: Regime, kernel_us: u32) -> Result<Figures> {
     let urgent = Plan::requests(vec![SHORT_US; SHORT_COUNT], RATE, Until::Requests(REQUESTS));
     let other = Plan::saturating(vec![kernel_us; SHORT_COUNT], SECONDS);
 
-    let alone = Run::of(&Node::new(regime)?, &[(urgent.clone(), Standing::High)])?;
+    let alone = Run::of(&Node::new(regime)?, &[(urgent.clone(), Parameters::High)])?;
     let alone_service = Service::of(&alone.outcomes[0], &urgent, &alone.timeline, &[]);
-    let plans = [(urgent.clone(), Standing::High), (other, Standing::Low)];
+    let plans = [(urgent.clone(), Parameters::High), (other, Parameters::Low)];
     let (both, following) = Run::following(&Node::new(regime)?, &plans, SECONDS)?;
     let service = Service::of(&both.outcomes[0], &urgent, &both.timeline, &both.others(0));
     let launch_us =
         |service: &[Service], fraction| quantile(service.iter().map(|one| one.launch_us), fraction);
-    // Most of the time until a launch reaches the runtime is when this machine let the client run; what the other's presence
-    // adds to the median of it is no accident.
+    // Most of the time until a launch reaches the runtime depends on when this machine runs the client. But
+    // what the other's presence adds to the median is not noise.
     let longer_launch_us = (launch_us(&service, 0.5)? - launch_us(&alone_service, 0.5)?).max(0.0);
     let latency_us = |fraction| {
         Ok::<_, Box<dyn Error>>(
@@ -126,7 +129,7 @@ fn measure(regime: Regime, kernel_us: u32) -> Result<Figures> {
         Ok(())
     };
     count(MEANWHILE, |one| one.overtaken_by)?;
-    count(ONCE_TOLD, |one| one.overtaken_once_told)?;
+    count(ONCE_SUBMITTED, |one| one.overtaken_once_submitted)?;
     count(WHILE_READY, |one| one.overtaken_while_ready)?;
     Ok(figures)
 }

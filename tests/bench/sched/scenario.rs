@@ -9,19 +9,19 @@ use xsched_tests::{
 
 use crate::{
     Result,
-    client::{Client, Outcome, Plan, Standing},
+    client::{Client, Outcome, Parameters, Plan},
     node::{Node, Regime},
     noise, threads,
 };
 
 pub(crate) const BENCH: &str = "sched";
 
-/// How often a scenario is measured under each regime. A figure is the median of all rounds.
+/// Number of measurements under each regime. A figure is the median of all rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rounds(NonZeroUsize);
 
 impl Default for Rounds {
-    /// Enough to see that something is wrong.
+    /// Enough to notice that something is wrong.
     fn default() -> Self {
         Self(const { NonZeroUsize::new(3).unwrap() })
     }
@@ -31,7 +31,9 @@ impl FromStr for Rounds {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Self, String> {
-        word.parse().map(Self).map_err(|_| format!("`{word}` is no number of rounds: 1 or more is"))
+        word.parse()
+            .map(Self)
+            .map_err(|_| format!("`{word}` is not a number of rounds, which must be 1 or more"))
     }
 }
 
@@ -47,7 +49,7 @@ impl Rounds {
         let (result, late_us) = noise::during(|| -> Result<()> {
             for round in 0..self.0.get() {
                 for turn in 0..regimes.len() {
-                    // Nobody always comes first.
+                    // The first regime changes from round to round.
                     let regime = regimes[(turn + round) % regimes.len()];
                     rounds.entry(regime).or_default().push(measure(regime)?);
                 }
@@ -59,7 +61,7 @@ impl Rounds {
     }
 }
 
-/// What clients on one node did together.
+/// One run of clients on a node.
 pub(crate) struct Run {
     /// In the order in which they were named.
     pub(crate) outcomes: Vec<Outcome>,
@@ -67,16 +69,16 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Lets clients begin at once, and waits for all of them.
-    pub(crate) fn of(node: &Node, plans: &[(Plan, Standing)]) -> Result<Self> {
+    /// Lets clients begin at the same time, and waits for all of them.
+    pub(crate) fn of(node: &Node, plans: &[(Plan, Parameters)]) -> Result<Self> {
         Ok(Self::looking_on(node, plans, |_| Ok(()))?.0)
     }
 
-    /// The same of clients of which the last works for so many seconds; and what part of a processor the shim's threads in it take
-    /// half-way through these, in percent.
-    pub(crate) fn following(node: &Node, plans: &[(Plan, Standing)], seconds: f64) -> Result<(Self, f64)> {
+    /// The same for clients of which the last works for `seconds`. Also returns the percentage of a processor
+    /// that the shim's threads in it take, measured half-way through.
+    pub(crate) fn following(node: &Node, plans: &[(Plan, Parameters)], seconds: f64) -> Result<(Self, f64)> {
         Self::looking_on(node, plans, |clients| {
-            let last = clients.last().ok_or("nobody works")?;
+            let last = clients.last().ok_or("there are no clients")?;
             thread::sleep(Duration::from_secs_f64(seconds / 4.0));
             threads::percent_during(last.pid(), Duration::from_secs_f64(seconds / 2.0))
         })
@@ -84,7 +86,7 @@ impl Run {
 
     fn looking_on<T>(
         node: &Node,
-        plans: &[(Plan, Standing)],
+        plans: &[(Plan, Parameters)],
         look: impl FnOnce(&[Client]) -> Result<T>,
     ) -> Result<(Self, T)> {
         let mut clients = node.start(plans)?;
@@ -101,10 +103,10 @@ impl Run {
     }
 }
 
-/// Figures of one run by name.
+/// Figures of one run, by name.
 pub(crate) type Figures = BTreeMap<&'static str, f64>;
 
-/// What all rounds of a scenario have shown.
+/// Results of all rounds of a scenario.
 pub(crate) struct Table {
     name: String,
     rounds: BTreeMap<Regime, Vec<Figures>>,
@@ -122,7 +124,8 @@ impl Table {
         Some(Samples::new(self.figures(regime, figure)?).median())
     }
 
-    /// One row for each regime, those of the scheduler beside the native one, with the goals that a regime has.
+    /// One row for each regime, those of the scheduler with the native one as baseline, with the regime's
+    /// goals.
     pub(crate) fn print(
         &self,
         figure: &str,
@@ -132,7 +135,7 @@ impl Table {
         self.print_as(<[f64]>::to_vec, figure, unit, goal)
     }
 
-    /// The same of what `summary` makes of the rounds: of a count a median would hide that one of them was different.
+    /// The same for a `summary` of the rounds: for a count, a median would hide a single different round.
     pub(crate) fn print_as(
         &self,
         summary: impl Fn(&[f64]) -> Vec<f64>,
@@ -158,7 +161,7 @@ impl Table {
         Ok(())
     }
 
-    /// How late the machine was meanwhile; after the scenario's other rows.
+    /// The machine's timer lateness meanwhile; printed after the scenario's other rows.
     pub(crate) fn print_noise(&self) -> Result<()> {
         noise::print(&self.name, &self.late_us)
     }
@@ -169,17 +172,17 @@ pub(crate) fn mean(rounds: &[f64]) -> Vec<f64> {
     vec![rounds.iter().sum::<f64>() / rounds.len() as f64]
 }
 
-/// The largest of all rounds.
+/// The maximum of all rounds.
 pub(crate) fn largest(rounds: &[f64]) -> Vec<f64> {
     vec![rounds.iter().copied().fold(f64::NEG_INFINITY, f64::max)]
 }
 
-/// No goal: the figure is there to be compared with.
+/// No goal: the figure is only for comparison.
 pub(crate) fn no_goal(_: Regime) -> Option<Goal> {
     None
 }
 
-/// A quantile of what one run has shown.
+/// A quantile of the values of one run.
 pub(crate) fn quantile(values: impl IntoIterator<Item = f64>, fraction: f64) -> Result<f64> {
     let values: Vec<_> = values.into_iter().collect();
     if values.is_empty() {

@@ -1,31 +1,32 @@
-//! What a client's requests met with on the device.
+//! A client's requests as the device served them.
 
 use xsched_tests::execution_log::{Execution, SpanNs, Timeline};
 
 use crate::client::{Outcome, Plan};
 
-/// How long a process counts as ready after its last command, if the configuration says nothing else.
+/// How long a process counts as ready after its last command, by default.
 const LINGER_NS: u64 = 100_000;
 
 /// One request on the device, in microseconds.
 pub(crate) struct Service {
-    /// From its first launch by the client to the runtime's getting it.
+    /// From the client's first launch to the runtime's receipt of it.
     pub(crate) launch_us: f64,
-    /// From then to its first kernel's start.
+    /// From then to the start of its first kernel.
     pub(crate) first_wait_us: f64,
     /// From its first launch to its last kernel's end.
     pub(crate) on_device_us: f64,
-    /// Kernels of others that started before its last kernel, and after its first launch was made by the client.
+    /// Kernels of others that started after the client made its first launch and before its last kernel.
     pub(crate) overtaken_by: usize,
-    /// The same after the runtime had got it, when everybody had been told of it.
-    pub(crate) overtaken_once_told: usize,
-    /// Of these, those that started while it had work, or had had some within the linger. A client that the machine keeps from
-    /// launching for longer has none in the arbiter's eyes, and others go on.
+    /// The same after the runtime had received the launch, when all processes had been notified of it.
+    pub(crate) overtaken_once_submitted: usize,
+    /// Those of them that started while the request's process had work, or had had some within the linger. If
+    /// the machine keeps a client from launching for longer, it has no work in the arbiter's view, and others
+    /// continue.
     pub(crate) overtaken_while_ready: usize,
 }
 
 impl Service {
-    /// Of each request, given that each has as many kernels as the plan says.
+    /// All requests, if each has as many kernels as the plan says.
     pub(crate) fn of(client: &Outcome, plan: &Plan, timeline: &Timeline, others: &[u32]) -> Vec<Self> {
         let (own, others) = (timeline.of(&[client.pid]), timeline.of(others));
         let requests = client.requests.iter().zip(own.kernels().chunks_exact(plan.kernels()));
@@ -38,7 +39,7 @@ impl Service {
                     first_wait_us: us(first.submitted_ns, first.start_ns),
                     on_device_us: us(request.launched_ns, last.end_ns),
                     overtaken_by: others.starts_in((request.launched_ns, last.start_ns)),
-                    overtaken_once_told: others.starts_in((first.submitted_ns, last.start_ns)),
+                    overtaken_once_submitted: others.starts_in((first.submitted_ns, last.start_ns)),
                     overtaken_while_ready: ready(kernels).map(|span| others.starts_in(span)).sum(),
                 }
             })
@@ -46,7 +47,7 @@ impl Service {
     }
 }
 
-/// When a request counts as ready, from its first kernel's submission to the last one's start.
+/// The times when a request counts as ready, from its first kernel's submission to the last one's start.
 fn ready(kernels: &[Execution]) -> impl Iterator<Item = SpanNs> {
     let last_ns = kernels.last().map_or(0, |last| last.start_ns);
     let pauses = |one: &Execution, next: &Execution| next.submitted_ns > one.end_ns + LINGER_NS;

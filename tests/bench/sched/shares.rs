@@ -1,11 +1,11 @@
-//! Two processes that both want all of the device: a partition of three quarters and one, and the bound on starvation.
+//! Two processes that both need the whole device: a partition of three to one, and the starvation bound.
 
 use xsched_sched::Settings;
 use xsched_tests::bench::Goal;
 
 use crate::{
     Result,
-    client::{Outcome, Plan, Standing},
+    client::{Outcome, Parameters, Plan},
     node::{Node, Regime},
     scenario::{Figures, Rounds, Run, no_goal},
 };
@@ -14,7 +14,7 @@ const KERNEL_US: u32 = 200;
 const SECONDS: f64 = 4.0;
 const WINDOW_NS: u64 = 1_000_000_000;
 const WANTED_PERCENT: f64 = 75.0;
-/// How far a window may be off.
+/// Allowed deviation of a window.
 const POINTS_MAX: f64 = 1.0;
 const TOTAL_MIN: f64 = 0.99;
 
@@ -30,7 +30,7 @@ pub(crate) fn run(rounds: Rounds) -> Result<()> {
 
     let table = rounds.measure("starvation, both want everything", Regime::all(), starvation)?;
     let gap = "longest time without the device, the less urgent one";
-    // What the scheduler has unless it is told something else. The quantum is that of the turn which ends the wait.
+    // The scheduler's defaults. The quantum is that of the time slice which ends the wait.
     let Settings { starvation_bound, quantum, .. } = Settings::default();
     let most_ms = (starvation_bound + quantum).0 as f64 / 1e6;
     table.print(gap, "ms", |regime| regime.scheduled(Goal::ValueAtMost(most_ms)))?;
@@ -40,11 +40,11 @@ pub(crate) fn run(rounds: Rounds) -> Result<()> {
 
 fn partition(regime: Regime) -> Result<Figures> {
     let plan = || Plan::saturating(vec![KERNEL_US; 8], SECONDS);
-    let alone = Run::of(&Node::new(regime)?, &[(plan(), Standing::Normal)])?;
+    let alone = Run::of(&Node::new(regime)?, &[(plan(), Parameters::Normal)])?;
     let share_alone = alone.timeline.of(&[alone.outcomes[0].pid]).share(alone.outcomes[0].span_ns());
 
     let node = Node::with(regime, "partition", 1)?;
-    let run = Run::of(&node, &[(plan(), Standing::Share(75)), (plan(), Standing::Share(25))])?;
+    let run = Run::of(&node, &[(plan(), Parameters::Share(75)), (plan(), Parameters::Share(25))])?;
     let [first, second] = [0, 1].map(|client| run.outcomes[client].pid);
     let of_first = |span_ns| {
         let (own, other) =
@@ -67,7 +67,7 @@ fn partition(regime: Regime) -> Result<Figures> {
 
 fn starvation(regime: Regime) -> Result<Figures> {
     let plan = || Plan::saturating(vec![KERNEL_US; 8], SECONDS);
-    let run = Run::of(&Node::new(regime)?, &[(plan(), Standing::High), (plan(), Standing::Low)])?;
+    let run = Run::of(&Node::new(regime)?, &[(plan(), Parameters::High), (plan(), Parameters::Low)])?;
     let (less_urgent, span_ns) = (run.outcomes[1].pid, common_span_ns(&run.outcomes));
     Ok(Figures::from([
         (
@@ -78,7 +78,7 @@ fn starvation(regime: Regime) -> Result<Figures> {
     ]))
 }
 
-/// While all of them wanted the device.
+/// The time in which all of them had work.
 fn common_span_ns(clients: &[Outcome]) -> (u64, u64) {
     let spans = || clients.iter().map(Outcome::span_ns);
     (spans().map(|span| span.0).max().unwrap_or(0), spans().map(|span| span.1).min().unwrap_or(0))

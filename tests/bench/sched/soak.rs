@@ -1,12 +1,13 @@
-//! A thousand random accidents: who takes part is killed, stopped, misled or replaced, and nothing may come of it but that.
+//! A thousand random accidents: participants are killed, stopped, misled or replaced, which must have no
+//! other consequences.
 //!
-//! Clients count kernels that did not run once and in order, and one that does not end in time hangs: either ends the run with an
-//! error, so that its rows are there only if nothing of that has happened. What they had to wait for
-//! the device is read from its log, times at which they were stopped aside.
+//! Clients count kernels that did not run exactly once and in order, and a client that does not end in time
+//! counts as hanging. Either ends the run with an error, so the rows are printed only if neither happened.
+//! Times that clients waited for the device are read from its log, without the times at which they were
+//! stopped.
 
 mod crowd;
 mod hostile;
-mod random;
 
 use std::{
     thread,
@@ -23,14 +24,13 @@ use crate::{
     scenario::BENCH,
 };
 use crowd::Crowd;
-use random::Random;
 
 const ACCIDENTS: u32 = 1000;
 const SEED: u64 = 0x5eed;
-/// Between two of them, at most.
+/// Maximal pause between two accidents.
 const PAUSE_MS: u64 = 200;
 const POLICIES: [&str; 3] = ["priority", "fair", "partition"];
-/// The bound on starvation, with a turn of everybody else before.
+/// The starvation bound, after a time slice of every other process.
 const WAIT_MAX_MS: f64 = 1_500.0;
 
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +46,7 @@ enum Accident {
     FullSocket,
     OtherPolicy,
     OffAndOn,
+    /// Another class for a client. Metrics contain the variants' names, so this one is not changed.
     OtherStanding,
 }
 
@@ -64,21 +65,21 @@ const ALL: [Accident; 12] = [
     Accident::OtherStanding,
 ];
 
-/// Prints how often what happened, and what came of it.
+/// Prints how often each accident happened, and the consequences.
 pub(crate) fn run() -> Result<()> {
-    if !Regime::all().contains(&Regime::Level2) {
-        return Err("without a controller nothing can happen to it".into());
+    if !Regime::all().contains(&Regime::Mode2) {
+        return Err("this scenario requires a controller".into());
     }
     let mut soak = Soak {
-        node: Node::new(Regime::Level2)?,
+        node: Node::new(Regime::Mode2)?,
         crowd: Crowd::default(),
-        random: Random::new(SEED),
+        random: fastrand::Rng::with_seed(SEED),
         rejoined_ms: Vec::new(),
     };
     let mut counts = [0_u32; ALL.len()];
     for number in 0..ACCIDENTS {
         soak.crowd.fill(&soak.node, &mut soak.random)?;
-        let which = soak.random.below(ALL.len() as u64) as usize;
+        let which = soak.random.usize(..ALL.len());
         counts[which] += 1;
         soak.happen(ALL[which]).map_err(|error| format!("accident {number}, {:?}: {error}", ALL[which]))?;
         soak.crowd
@@ -116,7 +117,7 @@ fn print(metric: impl Into<String>, unit: &'static str, values: Vec<f64>, goal: 
 struct Soak {
     node: Node,
     crowd: Crowd,
-    random: Random,
+    random: fastrand::Rng,
     rejoined_ms: Vec<f64>,
 }
 
@@ -127,8 +128,8 @@ impl Soak {
                 self.node.controller()?.signal(Signal::KILL)?;
                 self.pause(100);
                 let scheduling = Scheduling {
-                    policy: self.random.one_of(&POLICIES),
-                    level: 1 + self.random.below(2) as u32,
+                    policy: POLICIES[self.random.usize(..POLICIES.len())],
+                    mode: self.random.u32(1..=2),
                 };
                 let began = Instant::now();
                 let mut controller = self.node.controller()?;
@@ -152,10 +153,10 @@ impl Soak {
             Accident::ShortClients => self.crowd.add_short_ones(&self.node)?,
             Accident::ForkingClient => self.crowd.add_forking_one(&self.node, &mut self.random)?,
             Accident::ExecutingClient => self.crowd.add_executing_one(&self.node, &mut self.random)?,
-            Accident::Nonsense => hostile::say_nonsense(self.node.controller()?.folder(), &mut self.random)?,
+            Accident::Nonsense => hostile::send_invalid(self.node.controller()?.folder(), &mut self.random)?,
             Accident::FullSocket => hostile::fill_socket(self.node.controller()?.folder())?,
             Accident::OtherPolicy => {
-                let policy = self.random.one_of(&POLICIES);
+                let policy = POLICIES[self.random.usize(..POLICIES.len())];
                 self.order(&["policy", policy])?;
             }
             Accident::OffAndOn => {
@@ -164,9 +165,9 @@ impl Soak {
                 self.order(&["on"])?;
             }
             Accident::OtherStanding => {
-                let class = self.random.one_of(&["low", "normal", "high"]);
+                let class = ["low", "normal", "high"][self.random.usize(..3)];
                 if let Some(pid) = self.crowd.any(&mut self.random) {
-                    // It may have ended meanwhile, and then it is refused.
+                    // The client may have ended meanwhile; then the order is refused.
                     self.node.controller()?.order(&["set", "--pid", &pid.to_string(), "--class", class])?;
                 }
             }
@@ -179,6 +180,6 @@ impl Soak {
     }
 
     fn pause(&mut self, most_ms: u64) {
-        thread::sleep(Duration::from_millis(self.random.below(most_ms + 1)));
+        thread::sleep(Duration::from_millis(self.random.u64(..=most_ms)));
     }
 }

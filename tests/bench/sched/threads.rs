@@ -1,4 +1,4 @@
-//! Processor time of the shim's own threads in a client: what following the device costs.
+//! Processor time of the shim's own threads in a client: the cost of following the device.
 
 use std::{
     fs,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::Result;
 
-/// The threads of the shim have names that begin so.
+/// Prefix of the names of the shim's threads.
 const NAME: &str = "xsched-";
 
 /// Processor time of the shim's threads in a process so far.
@@ -29,7 +29,7 @@ pub(crate) fn processor_time(pid: u32) -> Result<Duration> {
     Ok(time)
 }
 
-/// What part of a processor they take during this time, in percent.
+/// Percentage of a processor that they use in this time.
 pub(crate) fn percent_during(pid: u32, span: Duration) -> Result<f64> {
     let (before, began) = (processor_time(pid)?, Instant::now());
     std::thread::sleep(span);

@@ -1,5 +1,5 @@
-//! The process that calls, and prints what that took: one line a finding, `name<TAB>nanoseconds`; and one for each library
-//! that was entered.
+//! The process that makes the calls and prints their times: one line per finding, `name<TAB>nanoseconds`, and
+//! one for each library that was entered.
 
 use std::{
     cell::Cell,
@@ -20,36 +20,36 @@ use crate::{
     process::Scenario,
 };
 
-/// What is timed while nothing is suspended: a call that nobody cares about, one that drains a stream, a set, a launch; and
-/// the shortest thing that a program does with a device.
+/// The calls timed while nothing is suspended: one that the shim ignores, one that waits for a stream, a
+/// fill, a launch; and the shortest use of a device.
 pub(crate) const FUNCTIONS: [&str; 4] =
     ["hipGetDevice", "hipStreamSynchronize", "hipMemsetAsync", "hipModuleLaunchKernel"];
 pub(crate) const LAUNCH_AND_SYNCHRONIZE: &str = "launch + synchronize";
-/// The timer's own time, which is in no other finding.
+/// The timer's own time, which is subtracted from all other findings.
 pub(crate) const TIMER: &str = "nothing at all";
-/// A launch on a stream of its own.
+/// A launch on a created stream.
 pub(crate) const STREAM_LAUNCH: &str = "launch on a created stream";
 /// A launch by each of several threads at once, each on a stream of its own.
 pub(crate) const THREADS_LAUNCH: &str = "4 threads that launch";
 
-/// Begins the line that names an entered library.
+/// First word of the line that names an entered library.
 pub(crate) const ENTERED: &str = "entered";
 
 /// Calls without timestamps, in pieces short enough that few of them are interrupted.
 const CALLS: u32 = 2_000;
 const PIECES: usize = 50;
-/// Calls that are timed one by one: back to back, and this far from each other.
+/// Calls that are timed one by one: back to back, and at this distance.
 const TIMED: usize = 20_000;
 const TIMED_APART: usize = 2_000;
 const APART: Duration = Duration::from_micros(20);
 const WARM_UP_CALLS: u32 = 1_000;
 
-/// Launches between two synchronisations, much fewer than a queue holds, and how often.
+/// Launches between two synchronisations, many fewer than a queue holds, and number of batches.
 const LAUNCHES: usize = 1_000;
 const BATCHES: usize = 8;
 
 const THREADS: usize = 4;
-/// Of each thread.
+/// For each thread.
 const THREADS_CALLS: u32 = 50_000;
 
 pub(crate) fn run(scenario: Scenario) -> Result<(), Box<dyn Error>> {
@@ -57,23 +57,31 @@ pub(crate) fn run(scenario: Scenario) -> Result<(), Box<dyn Error>> {
     match scenario {
         Scenario::Calls => calls(&hip)?,
         Scenario::Launches => launches(&hip, |_| Ok(()), |_| true)?,
-        Scenario::LaunchesWhenTold => {
+        Scenario::LaunchesWhenSignalled => {
             wait_with_a_queue(&hip)?;
             launches(&hip, |_| Ok(()), |_| true)?;
         }
-        Scenario::Company => wait_with_a_queue(&hip)?,
-        Scenario::HeldLaunches => {
-            launches(&hip, |stream| wait_until_held(&hip, stream), |stream| hip.query(stream) == NOT_READY)?;
+        Scenario::IdleNeighbour => wait_with_a_queue(&hip)?,
+        Scenario::DeferredLaunches => {
+            launches(
+                &hip,
+                |stream| wait_until_deferred(&hip, stream),
+                |stream| hip.query(stream) == NOT_READY,
+            )?;
         }
-        Scenario::HeldLaunchesBesideOthers => {
-            // Its claim on the device stands to the other stream's as one of another process would.
+        Scenario::DeferredLaunchesBesideOthers => {
+            // Its claim competes with the other stream's like a claim of another process.
             check(hip.launch(hip.urgent_stream()?))?;
-            launches(&hip, |stream| wait_until_held(&hip, stream), |stream| hip.query(stream) == NOT_READY)?;
+            launches(
+                &hip,
+                |stream| wait_until_deferred(&hip, stream),
+                |stream| hip.query(stream) == NOT_READY,
+            )?;
         }
         Scenario::Threads => threads(&hip, null_mut())?,
-        Scenario::ThreadsBesideHeldStream => {
+        Scenario::ThreadsBesideSuspendedStream => {
             let held = hip.stream()?;
-            wait_until_alone_held(&hip, held, hip.stream()?)?;
+            wait_until_only_deferred(&hip, held, hip.stream()?)?;
             threads(&hip, held)?;
         }
     }
@@ -89,7 +97,7 @@ fn calls(hip: &Hip) -> Result<(), Box<dyn Error>> {
     let clock = Clock::calibrated();
     let timer = Timer::new(&clock);
     let [get_device, synchronize, memset, launch] = FUNCTIONS;
-    // Until a process first uses a device, all that concerns a stream is looked at more closely.
+    // Until a process first uses a device, the shim checks all calls on streams more thoroughly.
     check(hip.launch(stream))?;
     time(get_device, &timer, || hip.get_device())?;
     time(synchronize, &timer, || hip.synchronize(stream))?;
@@ -101,7 +109,7 @@ fn calls(hip: &Hip) -> Result<(), Box<dyn Error>> {
     })
 }
 
-/// The clock, and what it takes itself back to back and with pauses; in nanoseconds.
+/// The clock and its own time, back to back and with pauses; in nanoseconds.
 struct Timer<'a> {
     clock: &'a Clock,
     burst_ns: f64,
@@ -117,7 +125,7 @@ impl<'a> Timer<'a> {
         let apart = clock.each(TIMED_APART, Some(APART), nothing);
         let (burst_ns, apart_ns) = (burst.median(), apart.median());
         finding(TIMER, "burst p50", burst_ns);
-        // What is beyond the median is the machine's, whatever is called.
+        // The time beyond the median comes from the machine, whatever is called.
         finding(TIMER, "burst p99", burst.quantile(0.99) - burst_ns);
         finding(TIMER, "20 us apart p50", apart_ns);
         finding(TIMER, "20 us apart p99", apart.quantile(0.99) - apart_ns);
@@ -151,7 +159,8 @@ fn time(name: &str, timer: &Timer<'_>, mut call: impl FnMut() -> HipError) -> Re
     Ok(())
 }
 
-/// Launches in batches, each of them after `begin`; a batch in which not all went as `is_as_begun` wants does not count.
+/// Launches in batches, each after `begin`. A batch does not count unless all its launches are as
+/// `is_as_begun` requires.
 fn launches(
     hip: &Hip,
     begin: impl Fn(Handle) -> Result<(), Box<dyn Error>>,
@@ -165,7 +174,7 @@ fn launches(
     let timer_ns = timer_ns.median();
     let (mut p50, mut p99) = (Vec::new(), Vec::new());
     while p50.len() < BATCHES {
-        // Returns when everything was let go, so that the next suspension is a new one.
+        // Returns when everything was launched, so that the next suspension is a new one.
         check(hip.synchronize(stream))?;
         begin(stream)?;
         let (failure, started) = (Cell::new(0), Instant::now());
@@ -181,36 +190,37 @@ fn launches(
     Ok(())
 }
 
-/// Launches once, so that a controller knows the process, and waits until there is nothing more to read.
+/// Launches once, so that a controller knows the process, and waits for the end of its input.
 fn wait_with_a_queue(hip: &Hip) -> Result<(), Box<dyn Error>> {
     check(hip.launch(hip.stream()?))?;
     io::copy(&mut io::stdin(), &mut io::sink())?;
     Ok(())
 }
 
-/// Whether a launch on the stream is held back.
-fn is_held(hip: &Hip, stream: Handle) -> Result<bool, Box<dyn Error>> {
+/// Whether a launch on the stream is deferred.
+fn is_deferred(hip: &Hip, stream: Handle) -> Result<bool, Box<dyn Error>> {
     check(hip.launch(stream))?;
     Ok(hip.query(stream) == NOT_READY)
 }
 
-fn wait_until_held(hip: &Hip, stream: Handle) -> Result<(), Box<dyn Error>> {
-    while !is_held(hip, stream)? {
+fn wait_until_deferred(hip: &Hip, stream: Handle) -> Result<(), Box<dyn Error>> {
+    while !is_deferred(hip, stream)? {
         thread::sleep(Duration::from_micros(100));
     }
     Ok(())
 }
 
-/// Waits until work on `held` is held back and work on `free` is not.
-fn wait_until_alone_held(hip: &Hip, held: Handle, free: Handle) -> Result<(), Box<dyn Error>> {
-    wait_until_held(hip, held)?;
-    while is_held(hip, free)? {
+/// Waits until work on `held` is deferred and work on `free` is not.
+fn wait_until_only_deferred(hip: &Hip, held: Handle, free: Handle) -> Result<(), Box<dyn Error>> {
+    wait_until_deferred(hip, held)?;
+    while is_deferred(hip, free)? {
         thread::sleep(Duration::from_millis(1));
     }
     Ok(())
 }
 
-/// Launches by several threads, each on a stream of its own, with work held back on the stream `held` if there is one.
+/// Launches by several threads, each on a stream of its own, with deferred work on the stream `held` if there
+/// is one.
 fn threads(hip: &Hip, held: Handle) -> Result<(), Box<dyn Error>> {
     let streams = (0..THREADS).map(|_| hip.stream().map(Handle::addr)).collect::<Result<Vec<_>, _>>()?;
     let start = Barrier::new(THREADS);
@@ -234,7 +244,7 @@ fn threads(hip: &Hip, held: Handle) -> Result<(), Box<dyn Error>> {
             .collect::<Result<Vec<_>, String>>()
     })?;
     if !held.is_null() && hip.query(held) != NOT_READY {
-        return Err("the stream was let go too early: the threads took too long".into());
+        return Err("the stream was resumed too early: the threads took too long".into());
     }
     finding(THREADS_LAUNCH, "mean", taken.iter().sum::<f64>() / taken.len() as f64);
     Ok(())

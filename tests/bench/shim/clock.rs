@@ -1,4 +1,4 @@
-//! Times single calls by the processor's time stamp counter.
+//! Times single calls with the processor's time stamp counter.
 
 use std::{
     arch::x86_64::{_mm_lfence, _rdtsc},
@@ -11,7 +11,7 @@ use xsched_tests::bench::Samples;
 /// How long the counter is compared with the system's clock.
 const CALIBRATION: Duration = Duration::from_millis(20);
 
-/// The counter, which this needs to be invariant, and its rate.
+/// The counter, which must be invariant, and its rate.
 pub(crate) struct Clock {
     ticks_per_ns: f64,
 }
@@ -26,10 +26,10 @@ impl Clock {
         Self { ticks_per_ns: (to - from) as f64 / elapsed.as_nanos() as f64 }
     }
 
-    /// What each of so many calls takes, the timer's own part included; in nanoseconds. Calls begin `apart` from each
-    /// other, or as fast as they can.
+    /// Time of each of `calls` calls, including the timer's own; in nanoseconds. Calls begin at intervals of
+    /// `apart`, or follow each other at once.
     pub(crate) fn each(&self, calls: usize, apart: Option<Duration>, mut call: impl FnMut()) -> Samples {
-        // Written before, so that no page comes in between.
+        // Written before, so that no page fault occurs in between.
         let mut taken = vec![1_u64; calls];
         let step = apart.map_or(0, |apart| (apart.as_nanos() as f64 * self.ticks_per_ns) as u64);
         let mut due = ticks();
@@ -48,7 +48,7 @@ impl Clock {
 
 /// The counter's value, after everything before it has been executed, and before anything behind it.
 fn ticks() -> u64 {
-    // SAFETY: every x86-64 processor has both.
+    // SAFETY: every x86-64 processor has both instructions.
     unsafe {
         _mm_lfence();
         let ticks = _rdtsc();

@@ -1,4 +1,4 @@
-//! HIP as the processes that call it see it: found as the dynamic linker would bind it, with a kernel and memory.
+//! HIP as calling processes see it: found as the dynamic linker would bind it, with a kernel and memory.
 
 use std::{
     error::Error,
@@ -36,7 +36,7 @@ type ModuleLaunchKernel = unsafe extern "C" fn(
     *mut Handle,
 ) -> HipError;
 
-/// The functions that are called, with the types of HIP's headers.
+/// The called functions, with the types of HIP's headers.
 struct Functions {
     module_load_data: Symbol<unsafe extern "C" fn(*mut Handle, *const c_void) -> HipError>,
     module_get_function: Symbol<unsafe extern "C" fn(*mut Handle, Handle, *const c_char) -> HipError>,
@@ -50,7 +50,7 @@ struct Functions {
     module_launch_kernel: Symbol<ModuleLaunchKernel>,
 }
 
-/// The runtime, a kernel, and memory for it. May be used from several threads, as HIP may.
+/// The runtime, a kernel, and memory for it. Several threads may use it, as with HIP.
 pub(crate) struct Hip {
     functions: Functions,
     kernel: Handle,
@@ -58,10 +58,10 @@ pub(crate) struct Hip {
     _runtime: Library,
 }
 
-// SAFETY: HIP's handles and functions belong to no thread, and nothing else is in it.
+// SAFETY: HIP's handles and functions belong to no thread, and there are no other fields.
 unsafe impl Sync for Hip {}
 
-/// What the kernel `module_step(unsigned *y, const unsigned *x, unsigned key, unsigned size)` is launched with.
+/// Arguments of the kernel `module_step(unsigned *y, const unsigned *x, unsigned key, unsigned size)`.
 #[repr(C)]
 struct Arguments {
     y: Handle,
@@ -71,10 +71,10 @@ struct Arguments {
 }
 
 impl Hip {
-    /// Loads the simulated runtime into the global scope, and finds its functions in the linker's order: in a preloaded
-    /// library first.
+    /// Loads the simulated runtime into the global scope, and finds its functions in the linker's order: in a
+    /// preloaded library first.
     pub(crate) fn open() -> Result<Self, Box<dyn Error>> {
-        // SAFETY: the simulator's library has no initialisers with conditions; it stays loaded to the end.
+        // SAFETY: the simulator's initialisers have no requirements; it stays loaded to the end.
         let runtime =
             unsafe { Library::open(Some(hip_sim(6).join("libamdhip64.so.6")), RTLD_NOW | RTLD_GLOBAL)? };
         // SAFETY: these are the names and types of HIP's headers.
@@ -91,10 +91,10 @@ impl Hip {
         Ok(Self { functions, kernel, memory, _runtime: runtime })
     }
 
-    /// A stream that has nothing to do with the null stream.
+    /// A stream that is not ordered with the null stream.
     pub(crate) fn stream(&self) -> Result<Handle, Box<dyn Error>> {
         let mut stream = null_mut();
-        // SAFETY: a place for the stream.
+        // SAFETY: an out-parameter for the stream.
         check(unsafe { (self.functions.stream_create)(&raw mut stream, NON_BLOCKING) })?;
         Ok(stream)
     }
@@ -103,7 +103,7 @@ impl Hip {
     pub(crate) fn urgent_stream(&self) -> Result<Handle, Box<dyn Error>> {
         const URGENT: c_int = -1;
         let mut stream = null_mut();
-        // SAFETY: a place for the stream.
+        // SAFETY: an out-parameter for the stream.
         check(unsafe {
             (self.functions.stream_create_with_priority)(&raw mut stream, NON_BLOCKING, URGENT)
         })?;
@@ -112,7 +112,7 @@ impl Hip {
 
     pub(crate) fn get_device(&self) -> HipError {
         let mut device = 0;
-        // SAFETY: a place for the number.
+        // SAFETY: an out-parameter for the number.
         unsafe { (self.functions.get_device)(&raw mut device) }
     }
 
@@ -127,7 +127,7 @@ impl Hip {
     }
 
     pub(crate) fn memset(&self, stream: Handle) -> HipError {
-        // SAFETY: the memory has so many bytes, and is never freed.
+        // SAFETY: the memory has `BYTES` bytes, and is never freed.
         unsafe { (self.functions.memset_async)(self.memory, 0, BYTES, stream) }
     }
 
@@ -162,7 +162,7 @@ impl Hip {
         }
     }
 
-    /// The libraries whose code is entered first by calls of these functions.
+    /// The libraries that calls of these functions enter first.
     pub(crate) fn entered(&self) -> Result<[PathBuf; 4], Box<dyn Error>> {
         let Functions { get_device, stream_synchronize, memset_async, module_launch_kernel, .. } =
             &self.functions;
@@ -180,7 +180,7 @@ impl Functions {
     ///
     /// `scope` must bind these names to HIP's functions.
     unsafe fn find(scope: &Library) -> Result<Self, libloading::Error> {
-        // SAFETY: the caller vouches for the names; the types are those of HIP's headers.
+        // SAFETY: the caller guarantees the names; the types are those of HIP's headers.
         unsafe {
             Ok(Self {
                 module_load_data: scope.get("hipModuleLoadData")?,
@@ -198,7 +198,7 @@ impl Functions {
     }
 }
 
-/// The file that a function is in.
+/// The file that contains a function.
 fn library_of<F>(function: &Symbol<F>) -> Result<PathBuf, Box<dyn Error>> {
     let address = function.clone().as_raw_ptr();
     // SAFETY: an all-zero `Dl_info` is valid: null pointers.

@@ -1,10 +1,13 @@
-//! Calling HIP with the shim preloaded and without: time per call on a simulated runtime that does next to nothing.
+//! Calling HIP with and without the preloaded shim: time per call on a simulated runtime that does next to
+//! nothing.
 //!
-//! Each round starts this program twice more, as a process that makes the calls (`caller`) and prints what they took;
-//! one of the two has the shim, which comes in by each of its ways in turn. A process whose calls went elsewhere is an error.
+//! Each round starts this program twice more, as a process that makes the calls (`caller`) and prints their
+//! times. One of the two has the shim, which is injected in each of its ways in turn. A process whose calls
+//! enter the wrong library is an error.
 //!
-//! Rows called `mean` are of a loop without timestamps: its median over pieces. All others are of single calls, each between
-//! two timestamps, less what the timestamps themselves take in the same process. `nothing at all` is the machine: the timer without a call.
+//! Rows called `mean` are of a loop without timestamps: its median over pieces. All others are of single
+//! calls, each between two timestamps, less the time of the timestamps in the same process. `nothing at all`
+//! shows the machine's noise: the timer without a call.
 
 mod caller;
 mod clock;
@@ -14,14 +17,14 @@ mod process;
 use std::{env, error::Error, process::ExitCode};
 
 use caller::{FUNCTIONS, LAUNCH_AND_SYNCHRONIZE, STREAM_LAUNCH, THREADS_LAUNCH, TIMER};
-use process::{Company, Findings, Scenario, Way, measure, measure_under, pairs};
+use process::{Findings, IdleNeighbour, Scenario, Way, measure, measure_under, pairs};
 use xsched_tests::bench::{Goal, Paired, Row, alternate};
 use xsched_tests::serving::Serving;
 
 const BENCH: &str = "shim";
 const ROUNDS: usize = 21;
 
-/// What a call may cost more with the shim, nothing being scheduled: nanoseconds by aspect.
+/// Limits for the time that the shim adds to a call while nothing is scheduled: nanoseconds by aspect.
 const ADDED_NS_MAX: [(&str, f64); 5] = [
     ("mean", 30.0),
     ("burst p50", 30.0),
@@ -31,10 +34,10 @@ const ADDED_NS_MAX: [(&str, f64); 5] = [
 ];
 /// The same for a launch with its synchronisation.
 const LAUNCH_AND_SYNCHRONIZE_ADDED_NS_MAX: f64 = 300.0;
-/// What a launch may cost its caller that is held back.
-const HELD_LAUNCH_NS_MAX: f64 = 300.0;
+/// Limit for the time of a deferred launch in its caller.
+const DEFERRED_LAUNCH_NS_MAX: f64 = 300.0;
 
-/// The argument that makes this program the process that calls; the next says what.
+/// The argument that makes this program the calling process; the next argument names the scenario.
 const CALLER: &str = "--caller";
 
 fn main() -> ExitCode {
@@ -60,7 +63,7 @@ fn compare() -> Result<(), Box<dyn Error>> {
         calls(way)?;
     }
     for way in [Way::Symbols, Way::Tables] {
-        held_launches(way)?;
+        deferred_launches(way)?;
     }
     for way in [Way::Symbols, Way::Tables] {
         launches_under_a_controller(way)?;
@@ -71,11 +74,11 @@ fn compare() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What calls cost more while nothing is suspended.
+/// The time that the shim adds to calls while nothing is suspended.
 fn calls(way: Way) -> Result<(), Box<dyn Error>> {
     let rounds =
         alternate(ROUNDS, || measure(Way::Absent, Scenario::Calls), || measure(way, Scenario::Calls))?;
-    // By tables alone, calls take the same way as by tables.
+    // With `tables alone`, calls take the same path as with `tables`.
     let aspects = if way == Way::TablesAlone { &ADDED_NS_MAX[..1] } else { &ADDED_NS_MAX[..] };
     for (aspect, _) in &aspects[1..] {
         let machine = Paired::new(&pairs(&rounds, &format!("{TIMER}: {aspect}"))?);
@@ -92,7 +95,7 @@ fn calls(way: Way) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How much longer it takes with the shim, beside what it takes without.
+/// The time that the shim adds, with the time without it.
 fn added(
     rounds: &[(Findings, Findings)],
     function: &str,
@@ -107,32 +110,32 @@ fn added(
     Ok(())
 }
 
-/// What a launch costs its caller that is held back, beside one that is not, without the shim.
-fn held_launches(way: Way) -> Result<(), Box<dyn Error>> {
+/// The time of a deferred launch in its caller, with the time of one that is not deferred, without the shim.
+fn deferred_launches(way: Way) -> Result<(), Box<dyn Error>> {
     for (scenario, name) in [
-        (Scenario::HeldLaunches, "launch held back"),
-        (Scenario::HeldLaunchesBesideOthers, "launch held back beside others"),
+        (Scenario::DeferredLaunches, "launch deferred"),
+        (Scenario::DeferredLaunchesBesideOthers, "launch deferred beside others"),
     ] {
         let rounds =
             alternate(ROUNDS, || measure(Way::Absent, Scenario::Launches), || measure(way, scenario))?;
         for aspect in ["p50", "p99"] {
             let pair = Paired::new(&pairs(&rounds, &format!("{STREAM_LAUNCH}: {aspect}"))?);
             let row = Row::compared(BENCH, format!("{name}, {aspect}: {}", way.name()), "ns", &pair);
-            if aspect == "p50" { row.with_goal(Goal::ValueAtMost(HELD_LAUNCH_NS_MAX)) } else { row }
+            if aspect == "p50" { row.with_goal(Goal::ValueAtMost(DEFERRED_LAUNCH_NS_MAX)) } else { row }
                 .print()?;
         }
     }
     Ok(())
 }
 
-/// What a launch costs that goes at once, in a process that has a controller.
+/// The time of a launch that is not deferred, in a process that has a controller.
 fn launches_under_a_controller(way: Way) -> Result<(), Box<dyn Error>> {
     for (name, observing, others) in
         [("alone", false, 0), ("beside an idle process", false, 1), ("observed", true, 0)]
     {
         let controller = if observing { Serving::start_observing()? } else { Serving::start("")? };
         let _others: Vec<_> =
-            (0..others).map(|_| Company::join(&controller, way)).collect::<Result<_, _>>()?;
+            (0..others).map(|_| IdleNeighbour::join(&controller, way)).collect::<Result<_, _>>()?;
         let rounds = alternate(
             ROUNDS,
             || measure(Way::Absent, Scenario::Launches),
@@ -147,12 +150,12 @@ fn launches_under_a_controller(way: Way) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What several threads' launches cost while nothing of theirs is suspended.
+/// The time of several threads' launches while none of their streams is suspended.
 fn threads(way: Way) -> Result<(), Box<dyn Error>> {
     let name = format!("{THREADS_LAUNCH}: mean");
     for (scenario, with) in [
         (Scenario::Threads, "nothing suspended"),
-        (Scenario::ThreadsBesideHeldStream, "another stream held back"),
+        (Scenario::ThreadsBesideSuspendedStream, "another stream suspended"),
     ] {
         let rounds =
             alternate(ROUNDS, || measure(Way::Absent, Scenario::Threads), || measure(way, scenario))?;

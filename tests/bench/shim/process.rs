@@ -1,4 +1,4 @@
-//! Starting the processes that call: with the shim or without, and what they found.
+//! Starts the calling processes, with the shim or without, and reads their findings.
 
 use std::{
     collections::BTreeMap,
@@ -9,26 +9,26 @@ use std::{
     time::Duration,
 };
 
-use xsched_tests::artifacts::{hip_sim, shim};
+use xsched_tests::artifacts::{hip_sim, shim, switchable_shim};
 use xsched_tests::serving::Serving;
 
 use crate::caller::ENTERED;
 
-/// How the shim comes into a process.
+/// How the shim is injected into a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Not at all.
+    /// Without the shim.
     Absent,
-    /// Preloaded, with a runtime that hands out no tables.
+    /// Preloaded, with a runtime that passes no tables to tools.
     Symbols,
-    /// Preloaded, and handed the runtime's tables.
+    /// Preloaded, and given the runtime's tables.
     Tables,
-    /// Named to the runtime, and handed its tables.
+    /// Named to the runtime as a tool, and given its tables.
     TablesAlone,
 }
 
 impl Way {
-    /// What the rows call it.
+    /// The way's name in rows.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Absent => "without the shim",
@@ -42,50 +42,50 @@ impl Way {
 /// What a process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scenario {
-    /// Calls every function, nothing being suspended.
+    /// Calls every function while nothing is suspended.
     Calls,
-    /// Launches on a stream of its own, nothing being suspended.
+    /// Launches on a stream of its own while nothing is suspended.
     Launches,
-    /// The same when it has been told to begin: a controller has to know the process first.
-    LaunchesWhenTold,
+    /// The same after a signal to begin, because a controller has to know the process first.
+    LaunchesWhenSignalled,
     /// Has launched once, and waits.
-    Company,
+    IdleNeighbour,
     /// Launches likewise while the process is suspended.
-    HeldLaunches,
+    DeferredLaunches,
     /// The same beside a stream of another priority, both being scheduled.
-    HeldLaunchesBesideOthers,
-    /// Launches by several threads, nothing being suspended.
+    DeferredLaunchesBesideOthers,
+    /// Launches by several threads while nothing is suspended.
     Threads,
     /// The same while another stream is suspended.
-    ThreadsBesideHeldStream,
+    ThreadsBesideSuspendedStream,
 }
 
 impl Scenario {
     const ALL: [Self; 8] = [
         Self::Calls,
         Self::Launches,
-        Self::LaunchesWhenTold,
-        Self::Company,
-        Self::HeldLaunches,
-        Self::HeldLaunchesBesideOthers,
+        Self::LaunchesWhenSignalled,
+        Self::IdleNeighbour,
+        Self::DeferredLaunches,
+        Self::DeferredLaunchesBesideOthers,
         Self::Threads,
-        Self::ThreadsBesideHeldStream,
+        Self::ThreadsBesideSuspendedStream,
     ];
 
-    /// How long the shim holds launches back at a time: many times what holding them back takes.
+    /// How long the shim defers launches at a time: many times the cost of deferring them.
     pub(crate) const HELD: Duration = Duration::from_millis(100);
 
-    /// The word that names it to a process.
+    /// The scenario's name on the command line.
     fn word(self) -> &'static str {
         match self {
             Self::Calls => "calls",
             Self::Launches => "launches",
-            Self::LaunchesWhenTold => "launches-when-told",
-            Self::Company => "company",
-            Self::HeldLaunches => "held-launches",
-            Self::HeldLaunchesBesideOthers => "held-launches-beside-others",
+            Self::LaunchesWhenSignalled => "launches-when-told",
+            Self::IdleNeighbour => "company",
+            Self::DeferredLaunches => "held-launches",
+            Self::DeferredLaunchesBesideOthers => "held-launches-beside-others",
             Self::Threads => "threads",
-            Self::ThreadsBesideHeldStream => "threads-beside-held-stream",
+            Self::ThreadsBesideSuspendedStream => "threads-beside-held-stream",
         }
     }
 
@@ -93,50 +93,59 @@ impl Scenario {
         Self::ALL.into_iter().find(|scenario| scenario.word() == word)
     }
 
-    /// What the shim is told to suspend.
+    /// The library that is measured: the one that users have, unless it must be told to suspend something.
+    fn shim(self) -> PathBuf {
+        if self.suspension().is_some() { switchable_shim() } else { shim() }
+    }
+
+    /// The shim's setting for what to suspend.
     fn suspension(self) -> Option<String> {
         match self {
-            Self::Calls | Self::Launches | Self::LaunchesWhenTold | Self::Company | Self::Threads => None,
-            Self::HeldLaunches | Self::HeldLaunchesBesideOthers => {
+            Self::Calls
+            | Self::Launches
+            | Self::LaunchesWhenSignalled
+            | Self::IdleNeighbour
+            | Self::Threads => None,
+            Self::DeferredLaunches | Self::DeferredLaunchesBesideOthers => {
                 Some(format!("held:{}", Self::HELD.as_millis()))
             }
             // Until the process has ended.
-            Self::ThreadsBesideHeldStream => Some("held-stream:60000".to_owned()),
+            Self::ThreadsBesideSuspendedStream => Some("held-stream:60000".to_owned()),
         }
     }
 }
 
-/// What a process found: names and nanoseconds, in its order.
+/// Findings of a process: names and nanoseconds, in its order.
 pub(crate) type Findings = Vec<(String, f64)>;
 
-/// Runs a process whose calls are expected to enter the right library first.
+/// Runs a process and checks that its calls enter the right library first.
 pub(crate) fn measure(way: Way, scenario: Scenario) -> Result<Findings, Box<dyn Error>> {
-    heard(way, &command(way, scenario)?.output()?)
+    heard(way, scenario, &command(way, scenario)?.output()?)
 }
 
-/// Runs one that launches when it, and all others there, have joined a controller.
+/// Runs a process that launches after it, and all others there, have joined a controller.
 pub(crate) fn measure_under(
     controller: &Serving,
     way: Way,
     others: usize,
 ) -> Result<Findings, Box<dyn Error>> {
-    let mut caller = command(way, Scenario::LaunchesWhenTold)?;
+    let mut caller = command(way, Scenario::LaunchesWhenSignalled)?;
     let caller = caller.env(SOCKETS, controller.folder()).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut caller = caller.stderr(Stdio::piped()).spawn()?;
     let joined = controller.wait_for_queues(others + 1);
-    // It begins when there is nothing more to read.
+    // It begins at the end of its input.
     drop(caller.stdin.take());
     let output = caller.wait_with_output()?;
     joined?;
-    heard(way, &output)
+    heard(way, Scenario::LaunchesWhenSignalled, &output)
 }
 
-/// A process beside those that are measured: it has a queue on the device, and nothing to do. Ended when dropped.
-pub(crate) struct Company(Child);
+/// An idle process beside the measured ones: it has a queue on the device, but no work. Ended when dropped.
+pub(crate) struct IdleNeighbour(Child);
 
-impl Company {
+impl IdleNeighbour {
     pub(crate) fn join(controller: &Serving, way: Way) -> Result<Self, Box<dyn Error>> {
-        let mut company = command(way, Scenario::Company)?;
+        let mut company = command(way, Scenario::IdleNeighbour)?;
         let company = company.env(SOCKETS, controller.folder()).stdin(Stdio::piped()).stdout(Stdio::null());
         let company = Self(company.spawn()?);
         controller.wait_for_queues(1)?;
@@ -144,18 +153,18 @@ impl Company {
     }
 }
 
-impl Drop for Company {
+impl Drop for IdleNeighbour {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
         let _ = self.0.wait();
     }
 }
 
-/// Where processes look for their controller.
+/// The variable by which processes find their controller.
 const SOCKETS: &str = "XSCHED_SOCKET_DIR";
 
 fn command(way: Way, scenario: Scenario) -> Result<Command, Box<dyn Error>> {
-    let shim = shim();
+    let shim = scenario.shim();
     let mut caller = Command::new(env::current_exe()?);
     caller.args([crate::CALLER, scenario.word()]).env("HIP_SIM_NULL", "1");
     for variable in [
@@ -176,15 +185,15 @@ fn command(way: Way, scenario: Scenario) -> Result<Command, Box<dyn Error>> {
     if let Some(suspension) = scenario.suspension() {
         caller.env("XSCHED_TEST_SUSPEND", suspension);
     }
-    if scenario == Scenario::HeldLaunchesBesideOthers {
+    if scenario == Scenario::DeferredLaunchesBesideOthers {
         caller.env("XSCHED_SCHEDULER", "LCL");
     }
     Ok(caller)
 }
 
-/// What a process has said that has ended.
-fn heard(way: Way, output: &Output) -> Result<Findings, Box<dyn Error>> {
-    let (shim, runtime) = (shim(), hip_sim(6).join("libamdhip64.so.6"));
+/// The findings of a process that has ended.
+fn heard(way: Way, scenario: Scenario, output: &Output) -> Result<Findings, Box<dyn Error>> {
+    let (shim, runtime) = (scenario.shim(), hip_sim(6).join("libamdhip64.so.6"));
     let entered = if matches!(way, Way::Symbols | Way::Tables) { &shim } else { &runtime };
     if !output.status.success() {
         return Err(format!("caller: {}", String::from_utf8_lossy(&output.stderr).trim()).into());
@@ -206,7 +215,7 @@ fn read(said: &str, expected: &Path) -> Result<Findings, Box<dyn Error>> {
     Ok(findings)
 }
 
-/// The values of a finding, one pair a round.
+/// The values of a finding, one pair for each round.
 pub(crate) fn pairs(rounds: &[(Findings, Findings)], name: &str) -> Result<Vec<(f64, f64)>, Box<dyn Error>> {
     let find = |findings: &Findings| {
         let findings: BTreeMap<_, _> = findings.iter().map(|(name, value)| (name.as_str(), *value)).collect();

@@ -1,11 +1,11 @@
-"""Launches by other people's libraries, for tests of who is said to make them.
+"""Launches by third-party libraries, for tests of the origin that is reported for them.
 
-    verdicts.py rocrand HIPRAND ROCRAND [hiprand|rocrand]    numbers by that library; hipRAND has rocRAND launch
+    verdicts.py rocrand HIPRAND ROCRAND [hiprand|rocrand]    numbers by that library; hipRAND launches through rocRAND
     verdicts.py rocsparse HIPSPARSE ROCSPARSE [hipsparse|rocsparse]   y += a x by that library, x sparse
-    verdicts.py hip-python MODULE COUNT                      so many launches through hip-python
+    verdicts.py hip-python MODULE COUNT                      COUNT launches through hip-python
 
-As `tests/apps/callers` does, it prints `ready` and its id, fills memory until it is given a line, prints `warm 1`, waits for
-another line, and says last whether anything was `wrong`.
+Like `tests/apps/callers`, it prints `ready` and its id, fills memory until it reads a line, prints `warm 1` and waits for
+another line. Its last line says whether any result was `wrong`.
 """
 
 import ctypes
@@ -45,7 +45,7 @@ def ok(code):
 def rocrand(hiprand_file, rocrand_file, which):
     hip = ctypes.CDLL("libamdhip64.so.5")
     libraries = {"rocrand": ctypes.CDLL(rocrand_file), "hiprand": ctypes.CDLL(hiprand_file)}
-    # Each has a number of its own for Philox.
+    # Each library numbers Philox differently.
     create, generate, kind = {
         "rocrand": ("rocrand_create_generator", "rocrand_generate", 404),
         "hiprand": ("hiprandCreateGenerator", "hiprandGenerate", 405),
@@ -70,7 +70,7 @@ def rocrand(hiprand_file, rocrand_file, which):
 
 
 def rocsparse(hipsparse_file, rocsparse_file, which):
-    """Of a library with 1.2 GB of kernels, for none of which there is an executor: in the runtime's null mode, by hand."""
+    """Launches of a library with 1.2 GB of kernels and no executor: in the runtime's null mode, by hand."""
     hip = ctypes.CDLL("libamdhip64.so.5")
     libraries = {"rocsparse": ctypes.CDLL(rocsparse_file), "hipsparse": ctypes.CDLL(hipsparse_file)}
     create, add = {

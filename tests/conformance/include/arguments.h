@@ -1,8 +1,8 @@
-/* Parameters of the suite's kernels that are more than one word, as the kernels and their twins see them. */
+/* Parameters of the suite's kernels that are larger than a word, as the kernels and their twins see them. */
 
 #pragma once
 
-/* Holes between its members, and an end that needs rounding up. */
+/* Has gaps between its members, and an end that needs rounding up. */
 struct Record {
     char tag;
     double weight;
@@ -11,7 +11,7 @@ struct Record {
     char end;
 };
 
-/* What a kernel saw of a Record. */
+/* The contents of a Record as a kernel saw them. */
 struct Seen {
     double weight;
     long long sum;

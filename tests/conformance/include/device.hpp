@@ -1,10 +1,10 @@
-// Coordinates of a thread by the compiler's own functions: the suite needs no device library.
+// Coordinates of a thread from the compiler's own functions: the suite needs no device library.
 
 #pragma once
 
 #include <hip/hip_runtime.h>
 
-// The compiler's own wrapper defines it, which is left out with the other device headers.
+// The compiler's own wrapper defines it, but is left out with the other device headers.
 #ifndef __managed__
 #define __managed__ __attribute__((managed))
 #endif

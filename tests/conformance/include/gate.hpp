@@ -1,4 +1,4 @@
-// Holding streams up and watching calls, so that no case assumes how long anything takes.
+// Blocks streams and watches calls, so that no case assumes how long anything takes.
 
 #pragma once
 
@@ -10,13 +10,14 @@
 
 #include "suite.hpp"
 
-// A host function in a stream that ends when the gate is opened: work behind it cannot have begun before.
+// A host function in a stream that ends when the gate is opened: work behind it cannot begin before.
 //
-// One gate at a time may be closed where releases of the runtime call host functions from one thread.
+// Only one gate at a time may be closed, because some releases of the runtime call all host functions from
+// one thread.
 class Gate {
   public:
     explicit Gate(hipStream_t stream) : is_open(std::make_shared<std::atomic<bool>>(false)) {
-        // The function owns a reference: it may still run when this object is gone.
+        // The function owns a reference, because it may still run when this object is destroyed.
         auto *state = new std::shared_ptr<std::atomic<bool>>(is_open);
         OK(hipLaunchHostFunc(stream, wait, state));
     }
@@ -38,7 +39,7 @@ class Gate {
     std::shared_ptr<std::atomic<bool>> is_open;
 };
 
-// A call on a thread of its own, which may or may not come back while a gate is closed.
+// A call on a thread of its own, which may or may not return while a gate is closed.
 class Pending {
   public:
     template <typename Call> explicit Pending(Call call) {
@@ -49,14 +50,14 @@ class Pending {
     ~Pending() { thread.join(); }
     Pending(const Pending &) = delete;
 
-    // Whether it comes back by itself. The limit only ends a case that has failed already.
+    // Whether it returns by itself. The limit only ends a case that has failed already.
     bool returns() { return result.wait_for(std::chrono::seconds(60)) == std::future_status::ready; }
 
-    // Whether it has not come back after a while. A call that waits never fails this; one that does not and was held
-    // up by the machine for so long would go unnoticed.
+    // Whether it has not returned after a while. A call that waits always passes. A call that does not wait,
+    // but was delayed by the machine for that long, would pass unnoticed.
     bool blocks() { return result.wait_for(std::chrono::milliseconds(40)) == std::future_status::timeout; }
 
-    // What the call returned.
+    // The call's code.
     hipError_t code() { return result.get(); }
 
   private:

@@ -1,4 +1,4 @@
-// Device and pinned memory of a case, with the data in it.
+// Device and pinned memory of a case, with its data.
 
 #pragma once
 
@@ -13,7 +13,7 @@ template <typename T> class Device {
     explicit Device(size_t count) : count(count) {
         OK(hipMalloc(reinterpret_cast<void **>(&address), count * sizeof(T)));
     }
-    // Holds `value` in each element. It is there when this returns.
+    // Holds `value` in each element. The data are there when this returns.
     Device(size_t count, T value) : Device(count) { write(std::vector<T>(count, value)); }
     ~Device() { (void)hipFree(address); }
     Device(const Device &) = delete;
@@ -24,7 +24,7 @@ template <typename T> class Device {
     void write(const std::vector<T> &values) {
         OK(hipMemcpy(address, values.data(), values.size() * sizeof(T), hipMemcpyHostToDevice));
     }
-    // Contents after everything that the null stream waits for.
+    // Contents after all work that the null stream waits for.
     std::vector<T> read() const {
         std::vector<T> values(count);
         OK(hipMemcpy(values.data(), address, bytes(), hipMemcpyDeviceToHost));

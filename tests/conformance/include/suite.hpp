@@ -1,7 +1,7 @@
-// What a case is made of: its registration, its checks, and the three ways in which it ends.
+// The parts of a case: its registration, its checks, and its three outcomes.
 //
-// A case runs in a process of its own, so a check that does not hold ends the process: nothing has to be unwound past
-// work that is still held up.
+// A case runs in a process of its own, so a failed check ends the process: there is no unwinding past work
+// that is still blocked.
 
 #pragma once
 
@@ -16,10 +16,10 @@
 
 namespace suite {
 
-// Exit status of a case that this runtime or device cannot serve, as automake's test driver has it.
+// Exit status of a case that this runtime or device does not support, as in automake's test driver.
 constexpr int SKIPPED = 77;
 
-// One case; instances of static lifetime form the list that the driver runs.
+// One case; instances with static lifetime form the list that the driver runs.
 struct Case {
     const char *area;
     const char *name;
@@ -29,20 +29,21 @@ struct Case {
     Case(const char *area, const char *name, void (*run)());
 };
 
-// Ends the process as failed, with the place and what was found there.
+// Ends the process as failed, with the location and the found value.
 [[noreturn]] void fail(const char *file, int line, const std::string &what);
 
 // Ends the process as skipped.
 [[noreturn]] void skip(const std::string &reason);
 
-// What a call returned must be among `allowed`; a function that this runtime does not support skips the case.
+// A call's code must be among `allowed`; a function that this runtime does not support skips the case.
 void expect(const char *file, int line, const char *call, hipError_t found,
             std::initializer_list<hipError_t> allowed);
 
-// HIP's major version of the runtime that the case runs on, which need not be that of the headers.
+// HIP's major version of the runtime on which the case runs, which may differ from that of the headers.
 int runtime_major();
 
-// A function of the runtime that the oldest supported headers do not declare; skips the case where it is missing.
+// A function of the runtime that the oldest supported headers do not declare; skips the case if it is
+// missing.
 template <typename Function> Function *find(const char *name) {
     void *address = dlsym(RTLD_DEFAULT, name);
     if (address == nullptr) skip(std::string("this runtime has no ") + name);
@@ -66,7 +67,7 @@ template <typename T> std::string shown(const T &value) {
 // The call succeeds.
 #define OK(call) suite::expect(__FILE__, __LINE__, #call, (call), {hipSuccess})
 
-// The call returns one of these codes. Several where releases of the runtime differ.
+// The call returns one of these codes. There are several if releases of the runtime differ.
 #define REFUSED(call, ...) suite::expect(__FILE__, __LINE__, #call, (call), {__VA_ARGS__})
 
 #define REQUIRE(condition)                                                                                   \

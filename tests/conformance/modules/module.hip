@@ -1,4 +1,4 @@
-// Device code alone, as programs load it by name.
+// Device code alone, for programs that load it by name.
 
 #include "device.hpp"
 
@@ -11,6 +11,6 @@ __global__ void module_affine(unsigned *data, unsigned count, unsigned factor, u
     if (i < count) data[i] = data[i] * factor + term;
 }
 
-// Keeps the variable, and a kernel without arguments.
+// Keeps the variable in the code object, and is a kernel without arguments.
 __global__ void module_touch() { module_variable[0]++; }
 }

@@ -1,4 +1,4 @@
-// Capture: streams that record instead of working, and what breaks it.
+// Capture: streams that record instead of working, and calls that break a capture.
 
 #define AREA "capture"
 
@@ -33,7 +33,7 @@ void launch(hipStream_t stream, int times = 1) {
     OK(hipGraphDestroy(graph));
 }
 
-// The capture must have been broken; ends it.
+// Ends a capture that must have been broken.
 void is_invalidated(hipStream_t stream) {
     hipGraph_t graph = nullptr;
     REFUSED(hipStreamEndCapture(stream, &graph), hipErrorStreamCaptureInvalidated);
@@ -122,7 +122,7 @@ CASE(a_stream_that_waits_for_a_captured_event_is_captured_too) {
     REQUIRE(side.holds(6));
 }
 
-CASE(a_fork_that_is_not_joined_ends_the_capture_badly) {
+CASE(an_unjoined_fork_breaks_the_capture) {
     Device<unsigned> data(COUNT, 1), side(COUNT, 1);
     Stream origin, fork;
     Event forked;

@@ -19,7 +19,7 @@ std::vector<unsigned> ramp(unsigned first = 0) {
     return values;
 }
 
-// Makes a call while `stream` is held up, opens the gate, and says whether the call had waited for it.
+// Makes a call while `stream` is blocked, opens the gate, and returns whether the call had waited for it.
 template <typename Call> bool waits(hipStream_t stream, Call call) {
     Gate gate(stream);
     Pending pending(call);
@@ -29,7 +29,7 @@ template <typename Call> bool waits(hipStream_t stream, Call call) {
     return blocked;
 }
 
-// As above, of a call that must come back by itself.
+// The same for a call that must return by itself.
 template <typename Call> bool comes_back(hipStream_t stream, Call call) {
     Gate gate(stream);
     Pending pending(call);
@@ -53,7 +53,7 @@ CASE(contents_survive_every_direction) {
     REQUIRE(back == values);
 }
 
-CASE(the_default_kind_is_told_by_the_addresses) {
+CASE(the_default_kind_is_derived_from_the_addresses) {
     auto values = ramp(7);
     Device<unsigned> first(COUNT), second(COUNT);
     std::vector<unsigned> back(COUNT);
@@ -204,7 +204,7 @@ CASE(pageable_memory_may_change_once_the_call_is_back) {
         Gate gate(stream);
         Pending copied(
             [&] { return hipMemcpyAsync(data, host.data(), data.bytes(), hipMemcpyHostToDevice, stream); });
-        // It comes back once the data are staged, in some releases not before the copy is done.
+        // It returns once the data are staged, in some releases only after the copy is done.
         if (copied.blocks()) gate.open();
         OK(copied.code());
         std::fill(host.begin(), host.end(), 6);
@@ -220,7 +220,7 @@ CASE(a_large_pageable_copy_arrives_whole) {
     Device<unsigned> data(LARGE / 4);
     Stream stream;
     OK(hipMemcpyAsync(data, host.data(), LARGE, hipMemcpyHostToDevice, stream));
-    // The runtime waits where it does not stage, so the source may change in both cases.
+    // The runtime waits if it does not stage, so the source may change in both cases.
     std::fill(host.begin(), host.end(), 0u);
     OK(hipMemcpyAsync(host.data(), data, LARGE, hipMemcpyDeviceToHost, stream));
     OK(hipStreamSynchronize(stream));
@@ -262,7 +262,7 @@ CASE(a_rectangle_wider_than_its_pitch_is_refused) {
             hipErrorInvalidPitchValue);
 }
 
-CASE(an_asynchronous_rectangle_keeps_its_place) {
+CASE(an_asynchronous_rectangle_keeps_its_order) {
     constexpr size_t PITCH = 64, WIDTH = 16, HEIGHT = 4;
     Device<unsigned char> data(PITCH * HEIGHT, 1);
     Pinned<unsigned char> host(PITCH * HEIGHT, 0);
@@ -306,7 +306,7 @@ CASE(a_copy_between_peers_on_one_device_is_a_copy) {
     REQUIRE(to.holds(3));
 }
 
-// `hipMemcpyAttributes`, which headers of older releases do not have.
+// `hipMemcpyAttributes`, which headers of older releases lack.
 struct BatchAttributes {
     unsigned order;
     int from[2], to[2];
@@ -325,7 +325,7 @@ struct BatchBox {
     unsigned order, flags;
 };
 
-CASE(the_boxes_of_a_batch_come_in_their_streams_turn) {
+CASE(the_boxes_of_a_batch_are_copied_in_stream_order) {
     constexpr unsigned MEMORY = 1, ORDER_OF_STREAM = 1;
     auto copy = suite::find<hipError_t(size_t, BatchBox *, size_t *, unsigned long long, hipStream_t)>(
         "hipMemcpy3DBatchAsync");
@@ -342,7 +342,7 @@ CASE(the_boxes_of_a_batch_come_in_their_streams_turn) {
     size_t failed = 77;
     OK(copy(2, boxes, &failed, 0, stream));
     EQUAL(failed, size_t(77));
-    // They are the caller's again as soon as the call is back.
+    // They belong to the caller again as soon as the call has returned.
     std::memset(static_cast<void *>(boxes), 0x5a, sizeof boxes);
     EQUAL(found[0], 0u);
     gate.open();
@@ -353,7 +353,7 @@ CASE(the_boxes_of_a_batch_come_in_their_streams_turn) {
     EQUAL(failed, size_t(0));
 }
 
-CASE(the_copies_of_a_batch_come_in_their_streams_turn) {
+CASE(the_copies_of_a_batch_run_in_stream_order) {
     constexpr unsigned ORDER_OF_STREAM = 1;
     auto copy = suite::find<hipError_t(void **, void **, size_t *, size_t, BatchAttributes *, size_t *, size_t,
                                        size_t *, hipStream_t)>("hipMemcpyBatchAsync");
@@ -365,7 +365,7 @@ CASE(the_copies_of_a_batch_come_in_their_streams_turn) {
     size_t sizes[2] = {128, 128}, begins[1] = {0}, failed = 0;
     BatchAttributes attributes = {ORDER_OF_STREAM, {}, {}, 0};
     OK(copy(to, from, sizes, 2, &attributes, begins, 1, &failed, stream));
-    // They are the caller's again as soon as the call is back.
+    // They belong to the caller again as soon as the call has returned.
     std::memset(to, 0x5a, sizeof to);
     std::memset(from, 0x5a, sizeof from);
     std::memset(sizes, 0x5a, sizeof sizes);

@@ -1,4 +1,4 @@
-// The null stream, the per-thread streams, and streams that do without them.
+// The null stream, the per-thread streams, and streams that are independent of them.
 
 #define AREA "default_streams"
 
@@ -10,10 +10,11 @@ namespace {
 
 constexpr unsigned COUNT = 64;
 
-// Gives work that wrongly does not wait the time to show itself.
+// Gives work that wrongly does not wait the time to become visible.
 void linger() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
-// Holds `first` up, lets it write, and lets `second` read what was written: seen if and only if `second` waited.
+// Blocks `first`, lets it write, and lets `second` read the result: it is seen if and only if `second`
+// waited.
 void second_waits(hipStream_t first, hipStream_t second) {
     Device<unsigned> data(COUNT, 1), seen(COUNT, 0);
     Gate gate(first);
@@ -115,8 +116,8 @@ CASE(each_thread_has_a_stream_of_its_own) {
     OK(hipStreamSynchronize(hipStreamPerThread));
 }
 
-// Again and again: whoever follows other people's work with events of his own records them at times of his own.
-CASE(a_stream_that_is_done_stays_so_while_the_null_stream_is_held_up) {
+// Repeatedly, because a library that follows other libraries' work records its own events at arbitrary times.
+CASE(a_stream_that_is_done_stays_so_while_the_null_stream_is_blocked) {
     Stream blocking;
     Event done;
     Device<unsigned> data(COUNT, 0);

@@ -1,4 +1,4 @@
-// Devices: how many, which is current, what they say of themselves.
+// Devices: their number, the current one, their properties.
 
 #define AREA "devices"
 
@@ -90,7 +90,7 @@ CASE(peers_are_enabled_once) {
     if (count() < 2) suite::skip("one device only");
     int can = 0;
     OK(hipDeviceCanAccessPeer(&can, 0, 1));
-    if (can == 0) suite::skip("the devices are no peers");
+    if (can == 0) suite::skip("the devices are not peers");
     OK(hipDeviceEnablePeerAccess(1, 0));
     REFUSED(hipDeviceEnablePeerAccess(1, 0), hipErrorPeerAccessAlreadyEnabled);
     OK(hipDeviceDisablePeerAccess(1));

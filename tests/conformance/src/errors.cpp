@@ -35,7 +35,7 @@ CASE(errors_of_other_threads_are_theirs) {
     EQUAL(hipGetLastError(), hipErrorInvalidValue);
 }
 
-// 7.0 made the last error sticky until it is read.
+// Since 7.0 the last error is kept until it is read.
 CASE(a_success_clears_the_error_before_7_and_keeps_it_from_7_on) {
     int major = suite::runtime_major(), count = 0;
     REFUSED(hipMalloc(nullptr, 16), hipErrorInvalidValue);

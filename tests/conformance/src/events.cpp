@@ -1,4 +1,4 @@
-// Events: when they are ready, who waits for them, and what they measure.
+// Events: when they are ready, how calls and streams wait for them, and what they measure.
 
 #define AREA "events"
 
@@ -64,7 +64,7 @@ CASE(a_stream_waits_for_an_event_of_another) {
     REQUIRE(seen.holds(2));
 }
 
-CASE(a_wait_holds_to_the_record_it_saw) {
+CASE(a_wait_uses_the_record_at_its_call) {
     Device<unsigned> data(64, 1), seen(64, 0);
     Stream held(hipStreamNonBlocking), waiter(hipStreamNonBlocking), idle(hipStreamNonBlocking);
     Event event;
@@ -73,7 +73,7 @@ CASE(a_wait_holds_to_the_record_it_saw) {
     OK(hipEventRecord(event, held));
     OK(hipStreamWaitEvent(waiter, event, 0));
     copy(waiter, seen, data, 64);
-    // The later record does not release the waiter.
+    // The later record does not release the waiting call.
     OK(hipEventRecord(event, idle));
     OK(hipEventSynchronize(event));
     REFUSED(hipStreamQuery(waiter), hipErrorNotReady);
@@ -105,7 +105,7 @@ CASE(a_destroyed_event_is_refused) {
     }
 }
 
-CASE(a_destroyed_event_still_orders_who_waited) {
+CASE(a_destroyed_event_still_orders_its_waiters) {
     Device<unsigned> data(64, 1), seen(64, 0);
     Stream first(hipStreamNonBlocking), second(hipStreamNonBlocking);
     hipEvent_t event = nullptr;
@@ -123,7 +123,7 @@ CASE(a_destroyed_event_still_orders_who_waited) {
     REQUIRE(seen.holds(2));
 }
 
-CASE(elapsed_time_spans_what_lies_between) {
+CASE(elapsed_time_spans_the_work_between) {
     Stream stream;
     Event start, stop;
     OK(hipEventRecord(start, stream));

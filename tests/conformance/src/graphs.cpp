@@ -86,7 +86,7 @@ CASE(a_graph_is_launched_many_times) {
     REQUIRE(data.holds(100));
 }
 
-CASE(a_graph_keeps_its_place_in_the_stream) {
+CASE(a_graph_keeps_its_position_in_the_stream) {
     Device<unsigned> data(COUNT, 1);
     Graph graph;
     Affine step(data, 3, 0);
@@ -170,7 +170,7 @@ CASE(nodes_and_edges_are_listed) {
     EQUAL(nodes, 2u);
     EQUAL(roots, 1u);
     EQUAL(edges, 1u);
-    // Compared with each other only: the enumeration has changed its values since the oldest headers.
+    // Compared only with each other, because the enumeration's values have changed since the oldest headers.
     hipGraphNode_t empty = nullptr;
     OK(hipGraphAddEmptyNode(&empty, graph.graph, &two, 1));
     hipGraphNodeType types[3] = {};

@@ -1,4 +1,4 @@
-// Functions of the host in a stream: their order, their arguments, and what waits for them.
+// Host functions in a stream: their order, their arguments, and the calls that wait for them.
 
 #define AREA "host_functions"
 
@@ -50,7 +50,7 @@ CASE(functions_of_one_stream_are_called_in_order) {
     REQUIRE(log.entries == expected);
 }
 
-CASE(a_function_sees_what_was_copied_before_it) {
+CASE(a_function_sees_earlier_copies) {
     struct Check {
         const unsigned *memory;
         std::atomic<unsigned> found = 0;
@@ -84,20 +84,20 @@ CASE(later_work_waits_for_the_function) {
     REQUIRE(data.holds(2));
 }
 
-CASE(a_callback_is_told_its_stream_and_success) {
-    struct Told {
+CASE(a_callback_gets_its_stream_and_success) {
+    struct Received {
         hipStream_t stream = nullptr;
         hipError_t status = hipErrorUnknown;
     };
-    Told told;
+    Received received;
     Stream stream;
     auto note = [](hipStream_t stream, hipError_t status, void *user) {
-        *static_cast<Told *>(user) = {stream, status};
+        *static_cast<Received *>(user) = {stream, status};
     };
-    OK(hipStreamAddCallback(stream, note, &told, 0));
+    OK(hipStreamAddCallback(stream, note, &received, 0));
     OK(hipStreamSynchronize(stream));
-    REQUIRE(told.stream == stream);
-    EQUAL(told.status, hipSuccess);
+    REQUIRE(received.stream == stream);
+    EQUAL(received.status, hipSuccess);
 }
 
 CASE(a_function_on_the_null_stream_waits_for_blocking_streams) {

@@ -1,4 +1,4 @@
-// Launches: geometry, local data share, and what is refused. A refused launch does nothing.
+// Launches: geometry, local data share, and refused launches, which have no effect.
 
 #define AREA "launch"
 
@@ -11,7 +11,7 @@
 #include "kernels.hpp"
 #include "memory.hpp"
 
-// Each thread of a grid of three dimensions writes where it is, at its own place.
+// Each thread of a three-dimensional grid writes its coordinates, at its own index.
 extern "C" __global__ void conf_coordinates(unsigned *out) {
     unsigned size_x = __builtin_amdgcn_workgroup_size_x(), size_y = __builtin_amdgcn_workgroup_size_y(),
              size_z = __builtin_amdgcn_workgroup_size_z();
@@ -22,7 +22,7 @@ extern "C" __global__ void conf_coordinates(unsigned *out) {
     out[(z * height + y) * width + x] = x + 100 * y + 10000 * z;
 }
 
-// Each block turns its part around, through dynamic local data share.
+// Each block reverses its part, through dynamic local data share.
 extern "C" __global__ void conf_reverse(unsigned *data) {
     extern __shared__ unsigned shared[];
     unsigned size = block_size_x();
@@ -36,7 +36,7 @@ extern "C" __global__ void conf_reverse(unsigned *data) {
 extern "C" __global__ __launch_bounds__(64) void conf_bounded(unsigned *data) { data[global_thread()] = 1; }
 
 namespace {
-// In registration.hip are another struct and another kernel of these names.
+// registration.hip has another struct and another kernel with these names.
 struct Local {
     unsigned terms[3];
     unsigned *out;
@@ -49,7 +49,7 @@ template <typename Kernel> static const void *address(Kernel kernel) {
     return reinterpret_cast<const void *>(kernel);
 }
 
-// Launches `affine`'s kernel so that a run shows in `data`.
+// Launches `affine`'s kernel so that a run is visible in `data`.
 static hipError_t launch(unsigned *data, dim3 grid, dim3 block, size_t lds = 0) {
     unsigned count = 64, factor = 1, term = 1;
     void *arguments[] = {&data, &count, &factor, &term};
@@ -158,7 +158,7 @@ CASE(a_launch_with_events_times_itself) {
     REQUIRE(ms >= 0);
 }
 
-CASE(a_stream_is_done_when_its_last_launch_says_so_by_its_event) {
+CASE(a_stream_is_done_when_the_event_of_its_last_launch_is) {
     Stream made;
     for (hipStream_t stream : {hipStream_t(made), hipStreamPerThread}) {
         Device<unsigned> data(64, 0);
@@ -196,7 +196,7 @@ CASE(a_cooperative_grid_that_does_not_fit_is_refused) {
     REQUIRE(data.holds(0));
 }
 
-// `hipLaunchAttribute` and `hipLaunchConfig_t`, which headers of older releases do not have.
+// `hipLaunchAttribute` and `hipLaunchConfig_t`, which headers of older releases lack.
 struct LaunchAttribute {
     unsigned id, pad;
     unsigned long long value[8];
@@ -223,7 +223,7 @@ CASE(a_launch_by_configuration_looks_at_all_attributes) {
     Gate gate(stream);
     LaunchConfig config = {dim3(1), dim3(64), 0, stream, attributes, 3};
     OK(launch(&config, affine_kernel(), arguments));
-    // They are the caller's again as soon as the call is back.
+    // They belong to the caller again as soon as the call has returned.
     std::memset(static_cast<void *>(attributes), 0x5a, sizeof attributes);
     std::memset(static_cast<void *>(&config), 0x5a, sizeof config);
     gate.open();

@@ -18,7 +18,7 @@ extern char **environ;
 
 namespace suite {
 
-// A case that hangs is ended by this alarm.
+// The alarm that ends a case that hangs.
 constexpr unsigned LIMIT_S = 30;
 
 static const Case *&first() {
@@ -31,7 +31,7 @@ Case::Case(const char *area, const char *name, void (*run)())
     first() = this;
 }
 
-// Threads may be held up in the runtime, so nothing is torn down.
+// Threads may be blocked in the runtime, so nothing is torn down.
 [[noreturn]] static void end(int status, const std::string &what) {
     std::printf("%s\n", what.c_str());
     std::fflush(stdout);
@@ -85,7 +85,7 @@ static int run(const char *name) {
     return 0;
 }
 
-// Runs one case in a child; its status, or 128 and the signal that ended it.
+// Runs one case in a child; returns its status, or 128 plus the signal that ended it.
 static int spawn(const std::string &name) {
     std::string argument = name;
     char program[] = "conformance", verb[] = "run";

@@ -1,4 +1,4 @@
-// Allocations of each kind: what is given, what is known of an address, and what freeing waits for.
+// Allocations of each kind: their results, queries of addresses, and what freeing waits for.
 
 #define AREA "memory"
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t MIB = 1 << 20;
 
-// From 6.0 on the enumeration has other values than the headers before it say.
+// From 6.0 on the enumeration has other values than in earlier headers.
 bool headers_fit() { return suite::runtime_major() >= 6 == HIP_VERSION_MAJOR >= 6; }
 
 // The member was renamed in 6.0.
@@ -31,7 +31,7 @@ CASE(nothing_is_allocated_at_no_address) {
     OK(hipHostFree(nullptr));
 }
 
-CASE(no_place_for_the_address_is_refused) {
+CASE(a_null_out_parameter_is_refused) {
     REFUSED(hipMalloc(nullptr, 16), hipErrorInvalidValue);
     REFUSED(hipHostMalloc(static_cast<void **>(nullptr), 16, 0), hipErrorInvalidValue);
 }
@@ -71,7 +71,7 @@ CASE(allocations_do_not_overlap) {
     for (char *address : addresses) OK(hipFree(address));
 }
 
-CASE(what_was_freed_is_not_freed_again) {
+CASE(a_second_free_is_refused) {
     void *address = nullptr;
     OK(hipMalloc(&address, 64));
     OK(hipFree(address));
@@ -201,7 +201,7 @@ CASE(freeing_in_a_stream_does_not_wait) {
     REQUIRE(returned);
 }
 
-CASE(what_was_freed_in_a_stream_is_not_freed_again) {
+CASE(a_second_stream_ordered_free_is_refused) {
     Stream stream(hipStreamNonBlocking), other(hipStreamNonBlocking);
     for (int i = 0; i < 50; i++) {
         void *address = nullptr;

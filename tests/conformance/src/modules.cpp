@@ -1,4 +1,4 @@
-// Modules: code objects that the program loads itself, and launches with both ways to pass arguments.
+// Modules: code objects that the program loads itself, and launches with both ways of passing arguments.
 
 #define AREA "modules"
 
@@ -35,7 +35,7 @@ struct Module {
     ~Module() { (void)hipModuleUnload(module); }
 };
 
-// The arguments of `module_affine`, packed as the kernel's buffer has them.
+// The arguments of `module_affine`, packed as in the kernel's buffer.
 struct Packed {
     unsigned *data;
     unsigned count, factor, term;
@@ -209,7 +209,7 @@ CASE(a_missing_file_is_not_found) {
     REFUSED(hipModuleLoad(&module, "/nonexistent/module.co"), hipErrorFileNotFound);
 }
 
-CASE(an_image_that_is_none_is_refused) {
+CASE(data_that_is_no_image_is_refused) {
     hipModule_t module = nullptr;
     std::vector<char> zeros(4096);
     REFUSED(hipModuleLoadData(&module, zeros.data()), hipErrorInvalidKernelFile, hipErrorInvalidImage,
@@ -232,7 +232,8 @@ CASE(unloading_waits_for_the_modules_kernels) {
                      HIP_LAUNCH_PARAM_END};
     OK(hipModuleLaunchKernel(function, 1, 1, 1, 64, 1, 1, 0, stream, nullptr, extra));
     Pending unload([&] { return hipModuleUnload(module); });
-    // Releases differ in whether the call waits or only keeps the code; the kernel's work is done either way.
+    // Releases differ in whether the call waits or only keeps the code; in both cases the kernel's work is
+    // done.
     unload.blocks();
     gate.open();
     OK(unload.code());

@@ -1,4 +1,4 @@
-// What the compiler registers when the program starts: kernels, their arguments, variables.
+// Registrations by compiled code when the program starts: kernels, their arguments, variables.
 
 #define AREA "registration"
 
@@ -29,7 +29,7 @@ extern "C" __global__ void conf_nothing() {}
 template <typename T> __global__ void conf_scale(T *data, T factor) { data[global_thread()] *= factor; }
 
 namespace {
-// In launch.hip are another struct and another kernel of these names.
+// launch.hip has another struct and another kernel with these names.
 struct Local {
     unsigned *out;
     unsigned value;
@@ -42,7 +42,7 @@ __device__ unsigned conf_zeroed[1000];
 __constant__ double conf_constant = 2.5;
 __managed__ unsigned conf_managed = 7;
 
-CASE(a_kernel_writes_what_it_computes) {
+CASE(a_kernel_writes_its_results) {
     Device<unsigned> data(1000, 3);
     affine(nullptr, data, 1000, 10, 4);
     OK(hipGetLastError());
@@ -147,7 +147,7 @@ CASE(a_variable_is_written_in_part) {
     EQUAL(found[3], 4u);
 }
 
-CASE(a_variable_is_copied_in_the_streams_turn) {
+CASE(a_variable_is_copied_in_stream_order) {
     Pinned<unsigned> source(4, 9), found(4, 0);
     Stream stream;
     Gate gate(stream);

@@ -1,4 +1,4 @@
-// Two copies of the runtime in one process, as a system with ROCm and a wheel that brings its own have them.
+// Two copies of the runtime in one process, as on a system with ROCm and a wheel that brings its own.
 
 #define AREA "runtimes"
 
@@ -14,7 +14,8 @@
 
 namespace {
 
-// The file of the library that this process runs on. Not by the address of a function: that may be an interposer's.
+// The file of the library on which this process runs. It is not found by a function's address, which may be
+// an interposer's.
 std::string runtime_file() {
     std::string found;
     auto look = [](dl_phdr_info *info, size_t, void *found) {
@@ -28,7 +29,7 @@ std::string runtime_file() {
     return found;
 }
 
-// A second copy of that library, from a file of its own.
+// A second copy of that library, from another file.
 class Copy {
   public:
     Copy() {
@@ -55,7 +56,7 @@ class Copy {
 
 } // namespace
 
-// The copy's function of this name, of the type of ours.
+// The copy's function of this name, with our function's type.
 #define OTHER(copy, function) copy.find<decltype(function)>(#function)
 
 CASE(a_second_copy_has_functions_of_its_own) {

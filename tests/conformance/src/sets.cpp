@@ -53,7 +53,7 @@ CASE(a_fill_of_device_memory_does_not_wait) {
     REQUIRE(data.holds(0));
 }
 
-CASE(a_fill_keeps_its_place_in_the_stream) {
+CASE(a_fill_keeps_its_position_in_the_stream) {
     Device<unsigned> data(64, 1);
     Stream stream;
     OK(hipMemsetAsync(data, 0, data.bytes(), stream));

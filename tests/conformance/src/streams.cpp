@@ -1,4 +1,4 @@
-// Streams: what they are made with, their order, and who waits for whom.
+// Streams: their properties, their order, and which of them wait for each other.
 
 #define AREA "streams"
 
@@ -10,7 +10,7 @@
 
 namespace {
 
-// Memory that streams can wait for, with zero in it.
+// Memory that streams can wait for, set to zero.
 void *new_signal() {
     int can = 0;
     OK(hipDeviceGetAttribute(&can, hipDeviceAttributeCanUseStreamWaitValue, 0));
@@ -29,20 +29,20 @@ class Crowd {
         for (int i = 0; i < COUNT; i++) streams.push_back(std::make_unique<Stream>(hipStreamNonBlocking));
     }
 
-    // One kernel in each.
+    // Launches one kernel in each.
     void launch() {
         for (int i = 0; i < COUNT; i++) affine(*streams[i], data + 64 * i, 64, 3, 1);
     }
 
-    // Some stream shares its queue with nobody who waits.
+    // A stream that shares its queue with no waiting stream.
     hipStream_t one_that_finishes() {
         for (;;)
             for (auto &stream : streams)
                 if (hipStreamQuery(*stream) == hipSuccess) return *stream;
     }
 
-    // After a while. A held stream never fails this; others that were only slow would hide a fault.
-    bool is_any_held() {
+    // After a while. A blocked stream always passes; streams that were only slow would hide a fault.
+    bool is_any_blocked() {
         std::this_thread::sleep_for(std::chrono::milliseconds(40));
         for (auto &stream : streams)
             if (hipStreamQuery(*stream) == hipErrorNotReady) return true;
@@ -85,7 +85,7 @@ CASE(priorities_lie_in_their_range) {
         EQUAL(found, priority);
         OK(hipStreamDestroy(stream));
     }
-    // Beyond the range is the nearest in it.
+    // A priority beyond the range is clamped.
     hipStream_t stream = nullptr;
     OK(hipStreamCreateWithPriority(&stream, hipStreamNonBlocking, greatest - 10));
     OK(hipStreamGetPriority(stream, &found));
@@ -208,7 +208,7 @@ CASE(a_written_value_comes_after_the_work_before_it) {
     EQUAL(flag[0], 77u);
 }
 
-// `hipStreamBatchMemOpParams`, which headers of older releases do not have.
+// `hipStreamBatchMemOpParams`, which headers of older releases lack.
 struct WordOperation {
     unsigned operation;
     void *address;
@@ -225,7 +225,7 @@ CASE(a_batch_of_written_values_comes_after_the_work_before_it) {
     Gate gate(stream);
     WordOperation operations[2] = {{WRITE_32, flags, 77, 0, {}}, {WRITE_32, flags + 1, 78, 0, {}}};
     OK(submit(stream, 2, operations, 0));
-    // They are the caller's again as soon as the call is back.
+    // They belong to the caller again as soon as the call has returned.
     std::memset(operations, 0x5a, sizeof operations);
     EQUAL(flags[0], 0u);
     EQUAL(flags[1], 0u);
@@ -235,28 +235,28 @@ CASE(a_batch_of_written_values_comes_after_the_work_before_it) {
     EQUAL(flags[1], 78u);
 }
 
-CASE(a_wait_for_a_value_holds_up_the_streams_that_share_its_hardware_queue) {
+CASE(a_wait_for_a_value_blocks_the_streams_that_share_its_hardware_queue) {
     void *signal = new_signal();
     Stream held(hipStreamNonBlocking);
     Crowd crowd;
     OK(hipStreamWaitValue32(held, signal, 3, hipStreamWaitValueGte, 0xffffffff));
     crowd.launch();
     hipStream_t free = crowd.one_that_finishes();
-    REQUIRE(crowd.is_any_held());
+    REQUIRE(crowd.is_any_blocked());
     OK(hipStreamWriteValue32(free, signal, 3, 0));
     REQUIRE(crowd.finishes());
     OK(hipStreamSynchronize(held));
     OK(hipFree(signal));
 }
 
-CASE(a_function_of_the_host_holds_up_the_streams_that_share_its_hardware_queue) {
+CASE(a_host_function_blocks_the_streams_that_share_its_hardware_queue) {
     Stream held(hipStreamNonBlocking);
     Crowd crowd;
     Gate gate(held);
     crowd.launch();
     (void)crowd.one_that_finishes();
-    bool is_any_held = crowd.is_any_held();
+    bool is_any_blocked = crowd.is_any_blocked();
     gate.open();
     REQUIRE(crowd.finishes());
-    REQUIRE(is_any_held);
+    REQUIRE(is_any_blocked);
 }

@@ -1,4 +1,4 @@
-//! Many programs with and without the shim, and what differed.
+//! Runs many programs with and without the shim, and reports differences.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,32 +7,32 @@ use std::{fmt, fs, io};
 
 use crate::client::{self, Failure, Report};
 use crate::generate::generate;
-use crate::mode::{Mode, Places};
+use crate::mode::{Mode, Paths};
 use crate::program::Program;
 use crate::shrink::shrink;
 
-/// Programs in one process.
+/// Programs run in one process.
 pub const PROGRAMS_PER_PROCESS: u64 = 200;
 
-/// What is wrong with a program's run.
+/// The fault in a program's run.
 #[derive(Clone, Debug)]
 pub enum Fault {
-    /// It did something else than without the shim.
+    /// The outcome differs from that without the shim.
     Differs,
-    /// A return code that cannot be, without the shim: the runtime or the model of it is wrong.
-    Surprise,
-    /// It did not come to its end.
+    /// An impossible return code without the shim: the runtime or the model of it is wrong.
+    ImpossibleCode,
+    /// The run did not finish.
     Failed(Failure),
 }
 
-/// A program with which something is wrong.
+/// A program whose run has a fault.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// Its seed.
+    /// Seed of the program.
     pub seed: u64,
-    /// How it was run.
+    /// How the program was run.
     pub mode: Mode,
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
 }
 
@@ -41,53 +41,49 @@ impl fmt::Display for Finding {
         write!(f, "seed {} on {}: ", self.seed, self.mode)?;
         match &self.fault {
             Fault::Differs => f.write_str("differs from the runtime alone"),
-            Fault::Surprise => f.write_str("has a return code that cannot be"),
+            Fault::ImpossibleCode => f.write_str("has an impossible return code"),
             Fault::Failed(failure) => failure.fmt(f),
         }
     }
 }
 
 /// Runs the programs of these seeds natively and with the shim.
-pub fn compare(mode: &Mode, places: &Places, seeds: Range<u64>) -> Vec<Finding> {
-    let natively = native_reports(mode.major, places, seeds.clone());
-    let with_shim = shim_reports(mode, places, &natively, seeds.clone());
+pub fn compare(mode: &Mode, paths: &Paths, seeds: Range<u64>) -> Vec<Finding> {
+    let natively = native_reports(mode.major, paths, seeds.clone());
+    let with_shim = shim_reports(mode, paths, &natively, seeds.clone());
     judge(mode, &natively, &with_shim, seeds)
 }
 
 /// Runs the programs of these seeds without the shim.
-pub fn native_reports(major: u32, places: &Places, seeds: Range<u64>) -> Reports {
-    all_reports(&Mode::native(major), places, seeds, |report| report.surprises > 0)
+pub fn native_reports(major: u32, paths: &Paths, seeds: Range<u64>) -> Reports {
+    all_reports(&Mode::native(major), paths, seeds, |report| report.impossible_codes > 0)
 }
 
-/// Runs the programs of these seeds with the shim; after a difference in a new process, since a fault stays.
-pub fn shim_reports(mode: &Mode, places: &Places, natively: &Reports, seeds: Range<u64>) -> Reports {
-    all_reports(mode, places, seeds, |report| {
+/// Runs the programs of these seeds with the shim. After a difference it continues in a new process, since
+/// faults persist.
+pub fn shim_reports(mode: &Mode, paths: &Paths, natively: &Reports, seeds: Range<u64>) -> Reports {
+    all_reports(mode, paths, seeds, |report| {
         natively.digests.get(&report.number).is_none_or(|alone| alone.digest != report.digest)
     })
 }
 
-/// Reports of one mode by seed, with the seeds at which clients failed.
+/// One mode's reports by seed, and the seeds at which clients failed.
 #[derive(Clone, Debug, Default)]
 pub struct Reports {
     digests: BTreeMap<u64, Report>,
     failures: BTreeMap<u64, Failure>,
 }
 
-/// A failure takes one program, and those after it go on in a new process.
-fn all_reports(
-    mode: &Mode,
-    places: &Places,
-    seeds: Range<u64>,
-    is_last: impl Fn(&Report) -> bool,
-) -> Reports {
+/// A failure ends one program; the next ones run in a new process.
+fn all_reports(mode: &Mode, paths: &Paths, seeds: Range<u64>, is_last: impl Fn(&Report) -> bool) -> Reports {
     let mut all = Reports::default();
     let mut next = seeds.start;
     while next < seeds.end {
         let count = PROGRAMS_PER_PROCESS.min(seeds.end - next);
         let words = [next.to_string(), count.to_string()];
-        // After a fault of the device nothing is left to compare in that process.
+        // After a device fault nothing in that process can be compared.
         let is_last = |report: &Report| is_last(report) || generate(report.number).has_fault();
-        let (reports, result) = client::reports(mode, places, &["seeds", &words[0], &words[1]], is_last);
+        let (reports, result) = client::reports(mode, paths, &["seeds", &words[0], &words[1]], is_last);
         next += reports.len() as u64;
         all.digests.extend(reports.into_iter().map(|report| (report.number, report)));
         if let Err(failure) = result {
@@ -99,7 +95,7 @@ fn all_reports(
     all
 }
 
-/// What is wrong with either side.
+/// Compares both sides and collects their faults.
 pub fn judge(mode: &Mode, natively: &Reports, with_shim: &Reports, seeds: Range<u64>) -> Vec<Finding> {
     let native = &Mode::native(mode.major);
     let mut findings = Vec::new();
@@ -108,8 +104,8 @@ pub fn judge(mode: &Mode, natively: &Reports, with_shim: &Reports, seeds: Range<
         let alone = natively.digests.get(&seed);
         if let Some(failure) = natively.failures.get(&seed) {
             find(native, Fault::Failed(failure.clone()));
-        } else if alone.is_some_and(|report| report.surprises > 0) {
-            find(native, Fault::Surprise);
+        } else if alone.is_some_and(|report| report.impossible_codes > 0) {
+            find(native, Fault::ImpossibleCode);
         } else if let Some(failure) = with_shim.failures.get(&seed) {
             find(mode, Fault::Failed(failure.clone()));
         } else if let (Some(alone), Some(with)) = (alone, with_shim.digests.get(&seed))
@@ -121,37 +117,37 @@ pub fn judge(mode: &Mode, natively: &Reports, with_shim: &Reports, seeds: Range<
     findings
 }
 
-/// Whether a program's runs with the shim ever differ from one without, or fail.
+/// Whether any run of a program with the shim differs from one without, or fails.
 ///
 /// # Errors
 ///
-/// If the program cannot be handed to a client.
-pub fn differs(program: &Program, mode: &Mode, places: &Places, runs: u32) -> io::Result<bool> {
+/// Fails if the program cannot be passed to a client.
+pub fn differs(program: &Program, mode: &Mode, paths: &Paths, runs: u32) -> io::Result<bool> {
     let file = tempfile::NamedTempFile::new()?;
     fs::write(file.path(), program.to_string())?;
-    differs_in(file.path(), mode, places, runs)
+    differs_in(file.path(), mode, paths, runs)
 }
 
-/// As [`differs`], of a program in a file.
+/// Like [`differs`], for a program in a file.
 ///
 /// # Errors
 ///
-/// If the file cannot be read or its name is not text.
-pub fn differs_in(file: &Path, mode: &Mode, places: &Places, runs: u32) -> io::Result<bool> {
+/// Fails if the file cannot be read or its name is not text.
+pub fn differs_in(file: &Path, mode: &Mode, paths: &Paths, runs: u32) -> io::Result<bool> {
     let native = Mode::native(mode.major);
-    let (alone, result) = repeated(&native, places, file, 2, |_| false)?;
+    let (alone, result) = repeated(&native, paths, file, 2, |_| false)?;
     let Some(expected) = alone.first().filter(|_| result.is_ok()) else { return Ok(true) };
-    if alone.iter().any(|report| report.digest != expected.digest || report.surprises > 0) {
+    if alone.iter().any(|report| report.digest != expected.digest || report.impossible_codes > 0) {
         return Ok(true);
     }
-    let (with, result) = repeated(mode, places, file, runs, |report| report.digest != expected.digest)?;
+    let (with, result) = repeated(mode, paths, file, runs, |report| report.digest != expected.digest)?;
     Ok(result.is_err() || with.iter().any(|report| report.digest != expected.digest))
 }
 
-/// So many runs of a program in a file, up to the last; in processes of their own if it ends in a fault of the device.
+/// Up to `runs` runs of a program in a file, each in its own process if the program ends in a device fault.
 fn repeated(
     mode: &Mode,
-    places: &Places,
+    paths: &Paths,
     file: &Path,
     runs: u32,
     is_last: impl Fn(&Report) -> bool,
@@ -159,11 +155,11 @@ fn repeated(
     let name = file.to_str().ok_or_else(|| io::Error::other("the file's name is not text"))?;
     let program = Program::parse(&fs::read_to_string(file)?).map_err(io::Error::other)?;
     if !program.has_fault() {
-        return Ok(client::reports(mode, places, &["repeat", name, &runs.to_string()], is_last));
+        return Ok(client::reports(mode, paths, &["repeat", name, &runs.to_string()], is_last));
     }
     let mut all = Vec::new();
     for _ in 0..runs {
-        let (reports, result) = client::reports(mode, places, &["repeat", name, "1"], &is_last);
+        let (reports, result) = client::reports(mode, paths, &["repeat", name, "1"], &is_last);
         let is_over = result.is_err() || reports.iter().any(&is_last);
         all.extend(reports);
         if is_over {
@@ -173,14 +169,14 @@ fn repeated(
     Ok((all, Ok(())))
 }
 
-/// The smallest program found that still shows what the finding's program shows; none if that does not show it again.
+/// The smallest program found that still shows the finding's fault; none if the fault does not occur again.
 ///
 /// # Errors
 ///
-/// As of [`differs`].
-pub fn minimal(finding: &Finding, places: &Places, runs: u32) -> io::Result<Option<Program>> {
+/// Like [`differs`].
+pub fn minimal(finding: &Finding, paths: &Paths, runs: u32) -> io::Result<Option<Program>> {
     let program = generate(finding.seed);
-    let show = |program: &Program| differs(program, &finding.mode, places, runs);
+    let show = |program: &Program| differs(program, &finding.mode, paths, runs);
     if !show(&program)? {
         return Ok(None);
     }
@@ -193,7 +189,8 @@ mod tests {
     use crate::mode::Way;
 
     fn reports(digests: &[(u64, u64, u64)], failures: &[u64]) -> Reports {
-        let report = |&(number, digest, surprises)| (number, Report { number, digest, surprises });
+        let report =
+            |&(number, digest, impossible_codes)| (number, Report { number, digest, impossible_codes });
         let failure = |seed: &u64| (*seed, Failure::Hang(String::new()));
         Reports {
             digests: digests.iter().map(report).collect(),
@@ -202,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn each_program_is_judged_once_and_the_runtime_first() {
+    fn each_program_has_one_finding_and_the_runtimes_first() {
         let natively = reports(&[(0, 1, 0), (1, 1, 0), (2, 1, 1), (3, 1, 0)], &[4]);
         let with_shim = reports(&[(0, 1, 0), (1, 2, 0), (2, 2, 0), (4, 1, 0)], &[3]);
         let findings = judge(&Mode::with_shim(6, Way::Symbols), &natively, &with_shim, 0..5);
         let texts: Vec<_> = findings.iter().map(ToString::to_string).collect();
         let expected = [
             "seed 1 on symbols 6: differs from the runtime alone",
-            "seed 2 on native 6: has a return code that cannot be",
+            "seed 2 on native 6: has an impossible return code",
             "seed 3 on symbols 6: hangs\n",
             "seed 4 on native 6: hangs\n",
         ];

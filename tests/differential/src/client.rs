@@ -1,4 +1,4 @@
-//! Runs clients and reads what they say; ends those that hang, and keeps where they did.
+//! Runs clients and reads their output; ends those that hang, and records their stacks.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::ops::ControlFlow;
@@ -7,37 +7,37 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 use std::{io, thread};
 
-use crate::mode::{Mode, Places};
+use crate::mode::{Mode, Paths};
 
-/// Longer than any program takes on a machine that is busy with other things.
+/// Longer than any program takes on a machine that is busy with other work.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 
-/// What a client said of one program.
+/// A client's report on one program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The seed, or the number of the run.
     pub number: u64,
-    /// Of the outcome.
+    /// Digest of the outcome.
     pub digest: u64,
-    /// Number of codes that could not be.
-    pub surprises: u64,
+    /// Number of impossible return codes.
+    pub impossible_codes: u64,
 }
 
-/// How a client came to an end before its time.
+/// How a client failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Failure {
-    /// It said nothing for too long.
+    /// It printed nothing for too long.
     #[error("hangs\n{0}")]
     Hang(String),
-    /// It ended with something else than success; with its last words.
+    /// It ended without success.
     #[error("ended with {status}: {stderr}")]
     Ended {
-        /// As the system says it.
+        /// The exit status as the system formats it.
         status: String,
-        /// What it said to stderr.
+        /// Its output on stderr.
         stderr: String,
     },
-    /// It could not be started or read.
+    /// It could not be started, or its output could not be read.
     #[error("cannot be run: {0}")]
     NotRun(String),
 }
@@ -48,16 +48,16 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Runs a client to its end, to the program at which it fails, or to the first of whose report is said that nothing
-/// can be believed after it; what it reported until then.
+/// Runs a client to its end, to the program at which it fails, or to the first report after which nothing is
+/// reliable. Returns the reports up to then.
 pub fn reports(
     mode: &Mode,
-    places: &Places,
+    paths: &Paths,
     words: &[&str],
     is_last: impl Fn(&Report) -> bool,
 ) -> (Vec<Report>, Result<(), Failure>) {
     let mut reports = Vec::new();
-    let result = follow(&mut mode.command(places, words), |line| {
+    let result = follow(&mut mode.command(paths, words), |line| {
         let Some(report) = parse(line) else { return ControlFlow::Continue(()) };
         reports.push(report);
         if is_last(&report) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -69,10 +69,10 @@ pub fn reports(
 ///
 /// # Errors
 ///
-/// If it fails.
-pub fn output(mode: &Mode, places: &Places, words: &[&str]) -> Result<String, Failure> {
+/// Fails if the client does.
+pub fn output(mode: &Mode, paths: &Paths, words: &[&str]) -> Result<String, Failure> {
     let mut text = String::new();
-    follow(&mut mode.command(places, words), |line| {
+    follow(&mut mode.command(paths, words), |line| {
         text.push_str(line);
         text.push('\n');
         ControlFlow::Continue(())
@@ -84,12 +84,12 @@ fn parse(line: &str) -> Option<Report> {
     let mut words = line.split(' ');
     let number = words.next()?.parse().ok()?;
     let digest = u64::from_str_radix(words.next()?, 16).ok()?;
-    Some(Report { number, digest, surprises: words.next()?.parse().ok()? })
+    Some(Report { number, digest, impossible_codes: words.next()?.parse().ok()? })
 }
 
 fn follow(command: &mut Command, mut on_line: impl FnMut(&str) -> ControlFlow<()>) -> Result<(), Failure> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let stdout = child.stdout.take().expect("it was asked for in the line above");
+    let stdout = child.stdout.take().expect("it is piped in the line above");
     let mut stderr = child.stderr.take().expect("as stdout");
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {
@@ -123,7 +123,7 @@ fn follow(command: &mut Command, mut on_line: impl FnMut(&str) -> ControlFlow<()
     if status.success() { Ok(()) } else { Err(Failure::Ended { status: status.to_string(), stderr }) }
 }
 
-/// Where each thread is, if there is a debugger to ask.
+/// The stacks of all threads, if gdb is available.
 fn stacks(child: &Child) -> String {
     let mut gdb = Command::new("gdb");
     gdb.args(["-batch", "-nx", "-ex", "set debuginfod enabled off", "-ex", "thread apply all bt 16", "-p"]);
@@ -142,21 +142,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_a_client_is_read() {
-        let report = Report { number: 7, digest: 0xab, surprises: 1 };
+    fn a_clients_line_is_parsed() {
+        let report = Report { number: 7, digest: 0xab, impossible_codes: 1 };
         assert_eq!(parse("7 00000000000000ab 1"), Some(report));
         assert_eq!(parse("something else"), None);
     }
 
     #[test]
-    fn a_client_is_ended_when_enough_is_heard() {
+    fn a_client_is_ended_after_the_last_needed_line() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo one; sleep 1000"]);
         assert!(follow(&mut command, |_| ControlFlow::Break(())).is_ok());
     }
 
     #[test]
-    fn a_client_that_ends_badly_is_a_failure_with_its_last_words() {
+    fn a_client_that_fails_is_reported_with_its_stderr() {
         let mut lines = Vec::new();
         let mut command = Command::new("sh");
         command.args(["-c", "echo one; echo why >&2; exit 3"]);

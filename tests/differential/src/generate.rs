@@ -1,7 +1,8 @@
 //! A program from a seed.
 //!
-//! Steps are proposed at random and taken if [`Order`] permits them. What it objects to is often put in order first:
-//! by an event, a wait, a signal to another thread, or an opened gate, so that all of these occur where they matter.
+//! Steps are proposed at random and taken if [`Order`] allows them. Steps that it rejects are often ordered
+//! first: by an event, a wait, a signal to another thread, or an opened gate. So all of these occur where
+//! they matter.
 
 mod propose;
 mod repair;
@@ -57,7 +58,7 @@ struct Generator {
     rng: Rng,
     order: Order,
     steps: Vec<Step>,
-    /// Which device each thread has chosen.
+    /// The device that each thread has selected.
     devices: Vec<u8>,
     thread: usize,
     streams: Vec<Known<u8>>,
@@ -68,11 +69,11 @@ struct Generator {
     buffers_made: u8,
     graphs: Vec<Known<Graph>>,
     graphs_made: u8,
-    /// Closed gates, and who opens them.
+    /// Closed gates, and the threads that open them.
     gates: Vec<(Gate, usize)>,
     gates_made: u8,
     tokens_made: u8,
-    /// Captures under way, by thread.
+    /// Captures in progress, by thread.
     captures: Vec<Option<Capturing>>,
 }
 
@@ -107,7 +108,7 @@ impl Generator {
         self.rng.u32(..100) < of_100
     }
 
-    /// Something to work with.
+    /// Creates the first objects.
     fn begin(&mut self) {
         for thread in 0..self.devices.len() {
             self.thread = thread;
@@ -166,7 +167,7 @@ impl Generator {
         }
     }
 
-    /// The device fails, and the program goes on for a while before it waits, and after that.
+    /// Adds a device fault; the program continues for a while before it waits, and after that.
     fn fault(&mut self) {
         let stream = self.stream();
         if self.attempt(&Op::Fault(stream)).is_err() {
@@ -174,7 +175,7 @@ impl Generator {
         }
         for _ in 0..self.rng.u32(0..8) {
             let op = self.propose();
-            // What cannot be is left out.
+            // Impossible steps are left out.
             let _ = self.attempt(&op);
         }
         let _ = self.attempt(&Op::SyncDevice);
@@ -184,7 +185,7 @@ impl Generator {
         }
     }
 
-    /// Takes a step, putting things in order first if need be; whether it could be taken.
+    /// Takes a step, after ordering it if necessary; returns whether it was taken.
     fn take(&mut self, op: &Op) -> bool {
         const REPAIRS_MAX: u32 = 4;
         for _ in 0..REPAIRS_MAX {
@@ -200,7 +201,7 @@ impl Generator {
         self.attempt(op).is_ok()
     }
 
-    /// Takes a step as it is.
+    /// Takes a step without changes.
     fn attempt(&mut self, op: &Op) -> Result<(), Flaw> {
         let step = Step(Thread(self.thread as u8), op.clone());
         let mut order = self.order.clone();
@@ -211,7 +212,7 @@ impl Generator {
         Ok(())
     }
 
-    /// Keeps the lists of what there is.
+    /// Updates the lists of objects.
     fn note(&mut self, op: &Op) {
         let device = self.device();
         match op {
@@ -263,7 +264,7 @@ impl Generator {
                 return;
             }
         }
-        // All events that it could be joined by are other threads': it is broken, and ends without a graph.
+        // Only other threads have events by which it could be joined. It is broken, and ends without a graph.
         self.take(&Op::SyncStream(Stream::Made(origin)));
         self.take(&Op::EndCapture(origin, Graph(self.graphs_made)));
     }
@@ -293,7 +294,7 @@ mod tests {
     use crate::program::{CaptureMode, Program};
 
     #[test]
-    fn every_program_is_in_order_and_survives_its_text() {
+    fn every_program_is_in_order_and_can_be_parsed_again() {
         for seed in 0..300 {
             let program = generate(seed);
             if let Err((at, flaw)) = order::check(&program) {
@@ -309,7 +310,7 @@ mod tests {
         assert_ne!(generate(7), generate(8));
     }
 
-    /// With `Global`, which forbids the other threads some calls.
+    /// `Global` captures, which forbid other threads some calls.
     #[test]
     fn threads_capture_globally_beside_others() {
         let captures = |program: Program| {

@@ -2,16 +2,16 @@
 //!
 //! | module | responsible for |
 //! | --- | --- |
-//! | `program` | what a program is, and its text |
-//! | `order` | which programs have one result only |
+//! | `program` | programs and their text form |
+//! | `order` | the programs that have exactly one result |
 //! | `generate` | a program from a seed |
-//! | `observe` | what is compared |
+//! | `observe` | the values that are compared |
 //! | `mode`, `client` | how programs are run |
-//! | `campaign` | many of them, with and without the shim |
-//! | `planted` | how long it takes to find bugs that were put in on purpose |
+//! | `campaign` | many programs, with and without the shim |
+//! | `planted` | how many programs it takes to find bugs planted on purpose |
 //! | `shrink` | the smallest program that still shows a difference |
 //!
-//! Programs run in a HIP client of their own, the package `differential-runner`.
+//! Programs run in a separate HIP client, the package `differential-runner`.
 
 pub mod campaign;
 pub mod client;

@@ -1,56 +1,56 @@
-//! The ways to run a program: which runtime, with the shim or without, and what the shim is told to do.
+//! The modes in which a program runs: the runtime, whether the shim is in, and the shim's settings.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// How the shim comes between a program and its runtime.
+/// How the shim intercepts the program's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Not at all.
+    /// Without the shim.
     Native,
-    /// Preloaded, by its symbols.
+    /// Preloaded, through its symbols.
     Symbols,
-    /// By the runtime's dispatch table.
+    /// Through the runtime's dispatch table.
     Table,
 }
 
-/// With whom a program's streams share their devices.
+/// What else uses the devices of a program's streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rivals {
-    /// Nobody.
+pub enum Competition {
+    /// Nothing.
     None,
     /// The streams of each device are scheduled among each other, by their priorities.
     Streams,
-    /// Somebody more urgent, who comes and goes as the controller at [`Places::controller`] has it.
+    /// A more urgent process that comes and goes, as simulated by the controller at [`Paths::controller`].
     Others,
 }
 
-/// See the module.
+/// One mode of running a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mode {
     /// HIP's major version.
     pub major: u32,
-    /// How the shim gets in.
+    /// How the shim intercepts calls.
     pub way: Way,
     /// Whether queues are suspended and resumed at random, from this seed.
     pub suspended: Option<u64>,
-    /// Whether calls are treated in all ways at random, from this seed: scheduled, passed through, never suspended.
-    pub treated: Option<u64>,
-    /// Whom the shim has to do with.
-    pub rivals: Rivals,
-    /// A bug that the shim was compiled with, by name.
+    /// Whether calls get random verdicts, from this seed: schedule, pass through, never suspend.
+    pub random_verdicts: Option<u64>,
+    /// What else uses the devices.
+    pub competition: Competition,
+    /// Name of a bug that is compiled into the shim.
     pub bug: Option<&'static str>,
 }
 
-/// Where the things to run are.
+/// Files and folders that runs need.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct Paths {
     /// The folder of the clients, `differential-N`.
     pub clients: PathBuf,
     /// The library to preload.
     pub shim: PathBuf,
-    /// The folder with the socket of a controller, for runs beside others.
+    /// The folder of a controller's socket, for runs beside others.
     pub controller: Option<PathBuf>,
 }
 
@@ -58,8 +58,8 @@ const PRELOAD: &str = "LD_PRELOAD";
 const TOOL: &str = "ROCPROFILER_REGISTER_LIBRARY";
 const TOOLS_ENABLED: &str = "ROCPROFILER_REGISTER_ENABLED";
 const SUSPEND: &str = "XSCHED_TEST_SUSPEND";
-const TREAT: &str = "XSCHED_TEST_VERDICTS";
-/// Ten times the default: programs are short.
+const VERDICTS: &str = "XSCHED_TEST_VERDICTS";
+/// Ten times the default, because programs are short.
 const SUSPENSIONS_PER_SECOND: u32 = 200_000;
 const SCHEDULER: &str = "XSCHED_SCHEDULER";
 const CONTROLLER: &str = "XSCHED_SOCKET_DIR";
@@ -69,7 +69,14 @@ impl Mode {
     /// The runtime alone.
     #[must_use]
     pub fn native(major: u32) -> Self {
-        Self { major, way: Way::Native, suspended: None, treated: None, rivals: Rivals::None, bug: None }
+        Self {
+            major,
+            way: Way::Native,
+            suspended: None,
+            random_verdicts: None,
+            competition: Competition::None,
+            bug: None,
+        }
     }
 
     /// With the shim, which has nothing to schedule.
@@ -84,82 +91,83 @@ impl Mode {
         Self { suspended: Some(seed), ..self }
     }
 
-    /// The same while calls are treated in all ways at random.
+    /// The same while calls get random verdicts.
     #[must_use]
-    pub fn treated(self, seed: u64) -> Self {
-        Self { treated: Some(seed), ..self }
+    pub fn with_random_verdicts(self, seed: u64) -> Self {
+        Self { random_verdicts: Some(seed), ..self }
     }
 
-    /// The same while streams are scheduled among each other: by their priorities, and little launched ahead.
+    /// The same while streams are scheduled among each other: by their priorities, with few launches in
+    /// flight.
     #[must_use]
     pub fn scheduled(self) -> Self {
-        Self { rivals: Rivals::Streams, ..self }
+        Self { competition: Competition::Streams, ..self }
     }
 
-    /// The same beside somebody more urgent who comes and goes.
+    /// The same beside a more urgent process that comes and goes.
     #[must_use]
     pub fn beside(self) -> Self {
-        Self { rivals: Rivals::Others, ..self }
+        Self { competition: Competition::Others, ..self }
     }
 
-    /// Every way to have the shim in, over all runtimes; tables are handed out from HIP 6 on.
+    /// Every way to inject the shim, over all runtimes; runtimes pass their tables to tools from HIP 6 on.
     #[must_use]
     pub fn all() -> Vec<Self> {
         use Way::{Symbols, Table};
         let ways = [(5, Symbols), (6, Symbols), (6, Table), (7, Symbols), (7, Table)];
         let plain = ways.map(|(major, way)| Self::with_shim(major, way));
         let suspended = plain.clone().map(|mode| mode.suspended(1));
-        let treated = suspended.clone().map(|mode| mode.treated(1));
-        [plain, suspended, treated].concat()
+        let random_verdicts = suspended.clone().map(|mode| mode.with_random_verdicts(1));
+        [plain, suspended, random_verdicts].concat()
     }
 
-    /// The modes in which the shim schedules: the streams among each other, and the process beside others.
+    /// The modes in which the shim schedules: streams among each other, and the process beside others.
     #[must_use]
     pub fn scheduling() -> Vec<Self> {
         use Way::{Symbols, Table};
         let ways = [(5, Symbols), (6, Table), (7, Symbols)];
         let alone = ways.map(|(major, way)| Self::with_shim(major, way));
-        let treated = alone.clone().map(|mode| mode.treated(1));
-        let rivals = alone.iter().cloned().flat_map(|mode| [mode.clone().scheduled(), mode.beside()]);
-        rivals.chain(treated.map(Self::beside)).collect()
+        let random_verdicts = alone.clone().map(|mode| mode.with_random_verdicts(1));
+        let competition = alone.iter().cloned().flat_map(|mode| [mode.clone().scheduled(), mode.beside()]);
+        competition.chain(random_verdicts.map(Self::beside)).collect()
     }
 
-    /// A command that runs the client with these words.
-    pub fn command(&self, places: &Places, words: &[&str]) -> Command {
-        let mut command = Command::new(places.clients.join(format!("differential-{}", self.major)));
+    /// A command that runs the client with these arguments.
+    pub fn command(&self, paths: &Paths, words: &[&str]) -> Command {
+        let mut command = Command::new(paths.clients.join(format!("differential-{}", self.major)));
         command.args(words);
-        // Variables that change what is run, whoever set them.
-        for variable in [PRELOAD, TOOL, TOOLS_ENABLED, SUSPEND, TREAT, SCHEDULER, BUG] {
+        // Removes variables that would change what is run.
+        for variable in [PRELOAD, TOOL, TOOLS_ENABLED, SUSPEND, VERDICTS, SCHEDULER, BUG] {
             command.env_remove(variable);
         }
-        // Where nobody listens.
-        command.env(CONTROLLER, &places.clients);
+        // No controller listens there.
+        command.env(CONTROLLER, &paths.clients);
         command.env("HIP_SIM_DEVICES", "2").env("HIP_SIM_SHARED", "off");
-        // One for each stream: in a shared hardware queue, a stream that is held up would hold up others.
+        // One for each stream, because a blocked stream blocks the others in a shared hardware queue.
         command.env("HIP_SIM_QUEUES", "64");
         match self.way {
             Way::Native => {}
             Way::Symbols => {
-                command.env(PRELOAD, &places.shim).env(TOOLS_ENABLED, "0");
+                command.env(PRELOAD, &paths.shim).env(TOOLS_ENABLED, "0");
             }
             Way::Table => {
-                command.env(TOOL, &places.shim);
+                command.env(TOOL, &paths.shim);
             }
         }
         if let Some(seed) = self.suspended {
             command.env(SUSPEND, format!("random:{seed}:{SUSPENSIONS_PER_SECOND}"));
         }
-        if let Some(seed) = self.treated {
-            command.env(TREAT, format!("random:{seed}"));
+        if let Some(seed) = self.random_verdicts {
+            command.env(VERDICTS, format!("random:{seed}"));
         }
-        match (self.rivals, &places.controller) {
-            (Rivals::Streams, _) => {
+        match (self.competition, &paths.controller) {
+            (Competition::Streams, _) => {
                 command.env(SCHEDULER, "LCL");
             }
-            (Rivals::Others, Some(controller)) => {
+            (Competition::Others, Some(controller)) => {
                 command.env(CONTROLLER, controller);
             }
-            (Rivals::Others | Rivals::None, _) => {}
+            (Competition::Others | Competition::None, _) => {}
         }
         if let Some(bug) = self.bug {
             command.env(BUG, bug);
@@ -168,8 +176,8 @@ impl Mode {
     }
 }
 
-impl Places {
-    /// From a folder of artifacts and the library to preload.
+impl Paths {
+    /// From the clients' folder and the library to preload.
     #[must_use]
     pub fn new(clients: &Path, shim: &Path) -> Self {
         Self { clients: clients.to_owned(), shim: shim.to_owned(), controller: None }
@@ -193,13 +201,13 @@ impl fmt::Display for Mode {
         if self.suspended.is_some() {
             write!(f, " suspended")?;
         }
-        if self.treated.is_some() {
-            write!(f, " treated")?;
+        if self.random_verdicts.is_some() {
+            write!(f, " random verdicts")?;
         }
-        match self.rivals {
-            Rivals::None => {}
-            Rivals::Streams => write!(f, " scheduled")?,
-            Rivals::Others => write!(f, " beside others")?,
+        match self.competition {
+            Competition::None => {}
+            Competition::Streams => write!(f, " scheduled")?,
+            Competition::Others => write!(f, " beside others")?,
         }
         self.bug.map_or(Ok(()), |bug| write!(f, " {bug}"))
     }

@@ -1,7 +1,8 @@
-//! What a run of a program shows: a return code per step, what the host read, and all memory in the end.
+//! The observable outcome of a program: a return code per step, the values that the host read, and all memory
+//! at the end.
 //!
-//! Of codes that depend on time only that is kept which does not. What is known beforehand of a code is checked as
-//! well, so that the runtime without the shim is tested too.
+//! If a code depends on time, only its certain part is kept. A code that is known beforehand is checked too,
+//! so that the runtime without the shim is tested as well.
 
 use std::fmt;
 
@@ -11,31 +12,31 @@ use crate::order::Answer;
 const SUCCESS: i32 = 0;
 /// `hipErrorNotReady`
 const NOT_READY: i32 = 600;
-/// In place of a code that depends on time.
+/// Replaces a code that depends on time.
 const DEPENDS_ON_TIME: i32 = -1;
 
-/// What a step has shown.
+/// The observation of one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// The call's return code, or the first bad one of several.
     pub code: i32,
-    /// Contents that the host read, as [`hash`], else 0.
+    /// [`hash`] of the contents that the host read, else 0.
     pub value: u64,
 }
 
-/// See the module.
+/// The outcome of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Of each step.
     pub steps: Vec<Seen>,
-    /// Contents of memory in the end, and the codes of the calls that ended everything, by name.
+    /// Contents of memory at the end, and the codes of the final calls, by name.
     pub end: Vec<(String, u64)>,
-    /// Steps whose codes cannot be, whatever the time.
-    pub surprises: Vec<usize>,
+    /// Steps whose codes are impossible at any time.
+    pub impossible_codes: Vec<usize>,
 }
 
 impl Outcome {
-    /// Takes in what the next step has shown.
+    /// Adds the observation of the next step.
     pub fn push(&mut self, seen: Seen, answer: Answer) {
         let is_possible = match answer {
             Answer::Code | Answer::Any => true,
@@ -44,19 +45,19 @@ impl Outcome {
             Answer::ReadyOrNot => matches!(seen.code, SUCCESS | NOT_READY),
         };
         if !is_possible {
-            self.surprises.push(self.steps.len());
+            self.impossible_codes.push(self.steps.len());
         }
         let depends = answer == Answer::Any || answer == Answer::ReadyOrNot && is_possible;
         self.steps.push(Seen { code: if depends { DEPENDS_ON_TIME } else { seen.code }, ..seen });
     }
 
-    /// All of it in one number.
+    /// A digest of the whole outcome.
     #[must_use]
     pub fn digest(&self) -> u64 {
         let steps = self.steps.iter().flat_map(|seen| [seen.code as u64, seen.value]);
         let end = self.end.iter().flat_map(|(name, value)| [hash(name.as_bytes()), *value]);
-        let surprises = self.surprises.iter().map(|step| *step as u64);
-        steps.chain(end).chain(surprises).fold(FNV_BASE, step)
+        let impossible_codes = self.impossible_codes.iter().map(|step| *step as u64);
+        steps.chain(end).chain(impossible_codes).fold(FNV_BASE, step)
     }
 }
 
@@ -67,7 +68,7 @@ fn step(hash: u64, word: u64) -> u64 {
     mixed ^ mixed >> 29
 }
 
-/// Of contents of memory: by words, since there is a lot of it.
+/// Hash of memory contents, by words, because there is a lot of it.
 #[must_use]
 pub fn hash(bytes: &[u8]) -> u64 {
     let words = bytes.chunks(8).map(|chunk| {
@@ -78,14 +79,14 @@ pub fn hash(bytes: &[u8]) -> u64 {
     words.fold(FNV_BASE, step)
 }
 
-/// One line per step and per thing at the end, for people and for comparison.
+/// One line per step and per final observation, for people and for comparison.
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, seen) in self.steps.iter().enumerate() {
-            let surprise = if self.surprises.contains(&index) { " (cannot be)" } else { "" };
+            let note = if self.impossible_codes.contains(&index) { " (impossible)" } else { "" };
             match seen.value {
-                0 => writeln!(f, "step {index}: {}{surprise}", Code(seen.code))?,
-                value => writeln!(f, "step {index}: {} {value:016x}{surprise}", Code(seen.code))?,
+                0 => writeln!(f, "step {index}: {}{note}", Code(seen.code))?,
+                value => writeln!(f, "step {index}: {} {value:016x}{note}", Code(seen.code))?,
             }
         }
         self.end.iter().try_for_each(|(name, value)| writeln!(f, "end {name}: {value:x}"))
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_depends_on_time_does_not_count() {
+    fn time_dependent_codes_are_ignored() {
         let same = |answer, a, b| outcome(answer, a).digest() == outcome(answer, b).digest();
         assert!(same(Answer::ReadyOrNot, 0, 600));
         assert!(!same(Answer::ReadyOrNot, 0, 1));
@@ -120,11 +121,14 @@ mod tests {
     }
 
     #[test]
-    fn impossible_codes_are_noticed() {
-        let surprises = |answer, code| outcome(answer, code).surprises.len();
-        assert_eq!([surprises(Answer::Ready, 0), surprises(Answer::Ready, 600)], [0, 1]);
-        assert_eq!([surprises(Answer::NotReady, 600), surprises(Answer::NotReady, 0)], [0, 1]);
-        assert_eq!([surprises(Answer::ReadyOrNot, 600), surprises(Answer::ReadyOrNot, 700)], [0, 1]);
+    fn impossible_codes_are_detected() {
+        let impossible_codes = |answer, code| outcome(answer, code).impossible_codes.len();
+        assert_eq!([impossible_codes(Answer::Ready, 0), impossible_codes(Answer::Ready, 600)], [0, 1]);
+        assert_eq!([impossible_codes(Answer::NotReady, 600), impossible_codes(Answer::NotReady, 0)], [0, 1]);
+        assert_eq!(
+            [impossible_codes(Answer::ReadyOrNot, 600), impossible_codes(Answer::ReadyOrNot, 700)],
+            [0, 1]
+        );
     }
 
     #[test]
@@ -140,7 +144,7 @@ mod tests {
         let mut outcome = outcome(Answer::NotReady, 0);
         outcome.push(Seen { code: 0, value: 255 }, Answer::Code);
         outcome.end.push(("cell (1,0)".to_owned(), 16));
-        let text = "step 0: 0 (cannot be)\nstep 1: 0 00000000000000ff\nend cell (1,0): 10\n";
+        let text = "step 0: 0 (impossible)\nstep 1: 0 00000000000000ff\nend cell (1,0): 10\n";
         assert_eq!(outcome.to_string(), text);
     }
 }

@@ -1,9 +1,9 @@
-//! What a program's results are determined by: which step is known to come before which.
+//! Which steps of a program are known to precede which, so that its results are determined.
 //!
-//! A program is walked through in the order of its list. Every access to memory must be ordered against those that
-//! conflict with it, by streams, events, waits and tokens, and no thread may wait for what only itself can let go on.
-//! A program that passes computes the same whenever and however often it runs, on any runtime that keeps HIP's
-//! promises; where HIP leaves the order open, none is assumed here.
+//! A program is checked in the order of its list. Every access to memory must be ordered with all conflicting
+//! ones, by streams, events, waits and tokens. No thread may wait for something that only it can release. A
+//! program that passes computes the same result in every run, on any runtime that keeps HIP's guarantees.
+//! Where HIP leaves the order open, none is assumed here.
 
 mod clock;
 mod fault;
@@ -23,47 +23,47 @@ use crate::program::{
     THREADS, Work,
 };
 
-/// Why a step cannot be the next one.
+/// Why a step is not allowed next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
-    /// It names what is not there, or twice.
+    /// It names an object that does not exist, or names one twice.
     #[error("no such object, or of the wrong kind")]
     Unknown,
-    /// It would touch memory beside this line.
+    /// It would access memory in parallel with this line.
     #[error("conflicts with {0:?}")]
     Race(Line),
-    /// Another thread's call on the same object is neither before nor after.
+    /// It is not ordered with another thread's call on the same object.
     #[error("not ordered after a call of {0:?}")]
     Unordered(Line),
-    /// It would read memory that nothing has written.
+    /// It would read memory that was never written.
     #[error("reads undefined memory")]
     Undefined,
     /// It would wait for a gate that this thread has to open.
     #[error("waits behind a gate")]
-    Held,
-    /// A capture does not permit it, or there is none.
+    BehindGate,
+    /// A capture does not allow it, or there is no capture.
     #[error("against the rules of capture")]
     Capture,
-    /// A captured stream has not been joined.
+    /// A captured stream is not joined.
     #[error("{0:?} is not joined")]
     Unjoined(Line),
     /// Two nodes of a graph are not ordered.
     #[error("nodes of a graph conflict")]
     GraphRace,
-    /// It belongs to another device than the thread's.
-    #[error("another device's")]
+    /// Its object belongs to another device than the thread's.
+    #[error("belongs to another device")]
     OtherDevice,
-    /// Something is left open at the end.
+    /// A gate or capture is open at the end.
     #[error("a gate or a capture is left open")]
     Open,
 }
 
-/// What is known beforehand about a call's return code.
+/// Prior knowledge about a call's return code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Whatever it is without the shim.
+    /// The same as without the shim.
     Code,
-    /// Success, since all is done.
+    /// Success, since all work is done.
     Ready,
     /// Not ready, since a gate is closed.
     NotReady,
@@ -76,18 +76,18 @@ pub enum Answer {
 /// Gates, as bits.
 type Gates = u32;
 
-/// What a stream's next command comes after.
+/// The position of a stream's next command.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     caller: Line,
     line: Line,
     device: usize,
     clock: Clock,
-    /// Gates that are certainly before it.
+    /// Gates that certainly precede it.
     sure: Gates,
 }
 
-/// A program up to some step.
+/// The state of a program after some steps.
 #[derive(Clone, Debug)]
 pub struct Order {
     thread_count: usize,
@@ -96,29 +96,30 @@ pub struct Order {
     events: Vec<Option<EventState>>,
     buffers: Vec<Option<BufferState>>,
     graphs: Vec<Option<GraphState>>,
-    /// Who has to open it, while it is closed.
+    /// The thread that has to open a gate, while it is closed.
     gates: Vec<Option<usize>>,
-    /// Captures that ever began.
+    /// Number of captures begun so far.
     captures_begun: u32,
     tokens: Vec<Option<(usize, Clock)>>,
-    /// Under way, by the thread that has begun them.
+    /// Captures in progress, by the thread that began them.
     captures: [Option<Capture>; THREADS],
-    /// Ends of captures, and calls that break all captures there are, by whatever thread. With several threads these must be
-    /// in a known order.
+    /// Ends of captures, and calls that break all existing captures, by any thread. With several threads
+    /// these must be in a known order.
     captures_ended: Calls,
     breaking: Calls,
-    /// Ends of captures that forbid other threads what they forbid their own, and calls that these forbid.
+    /// Ends of global captures, which forbid other threads the same calls as their own, and the calls that
+    /// these captures forbid.
     global_ended: Calls,
     forbidden: Calls,
     faulted: Faulted,
 }
 
-/// What is known about a program before it runs.
+/// Facts about a program that are known before it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
     /// About each step's return code.
     pub answers: Vec<Answer>,
-    /// Cells that are there in the end with contents that are determined.
+    /// Cells that exist at the end with determined contents.
     pub cells: Vec<(Cell, Memory)>,
 }
 
@@ -126,7 +127,7 @@ pub struct Checked {
 ///
 /// # Errors
 ///
-/// The first step that cannot be, by its index, and why.
+/// The index of the first step that is not allowed, and why.
 pub fn check(program: &Program) -> Result<Checked, (usize, Flaw)> {
     let mut order = Order::new(program.threads());
     let mut answers = Vec::with_capacity(program.steps.len());
@@ -134,14 +135,15 @@ pub fn check(program: &Program) -> Result<Checked, (usize, Flaw)> {
         answers.push(order.step(step).map_err(|flaw| (index, flaw))?);
     }
     order.finish().map_err(|flaw| (program.steps.len(), flaw))?;
-    // After a fault nobody can wait for what is on the device.
+    // After a device fault the contents of memory cannot be known.
     let is_known = order.faulted == Faulted::No;
     let cells = order.cells().filter(|(_, _, is_defined)| is_known && *is_defined);
     let cells = cells.map(|(cell, memory, _)| (cell, memory)).collect();
     Ok(Checked { answers, cells })
 }
 
-/// Whether a capture may forbid a call to other threads: what may have to wait for the device, or asks how far it is.
+/// Whether a capture may forbid a call to other threads: one that may have to wait for the device, or that
+/// queries its progress.
 fn is_forbidden_globally(op: &Op) -> bool {
     match op {
         Op::Allocate { memory, .. } => *memory != Memory::Pageable,
@@ -150,7 +152,8 @@ fn is_forbidden_globally(op: &Op) -> bool {
     }
 }
 
-/// Whether a call breaks captures of all threads and in all modes: it waits for the device, or for a copy or fill.
+/// Whether a call breaks captures of all threads and in all modes: it waits for the device, or for a copy or
+/// fill.
 fn breaks_captures(op: &Op) -> bool {
     match op {
         Op::SyncDevice => true,
@@ -163,7 +166,7 @@ fn breaks_captures(op: &Op) -> bool {
 }
 
 impl Order {
-    /// Of an empty program with so many threads.
+    /// The order of an empty program with this many threads.
     #[must_use]
     pub fn new(thread_count: usize) -> Self {
         let mut streams: Vec<_> = (0..STREAMS_MAX).map(|_| StreamState::absent()).collect();
@@ -189,18 +192,18 @@ impl Order {
         }
     }
 
-    /// Takes the next step. After an error the order is of no more use.
+    /// Takes the next step. The order is unusable after an error.
     ///
     /// # Errors
     ///
-    /// Why it cannot be the next one.
+    /// Why the step is not allowed next.
     pub fn step(&mut self, step: &Step) -> Result<Answer, Flaw> {
         self.check_after_fault(&step.1)?;
-        let answer = self.step_anyway(step)?;
+        let answer = self.step_unchecked(step)?;
         Ok(self.answer_after_fault(&step.1, answer))
     }
 
-    fn step_anyway(&mut self, Step(thread, op): &Step) -> Result<Answer, Flaw> {
+    fn step_unchecked(&mut self, Step(thread, op): &Step) -> Result<Answer, Flaw> {
         let thread = thread.index();
         if thread >= self.thread_count {
             return Err(Flaw::Unknown);
@@ -223,8 +226,8 @@ impl Order {
                 insert(&mut self.tokens, token.index(), (thread, self.threads[thread].clock))?;
             }
             Op::Await(token) => {
-                let told = self.tokens.get(token.index()).copied().flatten();
-                let (_, clock) = told.filter(|(by, _)| *by != thread).ok_or(Flaw::Unknown)?;
+                let signalled = self.tokens.get(token.index()).copied().flatten();
+                let (_, clock) = signalled.filter(|(by, _)| *by != thread).ok_or(Flaw::Unknown)?;
                 self.wait(thread, &clock, 0)?;
             }
             Op::MakeStream(number, kind) => self.make_stream(thread, *number, *kind)?,
@@ -280,7 +283,7 @@ impl Order {
         Ok(Answer::Code)
     }
 
-    /// A call that would break captures comes before or after each of them.
+    /// Requires that a call which would break captures comes before or after each of them.
     fn break_captures(&mut self, thread: usize) -> Result<(), Flaw> {
         if self.captures.iter().any(Option::is_some) {
             return Err(Flaw::Capture);
@@ -291,7 +294,7 @@ impl Order {
         Ok(())
     }
 
-    /// A call that such a capture forbids comes before or after each of other threads'.
+    /// Requires that a call which a global capture forbids comes before or after those of other threads.
     fn check_global_captures(&mut self, thread: usize) -> Result<(), Flaw> {
         let others = self.captures.iter().enumerate().filter(|(by, _)| *by != thread);
         if others.filter_map(|(_, capture)| capture.as_ref()).any(Capture::is_global) {
@@ -307,7 +310,7 @@ impl Order {
     ///
     /// # Errors
     ///
-    /// If something is left open.
+    /// Fails if a gate or capture is open.
     pub fn finish(&self) -> Result<(), Flaw> {
         let is_open = self.captures.iter().any(Option::is_some) || self.gates.iter().any(Option::is_some);
         if is_open { Err(Flaw::Open) } else { Ok(()) }
@@ -319,8 +322,8 @@ impl Order {
         self.captures.iter().position(has_it)
     }
 
-    /// What a thread may ask for that captures. Others may ask for everything that does not concern what it captures, since
-    /// it forbids them nothing.
+    /// Checks a thread's calls during its capture. Other threads may make every call that does not concern
+    /// the captured streams, since the capture forbids them nothing.
     fn check_during_capture(&self, thread: usize, op: &Op) -> Result<(), Flaw> {
         let Some(capture) = &self.captures[thread] else { return Ok(()) };
         let is_captured =
@@ -362,19 +365,19 @@ impl Order {
         state.is_some_and(|state| state.captured.is_some())
     }
 
-    /// The thread waits for something, behind these gates.
+    /// The thread waits for some work, which these gates block.
     fn wait(&mut self, thread: usize, clock: &Clock, behind: Gates) -> Result<(), Flaw> {
-        self.check_may_block(thread, behind)?;
+        self.check_may_wait(thread, behind)?;
         self.threads[thread].clock.join(clock);
         Ok(())
     }
 
-    /// A thread that holds something up waits for nothing that it holds up. With other threads about, whose calls
-    /// may come before or after, it waits for nothing at all.
-    fn check_may_block(&self, thread: usize, behind: Gates) -> Result<(), Flaw> {
+    /// A thread that keeps a gate closed must not wait for work that the gate blocks. If other threads exist,
+    /// whose calls may come before or after, it must not wait at all.
+    fn check_may_wait(&self, thread: usize, behind: Gates) -> Result<(), Flaw> {
         let own = self.open_gates(thread);
         let is_stuck = if self.thread_count > 1 { own != 0 } else { own & behind != 0 };
-        if is_stuck { Err(Flaw::Held) } else { Ok(()) }
+        if is_stuck { Err(Flaw::BehindGate) } else { Ok(()) }
     }
 
     /// Closed gates that this thread has to open.
@@ -383,7 +386,7 @@ impl Order {
         own.fold(0, |gates, (gate, _)| gates | 1 << gate)
     }
 
-    /// Closed gates that hold anything up.
+    /// All closed gates.
     fn all_gates(&self) -> Gates {
         self.streams.iter().fold(0, |gates, stream| gates | stream.maybe)
     }

@@ -1,8 +1,9 @@
-//! A program: what each of its threads asks of HIP, one step after the other.
+//! A program: the HIP calls of each of its threads, in order.
 //!
-//! Steps stand in one list, in an order in which the program can run; each thread executes its own steps in that
-//! order, beside the others. What orders threads among themselves is `Signal` and `Await`. Objects have numbers, given by
-//! the step that makes them and never used twice. As text, a program is a line per step, in RON.
+//! All steps are in one list, in an order in which the program can run; each thread executes its own steps in
+//! that order, in parallel with the others. `Signal` and `Await` order threads among themselves. Objects have
+//! numbers, which the creating step assigns and which are never reused. As text, a program is one line per
+//! step, in RON.
 
 use std::fmt;
 
@@ -12,15 +13,15 @@ use serde::{Deserialize, Serialize};
 pub const THREADS: usize = 3;
 /// Devices that a program expects to find.
 pub const DEVICES: usize = 2;
-/// Streams that a program can make.
+/// Streams that a program can create.
 pub const STREAMS_MAX: usize = 8;
 /// Cells that a buffer can have.
 pub const CELLS_MAX: usize = 4;
-/// Words of a cell that kernels and host functions work on.
+/// Words of a cell that kernels and host functions use.
 pub const CELL_WORDS: usize = 64;
 /// Distance of cells in bytes.
 pub const CELL_BYTES: usize = CELL_WORDS * 4;
-/// Size of a large buffer's only cell in bytes: more than the runtime copies aside for an asynchronous copy.
+/// Size of a large buffer's only cell in bytes: more than the runtime stages for an asynchronous copy.
 pub const LARGE_BYTES: usize = (1 << 20) + 4096;
 
 macro_rules! numbers {
@@ -31,7 +32,7 @@ macro_rules! numbers {
         pub struct $name(pub u8);
 
         impl $name {
-            /// As an index.
+            /// The number as an index.
             pub fn index(self) -> usize {
                 self.0.into()
             }
@@ -48,9 +49,9 @@ numbers! {
     Event;
     /// An executable graph.
     Graph;
-    /// What holds a stream up until the host says otherwise.
+    /// Blocks a stream until the host opens it.
     Gate;
-    /// What one thread tells another.
+    /// A signal from one thread to another.
     Token;
     /// A device's ordinal.
     Device;
@@ -63,24 +64,24 @@ pub enum Stream {
     Null,
     /// Handle 1, the same stream.
     Legacy,
-    /// Handle 2, the calling thread's own.
+    /// Handle 2, the calling thread's own stream.
     PerThread,
-    /// One that the program has made.
+    /// A stream that the program has created.
     Made(u8),
 }
 
-/// How a stream is made.
+/// How a stream is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StreamKind {
     /// `hipStreamCreate`
     Blocking,
-    /// `hipStreamCreateWithFlags`, unrelated to the null stream.
+    /// `hipStreamCreateWithFlags`, not ordered with the null stream.
     NonBlocking,
-    /// `hipStreamCreateWithPriority`, unrelated to the null stream.
+    /// `hipStreamCreateWithPriority`, not ordered with the null stream.
     Priority(i8),
 }
 
-/// How an event is made.
+/// How an event is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EventKind {
     /// `hipEventCreate`
@@ -91,20 +92,20 @@ pub enum EventKind {
     Blocking,
 }
 
-/// Where a buffer lies.
+/// The memory of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Memory {
     /// `hipMalloc`
     Device,
-    /// `hipMallocAsync`, in a stream's turn.
+    /// `hipMallocAsync`, in a stream's order.
     Pooled,
     /// `hipHostMalloc`
     Pinned,
     /// `hipMallocManaged`
     Managed,
-    /// The C library's.
+    /// Memory of the C library.
     Pageable,
-    /// `hipMallocArray`: a row for each cell, which only copies touch.
+    /// `hipMallocArray`: a row for each cell; only copies access it.
     Array,
 }
 
@@ -124,7 +125,8 @@ impl Memory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Cell(pub Buffer, pub u8);
 
-/// The kernels. Each makes `to` from `to`, `from` and `key`, so that no two of them can change places.
+/// The kernels. Each computes `to` from `to`, `from` and `key`, so that a swap of two launches changes the
+/// result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kernel {
     /// Plain arguments.
@@ -144,7 +146,7 @@ pub enum Launch {
     Chevrons,
     /// `hipLaunchKernel`
     Plain,
-    /// `hipLaunchKernel_spt`, to which handle 0 means the thread's own stream.
+    /// `hipLaunchKernel_spt`, for which handle 0 means the thread's own stream.
     Spt,
     /// `hipLaunchCooperativeKernel`
     Cooperative,
@@ -164,7 +166,7 @@ pub enum Launch {
     DriverConfig,
     /// The same with attributes; before, `hipModuleLaunchCooperativeKernel`.
     DriverConfigCooperative,
-    /// `hipModuleLaunchKernel` of what `hipGetFuncBySymbol` says, from HIP 6.2 on.
+    /// `hipModuleLaunchKernel` of the result of `hipGetFuncBySymbol`, from HIP 6.2 on.
     SymbolFunction,
     /// `hipModuleLaunchKernel` of a library's kernel, from HIP 7.2 on.
     LibraryKernel,
@@ -175,9 +177,9 @@ pub enum Launch {
 pub enum Copy {
     /// `hipMemcpyAsync`
     Async,
-    /// `hipMemcpyAsync_spt`, to which handle 0 means the thread's own stream.
+    /// `hipMemcpyAsync_spt`, for which handle 0 means the thread's own stream.
     Spt,
-    /// `hipMemcpyHtoDAsync` and its relatives, by the kinds of memory.
+    /// `hipMemcpyHtoDAsync` and the other driver functions, selected by the kinds of memory.
     Driver,
     /// `hipMemcpy2DAsync`, `hipMemcpy2DToArrayAsync` and `hipMemcpy2DFromArrayAsync`.
     Rows,
@@ -187,16 +189,17 @@ pub enum Copy {
     DriverRows,
     /// `hipDrvMemcpy3DAsync`
     DriverBox,
-    /// `hipMemcpyHtoAAsync` and `hipMemcpyAtoHAsync`, from HIP 6 on, of an array's first row; before, and of other
-    /// rows, as `Rows` does it.
+    /// `hipMemcpyHtoAAsync` and `hipMemcpyAtoHAsync` for an array's first row, from HIP 6 on. Before, and for
+    /// other rows, like `Rows`.
     DriverArray,
     /// `hipMemcpyPeerAsync`
     Peer,
     /// `hipMemcpy3DPeerAsync`, from HIP 7.1 on; before, `hipMemcpyPeerAsync`.
     PeerBox,
-    /// `hipMemcpyToSymbolAsync` and `hipMemcpyFromSymbolAsync`, through a part of a variable that is the stream's.
+    /// `hipMemcpyToSymbolAsync` and `hipMemcpyFromSymbolAsync`, through the stream's own part of a variable.
     Symbol,
-    /// `hipMemcpyBatchAsync` of both halves, from HIP 7.1 on; before, and on the null stream, `hipMemcpyAsync`.
+    /// `hipMemcpyBatchAsync` of both halves, from HIP 7.1 on; before, and on the null stream,
+    /// `hipMemcpyAsync`.
     Batch,
     /// `hipMemcpy3DBatchAsync` of both halves of the rows, from HIP 7.1 on; before, `hipMemcpy3DAsync`.
     BatchBox,
@@ -236,11 +239,11 @@ pub enum Write {
     Value,
     /// `hipStreamWriteValue64`
     Wide,
-    /// `hipStreamBatchMemOp` of words of both sizes, from HIP 7 on; before, `hipStreamWriteValue32`.
+    /// `hipStreamBatchMemOp` for words of both sizes, from HIP 7 on; before, `hipStreamWriteValue32`.
     Batch,
 }
 
-/// How a stream says where memory is to be, whose contents stay what they are.
+/// How a stream moves memory, whose contents stay the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Move {
     /// `hipMemPrefetchAsync`
@@ -251,12 +254,12 @@ pub enum Move {
     Attach,
 }
 
-/// Under which names a thread calls the functions that have two.
+/// The names under which a thread calls functions that have two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Names {
-    /// Their own.
+    /// The functions' own names.
     Plain,
-    /// With `_spt` behind them, as in code that is compiled for per-thread null streams; the streams stay what they are.
+    /// With the suffix `_spt`, as in code compiled for per-thread null streams; the streams stay the same.
     PerThread,
 }
 
@@ -269,12 +272,12 @@ pub enum HostCall {
     Callback,
 }
 
-/// What a stream does in its turn.
+/// A stream's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Work {
     /// A kernel.
     Kernel {
-        /// Which.
+        /// The kernel.
         kernel: Kernel,
         /// How it is launched.
         by: Launch,
@@ -282,12 +285,12 @@ pub enum Work {
         to: Cell,
         /// Read.
         from: Cell,
-        /// Goes into all arguments by value.
+        /// Goes into all arguments passed by value.
         key: u32,
     },
     /// A copy of one cell.
     Copy {
-        /// By which function.
+        /// The function used.
         by: Copy,
         /// Written.
         to: Cell,
@@ -296,27 +299,27 @@ pub enum Work {
     },
     /// A fill of one cell.
     Fill {
-        /// By which function.
+        /// The function used.
         by: Fill,
         /// Written.
         to: Cell,
-        /// Each byte.
+        /// The value of each byte.
         value: u8,
     },
-    /// A function of the host that does what the kernel `Mix` does.
+    /// A host function that does the same as the kernel `Mix`.
     Host {
-        /// By which function.
+        /// The function used.
         by: HostCall,
         /// Read and written.
         to: Cell,
         /// Read.
         from: Cell,
-        /// As of a kernel.
+        /// As for a kernel.
         key: u32,
     },
     /// A write to a cell's first word.
     WriteValue {
-        /// By which function.
+        /// The function used.
         #[serde(default)]
         by: Write,
         /// Written.
@@ -324,16 +327,16 @@ pub enum Work {
         /// The word.
         value: u32,
     },
-    /// Managed memory is to be somewhere.
+    /// Moves managed memory.
     Move {
-        /// By which function.
+        /// The function used.
         by: Move,
-        /// Of which cell.
+        /// The cell to move.
         what: Cell,
     },
 }
 
-/// What holds a stream up.
+/// How a gate blocks a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GateKind {
     /// A host function that waits.
@@ -351,22 +354,22 @@ pub enum GateKind {
 pub enum CaptureMode {
     /// Forbids unsafe calls to all threads.
     Global,
-    /// To the capturing thread.
+    /// Forbids them to the capturing thread.
     ThreadLocal,
-    /// To nobody.
+    /// Forbids them to no thread.
     Relaxed,
 }
 
 /// A node of a graph.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// Earlier nodes of the list that it waits for.
+    /// Earlier nodes of the list that it depends on.
     pub after: Vec<u8>,
-    /// What it does; by which function does not matter.
+    /// The node's work; the function in it does not matter.
     pub work: Work,
 }
 
-/// A call that fails, on purpose. It has no other effect.
+/// A call that fails on purpose and has no other effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mistake {
     /// A launch of no blocks.
@@ -375,11 +378,11 @@ pub enum Mistake {
     LargeBlock,
     /// A launch of null.
     NoKernel,
-    /// A launch of something that is no kernel.
+    /// A launch of an address that is no kernel.
     NotAKernel,
     /// A launch of a function with a list of pointers and a buffer.
     TwoKindsOfArguments,
-    /// A launch with more dynamic local data share than there is.
+    /// A launch with more dynamic local data share than the device has.
     LargeShare,
     /// A copy to null.
     CopyToNull,
@@ -389,49 +392,49 @@ pub enum Mistake {
     CopyTooLong,
     /// A fill of null.
     FillNull,
-    /// A null event recorded.
+    /// A record of a null event.
     RecordNull,
-    /// A null event waited for.
+    /// A wait for a null event.
     WaitNull,
-    /// A null event synchronised with.
+    /// A synchronisation with a null event.
     SyncNull,
-    /// A host function that is null.
+    /// A null host function.
     NoFunction,
     /// An end of a capture that never began.
     EndOfNoCapture,
-    /// A graph that is null launched.
+    /// A launch of a null graph.
     LaunchNoGraph,
     /// A device that does not exist.
     NoDevice,
-    /// An address freed that nobody gave.
+    /// A free of an address that was never allocated.
     FreeNonsense,
-    /// A null pointer to put the result in.
+    /// A null out-parameter.
     MallocToNull,
     /// A stream with unknown flags.
     StreamFlags,
     /// A function that the module does not have.
     NoSuchFunction,
-    /// The null stream destroyed.
+    /// A destruction of the null stream.
     DestroyNullStream,
     /// A cooperative launch of more blocks than fit onto the device.
     ManyBlocks,
     /// A copy to a device that does not exist.
     PeerNoDevice,
-    /// A box that leaves its memory.
+    /// A box that exceeds its memory.
     LargeBox,
     /// A copy to an array that is null.
     NoArray,
     /// A launch with attributes of which none makes it cooperative, from HIP 6.5 on; before, of no blocks.
     NotCooperative,
-    /// A batch of boxes that are read in no known order, from HIP 7.1 on; before, a box that leaves its memory.
+    /// A batch of boxes with an unknown access order, from HIP 7.1 on; before, a box that exceeds its memory.
     NoOrder,
-    /// Managed memory moved to a device that does not exist.
+    /// A move of managed memory to a device that does not exist.
     MoveNowhere,
-    /// Memory moved that is a device's.
+    /// A move of memory that belongs to a device.
     MoveFixed,
 }
 
-/// All of them.
+/// All mistakes.
 pub const MISTAKES: [Mistake; 30] = [
     Mistake::NoBlocks,
     Mistake::LargeBlock,
@@ -470,48 +473,48 @@ pub const MISTAKES: [Mistake; 30] = [
 pub enum Op {
     /// `hipSetDevice`
     SetDevice(Device),
-    /// The thread's functions have these names from now on; at first, their own.
+    /// The names of the thread's functions from now on; initially their own.
     Name(Names),
-    /// Tells whoever awaits it, once.
+    /// Signals the token once, for the threads that await it.
     Signal(Token),
-    /// Waits until it has been signalled.
+    /// Waits until the token is signalled.
     Await(Token),
-    /// Makes a stream of the thread's device.
+    /// Creates a stream on the thread's device.
     MakeStream(u8, StreamKind),
     /// `hipStreamDestroy`
     DestroyStream(u8),
-    /// Makes an event of the thread's device.
+    /// Creates an event on the thread's device.
     MakeEvent(Event, EventKind),
     /// `hipEventDestroy`
     DestroyEvent(Event),
-    /// Allocates, except pooled memory, and fills by the host or synchronously.
+    /// Allocates memory other than pooled memory, and fills it from the host or synchronously.
     Allocate {
         /// Its number.
         buffer: Buffer,
-        /// Where.
+        /// Kind of memory.
         memory: Memory,
-        /// How many cells; 0 makes a large buffer with one.
+        /// Number of cells; 0 creates a large buffer with one cell.
         cells: u8,
     },
     /// `hipMallocAsync`; the contents are undefined until written.
     AllocateAsync {
         /// Its number.
         buffer: Buffer,
-        /// In whose turn.
+        /// The stream in whose order it allocates.
         stream: Stream,
-        /// How many cells.
+        /// Number of cells.
         cells: u8,
-        /// Whether by `hipMallocFromPoolAsync`, from a pool that is not the device's.
+        /// Whether it uses `hipMallocFromPoolAsync`, with a pool other than the device's.
         #[serde(default)]
         own_pool: bool,
     },
-    /// `hipFree` and its relatives.
+    /// `hipFree`, or the function for the memory's kind.
     Free(Buffer),
     /// `hipFreeAsync` of pooled memory.
     FreeAsync(Buffer, Stream),
     /// Work on a stream.
     Submit(Stream, Work),
-    /// A kernel with an event before and one behind it: `hipExtLaunchKernel`, `hipExtModuleLaunchKernel`,
+    /// A kernel between two events: `hipExtLaunchKernel`, `hipExtModuleLaunchKernel`,
     /// `hipHccModuleLaunchKernel`.
     Timed(Stream, Work, Option<Event>, Option<Event>),
     /// `hipEventRecord`
@@ -532,15 +535,15 @@ pub enum Op {
     Elapsed(Event, Event),
     /// The host fills a cell.
     HostWrite(Cell, u32),
-    /// The host looks at a cell.
+    /// The host reads a cell.
     HostRead(Cell),
-    /// Holds a stream up.
+    /// Closes a gate in a stream.
     Hold(Gate, Stream, GateKind),
-    /// Lets it go on.
+    /// Opens the gate.
     Release(Gate),
     /// `hipStreamBeginCapture`
     BeginCapture(u8, CaptureMode),
-    /// `hipStreamEndCapture`, and makes the graph executable.
+    /// `hipStreamEndCapture`; also makes the graph executable.
     EndCapture(u8, Graph),
     /// Builds a graph node by node and makes it executable.
     BuildGraph(Graph, Vec<Node>),
@@ -554,17 +557,17 @@ pub enum Op {
     LastError,
     /// `hipPeekAtLastError`
     PeekError,
-    /// A kernel that goes where no memory is, after which the device is of no more use: see `order/fault.rs`.
+    /// A kernel that accesses unallocated memory, after which the device is unusable: see `order/fault.rs`.
     Fault(Stream),
-    /// A call that fails; the stream is used by those that name one.
+    /// A call that fails; mistakes that need a stream use this one.
     Wrong(Mistake, Stream),
 }
 
-/// A step and who takes it.
+/// A step and its thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step(pub Thread, pub Op);
 
-/// See the module.
+/// A program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
     /// In an order in which they can run.
@@ -573,24 +576,24 @@ pub struct Program {
 
 /// A text that is not a program.
 #[derive(Debug, thiserror::Error)]
-#[error("line {line} is no step of a program")]
+#[error("line {line} is not a step of a program")]
 pub struct ParseError {
     line: usize,
     source: ron::error::SpannedError,
 }
 
 impl Program {
-    /// Whether nothing works any more after it, in the whole process.
+    /// Whether it ends with a device fault, after which nothing works in the process.
     #[must_use]
     pub fn has_fault(&self) -> bool {
         self.steps.iter().any(|Step(_, op)| matches!(op, Op::Fault(_)))
     }
 
-    /// Reads what `Display` wrote; empty lines and those that begin with `#` are passed over.
+    /// Parses the output of `Display`; empty lines and lines that begin with `#` are skipped.
     ///
     /// # Errors
     ///
-    /// Names the first line that is no step.
+    /// Names the first line that is not a step.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
         let steps = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
@@ -599,7 +602,7 @@ impl Program {
         Ok(Self { steps: steps.collect::<Result<_, _>>()? })
     }
 
-    /// Number of threads that have steps, counting from 0.
+    /// Number of threads that have steps, counted from 0.
     pub fn threads(&self) -> usize {
         self.steps.iter().map(|step| step.0.index() + 1).max().unwrap_or(1)
     }
@@ -620,7 +623,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_read_back_from_its_text() {
+    fn a_program_is_parsed_from_its_text() {
         let text = "# a comment\n(0,MakeStream(1,Priority(-1)))\n\n  (2,Submit(Made(1),Fill(by:Words,to:(3,1),value:7)))\n";
         let program = Program::parse(text).unwrap();
         let fill = Work::Fill { by: Fill::Words, to: Cell(Buffer(3), 1), value: 7 };
@@ -634,8 +637,8 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_step_is_named() {
+    fn a_line_that_is_not_a_step_is_named() {
         let error = Program::parse("(0,SyncDevice)\n(0,Sync)\n").unwrap_err();
-        assert_eq!(error.to_string(), "line 2 is no step of a program");
+        assert_eq!(error.to_string(), "line 2 is not a step of a program");
     }
 }

@@ -1,14 +1,15 @@
-//! The smallest program that still shows what a large one shows.
+//! Finds the smallest program that still shows a large program's fault.
 //!
-//! Steps are left out in ever smaller pieces. What thereby gets out of order, such as uses of an object that is not made
-//! any more, is left out too; so every candidate has one result, and a difference is never the candidate's own fault.
+//! Steps are removed in ever smaller pieces. Steps that are thereby out of order, such as uses of an object
+//! that is no longer created, are removed too. So every candidate has one result, and a difference is never
+//! the candidate's own fault.
 
 use std::io;
 
 use crate::order::Order;
 use crate::program::{Copy, Fill, HostCall, Kernel, Launch, Move, Op, Program, Step, Thread, Work};
 
-/// Shrinks a program that `shows` holds for.
+/// Shrinks a program for which `shows` holds.
 ///
 /// # Errors
 ///
@@ -31,7 +32,7 @@ fn with_fewer_steps(
 ) -> io::Result<Program> {
     let mut piece = (smallest.steps.len() / 2).max(1);
     loop {
-        // From the end: what comes late depends on what comes early.
+        // From the end, because later steps depend on earlier ones.
         let mut end = smallest.steps.len();
         while end > 0 {
             let start = end.saturating_sub(piece);
@@ -50,7 +51,7 @@ fn with_fewer_steps(
     }
 }
 
-/// One thread, plain kernels and plain calls, where that makes no difference.
+/// Uses one thread, plain kernels and plain calls, if the fault still occurs.
 fn with_simpler_steps(
     mut smallest: Program,
     shows: impl Fn(&Program) -> io::Result<bool>,
@@ -75,7 +76,7 @@ fn with_simpler_steps(
     Ok(smallest)
 }
 
-/// Simpler steps that may do as well, the simplest first.
+/// Simpler steps that may show the same, the simplest first.
 fn simpler_ops(op: &Op) -> Vec<Op> {
     let mut simpler = match op {
         Op::Submit(stream, work) => vec![Op::Submit(*stream, simpler(*work))],
@@ -84,7 +85,7 @@ fn simpler_ops(op: &Op) -> Vec<Op> {
             Op::Timed(*stream, *work, None, *stop),
             Op::Timed(*stream, *work, *start, None),
         ],
-        // Nodes wait for earlier ones only.
+        // Nodes depend on earlier ones only.
         Op::BuildGraph(graph, nodes) => {
             (1..nodes.len()).map(|count| Op::BuildGraph(*graph, nodes[..count].to_vec())).collect()
         }
@@ -108,7 +109,7 @@ fn simpler(work: Work) -> Work {
     }
 }
 
-/// The steps without those that cannot be taken any more; nothing if something is left open at the end.
+/// Removes steps that are no longer allowed; empty if a gate or capture is open at the end.
 fn in_order(steps: impl Iterator<Item = Step> + Clone) -> Program {
     let threads = steps.clone().map(|step| step.0.index() + 1).max().unwrap_or(1);
     let mut order = Order::new(threads);
@@ -132,7 +133,7 @@ mod tests {
     use crate::generate::generate;
     use crate::order;
 
-    /// Holds if a graph is launched after a callback was submitted.
+    /// Whether a graph is launched after a callback was submitted.
     fn graph_after_callback(program: &Program) -> bool {
         let is_callback =
             |step: &Step| matches!(step.1, Op::Submit(_, Work::Host { by: HostCall::Callback, .. }));
@@ -142,20 +143,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_little_and_in_order() {
+    fn the_result_is_small_and_in_order() {
         let programs: Vec<_> = (0..400).map(generate).filter(graph_after_callback).collect();
-        assert!(programs.len() > 10, "{} programs are about this", programs.len());
+        assert!(programs.len() > 10, "{} programs show it", programs.len());
         for program in programs.into_iter().take(10) {
             let smallest = shrink(program, |program| Ok(graph_after_callback(program))).unwrap();
             assert!(graph_after_callback(&smallest));
             assert!(order::check(&smallest).is_ok());
-            // Both, what they work on, and what may be needed to have them ordered.
+            // Both steps, their objects, and the steps that order them.
             assert!(smallest.steps.len() <= 20, "{smallest}");
         }
     }
 
     #[test]
-    fn an_error_of_the_question_is_passed_on() {
+    fn an_error_of_the_predicate_is_returned() {
         assert!(shrink(generate(1), |_| Err(io::Error::other("no"))).is_err());
     }
 }

@@ -3,17 +3,19 @@
 use std::process::Command;
 
 use rustix::process::Signal;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::xsched_ctl as binary;
 use xsched_tests::tracer::{Running, run, xsched_ctl};
 
 use super::fixture::{self, Controller};
 
-#[test]
-fn a_command_stands_as_it_was_run() {
+#[needs(nothing)]
+fn a_command_has_the_priority_that_run_gives_it() {
     let controller = Controller::start("");
     let mut command = controller.command(&["run", "--priority", "150", "--json", "--shim"]);
     command.arg(xsched_tests::artifacts::shim()).arg("--").args(["sh", "-c"]);
-    // The process reads its orders from here, and the shell gives the exit status.
+    // The process reads its commands from here, and the shell gives the exit status.
     let script = fixture::python(controller.folder());
     let words: Vec<_> = std::iter::once(script.get_program()).chain(script.get_args()).collect();
     let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
@@ -28,8 +30,8 @@ fn a_command_stands_as_it_was_run() {
     assert_eq!(told, r#"{"code":7,"controller":true,"joined":1}"#);
 }
 
-#[test]
-fn a_command_that_cannot_be_started_is_not_called_done() {
+#[needs(nothing)]
+fn a_command_that_cannot_be_started_is_not_reported_as_done() {
     let mut controller = Controller::start("");
     let mut command = controller.command(&["run", "--priority", "150", "--shim"]);
     let outcome = run(command.arg(xsched_tests::artifacts::shim()).args(["--", "/no/such/program"]));
@@ -40,8 +42,8 @@ fn a_command_that_cannot_be_started_is_not_called_done() {
     assert!(account.contains(told), "{account}");
 }
 
-#[test]
-fn who_promises_more_than_there_is_is_told_by_run_and_in_the_log() {
+#[needs(ROOT)]
+fn overpromised_shares_are_reported_by_run_and_in_the_log() {
     let mut controller = Controller::start(
         "[scheduler]\npolicy = 'partition'\n[[rule]]\nuser = 'root'\nshare = 70\n[[rule]]\nshare = 40\n",
     );
@@ -50,7 +52,7 @@ fn who_promises_more_than_there_is_is_told_by_run_and_in_the_log() {
     let mut run_with = controller.command(&["run", "--share", "50", "--shim"]);
     let outcome = run(run_with.arg(xsched_tests::artifacts::shim()).args(["--", "true"]));
     let told = format!(
-        "warning: {warned}would come, with this command's, to 120 %, so all shrink in proportion: 50 % is 42 % while all have work\n"
+        "warning: {warned}with this command's would come to 120 %, so all shrink in proportion: 50 % is 42 % while all have work\n"
     );
     assert_eq!((outcome.code, outcome.stderr), (0, told));
     let second = controller.joined(0, 5);
@@ -67,8 +69,8 @@ fn who_promises_more_than_there_is_is_told_by_run_and_in_the_log() {
     assert!(said.contains("config.toml, lines 5, 8: shares of these rules come to 110 %, "), "{said}");
 }
 
-#[test]
-fn a_command_gets_the_shim_after_what_it_had_preloaded() {
+#[needs(nothing)]
+fn a_command_gets_the_shim_after_its_own_preloaded_libraries() {
     let folder = tempfile::tempdir().unwrap();
     let shim = xsched_tests::artifacts::shim();
     let outcome = run(xsched_ctl(["run", "--shim"])
@@ -93,9 +95,9 @@ fn a_command_gets_the_shim_after_what_it_had_preloaded() {
     assert_eq!((required.code, required.stdout.as_str()), (69, ""), "{}", required.stderr);
 }
 
-/// Who has logged out finds his training running.
-#[test]
-fn a_command_that_is_to_outlive_its_terminal_does() {
+/// A job of a user who logs out continues.
+#[needs(nothing)]
+fn a_command_can_outlive_its_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let started = |wrapper: &str| {
         let mut command = Command::new("sh");
@@ -109,13 +111,13 @@ fn a_command_that_is_to_outlive_its_terminal_does() {
         running.signal(Signal::HUP);
         running.finish().code
     };
-    assert_eq!(started(""), 128 + 15, "it is told to end");
+    assert_eq!(started(""), 128 + 15, "a signal ends it");
     assert_eq!(started("trap '' HUP;"), 7);
 }
 
-#[test]
-fn run_says_when_a_process_uses_hip_without_the_shim() {
-    // `env -u` takes the preload away, as the loader does for programs that it does not trust.
+#[needs(nothing)]
+fn run_warns_about_processes_that_use_hip_without_the_shim() {
+    // `env -u` removes the preload, as the loader does in secure-execution mode.
     let folder = tempfile::tempdir().unwrap();
     let hip = xsched_tests::artifacts::hip_sim(6).join("libamdhip64.so.6");
     let script = "import ctypes, sys, time; hip = ctypes.CDLL(sys.argv[1]); time.sleep(60)";

@@ -1,12 +1,14 @@
-//! The controller's files: their mistakes, and that they are read anew.
+//! The controller's files: mistakes in them, and how they are reloaded.
 
 use rustix::process::Signal;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::tracer::{Running, run, xsched_ctl};
 
 use super::USER;
 use super::fixture::{Controller, Process};
 
-#[test]
+#[needs(nothing)]
 fn mistakes_in_the_configuration_are_named_with_their_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config.toml");
@@ -18,8 +20,8 @@ fn mistakes_in_the_configuration_are_named_with_their_line() {
     assert!(outcome.stderr.contains(wanted), "{}", outcome.stderr);
 }
 
-#[test]
-fn a_configuration_is_checked_and_nothing_is_started() {
+#[needs(nothing)]
+fn a_configuration_is_checked_without_starting_a_controller() {
     let folder = tempfile::tempdir().unwrap();
     let (config, rules) = (folder.path().join("config.toml"), folder.path().join("rules.toml"));
     let sockets = folder.path().join("sockets");
@@ -48,16 +50,14 @@ fn a_configuration_is_checked_and_nothing_is_started() {
         assert!(outcome.stderr.lines().any(|told| told == line), "{line}: {}", outcome.stderr);
     }
     let hints: Vec<_> = outcome.stderr.lines().filter_map(|line| line.strip_prefix("hint: ")).collect();
-    let hint = |section| {
-        format!("change the lines that are named; README.md, section \"{section}\", has an example")
-    };
+    let hint = |document| format!("correct these lines; {document} has an example");
     assert_eq!(
         hints,
-        [hint("What you can control"), hint("Rules")],
-        "nobody is told to do what he has just done"
+        [hint("docs/configuration.md"), hint("docs/rules.md")],
+        "a hint does not repeat the command that was just run"
     );
     let outcome = run(xsched_ctl(["rules", "check"]).arg(&rules));
-    assert_eq!(outcome.stderr.lines().last(), Some(format!("hint: {}", hint("Rules")).as_str()));
+    assert_eq!(outcome.stderr.lines().last(), Some(format!("hint: {}", hint("docs/rules.md")).as_str()));
     let outcome = check(
         "rules = 'rules.toml'\n[[rule]]\nuser = 'no-such-user'\nclass = 'high'\n",
         "[[rule]]\nlibrary = 'a.so'\naction = 'passthrough'\n",
@@ -71,7 +71,7 @@ fn a_configuration_is_checked_and_nothing_is_started() {
         outcome.stdout
     );
     assert!(
-        outcome.stderr.starts_with(&format!("warning: {config_name}, line 2: no user")),
+        outcome.stderr.starts_with(&format!("warning: {config_name}, line 2: there is no user")),
         "{}",
         outcome.stderr
     );
@@ -81,8 +81,8 @@ fn a_configuration_is_checked_and_nothing_is_started() {
     assert_eq!(std::fs::read_dir(&sockets).unwrap().count(), 0, "nothing was started");
 }
 
-#[test]
-fn a_configuration_that_is_read_anew_holds_for_those_who_are_connected() {
+#[needs(ROOT)]
+fn a_reloaded_configuration_applies_to_connected_processes() {
     let mut controller = Controller::start("[[rule]]\nuser = 'root'\npriority = 20\n");
     let (mut roots, mut users) = (controller.process_of(0), controller.process_of(USER));
     for process in [&mut roots, &mut users] {
@@ -92,7 +92,7 @@ fn a_configuration_that_is_read_anew_holds_for_those_who_are_connected() {
     assert!(roots.level() < users.level());
     let said = controller.reload(
         "[scheduler]\npolicy = 'fair'\npreemption = 1\n[[rule]]\nuser = '65534'\npriority = 30\n",
-        "files were read anew",
+        "reloaded files",
     );
     assert!(said.contains("active, policy fair, ") && said.contains("1 rule for processes"), "{said}");
     let priority = |controller: &Controller, process: &Process| {
@@ -100,9 +100,11 @@ fn a_configuration_that_is_read_anew_holds_for_those_who_are_connected() {
     };
     assert_eq!((priority(&controller, &roots), priority(&controller, &users)), (0, 30));
     assert!(users.level() < roots.level());
-    // A file that is wrong changes nothing.
-    let said =
-        controller.reload("[scheduler]\npolicy = 'partiton'\n[[rule]]\nclass = 'low'\n", "nothing changes: ");
+    // An invalid file changes nothing.
+    let said = controller.reload(
+        "[scheduler]\npolicy = 'partiton'\n[[rule]]\nclass = 'low'\n",
+        "keeping the previous settings: ",
+    );
     assert!(
         said.contains("config.toml, line 4: there is no policy `partiton`; did you mean `partition`?"),
         "{said}"
@@ -111,50 +113,52 @@ fn a_configuration_that_is_read_anew_holds_for_those_who_are_connected() {
         (priority(&controller, &users), &controller.list()["controller"]["policy"]),
         (30, &"fair".into())
     );
-    // What was ordered goes before the file.
+    // Runtime commands override the file.
     controller.say(&["policy", "priority"]);
     controller.say(&["set", "--pid", &roots.id().to_string(), "--priority", "7"]);
-    let said = controller.reload("[[rule]]\npriority = -9\n", "files were read anew");
+    let said = controller.reload("[[rule]]\npriority = -9\n", "reloaded files");
     assert!(said.contains("policy priority"), "{said}");
     assert_eq!((priority(&controller, &roots), priority(&controller, &users)), (7, -9));
-    let said = controller.reload("[scheduler]\npolicy = 'partition'\n", "a command has ordered");
+    let said = controller.reload("[scheduler]\npolicy = 'partition'\n", "a command has set it");
     assert!(said.contains("policy priority stays"), "{said}");
-    // A user cannot have it read.
+    // An unprivileged user cannot request a reload.
     assert_eq!(users.ask(&format!("signal {}", controller.process().pid()))["error"], "PermissionError");
     controller.process().signal(Signal::TERM);
     let outcome = controller.finish();
     assert_eq!(outcome.code, 0);
-    for line in ["policy: priority -> fair", "preemption: 2 -> 1: for processes that connect from now on"] {
+    for line in
+        ["policy: priority -> fair", "preemption: 2 -> 1: applies to processes that connect from now on"]
+    {
         assert!(outcome.stderr.contains(line), "{line}: {}", outcome.stderr);
     }
 }
 
-#[test]
-fn rules_on_calls_are_read_anew_with_the_configuration_that_names_them() {
+#[needs(nothing)]
+fn rules_on_calls_are_reloaded_with_the_configuration_that_names_them() {
     let mut controller = Controller::start("");
     let rules = controller.folder().join("rules.toml");
     std::fs::write(&rules, "[[rule]]\nlibrary = 'a.so'\naction = 'pass'\n").unwrap();
     let names_them = "rules = 'rules.toml'\n[[rule]]\npriority = 9\n";
-    let said = controller.reload(names_them, "nothing changes: ");
+    let said = controller.reload(names_them, "keeping the previous settings: ");
     assert!(said.contains("rules.toml, line 3: there is no action `pass`"), "{said}");
-    assert!(controller.say(&["list"]).contains("priority"), "it lives");
+    assert!(controller.say(&["list"]).contains("priority"), "the controller still runs");
     std::fs::write(&rules, "profile = 'compat'\n").unwrap();
-    // First what has happened, then what has become of it.
-    controller.reload(names_them, "files were read anew");
-    controller.process().wait_for_stderr("0 of 0 processes stand otherwise");
-    controller.process().wait_for_stderr("rules on calls hold from now on");
-    // From now on it is looked at.
+    // First the event, then its result.
+    controller.reload(names_them, "reloaded files");
+    controller.process().wait_for_stderr("parameters of 0 of 0 processes changed");
+    controller.process().wait_for_stderr("rules on calls apply from now on");
+    // From now on the controller watches the file.
     std::fs::write(&rules, "profile = 'default'\n").unwrap();
-    controller.process().wait_for_stderr("rules on calls hold from now on");
+    controller.process().wait_for_stderr("rules on calls apply from now on");
 }
 
-#[test]
-fn a_file_that_cannot_be_read_at_once_keeps_nobody_waiting() {
+#[needs(ROOT)]
+fn a_file_that_blocks_its_reader_blocks_no_process() {
     let mut controller = Controller::start("");
     let mut process = controller.joined(0, 5);
     let file = controller.folder().join("config.toml");
     std::fs::remove_file(&file).unwrap();
-    // It can be read when somebody has written it.
+    // Reading it succeeds once another process has written it.
     rustix::fs::mkfifoat(rustix::fs::CWD, &file, rustix::fs::Mode::RUSR).unwrap();
     controller.process().signal(Signal::HUP);
     let writer = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
@@ -168,12 +172,12 @@ fn a_file_that_cannot_be_read_at_once_keeps_nobody_waiting() {
     }
     std::io::Write::write_all(&mut &writer, b"[[rule]]\npriority = 9\nweight = 3\n").unwrap();
     drop(writer);
-    controller.process().wait_for_stderr("files were read anew");
+    controller.process().wait_for_stderr("reloaded files");
     assert_eq!(controller.listed(&process)["standing"]["weight"], 3);
 }
 
-#[test]
-fn a_service_manager_is_told_when_files_are_read_anew() {
+#[needs(nothing)]
+fn a_service_manager_is_notified_of_reloads() {
     let folder = tempfile::tempdir().unwrap();
     let manager = std::os::unix::net::UnixDatagram::bind(folder.path().join("notify")).unwrap();
     manager.set_read_timeout(Some(std::time::Duration::from_mins(1))).unwrap();
@@ -189,8 +193,8 @@ fn a_service_manager_is_told_when_files_are_read_anew() {
     let running = Running::start(serve.env("NOTIFY_SOCKET", folder.path().join("notify")));
     assert_eq!(hear(), "READY=1");
     for (text, status) in [
-        ("[scheduler]\npolicy = 'fair'\n", "files were read anew"),
-        ("policy = 'fair'\n", "files were read anew and are wrong, so that what held before holds"),
+        ("[scheduler]\npolicy = 'fair'\n", "reloaded files"),
+        ("policy = 'fair'\n", "reloaded files have mistakes; the previous settings remain"),
     ] {
         std::fs::write(&config, text).unwrap();
         let before = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);

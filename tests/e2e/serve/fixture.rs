@@ -1,4 +1,4 @@
-//! A controller in a folder of its own, and processes that speak to it.
+//! A controller in a folder of its own, and processes that talk to it.
 
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what it could not do")]
 
@@ -24,37 +24,37 @@ pub(crate) struct Controller {
     folder: TempDir,
     running: Option<Running>,
     has_programs: bool,
-    /// A script that runs it, by its arguments.
+    /// A script that runs its arguments, for the controller.
     wrapper: Option<PathBuf>,
 }
 
 impl Controller {
-    /// Starts one with this configuration, which keeps its page itself. Levels change by what a test does and by nothing
-    /// else, unless the configuration says so.
+    /// Starts one with this configuration, without BPF programs. Levels change only by the test's own actions, unless the
+    /// configuration says otherwise.
     pub(crate) fn start(config: &str) -> Self {
         Self::start_with(config, false, None)
     }
 
-    /// Starts one whose page is kept by BPF programs.
+    /// Starts one with BPF programs.
     pub(crate) fn start_with_programs(config: &str) -> Self {
         Self::start_with(config, true, None)
     }
 
-    /// Starts one that this script runs, by its arguments.
+    /// Starts one by this script, which runs its arguments.
     pub(crate) fn start_by(wrapper: PathBuf, config: &str) -> Self {
         Self::start_with(config, false, Some(wrapper))
     }
 
     fn start_with(config: &str, has_programs: bool, wrapper: Option<PathBuf>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // Other users have to reach the sockets.
+        // Other users must reach the sockets.
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         let mut controller = Self { folder, running: None, has_programs, wrapper };
         controller.restart(config);
         controller
     }
 
-    /// Starts another in the same folder.
+    /// Starts another controller in the same folder.
     pub(crate) fn restart(&mut self, config: &str) {
         let file = self.write(config);
         let mut command = match &self.wrapper {
@@ -68,7 +68,7 @@ impl Controller {
         self.running = Some(running);
     }
 
-    /// Gives it another configuration, and waits until it says this of it.
+    /// Gives it another configuration, and waits for this message about it.
     #[track_caller]
     pub(crate) fn reload(&mut self, config: &str, said: &str) -> String {
         self.write(config);
@@ -76,7 +76,7 @@ impl Controller {
         self.process().wait_for_stderr(said)
     }
 
-    /// Writes its configuration, with what keeps it quiet.
+    /// Writes its configuration, with settings that avoid changes by time.
     fn write(&self, config: &str) -> PathBuf {
         let file = self.folder.path().join("config.toml");
         let quiet = "[scheduler]\nlease = '10s'\nstarvation = '0s'\n";
@@ -92,27 +92,27 @@ impl Controller {
 
     /// The controller's process.
     pub(crate) fn process(&mut self) -> &mut Running {
-        self.running.as_mut().expect("it was started")
+        self.running.as_mut().expect("the controller runs")
     }
 
     /// Waits for the controller's end.
     pub(crate) fn finish(&mut self) -> Outcome {
-        self.running.take().expect("it was started").finish()
+        self.running.take().expect("the controller runs").finish()
     }
 
-    /// Where its sockets are.
+    /// The folder of its sockets.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// `xsched-ctl` with these arguments, which speaks to this controller.
+    /// `xsched-ctl` with these arguments, for this controller.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = xsched_ctl(arguments);
         command.env("XSCHED_SOCKET_DIR", self.folder.path());
         command
     }
 
-    /// Runs a command that must succeed, and returns what it says.
+    /// Runs a command that must succeed, and returns its output.
     #[track_caller]
     pub(crate) fn say(&self, arguments: &[&str]) -> String {
         let outcome = run(&mut self.command(arguments));
@@ -120,7 +120,7 @@ impl Controller {
         outcome.stdout
     }
 
-    /// Runs a command that must fail; returns its code and what it says.
+    /// Runs a command that must fail; returns its exit code and standard error.
     #[track_caller]
     pub(crate) fn refused(&self, arguments: &[&str]) -> (i32, String) {
         let outcome = run(&mut self.command(arguments));
@@ -128,13 +128,13 @@ impl Controller {
         (outcome.code, outcome.stderr)
     }
 
-    /// What `list --json` says.
+    /// The output of `list --json`.
     #[track_caller]
     pub(crate) fn list(&self) -> Value {
         serde_json::from_str(&self.say(&["list", "--json"])).unwrap()
     }
 
-    /// What it says of the process with this id.
+    /// The entry of this process in it.
     #[track_caller]
     pub(crate) fn listed(&self, process: &Process) -> Value {
         let list = self.list();
@@ -146,7 +146,7 @@ impl Controller {
     /// Starts a process that has not connected yet.
     pub(crate) fn process_of(&self, uid: u32) -> Process {
         let mut command = python(self.folder.path());
-        // The sanitised environment of a service; and a folder that everybody may be in.
+        // A working directory that every user may use.
         command.uid(uid).current_dir("/");
         Process::start(&mut command)
     }
@@ -162,14 +162,14 @@ impl Controller {
     }
 }
 
-/// The command of a process that speaks to the controller in a folder.
+/// The command of a process that talks to the controller in a folder.
 pub(crate) fn python(folder: &Path) -> Command {
     let mut command = Command::new("python3");
     command.arg(PROCESS).arg(folder).args([WIRE_VERSION.to_string(), PAGE_VERSION.to_string()]);
     command
 }
 
-/// A process that does as it is told.
+/// A process that obeys commands.
 pub(crate) struct Process {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -195,7 +195,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Tells it something, and returns its answer.
+    /// Sends it a command, and returns its answer.
     #[track_caller]
     pub(crate) fn ask(&mut self, order: &str) -> Value {
         writeln!(self.stdin.as_mut().unwrap(), "{order}").unwrap();
@@ -204,7 +204,7 @@ impl Process {
         serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{order}: {error}: {answer:?}"))
     }
 
-    /// Opens a queue, about which it reports from now on.
+    /// Opens a queue, which its reports are about from now on.
     #[track_caller]
     pub(crate) fn open(&mut self, bus: u32) {
         let opened = self.ask(&format!("open {bus}"));
@@ -254,13 +254,13 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         drop(self.stdin.take());
-        // It ends with its input; both fail only if it has ended.
+        // The process ends at the end of its input; both calls fail only if it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A folder with a name service that is far away, and a script that runs a command whose users are known there.
+/// A folder with a slow remote name service, and a script that runs a command with this service.
 pub(crate) fn far_away_users() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
@@ -279,7 +279,7 @@ pub(crate) fn far_away_users() -> (TempDir, PathBuf) {
     (folder, wrapper)
 }
 
-/// What runs its arguments in a pid namespace of its own, as in a container.
+/// A script that runs its arguments in a pid namespace of its own, as in a container.
 pub(crate) fn container() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let script = "#!/bin/sh\nexec unshare --mount --pid --fork --kill-child --mount-proc \"$@\"\n";

@@ -1,17 +1,18 @@
-//! Who means harm: does none to others.
+//! Hostile processes do not harm others.
 
 use std::process::Command;
 
 use rustix::process::Signal;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::{shim, xsched_ctl as binary};
-use xsched_tests::privileged::may_trace;
 use xsched_tests::tracer::run;
 
 use super::USER;
 use super::fixture::Controller;
 
-#[test]
-fn nobody_keeps_others_from_giving_orders() {
+#[needs(ROOT)]
+fn many_connections_of_a_user_do_not_block_commands_of_others() {
     let controller = Controller::start("");
     let mut user = controller.process_of(USER);
     let held = user.ask("crowd 3000");
@@ -20,24 +21,24 @@ fn nobody_keeps_others_from_giving_orders() {
     assert!(controller.say(&["off"]).starts_with("off; was active"));
 }
 
-/// A controller that hangs takes in nobody, and any user may have filled the room before it.
-#[test]
-fn a_controller_that_hangs_is_killed_however_many_wait_for_it() {
+/// A controller that hangs accepts no connection, and any user may have filled its backlog.
+#[needs(ROOT)]
+fn a_controller_that_hangs_is_killed_despite_a_full_backlog() {
     let mut controller = Controller::start("");
     let mut user = controller.process_of(USER);
     controller.process().signal(Signal::STOP);
     assert_eq!(user.ask("queue_up")["error"], "BlockingIOError");
     let (code, message) = controller.refused(&["list"]);
     assert_eq!(code, 69, "{message}");
-    assert!(message.contains("too many wait for it") && message.contains("off --force"), "{message}");
+    assert!(message.contains("too many wait") && message.contains("off --force"), "{message}");
     let pid = controller.process().pid();
     let told = controller.say(&["off", "--force", "--json"]);
     assert_eq!(told, format!("{{\"answer\":\"killed\",\"pid\":{pid}}}\n"));
     assert_eq!(controller.finish().code, 128 + 9);
 }
 
-#[test]
-fn nobody_writes_into_the_account_of_changes() {
+#[needs(ROOT)]
+fn a_user_cannot_forge_lines_of_the_audit_log() {
     let mut controller = Controller::start("");
     let mut user = controller.process_of(USER);
     let forged =
@@ -45,15 +46,15 @@ fn nobody_writes_into_the_account_of_changes() {
     assert_eq!(user.ask(&format!("order {forged}"))["answer"], "refused");
     user.ask("connect");
     user.ask(r#"settings "x\n INFO audit: uid=0" = 1"#);
-    controller.process().wait_for_stderr("own rules are left out");
+    controller.process().wait_for_stderr("own rules are ignored");
     controller.process().signal(Signal::TERM);
     let account = controller.finish().stderr;
     assert!(account.contains("refused: set cgroup /x"), "{account}");
     assert!(!account.lines().any(|line| line.starts_with(" INFO audit: uid=0")), "{account}");
 }
 
-#[test]
-fn nobody_fills_the_account_of_changes() {
+#[needs(ROOT)]
+fn a_user_cannot_fill_the_audit_log() {
     let mut controller = Controller::start("");
     let mut user = controller.process_of(USER);
     let long = "x".repeat(20_000);
@@ -64,10 +65,7 @@ fn nobody_fills_the_account_of_changes() {
     let beyond = format!(r#"{{"verb":"policy","name":"{}"}}"#, "x".repeat(1 << 16));
     assert_eq!(user.ask(&format!("order {beyond}"))["reason"], "malformed");
     let many = user.ask(r#"pester 2 20 {"verb":"off"}"#);
-    assert!(
-        many["answers"].as_u64().is_some_and(|answers| answers >= 512),
-        "as many as nobody means: {many}"
-    );
+    assert!(many["answers"].as_u64().is_some_and(|answers| answers >= 512), "more than any real use: {many}");
     assert!(controller.say(&["list"]).starts_with("active"));
     controller.process().signal(Signal::TERM);
     let account = controller.finish().stderr;
@@ -76,9 +74,9 @@ fn nobody_fills_the_account_of_changes() {
     assert!((512..700).contains(&written), "{written} lines");
 }
 
-/// Its user is 0 to the kernel, as the machine's root is.
-#[test]
-fn root_of_a_container_has_nothing_to_say_outside() {
+/// To the kernel its user is 0, as the machine's root.
+#[needs(ROOT)]
+fn root_of_a_container_has_no_privileges_outside() {
     let controller = Controller::start("");
     let outside = controller.joined(0, 5);
     let in_a_container = |arguments: &[&str]| {
@@ -105,12 +103,9 @@ fn root_of_a_container_has_nothing_to_say_outside() {
     assert!(controller.say(&["off"]).starts_with("off; was active"));
 }
 
-/// A process maps what it likes, and the controller looks for the shim in it.
-#[test]
-fn a_process_that_maps_much_keeps_nobody_waiting() {
-    if !may_trace("a_process_that_maps_much_keeps_nobody_waiting") {
-        return;
-    }
+/// A process may have any number of mappings, in which the controller searches for the shim.
+#[needs(ROOT)]
+fn a_process_with_many_mappings_blocks_no_other() {
     let controller = Controller::start_with_programs("");
     let mut user = controller.process_of(USER);
     user.ask("clutter 30000");
@@ -119,7 +114,7 @@ fn a_process_that_maps_much_keeps_nobody_waiting() {
         controller.say(&["list"]);
         began.elapsed()
     };
-    // What it takes when nobody joins says how busy this machine is.
+    // The time without a joining process shows how busy this machine is.
     let usual = (0..5).map(|_| list()).max().unwrap();
     let pending = std::thread::scope(|scope| {
         let joining = scope.spawn(move || user.ask("connect"));
@@ -133,14 +128,14 @@ fn a_process_that_maps_much_keeps_nobody_waiting() {
     assert_eq!(pending["keeper"], 1, "{pending}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn the_page_cannot_be_written_by_processes() {
     let controller = Controller::start("");
     assert_eq!(controller.process_of(0).ask("connect")["may_write"], false);
 }
 
-#[test]
-fn packets_that_make_no_sense_end_their_connection_and_nothing_else() {
+#[needs(ROOT)]
+fn malformed_packets_end_only_their_connection() {
     let controller = Controller::start("");
     let mut process = controller.joined(0, 5);
     let mut hostile = controller.process_of(0);
@@ -148,7 +143,7 @@ fn packets_that_make_no_sense_end_their_connection_and_nothing_else() {
         "00",
         "01000000",
         "ffffffff",
-        // An order before the greeting.
+        // A request before the greeting.
         "030000000700000000000000010000800000000000000000",
         // Longer than any packet.
         &"01".repeat(64),
@@ -162,7 +157,7 @@ fn packets_that_make_no_sense_end_their_connection_and_nothing_else() {
         let hello = format!("01000000{}{}", "63000000", "00".repeat(rest));
         assert_eq!(hostile.ask(&format!("raw {hello}"))["refused"], 1);
     }
-    // A second greeting, and nonsense after a good one.
+    // A second greeting, and a malformed packet after a valid greeting.
     for packet in ["07", &format!("01000000{}", "00".repeat(44))] {
         hostile.ask("connect");
         assert_eq!(hostile.ask(&format!("packet {packet}"))["refused"], 2, "{packet}");
@@ -177,7 +172,7 @@ fn packets_that_make_no_sense_end_their_connection_and_nothing_else() {
     assert_eq!((&counts["malformed"], &counts["outdated"]), (&7.into(), &3.into()), "{counts}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn random_packets_do_no_harm() {
     let controller = Controller::start("");
     let mut process = controller.joined(0, 5);
@@ -187,7 +182,7 @@ fn random_packets_do_no_harm() {
         if round % 5 == 0 {
             hostile.ask("connect");
         }
-        // Kinds that exist, of lengths that mostly exist, about everything and nobody.
+        // Valid kinds, mostly valid lengths, random contents.
         let mut bytes = vec![[1, 3, 5, 6][round % 4], 0, 0, 0];
         let len = [48, 24, 24, 48][round % 4] + usize::from(round % 7 == 0);
         while bytes.len() < len {
@@ -198,7 +193,7 @@ fn random_packets_do_no_harm() {
         }
         let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
         let text: String = digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect();
-        // It may have been refused before: only the controller's health counts.
+        // The connection may have ended before: the test checks only the controller.
         hostile.ask(&format!("throw {text}"));
     }
     process.report("ready");

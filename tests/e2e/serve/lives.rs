@@ -1,19 +1,20 @@
-//! How a controller comes and goes, and what becomes of processes when it does, or they do.
+//! Starts and ends of controllers and processes, and their effects on each other.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::Command;
 
 use rustix::process::Signal;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_protocol::arbiter_page::GATE_ALLOWED;
 use xsched_tests::artifacts::{app, shim, xsched_ctl as binary};
-use xsched_tests::privileged::may_trace;
 use xsched_tests::tracer::{Running, run, wait_until, xsched_ctl};
 
 use super::fixture::{self, Controller};
 
-#[test]
-fn a_controller_says_as_json_that_it_is_there() {
+#[needs(nothing)]
+fn a_controller_announces_itself_as_json() {
     let folder = tempfile::tempdir().unwrap();
     let mut serve = xsched_ctl(["serve", "--no-bpf", "--json"]);
     let mut running = Running::start(serve.env("XSCHED_SOCKET_DIR", folder.path()));
@@ -25,9 +26,9 @@ fn a_controller_says_as_json_that_it_is_there() {
     assert_eq!(running.finish().code, 0);
 }
 
-/// A shell with this umask keeps its files to itself; the controller is for everybody.
-#[test]
-fn others_reach_a_controller_whatever_the_umask_of_its_shell() {
+/// Files of a shell with this umask are private; the controller must be reachable by every user.
+#[needs(nothing)]
+fn other_users_reach_a_controller_whatever_its_umask() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("made");
     let mut serve = Command::new("sh");
@@ -41,7 +42,7 @@ fn others_reach_a_controller_whatever_the_umask_of_its_shell() {
     assert_eq!((mode(&folder), mode(&folder.join("shim.sock"))), (0o755, 0o666));
     running.signal(Signal::TERM);
     assert_eq!(running.finish().code, 0);
-    // What somebody else has made is as he wants it.
+    // The controller does not change the mode of an existing folder.
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
     let mut running = Running::start(&mut serve);
     running.wait_for_stderr("sockets in");
@@ -50,14 +51,10 @@ fn others_reach_a_controller_whatever_the_umask_of_its_shell() {
     assert_eq!(running.finish().code, 0);
 }
 
-/// The page comes with the answer, whoever keeps the masks.
-#[test]
-fn a_queue_has_a_gate_that_is_shut_while_others_come_first() {
-    let mut controllers = vec![Controller::start("")];
-    if may_trace("a_queue_has_a_gate_that_is_shut_while_others_come_first") {
-        controllers.push(Controller::start_with_programs(""));
-    }
-    for controller in &controllers {
+/// The gate page comes with the answer, with and without BPF programs.
+#[needs(ROOT)]
+fn a_queue_has_a_gate_that_is_closed_while_others_are_more_urgent() {
+    for controller in [Controller::start(""), Controller::start_with_programs("")] {
         let joined = |priority: i32| {
             let mut process = controller.process_of(0);
             process.ask(&format!("connect {priority}"));
@@ -68,7 +65,7 @@ fn a_queue_has_a_gate_that_is_shut_while_others_come_first() {
         let expect = |process: &mut fixture::Process, word: u64| {
             wait_until("the gate follows", || process.ask("gate")["gate"] == word);
         };
-        // They have their levels from the policy, which takes its time.
+        // The policy sets their levels with a delay.
         wait_until("they have levels", || urgent.level() < other.level());
         urgent.report("ready");
         expect(&mut other, 0);
@@ -82,7 +79,7 @@ fn a_queue_has_a_gate_that_is_shut_while_others_come_first() {
     }
 }
 
-#[test]
+#[needs(nothing)]
 fn a_second_controller_is_refused() {
     let mut controller = Controller::start("");
     let (code, message) = controller.refused(&["serve", "--no-bpf"]);
@@ -92,30 +89,27 @@ fn a_second_controller_is_refused() {
     assert!(message.contains("hint: "), "{message}");
 }
 
-/// As one in a container has it that does not share the host's ids.
-#[test]
-fn a_controller_that_cannot_tell_processes_apart_says_so_once() {
-    if !may_trace("a_controller_that_cannot_tell_processes_apart_says_so_once") {
-        return;
-    }
+/// As in a container with its own pid namespace.
+#[needs(ROOT)]
+fn a_controller_that_cannot_distinguish_processes_warns_once() {
     let (_folder, wrapper) = fixture::container();
     let mut controller = Controller::start_by(wrapper, "");
     let processes = [(); 2].map(|()| controller.joined(0, 5));
-    controller.process().wait_for_stderr("belongs into the host's pid namespace");
+    controller.process().wait_for_stderr("run the controller in the host's pid namespace");
     let (code, message) = controller.refused(&["serve", "--no-bpf"]);
-    assert!(code == 69 && message.contains("ends there") && !message.contains("kill"), "{message}");
+    assert!(
+        code == 69 && message.contains("must be stopped there") && !message.contains("kill"),
+        "{message}"
+    );
     drop(processes);
-    // What has made the namespace does not hear less, and takes the controller with it.
+    // `unshare` reacts only to this signal, and its end kills the controller.
     controller.process().signal(Signal::KILL);
     let account = controller.finish().stderr;
-    assert_eq!(account.matches("belongs into").count(), 1, "{account}");
+    assert_eq!(account.matches("run the controller in").count(), 1, "{account}");
 }
 
-#[test]
-fn who_lacks_the_privileges_for_programs_is_told_which() {
-    if !may_trace("who_lacks_the_privileges_for_programs_is_told_which") {
-        return;
-    }
+#[needs(ROOT)]
+fn missing_privileges_for_bpf_programs_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let lacking = "-sys_admin,-bpf";
     let mut command = Command::new("setpriv");
@@ -128,12 +122,9 @@ fn who_lacks_the_privileges_for_programs_is_told_which() {
     assert!(outcome.stderr.contains("missing: CAP_BPF, CAP_SYS_ADMIN; `--no-bpf`"), "{}", outcome.stderr);
 }
 
-/// In containers it is not mounted, and nothing tells processes' mappings to the programs then.
-#[test]
-fn a_controller_without_tracefs_says_that_it_does_not_see_chains() {
-    if !may_trace("a_controller_without_tracefs_says_that_it_does_not_see_chains") {
-        return;
-    }
+/// Containers do not mount it; without it, the BPF programs do not know the mappings of processes.
+#[needs(ROOT)]
+fn a_controller_without_tracefs_warns_that_it_sees_no_chains() {
     let folder = tempfile::tempdir().unwrap();
     let script =
         "mount -t tmpfs none /sys/kernel/debug; mount -t tmpfs none /sys/kernel/tracing; exec \"$0\" serve";
@@ -146,8 +137,8 @@ fn a_controller_without_tracefs_says_that_it_does_not_see_chains() {
     assert!(outcome.stderr.contains("tracefs is not mounted here"), "{}", outcome.stderr);
 }
 
-#[test]
-fn the_end_in_good_order_releases_everybody_and_removes_the_sockets() {
+#[needs(ROOT)]
+fn a_regular_end_resumes_all_processes_and_removes_the_sockets() {
     let mut controller = Controller::start("");
     let mut process = controller.joined(0, 5);
     process.report("ready");
@@ -164,8 +155,8 @@ fn the_end_in_good_order_releases_everybody_and_removes_the_sockets() {
     assert!(message.contains("no controller is running"), "{message}");
 }
 
-#[test]
-fn processes_come_back_after_the_controller_was_killed() {
+#[needs(ROOT)]
+fn processes_rejoin_after_the_controller_was_killed() {
     let mut controller = Controller::start("");
     let mut processes = [controller.joined(1, 5), controller.joined(2, 5)];
     controller.process().signal(Signal::KILL);
@@ -173,7 +164,7 @@ fn processes_come_back_after_the_controller_was_killed() {
     for process in &mut processes {
         assert_eq!(process.ask("end")["end"], true);
     }
-    assert_eq!(run(&mut controller.command(&["off"])).code, 0, "what was wanted holds");
+    assert_eq!(run(&mut controller.command(&["off"])).code, 0, "without a controller scheduling is off");
     controller.restart("");
     for (process, priority) in processes.iter_mut().zip([1, 2]) {
         process.ask(&format!("connect {priority}"));
@@ -184,16 +175,13 @@ fn processes_come_back_after_the_controller_was_killed() {
     assert_eq!(controller.list()["processes"].as_array().unwrap().len(), 2);
 }
 
-#[test]
-fn programs_release_everybody_when_the_controller_is_killed() {
-    if !may_trace("programs_release_everybody_when_the_controller_is_killed") {
-        return;
-    }
+#[needs(ROOT)]
+fn bpf_programs_resume_all_processes_when_the_controller_is_killed() {
     let mut controller = Controller::start_with_programs("");
     let mut process = controller.process_of(0);
     let welcome = process.ask("connect");
     assert_eq!((&welcome["keeper"], &welcome["may_write"]), (&1.into(), &false.into()), "{welcome}");
-    // No program hears this stand-in, so that the controller speaks for it.
+    // This stand-in has no probe, so the controller reports for it.
     process.open(5);
     assert_eq!(controller.listed(&process)["reports"], "controller");
     process.report("ready");
@@ -213,18 +201,12 @@ fn programs_release_everybody_when_the_controller_is_killed() {
     controller.process().signal(Signal::TERM);
     assert_eq!(controller.finish().code, 0);
     process.wait_for_ready(5, 0);
-    assert!(
-        !Path::new("/sys/fs/bpf/xsched/page").exists(),
-        "a controller that ends in good order leaves nothing"
-    );
+    assert!(!Path::new("/sys/fs/bpf/xsched/page").exists(), "a regular end leaves nothing");
 }
 
-/// The kernel would put breakpoints where the functions of the first one were, into whoever loads the second.
-#[test]
+/// The kernel would insert breakpoints at the function addresses of the first file, in every process that loads the second.
+#[needs(ROOT)]
 fn a_shim_that_is_overwritten_is_not_probed_until_it_is_used_again() {
-    if !may_trace("a_shim_that_is_overwritten_is_not_probed_until_it_is_used_again") {
-        return;
-    }
     let mut controller = Controller::start_with_programs("");
     let copy = controller.folder().join("libxsched_shim.so");
     std::fs::copy(shim(), &copy).unwrap();
@@ -252,11 +234,11 @@ fn a_shim_that_is_overwritten_is_not_probed_until_it_is_used_again() {
     std::fs::write(&copy, content).unwrap();
     wait_until("the probe is taken out", || !is_probed());
     join();
-    controller.process().wait_for_stderr("a shim is being written that is in use");
+    controller.process().wait_for_stderr("a shim in use is being overwritten");
 }
 
-#[test]
-fn a_process_that_is_killed_holds_nobody_back() {
+#[needs(ROOT)]
+fn a_killed_process_defers_no_launches() {
     let controller = Controller::start("");
     let (mut batch, mut urgent) = (controller.joined(-10, 5), controller.joined(10, 5));
     urgent.report("ready");

@@ -1,4 +1,6 @@
-//! `xsched-ctl serve` and the commands that speak to it, with a stand-in for the shim.
+//! `xsched-ctl serve` and its client commands, with a stand-in for the shim.
+
+use std::process::ExitCode;
 
 mod commands;
 mod directory;
@@ -6,7 +8,11 @@ mod files;
 mod fixture;
 mod hostile;
 mod lives;
-mod standing;
+mod priorities;
 
-/// Nobody.
+/// The user `nobody`.
 const USER: u32 = 65534;
+
+fn main() -> ExitCode {
+    xsched_harness::main()
+}

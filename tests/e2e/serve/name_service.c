@@ -1,5 +1,5 @@
-/* A name service for nsswitch.conf(5), as LDAP has them: knows users that are in no file, by numbers and by several names, and takes
- * its time while the file that FARAWAY_SLOW names is there. */
+/* A name service for nsswitch.conf(5), as for LDAP: it knows users that are in no file, by number and by several names. It does
+ * not answer while the file that FARAWAY_SLOW names exists. */
 #include <errno.h>
 #include <nss.h>
 #include <pwd.h>

@@ -1,7 +1,7 @@
-"""A process with a stand-in for the shim: speaks the controller's protocol as it is told on standard input.
+"""A process with a stand-in for the shim: it speaks the controller's protocol, controlled by its standard input.
 
-Each line is an order, and is answered by a line of JSON. It is a stand-in for the client's side of the wire only; the
-layout of packets and page is that of xsched_abi::wire and xsched_abi::arbiter.
+Each line is a command; its answer is a line of JSON. Only the client's side of the protocol is here. The layout of packets
+and of the arbiter page is that of xsched_abi::wire and xsched_abi::arbiter.
 """
 
 import array, ctypes, fcntl, json, mmap, os, resource, select, socket, struct, sys, time
@@ -30,7 +30,7 @@ class Process:
 
     def receive(self):
         kind = RULES
-        while kind in (VERDICTS, RULES):  # nobody has asked for them
+        while kind in (VERDICTS, RULES):  # not answers to a request
             packet, ancillary, _, _ = self.socket.recvmsg(64, socket.CMSG_SPACE(8))
             if not packet:
                 return {"end": True}
@@ -90,25 +90,25 @@ class Process:
         return {"level": self.word(QUEUES + int(slot) * QUEUE_LEN) >> 2 & 63}
 
     def gate(self):
-        """The word of the gate of the queue that was opened last."""
+        """Reads the gate of the last opened queue."""
         return {"gate": struct.unpack_from("=Q", self.gate_word)[0] if self.gate_word else None}
 
     def wait(self):
-        """Waits until the masks change, a minute at most."""
+        """Waits until the masks change, for at most a minute."""
         return {"woken": bool(self.wake.poll(60))}
 
     def packet(self, text):
-        """Sends any bytes, and tells what comes back."""
+        """Sends these bytes, and returns the answer."""
         self.socket.send(bytes.fromhex(text))
         return self.receive()
 
     def throw(self, text):
-        """Sends any bytes, and does not wait for anything."""
+        """Sends these bytes, and does not wait for an answer."""
         self.socket.send(bytes.fromhex(text))
         return {}
 
     def settings(self, *words):
-        """Tells rules of its own, in words of TOML, which go into a sealed file."""
+        """Sends the process's own rules, in TOML, in a sealed memory file."""
         text, file = " ".join(words).encode(), os.memfd_create("rules", os.MFD_ALLOW_SEALING)
         os.write(file, text)
         fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE)
@@ -116,7 +116,7 @@ class Process:
         return {}
 
     def raw(self, text="-"):
-        """Connects, sends any bytes first, and tells what comes back."""
+        """Connects, sends these bytes first, and returns the answer."""
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.settimeout(60)
         self.socket.connect(self.path)
@@ -132,7 +132,7 @@ class Process:
         return {"end": True}
 
     def order(self, *words):
-        """Asks what commands ask, in words of JSON."""
+        """Sends a command's request, in JSON, and returns the answer."""
         control = socket.socket(socket.AF_UNIX)
         control.settimeout(60)
         control.connect(self.control_path)
@@ -141,7 +141,7 @@ class Process:
         return json.loads(answer) if answer else {"end": True}
 
     def crowd(self, count):
-        """Connects so many times to where commands do, and says how many of these connections are held."""
+        """Makes this many connections to the control socket; returns how many stay open, and the messages on the others."""
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
         self.connections = [socket.socket(socket.AF_UNIX) for _ in range(int(count))]
@@ -157,14 +157,14 @@ class Process:
         return {"held": sum(is_open for _, is_open in said), "told": [answer["message"] for answer in told]}
 
     def queue_up(self):
-        """Connects to where commands do, and leaves, until there is no room for more who wait there."""
+        """Connects to the control socket and closes the connection, until the backlog is full."""
         while True:
             with socket.socket(socket.AF_UNIX) as control:
                 control.setblocking(False)
                 control.connect(self.control_path)
 
     def pester(self, seconds, count, *words):
-        """Asks the same over so many connections at once, without waiting for answers, for so long; says how many came."""
+        """Sends a request repeatedly on several connections for some seconds, without waiting; returns the number of answers."""
         lines = (" ".join(words).encode() + b"\n") * 100
         poll, sockets, answers = select.poll(), {}, 0
         for _ in range(int(count)):
@@ -187,7 +187,7 @@ class Process:
 
     @staticmethod
     def left(connection):
-        """What was said, and whether the connection is still there."""
+        """Returns the received text, and whether the connection is open."""
         connection.setblocking(False)
         text = b""
         try:
@@ -200,7 +200,7 @@ class Process:
             return text, False
 
     def clutter(self, count):
-        """Maps its own program so many times, to run."""
+        """Adds this many executable mappings of its own program."""
         libc = ctypes.CDLL(None)
         word, number = ctypes.c_size_t, ctypes.c_int
         libc.mmap.argtypes = [word, word, number, number, number, word]
@@ -210,7 +210,7 @@ class Process:
         return {}
 
     def signal(self, pid):
-        """Tells the controller to read its files anew, which is not for everybody."""
+        """Sends a process SIGHUP, with which root makes the controller reload its files."""
         os.kill(int(pid), 1)
         return {}
 

@@ -1,16 +1,18 @@
-//! Programs that may do little: seccomp, set-user-id.
+//! Programs with few rights: seccomp, set-user-id.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
+use xsched_harness::needs;
 use xsched_tests::artifacts::shim;
+use xsched_tests::needs::{OTHER_USERS, SET_USER_ID};
 use xsched_tests::tracer::run;
 
 use crate::{compiled, python, suspended, with_runtime};
 
-/// Forbids this thread to start threads, when those of runtime and test are there.
+/// Forbids this thread to start threads, once those of runtime and test run.
 const NO_THREADS: &str = "
 import struct, time
 def forbid(*calls):
@@ -41,8 +43,8 @@ ok(hip.hipStreamSynchronize(stream))
 print(contents(memory))
 ";
 
-#[test]
-fn no_thread_can_be_started() {
+#[needs(nothing)]
+fn the_shim_works_where_no_thread_can_be_started() {
     let log = tempfile::NamedTempFile::new().unwrap();
     let alone = run(&mut python(NO_THREADS));
     assert!(alone.stdout.starts_with("no threads\n"), "{}{}", alone.stdout, alone.stderr);
@@ -50,11 +52,11 @@ fn no_thread_can_be_started() {
     assert_eq!((with.code, &with.stdout, &with.stderr), (0, &alone.stdout, &alone.stderr));
     let summary = fs::read_to_string(log.path()).unwrap();
     assert!(summary.contains("waited in place"), "nothing was suspended: {summary}");
-    assert!(!summary.contains("  held back"), "nobody could have launched it: {summary}");
+    assert!(!summary.contains("  held back"), "no thread could have launched it: {summary}");
 }
 
-/// Calls HIP with only those system calls allowed that the program itself makes. `STRICT` ends it at any other; else the
-/// others fail, and one call site is called for the first time then.
+/// Calls HIP while only the system calls of the program itself are allowed. With `STRICT` any other one ends the program; else
+/// others fail, and the program calls HIP from one new call site.
 const CONFINED: &str = r#"
 #include <errno.h>
 #include <linux/filter.h>
@@ -104,14 +106,14 @@ int main(void) {
 }
 "#;
 
-#[test]
+#[needs(nothing)]
 fn calls_make_no_system_calls_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
     let [runtime, path] = with_runtime();
     for (name, flag) in [("strict", "-DSTRICT"), ("lenient", "-DLENIENT")] {
         let program = compiled(folder.path(), name, CONFINED, &[&runtime, &path, flag]);
         let mut alone = Command::new(&program);
-        // Calls that do nothing: what the runtime itself asks of the system is another matter.
+        // The null mode's calls do nothing, so that the runtime itself makes no system calls.
         alone.env("HIP_SIM_NULL", "1");
         let outcome = run(&mut alone);
         assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "ok\n"), "{name} alone: {}", outcome.stderr);
@@ -123,7 +125,7 @@ fn calls_make_no_system_calls_of_their_own() {
     }
 }
 
-const SET_USER_ID: &str = r#"
+const PROGRAM: &str = r#"
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -140,25 +142,21 @@ int main(void) {
 }
 "#;
 
-/// Runs as somebody else than the file's owner.
+/// A user other than the file's owner.
 const NOBODY: u32 = 65534;
 
-#[test]
+#[needs(OTHER_USERS, SET_USER_ID)]
 fn in_a_set_user_id_program_the_environment_is_not_read() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can make a program that runs as somebody else");
-        return;
-    }
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let [runtime, path] = with_runtime();
     let shim = shim().display().to_string();
     let log = folder.path().join("log");
-    // The loader takes no file by its path from such a program's environment; linked with it, the shim is there.
+    // The loader preloads no file by its path into such a program; a linked shim is loaded.
     for (name, linked, counted) in [("preloaded", &[][..], -1), ("linked", &["-Wl,--no-as-needed", &shim], 1)]
     {
         let flags: Vec<&str> = [&runtime as &str, &path].into_iter().chain(linked.iter().copied()).collect();
-        let program = compiled(folder.path(), name, SET_USER_ID, &flags);
+        let program = compiled(folder.path(), name, PROGRAM, &flags);
         chown(&program, Some(0), Some(0)).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
         let outcome = run(Command::new(&program)
@@ -169,11 +167,7 @@ fn in_a_set_user_id_program_the_environment_is_not_read() {
             .env("XSCHED_LOG", &log)
             .env("XSCHED_TEST_SUSPEND", crate::SUSPENDED));
         let said = (outcome.code, outcome.stdout);
-        if said.1.contains("secure 0") {
-            eprintln!("skipped: the temporary folder is on a file system that heeds no set-user-id bit");
-            return;
-        }
         assert_eq!(said, (0, format!("0, secure 1, counted {counted}\n")), "{name}: {}", outcome.stderr);
-        assert!(!log.exists(), "{name}: a file was written that somebody else has named");
+        assert!(!log.exists(), "{name}: the shim wrote a file that another user named");
     }
 }

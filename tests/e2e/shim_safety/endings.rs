@@ -1,14 +1,15 @@
-//! What ends while work is held back: threads, libraries, streams of threads; and events that other processes see.
+//! Threads, libraries and programs that end while their work is deferred; and HIP events that other processes see.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
+use xsched_harness::needs;
 use xsched_tests::artifacts::app;
 use xsched_tests::tracer::{Outcome, run};
 
 use crate::{python, suspended};
 
-/// Runs a script alone and suspended, and demands the same; what the shim's summary says.
+/// Runs a script alone and suspended, and compares the results; returns the suspended run's outcome and the shim's summary.
 #[track_caller]
 fn same_while_suspended(script: &str, arguments: &[&str]) -> (Outcome, String) {
     let command = || {
@@ -26,8 +27,8 @@ fn same_while_suspended(script: &str, arguments: &[&str]) -> (Outcome, String) {
     (with, summary)
 }
 
-#[test]
-fn a_thread_ends_while_its_work_is_held_back() {
+#[needs(nothing)]
+fn a_thread_ends_while_its_work_is_deferred() {
     let script = "
 memories = [new(hip.hipMalloc, size) for _ in range(4)]
 PER_THREAD = ctypes.c_void_p(2)
@@ -46,8 +47,8 @@ print([contents(memory) for memory in memories])";
     assert!(summary.contains("  held back"), "nothing was suspended: {summary}");
 }
 
-#[test]
-fn a_library_is_closed_while_its_kernels_are_held_back() {
+#[needs(nothing)]
+fn a_library_is_closed_while_its_kernels_are_deferred() {
     let script = "
 import _ctypes
 stream = new(hip.hipStreamCreate)
@@ -70,8 +71,8 @@ print(contents(y), 'libdemo_kernels' in mapped)";
     assert!(outcome.stdout.ends_with("False\n"), "the library was not unloaded: {}", outcome.stdout);
 }
 
-#[test]
-fn a_program_ends_while_its_kernels_are_held_back() {
+#[needs(nothing)]
+fn a_program_ends_while_its_kernels_are_deferred() {
     const HELD: Duration = Duration::from_mins(2);
     let script = "
 stream = new(hip.hipStreamCreate)
@@ -96,13 +97,13 @@ print('held back', flush=True)";
     let started = Instant::now();
     let outcome = run(&mut command);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "held back\n"), "{}", outcome.stderr);
-    assert!(started.elapsed() < HELD / 2, "it waited to be let go");
+    assert!(started.elapsed() < HELD / 2, "it waited to be resumed");
     let summary = fs::read_to_string(log.path()).unwrap();
     assert!(summary.contains("  held back"), "{summary}");
 }
 
-/// Whether records of an event are held back, in a program that has asked for a handle of an event or not.
-fn records_held_back(asks: bool) -> bool {
+/// Whether the shim defers records of a HIP event, in a program that has requested an event's handle or not.
+fn defers_event_records(asks: bool) -> bool {
     let script = format!(
         "
 stream, event = new(hip.hipStreamCreate), new(hip.hipEventCreate)
@@ -119,8 +120,8 @@ print(hip.hipEventQuery(event))",
     summary.contains("  held back")
 }
 
-#[test]
+#[needs(nothing)]
 fn events_that_other_processes_may_see_are_recorded_in_place() {
-    assert!(records_held_back(false), "events of this process only are held back");
-    assert!(!records_held_back(true), "another process would not see what is held back here");
+    assert!(defers_event_records(false), "events of only this process are deferred");
+    assert!(!defers_event_records(true), "another process would not see a deferred record");
 }

@@ -1,4 +1,4 @@
-//! `libxsched_shim.so` where something is forbidden, missing, or about to go: the program runs all the same.
+//! `libxsched_shim.so` where operations are forbidden, resources are missing, or parts of the program end: it still runs.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
@@ -8,11 +8,11 @@ mod memory;
 mod programs;
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use xsched_tests::artifacts::{app, hip_sim, shim};
 
-/// Suspends and resumes so often that much is held back, and lets go often enough.
+/// Suspends and resumes so often that much work is deferred, and the program still makes progress.
 const SUSPENDED: &str = "random:1:20000";
 
 /// A Python program on the simulated runtime, whose library is its first argument.
@@ -23,7 +23,7 @@ fn python(script: &str) -> Command {
     command
 }
 
-/// What all Python programs here begin with.
+/// The common start of all Python programs here.
 const PRELUDE: &str = "
 import ctypes, hashlib, os, sys, threading, time
 hip = ctypes.CDLL(sys.argv[1])
@@ -40,7 +40,7 @@ def contents(memory):
     return hashlib.sha1(bytes.raw).hexdigest()
 ";
 
-/// With the shim, which holds back at random, and with its summary in a file.
+/// Adds the shim, which suspends at random, with its summary in a file.
 fn suspended(mut command: Command, log: &Path) -> Command {
     command.env("LD_PRELOAD", shim()).env("XSCHED_LOG", log).env("XSCHED_TEST_SUSPEND", SUSPENDED);
     command
@@ -61,4 +61,8 @@ fn with_runtime() -> [String; 2] {
     let folder = hip_sim(6);
     let library = folder.join("libamdhip64.so.6").display().to_string();
     [library, format!("-Wl,-rpath,{}", folder.display())]
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

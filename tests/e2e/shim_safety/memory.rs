@@ -1,13 +1,14 @@
-//! The system gives the shim no memory.
+//! The system has no memory for the shim.
 
 use std::process::Command;
 
+use xsched_harness::needs;
 use xsched_tests::artifacts::{app, shim};
 use xsched_tests::tracer::run;
 
 use crate::{SUSPENDED, compiled};
 
-/// The C library's allocator, which refuses the shim: each of so many of its requests, or all after so many.
+/// The C library's allocator, which fails for the shim: at every nth request, or at all requests after the nth.
 const REFUSING: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -68,8 +69,8 @@ int posix_memalign(void **out, size_t align, size_t size) {
 }
 "#;
 
-#[test]
-fn the_system_gives_the_shim_no_memory() {
+#[needs(nothing)]
+fn allocations_of_the_shim_fail() {
     let folder = tempfile::tempdir().unwrap();
     let refusing = compiled(folder.path(), "librefusing.so", REFUSING, &["-shared", "-fPIC", "-ldl"]);
     let preload = format!("{}:{}", shim().display(), refusing.display());

@@ -1,14 +1,15 @@
-//! Programs that have nothing to do with HIP, and the switch that turns the shim off.
+//! Programs without HIP, and the variable that disables the shim.
 
 use std::process::Command;
 
+use xsched_harness::needs;
 use xsched_tests::artifacts::{app, shim};
 use xsched_tests::tracer::run;
 
 use crate::SUSPENDED;
 
-#[test]
-fn programs_without_hip_run_as_ever_whatever_the_settings() {
+#[needs(nothing)]
+fn programs_without_hip_are_not_affected_by_any_settings() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     for (program, arguments) in [
@@ -35,8 +36,8 @@ fn programs_without_hip_run_as_ever_whatever_the_settings() {
     }
 }
 
-#[test]
-fn switched_off_it_suspends_nothing() {
+#[needs(nothing)]
+fn a_disabled_shim_suspends_nothing() {
     let log = tempfile::NamedTempFile::new().unwrap();
     let arguments = ["--launches", "300"];
     let alone = run(Command::new(app("two_libraries")).args(arguments));

@@ -3,9 +3,9 @@
 /// The dispatch table that holds a function's pointer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Table {
-    /// `__hip*`: what compiled code calls before `main`.
+    /// `__hip*`: called by compiled code before `main`.
     Compiler,
-    /// `hip*`: what programs call.
+    /// `hip*`: called by programs.
     Runtime,
 }
 
@@ -15,7 +15,7 @@ pub(crate) struct Function {
     /// Position in its table.
     pub(crate) index: usize,
     pub(crate) name: String,
-    /// Major and minor of the first release, none where the genuine library exports no such C symbol.
+    /// Major and minor of the first release, or none if the genuine library exports no such C symbol.
     pub(crate) version: Option<(u32, u32)>,
     /// C type.
     pub(crate) returns: String,
@@ -23,7 +23,7 @@ pub(crate) struct Function {
     pub(crate) parameters: Vec<String>,
 }
 
-/// Functions in file order; panics on a malformed line, since the list is part of this repository.
+/// Functions in file order. Panics on a malformed line, since the list is part of this repository.
 pub(crate) fn parse(text: &str) -> Vec<Function> {
     text.lines().filter(|line| !line.is_empty()).map(parse_line).collect()
 }

@@ -1,4 +1,4 @@
-//! The Rust side of the list: indices by name, names and fallbacks by index, signatures.
+//! The Rust part of the generated code: indices by name, names and fallbacks by index, signatures.
 
 use std::fmt::Write as _;
 
@@ -34,7 +34,7 @@ fn names(text: &mut String, constant: &str, members: &[&Function]) {
     );
 }
 
-/// In HIP's encoding, so that they compare with `version::release`. Zero where the list knows none.
+/// Releases in HIP's encoding, so that they compare with `version::release`; zero if the list has none.
 fn releases(text: &mut String, constant: &str, members: &[&Function]) {
     let encoded =
         |(major, minor): (u32, u32)| format!("{}_{:03}_000", major * 10 + minor / 10, minor % 10 * 100);
@@ -44,7 +44,7 @@ fn releases(text: &mut String, constant: &str, members: &[&Function]) {
     line(text, &format!("const {constant}_RELEASES: [i32; {}] = [{}];", list.len(), list.join(", ")));
 }
 
-/// What a table entry holds until `api.rs` puts an implementation over it.
+/// The initial table entries; `api.rs` replaces those of implemented functions.
 fn fallbacks(text: &mut String, constant: &str, members: &[&Function]) {
     let list: Vec<String> = members
         .iter()
@@ -53,13 +53,13 @@ fn fallbacks(text: &mut String, constant: &str, members: &[&Function]) {
                 "hipError_t" => "error",
                 "void" => "nothing",
                 pointer if pointer.ends_with('*') => "null",
-                // The two others, an int and a structure, are implemented.
+                // The two other return types, an int and a structure, belong to implemented functions.
                 _ => "nothing",
             };
             format!("unsupported::{kind}::<{constant}, {}> as *const ()", f.index)
         })
         .collect();
-    line(text, "/// Entries of functions without an implementation, which is where every entry begins.");
+    line(text, "/// Fallback of every entry: the function is not implemented.");
     line(text, &format!("const {constant}_FALLBACKS: [*const (); {}] = [{}];", list.len(), list.join(", ")));
 }
 
@@ -76,7 +76,7 @@ fn positions(text: &mut String, functions: &[Function]) {
     line(text, "}");
 }
 
-/// As a macro, so that only the types of functions that are implemented need to exist.
+/// A macro, so that only the types of implemented functions must exist.
 fn signatures(text: &mut String, functions: &[Function]) {
     line(text, "/// Type of a function, from its name.");
     line(text, "macro_rules! signature {");

@@ -1,4 +1,4 @@
-//! Exported symbols: almost one a function, and the exceptions that the genuine library has.
+//! Exported symbols: one for almost every function, and the exceptions of the genuine library.
 
 use crate::api_list::{Function, Table};
 
@@ -7,17 +7,17 @@ pub(crate) struct Export {
     pub(crate) symbol: String,
     pub(crate) table: Table,
     pub(crate) index: usize,
-    /// Version node, which is the release that first had the function.
+    /// Version node: the release that first had the function.
     pub(crate) version: (u32, u32),
-    /// First major that exports it: not always the version's, see `EXTRA`.
+    /// First major that exports the symbol. It can differ from the version's major, see `EXTRA`.
     pub(crate) since_major: u32,
 }
 
 /// Exports whose symbol is not the function's name: (symbol, function, version, first major).
 ///
-/// The four mangled names are functions that a C++ header declares without `extern "C"`: the list gives three of
-/// them no version because no C symbol exists. `hipGetDeviceProperties` and `hipChooseDevice` are what programs
-/// built before 6.0 import; they take the old structure, so they go to the `R0000` entries.
+/// The four mangled names are functions that a C++ header declares without `extern "C"`: the list gives three
+/// of them no version because no C symbol exists. Programs built before 6.0 import `hipGetDeviceProperties`
+/// and `hipChooseDevice`. They pass the old structure, so these symbols lead to the `R0000` entries.
 const EXTRA: [(&str, &str, (u32, u32), u32); 7] = [
     (
         "_Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_j",
@@ -38,12 +38,13 @@ const EXTRA: [(&str, &str, (u32, u32), u32); 7] = [
     ("hipChooseDeviceR0600", "hipChooseDevice", (6, 0), 6),
 ];
 
-/// Every export, C symbols first. Functions without a version get none of their own: three are in `EXTRA` by their
-/// mangled names, `hipExternalMemoryGetMappedMipmappedArray` is reachable through the dispatch table only.
+/// Every export, C symbols first. A function without a version has no C symbol of its own: three are in
+/// `EXTRA` under their mangled names, and `hipExternalMemoryGetMappedMipmappedArray` is reachable through the
+/// dispatch table only.
 pub(crate) fn of(functions: &[Function]) -> Vec<Export> {
     let plain = functions.iter().filter(|f| !is_extra(&f.name)).filter_map(|f| {
         let version = f.version?;
-        // C symbols that came with HIP 6 but sit in the oldest node.
+        // C symbols that HIP 6 added to the oldest version node.
         let is_late = f.name == "hipExtModuleLaunchKernel" || f.name.ends_with("R0000");
         let since_major = if is_late { 6 } else { version.0 };
         Some(Export { symbol: f.name.clone(), table: f.table, index: f.index, version, since_major })
@@ -64,7 +65,7 @@ pub(crate) fn of(functions: &[Function]) -> Vec<Export> {
     plain.chain(extra).collect()
 }
 
-/// Whether an extra export takes this very name.
+/// Whether an extra export already has this name.
 fn is_extra(name: &str) -> bool {
     EXTRA.iter().any(|(symbol, ..)| *symbol == name)
 }

@@ -2,7 +2,8 @@
 
 use crate::api_list::Function;
 
-/// `unsafe extern "C" fn(..) -> ..` for a function; types of HIP keep their names and are looked up in `crate::abi`.
+/// `unsafe extern "C" fn(..) -> ..` for a function. HIP's types keep their names and are defined in
+/// `crate::abi`.
 pub(crate) fn of(function: &Function) -> String {
     let parameters: Vec<String> = function.parameters.iter().map(|p| rust_type(parameter_type(p))).collect();
     let returns = match function.returns.as_str() {
@@ -12,7 +13,7 @@ pub(crate) fn of(function: &Function) -> String {
     format!("unsafe extern \"C\" fn({}){returns}", parameters.join(", "))
 }
 
-/// `const void* src` -> `const void*`; the name is what follows the last star, or else the last word.
+/// `const void* src` -> `const void*`: the name follows the last star, or is the last word.
 fn parameter_type(parameter: &str) -> &str {
     match parameter.rfind('*') {
         Some(star) => &parameter[..=star],

@@ -1,26 +1,26 @@
-//! The exported symbols as assembly: a frame's first and last instructions around a jump through the table.
+//! The exported symbols as assembly: a frame's first and last instructions, then a jump through the table.
 //!
 //! ```text
 //! export:      push %rbp; mov %rsp,%rbp; pop %rbp     as genuine exports begin
-//!              mov ACTIVE(%rip),%r11                  the table in force
+//!              mov ACTIVE(%rip),%r11                  the active table
 //!              jmp *offset(%r11)                      entry of the function
 //!
-//! first call:  mov $offset,%r10d; jmp common          what each entry of the initial table holds
-//! common:      save arguments; call first_call        which returns the table in force from now on
+//! first call:  mov $offset,%r10d; jmp common          each entry of the initial table
+//! common:      save arguments; call first_call        returns the table that is active from now on
 //!              restore arguments; jmp *(%r11,%r10)
 //! ```
 //!
-//! Genuine exports begin with `push %rbp`, an instruction that the kernel emulates when a uprobe sits on it instead
-//! of single-stepping it. The jumps leave argument registers and stack arguments as the caller set them; `%r10` and
-//! `%r11` carry no arguments.
+//! Genuine exports begin with `push %rbp`. The kernel emulates this instruction when a uprobe sits on it,
+//! instead of single-stepping it. The jumps leave argument registers and stack arguments as the caller set
+//! them; `%r10` and `%r11` carry no arguments.
 
 use std::fmt::Write as _;
 
 use crate::api_list::Table;
 use crate::exports::Export;
 
-/// Assembly template for `global_asm!` with the operands `{runtime}` and `{compiler}`, the pointers to the tables in
-/// force, and `{first_call}`.
+/// Assembly template for `global_asm!`. Its operands are `{runtime}` and `{compiler}`, the pointers to the
+/// active tables, and `{first_call}`.
 pub(crate) fn assembly(exports: &[Export], compiler_len: usize, runtime_len: usize) -> String {
     let mut text = String::from(".section .text.hip_sim_exports, \"ax\", @progbits\n");
     for (number, export) in exports.iter().enumerate() {
@@ -72,16 +72,17 @@ fn trampoline(text: &mut String, number: usize, export: &Export) {
 
 const STRING: &str = "writing to a string cannot fail";
 
-/// Arguments in registers, each with its place in the frame: integers (the count of vector registers too), `%r10`.
+/// Registers that carry integer arguments, in the order of their slots in the frame; with `%rax`, the number
+/// of vector registers, and `%r10`.
 const SAVED_INTEGERS: [&str; 8] = ["rdi", "rsi", "rdx", "rcx", "r8", "r9", "rax", "r10"];
 const SAVED_VECTORS: usize = 8;
 
-/// `hip_sim_first_calls_<name>`: a table whose entries bring the real one into force and go on there.
+/// `hip_sim_first_calls_<name>`: a table whose entries activate the real table and continue through it.
 fn first_calls(text: &mut String, name: &str, number: usize, len: usize) {
     let frame = 8 * SAVED_INTEGERS.len() + 16 * SAVED_VECTORS;
     let (mut save, mut restore) = (String::new(), String::new());
-    for (place, register) in SAVED_INTEGERS.iter().enumerate() {
-        let at = 8 * place;
+    for (slot, register) in SAVED_INTEGERS.iter().enumerate() {
+        let at = 8 * slot;
         writeln!(save, "    mov %{register}, {at}(%rsp)").expect(STRING);
         writeln!(restore, "    mov {at}(%rsp), %{register}").expect(STRING);
     }
@@ -147,8 +148,8 @@ fn first_calls(text: &mut String, name: &str, number: usize, len: usize) {
     .expect(STRING);
 }
 
-/// `hip_sim_export_addresses`: the trampolines' own addresses, through local labels so that no other library's
-/// symbol of the same name can be meant.
+/// `hip_sim_export_addresses`: the trampolines' own addresses. They use local labels, so that they cannot
+/// resolve to another library's symbol of the same name.
 fn addresses(text: &mut String, count: usize) {
     text.push_str(
         "

@@ -1,4 +1,4 @@
-//! Linker version scripts: which symbols library N exports, and under which node.
+//! Linker version scripts: the symbols that library N exports, each with its node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -27,8 +27,8 @@ impl<'a> VersionScript<'a> {
 }
 
 impl fmt::Display for VersionScript<'_> {
-    /// Nodes from old to new, each inheriting from the one before, as in the genuine library. `HIP_SIM` stands
-    /// apart: it holds what only a simulator has.
+    /// Nodes from old to new, each inheriting from the previous one, as in the genuine library. `HIP_SIM` is
+    /// separate: it holds the simulator's own functions.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parent: Option<(u32, u32)> = None;
         for ((major, minor), symbols) in &self.nodes {

@@ -1,4 +1,4 @@
-/* C interface of the simulated HIP runtime: what kernels do, and what was asked of the runtime. */
+/* C interface of the simulated HIP runtime: kernels' work, and counters of the requests that it got. */
 
 #ifndef HIP_SIM_H
 #define HIP_SIM_H
@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* One launch, as a twin sees it. */
+/* One launch, as passed to a twin. */
 struct hip_sim_launch {
     /* The kernel's mangled name. */
     const char *name;
@@ -18,18 +18,19 @@ struct hip_sim_launch {
     unsigned int block[3];
     /* Dynamic local data share in bytes. */
     size_t dynamic_lds_size;
-    /* The explicit arguments as the device would read them: each at the offset that the code object's metadata
-     * gives, aligned to 16 bytes as a whole. Pointers in it are addresses that the twin may follow. */
+    /* The explicit arguments as the device would read them. Each is at the offset that the code object's metadata
+     * gives; the buffer is aligned to 16 bytes. The twin may dereference pointers in it. */
     const void *kernarg;
     size_t kernarg_size;
     /* See hip_sim_check_access. */
     int (*check_access)(const void *address, size_t size);
 };
 
-/* 0 if all of a range lies in one allocation. If not, hipErrorIllegalAddress, which also becomes the error of every later
- * call, as after a fault of hardware. Not needed to be safe: touching an address between allocations or after free is
- * noticed by itself, reads zeroes and has the same consequence. It finds what that does not: the last bytes of an
- * allocation's last page, and memory of the host that HIP does not know. */
+/* Returns 0 if the whole range lies in one allocation. If not, returns hipErrorIllegalAddress, which also becomes the
+ * error of every later call, as after a hardware fault. Safety does not depend on this check: an access between
+ * allocations or after free is detected without it, reads zeroes and has the same consequence. The check also finds
+ * two cases that are not detected otherwise: the last bytes of an allocation's last page, and host memory that HIP
+ * does not know. */
 static inline int hip_sim_check_access(const struct hip_sim_launch *launch, const void *address, size_t size) {
     return launch->check_access(address, size);
 }
@@ -38,8 +39,8 @@ static inline int hip_sim_check_access(const struct hip_sim_launch *launch, cons
  *
  *     void hip_sim_twin_<kernel name>(const struct hip_sim_launch *launch);
  *
- * with C linkage, in a library named by HIP_SIM_TWINS or visible in the process. It is called on a thread of the
- * simulator, must not call HIP, and must not throw. Twins of different streams may run at the same time.
+ * with C linkage, in a library named by HIP_SIM_TWINS or visible in the process. The simulator calls it on one of its
+ * own threads. It must not call HIP, and must not throw. Twins of different streams may run at the same time.
  *
  * HIP_SIM_TWIN(vector_add) { ... uses `launch` ... } */
 #define HIP_SIM_TWIN(kernel)                                                                        \
@@ -50,11 +51,11 @@ static inline int hip_sim_check_access(const struct hip_sim_launch *launch, cons
  *
  *     int hip_sim_execute(const struct hip_sim_execution *execution);
  *
- * It is asked before the twins, under the same conditions. It returns 0 when the work is done, HIP_SIM_NOT_MINE to leave
- * it to the twins, or a hipError_t, which becomes the error of every later call. */
+ * The simulator calls it before it looks for a twin, under the same conditions. It returns 0 when the work is done,
+ * HIP_SIM_NOT_MINE to leave the work to a twin, or a hipError_t, which becomes the error of every later call. */
 struct hip_sim_execution {
     const struct hip_sim_launch *launch;
-    /* The ELF file with the kernel, for the device's processor, unpacked from its bundle. */
+    /* The ELF file that contains the kernel, for the device's processor, unpacked from its bundle. */
     const void *code_object;
     size_t code_object_size;
     /* Static and dynamic local data share together, in bytes. */
@@ -64,15 +65,15 @@ struct hip_sim_execution {
 #define HIP_SIM_NOT_MINE (-1)
 
 /* Counters of this copy of the library, as lines "name count\n", sorted by name. Each function copies as much as fits
- * into len bytes, always terminated, and returns the size that all of it needs. */
+ * into len bytes, always terminated, and returns the size of the whole text with its terminator. */
 
-/* Launches by kernel; those of null mode together as "*". */
+/* Launches by kernel. Null mode counts all kernels together as "*". */
 size_t hip_sim_kernel_launches(char *buffer, size_t len);
-/* Kernels that ran without a twin: they took their time and did nothing. */
+/* Kernels that ran without a twin: they took their time and had no effect. */
 size_t hip_sim_missing_twins(char *buffer, size_t len);
-/* HIP functions that were called and are not implemented: they returned hipErrorNotSupported, null, or nothing. */
+/* Calls of HIP functions that are not implemented: they returned hipErrorNotSupported, null, or nothing. */
 size_t hip_sim_unsupported_calls(char *buffer, size_t len);
-/* Sets all of them to zero. */
+/* Sets all counters to zero. */
 void hip_sim_reset_counters(void);
 
 #ifdef __cplusplus

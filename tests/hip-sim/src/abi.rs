@@ -1,4 +1,5 @@
-//! HIP's C types, with HIP's names: the signatures in `tests/data/hip-api.tsv` are checked against them.
+//! HIP's C types, under HIP's names. The build checks the signatures in `tests/data/hip-api.tsv` against
+//! them.
 //!
 //! Layouts are those of the public headers of HIP 5 to 7 (`hip_runtime_api.h`).
 #![expect(non_camel_case_types, reason = "C's names, so that generated signatures match")]
@@ -33,7 +34,7 @@ pub(crate) use memory_pool::{
     hipMemRangeAttribute, hipMemoryAdvise, hipUUID,
 };
 
-/// A result code; `crate::error` names them.
+/// A result code; `crate::error` has the names.
 pub(crate) type hipError_t = u32;
 pub(crate) type hipDevice_t = i32;
 pub(crate) type hipDeviceAttribute_t = u32;
@@ -59,16 +60,16 @@ pub(crate) type hipModule_t = *mut c_void;
 pub(crate) type hipFunction_t = *mut c_void;
 pub(crate) type hipStreamCallback_t =
     Option<unsafe extern "C" fn(stream: hipStream_t, status: hipError_t, user: *mut c_void)>;
-/// Annotations of a batch's copies; not looked at.
+/// Annotations of a batch's copies; ignored.
 pub(crate) type hipMemcpyAttributes = c_void;
 pub(crate) type hipCtx_t = *mut c_void;
 pub(crate) type hipHostFn_t = Option<unsafe extern "C" fn(user: *mut c_void)>;
 
-/// A library of code and a kernel in it, which is a `hipFunction_t` too.
+/// A library of code, and also a kernel in one, which is a `hipFunction_t` too.
 pub(crate) type hipLibrary_t = *mut c_void;
 pub(crate) type hipKernel_t = *mut c_void;
 pub(crate) type hipLibraryOption = u32;
-/// One numbering, `function_attribute`, under two names.
+/// The numbers of `function_attribute`, under HIP's two names for them.
 pub(crate) type hipFunction_attribute = u32;
 pub(crate) type hipFuncAttribute = u32;
 
@@ -87,7 +88,7 @@ pub(crate) mod function_attribute {
     pub(crate) const MAX: u32 = 10;
 }
 
-/// What `hipFuncGetAttributes` reports of a kernel; sizes in bytes.
+/// Output of `hipFuncGetAttributes`; sizes in bytes.
 #[repr(C)]
 pub(crate) struct hipFuncAttributes {
     pub(crate) binaryVersion: i32,
@@ -121,7 +122,7 @@ pub(crate) struct uint3 {
     z: u32,
 }
 
-/// What `hipPointerGetAttributes` reports of an address.
+/// Output of `hipPointerGetAttributes`.
 #[repr(C)]
 #[derive(FromZeros)]
 pub(crate) struct hipPointerAttribute_t {
@@ -144,7 +145,7 @@ pub(crate) struct hipLaunchConfig_t {
     pub(crate) numAttrs: u32,
 }
 
-/// Its value is a union of 64 bytes, of which the first four are what is read here.
+/// The value is a union of 64 bytes; only its first four are read here.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct hipLaunchAttribute {
@@ -156,7 +157,7 @@ pub(crate) struct hipLaunchAttribute {
 
 const _: () = assert!(size_of::<hipLaunchAttribute>() == 72);
 
-/// One launch of several. `args` as for `hipLaunchKernel`.
+/// One launch of several. `args` has the same form as for `hipLaunchKernel`.
 #[repr(C)]
 pub(crate) struct hipLaunchParams {
     pub(crate) func: *mut c_void,
@@ -189,7 +190,7 @@ pub(crate) struct HIP_LAUNCH_CONFIG {
     pub(crate) numAttrs: u32,
 }
 
-/// What `__hipRegisterFatBinary` is given.
+/// Argument of `__hipRegisterFatBinary`.
 #[repr(C)]
 pub(crate) struct FatBinaryWrapper {
     /// `HIPF` for a binary in this image.
@@ -199,7 +200,7 @@ pub(crate) struct FatBinaryWrapper {
     reserved: *const c_void,
 }
 
-/// Bits per channel, and the kind of number in it.
+/// Bits per channel, and the channels' number format.
 #[repr(C)]
 pub(crate) struct hipChannelFormatDesc {
     pub(crate) x: i32,

@@ -1,7 +1,7 @@
 //! The dispatch tables: every HIP function, implemented or counted as unsupported.
 //!
-//! Shape of the genuine tables: `size_t` size in bytes, then one pointer a function, in an order that only grows. A
-//! library says the size that its release has, whatever lies behind.
+//! Layout of the genuine tables: a `size_t` size in bytes, then one pointer for each function, in an order
+//! that only grows. A library reports the size of its release, even though the table has entries beyond that.
 
 use core::mem::size_of;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -41,7 +41,7 @@ impl<const N: usize> DispatchTable<N> {
         Self { size: AtomicUsize::new(size_of::<Self>()), entries }
     }
 
-    /// Says as many entries as a release has: up to the first function that is younger.
+    /// Reduces the reported size to a release's functions: up to the first that is newer.
     fn cut_to(&self, release: i32, releases: &[i32; N]) {
         let len = releases.iter().position(|first| *first > release).unwrap_or(N);
         let size = size_of::<usize>() + len * size_of::<AtomicPtr<()>>();
@@ -49,7 +49,7 @@ impl<const N: usize> DispatchTable<N> {
     }
 }
 
-/// Makes both tables say the sizes that they have in a release that hands them out.
+/// Makes both tables report the sizes that they have in a release that passes them to a tool.
 pub(crate) fn cut_tables_to(release: i32) {
     COMPILER_TABLE.cut_to(release, &COMPILER_RELEASES);
     RUNTIME_TABLE.cut_to(release, &RUNTIME_RELEASES);
@@ -62,13 +62,13 @@ pub(crate) static COMPILER_TABLE: DispatchTable<{ COMPILER_NAMES.len() }> =
 pub(crate) static RUNTIME_TABLE: DispatchTable<{ RUNTIME_NAMES.len() }> =
     DispatchTable::new(&IMPLEMENTED.runtime);
 
-/// Both tables' initial contents.
+/// Initial contents of both tables.
 struct Functions {
     compiler: [*const (); COMPILER_NAMES.len()],
     runtime: [*const (); RUNTIME_NAMES.len()],
 }
 
-/// Puts implementations over the fallbacks; a function whose type differs from the list's does not compile.
+/// Puts implementations over the fallbacks. A function whose type differs from the list's does not compile.
 macro_rules! implement {
     ($($name:ident => $function:path,)*) => {
         const IMPLEMENTED: Functions = {
@@ -527,7 +527,7 @@ implement! {
     hipModuleOccupancyMaxPotentialBlockSizeWithFlags => occupancy::best_block_of_function_with_flags,
 }
 
-/// Does what a tool does: puts another function in the place of a runtime function; returns the one before.
+/// Replaces a runtime function in the table, as a tool does, and returns the previous one.
 #[cfg(test)]
 pub(crate) fn replace_entry(name: &str, function: *const ()) -> *const () {
     let index = RUNTIME_NAMES.iter().position(|known| *known == name).expect("listed");
@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_say_the_size_that_their_release_has() {
+    fn table_sizes_match_the_claimed_release() {
         let runtime = DispatchTable::new(&IMPLEMENTED.runtime);
         let size_in = |release| {
             runtime.cut_to(release, &RUNTIME_RELEASES);
@@ -554,10 +554,10 @@ mod tests {
         assert_eq!(COMPILER_TABLE.size.load(Ordering::Relaxed), 8 + 8 * 9);
     }
 
-    /// Names in the README's section on what is refused; a star at the end stands for a family.
+    /// Names in the README's section of refused functions; a star at the end stands for a family.
     fn refused() -> Vec<&'static str> {
         let readme = include_str!("../README.md");
-        let section = readme.split("## What is refused").nth(1).expect("the section is there");
+        let section = readme.split("## Refused functions").nth(1).expect("the section is there");
         let section = section.split("\n## ").next().expect("a split has a first part");
         section.split('`').skip(1).step_by(2).filter(|name| name.contains("hip")).collect()
     }
@@ -581,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_implemented_is_reached_and_the_rest_falls_back() {
+    fn implemented_functions_are_reached_and_the_rest_fall_back() {
         let index = |name| RUNTIME_NAMES.iter().position(|n| *n == name).expect("listed");
         assert!(!is_fallback(index("hipLaunchKernel")));
         assert!(is_fallback(index("hipBindTexture")));

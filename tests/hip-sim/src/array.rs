@@ -1,4 +1,4 @@
-//! Arrays, as what they are for copies: memory of the device with rows of elements. Nothing can sample them.
+//! Arrays, as far as copies need them: device memory with rows of elements. Nothing can sample them.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::error::HipError;
 use crate::memory::Kind;
 use crate::{capture, runtime};
 
-/// Layered, for surfaces, for gathering; cube maps are not supported.
+/// Layered, surface load/store and gather flags; cube maps are not supported.
 const KNOWN_FLAGS: u32 = 0x1 | 0x2 | 0x8;
 
 /// Kinds of channels: `hipChannelFormatKind`.
@@ -19,7 +19,7 @@ const SIGNED: u32 = 0;
 const UNSIGNED: u32 = 1;
 const FLOAT: u32 = 2;
 
-/// An array; extents of 0 mean that it has no such dimension.
+/// An array. An extent of 0 means that it does not have that dimension.
 pub(crate) struct Array {
     base: usize,
     descriptor: HIP_ARRAY3D_DESCRIPTOR,
@@ -31,7 +31,7 @@ impl Array {
         element_size(&self.descriptor).expect("checked when it was made")
     }
 
-    /// The end of a copy that begins at an element; `x` in bytes.
+    /// One end of a copy, at an element of the array; `x` in bytes.
     pub(crate) fn end(self: &Arc<Self>, x: usize, y: usize, z: usize) -> End {
         let pitch = self.descriptor.Width * self.element_size();
         let array = Arc::as_ptr(self).expose_provenance();
@@ -45,12 +45,12 @@ impl Drop for Array {
     }
 }
 
-/// The array behind a handle.
+/// The array for a handle.
 pub(crate) fn resolve(array: *const core::ffi::c_void) -> Result<Arc<Array>, HipError> {
     runtime::get().arrays.get(array).ok_or(HipError::InvalidHandle)
 }
 
-/// None for a format that does not exist or another number of channels than 1, 2 or 4.
+/// None for an unknown format, or for a number of channels other than 1, 2 or 4.
 fn element_size(descriptor: &HIP_ARRAY3D_DESCRIPTOR) -> Option<usize> {
     let channel = match descriptor.Format {
         0x01 | 0x08 => 1,
@@ -106,7 +106,7 @@ fn make(out: *mut hipArray_t, descriptor: HIP_ARRAY3D_DESCRIPTOR) -> Result<(), 
     let base = size.and_then(|size| runtime.memory.allocate(size, Kind::Device, 0));
     let base = base.ok_or(HipError::OutOfMemory)?.expose_provenance();
     let array = Arc::new(Array { base, descriptor });
-    // SAFETY: an out-parameter of the caller.
+    // SAFETY: the caller passes null or a writable out-parameter.
     unsafe { write(out, runtime.arrays.insert(&array)) }
 }
 
@@ -116,7 +116,7 @@ pub(crate) unsafe extern "C" fn create(
     given: *const HIP_ARRAY_DESCRIPTOR,
 ) -> hipError_t {
     boundary::call(|| {
-        // SAFETY: null or a description of the caller.
+        // SAFETY: the caller passes null or a valid description.
         let given = unsafe { given.as_ref() }.ok_or(HipError::InvalidValue)?;
         let HIP_ARRAY_DESCRIPTOR { Width, Height, Format, NumChannels } = *given;
         make(out, HIP_ARRAY3D_DESCRIPTOR { Width, Height, Depth: 0, Format, NumChannels, Flags: 0 })
@@ -129,7 +129,7 @@ pub(crate) unsafe extern "C" fn create_3d(
     given: *const HIP_ARRAY3D_DESCRIPTOR,
 ) -> hipError_t {
     boundary::call(|| {
-        // SAFETY: null or a description of the caller.
+        // SAFETY: the caller passes null or a valid description.
         make(out, *unsafe { given.as_ref() }.ok_or(HipError::InvalidValue)?)
     })
 }
@@ -140,7 +140,7 @@ fn malloc_of(
     extent: hipExtent,
     flags: u32,
 ) -> Result<(), HipError> {
-    // SAFETY: null or a description of the caller.
+    // SAFETY: the caller passes null or a valid description.
     let (format, count) = format_of(unsafe { channels.as_ref() }.ok_or(HipError::InvalidValue)?)?;
     let hipExtent { width, height, depth } = extent;
     make(
@@ -177,7 +177,7 @@ pub(crate) unsafe extern "C" fn malloc_3d(
     boundary::call(|| malloc_of(out, channels, extent, flags))
 }
 
-/// `hipFreeArray`, `hipArrayDestroy`: drains the device, as freeing does.
+/// `hipFreeArray`, `hipArrayDestroy`: waits for the device, as freeing memory does.
 pub(crate) unsafe extern "C" fn free(array: hipArray_t) -> hipError_t {
     boundary::call(|| {
         if array.is_null() {
@@ -196,7 +196,7 @@ pub(crate) unsafe extern "C" fn free(array: hipArray_t) -> hipError_t {
 pub(crate) unsafe extern "C" fn descriptor(out: *mut HIP_ARRAY_DESCRIPTOR, array: hipArray_t) -> hipError_t {
     boundary::call(|| {
         let HIP_ARRAY3D_DESCRIPTOR { Width, Height, Format, NumChannels, .. } = resolve(array)?.descriptor;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, HIP_ARRAY_DESCRIPTOR { Width, Height, Format, NumChannels }) }
     })
 }
@@ -208,7 +208,7 @@ pub(crate) unsafe extern "C" fn descriptor_3d(
 ) -> hipError_t {
     boundary::call(|| {
         let array = resolve(array)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, array.descriptor) }
     })
 }
@@ -220,12 +220,12 @@ pub(crate) unsafe extern "C" fn channels(
 ) -> hipError_t {
     boundary::call(|| {
         let array = resolve(array)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, channels_of(&array.descriptor)) }
     })
 }
 
-/// `hipArrayGetInfo`: null where nothing is asked for.
+/// `hipArrayGetInfo`: a null pointer skips that value.
 pub(crate) unsafe extern "C" fn info(
     channels: *mut hipChannelFormatDesc,
     extent: *mut hipExtent,
@@ -235,7 +235,7 @@ pub(crate) unsafe extern "C" fn info(
     boundary::call(|| {
         let descriptor = resolve(array)?.descriptor;
         let HIP_ARRAY3D_DESCRIPTOR { Width: width, Height: height, Depth: depth, Flags, .. } = descriptor;
-        // SAFETY: out-parameters of the caller or null.
+        // SAFETY: the caller passes null or writable out-parameters.
         unsafe {
             if !channels.is_null() {
                 write(channels, channels_of(&descriptor))?;
@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_and_channels_are_two_names_for_one_thing() {
+    fn a_format_and_its_channel_description_convert_both_ways() {
         for format in [0x01, 0x02, 0x03, 0x08, 0x09, 0x0a, 0x10, 0x20] {
             for count in [1, 2, 4] {
                 let descriptor = HIP_ARRAY3D_DESCRIPTOR {

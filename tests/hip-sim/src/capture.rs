@@ -1,8 +1,10 @@
-//! Stream capture: while a stream is captured, what it is asked for becomes nodes of a graph and is not done.
+//! Stream capture: while a stream is captured, the work submitted to it becomes nodes of a graph and does not
+//! run.
 //!
-//! A session begins on one stream and ends there. Another stream joins it by waiting for an event that was recorded in
-//! the session, and belongs to it until the end. Calls that would have to wait for captured work invalidate sessions;
-//! which calls, and whose sessions, are the rules of the genuine runtime (6.3).
+//! A session begins and ends on one stream. Another stream joins by waiting for an event that was recorded in
+//! the session, and belongs to it until the end. Calls that would have to wait for captured work invalidate
+//! sessions. The rules for these calls and the affected sessions are those of the genuine runtime (6.3,
+//! [hip_graph.cpp](https://github.com/ROCm/clr/blob/develop/hipamd/src/hip_graph.cpp)).
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -23,14 +25,14 @@ pub(crate) use functions::{
     is_capturing, is_capturing_spt, update_dependencies,
 };
 
-/// `hipStreamCaptureMode`: which calls are forbidden meanwhile, and to whom.
+/// `hipStreamCaptureMode`: the threads for which a capture forbids unsafe calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// To every thread.
+    /// Every thread.
     Global,
-    /// To the thread that began.
+    /// The thread that began the capture.
     ThreadLocal,
-    /// To nobody.
+    /// No thread.
     Relaxed,
 }
 
@@ -46,7 +48,7 @@ impl Mode {
 }
 
 thread_local! {
-    /// How far this thread respects others' captures: `hipThreadExchangeStreamCaptureMode`.
+    /// How far this thread respects other threads' captures: `hipThreadExchangeStreamCaptureMode`.
     static INTERACTION: Cell<Mode> = const { Cell::new(Mode::Global) };
 }
 
@@ -60,7 +62,7 @@ pub(crate) struct Session {
     is_over: AtomicBool,
     /// Nodes, by address, that the capture added.
     added: Mutex<HashSet<usize>>,
-    /// Nodes, by address, that the application took out of a stream's dependencies and need not be joined.
+    /// Nodes, by address, that the application removed from a stream's dependencies. They need not be joined.
     dropped: Mutex<HashSet<usize>>,
 }
 
@@ -77,7 +79,7 @@ impl Session {
         self.is_invalid.store(true, Ordering::Release);
     }
 
-    /// Whether every branch leads to one of `tail`.
+    /// Whether every branch leads to a node in `tail`.
     fn is_joined(&self, tail: &[Arc<Node>]) -> bool {
         let added = self.added.lock().expect("no holder panics");
         let dropped = self.dropped.lock().expect("no holder panics");
@@ -91,15 +93,15 @@ impl Session {
     }
 }
 
-/// A stream's part in a session.
+/// A stream's state in a session.
 pub(crate) struct Capture {
     session: Arc<Session>,
     is_origin: bool,
-    /// What the stream's next node depends on.
+    /// Dependencies of the stream's next node.
     tail: Vec<Arc<Node>>,
 }
 
-/// A captured moment of a stream, for an event to stand for.
+/// The captured work of a stream at one point, which an event recorded there stands for.
 #[derive(Clone)]
 pub(crate) struct Moment {
     pub(crate) session: Arc<Session>,
@@ -110,13 +112,13 @@ pub(crate) struct Moment {
 #[derive(Default)]
 pub(crate) struct Sessions {
     active: Mutex<Vec<Arc<Session>>>,
-    /// Their number, so that calls outside of any capture need not lock.
+    /// The number of sessions, so that calls outside of any capture need not lock.
     count: AtomicUsize,
     last_id: AtomicU64,
 }
 
 impl Sessions {
-    /// Whether no capture is under way, which is nearly always.
+    /// Whether no capture is in progress, the common case.
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
     }
@@ -149,7 +151,7 @@ impl Sessions {
         self.count.store(active.len(), Ordering::Release);
     }
 
-    /// Invalidates the sessions that `concerns` picks; whether there were any.
+    /// Invalidates the sessions that `concerns` selects; returns whether there were any.
     fn invalidate(&self, concerns: impl Fn(&Session) -> bool) -> bool {
         if self.is_empty() {
             return false;
@@ -177,7 +179,8 @@ fn concerns_this_thread(session: &Session) -> bool {
     }
 }
 
-/// For calls that may have to wait for the device, such as allocations: invalidates what forbids them to this thread.
+/// For calls that may have to wait for the device, such as allocations: invalidates the sessions that forbid
+/// them to this thread.
 pub(crate) fn check_unsafe() -> Result<(), HipError> {
     if sessions().invalidate(concerns_this_thread) {
         return Err(HipError::StreamCaptureUnsupported);
@@ -185,17 +188,17 @@ pub(crate) fn check_unsafe() -> Result<(), HipError> {
     Ok(())
 }
 
-/// For synchronous copies and fills, which no mode permits.
+/// For synchronous copies and fills, which no mode allows.
 pub(crate) fn check_synchronous() -> Result<(), HipError> {
     if sessions().invalidate(|_| true) { Err(HipError::StreamCaptureImplicit) } else { Ok(()) }
 }
 
-/// For calls that wait for the whole device, which no mode permits.
+/// For calls that wait for the whole device, which no mode allows.
 pub(crate) fn check_device_wide() -> Result<(), HipError> {
     if sessions().invalidate(|_| true) { Err(HipError::StreamCaptureUnsupported) } else { Ok(()) }
 }
 
-/// For calls that wait for one stream or ask how far it is.
+/// For calls that wait for one stream or query it.
 pub(crate) fn check_waiting_for(stream: &Stream) -> Result<(), HipError> {
     if sessions().is_empty() {
         return Ok(());
@@ -209,7 +212,7 @@ pub(crate) fn check_waiting_for(stream: &Stream) -> Result<(), HipError> {
     }
 }
 
-/// For calls that ask about an event: one that was recorded in a capture stands for nothing that could be awaited.
+/// For calls that query an event: an event recorded in a capture has no work that a call could wait for.
 pub(crate) fn check_event(moment: &Moment) -> Result<(), HipError> {
     if moment.session.is_over() {
         return Ok(());
@@ -227,12 +230,12 @@ impl Stream {
         capture
     }
 
-    /// The session that it is captured in.
+    /// The session in which this stream is captured.
     pub(crate) fn capture(&self) -> Option<Arc<Session>> {
         self.own_capture().as_ref().map(|c| Arc::clone(&c.session))
     }
 
-    /// Whether work becomes nodes; an error if the session is no longer valid.
+    /// Whether submitted work becomes nodes; an error if the session is no longer valid.
     pub(crate) fn is_captured(&self) -> Result<bool, HipError> {
         if sessions().is_empty() {
             return Ok(false);
@@ -244,7 +247,7 @@ impl Stream {
         }
     }
 
-    /// What an event recorded now would stand for; none if the stream is not validly captured.
+    /// The captured work that an event recorded now stands for; none if the stream is not validly captured.
     pub(crate) fn captured_moment(&self) -> Option<Moment> {
         if sessions().is_empty() {
             return None;
@@ -254,7 +257,7 @@ impl Stream {
         Some(Moment { session: Arc::clone(&capture.session), nodes: capture.tail.clone() })
     }
 
-    /// Takes part in the session of an event that it waits for.
+    /// Joins the session of an event that the stream waits for.
     pub(crate) fn join(&self, moment: &Moment) -> Result<(), HipError> {
         let mut own = self.own_capture();
         if let Some(capture) = own.as_mut() {
@@ -271,7 +274,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Ends the session that began on this stream, without a graph: the stream is being destroyed.
+    /// Ends the session that began on this stream, without a graph, because the stream is being destroyed.
     pub(crate) fn abandon_capture(&self) {
         if let Some(capture) = self.own_capture().take().filter(|c| c.is_origin) {
             sessions().end(&capture.session);
@@ -290,7 +293,7 @@ fn extend(tail: &mut Vec<Arc<Node>>, nodes: &[Arc<Node>]) {
 /// Makes an operation the next node of a captured stream.
 pub(crate) fn add(stream: &Stream, operation: Operation) -> Result<(), HipError> {
     let mut own = stream.own_capture();
-    // Another thread may have ended the session since the caller asked.
+    // Another thread may have ended the session since the caller checked.
     let capture = own.as_mut().ok_or(HipError::StreamCaptureInvalidated)?;
     let node = capture.session.graph.add(operation, &capture.tail);
     capture.session.added.lock().expect("no holder panics").insert(Arc::as_ptr(&node).addr());

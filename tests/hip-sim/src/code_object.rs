@@ -1,4 +1,4 @@
-//! Code objects: how they are bundled, which one is for the device, and what its metadata says of its kernels.
+//! Code objects: their bundles, the selection of the one for the device, and the metadata of its kernels.
 //!
 //! ```text
 //! compressed bundle --> bundle --(the entry that fits the device)--> ELF file --> metadata, device variables
@@ -22,7 +22,7 @@ mod target;
 pub(crate) use image::Global;
 use target::Target;
 
-/// Length of an image that only its own headers tell.
+/// Length of an image whose size only its own headers give.
 pub(crate) const UNKNOWN_LEN: usize = usize::MAX;
 
 /// Why an image gives no kernels.
@@ -30,11 +30,11 @@ pub(crate) const UNKNOWN_LEN: usize = usize::MAX;
 pub(crate) enum CodeObjectError {
     #[error("neither a bundle nor an ELF file")]
     UnknownFormat,
-    #[error("a compressed bundle that cannot be read: {0}")]
+    #[error("a compressed bundle that cannot be decompressed: {0}")]
     Compressed(String),
     #[error("nothing for this device")]
     NoEntry,
-    #[error("`{0}` in HIP_SIM_ARCH is no target such as gfx942 or gfx90a:xnack+")]
+    #[error("`{0}` in HIP_SIM_ARCH is not a target such as gfx942 or gfx90a:xnack+")]
     NoDevice(String),
     #[error("malformed: {0}")]
     Malformed(String),
@@ -51,29 +51,30 @@ impl From<CodeObjectError> for HipError {
     }
 }
 
-/// The device as a target, every feature spelled out: `gfx942:sramecc+:xnack-`. What cannot be read stays as it is.
+/// The device as a target, with every feature: `gfx942:sramecc+:xnack-`. An invalid setting is returned
+/// unchanged.
 pub(crate) fn device_target() -> String {
     let arch = &config::get().arch;
     Target::of_device(arch).map_or_else(|| arch.clone(), |device| device.to_string())
 }
 
-/// The code object for this device, as far as the simulation needs it.
+/// The code object for this device, with the parts that the simulation needs.
 pub(crate) struct CodeObject {
     pub(crate) kernels: HashMap<String, Arc<Kernel>>,
     pub(crate) globals: HashMap<String, Global>,
 }
 
 impl CodeObject {
-    /// From a bundle, compressed or not, or a bare ELF file in memory.
+    /// Reads a bundle, compressed or not, or a bare ELF file in memory.
     ///
     /// # Safety
     ///
-    /// `image` points to such data, complete as its headers say, or as long as `len`.
+    /// `image` points to such data. The data is as long as its headers say, or as `len`.
     pub(crate) unsafe fn from_address(image: *const c_void, len: usize) -> Result<Self, CodeObjectError> {
         let arch = &config::get().arch;
         let read = || {
             let device = Target::of_device(arch).ok_or_else(|| CodeObjectError::NoDevice(arch.clone()))?;
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller upholds this function's contract.
             let elf = unsafe { bundle::elf_for(image.cast(), len, &device) }?;
             Self::from_elf(&elf, &device)
         };
@@ -82,7 +83,7 @@ impl CodeObject {
 
     fn from_elf(elf: &[u8], device: &Target) -> Result<Self, CodeObjectError> {
         let image = image::Image::parse(elf)?;
-        // A file says itself what it is for, whatever a bundle says of it.
+        // The file's own target decides, whatever its bundle entry says.
         if image.target.as_ref().is_some_and(|code| device.fit(code).is_none()) {
             return Err(CodeObjectError::NoEntry);
         }

@@ -1,4 +1,4 @@
-//! The environment's settings, read once per copy of the library. `README.md` has the table.
+//! Settings from the environment, read once per copy of the library. `README.md` lists them.
 
 use std::env;
 use std::path::PathBuf;
@@ -11,21 +11,21 @@ use crate::durations::Durations;
 /// Device memory where `HIP_SIM_MEMORY_MIB` is unset.
 const DEFAULT_MEMORY_MIB: usize = 16 * 1024;
 
-/// Settings of this process.
+/// Settings of this copy of the library.
 pub(crate) struct Config {
     /// Asynchronous work returns at once and does nothing.
     pub(crate) null: bool,
     pub(crate) durations: Durations,
     /// Host time that each launch takes at least.
     pub(crate) launch_cost: Duration,
-    /// With whom the devices are shared.
+    /// The processes that share the devices.
     pub(crate) sharing: Sharing,
     pub(crate) compute_units: usize,
     /// Hardware queues of this process on each device, for each priority of its streams.
     pub(crate) queues: usize,
     pub(crate) copy_engines: usize,
     pub(crate) copy_time: CopyTime,
-    /// Library that does kernels' work.
+    /// Library that does the kernels' work.
     pub(crate) executor: Option<PathBuf>,
     /// Libraries to search for twins before the process's own symbols.
     pub(crate) twins: Vec<PathBuf>,
@@ -41,14 +41,14 @@ pub(crate) struct Config {
     pub(crate) execution_log: Option<PathBuf>,
 }
 
-/// Which processes have the same devices.
+/// Which processes share the same devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Sharing {
-    /// None has.
+    /// Only this process.
     Off,
-    /// This user's that say the same name.
+    /// Processes of this user that give the same name.
     Name(String),
-    /// All that say the same path and may open the files.
+    /// All processes that give the same path and may open the files.
     Path(PathBuf),
 }
 
@@ -67,7 +67,7 @@ impl Config {
             durations: text("HIP_SIM_DURATIONS").map_or_else(Durations::default, |v| read_durations(&v)),
             launch_cost: duration("HIP_SIM_LAUNCH_COST", Duration::ZERO),
             sharing: text("HIP_SIM_SHARED").map_or_else(Sharing::default, Sharing::from),
-            // Those of the device whose shape the properties tell.
+            // Compute units define the device's shape, which the device properties report.
             compute_units: positive("HIP_SIM_COMPUTE_UNITS", 304),
             queues: positive("HIP_SIM_QUEUES", 4),
             copy_engines: positive("HIP_SIM_COPY_ENGINES", 2),
@@ -88,7 +88,8 @@ impl Config {
 }
 
 impl Default for Sharing {
-    /// As hardware is. Unit tests run side by side in one process group and would slow each other down.
+    /// Shared, as hardware is. Unit tests run side by side in one process group and would slow each other
+    /// down.
     fn default() -> Self {
         if cfg!(test) { Self::Off } else { Self::Name("default".to_owned()) }
     }
@@ -104,7 +105,7 @@ impl From<String> for Sharing {
     }
 }
 
-/// The value of a variable; one that cannot be read is named on stderr and leaves the default.
+/// The value of a variable. One that cannot be parsed is reported on stderr and leaves the default.
 fn parsed<T>(name: &str, default: T, parse: impl Fn(&str) -> Option<T>) -> T {
     let Some(text) = text(name) else { return default };
     parse(&text).unwrap_or_else(|| {
@@ -125,12 +126,12 @@ fn rate(name: &str, default: f64) -> f64 {
     parsed(name, default, |text| text.parse().ok().filter(|rate: &f64| *rate > 0.0))
 }
 
-/// Unset and empty are alike.
+/// An empty variable counts as unset.
 fn text(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// A test that asks for durations and does not get them would measure something else: say so.
+/// A test that sets durations which do not apply would measure something else, so this is reported.
 fn read_durations(value: &str) -> Durations {
     value.parse().unwrap_or_else(|error| {
         eprintln!("hip-sim: HIP_SIM_DURATIONS ignored: {error}");
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_this_users_and_a_path_is_anybodys() {
+    fn a_name_and_a_path_are_told_apart_by_a_slash() {
         assert_eq!(Sharing::from("off".to_owned()), Sharing::Off);
         assert_eq!(Sharing::from("node".to_owned()), Sharing::Name("node".to_owned()));
         assert_eq!(Sharing::from("/tmp/node".to_owned()), Sharing::Path("/tmp/node".into()));

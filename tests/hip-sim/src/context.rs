@@ -1,4 +1,5 @@
-//! Contexts, which are devices by another name, as in the genuine runtime: a stack of them for each thread.
+//! Contexts. As in the [genuine runtime](https://github.com/ROCm/clr/blob/develop/hipamd/src/hip_context.cpp), a
+//! context is another name for a device; each thread has a stack of them.
 
 use core::cell::RefCell;
 use core::ffi::c_void;
@@ -11,7 +12,7 @@ use crate::devices::{self, Device};
 use crate::error::HipError;
 use crate::{device, runtime};
 
-/// `hipSharedMemBankSizeFourByte`: there is no other.
+/// `hipSharedMemBankSizeFourByte`, the only size.
 const FOUR_BYTE_BANKS: u32 = 1;
 /// No preference between local data share and cache.
 const NO_PREFERENCE: u32 = 0;
@@ -36,18 +37,18 @@ fn with_stack<T>(work: impl FnOnce(&mut Vec<usize>) -> T) -> Result<T, HipError>
     STACK.try_with(|stack| work(&mut stack.borrow_mut())).map_err(|_| HipError::Deinitialized)
 }
 
-/// `hipCtxCreate`: becomes this thread's current one, but not its device.
+/// `hipCtxCreate`: the new context becomes the thread's current one, but its device does not.
 pub(crate) unsafe extern "C" fn create(out: *mut hipCtx_t, flags: u32, device: hipDevice_t) -> hipError_t {
     boundary::call(|| {
         let found = device::check(device).map_err(|_| HipError::InvalidValue)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, of_device(found))? };
         found.flags.store(flags, Ordering::Relaxed);
         with_stack(|stack| stack.push(device as usize))
     })
 }
 
-/// `hipCtxDestroy`: leaves the device as it is.
+/// `hipCtxDestroy`: does not change the device.
 pub(crate) unsafe extern "C" fn destroy(context: hipCtx_t) -> hipError_t {
     boundary::call(|| {
         let ordinal = ordinal(context).map_err(|_| HipError::InvalidValue)?;
@@ -71,12 +72,12 @@ pub(crate) unsafe extern "C" fn pop(out: *mut hipCtx_t) -> hipError_t {
         if out.is_null() {
             return Ok(());
         }
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, of_device(&runtime::get().devices()[popped])) }
     })
 }
 
-/// `hipCtxSetCurrent`: null takes the top away.
+/// `hipCtxSetCurrent`: null removes the top of the stack.
 pub(crate) unsafe extern "C" fn set_current(context: hipCtx_t) -> hipError_t {
     boundary::call(|| {
         let new = if context.is_null() { None } else { Some(ordinal(context)?) };
@@ -92,14 +93,14 @@ pub(crate) unsafe extern "C" fn set_current(context: hipCtx_t) -> hipError_t {
 pub(crate) unsafe extern "C" fn current(out: *mut hipCtx_t) -> hipError_t {
     boundary::call(|| {
         let device = device::current_or_none()?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, of_device(device)) }
     })
 }
 
 /// `hipCtxGetFlags`
 pub(crate) unsafe extern "C" fn flags(out: *mut u32) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { device::flags(out) }
 }
 
@@ -107,7 +108,7 @@ pub(crate) unsafe extern "C" fn flags(out: *mut u32) -> hipError_t {
 pub(crate) unsafe extern "C" fn retain_primary(out: *mut hipCtx_t, device: hipDevice_t) -> hipError_t {
     boundary::call(|| {
         let device = device::check(device)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, of_device(device)) }
     })
 }
@@ -117,7 +118,7 @@ pub(crate) unsafe extern "C" fn release_primary(device: hipDevice_t) -> hipError
     boundary::call(|| device::check(device).map(drop))
 }
 
-/// `hipDevicePrimaryCtxSetFlags`: it is always in use.
+/// `hipDevicePrimaryCtxSetFlags`: fails, because the primary context is always in use.
 pub(crate) unsafe extern "C" fn set_primary_flags(device: hipDevice_t, _flags: u32) -> hipError_t {
     boundary::call(|| {
         device::check(device)?;
@@ -133,7 +134,7 @@ pub(crate) unsafe extern "C" fn primary_state(
 ) -> hipError_t {
     boundary::call(|| {
         device::check(device)?;
-        // SAFETY: out-parameters of the caller, null where nothing is asked for.
+        // SAFETY: the caller passes writable out-parameters, or null for values that it does not want.
         unsafe {
             if !flags.is_null() {
                 write(flags, 0)?;
@@ -146,29 +147,29 @@ pub(crate) unsafe extern "C" fn primary_state(
     })
 }
 
-/// `hipDeviceSetCacheConfig`, `hipCtxSetCacheConfig`: without effect.
+/// `hipDeviceSetCacheConfig`, `hipCtxSetCacheConfig`: no effect.
 pub(crate) unsafe extern "C" fn set_cache_config(config: hipFuncCache_t) -> hipError_t {
     boundary::call(|| if config > 3 { Err(HipError::InvalidValue) } else { Ok(()) })
 }
 
 /// `hipDeviceGetCacheConfig`, `hipCtxGetCacheConfig`
 pub(crate) unsafe extern "C" fn cache_config(out: *mut hipFuncCache_t) -> hipError_t {
-    // SAFETY: an out-parameter of the caller.
+    // SAFETY: the caller passes null or a writable out-parameter.
     boundary::call(|| unsafe { write(out, NO_PREFERENCE) })
 }
 
-/// `hipDeviceSetSharedMemConfig`, `hipCtxSetSharedMemConfig`: without effect.
+/// `hipDeviceSetSharedMemConfig`, `hipCtxSetSharedMemConfig`: no effect.
 pub(crate) unsafe extern "C" fn set_bank_size(config: hipSharedMemConfig) -> hipError_t {
     boundary::call(|| if config > 2 { Err(HipError::InvalidValue) } else { Ok(()) })
 }
 
 /// `hipDeviceGetSharedMemConfig`, `hipCtxGetSharedMemConfig`
 pub(crate) unsafe extern "C" fn bank_size(out: *mut hipSharedMemConfig) -> hipError_t {
-    // SAFETY: an out-parameter of the caller.
+    // SAFETY: the caller passes null or a writable out-parameter.
     boundary::call(|| unsafe { write(out, FOUR_BYTE_BANKS) })
 }
 
-/// `hipCtxEnablePeerAccess`: without effect, as in the genuine runtime.
+/// `hipCtxEnablePeerAccess`: no effect, as in the genuine runtime.
 pub(crate) unsafe extern "C" fn enable_peer(_context: hipCtx_t, _flags: u32) -> hipError_t {
     boundary::call(|| Ok(()))
 }
@@ -181,13 +182,13 @@ pub(crate) unsafe extern "C" fn disable_peer(_context: hipCtx_t) -> hipError_t {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alone;
+    use crate::isolated;
 
     #[test]
     fn a_pushed_context_makes_its_device_current() {
-        alone::run(&[("HIP_SIM_DEVICES", "2")], || {
+        isolated::run(&[("HIP_SIM_DEVICES", "2")], || {
             let (mut second, mut now) = (ptr::null_mut(), ptr::null_mut());
-            // SAFETY: local out-parameters; handles are checked, not followed.
+            // SAFETY: local out-parameters; handles are looked up, not dereferenced.
             unsafe {
                 assert_eq!(pop(&raw mut now), HipError::InvalidContext.code());
                 assert_eq!(retain_primary(&raw mut second, 1), 0);

@@ -1,7 +1,8 @@
 //! Copies, and when the host waits for them.
 //!
-//! Waiting follows the genuine runtime (6.3): a synchronous call waits except from device to device; an asynchronous
-//! one waits where pageable memory is read or written by the device, unless the source is small enough to be staged.
+//! The rules follow the [genuine runtime](https://github.com/ROCm/clr/blob/develop/hipamd/src/hip_memory.cpp) (6.3).
+//! A synchronous call waits unless it copies from device to device. An asynchronous call waits if the device
+//! reads or writes pageable memory, unless the source is small enough to be staged.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -20,19 +21,20 @@ mod shape;
 pub(crate) use batch::batch_3d_async;
 pub(crate) use boxes::{of_box, of_driver_box, to_box, to_driver_box};
 pub(crate) use pitched::*;
-pub(crate) use shape::{Copy, End, Extent, Place};
+pub(crate) use shape::{Copy, End, Extent, MemoryType};
 
-/// Pageable sources up to this size are copied aside so that the call can return: the genuine default.
+/// Pageable sources up to this size are copied to a staging buffer so that the call can return: the genuine
+/// default.
 const STAGING_SIZE: usize = 1 << 20;
 
-/// Which kind of call asks.
+/// The kind of call that submits the copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
     Synchronous,
     Asynchronous,
 }
 
-/// In a stream's turn, or into the graph that the stream is captured to.
+/// Submits a copy to a stream, or adds it to the graph of the stream's capture.
 pub(crate) fn submit(mut copy: Copy, handle: hipStream_t, call: Call) -> Result<(), HipError> {
     let stream = stream::resolve(handle).ok_or(HipError::ContextIsDestroyed)?;
     if call == Call::Synchronous {
@@ -42,28 +44,28 @@ pub(crate) fn submit(mut copy: Copy, handle: hipStream_t, call: Call) -> Result<
         return Ok(());
     }
     let runtime = runtime::get();
-    let places = copy.places(runtime)?;
+    let memory_types = copy.memory_types(runtime)?;
     if call == Call::Asynchronous && stream.is_captured()? {
         return capture::add(&stream, Operation::Copy(copy));
     }
-    let waits = match places {
-        (Place::Pageable, Place::Pageable) => {
+    let waits = match memory_types {
+        (MemoryType::Pageable, MemoryType::Pageable) => {
             stream.synchronize(runtime);
             copy.run();
             return Ok(());
         }
-        (Place::Device, Place::Device) => false,
-        (Place::Pageable, _) => {
+        (MemoryType::Device, MemoryType::Device) => false,
+        (MemoryType::Pageable, _) => {
             call == Call::Synchronous || copy.extent.size().is_none_or(|size| size > STAGING_SIZE)
         }
-        (_, Place::Pageable) => true,
+        (_, MemoryType::Pageable) => true,
         _ => call == Call::Synchronous,
     };
     if config::get().null && !waits {
         return Ok(());
     }
-    let work = copy.work(places);
-    let staged = (places.0 == Place::Pageable && !waits).then(|| copy.stage());
+    let work = copy.work(memory_types);
+    let staged = (memory_types.0 == MemoryType::Pageable && !waits).then(|| copy.stage());
     let run = move || {
         copy.run();
         drop(staged);
@@ -107,7 +109,7 @@ pub(crate) unsafe extern "C" fn memcpy_spt(
     boundary::call(|| copy(to, from, size, kind, stream, Call::Synchronous))
 }
 
-/// `hipMemcpyWithStream`: synchronous, in a stream's turn.
+/// `hipMemcpyWithStream`: synchronous, in the stream's order.
 pub(crate) unsafe extern "C" fn memcpy_with_stream(
     to: *mut c_void,
     from: *const c_void,
@@ -208,7 +210,7 @@ mod tests {
         (ptr::without_provenance_mut(2), memory.cast())
     }
 
-    /// Holds the stream up so that what is submitted next is still pending when the call returns.
+    /// Keeps the stream busy so that the next submitted work is still pending when the call returns.
     fn delay(stream: hipStream_t) {
         let stream = stream::resolve(stream).unwrap();
         runtime::get().submit(&stream, Command::kernel(30_000_000, || ()));
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn two_addresses_that_hip_does_not_know_are_a_host_copy_only() {
+    fn two_addresses_unknown_to_hip_can_only_be_copied_on_the_host() {
         let (from, mut to) = ([7_u8; 8], [0_u8; 8]);
         let to_pointer = to.as_mut_ptr().cast();
         let code = copy(

@@ -1,13 +1,14 @@
-//! How long copies and fills take, and what of the device does them: a latency and a bandwidth.
+//! Time that copies and fills take, from a latency and a bandwidth, and the part of the device that they
+//! occupy.
 
 use std::time::Duration;
 
 use crate::engine::Work;
 
-/// What one compute unit moves in a copy within the device: smaller copies leave the other units free.
+/// Bytes that one compute unit moves in a copy within the device: smaller copies leave the other units free.
 const BYTES_PER_UNIT: u64 = 64 << 10;
 
-/// See the module.
+/// Parameters of copy times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct CopyTime {
     pub(crate) latency: Duration,
@@ -18,12 +19,12 @@ pub(crate) struct CopyTime {
 }
 
 impl CopyTime {
-    /// Of a copy to or from the host, on an engine.
+    /// The work of a copy to or from the host, on a copy engine.
     pub(crate) fn over_link(&self, size: usize, is_from_device: bool) -> Work {
         Work::Copy { is_from_device, duration_ns: self.ns(size, self.link_gb_s) }
     }
 
-    /// Of a copy or fill within the device: a kernel, as in the genuine runtime.
+    /// The work of a copy or fill within the device: a kernel, as in the genuine runtime.
     pub(crate) fn on_device(&self, size: usize) -> Work {
         let units = (size as u64).div_ceil(BYTES_PER_UNIT);
         Work::Kernel { units, duration_ns: self.ns(size, self.memory_gb_s) }
@@ -39,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_takes_its_latency_and_its_bytes() {
+    fn a_copy_takes_its_latency_and_its_transfer_time() {
         let time = CopyTime { latency: Duration::from_micros(5), link_gb_s: 50.0, memory_gb_s: 1000.0 };
         let copy = |is_from_device, duration_ns| Work::Copy { is_from_device, duration_ns };
         assert_eq!(time.over_link(0, true), copy(true, 5_000));

@@ -1,7 +1,8 @@
-//! What was asked of this copy of the library, for tests to read.
+//! Counters of the requests to this copy of the library, for tests to read.
 //!
-//! Three lists of lines `name count`: launches by kernel, kernels that ran without a twin, functions called without
-//! being implemented. Read through the `hip_sim_*` exports, or from the file that `HIP_SIM_REPORT` names.
+//! Three lists of lines `name count`: launches by kernel, kernels that ran without a twin, and calls of
+//! functions that are not implemented. Tests read them through the `hip_sim_*` exports, or from the file that
+//! `HIP_SIM_REPORT` names.
 
 use core::ffi::c_char;
 use core::fmt::Write as _;
@@ -11,13 +12,13 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard};
 
-use crate::{api, boundary, config, inherited};
+use crate::{api, boundary, config, fork};
 
 type Counts = BTreeMap<String, u64>;
 
 static LAUNCHES: Mutex<Counts> = Mutex::new(Counts::new());
 static MISSING_TWINS: Mutex<Counts> = Mutex::new(Counts::new());
-/// Launches in null mode, which look up nothing and therefore have no names.
+/// Launches in null mode, which looks up no kernels and therefore has no names.
 static NULL_LAUNCHES: AtomicU64 = AtomicU64::new(0);
 
 fn lock(counts: &'static Mutex<Counts>) -> MutexGuard<'static, Counts> {
@@ -32,17 +33,17 @@ fn count(counts: &'static Mutex<Counts>, name: &str) {
     }
 }
 
-/// A kernel was launched.
+/// Counts a kernel launch.
 pub(crate) fn launched(kernel: &str) {
     count(&LAUNCHES, kernel);
 }
 
-/// A kernel was launched in null mode.
+/// Counts a kernel launch in null mode.
 pub(crate) fn launched_in_null_mode() {
     NULL_LAUNCHES.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A kernel ran that has no twin.
+/// Counts a kernel that ran without a twin.
 pub(crate) fn missed_twin(kernel: &str) {
     count(&MISSING_TWINS, kernel);
 }
@@ -70,7 +71,8 @@ fn unsupported_text() -> String {
     lines(api::unsupported_counts().map(|(name, calls)| (name, calls.load(Ordering::Relaxed))))
 }
 
-/// Copies text and its end as far as they fit; the size that all of it needs, its end included.
+/// Copies as much of the text and its terminator as fits; returns the size of the whole text with its
+/// terminator.
 fn give(text: &str, buffer: *mut c_char, len: usize) -> usize {
     if !buffer.is_null() && len != 0 {
         let copied = text.len().min(len - 1);
@@ -83,7 +85,7 @@ fn give(text: &str, buffer: *mut c_char, len: usize) -> usize {
     text.len() + 1
 }
 
-/// Launches by kernel, those of null mode under `*`.
+/// Launches by kernel; those in null mode are under `*`.
 #[unsafe(no_mangle)]
 extern "C" fn hip_sim_kernel_launches(buffer: *mut c_char, len: usize) -> usize {
     boundary::value(0, || give(&launches_text(), buffer, len))
@@ -95,7 +97,7 @@ extern "C" fn hip_sim_missing_twins(buffer: *mut c_char, len: usize) -> usize {
     boundary::value(0, || give(&missing_twins_text(), buffer, len))
 }
 
-/// Functions that were called and are not implemented.
+/// Calls of functions that are not implemented.
 #[unsafe(no_mangle)]
 extern "C" fn hip_sim_unsupported_calls(buffer: *mut c_char, len: usize) -> usize {
     boundary::value(0, || give(&unsupported_text(), buffer, len))
@@ -114,18 +116,18 @@ extern "C" fn hip_sim_reset_counters() {
     });
 }
 
-/// Arranges for the report, if one is asked for.
+/// Registers the report for process exit, if a report file is set.
 pub(crate) fn report_at_exit() {
     if config::get().report.is_some() {
-        // SAFETY: the function is this library's, which stays loaded: it holds running threads.
+        // SAFETY: the function belongs to this library, which stays loaded because its threads run.
         unsafe { libc::atexit(write_report) };
     }
 }
 
-/// Appends one block, in one write, so that two copies of the library may name the same file.
+/// Appends one block with one write, so that two copies of the library may use the same file.
 extern "C" fn write_report() {
-    // What a forked child has are its parent's counts.
-    if inherited::is_so() {
+    // A forked child has only its parent's counts.
+    if fork::is_forked_child() {
         return;
     }
     boundary::value((), || {
@@ -152,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_buffer_gets_a_terminated_part_and_the_size_of_all() {
+    fn a_short_buffer_gets_a_terminated_part_and_the_full_size() {
         let mut buffer = [0x7f; 4];
         assert_eq!(give("abcdef", buffer.as_mut_ptr(), 4), 7);
         assert_eq!(buffer, [0x61, 0x62, 0x63, 0]);

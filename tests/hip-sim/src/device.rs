@@ -46,7 +46,7 @@ pub(crate) unsafe extern "C" fn init(flags: u32) -> hipError_t {
 pub(crate) unsafe extern "C" fn count(count: *mut i32) -> hipError_t {
     boundary::call(|| {
         let devices = runtime::get().devices().len();
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(count, devices as i32)? };
         if devices == 0 { Err(HipError::NoDevice) } else { Ok(()) }
     })
@@ -56,7 +56,7 @@ pub(crate) unsafe extern "C" fn count(count: *mut i32) -> hipError_t {
 pub(crate) unsafe extern "C" fn current(device: *mut i32) -> hipError_t {
     boundary::call(|| {
         current_or_none()?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(device, devices::current() as i32) }
     })
 }
@@ -74,7 +74,7 @@ pub(crate) unsafe extern "C" fn set_current(device: i32) -> hipError_t {
 pub(crate) unsafe extern "C" fn get(device: *mut hipDevice_t, ordinal: i32) -> hipError_t {
     boundary::call(|| {
         check(ordinal)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(device, ordinal) }
     })
 }
@@ -83,7 +83,7 @@ pub(crate) unsafe extern "C" fn get(device: *mut hipDevice_t, ordinal: i32) -> h
 pub(crate) unsafe extern "C" fn flags(flags: *mut u32) -> hipError_t {
     boundary::call(|| {
         let device = current_or_none()?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(flags, device.flags.load(Ordering::Relaxed)) }
     })
 }
@@ -104,16 +104,16 @@ pub(crate) unsafe extern "C" fn set_flags(flags: u32) -> hipError_t {
 pub(crate) unsafe extern "C" fn name(name: *mut c_char, len: i32, device: hipDevice_t) -> hipError_t {
     boundary::call(|| {
         check(device)?;
-        // SAFETY: the caller's buffer of `len` bytes.
+        // SAFETY: the caller passes null or a buffer of `len` bytes.
         unsafe { write_text(name, len, &properties::name()) }.map(drop)
     })
 }
 
-/// `hipDeviceGetPCIBusId`: needs room for 13 bytes.
+/// `hipDeviceGetPCIBusId`: needs a buffer of 13 bytes.
 pub(crate) unsafe extern "C" fn pci_bus_id(text: *mut c_char, len: i32, device: i32) -> hipError_t {
     boundary::call(|| {
         let id = properties::pci_bus_id(check(device)?.physical);
-        // SAFETY: the caller's buffer of `len` bytes.
+        // SAFETY: the caller passes null or a buffer of `len` bytes.
         let fits = unsafe { write_text(text, len, &id) }?;
         if fits { Ok(()) } else { Err(HipError::InvalidValue) }
     })
@@ -125,29 +125,29 @@ pub(crate) unsafe extern "C" fn by_pci_bus_id(device: *mut i32, text: *const c_c
         if text.is_null() {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: a string of the caller.
+        // SAFETY: the caller passes a terminated string.
         let text = unsafe { CStr::from_ptr(text) };
         let is_meant = |device: &Device| {
             properties::pci_bus_id(device.physical).as_bytes().eq_ignore_ascii_case(text.to_bytes())
         };
         let ordinal = runtime::get().devices().iter().position(is_meant).ok_or(HipError::InvalidValue)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(device, ordinal as i32) }
     })
 }
 
-/// Copies text and its end as far as they fit; whether all of it did.
+/// Copies as much of the text and its terminator as fits; returns whether all of it did.
 ///
 /// # Safety
 ///
-/// `out` is null or has room for `len` bytes.
+/// `out` is null or points to `len` bytes.
 unsafe fn write_text(out: *mut c_char, len: i32, text: &str) -> Result<bool, HipError> {
     let room = usize::try_from(len).ok().and_then(NonZeroUsize::new).ok_or(HipError::InvalidValue)?.get();
     if out.is_null() {
         return Err(HipError::InvalidValue);
     }
     let copied = text.len().min(room - 1);
-    // SAFETY: `copied` and the terminating zero fit into `room`, which the caller promises.
+    // SAFETY: `copied` and the terminating zero fit into `room` bytes, which the caller guarantees.
     unsafe {
         out.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), copied);
         out.add(copied).write(0);
@@ -159,7 +159,7 @@ unsafe fn write_text(out: *mut c_char, len: i32, text: &str) -> Result<bool, Hip
 pub(crate) unsafe extern "C" fn total_memory(bytes: *mut usize, device: hipDevice_t) -> hipError_t {
     boundary::call(|| {
         check(device)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(bytes, runtime::get().memory.total_size()) }
     })
 }
@@ -173,7 +173,7 @@ pub(crate) unsafe extern "C" fn compute_capability(
     boundary::call(|| {
         check(device)?;
         let (major_value, minor_value) = properties::compute_capability();
-        // SAFETY: out-parameters of the caller.
+        // SAFETY: the caller passes null or writable out-parameters.
         unsafe {
             write(major, major_value)?;
             write(minor, minor_value)
@@ -189,7 +189,7 @@ pub(crate) unsafe extern "C" fn attribute(
 ) -> hipError_t {
     boundary::call(|| {
         let known = properties::attribute(attribute, check(device)?).ok_or(HipError::InvalidValue)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(value, known) }
     })
 }
@@ -198,7 +198,7 @@ pub(crate) unsafe extern "C" fn attribute(
 pub(crate) unsafe extern "C" fn properties(out: *mut hipDeviceProp_tR0600, device: i32) -> hipError_t {
     boundary::call(|| {
         let device = check(device)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, properties::r0600(device)) }
     })
 }
@@ -210,7 +210,7 @@ pub(crate) unsafe extern "C" fn properties_before_6(
 ) -> hipError_t {
     boundary::call(|| {
         let device = check(device)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, properties::r0000(device)) }
     })
 }
@@ -224,8 +224,8 @@ pub(crate) unsafe extern "C" fn synchronize() -> hipError_t {
     })
 }
 
-/// `hipDeviceReset`: done with its work, without its streams and peers. Memory and what was loaded stay, and so does a
-/// fault (`crate::fault`).
+/// `hipDeviceReset`: waits for the device's work and destroys its streams and peer settings. Memory and
+/// loaded code stay, and so does a fault (`crate::fault`).
 pub(crate) unsafe extern "C" fn reset() -> hipError_t {
     boundary::call(|| {
         let device = current_or_none()?;
@@ -242,12 +242,12 @@ pub(crate) unsafe extern "C" fn reset() -> hipError_t {
 pub(crate) unsafe extern "C" fn uuid(out: *mut hipUUID, device: hipDevice_t) -> hipError_t {
     boundary::call(|| {
         let bytes = properties::uuid(check(device)?.physical);
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, hipUUID { bytes }) }
     })
 }
 
-/// The limit's value, kept for the application to read back.
+/// The stored value of a limit, which the application can read back.
 fn limit_of(device: &Device, limit: hipLimit_t) -> Result<&AtomicUsize, HipError> {
     match limit {
         LIMIT_STACK_SIZE => Ok(&device.stack_size),
@@ -261,12 +261,12 @@ fn limit_of(device: &Device, limit: hipLimit_t) -> Result<&AtomicUsize, HipError
 pub(crate) unsafe extern "C" fn limit(out: *mut usize, limit: hipLimit_t) -> hipError_t {
     boundary::call(|| {
         let value = limit_of(current_or_none()?, limit)?.load(Ordering::Relaxed);
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, value) }
     })
 }
 
-/// `hipDeviceSetLimit`: without effect.
+/// `hipDeviceSetLimit`: stores the value, which has no effect.
 pub(crate) unsafe extern "C" fn set_limit(limit: hipLimit_t, value: usize) -> hipError_t {
     boundary::call(|| {
         limit_of(current_or_none()?, limit)?.store(value, Ordering::Relaxed);
@@ -274,9 +274,9 @@ pub(crate) unsafe extern "C" fn set_limit(limit: hipLimit_t, value: usize) -> hi
     })
 }
 
-/// `hipChooseDevice`: they are all alike, so the first.
+/// `hipChooseDevice`: the devices are all alike, so it gives the first.
 pub(crate) unsafe extern "C" fn choose(out: *mut i32, prop: *const hipDeviceProp_tR0600) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { choose_first(out, prop.is_null()) }
 }
 
@@ -285,20 +285,20 @@ pub(crate) unsafe extern "C" fn choose_before_6(
     out: *mut i32,
     prop: *const hipDeviceProp_tR0000,
 ) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { choose_first(out, prop.is_null()) }
 }
 
 /// # Safety
 ///
 /// `out` is null or an out-parameter.
-unsafe fn choose_first(out: *mut i32, is_without_wish: bool) -> hipError_t {
+unsafe fn choose_first(out: *mut i32, has_no_properties: bool) -> hipError_t {
     boundary::call(|| {
-        if is_without_wish {
+        if has_no_properties {
             return Err(HipError::InvalidValue);
         }
         current_or_none()?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         unsafe { write(out, 0) }
     })
 }
@@ -313,7 +313,7 @@ pub(crate) unsafe extern "C" fn stream_priority_range(least: *mut i32, greatest:
     boundary::call(|| {
         for (out, value) in [(least, *stream::PRIORITIES.end()), (greatest, *stream::PRIORITIES.start())] {
             if !out.is_null() {
-                // SAFETY: an out-parameter of the caller.
+                // SAFETY: the caller passes null or a writable out-parameter.
                 unsafe { write(out, value)? };
             }
         }
@@ -324,11 +324,11 @@ pub(crate) unsafe extern "C" fn stream_priority_range(least: *mut i32, greatest:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{alone, fault};
+    use crate::{fault, isolated};
 
     #[test]
     fn a_reset_leaves_a_fault() {
-        alone::run(&[], || {
+        isolated::run(&[], || {
             // SAFETY: a local out-parameter.
             unsafe {
                 assert_eq!(reset(), 0);

@@ -1,7 +1,8 @@
-//! The devices that this process sees: their streams, peers and settings, and which of them is a thread's current one.
+//! The devices that this process sees: their streams, peers and settings, and each thread's current device.
 //!
-//! A machine has `HIP_SIM_DEVICES` of them. `ROCR_VISIBLE_DEVICES` picks from those, `HIP_VISIBLE_DEVICES` (or
-//! `CUDA_VISIBLE_DEVICES`) from what is left; ordinals count what remains, identities stay with the physical device.
+//! A machine has `HIP_SIM_DEVICES` devices. `ROCR_VISIBLE_DEVICES` selects among those, then
+//! `HIP_VISIBLE_DEVICES` (or `CUDA_VISIBLE_DEVICES`) among the rest. Ordinals count the visible devices;
+//! identities stay with the physical device.
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, AtomicUsize};
@@ -12,18 +13,18 @@ use std::sync::{Arc, Mutex};
 use crate::engine::{self, Queue};
 use crate::stream::{Ordering, Stream};
 
-/// One device, as HIP shows it.
+/// One device, as HIP presents it.
 pub(crate) struct Device {
     /// Its number on the machine.
     pub(crate) physical: usize,
     pub(crate) engine: Arc<engine::Device>,
-    /// The null stream: handles 0 and 1 where the device is current.
+    /// The null stream: handles 0 and 1 while the device is current.
     pub(crate) legacy: Arc<Stream>,
-    /// Spin, yield or block while waiting: kept for the application to read back.
+    /// Spin, yield or block while waiting: stored for the application to read back.
     pub(crate) flags: AtomicU32,
     /// Ordinals of the devices whose memory this one may use.
     pub(crate) peers: Mutex<BTreeSet<usize>>,
-    /// Limits, bytes: kept for the application to read back.
+    /// Limits in bytes, stored for the application to read back.
     pub(crate) stack_size: AtomicUsize,
     pub(crate) heap_size: AtomicUsize,
 }
@@ -53,7 +54,7 @@ pub(crate) fn visible(count: usize) -> Vec<Device> {
     physical.into_iter().enumerate().map(|(ordinal, physical)| Device::new(ordinal, physical)).collect()
 }
 
-/// What a list of indices leaves; the first that is none ends the list, and no list leaves everything.
+/// Selects devices by a list of indices. The first invalid index ends the list; no list keeps every device.
 fn pick(devices: &[usize], list: Option<&str>) -> Vec<usize> {
     let Some(list) = list else { return devices.to_vec() };
     let mut picked = Vec::new();
@@ -71,14 +72,14 @@ thread_local! {
     static CURRENT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Ordinal of the calling thread's device. A thread that is past its locals' destruction has the first.
+/// Ordinal of the calling thread's device. A thread whose locals are already destroyed has the first.
 pub(crate) fn current() -> usize {
     CURRENT.try_with(Cell::get).unwrap_or(0)
 }
 
-/// Makes a device the calling thread's; it must exist.
+/// Sets the calling thread's device; it must exist.
 pub(crate) fn set_current(ordinal: usize) {
-    // As above: a thread that ends calls nothing that depends on it.
+    // As above: an ending thread makes no call that depends on its device.
     let _ = CURRENT.try_with(|current| current.set(ordinal));
 }
 
@@ -87,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_picks_until_it_makes_no_sense() {
+    fn an_invalid_index_ends_the_list() {
         assert_eq!(pick(&[0, 1, 2, 3], None), [0, 1, 2, 3]);
         assert_eq!(pick(&[0, 1, 2, 3], Some("2, 0")), [2, 0]);
         assert_eq!(pick(&[0, 1, 2, 3], Some("1,-1,2")), [1]);

@@ -1,4 +1,4 @@
-//! How long kernels take and how much of the device they occupy: the language of `HIP_SIM_DURATIONS`.
+//! Kernels' durations and the share of the device that they occupy: the language of `HIP_SIM_DURATIONS`.
 //!
 //! ```text
 //! list     = rule { "," rule }                          the first rule whose pattern matches decides
@@ -12,7 +12,8 @@
 //! share    = number | number "%"                        compute units; without it, one for each block, at most all
 //! ```
 //!
-//! `threads` are those of a block, `cus` the device's compute units, `rounds` is blocks / cus, rounded up.
+//! `threads` is the number of threads in a block, `cus` the device's compute units, `rounds` is blocks / cus,
+//! rounded up.
 
 use std::str::FromStr;
 
@@ -20,27 +21,28 @@ use wildmatch::WildMatch;
 
 /// Kernel time where no rule matches.
 const DEFAULT_NS: f64 = 5_000.0;
-/// Longer kernels are a mistake: an argument that is not what the rule takes it for.
+/// A longer kernel is a mistake: an argument is not what the rule expects.
 const LONGEST_NS: f64 = 3600e9;
 
-/// What a launch costs, as rules see it.
+/// A launch, as far as rules depend on it.
 pub(crate) struct Launched<'a> {
     pub(crate) kernel: &'a str,
     pub(crate) blocks: u64,
     pub(crate) threads_per_block: u64,
     pub(crate) compute_units: u64,
-    /// The integer with this index among the explicit arguments; none if there is none of one to eight bytes.
+    /// The integer with this index among the explicit arguments; none if no such argument exists or it is not
+    /// of one to eight bytes.
     pub(crate) argument: &'a dyn Fn(usize) -> Option<u64>,
 }
 
-/// What it occupies and how long.
+/// Compute units that a kernel occupies, and its duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cost {
     pub(crate) duration_ns: u64,
     pub(crate) units: u64,
 }
 
-/// See the module.
+/// A parsed list of rules.
 #[derive(Debug, Default)]
 pub(crate) struct Durations {
     rules: Vec<Rule>,
@@ -53,7 +55,7 @@ struct Rule {
     share: Option<Share>,
 }
 
-/// Factors, and those to divide by.
+/// Factors and divisors.
 #[derive(Debug, Default)]
 struct Product {
     times: Vec<Factor>,
@@ -78,19 +80,19 @@ enum Share {
     Percent(f64),
 }
 
-/// Why a list could not be read.
+/// A part of the list that cannot be parsed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum DurationsError {
     #[error("`{0}` is not `pattern=duration`")]
     Rule(String),
-    #[error("`{0}` is no duration such as 50us, arg0us or 2us+1us*blocks/cus")]
+    #[error("`{0}` is not a duration such as 50us, arg0us or 2us+1us*blocks/cus")]
     Duration(String),
     #[error("`{0}` is neither a number of compute units nor a percentage")]
     Share(String),
 }
 
 impl Durations {
-    /// By the first pattern that matches.
+    /// The cost of a launch, by the first rule whose pattern matches.
     pub(crate) fn of(&self, launched: &Launched<'_>) -> Cost {
         let rule = self.rules.iter().find(|rule| rule.pattern.matches(launched.kernel));
         let duration_ns = rule.map_or(DEFAULT_NS, |rule| rule.sum.iter().map(|p| p.value(launched)).sum());
@@ -100,7 +102,7 @@ impl Durations {
             Some(Share::Units(units)) => units,
             Some(Share::Percent(percent)) => (all as f64 * percent / 100.0).round() as u64,
         };
-        // A quotient by zero is no time that anybody meant.
+        // A division by zero is a mistake in the rule.
         let duration_ns = if duration_ns.is_finite() { duration_ns.clamp(0.0, LONGEST_NS) } else { 0.0 };
         Cost { duration_ns: duration_ns.round() as u64, units: units.clamp(1, all.max(1)) }
     }
@@ -131,7 +133,7 @@ impl Factor {
         }
     }
 
-    /// None if it is no factor.
+    /// None if the text is not a factor.
     fn read(text: &str) -> Option<Self> {
         match text {
             "blocks" => return Some(Self::Blocks),
@@ -216,7 +218,7 @@ impl FromStr for Durations {
 mod tests {
     use super::*;
 
-    /// Of a launch of 304 blocks of 64 threads on a hundred units, with arguments 7 and 30.
+    /// The cost of a launch of 304 blocks of 64 threads on a hundred units, with arguments 7 and 30.
     fn cost(rules: &str, kernel: &str) -> (u64, u64) {
         let durations: Durations = rules.parse().unwrap();
         let argument = |index: usize| [7, 30].get(index).copied();
@@ -245,12 +247,12 @@ mod tests {
         assert_eq!(cost("*=1us*arg0*arg1/10", "k").0, 21_000);
         assert_eq!(cost("*=2us+0.5us*blocks/cus", "k").0, 3_520);
         assert_eq!(cost("*=1us*rounds+1ns*threads", "k").0, 4_064);
-        assert_eq!(cost("*=arg9us", "k").0, 0, "there is no such argument");
+        assert_eq!(cost("*=arg9us", "k").0, 0, "the argument does not exist");
         assert_eq!(cost("*=1us/arg9", "k").0, 0);
     }
 
     #[test]
-    fn a_kernel_occupies_a_unit_for_each_block_or_what_it_is_said_to() {
+    fn a_kernel_occupies_a_unit_for_each_block_or_the_share_of_its_rule() {
         assert_eq!(cost("*=1us", "k").1, 100);
         assert_eq!(cost("*=1us@3", "k").1, 3);
         assert_eq!(cost("*=1us@25%", "k").1, 25);
@@ -258,14 +260,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn errors_name_the_text_that_cannot_be_parsed() {
         let error = |rules: &str| rules.parse::<Durations>().unwrap_err().to_string();
         assert_eq!(error("vector_add"), "`vector_add` is not `pattern=duration`");
         for wrong in ["quick", "50", "1us*1us", "1/2us", "arg0", "1us+3", "arg.us", "-1us"] {
             let rule = format!("a={wrong}");
             assert_eq!(
                 error(&rule),
-                format!("`{wrong}` is no duration such as 50us, arg0us or 2us+1us*blocks/cus")
+                format!("`{wrong}` is not a duration such as 50us, arg0us or 2us+1us*blocks/cus")
             );
         }
         assert_eq!(error("a=1us@half"), "`half` is neither a number of compute units nor a percentage");

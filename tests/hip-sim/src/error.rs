@@ -9,13 +9,13 @@ use crate::{boundary, fault, version};
 /// `hipSuccess`.
 pub(crate) const SUCCESS: hipError_t = 0;
 
-/// Declares the codes of `hipError_t` with their names in C and this runtime's description of them.
+/// Declares the codes of `hipError_t` with their names in C and this runtime's descriptions.
 macro_rules! codes {
     ($($name:ident = $code:literal, $description:literal,)*) => {
-        /// A failed call's result code, named as in `hip_runtime_api.h` less the prefix `hipError`.
+        /// A failed call's result code, named as in `hip_runtime_api.h` without the prefix `hipError`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
         #[repr(u32)]
-        #[expect(dead_code, reason = "codes that only callers pass, to hear their names")]
+        #[expect(dead_code, reason = "some codes are only passed by callers that ask for their names")]
         pub(crate) enum HipError {
             $(#[error($description)] $name = $code,)*
         }
@@ -124,15 +124,17 @@ thread_local! {
     static LAST: Cell<hipError_t> = const { Cell::new(SUCCESS) };
 }
 
-/// Notes a call's result. Until HIP 6 success overwrites an earlier failure, since 7.0 it does not.
+/// Stores a call's result. Up to HIP 6 a success overwrites an earlier failure; since
+/// [7.0](https://rocm.docs.amd.com/projects/HIP/en/latest/hip-7-changes.html) it does not.
 pub(crate) fn set_last(code: hipError_t) {
     if code != SUCCESS || version::major() < 7 {
-        // A call from a destructor that runs after this thread's locals are gone leaves no trace, as intended.
+        // A call from a destructor that runs after this thread's locals are destroyed stores nothing, as
+        // intended.
         let _ = LAST.try_with(|last| last.set(code));
     }
 }
 
-/// `hipGetLastError`, `hipExtGetLastError`: this thread's last error, which is thereby cleared.
+/// `hipGetLastError`, `hipExtGetLastError`: returns and clears this thread's last error.
 pub(crate) unsafe extern "C" fn last() -> hipError_t {
     fault::or(LAST.try_with(|last| last.replace(SUCCESS)).unwrap_or(SUCCESS))
 }
@@ -154,13 +156,13 @@ pub(crate) unsafe extern "C" fn string(code: hipError_t) -> *const c_char {
 
 /// `hipDrvGetErrorName`
 pub(crate) unsafe extern "C" fn driver_name(code: hipError_t, text: *mut *const c_char) -> hipError_t {
-    // SAFETY: an out-parameter of the caller.
+    // SAFETY: the caller passes null or a writable out-parameter.
     boundary::call(|| unsafe { boundary::write(text, texts(code).0.as_ptr()) })
 }
 
 /// `hipDrvGetErrorString`
 pub(crate) unsafe extern "C" fn driver_string(code: hipError_t, text: *mut *const c_char) -> hipError_t {
-    // SAFETY: an out-parameter of the caller.
+    // SAFETY: the caller passes null or a writable out-parameter.
     boundary::call(|| unsafe { boundary::write(text, texts(code).1.as_ptr()) })
 }
 

@@ -1,4 +1,4 @@
-//! Events: a name for the completion of what a stream held when the event was recorded.
+//! Events: handles for the completion of the work that a stream held when the event was recorded.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,9 +12,9 @@ use crate::{runtime, stream};
 
 const FLAG_DISABLE_TIMING: u32 = 0x2;
 const FLAG_INTERPROCESS: u32 = 0x4;
-/// Of `hipEventRecordWithFlags`: in a capture, a node that records.
+/// For `hipEventRecordWithFlags`: a capture adds a node that records the event.
 const FLAG_RECORD_EXTERNAL: u32 = 0x1;
-/// At most one of these: release to device, to system, no system fence.
+/// Release to device, release to system, no system fence; at most one may be set.
 const FLAGS_RELEASE: u32 = 0x4000_0000 | 0x8000_0000 | 0x2000_0000;
 const FLAGS_ALL: u32 = 0x1 | FLAG_DISABLE_TIMING | FLAG_INTERPROCESS | FLAGS_RELEASE;
 
@@ -24,19 +24,19 @@ pub(crate) struct Event {
     record: Mutex<Option<Record>>,
 }
 
-/// What an event stands for.
+/// What an event refers to.
 #[derive(Clone)]
 enum Record {
     Submitted {
         completion: Arc<Completion>,
-        /// Bound by a launch rather than by `hipEventRecord`: two such events measure the kernel alone.
+        /// Bound by a launch instead of `hipEventRecord`: two such events measure the kernel alone.
         by_launch: bool,
     },
     Captured(Moment),
 }
 
 impl Event {
-    /// Of the latest record, none if never recorded or in a capture.
+    /// Completion of the latest record; none if the event was never recorded or was recorded in a capture.
     pub(crate) fn completion(&self) -> Option<Arc<Completion>> {
         match self.record()? {
             Record::Submitted { completion, .. } => Some(completion),
@@ -44,7 +44,7 @@ impl Event {
         }
     }
 
-    /// What it stands for in a capture that is still under way.
+    /// The captured work that it refers to, if the capture is still in progress.
     pub(crate) fn moment(&self) -> Option<Moment> {
         match self.record()? {
             Record::Captured(moment) if !moment.session.is_over() => Some(moment),
@@ -52,12 +52,12 @@ impl Event {
         }
     }
 
-    /// Binds to a marker.
+    /// Binds the event to a marker.
     pub(crate) fn record_completion(&self, completion: Arc<Completion>) {
         self.set(Record::Submitted { completion, by_launch: false });
     }
 
-    /// Binds to a kernel's own completion, or to a marker before it.
+    /// Binds the event to a kernel's own completion, or to a marker before the kernel.
     pub(crate) fn bind_to_launch(&self, completion: Arc<Completion>) {
         self.set(Record::Submitted { completion, by_launch: true });
     }
@@ -83,12 +83,12 @@ impl Event {
     }
 }
 
-/// An event that a call names; null and destroyed ones are invalid handles.
+/// The event for a call's handle; null and destroyed events are invalid handles.
 fn resolve(event: hipEvent_t) -> Result<Arc<Event>, HipError> {
     runtime::get().events.get(event).ok_or(HipError::InvalidHandle)
 }
 
-/// An event that a launch may name: null is none.
+/// The event for a launch's handle; null means none.
 pub(crate) fn resolve_optional(event: hipEvent_t) -> Result<Option<Arc<Event>>, HipError> {
     if event.is_null() {
         return Ok(None);
@@ -98,7 +98,7 @@ pub(crate) fn resolve_optional(event: hipEvent_t) -> Result<Option<Arc<Event>>, 
 
 /// `hipEventCreate`
 pub(crate) unsafe extern "C" fn create(event: *mut hipEvent_t) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { create_with_flags(event, 0) }
 }
 
@@ -112,7 +112,7 @@ pub(crate) unsafe extern "C" fn create_with_flags(event: *mut hipEvent_t, flags:
             return Err(HipError::InvalidValue);
         }
         let object = Arc::new(Event { flags, record: Mutex::new(None) });
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(event, runtime::get().events.insert(&object)) }
     })
 }
@@ -160,11 +160,11 @@ pub(crate) unsafe extern "C" fn record_with_flags(
 
 /// `hipEventRecord_spt`
 pub(crate) unsafe extern "C" fn record_spt(event: hipEvent_t, stream: hipStream_t) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { record(event, stream::or_per_thread(stream)) }
 }
 
-/// `hipEventQuery`: an event never recorded is ready.
+/// `hipEventQuery`: an event that was never recorded is ready.
 pub(crate) unsafe extern "C" fn query(event: hipEvent_t) -> hipError_t {
     boundary::call(|| {
         let event = resolve(event)?;
@@ -198,7 +198,7 @@ pub(crate) unsafe extern "C" fn elapsed_time(
         }
         let (start, stop) = (resolve(start)?, resolve(stop)?);
         let elapsed_ns = elapsed_ns(&start, &stop)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(ms, elapsed_ns as f32 / 1e6) }
     })
 }
@@ -211,7 +211,7 @@ fn elapsed_ns(start: &Event, stop: &Event) -> Result<i64, HipError> {
     let (stopped, end_by_launch) = stop.submitted()?;
     let begin = started.poll().ok_or(HipError::NotReady)?;
     let end = stopped.poll().ok_or(HipError::NotReady)?;
-    // A launch's two events bracket the kernel, not the markers.
+    // The two events of a launch bracket the kernel, not the markers.
     let begin_ns = if begin_by_launch && end_by_launch { end.start_ns } else { begin.end_ns };
     Ok(end.end_ns.cast_signed() - begin_ns.cast_signed())
 }
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn elapsed_time_is_that_of_the_timeline() {
+    fn elapsed_time_is_measured_on_the_timeline() {
         let runtime = runtime::get();
         let stream = stream::resolve(ptr::without_provenance_mut(2)).unwrap();
         let (start, stop) = (created(0), created(0));

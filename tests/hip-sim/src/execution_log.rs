@@ -1,16 +1,17 @@
-//! What the device has done, kernel by kernel, for tests and benchmarks to judge schedulers by.
+//! A log of the kernels that the device has run, with which tests and benchmarks judge schedulers.
 //!
-//! Where `HIP_SIM_EXECUTION_LOG` names a file, every process appends a line for each of its kernels when its start is
-//! known, in one write, so that all processes of a device may name the same file:
+//! If `HIP_SIM_EXECUTION_LOG` names a file, every process appends a line for each of its kernels when the
+//! kernel's start is known. It uses one write, so that all processes of a device may name the same file:
 //!
 //! ```text
 //! start end submitted pid device queue stream kernel
 //! ```
 //!
-//! Times are nanoseconds of `CLOCK_BOOTTIME`, the end one that is known at the start. `queue` is the hardware queue, numbered
-//! over all processes of the device, `stream` the number of the stream in its process, in the order of their creation with
-//! the devices' null streams first. Lines of one stream are in order; others may be late by what threads are. Missing are the
-//! kernels that a process has not lived to write down, at most those in its hardware queues, and copies and fills.
+//! Times are nanoseconds of `CLOCK_BOOTTIME`; the end is already known at the start. `queue` is the hardware
+//! queue, numbered over all processes of the device. `stream` is the number of the stream in its process, in
+//! the order of creation, which starts with the devices' null streams. Lines of one stream are in order; the
+//! order of others can differ by thread delays. The log lacks copies and fills, and the kernels that a
+//! process did not live to log: at most those in its hardware queues.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -22,17 +23,17 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use crate::config;
 use crate::engine::{Span, clock};
 
-/// The two clocks are read so often, and what lay closest together counts.
+/// Number of readings of the two clocks; the pair that was read closest together counts.
 const CLOCK_READINGS: usize = 16;
 
 struct Log {
     file: File,
-    /// What is to be added to `CLOCK_MONOTONIC`. It changes only while the machine is suspended.
+    /// Offset from `CLOCK_MONOTONIC`. It changes only while the machine is suspended.
     boot_offset_ns: u64,
 }
 
-/// Whether anything is to be written.
-pub(crate) fn is_kept() -> bool {
+/// Whether kernels are logged.
+pub(crate) fn is_enabled() -> bool {
     log().is_some()
 }
 
@@ -51,7 +52,7 @@ pub(crate) fn note(
     let mut line = String::with_capacity(96 + kernel.len());
     writeln!(line, "{start_ns} {end_ns} {submitted_ns} {pid} {device} {queue} {stream} {kernel}")
         .expect("writing to a string cannot fail");
-    // A full disk costs lines, not the application.
+    // A full disk loses lines but does not disturb the application.
     let _ = (&log.file).write_all(line.as_bytes());
 }
 
@@ -82,15 +83,15 @@ mod tests {
     use std::{env, fs, process};
 
     use super::*;
-    use crate::alone;
     use crate::engine::{Command, Device, Queue, Work};
+    use crate::isolated;
 
     #[test]
-    fn every_kernel_is_a_line_with_its_place_on_the_timeline() {
+    fn every_kernel_is_a_line_with_its_times_on_the_timeline() {
         const NAME: &str = "HIP_SIM_EXECUTION_LOG";
         let own = || env::temp_dir().join(format!("hip-sim-test-execution-log.{}", process::id()));
         let path = env::var_os(NAME).map_or_else(own, PathBuf::from);
-        alone::run(&[(NAME, path.to_str().unwrap())], || {
+        isolated::run(&[(NAME, path.to_str().unwrap())], || {
             let queue = Queue::new(7, Device::private(0), 0);
             let work = Work::Kernel { units: 1, duration_ns: 3000 };
             let spans = ["first", "second"].map(|name| {

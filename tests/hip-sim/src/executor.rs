@@ -1,4 +1,5 @@
-//! A library that does kernels' work from their code objects. The interface is `include/hip_sim.h`.
+//! The executor: a library that does kernels' work from their code objects. The interface is in
+//! `include/hip_sim.h`.
 
 use core::ffi::{c_int, c_void};
 use std::sync::OnceLock;
@@ -25,14 +26,14 @@ const NOT_MINE: c_int = -1;
 
 type Function = unsafe extern "C" fn(*const Execution<'_>) -> c_int;
 
-/// Whether the executor has taken a launch.
+/// Whether the executor has done a launch's work.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Handled {
     Yes,
     No,
 }
 
-/// Has the executor do it, if there is one and it wants to. Its error is a fault of the device.
+/// Passes the launch to the executor, if there is one and it accepts. Its error is a device fault.
 pub(crate) fn execute(launch: &Launch, code_object: &[u8], static_lds_size: usize) -> Handled {
     let Some(function) = function() else { return Handled::No };
     let execution = Execution {
@@ -41,7 +42,7 @@ pub(crate) fn execute(launch: &Launch, code_object: &[u8], static_lds_size: usiz
         code_object_size: code_object.len(),
         lds_size: static_lds_size + launch.dynamic_lds_size,
     };
-    // SAFETY: whoever names the library promises this signature; what is passed outlives the call.
+    // SAFETY: a library named in `HIP_SIM_EXECUTOR` must have this signature; the arguments outlive the call.
     match unsafe { function(&raw const execution) } {
         NOT_MINE => Handled::No,
         code => {
@@ -51,15 +52,15 @@ pub(crate) fn execute(launch: &Launch, code_object: &[u8], static_lds_size: usiz
     }
 }
 
-/// What `HIP_SIM_EXECUTOR` names, opened once and never closed.
+/// The function in the library that `HIP_SIM_EXECUTOR` names. The library is opened once and never closed.
 fn function() -> Option<Function> {
     static FUNCTION: OnceLock<Option<Function>> = OnceLock::new();
     *FUNCTION.get_or_init(|| {
         let path = config::get().executor.as_ref()?;
         let open = || {
-            // SAFETY: the library's constructors run, which is what whoever sets the variable asks for.
+            // SAFETY: the library's constructors run, as setting the variable requests.
             let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }?;
-            // SAFETY: as in `execute`, the name is a promise of the signature.
+            // SAFETY: as in `execute`, the library must have this signature.
             let function = unsafe { library.get::<Function>("hip_sim_execute") }.map(|function| *function);
             core::mem::forget(library);
             function

@@ -1,7 +1,8 @@
-//! What compiled code registers before `main`: its device code, and which host addresses stand for which kernel.
+//! Registrations that compiled code makes before `main`: its device code, and the host address of each
+//! kernel.
 //!
-//! Registration only takes notes: a library may register tens of thousands of kernels that are never launched. A
-//! binary is parsed when the first of its kernels or variables is used.
+//! Registration only stores its arguments, since a library may register tens of thousands of kernels that are
+//! never launched. A binary is parsed when one of its kernels or variables is first used.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr;
@@ -14,7 +15,7 @@ use crate::error::HipError;
 use crate::handles::Handles;
 use crate::kernel::Kernel;
 use crate::memory::Kind;
-use crate::{boundary, inherited, runtime};
+use crate::{boundary, fork, runtime};
 
 /// `HIPF`: the code is in this image.
 const MAGIC: u32 = 0x4849_5046;
@@ -32,7 +33,7 @@ pub(crate) struct FatBinary {
 impl FatBinary {
     fn code(&self) -> Result<&CodeObject, HipError> {
         let parse = || {
-            // SAFETY: the wrapper that was registered says that a bundle is there.
+            // SAFETY: the registered wrapper guarantees a bundle at this address.
             let code =
                 unsafe { CodeObject::from_address(ptr::with_exposed_provenance(self.image), UNKNOWN_LEN) };
             code.map_err(HipError::from)
@@ -50,11 +51,11 @@ struct Variable {
     name: String,
     size: usize,
     binary: Arc<FatBinary>,
-    /// Of the device's copy, once somebody asked for it.
+    /// Address of the device's copy, after its first use.
     address: OnceLock<Result<usize, HipError>>,
 }
 
-/// Everything registered, by host address.
+/// All registered binaries, kernels and variables; the latter by host address.
 #[derive(Default)]
 pub(crate) struct FatBinaries {
     binaries: Handles<FatBinary>,
@@ -63,10 +64,10 @@ pub(crate) struct FatBinaries {
 }
 
 impl FatBinaries {
-    /// The kernel that a host address stands for.
+    /// The kernel that is registered for a host address.
     ///
-    /// Unknown addresses, and kernels that the code object lacks, are invalid device functions. That the binary has
-    /// nothing for this device is told as it is.
+    /// Unknown addresses, and kernels that the code object lacks, are invalid device functions. A binary
+    /// without code for this device keeps its own error.
     pub(crate) fn kernel(&self, host: *const c_void) -> Result<Arc<Kernel>, HipError> {
         let functions = self.functions.read().expect("no holder panics");
         let function = functions.get(&(host as usize)).ok_or(HipError::InvalidDeviceFunction)?;
@@ -77,11 +78,11 @@ impl FatBinaries {
         code.kernels.get(&function.name).cloned().ok_or(HipError::InvalidDeviceFunction)
     }
 
-    /// Device address and size of the variable that a host address stands for.
+    /// Device address and size of the variable that is registered for a host address.
     pub(crate) fn variable(&self, host: *const c_void) -> Result<(usize, usize), HipError> {
         let variables = self.variables.read().expect("no holder panics");
         let variable = variables.get(&(host as usize)).ok_or(HipError::InvalidSymbol)?;
-        let address = *variable.address.get_or_init(|| variable.place());
+        let address = *variable.address.get_or_init(|| variable.allocate());
         Ok((address?, variable.size))
     }
 
@@ -98,8 +99,8 @@ impl FatBinaries {
 }
 
 impl Variable {
-    /// Gives it device memory with the value that the code object has for it.
-    fn place(&self) -> Result<usize, HipError> {
+    /// Allocates device memory and fills it with the initial value from the code object.
+    fn allocate(&self) -> Result<usize, HipError> {
         let global = self.binary.code()?.globals.get(&self.name).ok_or(HipError::InvalidSymbol)?;
         let memory =
             runtime::get().memory.allocate(self.size, Kind::Device, 0).ok_or(HipError::OutOfMemory)?;
@@ -110,18 +111,19 @@ impl Variable {
     }
 }
 
-/// A C string of the compiler's.
+/// A C string from compiled code.
 ///
 /// # Safety
 ///
-/// `text` is a terminated string, which is what clang's registration code passes.
+/// `text` is a terminated string, as clang's registration code passes it.
 unsafe fn owned(text: *const c_char) -> String {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// `__hipRegisterFatBinary`: null for a binary of another kind, as a genuine runtime without support for external
-/// code does. What is registered with null is nobody's, so its kernels are invalid device functions.
+/// `__hipRegisterFatBinary`: null for a binary of another kind, as from a genuine runtime that does not
+/// support external code. Kernels registered with a null handle belong to no binary, so they are invalid
+/// device functions.
 pub(crate) unsafe extern "C" fn register(data: *const c_void) -> *mut *mut c_void {
     boundary::value(ptr::null_mut(), || {
         // SAFETY: clang passes the address of such a wrapper.
@@ -129,7 +131,7 @@ pub(crate) unsafe extern "C" fn register(data: *const c_void) -> *mut *mut c_voi
         if wrapper.magic != MAGIC || wrapper.version != VERSION {
             if wrapper.magic == MAGIC_EXTERNAL {
                 eprintln!(
-                    "hip-sim: fat binary at {data:p}: its code is in external files, which is not modelled"
+                    "hip-sim: fat binary at {data:p}: its code is in external files, which is not supported"
                 );
             }
             return ptr::null_mut();
@@ -140,7 +142,8 @@ pub(crate) unsafe extern "C" fn register(data: *const c_void) -> *mut *mut c_voi
     })
 }
 
-/// `__hipRegisterFunction`: templates may register the same host address from several libraries, and the first wins.
+/// `__hipRegisterFunction`: several libraries may register the same host address, because of templates. The
+/// first one wins.
 pub(crate) unsafe extern "C" fn register_function(
     modules: *mut *mut c_void,
     host: *const c_void,
@@ -156,7 +159,7 @@ pub(crate) unsafe extern "C" fn register_function(
     boundary::value((), || {
         let registered = &runtime::get().fat_binaries;
         let Some(binary) = registered.binaries.get(modules.cast()) else { return };
-        // SAFETY: the compiler's string.
+        // SAFETY: the compiler passes a terminated string.
         let name = unsafe { owned(device_name) };
         let mut functions = registered.functions.write().expect("no holder panics");
         functions.entry(host as usize).or_insert(Function { name, binary });
@@ -177,15 +180,15 @@ pub(crate) unsafe extern "C" fn register_variable(
     boundary::value((), || {
         let registered = &runtime::get().fat_binaries;
         let Some(binary) = registered.binaries.get(modules.cast()) else { return };
-        // SAFETY: the compiler's string.
+        // SAFETY: the compiler passes a terminated string.
         let name = unsafe { owned(device_name) };
         let variable = Variable { name, size, binary, address: OnceLock::new() };
         registered.variables.write().expect("no holder panics").entry(host as usize).or_insert(variable);
     });
 }
 
-/// `__hipRegisterManagedVar`: memory that host and device share, with the variable's first value; `pointer` gets its
-/// address. It stays until the process ends.
+/// `__hipRegisterManagedVar`: allocates memory that host and device share, with the variable's initial value,
+/// and stores its address in `pointer`. It stays until the process ends.
 pub(crate) unsafe extern "C" fn register_managed_variable(
     _module: *mut c_void,
     pointer: *mut *mut c_void,
@@ -204,9 +207,9 @@ pub(crate) unsafe extern "C" fn register_managed_variable(
     });
 }
 
-/// `__hipUnregisterFatBinary`: called at exit or `dlclose`, when work may still be under way.
+/// `__hipUnregisterFatBinary`: called at exit or `dlclose`, when work may still be in progress.
 pub(crate) unsafe extern "C" fn unregister(modules: *mut *mut c_void) {
-    if inherited::is_so() {
+    if fork::is_forked_child() {
         return;
     }
     boundary::value((), || {
@@ -221,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kernel_that_nobody_registered_is_invalid() {
+    fn an_unregistered_kernel_is_invalid() {
         let registered = FatBinaries::default();
         let kernel = registered.kernel(ptr::without_provenance(0x1234)).map(drop);
         assert_eq!(kernel, Err(HipError::InvalidDeviceFunction));
@@ -231,7 +234,7 @@ mod tests {
     #[test]
     fn a_binary_of_another_kind_is_refused() {
         for wrapper in [[0_u64; 3], [1 << 32 | u64::from(MAGIC_EXTERNAL), 0, 0]] {
-            // SAFETY: three words, as the wrapper has.
+            // SAFETY: the array has the wrapper's three words.
             assert!(unsafe { register(wrapper.as_ptr().cast()) }.is_null());
         }
     }

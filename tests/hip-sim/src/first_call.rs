@@ -1,12 +1,14 @@
-//! Which dispatch tables the exported symbols jump through, and what happens before the real ones are in force.
+//! The dispatch tables that the exported symbols jump through, and the first call, which activates them.
 //!
 //! ```text
-//! in force:   first-call table --(first call: offered to a tool, once)--> the table
+//! active:     first-call table --(first call: offered to a tool, once)--> the table
 //! ```
 //!
-//! The first call of each table does what the genuine runtime does in the constructor of a function-local static:
-//! other threads wait until a tool is done with the table, so none of their calls is missed or sees half of a patch.
-//! A call that the tool itself makes meanwhile goes through the table as it stands; the genuine runtime would hang.
+//! The genuine runtime does the same work in the initializer of a function-local static
+//! ([hip_api_trace.cpp](https://github.com/ROCm/clr/blob/develop/hipamd/src/hip_api_trace.cpp)). Other
+//! threads wait until a tool is done with the table, so the tool misses none of their calls, and none sees a
+//! partial patch. A call that the tool itself makes meanwhile goes through the table in its present state;
+//! the genuine runtime would hang.
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -15,37 +17,37 @@ use std::sync::Once;
 use crate::registration::{self, Offer};
 use crate::{api, boundary, trampolines, version};
 
-/// First release that hands its tables out.
+/// First release that passes its tables to tools.
 const FIRST_RELEASE: i32 = 60_200_000;
 
-/// Read by the trampolines at each call, which on x86-64 is an acquire.
-pub(crate) static COMPILER_IN_FORCE: AtomicPtr<usize> =
+/// The active table. The trampolines read it at each call, which on x86-64 is an acquire.
+pub(crate) static ACTIVE_COMPILER: AtomicPtr<usize> =
     AtomicPtr::new((&raw const trampolines::FIRST_CALLS_COMPILER).cast_mut().cast());
-/// See [`COMPILER_IN_FORCE`].
-pub(crate) static RUNTIME_IN_FORCE: AtomicPtr<usize> =
+/// See [`ACTIVE_COMPILER`].
+pub(crate) static ACTIVE_RUNTIME: AtomicPtr<usize> =
     AtomicPtr::new((&raw const trampolines::FIRST_CALLS_RUNTIME).cast_mut().cast());
 
 thread_local! {
-    /// Whether this thread is in the middle of offering a table.
+    /// Whether this thread is offering a table to a tool.
     static IS_OFFERING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Brings a table into force if no other thread has; the real table's address. `number` is `api::COMPILER` or
+/// Activates a table if no other thread has, and returns its address. `number` is `api::COMPILER` or
 /// `api::RUNTIME`.
 pub(crate) extern "C" fn first_call(number: usize) -> *const () {
     static ONCE: [Once; 2] = [const { Once::new() }; 2];
-    let (table, in_force, name) = if number == api::COMPILER {
-        ((&raw const api::COMPILER_TABLE).cast_mut().cast::<usize>(), &COMPILER_IN_FORCE, c"hip_compiler")
+    let (table, active, name) = if number == api::COMPILER {
+        ((&raw const api::COMPILER_TABLE).cast_mut().cast::<usize>(), &ACTIVE_COMPILER, c"hip_compiler")
     } else {
-        ((&raw const api::RUNTIME_TABLE).cast_mut().cast::<usize>(), &RUNTIME_IN_FORCE, c"hip")
+        ((&raw const api::RUNTIME_TABLE).cast_mut().cast::<usize>(), &ACTIVE_RUNTIME, c"hip")
     };
     if !IS_OFFERING.get() {
         ONCE[number].call_once(|| {
             IS_OFFERING.set(true);
             boundary::value((), || offer(&Offer { name, table: table.cast() }));
             IS_OFFERING.set(false);
-            // Publishes the tool's patches along with the table.
-            in_force.store(table, Ordering::Release);
+            // Publishes the tool's patches together with the table.
+            active.store(table, Ordering::Release);
         });
     }
     table.cast_const().cast()
@@ -66,14 +68,14 @@ mod tests {
     use super::*;
     use crate::abi::hipError_t;
 
-    /// Goes by the stack, as a seventh argument does.
+    /// Passed on the stack, as a seventh argument is.
     #[repr(C)]
     struct OnStack([usize; 3]);
 
-    /// Every way in which an argument reaches a function.
-    type EveryWay = extern "C" fn(usize, usize, usize, usize, usize, usize, f64, OnStack) -> usize;
+    /// A function with every kind of argument passing.
+    type AllKinds = extern "C" fn(usize, usize, usize, usize, usize, usize, f64, OnStack) -> usize;
 
-    /// Entry of a function in the table that is in force before the first call.
+    /// A function's entry in the table that is active before the first call.
     fn initial_entry(name: &str) -> usize {
         let index = api::RUNTIME_NAMES.iter().position(|known| *known == name).unwrap();
         // SAFETY: a constant of the assembly.
@@ -81,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn first_calls_of_many_threads_get_through() {
+    fn first_calls_of_many_threads_succeed() {
         let entry = initial_entry("hipRuntimeGetVersion");
         // SAFETY: the function of this name has this type.
         let call: unsafe extern "C" fn(*mut i32) -> hipError_t = unsafe { core::mem::transmute(entry) };
@@ -97,8 +99,8 @@ mod tests {
                 });
             }
         });
-        let in_force = RUNTIME_IN_FORCE.load(Ordering::Acquire).cast_const();
-        assert_eq!(in_force, (&raw const api::RUNTIME_TABLE).cast());
+        let active = ACTIVE_RUNTIME.load(Ordering::Acquire).cast_const();
+        assert_eq!(active, (&raw const api::RUNTIME_TABLE).cast());
     }
 
     #[test]
@@ -118,7 +120,7 @@ mod tests {
         }
         const NAME: &str = "hipHccModuleLaunchKernel";
         // SAFETY: the entry is `weigh` when it is called.
-        let call: EveryWay = unsafe { core::mem::transmute(initial_entry(NAME)) };
+        let call: AllKinds = unsafe { core::mem::transmute(initial_entry(NAME)) };
         let genuine = api::replace_entry(NAME, weigh as *const ());
         let result = call(1, 2, 3, 4, 5, 6, 7.0, OnStack([8, 9, 0]));
         api::replace_entry(NAME, genuine);

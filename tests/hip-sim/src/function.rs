@@ -1,4 +1,4 @@
-//! What a program can ask of a kernel, and set: attributes and parameters, all from the code object's metadata.
+//! Queries and settings of kernels: attributes and parameters, all from the code object's metadata.
 
 use core::ffi::c_void;
 use std::sync::Arc;
@@ -13,24 +13,24 @@ use crate::kernel::Kernel;
 use crate::properties::{self, LDS_SIZE};
 use crate::runtime;
 
-/// None, shared, L1, equal.
+/// No preference, shared, L1, equal.
 const CACHE_CONFIGS: core::ops::RangeInclusive<hipFuncCache_t> = 0..=3;
 /// Default, four bytes, eight bytes.
 const BANK_SIZES: core::ops::RangeInclusive<hipSharedMemConfig> = 0..=2;
-/// Default, or percent.
+/// Default, or a percentage.
 const CARVEOUTS: core::ops::RangeInclusive<i32> = -1..=100;
 
 fn resolve(function: hipFunction_t) -> Result<Arc<Kernel>, HipError> {
     runtime::get().functions.get(function).ok_or(HipError::InvalidHandle)
 }
 
-/// Generation of the device's instructions, as CUDA counts: 94 for gfx942.
+/// Generation of the device's instruction set, counted as in CUDA: 94 for gfx942.
 fn binary_version() -> i32 {
     let (major, minor) = properties::compute_capability();
     10 * major + minor
 }
 
-/// Local data share that a launch may ask for besides the kernel's own.
+/// Dynamic local data share that a launch may use in addition to the kernel's static one.
 fn dynamic_lds_max(kernel: &Kernel) -> i32 {
     LDS_SIZE.saturating_sub(kernel.lds_size) as i32
 }
@@ -50,7 +50,7 @@ fn value_of(kernel: &Kernel, attribute: hipFunction_attribute) -> Result<i32, Hi
     })
 }
 
-/// What may be set is checked and has no effect: launches are checked against the device's limits.
+/// Settings are checked and have no effect: launches are checked against the device's limits.
 fn check_setting(kernel: &Kernel, attribute: hipFunction_attribute, value: i32) -> Result<(), HipError> {
     let is_valid = match attribute {
         function_attribute::MAX_DYNAMIC_SHARED_SIZE => (0..=dynamic_lds_max(kernel)).contains(&value),
@@ -80,7 +80,7 @@ pub(crate) unsafe extern "C" fn attributes(out: *mut hipFuncAttributes, host: *c
             ptxVersion: version,
             sharedSizeBytes: kernel.lds_size,
         };
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, attributes) }
     })
 }
@@ -96,7 +96,7 @@ pub(crate) unsafe extern "C" fn attribute(
             return Err(HipError::InvalidValue);
         }
         let known = value_of(&*resolve(function)?, attribute)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(value, known) }
     })
 }
@@ -135,7 +135,7 @@ fn check_preference(host: *const c_void, is_valid: bool) -> Result<(), HipError>
     if is_valid { Ok(()) } else { Err(HipError::InvalidValue) }
 }
 
-/// `hipKernelGetParamInfo`: where an argument lies in the buffer that the kernel reads. `size` may be null.
+/// `hipKernelGetParamInfo`: an argument's offset in the buffer that the kernel reads. `size` may be null.
 pub(crate) unsafe extern "C" fn parameter(
     kernel: hipKernel_t,
     index: usize,
@@ -148,7 +148,7 @@ pub(crate) unsafe extern "C" fn parameter(
         }
         let kernel = resolve(kernel).map_err(|_| HipError::InvalidDeviceFunction)?;
         let argument = kernel.arguments.get(index).ok_or(HipError::InvalidValue)?;
-        // SAFETY: out-parameters of the caller, of which the second may be null.
+        // SAFETY: the caller passes writable out-parameters; the second may be null.
         unsafe {
             write(offset, argument.offset)?;
             if size.is_null() { Ok(()) } else { write(size, argument.size) }
@@ -163,11 +163,11 @@ pub(crate) unsafe extern "C" fn kernel_attribute(
     kernel: hipKernel_t,
     _device: hipDevice_t,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { attribute(value, number, kernel) }
 }
 
-/// `hipKernelSetAttribute`: two attributes can be set, the others say what the compiler made.
+/// `hipKernelSetAttribute`: two attributes can be set, the others are fixed by the compiler.
 pub(crate) unsafe extern "C" fn set_kernel_attribute(
     attribute: hipFunction_attribute,
     value: i32,
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_told_by_index() {
+    fn parameters_are_found_by_index() {
         let function = runtime::get().functions.insert(&kernel());
         let (mut offset, mut size) = (0, 0);
         // SAFETY: local out-parameters.
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_checked() {
+    fn settings_are_checked() {
         let kernel = kernel();
         let check = |value| check_setting(&kernel, function_attribute::MAX_DYNAMIC_SHARED_SIZE, value);
         assert_eq!(check(1024), Ok(()));
@@ -249,9 +249,9 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_nobody_registered_has_no_attributes() {
+    fn an_unregistered_kernel_has_no_attributes() {
         let host = ptr::without_provenance(0x1234);
-        // SAFETY: the address is looked up, not followed.
+        // SAFETY: the address is looked up, not dereferenced.
         unsafe {
             let code = attributes(ptr::null_mut(), host);
             assert_eq!(code, HipError::InvalidSymbol.code());

@@ -1,7 +1,7 @@
-//! Graphs: operations and what they depend on, put together by hand or by capture, launched as a whole.
+//! Graphs: operations and their dependencies, built by hand or by capture, and launched as a whole.
 //!
-//! A graph's handle and its nodes' are valid until the graph is destroyed. `executable` has what is launched: a copy,
-//! laid out in lanes by `plan`.
+//! The handles of a graph and its nodes are valid until the graph is destroyed. A launch runs an
+//! `executable`: a copy of the graph that `plan` has laid out in lanes.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -47,9 +47,9 @@ pub(crate) use user_object::{
 pub(crate) struct Node {
     graph: Weak<Graph>,
     operation: Mutex<Operation>,
-    /// Whether a launch does it; only executables' nodes can be switched off.
+    /// Whether a launch runs it; only executables' nodes can be disabled.
     is_enabled: AtomicBool,
-    /// The node that it was copied from.
+    /// The node that this one was copied from.
     source: Option<Weak<Node>>,
     attributes: Mutex<BTreeMap<u32, hipKernelNodeAttrValue>>,
 }
@@ -63,8 +63,8 @@ impl Node {
         *self.operation.lock().expect("no holder panics") = operation;
     }
 
-    /// Takes another node's operation, as an update does.
-    fn take_after(&self, other: &Self) {
+    /// Copies another node's operation, as an update does.
+    fn copy_operation(&self, other: &Self) {
         self.set_operation(other.operation());
         let attributes = other.attributes.lock().expect("no holder panics").clone();
         *self.attributes.lock().expect("no holder panics") = attributes;
@@ -79,18 +79,18 @@ impl Node {
     }
 }
 
-/// From a node to one that depends on it.
+/// An edge from a node to one that depends on it.
 type Edge = (Arc<Node>, Arc<Node>);
 
 #[derive(Default)]
 struct State {
     nodes: Vec<Arc<Node>>,
     edges: Vec<Edge>,
-    /// The same edges by addresses.
+    /// The same edges, by address.
     known: HashSet<(usize, usize)>,
 }
 
-/// See the module.
+/// A graph and its nodes.
 #[derive(Default)]
 pub(crate) struct Graph {
     state: Mutex<State>,
@@ -106,7 +106,7 @@ impl Graph {
         self.state.lock().expect("no holder panics")
     }
 
-    /// Appends a node whose handle is valid from now on. The same dependency twice counts once.
+    /// Appends a node whose handle is valid from now on. A repeated dependency counts once.
     pub(crate) fn add(self: &Arc<Self>, operation: Operation, dependencies: &[Arc<Node>]) -> Arc<Node> {
         let node = self.new_node(operation, None);
         runtime::get().graph_nodes.insert(&node);
@@ -128,14 +128,14 @@ impl Graph {
         })
     }
 
-    /// Nodes that nothing depends on.
+    /// Nodes without dependents.
     pub(crate) fn leaves(&self) -> Vec<Arc<Node>> {
         let state = self.lock();
         let with_dependents: HashSet<usize> = state.edges.iter().map(|(from, _)| address(from)).collect();
         state.nodes.iter().filter(|n| !with_dependents.contains(&address(n))).cloned().collect()
     }
 
-    /// Every node after those that it depends on, otherwise as they were added; none if there is a cycle.
+    /// Topological order of the nodes, otherwise in the order of their addition; none if there is a cycle.
     fn in_order(&self) -> Option<Vec<Arc<Node>>> {
         let state = self.lock();
         let mut waiting: HashMap<usize, usize> = HashMap::new();
@@ -160,7 +160,8 @@ impl Graph {
         (order.len() == state.nodes.len()).then_some(order)
     }
 
-    /// A copy whose nodes remember theirs. Graphs in it are copied too. Handles are given if `is_registered`.
+    /// A copy whose nodes refer to their originals. Child graphs are copied too. The copies have handles if
+    /// `is_registered`.
     fn copy(&self, is_registered: bool) -> Arc<Self> {
         let copied = Arc::new(Self::default());
         let state = self.lock();
@@ -171,11 +172,11 @@ impl Graph {
                 Operation::Graph(child) => Operation::Graph(child.copy(is_registered)),
                 other => other,
             };
-            let twin = copied.new_node(operation, Some(Arc::downgrade(node)));
+            let duplicate = copied.new_node(operation, Some(Arc::downgrade(node)));
             let attributes = node.attributes.lock().expect("no holder panics").clone();
-            *twin.attributes.lock().expect("no holder panics") = attributes;
-            by_source.insert(address(node), Arc::clone(&twin));
-            target.nodes.push(twin);
+            *duplicate.attributes.lock().expect("no holder panics") = attributes;
+            by_source.insert(address(node), Arc::clone(&duplicate));
+            target.nodes.push(duplicate);
         }
         for (from, to) in &state.edges {
             target.connect(&by_source[&address(from)], &by_source[&address(to)]);
@@ -194,7 +195,7 @@ impl Graph {
         copied
     }
 
-    /// Makes its handles, and those of graphs in it, invalid.
+    /// Invalidates the graph's handles, and those of its child graphs.
     fn unregister(self: &Arc<Self>) {
         let runtime = runtime::get();
         runtime.graphs.remove(Arc::as_ptr(self).cast());
@@ -208,7 +209,7 @@ impl Graph {
 }
 
 impl State {
-    /// False if the edge was there.
+    /// False if the edge existed.
     fn connect(&mut self, from: &Arc<Node>, to: &Arc<Node>) -> bool {
         let is_new = self.known.insert((address(from), address(to)));
         if is_new {
@@ -217,7 +218,7 @@ impl State {
         is_new
     }
 
-    /// False if the edge was not there.
+    /// False if the edge did not exist.
     fn disconnect(&mut self, from: &Arc<Node>, to: &Arc<Node>) -> bool {
         let was_there = self.known.remove(&(address(from), address(to)));
         self.edges.retain(|(f, t)| !(Arc::ptr_eq(f, from) && Arc::ptr_eq(t, to)));
@@ -232,7 +233,7 @@ impl State {
     }
 }
 
-/// Memory that a graph allocates: there from the node's making on, until no graph names it.
+/// Memory that a graph allocates. It exists from the creation of the node until no graph refers to it.
 pub(crate) struct GraphMemory {
     pub(crate) base: usize,
     pub(crate) size: usize,
@@ -259,7 +260,7 @@ impl Drop for GraphMemory {
     }
 }
 
-/// Whether an address begins memory of a graph, which the graph frees.
+/// Whether an address is the start of a graph's memory, which the graph frees.
 pub(crate) fn owns_memory(address: usize) -> bool {
     runtime::get().graph_memory.lock().expect("no holder panics").contains(&address)
 }
@@ -271,7 +272,7 @@ pub(crate) fn create_registered() -> Arc<Graph> {
     graph
 }
 
-/// The end of what [`create_registered`] began.
+/// Destroys a graph made by [`create_registered`].
 pub(crate) fn destroy_registered(graph: &Arc<Graph>) {
     graph.unregister();
 }
@@ -284,17 +285,17 @@ pub(crate) fn node_handle(node: &Arc<Node>) -> hipGraphNode_t {
     Arc::as_ptr(node).cast::<c_void>().cast_mut()
 }
 
-/// The graph behind a handle.
+/// The graph for a handle.
 pub(crate) fn resolve(graph: hipGraph_t) -> Result<Arc<Graph>, HipError> {
     runtime::get().graphs.get(graph).ok_or(HipError::InvalidValue)
 }
 
-/// The node behind a handle.
+/// The node for a handle.
 fn resolve_node(node: hipGraphNode_t) -> Result<Arc<Node>, HipError> {
     runtime::get().graph_nodes.get(node).ok_or(HipError::InvalidValue)
 }
 
-/// Nodes behind an array of handles, all of one graph.
+/// The nodes for an array of handles, all of one graph.
 ///
 /// # Safety
 ///
@@ -310,7 +311,7 @@ pub(crate) unsafe fn resolve_nodes(
     if nodes.is_null() {
         return Err(HipError::InvalidValue);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let handles = unsafe { core::slice::from_raw_parts(nodes, count) };
     let resolved: Result<Vec<_>, _> = handles.iter().map(|handle| resolve_node(*handle)).collect();
     let resolved = resolved?;

@@ -1,4 +1,4 @@
-//! Objects that C code holds by address: a handle is valid exactly while its object is in the table.
+//! Objects that C code refers to by address: a handle is valid exactly while its object is in the table.
 
 use core::ffi::c_void;
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ impl<T> Default for Handles<T> {
 }
 
 impl<T> Handles<T> {
-    /// Adds an object; adding one again gives the same handle.
+    /// Adds an object; adding it again gives the same handle.
     pub(crate) fn insert(&self, object: &Arc<T>) -> *mut c_void {
         let handle = Arc::as_ptr(object).cast::<c_void>().cast_mut();
         self.objects.write().expect("no holder panics").insert(handle as usize, Arc::clone(object));
@@ -31,7 +31,7 @@ impl<T> Handles<T> {
         self.objects.write().expect("no holder panics").remove(&(handle as usize))
     }
 
-    /// Every live object, in no order.
+    /// All live objects, in no particular order.
     pub(crate) fn all(&self) -> Vec<Arc<T>> {
         self.objects.read().expect("no holder panics").values().cloned().collect()
     }
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_handle_dies_with_its_removal() {
+    fn a_removed_handle_is_invalid() {
         let handles = Handles::default();
         let handle = handles.insert(&Arc::new(7));
         assert_eq!(handles.get(handle).as_deref(), Some(&7));

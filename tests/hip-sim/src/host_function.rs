@@ -1,4 +1,4 @@
-//! Functions of the host that a stream calls in its turn.
+//! Host functions that a stream calls in its order.
 
 use core::ffi::c_void;
 
@@ -8,14 +8,15 @@ use crate::error::{HipError, SUCCESS};
 use crate::operation::{HostCall, Operation};
 use crate::{boundary, capture, runtime, stream};
 
-/// A pointer of the application that travels to the stream's thread.
+/// A pointer of the application that is sent to the stream's thread.
 struct Sent(*mut c_void);
 
-// SAFETY: it is only handed back to the application's own function, which HIP says runs on another thread.
+// SAFETY: it is only passed back to the application's own function, which by HIP's contract runs on another
+// thread.
 unsafe impl Send for Sent {}
 
 impl Sent {
-    /// By value, so that a closure captures the whole and not the bare pointer in it.
+    /// Takes `self` by value, so that a closure captures the whole and not the bare pointer in it.
     fn into_inner(self) -> *mut c_void {
         self.0
     }
@@ -45,11 +46,11 @@ pub(crate) unsafe extern "C" fn launch_spt(
     function: hipHostFn_t,
     user: *mut c_void,
 ) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { launch(stream::or_per_thread(stream), function, user) }
 }
 
-/// `hipStreamAddCallback`: like a host function, told which stream calls and that all went well.
+/// `hipStreamAddCallback`: like a host function, but it also gets the stream and the code of success.
 pub(crate) unsafe extern "C" fn add_callback(
     stream: hipStream_t,
     callback: hipStreamCallback_t,
@@ -61,7 +62,7 @@ pub(crate) unsafe extern "C" fn add_callback(
         let target = stream::resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
         let (stream, user) = (Sent(stream), Sent(user));
         let call = move || {
-            // SAFETY: the application gave the function together with its arguments.
+            // SAFETY: the application passed the function together with its arguments.
             unsafe { callback(stream.into_inner(), SUCCESS, user.into_inner()) };
         };
         runtime::get().submit(&target, Command::transfer(call));
@@ -76,6 +77,6 @@ pub(crate) unsafe extern "C" fn add_callback_spt(
     user: *mut c_void,
     flags: u32,
 ) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { add_callback(stream::or_per_thread(stream), callback, user, flags) }
 }

@@ -1,35 +1,36 @@
-//! A kernel as the runtime knows it: its name and how its arguments lie in the buffer that the device reads.
+//! A kernel as the runtime knows it: its name and the layout of its arguments in the buffer that the device
+//! reads.
 
 use core::ffi::c_void;
 
 use crate::error::HipError;
 use crate::twin::Twin;
 
-/// One explicit argument, bytes.
+/// One explicit argument, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Argument {
     pub(crate) offset: usize,
     pub(crate) size: usize,
 }
 
-/// What a kernel takes of the device besides local data share: only asked for, never modelled.
+/// Resources of a kernel besides local data share: reported, but not modelled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Resources {
-    /// Private memory of a thread, bytes.
+    /// Private memory of a thread, in bytes.
     pub(crate) scratch_size: usize,
-    /// Of a thread.
+    /// Registers of a thread.
     pub(crate) vector_registers: u32,
 }
 
-/// From the code object's metadata.
+/// A kernel, from the code object's metadata.
 pub(crate) struct Kernel {
     /// Mangled, as in the code object.
     pub(crate) name: std::ffi::CString,
     /// Explicit arguments in the order of the kernel's parameters.
     pub(crate) arguments: Vec<Argument>,
-    /// Threads that one block may have at most.
+    /// Maximal number of threads in a block.
     pub(crate) max_threads_per_block: u32,
-    /// Static local data share, bytes.
+    /// Static local data share, in bytes.
     pub(crate) lds_size: usize,
     pub(crate) resources: Resources,
     pub(crate) twin: Twin,
@@ -37,10 +38,10 @@ pub(crate) struct Kernel {
 
 impl Kernel {
     pub(crate) fn name(&self) -> &str {
-        self.name.to_str().expect("made from a str")
+        self.name.to_str().expect("it was made from a str")
     }
 
-    /// Bytes up to the end of the last explicit argument.
+    /// Size up to the end of the last explicit argument, in bytes.
     fn explicit_size(&self) -> usize {
         self.arguments.iter().map(|a| a.offset + a.size).max().unwrap_or(0)
     }
@@ -51,12 +52,13 @@ impl Kernel {
 pub(crate) enum Passed {
     /// An array with the address of each argument.
     Pointers(*mut *mut c_void),
-    /// A ready-made buffer: the `extra` of module launches.
+    /// A complete buffer: `extra` of module launches.
     Extra(*mut *mut c_void),
 }
 
 impl Passed {
-    /// From the two parameters of a module launch, of which exactly one may be given, or none without arguments.
+    /// From the two parameters of a module launch. Exactly one must be given, or none for a kernel without
+    /// arguments.
     pub(crate) fn from_module_launch(
         kernel: &Kernel,
         pointers: *mut *mut c_void,
@@ -70,13 +72,13 @@ impl Passed {
         }
     }
 
-    /// Where an argument is to be read.
+    /// Address of an argument's value.
     ///
     /// # Safety
     ///
-    /// There is such an argument, passed as HIP asks.
+    /// The argument exists and is passed as HIP requires.
     unsafe fn source(self, index: usize, offset: usize) -> *const u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         unsafe {
             match self {
                 Self::Pointers(pointers) => (*pointers.add(index)).cast::<u8>(),
@@ -90,7 +92,7 @@ const EXTRA_END: usize = 3;
 const EXTRA_POINTER: usize = 1;
 const EXTRA_SIZE: usize = 2;
 
-/// The buffer that a kernel reads its arguments from, aligned for any of them.
+/// The buffer from which a kernel reads its arguments, aligned for any of them.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ArgumentBuffer {
     words: Box<[u128]>,
@@ -106,7 +108,7 @@ impl ArgumentBuffer {
         self.words.as_ptr().cast()
     }
 
-    /// An argument as an unsigned integer, if it has the size of one.
+    /// An argument as an unsigned integer, if it has an integer's size.
     pub(crate) fn integer(&self, argument: Argument) -> Option<u64> {
         let mut bytes = [0; 8];
         let to = bytes.get_mut(..argument.size).filter(|to| !to.is_empty())?;
@@ -118,26 +120,26 @@ impl ArgumentBuffer {
         &zerocopy::IntoBytes::as_bytes(&*self.words)[..self.size]
     }
 
-    /// Bytes.
+    /// In bytes.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 
-    /// Copies each explicit argument to the place that the metadata gives it, as the genuine runtime does.
+    /// Copies each explicit argument to its offset from the metadata, as the genuine runtime does.
     ///
     /// # Safety
     ///
-    /// What is passed must be as HIP's launch functions ask: an address for each argument, or an `extra` array whose
-    /// buffer is as long as it says.
+    /// The arguments are passed as HIP's launch functions require: an address for each argument, or an
+    /// `extra` array whose buffer has the size that it states.
     pub(crate) unsafe fn marshal(kernel: &Kernel, passed: Passed) -> Result<Self, HipError> {
         let mut buffer = Self::zeroed(kernel.explicit_size());
         let to = buffer.words.as_mut_ptr().cast::<u8>();
         if let Passed::Extra(extra) = passed {
-            // SAFETY: the caller promises an `extra` array.
+            // SAFETY: the caller guarantees an `extra` array.
             unsafe { check_extra(extra, buffer.size)? };
         }
         for (index, argument) in kernel.arguments.iter().enumerate() {
-            // SAFETY: the target was sized for all arguments; the source is valid by the caller's promise.
+            // SAFETY: the target has space for all arguments; the caller guarantees a valid source.
             unsafe {
                 let from = passed.source(index, argument.offset);
                 to.add(argument.offset).copy_from_nonoverlapping(from, argument.size);
@@ -147,18 +149,19 @@ impl ArgumentBuffer {
     }
 }
 
-/// Exactly {1, buffer, 2, &size, 3}. The genuine runtime trusts the size; here a buffer too short is an error.
+/// Checks for exactly {1, buffer, 2, &size, 3}. The genuine runtime trusts the size; here a buffer that is
+/// too short is an error.
 ///
 /// # Safety
 ///
-/// `extra` has five elements and its fourth points to a size, if the others are as they should be.
+/// `extra` has five elements. If the tags are as required, its fourth element points to a size.
 unsafe fn check_extra(extra: *mut *mut c_void, needed: usize) -> Result<(), HipError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let tags = unsafe { [*extra, *extra.add(2), *extra.add(4)] }.map(|tag| tag as usize);
     if tags != [EXTRA_POINTER, EXTRA_SIZE, EXTRA_END] {
         return Err(HipError::InvalidValue);
     }
-    // SAFETY: the tag before it says that this is the size's address.
+    // SAFETY: the tag before it marks it as the size's address.
     let size = unsafe { *(*extra.add(3)).cast::<usize>() };
     if size < needed { Err(HipError::InvalidValue) } else { Ok(()) }
 }
@@ -169,7 +172,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// With an argument of four bytes and one of eight.
+    /// A kernel with an argument of four bytes and one of eight.
     pub(crate) fn kernel() -> Kernel {
         Kernel {
             name: c"k".to_owned(),
@@ -187,7 +190,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn pointed_to_arguments_land_at_their_offsets() {
+    fn pointed_to_arguments_are_copied_to_their_offsets() {
         let (mut small, mut large) = (0x0403_0201_u32, 0x0807_0605_0403_0201_u64);
         let mut pointers = [(&raw mut small).cast(), (&raw mut large).cast()];
         // SAFETY: one pointer for each argument.
@@ -200,18 +203,18 @@ pub(crate) mod tests {
         let mut packed = [9_u8; 16];
         let tag = ptr::without_provenance_mut;
         let mut extra = [tag(1), packed.as_mut_ptr().cast(), tag(2), (&raw mut size).cast(), tag(3)];
-        // SAFETY: five elements as the function asks.
+        // SAFETY: five elements, as the function requires.
         let buffer = unsafe { ArgumentBuffer::marshal(&kernel(), Passed::Extra(extra.as_mut_ptr())) };
         buffer.map(|buffer| bytes(&buffer).to_vec())
     }
 
     #[test]
-    fn a_ready_made_buffer_is_copied_and_its_padding_is_not() {
+    fn a_complete_buffer_is_copied_without_its_padding() {
         assert_eq!(marshalled_from_buffer(16).unwrap(), [9, 9, 9, 9, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9]);
     }
 
     #[test]
-    fn a_ready_made_buffer_must_hold_every_argument() {
+    fn a_complete_buffer_must_hold_every_argument() {
         assert_eq!(marshalled_from_buffer(8), Err(HipError::InvalidValue));
     }
 
@@ -229,7 +232,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn exactly_one_way_of_passing_is_taken() {
+    fn arguments_must_be_passed_in_exactly_one_way() {
         let mut list = [ptr::null_mut(); 5];
         let given = list.as_mut_ptr();
         let check = |pointers, extra| Passed::from_module_launch(&kernel(), pointers, extra).map(drop);

@@ -1,4 +1,4 @@
-//! Launches: every way to ask for a kernel, one way to run it.
+//! Launches: all of HIP's launch functions, and the single path that runs a kernel.
 
 use core::ffi::{c_char, c_void};
 use core::ptr;
@@ -40,12 +40,14 @@ enum Residency {
 const ATTRIBUTE_COOPERATIVE: u32 = 2;
 
 impl Residency {
-    /// As a configuration's attributes say. As in clr (7.0), one that makes the launch cooperative is enough, whatever the
-    /// others are, and without one a launch that has attributes is refused.
+    /// From a configuration's attributes. As in
+    /// [clr](https://github.com/ROCm/clr/blob/develop/hipamd/src/hip_module.cpp) (7.0), one cooperative
+    /// attribute makes the launch cooperative, whatever the others are. A launch with attributes but without
+    /// a cooperative one is refused.
     ///
     /// # Safety
     ///
-    /// `attributes` is an array of so many, or null.
+    /// `attributes` is null or an array of `count` elements.
     unsafe fn from_attributes(attributes: *const hipLaunchAttribute, count: u32) -> Result<Self, HipError> {
         if count == 0 {
             return Ok(Self::Any);
@@ -53,14 +55,14 @@ impl Residency {
         if attributes.is_null() {
             return Err(HipError::InvalidConfiguration);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         let all = unsafe { core::slice::from_raw_parts(attributes, count as usize) };
         let is_cooperative = all.iter().any(|one| one.id == ATTRIBUTE_COOPERATIVE && one.value != 0);
         is_cooperative.then_some(Self::Cooperative).ok_or(HipError::InvalidConfiguration)
     }
 }
 
-/// Events that a launch records, null where none.
+/// Events that a launch records; null for none.
 struct Events {
     start: hipEvent_t,
     stop: hipEvent_t,
@@ -72,7 +74,7 @@ const NO_EVENTS: Events = Events { start: ptr::null_mut(), stop: ptr::null_mut()
 ///
 /// # Safety
 ///
-/// `passed` is as HIP's launch functions ask.
+/// `passed` is as HIP's launch functions require.
 unsafe fn submit(
     kernel: &Arc<Kernel>,
     geometry: &Geometry,
@@ -84,7 +86,7 @@ unsafe fn submit(
     let launched_ns = clock::now_ns();
     let (start, stop) = (event::resolve_optional(events.start)?, event::resolve_optional(events.stop)?);
     check(kernel, geometry, passed, residency)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let launch = unsafe { Launch::new(kernel, geometry, passed) }?;
     if stream.is_captured()? {
         let start = start.map(Operation::Record);
@@ -97,15 +99,15 @@ unsafe fn submit(
         start.bind_to_launch(runtime.submit(stream, Command::marker()));
     }
     let completion = runtime.submit(stream, launch.command(stream.device()));
-    dwell(launched_ns);
+    spin_for_launch_cost(launched_ns);
     if let Some(stop) = stop {
         stop.bind_to_launch(completion);
     }
     Ok(())
 }
 
-/// Keeps the caller busy, as the genuine runtime does, until the launch has taken as long as the environment says.
-fn dwell(launched_ns: u64) {
+/// Keeps the caller busy, as the genuine runtime does, until the launch has taken the configured time.
+fn spin_for_launch_cost(launched_ns: u64) {
     let until_ns = launched_ns + config::get().launch_cost.as_nanos() as u64;
     while clock::now_ns() < until_ns {
         core::hint::spin_loop();
@@ -135,7 +137,7 @@ fn check(kernel: &Kernel, geometry: &Geometry, passed: Passed, residency: Reside
     Ok(())
 }
 
-/// In null mode nothing is looked up, checked or done.
+/// In null mode a launch looks up, checks and does nothing.
 fn is_null_mode() -> bool {
     let is_null_mode = config::get().null;
     if is_null_mode {
@@ -144,11 +146,11 @@ fn is_null_mode() -> bool {
     is_null_mode
 }
 
-/// Launches the kernel that a host address stands for.
+/// Launches the kernel that is registered for a host address.
 ///
 /// # Safety
 ///
-/// `arguments` is an array with the address of each of the kernel's arguments.
+/// `arguments` is an array with the address of each argument.
 unsafe fn launch_host_function(
     host: *const c_void,
     (grid, block, lds_size): (dim3, dim3, usize),
@@ -163,7 +165,7 @@ unsafe fn launch_host_function(
     let stream = stream::resolve(stream).ok_or(HipError::InvalidValue)?;
     let kernel = runtime::get().fat_binaries.kernel(host)?;
     let geometry = Geometry::of_blocks(grid, block, lds_size)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { submit(&kernel, &geometry, Passed::Pointers(arguments), &stream, events, residency) }
 }
 
@@ -171,7 +173,7 @@ unsafe fn launch_host_function(
 ///
 /// # Safety
 ///
-/// `pointers` and `extra` are as HIP's module launches ask.
+/// `pointers` and `extra` are as HIP's module launches require.
 unsafe fn launch_function(
     function: hipFunction_t,
     geometry: impl FnOnce() -> Result<Geometry, HipError>,
@@ -187,7 +189,7 @@ unsafe fn launch_function(
     let geometry = geometry()?;
     let kernel = runtime::get().functions.get(function).ok_or(HipError::InvalidHandle)?;
     let passed = Passed::from_module_launch(&kernel, pointers, extra)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { submit(&kernel, &geometry, passed, &stream, events, residency) }
 }
 
@@ -200,7 +202,7 @@ pub(crate) unsafe extern "C" fn kernel(
     lds_size: usize,
     stream: hipStream_t,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     boundary::call(|| unsafe {
         launch_host_function(host, (grid, block, lds_size), arguments, stream, &NO_EVENTS, Residency::Any)
     })
@@ -215,7 +217,7 @@ pub(crate) unsafe extern "C" fn kernel_spt(
     lds_size: usize,
     stream: hipStream_t,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { kernel(host, grid, block, arguments, lds_size, stream::or_per_thread(stream)) }
 }
 
@@ -232,7 +234,7 @@ pub(crate) unsafe extern "C" fn kernel_with_events(
     _flags: i32,
 ) -> hipError_t {
     let events = Events { start, stop };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     boundary::call(|| unsafe {
         launch_host_function(host, (grid, block, lds_size), arguments, stream, &events, Residency::Any)
     })
@@ -245,10 +247,10 @@ pub(crate) unsafe extern "C" fn kernel_by_config(
     arguments: *mut *mut c_void,
 ) -> hipError_t {
     boundary::call(|| {
-        // SAFETY: null or a configuration of the caller.
+        // SAFETY: the caller passes null or a valid configuration.
         let config = unsafe { config.as_ref() }.ok_or(HipError::InvalidConfiguration)?;
         let (grid, block, lds_size) = (config.gridDim, config.blockDim, config.dynamicSmemBytes);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         unsafe {
             launch_host_function(
                 host,
@@ -262,7 +264,8 @@ pub(crate) unsafe extern "C" fn kernel_by_config(
     })
 }
 
-/// `hipLaunchCooperativeKernel`: its errors for a bad stream, function or size differ from `hipLaunchKernel`'s.
+/// `hipLaunchCooperativeKernel`: its errors for a bad stream, function or size differ from
+/// `hipLaunchKernel`'s.
 pub(crate) unsafe extern "C" fn cooperative(
     host: *const c_void,
     grid: dim3,
@@ -285,7 +288,7 @@ pub(crate) unsafe extern "C" fn cooperative(
             return Err(HipError::CooperativeLaunchTooLarge);
         }
         let passed = Passed::Pointers(arguments);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         unsafe { submit(&kernel, &geometry, passed, &stream, &NO_EVENTS, Residency::Cooperative) }
     })
 }
@@ -299,11 +302,11 @@ pub(crate) unsafe extern "C" fn cooperative_spt(
     lds_size: u32,
     stream: hipStream_t,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { cooperative(host, grid, block, arguments, lds_size, stream::or_per_thread(stream)) }
 }
 
-/// `hipModuleLaunchKernel`: sizes in blocks.
+/// `hipModuleLaunchKernel`: the grid's size is in blocks.
 pub(crate) unsafe extern "C" fn function(
     function: hipFunction_t,
     grid_x: u32,
@@ -321,7 +324,7 @@ pub(crate) unsafe extern "C" fn function(
     let block = dim3 { x: block_x, y: block_y, z: block_z };
     let geometry = || Geometry::of_module_launch(grid, block, lds_size as usize);
     let passed = (pointers, extra);
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     boundary::call(|| unsafe {
         launch_function(function, geometry, passed, stream, &NO_EVENTS, Residency::Any)
     })
@@ -345,12 +348,12 @@ pub(crate) unsafe extern "C" fn cooperative_function(
     let geometry = || Geometry::of_blocks(grid, block, lds_size as usize);
     let passed = (pointers, ptr::null_mut());
     boundary::call(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         unsafe { launch_function(function, geometry, passed, stream, &NO_EVENTS, Residency::Cooperative) }
     })
 }
 
-/// `hipExtModuleLaunchKernel`: sizes in threads.
+/// `hipExtModuleLaunchKernel`: the grid's size is in threads.
 pub(crate) unsafe extern "C" fn function_with_events(
     function: hipFunction_t,
     global_x: u32,
@@ -371,11 +374,11 @@ pub(crate) unsafe extern "C" fn function_with_events(
     let block = dim3 { x: block_x, y: block_y, z: block_z };
     let geometry = || Ok(Geometry::of_threads(global, block, lds_size));
     let (passed, events) = ((pointers, extra), Events { start, stop });
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     boundary::call(|| unsafe { launch_function(function, geometry, passed, stream, &events, Residency::Any) })
 }
 
-/// `hipHccModuleLaunchKernel`: the same under its old name, without flags.
+/// `hipHccModuleLaunchKernel`: the old name of the same function, without flags.
 pub(crate) unsafe extern "C" fn function_with_events_hcc(
     function: hipFunction_t,
     global_x: u32,
@@ -391,7 +394,7 @@ pub(crate) unsafe extern "C" fn function_with_events_hcc(
     start: hipEvent_t,
     stop: hipEvent_t,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     unsafe {
         function_with_events(
             function, global_x, global_y, global_z, block_x, block_y, block_z, lds_size, stream, pointers,
@@ -408,19 +411,19 @@ pub(crate) unsafe extern "C" fn function_of_symbol(
     boundary::call(|| {
         let runtime = runtime::get();
         let kernel = runtime.fat_binaries.kernel(host).map_err(|_| HipError::InvalidDeviceFunction)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(function, runtime.functions.insert(&kernel)) }
     })
 }
 
-/// `hipKernelNameRef`: null for no function. Valid as long as the function.
+/// `hipKernelNameRef`: null for an invalid function. Valid as long as the function.
 pub(crate) unsafe extern "C" fn function_name(function: hipFunction_t) -> *const c_char {
     boundary::value(ptr::null(), || {
         runtime::get().functions.get(function).map_or(ptr::null(), |kernel| kernel.name.as_ptr())
     })
 }
 
-/// `hipKernelNameRefByPtr`: null for no kernel. Valid as long as the kernel is registered.
+/// `hipKernelNameRefByPtr`: null for an unknown kernel. Valid as long as the kernel is registered.
 pub(crate) unsafe extern "C" fn function_name_by_symbol(
     host: *const c_void,
     _stream: hipStream_t,
@@ -476,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_with_arguments_needs_some() {
+    fn a_kernel_with_arguments_needs_them_passed() {
         let geometry = Geometry::of_blocks(cube(1, 1, 1), cube(1, 1, 1), 0).unwrap();
         let passed = Passed::Pointers(ptr::null_mut());
         assert_eq!(check(&bounded_kernel(), &geometry, passed, Residency::Any), Err(HipError::InvalidValue));
@@ -485,7 +488,7 @@ mod tests {
     #[test]
     fn an_unregistered_kernel_is_error_98() {
         let bogus = ptr::without_provenance(0x1234);
-        // SAFETY: the address is looked up, not followed.
+        // SAFETY: the address is looked up, not dereferenced.
         let code =
             unsafe { kernel(bogus, cube(1, 1, 1), cube(1, 1, 1), ptr::null_mut(), 0, ptr::null_mut()) };
         assert_eq!(code, 98);

@@ -1,19 +1,19 @@
 //! A simulated `libamdhip64`: HIP's functions, symbol versions and host-side rules, with a device made of threads.
 //!
-//! Built as a static library and linked once per HIP major (see `README.md`). The way of a call:
+//! Built as a static library and linked once per HIP major (see `README.md`). The path of a call:
 //!
-//! 1. `trampolines`: the exported symbol jumps through a dispatch table, arguments untouched. The very first call goes
-//!    by `first_call`, which offers the table to a profiling tool (`registration`) before it puts it into force.
-//! 2. `api`: the tables, filled with the functions implemented here and with counted fallbacks.
-//! 3. A module named after HIP's noun (`launch`, `copy`, `stream`, ..): checks and converts, inside `boundary`.
-//! 4. `engine`: in-order queues on real threads, a timeline for the device. It knows nothing of HIP.
-//! 5. `twin`: what a kernel does, on the CPU, reading the marshalled argument buffer.
+//! 1. `trampolines`: the exported symbol jumps through a dispatch table and leaves the arguments untouched.
+//!    The very first call goes through `first_call`, which offers the table to a profiling tool
+//!    (`registration`) before it activates it.
+//! 2. `api`: the tables, with the functions implemented here and counting fallbacks.
+//! 3. A module named after HIP's noun (`launch`, `copy`, `stream`, ..): checks and converts, inside
+//!    `boundary`.
+//! 4. `engine`: in-order queues on real threads, and a timeline for the device. It knows nothing of HIP.
+//! 5. `twin`: a kernel's work on the CPU, which reads the marshalled argument buffer.
 //!
-//! State lives in statics: two copies of the library in one process are two runtimes.
+//! State is static: two copies of the library in one process are two runtimes.
 
 mod abi;
-#[cfg(test)]
-mod alone;
 mod api;
 mod array;
 mod boundary;
@@ -35,11 +35,13 @@ mod executor;
 mod fat_binary;
 mod fault;
 mod first_call;
+mod fork;
 mod function;
 mod graph;
 mod handles;
 mod host_function;
-mod inherited;
+#[cfg(test)]
+mod isolated;
 mod kernel;
 mod launch;
 mod library;

@@ -1,7 +1,7 @@
-//! Libraries (HIP 7.2): code objects whose kernels a program finds by name without a module in between.
+//! Libraries (HIP 7.2): code objects whose kernels a program finds by name, without a module.
 //!
-//! The genuine runtime copies the image and loads it when something is first asked of it. Here it is read at once, and
-//! what was wrong with it is told when something is first asked.
+//! The genuine runtime copies the image and loads it on first use. Here it is parsed at once, and an error is
+//! reported on first use.
 
 use core::ffi::{c_char, c_void};
 use std::fs;
@@ -18,7 +18,7 @@ use crate::kernel::Kernel;
 use crate::module::text;
 use crate::runtime;
 
-/// A library, or why there is none.
+/// A library, or the error of its image.
 struct Library {
     code: Result<CodeObject, HipError>,
 }
@@ -40,26 +40,26 @@ fn resolve(library: hipLibrary_t) -> Result<Arc<Library>, HipError> {
     LIBRARIES.get(library).ok_or(HipError::InvalidValue)
 }
 
-/// The library that a kernel was found in.
+/// The library in which a kernel was found.
 fn library_of(kernel: hipKernel_t) -> Result<Arc<Library>, HipError> {
     LIBRARIES.all().into_iter().find(|library| library.has(kernel)).ok_or(HipError::InvalidHandle)
 }
 
 /// # Safety
 ///
-/// `image` points to a bundle or an ELF file, complete as its headers say, or as long as `len`.
+/// `image` points to a bundle or an ELF file. It is as long as its headers say, or as `len`.
 unsafe fn load(library: *mut hipLibrary_t, image: *const c_void, len: usize) -> Result<(), HipError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let code = unsafe { CodeObject::from_address(image, len) }.map_err(HipError::from);
     if code.as_ref().err() == Some(&HipError::InvalidKernelFile) {
         return Err(HipError::InvalidImage);
     }
     let loaded = Arc::new(Library { code });
-    // SAFETY: an out-parameter of the application.
+    // SAFETY: the application passes null or a writable out-parameter.
     unsafe { write(library, LIBRARIES.insert(&loaded)) }
 }
 
-/// `hipLibraryLoadData`: there is no compiler here that options would be for.
+/// `hipLibraryLoadData`: ignores the options, which are for a compiler.
 pub(crate) unsafe extern "C" fn load_data(
     library: *mut hipLibrary_t,
     image: *const c_void,
@@ -74,7 +74,7 @@ pub(crate) unsafe extern "C" fn load_data(
         if library.is_null() || image.is_null() || jit_count > 0 {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         unsafe { load(library, image, UNKNOWN_LEN) }
     })
 }
@@ -94,11 +94,11 @@ pub(crate) unsafe extern "C" fn load_file(
         if library.is_null() || jit_count > 0 {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: a string of the caller.
+        // SAFETY: the caller passes a terminated string.
         let path = unsafe { text(path) }?;
         let path = Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()));
         let image = fs::read(path).map_err(|_| HipError::InvalidValue)?;
-        // SAFETY: the length is the file's; nothing of it is needed after parsing.
+        // SAFETY: the length is the file's; the file is not needed after parsing.
         unsafe { load(library, image.as_ptr().cast(), image.len()) }
     })
 }
@@ -123,12 +123,12 @@ pub(crate) unsafe extern "C" fn kernel(
     name: *const c_char,
 ) -> hipError_t {
     boundary::call(|| {
-        // SAFETY: a string of the caller.
+        // SAFETY: the caller passes a terminated string.
         let name = unsafe { text(name) }?;
         let library = resolve(library)?;
         let found = name.to_str().ok().map(|name| library.code().map(|code| code.kernels.get(name)));
         let found = found.transpose()?.flatten().ok_or(HipError::NotFound)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(kernel, runtime::get().functions.insert(found)) }
     })
 }
@@ -137,12 +137,12 @@ pub(crate) unsafe extern "C" fn kernel(
 pub(crate) unsafe extern "C" fn kernel_count(count: *mut u32, library: hipLibrary_t) -> hipError_t {
     boundary::call(|| {
         let kernels = resolve(library)?.code()?.kernels.len();
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(count, kernels as u32) }
     })
 }
 
-/// `hipLibraryEnumerateKernels`: as many as there are, `count` at most.
+/// `hipLibraryEnumerateKernels`: all kernels, but at most `count`.
 pub(crate) unsafe extern "C" fn kernels(
     kernels: *mut hipKernel_t,
     count: u32,
@@ -168,7 +168,7 @@ pub(crate) unsafe extern "C" fn of_kernel(library: *mut hipLibrary_t, kernel: hi
         if kernel.is_null() {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(library, LIBRARIES.insert(&library_of(kernel)?)) }
     })
 }
@@ -181,12 +181,12 @@ pub(crate) unsafe extern "C" fn name_of_kernel(name: *mut *const c_char, kernel:
         }
         library_of(kernel)?;
         let kernel = runtime::get().functions.get(kernel).ok_or(HipError::InvalidHandle)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(name, kernel.name.as_ptr()) }
     })
 }
 
-/// `hipKernelGetFunction`: the two handles are one.
+/// `hipKernelGetFunction`: both handles are the same.
 pub(crate) unsafe extern "C" fn function_of_kernel(
     function: *mut hipFunction_t,
     kernel: hipKernel_t,
@@ -195,7 +195,7 @@ pub(crate) unsafe extern "C" fn function_of_kernel(
         if kernel.is_null() {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(function, kernel) }
     })
 }
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_image_is_told_when_it_is_used() {
+    fn an_invalid_image_is_reported_on_first_use() {
         let mut handle = ptr::null_mut();
         let none = ptr::null_mut::<*mut c_void>();
         // SAFETY: local out-parameters and complete images.

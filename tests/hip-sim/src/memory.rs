@@ -1,4 +1,4 @@
-//! Memory: allocation, freeing, and what is known of an address.
+//! Memory: allocation, freeing, and queries of addresses.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -34,23 +34,29 @@ pub(crate) use pool::{
     set_device_current as set_device_pool, trim as pool_trim,
 };
 
-/// Host memory that is both coherent and not makes no sense.
+/// The two flags for coherent and non-coherent host memory, which exclude each other.
 const HOST_COHERENCE_FLAGS: u32 = 0x4000_0000 | 0x8000_0000;
-/// `hipHostRegister` knows four flags.
+/// `hipHostRegister` has four flags.
 const HOST_REGISTER_FLAGS: u32 = 0xf;
 /// `hipExtMallocWithFlags`: default, fine-grained, signal, uncached, contiguous.
 const DEVICE_MALLOC_FLAGS: [u32; 5] = [0x0, 0x1, 0x2, 0x3, 0x4];
 const DEVICE_MALLOC_SIGNAL: u32 = 0x2;
 
-/// Allocates, which no capture of this thread may forbid.
+/// Allocates, unless a capture forbids it to this thread.
 fn allocate(out: *mut *mut c_void, size: usize, kind: Kind, flags: u32) -> Result<(), HipError> {
     device::current_or_none()?;
     capture::check_unsafe()?;
-    allocate_at_any_time(out, size, kind, flags)
+    allocate_despite_capture(out, size, kind, flags)
 }
 
-/// Allocates; nothing of size zero, as in the genuine runtime, and the address is then null.
-fn allocate_at_any_time(out: *mut *mut c_void, size: usize, kind: Kind, flags: u32) -> Result<(), HipError> {
+/// Allocates, even during a capture. Size zero allocates nothing and gives a null address, as in the genuine
+/// runtime.
+fn allocate_despite_capture(
+    out: *mut *mut c_void,
+    size: usize,
+    kind: Kind,
+    flags: u32,
+) -> Result<(), HipError> {
     if out.is_null() {
         return Err(HipError::InvalidValue);
     }
@@ -58,11 +64,11 @@ fn allocate_at_any_time(out: *mut *mut c_void, size: usize, kind: Kind, flags: u
         0 => ptr::null_mut(),
         _ => runtime::get().memory.allocate(size, kind, flags).ok_or(HipError::OutOfMemory)?,
     };
-    // SAFETY: an out-parameter of the caller.
+    // SAFETY: the caller passes null or a writable out-parameter.
     unsafe { write(out, address) }
 }
 
-/// Frees after everything that is submitted on any stream.
+/// Frees after all work that is submitted on any stream.
 fn release(address: *mut c_void) -> Result<(), HipError> {
     capture::check_unsafe()?;
     if address.is_null() {
@@ -97,7 +103,7 @@ pub(crate) unsafe extern "C" fn malloc_with_flags(
             let device = device::current_or_none()?;
             capture::check_unsafe()?;
             if let Some(signal) = device.engine.take_signal() {
-                // SAFETY: an out-parameter of the caller.
+                // SAFETY: the caller passes null or a writable out-parameter.
                 return unsafe { write(out, runtime::get().memory.adopt(signal, flags)) };
             }
         }
@@ -110,7 +116,8 @@ pub(crate) unsafe extern "C" fn free(address: *mut c_void) -> hipError_t {
     boundary::call(|| release(address))
 }
 
-/// Allocates in stream order, from the stream's device's current pool or from another; captured, it is a node.
+/// Allocates in stream order, from the current pool of the stream's device or from another pool. A capture
+/// adds a node.
 fn allocate_from_pool(
     out: *mut *mut c_void,
     size: usize,
@@ -125,19 +132,19 @@ fn allocate_from_pool(
         let memory = GraphMemory::new(size)?;
         let address = ptr::with_exposed_provenance_mut(memory.base);
         capture::add(&stream, Operation::Allocate(memory))?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         return unsafe { write(out, address) };
     }
-    allocate_at_any_time(out, size, pool::KIND, 0)?;
+    allocate_despite_capture(out, size, pool::KIND, 0)?;
     if size != 0 {
-        // SAFETY: just written.
+        // SAFETY: it was written above.
         let address = unsafe { *out };
         runtime::get().pools.allocated(pool, stream.device(), address as usize, size);
     }
     Ok(())
 }
 
-/// `hipMallocAsync`: the memory is there at once, which is one of the moments that stream order permits.
+/// `hipMallocAsync`: allocates at once, which stream order permits.
 pub(crate) unsafe extern "C" fn malloc_async(
     out: *mut *mut c_void,
     size: usize,
@@ -146,7 +153,7 @@ pub(crate) unsafe extern "C" fn malloc_async(
     boundary::call(|| allocate_from_pool(out, size, None, stream))
 }
 
-/// `hipFreeAsync`: unmapped in the stream's turn; the address is invalid for new calls from now on.
+/// `hipFreeAsync`: unmapped in the stream's order; the address is invalid for new calls from now on.
 pub(crate) unsafe extern "C" fn free_async(address: *mut c_void, stream: hipStream_t) -> hipError_t {
     boundary::call(|| {
         let stream = stream::resolve(stream).ok_or(HipError::InvalidHandle)?;
@@ -189,7 +196,7 @@ pub(crate) unsafe extern "C" fn host_malloc(out: *mut *mut c_void, size: usize, 
 
 /// `hipMallocHost`, `hipMemAllocHost`
 pub(crate) unsafe extern "C" fn host_malloc_default(out: *mut *mut c_void, size: usize) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { host_malloc(out, size, 0) }
 }
 
@@ -227,7 +234,7 @@ pub(crate) unsafe extern "C" fn host_unregister(address: *mut c_void) -> hipErro
     })
 }
 
-/// `hipHostGetDevicePointer`: the device sees host memory where the host does.
+/// `hipHostGetDevicePointer`: host memory has the same address on the device.
 pub(crate) unsafe extern "C" fn host_device_pointer(
     device: *mut *mut c_void,
     host: *mut c_void,
@@ -238,7 +245,7 @@ pub(crate) unsafe extern "C" fn host_device_pointer(
         if flags != 0 || range.kind == Kind::Device {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(device, host) }
     })
 }
@@ -247,7 +254,7 @@ pub(crate) unsafe extern "C" fn host_device_pointer(
 pub(crate) unsafe extern "C" fn host_flags(flags: *mut u32, host: *mut c_void) -> hipError_t {
     boundary::call(|| {
         let range = runtime::get().memory.find(host as usize).ok_or(HipError::InvalidValue)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(flags, range.flags) }
     })
 }
@@ -258,7 +265,7 @@ pub(crate) unsafe extern "C" fn info(free: *mut usize, total: *mut usize) -> hip
         let memory = &runtime::get().memory;
         for (out, value) in [(free, memory.free_size(devices::current())), (total, memory.total_size())] {
             if !out.is_null() {
-                // SAFETY: an out-parameter of the caller.
+                // SAFETY: the caller passes null or a writable out-parameter.
                 unsafe { write(out, value)? };
             }
         }
@@ -274,7 +281,7 @@ pub(crate) unsafe extern "C" fn address_range(
 ) -> hipError_t {
     boundary::call(|| {
         let range = runtime::get().memory.find(address as usize).ok_or(HipError::NotFound)?;
-        // SAFETY: out-parameters of the caller.
+        // SAFETY: the caller passes null or writable out-parameters.
         unsafe {
             write(base, ptr::with_exposed_provenance_mut(range.base))?;
             write(size, range.size)
@@ -286,12 +293,13 @@ pub(crate) unsafe extern "C" fn address_range(
 pub(crate) unsafe extern "C" fn pointer_size(address: *mut c_void, size: *mut usize) -> hipError_t {
     boundary::call(|| {
         let range = runtime::get().memory.find(address as usize).ok_or(HipError::InvalidValue)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(size, range.size) }
     })
 }
 
-/// `hipPointerGetAttributes`: memory that HIP does not know is unregistered from 6.0 on, an error before.
+/// `hipPointerGetAttributes`: memory that HIP does not know is unregistered from 6.0 on; before, it is an
+/// error.
 pub(crate) unsafe extern "C" fn pointer_attributes(
     attributes: *mut hipPointerAttribute_t,
     address: *const c_void,
@@ -313,7 +321,7 @@ pub(crate) unsafe extern "C" fn pointer_attributes(
             None if version::major() < 6 => return Err(HipError::InvalidValue),
             None => known.device = -2,
         }
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(attributes, known) }
     })
 }
@@ -344,7 +352,7 @@ mod tests {
     #[test]
     fn memory_is_freed_once() {
         let address = allocated(100);
-        // SAFETY: addresses are checked, not followed.
+        // SAFETY: addresses are checked, not dereferenced.
         unsafe {
             assert_eq!(free(address.wrapping_byte_add(8)), HipError::InvalidValue.code());
             assert_eq!(free(address), 0);
@@ -354,12 +362,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_allocated_for_no_bytes() {
+    fn zero_bytes_allocate_nothing() {
         assert!(allocated(0).is_null());
     }
 
     #[test]
-    fn more_than_the_device_has_is_refused() {
+    fn more_memory_than_the_device_has_is_refused() {
         let mut address = ptr::null_mut();
         // SAFETY: a local out-parameter.
         let code = unsafe { malloc(&raw mut address, usize::MAX / 2) };

@@ -18,44 +18,44 @@ use crate::runtime;
 /// A loaded module.
 pub(crate) struct Module {
     code: CodeObject,
-    /// Device addresses of the globals that were asked for.
+    /// Device addresses of globals, after their first use.
     globals: Mutex<HashMap<String, usize>>,
 }
 
 impl Module {
-    /// Device address and size of a global, placed when first asked for.
+    /// Device address and size of a global; allocates it on first use.
     fn global(&self, name: &str) -> Result<(usize, usize), HipError> {
         let initial = &self.code.globals.get(name).ok_or(HipError::NotFound)?.initial;
-        let mut placed = self.globals.lock().expect("no holder panics");
-        if let Some(address) = placed.get(name) {
+        let mut allocated = self.globals.lock().expect("no holder panics");
+        if let Some(address) = allocated.get(name) {
             return Ok((*address, initial.len()));
         }
         let memory = &runtime::get().memory;
         let address = memory.allocate(initial.len(), Kind::Device, 0).ok_or(HipError::OutOfMemory)?;
         // SAFETY: the allocation was just made with this size.
         unsafe { address.cast::<u8>().copy_from_nonoverlapping(initial.as_ptr(), initial.len()) };
-        placed.insert(name.to_owned(), address as usize);
+        allocated.insert(name.to_owned(), address as usize);
         Ok((address as usize, initial.len()))
     }
 }
 
-/// Parses an image and hands out a handle to it.
+/// Parses an image and returns a handle for it.
 ///
 /// # Safety
 ///
-/// `image` points to a bundle or an ELF file, complete as its headers say, or as long as `len`.
+/// `image` points to a bundle or an ELF file. It is as long as its headers say, or as `len`.
 unsafe fn load_image(module: *mut hipModule_t, image: *const c_void, len: usize) -> Result<(), HipError> {
     if module.is_null() || image.is_null() {
         return Err(HipError::InvalidValue);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let code = unsafe { CodeObject::from_address(image, len) }?;
     let loaded = Arc::new(Module { code, globals: Mutex::default() });
-    // SAFETY: an out-parameter of the application.
+    // SAFETY: the application passes null or a writable out-parameter.
     unsafe { write(module, runtime::get().modules.insert(&loaded)) }
 }
 
-/// A name that the application passes; null and empty ones are invalid.
+/// A name from the application; null and empty ones are invalid.
 ///
 /// # Safety
 ///
@@ -64,7 +64,7 @@ pub(crate) unsafe fn text<'a>(name: *const c_char) -> Result<&'a CStr, HipError>
     if name.is_null() {
         return Err(HipError::InvalidValue);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let name = unsafe { CStr::from_ptr(name) };
     if name.is_empty() { Err(HipError::InvalidValue) } else { Ok(name) }
 }
@@ -77,22 +77,22 @@ fn resolve(module: hipModule_t) -> Result<Arc<Module>, HipError> {
 /// `hipModuleLoad`
 pub(crate) unsafe extern "C" fn load(module: *mut hipModule_t, path: *const c_char) -> hipError_t {
     boundary::call(|| {
-        // SAFETY: a string of the caller.
+        // SAFETY: the caller passes a terminated string.
         let path = unsafe { text(path) }?;
         let path = Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()));
         let image = fs::read(path).map_err(|_| HipError::FileNotFound)?;
-        // SAFETY: the application says that the file is one; nothing of it is needed after parsing.
+        // SAFETY: by HIP's contract the file is a bundle or an ELF file; it is not needed after parsing.
         unsafe { load_image(module, image.as_ptr().cast(), image.len()) }
     })
 }
 
-/// `hipModuleLoadData`, `hipModuleLoadFatBinary`: each takes bundles and bare files.
+/// `hipModuleLoadData`, `hipModuleLoadFatBinary`: both accept bundles and bare files.
 pub(crate) unsafe extern "C" fn load_data(module: *mut hipModule_t, image: *const c_void) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     boundary::call(|| unsafe { load_image(module, image, UNKNOWN_LEN) })
 }
 
-/// `hipModuleLoadDataEx`: the options are for a compiler that is not here.
+/// `hipModuleLoadDataEx`: ignores the options, which are for a compiler.
 pub(crate) unsafe extern "C" fn load_data_ex(
     module: *mut hipModule_t,
     image: *const c_void,
@@ -100,7 +100,7 @@ pub(crate) unsafe extern "C" fn load_data_ex(
     _options: *mut hipJitOption,
     _values: *mut *mut c_void,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     boundary::call(|| unsafe { load_image(module, image, UNKNOWN_LEN) })
 }
 
@@ -127,21 +127,21 @@ pub(crate) unsafe extern "C" fn function(
     name: *const c_char,
 ) -> hipError_t {
     boundary::call(|| {
-        // SAFETY: a string of the caller.
+        // SAFETY: the caller passes a terminated string.
         let name = unsafe { text(name) }?;
         let module = resolve(module)?;
         let kernel = name.to_str().ok().and_then(|name| module.code.kernels.get(name));
         let kernel = kernel.ok_or(HipError::NotFound)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(function, runtime::get().functions.insert(kernel)) }
     })
 }
 
-/// `hipModuleGetFunctionCount`: of kernels.
+/// `hipModuleGetFunctionCount`: the number of kernels.
 pub(crate) unsafe extern "C" fn function_count(count: *mut u32, module: hipModule_t) -> hipError_t {
     boundary::call(|| {
         let kernels = resolve(module)?.code.kernels.len();
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(count, kernels as u32) }
     })
 }
@@ -154,13 +154,13 @@ pub(crate) unsafe extern "C" fn global(
     name: *const c_char,
 ) -> hipError_t {
     boundary::call(|| {
-        // SAFETY: a string of the caller.
+        // SAFETY: the caller passes a terminated string.
         let name = unsafe { text(name) }?;
         let found = resolve(module)?.global(name.to_str().map_err(|_| HipError::NotFound)?)?;
         if address.is_null() && size.is_null() {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: out-parameters of the caller, of which one may be null.
+        // SAFETY: the caller passes writable out-parameters; one may be null.
         unsafe {
             if !address.is_null() {
                 address.write(ptr::with_exposed_provenance_mut(found.0));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_code_object_is_not_loaded() {
+    fn data_that_is_no_code_object_is_not_loaded() {
         let mut module = ptr::null_mut();
         // SAFETY: a local out-parameter and strings.
         unsafe {
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn a_module_that_does_not_exist_is_an_invalid_handle() {
         let mut found = ptr::null_mut();
-        // SAFETY: handles are checked, not followed.
+        // SAFETY: handles are looked up, not dereferenced.
         unsafe {
             let bogus = ptr::without_provenance_mut(0x1234);
             assert_eq!(function(&raw mut found, bogus, c"k".as_ptr()), HipError::InvalidHandle.code());

@@ -1,4 +1,5 @@
-//! How many blocks of a kernel fit: by threads of a compute unit and by its local data share. Registers do not limit.
+//! Occupancy: how many blocks of a kernel fit, by threads of a compute unit and by local data share.
+//! Registers impose no limit.
 
 use core::ffi::c_void;
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use crate::kernel::Kernel;
 use crate::properties::{LDS_SIZE, MAX_THREADS_PER_BLOCK, MAX_THREADS_PER_COMPUTE_UNIT, compute_units};
 use crate::runtime;
 
-/// Blocks of this size that one compute unit takes at once; none of a size that the device does not have.
+/// Number of blocks of this size that one compute unit runs at once; 0 for a size that the device does not
+/// support.
 fn blocks(kernel: &Kernel, threads: u32, dynamic_lds_size: usize) -> u32 {
     if threads > MAX_THREADS_PER_BLOCK {
         return 0;
@@ -39,11 +41,11 @@ fn give_blocks(
         return Err(HipError::InvalidValue);
     }
     let count = blocks(&*kernel?, threads.unsigned_abs(), dynamic_lds_size);
-    // SAFETY: an out-parameter of the caller.
+    // SAFETY: the caller passes null or a writable out-parameter.
     unsafe { write(out, count as i32) }
 }
 
-/// The largest block that the kernel takes, and as many of them as fit on the device.
+/// The largest block that the kernel allows, and the number of them that fit on the device.
 fn give_best(
     grid: *mut i32,
     block: *mut i32,
@@ -58,7 +60,7 @@ fn give_best(
     let most = kernel.max_threads_per_block.min(MAX_THREADS_PER_BLOCK);
     let best = if limit > 0 { most.min(limit.unsigned_abs()) } else { most };
     let fitting = blocks(&kernel, best, dynamic_lds_size) * compute_units().unsigned_abs();
-    // SAFETY: out-parameters of the caller.
+    // SAFETY: the caller passes null or writable out-parameters.
     unsafe {
         write(grid, fitting as i32)?;
         write(block, best as i32)
@@ -152,7 +154,7 @@ pub(crate) unsafe extern "C" fn available_lds(
         let blocks = usize::try_from(blocks).ok().filter(|blocks| *blocks > 0);
         let share = LDS_SIZE / blocks.ok_or(HipError::InvalidValue)?;
         let available = share.saturating_sub(of_symbol(host)?.lds_size);
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, available) }
     })
 }

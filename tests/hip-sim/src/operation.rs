@@ -1,10 +1,10 @@
-//! What streams are asked to do, in a form that can be done any number of times: a graph's node holds one.
+//! Operations of streams, in a form that can run any number of times; a graph's node holds one.
 
 use core::ffi::c_void;
 use std::sync::Arc;
 
 use crate::abi::{hipHostFn_t, node_type};
-use crate::copy::{Copy, Place};
+use crate::copy::{Copy, MemoryType};
 use crate::engine::{Command, Completion};
 use crate::event::Event;
 use crate::graph::{Graph, GraphMemory};
@@ -14,7 +14,7 @@ use crate::set::Fill;
 use crate::stream::Lane;
 use crate::stream_value::Batch;
 
-/// See the module.
+/// An operation of a stream or a graph node.
 #[derive(Clone)]
 pub(crate) enum Operation {
     Empty,
@@ -24,9 +24,9 @@ pub(crate) enum Operation {
     Host(HostCall),
     Record(Arc<Event>),
     Wait(Arc<Event>),
-    /// A graph of its own, which only graphs hold.
+    /// A child graph, which only graphs hold.
     Graph(Arc<Graph>),
-    /// Memory that lives as long as the graphs that name it.
+    /// Memory that lives as long as the graphs that refer to it.
     Allocate(Arc<GraphMemory>),
     Free(usize),
     Values(Batch),
@@ -39,7 +39,8 @@ pub(crate) struct HostCall {
     pub(crate) user: *mut c_void,
 }
 
-// SAFETY: the pointer is only handed back to the application's own function, which HIP says runs on another thread.
+// SAFETY: the pointer is only passed back to the application's own function, which by HIP's contract runs on
+// another thread.
 unsafe impl Send for HostCall {}
 // SAFETY: as above; nothing is read through it here.
 unsafe impl Sync for HostCall {}
@@ -47,7 +48,7 @@ unsafe impl Sync for HostCall {}
 impl HostCall {
     pub(crate) fn call(&self) {
         if let Some(function) = self.function {
-            // SAFETY: the application gave the function together with its argument.
+            // SAFETY: the application passed the function together with its argument.
             unsafe { function(self.user) };
         }
     }
@@ -71,7 +72,7 @@ impl Operation {
         }
     }
 
-    /// Does it once, in the lane's turn and after `waits`. A graph is launched by its plan, not here.
+    /// Submits it once, in the lane's order and after `waits`. A graph is launched by its plan instead.
     pub(crate) fn submit(&self, lane: &Lane<'_>, waits: Vec<Arc<Completion>>) -> Arc<Completion> {
         let mut command = match self {
             Self::Empty | Self::Graph(_) | Self::Allocate(_) | Self::Free(_) | Self::Record(_) => {
@@ -82,9 +83,11 @@ impl Operation {
             }
             Self::Kernel(launch) => launch.command(lane.device()),
             Self::Copy(copy) => {
-                // Memory that is gone by now is the application's mistake, and costs what memory of the device would.
-                let places = copy.places(runtime::get()).unwrap_or((Place::Device, Place::Device));
-                let (work, copy) = (copy.work(places), copy.clone());
+                // If the memory was freed meanwhile, which is the application's mistake, the copy takes as
+                // long as one within the device.
+                let memory_types =
+                    copy.memory_types(runtime::get()).unwrap_or((MemoryType::Device, MemoryType::Device));
+                let (work, copy) = (copy.work(memory_types), copy.clone());
                 Command::on_device(work, move || copy.run())
             }
             Self::Fill(fill) => fill.clone().command(),

@@ -1,15 +1,15 @@
-//! Devices' access to each other's memory. All of it is the host's, so access is a matter of record only.
+//! Devices' access to each other's memory. All memory is the host's, so access is only recorded.
 
 use crate::abi::{hipDeviceP2PAttr, hipError_t};
 use crate::boundary::{self, write};
 use crate::error::HipError;
 use crate::{device, devices};
 
-/// xGMI, one hop between any two.
+/// xGMI, one hop between any two devices.
 const LINK_TYPE: u32 = 4;
 const HOP_COUNT: u32 = 1;
 
-/// Every device reaches every other, and none is its own peer.
+/// Every device reaches every other one, and none is its own peer.
 fn can_reach(device: i32, peer: i32) -> Result<bool, HipError> {
     if device == peer {
         return Ok(false);
@@ -29,7 +29,7 @@ fn peer_of_current(peer: i32) -> Result<usize, HipError> {
 
 /// `hipDeviceCanAccessPeer`
 pub(crate) unsafe extern "C" fn can_access(out: *mut i32, device: i32, peer: i32) -> hipError_t {
-    // SAFETY: an out-parameter of the caller.
+    // SAFETY: the caller passes null or a writable out-parameter.
     boundary::call(|| unsafe { write(out, i32::from(can_reach(device, peer)?)) })
 }
 
@@ -73,7 +73,7 @@ pub(crate) unsafe extern "C" fn attribute(
             1..=3 => 1,
             _ => return Err(HipError::InvalidValue),
         };
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, value) }
     })
 }
@@ -84,7 +84,7 @@ pub(crate) unsafe extern "C" fn link(device: i32, peer: i32, kind: *mut u32, hop
         if !can_reach(device, peer)? {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: out-parameters of the caller.
+        // SAFETY: the caller passes null or writable out-parameters.
         unsafe {
             write(kind, LINK_TYPE)?;
             write(hops, HOP_COUNT)
@@ -98,13 +98,13 @@ mod tests {
 
     use super::*;
     use crate::memory::Kind;
-    use crate::{alone, copy, runtime, stream};
+    use crate::{copy, isolated, runtime, stream};
 
     const DEVICES: [(&str, &str); 1] = [("HIP_SIM_DEVICES", "2")];
 
     #[test]
     fn access_is_enabled_once_and_only_to_another_device() {
-        alone::run(&DEVICES, || {
+        isolated::run(&DEVICES, || {
             let mut can = 9;
             // SAFETY: a local out-parameter.
             unsafe {
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn each_thread_has_a_device_and_each_device_streams_and_memory_of_its_own() {
-        alone::run(&DEVICES, || {
+        isolated::run(&DEVICES, || {
             let runtime = runtime::get();
             let (mut handle, mut device) = (ptr::null_mut(), 9);
             let null_stream = stream::resolve(ptr::null_mut()).unwrap();
@@ -158,10 +158,10 @@ mod tests {
     }
 
     #[test]
-    fn identities_stay_with_the_physical_device() {
+    fn identities_belong_to_the_physical_device() {
         let environment =
             [("HIP_SIM_DEVICES", "4"), ("ROCR_VISIBLE_DEVICES", "2,3"), ("HIP_VISIBLE_DEVICES", "1")];
-        alone::run(&environment, || {
+        isolated::run(&environment, || {
             let mut text = [0; 16];
             let mut count = 0;
             // SAFETY: local out-parameters.
@@ -175,8 +175,8 @@ mod tests {
     }
 
     #[test]
-    fn without_a_device_nothing_is_found() {
-        alone::run(&[("HIP_VISIBLE_DEVICES", "-1")], || {
+    fn without_a_visible_device_queries_fail() {
+        isolated::run(&[("HIP_VISIBLE_DEVICES", "-1")], || {
             let (mut count, mut memory) = (9, ptr::null_mut());
             // SAFETY: local out-parameters.
             unsafe {

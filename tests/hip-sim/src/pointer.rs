@@ -1,4 +1,4 @@
-//! Single attributes of addresses: the driver's way to ask what `hipPointerGetAttributes` tells at once.
+//! Single attributes of addresses: the driver API's form of `hipPointerGetAttributes`.
 
 use core::ffi::c_void;
 
@@ -23,11 +23,11 @@ const MAPPED: u32 = 13;
 const ACCESS_FLAGS: u32 = 16;
 const LAST: u32 = 17;
 
-/// Earlier releases (seen: 5.2.3) take an address that they do not know for an array's description, and follow pointers
-/// that they find there, wherever these lead.
+/// First release that answers for an unknown address. Earlier ones (seen: 5.2.3) take an address that they do
+/// not know for an array's description, and follow pointers that they find there, wherever these lead.
 const ARRAYS_KNOWN_SINCE: u32 = 6;
 
-/// Read and write.
+/// Read and write access.
 const ACCESS: u64 = 3;
 
 /// A value of 4 or 8 bytes.
@@ -46,7 +46,7 @@ fn of(attribute: u32, range: &Range, address: usize) -> Result<Value, HipError> 
         BUFFER_ID | RANGE_START => Value::Long(range.base as u64),
         IS_MANAGED => Value::Word(u32::from(range.kind == Kind::Managed)),
         DEVICE_ORDINAL => Value::Word(range.device as u32),
-        // In all releases so far; the upper half stays as it was.
+        // Four bytes in all releases so far; the upper half of the caller's value is unchanged.
         RANGE_SIZE => Value::Word(range.size as u32),
         MAPPED => Value::Word(1),
         ACCESS_FLAGS => Value::Long(ACCESS),
@@ -66,7 +66,7 @@ pub(crate) unsafe extern "C" fn attribute(
             return Err(HipError::InvalidValue);
         }
         let range = runtime::get().memory.find(address as usize).ok_or(HipError::InvalidValue)?;
-        // SAFETY: an out-parameter of the caller, which knows the attribute's type.
+        // SAFETY: the caller passes null or a writable out-parameter of the attribute's type.
         unsafe { put(out, of(attribute, &range, address as usize)?) };
         Ok(())
     })
@@ -76,7 +76,7 @@ pub(crate) unsafe extern "C" fn attribute(
 ///
 /// `out` is valid for the value's size.
 unsafe fn put(out: *mut c_void, value: Value) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     unsafe {
         match value {
             Value::Word(word) => out.cast::<u32>().write_unaligned(word),
@@ -85,8 +85,8 @@ unsafe fn put(out: *mut c_void, value: Value) {
     }
 }
 
-/// `hipDrvPointerGetAttributes`: what cannot be told, also of memory that HIP does not know, is left as it is. Old
-/// releases may not be asked for the kind of memory that they do not know.
+/// `hipDrvPointerGetAttributes`: leaves attributes without a value unchanged, also for memory that HIP does
+/// not know. In old releases the kind of unknown memory must not be queried.
 pub(crate) unsafe extern "C" fn attributes(
     count: u32,
     attributes: *mut hipPointer_attribute,
@@ -98,16 +98,16 @@ pub(crate) unsafe extern "C" fn attributes(
             return Err(HipError::InvalidValue);
         }
         let Some(range) = runtime::get().memory.find(address as usize) else {
-            // SAFETY: an array of the caller with `count` elements.
+            // SAFETY: the caller passes an array of `count` elements.
             let asked = unsafe { std::slice::from_raw_parts(attributes, count as usize) };
             if version::major() < ARRAYS_KNOWN_SINCE && asked.contains(&MEMORY_TYPE) {
-                eprintln!("hip-sim: the kind of {address:p}, which HIP does not know, was asked for");
+                eprintln!("hip-sim: the kind of {address:p}, which HIP does not know, was queried");
                 std::process::abort();
             }
             return Ok(());
         };
         for index in 0..count as usize {
-            // SAFETY: two arrays of the caller with `count` elements, each target as long as its attribute.
+            // SAFETY: the caller passes two arrays of `count` elements; each target has its attribute's size.
             unsafe {
                 let target = *out.add(index);
                 if let Ok(value) = of(*attributes.add(index), &range, address as usize)
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_is_told_from_any_of_its_addresses() {
+    fn a_range_is_found_from_any_of_its_addresses() {
         let memory = runtime::get().memory.allocate(64, Kind::Device, 0).unwrap();
         let inside = memory.wrapping_byte_add(60);
         let (mut start, mut size) = (0_u64, 0_u64);

@@ -1,6 +1,6 @@
-//! Functions by name, for programs that do not link.
+//! Functions by name, for programs that do not link against the library.
 //!
-//! What is handed out is the exported symbol, so calls through it go by the dispatch table like all others.
+//! The result is the exported symbol, so calls through it use the dispatch table like all others.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr;
@@ -10,15 +10,15 @@ use crate::boundary::{self, write};
 use crate::error::HipError;
 use crate::{trampolines, version};
 
-/// Both query results count alike.
+/// Both query results have the same number for success.
 const FOUND: hipDriverProcAddressQueryResult = 0;
 const NOT_FOUND: hipDriverProcAddressQueryResult = 1;
-/// From this version on the two names below mean another structure.
+/// From this version on the two names below refer to another structure.
 const VERSION_R0600: i32 = 600;
-/// First release that looks at flags.
+/// First release that reads the flags.
 const RELEASE_WITH_FLAGS: i32 = 70_000_000;
 
-/// Whose default stream a function should use.
+/// Which default stream a function should use.
 mod flag {
     pub(super) const DEFAULT: u64 = 0;
     pub(super) const LEGACY: u64 = 1;
@@ -26,11 +26,12 @@ mod flag {
     pub(super) const ALL: [u64; 3] = [DEFAULT, LEGACY, PER_THREAD];
 }
 
-/// Finds a symbol and tells how it went. A function without a variant for per-thread streams is found as it is.
+/// Finds a symbol and stores the result. A function without a variant for per-thread streams is found under
+/// its own name.
 ///
 /// # Safety
 ///
-/// Arguments are as HIP asks of the application: a string and out-parameters, of which `status` may be null.
+/// HIP's contract for the arguments holds: a string and out-parameters, of which `status` may be null.
 unsafe fn find(
     symbol: *const c_char,
     function: *mut *mut c_void,
@@ -41,7 +42,7 @@ unsafe fn find(
     if symbol.is_null() || function.is_null() {
         return Err(HipError::InvalidValue);
     }
-    // SAFETY: a string of the application.
+    // SAFETY: the application passes a terminated string.
     let name = unsafe { CStr::from_ptr(symbol) }.to_str().map_err(|_| HipError::InvalidValue)?;
     if name.is_empty() || !flag::ALL.contains(&flags) {
         return Err(HipError::InvalidValue);
@@ -52,7 +53,7 @@ unsafe fn find(
         None if flags == flag::PER_THREAD => address(&format!("{name}_spt")).or_else(|| address(name)),
         None => address(name),
     };
-    // SAFETY: out-parameters of the application.
+    // SAFETY: the application passes writable out-parameters.
     unsafe {
         write(function, found.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut))?;
         if !status.is_null() {
@@ -71,7 +72,7 @@ pub(crate) unsafe extern "C" fn get(
     status: *mut hipDriverProcAddressQueryResult,
 ) -> hipError_t {
     let flags = if version::release() < RELEASE_WITH_FLAGS { flag::DEFAULT } else { flags };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     boundary::call(|| unsafe { find(symbol, function, flags, status, |name| of_version(name, hip_version)) })
 }
 
@@ -83,18 +84,18 @@ pub(crate) unsafe extern "C" fn get_spt(
     flags: u64,
     status: *mut hipDriverProcAddressQueryResult,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { get(symbol, function, hip_version, or_per_thread(flags), status) }
 }
 
-/// `hipGetDriverEntryPoint`: no version, so names mean what the dynamic linker would find.
+/// `hipGetDriverEntryPoint`: has no version, so names have the same meaning as for the dynamic linker.
 pub(crate) unsafe extern "C" fn entry_point(
     symbol: *const c_char,
     function: *mut *mut c_void,
     flags: u64,
     status: *mut hipDriverEntryPointQueryResult,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     boundary::call(|| unsafe { find(symbol, function, flags, status, |_| None) })
 }
 
@@ -105,7 +106,7 @@ pub(crate) unsafe extern "C" fn entry_point_spt(
     flags: u64,
     status: *mut hipDriverEntryPointQueryResult,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { entry_point(symbol, function, or_per_thread(flags), status) }
 }
 
@@ -113,7 +114,7 @@ fn or_per_thread(flags: u64) -> u64 {
     if flags == flag::DEFAULT { flag::PER_THREAD } else { flags }
 }
 
-/// Another name for the same function in a version's headers. These two have no variants.
+/// The function's name in a version's headers, if it differs. These two functions have no variants.
 fn of_version(name: &str, hip_version: i32) -> Option<&'static str> {
     match name {
         "hipGetDeviceProperties" if hip_version >= VERSION_R0600 => Some("hipGetDevicePropertiesR0600"),
@@ -128,7 +129,7 @@ fn of_version(name: &str, hip_version: i32) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    /// Result code, address and status of a search that names are not translated for.
+    /// Result code, address and status of a search without translation of names.
     fn search(name: &CStr, flags: u64) -> (hipError_t, Option<usize>, u32) {
         let (mut function, mut status) = (ptr::null_mut(), 77);
         // SAFETY: local out-parameters.
@@ -144,11 +145,11 @@ mod tests {
     fn an_export_is_found_and_another_name_is_not() {
         assert_eq!(search(c"hipMalloc", flag::DEFAULT), (0, export("hipMalloc"), FOUND));
         assert_eq!(search(c"hipNothing", flag::DEFAULT), (HipError::InvalidValue.code(), None, NOT_FOUND));
-        assert_eq!(search(c"", flag::DEFAULT).2, 77, "nothing was looked for");
+        assert_eq!(search(c"", flag::DEFAULT).2, 77, "the status is unchanged");
     }
 
     #[test]
-    fn a_variant_for_per_thread_streams_is_found_where_there_is_one() {
+    fn a_variant_for_per_thread_streams_is_found_if_it_exists() {
         let memcpy = |flags| search(c"hipMemcpy", flags).1;
         assert_eq!(memcpy(flag::LEGACY), export("hipMemcpy"));
         assert_eq!(memcpy(flag::PER_THREAD), export("hipMemcpy_spt"));
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_that_mean_variants_say_so_by_default_only() {
+    fn per_thread_lookups_prefer_variants_by_default_only() {
         assert_eq!([0, 1, 2].map(or_per_thread), [flag::PER_THREAD, flag::LEGACY, flag::PER_THREAD]);
         let mut function = ptr::null_mut();
         // SAFETY: local out-parameters.

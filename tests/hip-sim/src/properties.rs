@@ -1,4 +1,4 @@
-//! What the device says of itself: the shape of an MI300X, the name of a simulation.
+//! The properties that the device reports: the shape of an MI300X, under the name of a simulation.
 
 use core::ffi::c_char;
 
@@ -8,11 +8,11 @@ use crate::abi::{hipDeviceProp_tR0000, hipDeviceProp_tR0600};
 use crate::devices::Device;
 use crate::{code_object, config, runtime};
 
-/// Bus of the machine's first device; the others follow it.
+/// Bus of the machine's first device; those of the other devices follow.
 const FIRST_PCI_BUS: usize = 0xc1;
 pub(crate) const MAX_THREADS_PER_BLOCK: u32 = 1024;
 pub(crate) const MAX_THREADS_PER_COMPUTE_UNIT: i32 = 2048;
-/// Local data share of a compute unit, all of which one block may take.
+/// Local data share of a compute unit; one block may use all of it.
 pub(crate) const LDS_SIZE: usize = 64 << 10;
 const MAX_GRID: [i32; 3] = [i32::MAX, 65_536, 65_536];
 const CLOCK_KHZ: i32 = 2_100_000;
@@ -23,23 +23,23 @@ const REGISTERS: i32 = 65_536;
 const WALL_CLOCK_KHZ: i32 = 100_000;
 pub(crate) const PITCH_ALIGNMENT: usize = 256;
 
-/// Of the calling thread's device, as whoever made it wished.
+/// Compute units of the calling thread's device, as set by the process that created the shared device.
 pub(crate) fn compute_units() -> i32 {
     let units = runtime::get().device().map_or(0, |device| device.engine.compute_units());
     i32::try_from(units).unwrap_or(i32::MAX)
 }
 
-/// Says what it is, so that no report mistakes it for hardware.
+/// Names the simulation, so that no report mistakes it for hardware.
 pub(crate) fn name() -> String {
     format!("hip-sim {}", config::get().arch)
 }
 
-/// `gfx942` is 9.4, `gfx1030` is 10.3: what stands before the last digit, in two parts.
+/// `gfx942` is 9.4, `gfx1030` is 10.3: the digits before the last one, in two parts.
 pub(crate) fn compute_capability() -> (i32, i32) {
     capability_of(&config::get().arch)
 }
 
-/// Digits of the processor, without settings of its features.
+/// Digits of the processor, without feature settings.
 fn digits_of(arch: &str) -> &str {
     arch.trim_start_matches("gfx").split(':').next().unwrap_or_default()
 }
@@ -52,18 +52,18 @@ fn capability_of(arch: &str) -> (i32, i32) {
     (major, minor)
 }
 
-/// Wave size: 64 on data-centre parts, 32 from gfx10 on.
+/// Wavefront size: 64 on data-centre parts, 32 from gfx10 on.
 fn warp_size() -> i32 {
     if compute_capability().0 >= 10 { 32 } else { 64 }
 }
 
-/// Domain, bus, device, function: addresses that stay with a physical device, whichever ordinal it has.
+/// Domain, bus, device, function. The address belongs to a physical device, whatever its ordinal.
 pub(crate) fn pci_bus_id(physical: usize) -> String {
     let bus = FIRST_PCI_BUS + physical;
     format!("{:04x}:{:02x}:00.0", bus >> 8, bus & 0xff)
 }
 
-/// As unique as the machine: it stays with a physical device.
+/// Unique within the machine; it belongs to a physical device.
 pub(crate) fn uuid(physical: usize) -> [c_char; 16] {
     text(&format!("HIPSIM{:09}", physical + 1))
 }
@@ -77,7 +77,7 @@ fn text<const N: usize>(text: &str) -> [c_char; N] {
     out
 }
 
-/// Fills the fields that both layouts have, under the same names.
+/// Fills the fields that both layouts share, under the same names.
 macro_rules! shared_fields {
     ($prop:ident, $device:ident) => {
         let (major, minor) = compute_capability();
@@ -140,9 +140,10 @@ pub(crate) fn r0000(device: &Device) -> hipDeviceProp_tR0000 {
     prop
 }
 
-/// `hipDeviceAttribute_t`, in the numbering that headers have since 5.0; none outside of it.
+/// `hipDeviceAttribute_t`, in the headers' numbering since 5.0; none for numbers outside of it.
 ///
-/// Attributes that the list leaves out are zero: not supported, or textures and surfaces, which are not modelled.
+/// Attributes missing from the list are zero: they are not supported, or concern textures and surfaces, which
+/// are not modelled.
 pub(crate) fn attribute(attribute: u32, device: &Device) -> Option<i32> {
     let prop = r0600(device);
     let value = match attribute {
@@ -192,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_layouts_tell_the_same() {
+    fn both_layouts_hold_the_same_values() {
         let device = &runtime::get().devices()[0];
         let (new, old) = (r0600(device), r0000(device));
         assert_eq!(new.name, old.name);
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_capability_is_in_the_name() {
+    fn the_capability_is_derived_from_the_name() {
         assert_eq!(capability_of("gfx942"), (9, 4));
         assert_eq!(capability_of("gfx90a"), (9, 0));
         assert_eq!(capability_of("gfx1030"), (10, 3));

@@ -1,17 +1,20 @@
-//! Handing a dispatch table to a profiling tool, by the protocol of AMD's rocprofiler-register.
+//! Passes a dispatch table to a profiling tool, by the protocol of AMD's
+//! [rocprofiler-register](https://github.com/ROCm/rocprofiler-register).
 //!
 //! The genuine runtime is linked with `librocprofiler-register.so.0`, which looks for a tool and calls its
-//! `rocprofiler_set_api_table`. If a tool is asked for and that library is installed or loaded, it does so here too.
-//! Everywhere else this module does the same work by the same rules:
+//! `rocprofiler_set_api_table`. If a tool is requested and that library is installed or loaded, it does so
+//! here too. Otherwise this module does the same work by the same rules:
 //!
-//! 1. `ROCPROFILER_REGISTER_ENABLED=0`: nothing is handed out.
-//! 2. A tool is asked for if the symbol `rocprofiler_configure` is visible, or by the environment (`settings`).
+//! 1. `ROCPROFILER_REGISTER_ENABLED=0`: no table is passed.
+//! 2. A tool is requested if the symbol `rocprofiler_configure` is visible, or by the environment
+//!    (`settings`).
 //! 3. The receiver is the visible `rocprofiler_set_api_table`, else that of `ROCPROFILER_REGISTER_LIBRARY` or
 //!    `librocprofiler-sdk.so`, loaded with `RTLD_GLOBAL`.
-//! 4. Tables are numbered by name, the first runtime of the process is instance 0 (`instances`); eight at most.
+//! 4. Tables are numbered by name; the first runtime of the process is instance 0 (`instances`). Eight is the
+//!    maximum.
 //!
-//! Where a tool is asked for and nobody can receive the table, the genuine library aborts the process. Here the reason
-//! goes to stderr and the program runs on. A receiver's result is ignored, as the genuine runtime does.
+//! If a tool is requested but there is no receiver, the genuine library aborts the process. Here the reason
+//! is printed to stderr and the program continues. A receiver's result is ignored, as in the genuine runtime.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use std::ffi::CString;
@@ -23,14 +26,14 @@ mod instances;
 mod settings;
 mod symbols;
 
-/// What a library is called that carries a profiler of ROCm and is loaded where the environment names none.
+/// ROCm's profiler library, loaded if the environment names none.
 const PROFILER: &str = "librocprofiler-sdk.so";
 /// AMD's own registration library.
 const GENUINE: &CStr = c"librocprofiler-register.so.0";
-/// Instances of one name that the genuine library takes.
+/// Limit of the genuine library for instances of one name.
 const INSTANCES_MAX: u64 = 8;
 
-/// A table on its way to a tool.
+/// A table to pass to a tool.
 pub(crate) struct Offer {
     /// `hip` or `hip_compiler`.
     pub(crate) name: &'static CStr,
@@ -39,8 +42,8 @@ pub(crate) struct Offer {
 
 /// `rocprofiler_set_api_table`: name, library version, instance, tables, number of tables.
 type SetApiTable = unsafe extern "C" fn(*const c_char, u64, u64, *mut *mut c_void, u64) -> c_int;
-/// `rocprofiler_register_library_api_table`: name, a function that says the version, version, tables, number of
-/// tables, a place for an identifier.
+/// `rocprofiler_register_library_api_table`: name, a function that returns the version, version, tables,
+/// number of tables, an out-parameter for an identifier.
 type RegisterTable = unsafe extern "C" fn(
     *const c_char,
     Option<unsafe extern "C" fn() -> u32>,
@@ -50,7 +53,7 @@ type RegisterTable = unsafe extern "C" fn(
     *mut u64,
 ) -> c_int;
 
-/// Why a tool that was asked for does not get the table.
+/// Why a requested tool does not get the table.
 #[derive(Debug, thiserror::Error)]
 enum RegistrationError {
     #[error("no `rocprofiler_set_api_table`: {} does not load: {reason}", library.display())]
@@ -61,7 +64,7 @@ enum RegistrationError {
     TooManyInstances,
 }
 
-/// Offers a table of a release (in HIP's encoding) to the tool of this process, if there is one.
+/// Offers a table of a release (in HIP's encoding) to this process's tool, if there is one.
 pub(crate) fn offer(offer: &Offer, release: i32) {
     let settings = Settings::from_env();
     if !settings.enabled || !(settings.force || symbols::visible(c"rocprofiler_configure").is_some()) {
@@ -74,21 +77,21 @@ pub(crate) fn offer(offer: &Offer, release: i32) {
         && let Err(error) = offer_directly(offer, version, settings.library.as_deref())
     {
         let name = offer.name.to_string_lossy();
-        eprintln!("hip-sim: table `{name}` is not handed out, where ROCm would abort: {error}");
+        eprintln!("hip-sim: table `{name}` is not passed to a tool, where ROCm would abort: {error}");
     }
 }
 
-/// Whether AMD's library was there to do the work.
+/// Whether AMD's library was available and did the work.
 fn offer_by_genuine_library(offer: &Offer, version: u32) -> bool {
     let Some(library) = symbols::loaded(GENUINE).or_else(|| symbols::load(GENUINE).ok()) else {
         return false;
     };
     let Some(symbol) = symbols::of(&library, c"rocprofiler_register_library_api_table") else { return false };
-    // SAFETY: the library's name promises a function of this type.
+    // SAFETY: the library's function of this name has this type.
     let register: RegisterTable = unsafe { core::mem::transmute(symbol.as_ptr()) };
     let (mut tables, mut identifier) = ([offer.table], 0);
-    // SAFETY: arguments as the protocol asks, the tables being static. The function that says the version is looked at
-    // in a secure mode only, which would refuse any library but AMD's.
+    // SAFETY: arguments as the protocol requires; the tables are static. The function that returns the
+    // version is used only in a secure mode, which would refuse any library but AMD's.
     unsafe { register(offer.name.as_ptr(), None, version, tables.as_mut_ptr(), 1, &raw mut identifier) };
     symbols::keep(library);
     true
@@ -99,21 +102,21 @@ fn offer_directly(offer: &Offer, version: u32, library: Option<&Path>) -> Result
         Some(visible) => visible,
         None => load_receiver(library.unwrap_or(Path::new(PROFILER)))?,
     };
-    // SAFETY: the symbol's name promises a function of this type.
+    // SAFETY: a function of this name has this type.
     let set_api_table: SetApiTable = unsafe { core::mem::transmute(receiver.as_ptr()) };
     let instance = instances::next(offer.name);
     if instance >= INSTANCES_MAX {
         return Err(RegistrationError::TooManyInstances);
     }
     let mut tables = [offer.table];
-    // SAFETY: arguments as the protocol asks; the table is static and its entries are atomic.
+    // SAFETY: arguments as the protocol requires; the table is static and its entries are atomic.
     unsafe { set_api_table(offer.name.as_ptr(), version.into(), instance, tables.as_mut_ptr(), 1) };
     Ok(())
 }
 
 const RECEIVER: &CStr = c"rocprofiler_set_api_table";
 
-/// By the name as it is, then by its last component, which the loader looks for in its folders.
+/// Tries the name as given, then its last component, which the loader searches in its folders.
 fn load_receiver(library: &Path) -> Result<core::ptr::NonNull<c_void>, RegistrationError> {
     let open = |path: &Path| {
         let path = CString::new(path.as_os_str().as_encoded_bytes()).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! The state of one copy of the library: the devices, their streams, their memory, and what was loaded onto them.
+//! The state of one copy of the library: the devices, their streams and memory, and loaded code.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,16 +16,16 @@ use crate::kernel::Kernel;
 use crate::memory::{Allocations, Pools};
 use crate::module::Module;
 use crate::stream::{Ordering as StreamOrdering, Stream};
-use crate::{config, counters, inherited};
+use crate::{config, counters, fork};
 
-/// See the module.
+/// All state of this copy of the library, except the dispatch tables.
 pub(crate) struct Runtime {
     devices: Vec<Device>,
     queue_count: AtomicU32,
     pub(crate) streams: Handles<Stream>,
     pub(crate) events: Handles<Event>,
     pub(crate) modules: Handles<Module>,
-    /// What `hipFunction_t` points to.
+    /// The objects that `hipFunction_t` points to.
     pub(crate) functions: Handles<Kernel>,
     pub(crate) fat_binaries: FatBinaries,
     pub(crate) memory: Arc<Allocations>,
@@ -40,11 +40,11 @@ pub(crate) struct Runtime {
     pub(crate) graph_memory: Mutex<HashSet<usize>>,
 }
 
-/// The runtime; the first caller brings it up.
+/// The runtime; the first caller initialises it.
 pub(crate) fn get() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {
-        inherited::begin();
+        fork::watch();
         counters::report_at_exit();
         Runtime::new()
     })
@@ -73,29 +73,29 @@ impl Runtime {
         }
     }
 
-    /// By ordinal.
+    /// Devices in the order of their ordinals.
     pub(crate) fn devices(&self) -> &[Device] {
         &self.devices
     }
 
-    /// The calling thread's device, none if this process sees none.
+    /// The calling thread's device; none if this process sees none.
     pub(crate) fn device(&self) -> Option<&Device> {
         self.devices.get(devices::current())
     }
 
-    /// A queue on a device that exists.
+    /// A queue on an existing device.
     pub(crate) fn new_queue(&self, device: usize, priority: i32) -> Queue {
         let number = self.queue_count.fetch_add(1, Ordering::Relaxed);
         Queue::new(number, Arc::clone(&self.devices[device].engine), priority)
     }
 
-    /// Appends to a stream, with the null stream's rule: its commands wait for those of all blocking streams, and
-    /// theirs for its own. In null mode the command is done here and now.
+    /// Appends a command to a stream, with the null stream's rule: its commands wait for those of all
+    /// blocking streams, and theirs wait for its own. In null mode the command runs at once, in the caller.
     pub(crate) fn submit(&self, stream: &Stream, command: Command) -> Arc<Completion> {
-        stream.turn().submit(self, command)
+        stream.lock_submission().submit(self, command)
     }
 
-    /// Completions that a stream's next command must wait for besides its own predecessors.
+    /// Completions that a stream's next command must wait for, in addition to its own predecessors.
     pub(crate) fn implicit_waits(&self, stream: &Stream) -> Vec<Arc<Completion>> {
         match stream.ordering() {
             StreamOrdering::NonBlocking => Vec::new(),
@@ -112,7 +112,7 @@ impl Runtime {
         }
     }
 
-    /// Blocks until everything submitted to a device so far is finished, on every stream.
+    /// Blocks until all work submitted to a device so far is finished, on every stream.
     pub(crate) fn synchronize(&self, device: usize) {
         let streams = self.streams.all();
         let legacy = self.devices.get(device).map(|device| &device.legacy);
@@ -128,7 +128,7 @@ impl Runtime {
     }
 }
 
-/// In null mode there are no queues: the command is done here and now.
+/// Submits to a queue. In null mode there are no queues, and the command runs at once, in the caller.
 pub(crate) fn submit_to(queue: &Queue, command: Command) -> Arc<Completion> {
     if config::get().null {
         if let Some(run) = command.run {

@@ -12,20 +12,21 @@ use crate::operation::Operation;
 use crate::runtime::{self, Runtime};
 use crate::{boundary, capture, config, stream};
 
-/// Writes a value repeatedly: into rows of `width` elements, slices of `rows` rows. Repeatable.
+/// Writes a value repeatedly: into rows of `width` elements, slices of `rows` rows. It can run any number of
+/// times.
 ///
-/// The addresses are the application's, which keeps them valid until it is done.
+/// The application keeps the addresses valid until the fill is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fill {
     to: usize,
-    /// The element's bytes, the first `element_size` of them.
+    /// The element's bytes: the first `element_size` of these.
     value: [u8; 4],
     /// 1, 2 or 4.
     element_size: usize,
     extent: Extent,
-    /// Bytes from a row to the next.
+    /// Bytes from one row to the next.
     pitch: usize,
-    /// Rows from a slice to the next.
+    /// Rows from one slice to the next.
     rows: usize,
 }
 
@@ -40,7 +41,7 @@ impl Fill {
         Self::new(to, value, element_size, Extent { width: count, height: 1, depth: 1 }, 0)
     }
 
-    /// As a graph's node describes it, checked.
+    /// From a graph node's parameters, checked.
     pub(crate) fn of_node(params: &hipMemsetParams) -> Result<Self, HipError> {
         let size = params.elementSize as usize;
         let is_narrow = params.height > 1 && params.width.checked_mul(size).is_none_or(|w| params.pitch < w);
@@ -53,7 +54,7 @@ impl Fill {
         Ok(fill)
     }
 
-    /// What [`Fill::of_node`] read.
+    /// The parameters that [`Fill::of_node`] reads.
     pub(crate) fn node_params(&self) -> hipMemsetParams {
         hipMemsetParams {
             dst: ptr::with_exposed_provenance_mut(self.to),
@@ -65,7 +66,7 @@ impl Fill {
         }
     }
 
-    /// The allocation that holds all of it.
+    /// The allocation that contains the whole fill.
     fn range(&self, runtime: &Runtime) -> Result<Range, HipError> {
         let Extent { width, height, depth } = self.extent;
         let size = width.checked_mul(self.element_size).and_then(|row| {
@@ -79,7 +80,7 @@ impl Fill {
         Ok(range)
     }
 
-    /// What is submitted for it.
+    /// The command to submit.
     pub(crate) fn command(self) -> Command {
         let Extent { width, height, depth } = self.extent;
         let work = config::get().copy_time.on_device(width * height * depth * self.element_size);
@@ -93,7 +94,8 @@ impl Fill {
                 let start = self.to + (slice * self.rows + row) * self.pitch;
                 let start = ptr::with_exposed_provenance_mut::<u8>(start);
                 let size = self.extent.width * self.element_size;
-                // SAFETY: inside the range that was checked, which nothing else of this process refers to.
+                // SAFETY: inside the range that was checked; nothing else in this process holds a reference
+                // to it.
                 let bytes = unsafe { core::slice::from_raw_parts_mut(start, size) };
                 if self.element_size == 1 {
                     bytes.fill(element[0]);
@@ -105,15 +107,16 @@ impl Fill {
     }
 }
 
-/// What the call does when the memory is the device's: it never waits there.
+/// The kind of call that submits the fill.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Call {
-    /// Waits for fills of host memory, and of device memory that does not begin an allocation.
+    /// Waits for fills of host memory, and for fills of device memory that do not begin at an allocation's
+    /// start.
     Synchronous,
     Asynchronous,
 }
 
-/// In a stream's turn, or into the graph that the stream is captured to.
+/// Submits a fill to a stream, or adds it to the graph of the stream's capture.
 fn submit(fill: Fill, handle: hipStream_t, call: Call) -> Result<(), HipError> {
     let stream = stream::resolve(handle).ok_or(HipError::ContextIsDestroyed)?;
     if call == Call::Synchronous {
@@ -185,7 +188,7 @@ fn fill_box(
     submit(fill, handle, call)
 }
 
-/// Defines a synchronous and an asynchronous function, each with the stream that it is for.
+/// Defines a synchronous and an asynchronous function, each with its stream.
 macro_rules! fills {
     ($($(#[$doc:meta])* $sync:ident, $asynchronous:ident, $through:expr,
         ($($parameter:ident: $type:ty),*) => $submit:ident($($argument:expr),*);)*) => {

@@ -25,23 +25,23 @@ const LEGACY: usize = 1;
 /// The calling thread's default stream.
 const PER_THREAD: usize = 2;
 const FLAG_NON_BLOCKING: u32 = 1;
-/// In a capture: a node that waits for whatever the event stands for at launch.
+/// In a capture: adds a node that waits, at launch, for the event's record at that time.
 const FLAG_WAIT_EXTERNAL: u32 = 1;
-/// Priorities from most to least urgent, which is from small to large.
+/// Priorities from most to least urgent; smaller numbers are more urgent.
 pub(crate) const PRIORITIES: core::ops::RangeInclusive<i32> = -1..=1;
 
-/// How a stream's commands relate to the null stream's.
+/// How a stream's commands are ordered with the null stream's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ordering {
-    /// It is the null stream.
+    /// The null stream itself.
     Legacy,
-    /// Waits for the null stream, and the null stream for it.
+    /// Waits for the null stream, and the null stream waits for it.
     Blocking,
-    /// Unrelated.
+    /// Not ordered with the null stream.
     NonBlocking,
 }
 
-/// A stream; it lives until its handle is destroyed and its last command finished.
+/// A stream; it lives until its handle is destroyed and its last command is finished.
 pub(crate) struct Stream {
     queue: Queue,
     device: usize,
@@ -50,19 +50,19 @@ pub(crate) struct Stream {
     priority: i32,
     id: u64,
     extras: Mutex<Extras>,
-    /// What captures it, none nearly always.
+    /// Its state in a capture; nearly always none.
     pub(crate) capture: Mutex<Option<Capture>>,
-    /// Held while something is appended that nothing of another thread may come into.
-    turn: Mutex<()>,
+    /// Held while several commands are appended without commands of other threads in between.
+    submission: Mutex<()>,
 }
 
-/// The right to append to a stream: what is submitted by one holder stands together.
-pub(crate) struct Turn<'a> {
+/// The exclusive right to append to a stream: commands submitted with one guard are contiguous.
+pub(crate) struct SubmissionGuard<'a> {
     stream: &'a Stream,
     _guard: MutexGuard<'a, ()>,
 }
 
-impl Turn<'_> {
+impl SubmissionGuard<'_> {
     /// See `Runtime::submit`.
     pub(crate) fn submit(&self, runtime: &Runtime, mut command: Command) -> Arc<Completion> {
         if !config::get().null {
@@ -72,25 +72,25 @@ impl Turn<'_> {
     }
 }
 
-/// Where a graph's branch runs: on the stream that it is launched on, or beside it.
+/// Where a graph's branch runs: on the stream of the launch, or on a queue beside it.
 pub(crate) enum Lane<'a> {
-    Stream(&'a Turn<'a>),
+    Stream(&'a SubmissionGuard<'a>),
     /// With the ordinal of its device.
     Queue(&'a Queue, usize),
 }
 
 impl Lane<'_> {
-    /// Ordinal.
+    /// Ordinal of its device.
     pub(crate) fn device(&self) -> usize {
         match self {
-            Self::Stream(turn) => turn.stream.device,
+            Self::Stream(guard) => guard.stream.device,
             Self::Queue(_, device) => *device,
         }
     }
 
     pub(crate) fn submit(&self, command: Command) -> Arc<Completion> {
         match self {
-            Self::Stream(turn) => turn.submit(runtime::get(), command),
+            Self::Stream(guard) => guard.submit(runtime::get(), command),
             Self::Queue(queue, _) => runtime::submit_to(queue, command),
         }
     }
@@ -107,20 +107,20 @@ impl Stream {
             id: extras::next_id(),
             extras: Mutex::default(),
             capture: Mutex::default(),
-            turn: Mutex::default(),
+            submission: Mutex::default(),
         }
     }
 
     /// Blocks while another thread appends.
-    pub(crate) fn turn(&self) -> Turn<'_> {
-        Turn { stream: self, _guard: self.turn.lock().expect("no holder panics") }
+    pub(crate) fn lock_submission(&self) -> SubmissionGuard<'_> {
+        SubmissionGuard { stream: self, _guard: self.submission.lock().expect("no holder panics") }
     }
 
     pub(crate) fn queue(&self) -> &Queue {
         &self.queue
     }
 
-    /// Ordinal.
+    /// Ordinal of its device.
     pub(crate) fn device(&self) -> usize {
         self.device
     }
@@ -129,7 +129,8 @@ impl Stream {
         self.ordering
     }
 
-    /// Blocks until everything submitted so far is finished; on the null stream that includes blocking streams.
+    /// Blocks until all work submitted so far is finished; for the null stream that includes blocking
+    /// streams.
     pub(crate) fn synchronize(&self, runtime: &Runtime) {
         for completion in self.outstanding(runtime) {
             completion.wait();
@@ -145,7 +146,7 @@ impl Stream {
     }
 }
 
-/// The stream behind a handle; none if there is no such stream.
+/// The stream for a handle; none if the handle is invalid.
 pub(crate) fn resolve(handle: hipStream_t) -> Option<Arc<Stream>> {
     let runtime = runtime::get();
     match handle as usize {
@@ -155,22 +156,23 @@ pub(crate) fn resolve(handle: hipStream_t) -> Option<Arc<Stream>> {
     }
 }
 
-/// For the `_spt` functions, to which a null stream is the calling thread's own.
+/// For the `_spt` functions, in which a null stream means the calling thread's default stream.
 pub(crate) fn or_per_thread(handle: hipStream_t) -> hipStream_t {
     if handle.is_null() { ptr::without_provenance_mut(PER_THREAD) } else { handle }
 }
 
-/// This thread's default stream and its handle, which must go when the thread ends.
+/// This thread's default stream and its handle, which is destroyed when the thread ends.
 struct PerThread {
     stream: Arc<Stream>,
     handle: *mut c_void,
 }
 
 impl Drop for PerThread {
-    /// Waits for the stream's work, as the genuine runtime does: nothing could wait for it afterwards.
+    /// Waits for the stream's work, as the genuine runtime does, because nothing could wait for it
+    /// afterwards.
     fn drop(&mut self) {
         let runtime = runtime::get();
-        // While it is on the list, whoever waits for the device waits for it too.
+        // While the stream is listed, a thread that waits for the device waits for it too.
         self.stream.synchronize(runtime);
         runtime.streams.remove(self.handle);
     }
@@ -181,7 +183,8 @@ thread_local! {
     static OF_THIS_THREAD: RefCell<BTreeMap<usize, PerThread>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// Made when first asked for, one a device. A thread that is past its locals' destruction gets the null stream.
+/// Created on first use, one for each device. A thread whose locals are already destroyed gets the null
+/// stream.
 fn per_thread(runtime: &Runtime) -> Option<Arc<Stream>> {
     let (device, legacy) = (devices::current(), &runtime.device()?.legacy);
     let existing_or_new = OF_THIS_THREAD.try_with(|streams| {
@@ -206,7 +209,7 @@ pub(crate) unsafe extern "C" fn create_with_flags(stream: *mut hipStream_t, flag
     boundary::call(|| new_stream(stream, flags, 0))
 }
 
-/// `hipStreamCreateWithPriority`: a priority out of range becomes the nearest that is in it.
+/// `hipStreamCreateWithPriority`: a priority out of range is clamped.
 pub(crate) unsafe extern "C" fn create_with_priority(
     stream: *mut hipStream_t,
     flags: u32,
@@ -229,11 +232,11 @@ fn new_stream(out: *mut hipStream_t, flags: u32, priority: i32) -> Result<(), Hi
     let device = devices::current();
     let stream =
         Arc::new(Stream::new(runtime.new_queue(device, priority), device, ordering, flags, priority));
-    // SAFETY: an out-parameter of the caller.
+    // SAFETY: the caller passes null or a writable out-parameter.
     unsafe { write(out, runtime.streams.insert(&stream)) }
 }
 
-/// `hipStreamDestroy`: waits for what is submitted, as the genuine runtime does.
+/// `hipStreamDestroy`: waits for submitted work, as the genuine runtime does.
 pub(crate) unsafe extern "C" fn destroy(stream: hipStream_t) -> hipError_t {
     boundary::call(|| {
         if matches!(stream as usize, 0 | PER_THREAD) {
@@ -242,7 +245,7 @@ pub(crate) unsafe extern "C" fn destroy(stream: hipStream_t) -> hipError_t {
         let runtime = runtime::get();
         let destroyed = runtime.streams.get(stream).ok_or(HipError::ContextIsDestroyed)?;
         destroyed.abandon_capture();
-        // While it is on the list, whoever waits for the device waits for it too.
+        // While the stream is listed, a thread that waits for the device waits for it too.
         destroyed.synchronize(runtime);
         runtime.streams.remove(stream).map(drop).ok_or(HipError::ContextIsDestroyed)
     })
@@ -261,7 +264,7 @@ pub(crate) unsafe extern "C" fn query(stream: hipStream_t) -> hipError_t {
 
 /// `hipStreamQuery_spt`
 pub(crate) unsafe extern "C" fn query_spt(stream: hipStream_t) -> hipError_t {
-    // SAFETY: the function asks nothing of its caller beyond what this one was promised.
+    // SAFETY: the function has no requirements beyond this one's.
     unsafe { query(or_per_thread(stream)) }
 }
 
@@ -283,14 +286,14 @@ pub(crate) unsafe extern "C" fn synchronize_spt(stream: hipStream_t) -> hipError
     unsafe { synchronize(or_per_thread(stream)) }
 }
 
-/// `hipStreamGetFlags`: the null stream has none to give.
+/// `hipStreamGetFlags`: the null stream has no flags.
 pub(crate) unsafe extern "C" fn flags(stream: hipStream_t, flags: *mut u32) -> hipError_t {
     boundary::call(|| {
         if matches!(stream as usize, 0 | LEGACY) {
             return Err(HipError::InvalidValue);
         }
         let stream = resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(flags, stream.flags) }
     })
 }
@@ -305,7 +308,7 @@ pub(crate) unsafe extern "C" fn flags_spt(stream: hipStream_t, out: *mut u32) ->
 pub(crate) unsafe extern "C" fn priority(stream: hipStream_t, priority: *mut i32) -> hipError_t {
     boundary::call(|| {
         let stream = resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(priority, stream.priority) }
     })
 }
@@ -320,17 +323,17 @@ pub(crate) unsafe extern "C" fn priority_spt(stream: hipStream_t, out: *mut i32)
 pub(crate) unsafe extern "C" fn device(stream: hipStream_t, device: *mut hipDevice_t) -> hipError_t {
     boundary::call(|| {
         let stream = resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(device, stream.device as i32) }
     })
 }
 
-/// `hipGetStreamDeviceId`: -1 for no stream.
+/// `hipGetStreamDeviceId`: -1 for an invalid stream.
 pub(crate) unsafe extern "C" fn device_id(stream: hipStream_t) -> i32 {
     boundary::value(-1, || resolve(stream).map_or(-1, |stream| stream.device as i32))
 }
 
-/// `hipStreamWaitEvent`: an event of a capture makes the stream join it.
+/// `hipStreamWaitEvent`: an event recorded in a capture makes the stream join it.
 pub(crate) unsafe extern "C" fn wait_event(stream: hipStream_t, event: hipEvent_t, flags: u32) -> hipError_t {
     boundary::call(|| {
         let runtime = runtime::get();
@@ -368,7 +371,7 @@ pub(crate) unsafe extern "C" fn wait_event_spt(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alone;
+    use crate::isolated;
 
     fn created(flags: u32) -> hipStream_t {
         let mut stream = ptr::null_mut();
@@ -380,7 +383,7 @@ mod tests {
     #[test]
     fn a_destroyed_stream_is_no_longer_valid() {
         let stream = created(0);
-        // SAFETY: handles are checked, not followed.
+        // SAFETY: handles are looked up, not dereferenced.
         unsafe {
             assert_eq!(query(stream), 0);
             assert_eq!(destroy(stream), 0);
@@ -390,10 +393,11 @@ mod tests {
         }
     }
 
-    /// Beside other tests' streams, it might share its hardware queue with what holds up its neighbour.
+    /// Isolated, because with other tests' streams it might share its hardware queue with the command that
+    /// blocks its neighbour.
     #[test]
     fn the_null_stream_waits_for_blocking_streams_and_not_for_others() {
-        alone::run(&[], || {
+        isolated::run(&[], || {
             let runtime = runtime::get();
             let [blocking, other] = [0, FLAG_NON_BLOCKING].map(|flags| resolve(created(flags)).unwrap());
             let slow = runtime.submit(&blocking, Command::kernel(20_000_000, || ()));

@@ -5,7 +5,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::abi::{hipError_t, hipStream_t, hipStreamBatchMemOpParams};
-use crate::engine::{Command, Condition, Device, Gate, Patience, Took, Work};
+use crate::engine::{Command, Condition, Device, Gate, PollInterval, TimeTaken, Work};
 use crate::error::HipError;
 use crate::operation::Operation;
 use crate::{boundary, capture, config, runtime, stream};
@@ -18,7 +18,7 @@ const WAIT_64: u32 = 4;
 const WRITE_64: u32 = 5;
 const BARRIER: u32 = 6;
 
-/// By the flags of a wait.
+/// The condition from the flags of a wait.
 fn condition(flags: u32) -> Result<Condition, HipError> {
     Condition::from_code(flags).ok_or(HipError::InvalidValue)
 }
@@ -39,7 +39,7 @@ struct Word {
 }
 
 impl Word {
-    /// Checks that HIP knows the memory, whose mapping then lives until the device is done with it.
+    /// Checks that HIP knows the memory. Its mapping then lives until the device is done with it.
     fn new(address: *mut c_void, is_64_bit: bool, value: u64, action: Action) -> Result<Self, HipError> {
         let size = if is_64_bit { 8 } else { 4 };
         let found = runtime::get().memory.find(address as usize);
@@ -53,7 +53,8 @@ impl Word {
     }
 
     fn read(&self) -> u64 {
-        // SAFETY: the address was checked to be aligned and inside of an allocation, which the application keeps.
+        // SAFETY: the address was checked to be aligned and inside an allocation, which the application keeps
+        // valid.
         unsafe {
             if self.is_64_bit {
                 AtomicU64::from_ptr(ptr::with_exposed_provenance_mut(self.address)).load(Ordering::Acquire)
@@ -64,7 +65,7 @@ impl Word {
         }
     }
 
-    /// Whether a stream that comes to this goes on.
+    /// Whether a stream can continue past this operation.
     fn holds(&self) -> bool {
         match self.action {
             Action::Wait { condition, mask } => condition.holds(self.read(), self.value, mask),
@@ -73,17 +74,17 @@ impl Word {
     }
 
     fn wait(&self) {
-        let patience = Patience::new();
+        let poll_interval = PollInterval::new();
         while !self.holds() {
-            patience.pause();
+            poll_interval.pause();
         }
     }
 
-    /// As a packet of the device, which a wait is.
+    /// The wait as a packet of the device.
     fn gate(&self, device: &Device) -> Option<Gate> {
         let Action::Wait { condition, mask } = self.action else { return None };
-        let place = device.place(self.address)?;
-        Some(Gate { place, is_64_bit: self.is_64_bit, condition, value: self.value, mask })
+        let location = device.word_location(self.address)?;
+        Some(Gate { location, is_64_bit: self.is_64_bit, condition, value: self.value, mask })
     }
 
     fn run(&self) {
@@ -108,7 +109,7 @@ impl Word {
 pub(crate) struct Batch(Vec<Word>);
 
 impl Batch {
-    /// Barriers and flushes are in the order itself.
+    /// From HIP's parameters. Barriers and flushes need no action, because the batch is in order.
     ///
     /// # Safety
     ///
@@ -117,7 +118,7 @@ impl Batch {
         if count == 0 || params.is_null() {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         let params = unsafe { core::slice::from_raw_parts(params, count as usize) };
         let mut words = Vec::with_capacity(params.len());
         for one in params {
@@ -133,7 +134,7 @@ impl Batch {
         Ok(Self(words))
     }
 
-    /// To be submitted once, to a stream of the device with this ordinal.
+    /// A command to be submitted once, to a stream of the device with this ordinal.
     pub(crate) fn command(self, device: usize) -> Command {
         if let [word] = self.0.as_slice()
             && let Some(gate) = word.gate(&runtime::get().devices()[device].engine)
@@ -148,11 +149,11 @@ impl Batch {
         self.0.iter().all(Word::holds)
     }
 
-    /// A condition that held when it was submitted, and holds now, costs the stream nothing: the thread that looks is
-    /// later than a device would be, and its lateness is no part of the timeline. One that held only at one of the two
-    /// moments ends now, since nobody knows when the word was written.
-    fn run(&self, held_from_the_start: bool) -> Took {
-        let took = if held_from_the_start && self.holds() { Took::NoTime } else { Took::HostTime };
+    /// If the conditions held at submission and hold now, the batch takes no time on the timeline: the thread
+    /// that checks them is later than a device would be, and its delay must not count. If they held at only
+    /// one of these times, the batch ends now, since the time of the write is unknown.
+    fn run(&self, held_at_submission: bool) -> TimeTaken {
+        let took = if held_at_submission && self.holds() { TimeTaken::NoTime } else { TimeTaken::HostTime };
         self.0.iter().for_each(Word::run);
         took
     }
@@ -238,7 +239,7 @@ pub(crate) unsafe extern "C" fn batch(
         if flags != 0 {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         submit(stream, unsafe { Batch::new(count, params) }?)
     })
 }
@@ -252,7 +253,7 @@ mod tests {
     use super::*;
     use crate::engine::{Queue, clock};
     use crate::memory::{self, Kind};
-    use crate::{alone, stream};
+    use crate::{isolated, stream};
 
     #[test]
     fn a_stream_waits_for_a_word_that_another_writes() {
@@ -271,8 +272,8 @@ mod tests {
         }
     }
 
-    /// A stream whose hardware queue others share waits; the others go on when the host has written. `allocate` gives the
-    /// memory for the word.
+    /// A stream that shares its hardware queue with others waits; the others continue after the host has
+    /// written. `allocate` provides the memory for the word.
     fn waits_with_all_of_its_hardware_queue(allocate: fn() -> *mut c_void) {
         let memory = allocate();
         let [waiting, other] = [(), ()].map(|()| {
@@ -300,15 +301,15 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_waits_for_the_host_holds_up_all_of_its_hardware_queue() {
-        alone::run(&[("HIP_SIM_QUEUES", "1")], || {
+    fn a_wait_for_the_host_blocks_the_whole_hardware_queue() {
+        isolated::run(&[("HIP_SIM_QUEUES", "1")], || {
             waits_with_all_of_its_hardware_queue(|| {
                 runtime::get().memory.allocate(8, Kind::Host, 0).unwrap()
             });
         });
     }
 
-    /// A file in memory, mapped twice: the first is registered with HIP.
+    /// A memfd, mapped twice; the first mapping is registered with HIP.
     fn new_registered() -> [*mut c_void; 2] {
         // SAFETY: new mappings of a new file, which stay; a local out-parameter.
         unsafe {
@@ -327,21 +328,21 @@ mod tests {
     }
 
     #[test]
-    fn so_does_one_that_waits_for_registered_memory() {
-        alone::run(&[("HIP_SIM_QUEUES", "1")], || {
+    fn a_wait_for_registered_memory_blocks_the_whole_hardware_queue() {
+        isolated::run(&[("HIP_SIM_QUEUES", "1")], || {
             waits_with_all_of_its_hardware_queue(|| new_registered()[0]);
         });
     }
 
-    /// Where nobody else maps anything.
+    /// Isolated, because other threads must not change mappings meanwhile.
     #[test]
     fn memory_is_registered_with_any_flags_and_forgotten_and_only_if_it_is_writable() {
-        alone::run(&[], registering);
+        isolated::run(&[], registering);
     }
 
     fn registering() {
         let memory = new_registered()[0];
-        // SAFETY: addresses are looked up, not followed; the mapping that is removed is this test's.
+        // SAFETY: addresses are looked up, not dereferenced; the mapping that is removed is this test's.
         unsafe {
             for flags in [0, 1, 2, 3] {
                 assert_eq!(memory::host_unregister(memory), 0);
@@ -361,7 +362,7 @@ mod tests {
         }
     }
 
-    /// What each kind of wait goes on for, written through another mapping, which nobody tells HIP of.
+    /// Each kind of wait ends by a write through another mapping, of which HIP is not notified.
     #[test]
     fn registered_words_open_gates_however_they_are_written() {
         let [registered, elsewhere] = new_registered();
@@ -403,12 +404,12 @@ mod tests {
     }
 
     #[test]
-    fn so_does_one_that_waits_for_a_signal() {
-        alone::run(&[("HIP_SIM_QUEUES", "1")], || waits_with_all_of_its_hardware_queue(new_signal));
+    fn a_wait_for_a_signal_blocks_the_whole_hardware_queue() {
+        isolated::run(&[("HIP_SIM_QUEUES", "1")], || waits_with_all_of_its_hardware_queue(new_signal));
     }
 
     #[test]
-    fn a_signal_is_memory_like_any_other() {
+    fn a_signal_can_be_used_like_other_memory() {
         let signal = new_signal();
         // SAFETY: a live allocation, then one that is freed.
         unsafe {
@@ -421,13 +422,13 @@ mod tests {
         }
     }
 
-    /// Of two kernels with an open gate between them.
+    /// The gap between two kernels with an open gate between them.
     fn gap_ns(memory: *mut c_void) -> u64 {
         let queue = Queue::new(0, Arc::clone(&runtime::get().devices()[0].engine), 0);
         let kernel = || Command::kernel(300_000, || ());
         let action = Action::Wait { condition: Condition::AtLeast, mask: u64::MAX };
         let open = Word::new(memory, true, 0, action).unwrap();
-        // All of it is there before the first begins.
+        // All commands are submitted before the first begins.
         let (hold, go) = Command::gate();
         queue.submit(hold);
         let before = queue.submit(kernel());
@@ -439,7 +440,7 @@ mod tests {
 
     #[test]
     fn an_open_gate_leaves_no_gap_between_kernels() {
-        alone::run(&[], || {
+        isolated::run(&[], || {
             assert_eq!(gap_ns(runtime::get().memory.allocate(8, Kind::Host, 0).unwrap()), 0);
             assert_eq!(gap_ns(new_signal()), 0);
             assert_eq!(gap_ns(new_registered()[0]), 0);
@@ -450,7 +451,7 @@ mod tests {
     fn a_word_must_lie_in_memory_that_hip_knows() {
         let mut local = 0_u64;
         let address = (&raw mut local).cast();
-        // SAFETY: the address is looked up, not followed.
+        // SAFETY: the address is looked up, not dereferenced.
         let code = unsafe { write_64(ptr::null_mut(), address, 1, 0) };
         assert_eq!(code, HipError::InvalidValue.code());
     }

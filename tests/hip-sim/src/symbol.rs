@@ -1,4 +1,4 @@
-//! Device variables by the host variable that shadows them.
+//! Device variables, by the host variables that shadow them.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -13,7 +13,7 @@ use crate::{runtime, stream};
 pub(crate) unsafe extern "C" fn address(address: *mut *mut c_void, symbol: *const c_void) -> hipError_t {
     boundary::call(|| {
         let (device, _) = runtime::get().fat_binaries.variable(symbol)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(address, ptr::with_exposed_provenance_mut(device)) }
     })
 }
@@ -22,12 +22,12 @@ pub(crate) unsafe extern "C" fn address(address: *mut *mut c_void, symbol: *cons
 pub(crate) unsafe extern "C" fn size(size: *mut usize, symbol: *const c_void) -> hipError_t {
     boundary::call(|| {
         let (_, bytes) = runtime::get().fat_binaries.variable(symbol)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(size, bytes) }
     })
 }
 
-/// Defines copies to and from a variable, by the call that makes them and the stream that it is for.
+/// Defines copies to and from a variable, for one kind of call and one stream.
 macro_rules! copies {
     ($($(#[$doc:meta])* $to:ident, $from:ident, $call:path, ($($stream:ident)?), $through:expr;)*) => {
         $($(#[$doc])*
@@ -47,7 +47,7 @@ macro_rules! copies {
         }
 
         $(#[$doc])*
-        /// The other way.
+        /// The opposite direction.
         pub(crate) unsafe extern "C" fn $from(
             to: *mut c_void,
             symbol: *const c_void,
@@ -76,7 +76,7 @@ copies! {
     copy_to_async_spt, copy_from_async_spt, Call::Asynchronous, (stream), stream::or_per_thread(stream);
 }
 
-/// Device address of a part of a variable, which must lie inside of it.
+/// Device address of a part of a variable; the part must lie inside of it.
 pub(crate) fn part(symbol: *const c_void, size: usize, offset: usize) -> Result<*mut c_void, HipError> {
     let (address, available) = runtime::get().fat_binaries.variable(symbol)?;
     match offset.checked_add(size) {

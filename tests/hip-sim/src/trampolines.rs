@@ -5,14 +5,14 @@ use crate::first_call;
 
 core::arch::global_asm!(
     include_str!(concat!(env!("OUT_DIR"), "/trampolines.s")),
-    runtime = sym first_call::RUNTIME_IN_FORCE,
-    compiler = sym first_call::COMPILER_IN_FORCE,
+    runtime = sym first_call::ACTIVE_RUNTIME,
+    compiler = sym first_call::ACTIVE_COMPILER,
     first_call = sym first_call::first_call,
     options(att_syntax)
 );
 
 unsafe extern "C" {
-    /// Table in force until the first call of a `__hip*` function: its entries call `first_call`.
+    /// The table that is active until the first call of a `__hip*` function: its entries call `first_call`.
     #[link_name = "hip_sim_first_calls_compiler"]
     pub(crate) static FIRST_CALLS_COMPILER: [usize; 1 + api::COMPILER_NAMES.len()];
     /// The same for `hip*`.
@@ -26,7 +26,7 @@ unsafe extern "C" {
 /// Address of an exported symbol of the library of HIP major `major`; none if that library lacks it.
 pub(crate) fn address(symbol: &str, major: u32) -> Option<usize> {
     let position = api::EXPORTS.iter().position(|(name, since)| *name == symbol && *since <= major)?;
-    // SAFETY: the assembly defines the array with this very length and nothing writes to it.
+    // SAFETY: the assembly defines the array with exactly this length, and nothing writes to it.
     let addresses = unsafe { &EXPORT_ADDRESSES };
     Some(addresses[position])
 }
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn an_export_begins_as_genuine_ones_do() {
-        let address = address("hipLaunchKernel", 6).expect("in every library");
+        let address = address("hipLaunchKernel", 6).expect("every library exports it");
         // SAFETY: the address of a function of this program.
         let code = unsafe { core::slice::from_raw_parts(address as *const u8, 8) };
         // push %rbp; mov %rsp,%rbp; pop %rbp; mov ..(%rip),%r11

@@ -1,4 +1,4 @@
-//! Twins: C functions that do on the CPU what a kernel would do. The interface is `include/hip_sim.h`.
+//! Twins: C functions that do a kernel's work on the CPU. The interface is in `include/hip_sim.h`.
 
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::{Arc, OnceLock};
@@ -29,23 +29,23 @@ const _: () = assert!(size_of::<Launch>() == 64);
 
 type Function = unsafe extern "C" fn(*const Launch);
 
-/// What does a kernel's work.
+/// The implementation of a kernel's work.
 #[derive(Default)]
 pub(crate) struct Twin {
     /// Looked up at the first launch; none if there is none.
     function: OnceLock<Option<Function>>,
-    /// The code object that the kernel is in, kept only for an executor.
+    /// The kernel's code object, kept only for an executor.
     code_object: OnceLock<Arc<[u8]>>,
 }
 
 impl Twin {
-    /// Notes where the kernel came from.
+    /// Stores the kernel's code object.
     pub(crate) fn set_code_object(&self, code_object: &Arc<[u8]>) {
-        let _ = self.code_object.set(Arc::clone(code_object)); // a kernel comes from one
+        let _ = self.code_object.set(Arc::clone(code_object)); // a kernel belongs to one code object
     }
 }
 
-/// One kernel at work: what its twin is told, in a form that can travel to the stream's thread.
+/// One kernel to run: its twin's arguments, in a form that can be sent to the stream's thread.
 pub(crate) struct Dispatch {
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) grid: dim3,
@@ -55,7 +55,7 @@ pub(crate) struct Dispatch {
 }
 
 impl Dispatch {
-    /// What the launch occupies, as `HIP_SIM_DURATIONS` says.
+    /// The part of the device that the launch occupies, by `HIP_SIM_DURATIONS`.
     pub(crate) fn work(&self, compute_units: u64) -> Work {
         let argument = |index: usize| self.arguments.integer(*self.kernel.arguments.get(index)?);
         let product = |extent: dim3| u64::from(extent.x) * u64::from(extent.y) * u64::from(extent.z);
@@ -69,7 +69,7 @@ impl Dispatch {
         Work::Kernel { units: cost.units, duration_ns: cost.duration_ns }
     }
 
-    /// Has the executor or the twin do the work, or counts that there is neither.
+    /// Lets the executor or the twin do the work, or counts that there is neither.
     pub(crate) fn run(&self) {
         let launch = Launch {
             name: self.kernel.name.as_ptr(),
@@ -91,12 +91,12 @@ impl Dispatch {
             counters::missed_twin(name);
             return;
         };
-        // SAFETY: whoever wrote the twin promises this signature by its name; the launch outlives the call.
+        // SAFETY: a twin's name guarantees this signature; the launch outlives the call.
         unsafe { function(&raw const launch) };
     }
 }
 
-/// Whether all of a range is in one allocation. If it is not, that is a fault of the device.
+/// Checks whether one allocation contains the whole range. If not, that is a device fault.
 extern "C" fn check_access(address: *const c_void, size: usize) -> c_int {
     boundary::value(-1, || {
         let range = runtime::get().memory.find(address as usize);
@@ -108,23 +108,23 @@ extern "C" fn check_access(address: *const c_void, size: usize) -> c_int {
     })
 }
 
-/// Named libraries first, then every symbol of the process.
+/// Searches the named libraries first, then all symbols of the process.
 fn find(kernel: &str) -> Option<Function> {
     let symbol = format!("hip_sim_twin_{kernel}");
     let process = Library::this();
     libraries().iter().chain([&process]).find_map(|library| {
-        // SAFETY: as in `Dispatch::run`, the name is a promise of the signature.
+        // SAFETY: as in `Dispatch::run`, the name guarantees the signature.
         let found = unsafe { library.get::<Function>(&symbol) };
         found.ok().map(|function| *function)
     })
 }
 
-/// What `HIP_SIM_TWINS` names, opened once and never closed.
+/// The libraries that `HIP_SIM_TWINS` names, opened once and never closed.
 fn libraries() -> &'static [Library] {
     static LIBRARIES: OnceLock<Vec<Library>> = OnceLock::new();
     LIBRARIES.get_or_init(|| {
         let open = |path: &std::path::PathBuf| {
-            // SAFETY: the library's constructors run, which is what whoever sets the variable asks for.
+            // SAFETY: the library's constructors run, as setting the variable requests.
             unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
                 .inspect_err(|error| eprintln!("hip-sim: HIP_SIM_TWINS: {error}"))
                 .ok()

@@ -1,9 +1,10 @@
-//! Which HIP release this library claims to be.
+//! The HIP release that this library claims to be.
 
 use crate::abi::hipError_t;
 use crate::boundary;
 
-// Weak, so that the object that each library is linked with overrides it (`release.N.c` of the build script).
+// Weak, so that the object with which each library is linked overrides it (`release.N.c` of the build
+// script).
 core::arch::global_asm!(
     ".section .rodata.hip_sim_release, \"a\", @progbits",
     ".weak hip_sim_release",
@@ -26,19 +27,19 @@ pub(crate) fn release() -> i32 {
     unsafe { RELEASE }
 }
 
-/// HIP major, which is the number in the SONAME.
+/// HIP major, the number in the SONAME.
 pub(crate) fn major() -> u32 {
     release().unsigned_abs() / 10_000_000
 }
 
 /// `hipRuntimeGetVersion`
 pub(crate) unsafe extern "C" fn runtime(version: *mut i32) -> hipError_t {
-    // SAFETY: an out-parameter of the caller.
+    // SAFETY: the caller passes null or a writable out-parameter.
     boundary::call(|| unsafe { boundary::write(version, release()) })
 }
 
 /// `hipDriverGetVersion`: the same number, as in the genuine runtime.
 pub(crate) unsafe extern "C" fn driver(version: *mut i32) -> hipError_t {
-    // SAFETY: an out-parameter of the caller.
+    // SAFETY: the caller passes null or a writable out-parameter.
     boundary::call(|| unsafe { boundary::write(version, release()) })
 }

@@ -24,7 +24,7 @@ pub struct Row {
     pub baseline: Option<f64>,
     /// The median of `value / baseline`, round by round.
     pub ratio: Option<f64>,
-    /// What the project wants, as text: `value <= 20`.
+    /// The goal, as text: `value <= 20`.
     pub goal: Option<Goal>,
     /// Whether it was reached.
     pub met: Option<bool>,
@@ -46,7 +46,7 @@ pub enum Goal {
 }
 
 impl Row {
-    /// A finding that stands alone.
+    /// A finding without a baseline.
     #[must_use]
     pub fn single(
         bench: &'static str,
@@ -78,13 +78,13 @@ impl Row {
         }
     }
 
-    /// What the subject takes more than its baseline, beside the baseline.
+    /// The difference between the subject and its baseline, with the baseline.
     #[must_use]
     pub fn added(bench: &'static str, metric: impl Into<String>, unit: &'static str, pair: &Paired) -> Self {
         Self { baseline: Some(pair.baseline.median()), ..Self::single(bench, metric, unit, &pair.difference) }
     }
 
-    /// The same finding, with what was hoped for. A bound on the ratio of a row without one is not judged.
+    /// The same finding with a goal. A bound on the ratio is not judged for a row without a ratio.
     #[must_use]
     pub fn with_goal(self, goal: Goal) -> Self {
         let met = match goal {
@@ -96,11 +96,11 @@ impl Row {
         Self { goal: Some(goal), met, ..self }
     }
 
-    /// Writes the row to stdout, whose reader shows it before the next one is measured.
+    /// Writes the row to stdout and flushes it, so that it is shown before the next one is measured.
     ///
     /// # Errors
     ///
-    /// If the reader is gone.
+    /// If the reader has closed stdout.
     pub fn print(&self) -> io::Result<()> {
         let mut line = serde_json::to_vec(self)?;
         line.push(b'\n');
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_ratio_to_nothing() {
+    fn there_is_no_ratio_to_zero() {
         let row = Row::compared(
             "sched",
             "processor time",
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_stands_beside_its_baseline() {
+    fn a_difference_is_shown_with_its_baseline() {
         let row =
             Row::added("shim", "launch", "ns", &Paired::new(&[(10.0, 12.0), (20.0, 23.0), (30.0, 34.0)]));
         assert_eq!((row.value, row.baseline, row.ratio), (3.0, Some(20.0), None));

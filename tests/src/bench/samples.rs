@@ -7,7 +7,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Takes measurements in any order.
+    /// Creates it from measurements in any order.
     ///
     /// # Panics
     ///
@@ -37,15 +37,15 @@ impl Samples {
         self.sorted[0]
     }
 
-    /// How far measurements lie apart: the interquartile range as a fraction of the median. Two medians that differ by
-    /// less than this are the same.
+    /// Spread of the measurements: the interquartile range as a fraction of the median. Two medians that differ by less than
+    /// this are the same.
     #[must_use]
     pub fn noise(&self) -> f64 {
         let median = self.median();
         if median == 0.0 { 0.0 } else { (self.quantile(0.75) - self.quantile(0.25)) / median.abs() }
     }
 
-    /// The value below which this fraction of the measurements lies, interpolated.
+    /// The quantile for this fraction, interpolated.
     #[must_use]
     pub fn quantile(&self, fraction: f64) -> f64 {
         let position = fraction.clamp(0.0, 1.0) * (self.sorted.len() - 1) as f64;
@@ -57,18 +57,18 @@ impl Samples {
 /// Two sides measured in alternation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Paired {
-    /// What is compared against.
+    /// The reference.
     pub baseline: Samples,
-    /// What is judged.
+    /// What the goal applies to.
     pub subject: Samples,
-    /// Subject over baseline, round by round.
+    /// Subject divided by baseline, for each round.
     pub ratio: Samples,
-    /// Subject less baseline, round by round.
+    /// Subject minus baseline, for each round.
     pub difference: Samples,
 }
 
 impl Paired {
-    /// Takes (baseline, subject), one pair a round.
+    /// Creates it from (baseline, subject), one pair for each round.
     ///
     /// # Panics
     ///
@@ -85,11 +85,11 @@ impl Paired {
     }
 }
 
-/// Measures one quantity `rounds` times, after one round that is thrown away.
+/// Measures one quantity `rounds` times, after one round that is discarded.
 ///
 /// # Errors
 ///
-/// The first that a measurement returns.
+/// The first error of a measurement.
 pub fn repeated<E>(rounds: usize, mut measure: impl FnMut() -> Result<f64, E>) -> Result<Samples, E> {
     measure()?;
     (0..rounds).map(|_| measure()).collect::<Result<_, _>>().map(Samples::new)
@@ -99,7 +99,7 @@ pub fn repeated<E>(rounds: usize, mut measure: impl FnMut() -> Result<f64, E>) -
 ///
 /// # Errors
 ///
-/// The first that a measurement returns.
+/// The first error of a measurement.
 pub fn paired<E>(
     rounds: usize,
     baseline: impl FnMut() -> Result<f64, E>,
@@ -108,12 +108,12 @@ pub fn paired<E>(
     alternate(rounds, baseline, subject).map(|rounds| Paired::new(&rounds))
 }
 
-/// Does two things `rounds` times each, after one round of both that is thrown away; (baseline, subject) a round. Their
-/// order swaps from round to round, so that neither always profits from what the other left in the caches.
+/// Does two things `rounds` times each, after one discarded round of both; returns (baseline, subject) for each round. Their
+/// order swaps from round to round, so that neither always profits from the caches that the other has filled.
 ///
 /// # Errors
 ///
-/// The first that either returns.
+/// The first error of either.
 pub fn alternate<T, E>(
     rounds: usize,
     mut baseline: impl FnMut() -> Result<T, E>,
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversion_may_turn_the_order_round() {
+    fn a_conversion_may_reverse_the_order() {
         assert_eq!(Samples::new(vec![1.0, 2.0, 4.0]).map(|x| 1.0 / x), Samples::new(vec![0.25, 0.5, 1.0]));
     }
 
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_alternate_and_the_first_round_is_thrown_away() {
+    fn pairs_alternate_and_the_first_round_is_discarded() {
         let order = RefCell::new(String::new());
         let measure = |name: char, value: f64| {
             order.borrow_mut().push(name);

@@ -1,4 +1,4 @@
-// What the programs of the virtual machine need of HIP, looked up at run time: ROCm's headers are not there.
+// The HIP functions that the virtual machine's programs use, looked up at run time: ROCm's headers are not installed.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static void open_runtime(void) {
     }
 }
 
-// A function by its name; the call says what it takes.
+// A function by its name; the call defines the parameters.
 static int (*function(const char *name))() {
     int (*found)() = (int (*)())dlsym(runtime, name);
     if (!found) {
@@ -25,7 +25,7 @@ static int (*function(const char *name))() {
     return found;
 }
 
-// Calls a function that returns a hipError_t, and says what it returned.
+// Calls a function that returns a hipError_t, and prints the result.
 #define CALL(name, ...)                                                                                                \
     do {                                                                                                               \
         int error_ = function(#name)(__VA_ARGS__);                                                                     \

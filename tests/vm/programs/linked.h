@@ -1,5 +1,5 @@
-// What linked programs of the virtual machine need of HIP 5.2. Without prototypes: ROCm's headers are not there, and the
-// calls say what they pass. Linked, because a runtime without dispatch tables is seen by its symbols only.
+// The HIP 5.2 functions that linked programs of the virtual machine use. They have no prototypes, since ROCm's headers are not
+// installed; the calls define the parameters. Linked, since the shim intercepts a runtime without dispatch tables by symbols.
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -48,10 +48,10 @@ HIP(hipStreamWaitEvent)
 
 enum { TO_DEVICE = 1, TO_HOST = 2, NON_BLOCKING = 1 };
 
-// Says what a call returned.
+// Prints the result of a call.
 #define SAY(name, ...) printf("%s = %d\n", #name, name(__VA_ARGS__))
 
-// A call that must succeed; nothing is said, so that threads may call.
+// A call that must succeed; it prints nothing, so that threads may use it.
 #define OK(name, ...)                                                                                                  \
     do {                                                                                                               \
         int error_ = name(__VA_ARGS__);                                                                                \

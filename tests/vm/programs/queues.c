@@ -1,7 +1,7 @@
-// Work on several streams that depends on each other by events, by the null stream and by the host's functions, and calls
-// that are refused. Prints every return code that does not depend on time, and digests of what the host reads.
+// Work on several streams with dependencies by events, the null stream and host functions, and calls that are refused. Prints
+// every return code that does not depend on time, and digests of the data that the host reads.
 //
-// The stand-in GPU copies and orders, and executes no kernels: their launches are seen in return codes only.
+// The stand-in GPU copies data and keeps the order, but executes no kernels: launches show only in return codes.
 #include "linked.h"
 
 #define SIZE ((size_t)64 << 10)
@@ -12,15 +12,14 @@ struct Step {
     unsigned key;
 };
 
-// Changes memory so that neither the order of steps nor their number can change unnoticed. ROCm 5.2 has no
-// hipLaunchHostFunc yet.
+// Changes memory so that the result depends on the order and the number of steps. ROCm 5.2 has no hipLaunchHostFunc yet.
 static void step(void *stream, int status, void *data) {
     struct Step *step = data;
     (void)stream;
     for (size_t i = 0; i < SIZE; i++) step->memory[i] = (unsigned char)(step->memory[i] * 5 + step->key + i + status);
 }
 
-// The module, from memory that is the program's again by the time of the first launch.
+// Loads the module from memory that the program reuses before the first launch.
 static void *loaded(void) {
     FILE *file = fopen("saxpy.co", "rb");
     void *module = NULL;
@@ -37,7 +36,7 @@ static void *loaded(void) {
     return module;
 }
 
-// From stream to stream and back: each round works on what the one before has left.
+// From stream to stream and back: each round works on the result of the previous one.
 static void chain(void *kernel) {
     void *blocking, *first, *second, *ready, *done, *start;
     void *device, *between, *x, *y;
@@ -65,7 +64,7 @@ static void chain(void *kernel) {
         OK(hipModuleLaunchKernel, kernel, 16, 1, 1, 256, 1, 1, 0, first, arguments, NULL);
         OK(hipMemcpyDtoHAsync, middle, device, SIZE, first);
         OK(hipEventRecord, ready, first);
-        // Whoever launches later must not read these.
+        // A deferred launch must not read these arguments later.
         a = 0, n = 0, arguments[1] = arguments[2] = NULL;
 
         OK(hipStreamWaitEvent, second, ready, 0);
@@ -75,7 +74,7 @@ static void chain(void *kernel) {
 
         OK(hipStreamWaitEvent, blocking, done, 0);
         OK(hipMemcpy2DAsync, host, SIZE / 16, between, SIZE / 16, SIZE / 16, (size_t)16, TO_HOST, blocking);
-        // The null stream comes after blocking streams, and before what they get next.
+        // The null stream waits for earlier work of blocking streams, and their later work waits for it.
         OK(hipStreamAddCallback, NULL, step, &own[1], 0);
         OK(hipMemsetAsync, y, 0, SIZE, NULL);
         OK(hipEventRecord, done, blocking);
@@ -95,7 +94,7 @@ static void chain(void *kernel) {
     SAY(hipStreamQuery, first);
     SAY(hipStreamQuery, NULL);
 
-    // Destroyed and freed while there may be work.
+    // Destroyed and freed while work may be pending.
     unsigned char *last;
     OK(hipHostMalloc, &last, SIZE, 0);
     OK(hipMemcpyAsync, device, middle, SIZE, TO_DEVICE, first);
@@ -136,7 +135,7 @@ static void graph(void) {
     SAY(hipStreamDestroy, stream);
 }
 
-// What a thread copies there and back, pageable and pinned.
+// Copies to the device and back in a thread, from pageable and pinned memory.
 static void *copies(void *data) {
     unsigned char *pageable = malloc(SIZE), *pinned;
     void *stream, *device, *other;
@@ -173,7 +172,7 @@ static void threads(void) {
     }
 }
 
-// Calls that are refused at once, whatever is held back before them.
+// Calls that are refused at once, whatever is deferred before them.
 static void mistakes(void *module, void *kernel) {
     void *stream, *device, *function = NULL, *event;
     unsigned char *pinned;
@@ -220,7 +219,7 @@ int main(void) {
     graph();
     threads();
     mistakes(module, kernel);
-    // Work that nobody waits for, at the end.
+    // Work at the end without a wait for it.
     void *device;
     unsigned char *pinned;
     OK(hipMalloc, &device, SIZE);

@@ -1,8 +1,8 @@
-// Debian's hipRAND, or its rocRAND by itself, makes numbers: `random hiprand` or `random rocrand`. Whoever is the one that is
-// called, rocRAND launches.
+// Generates numbers with Debian's hipRAND, or with its rocRAND directly: `random hiprand` or `random rocrand`. In both cases
+// rocRAND launches.
 //
-// Before it begins it prints `ready` and its id, and fills memory until it is given a line, so that there is something of it on
-// the device. The shaders are not executed, so nobody looks at the numbers.
+// First it prints `ready` and its pid, and fills memory until it reads a line, so that it has work on the device. Shaders are
+// not executed, so the numbers are not checked.
 #include <poll.h>
 #include <unistd.h>
 
@@ -40,13 +40,13 @@ int main(int argc, char **argv) {
     void *memory = NULL, *generator = NULL;
     CALL(hipMalloc, &memory, SIZE);
     begin(memory);
-    // Philox, for which each has a number of its own.
+    // Philox; the two libraries have different numbers for it.
     printf("create = %d\n", create(&generator, is_hiprand ? 405 : 404));
-    // Until somebody has decided whose a call is, it is treated like any other: on a slow machine that takes a while.
+    // Until there is a verdict on a call, it is scheduled like any other: on a slow machine that takes time.
     for (int times = 0; times < 100; times++) {
         printf("generate = %d\n", generate(generator, memory, SIZE / 4));
         usleep(100000);
     }
-    // What is on the device does not end.
+    // The work on the device does not end.
     _exit(0);
 }

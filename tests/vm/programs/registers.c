@@ -1,5 +1,5 @@
-// Pages of memory files and BPF maps, by the numbers of their descriptors: whether the runtime registers them, and whether the
-// device then reads what others write there.
+// Maps pages of memory files and BPF maps, given by their descriptors. Shows whether the runtime registers them, and whether
+// the device then reads what other mappings write.
 #include <sys/mman.h>
 
 #include "hip.h"
@@ -15,7 +15,7 @@ static unsigned long *map(int fd) {
     return page;
 }
 
-// What the device reads in the first word of a page.
+// The first word of a page, read by the device.
 static unsigned long read_by_device(void *device, void *page, void *stream) {
     unsigned long *copy = calloc(1, PAGE);
     CALL(hipMemcpyAsync, device, page, PAGE, 1, stream);

@@ -7,12 +7,12 @@ use std::{fmt, sync::Arc};
 pub struct Annotation<'a> {
     /// Interned, so it should come from a small set.
     pub name: &'a str,
-    /// What it says.
+    /// The value.
     pub value: Value<'a>,
 }
 
 impl<'a> Annotation<'a> {
-    /// Pairs a name with whatever converts into a [`Value`].
+    /// Pairs a name with anything that converts into a [`Value`].
     pub fn new(name: &'a str, value: impl Into<Value<'a>>) -> Self {
         Self { name, value: value.into() }
     }
@@ -21,11 +21,11 @@ impl<'a> Annotation<'a> {
 /// The value of an [`Annotation`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
-    /// Interned: cheap when it repeats. Texts of which no two are alike cost a new table entry each.
+    /// Interned: cheap when the text repeats. Each distinct text costs a table entry.
     Str(&'a str),
-    /// As [`Value::Str`], for long texts that many events share: looked up by address.
+    /// Like [`Value::Str`], for long texts that many events share: looked up by address.
     Shared(&'a Arc<str>),
-    /// An unsigned number. SQL has only `int64`: what is larger shows there as negative.
+    /// An unsigned number. SQL has only `int64`, so larger values appear as negative numbers there.
     U64(u64),
     /// A signed number.
     I64(i64),
@@ -37,7 +37,7 @@ pub enum Value<'a> {
     Bool(bool),
 }
 
-/// As text, for places that hold nothing else.
+/// As text, for fields that can only hold text.
 impl fmt::Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,10 +1,12 @@
-//! Readings of several clocks at one moment, by which a trace's times can be related to other sources.
+//! Readings of several clocks at one moment, which relate a trace's times to those of other sources.
+//!
+//! Perfetto's description of clock snapshots: <https://perfetto.dev/docs/concepts/clock-sync>.
 
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::schema::{ClockReading, ClockSnapshot, clock};
 
-/// The same moment on the clocks that a trace relates to each other, in nanoseconds.
+/// The same moment on several clocks, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clocks {
     /// `CLOCK_BOOTTIME`, the clock of every time in the trace (`bpf_ktime_get_boot_ns`).
@@ -16,7 +18,7 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// Reads the clocks, one right after the other.
+    /// Reads the clocks, one immediately after the other.
     pub fn now() -> Self {
         Self {
             boottime_ns: read(ClockId::Boottime),
@@ -40,7 +42,7 @@ impl Clocks {
 
 fn read(id: ClockId) -> u64 {
     let now = clock_gettime(id);
-    // A realtime clock set before 1970 is the only one that can be negative; 0 stands for it.
+    // Only a realtime clock that is set before 1970 can be negative; it counts as 0.
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
     seconds * 1_000_000_000 + now.tv_nsec as u64
 }
@@ -50,11 +52,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readings_advance_and_are_of_the_clock_they_claim() {
+    fn readings_advance_and_come_from_the_right_clocks() {
         let (first, second) = (Clocks::now(), Clocks::now());
         assert!(first.boottime_ns > 0 && first.boottime_ns <= second.boottime_ns);
         assert!(first.monotonic_ns <= second.monotonic_ns);
-        // Boottime counts sleep too, so it is never behind a monotonic reading taken before it.
+        // Boottime also counts sleep, so it is never less than a monotonic reading taken before it.
         assert!(first.monotonic_ns <= second.boottime_ns);
         // 2020-01-01: realtime counts from 1970, the others from boot.
         assert!(first.realtime_ns > 1_577_836_800_000_000_000);

@@ -1,22 +1,22 @@
-//! Who a track belongs to, and the uuid that says so in the trace.
+//! The owner of a track, and the uuid of the track in the trace.
 //!
-//! A uuid is a hash of the identity, not a running number: it needs no table, stays the same when a
-//! descriptor is written again, and does not collide when two traces are concatenated. 56 bits of it are
-//! kept, which takes eight bytes in each event instead of ten; ten thousand tracks then collide once in
+//! A uuid is a hash of the identity, not a running number. So it needs no table, stays the same when a
+//! descriptor is written again, and does not collide when two traces are concatenated. It keeps 56 bits of
+//! the hash, which takes eight bytes in each event instead of ten; ten thousand tracks then collide once in
 //! 10^9 traces.
 
-/// One life of a process: a pid alone is used again.
+/// Identifies a process. The pid alone does not: pids are reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessId {
     /// The pid in the tracer's pid namespace.
     pub pid: u32,
-    /// When the process started, `CLOCK_BOOTTIME` nanoseconds; 0 if that is unknown. The same life must
-    /// always be given with the same value. A caller who wants a program started by `exec` to be shown as
-    /// a process of its own gives the time of the `exec`.
+    /// When the process started, `CLOCK_BOOTTIME` nanoseconds; 0 if that is unknown. The same process must
+    /// always be given with the same value. With the time of an `exec`, the program that it started is shown
+    /// as a separate process.
     pub start_ns: u64,
 }
 
-/// A thread of one life of a process.
+/// Identifies a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadId {
     /// The process.
@@ -25,11 +25,11 @@ pub struct ThreadId {
     pub tid: u32,
 }
 
-/// A track of its own, of neither a thread nor a process: a stream of a device, a queue.
+/// Identifies a track that is neither a thread's nor a process's: that of a device's stream, or of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TrackId(pub(crate) u64);
 
-/// Where something is shown.
+/// The part of the trace in which an event or a track is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// In the trace as a whole.
@@ -42,11 +42,11 @@ pub enum Scope {
     Track(TrackId),
 }
 
-/// A counter track that was described to the writer.
+/// Identifies a counter track that was described to the writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CounterId(pub(crate) u64);
 
-/// What kind of thing is hashed, so that equal numbers of different kinds differ.
+/// The kind of identity. It is part of the hash, so equal numbers of different kinds have different hashes.
 #[derive(Clone, Copy)]
 enum Kind {
     Global = 1,
@@ -91,7 +91,7 @@ impl CounterId {
     }
 }
 
-/// Of what has a name in a scope.
+/// The uuid of an identity that is a name in a scope.
 fn named(kind: Kind, scope: Scope, name: &str) -> u64 {
     let words = name.as_bytes().chunks(8).fold(scope.uuid(), |hash, chunk| {
         let mut word = [0; 8];
@@ -101,14 +101,14 @@ fn named(kind: Kind, scope: Scope, name: &str) -> u64 {
     uuid(kind, &[words, name.len() as u64])
 }
 
-/// Never 0, which is Perfetto's default track.
+/// The hash of an identity. Never 0, which is Perfetto's default track.
 fn uuid(kind: Kind, words: &[u64]) -> u64 {
     let hash = words.iter().fold(mix(kind as u64), |hash, word| mix(hash ^ word));
     (hash & ((1 << 56) - 1)).max(1)
 }
 
-/// The finaliser of SplitMix64, a bijection in which every input bit reaches every output bit. Written out
-/// because a uuid must not change with the version of a hashing crate.
+/// SplitMix64 (<https://prng.di.unimi.it/splitmix64.c>), a bijection in which every input bit affects every
+/// output bit. Written here because a uuid must not change with the version of a hashing crate.
 fn mix(word: u64) -> u64 {
     let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

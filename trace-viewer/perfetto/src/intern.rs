@@ -13,15 +13,15 @@ use crate::{
     text,
 };
 
-/// How much a writer remembers. When a limit is passed, what it limits is forgotten and written again as it
-/// is used, which costs trace size but never correctness.
+/// How much a writer remembers. Beyond a limit it forgets the entries and writes them again when they are
+/// used. That makes the trace larger, but not wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of interned text.
     pub interned_bytes: usize,
     /// Number of interned texts.
     pub interned_count: usize,
-    /// Number of tracks that are remembered as described.
+    /// Number of tracks that the writer remembers as described.
     pub track_count: usize,
 }
 
@@ -32,7 +32,7 @@ impl Default for Limits {
     }
 }
 
-/// Which of Perfetto's tables a text belongs to; each numbers its own.
+/// Perfetto's tables of texts; each has its own numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Table {
     Category,
@@ -47,14 +47,14 @@ pub(crate) enum Table {
 #[derive(Debug)]
 pub(crate) struct Interner {
     tables: [HashMap<Box<str>, u64, RandomState>; 6],
-    /// Values that were looked up by their address, which is theirs for as long as they are kept here.
+    /// Values by address. Keeping a value here keeps its address from being used again.
     shared: HashMap<usize, (Arc<str>, u64), RandomState>,
     stacks: Stacks,
     gpu: Specifications,
     limits: Limits,
     bytes: usize,
     count: usize,
-    /// What has been given out since the last packet and must travel with the next one.
+    /// Definitions since the last packet, which the next packet must carry.
     pending: InternedData,
 }
 
@@ -78,7 +78,7 @@ impl Interner {
         self.bytes > self.limits.interned_bytes || self.count > self.limits.interned_count
     }
 
-    /// Forgets everything, and gives back the memory of texts but not that of the tables.
+    /// Forgets all entries. Frees the memory of the texts but not that of the tables.
     pub(crate) fn clear(&mut self) {
         self.tables.iter_mut().for_each(HashMap::clear);
         self.shared.clear();
@@ -89,11 +89,11 @@ impl Interner {
         self.pending = InternedData::default();
     }
 
-    /// The number of `text`, which [`Self::take_pending`] will define if it is new. Does not allocate for a
-    /// known text.
+    /// The number of `text`. If it is new, [`Self::take_pending`] returns its definition. Does not allocate
+    /// for a known text.
     pub(crate) fn iid(&mut self, table: Table, text: &str) -> u64 {
         let known = &mut self.tables[table as usize];
-        // Texts that differ only behind the cut share an entry: they look alike anyway.
+        // Texts that differ only after the cut share an entry: they are written in the same way.
         let key = text::cut(text);
         if let Some(iid) = known.get(key) {
             return *iid;
@@ -115,7 +115,7 @@ impl Interner {
         iid
     }
 
-    /// The number of a value that other events share, without a look at its text if it has been seen before.
+    /// The number of a value that events share. Does not read the text of a value that is known by its address.
     pub(crate) fn shared_iid(&mut self, text: &Arc<str>) -> u64 {
         let address = Arc::as_ptr(text).cast::<u8>() as usize;
         if let Some((_, iid)) = self.shared.get(&address) {
@@ -133,7 +133,7 @@ impl Interner {
     }
 }
 
-/// Whether nothing is defined. Asked for each packet, so nothing is made to compare it with.
+/// Whether there are no definitions. Called for each packet, so it does not build an empty value to compare with.
 fn is_empty(data: &InternedData) -> bool {
     let InternedData {
         event_categories,
@@ -184,12 +184,12 @@ mod tests {
     }
 
     #[test]
-    fn shared_texts_are_numbered_like_others_and_fill_the_limit() {
+    fn shared_texts_have_the_numbers_of_equal_texts_and_count_for_the_limit() {
         let mut interner = Interner::new(Limits { interned_bytes: 1000, ..SMALL });
         let shared: Arc<str> = "a".into();
         let iid = interner.iid(Table::AnnotationValue, "a");
         assert_eq!([interner.shared_iid(&shared), interner.shared_iid(&shared)], [iid, iid]);
-        // Every address counts, also where the text is known.
+        // Every address counts, even if its text is known.
         assert!(!interner.is_full());
         let others: [Arc<str>; 2] = ["a".into(), "a".into()];
         assert_eq!(others.each_ref().map(|other| interner.shared_iid(other)), [iid, iid]);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn either_limit_fills_it_and_clearing_starts_again() {
+    fn both_limits_apply_and_clearing_resets_them() {
         for texts in [&["a", "b", "c", "d"][..], &["longer than ten"]] {
             let mut interner = Interner::new(SMALL);
             for text in texts {
@@ -209,7 +209,7 @@ mod tests {
             assert!(interner.is_full());
             interner.clear();
             assert!(!interner.is_full());
-            assert_eq!(interner.take_pending(), None, "what was never written is forgotten too");
+            assert_eq!(interner.take_pending(), None, "definitions that were not written are forgotten, too");
             assert_eq!(interner.iid(Table::AnnotationValue, texts[0]), 1);
         }
     }

@@ -1,27 +1,28 @@
 //! Perfetto traces: a small schema, a streaming writer, a reader.
 //!
 //! [`TraceWriter`] turns processes, threads, slices, instants and counters into a trace that
-//! <https://ui.perfetto.dev> and `trace_processor` load; [`TraceReader`] gives the same things back,
-//! and [`MomentReader`] without an allocation for each.
-//! Both work packet by packet in bounded memory, whatever the length of the trace. All times are
-//! nanoseconds of `CLOCK_BOOTTIME`.
+//! <https://ui.perfetto.dev> and `trace_processor` load. [`TraceReader`] reads them back, and [`RawEventReader`]
+//! does so without an allocation for each event.
+//! All of them work packet by packet in bounded memory, for traces of any length. All times are nanoseconds of
+//! `CLOCK_BOOTTIME`. Perfetto describes the format at
+//! <https://perfetto.dev/docs/reference/synthetic-track-event>.
 //!
-//! How the mapping looks on the wire:
+//! The types of this crate and their encoding:
 //!
-//! | here | in the trace |
+//! | type | in the trace |
 //! | --- | --- |
 //! | [`Process`], [`ProcessId`] | `TrackDescriptor.process`, uuid derived from pid and start time |
-//! | [`ThreadId`] | `TrackDescriptor.thread` below it |
+//! | [`ThreadId`] | `TrackDescriptor.thread`, below the track of the process |
 //! | [`Slice`] | `TrackEvent` `SLICE_BEGIN` and `SLICE_END` on the thread's track |
 //! | [`Track`], [`TrackId`] | `TrackDescriptor` with a name, below another track; its siblings are not merged with it |
-//! | [`TrackSlice`] | as [`Slice`], on such a track |
+//! | [`TrackSlice`] | like [`Slice`], on a [`Track`] |
 //! | [`Stack`] | interned frames and callstacks, `TrackEvent.callstack_iid` |
 //! | [`GpuStage`] | `GpuRenderStageEvent` |
 //! | arrows from slice to slice | `TrackEvent.flow_ids`, `terminating_flow_ids` |
-//! | [`Instant`] | `TrackEvent` `INSTANT` on any of these, or on the trace's own track |
+//! | [`Instant`] | `TrackEvent` `INSTANT` on any of these tracks, or on the track of the trace itself |
 //! | [`CounterTrack`] | `TrackDescriptor.counter`; samples are `TrackEvent` `COUNTER` |
 //! | [`Clocks`] | `ClockSnapshot` |
-//! | a loss ([`TraceWriter::gap`]) | `previous_packet_dropped`, an instant, a step of the counter [`LOST_EVENTS`] |
+//! | lost events ([`TraceWriter::gap`]) | `previous_packet_dropped`, an instant, and the counter [`LOST_EVENTS`] |
 
 mod annotation;
 mod clocks;
@@ -40,8 +41,8 @@ pub use identity::{CounterId, ProcessId, Scope, ThreadId, TrackId};
 pub use intern::Limits;
 pub use parts::whole_packets;
 pub use read::{
-    Event, Input, Malformed, Moment, MomentReader, OwnedAnnotation, OwnedSlice, OwnedValue, ReadError, Tail,
-    TraceReader, What,
+    EventDetails, Input, Malformed, OwnedAnnotation, OwnedSlice, OwnedValue, RawEvent, RawEventReader,
+    ReadError, Tail, TraceEvent, TraceReader,
 };
 pub use stack::{Stack, StackFrame};
 pub use text::{TEXT_LEN_MAX, from_c_bytes};

@@ -1,11 +1,11 @@
-//! Cuts encoded packets into parts that are whole by themselves.
+//! Cuts encoded packets into parts of whole packets.
 
 use crate::schema::PACKET_KEY;
 
-/// Parts of `packets`, each of whole packets and of at most `len_max` bytes, or of one longer packet. Behind what is no
-/// packet, or a cut one, nothing can be cut: it is a part, whatever its length.
+/// Parts of `packets`. Each consists of whole packets and has at most `len_max` bytes, or is one longer packet. Bytes that
+/// are not a packet, or a cut packet, form the last part with everything after them, whatever its length.
 ///
-/// Whoever writes part by part loses no more than one of them when a disk is full.
+/// A caller that writes part by part loses no more than one part when a disk is full.
 pub fn whole_packets(packets: &[u8], len_max: usize) -> impl Iterator<Item = &[u8]> {
     let mut left = packets;
     std::iter::from_fn(move || {
@@ -21,7 +21,8 @@ pub fn whole_packets(packets: &[u8], len_max: usize) -> impl Iterator<Item = &[u
     })
 }
 
-/// The length of the first packet with its head, or of everything; `None` if there is nothing.
+/// The length of the first packet with its header, or of all bytes if they do not begin with one; `None` if there are no
+/// bytes.
 fn packet_len(packets: &[u8]) -> Option<usize> {
     let (key, mut body) = packets.split_first()?;
     let len = (*key == PACKET_KEY)
@@ -36,10 +37,10 @@ fn packet_len(packets: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// A packet of so many bytes in all.
+    /// A packet of `len` bytes, header included.
     fn packet(len: usize) -> Vec<u8> {
         let body = len - 2;
-        assert!(body < 128, "of one byte's length");
+        assert!(body < 128, "its length takes one byte");
         [&[PACKET_KEY, body as u8][..], &vec![0xff; body]].concat()
     }
 
@@ -51,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_of_whole_packets() {
+    fn parts_consist_of_whole_packets() {
         assert_eq!(lens(&[packet(10), packet(20), packet(30)], 100), [60]);
         assert_eq!(lens(&[packet(10), packet(20), packet(30)], 60), [60]);
         assert_eq!(lens(&[packet(10), packet(20), packet(30)], 59), [30, 30]);
@@ -61,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packet_is_one_part() {
+    fn bytes_that_are_not_a_packet_are_one_part() {
         assert_eq!(lens(&[packet(10), vec![0x55; 300]], 50), [10, 300]);
         assert_eq!(lens(&[packet(10), packet(40)[..39].to_vec()], 10), [10, 39]);
         assert_eq!(lens(&[packet(10), vec![PACKET_KEY]], 10), [10, 1]);

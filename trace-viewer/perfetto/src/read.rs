@@ -1,16 +1,18 @@
 //! Reads a trace back, event by event, in bounded memory.
 //!
-//! Made for the traces that [`crate::TraceWriter`] writes. Of others it understands tracks of threads and processes, named
-//! and global tracks, with events on `CLOCK_BOOTTIME`, and counts the events it must leave out
+//! Made for the traces that [`crate::TraceWriter`] writes. In other traces it understands tracks of threads and processes,
+//! named tracks and global ones, with events on `CLOCK_BOOTTIME`. It counts the events that it leaves out
 //! ([`TraceReader::skipped`]).
-//! What is kept: the interned texts of each sequence, the described tracks, and slices not yet ended.
+//! It keeps the interned texts of each sequence, the described tracks, and the slices that have not ended.
 
+mod event;
 mod input;
-mod moments;
 mod packet;
 mod packets;
+mod raw;
 mod sequence;
 mod stacks;
+mod table;
 mod tracks;
 mod wire;
 
@@ -21,137 +23,25 @@ use std::{
 };
 
 pub use self::{
+    event::{EventDetails, OwnedAnnotation, OwnedSlice, OwnedValue, RawEvent, TraceEvent},
     input::Input,
-    moments::{Moment, MomentReader, What},
     packets::{ReadError, Tail},
+    raw::RawEventReader,
     wire::Malformed,
 };
-use crate::{
-    clocks::Clocks,
-    identity::{ProcessId, Scope, ThreadId, TrackId},
-    stack::Stack,
-};
-
-/// One thing that a trace says.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Event {
-    /// Readings of the clocks.
-    Clocks(Clocks),
-    /// A process was described, perhaps once more.
-    Process {
-        /// Which one.
-        id: ProcessId,
-        /// Its name, if given here.
-        name: Option<String>,
-        /// Its command line; empty if not given here.
-        cmdline: Vec<String>,
-    },
-    /// A thread was described, perhaps once more.
-    Thread {
-        /// Which one.
-        id: ThreadId,
-        /// Its name, if given here.
-        name: Option<String>,
-    },
-    /// A track of neither a process, a thread nor a counter was described, perhaps once more.
-    Track {
-        /// Which one.
-        id: TrackId,
-        /// Below what it is shown.
-        parent: Scope,
-        /// Its name; empty if it has none.
-        name: Arc<str>,
-    },
-    /// A slice ended, or the trace did.
-    Slice(OwnedSlice),
-    /// Something that happened at one moment.
-    Instant {
-        /// On whose track.
-        scope: Scope,
-        /// When, `CLOCK_BOOTTIME` nanoseconds.
-        ts_ns: u64,
-        /// Its category; empty if it has none.
-        category: Arc<str>,
-        /// Its name; empty if it has none.
-        name: Arc<str>,
-        /// What is known about it.
-        annotations: Vec<OwnedAnnotation>,
-    },
-    /// A sample of a counter.
-    Counter {
-        /// Where the counter is shown.
-        scope: Scope,
-        /// The counter's name.
-        name: Arc<str>,
-        /// When, `CLOCK_BOOTTIME` nanoseconds.
-        ts_ns: u64,
-        /// The value.
-        value: i64,
-    },
-}
-
-/// [`crate::Slice`] as read back.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OwnedSlice {
-    /// On whose track.
-    pub scope: Scope,
-    /// When it began, `CLOCK_BOOTTIME` nanoseconds.
-    pub begin_ns: u64,
-    /// When it ended; `None` if it still ran at the end of the trace.
-    pub end_ns: Option<u64>,
-    /// Its category; empty if it has none.
-    pub category: Arc<str>,
-    /// Its name; empty if it has none.
-    pub name: Arc<str>,
-    /// What is known about it.
-    pub annotations: Vec<OwnedAnnotation>,
-    /// Arrows that begin here or pass through.
-    pub flows: Vec<u64>,
-    /// Arrows that end here.
-    pub ended_flows: Vec<u64>,
-    /// Who called it, if that is said.
-    pub stack: Option<Stack>,
-}
-
-/// [`crate::Annotation`] as read back.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OwnedAnnotation<T = Arc<str>> {
-    /// Its name.
-    pub name: T,
-    /// Its value.
-    pub value: OwnedValue<T>,
-}
-
-/// [`crate::Value`] as read back.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum OwnedValue<T = Arc<str>> {
-    /// A text.
-    Str(T),
-    /// An unsigned number.
-    U64(u64),
-    /// A signed number.
-    I64(i64),
-    /// A floating-point number.
-    F64(f64),
-    /// An address or handle.
-    Pointer(u64),
-    /// A truth value.
-    Bool(bool),
-    /// A kind of value that the writer does not write, e.g. a dictionary.
-    Other,
-}
+use crate::identity::Scope;
 
 /// Iterates over the events of a trace in the order in which they were written.
 ///
-/// Slices are paired in the order of the file: an end closes the last begin on its track. Perfetto pairs in
-/// order of time; for what [`crate::TraceWriter`] writes, begin and end side by side, the results agree, and
-/// nothing needs to be sorted.
+/// Slices are paired in the order of the file: an end closes the last begin on its track. Perfetto pairs them in
+/// time order. [`crate::TraceWriter`] writes begin and end of a slice next to each other, so for its traces the
+/// results agree, and this reader need not sort.
 ///
 /// After the last event [`TraceReader::tail`] says whether the trace was cut. An error ends the iteration.
 #[derive(Debug)]
 pub struct TraceReader<R> {
-    moments: MomentReader<R, Arc<str>>,
-    /// The slices that have begun, by the uuid of their track. Ordered, so that unfinished ones are given in the same
+    raw: RawEventReader<R, Arc<str>>,
+    /// The slices that have begun, by the uuid of their track. Ordered, so that unfinished slices are returned in the same
     /// order each time.
     open: BTreeMap<u64, Vec<OwnedSlice>>,
     unfinished: VecDeque<OwnedSlice>,
@@ -161,80 +51,86 @@ pub struct TraceReader<R> {
 }
 
 impl<R: io::Read> TraceReader<R> {
-    /// Reads from `input`, which needs no buffer of its own.
+    /// Reads from `input`, which need not be buffered.
     pub fn new(input: R) -> Self {
         let (open, unfinished) = Default::default();
-        Self { moments: MomentReader::new(input), open, unfinished, unmatched: 0, ended: false }
+        Self { raw: RawEventReader::new(input), open, unfinished, unmatched: 0, ended: false }
     }
 
     /// How the trace ended, as far as it has been read.
     pub fn tail(&self) -> Tail {
-        self.moments.tail()
+        self.raw.tail()
     }
 
     /// Bytes of whole packets read so far.
     pub fn bytes_read(&self) -> u64 {
-        self.moments.bytes_read()
+        self.raw.bytes_read()
     }
 
-    /// Events left out so far: on another clock, on a sequence whose state was lost, or an end without a
-    /// begin. 0 for every trace that [`crate::TraceWriter`] wrote.
+    /// The number of events left out so far: those on another clock or on a sequence that lost its state, and ends
+    /// without a begin. 0 for every trace that [`crate::TraceWriter`] wrote.
     pub fn skipped(&self) -> u64 {
-        self.moments.skipped() + self.unmatched
+        self.raw.skipped() + self.unmatched
     }
 
-    /// `None` for the begin of a slice, which will be an event when it ends, and for an end of none.
-    fn event(&mut self, moment: Moment<Arc<str>>) -> Option<Event> {
-        Some(match moment {
-            Moment::Clocks(clocks) => Event::Clocks(clocks),
-            Moment::Process { id, name, cmdline } => Event::Process { id, name, cmdline },
-            Moment::Thread { id, name } => Event::Thread { id, name },
-            Moment::Track { id, parent, name } => Event::Track { id, parent, name },
-            Moment::Begin { track, scope, ts_ns } => {
+    /// `None` for the begin of a slice, which becomes an event when it ends, and for an end without a begin.
+    fn event(&mut self, event: RawEvent<Arc<str>>) -> Option<TraceEvent> {
+        Some(match event {
+            RawEvent::Clocks(clocks) => TraceEvent::Clocks(clocks),
+            RawEvent::Process { id, name, cmdline } => TraceEvent::Process { id, name, cmdline },
+            RawEvent::Thread { id, name } => TraceEvent::Thread { id, name },
+            RawEvent::Track { id, parent, name } => TraceEvent::Track { id, parent, name },
+            RawEvent::Begin { track, scope, ts_ns } => {
                 let slice = self.slice(scope, ts_ns, None);
                 self.open.entry(track).or_default().push(slice);
                 return None;
             }
-            Moment::Whole { scope, begin_ns, end_ns } => {
-                Event::Slice(self.slice(scope, begin_ns, Some(end_ns)))
+            RawEvent::Whole { scope, begin_ns, end_ns } => {
+                TraceEvent::Slice(self.slice(scope, begin_ns, Some(end_ns)))
             }
-            Moment::End { track, ts_ns } => {
+            RawEvent::End { track, ts_ns } => {
                 let Some(mut slice) = self.open.get_mut(&track).and_then(Vec::pop) else {
                     self.unmatched += 1;
                     return None;
                 };
                 slice.end_ns = Some(ts_ns);
-                Event::Slice(slice)
+                TraceEvent::Slice(slice)
             }
-            Moment::Instant { scope, ts_ns } => {
-                let What { category, name, annotations, .. } = take(self.moments.what());
-                Event::Instant { scope, ts_ns, category, name, annotations }
+            RawEvent::Instant { scope, ts_ns } => {
+                let EventDetails { category, name, annotations, .. } = take(self.raw.details());
+                TraceEvent::Instant { scope, ts_ns, category, name, annotations }
             }
-            Moment::Counter { scope, name, ts_ns, value } => Event::Counter { scope, name, ts_ns, value },
+            RawEvent::Counter { scope, name, ts_ns, value } => {
+                TraceEvent::Counter { scope, name, ts_ns, value }
+            }
         })
     }
 
-    /// The slice that was given last.
+    /// The slice of the last raw event.
     fn slice(&mut self, scope: Scope, begin_ns: u64, end_ns: Option<u64>) -> OwnedSlice {
-        let What { category, name, annotations, flows, ended_flows, stack } = take(self.moments.what());
+        let EventDetails { category, name, annotations, flows, ended_flows, stack } =
+            take(self.raw.details());
         OwnedSlice { scope, begin_ns, end_ns, category, name, annotations, flows, ended_flows, stack }
     }
 }
 
-/// What is said, and room for as much the next time: lists that grow step by step cost more.
-fn take(what: &mut What<Arc<str>>) -> What<Arc<str>> {
-    let next = What { annotations: Vec::with_capacity(what.annotations.len()), ..What::default() };
-    std::mem::replace(what, next)
+/// Takes the details, and leaves a list with capacity for as many annotations: growing a list step by step costs more.
+fn take(details: &mut EventDetails<Arc<str>>) -> EventDetails<Arc<str>> {
+    let next = EventDetails {
+        annotations: Vec::with_capacity(details.annotations.len()),
+        ..EventDetails::default()
+    };
+    std::mem::replace(details, next)
 }
 
 impl<R: io::Read> Iterator for TraceReader<R> {
-    type Item = Result<Event, ReadError>;
+    type Item = Result<TraceEvent, ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         while !self.ended {
-            match self.moments.next(&mut |text| text.into()) {
-                Ok(Some(moment)) => {
-                    if let Some(event) = self.event(moment) {
+            match self.raw.next(&mut |text| text.into()) {
+                Ok(Some(event)) => {
+                    if let Some(event) = self.event(event) {
                         return Some(Ok(event));
                     }
                 }
@@ -248,6 +144,6 @@ impl<R: io::Read> Iterator for TraceReader<R> {
                 }
             }
         }
-        self.unfinished.pop_front().map(|slice| Ok(Event::Slice(slice)))
+        self.unfinished.pop_front().map(|slice| Ok(TraceEvent::Slice(slice)))
     }
 }

@@ -1,16 +1,16 @@
-//! The part of Perfetto's trace schema that this crate speaks, declared by hand.
+//! The part of Perfetto's trace schema that this crate uses, declared by hand.
 //!
-//! Field numbers are those of `protos/perfetto/trace/**.proto`; `tests/decode.rs` checks each of them
-//! against the complete schema. A `oneof` is declared as plain optional fields, which is the same on the
-//! wire: the writer sets one of them, and the reader takes what is there. What is not declared here is
-//! skipped when reading.
+//! Field numbers are those of the files below
+//! <https://github.com/google/perfetto/tree/main/protos/perfetto/trace>; `tests/decode.rs` checks each of them
+//! against the complete schema. A `oneof` is declared as plain optional fields, which have the same encoding:
+//! the writer sets one of them, and the reader takes any. The reader skips fields that are not declared here.
 
-/// What precedes the length of each packet: field 1 of `Trace`, length-delimited.
+/// The key of each packet, which precedes its length: field 1 of `Trace`, length-delimited.
 pub(crate) const PACKET_KEY: u8 = 1 << 3 | 2;
 
-/// `SEQ_INCREMENTAL_STATE_CLEARED | SEQ_NEEDS_INCREMENTAL_STATE`: what was interned before is void.
+/// `SEQ_INCREMENTAL_STATE_CLEARED | SEQ_NEEDS_INCREMENTAL_STATE`: earlier definitions are not valid any more.
 pub(crate) const FLAGS_CLEARED: u32 = 3;
-/// `SEQ_NEEDS_INCREMENTAL_STATE`: the packet leans on interned data or on defaults.
+/// `SEQ_NEEDS_INCREMENTAL_STATE`: the packet refers to interned data or uses defaults.
 pub(crate) const FLAGS_NEEDS_STATE: u32 = 2;
 
 /// `BuiltinClock`: the clock identifiers of `ClockSnapshot` and `timestamp_clock_id`.
@@ -20,7 +20,7 @@ pub(crate) mod clock {
     pub(crate) const BOOTTIME: u32 = 6;
 }
 
-/// `trace_packet.proto`. One of these, length-delimited as field 1 of `Trace`, is the unit of writing.
+/// `trace_packet.proto`. The writer writes whole packets, each length-delimited as field 1 of `Trace`.
 #[expect(clippy::struct_field_names, reason = "Perfetto's names")]
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct TracePacket {
@@ -34,7 +34,7 @@ pub(crate) struct TracePacket {
     pub interned_data: Option<InternedData>,
     #[prost(uint32, optional, tag = "13")]
     pub sequence_flags: Option<u32>,
-    /// A `bool` in old schemas, a bit set in new ones; 1 is "lost, no specific cause" in both.
+    /// A `bool` in old schemas, a bit set in new ones; 1 means "lost, no specific cause" in both.
     #[prost(uint32, optional, tag = "42")]
     pub previous_packet_dropped: Option<u32>,
     #[prost(message, optional, tag = "53")]
@@ -101,12 +101,12 @@ pub(crate) struct InternedData {
     pub debug_annotation_string_values: Vec<InternedString>,
 }
 
-/// `Mapping` of `profile_common.proto`: a library, as far as that is known here.
+/// `Mapping` of `profile_common.proto`: a library, of which only the path is written.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Mapping {
     #[prost(uint64, optional, tag = "1")]
     pub iid: Option<u64>,
-    /// Numbers of the parts of its path.
+    /// The interned parts of its path.
     #[prost(uint64, repeated, packed = "false", tag = "7")]
     pub path: Vec<u64>,
 }
@@ -127,12 +127,12 @@ pub(crate) struct Frame {
 pub(crate) struct Callstack {
     #[prost(uint64, optional, tag = "1")]
     pub iid: Option<u64>,
-    /// The outermost first.
+    /// The outermost frame first.
     #[prost(uint64, repeated, packed = "false", tag = "2")]
     pub frame_ids: Vec<u64>,
 }
 
-/// `InternedGraphicsContext` of `gpu_render_stage_event.proto`. Its API is not set: there is none for HIP.
+/// `InternedGraphicsContext` of `gpu_render_stage_event.proto`. Its field `api` is not set: it has no value for HIP.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub(crate) struct GraphicsContext {
     #[prost(uint64, optional, tag = "1")]
@@ -141,7 +141,7 @@ pub(crate) struct GraphicsContext {
     pub pid: Option<i32>,
 }
 
-/// `InternedGpuRenderStageSpecification` of the same: a queue or a stage.
+/// `InternedGpuRenderStageSpecification` of the same file: a queue or a stage.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct RenderStage {
     #[prost(uint64, optional, tag = "1")]
@@ -163,7 +163,7 @@ pub(crate) enum StageCategory {
     Compute = 2,
 }
 
-/// `GpuRenderStageEvent` of the same: something that ran on a queue of a GPU.
+/// `GpuRenderStageEvent` of the same file: work that ran on a queue of a GPU.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct GpuRenderStageEvent {
     #[prost(uint64, optional, tag = "1")]
@@ -192,7 +192,7 @@ pub(crate) struct ExtraData {
 }
 
 /// `EventCategory`, `EventName`, `DebugAnnotationName` and `InternedString` share one layout.
-/// The text is bytes here because Perfetto's `InternedString.str` is: a reader must survive what is not UTF-8.
+/// The text is bytes, as is Perfetto's `InternedString.str`: a reader must accept texts that are not UTF-8.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct InternedString {
     #[prost(uint64, optional, tag = "1")]
@@ -212,7 +212,7 @@ pub(crate) enum EventType {
     Counter = 4,
 }
 
-/// Fields of a `TracePacket` that are written and read by hand. The others are those of [`TracePacket`].
+/// Fields of a `TracePacket` that are encoded and decoded by hand.
 pub(crate) mod packet_field {
     pub(crate) const CLOCK_SNAPSHOT: u32 = 6;
     pub(crate) const TIMESTAMP: u32 = 8;
@@ -227,7 +227,7 @@ pub(crate) mod packet_field {
     pub(crate) const TRACK_DESCRIPTOR: u32 = 60;
 }
 
-/// Fields of a `TrackEvent` (`track_event.proto`), which is written and read by hand.
+/// Fields of a `TrackEvent` (`track_event.proto`), which is encoded and decoded by hand.
 pub(crate) mod event_field {
     pub(crate) const CATEGORY_IID: u32 = 3;
     pub(crate) const DEBUG_ANNOTATION: u32 = 4;
@@ -239,11 +239,11 @@ pub(crate) mod event_field {
     pub(crate) const COUNTER_VALUE: u32 = 30;
     pub(crate) const FLOW_ID: u32 = 47;
     pub(crate) const TERMINATING_FLOW_ID: u32 = 48;
-    /// Engines before v53 pass it over.
+    /// Versions of the engine before v53 ignore it.
     pub(crate) const CALLSTACK_IID: u32 = 56;
 }
 
-/// Fields of a `DebugAnnotation` (`debug_annotation.proto`), likewise.
+/// Fields of a `DebugAnnotation` (`debug_annotation.proto`), which is encoded and decoded by hand, too.
 pub(crate) mod annotation_field {
     pub(crate) const NAME_IID: u32 = 1;
     pub(crate) const BOOL: u32 = 2;
@@ -277,7 +277,7 @@ pub(crate) struct TrackDescriptor {
     pub sibling_merge_behavior: Option<i32>,
 }
 
-/// `TrackDescriptor.SiblingMergeBehavior`: whether the UI may draw tracks of one name as one.
+/// `TrackDescriptor.SiblingMergeBehavior`: whether the UI may merge tracks of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
 pub(crate) enum SiblingMerge {
@@ -299,7 +299,7 @@ pub(crate) struct ProcessDescriptor {
     pub start_timestamp_ns: Option<i64>,
 }
 
-/// `thread_descriptor.proto`. Its `tid` became an int64 in 2025; the encoding of what fits did not change.
+/// `thread_descriptor.proto`. Its `tid` became an int64 in 2025; values that fit into an int32 have the same encoding.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct ThreadDescriptor {
     #[prost(int32, optional, tag = "1")]

@@ -1,25 +1,25 @@
-//! Makes any text fit for a trace: valid UTF-8, no NUL, bounded length.
+//! Makes any text valid for a trace: UTF-8, no NUL, bounded length.
 
 use std::borrow::Cow;
 
-/// The longest text that is written, in bytes; what is longer is cut and ends in `…`. Mangled names of C++
-/// templates reach tens of kilobytes, and no reader gains from more.
+/// The longest text that is written, in bytes; a longer one is cut and ends in `…`. Mangled names of C++
+/// templates reach tens of kilobytes, and more text is of no use to readers.
 pub const TEXT_LEN_MAX: usize = 16 << 10;
 
-/// Takes what the kernel or a C program calls a string: bytes up to the first NUL or the end, in no
-/// particular encoding. What is not UTF-8 becomes U+FFFD. Does not allocate for valid text.
+/// Converts a C string, from the kernel or a C program: bytes up to the first NUL or the end, in any
+/// encoding. Bytes that are not UTF-8 become U+FFFD. Does not allocate for valid text.
 pub fn from_c_bytes(bytes: &[u8]) -> Cow<'_, str> {
     let len = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..len])
 }
 
-/// The longest prefix that may be written, ending between two characters.
+/// The longest prefix that may be written; it ends between two characters.
 pub(crate) fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(TEXT_LEN_MAX)]
 }
 
-/// The form in which a text is written: marked if it was cut, with NULs replaced, since readers written in
-/// C would end the text there.
+/// The form in which a text is written: marked if it was cut, and with NULs replaced, because readers written
+/// in C would end the text there.
 pub(crate) fn clean(text: &str) -> String {
     let kept = cut(text);
     let mut clean = kept.replace('\0', "\u{fffd}");

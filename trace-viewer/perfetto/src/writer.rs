@@ -2,28 +2,29 @@
 //!
 //! # Order and clock
 //!
-//! Calls are reported when they return, by several CPUs, so an inner call's slice arrives before the outer
-//! one's and begin times jump back. Perfetto sorts by time when it loads a trace, and keeps the written
+//! Calls are reported when they return, by several CPUs. So the slice of an inner call arrives before that of
+//! the outer one, and begin times go back. Perfetto sorts by time when it loads a trace, and keeps the written
 //! order among equal times. Therefore
 //!
-//! * times are absolute `CLOCK_BOOTTIME` nanoseconds. An incremental clock (4 bytes less a packet) cannot go
-//!   back, and one that is rebased at each snapshot cannot name a time before it: the begin of a long call.
-//! * slices of one thread that begin at the very same nanosecond are moved apart (`nesting`).
-//! * a slice's end repeats its category and name. The loader would do without, and close whatever was opened
-//!   last; this way slices that overlap without nesting are counted as an error instead of exchanging their
-//!   ends in silence.
+//! * times are absolute `CLOCK_BOOTTIME` nanoseconds. An incremental clock (4 bytes less for each packet) cannot
+//!   go back. A clock that is rebased at each snapshot cannot express a time before that, such as the begin of a
+//!   long call.
+//! * slices of one thread that begin at the same nanosecond are moved apart (`nesting`).
+//! * a slice's end repeats its category and name. The loader does not need them: it would close the slice that
+//!   was opened last. With them it counts slices that overlap without nesting as errors; without them such
+//!   slices would exchange their ends unnoticed.
 //!
-//! # What reaches the file
+//! # Writes
 //!
-//! A packet is encoded into a reused buffer and handed on by one `write_all`, begin and end of a slice
-//! together. Whoever kills the process leaves at most a cut tail, which loads. If a write fails, part of a
-//! packet may be in the file, and anything behind it would make the whole file unreadable: the writer
-//! refuses to go on ([`WriteError::Broken`]).
+//! A packet is encoded into a reused buffer and handed on with one `write_all`, begin and end of a slice
+//! together. If the process is killed, the file has at most a cut tail, and it still loads. If a write fails,
+//! part of a packet may be in the file, and any data after it would make the whole file unreadable. So the
+//! writer refuses to continue ([`WriteError::Broken`]).
 //!
-//! # What is remembered
+//! # Memory
 //!
-//! Interned texts, the set of described tracks, and a few slices of each thread, all up to [`Limits`].
-//! Writing a slice whose thread and texts are known does not allocate.
+//! The writer remembers interned texts, the set of described tracks, and a few slices of each thread, all up to
+//! [`Limits`]. Writing a slice with a known thread and known texts does not allocate.
 
 mod nesting;
 mod packets;
@@ -47,7 +48,7 @@ use crate::{
     text,
 };
 
-/// Name of the global counter that every trace has: events lost so far, 0 at the beginning.
+/// Name of the global counter that every trace has: the number of events lost so far, 0 at the beginning.
 pub const LOST_EVENTS: &str = "lost events";
 
 /// Why writing a trace failed.
@@ -58,10 +59,10 @@ pub enum WriteError {
     Io {
         /// Bytes that were written before this packet.
         offset: u64,
-        /// What the underlying writer said.
+        /// The error of the underlying writer.
         source: io::Error,
     },
-    /// An earlier write failed and may have left half a packet; nothing may follow it.
+    /// An earlier write failed and may have left part of a packet; nothing may follow it.
     #[error("continue a trace after a failed write")]
     Broken,
 }
@@ -69,111 +70,111 @@ pub enum WriteError {
 /// A process to be shown.
 #[derive(Clone, Copy, Debug)]
 pub struct Process<'a> {
-    /// Which one.
+    /// The process.
     pub id: ProcessId,
-    /// `argv[0]` or the `comm`. Perfetto shows the first name that it is given for a [`ProcessId`].
+    /// `argv[0]` or the `comm`. Perfetto shows the first name that a trace gives for a [`ProcessId`].
     pub name: &'a str,
     /// The command line; shown as the description of the process's track. May be empty.
     pub cmdline: &'a [&'a str],
 }
 
-/// A call, or anything else that lasts, on a thread.
+/// A call, or any other event with a duration, on a thread.
 ///
-/// If a slice of the same thread that was written before begins at the same time, the begin is written one
-/// nanosecond earlier, so that the later one encloses it.
+/// If an earlier written slice of the same thread begins at the same time, the begin is written one nanosecond
+/// earlier, so that this slice encloses the earlier one.
 #[derive(Clone, Copy, Debug)]
 pub struct Slice<'a> {
-    /// On whose track. The track is described if it was not yet.
+    /// The thread. The writer describes its track if that was not done yet.
     pub thread: ThreadId,
     /// When it began, `CLOCK_BOOTTIME` nanoseconds.
     pub begin_ns: u64,
-    /// When it ended, on the same clock; `None` for what still runs at the end of the trace. An end before
-    /// the begin is taken for the begin.
+    /// When it ended, on the same clock; `None` if it had not ended at the end of the trace. An end before the
+    /// begin counts as equal to the begin.
     pub end_ns: Option<u64>,
     /// For filtering, e.g. `hip`. Interned.
     pub category: &'a str,
-    /// What is shown on it. Interned.
+    /// The text on the slice. Interned.
     pub name: &'a str,
-    /// What is known about it.
+    /// Its annotations.
     pub annotations: &'a [Annotation<'a>],
 }
 
-/// A track of its own.
+/// A track that is neither a thread's nor a process's.
 #[derive(Clone, Copy, Debug)]
 pub struct Track<'a> {
-    /// Below what it is shown.
+    /// The parent below which it is shown.
     pub parent: Scope,
     /// Its name, unique below its parent.
     pub name: &'a str,
 }
 
-/// Anything that lasts, on a track of its own. Those of one track nest or follow each other.
+/// An event with a duration, on a [`Track`]. Slices of one track nest or follow each other.
 #[derive(Clone, Copy, Debug)]
 pub struct TrackSlice<'a> {
-    /// On which track.
+    /// The track.
     pub track: TrackId,
-    /// As [`Slice::begin_ns`].
+    /// See [`Slice::begin_ns`].
     pub begin_ns: u64,
-    /// As [`Slice::end_ns`].
+    /// See [`Slice::end_ns`].
     pub end_ns: Option<u64>,
     /// For filtering, e.g. `gpu`. Interned.
     pub category: &'a str,
-    /// What is shown on it. Interned.
+    /// The text on the slice. Interned.
     pub name: &'a str,
-    /// What is known about it.
+    /// Its annotations.
     pub annotations: &'a [Annotation<'a>],
-    /// The arrow that ends here, begun by [`TraceWriter::slice_with_flow`].
+    /// The flow that ends here; it begins at a slice that [`TraceWriter::slice_with_flow`] wrote.
     pub ended_flow: Option<u64>,
 }
 
-/// What ran on a queue of a GPU, as Perfetto's typed event instead of a [`TrackSlice`]: other tools know it for what it
-/// is, and draw it below the GPU. Readers of this crate give it back as a slice of the track that has the queue's name,
-/// below the one that has the GPU's.
+/// Work that ran on a queue of a GPU, as Perfetto's typed event instead of a [`TrackSlice`]. Other tools recognise the type
+/// and draw the event below the GPU. The readers of this crate return it as a slice of the track with the queue's name,
+/// below the track with the GPU's name.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuStage<'a> {
     /// The GPU's number.
     pub gpu: u32,
-    /// What the GPU is called.
+    /// The GPU's name.
     pub gpu_name: &'a str,
-    /// What the queue is called.
+    /// The queue's name.
     pub queue: &'a str,
-    /// Whose work it was.
+    /// The process that the work belongs to.
     pub pid: u32,
     /// When it began, `CLOCK_BOOTTIME` nanoseconds.
     pub begin_ns: u64,
     /// When it ended, on the same clock.
     pub end_ns: u64,
-    /// What is shown on it. Interned.
+    /// The text on the slice. Interned.
     pub name: &'a str,
-    /// What is known about it; written as text.
+    /// Its annotations; their values are written as text.
     pub annotations: &'a [Annotation<'a>],
-    /// The arrow that ends here: the event's number. Perfetto draws none.
+    /// The flow that ends here, written as the event's number. Perfetto draws no arrow for it.
     pub ended_flow: Option<u64>,
 }
 
-/// Something that happened at one moment.
+/// An event without a duration.
 #[derive(Clone, Copy, Debug)]
 pub struct Instant<'a> {
-    /// On whose track.
+    /// The track.
     pub scope: Scope,
-    /// When, `CLOCK_BOOTTIME` nanoseconds.
+    /// The time, `CLOCK_BOOTTIME` nanoseconds.
     pub ts_ns: u64,
     /// For filtering. Interned.
     pub category: &'a str,
-    /// What is shown on it. Interned.
+    /// The text on the instant. Interned.
     pub name: &'a str,
-    /// What is known about it.
+    /// Its annotations.
     pub annotations: &'a [Annotation<'a>],
 }
 
 /// A counter to be shown.
 #[derive(Clone, Copy, Debug)]
 pub struct CounterTrack<'a> {
-    /// Where.
+    /// Where the counter is shown.
     pub scope: Scope,
     /// Its name, unique in its scope.
     pub name: &'a str,
-    /// What it counts.
+    /// The unit of its samples.
     pub unit: Unit,
 }
 
@@ -190,8 +191,8 @@ pub enum Unit {
 
 /// Writes one trace into `W`.
 ///
-/// `W` should buffer (`BufWriter<File>`, which passes on whole packets); [`TraceWriter::flush`] makes what
-/// was written visible to others.
+/// `W` should buffer (`BufWriter<File>`, which passes on whole packets). [`TraceWriter::flush`] passes on all
+/// buffered packets, so that other processes can read them.
 #[derive(Debug)]
 pub struct TraceWriter<W> {
     out: W,
@@ -206,8 +207,8 @@ pub struct TraceWriter<W> {
 }
 
 impl<W: io::Write> TraceWriter<W> {
-    /// Begins a trace: clocks, and the counter [`LOST_EVENTS`] at 0, so that "nothing was lost" can be read
-    /// from the trace as well.
+    /// Begins a trace with the clocks and the counter [`LOST_EVENTS`] at 0, so that the trace shows that nothing
+    /// was lost.
     pub fn new(out: W, clocks: Clocks) -> Result<Self, WriteError> {
         Self::with_limits(out, clocks, Limits::default())
     }
@@ -229,8 +230,8 @@ impl<W: io::Write> TraceWriter<W> {
         Ok(writer)
     }
 
-    /// Begins anew within the trace: nothing from here on leans on what was written before, so that either part is a
-    /// trace by itself. Names of processes and threads, and counters, have to be given again.
+    /// Restarts the trace: packets from here on refer to no earlier ones, so that each part is a complete trace. The caller
+    /// must describe names of processes and threads, and counters, again.
     pub fn restart(&mut self, clocks: Clocks) -> Result<(), WriteError> {
         self.packets.restart();
         self.described.clear();
@@ -249,38 +250,38 @@ impl<W: io::Write> TraceWriter<W> {
         self.sample_lost(clocks.boottime_ns)
     }
 
-    /// Relates the clocks to each other once more; wanted every few seconds, since they drift apart.
+    /// Writes another snapshot of the clocks. One is needed every few seconds, because the clocks drift apart.
     pub fn clock_snapshot(&mut self, clocks: Clocks) -> Result<(), WriteError> {
         self.packets.clock_snapshot(clocks.to_snapshot());
         self.commit()
     }
 
-    /// Describes a process. May be called again when more is known.
+    /// Describes a process. May be called again with more information.
     pub fn process(&mut self, process: &Process<'_>) -> Result<(), WriteError> {
         self.describe_process(process.id, Some(process.name), process.cmdline);
         self.commit()
     }
 
-    /// Names a thread, anew if it renamed itself: the last name is shown.
+    /// Names a thread. May be called again if the thread is renamed: the last name is shown.
     pub fn thread(&mut self, thread: ThreadId, name: &str) -> Result<(), WriteError> {
         self.ensure_process(thread.process);
         self.describe_thread(thread, Some(name));
         self.commit()
     }
 
-    /// Writes a slice. Slices may come in any order of time; those of one thread nest or follow each other.
+    /// Writes a slice. Slices may come in any time order; those of one thread nest or follow each other.
     pub fn slice(&mut self, slice: &Slice<'_>) -> Result<(), WriteError> {
         self.write_slice(slice, &[], None)
     }
 
-    /// Writes a slice at which the arrow with this number begins; the slice at which it ends may come later or earlier.
-    /// A number is never used again.
+    /// Writes a slice at which the flow with this number begins. The slice at which it ends may be written later or earlier.
+    /// A number must not be used for a second flow.
     pub fn slice_with_flow(&mut self, slice: &Slice<'_>, flow: u64) -> Result<(), WriteError> {
         self.write_slice(slice, &[flow], None)
     }
 
-    /// Writes a slice with who called it, and with the arrow that begins at it if there is one. Each call stack is written
-    /// once. Perfetto shows them from v53 on.
+    /// Writes a slice with its call stack, and with the flow that begins at it if there is one. Each call stack is written
+    /// once. Perfetto shows call stacks of slices from v53 on.
     pub fn slice_with_stack(
         &mut self,
         slice: &Slice<'_>,
@@ -330,16 +331,16 @@ impl<W: io::Write> TraceWriter<W> {
         self.push_slice(uuid, slice.begin_ns, slice.end_ns)
     }
 
-    /// Writes what ran on a queue of a GPU.
+    /// Writes work that ran on a queue of a GPU.
     pub fn gpu_stage(&mut self, stage: &GpuStage<'_>) -> Result<(), WriteError> {
         self.packets.push_gpu_stage(stage);
         self.commit()
     }
 
-    /// Writes begin and end of the slice that has been filled in.
+    /// Writes begin and end of the slice that the buffer holds.
     fn push_slice(&mut self, uuid: u64, begin_ns: u64, end_ns: Option<u64>) -> Result<(), WriteError> {
         let end_ns = end_ns.map(|end_ns| end_ns.max(begin_ns));
-        let begin_ns = self.nesting.place(uuid, begin_ns, end_ns.unwrap_or(u64::MAX));
+        let begin_ns = self.nesting.adjusted_begin_ns(uuid, begin_ns, end_ns.unwrap_or(u64::MAX));
         self.packets.push_event(EventType::SliceBegin, begin_ns);
         if let Some(end_ns) = end_ns {
             self.packets.keep_name_only();
@@ -385,9 +386,9 @@ impl<W: io::Write> TraceWriter<W> {
         self.commit()
     }
 
-    /// Notes that `lost` events are missing before `ts_ns`, why, and what else is known about it. Readers of
-    /// the format are told by `previous_packet_dropped` on a packet that clears the sequence's state, people by
-    /// an instant `events lost` and by the counter [`LOST_EVENTS`], which shows the sum.
+    /// Reports that `lost` events are missing before `ts_ns`, with the cause and other details. For programs, a
+    /// packet with `previous_packet_dropped` clears the state of the sequence. For people, there are an instant
+    /// `events lost` and the counter [`LOST_EVENTS`], which shows the sum.
     pub fn gap(
         &mut self,
         ts_ns: u64,
@@ -425,8 +426,8 @@ impl<W: io::Write> TraceWriter<W> {
         Ok(self.out)
     }
 
-    /// The underlying writer, to take out what a `Vec` has collected: whole packets. Writing to it breaks the
-    /// trace.
+    /// The underlying writer, for example to take the whole packets that a `Vec` has collected. Writing to it
+    /// breaks the trace.
     pub fn get_mut(&mut self) -> &mut W {
         &mut self.out
     }
@@ -449,7 +450,7 @@ impl<W: io::Write> TraceWriter<W> {
         }
     }
 
-    /// Describes a process of which nothing is known yet but that it has tracks.
+    /// Describes a process, without a name, if it was not described yet.
     fn ensure_process(&mut self, process: ProcessId) {
         if !self.described.contains(&process.uuid()) {
             self.describe_process(process, None, &[]);
@@ -498,8 +499,8 @@ impl<W: io::Write> TraceWriter<W> {
         );
     }
 
-    /// Forgetting all tracks at the limit only means that some are described once more, which adds nothing
-    /// to what readers know and takes nothing from it.
+    /// Remembers a track as described. At the limit it forgets all tracks, so some are described again, which
+    /// changes nothing for readers.
     fn remember(&mut self, uuid: u64) {
         if self.described.len() >= self.limits.track_count {
             self.described.clear();

@@ -1,6 +1,6 @@
-//! The hand-declared schema against Perfetto's complete one, in both directions.
+//! Checks the hand-declared schema against Perfetto's complete one, in both directions.
 //!
-//! The complete schema takes a minute to build, so everything that needs it is in this file.
+//! The complete schema takes a minute to build, so all tests that need it are in this file.
 
 #![expect(clippy::unwrap_used, reason = "tests, helpers included")]
 
@@ -15,8 +15,8 @@ use perfetto_protos::{
 };
 use protobuf::Message;
 use xsched_perfetto::{
-    Annotation, Clocks, CounterTrack, Event, GpuStage, Instant, Limits, OwnedSlice, OwnedValue, Process,
-    ProcessId, Scope, Slice, Stack, StackFrame, ThreadId, TraceReader, TraceWriter, Track, TrackSlice, Unit,
+    Annotation, Clocks, CounterTrack, GpuStage, Instant, Limits, OwnedSlice, OwnedValue, Process, ProcessId,
+    Scope, Slice, Stack, StackFrame, ThreadId, TraceEvent, TraceReader, TraceWriter, Track, TrackSlice, Unit,
     Value,
 };
 
@@ -25,7 +25,7 @@ const CLOCKS: Clocks =
 const PROCESS: ProcessId = ProcessId { pid: 41, start_ns: 500 };
 const THREAD: ThreadId = ThreadId { process: PROCESS, tid: 42 };
 
-/// Everything that the writer can write.
+/// A trace with every kind of packet that the writer can write.
 fn write_everything<W: io::Write>(out: W) -> W {
     let mut writer = TraceWriter::new(out, CLOCKS).unwrap();
     writer.process(&Process { id: PROCESS, name: "python3", cmdline: &["python3", "-c", "1"] }).unwrap();
@@ -84,11 +84,11 @@ fn write_everything<W: io::Write>(out: W) -> W {
     writer.finish().unwrap()
 }
 
-/// Field numbers, types, flags and order, all at once: Perfetto's own text form of a whole trace. A field that its
-/// schema does not know would be shown as a number, like 14 and 15, which are younger than this schema:
-/// `TrackDescriptor.description` and `.sibling_merge_behavior`, and 56, `TrackEvent.callstack_iid`.
+/// Checks field numbers, types, flags and order at once, with Perfetto's text format of a whole trace. Fields that this
+/// version of the schema does not know are shown as numbers: 14 and 15, `TrackDescriptor.description` and
+/// `.sibling_merge_behavior`, and 56, `TrackEvent.callstack_iid`.
 #[test]
-fn a_trace_in_perfettos_words() {
+fn a_trace_in_perfettos_text_format() {
     let trace = Trace::parse_from_bytes(&write_everything(Vec::new())).unwrap();
     let text = protobuf::text_format::print_to_string_pretty(&trace);
     let expected = include_str!("decode/everything.textproto");
@@ -111,7 +111,7 @@ impl io::Write for Writes {
 }
 
 #[test]
-fn every_write_is_whole_packets() {
+fn every_write_consists_of_whole_packets() {
     let writes = write_everything(Writes::default()).0;
     assert!(writes.len() > 5);
     for write in &writes {
@@ -125,7 +125,7 @@ fn every_write_is_whole_packets() {
     }
 }
 
-/// Each packet may only lean on texts that came after the last one with `SEQ_INCREMENTAL_STATE_CLEARED`.
+/// A packet may only refer to texts that were defined after the last `SEQ_INCREMENTAL_STATE_CLEARED`.
 #[test]
 fn interned_texts_are_always_defined_before_use() {
     let limits = Limits { interned_bytes: 200, interned_count: 10, track_count: 2 };
@@ -183,9 +183,9 @@ fn interned_texts_are_always_defined_before_use() {
     assert_eq!(dropped, 5);
 }
 
-/// What other producers write and ours does not: inline texts, other sequences, packets of other kinds.
+/// Features that other producers use and this writer does not: inline texts, several sequences, other kinds of packets.
 #[test]
-fn traces_of_others_are_read() {
+fn traces_of_other_producers_are_read() {
     let mut track = TrackDescriptor::new();
     track.set_uuid(7);
     track.thread.mut_or_insert_default().set_pid(41);
@@ -241,6 +241,6 @@ fn traces_of_others_are_read() {
         ended_flows: vec![],
         stack: None,
     };
-    assert_eq!(events, [Event::Thread { id, name: None }, Event::Slice(slice)]);
+    assert_eq!(events, [TraceEvent::Thread { id, name: None }, TraceEvent::Slice(slice)]);
     assert_eq!(reader.skipped(), 3, "the unmatched end, the other clock, the lost state");
 }

@@ -1,4 +1,4 @@
-//! What writing and reading a long trace costs in memory, measured at the allocator.
+//! The memory that writing and reading a long trace takes, measured at the allocator.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -10,7 +10,7 @@ use xsched_perfetto::{
     Annotation, Clocks, Limits, ProcessId, Slice, ThreadId, TraceReader, TraceWriter, Value,
 };
 
-/// Counts what the whole program allocates. There is one test in this file, so nothing else runs beside it.
+/// Counts the allocations of the whole program. This file has only one test, so no other test runs at the same time.
 struct Counting;
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
@@ -23,7 +23,7 @@ fn grow(bytes: usize) {
     PEAK_BYTES.fetch_max(live, Relaxed);
 }
 
-// SAFETY: every call goes to `System` with the arguments it came with; counting touches no memory of the caller's.
+// SAFETY: every call goes to `System` with unchanged arguments, and counting touches no memory of the caller.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         grow(layout.size());
@@ -62,7 +62,7 @@ fn slice<W: io::Write>(writer: &mut TraceWriter<W>, at: u64, tid: u32, kernel: &
     writer.slice(&slice).expect("the sink takes everything");
 }
 
-/// Peak of live bytes above what was live before, while `work` runs.
+/// The peak of live bytes while `work` runs, beyond those that were live before.
 fn peak_growth(work: impl FnOnce()) -> u64 {
     let before = LIVE_BYTES.load(Relaxed);
     PEAK_BYTES.store(before, Relaxed);
@@ -70,7 +70,7 @@ fn peak_growth(work: impl FnOnce()) -> u64 {
     PEAK_BYTES.load(Relaxed) - before
 }
 
-/// One test, because the counters are of the whole program.
+/// One test, because the counters cover the whole program.
 #[test]
 fn memory_is_bounded() {
     // The steady state of a tracer: known threads, known kernels.
@@ -86,7 +86,7 @@ fn memory_is_bounded() {
     steady(1_000, 100_000);
     assert_eq!(CALLS.load(Relaxed) - before, 0, "allocations in 100,000 slices");
 
-    // The worst: each slice has a thread and a kernel that were never seen.
+    // The worst case: each slice has a new thread and a new kernel.
     let growth = peak_growth(|| {
         let mut writer = TraceWriter::with_limits(io::sink(), CLOCKS, LIMITS).unwrap();
         for at in 0..100_000 {
@@ -97,7 +97,7 @@ fn memory_is_bounded() {
     // 1 MiB of text; 4,096 entries and 1,024 tracks at less than 100 and 400 bytes with their tables.
     assert!(growth < 2 << 20, "peak {growth} bytes");
 
-    // Huge texts: cut to 16 KiB each, and the tables pass their limit by one packet at most.
+    // Huge texts are cut to 16 KiB each, and the tables exceed their limit by one packet at most.
     let growth = peak_growth(|| {
         let mut writer = TraceWriter::with_limits(io::sink(), CLOCKS, LIMITS).unwrap();
         for at in 0..1_000 {
@@ -113,7 +113,7 @@ fn memory_is_bounded() {
     }
     let trace = writer.finish().unwrap();
     assert!(trace.len() > 8 << 20, "{}", trace.len());
-    // Besides the slices: clocks, the counter of lost events, the process, seven threads.
+    // Beside the slices: clocks, the counter of lost events, the process, seven threads.
     let growth = peak_growth(|| {
         assert_eq!(TraceReader::new(&*trace).flatten().count(), 100_000 + 10);
     });

@@ -1,4 +1,4 @@
-//! The reader against what the writer wrote, whole, cut and damaged.
+//! Reads the writer's traces: whole, cut and damaged.
 
 #![expect(clippy::unwrap_used, reason = "tests, helpers included")]
 
@@ -6,8 +6,8 @@ use std::{io, sync::Arc};
 
 use fastrand::Rng;
 use xsched_perfetto::{
-    Annotation, Clocks, CounterTrack, Event, GpuStage, Instant, Limits, OwnedAnnotation, OwnedSlice,
-    OwnedValue, Process, ProcessId, ReadError, Scope, Slice, Stack, StackFrame, Tail, ThreadId, TraceReader,
+    Annotation, Clocks, CounterTrack, GpuStage, Instant, Limits, OwnedAnnotation, OwnedSlice, OwnedValue,
+    Process, ProcessId, ReadError, Scope, Slice, Stack, StackFrame, Tail, ThreadId, TraceEvent, TraceReader,
     TraceWriter, Track, TrackSlice, Unit, Value, WriteError,
 };
 
@@ -15,26 +15,26 @@ const CLOCKS: Clocks =
     Clocks { boottime_ns: 1_000, monotonic_ns: 900, realtime_ns: 1_700_000_000_000_000_000 };
 const PROCESS: ProcessId = ProcessId { pid: 41, start_ns: 500 };
 const THREAD: ThreadId = ThreadId { process: PROCESS, tid: 42 };
-/// So small that a trace of a few hundred slices forgets everything many times.
+/// Limits that a trace of a few hundred slices exceeds many times.
 const TINY: Limits = Limits { interned_bytes: 2_000, interned_count: 30, track_count: 4 };
 
-fn read(trace: &[u8]) -> (Vec<Event>, Tail) {
+fn read(trace: &[u8]) -> (Vec<TraceEvent>, Tail) {
     let mut reader = TraceReader::new(trace);
     let events = reader.by_ref().collect::<Result<_, _>>().unwrap();
     assert_eq!(reader.skipped(), 0);
     (events, reader.tail())
 }
 
-fn slices(events: &[Event]) -> Vec<&OwnedSlice> {
+fn slices(events: &[TraceEvent]) -> Vec<&OwnedSlice> {
     events
         .iter()
-        .filter_map(|event| if let Event::Slice(slice) = event { Some(slice) } else { None })
+        .filter_map(|event| if let TraceEvent::Slice(slice) = event { Some(slice) } else { None })
         .collect()
 }
 
 fn random_text(rng: &mut Rng) -> String {
     let len = if rng.u8(..) == 0 { rng.usize(..5_000) } else { rng.usize(..12) };
-    // NUL is replaced by the writer, so it is left to a test of its own.
+    // The writer replaces NUL, which has a test of its own.
     (0..len).map(|_| rng.char('\u{1}'..='\u{2fff}')).collect()
 }
 
@@ -108,7 +108,7 @@ fn write_slice<W: io::Write>(writer: &mut TraceWriter<W>, slice: &OwnedSlice) ->
 }
 
 #[test]
-fn what_was_written_is_read_back() {
+fn slices_round_trip() {
     let seed = fastrand::u64(..);
     println!("seed {seed:#x}");
     let mut rng = Rng::with_seed(seed);
@@ -131,7 +131,7 @@ fn what_was_written_is_read_back() {
     }
 }
 
-/// A trace with one of everything.
+/// A trace with one event of each kind.
 fn small_trace() -> Vec<u8> {
     let mut writer = TraceWriter::new(Vec::new(), CLOCKS).unwrap();
     writer.process(&Process { id: PROCESS, name: "python3", cmdline: &["python3", "train.py"] }).unwrap();
@@ -172,21 +172,21 @@ fn small_trace() -> Vec<u8> {
 }
 
 #[test]
-fn one_of_everything_is_read_back() {
+fn events_of_each_kind_round_trip() {
     let annotation = |name: &str, value| OwnedAnnotation { name: name.into(), value };
     let text = |text: &str| OwnedValue::Str(text.into());
     let lost =
-        |ts_ns, value| Event::Counter { scope: Scope::Global, name: "lost events".into(), ts_ns, value };
+        |ts_ns, value| TraceEvent::Counter { scope: Scope::Global, name: "lost events".into(), ts_ns, value };
     let expected = [
-        Event::Clocks(CLOCKS),
+        TraceEvent::Clocks(CLOCKS),
         lost(1_000, 0),
-        Event::Process {
+        TraceEvent::Process {
             id: PROCESS,
             name: Some("python3".into()),
             cmdline: vec!["python3".into(), "train.py".into()],
         },
-        Event::Thread { id: THREAD, name: Some("worker".into()) },
-        Event::Slice(OwnedSlice {
+        TraceEvent::Thread { id: THREAD, name: Some("worker".into()) },
+        TraceEvent::Slice(OwnedSlice {
             scope: Scope::Thread(THREAD),
             begin_ns: 2_000,
             end_ns: Some(3_000),
@@ -197,15 +197,15 @@ fn one_of_everything_is_read_back() {
             ended_flows: vec![],
             stack: None,
         }),
-        Event::Counter { scope: Scope::Process(PROCESS), name: "depth".into(), ts_ns: 4_000, value: -7 },
-        Event::Instant {
+        TraceEvent::Counter { scope: Scope::Process(PROCESS), name: "depth".into(), ts_ns: 4_000, value: -7 },
+        TraceEvent::Instant {
             scope: Scope::Thread(THREAD),
             ts_ns: 4_100,
             category: "note".into(),
             name: "mark".into(),
             annotations: vec![],
         },
-        Event::Instant {
+        TraceEvent::Instant {
             scope: Scope::Global,
             ts_ns: 5_000,
             category: "loss".into(),
@@ -216,8 +216,8 @@ fn one_of_everything_is_read_back() {
             ],
         },
         lost(5_000, 17),
-        Event::Clocks(CLOCKS),
-        Event::Slice(OwnedSlice {
+        TraceEvent::Clocks(CLOCKS),
+        TraceEvent::Slice(OwnedSlice {
             scope: Scope::Thread(THREAD),
             begin_ns: 3_500,
             end_ns: None,
@@ -232,7 +232,7 @@ fn one_of_everything_is_read_back() {
     assert_eq!(read(&small_trace()), (expected.to_vec(), Tail::Whole));
 }
 
-/// The writer may be killed at any moment: what is there is a prefix, and the reader says that it was cut.
+/// The writer may be killed at any moment. The file is then a prefix, and the reader reports that it was cut.
 #[test]
 fn a_trace_cut_anywhere_is_a_prefix() {
     let trace = small_trace();
@@ -240,8 +240,9 @@ fn a_trace_cut_anywhere_is_a_prefix() {
     let mut packet_end = 0;
     for len in 0..=trace.len() {
         let (events, tail) = read(&trace[..len]);
-        let (finished, unfinished): (Vec<_>, Vec<_>) =
-            events.iter().partition(|event| !matches!(event, Event::Slice(slice) if slice.end_ns.is_none()));
+        let (finished, unfinished): (Vec<_>, Vec<_>) = events
+            .iter()
+            .partition(|event| !matches!(event, TraceEvent::Slice(slice) if slice.end_ns.is_none()));
         assert!(whole.iter().zip(&finished).all(|(whole, cut)| whole == *cut), "cut at {len}");
         assert!(unfinished.len() <= 1, "cut at {len}: {unfinished:?}");
         match tail {
@@ -255,7 +256,7 @@ fn a_trace_cut_anywhere_is_a_prefix() {
 }
 
 #[test]
-fn garbage_is_named_with_its_place() {
+fn errors_name_the_offset_of_the_damage() {
     let trace = small_trace();
     let mut damaged = trace.clone();
     damaged.extend([0; 100]);
@@ -275,12 +276,12 @@ fn garbage_is_named_with_its_place() {
         assert!(matches!(error, ReadError::Length { offset: 0 }), "{error}");
     }
 
-    // A packet whose first field announces five bytes and has one.
+    // A packet with a first field that announces five bytes and has one.
     let error = TraceReader::new(&[0x0a, 3, 0x5a, 5, 0][..]).find_map(Result::err).unwrap();
     assert!(matches!(error, ReadError::Malformed { offset: 0, .. }), "{error}");
 }
 
-/// Text in a log file begins with any letter; a newline would pass for a packet's key.
+/// Text may begin with any character; a newline is equal to the key of a packet.
 #[test]
 fn damage_never_panics() {
     let seed = fastrand::u64(..);
@@ -292,7 +293,7 @@ fn damage_never_panics() {
         for _ in 0..rng.usize(1..4) {
             damaged[rng.usize(..trace.len())] = rng.u8(..);
         }
-        // An error, a cut tail and other events are all fine.
+        // An error, a cut tail and other events are all acceptable.
         let events = TraceReader::new(&*damaged).count();
         assert!(events <= trace.len());
     }
@@ -320,7 +321,7 @@ fn nul_bytes_are_replaced_and_long_texts_are_cut() {
 }
 
 #[test]
-fn an_end_before_the_begin_is_the_begin() {
+fn an_end_before_the_begin_counts_as_the_begin() {
     let mut writer = TraceWriter::new(Vec::new(), CLOCKS).unwrap();
     let slice =
         Slice { thread: THREAD, begin_ns: 9, end_ns: Some(3), category: "hip", name: "x", annotations: &[] };
@@ -329,7 +330,7 @@ fn an_end_before_the_begin_is_the_begin() {
     assert_eq!(slices(&events)[0].end_ns, Some(9));
 }
 
-/// Takes so many bytes and then no more, like a full disk.
+/// Accepts a number of bytes and then fails, like a full disk.
 struct Full {
     room: usize,
     taken: Vec<u8>,
@@ -351,7 +352,7 @@ impl io::Write for Full {
     }
 }
 
-/// After half a packet was written nothing may follow, even when there is room again.
+/// After a partial write no packet may follow, even when the disk has space again.
 #[test]
 fn a_full_disk_leaves_a_prefix() {
     let whole = TraceWriter::new(Vec::new(), CLOCKS).unwrap().bytes_written() as usize;
@@ -369,7 +370,7 @@ fn a_full_disk_leaves_a_prefix() {
 }
 
 #[test]
-fn what_follows_a_restart_is_a_trace_by_itself() {
+fn packets_after_a_restart_are_a_complete_trace() {
     let mut writer = TraceWriter::new(Vec::new(), CLOCKS).unwrap();
     let slice = |begin_ns| OwnedSlice {
         scope: Scope::Thread(THREAD),
@@ -391,17 +392,18 @@ fn what_follows_a_restart_is_a_trace_by_itself() {
 
     let (events, tail) = read(&second);
     assert_eq!((slices(&events), tail), (vec![&slice(3_000)], Tail::Whole));
-    // What was lost before is still known.
-    let lost = Event::Counter { scope: Scope::Global, name: "lost events".into(), ts_ns: 3_000, value: 17 };
+    // The number of events lost before the restart is kept.
+    let lost =
+        TraceEvent::Counter { scope: Scope::Global, name: "lost events".into(), ts_ns: 3_000, value: 17 };
     assert!(events.contains(&lost), "{events:#?}");
-    assert!(events.iter().any(|event| matches!(event, Event::Thread { id, .. } if *id == THREAD)));
+    assert!(events.iter().any(|event| matches!(event, TraceEvent::Thread { id, .. } if *id == THREAD)));
     assert_eq!(slices(&read(&first).0), [&slice(2_000)]);
     assert_eq!(slices(&read(&[first, second].concat()).0), [&slice(2_000), &slice(3_000)]);
 }
 
-/// A launch on a thread, and what it started on a stream's track below the process.
+/// A launch on a thread, and its execution on a stream's track below the process.
 #[test]
-fn tracks_and_arrows_are_read_back() {
+fn tracks_and_flows_round_trip() {
     let mut writer = TraceWriter::new(Vec::new(), CLOCKS).unwrap();
     let launch = Slice {
         thread: THREAD,
@@ -427,16 +429,19 @@ fn tracks_and_arrows_are_read_back() {
     };
     writer.track_slice(&execution).unwrap();
     let (events, _) = read(&writer.finish().unwrap());
-    assert!(events.contains(&Event::Track { id: track, parent, name: "stream 1".into() }), "{events:#?}");
+    assert!(
+        events.contains(&TraceEvent::Track { id: track, parent, name: "stream 1".into() }),
+        "{events:#?}"
+    );
     let slices = slices(&events);
     assert_eq!((slices[0].flows.as_slice(), slices[0].ended_flows.as_slice()), (&[77][..], &[][..]));
     assert_eq!((slices[1].flows.as_slice(), slices[1].ended_flows.as_slice()), (&[][..], &[77][..]));
     assert_eq!((slices[1].scope, slices[1].end_ns), (Scope::Track(track), Some(3_000)));
 }
 
-/// Few stacks, in so little room that each is forgotten and written again many times.
+/// Few stacks, with limits so small that each is forgotten and written again many times.
 #[test]
-fn call_stacks_are_read_back() {
+fn call_stacks_round_trip() {
     let frame =
         |function: &str, library: &str| StackFrame { function: function.into(), library: library.into() };
     let stacks: Vec<Stack> = (0..7)
@@ -469,7 +474,7 @@ fn call_stacks_are_read_back() {
     }
 }
 
-/// A typed event of a GPU is a slice of the track that has its queue's name.
+/// A typed GPU event is read as a slice of the track with its queue's name.
 #[test]
 fn stages_of_gpus_are_read_back_as_slices() {
     let mut writer = TraceWriter::new(Vec::new(), CLOCKS).unwrap();

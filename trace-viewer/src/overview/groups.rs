@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-/// Durations by the number of a group.
+/// Durations by group number.
 #[derive(Debug, Default)]
 pub(crate) struct Groups(HashMap<u32, Members, RandomState>);
 
@@ -19,7 +19,7 @@ struct Members {
 pub(crate) struct Group {
     pub(crate) name: String,
     pub(crate) count: u64,
-    /// How many of these are launches.
+    /// How many of the calls are launches.
     pub(crate) launches: u64,
     pub(crate) total_ns: u64,
     pub(crate) p50_ns: u64,
@@ -28,14 +28,14 @@ pub(crate) struct Group {
 }
 
 impl Groups {
-    /// Counts one.
+    /// Adds one duration.
     pub(crate) fn add(&mut self, group: u32, duration_ns: u64, is_launch: bool) {
         let members = self.0.entry(group).or_default();
         members.durations_ns.push(duration_ns);
         members.launches += u64::from(is_launch);
     }
 
-    /// The groups, those that took longest first.
+    /// The groups, with the longest total first.
     pub(crate) fn finish(self, name: impl Fn(u32) -> String) -> Vec<Group> {
         let mut groups: Vec<_> = self
             .0
@@ -59,7 +59,7 @@ impl Groups {
     }
 }
 
-/// The least value that at least `percent` of the sorted ones do not exceed.
+/// The nearest-rank percentile: the least value that at least `percent` of the values do not exceed.
 fn percentile(sorted: &[u64], percent: usize) -> u64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().unwrap_or(0)

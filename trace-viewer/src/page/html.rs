@@ -1,4 +1,4 @@
-//! Writes HTML and SVG in which nothing but the names of elements and attributes is markup.
+//! Writes HTML and SVG in which only the names of elements and attributes are markup.
 
 use std::fmt::Write as _;
 
@@ -27,14 +27,14 @@ impl Html {
         write!(self.0, "</{tag}>").expect("a String takes everything");
     }
 
-    /// An element with nothing but text in it.
+    /// An element that contains only text.
     pub(super) fn element(&mut self, tag: &'static str, attributes: Attributes<'_>, text: &str) {
         self.open(tag, attributes);
         self.text(text);
         self.close(tag);
     }
 
-    /// Text, whatever is in it.
+    /// Text; every character with a meaning in HTML is escaped.
     pub(super) fn text(&mut self, text: &str) {
         for character in text.chars() {
             match character {
@@ -43,7 +43,7 @@ impl Html {
                 '>' => self.0.push_str("&gt;"),
                 '"' => self.0.push_str("&quot;"),
                 '\'' => self.0.push_str("&#39;"),
-                // Not allowed in a page: shown as what stands for the unshowable.
+                // Not allowed in a page: the replacement character is shown in its place.
                 '\0' => self.0.push('\u{fffd}'),
                 other => self.0.push(other),
             }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_is_written_stays_text() {
+    fn values_are_escaped() {
         let mut html = Html::default();
         html.element("p", &[("title", "\" onclick='x")], "</p><script>&amp;");
         assert_eq!(html.as_str(), "<p title=\"&quot; onclick=&#39;x\">&lt;/p&gt;&lt;script&gt;&amp;amp;</p>");

@@ -1,4 +1,4 @@
-//! What a timeline amounts to, as a part of a page.
+//! The overview of a timeline, as a part of a page.
 
 use super::{
     html::Html,
@@ -10,7 +10,7 @@ use crate::{
     store::Store,
 };
 
-/// Rows of a table.
+/// The most rows of a table.
 const ROWS_MAX: usize = 20;
 
 /// Totals, warnings, plots, tables.
@@ -42,22 +42,24 @@ pub(super) fn write(html: &mut Html, store: &Store, overview: &Overview) {
     }
 }
 
-/// What somebody should know before believing the rest.
+/// Conditions of the recording that limit what the rest of the page says.
 fn warnings(html: &mut Html, store: &Store) {
     let condition = &store.condition;
     let mut warn = |text: &str| html.element("p", &[("class", "warning"), ("role", "status")], text);
     if let Some(damage) = &condition.damage {
-        warn(&format!("The file is damaged: failed to {damage}. What precedes the damage is shown."));
+        warn(&format!(
+            "The file is damaged: failed to {damage}. The page shows the events before the damage."
+        ));
     }
     if condition.is_cut {
-        warn("The file was cut off: what is there is shown.");
+        warn("The file was cut off. The page shows the events before the cut.");
     }
     if condition.lost > 0 {
         warn(&format!("{} events were lost while recording.", count(condition.lost)));
     }
     if condition.skipped > 0 {
         warn(&format!(
-            "{} events are of a kind that this version does not know; they are left out.",
+            "This version does not know the type of {} events; they are left out.",
             count(condition.skipped)
         ));
     }
@@ -77,7 +79,7 @@ fn cards(html: &mut Html, store: &Store, overview: &Overview) {
     if overview.executions > 0 {
         cards.push(("on the device", duration(overview.device_ns)));
     }
-    let preemptions: u64 = overview.preemptions.iter().map(|displaced| displaced.count).sum();
+    let preemptions: u64 = overview.preemptions.iter().map(|pair| pair.count).sum();
     if preemptions > 0 {
         cards.push(("preemptions", count(preemptions)));
     }
@@ -99,23 +101,23 @@ fn preemptions(html: &mut Html, overview: &Overview) {
         return;
     }
     html.open("section", &[]);
-    html.element("h2", &[], "Who made way for whom");
+    html.element("h2", &[], "Preemptions");
     html.open("table", &[]);
     html.open("thead", &[]);
     html.open("tr", &[]);
-    for name in ["process", "made way for", "why"] {
+    for name in ["process", "preempted by", "reason"] {
         html.element("th", &[("scope", "col"), ("class", "text")], name);
     }
     html.element("th", &[("scope", "col")], "times");
     html.close("tr");
     html.close("thead");
     html.open("tbody", &[]);
-    for displaced in overview.preemptions.iter().take(ROWS_MAX) {
+    for pair in overview.preemptions.iter().take(ROWS_MAX) {
         html.open("tr", &[]);
-        html.element("th", &[("scope", "row")], &displaced.who);
-        html.element("td", &[("class", "text")], &displaced.by);
-        html.element("td", &[("class", "text")], &displaced.reason);
-        html.element("td", &[], &count(displaced.count));
+        html.element("th", &[("scope", "row")], &pair.process);
+        html.element("td", &[("class", "text")], &pair.by);
+        html.element("td", &[("class", "text")], &pair.reason);
+        html.element("td", &[], &count(pair.count));
         html.close("tr");
     }
     html.close("tbody");

@@ -1,21 +1,21 @@
-//! The whole timeline as one picture, for a page without scripts: a line a track, and darker where more was running.
+//! The whole timeline as one picture, for a page without scripts: one line for each track, darker where more was running.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use super::html::Html;
 use crate::{
-    levels::{Window, drawn},
+    resolution::{Window, drawn},
     store::{Store, Track, TrackKind},
 };
 
 const WIDTH: u64 = 1_000;
 const ROW: u64 = 14;
-/// Tracks that are drawn: those in which most happened.
+/// Tracks that are drawn: those with the most slices.
 const TRACKS_MAX: usize = 48;
-/// Shades of one colour, by how much of a pixel was busy.
+/// Shades of one colour, by the busy share of a pixel.
 const SHADES: usize = 4;
 
-/// Draws it, if there is something to draw.
+/// Draws the picture, unless there are no slices.
 pub(super) fn write(html: &mut Html, store: &Store) {
     let mut busiest: Vec<usize> =
         (0..store.tracks.len()).filter(|track| !store.tracks[*track].slices.is_empty()).collect();
@@ -49,12 +49,12 @@ pub(super) fn write(html: &mut Html, store: &Store) {
     html.close("section");
 }
 
-/// One track: of its rows the outermost, except that each state of a queue has its colour.
+/// Draws the outermost row of one track. Each state of a queue has its own colour.
 fn line(html: &mut Html, store: &Store, track: &Track) {
     let (from_ns, to_ns) = (store.span_ns.start, store.span_ns.end.max(store.span_ns.start + 1));
     let window = Window { from_ns, to_ns: to_ns.saturating_add(1), bins: WIDTH };
     let scale = WIDTH as f64 / (to_ns - from_ns) as f64;
-    // By class, in an order that does not change.
+    // By class, in a fixed order.
     let mut paths: BTreeMap<String, String> = BTreeMap::new();
     let Some(row) = track.slices.rows().first() else { return };
     for thing in drawn(&track.slices, row, window) {

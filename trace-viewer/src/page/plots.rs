@@ -1,4 +1,4 @@
-//! Small plots as SVG. Colours are those of the style sheet, by class; a title on each bar says its numbers.
+//! Small plots as SVG. The style sheet gives the colours, by class; the title of each bar has its numbers.
 
 use super::{
     html::Html,
@@ -11,14 +11,14 @@ use crate::{
 
 const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 132.0;
-/// Room for the axis below.
+/// The height of the axis below.
 const AXIS: f64 = 20.0;
 /// Half of the widest label of an axis: one closer to the right edge would be cut off.
 const LABEL_HALF: f64 = 26.0;
 /// Ticks of the time axis.
 const TICKS: usize = 5;
 
-/// Launches over time, the libraries stacked.
+/// Launches over time, with the libraries stacked.
 pub(super) fn over_time(html: &mut Html, store: &Store, series: &[(String, Vec<u32>)]) {
     let sums: Vec<u32> = (0..PARTS).map(|part| series.iter().map(|(_, counts)| counts[part]).sum()).collect();
     let highest = f64::from(sums.iter().copied().max().unwrap_or(0).max(1));
@@ -28,7 +28,7 @@ pub(super) fn over_time(html: &mut Html, store: &Store, series: &[(String, Vec<u
     let step = WIDTH / PARTS as f64;
     for part in 0..PARTS {
         let mut base = HEIGHT - AXIS;
-        for (place, (name, counts)) in series.iter().enumerate() {
+        for (index, (name, counts)) in series.iter().enumerate() {
             let height = f64::from(counts[part]) / highest * (HEIGHT - AXIS - 14.0);
             if height > 0.0 {
                 base -= height;
@@ -38,7 +38,7 @@ pub(super) fn over_time(html: &mut Html, store: &Store, series: &[(String, Vec<u
                     duration_f64(part_ns),
                     duration_f64(part_ns * part as f64)
                 );
-                let class = format!("series s{place}");
+                let class = format!("series s{index}");
                 bar(html, &class, (part as f64 * step, base), ((step - 0.5).max(0.5), height), &title);
             }
         }
@@ -57,9 +57,9 @@ pub(super) fn over_time(html: &mut Html, store: &Store, series: &[(String, Vec<u
     }
     html.close("svg");
     html.open("ul", &[("class", "legend")]);
-    for (place, (name, counts)) in series.iter().enumerate() {
+    for (index, (name, counts)) in series.iter().enumerate() {
         html.open("li", &[]);
-        html.element("span", &[("class", &format!("swatch s{place}"))], "");
+        html.element("span", &[("class", &format!("swatch s{index}"))], "");
         html.text(name);
         let total = counts.iter().map(|count| u64::from(*count)).sum();
         html.element("span", &[("class", "quiet")], &format!(" {}", count(total)));
@@ -68,7 +68,7 @@ pub(super) fn over_time(html: &mut Html, store: &Store, series: &[(String, Vec<u
     html.close("ul");
 }
 
-/// How long launches took: a bar a bucket, the axis by doublings.
+/// How long launches took: one bar for each bucket, on a logarithmic axis.
 pub(super) fn latencies(html: &mut Html, counts: &[u32]) {
     begin(html, "How long launches took in the call");
     let first = counts.iter().position(|count| *count > 0).unwrap_or(0);
@@ -77,25 +77,25 @@ pub(super) fn latencies(html: &mut Html, counts: &[u32]) {
     let shown = &counts[first..=last];
     let highest = f64::from(shown.iter().copied().max().unwrap_or(0).max(1));
     let step = WIDTH / shown.len() as f64;
-    for (place, number) in shown.iter().enumerate() {
+    for (index, number) in shown.iter().enumerate() {
         let height = f64::from(*number) / highest * (HEIGHT - AXIS - 14.0);
         if height > 0.0 {
-            let (from, to) = (bucket_begin_ns(first + place), bucket_begin_ns(first + place + 1));
+            let (from, to) = (bucket_begin_ns(first + index), bucket_begin_ns(first + index + 1));
             let title = format!(
                 "{} to {}: {} launches",
                 duration_f64(from),
                 duration_f64(to),
                 count(u64::from(*number))
             );
-            let at = (place as f64 * step, HEIGHT - AXIS - height);
+            let at = (index as f64 * step, HEIGHT - AXIS - height);
             bar(html, "series s0", at, ((step - 1.0).max(0.5), height), &title);
         }
     }
     label(html, (0.0, 10.0), "start", &count(highest as u64));
     let every = (shown.len() / 6).max(1);
-    for place in (0..shown.len()).step_by(every) {
-        let x = place as f64 * step;
-        let anchor = if place == 0 {
+    for index in (0..shown.len()).step_by(every) {
+        let x = index as f64 * step;
+        let anchor = if index == 0 {
             "start"
         } else if x > WIDTH - LABEL_HALF {
             "end"
@@ -106,7 +106,7 @@ pub(super) fn latencies(html: &mut Html, counts: &[u32]) {
             html,
             (if anchor == "end" { WIDTH } else { x }, HEIGHT - 5.0),
             anchor,
-            &duration_f64(bucket_begin_ns(first + place)),
+            &duration_f64(bucket_begin_ns(first + index)),
         );
     }
     html.close("svg");

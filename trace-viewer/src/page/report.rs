@@ -1,9 +1,9 @@
-//! A page that stands by itself, to be sent to somebody: no scripts, nothing to fetch, every style in it.
+//! A self-contained page, to be sent to other people: it has no scripts, loads nothing and contains its styles.
 
 use super::{STYLE, html::Html, overview, picture};
 use crate::{overview::Overview, store::Store};
 
-/// What the browser is to allow: nothing but the styles in the page itself.
+/// What the page may use: only the styles inside the page itself.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 /// The page of `file`.
@@ -19,8 +19,8 @@ pub(crate) fn report(file: &str, store: &Store) -> String {
         "footer",
         &[],
         &format!(
-            "Written by xsched-ctl {}. Times are those that the host spent in calls, unless a table \
-                  says otherwise.",
+            "Written by xsched-ctl {}. Times are the host's time in calls, unless a table says \
+                  otherwise.",
             env!("CARGO_PKG_VERSION")
         ),
     );

@@ -1,11 +1,11 @@
-//! Numbers as people read them.
+//! Numbers in a form that people can read.
 
 /// A duration with three digits: `1.23 ms`.
 pub(super) fn duration(ns: u64) -> String {
     duration_f64(ns as f64)
 }
 
-/// As [`duration`].
+/// Like [`duration`], for a fraction of a nanosecond or an average.
 pub(super) fn duration_f64(ns: f64) -> String {
     let (value, unit) = match ns {
         ns if ns < 999.5 => return format!("{ns:.0} ns"),
@@ -21,8 +21,8 @@ pub(super) fn duration_f64(ns: f64) -> String {
 pub(super) fn count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push('\u{202f}');
         }
         text.push(digit);

@@ -1,4 +1,4 @@
-//! What is sent to the page, as it is sent.
+//! The answers to the page, in the form in which they are sent.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,21 @@ use serde::Serialize;
 
 use crate::{
     explain::{self, Explanation},
-    levels::{self, Window},
     overview::process_name,
+    resolution::{self, Window},
     store::{ArgumentValue, Mark, SliceId, Store, TextId, Track, TrackKind},
 };
 
-/// Parts of the timeline in which slices are counted, for the picture of all of it.
+/// Parts of the timeline in which slices are counted, for the strip that shows all of it.
 const PARTS: usize = 480;
 
-/// Everything that does not depend on what is looked at.
+/// Everything that does not depend on the window.
 #[derive(Serialize)]
 #[expect(clippy::struct_field_names, reason = "the names that the page knows")]
 pub(super) struct Tracks<'a> {
     file: &'a str,
     length_ns: u64,
-    /// When the timeline begins, milliseconds since 1970.
+    /// When the timeline begins, in milliseconds since 1970.
     began_ms: Option<u64>,
     /// How many slices of threads begin in each part of the timeline.
     activity: Vec<u32>,
@@ -92,21 +92,21 @@ fn extremes(track: &Track) -> Option<(i64, i64)> {
     Some((values().min()?, values().max()?))
 }
 
-/// What to draw in a window.
+/// What the page draws in a window.
 #[derive(Serialize)]
 pub(super) struct Tiles<'a> {
     tracks: Vec<Tile>,
-    /// The texts that are referred to.
+    /// The texts that the tiles refer to.
     texts: BTreeMap<u32, &'a str>,
 }
 
-/// Of one track. Each list is a column: one entry a thing.
+/// A window of one track. Each list is a column, with one entry for each thing to draw.
 #[derive(Default, Serialize)]
 struct Tile {
     track: usize,
     rows: Vec<TileRow>,
     marks: TileMarks,
-    levels: TileLevels,
+    counter: TileCounter,
 }
 
 #[derive(Default, Serialize)]
@@ -115,7 +115,7 @@ struct TileRow {
     end: Vec<i64>,
     count: Vec<usize>,
     busy: Vec<u64>,
-    /// The longest of the slices, and what it is called.
+    /// The longest of the slices, and its label.
     index: Vec<usize>,
     label: Vec<u32>,
     origin: Vec<u32>,
@@ -130,14 +130,14 @@ struct TileMarks {
 }
 
 #[derive(Default, Serialize)]
-struct TileLevels {
+struct TileCounter {
     at: Vec<i64>,
     min: Vec<i64>,
     max: Vec<i64>,
     last: Vec<i64>,
 }
 
-/// What to draw of some tracks; times are from the begin of the window.
+/// What the page draws of some tracks. Times are relative to the begin of the window.
 pub(super) fn tiles<'a>(store: &'a Store, tracks: &[usize], window: Window) -> Tiles<'a> {
     let mut texts = BTreeMap::new();
     let mut named = |id: TextId| {
@@ -152,7 +152,7 @@ pub(super) fn tiles<'a>(store: &'a Store, tracks: &[usize], window: Window) -> T
             let mut tile = Tile { track: number, ..Tile::default() };
             for row in track.slices.rows() {
                 let mut columns = TileRow::default();
-                for thing in levels::drawn(&track.slices, row, window) {
+                for thing in resolution::drawn(&track.slices, row, window) {
                     columns.begin.push(relative(thing.begin_ns));
                     columns.end.push(relative(thing.end_ns));
                     columns.count.push(thing.count);
@@ -163,17 +163,17 @@ pub(super) fn tiles<'a>(store: &'a Store, tracks: &[usize], window: Window) -> T
                 }
                 tile.rows.push(columns);
             }
-            for (index, count) in levels::marks(&track.marks, window) {
+            for (index, count) in resolution::marks(&track.marks, window) {
                 tile.marks.at.push(relative(track.marks[index].ts_ns));
                 tile.marks.count.push(count);
                 tile.marks.index.push(index);
                 tile.marks.label.push(named(track.marks[index].name));
             }
-            for level in levels::levels(&track.samples, window) {
-                tile.levels.at.push(relative(level.ts_ns));
-                tile.levels.min.push(level.min);
-                tile.levels.max.push(level.max);
-                tile.levels.last.push(level.last);
+            for bin in resolution::counter(&track.samples, window) {
+                tile.counter.at.push(relative(bin.ts_ns));
+                tile.counter.min.push(bin.min);
+                tile.counter.max.push(bin.max);
+                tile.counter.last.push(bin.last);
             }
             tile
         })
@@ -181,7 +181,7 @@ pub(super) fn tiles<'a>(store: &'a Store, tracks: &[usize], window: Window) -> T
     Tiles { tracks, texts }
 }
 
-/// What is written on a slice: the kernel, where one is named.
+/// The label of a slice: its kernel if that is known, else its name.
 fn label(track: &Track, index: usize) -> TextId {
     match track.slices.kernel(index) {
         TextId(0) => track.slices.name(index),
@@ -192,25 +192,25 @@ fn label(track: &Track, index: usize) -> TextId {
 /// Everything about a slice.
 #[derive(Serialize)]
 pub(super) struct Slice<'a> {
-    place: Place<'a>,
+    position: Position<'a>,
     name: &'a str,
     category: &'a str,
     arguments: Vec<(&'a str, String)>,
     /// Libraries and functions that called, innermost first.
     chain: Vec<&'a str>,
     callers: Vec<&'a str>,
-    /// Where arrows come from and lead to.
-    comes_from: Vec<Place<'a>>,
-    leads_to: Vec<Place<'a>>,
+    /// The slices at the other ends of arrows: those that end here, and those that begin here.
+    comes_from: Vec<Position<'a>>,
+    leads_to: Vec<Position<'a>>,
     wait: Option<Explanation>,
     /// The slices before and after it in its row.
     previous: Option<usize>,
     next: Option<usize>,
 }
 
-/// Where a slice is.
+/// Which slice, and where it is drawn.
 #[derive(Serialize)]
-pub(super) struct Place<'a> {
+pub(super) struct Position<'a> {
     track: u32,
     index: u32,
     row: usize,
@@ -222,10 +222,10 @@ pub(super) struct Place<'a> {
     is_open: bool,
 }
 
-fn place(store: &Store, id: SliceId) -> Option<Place<'_>> {
+fn position(store: &Store, id: SliceId) -> Option<Position<'_>> {
     let (track, index) = store.slices_with(id)?;
     let slices = &track.slices;
-    Some(Place {
+    Some(Position {
         track: id.track,
         index: id.index,
         row: slices.rows().iter().position(|row| row.range.contains(&index))?,
@@ -241,8 +241,8 @@ fn place(store: &Store, id: SliceId) -> Option<Place<'_>> {
 /// Everything about a slice, if there is such a slice.
 pub(super) fn slice(store: &Store, id: SliceId) -> Option<Slice<'_>> {
     let (track, index) = store.slices_with(id)?;
-    let place_of = |id| place(store, id);
-    let here = place(store, id)?;
+    let position_of = |id| position(store, id);
+    let here = position(store, id)?;
     let row = &track.slices.rows()[here.row];
     let at = track.slices.arguments(index);
     let (chain, callers) = callers(store, track, index);
@@ -252,17 +252,16 @@ pub(super) fn slice(store: &Store, id: SliceId) -> Option<Slice<'_>> {
         arguments: arguments(store, at),
         chain,
         callers,
-        comes_from: store.begins_of(id).filter_map(place_of).collect(),
-        leads_to: store.ends_of(id).filter_map(place_of).collect(),
+        comes_from: store.begins_of(id).filter_map(position_of).collect(),
+        leads_to: store.ends_of(id).filter_map(position_of).collect(),
         wait: explain::explain(store, id),
         previous: (index > row.range.start).then(|| index - 1),
         next: (index + 1 < row.range.end).then_some(index + 1),
-        place: here,
+        position: here,
     })
 }
 
-/// Libraries and functions that called a slice, innermost first: as the recording says them in texts, else by the call
-/// stack.
+/// Libraries and functions that called a slice, innermost first: from the recording's annotations, else from the call stack.
 fn callers<'a>(store: &'a Store, track: &Track, index: usize) -> (Vec<&'a str>, Vec<&'a str>) {
     let texts = |name| {
         let text = store.argument_text(track.slices.arguments(index), name);
@@ -306,7 +305,7 @@ pub(super) fn mark(store: &Store, track: usize, index: usize) -> Option<MarkDeta
     })
 }
 
-/// Names and values as they are shown; call chains are shown apart.
+/// Names and values in the form in which they are shown. Call chains are left out: they are shown separately.
 fn arguments(store: &Store, at: u64) -> Vec<(&str, String)> {
     store
         .arguments
@@ -319,7 +318,7 @@ fn arguments(store: &Store, at: u64) -> Vec<(&str, String)> {
                 ArgumentValue::F64(number) => number.to_string(),
                 ArgumentValue::Pointer(address) => format!("{address:#x}"),
                 ArgumentValue::Bool(truth) => truth.to_string(),
-                ArgumentValue::Other => "(of a kind that is not shown)".to_owned(),
+                ArgumentValue::Other => "(a type of value that is not shown)".to_owned(),
             };
             (store.texts.get(name), value)
         })
@@ -327,23 +326,23 @@ fn arguments(store: &Store, at: u64) -> Vec<(&str, String)> {
         .collect()
 }
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Serialize)]
 pub(super) struct Search<'a> {
     pub(super) total: usize,
     pub(super) parts: &'a [u32],
 }
 
-/// One of the slices that were found.
+/// One slice of a search's result.
 #[derive(Serialize)]
 pub(super) struct Hit<'a> {
     n: usize,
-    place: Place<'a>,
+    position: Position<'a>,
 }
 
-/// The slice that was found at a place.
+/// The `n`th slice of a search's result.
 pub(super) fn hit(store: &Store, n: usize, id: SliceId) -> Option<Hit<'_>> {
-    Some(Hit { n, place: place(store, id)? })
+    Some(Hit { n, position: position(store, id)? })
 }
 
 #[cfg(test)]
@@ -352,7 +351,7 @@ mod tests {
     use crate::sample;
 
     #[test]
-    fn who_called_is_said_by_texts_and_by_the_stack() {
+    fn callers_come_from_annotations_and_from_the_stack() {
         let store = sample::store();
         let track = store.tracks.iter().position(|track| track.kind == TrackKind::Thread).unwrap();
         let slice = slice(&store, SliceId { track: track as u32, index: 0 }).unwrap();

@@ -1,29 +1,32 @@
-//! Whether anybody still looks.
+//! Whether a page is still open.
 //!
-//! A page gives a sign of life twice a minute, and says when it is closed. The server ends some seconds after the last one
-//! was closed, so that a reload finds it, or when none has given a sign for ten minutes: browsers slow hidden pages down
-//! to one sign a minute, and a suspended machine wakes up later. Before the first page there is no end.
+//! A page sends a heartbeat twice a minute, and a notice when it is closed. The server ends some seconds after the last
+//! page was closed, so that a reload still finds it, or when no page has sent a heartbeat for ten minutes. Ten minutes,
+//! because browsers slow hidden pages down to one heartbeat a minute, and a suspended machine sends none. Before the first
+//! page the server does not end.
 
 use std::{
     collections::HashMap,
     time::{Duration, Instant},
 };
 
+/// How long a reload of the last page may take.
 const RELOAD: Duration = Duration::from_secs(5);
+/// A page that sends no heartbeat for this long counts as closed.
 const SILENCE: Duration = Duration::from_mins(10);
-/// Pages that are told apart; who opens more ends with the last of these.
+/// Pages that are tracked. Further ones are ignored: the server may end while they are open.
 const PAGES_MAX: usize = 256;
 
 /// The pages that are open.
 #[derive(Debug, Default)]
 pub(super) struct Presence {
     pages: HashMap<String, Instant>,
-    /// When the last page was closed, or something else was asked for since.
+    /// When the last page was closed, or the time of the last request since.
     alone_since: Option<Instant>,
 }
 
 impl Presence {
-    /// A page is there.
+    /// A page's heartbeat.
     pub(super) fn here(&mut self, page: &str) {
         self.here_at(page, Instant::now());
     }
@@ -33,14 +36,14 @@ impl Presence {
         self.gone_at(page, Instant::now());
     }
 
-    /// Somebody has asked for something.
+    /// A request of any kind.
     pub(super) fn request(&mut self) {
         if let Some(since) = &mut self.alone_since {
             *since = Instant::now();
         }
     }
 
-    /// Whether to end.
+    /// Whether the server is to end.
     pub(super) fn is_over(&mut self) -> bool {
         self.is_over_at(Instant::now())
     }
@@ -73,12 +76,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_yet_is_no_end() {
+    fn the_server_does_not_end_before_the_first_page() {
         assert!(!Presence::default().is_over_at(Instant::now() + 100 * SILENCE));
     }
 
     #[test]
-    fn it_ends_after_the_last_page_and_not_before() {
+    fn the_server_ends_after_the_last_page_and_not_before() {
         let (mut presence, now) = (Presence::default(), Instant::now());
         presence.here_at("a", now);
         presence.here_at("b", now);
@@ -92,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_is_no_end() {
+    fn a_reload_does_not_end_the_server() {
         let (mut presence, now) = (Presence::default(), Instant::now());
         presence.here_at("a", now);
         presence.gone_at("a", now);
@@ -101,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_was_killed_is_missed_in_the_end() {
+    fn a_killed_page_counts_as_closed_after_its_silence() {
         let (mut presence, now) = (Presence::default(), Instant::now());
         presence.here_at("a", now);
         assert!(!presence.is_over_at(now + SILENCE / 2));

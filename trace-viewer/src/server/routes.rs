@@ -1,33 +1,33 @@
-//! What the page asks for, and the answers.
+//! The page's requests and their answers.
 //!
 //! | `GET api/…` | answer |
 //! | --- | --- |
-//! | `tracks` | groups and tracks, and the length of the timeline |
+//! | `tracks` | groups and tracks, and the duration of the timeline |
 //! | `tiles?tracks=1,2&from=&to=&bins=` | what to draw of these tracks in a window |
 //! | `slice?track=&index=` | everything about a slice |
 //! | `mark?track=&index=` | everything about a mark |
-//! | `search?q=` | how many slices have a word, and where |
+//! | `search?q=` | how many slices match a word, and where |
 //! | `hit?q=&n=`, `hit?q=&from=` | one of them: the n-th, or the first from a time on |
 //!
-//! Times are nanoseconds from the begin of the timeline: these are exact in a script, times since boot need not be.
+//! Times are nanoseconds from the begin of the timeline. A script's numbers hold these exactly, but not all times since boot.
 
 use serde::Serialize;
 
 use super::{Server, answers, lock};
-use crate::{levels::Window, page, store::SliceId};
+use crate::{page, resolution::Window, store::SliceId};
 
-/// Things that can be told apart in a window; wider screens get merged ones.
+/// Bins of a window; on wider screens a bin covers several pixels.
 const BINS_MAX: u64 = 4096;
-/// Tracks that can be asked for at once.
+/// Tracks in one request.
 const TRACKS_MAX: usize = 128;
 
-/// What is sent.
+/// An answer, with its type.
 pub(super) struct Answer {
     pub(super) content_type: &'static str,
     pub(super) body: Vec<u8>,
 }
 
-/// The answer to what follows the token in an address; `None` if there is no such thing.
+/// The answer to the part of an address behind the token; `None` if there is no such address.
 pub(super) fn answer(server: &Server, method: &str, route: &str) -> Option<Answer> {
     let (path, query) = route.split_once('?').unwrap_or((route, ""));
     let query = Query::new(query);
@@ -83,11 +83,11 @@ fn api(server: &Server, name: &str, query: &Query) -> Option<Answer> {
         }
         "hit" => {
             let found = server.found(query.text("q")?);
-            let place = match query.number("n") {
-                Some(place) => place as usize,
+            let n = match query.number("n") {
+                Some(n) => n as usize,
                 None => found.first_from(store, start_ns.saturating_add(query.number("from")?)),
             };
-            json(&answers::hit(store, place, *found.slices.get(place)?)?)
+            json(&answers::hit(store, n, *found.slices.get(n)?)?)
         }
         _ => None,
     }
@@ -98,7 +98,7 @@ fn json(answer: &impl Serialize) -> Option<Answer> {
     Some(Answer { content_type: "application/json", body })
 }
 
-/// What follows the question mark.
+/// The query of an address: the part behind the question mark.
 struct Query(Vec<(String, String)>);
 
 impl Query {

@@ -1,11 +1,11 @@
-//! What is known about slices and marks beyond their names, packed: some bytes for a value, whatever its kind.
+//! The annotations of slices and marks, packed: a few bytes for each value.
 //!
 //! ```text
 //! list:  count, then `count` times
-//! entry: name << 3 | kind, value          each a number of seven bits a byte, the lowest first
+//! entry: name << 3 | kind, value          each number in groups of seven bits, one byte each, the lowest first
 //! ```
 //!
-//! Signed values are zigzag; a floating-point value is its bits.
+//! Signed values are zigzag-encoded; a floating-point value is stored as its bits.
 
 use xsched_perfetto::{OwnedAnnotation, OwnedValue};
 
@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Packs a list; returns where it is.
+    /// Packs a list; returns its position.
     pub(crate) fn push(&mut self, annotations: &[OwnedAnnotation<TextId>]) -> u64 {
         let at = self.bytes.len() as u64;
         self.number(annotations.len() as u64);
@@ -41,7 +41,7 @@ impl Arguments {
         at
     }
 
-    /// Adds all lists of another one; returns how much further on they are here.
+    /// Adds all lists of `other`; returns how much larger their positions are here.
     pub(super) fn append(&mut self, mut other: Self) -> u64 {
         let before = self.bytes.len() as u64;
         if before == 0 {
@@ -60,7 +60,7 @@ impl Arguments {
         self.bytes.push(number as u8);
     }
 
-    /// The list at a place that [`Self::push`] has given.
+    /// The list at a position that [`Self::push`] has returned.
     pub(crate) fn at(&self, at: u64) -> impl Iterator<Item = (TextId, ArgumentValue)> {
         let mut rest = &self.bytes[at as usize..];
         let count = take(&mut rest);
@@ -84,7 +84,7 @@ impl Arguments {
 fn take(bytes: &mut &[u8]) -> u64 {
     let (mut number, mut shift) = (0, 0);
     loop {
-        let (byte, rest) = bytes.split_first().expect("numbers are written whole");
+        let (byte, rest) = bytes.split_first().expect("numbers are written completely");
         *bytes = rest;
         number |= u64::from(byte & 0x7f) << shift;
         if byte & 0x80 == 0 {
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_and_size_of_value_comes_back() {
+    fn values_of_every_kind_and_size_round_trip() {
         let mut arguments = Arguments::default();
         let values = [
             ArgumentValue::Str(TextId(5)),
@@ -115,10 +115,10 @@ mod tests {
         ];
         let name = TextId(300);
         let annotations = values.map(|value| OwnedAnnotation { name, value });
-        let places = [&annotations[..], &[], &annotations[3..]].map(|list| arguments.push(list));
+        let positions = [&annotations[..], &[], &annotations[3..]].map(|list| arguments.push(list));
         let expected = values.map(|value| (name, value));
-        assert_eq!(arguments.at(places[0]).collect::<Vec<_>>(), expected);
-        assert_eq!(arguments.at(places[1]).count(), 0);
-        assert_eq!(arguments.at(places[2]).collect::<Vec<_>>(), expected[3..]);
+        assert_eq!(arguments.at(positions[0]).collect::<Vec<_>>(), expected);
+        assert_eq!(arguments.at(positions[1]).count(), 0);
+        assert_eq!(arguments.at(positions[2]).collect::<Vec<_>>(), expected[3..]);
     }
 }

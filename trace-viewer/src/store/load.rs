@@ -1,17 +1,16 @@
-//! From a file to a store: by several readers at once, each of which has a part of the file.
+//! Loads a file into a store, with several readers at once, each of which reads a part of the file.
 //!
-//! A reader that begins in the middle walks over what is before its part, for what later packets lean on (the names of texts
-//! and tracks), which takes a fraction of the time. What is compressed can only be read from its beginning, by one.
+//! A reader of a later part also scans the packets before it for definitions that later packets refer to (texts and tracks).
+//! That takes a fraction of the time of reading them. A compressed file can only be read from its beginning, by one reader.
 
 mod part;
 mod whole;
 
 use std::{
     fs::File,
-    io::{self, Read},
+    io::Read,
     num::NonZero,
     ops::Range,
-    os::unix::fs::FileExt as _,
     path::Path,
     sync::Mutex,
     thread::{self, ScopedJoinHandle},
@@ -21,29 +20,33 @@ use xsched_perfetto::{Input, ReadError, Tail};
 
 use self::{part::Part, whole::Whole};
 use super::{Store, read_ahead::ReadAhead, texts::Texts};
-use crate::failure::Failure;
+use crate::{failure::Failure, positioned::PositionedReader};
 
-/// A part is worth a reader of its own if it has so many bytes.
+/// A part gets a reader of its own if it has at least this many bytes.
 const PART_LEN_MIN: u64 = 8 << 20;
-/// More would mostly walk over what is before their parts.
+/// More readers would mostly scan the packets before their parts.
 const PARTS_MAX: u64 = 4;
 
-/// Reads a file as far as it can be read.
+/// Loads a file, up to its end or to the first damage.
 pub(crate) fn load(path: &Path, file: &File) -> Result<Store, Failure> {
     let unreadable = |source| Failure::Input { file: path.to_owned(), source };
     let about = file.metadata().map_err(unreadable)?;
     let processors = thread::available_parallelism().map_or(1, NonZero::get) as u64;
     let count = (about.len() / PART_LEN_MIN).min(processors).min(PARTS_MAX);
     if about.is_file() && count > 1 {
-        let is_compressed = Input::open(From { file, at: 0 }).map_err(unreadable)?.is_compressed();
+        let is_compressed = Input::open(PositionedReader::new(file)).map_err(unreadable)?.is_compressed();
         if !is_compressed {
-            return store(path, in_parts(&equal_parts(about.len(), count), || From { file, at: 0 }), false);
+            return store(
+                path,
+                in_parts(&equal_parts(about.len(), count), || PositionedReader::new(file)),
+                false,
+            );
         }
     }
     load_at_once(path, file)
 }
 
-/// Reads something by one reader.
+/// Loads an input with one reader.
 pub(crate) fn load_at_once(path: &Path, file: impl Read + Send) -> Result<Store, Failure> {
     let unreadable = |source| Failure::Input { file: path.to_owned(), source };
     let mut input = Input::open(file).map_err(unreadable)?;
@@ -52,13 +55,13 @@ pub(crate) fn load_at_once(path: &Path, file: impl Read + Send) -> Result<Store,
     store(path, (texts, vec![part]), input.is_cut())
 }
 
-/// Side by side, of about the same length; the last has what is added to the file meanwhile.
+/// Adjacent parts of about the same length. The last has no end, so it includes what is added to the file meanwhile.
 fn equal_parts(len: u64, count: u64) -> Vec<Range<u64>> {
     let border = |number| if number == count { u64::MAX } else { len / count * number };
     (0..count).map(|number| border(number)..border(number + 1)).collect()
 }
 
-/// Reads all parts at once; `open` gives the input from its beginning.
+/// Reads all parts at once; each call of `open` gives the input from its beginning.
 fn in_parts<R: Read>(parts: &[Range<u64>], open: impl Fn() -> R + Sync) -> (Mutex<Texts>, Vec<Part>) {
     let texts = Mutex::new(Texts::default());
     let read = |part: &Range<u64>| Part::read(open(), part.clone(), &texts);
@@ -70,7 +73,7 @@ fn in_parts<R: Read>(parts: &[Range<u64>], open: impl Fn() -> R + Sync) -> (Mute
     (texts, parts)
 }
 
-/// Puts together what parts, side by side, have said.
+/// Combines adjacent parts into a store.
 fn store(path: &Path, (texts, parts): (Mutex<Texts>, Vec<Part>), is_cut: bool) -> Result<Store, Failure> {
     let mut whole = Whole::new(texts);
     let mut reading = Reading::default();
@@ -84,7 +87,7 @@ fn store(path: &Path, (texts, parts): (Mutex<Texts>, Vec<Part>), is_cut: bool) -
     if reading.bytes == 0 {
         let file = path.to_owned();
         return Err(match reading.error {
-            // What is not the system's error is the file's: it is compressed and damaged.
+            // An error without an OS error code comes from decompression: the file is compressed and damaged.
             Some(ReadError::Io { source, .. }) if source.raw_os_error().is_some() => {
                 Failure::Input { file, source }
             }
@@ -96,29 +99,15 @@ fn store(path: &Path, (texts, parts): (Mutex<Texts>, Vec<Part>), is_cut: bool) -
     Ok(whole.finish(is_cut, reading.error.map(|error| error.to_string())))
 }
 
-/// How reading a part went.
+/// The outcome of reading a part.
 #[derive(Debug, Default)]
 struct Reading {
-    /// Whether it was read to its end, where the next one begins.
+    /// Whether the part was read to its end, where the next part begins.
     is_whole: bool,
     tail: Option<Tail>,
-    /// Of whole packets, from the beginning of the file.
+    /// The end of the last whole packet, from the beginning of the file.
     bytes: u64,
     error: Option<ReadError>,
-}
-
-/// A file from some place on, whoever else reads it.
-struct From<'a> {
-    file: &'a File,
-    at: u64,
-}
-
-impl Read for From<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read_at(buffer, self.at)?;
-        self.at += read as u64;
-        Ok(read)
-    }
 }
 
 #[cfg(test)]
@@ -179,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn tracks_are_grouped_by_what_they_belong_to() {
+    fn tracks_are_grouped_by_owner() {
         let store = loaded(&trace());
         let shown: Vec<_> = store
             .tracks
@@ -201,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launch_leads_to_what_it_started_and_back() {
+    fn launches_and_executions_are_linked_both_ways() {
         let store = loaded(&trace());
         let (launch, execution) = (SliceId { track: 1, index: 0 }, SliceId { track: 0, index: 0 });
         let both = |id| [store.begins_of(id).collect::<Vec<_>>(), store.ends_of(id).collect()];
@@ -214,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_file_is_said() {
+    fn damage_and_cuts_of_a_file_are_reported() {
         let trace = trace();
         assert!(loaded(&trace[..trace.len() - 1]).condition.is_cut);
         let damaged = loaded(&[&trace[..], b"garbage"].concat());
@@ -227,9 +216,9 @@ mod tests {
         assert!(matches!(failure(&trace[..5]), Failure::NothingWhole { .. }));
     }
 
-    /// A version to come may say more: fields that are not known, and other kinds of packets.
+    /// Later versions may add fields and kinds of packets.
     #[test]
-    fn what_a_newer_version_adds_is_passed_over() {
+    fn unknown_fields_are_skipped() {
         let trace = trace();
         // Field 1 of the trace, 3 bytes long: field 999 of a packet, a number.
         let newer = [&trace[..], &[0x0a, 3, 0xb8, 0x3e, 1]].concat();
@@ -243,21 +232,21 @@ mod tests {
         assert_eq!(store.tracks.iter().map(|track| track.slices.len()).sum::<usize>(), 0);
     }
 
-    /// Everything that a store has, by name where a number may be another one.
-    fn told(store: &Store) -> Vec<String> {
+    /// The contents of a store as texts, with names in place of numbers that may differ.
+    fn contents(store: &Store) -> Vec<String> {
         let text = |id| store.texts.get(id);
         let arguments = |at| -> Vec<_> {
             let arguments = store.arguments.at(at);
             arguments.map(|(name, value)| (text(name), argument(store, value))).collect()
         };
-        let mut told = vec![format!(
+        let mut contents = vec![format!(
             "{:?} {:?} {:?} {:?}",
             store.condition, store.span_ns, store.realtime_ns, store.groups
         )];
         for (number, Track { name, group, kind, slices, marks, samples }) in store.tracks.iter().enumerate() {
             let rows: Vec<_> = slices.rows().iter().map(|row| row.range.clone()).collect();
-            told.push(format!("{name} {group} {kind:?} {rows:?} {samples:?}"));
-            told.extend((0..slices.len()).map(|index| {
+            contents.push(format!("{name} {group} {kind:?} {rows:?} {samples:?}"));
+            contents.extend((0..slices.len()).map(|index| {
                 let id = SliceId { track: number as u32, index: index as u32 };
                 let time = slices.begins_ns()[index]..slices.ends_ns()[index];
                 let of = [Slices::name, Slices::category, Slices::kernel, Slices::origin];
@@ -269,12 +258,12 @@ mod tests {
                 let is_open = slices.is_open(index);
                 format!("{time:?} {is_open} {texts:?} {arguments:?} {functions:?} {arrows:?}")
             }));
-            told.extend(marks.iter().map(|mark| {
+            contents.extend(marks.iter().map(|mark| {
                 let (name, category) = (text(mark.name), text(mark.category));
                 format!("{} {name} {category} {:?}", mark.ts_ns, arguments(mark.arguments))
             }));
         }
-        told
+        contents
     }
 
     fn argument(store: &Store, value: ArgumentValue) -> String {
@@ -293,17 +282,17 @@ mod tests {
 
     /// Also where a slice begins in one part and ends in another.
     #[test]
-    fn parts_say_what_the_whole_does_wherever_they_begin() {
+    fn two_parts_give_the_same_store_as_the_whole_file() {
         let trace = trace();
-        let expected = told(&loaded(&trace));
+        let expected = contents(&loaded(&trace));
         for border in 0..trace.len() as u64 + 2 {
-            assert_eq!(told(&by_parts(&trace, &[border]).unwrap()), expected, "cut at {border}");
+            assert_eq!(contents(&by_parts(&trace, &[border]).unwrap()), expected, "cut at {border}");
         }
     }
 
     #[test]
-    fn any_number_of_parts_says_what_the_whole_does() {
-        // A part that is lost, a part that stands by itself, one that is damaged, one that is cut.
+    fn any_number_of_parts_gives_the_same_store_as_the_whole_file() {
+        // Lost events, a restarted trace, damage, a cut.
         let mut writer = TraceWriter::new(sample::trace(), CLOCKS).unwrap();
         writer.gap(7_000, 3, "a full ring", &[]).unwrap();
         writer.restart(CLOCKS).unwrap();
@@ -312,19 +301,19 @@ mod tests {
         let damaged = [&twice[..], b"garbage", &twice[..]].concat();
         let cut = &twice[..twice.len() - 3];
         for (seed, trace) in [&twice[..], &damaged, cut].into_iter().enumerate() {
-            let expected = told(&loaded(trace));
+            let expected = contents(&loaded(trace));
             let mut rng = fastrand::Rng::with_seed(seed as u64);
             for _ in 0..60 {
                 let mut borders: Vec<_> =
                     (0..rng.usize(1..6)).map(|_| rng.u64(..trace.len() as u64)).collect();
                 borders.sort_unstable();
-                assert_eq!(told(&by_parts(trace, &borders).unwrap()), expected, "{borders:?}");
+                assert_eq!(contents(&by_parts(trace, &borders).unwrap()), expected, "{borders:?}");
             }
         }
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_in_parts_as_well() {
+    fn unreadable_files_are_refused_when_read_in_parts() {
         let failure = |bytes: &[u8]| by_parts(bytes, &[2, 4]).unwrap_err();
         assert!(matches!(failure(b""), Failure::Empty { .. }));
         assert!(matches!(failure(b"hello, world"), Failure::NotATimeline { .. }));
@@ -332,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_lie_side_by_side() {
+    fn equal_parts_are_adjacent() {
         assert_eq!(equal_parts(10, 3), [0..3, 3..6, 6..u64::MAX]);
         assert_eq!(equal_parts(10, 2), [0..5, 5..u64::MAX]);
     }

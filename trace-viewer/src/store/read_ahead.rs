@@ -1,4 +1,4 @@
-//! Reads, and takes off the compression of, what is wanted next, while what came before is looked at.
+//! Reads and decompresses ahead: a thread prepares the next chunks while the caller parses the current one.
 
 use std::{
     io::{self, Read},
@@ -6,30 +6,30 @@ use std::{
     thread,
 };
 
-/// What is handed over at once, and how many of these may wait.
+/// The size of a chunk, and how many chunks may wait to be parsed.
 const CHUNK_LEN: usize = 1 << 20;
 const CHUNKS_MAX: usize = 8;
 
 type Chunk = io::Result<Vec<u8>>;
 
-/// The other end of a thread that reads.
+/// Receives the chunks of a reading thread.
 pub(super) struct ReadAhead {
     chunks: Receiver<Chunk>,
-    /// Chunks to be filled again.
+    /// Used buffers, for the thread to fill again.
     used: SyncSender<Vec<u8>>,
     chunk: Vec<u8>,
-    /// How much of it has been taken.
+    /// How much of `chunk` has been read.
     taken: usize,
 }
 
 impl ReadAhead {
-    /// Lets `input` be read by a thread of its own for as long as `work` lasts.
+    /// Reads `input` on a thread of its own for as long as `work` lasts.
     pub(super) fn while_reading<T>(input: &mut (impl Read + Send), work: impl FnOnce(Self) -> T) -> T {
         thread::scope(|scope| {
             let (sender, chunks) = mpsc::sync_channel(CHUNKS_MAX);
             let (used, again) = mpsc::sync_channel(CHUNKS_MAX);
             scope.spawn(move || send(input, &sender, &again));
-            // The thread ends with the input, or when nobody takes chunks any more.
+            // The thread ends with the input, or once the receiver is dropped.
             work(Self { chunks, used, chunk: Vec::new(), taken: 0 })
         })
     }
@@ -41,10 +41,10 @@ fn send(input: &mut impl Read, chunks: &SyncSender<Chunk>, again: &Receiver<Vec<
         chunk.clear();
         let read = input.take(CHUNK_LEN as u64).read_to_end(&mut chunk);
         let is_end = !matches!(read, Ok(CHUNK_LEN));
-        // What was read before an error counts.
+        // Bytes that were read before an error are delivered.
         let is_gone = !chunk.is_empty() && chunks.send(Ok(chunk)).is_err();
         if let Err(error) = read {
-            // Whoever does not take it has stopped before.
+            // A receiver that is gone needs no error.
             let _ = chunks.send(Err(error));
         }
         if is_end || is_gone {
@@ -57,7 +57,7 @@ impl Read for ReadAhead {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.taken == self.chunk.len() {
             let Ok(next) = self.chunks.recv() else { return Ok(0) };
-            // If there is no room for it, or the other end is gone, it is not needed.
+            // If the channel is full or the thread has ended, the buffer is not needed.
             let _ = self.used.try_send(std::mem::replace(&mut self.chunk, next?));
             self.taken = 0;
         }
@@ -80,9 +80,9 @@ mod tests {
     }
 
     #[test]
-    fn all_of_it_comes_in_order() {
+    fn the_whole_input_is_delivered_in_order() {
         for len in [0, 1, CHUNK_LEN - 1, CHUNK_LEN, CHUNK_LEN + 1, 20 * CHUNK_LEN + 7] {
-            let input: Vec<u8> = (0..len).map(|place| (place % 251) as u8).collect();
+            let input: Vec<u8> = (0..len).map(|index| (index % 251) as u8).collect();
             let (bytes, outcome) = read(&*input);
             assert!(outcome.is_ok() && bytes == input, "{len}");
         }
@@ -100,13 +100,13 @@ mod tests {
     }
 
     #[test]
-    fn an_error_comes_behind_what_was_read() {
+    fn an_error_follows_the_bytes_before_it() {
         let (bytes, outcome) = read(Failing(CHUNK_LEN + 5));
         assert_eq!((bytes.len(), outcome.unwrap_err().to_string()), (CHUNK_LEN + 5, "bad sector".to_owned()));
     }
 
     #[test]
-    fn who_stops_early_does_not_wait_for_the_rest() {
+    fn stopping_early_does_not_wait_for_the_remaining_input() {
         let first = ReadAhead::while_reading(&mut io::repeat(7), |mut ahead| {
             let mut first = [0; 4];
             ahead.read_exact(&mut first).map(|()| first)

@@ -1,7 +1,7 @@
 //! The slices of one track, in columns.
 //!
-//! A row holds slices that do not overlap: one that lies in another is a row further down. The slices of a row are side by
-//! side in every column, in order of time, so both their begins and their ends are sorted.
+//! The slices of a row do not overlap: a slice inside another one is in a row further down. The slices of a row are
+//! adjacent in every column, in time order, so both their begins and their ends are sorted.
 
 use std::{cmp::Reverse, ops::Range};
 
@@ -10,16 +10,16 @@ use super::{ROWS_MAX, stacks::StackId, texts::TextId};
 /// Children of a node in [`Longest`].
 const FANOUT: usize = 16;
 
-/// A slice as it comes from the file.
+/// A slice as read from the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unsorted {
     pub(super) begin_ns: u64,
-    /// `None` if it still ran at the end.
+    /// `None` if the slice had not ended when the recording ended.
     pub(super) end_ns: Option<u64>,
     pub(super) facts: Facts,
 }
 
-/// What is not needed for finding a slice.
+/// The data of a slice beside its times.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Facts {
     pub(super) name: TextId,
@@ -28,9 +28,9 @@ pub(super) struct Facts {
     pub(super) origin: TextId,
     pub(super) stack: StackId,
     pub(super) arguments: u64,
-    /// The arrow that begins here; 0 if none does.
+    /// The flow that begins here; 0 if none does.
     pub(super) flow: u64,
-    /// The arrow that ends here; 0 if none does.
+    /// The flow that ends here; 0 if none does.
     pub(super) ended_flow: u64,
     pub(super) is_open: bool,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Slices {
     rows: Vec<Row>,
     begins_ns: Vec<u64>,
     ends_ns: Vec<u64>,
-    /// The sum of the durations of all slices before this one, and of all of them at the end.
+    /// The sum of the durations of all slices before each one, and at the end that of all slices.
     busy_before_ns: Vec<u64>,
     facts: Vec<Facts>,
 }
@@ -49,22 +49,23 @@ pub(crate) struct Slices {
 /// One line of a track.
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// Its slices in the columns.
+    /// The row's slices in the columns.
     pub(crate) range: Range<usize>,
-    /// Finds the longest of some of them.
+    /// Finds the longest slice of a part of the row.
     pub(crate) longest: Longest,
 }
 
 impl Slices {
-    /// Sorts slices into rows. Those that would be in a row beyond the last are left out; returns how many.
-    /// What still runs ends at `last_ns`.
+    /// Sorts slices into rows. Leaves out slices beyond the last row, and returns how many. Slices without an end get the end
+    /// `last_ns`.
     pub(super) fn new(mut unsorted: Vec<Unsorted>, last_ns: u64) -> (Self, u64) {
         for slice in &mut unsorted {
             slice.facts.is_open = slice.end_ns.is_none();
             slice.end_ns = Some(slice.end_ns.unwrap_or(last_ns).max(slice.begin_ns));
         }
-        let end_ns = |slice: &Unsorted| slice.end_ns.expect("it was given to every slice above");
-        // Of those that begin together the longest encloses the others. Files are nearly sorted, which this sort likes.
+        let end_ns = |slice: &Unsorted| slice.end_ns.expect("the loop above gives every slice an end");
+        // Of slices that begin together the longest encloses the others. This sort is fast for nearly sorted input, as in
+        // files.
         unsorted.sort_by_key(|slice| (slice.begin_ns, Reverse(end_ns(slice))));
         let mut by_row: Vec<Vec<u32>> = Vec::new();
         let mut open: Vec<(u64, usize)> = Vec::new();
@@ -147,17 +148,17 @@ impl Slices {
         self.facts[index].category
     }
 
-    /// The kernel that it launches or runs; the empty text if none is named.
+    /// The kernel that the slice launches or runs; the empty text if it is not known.
     pub(crate) fn kernel(&self, index: usize) -> TextId {
         self.facts[index].kernel
     }
 
-    /// To which library it belongs; the empty text if that is not known.
+    /// The library that the call belongs to; the empty text if that is not known.
     pub(crate) fn origin(&self, index: usize) -> TextId {
         self.facts[index].origin
     }
 
-    /// Who called it.
+    /// The call stack.
     pub(crate) fn stack(&self, index: usize) -> StackId {
         self.facts[index].stack
     }
@@ -166,7 +167,7 @@ impl Slices {
         self.facts[index].arguments
     }
 
-    /// Whether it still ran at the end.
+    /// Whether the slice had not ended when the recording ended.
     pub(crate) fn is_open(&self, index: usize) -> bool {
         self.facts[index].is_open
     }
@@ -179,10 +180,10 @@ impl Slices {
         self.facts[index].ended_flow
     }
 
-    /// Slices of a row that have a moment in common with `from_ns..to_ns`.
+    /// The slices of a row that overlap `from_ns..to_ns`.
     pub(crate) fn within(&self, row: &Row, from_ns: u64, to_ns: u64) -> Range<usize> {
         let (begins, ends) = (&self.begins_ns[row.range.clone()], &self.ends_ns[row.range.clone()]);
-        // One without length is in the window in which it begins.
+        // A slice without duration is in the window in which it begins.
         let first = ends.partition_point(|end| *end < from_ns);
         let more = ends[first..]
             .iter()
@@ -195,20 +196,20 @@ impl Slices {
     }
 }
 
-/// The first row below all slices that enclose one with this end, and in which nothing runs. `open` has, for each that
-/// runs, its end and its row.
+/// The first row that is free and below all slices that enclose one with this end. `open` has the end and the row of each
+/// slice that has not ended.
 fn free_row(open: &[(u64, usize)], end_ns: u64) -> usize {
     let encloses = |(end, _): &&(u64, usize)| *end >= end_ns;
     let first = open.iter().filter(encloses).map(|(_, row)| row + 1).max().unwrap_or(0);
     (first..ROWS_MAX).find(|row| open.iter().all(|(_, taken)| taken != row)).unwrap_or(ROWS_MAX)
 }
 
-/// Finds the longest slice of a range in few steps: for each sixteen slices the longest, for each sixteen of these the
-/// longest, and so on.
+/// A tree that finds the longest slice of a range in few steps. Its first tier has the longest of each sixteen slices, the
+/// next the longest of each sixteen of these, and so on.
 #[derive(Debug)]
 pub(crate) struct Longest {
     start: usize,
-    levels: Vec<Vec<u32>>,
+    tiers: Vec<Vec<u32>>,
 }
 
 impl Longest {
@@ -216,25 +217,25 @@ impl Longest {
         let best = |indices: &mut dyn Iterator<Item = u32>| {
             indices.max_by_key(|index| (duration_ns(*index as usize), Reverse(*index)))
         };
-        let mut levels: Vec<Vec<u32>> = Vec::new();
+        let mut tiers: Vec<Vec<u32>> = Vec::new();
         let mut len = range.len();
         while len > FANOUT {
-            let level = (0..len.div_ceil(FANOUT))
+            let tier = (0..len.div_ceil(FANOUT))
                 .filter_map(|node| {
                     let children = node * FANOUT..((node + 1) * FANOUT).min(len);
-                    match levels.last() {
+                    match tiers.last() {
                         Some(below) => best(&mut below[children].iter().copied()),
                         None => best(&mut children.map(|child| (range.start + child) as u32)),
                     }
                 })
                 .collect::<Vec<_>>();
-            len = level.len();
-            levels.push(level);
+            len = tier.len();
+            tiers.push(tier);
         }
-        Self { start: range.start, levels }
+        Self { start: range.start, tiers }
     }
 
-    /// The longest slice of `range`, the first of several; `None` if there is none.
+    /// The longest slice of `range`, or the first of several longest ones; `None` if the range is empty.
     pub(crate) fn of(&self, slices: &Slices, range: Range<usize>) -> Option<usize> {
         let (mut first, mut last) = (range.start - self.start, range.end.max(range.start) - self.start);
         let key = |index: usize| (slices.duration_ns(index), Reverse(index));
@@ -244,12 +245,13 @@ impl Longest {
                 best = Some(index);
             }
         };
-        for level in 0..=self.levels.len() {
-            let at = |place: usize| match level.checked_sub(1) {
-                Some(below) => self.levels[below][place] as usize,
-                None => self.start + place,
+        // Step 0 looks at slices, and each later step at a tier.
+        for step in 0..=self.tiers.len() {
+            let at = |index: usize| match step.checked_sub(1) {
+                Some(tier) => self.tiers[tier][index] as usize,
+                None => self.start + index,
             };
-            let is_top = level == self.levels.len();
+            let is_top = step == self.tiers.len();
             while first < last && (is_top || first % FANOUT != 0) {
                 offer(at(first));
                 first += 1;
@@ -289,14 +291,14 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_lies_in_another_is_a_row_further_down() {
+    fn nested_slices_are_in_lower_rows() {
         let slices = slices(&[(5, 6), (0, 10), (2, 4), (10, 12), (2, 3), (20, 20)]);
         assert_eq!(rows(&slices), [vec![(0, 10), (10, 12), (20, 20)], vec![(2, 4), (5, 6)], vec![(2, 3)]]);
         assert_eq!(slices.busy_ns(0..2), 12);
     }
 
     #[test]
-    fn rows_never_overlap_whatever_the_file_says() {
+    fn slices_of_a_row_never_overlap() {
         for seed in 0..200 {
             let mut rng = Rng::with_seed(seed);
             let times: Vec<_> = (0..rng.usize(..80))
@@ -314,7 +316,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_deepest_are_left_out_and_counted() {
+    fn slices_that_are_nested_too_deep_are_left_out_and_counted() {
         let unsorted = (0..ROWS_MAX as u64 + 7).map(|number| Unsorted {
             begin_ns: number,
             end_ns: None,
@@ -326,7 +328,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_window_has_what_touches_it() {
+    fn a_window_contains_the_slices_that_overlap_it() {
         let slices = slices(&[(0, 5), (5, 5), (5, 10), (10, 20), (30, 40)]);
         let within = |from, to| {
             let mut times = Vec::new();

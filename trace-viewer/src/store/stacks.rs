@@ -1,4 +1,4 @@
-//! Every call stack of a timeline once, by number.
+//! The distinct call stacks of a timeline, by number.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -7,18 +7,18 @@ use xsched_perfetto::{Stack, StackFrame};
 
 use super::texts::TextId;
 
-/// Which call stack; 0 is none.
+/// Identifies a call stack; 0 means none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct StackId(u32);
 
 /// The call stacks.
 #[derive(Debug)]
-#[expect(clippy::struct_field_names, reason = "ways to find the same thing")]
+#[expect(clippy::struct_field_names, reason = "all of them are indexes of the same stacks")]
 pub(crate) struct Stacks {
     by_id: Vec<Stack<TextId>>,
     by_frames: HashMap<Stack<TextId>, StackId, RandomState>,
-    /// Stacks that were seen at an address. The reader gives one at the same address each time, until the file defines it
-    /// anew; they are kept, so that nothing else comes to lie there.
+    /// Stacks by address. The reader returns a stack at the same address each time until the file redefines it. Keeping the
+    /// stack here keeps its address from being used again.
     by_address: HashMap<usize, (Stack<TextId>, StackId), RandomState>,
 }
 
@@ -30,7 +30,7 @@ impl Default for Stacks {
 }
 
 impl Stacks {
-    /// The number of a call stack, a new one if it is new.
+    /// The number of a call stack; adds the stack if it is new.
     pub(super) fn add(&mut self, stack: &Stack<TextId>) -> StackId {
         let address = Arc::as_ptr(stack).cast::<u8>() as usize;
         if let Some((_, id)) = self.by_address.get(&address) {
@@ -41,7 +41,7 @@ impl Stacks {
         id
     }
 
-    /// Adds all of another one; returns what number each has here.
+    /// Adds all stacks of `other`; returns the number that each has here.
     pub(super) fn append(&mut self, other: &Self) -> Vec<StackId> {
         let (none, some) = (StackId::default(), other.by_id.iter().skip(1));
         std::iter::once(none).chain(some.map(|stack| self.add_frames(stack))).collect()
@@ -54,7 +54,7 @@ impl Stacks {
         })
     }
 
-    /// What is needed only while stacks are added.
+    /// Drops the index by address, which is needed only while stacks are added.
     pub(super) fn forget_addresses(&mut self) {
         self.by_address = HashMap::default();
     }
@@ -64,7 +64,7 @@ impl Stacks {
         &self.by_id[id.0 as usize]
     }
 
-    /// For each number, whether something holds for one of the stack's texts.
+    /// For each number, whether `matches` holds for one of the stack's texts.
     pub(crate) fn matching(&self, matches: impl Fn(TextId) -> bool) -> Vec<bool> {
         let is_match = |frame: &StackFrame<TextId>| matches(frame.function) || matches(frame.library);
         self.by_id.iter().map(|stack| stack.iter().any(is_match)).collect()
@@ -72,8 +72,8 @@ impl Stacks {
 }
 
 impl StackId {
-    /// As a place in [`Stacks::matching`].
-    pub(crate) fn place(self) -> usize {
+    /// The index into the result of [`Stacks::matching`].
+    pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
 }
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_stacks_have_one_number_wherever_they_lie() {
+    fn equal_stacks_have_one_number_at_any_address() {
         let mut stacks = Stacks::default();
         let (first, same, other) = (stack(&[1, 2]), stack(&[1, 2]), stack(&[2]));
         let ids = [&first, &first, &same, &other].map(|stack| stacks.add(stack));

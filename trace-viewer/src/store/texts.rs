@@ -1,10 +1,10 @@
-//! Every text of a timeline once, by number.
+//! The distinct texts of a timeline, by number.
 
 use std::{collections::HashMap, sync::Arc};
 
 use foldhash::fast::RandomState;
 
-/// Which text; 0 is the empty one.
+/// Identifies a text; 0 is the empty text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TextId(pub(crate) u32);
 
@@ -24,7 +24,7 @@ impl Default for Texts {
 }
 
 impl Texts {
-    /// The number of a text, a new one if it is new.
+    /// The number of a text; adds the text if it is new.
     pub(crate) fn add(&mut self, text: &str) -> TextId {
         if let Some(id) = self.by_content.get(text) {
             return *id;
@@ -41,7 +41,7 @@ impl Texts {
         &self.by_id[id.0 as usize]
     }
 
-    /// All of them, in the order of their numbers.
+    /// All texts, in the order of their numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
         self.by_id.iter().map(|text| &**text)
     }
@@ -51,7 +51,7 @@ impl Texts {
         self.by_content.get(text).copied()
     }
 
-    /// For each number, whether its text holds `needle`, in whatever case.
+    /// For each number, whether its text contains `needle`, in upper or lower case.
     pub(crate) fn matching(&self, needle: &str) -> Vec<bool> {
         let needle = needle.to_lowercase();
         self.by_id.iter().map(|text| text.to_lowercase().contains(&needle)).collect()
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn case_does_not_matter_when_searching() {
+    fn a_search_ignores_case() {
         let mut texts = Texts::default();
         texts.add("hipLaunchKernel");
         assert_eq!(texts.matching("LAUNCH"), [false, true]);

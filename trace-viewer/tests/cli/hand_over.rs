@@ -1,4 +1,4 @@
-//! What is handed over to the Perfetto UI, and the command line.
+//! The hand-over to the Perfetto UI, and the command line.
 
 use std::{
     fs,
@@ -56,7 +56,7 @@ fn request(serving: &Serving, method: &str, path: &str) -> (String, Vec<u8>) {
 }
 
 #[test]
-fn the_page_gets_the_file_and_the_program_ends() {
+fn the_program_ends_once_the_ui_has_the_file() {
     let mut serving = serve(&[]);
     assert!(serving.path.ends_with("/my_run.perfetto"), "{}", serving.path);
     let (head, body) = request(&serving, "GET", &serving.path);
@@ -66,10 +66,10 @@ fn the_page_gets_the_file_and_the_program_ends() {
     assert!(body == trace(), "{} bytes instead of {}", body.len(), trace().len());
     assert_eq!(serving.wait(), Some(0));
 
-    let mut said = String::new();
-    serving.stderr.read_to_string(&mut said).unwrap();
-    assert!(said.contains("my run.perfetto: 1 process, 100000 slices, "), "{said}");
-    assert!(said.contains("open this address in a browser"), "there is no desktop here: {said}");
+    let mut messages = String::new();
+    serving.stderr.read_to_string(&mut messages).unwrap();
+    assert!(messages.contains("my run.perfetto: 1 process, 100000 slices, "), "{messages}");
+    assert!(messages.contains("open this address in a browser"), "there is no desktop here: {messages}");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn nothing_else_is_served_and_none_of_it_ends_the_program() {
     assert_eq!(serving.wait(), Some(0));
 }
 
-/// Chromium asks before it lets a public page reach into the local network.
+/// Chromium sends a preflight before it lets a public page reach into the local network.
 #[test]
 fn a_preflight_is_answered_and_does_not_end_the_program() {
     let mut serving = serve(&[]);
@@ -114,7 +114,7 @@ fn a_preflight_is_answered_and_does_not_end_the_program() {
 }
 
 #[test]
-fn a_client_that_goes_away_can_come_back() {
+fn an_aborted_download_can_be_repeated() {
     let mut serving = serve(&[]);
     let mut stream = serving.connect();
     write!(stream, "GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", serving.path, serving.address).unwrap();
@@ -125,9 +125,9 @@ fn a_client_that_goes_away_can_come_back() {
     assert_eq!(serving.wait(), Some(0));
 }
 
-/// A recording may go on while it is looked at: a reload shows more.
+/// A recording may grow while it is served: a reload shows more.
 #[test]
-fn keep_serves_again_and_what_was_added_too() {
+fn keep_serves_the_file_again_with_what_was_added() {
     let mut serving = serve(&["--keep"]);
     assert!(request(&serving, "GET", &serving.path).1 == trace());
     let more = [&trace()[..], &trace()[..]].concat();
@@ -142,11 +142,11 @@ fn file_with(folder: &TempDir, name: &str, content: &[u8]) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// Runs the program on input that it must refuse; returns what it said.
+/// Runs the program on input that it must refuse; returns its standard error.
 fn refused(file: &str, exit_code: i32) -> String {
     let output = run(&[file, "--perfetto", "--port", "0"]);
     assert_eq!(output.status.code(), Some(exit_code), "{}", stderr(&output));
-    assert!(output.stdout.is_empty(), "no address for what is not served");
+    assert!(output.stdout.is_empty(), "a file that is not served has no address");
     stderr(&output)
 }
 
@@ -194,9 +194,9 @@ fn a_port_in_use_is_unavailable() {
     let port = taken.local_addr().unwrap().port().to_string();
     let output = run(&[&file, "--perfetto", "--port", &port]);
     assert_eq!(output.status.code(), Some(69));
-    let said = stderr(&output);
-    assert!(said.contains(&format!("listen on 127.0.0.1:{port}: Address already in use")), "{said}");
-    assert!(said.contains(&format!("`ss -ltnp 'sport = :{port}'`")), "{said}");
+    let messages = stderr(&output);
+    assert!(messages.contains(&format!("listen on 127.0.0.1:{port}: Address already in use")), "{messages}");
+    assert!(messages.contains(&format!("`ss -ltnp 'sport = :{port}'`")), "{messages}");
 }
 
 #[test]
@@ -211,10 +211,10 @@ fn usage_errors_and_help_have_their_own_exit_codes() {
     let help = String::from_utf8(help.stdout).unwrap();
     assert!(help.contains("ssh -L 8000") && help.contains("Exit status:"), "{help}");
     let short = String::from_utf8(run(&["-h"]).stdout).unwrap();
-    assert!(short.lines().count() <= 24, "it fits a screen: {short}");
+    assert!(short.lines().count() <= 24, "the help does not fit a screen: {short}");
 }
 
-/// With a desktop its opener gets the address.
+/// On a desktop, `xdg-open` gets the address.
 #[test]
 fn a_browser_is_opened_where_there_is_a_desktop() {
     let folder = tempfile::tempdir().unwrap();
@@ -246,13 +246,13 @@ fn a_browser_is_opened_where_there_is_a_desktop() {
 
     let mut quiet = start(&["--no-open"]);
     url_of(&mut quiet);
-    let mut said = String::new();
+    let mut messages = String::new();
     BufReader::new(quiet.stderr.take().unwrap())
         .by_ref()
         .lines()
         .take(2)
-        .for_each(|line| said += &line.unwrap());
-    assert!(said.contains("open this address in a browser"), "{said}");
+        .for_each(|line| messages += &line.unwrap());
+    assert!(messages.contains("open this address in a browser"), "{messages}");
     quiet.kill().unwrap();
     quiet.wait().unwrap();
     assert!(!seen.exists());

@@ -1,4 +1,4 @@
-//! The program as its users, browsers and others meet it: over its command line and over TCP.
+//! Tests of the whole program, over its command line and over TCP.
 
 #![expect(clippy::unwrap_used, reason = "tests, helpers included")]
 

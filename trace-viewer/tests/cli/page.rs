@@ -1,4 +1,4 @@
-//! The page's server.
+//! The server of the page.
 
 use std::{fs, io::Write as _};
 
@@ -23,7 +23,7 @@ fn trace() -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// Serves a recording's page.
+/// Serves the page of a recording.
 fn serve() -> Serving {
     serve_page_of(&trace())
 }
@@ -32,14 +32,14 @@ fn serve_page_of(trace: &[u8]) -> Serving {
     Serving::start(trace, "my <run>.perfetto", &[])
 }
 
-/// What is at a path below the token.
+/// The answer to a path below the token.
 fn get(serving: &Serving, path: &str) -> (u16, String) {
     let (status, _, body) = serving.request("GET", &format!("{}{path}", serving.path), "");
     (status, String::from_utf8(body).unwrap())
 }
 
 #[test]
-fn the_page_is_there_and_trusts_nobody() {
+fn the_page_is_served_with_its_policy() {
     let serving = serve();
     let (status, head, body) = serving.request("GET", &serving.path, "");
     assert_eq!(status, 200);
@@ -63,7 +63,7 @@ fn the_page_is_there_and_trusts_nobody() {
 }
 
 #[test]
-fn what_is_asked_for_is_answered() {
+fn requests_are_answered() {
     let serving = serve();
     let json = |path: &str| -> serde_json::Value {
         let (status, body) = get(&serving, path);
@@ -79,7 +79,7 @@ fn what_is_asked_for_is_answered() {
     assert_eq!(counts.iter().map(|count| count.as_u64().unwrap()).sum::<u64>(), 1_000);
     assert_eq!(json("api/search?q=GEMM")["total"], 1_000);
     assert_eq!(json("api/search?q=%3Cscript%3E")["total"], 1_000);
-    assert_eq!(json("api/hit?q=gemm&n=3")["place"]["begin_ns"], 3_000);
+    assert_eq!(json("api/hit?q=gemm&n=3")["position"]["begin_ns"], 3_000);
     assert_eq!(json("api/hit?q=gemm&from=5400")["n"], 6);
     let slice = json("api/slice?track=0&index=999");
     assert_eq!((&slice["name"], &slice["next"]), (&"hipLaunchKernel".into(), &serde_json::Value::Null));
@@ -107,10 +107,10 @@ fn nothing_else_is_served() {
         ("GET", format!("{root}api/hit?q=gemm&n=1000"), ""),
         ("POST", root.clone(), ""),
         ("PUT", format!("{root}trace"), ""),
-        // Another user's token, or one's own for another recording.
+        // The token of another server.
         ("GET", other.path.clone(), ""),
         ("GET", format!("{}api/tracks", other.path), ""),
-        // Other pages, and names that were made to point here.
+        // Pages of other origins, and foreign names that resolve to this machine.
         ("GET", root.clone(), "Host: example.org\r\n"),
         ("GET", root.clone(), "Origin: https://example.org\r\n"),
         ("GET", format!("{root}api/tracks"), "Sec-Fetch-Site: cross-site\r\n"),
@@ -127,20 +127,20 @@ fn nothing_else_is_served() {
 }
 
 #[test]
-fn it_ends_when_the_last_page_is_closed() {
+fn the_server_ends_when_the_last_page_is_closed() {
     let mut serving = serve();
-    let tell = |serving: &Serving, what: &str| {
+    let notify = |serving: &Serving, what: &str| {
         serving.request("POST", &format!("{}api/{what}", serving.path), "Content-Length: 0\r\n").0
     };
-    assert_eq!([tell(&serving, "here?page=a"), tell(&serving, "here?page=b")], [200, 200]);
-    assert_eq!(tell(&serving, "gone?page=a"), 200);
+    assert_eq!([notify(&serving, "here?page=a"), notify(&serving, "here?page=b")], [200, 200]);
+    assert_eq!(notify(&serving, "gone?page=a"), 200);
     assert!(serving.is_running());
-    assert_eq!(tell(&serving, "gone?page=b"), 200);
+    assert_eq!(notify(&serving, "gone?page=b"), 200);
     assert_eq!(serving.wait(), Some(0));
 }
 
 #[test]
-fn what_is_there_of_a_damaged_recording_is_shown() {
+fn damaged_recordings_are_shown_up_to_the_damage() {
     let whole = trace();
     let text = |trace: &[u8]| get(&serve_page_of(trace), "").1;
     assert!(!text(&whole).contains("class=\"warning\""));
@@ -156,7 +156,7 @@ fn what_is_there_of_a_damaged_recording_is_shown() {
 }
 
 #[test]
-fn what_is_no_recording_is_refused_with_a_hint() {
+fn files_that_are_not_recordings_are_refused_with_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     let whole = trace();
     let refused = [

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 /// Generous: nothing here should take a second.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The program. No test opens a browser on the desktop of whoever runs it.
+/// The program, without a desktop: no test opens a browser.
 pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_trace-viewer"));
     command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
@@ -25,11 +25,11 @@ pub(crate) fn program() -> Command {
 /// The program while it serves a recording.
 pub(crate) struct Serving {
     program: Child,
-    /// Where it listens.
+    /// The host and the port at which it listens.
     pub(crate) address: String,
-    /// What it has told to ask for there.
+    /// The path in the address that it has printed.
     pub(crate) path: String,
-    /// What stood before that in the address that it has printed.
+    /// The text before `http://` in the address that it has printed.
     pub(crate) before: String,
     pub(crate) stderr: BufReader<ChildStderr>,
     pub(crate) file: PathBuf,
@@ -91,7 +91,7 @@ impl Serving {
             }
             thread::sleep(Duration::from_millis(5));
         }
-        panic!("it still serves");
+        panic!("the program still serves");
     }
 }
 

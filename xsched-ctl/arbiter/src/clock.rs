@@ -1,4 +1,4 @@
-//! The clock of the page.
+//! The clock of the arbiter page.
 
 use rustix::time::{ClockId, clock_gettime};
 

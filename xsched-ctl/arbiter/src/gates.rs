@@ -1,4 +1,4 @@
-//! Pages of gates without programs: in memory that this process shares with one other each.
+//! Gate pages without programs: memory that this process shares with the process of the queue.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,17 +16,18 @@ use crate::clock::now_ns;
 
 const WORDS: usize = GATE_SIZE / size_of::<AtomicU64>();
 
-/// The pages that there are, by slot. That of a queue that is closed stays until the slot has another.
+/// The gate pages by slot. The page of a closed queue is kept until the slot has another queue.
 #[derive(Debug, Default)]
 pub(crate) struct Gates(HashMap<u64, Gate>);
 
 impl Gates {
-    /// Makes a page for the next queue of a slot, in the place of that of the last one. If that fails, there is none.
+    /// Creates a page for the next queue of a slot, which replaces that of the last queue. If that fails, the slot has no
+    /// page.
     pub(crate) fn make(&mut self, slot: u64) -> io::Result<OwnedFd> {
         self.0.remove(&slot);
         let file = memfd_create("xsched-gate", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, GATE_SIZE as u64)?;
-        // A process that made it shorter would end this one, which writes there.
+        // If a process could truncate the file, this process would get SIGBUS when it writes there.
         fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
         let gate = Gate::map(&file)?;
         gate.words()[0].store(GATE_ALLOWED, Ordering::SeqCst);
@@ -38,13 +39,13 @@ impl Gates {
         self.0.get(&slot).map(|gate| gate.words()[0].load(Ordering::SeqCst))
     }
 
-    /// Whether its process asks not to be woken when it is shut.
+    /// Whether the process asks not to be woken when the gate closes.
     pub(crate) fn is_quiet(&self, slot: u64) -> bool {
         let wishes = |gate: &Gate| gate.words()[GATE_WISHES].load(Ordering::SeqCst);
         self.0.get(&slot).is_some_and(|gate| wishes(gate) & GATE_QUIET != 0)
     }
 
-    /// Sets or clears the arbiter's bit, and says when. The other bits are the process's.
+    /// Sets or clears the arbiter's bit, and writes the time. The other bits belong to the process.
     pub(crate) fn set(&self, slot: u64, is_allowed: bool) {
         let Some(gate) = self.0.get(&slot) else { return };
         let words = gate.words();
@@ -58,29 +59,30 @@ impl Gates {
     }
 }
 
-/// One page, mapped.
+/// One mapped gate page.
 #[derive(Debug)]
 struct Gate(NonNull<[AtomicU64; WORDS]>);
 
 impl Gate {
     fn map(file: &OwnedFd) -> io::Result<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, wherever the kernel has room; nothing else is replaced.
+        // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
         let start =
             unsafe { mmap(std::ptr::null_mut(), GATE_SIZE, access, MapFlags::SHARED, file.as_fd(), 0) }?;
         NonNull::new(start.cast()).map(Self).ok_or(io::ErrorKind::AddrNotAvailable.into())
     }
 
     fn words(&self) -> &[AtomicU64; WORDS] {
-        // SAFETY: the mapping has so many words and lives as long as `self`, and its file cannot become shorter.
+        // SAFETY: the mapping has this many words and lives as long as `self`, and the seals keep its file from being
+        // truncated.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl Drop for Gate {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and nothing refers to it any more. It fails for no mapping that
-        // succeeded, and what could be done about it?
+        // SAFETY: the mapping belongs to this value, and nothing refers to it any more. munmap does not fail for a
+        // mapping that was made.
         let _ = unsafe { munmap(self.0.as_ptr().cast(), GATE_SIZE) };
     }
 }

@@ -1,4 +1,4 @@
-//! What a controller does with the page, whoever keeps it.
+//! The controller's operations on the arbiter page, for both kinds of keepers.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -16,31 +16,31 @@ use crate::programs::{PINS, ProbedShim, Programs, ProgramsError, ShimSearch};
 use crate::times::Times;
 use crate::wake;
 
-/// Why the arbiter did not do what it was asked to.
+/// Why an operation of the arbiter failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ArbiterError {
-    /// The page could not be made.
-    #[error("cannot make the page: {0}")]
+    /// The page could not be created.
+    #[error("cannot create the arbiter page: {0}")]
     Page(io::Error),
-    /// A way to wait could not be made.
-    #[error("cannot make an epoll instance: {0}")]
+    /// An epoll instance could not be created.
+    #[error("cannot create an epoll instance: {0}")]
     Wake(io::Error),
-    /// There is no room for another device.
-    #[error("the page has room for {DEVICE_MAX} devices")]
+    /// The page has as many devices as it can have.
+    #[error("the arbiter page is full: it has {DEVICE_MAX} devices")]
     DevicesFull,
-    /// There is no room for another queue.
-    #[error("the page has room for {QUEUE_MAX} queues")]
+    /// The page has as many queues as it can have.
+    #[error("the arbiter page is full: it has {QUEUE_MAX} queues")]
     QueuesFull,
-    /// The queue was closed, by its process's end or otherwise.
-    #[error("the queue is gone")]
+    /// The queue was closed, by the end of its process or otherwise.
+    #[error("the queue is closed")]
     QueueGone,
-    /// The process has ended, or is not one that queues may be opened for.
-    #[error("the process is gone")]
+    /// The process has ended, or has not joined.
+    #[error("the process has ended or has not joined")]
     OwnerGone,
     /// A device's key must not be zero.
-    #[error("{0:#x} names no device")]
+    #[error("{0:#x} is not the key of a device")]
     NoDevice(u64),
-    /// The controller keeps the page, so no program hears anybody.
+    /// The controller keeps the page, so no program receives reports.
     #[error("no programs are loaded")]
     NoPrograms,
     /// The programs could not be used.
@@ -48,17 +48,17 @@ pub enum ArbiterError {
     Programs(#[from] ProgramsError),
 }
 
-/// A process that queues can be opened for.
+/// A process that has joined, so that queues can be opened for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Owner(pub u64);
 
 impl Owner {
-    /// Its id: as the initial pid namespace has it if programs hear it, else as this process's pid namespace has it.
+    /// The process id: in the initial pid namespace if programs receive its reports, else in this process's pid namespace.
     pub const fn id(self) -> u32 {
         self.0 as u32
     }
 
-    /// Whether the controller must speak for it, because no program hears it.
+    /// Whether the controller must report for it, because no program receives its reports.
     pub const fn is_spoken_for(self) -> bool {
         self.0 & SPOKEN_FOR != 0
     }
@@ -67,27 +67,27 @@ impl Owner {
 /// A queue that was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Queue {
-    /// Its place in the page.
+    /// Its slot in the page.
     pub slot: u32,
-    /// Which queue of that place.
+    /// The number of the queue among those that the slot has had.
     pub generation: u32,
 }
 
-/// What a process is told of a queue that was opened for it.
+/// A queue that was opened, and its gate page.
 #[derive(Debug)]
 pub struct Opened {
-    /// Which one.
+    /// The queue.
     pub queue: Queue,
-    /// The page of its gate, see [`xsched_protocol::arbiter_page::GATE_SIZE`], which the process maps to read and to write; or why it has none:
-    /// then the process sees to its gate itself. Nothing here needs the descriptor any more.
+    /// The gate page, see [`xsched_protocol::arbiter_page::GATE_SIZE`], which the process maps readable and writable. Or the
+    /// reason why there is none; then the process controls its gate itself. The caller may close the descriptor.
     pub gate: io::Result<OwnedFd>,
 }
 
-/// The page and who keeps it.
+/// The arbiter page and its keeper.
 #[derive(Debug)]
 pub struct Arbiter {
     backend: Backend,
-    /// [`Word::EXHAUSTED`], when the masks were last repaired.
+    /// The value of [`Word::EXHAUSTED`] when the masks were last repaired.
     repaired_at: u64,
 }
 
@@ -98,7 +98,7 @@ enum Backend {
 }
 
 impl Arbiter {
-    /// A page in this process's memory. Processes report to it over a socket, and the controller speaks for them.
+    /// A page in this process's memory. Processes report over a socket, and the controller applies their reports.
     ///
     /// # Errors
     ///
@@ -108,28 +108,29 @@ impl Arbiter {
         Ok(Self { backend: Backend::Memory(memory), repaired_at: 0 })
     }
 
-    /// A page in a BPF map, kept by programs: those that a controller that has died has left, or new ones. Queues of
-    /// processes that live are still there then.
+    /// A page in a BPF map, kept by programs: those of a controller that has ended, or new ones. When it takes over programs,
+    /// the queues of running processes are kept.
     ///
     /// # Errors
     ///
-    /// [`ArbiterError::Programs`]: if there is another controller, or the kernel or this process's rights do not suffice.
+    /// [`ArbiterError::Programs`]: if there is another controller, or if the kernel or this process's permissions are not
+    /// sufficient.
     pub fn programs(times: &Times) -> Result<Self, ArbiterError> {
         Self::programs_pinned_at(Path::new(PINS), times)
     }
 
-    /// As [`Self::programs`], apart from the controller of the machine: `folder` is in the BPF file system.
+    /// Like [`Self::programs`], but independent of the machine's controller: `folder` is in the BPF file system.
     ///
     /// # Errors
     ///
-    /// As [`Self::programs`].
+    /// See [`Self::programs`].
     pub fn programs_pinned_at(folder: &Path, times: &Times) -> Result<Self, ArbiterError> {
         let programs = Programs::start(folder, times)?;
         let repaired_at = programs.page.load(Word::EXHAUSTED);
         Ok(Self { backend: Backend::Programs(Box::new(programs)), repaired_at })
     }
 
-    /// Who keeps the page.
+    /// The keeper of the page.
     pub fn keeper(&self) -> Keeper {
         match &self.backend {
             Backend::Memory(_) => Keeper::Controller,
@@ -137,7 +138,7 @@ impl Arbiter {
         }
     }
 
-    /// What processes map, which they can only do to read.
+    /// The descriptor of the page. Processes can map it only for reading.
     pub fn page_fd(&self) -> BorrowedFd<'_> {
         match &self.backend {
             Backend::Memory(memory) => memory.file.as_fd(),
@@ -153,7 +154,7 @@ impl Arbiter {
         }
     }
 
-    /// Something for one process to wait on: an epoll instance that becomes readable when masks change.
+    /// An epoll instance for one process to wait on. It becomes readable when masks change.
     ///
     /// # Errors
     ///
@@ -166,12 +167,12 @@ impl Arbiter {
         wake::edge(source).map_err(ArbiterError::Wake)
     }
 
-    /// Whether [`Self::calls_fd`] is to signal from now on. Until then events wait for the next [`Self::drain`].
+    /// Sets whether [`Self::calls_fd`] signals. If not, events wait for the next [`Self::drain`].
     pub fn listen(&mut self, listens: bool) {
         self.control(Control::Listen, 0, u64::from(listens), 0);
     }
 
-    /// Signals, edge-triggered, that there are events about a device on which several levels have work, or about all.
+    /// Signals, edge-triggered, events of a device on which several levels have work, and events that concern all devices.
     pub fn calls_fd(&self) -> BorrowedFd<'_> {
         match &self.backend {
             Backend::Memory(memory) => memory.calls.as_fd(),
@@ -179,7 +180,7 @@ impl Arbiter {
         }
     }
 
-    /// Moves what happened into `events`. When [`Word::EVENTS_LOST`] has grown, the page has to be read anew.
+    /// Moves pending events to `events`. If [`Word::EVENTS_LOST`] has grown, the caller must read the page again.
     pub fn drain(&mut self, events: &mut Vec<ArbiterEvent>) {
         match &mut self.backend {
             Backend::Memory(memory) => memory.drain(events),
@@ -187,7 +188,7 @@ impl Arbiter {
         }
     }
 
-    /// How to find the shim of a process, for [`Self::expect`]. That is apart because of the time that it takes.
+    /// A search for the shim of a process, for [`Self::expect`]. It is separate because it may take long.
     ///
     /// # Errors
     ///
@@ -199,11 +200,11 @@ impl Arbiter {
         }
     }
 
-    /// Gets ready to hear a process with this shim. Returns the number that it is to show by [`Report::Join`].
+    /// Prepares for reports of a process with this shim. Returns the token that the process must send with [`Report::Join`].
     ///
     /// # Errors
     ///
-    /// If no program will hear it: then the controller may [`Self::speak_for`] it.
+    /// If no program can receive its reports. Then the controller may use [`Self::speak_for`].
     pub fn expect(&mut self, shim: ProbedShim) -> Result<u64, ArbiterError> {
         match &mut self.backend {
             Backend::Memory(_) => Err(ArbiterError::NoPrograms),
@@ -219,7 +220,7 @@ impl Arbiter {
         }
     }
 
-    /// Takes the probe out of a file. Processes that have mapped it are heard no more.
+    /// Removes the probe from a file. Reports of processes that have mapped the file are not received any more.
     pub fn unprobe(&self, id: FileId) {
         match &self.backend {
             Backend::Memory(_) => {}
@@ -227,15 +228,15 @@ impl Arbiter {
         }
     }
 
-    /// The process that has shown a number, see [`xsched_protocol::arbiter_page::ArbiterChange::Joined`].
-    pub fn joined(&self, number: u64) -> Option<Owner> {
+    /// The process that has joined with a token, see [`xsched_protocol::arbiter_page::ArbiterChange::Joined`].
+    pub fn joined(&self, token: u64) -> Option<Owner> {
         match &self.backend {
             Backend::Memory(_) => None,
-            Backend::Programs(programs) => programs.joined(number).map(Owner),
+            Backend::Programs(programs) => programs.joined(token).map(Owner),
         }
     }
 
-    /// All processes that queues can be opened for.
+    /// All processes that have joined.
     pub fn owners(&self) -> Vec<Owner> {
         let owners = match &self.backend {
             Backend::Memory(memory) => memory.owners(),
@@ -244,18 +245,18 @@ impl Arbiter {
         owners.into_iter().map(Owner).collect()
     }
 
-    /// A number is not expected any more. Whoever has shown it stays joined.
-    pub fn forget(&mut self, number: u64) {
+    /// A token is not expected any more. A process that has joined with it stays joined.
+    pub fn forget(&mut self, token: u64) {
         match &mut self.backend {
             Backend::Memory(_) => {}
-            Backend::Programs(programs) => programs.forget(number),
+            Backend::Programs(programs) => programs.forget(token),
         }
     }
 
-    /// Takes a process in whose reports arrive over a socket. [`Self::gone`] must follow when it has ended.
+    /// Adds a process that reports over a socket. When it has ended, [`Self::gone`] must be called.
     pub fn speak_for(&mut self, pid: u32) -> Owner {
         let owner = Owner(u64::from(pid) | SPOKEN_FOR);
-        // The id may have been another process's.
+        // The id may have belonged to another process.
         self.gone(owner);
         match &mut self.backend {
             Backend::Memory(memory) => memory.admit(owner.0),
@@ -264,7 +265,7 @@ impl Arbiter {
         owner
     }
 
-    /// A report of a process that the controller speaks for; about a queue that is not its own, it changes nothing.
+    /// Applies a report of a process that reports over a socket. A report about another process's queue changes nothing.
     pub fn report(&mut self, owner: Owner, operation: Report, slot: u32, argument: u64) {
         let is_own = owner.is_spoken_for() && self.page().queue(slot).owner == owner.0;
         if is_own || matches!(operation, Report::Expire | Report::Check) {
@@ -277,8 +278,8 @@ impl Arbiter {
         }
     }
 
-    /// A process has ended or has given its queues up: they are closed, and it takes no room. One that programs hear may live
-    /// on, and join again; when it ends, they do this themselves.
+    /// A process has ended or has given up its queues: they are closed, and their slots are free. A process of which programs
+    /// receive the reports may continue, and join again; programs do this themselves when it ends.
     pub fn gone(&mut self, owner: Owner) {
         match &mut self.backend {
             Backend::Memory(memory) => memory.dismiss(owner.0),
@@ -291,13 +292,13 @@ impl Arbiter {
     ///
     /// # Errors
     ///
-    /// If the page is full or the process is gone.
+    /// If the page is full, or the process has not joined or has ended.
     pub fn open(&mut self, owner: Owner, device_key: u64, level: u8) -> Result<Opened, ArbiterError> {
         let device = self.device(device_key)?;
         let page = self.page();
         let free = (0..QUEUE_MAX as u32).map(|slot| page.queue(slot)).find(|queue| !queue.word.is_open());
         let free = free.ok_or(ArbiterError::QueuesFull)?;
-        // Before there is a queue for which anybody writes there.
+        // Before the queue is open, because changes of masks write to the gates of open queues.
         let gate = self.make_gate(free.slot);
         let generation = free.word.generation().wrapping_add(1);
         let word = QueueWord::new(generation, device, u64::from(level).min(LEVEL_COUNT as u64 - 1));
@@ -314,7 +315,7 @@ impl Arbiter {
         }
     }
 
-    /// Closes a queue. One that is gone is closed.
+    /// Closes a queue, if it is still open.
     pub fn close(&mut self, queue: Queue) {
         self.control(Control::Close, u64::from(queue.slot), u64::from(queue.generation), 0);
     }
@@ -330,12 +331,12 @@ impl Arbiter {
         self.check(queue)
     }
 
-    /// A queue whose lease is over by now does not count as ready until it reports again.
+    /// Ends the lease of a queue if it has expired: the queue is not ready until it reports again.
     pub fn expire(&mut self, queue: Queue) {
         self.control(Control::Expire, u64::from(queue.slot), u64::from(queue.generation), 0);
     }
 
-    /// The controller lives, and is obeyed. To be called several times within [`Times::silence`].
+    /// The controller's heartbeat: the page is in force. Must be called several times within [`Times::silence`].
     pub fn heartbeat(&mut self) {
         self.control(Control::Heartbeat, 0, 0, 0);
         let exhausted = self.page().load(Word::EXHAUSTED);
@@ -347,7 +348,7 @@ impl Arbiter {
         }
     }
 
-    /// Nobody is held back, until the next [`Self::heartbeat`].
+    /// All processes may launch, until the next [`Self::heartbeat`].
     pub fn release(&mut self) {
         self.control(Control::Release, 0, 0, 0);
     }
@@ -357,7 +358,7 @@ impl Arbiter {
         self.control(Control::SetTimes, 0, times.lease_ns(), times.linger_ns());
     }
 
-    /// A clean end: nobody is held back, and nothing is left behind.
+    /// Ends cleanly: all processes may launch, and no pins are left.
     pub fn end(mut self) {
         self.release();
         match self.backend {
@@ -379,8 +380,8 @@ impl Arbiter {
         Ok(index)
     }
 
-    /// The place of a device that nobody uses any more: anybody may name devices that there are not, and whoever comes
-    /// next must find room.
+    /// The index of a device without queues. Processes may name devices that do not exist, so the entries of unused devices
+    /// are reused.
     fn unused_device(&self) -> Option<u64> {
         let mut used = [false; DEVICE_MAX];
         for queue in self.page().queues() {
@@ -392,8 +393,8 @@ impl Arbiter {
 
     fn check(&self, queue: Queue) -> Result<(), ArbiterError> {
         let word = self.page().queue(queue.slot).word;
-        let is_there = word.is_open() && word.generation() == queue.generation;
-        if is_there { Ok(()) } else { Err(ArbiterError::QueueGone) }
+        let is_open = word.is_open() && word.generation() == queue.generation;
+        if is_open { Ok(()) } else { Err(ArbiterError::QueueGone) }
     }
 
     fn control(&self, operation: Control, slot: u64, first: u64, second: u64) {

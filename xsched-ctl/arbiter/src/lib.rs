@@ -1,9 +1,10 @@
-//! The arbiter's page, kept for the machine: by BPF programs where they can be loaded, else in this process's memory.
+//! Keeps the machine's arbiter page: with BPF programs if they can be loaded, else in this process's memory.
 //!
-//! The controller opens queues for processes and sets their levels; processes report when they have work. Who may launch
-//! follows from the page alone, which processes map. [`xsched_protocol::arbiter_page`] has the page and the code that changes it.
+//! The controller opens queues for processes and sets their levels; processes report when they have work. The page alone says
+//! which levels may launch, and processes map it. [`xsched_protocol::arbiter_page`] has the page's layout and the code that
+//! changes it.
 //!
-//! Nothing here blocks, and nothing here decides: a policy does.
+//! This crate does not block and makes no scheduling decisions; a policy makes these.
 
 mod clock;
 mod gates;

@@ -1,4 +1,4 @@
-//! A page without programs: in memory that this process shares, and that nobody else can write.
+//! An arbiter page without programs: shared memory that only this process can write.
 
 use std::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
@@ -18,17 +18,17 @@ use crate::gates::Gates;
 use crate::page::Page;
 use crate::times::Times;
 
-/// Events that are kept for a controller that does not ask for them.
+/// The most events that are kept until the controller drains them.
 const EVENTS_MAX: usize = 1 << 16;
 
-/// The page and what is known beside it.
+/// The page and the state beside it.
 #[derive(Debug)]
 pub(crate) struct Memory {
     pub(crate) page: Page,
     pub(crate) file: OwnedFd,
-    /// Never read, so that it stays readable: see `wake.rs`.
+    /// Wakes processes. Never read, so that it stays readable: see `wake.rs`.
     pub(crate) wakes: OwnedFd,
-    /// Likewise, for the controller itself.
+    /// Wakes the controller. Never read, either.
     pub(crate) calls: OwnedFd,
     owners: HashSet<u64>,
     gates: Gates,
@@ -40,7 +40,7 @@ impl Memory {
         let file = memfd_create("xsched-page", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, PAGE_WORDS as u64 * 8)?;
         let page = Page::map(file.as_fd(), true)?;
-        // From now on nobody maps it to write, whoever gets the descriptor.
+        // From now on no process can map it writable, even with the descriptor.
         fcntl_add_seals(
             &file,
             SealFlags::FUTURE_WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL,
@@ -75,7 +75,7 @@ impl Memory {
         self.owners.iter().copied().collect()
     }
 
-    /// A page for the gate of the next queue of a slot.
+    /// A gate page for the next queue of a slot.
     pub(crate) fn make_gate(&mut self, slot: u32) -> io::Result<OwnedFd> {
         self.gates.make(u64::from(slot))
     }
@@ -151,7 +151,7 @@ impl Host for Memory {
         } else {
             self.add(Word::EVENTS_LOST, 1);
         }
-        // They would block after 2^64 - 1 of them.
+        // The counters would block only at their maximum, 2^64 - 2.
         if wakes.processes {
             let _ = rustix::io::write(&self.wakes, &1u64.to_ne_bytes());
         }

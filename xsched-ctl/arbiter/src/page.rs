@@ -1,4 +1,4 @@
-//! The page as this process sees it.
+//! The arbiter page, mapped into this process.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -8,21 +8,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use xsched_protocol::arbiter_page::{DEVICE_MAX, PAGE_WORDS, QUEUE_MAX, QueueWord, Word};
 
-/// The page, mapped. Others change it at any time; each word is read whole.
+/// The mapped page. Programs or other threads may change it at any time; each word is read atomically.
 #[derive(Debug)]
 pub struct Page {
     start: NonNull<[AtomicU64; PAGE_WORDS]>,
     may_write: bool,
 }
 
-/// A queue, as it was found.
+/// The state of a queue when it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueState {
-    /// Its place.
+    /// Its slot.
     pub slot: u32,
     /// Its word.
     pub word: QueueWord,
-    /// Until when it counts as ready, if it does.
+    /// The end of its lease, if it is ready.
     pub lease_until_ns: u64,
     /// Its process, see [`crate::Owner`].
     pub owner: u64,
@@ -32,25 +32,25 @@ impl Page {
     /// Maps the page behind a descriptor.
     pub(crate) fn map(fd: BorrowedFd<'_>, may_write: bool) -> io::Result<Self> {
         let access = if may_write { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
-        // SAFETY: a new mapping, wherever the kernel has room; nothing else is replaced.
+        // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
         let start = unsafe { mmap(std::ptr::null_mut(), PAGE_WORDS * 8, access, MapFlags::SHARED, fd, 0) }?;
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
         Ok(Self { start, may_write })
     }
 
     fn all(&self) -> &[AtomicU64; PAGE_WORDS] {
-        // SAFETY: the mapping has this many words and lives as long as `self`. Where it may not be written, only loads
-        // are made, which on this architecture are plain ones.
+        // SAFETY: the mapping has this many words and lives as long as `self`. A mapping that may not be written is only
+        // read; atomic loads are plain loads on this architecture.
         unsafe { self.start.as_ref() }
     }
 
-    /// The words to change.
+    /// The words, for writing.
     ///
     /// # Panics
     ///
-    /// If they may only be read.
+    /// If the page is mapped for reading only.
     pub(crate) fn words(&self) -> &[AtomicU64; PAGE_WORDS] {
-        assert!(self.may_write, "the programs' page is theirs to change");
+        assert!(self.may_write, "only the programs may change their page");
         self.all()
     }
 
@@ -59,25 +59,25 @@ impl Page {
         self.all()[word.index()].load(Ordering::SeqCst)
     }
 
-    /// Whether the controller is obeyed.
+    /// Whether the page is in force, because the controller is running.
     pub fn is_obeyed(&self) -> bool {
         self.load(Word::OBEY) == 1
     }
 
-    /// Index of a device.
+    /// The index of a device.
     pub fn device(&self, key: u64) -> Option<u64> {
         (0..DEVICE_MAX as u64).find(|&index| self.load(Word::key(index)) == key)
     }
 
-    /// A queue, as it is.
+    /// The present state of a queue.
     pub fn queue(&self, slot: u32) -> QueueState {
         let slot = slot % QUEUE_MAX as u32;
-        let place = u64::from(slot);
+        let index = u64::from(slot);
         QueueState {
             slot,
-            word: QueueWord(self.load(Word::queue(place))),
-            lease_until_ns: self.load(Word::lease_until(place)),
-            owner: self.load(Word::owner(place)),
+            word: QueueWord(self.load(Word::queue(index))),
+            lease_until_ns: self.load(Word::lease_until(index)),
+            owner: self.load(Word::owner(index)),
         }
     }
 
@@ -90,8 +90,8 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and nothing refers to it any more. It fails for no mapping that
-        // succeeded, and what could be done about it?
+        // SAFETY: the mapping belongs to this value, and nothing refers to it any more. munmap does not fail for a
+        // mapping that was made.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), PAGE_WORDS * 8) };
     }
 }

@@ -1,15 +1,15 @@
-//! How long what was said holds.
+//! How long reports and heartbeats are valid.
 
 use std::time::Duration;
 
-/// How long what was said holds.
+/// How long reports and heartbeats are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// How long a queue counts as ready after its last report.
+    /// The lease: how long a queue counts as ready after its last report.
     pub lease: Duration,
-    /// How long a queue stays ready after its last completion.
+    /// The linger: how long a queue stays ready after its last completion.
     pub linger: Duration,
-    /// How long the controller may be silent. Fixed when the page is made.
+    /// How long the controller may send no heartbeat. Fixed when the page is created.
     pub silence: Duration,
 }
 
@@ -37,7 +37,7 @@ impl Times {
     }
 }
 
-/// At most a day: sums with times of the clock must not overflow.
+/// At most one day, so that sums with times of the clock do not overflow.
 fn nanoseconds(time: Duration) -> u64 {
     const DAY: Duration = Duration::from_hours(24);
     time.min(DAY).as_nanos() as u64

@@ -1,11 +1,12 @@
-//! How a process waits for the masks to change, without being able to touch what it waits on.
+//! Lets a process wait for changes of the masks without access to the descriptor that it waits for.
 //!
-//! What is waited on wakes all that poll it, again and again, and always has something to read. Each process gets an
-//! epoll instance of its own in which it is registered edge-triggered: a wait returns if something happened since the
-//! last one. The process cannot reach behind the instance, since to change a registration one needs the descriptor.
+//! The source of wake-ups wakes all its pollers repeatedly, and always has data to read. Each process gets a separate epoll
+//! instance in which the source is registered edge-triggered: a wait returns if there was a wake-up since the last wait. The
+//! process cannot reach the source through the instance, because changing a registration needs the source's descriptor.
 //!
-//! That there always is something to read matters: when a wait ends, the kernel asks what woke it whether it is still
-//! readable, and sleeps on if not. The controller, reading everything, would put others to sleep again.
+//! The source must always have data to read: when a waiter wakes, the kernel checks again whether the source is readable, and
+//! continues the wait if it is not (<https://github.com/torvalds/linux/blob/master/fs/eventpoll.c>, `ep_send_events`). If the
+//! controller read all data, other waiters would go back to sleep.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};

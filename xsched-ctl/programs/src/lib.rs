@@ -1,11 +1,11 @@
-//! The BPF programs, compiled by `build.rs` from `xsched-ebpf/src/bpf`: ELF objects, in memory as their readers want them;
-//! and what they must be told of the kernel that they run in.
+//! The BPF programs, compiled by `build.rs` from `xsched-ebpf/src/bpf`: ELF objects, aligned for their readers. Also the
+//! offsets in the running kernel's types that the programs need.
 
 mod kernel_types;
 
 pub use kernel_types::{KernelTypes, TypesError};
 
-/// Aligned as an ELF file's own structures are.
+/// Aligned like the structures of an ELF file.
 #[repr(C, align(8))]
 struct Aligned<T: ?Sized>(T);
 
@@ -22,5 +22,5 @@ pub static TRACER: &[u8] = object!("xsched-ebpf");
 /// The arbiter's programs.
 pub static ARBITER: &[u8] = object!("xsched-ebpf-arbiter");
 
-/// The programs that say whose a call is.
+/// The programs that determine the verdict on a call by its call chain.
 pub static ORIGIN: &[u8] = object!("xsched-ebpf-origin");

@@ -1,35 +1,9 @@
-//! Options about calls to the kernel driver.
+//! Options for calls to the kernel driver.
 
 use std::path::Path;
 
-use clap::ValueEnum;
 use xsched_abi::Device;
-
-use crate::driver::number_of;
-
-/// How calls to the kernel driver are seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Driver {
-    /// As `fentry` where that works; else as `tracepoint`, but only while a recorded process uses HIP or the driver
-    Auto,
-    /// Not at all
-    Off,
-    /// By the tracepoints of ioctl: adds about 0.3 us to every ioctl of the machine, whatever the device, while attached
-    Tracepoint,
-    /// By the driver's own functions, which costs others nothing; the kernel module must have BTF
-    Fentry,
-}
-
-/// A device to be taken for one of the driver's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ExtraDevice {
-    /// Its number.
-    pub(crate) number: u32,
-    /// What it is taken for.
-    pub(crate) device: Device,
-    /// Its path.
-    pub(crate) path: String,
-}
+use xsched_tracer::{ExtraDevice, number_of};
 
 /// Reads `kfd=PATH` or `dri=PATH`.
 pub(super) fn extra_device(text: &str) -> Result<ExtraDevice, String> {

@@ -1,13 +1,12 @@
-//! What may have been meant by an option or a verb that there is not.
+//! Suggestions for mistyped options and verbs.
 
 use std::ffi::OsString;
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
-/// Adds what may have been meant to an error about `words`, the command line. Options that differ in the order of their
-/// letters are not alike to clap, where they are short. Where a command may follow it proposes to take the option for one,
-/// which nobody means.
+/// Adds a suggestion to an error about `words`, the command line. For short options clap does not consider swapped
+/// letters similar. Where a command may follow, it suggests passing the option as a value, which is never intended.
 pub(super) fn explain(mut error: Error, command: &Command, words: &[OsString]) -> Error {
     if error.kind() == ErrorKind::InvalidSubcommand
         && let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand)
@@ -32,7 +31,7 @@ pub(super) fn explain(mut error: Error, command: &Command, words: &[OsString]) -
     error
 }
 
-/// The verb that does what another program calls so. To clap those are alike that have letters in common, as `stop` and `set` have.
+/// The verb for a word that other programs use. clap compares letters only, so it would suggest `set` for `stop`.
 fn synonym(typed: &str) -> Option<&'static str> {
     Some(match typed.to_ascii_lowercase().as_str() {
         "stop" | "disable" | "pause" | "halt" | "release" | "suspend" | "kill" | "end" | "quit" => "off",
@@ -51,7 +50,7 @@ fn synonym(typed: &str) -> Option<&'static str> {
     })
 }
 
-/// The verb that the words begin with, and the verb of that.
+/// The verb at the beginning of the words, with its subcommand.
 fn verb<'a>(mut command: &'a Command, words: &[OsString]) -> &'a Command {
     for word in words.iter().skip(1) {
         match command.find_subcommand(word) {
@@ -62,7 +61,7 @@ fn verb<'a>(mut command: &'a Command, words: &[OsString]) -> &'a Command {
     command
 }
 
-/// The option with the letters of another.
+/// The option with the same letters in another order.
 fn same_letters(verb: &Command, typed: &str) -> Option<String> {
     let letters = |name: &str| {
         let mut letters: Vec<_> = name.chars().collect();

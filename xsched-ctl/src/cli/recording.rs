@@ -1,23 +1,21 @@
-//! Options of every verb that records.
+//! Options of all verbs that record.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use xsched_abi::chain::DEPTH_MAX;
+use xsched_chains::Label;
+use xsched_recording::KernelNames;
 use xsched_rules::Rules;
+use xsched_tracer::{
+    Compression, Destination, Driver, Executions, ExtraDevice, FilterError, Filters, Format, Functions, Kept,
+    Options, Settings, Style, TracerError, Uprobes,
+};
 
-use super::driver::{Driver, ExtraDevice, extra_device};
+use super::driver::extra_device;
 use super::units::{duration, large_size, ring_size};
-use crate::bpf::Options;
-use crate::chain::Label;
 use crate::failure::Failure;
-use crate::filter::{FilterError, Filters, Functions};
-use crate::flight_recorder;
-use crate::kernel_names::KernelNames;
-use crate::output::{Compression, Destination, Format};
-use crate::session::Settings;
-use crate::timeline::{Executions, Style};
 
 #[derive(Args, Debug)]
 pub(crate) struct Recording {
@@ -37,23 +35,23 @@ pub(crate) struct Recording {
     #[arg(long, value_name = "SIZE", value_parser = large_size, conflicts_with = "max_size")]
     ring: Option<u64>,
 
-    /// With --ring: write it also when a launch took longer, such as 5ms; once in 10 s
+    /// With --ring: write it also when a launch took longer, such as 5ms; at most once in 10 s
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "ring")]
     dump_on_slower: Option<Duration>,
 
-    /// Compress the timeline; a FILE that ends in .gz or .zst is compressed anyway
+    /// Compress the timeline; done anyway for a FILE that ends in .gz or .zst
     #[arg(long, value_enum, value_name = "KIND")]
     compress: Option<Compression>,
 
-    /// Memory between kernel and tracer, a power of two: 64K to 1G
+    /// Size of the buffer between kernel and tracer, a power of two: 64K to 1G
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = ring_size)]
     ring_size: u32,
 
-    /// Write `name<…>` for kernels instead of their whole names; the tables do so anyway
+    /// Write `name<…>` for kernels instead of their whole names; the tables always do
     #[arg(long, hide_short_help = true)]
     fold_templates: bool,
 
-    /// Write what was executed as Perfetto's typed GPU events, without arrows from the calls, for tools that want these
+    /// Write executions as Perfetto's typed GPU events, without arrows from the calls, for tools that need these
     #[arg(long, hide_short_help = true)]
     gpu_render_stages: bool,
 
@@ -62,7 +60,7 @@ pub(crate) struct Recording {
           value_parser = clap::value_parser!(u32).range(0..=DEPTH_MAX as i64))]
     depth: u32,
 
-    /// Show the frames of call chains by this
+    /// How to show the frames of call chains
     #[arg(long, value_enum, value_name = "KIND", default_value_t = Label::Name, hide = true)]
     chain_frames: Label,
 
@@ -70,7 +68,7 @@ pub(crate) struct Recording {
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     rules: Option<PathBuf>,
 
-    /// Probe this copy of libamdhip64 before anybody loads it, so that first calls are not missing; may be repeated
+    /// Probe this copy of libamdhip64 before it is loaded, so that first calls are not missing; may be repeated
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     runtime: Vec<PathBuf>,
 
@@ -78,20 +76,20 @@ pub(crate) struct Recording {
     #[arg(long, value_enum, value_name = "KIND", default_value_t = Uprobes::Auto, hide_short_help = true)]
     uprobes: Uprobes,
 
-    /// How to see calls to the kernel driver (ioctls on /dev/kfd and /dev/dri), to which filters do not apply
+    /// How to record calls to the kernel driver (ioctls on /dev/kfd and /dev/dri), to which filters do not apply
     #[arg(long, value_enum, value_name = "KIND", default_value_t = Driver::Auto, hide_short_help = true)]
     driver: Driver,
 
-    /// Takes another device for one of the driver's, so that tests can do without it
+    /// Treats another device as one of the driver's, for tests
     #[arg(long, value_name = "kfd=PATH|dri=PATH", hide = true, value_parser = extra_device)]
     driver_device: Vec<ExtraDevice>,
 
-    // Last: what follows it would stand under its heading.
+    // Last: options after it would appear under its heading.
     #[command(flatten)]
     filter: Filter,
 }
 
-/// Which calls to record. `!` before a pattern excludes what it matches; a call must pass all of the filters.
+/// Which calls to record. `!` before a pattern excludes its matches; a call must pass all filters.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Filters")]
 struct Filter {
@@ -101,15 +99,15 @@ struct Filter {
     #[arg(long, value_name = "LIST")]
     api: Option<Functions>,
 
-    /// Record calls of these libraries, by whom a call belongs to or who made it; may be repeated; `!` excludes
+    /// Record calls of these libraries, by origin or immediate caller; may be repeated; `!` excludes
     #[arg(long, value_name = "GLOB")]
     library: Vec<String>,
 
-    /// Record calls with these kernels, by their demangled names with or without types; may be repeated; `!` excludes
+    /// Record calls with these kernels, by demangled names with or without types; may be repeated; `!` excludes
     #[arg(long, value_name = "GLOB")]
     kernel: Vec<String>,
 
-    /// Record calls that take at least so long, such as 50us
+    /// Record calls that take at least this long, such as 50us
     #[arg(long, value_name = "TIME", value_parser = duration)]
     min_duration: Option<Duration>,
 
@@ -120,7 +118,7 @@ struct Filter {
 }
 
 impl Recording {
-    /// What the session wants to know.
+    /// The settings for the session.
     pub(crate) fn settings(&self) -> Result<Settings, Failure> {
         Ok(Settings {
             options: Options {
@@ -139,21 +137,21 @@ impl Recording {
 }
 
 impl Recording {
-    /// What the timeline looks like.
+    /// The format of the timeline.
     pub(crate) fn style(&self) -> Style {
         let names = if self.fold_templates { KernelNames::Folded } else { KernelNames::Full };
         let executions = if self.gpu_render_stages { Executions::RenderStages } else { Executions::Slices };
         Style { names, executions }
     }
 
-    /// Where the timeline goes and how it is written.
+    /// The destination of the timeline and how it is written.
     pub(crate) fn output(&self) -> Result<(Destination, Format), Failure> {
         let of_name = self.output.as_deref().and_then(Compression::of_name);
         if let (Some(asked), Some(named)) = (self.compress, of_name)
             && asked != named
         {
             return Err(Failure::Usage(format!(
-                "`--compress` asks for something else than the ending .{} of the file",
+                "`--compress` contradicts the ending .{} of the file",
                 named.ending()
             )));
         }
@@ -162,17 +160,17 @@ impl Recording {
         Ok((destination, Format { compression, size_max: self.max_size, kept: self.kept()? }))
     }
 
-    fn kept(&self) -> Result<Option<flight_recorder::Settings>, Failure> {
+    fn kept(&self) -> Result<Option<Kept>, Failure> {
         if self.dump_on_slower.is_some() && !self.filter.filters()?.include_launches() {
-            return Err(FilterError::NoLaunches("dump-on-slower").into());
+            return Err(TracerError::from(FilterError::NoLaunches("dump-on-slower")).into());
         }
-        Ok(self.ring.map(|size| flight_recorder::Settings {
+        Ok(self.ring.map(|size| Kept {
             size_max: usize::try_from(size).unwrap_or(usize::MAX),
             slow_ns: self.dump_on_slower.map(nanoseconds),
         }))
     }
 
-    /// As [`output`](Self::output), for verbs that write a timeline only where they are told to.
+    /// Like [`output`](Self::output), for verbs that write a timeline only on request.
     pub(crate) fn output_if_asked(&self) -> Result<Option<(Destination, Format)>, Failure> {
         if self.output.is_some() {
             return self.output().map(Some);
@@ -183,7 +181,7 @@ impl Recording {
             ("--compress", self.compress.is_some()),
         ];
         match about_files.iter().find(|(_, is_given)| *is_given) {
-            Some((option, _)) => Err(Failure::Usage(format!("`{option}` is about the file of `-o FILE`"))),
+            Some((option, _)) => Err(Failure::Usage(format!("`{option}` needs `-o FILE`"))),
             None => Ok(None),
         }
     }
@@ -193,20 +191,12 @@ impl Filter {
     fn filters(&self) -> Result<Filters, Failure> {
         let functions = self.api.clone().unwrap_or_default();
         let min_duration_ns = self.min_duration.map_or(0, nanoseconds);
-        Ok(Filters::new(functions, &self.library, &self.kernel, min_duration_ns, self.sample)?)
+        Ok(Filters::new(functions, &self.library, &self.kernel, min_duration_ns, self.sample)
+            .map_err(TracerError::from)?)
     }
 }
 
-/// Durations of centuries are as good as endless.
+/// Longer durations count as endless.
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// How probes are attached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Uprobes {
-    /// By the best way that works on this kernel
-    Auto,
-    /// One perf event for each function: slower to attach and detach, works since kernel 5.15
-    PerfEvents,
 }

@@ -1,49 +1,58 @@
-//! The command line of the verbs that schedule.
+//! The command line of the scheduling verbs.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use xsched_control_api::standing::{Class, PRIORITY_MAX, PRIORITY_MIN, WEIGHT_MAX, Wish};
 use xsched_sched::PolicyKind;
 
 use super::units::{cgroup, process_id, share};
-use crate::standing::{Class, PRIORITY_MAX, PRIORITY_MIN, WEIGHT_MAX, Wish};
 
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
-    /// The configuration [default: /etc/xsched/config.toml, if it is there]
+    /// The configuration [default: /etc/xsched/config.toml, if it exists]
     #[arg(short, long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    config: Option<PathBuf>,
 
-    /// Who goes first, whatever the configuration says: priority, fair or partition
+    /// The policy, overriding the configuration: priority, fair or partition
     #[arg(long, value_name = "NAME")]
-    pub(crate) policy: Option<PolicyKind>,
+    policy: Option<PolicyKind>,
 
-    /// The rules on call chains, whatever the configuration says; read again when the file changes
+    /// The rules on call chains, overriding the configuration; read again when the file changes
     #[arg(long, value_name = "FILE")]
-    pub(crate) rules: Option<PathBuf>,
+    rules: Option<PathBuf>,
 
-    /// Decide and show who would wait, and hold nobody back
+    /// Decide and show which processes would wait, but defer nothing
     #[arg(long)]
-    pub(crate) observe: bool,
+    observe: bool,
 
-    /// Do without BPF programs, as a controller does that lacks the privileges: processes then report over the socket
+    /// Run without BPF programs, as a controller without the privileges does: processes then report over the socket
     #[arg(long)]
-    pub(crate) no_bpf: bool,
+    no_bpf: bool,
 
-    /// Read the configuration and the rules as the controller would, name every mistake, print what would hold, and start nothing
+    /// Read the configuration and the rules as the controller would, report every mistake, print the resulting
+    /// settings, and start nothing
     #[arg(long, conflicts_with = "json")]
-    pub(crate) check: bool,
+    check: bool,
 
-    /// As soon as processes can join, print on standard output as one JSON object how the controller is
+    /// As soon as processes can join, print the controller's state on standard output as one JSON object
     #[arg(long)]
-    pub(crate) json: bool,
+    json: bool,
 }
 
-/// How something is to stand.
+impl Serve {
+    /// How the controller is to be started.
+    pub(crate) fn options(self) -> xsched_controller::Options {
+        let Self { config, policy, rules, observe, no_bpf, check, json } = self;
+        xsched_controller::Options { config, policy, rules, observe, no_bpf, check, json }
+    }
+}
+
+/// Scheduling parameters.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct StandingOptions {
-    /// From -255 to 255, or a class by its name; larger is more urgent
+    /// From -255 to 255, or the name of a class; larger is more urgent
     #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "class", value_parser = priority)]
     pub(crate) priority: Option<i16>,
 
@@ -51,11 +60,12 @@ pub(crate) struct StandingOptions {
     #[arg(long, value_enum)]
     pub(crate) class: Option<Class>,
 
-    /// Beside others of the same priority, where the policy is `fair`: twice the weight, twice the time; 100 is what others have
+    /// Relative to others of the same priority under the policy `fair`: twice the weight, twice the time; the default
+    /// is 100
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(WEIGHT_MAX)))]
     pub(crate) weight: Option<u32>,
 
-    /// Part of each device in percent, where the policy is `partition`
+    /// Part of each device in percent, under the policy `partition`
     #[arg(long, value_name = "PERCENT", value_parser = share)]
     pub(crate) share: Option<u8>,
 }
@@ -66,12 +76,12 @@ fn priority(text: &str) -> Result<i16, String> {
     }
     let number = text.parse().ok().filter(|number| (PRIORITY_MIN..=PRIORITY_MAX).contains(number));
     number.ok_or_else(|| {
-        format!("it is none of {PRIORITY_MIN}..={PRIORITY_MAX}, nor a class: {}", Class::NAMES.join(", "))
+        format!("expected {PRIORITY_MIN} to {PRIORITY_MAX}, or a class: {}", Class::NAMES.join(", "))
     })
 }
 
 impl StandingOptions {
-    /// What is asked for.
+    /// The requested parameters.
     pub(crate) fn wish(self) -> Wish {
         Wish {
             priority: self.priority.or(self.class.map(Class::priority)),
@@ -86,11 +96,11 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) standing: StandingOptions,
 
-    /// First change the policy for everybody, as `xsched-ctl policy` does, which ends `off`
+    /// First change the policy for all processes, like `xsched-ctl policy`, which also ends `off`
     #[arg(long, value_name = "NAME")]
     pub(crate) policy: Option<PolicyKind>,
 
-    /// The shim [default: libxsched_shim.so beside xsched-ctl or in ../lib]
+    /// The shim [default: libxsched_shim.so next to xsched-ctl or in ../lib]
     #[arg(long, value_name = "FILE")]
     pub(crate) shim: Option<PathBuf>,
 
@@ -98,7 +108,7 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) require_controller: bool,
 
-    /// At the end, say on standard error as one JSON object how it went
+    /// At the end, print the result on standard error as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -117,18 +127,18 @@ pub(crate) struct Set {
     #[arg(short, long, value_name = "PID", value_parser = process_id)]
     pub(crate) pid: Option<u32>,
 
-    /// All processes of this cgroup and below it, those that join later too
+    /// All processes in and below this cgroup, including those that join later
     #[arg(long, value_name = "PATH", value_parser = cgroup)]
     pub(crate) cgroup: Option<String>,
 
-    /// One queue, as `list` numbers them: the streams of one priority of one process on one device
+    /// One queue, as numbered by `list`: the streams of one priority of one process on one device
     #[arg(long, visible_alias = "stream", value_name = "N")]
     pub(crate) queue: Option<u32>,
 
     #[command(flatten)]
     pub(crate) standing: StandingOptions,
 
-    /// Take back what was set: rules, hints and `run` hold again
+    /// Undo `set`: rules, hints and `run` apply again
     #[arg(long, conflicts_with_all = ["priority", "class", "weight", "share"])]
     pub(crate) reset: bool,
 
@@ -139,11 +149,11 @@ pub(crate) struct Set {
 
 #[derive(Args, Debug)]
 pub(crate) struct Policy {
-    /// The one to change to: priority, fair or partition
+    /// The policy to change to: priority, fair or partition
     ///
-    /// `priority`: the process of the highest priority that has work; equals side by side, or one at a time beside more urgent
-    /// work and for a second after it. `fair`: processes of equal priority share device time by weight. `partition`: each
-    /// process is promised a part of the device time.
+    /// `priority`: the process of the highest priority with work launches; equals run side by side, or alternate beside
+    /// more urgent work and for a second after it. `fair`: processes of equal priority share device time by weight.
+    /// `partition`: each process is promised a part of the device time.
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<PolicyKind>,
 
@@ -154,32 +164,32 @@ pub(crate) struct Policy {
 
 #[derive(Args, Debug)]
 pub(crate) struct List {
-    /// Again and again, every so many seconds; each second if no number is given
+    /// Repeat every so many seconds; every second if no number is given
     #[arg(short, long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
           value_parser = super::seconds)]
     pub(crate) watch: Option<f64>,
 
-    /// What a line is about
+    /// What to show on a line
     #[arg(long, value_enum, default_value_t = Lines::Queue)]
     pub(crate) by: Lines,
 
-    /// Print the controller's answer as JSON, which has both
+    /// Print the controller's answer as JSON, which contains both
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// What a line of a list is about.
+/// What a line of a list shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Lines {
-    /// What a process does on a device
+    /// A process's use of a device
     Queue,
-    /// What it does there for one library
+    /// The same by library
     Origin,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Off {
-    /// If the controller does not answer, kill it: the kernel releases everything when it is dead
+    /// If the controller does not answer, kill it: the kernel then releases all processes
     #[arg(long)]
     pub(crate) force: bool,
 
@@ -197,15 +207,15 @@ pub(crate) struct Rules {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RulesVerb {
-    /// Read a file of rules, and print them in the order in which they are asked, the built-in ones last
+    /// Read a file of rules, and print all rules in the order in which they apply, the built-in ones last
     Check(RulesCheck),
-    /// Say what was decided about a process's calls so far, and by which rule
+    /// Show the verdicts on a process's calls so far, and their rules
     Explain(RulesExplain),
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct RulesCheck {
-    /// The file; without one the built-in rules are printed
+    /// The file; without it the built-in rules are printed
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 }
@@ -231,11 +241,10 @@ pub(crate) struct On {
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
-
+    use xsched_control_api::standing::Class;
     use xsched_sched::PolicyKind;
 
     use crate::cli::{Cli, Verb};
-    use crate::standing::Class;
 
     #[track_caller]
     fn refused(words: &[&str]) -> String {
@@ -243,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_needs_somebody_and_something() {
+    fn a_change_needs_a_target_and_a_parameter() {
         assert!(refused(&["set", "--priority", "3"]).contains("--pid"));
         assert!(refused(&["set", "--pid", "3"]).contains("--priority"));
         assert!(
@@ -253,11 +262,11 @@ mod tests {
             refused(&["set", "--pid", "3", "--class", "high", "--priority", "3"]).contains("cannot be used")
         );
         assert!(refused(&["set", "--pid", "3", "--reset", "--weight", "3"]).contains("cannot be used"));
-        assert!(refused(&["set", "--pid", "3", "--priority", "256"]).contains("-255..=255"));
+        assert!(refused(&["set", "--pid", "3", "--priority", "256"]).contains("-255 to 255"));
     }
 
     #[test]
-    fn a_policy_is_known_before_anybody_is_asked() {
+    fn unknown_policies_are_refused_before_the_controller_is_asked() {
         for words in
             [&["policy", "nope"] as &[_], &["serve", "--policy", "nope"], &["run", "--policy", "nope", "app"]]
         {
@@ -270,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn negative_priorities_are_no_options() {
+    fn negative_priorities_are_not_options() {
         let cli =
             Cli::try_parse_from(["xsched-ctl", "run", "--priority", "-7", "app", "--class", "x"]).unwrap();
         let Verb::Run(run) = cli.verb else { panic!("not run") };
@@ -279,17 +288,14 @@ mod tests {
     }
 
     #[test]
-    fn a_priority_may_be_called_by_its_class() {
+    fn a_class_may_be_given_as_priority() {
         for class in Class::ALL {
             let words = ["xsched-ctl", "run", "--priority", &class.to_string(), "--", "app"];
             let Verb::Run(run) = Cli::try_parse_from(words).unwrap().verb else { panic!("not run") };
             assert_eq!(run.standing.wish().priority, Some(class.priority()));
         }
         let error = refused(&["run", "--priority", "hihg", "app"]);
-        assert!(
-            error.contains("it is none of -255..=255, nor a class: realtime, high, normal, low"),
-            "{error}"
-        );
+        assert!(error.contains("expected -255 to 255, or a class: realtime, high, normal, low"), "{error}");
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Sizes and durations as people write them.
+//! Sizes and durations on the command line.
 
 use std::time::Duration;
 
-use crate::standing::SHARE_MAX;
+use xsched_control_api::standing::SHARE_MAX;
 
-/// Bytes: a number with `K`, `M` or `G` behind it, or none.
+/// Bytes: a number, optionally with `K`, `M` or `G`.
 pub(super) fn size(text: &str) -> Result<u64, String> {
     let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(unit_at);
@@ -20,7 +20,7 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
     size.ok_or_else(|| "expected a size such as 64M".to_owned())
 }
 
-/// Memory between kernel and tracer: a power of two, as the kernel wants it.
+/// Size of the ring buffer: a power of two, as the kernel requires.
 pub(super) fn ring_size(text: &str) -> Result<u32, String> {
     match size(text) {
         Ok(size) if size.is_power_of_two() && (1 << 16..=1 << 30).contains(&size) => Ok(size as u32),
@@ -28,7 +28,7 @@ pub(super) fn ring_size(text: &str) -> Result<u32, String> {
     }
 }
 
-/// The size of something that is worth having from a mebibyte on.
+/// A size of at least a mebibyte; smaller ones make no sense for files.
 pub(super) fn large_size(text: &str) -> Result<u64, String> {
     match size(text)? {
         size if size >= 1 << 20 => Ok(size),
@@ -40,7 +40,7 @@ pub(super) fn large_size(text: &str) -> Result<u64, String> {
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(duration) if !duration.is_zero() => Ok(duration),
-        Ok(_) => Err("expected more than nothing".to_owned()),
+        Ok(_) => Err("expected more than zero".to_owned()),
         Err(error) => Err(format!("{error}; expected a time such as 50us, 5ms or 10s")),
     }
 }
@@ -54,7 +54,8 @@ pub(super) fn share(text: &str) -> Result<u8, String> {
     }
 }
 
-/// `/system.slice/app.service`, as the kernel writes it: without the slash at the end with which shells complete folders.
+/// `/system.slice/app.service`, as the kernel writes it: without the final slash that shells append when they complete
+/// folders.
 pub(super) fn cgroup(text: &str) -> Result<String, String> {
     match text.trim_end_matches('/') {
         "" if !text.is_empty() => Ok("/".to_owned()),

@@ -1,13 +1,14 @@
-//! Whether a controller is there, and what it says.
+//! Whether a controller is running, and its state.
+
+use xsched_control_api::answer::{Answer, List, PageKeeper, Sight, State, Status};
+use xsched_control_api::client::{AskError, ask};
+use xsched_control_api::request::Request;
+use xsched_terminal::counted;
+use xsched_tracer::why_not_joined;
 
 use super::{Finding, Verdict};
-use crate::control::answer::{Answer, List, PageKeeper, Sight, State, Status};
-use crate::control::client::{AskError, ask};
-use crate::control::request::Request;
-use crate::scheduling::why_not_joined;
-use crate::table::counted;
 
-/// Asks it how it is.
+/// Asks the controller for its state.
 pub(super) async fn finding() -> Finding {
     describe(ask(&Request::Status {}).await)
 }
@@ -17,17 +18,16 @@ fn describe(answer: Result<Answer, AskError>) -> Finding {
     match answer {
         Ok(Answer::Status(status)) => {
             let (verdict, advice) = match (status.state, status.keeper) {
-                (State::Off, _) => (Verdict::Reduced, "nobody is held back; `xsched-ctl on` changes that"),
+                (State::Off, _) => (Verdict::Reduced, "nothing is suspended; `xsched-ctl on` changes that"),
                 (State::Observing, _) => {
-                    (Verdict::Reduced, "nobody is held back: it was started with --observe")
+                    (Verdict::Reduced, "nothing is suspended: it was started with --observe")
                 }
                 (State::Active, PageKeeper::Programs) if status.sight == Sight::Chains => {
                     (Verdict::Found, "")
                 }
-                (State::Active, PageKeeper::Programs) => (
-                    Verdict::Reduced,
-                    "calls are judged by their immediate callers: its log says what is missing",
-                ),
+                (State::Active, PageKeeper::Programs) => {
+                    (Verdict::Reduced, "rules see immediate callers only: its log says what is missing")
+                }
                 (State::Active, PageKeeper::Controller) => (
                     Verdict::Reduced,
                     "reports are slower, and depend on the controller: run it as root, without `--no-bpf`",
@@ -38,20 +38,20 @@ fn describe(answer: Result<Answer, AskError>) -> Finding {
         Err(AskError::NoController) => Finding {
             name,
             verdict: Verdict::Unknown,
-            value: "none is running; tracing needs none".to_owned(),
-            advice: "`sudo xsched-ctl serve` starts one, to schedule",
+            value: "none is running; tracing does not need one".to_owned(),
+            advice: "`sudo xsched-ctl serve` starts one, for scheduling",
         },
         Ok(_) => Finding {
             name,
             verdict: Verdict::Reduced,
             value: "it is of another version".to_owned(),
-            advice: "start it again",
+            advice: "restart it",
         },
         Err(error) => Finding {
             name,
             verdict: Verdict::Reduced,
             value: error.to_string(),
-            advice: "`xsched-ctl off --force` ends one that hangs; start it again",
+            advice: "`xsched-ctl off --force` ends one that hangs; then start it again",
         },
     }
 }
@@ -60,11 +60,11 @@ fn describe_status(status: &Status) -> String {
     let Status { pid, state, policy, keeper, sight, counts, .. } = status;
     let outdated = match counts.outdated {
         0 => String::new(),
-        count => format!(", {count} refused for a shim of another version"),
+        count => format!(", {count} refused because their shim is of another version"),
     };
     let again = match counts.answered_again {
         0 => String::new(),
-        count => format!(", {count} answers about calls given again for want of room"),
+        count => format!(", {count} verdicts given again after eviction"),
     };
     format!(
         "process {pid}, {state}, policy {policy}, page kept by {keeper}, rules see {sight}, {} joined so far{outdated}{again}",
@@ -72,7 +72,7 @@ fn describe_status(status: &Status) -> String {
     )
 }
 
-/// A line about whether a process has joined: the word, and what there is to say.
+/// A line about whether a process has joined: the word, and the details.
 pub(super) async fn joined(pid: u32) -> (&'static str, String) {
     match ask(&Request::List {}).await {
         Ok(Answer::List(list)) => describe_joined(&list, pid, why_not_joined),
@@ -84,12 +84,12 @@ pub(super) async fn joined(pid: u32) -> (&'static str, String) {
 fn describe_joined(list: &List, pid: u32, why_not: impl Fn(u32) -> Option<String>) -> (&'static str, String) {
     match list.processes.iter().find(|process| process.pid == pid) {
         None => {
-            let why = why_not(pid).unwrap_or_else(|| "it does when it first uses a device".to_owned());
+            let why = why_not(pid).unwrap_or_else(|| "it joins when it first uses a device".to_owned());
             ("absent", format!("the process has not joined: {why}"))
         }
         Some(process) => {
             let heard = match process.reports {
-                PageKeeper::Programs => "heard by BPF programs",
+                PageKeeper::Programs => "by BPF programs",
                 PageKeeper::Controller => "over the socket",
             };
             (
@@ -106,9 +106,10 @@ fn describe_joined(list: &List, pid: u32, why_not: impl Fn(u32) -> Option<String
 
 #[cfg(test)]
 mod tests {
+    use xsched_control_api::answer::{Counts, From, Process};
+    use xsched_control_api::standing::Standing;
+
     use super::*;
-    use crate::control::answer::{Counts, From, Process};
-    use crate::standing::Standing;
 
     fn status(state: State, keeper: PageKeeper) -> Status {
         Status {
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_at_work_is_fine_and_others_have_advice() {
+    fn an_active_controller_is_fine_and_others_have_advice() {
         let of = |state, keeper| describe(Ok(Answer::Status(status(state, keeper))));
         let fine = of(State::Active, PageKeeper::Programs);
         assert!(fine.verdict == Verdict::Found);
@@ -137,7 +138,9 @@ mod tests {
         outdated.counts.outdated = 2;
         let outdated = describe(Ok(Answer::Status(outdated)));
         assert!(
-            outdated.value.ends_with("3 processes joined so far, 2 refused for a shim of another version")
+            outdated
+                .value
+                .ends_with("3 processes joined so far, 2 refused because their shim is of another version")
         );
         for reduced in [
             of(State::Off, PageKeeper::Programs),

@@ -1,7 +1,8 @@
-//! How deeply processors may sleep: to give way, a thread of somebody's is woken, and not before its processor is.
+//! How deeply processors may sleep: to preempt a process, one of its threads is woken, which takes longer on a sleeping
+//! processor.
 //!
-//! A processor is put into no state that is disabled for it, nor into one that takes longer to leave than any of two bounds
-//! allows: that of the machine, which lasts as long as somebody holds `/dev/cpu_dma_latency` open, and the processor's own
+//! The kernel does not use idle states that are disabled, nor those with an exit latency above two bounds: the
+//! machine's, which lasts as long as a process holds `/dev/cpu_dma_latency` open, and the processor's own
 //! (<https://docs.kernel.org/admin-guide/pm/cpuidle.html>).
 
 use std::fs;
@@ -10,21 +11,23 @@ use std::path::Path;
 
 use super::{Finding, Verdict};
 
-/// From which time on it takes too long to leave a state, in microseconds: twice what it takes to reach somebody who has to give
-/// way, 7 to 9 us where nobody sleeps (`cargo xtask bench arbiter`), and some. Halting (C1, C1E) takes 1 to 10 us,
-/// the next state of Intel's servers 33 or more (`drivers/idle/intel_idle.c`); what AMD's have says the firmware.
+/// Exit latency in microseconds from which on a state is too deep: somewhat more than twice the time to preempt a
+/// process, 7 to 9 us while no processor sleeps (`cargo xtask bench arbiter`). Halting (C1, C1E) takes 1 to 10 us, the
+/// next state of Intel's servers 33 or more
+/// ([`intel_idle.c`](https://github.com/torvalds/linux/blob/master/drivers/idle/intel_idle.c)). On AMD's processors the
+/// firmware defines the latencies.
 const DEEP_US: u64 = 20;
 
 const NAME: &str = "idle states";
-const ADVICE: &str = "urgent work waits for threads that are woken from there: `cpupower idle-set -D 20` forbids it until the next \
+const ADVICE: &str = "urgent work waits for threads on sleeping processors: `cpupower idle-set -D 20` forbids this until the next \
                       boot, `tuned-adm profile latency-performance` for good";
 
-/// What processors sleep in, and how late they wake.
+/// The idle states in use, and their exit latencies.
 pub(super) fn finding() -> Finding {
     inspect(Path::new("/"))
 }
 
-/// What is found on a machine whose files are below this folder.
+/// The finding for a machine whose files are below this folder.
 fn inspect(root: &Path) -> Finding {
     let folder = root.join("sys/devices/system/cpu");
     let processors = match online(&folder) {
@@ -42,11 +45,11 @@ fn inspect(root: &Path) -> Finding {
     let has_none = processors.iter().all(|processor| processor.states.is_empty());
     if is_haltpoll(&folder) || has_none && is_guest(root) {
         let value = "left to the hypervisor, which does not say how deep they are".to_owned();
-        let advice = "`xsched-ctl doctor` on the host tells";
+        let advice = "`xsched-ctl doctor` on the host shows them";
         return Finding { name: NAME, verdict: Verdict::Unknown, value, advice };
     }
     if has_none {
-        let value = "none: idle processors halt at the most".to_owned();
+        let value = "none: idle processors at most halt".to_owned();
         return Finding { name: NAME, verdict: Verdict::Found, value, advice: ADVICE };
     }
     let bound = bound_us(&root.join("dev/cpu_dma_latency"));
@@ -80,7 +83,8 @@ fn describe(processors: &[Processor], bound: &io::Result<u64>) -> Finding {
     }
 }
 
-/// Whether halting has a name and a time, as for guests who know that they are some: what it is only their host knows.
+/// Whether the haltpoll driver is in use, as in guests that know that they are virtual
+/// ([documentation](https://docs.kernel.org/virt/guest-halt-polling.html)): only the host knows the real state.
 fn is_haltpoll(folder: &Path) -> bool {
     fs::read_to_string(folder.join("cpuidle/current_driver")).is_ok_and(|driver| driver.trim() == "haltpoll")
 }
@@ -92,8 +96,8 @@ fn is_guest(root: &Path) -> bool {
     flags.any(|line| line.split_ascii_whitespace().any(|flag| flag == "hypervisor"))
 }
 
-/// How long it may take to leave a state, in microseconds, as somebody demands of the whole machine; some 33 minutes if nobody does.
-/// To ask is to open it, which demands nothing yet.
+/// The machine's bound on exit latency, in microseconds; some 33 minutes if no process sets one. Opening the device
+/// alone sets no bound.
 fn bound_us(device: &Path) -> io::Result<u64> {
     let mut number = [0; 4];
     fs::File::open(device)?.read_exact(&mut number)?;
@@ -102,13 +106,13 @@ fn bound_us(device: &Path) -> io::Result<u64> {
 
 /// A processor that is online.
 struct Processor {
-    /// What is demanded of this one, in microseconds.
+    /// The bound for this one, in microseconds.
     bound_us: u64,
     states: Vec<State>,
 }
 
 impl Processor {
-    /// What it may be put into that takes longest to leave, if everybody's bound is this.
+    /// The usable state with the longest exit latency, given the machine's bound.
     fn deepest(&self, bound_us: u64) -> Option<&State> {
         let bound_us = self.bound_us.min(bound_us);
         let used = self.states.iter().filter(|state| !state.is_disabled && state.exit_us <= bound_us);
@@ -116,7 +120,7 @@ impl Processor {
     }
 }
 
-/// What a processor can be put into while it has nothing to do.
+/// An idle state of a processor.
 struct State {
     name: String,
     exit_us: u64,
@@ -127,13 +131,13 @@ struct State {
 fn online(folder: &Path) -> io::Result<Vec<Processor>> {
     let mut processors = Vec::new();
     for path in numbered(folder, "cpu")? {
-        // Where a processor cannot be switched off, there is no such file.
+        // Where a processor cannot be switched off, this file does not exist.
         if fs::read_to_string(path.join("online")).is_ok_and(|state| state.trim() == "0") {
             continue;
         }
         let bound_us = match fs::read_to_string(path.join("power/pm_qos_resume_latency_us")) {
             Ok(text) if text.trim() == "n/a" => 0,
-            // The number that says that nothing is demanded.
+            // This value means that there is no bound.
             Ok(text) if text.trim() == "0" => u64::MAX,
             Ok(text) => number(&text)?,
             Err(_) => u64::MAX,
@@ -161,7 +165,7 @@ fn number(text: &str) -> io::Result<u64> {
     text.trim().parse().map_err(io::Error::other)
 }
 
-/// What is in a folder under a word and a number, in no order.
+/// The paths in a folder that consist of a word and a number, in no order.
 fn numbered(folder: &Path, word: &str) -> io::Result<Vec<std::path::PathBuf>> {
     let is_numbered = |name: &str| {
         name.strip_prefix(word)
@@ -181,11 +185,11 @@ fn numbered(folder: &Path, word: &str) -> io::Result<Vec<std::path::PathBuf>> {
 mod tests {
     use super::*;
 
-    /// A machine of files.
+    /// A simulated machine of files.
     struct Machine(tempfile::TempDir);
 
     impl Machine {
-        /// With two processors that have these states, by name and by the time to leave them.
+        /// One with two processors that have these states, by name and exit latency.
         fn with(states: &[(&str, u64)]) -> Self {
             let machine = Self(tempfile::tempdir().unwrap());
             machine.demand(2_000_000_000);
@@ -213,7 +217,7 @@ mod tests {
             fs::write(path, text).unwrap();
         }
 
-        /// Has somebody demand that of the whole machine.
+        /// Sets the machine's bound.
         fn demand(&self, bound_us: i32) {
             self.write("dev/cpu_dma_latency", bound_us.to_ne_bytes());
         }
@@ -231,7 +235,7 @@ mod tests {
     const SHALLOW: &str = "C1 is the deepest in use, and takes 1 us to leave";
 
     #[test]
-    fn a_deep_state_is_named_with_what_to_do() {
+    fn a_deep_state_is_named_with_advice() {
         Machine::with(&EPYC).assert(Verdict::Reduced, DEEP);
         assert!(ADVICE.contains(&format!("-D {DEEP_US}`")));
         Machine::with(&[("C1E", DEEP_US - 1)])
@@ -257,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_demanded_of_the_machine_or_of_a_processor_forbids_states() {
+    fn bounds_of_the_machine_or_of_a_processor_forbid_states() {
         let machine = Machine::with(&EPYC);
         machine.demand(799);
         machine.assert(Verdict::Found, SHALLOW);
@@ -279,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_read_the_bound_is_told_so_where_it_matters() {
+    fn an_unreadable_bound_is_reported_where_it_matters() {
         let machine = Machine::with(&EPYC);
         fs::remove_file(machine.0.path().join("dev/cpu_dma_latency")).unwrap();
         let found = inspect(machine.0.path());
@@ -290,8 +294,8 @@ mod tests {
     }
 
     #[test]
-    fn nobody_in_a_guest_knows_what_halting_is() {
-        let halts = "none: idle processors halt at the most";
+    fn in_a_guest_the_meaning_of_halting_is_unknown() {
+        let halts = "none: idle processors at most halt";
         let left = "left to the hypervisor, which does not say how deep they are";
         let machine = Machine::with(&[]);
         machine.write("sys/devices/system/cpu/cpu0/online", "1\n");

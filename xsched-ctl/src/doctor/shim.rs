@@ -1,7 +1,7 @@
-//! `xsched-ctl doctor --pid`: by which way the shim sees the HIP calls of a running process.
+//! `xsched-ctl doctor --pid`: how the shim intercepts the HIP calls of a running process.
 //!
-//! The shim keeps a small structure under a symbol (`xsched_protocol::shim_status`); it is read from the process's memory, so
-//! nothing in the process has to answer.
+//! The shim keeps a small structure under a symbol (`xsched_protocol::shim_status`). It is read from the process's
+//! memory, so nothing in the process needs to answer.
 
 use std::fs::File;
 use std::io;
@@ -13,33 +13,38 @@ use xsched_protocol::shim_status::{
     ShimVerdicts, ShimWay,
 };
 use xsched_symbols::{is_hip_runtime, variable_address};
+use xsched_terminal::print;
+use xsched_tracer::{TracerError, why_nothing_is_mapped};
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use super::controller;
 use crate::failure::Failure;
-use crate::preflight;
-use crate::say::print;
 
-/// How the file names of all builds of the shim begin.
+/// Beginning of the file names of all builds of the shim.
 const SHIM_FILE_PREFIX: &str = "libxsched_shim";
 
 /// A file as it is mapped into the process.
 #[derive(Debug, PartialEq, Eq)]
 struct Mapped {
-    /// Where its first byte lies.
+    /// The address of its first byte.
     base: u64,
     path: String,
 }
 
-/// Prints the shim's state in a process, a line per copy of the runtime, and whether the controller knows it.
+fn no_program(pid: u32) -> Failure {
+    TracerError::NoProgram { pid, why: why_nothing_is_mapped(pid) }.into()
+}
+
+/// Prints the shim's state in a process, a line for each copy of the runtime, and whether the controller knows the
+/// process.
 pub(crate) async fn run(pid: u32) -> Result<u8, Failure> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Failure::NoSuchProcess(pid),
+        io::ErrorKind::NotFound => TracerError::NoSuchProcess(pid).into(),
         io::ErrorKind::PermissionDenied => Failure::ForeignProcess(pid),
-        _ => Failure::NoProgram { pid, why: preflight::why_nothing_is_mapped(pid) },
+        _ => no_program(pid),
     })?;
     if maps.is_empty() {
-        return Err(Failure::NoProgram { pid, why: preflight::why_nothing_is_mapped(pid) });
+        return Err(no_program(pid));
     }
     let files = files(&maps);
     let runtimes: Vec<_> = files.iter().filter(|file| is_hip_runtime(Path::new(&file.path))).collect();
@@ -82,21 +87,21 @@ fn about(runtimes: &[&Mapped], status: Option<&ShimStatus>) -> String {
     lines.collect()
 }
 
-/// How it is found out who makes a call.
+/// How the origin of calls is determined.
 fn callers(status: &ShimStatus) -> (&'static str, &'static str) {
     if status.verdicts == ShimVerdicts::Programs as u32 {
-        ("chains", "rules see the whole call chain, which programs walk")
+        ("chains", "rules see the whole call chain, which BPF programs walk")
     } else if status.verdicts == ShimVerdicts::Caller as u32 {
         (
             "callers",
             "rules see the immediate caller only: a controller with CAP_BPF would see the whole chain",
         )
     } else {
-        ("unasked", "nothing has had to be decided yet")
+        ("unasked", "no verdict was needed yet")
     }
 }
 
-/// By which way a copy's calls are seen.
+/// How the calls of a copy are intercepted.
 fn describe(copy: &ShimCopy) -> (&'static str, String) {
     let [_, runtime] = copy.ways;
     if runtime == ShimWay::Table as u32 {
@@ -118,7 +123,7 @@ impl Mapped {
     }
 }
 
-/// The files of a memory map, each where its beginning is mapped.
+/// The files of a memory map, each with the address of its beginning.
 fn files(maps: &str) -> Vec<Mapped> {
     let beginnings = maps.lines().filter_map(|line| {
         let mut words = line.splitn(6, ' ');
@@ -131,7 +136,7 @@ fn files(maps: &str) -> Vec<Mapped> {
     });
     let mut files: Vec<Mapped> = Vec::new();
     for file in beginnings {
-        // Another part of the same file may begin at its first byte as well.
+        // Another mapping of the same file may begin at its first byte too.
         if files.last().is_none_or(|last| last.path != file.path) {
             files.push(file);
         }
@@ -139,7 +144,7 @@ fn files(maps: &str) -> Vec<Mapped> {
     files
 }
 
-/// The status that the shim shows.
+/// Reads the shim's status.
 fn read(pid: u32, shim: &Mapped) -> Result<ShimStatus, io::Error> {
     let file = File::open(format!("/proc/{pid}/root{}", shim.path))?;
     let address = variable_address(&file, SHIM_STATUS_SYMBOL)
@@ -147,7 +152,7 @@ fn read(pid: u32, shim: &Mapped) -> Result<ShimStatus, io::Error> {
         .ok_or_else(|| io::Error::other(format!("no symbol `{SHIM_STATUS_SYMBOL}` in {}", shim.path)))?;
     let mut status = ShimStatus::read_from_bytes(&[0; size_of::<ShimStatus>()])
         .map_err(|error| io::Error::other(error.to_string()))?;
-    // Libraries are linked to begin at address 0.
+    // Libraries are linked for a base address of 0.
     File::open(format!("/proc/{pid}/mem"))?.read_exact_at(status.as_mut_bytes(), shim.base + address)?;
     if status.magic != SHIM_STATUS_MAGIC || status.version != SHIM_STATUS_VERSION {
         return Err(io::Error::other(format!("{} is of another version", shim.path)));
@@ -174,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_described_by_its_way() {
+    fn a_copy_is_described_by_how_its_calls_are_intercepted() {
         let copy = |way: ShimWay, newer_entries| ShimCopy {
             base: 1,
             ways: [0, way as u32],

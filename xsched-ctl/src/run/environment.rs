@@ -1,4 +1,4 @@
-//! What a command is given, and whether it can take it.
+//! The environment of a command, and whether the shim can be preloaded into it.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -9,16 +9,17 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::RunError;
-use crate::say::say;
+use xsched_terminal::say;
 
-/// Carries the token to the shim, which takes it from there.
+use super::RunError;
+
+/// The environment variable that carries the token to the shim, which removes it from there.
 pub(super) const TOKEN_VARIABLE: &str = "XSCHED_TOKEN";
 
 const SHIM_FILE: &str = "libxsched_shim.so";
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 
-/// What shows that a process belongs to a command: 128 random bits.
+/// Identifies the processes of a command: 128 random bits.
 pub(super) struct Token([u8; 16]);
 
 impl Token {
@@ -36,7 +37,7 @@ impl fmt::Display for Token {
     }
 }
 
-/// The shim that was asked for, or the one that belongs to this executable.
+/// The requested shim, or the one that belongs to this executable.
 pub(super) fn find_shim(asked: Option<&Path>) -> Result<PathBuf, RunError> {
     let candidates = match asked {
         Some(asked) => vec![asked.to_owned()],
@@ -55,7 +56,7 @@ pub(super) fn find_shim(asked: Option<&Path>) -> Result<PathBuf, RunError> {
     Ok(shim)
 }
 
-/// Whether the loader will take it for anything at all; it complains in every program that is started otherwise.
+/// Whether the file is ELF at all; otherwise the loader would complain in every started program.
 fn is_elf(path: &Path) -> bool {
     let mut magic = [0; 4];
     File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok_and(|()| magic == *b"\x7fELF")
@@ -67,7 +68,7 @@ fn usual_places() -> Vec<PathBuf> {
     ["", "../lib", "../lib/xsched"].iter().map(|place| folder.join(place).join(SHIM_FILE)).collect()
 }
 
-/// What `LD_PRELOAD` is to be: what it is, and the shim.
+/// The new value of `LD_PRELOAD`: the present one, and the shim.
 pub(super) fn preload(shim: &Path) -> OsString {
     appended(env::var_os(PRELOAD_VARIABLE), shim)
 }
@@ -86,7 +87,7 @@ fn appended(existing: Option<OsString>, shim: &Path) -> OsString {
     list
 }
 
-/// Says so if the loader will not give the shim to a command: it says nothing itself.
+/// Warns if the loader will not give the shim to a command; the loader itself is silent.
 pub(super) fn warn_if_not_preloadable(program: &OsStr) {
     let Some(path) = find(program) else { return };
     if let Some(obstacle) = obstacle(&path) {
@@ -97,14 +98,15 @@ pub(super) fn warn_if_not_preloadable(program: &OsStr) {
     }
 }
 
-/// Why the loader ignores `LD_PRELOAD` for a program, if it does.
+/// Why the loader ignores `LD_PRELOAD` for a program, if it does
+/// ([ld.so(8)](https://man7.org/linux/man-pages/man8/ld.so.8.html)).
 fn obstacle(path: &Path) -> Option<&'static str> {
     let file = File::open(path).ok()?;
     let mode = file.metadata().ok()?.permissions().mode();
     if mode & 0o6000 != 0 {
         return Some("runs with its owner's rights (setuid or setgid)");
     }
-    // Only the head is read: program headers follow the ELF header in all that linkers make.
+    // Only the head is read: all linkers put program headers behind the ELF header.
     let mut head = Vec::new();
     file.take(64 << 10).read_to_end(&mut head).ok()?;
     is_static(&head).then_some("is linked statically")
@@ -112,7 +114,7 @@ fn obstacle(path: &Path) -> Option<&'static str> {
 
 /// Whether the beginning of a file is that of a 64-bit ELF executable without an interpreter.
 fn is_static(head: &[u8]) -> bool {
-    /// Type of the program header that names the dynamic loader.
+    /// Type of the program header with the path of the dynamic loader.
     const PT_INTERP: u32 = 3;
     let half = |at: usize| Some(u16::from_le_bytes(*head.get(at..)?.first_chunk()?));
     let word = |at: usize| Some(u32::from_le_bytes(*head.get(at..)?.first_chunk()?));
@@ -126,7 +128,7 @@ fn is_static(head: &[u8]) -> bool {
     head.starts_with(b"\x7fELF\x02\x01") && headers().unwrap_or(false)
 }
 
-/// The file that a program's name stands for.
+/// The file of a program's name.
 fn find(program: &OsStr) -> Option<PathBuf> {
     if program.as_bytes().contains(&b'/') {
         return Some(program.into());

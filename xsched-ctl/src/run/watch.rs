@@ -1,4 +1,4 @@
-//! Whether the processes of a command that use HIP have the shim. The loader drops a preload that fails without a word.
+//! Checks whether the command's processes that use HIP have the shim. The loader drops a failing preload silently.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -6,15 +6,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use xsched_symbols::is_hip_runtime;
+use xsched_terminal::say;
 
-use crate::say::say;
-
-/// When to look first; then after twice the time, and so on.
+/// Time until the first check; it doubles after each check.
 const FIRST: Duration = Duration::from_millis(100);
-/// The longest time between two looks.
+/// The longest time between two checks.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Says once for each process below `root`, or `root` itself, that it uses HIP without the shim.
+/// Warns once for each process below `root`, or `root` itself, that uses HIP without the shim.
 pub(super) async fn warn_without_shim(root: u32) -> Infallible {
     let mut told = HashSet::new();
     let mut pause = FIRST;
@@ -33,7 +32,7 @@ pub(super) async fn warn_without_shim(root: u32) -> Infallible {
     }
 }
 
-/// A process and all below it.
+/// A process and its descendants.
 fn family(root: u32) -> Vec<u32> {
     let mut family = vec![root];
     let mut next = 0;
@@ -74,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_hip_without_shim_is_worth_a_word() {
+    fn only_hip_without_shim_is_reported() {
         let hip = "7f00-7f10 r--p 00000000 fe:01 7    /opt/rocm/lib/libamdhip64.so.6\n";
         let shim = "7f30-7f40 r--p 00000000 fe:01 8    /opt/libxsched_shim.so\n";
         assert!(is_without_shim(hip));
@@ -86,7 +85,7 @@ mod tests {
     #[test]
     fn children_of_children_belong_to_the_family() {
         let mut shell = std::process::Command::new("sh")
-            // In the foreground: a shell gives its background commands an input that has ended.
+            // In the foreground: a shell gives background commands an input that has ended.
             .args(["-c", "sh -c 'echo; read _; :'; :"])
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())

@@ -1,16 +1,17 @@
 //! The executable mappings of one program, with their history.
 //!
-//! `current` is what is mapped as far as is known; its pieces never overlap. `past` holds what newer mappings
-//! covered, until the caller says that no record so old can still come. The kernel reports no unmapping: a
-//! library closed by `dlclose` stays until something else is mapped over it or the whole is read again.
+//! `current` holds the known present mappings; its pieces never overlap. `past` holds pieces that newer mappings
+//! replaced, until the caller says that no record of that time can arrive any more. perf reports no unmapping
+//! (<https://man7.org/linux/man-pages/man2/perf_event_open.2.html> has no such record): a library closed by
+//! `dlclose` stays until another mapping covers it or all mappings are read again.
 //!
-//! Only executable mappings are kept. Perf can report all others too (`mmap_data`), at several times the number
-//! of events, and would still not answer for `.bss`, which is anonymous memory behind the file's last mapping.
-//! An address in a library's data is found the way a debugger does it: the executable mapping gives the load
-//! bias of the file, and bias and `PT_LOAD` headers give every address of the module (see `Elf::covers`).
+//! Only executable mappings are kept. perf can report all others, too (`mmap_data`), at several times the number
+//! of events, but `.bss` would still be missing: it is anonymous memory after the file's last mapping. An address
+//! in a library's data is found as in a debugger: the executable mapping gives the load bias of the file, and bias
+//! and `PT_LOAD` headers give every address of the module (see `Elf::covers`).
 //!
-//! A forked child shares its parent's map until one of them changes (copy on write), since most children only
-//! run another program.
+//! A forked child shares its parent's map until one of them changes (copy on write), because most children only
+//! execute another program.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -28,12 +29,12 @@ struct History {
     past: Vec<Past>,
 }
 
-/// What is left of a mapping after others were put over parts of it.
+/// The remaining part of a mapping, after other mappings replaced parts of it.
 #[derive(Clone, Debug)]
 struct Piece {
     end: u64,
     from_ns: u64,
-    /// Read from `/proc`, which does not say since when: the kernel's report of it may still be on its way.
+    /// Read from `/proc`, which has no time of the mapping; the kernel's event for it may arrive later.
     is_read: bool,
     mapping: Arc<Mapping>,
 }
@@ -46,7 +47,7 @@ struct Past {
 }
 
 impl AddressSpace {
-    /// Adds a mapping that was made at `from_ns`. False if it is known already.
+    /// Adds a mapping that was made at `from_ns`. Returns false if it is known already.
     pub(crate) fn map(&mut self, from_ns: u64, mapping: &Arc<Mapping>) -> bool {
         self.insert(from_ns, mapping, false)
     }
@@ -60,7 +61,7 @@ impl AddressSpace {
         }
         let history = Arc::make_mut(&mut self.0);
         let piece = Piece { end: mapping.end, from_ns, is_read, mapping: Arc::clone(mapping) };
-        // Reports of two CPUs may arrive in the wrong order: then the other mapping is the newer one.
+        // Events of two CPUs may arrive in the wrong order. Then the other mapping is the newer one.
         let newer = history.overlapping(mapping.start, mapping.end).map(|(_, other)| other.from_ns).max();
         if let Some(until_ns) = newer.filter(|&newer_ns| newer_ns > from_ns) {
             history.past.push(Past { start: mapping.start, until_ns, piece });
@@ -71,7 +72,7 @@ impl AddressSpace {
         true
     }
 
-    /// A mapping that was read from `/proc` turns out to have been made at `from_ns`: what it replaced ended then.
+    /// Sets the time of a mapping that was read from `/proc`. The mappings that it replaced ended at that time.
     fn date(&mut self, from_ns: u64, mapping: &Mapping) {
         let is_later = |piece: &Piece| piece.is_read && piece.from_ns > from_ns;
         if !self.0.current.get(&mapping.start).is_some_and(is_later) {
@@ -94,7 +95,7 @@ impl AddressSpace {
         known.is_some_and(|piece| piece.end == mapping.end && piece.mapping.is_same_as(mapping))
     }
 
-    /// Makes the present state equal to `mappings`, as read at `now_ns`. Returns those that were unknown.
+    /// Makes the present state equal to `mappings`, which were read at `now_ns`. Returns those that were unknown.
     pub(crate) fn reconcile(
         &mut self,
         now_ns: u64,
@@ -118,8 +119,8 @@ impl AddressSpace {
         let mut unknown = Vec::new();
         for mapping in read.into_values() {
             let mapping = Arc::new(mapping);
-            // When it was made is not known. It may serve old records, except where something else is known to
-            // have been.
+            // The time of the mapping is not known. It counts for older records, too, except for times at which
+            // another mapping is known there.
             let from_ns = self.0.free_since(mapping.start, mapping.end).unwrap_or(started_ns);
             if self.insert(from_ns, &mapping, true) {
                 unknown.push(mapping);
@@ -143,13 +144,13 @@ impl AddressSpace {
             .map(|past| &past.piece.mapping)
     }
 
-    /// File mappings that may belong to the module around `address`. Spans of modules do not overlap, so it is
-    /// the module of the nearest executable mapping below or above.
+    /// File mappings that may belong to the module around `address`. Address ranges of modules do not overlap, so
+    /// it is the module of the nearest executable mapping below or above.
     pub(crate) fn neighbours(&self, address: u64, time_ns: u64) -> Vec<Arc<Mapping>> {
-        let there = |piece: &Piece| piece.from_ns <= time_ns && piece.mapping.backing.is_file();
+        let was_there = |piece: &Piece| piece.from_ns <= time_ns && piece.mapping.backing.is_file();
         let current = &self.0.current;
-        let below = current.range(..=address).rev().map(|(_, piece)| piece).find(|piece| there(piece));
-        let above = current.range(address..).map(|(_, piece)| piece).find(|piece| there(piece));
+        let below = current.range(..=address).rev().map(|(_, piece)| piece).find(|piece| was_there(piece));
+        let above = current.range(address..).map(|(_, piece)| piece).find(|piece| was_there(piece));
         let past = || {
             (self.0.past.iter())
                 .filter(|past| past.was_at(time_ns) && past.piece.mapping.backing.is_file())
@@ -166,7 +167,7 @@ impl AddressSpace {
             .collect()
     }
 
-    /// Puts the mappings of the process that this one was forked from under its own.
+    /// Adds the parent's mappings below this process's own ones.
     pub(crate) fn inherit(&mut self, parent: &Self) {
         let own = std::mem::replace(self, parent.clone());
         for piece in own.0.current.values() {
@@ -174,17 +175,17 @@ impl AddressSpace {
         }
     }
 
-    /// Every mapping that is there now.
+    /// The present mappings.
     pub(crate) fn current(&self) -> impl Iterator<Item = &Arc<Mapping>> {
         self.0.current.values().map(|piece| &piece.mapping)
     }
 
-    /// As [`current`](Self::current), with what is left of each mapping.
+    /// Like [`current`](Self::current), with the remaining range of each mapping.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = (Range<u64>, &Arc<Mapping>)> {
         self.0.current.iter().map(|(&start, piece)| (start..piece.end, &piece.mapping))
     }
 
-    /// Drops what ended before `before_ns`.
+    /// Drops mappings that ended before `before_ns`.
     pub(crate) fn forget_before(&mut self, before_ns: u64) {
         if self.0.past.iter().any(|past| past.until_ns < before_ns) {
             Arc::make_mut(&mut self.0).past.retain(|past| past.until_ns >= before_ns);
@@ -202,7 +203,7 @@ impl History {
             .filter(move |(_, piece)| piece.end > start)
     }
 
-    /// Moves what lies in the range into the past and leaves what sticks out, as the kernel does it.
+    /// Moves the parts of mappings inside the range to the past, and keeps the parts outside, like the kernel.
     fn retire(&mut self, start: u64, end: u64, now_ns: u64) {
         let covered: Vec<u64> = self.overlapping(start, end).map(|(first, _)| first).collect();
         for first in covered {
@@ -218,7 +219,7 @@ impl History {
         }
     }
 
-    /// The last time at which something in the range ended; None if nothing was ever there.
+    /// The last time at which a mapping in the range ended; None if there never was one.
     fn free_since(&self, start: u64, end: u64) -> Option<u64> {
         let overlaps = |past: &&Past| past.start < end && past.piece.end > start;
         self.past.iter().filter(overlaps).map(|past| past.until_ns).max()
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_means_what_it_meant_at_the_time() {
+    fn lookups_use_the_mapping_of_the_time() {
         let mut space = AddressSpace::default();
         space.map(10, &mapping(0x1000, 0x3000, 1));
         space.map(20, &mapping(0x1000, 0x3000, 2));
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapping_in_the_middle_leaves_both_ends() {
+    fn a_mapping_in_the_middle_keeps_both_ends() {
         let mut space = AddressSpace::default();
         space.map(10, &mapping(0x1000, 0x5000, 1));
         space.map(20, &mapping(0x2000, 0x3000, 2));
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_in_the_wrong_order_end_in_the_same_state() {
+    fn events_in_the_wrong_order_give_the_same_state() {
         let mut space = AddressSpace::default();
         space.map(20, &mapping(0x1000, 0x3000, 2));
         space.map(10, &mapping(0x1000, 0x3000, 1));
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_report_is_no_news() {
+    fn a_repeated_event_changes_nothing() {
         let mut space = AddressSpace::default();
         assert!(space.map(10, &mapping(0x1000, 0x3000, 1)));
         assert!(!space.map(30, &mapping(0x1000, 0x3000, 1)));
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_keeps_what_its_parent_had_when_they_parted() {
+    fn a_child_keeps_its_parents_mappings_of_the_fork() {
         let mut parent = AddressSpace::default();
         parent.map(10, &mapping(0x1000, 0x3000, 1));
         let mut child = parent.clone();
@@ -308,13 +309,13 @@ mod tests {
     }
 
     #[test]
-    fn a_report_that_comes_after_the_reading_says_since_when() {
+    fn an_event_after_the_scan_sets_the_time() {
         let mut space = AddressSpace::default();
         space.map(10, &mapping(0x1000, 0x3000, 1));
         let read = Arc::into_inner(mapping(0x1000, 0x3000, 2)).unwrap();
         space.reconcile(50, 5, [read].into_iter());
         assert_eq!(inode_at(&space, 0x2000, 30), Some(1), "as far as is known");
-        assert!(!space.map(20, &mapping(0x1000, 0x3000, 2)), "no news but its time");
+        assert!(!space.map(20, &mapping(0x1000, 0x3000, 2)), "only its time is new");
         assert_eq!(inode_at(&space, 0x2000, 30), Some(2));
         assert_eq!(inode_at(&space, 0x2000, 19), Some(1));
         space.map(60, &mapping(0x1000, 0x3000, 1));
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_again_finds_the_missed_and_drops_the_closed() {
+    fn a_scan_adds_missed_mappings_and_drops_closed_ones() {
         let mut space = AddressSpace::default();
         space.map(10, &mapping(0x1000, 0x2000, 1));
         space.map(10, &mapping(0x4000, 0x5000, 2));
@@ -333,12 +334,12 @@ mod tests {
         assert_eq!(unknown.iter().map(|mapping| mapping.start).collect::<Vec<_>>(), [0x7000]);
         assert_eq!(inode_at(&space, 0x1000, 60), None, "closed");
         assert_eq!(inode_at(&space, 0x1000, 40), Some(1), "open at the time");
-        assert_eq!(inode_at(&space, 0x7000, 6), Some(3), "as old as the program, for all one knows");
+        assert_eq!(inode_at(&space, 0x7000, 6), Some(3), "it may be as old as the program");
         assert_eq!(inode_at(&space, 0x4000, 60), Some(2));
     }
 
     #[test]
-    fn a_missed_replacement_serves_records_from_when_it_was_found() {
+    fn a_missed_replacement_counts_from_the_scan() {
         let mut space = AddressSpace::default();
         space.map(10, &mapping(0x1000, 0x2000, 1));
         let read = Arc::into_inner(mapping(0x1000, 0x2000, 9)).unwrap();
@@ -358,7 +359,7 @@ mod tests {
         assert_eq!(near, [0x4000, 0x8000]);
     }
 
-    /// The oracle: every mapping ever made, in order; the newest that was there wins.
+    /// The oracle: a list of all mappings in order, of which the newest at the time is the answer.
     fn inode_by_search(history: &[(u64, u64, u64, u64)], address: u64, time_ns: u64) -> Option<u64> {
         let covers = |&&(from_ns, start, end, _): &&(u64, u64, u64, u64)| {
             from_ns <= time_ns && (start..end).contains(&address)
@@ -367,18 +368,18 @@ mod tests {
     }
 
     #[test]
-    fn random_mappings_are_found_as_by_exhaustive_search() {
-        let mut random = crate::random::Random::from_clock();
+    fn lookups_agree_with_an_exhaustive_search() {
+        let mut rng = crate::random::seeded();
         for _ in 0..300 {
             let mut space = AddressSpace::default();
             let mut history = Vec::new();
             for round in 1..40 {
-                let start = random.below(64) * 0x1000;
-                let end = start + (1 + random.below(16)) * 0x1000;
+                let start = rng.u64(..64) * 0x1000;
+                let end = start + (1 + rng.u64(..16)) * 0x1000;
                 space.map(round * 10, &mapping(start, end, round));
                 history.push((round * 10, start, end, round));
                 for _ in 0..20 {
-                    let (address, time_ns) = (random.below(0x52000), random.below(round * 10 + 10));
+                    let (address, time_ns) = (rng.u64(..0x52000), rng.u64(..round * 10 + 10));
                     let expected = inode_by_search(&history, address, time_ns);
                     assert_eq!(
                         inode_at(&space, address, time_ns),
@@ -391,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inherited_mapping_lies_under_the_childs_own() {
+    fn inherited_mappings_are_below_the_childs_own() {
         let mut parent = AddressSpace::default();
         parent.map(10, &mapping(0x1000, 0x5000, 1));
         let mut child = AddressSpace::default();

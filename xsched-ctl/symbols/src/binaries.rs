@@ -1,8 +1,8 @@
-//! Every ELF file that was looked into, once each however many processes map it.
+//! The ELF files that were read, each once for all processes that map it.
 //!
-//! A mapping finds its file once and keeps it (`Mapping::binary`). Which content it is, is decided by the opened
-//! file itself: inode numbers are used again, and a rebuilt library often gets the number of the one that it
-//! replaces, so the time of the last change and the size belong to the identity.
+//! A mapping looks its file up once and keeps it (`Mapping::binary`). The metadata of the opened file identifies
+//! its content. Inode numbers are reused, and a rebuilt library often gets the number of the one that it
+//! replaces, so the identity includes size and modification time.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -14,13 +14,13 @@ use crate::mapping::{FileId, Mapping};
 use crate::open::open_mapped;
 use crate::processes::NameError;
 
-/// Beyond this many, files that no mapping uses any more are dropped.
+/// Above this number, files that no mapping uses any more are dropped.
 const BINARIES_MAX: usize = 512;
 
 #[derive(Debug, Default)]
 pub(crate) struct Binaries {
     by_content: HashMap<Content, Arc<Elf>>,
-    /// For files deleted while their process ended. Only with a known generation, which no other file shares.
+    /// For files that are deleted when their process ends. Only files with a known generation, which identifies one file.
     by_file: HashMap<FileId, Arc<Elf>>,
 }
 
@@ -33,7 +33,7 @@ struct Content {
 }
 
 impl Binaries {
-    /// The file that a mapping of `pid` shows.
+    /// The file of a mapping of `pid`.
     pub(crate) fn of(&mut self, pid: u32, mapping: &Mapping) -> Result<Arc<Elf>, NameError> {
         if let Some(known) = mapping.binary.get() {
             return Ok(known.clone()?);
@@ -79,7 +79,7 @@ impl Binaries {
     }
 
     fn drop_unused(&mut self) {
-        // A file in both maps and in no mapping has two owners.
+        // A file that is in both maps and in no mapping has a reference count of two.
         self.by_file.retain(|_, binary| Arc::strong_count(binary) > 2);
         self.by_content.retain(|_, binary| Arc::strong_count(binary) > 1);
     }

@@ -1,19 +1,21 @@
-//! Turns mangled names into ones that people read, with HIP's own prefixes and suffixes taken off.
+//! Demangles names, and removes the prefixes and suffixes that HIP adds.
 //!
-//! A kernel has one name with many dresses: the host stub is `__device_stub__scale` (inside the mangled name,
-//! `_ZN4demo22__device_stub__scale...`), the handle object and the device function carry the mangled name of
-//! the kernel itself, and the kernel descriptor adds `.kd`. `kernel_name` gives the same text for all of them.
+//! A kernel has several symbols: the host stub is `__device_stub__scale` (inside the mangled name,
+//! `_ZN4demo22__device_stub__scale...`), the handle object and the device function have the mangled name of
+//! the kernel itself, and the kernel descriptor adds `.kd`
+//! (<https://llvm.org/docs/AMDGPUUsage.html#kernel-descriptor>). `kernel_name` gives the same text for all of
+//! them.
 
 use std::fmt::Write;
 
 use cpp_demangle::{BorrowedSymbol, DemangleOptions};
 
-/// Longest text that is given back. Substitutions let a short mangled name stand for an exponentially long one.
+/// The longest text that is returned. With substitutions a short mangled name can stand for an exponentially long one.
 const TEXT_BYTES_MAX: usize = 64 * 1024;
-/// What clang puts before the name of a kernel to name its host stub.
+/// The prefix that clang adds to the name of a kernel for its host stub.
 const STUB_PREFIX: &str = "__device_stub__";
 
-/// The full C++ or Rust name, or `mangled` itself where it is no mangled name.
+/// The full C++ or Rust name, or `mangled` itself if it is not a mangled name.
 pub fn demangle(mangled: &str) -> String {
     demangle_as(mangled, DemangleOptions::new())
 }
@@ -24,7 +26,7 @@ pub fn kernel_name(mangled: &str) -> String {
 }
 
 /// The name for display: no return type, no parameter list, template arguments kept (`demo::scale<float>`).
-/// Fit for kernels in all their dresses and for other functions.
+/// For all symbols of a kernel, and for other functions.
 pub fn short_name(mangled: &str) -> String {
     without_stub_prefix(demangle_as(
         kernel_symbol(mangled),
@@ -32,10 +34,10 @@ pub fn short_name(mangled: &str) -> String {
     ))
 }
 
-/// Takes off what follows the mangled name of a kernel.
+/// Removes the suffix after the mangled name of a kernel.
 fn kernel_symbol(mangled: &str) -> &str {
     let symbol = mangled.strip_suffix(".kd").unwrap_or(mangled);
-    // clang makes internal kernels unique across translation units by such a suffix and a hash.
+    // clang makes internal kernels unique across translation units with such a suffix and a hash.
     let end = [".static.", ".intern."].iter().filter_map(|mark| symbol.find(mark)).min();
     &symbol[..end.unwrap_or(symbol.len())]
 }
@@ -43,7 +45,7 @@ fn kernel_symbol(mangled: &str) -> &str {
 fn demangle_as(mangled: &str, options: DemangleOptions) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(mangled) {
         let mut text = Bounded::default();
-        // `{:#}` leaves out the hash.
+        // `{:#}` omits the hash.
         if write!(text, "{rust:#}").is_ok() {
             return text.0;
         }
@@ -64,7 +66,7 @@ fn without_stub_prefix(name: String) -> String {
     if name.contains(STUB_PREFIX) { name.replace(STUB_PREFIX, "") } else { name }
 }
 
-/// Text that refuses to grow beyond all reason.
+/// Text with a limited length.
 #[derive(Default)]
 struct Bounded(String);
 
@@ -86,18 +88,18 @@ mod tests {
     const SCALE_STUB: &str = "_ZN4demo20__device_stub__scaleIfEEvPT_S1_i";
 
     #[test]
-    fn every_dress_of_a_kernel_gives_one_name() {
+    fn all_symbols_of_a_kernel_give_one_name() {
         let full = "void demo::scale<float>(float*, float, int)";
-        for dress in
+        for symbol in
             [SCALE.to_owned(), SCALE_STUB.to_owned(), format!("{SCALE}.kd"), format!("{SCALE}.intern.0a1b2c")]
         {
-            assert_eq!(kernel_name(&dress), full, "{dress}");
-            assert_eq!(short_name(&dress), "demo::scale<float>", "{dress}");
+            assert_eq!(kernel_name(&symbol), full, "{symbol}");
+            assert_eq!(short_name(&symbol), "demo::scale<float>", "{symbol}");
         }
     }
 
     #[test]
-    fn c_names_stay_and_lose_only_the_stub_prefix() {
+    fn c_names_lose_only_the_stub_prefix() {
         assert_eq!(kernel_name("__device_stub__saxpy"), "saxpy");
         assert_eq!(kernel_name("saxpy.kd"), "saxpy");
         assert_eq!(short_name("main"), "main");
@@ -111,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_demangled_is_given_back() {
+    fn names_that_cannot_be_demangled_are_returned_unchanged() {
         for odd in ["", "_Z", "_ZN", "_ZNSt", "_R", "_RNv", "_Z3fo", "\u{1F600}", "?foo@@YAXXZ"] {
             assert_eq!(demangle(odd), odd);
             let _ = (kernel_name(odd), short_name(odd));
@@ -119,14 +121,14 @@ mod tests {
     }
 
     #[test]
-    fn long_names_come_through() {
+    fn long_names_are_demangled() {
         let identifier = "a".repeat(10_000);
         let mangled = format!("_Z{}{identifier}v", identifier.len());
         assert_eq!(demangle(&mangled), format!("{identifier}()"));
         assert_eq!(short_name(&mangled), identifier);
     }
 
-    /// Each further parameter is a pair of the one before, twice: 2^rounds words if written out.
+    /// Each further parameter is a pair of the previous one, twice: 2^rounds words in full.
     fn doubling(rounds: usize) -> String {
         const DIGITS: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
         let mut mangled = String::from("_Z1fSt4pairIiiE");
@@ -138,14 +140,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_doubles_itself_is_cut_off() {
+    fn exponentially_long_names_stay_mangled() {
         let pair = "std::pair<int, int>";
         assert_eq!(demangle(&doubling(1)), format!("f({pair}, std::pair<{pair}, {pair} >)"));
         assert_eq!(demangle(&doubling(30)), doubling(30));
     }
 
     #[test]
-    fn deep_nesting_ends_in_the_mangled_name_and_not_in_the_stack() {
+    fn deep_nesting_does_not_overflow_the_stack() {
         let mangled = format!("_Z1f{}i", "P".repeat(100_000));
         assert_eq!(demangle(&mangled), mangled);
     }

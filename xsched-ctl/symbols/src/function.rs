@@ -1,4 +1,4 @@
-//! Finding a function that a process has mapped, in whatever file it is.
+//! Finds a function in the files that a process has mapped.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -10,49 +10,48 @@ use crate::mapping::FileId;
 use crate::maps::executable_mappings;
 use crate::open::open_mapped;
 
-/// Where a function is.
+/// The file that has a function.
 #[derive(Debug)]
 pub enum MappedFunction {
-    /// In this file, which was known before.
+    /// This file, which the caller knows already.
     Known(FileId),
-    /// In this file, at an offset that the file itself names.
+    /// This file, at an offset from the file's symbol table.
     New {
-        /// Which one.
+        /// The file's identity.
         id: FileId,
-        /// The very file that the process has mapped.
+        /// The file that the process has mapped.
         file: File,
-        /// Where in it the function begins.
+        /// The offset at which the function begins.
         offset: u64,
     },
     /// The process has mapped no file with this function.
     Nowhere,
 }
 
-/// Where the code at an address of this process is: the very file that it runs, and the offset there. For probes at
-/// functions of its own.
+/// The file and the offset of the code at an address of this process. For probes at functions of this process.
 ///
 /// # Errors
 ///
-/// If this process's mappings cannot be read, no file is mapped there, or it cannot be opened.
+/// If this process's mappings cannot be read, if no file is mapped at the address, or if the file cannot be opened.
 pub fn own_code(address: u64) -> io::Result<(File, u64)> {
     let pid = std::process::id();
     let mapping = executable_mappings(pid)?
         .into_iter()
         .find(|mapping| (mapping.start..mapping.end).contains(&address))
-        .ok_or_else(|| io::Error::other("it is not in /proc/self/maps"))?;
+        .ok_or_else(|| io::Error::other("the address is not in /proc/self/maps"))?;
     let file = open_mapped(pid, &mapping).map_err(io::Error::other)?;
     Ok((file, address - mapping.start + mapping.file_offset))
 }
 
-/// How long a search may take. A process may map what it likes, and its files are read on somebody else's time.
+/// How long a search may take. A process can map any number of files, and the caller waits while they are read.
 const SEARCH_MAX: Duration = Duration::from_secs(1);
 
-/// Looks for the function `symbol` in what a process has mapped to run: first in files whose names begin with
-/// `usual_name`, then in all others. Each file is looked at once, however often it is mapped.
+/// Searches for the function `symbol` in the executable mappings of a process: first in files with names that begin with
+/// `usual_name`, then in all others. Each file is searched once, however often it is mapped.
 ///
 /// # Errors
 ///
-/// If the process's mappings cannot be read, or it takes more than a second to look through its files.
+/// If the process's mappings cannot be read, or if the search takes more than a second.
 pub fn find_function(
     pid: u32,
     symbol: &str,
@@ -65,7 +64,7 @@ pub fn find_function(
     for mapping in &mappings {
         let Some(id) = mapping.file.filter(|id| seen.insert(*id)) else { continue };
         if began.elapsed() > SEARCH_MAX {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "there are too many files"));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the process has mapped too many files"));
         }
         if is_known(id) {
             return Ok(MappedFunction::Known(id));

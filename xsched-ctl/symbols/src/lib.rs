@@ -1,15 +1,16 @@
-//! Address spaces of other processes, kept up to date by the kernel, and the names in them.
+//! Address spaces of other processes, kept up to date with perf's side-band events, and the symbols in them.
 //!
-//! A trace record names a process, an address and a time, and is read a few milliseconds after it was
-//! written. By then the process may have loaded libraries, run another program, or ended, so reading
-//! `/proc/PID/maps` for each record would often read the wrong address space or none. This crate listens to
-//! what perf calls side-band data instead: the kernel reports every mapping, name change, fork, exec and exit
-//! with its time, and an address is looked up in the address space *as it was at the record's time*.
+//! A trace record has a process, an address and a time, and is read a few milliseconds after it was written.
+//! By then the process may have loaded libraries, executed another program, or ended, so `/proc/PID/maps` would
+//! often show the wrong address space or none. This crate reads what perf calls side-band data instead
+//! (<https://man7.org/linux/man-pages/man2/perf_event_open.2.html>): the kernel reports every mapping, name
+//! change, fork, exec and exit with its time, and an address is looked up in the address space *as it was at the
+//! record's time*.
 //!
 //! ```no_run
 //! use xsched_symbols::{Change, Processes, Sideband, kernel_name, short_name};
 //!
-//! // Listen first, then look at what runs already: nothing falls between the two.
+//! // Open the side-band first, then scan the running processes, so that no process is missed between the two.
 //! let mut sideband = Sideband::open()?;
 //! let mut processes = Processes::new();
 //! processes.scan_running();
@@ -32,7 +33,7 @@
 //! ```
 //!
 //! Times are nanoseconds of `CLOCK_BOOTTIME`, the clock of `bpf_ktime_get_boot_ns`. Process and thread ids are
-//! those of the reader's pid namespace, for which `/proc` must be mounted; processes that have none there are not known.
+//! those of the reader's pid namespace, for which `/proc` must be mounted; processes without an id there are not known.
 
 mod address_space;
 mod binaries;
@@ -42,7 +43,6 @@ mod function;
 mod mapping;
 mod maps;
 mod open;
-mod patience;
 mod process;
 mod processes;
 mod procfs;
@@ -52,6 +52,7 @@ mod runtime;
 mod sideband;
 mod signature;
 mod symbol_table;
+mod timeout;
 
 pub use demangle::{demangle, kernel_name, short_name};
 pub use elf::{ElfError, symbol_file_offsets, variable_address};
@@ -59,13 +60,13 @@ pub use function::{MappedFunction, find_function, own_code};
 pub use mapping::{Backing, FileId, Mapping};
 pub use maps::executable_mappings;
 pub use open::{OpenError, open_mapped, open_regular};
-pub use patience::{Space, patiently};
 pub use process::{End, EndCause, Process};
 pub use processes::{Change, Location, NameError, Processes, ScanError};
 pub use runtime::is_hip_runtime;
-pub use sideband::{Event, EventKind, Sideband, SidebandError};
+pub use sideband::{PerfEvent, PerfEventKind, Sideband, SidebandError};
 pub use signature::{fold_templates, plain_name};
 pub use symbol_table::Symbol;
+pub use timeout::{PathSpace, with_timeout};
 
 /// The present time in nanoseconds of `CLOCK_BOOTTIME`, the clock of every time in this crate.
 pub fn now_ns() -> u64 {

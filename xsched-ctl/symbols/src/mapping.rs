@@ -1,4 +1,4 @@
-//! One mapping of an address space: where it lies, what it shows, and what is known about that file.
+//! One mapping of an address space: its range, its kind and its file.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -10,8 +10,8 @@ use crate::elf::{Elf, ElfError};
 
 /// A file as the kernel names it in side-band records and in `/proc/PID/maps`.
 ///
-/// The device is that of the inode's superblock. `stat` may report another one for the same file on btrfs and
-/// overlayfs; `open_mapped` knows how to compare them.
+/// The device is that of the inode's superblock. On btrfs and overlayfs `stat` may report another one for the
+/// same file; `open_mapped` takes that into account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
     /// Major number of the device.
@@ -20,12 +20,12 @@ pub struct FileId {
     pub device_minor: u32,
     /// Inode number.
     pub inode: u64,
-    /// Tells successive files with one inode number apart. Known from side-band records only.
+    /// Distinguishes successive files with the same inode number. Only side-band records have it.
     pub generation: Option<u64>,
 }
 
 impl FileId {
-    /// Whether both may be the same file: an unknown generation fits any.
+    /// Whether both may be the same file: an unknown generation matches any.
     pub fn matches(&self, other: &Self) -> bool {
         let generations_fit = match (self.generation, other.generation) {
             (Some(mine), Some(theirs)) => mine == theirs,
@@ -38,7 +38,7 @@ impl FileId {
     }
 }
 
-/// What kind of memory a mapping is.
+/// The kind of memory of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Backing {
     /// A file with a path, possibly deleted since.
@@ -51,12 +51,12 @@ pub enum Backing {
     Heap,
     /// `[stack]` of the first thread.
     Stack,
-    /// `[uprobes]`: where the kernel runs instructions that probes replaced, and where hijacked return
-    /// addresses point.
+    /// `[uprobes]`: where the kernel executes the instructions that probes replaced, and the target of replaced
+    /// return addresses (<https://github.com/torvalds/linux/blob/master/kernel/events/uprobes.c>).
     Uprobes,
-    /// Memory without a file or with a label only: generated code, thread stacks, `[anon:...]`.
+    /// Memory without a file, perhaps with a label: generated code, thread stacks, `[anon:...]`.
     Anonymous,
-    /// Anything else that the kernel puts in brackets, such as `[vvar]` and `[vsyscall]`.
+    /// Any other name in brackets, such as `[vvar]` and `[vsyscall]`.
     Special,
 }
 
@@ -65,23 +65,23 @@ pub enum Backing {
 pub struct Mapping {
     /// First address.
     pub start: u64,
-    /// First address after it.
+    /// The first address after the mapping.
     pub end: u64,
-    /// Offset in the file of the byte at `start`. Meaningless without a file.
+    /// The file offset of the byte at `start`. Meaningless without a file.
     pub file_offset: u64,
-    /// The file, where there is one.
+    /// The file, if there is one.
     pub file: Option<FileId>,
-    /// What kind of memory it is.
+    /// The kind of memory.
     pub backing: Backing,
     /// The path as the process saw it (in its own root directory), or the kernel's label such as `[vdso]`.
     /// Without the mark of a deleted file.
     pub path: Arc<Path>,
     /// Whether the kernel marked the path as deleted when it reported the mapping. The file may have been
-    /// deleted later, or its name may really end so.
+    /// deleted later, or its real name may end with the same text.
     pub deleted: bool,
-    /// Found once, and shared by the children of a fork.
+    /// Looked up once, and shared with the children of a fork.
     pub(crate) binary: OnceLock<Result<Arc<Elf>, ElfError>>,
-    /// The process through which opening the file failed, so that each record does not try again. 0: none yet.
+    /// The process through which opening the file failed, so that further records do not try again. 0: none yet.
     unopenable_by: AtomicU32,
 }
 
@@ -95,8 +95,8 @@ impl Mapping {
             None => (name, false),
         };
         let backing = classify(path, file.is_some());
-        // The kernel gives device 0 and inode 0 to what is no file; shared anonymous memory has an inode of a
-        // hidden file system, which nobody can open by name.
+        // Memory without a file has device 0 and inode 0. Shared anonymous memory has an inode of an internal file
+        // system, which cannot be opened by name.
         let file = file.filter(|_| matches!(backing, Backing::File | Backing::Memfd));
         Self {
             start,
@@ -111,13 +111,13 @@ impl Mapping {
         }
     }
 
-    /// Name for people: the last part of the path (`libdemo_blas.so`, the program's file name), or the label.
+    /// The name for display: the last part of the path (`libdemo_blas.so`, the program's file name), or the label.
     pub fn library(&self) -> std::borrow::Cow<'_, str> {
         self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy()
     }
 
-    /// Whether code that the process has made itself may lie here, if this is no program's file: compilers that work at run
-    /// time map their output twice, to write it and to run it, and that takes a file in memory or one that is deleted.
+    /// Whether this memory may contain generated code, unless it is a program's file. Just-in-time compilers map their output
+    /// twice, to write it and to execute it, and for that they need a file in memory or a deleted one.
     pub fn may_hold_generated_code(&self) -> bool {
         match self.backing {
             Backing::Anonymous | Backing::Memfd => true,
@@ -126,7 +126,7 @@ impl Mapping {
         }
     }
 
-    /// The path as the kernel wrote it: with its mark, which may also be part of a real name.
+    /// The path as the kernel reported it, including the mark of a deleted file, which may also be part of a real name.
     pub(crate) fn raw_path(&self) -> std::borrow::Cow<'_, Path> {
         if !self.deleted {
             return self.path.as_ref().into();
@@ -140,7 +140,7 @@ impl Mapping {
         (self.start..self.end).contains(&address)
     }
 
-    /// Whether this and `other` are two reports of one mapping.
+    /// Whether this and `other` are the same mapping.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         let same_file = match (&self.file, &other.file) {
             (Some(mine), Some(theirs)) => mine.matches(theirs) && self.file_offset == other.file_offset,
@@ -167,10 +167,12 @@ fn classify(path: &[u8], has_file: bool) -> Backing {
         b"[uprobes]" => Backing::Uprobes,
         b"" => Backing::Anonymous,
         _ if path.starts_with(b"/memfd:") => Backing::Memfd,
-        // perf's word for memory without a file, and the two words for named anonymous memory.
+        // `//anon` and similar names of perf for memory without a file
+        // (<https://github.com/torvalds/linux/blob/master/kernel/events/core.c>), and the two prefixes of named
+        // anonymous memory (<https://man7.org/linux/man-pages/man5/proc_pid_maps.5.html>).
         _ if path.starts_with(b"//") => Backing::Anonymous,
         _ if path.starts_with(b"[anon:") || path.starts_with(b"[anon_shmem:") => Backing::Anonymous,
-        // Shared memory without a file of its own: System V, MAP_SHARED of nothing, huge pages.
+        // Shared memory without a named file: System V, anonymous MAP_SHARED, huge pages.
         _ if path.starts_with(b"/SYSV") || path == b"/dev/zero" || path == b"/anon_hugepage" => {
             Backing::Anonymous
         }
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn generated_code_lies_in_files_that_nobody_can_open_by_name() {
+    fn generated_code_may_lie_in_memfds_and_deleted_files() {
         for (name, may) in [
             ("/usr/lib/libc.so.6", false),
             ("/tmp/ffi0Ua (deleted)", true),
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_of_memory_are_told_apart_by_the_kernels_text() {
+    fn the_kernels_names_give_the_kind_of_memory() {
         for (name, backing) in [
             ("/usr/lib/libc.so.6", Backing::File),
             ("/tmp/gone.so (deleted)", Backing::File),
@@ -228,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_files_mark_is_no_part_of_its_name() {
+    fn the_mark_of_a_deleted_file_is_not_part_of_its_name() {
         let gone = mapping("/tmp/a b/lib x.so (deleted)");
         assert!(gone.deleted);
         assert_eq!(gone.path.as_ref(), Path::new("/tmp/a b/lib x.so"));
@@ -237,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_generation_fits_any_but_two_known_ones_must_agree() {
+    fn an_unknown_generation_matches_any_and_known_ones_must_be_equal() {
         let scanned = FileId { device_major: 8, device_minor: 1, inode: 42, generation: None };
         let old = FileId { generation: Some(1), ..scanned };
         let new = FileId { generation: Some(2), ..scanned };

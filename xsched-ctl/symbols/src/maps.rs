@@ -1,12 +1,13 @@
-//! Reads the text of `/proc/PID/maps`.
+//! Parses `/proc/PID/maps` (<https://man7.org/linux/man-pages/man5/proc_pid_maps.5.html>).
 //!
-//! Bytes, not `str`: a path may hold anything but NUL and newline, and one odd name must not hide the rest.
+//! Works on bytes, not `str`: a path may contain any byte but NUL, and a path that is not UTF-8 must not hide the
+//! other lines.
 
 use std::io;
 
 use crate::mapping::{FileId, Mapping};
 
-/// What a process has mapped to run, as it is now.
+/// The present executable mappings of a process.
 ///
 /// # Errors
 ///
@@ -23,7 +24,7 @@ pub(crate) struct Entry {
     pub(crate) mapping: Mapping,
 }
 
-/// Every line that can be read; lines that cannot are passed over.
+/// The lines that can be parsed; other lines are skipped.
 pub(crate) fn parse(text: &[u8]) -> impl Iterator<Item = Entry> {
     text.split(|&byte| byte == b'\n').filter_map(parse_line)
 }
@@ -72,7 +73,7 @@ fn hexadecimal(digits: &[u8]) -> Option<u64> {
     u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
-/// A newline is the one byte that the kernel escapes in this file.
+/// Newline is the only byte that the kernel escapes in this file.
 fn unescape(name: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(name.len());
     let mut rest = name;
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_without_a_name_and_odd_names() {
+    fn unnamed_memory_and_unusual_names() {
         let text = b"1000-2000 rw-p 00000000 00:00 0 \n\
             3000-4000 r-xp 00000000 00:00 0                          [vdso]\n\
             5000-6000 r--p 00000000 08:01 7                          /tmp/new\\012line \xff.so";
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_lines_are_passed_over() {
+    fn broken_lines_are_skipped() {
         for line in [
             "",
             "1000",
@@ -135,9 +136,9 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_its_own_code() {
+    fn this_processs_own_code_is_found() {
         let text = std::fs::read("/proc/self/maps").unwrap();
-        let here = this_process_has_its_own_code as *const () as u64;
+        let here = this_processs_own_code_is_found as *const () as u64;
         let own = parse(&text).find(|entry| entry.mapping.contains(here)).unwrap();
         assert!(own.executable);
         assert_eq!(own.mapping.backing, Backing::File);
@@ -145,16 +146,16 @@ mod tests {
     }
 
     #[test]
-    fn damaged_text_gives_mappings_that_make_sense_or_none() {
-        let mut random = crate::random::Random::from_clock();
+    fn damaged_text_gives_valid_mappings_or_none() {
+        let mut rng = crate::random::seeded();
         let text = std::fs::read("/proc/self/maps").unwrap();
         for _ in 0..2_000 {
             let mut damaged = text.clone();
-            random.damage(&mut damaged);
+            crate::random::damage(&mut rng, &mut damaged);
             for entry in parse(&damaged) {
                 assert!(entry.mapping.start < entry.mapping.end);
             }
-            let noise: Vec<u8> = (0..random.below(300)).map(|_| random.next() as u8).collect();
+            let noise: Vec<u8> = (0..rng.u64(..300)).map(|_| rng.u8(..)).collect();
             assert!(parse(&noise).all(|entry| entry.mapping.start < entry.mapping.end));
         }
     }

@@ -1,7 +1,7 @@
-//! One program in one process: from the fork or exec that began it to the next exec or the end.
+//! One program in one process: from the fork or exec that started it to the next exec or the end.
 //!
-//! A process that runs another program is a new `Process` here, since nothing of the old one holds any more:
-//! its name, its arguments, the meaning of every address.
+//! An exec makes a new `Process` here, because nothing of the old one stays valid: its name, its arguments, its
+//! addresses.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,14 +17,14 @@ use crate::procfs;
 pub struct End {
     /// Boot-time nanoseconds.
     pub time_ns: u64,
-    /// What ended it.
+    /// Why it ended.
     pub cause: EndCause,
 }
 
-/// What ended a program.
+/// Why a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndCause {
-    /// Its process runs another program now.
+    /// Its process executed another program.
     Exec,
     /// Its last thread has ended.
     Exit,
@@ -41,9 +41,9 @@ pub struct Process {
     pub(crate) command_line: Option<Vec<String>>,
     pub(crate) threads: HashMap<u32, Thread>,
     pub(crate) space: AddressSpace,
-    /// When `/proc` was last read for all of it: earlier events about it say nothing new. 0: never.
+    /// When everything about the process was last read from `/proc`: earlier events are included in that. 0: never.
     pub(crate) scanned_ns: u64,
-    /// Mappings that are not executable, as read after an address was found in none that is.
+    /// Mappings that are not executable, read when an address was in no executable mapping.
     pub(crate) others: Others,
 }
 
@@ -75,7 +75,7 @@ impl Process {
         }
     }
 
-    /// One of which no more is known than that it has this thread.
+    /// A process of which only this thread is known.
     pub(crate) fn unknown(pid: u32, tid: u32, started_ns: u64) -> Self {
         let mut process = Self::new(pid, started_ns);
         process.name_thread(tid, "");
@@ -87,18 +87,18 @@ impl Process {
         self.pid
     }
 
-    /// The process that forked it, where known.
+    /// The process that forked it, if known.
     pub fn parent(&self) -> Option<u32> {
         self.parent
     }
 
-    /// When the program began, in boot-time nanoseconds. For programs that ran already when they were first
-    /// seen it is when their process began, rounded down to 10 ms.
+    /// When the program started, in boot-time nanoseconds. For programs that were already running when they were
+    /// first seen, it is the start of their process, rounded down to 10 ms.
     pub fn started_ns(&self) -> u64 {
         self.started_ns
     }
 
-    /// How it ended, if it has.
+    /// When and why it ended, if it has.
     pub fn end(&self) -> Option<End> {
         self.end
     }
@@ -108,7 +108,7 @@ impl Process {
         self.thread_name(self.pid).unwrap_or_default()
     }
 
-    /// The kernel's short name for a thread, also for a while after the thread has ended.
+    /// The kernel's short name for a thread, also for some time after the thread has ended.
     pub fn thread_name(&self, tid: u32) -> Option<&str> {
         self.threads.get(&tid).map(|thread| &*thread.name)
     }
@@ -118,23 +118,23 @@ impl Process {
         self.executable.as_ref()
     }
 
-    /// The executable file mappings that are there now (or were at its end).
+    /// The executable file mappings at present (or at its end).
     pub fn mappings(&self) -> impl Iterator<Item = &Arc<Mapping>> {
         self.space.current().filter(|mapping| mapping.backing.is_file())
     }
 
-    /// All executable memory that is mapped now (or was at its end), in order of address: what is left of each mapping
-    /// after others were put over parts of it.
+    /// All executable memory that is mapped at present (or at its end), in address order: the remaining range of each mapping
+    /// after other mappings replaced parts of it.
     pub fn code(&self) -> impl Iterator<Item = (Range<u64>, &Arc<Mapping>)> {
         self.space.pieces()
     }
 
-    /// The executable mapping at an address at a time, as far as is known.
+    /// The executable mapping at an address at a time, if known.
     pub fn code_at(&self, address: u64, time_ns: u64) -> Option<&Arc<Mapping>> {
         self.space.at(address, time_ns)
     }
 
-    /// The copies of the HIP runtime that it has loaded: one mapping each.
+    /// The copies of the HIP runtime that it has loaded, with one mapping each.
     pub fn runtimes(&self) -> impl Iterator<Item = &Arc<Mapping>> {
         self.mappings().filter(|mapping| mapping.is_hip_runtime())
     }
@@ -157,7 +157,7 @@ impl Process {
         self.end.is_none()
     }
 
-    /// Adds an executable mapping. False if it is known already.
+    /// Adds an executable mapping. Returns false if it is known already.
     pub(crate) fn map(&mut self, time_ns: u64, mapping: &Arc<Mapping>) -> bool {
         // After an exec the kernel maps the program first, then its interpreter.
         if self.executable.is_none() && mapping.backing == Backing::File {
@@ -170,7 +170,7 @@ impl Process {
         self.threads.insert(tid, Thread { name: name.into(), ended_ns: None });
     }
 
-    /// Notes the end of a thread, and of the process with its last one.
+    /// Records the end of a thread, and with the last thread that of the process.
     pub(crate) fn end_thread(&mut self, tid: u32, time_ns: u64) {
         if let Some(thread) = self.threads.get_mut(&tid) {
             thread.ended_ns = Some(time_ns);
@@ -180,7 +180,7 @@ impl Process {
         }
     }
 
-    /// Notes the ends of threads that are there no more, and whose own reports were lost.
+    /// Records the ends of threads that do not exist any more; the kernel's events for these were lost.
     pub(crate) fn end_all_threads_but(&mut self, running: &HashMap<u32, Thread>, time_ns: u64) {
         for (tid, thread) in &mut self.threads {
             if !running.contains_key(tid) {
@@ -209,7 +209,7 @@ impl Process {
     pub(crate) fn forget_before(&mut self, before_ns: u64) {
         self.space.forget_before(before_ns);
         let first = self.pid;
-        // The first thread's name is the process's, also when other threads outlive it.
+        // The name of the first thread is that of the process, even if other threads outlive it.
         self.threads.retain(|&tid, thread| {
             tid == first || thread.ended_ns.is_none_or(|ended_ns| ended_ns >= before_ns)
         });

@@ -1,7 +1,7 @@
 //! All processes of the machine, kept up to date by side-band events, and lookups in them.
 //!
-//! The order of events does not matter much: each has its time, and everything is looked up by time. What was
-//! lost is made up for by reading `/proc`, at the latest when an address is found nowhere.
+//! The order of events matters little: each has its time, and lookups are by time. Lost events are compensated by
+//! reading `/proc`, at the latest when an address is not found.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use crate::binaries::Binaries;
 use crate::elf::ElfError;
 use crate::mapping::{Backing, Mapping};
 use crate::process::{EndCause, Process, Thread};
-use crate::sideband::{Event, EventKind};
+use crate::sideband::{PerfEvent, PerfEventKind};
 use crate::symbol_table::Symbol;
 use crate::{maps, now_ns, procfs};
 
-/// Shortest time between two readings of one process's maps because of addresses that were found nowhere.
-/// Reading a large process takes a millisecond.
+/// The shortest time between two reads of one process's maps for addresses that were not found. A read takes a
+/// millisecond for a large process.
 const REREAD_NS_MIN: u64 = 50_000_000;
 
-/// What an event changed, for the caller to act on.
+/// A change that an event caused, for the caller to act on.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// Code of a file was mapped.
@@ -28,17 +28,17 @@ pub enum Change {
         /// The new mapping.
         mapping: Arc<Mapping>,
     },
-    /// A process runs another program now, without any of its former mappings.
+    /// A process executed another program, and has none of its former mappings.
     Executed {
         /// The process.
         pid: u32,
     },
-    /// A process was found running that no event had told of. It was read from `/proc`: look at its mappings.
+    /// A running process was found that no event had reported. It was read from `/proc`; the caller reads its mappings.
     Found {
         /// The process.
         pid: u32,
     },
-    /// There is a new process, with the mappings of its parent.
+    /// A new process was forked, with the mappings of its parent.
     Forked {
         /// The new process.
         pid: u32,
@@ -49,7 +49,7 @@ pub enum Change {
     Renamed {
         /// The process.
         pid: u32,
-        /// The thread; equal to `pid` when it is the process's own name.
+        /// The thread; equal to `pid` if this is also the name of the process.
         tid: u32,
     },
     /// The last thread of a process has ended.
@@ -59,34 +59,34 @@ pub enum Change {
     },
     /// The kernel dropped events: call `scan_running` to catch up.
     Lost {
-        /// How many.
+        /// The number of lost events.
         count: u64,
     },
 }
 
-/// Where an address of a process lies.
+/// The location of a process's address.
 #[derive(Clone, Debug)]
 pub struct Location {
     /// The process.
     pub pid: u32,
-    /// The address that was asked for.
+    /// The address that was looked up.
     pub address: u64,
-    /// The mapping around it. For data of a library it is the library's executable mapping, which tells the
-    /// file; it does not contain the address then.
+    /// The mapping that contains the address. For data of a library it is the library's executable mapping, which
+    /// gives the file but does not contain the address.
     pub mapping: Arc<Mapping>,
-    /// Where the byte lies in the file. None for memory without a file, and for `.bss`.
+    /// The offset in the file. None for memory without a file, and for `.bss`.
     pub file_offset: Option<u64>,
-    /// The address in the file's own numbering. None if the file is no module, or cannot be reached.
+    /// The file's address, without the load bias. None if the file is not an ELF module, or cannot be opened.
     file_address: Option<u64>,
 }
 
 /// Why an address has no name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// The memory shows no file.
+    /// The memory has no file.
     #[error("no file is mapped there ({0:?})")]
     NoFile(Backing),
-    /// The file cannot be reached any more.
+    /// The file cannot be opened any more.
     #[error("the file is gone or replaced")]
     Gone,
     /// The file could be opened but not read.
@@ -100,33 +100,34 @@ pub enum NameError {
 /// Why a process could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScanError {
-    /// It has ended, or this process may not look at it.
+    /// The process has ended, or may not be read.
     #[error("process {0} is gone or not readable")]
     Unreadable(u32),
 }
 
-/// All processes that are known, ended ones included until they are forgotten.
+/// All known processes, including ended ones until they are forgotten.
 #[derive(Debug, Default)]
 pub struct Processes {
-    /// The programs that each pid has run, in order. Never empty.
+    /// The programs that each pid has executed, in order. The lists are never empty.
     by_pid: HashMap<u32, Vec<Process>>,
     binaries: Binaries,
 }
 
 impl Processes {
-    /// Knows nothing yet.
+    /// Without any processes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Reads every process of the machine from `/proc`, and notes the end of those that are gone. To be called
-    /// once after the side-band is open, and again after it has lost events. Gives the number of processes.
+    /// Reads every process of the machine from `/proc`, and records the end of those that do not exist any more. The
+    /// caller calls this once after the side-band is open, and again after lost events. Returns the number of
+    /// processes.
     pub fn scan_running(&mut self) -> usize {
         let asked_ns = now_ns();
         let pids: HashSet<u32> = procfs::pids().into_iter().collect();
         for programs in self.by_pid.values_mut() {
             let Some(process) = programs.last_mut() else { continue };
-            // One that began after the list was asked for is not missing from it.
+            // A process that started after the list was read is not missing from it.
             if process.is_alive() && process.started_ns < asked_ns && !pids.contains(&process.pid) {
                 process.finish(asked_ns, EndCause::Exit);
             }
@@ -136,11 +137,11 @@ impl Processes {
 
     /// Reads one process from `/proc`.
     pub fn scan(&mut self, pid: u32) -> Result<(), ScanError> {
-        // Taken first: all that happened before is in what is read next.
+        // Taken first: the reads below include all earlier changes.
         let scanned_ns = now_ns();
         let unreadable = ScanError::Unreadable(pid);
         let Some(stat) = procfs::stat(pid) else {
-            self.note_gone(pid, scanned_ns);
+            self.record_end_of(pid, scanned_ns);
             return Err(unreadable);
         };
         let text = std::fs::read(format!("/proc/{pid}/maps")).map_err(|_| unreadable)?;
@@ -150,11 +151,11 @@ impl Processes {
             })
             .collect();
         if threads.is_empty() || (stat.is_zombie && threads.len() == 1) {
-            self.note_gone(pid, scanned_ns);
+            self.record_end_of(pid, scanned_ns);
             return Err(unreadable);
         }
         let programs = self.by_pid.entry(pid).or_default();
-        // The end that the side-band reported may be of this same process, still on its way out.
+        // The side-band may have reported the end of this same process, which is still exiting.
         if programs.last().is_some_and(|last| last.end.is_some_and(|end| stat.started_ns <= end.time_ns)) {
             return Err(unreadable);
         }
@@ -171,21 +172,21 @@ impl Processes {
         Ok(())
     }
 
-    /// Notes the end of a process that `/proc` does not have any more: the report of its exit may have been lost.
-    fn note_gone(&mut self, pid: u32, time_ns: u64) {
+    /// Records the end of a process that is not in `/proc` any more: the event of its exit may have been lost.
+    fn record_end_of(&mut self, pid: u32, time_ns: u64) {
         let last = self.by_pid.get_mut(&pid).and_then(|programs| programs.last_mut());
         if let Some(process) = last.filter(|process| process.started_ns < time_ns) {
             process.finish(time_ns, EndCause::Exit);
         }
     }
 
-    /// Takes in what the side-band reported.
-    pub fn apply(&mut self, event: &Event) -> Option<Change> {
-        let &Event { time_ns, pid, tid, ref kind } = event;
+    /// Applies an event of the side-band.
+    pub fn apply(&mut self, event: &PerfEvent) -> Option<Change> {
+        let &PerfEvent { time_ns, pid, tid, ref kind } = event;
         match *kind {
-            EventKind::Lost { count } => return Some(Change::Lost { count }),
-            EventKind::Exited => return self.exit(pid, tid, time_ns),
-            EventKind::Forked { parent, parent_tid } if parent != pid => {
+            PerfEventKind::Lost { count } => return Some(Change::Lost { count }),
+            PerfEventKind::Exited => return self.exit(pid, tid, time_ns),
+            PerfEventKind::Forked { parent, parent_tid } if parent != pid => {
                 return self.fork(pid, parent, parent_tid, time_ns);
             }
             _ => {}
@@ -194,32 +195,32 @@ impl Processes {
             if self.scan(pid).is_ok() {
                 return Some(Change::Found { pid });
             }
-            // Its beginning was lost and its end is past: what is known of it is this event.
+            // The event of its start was lost, and it has ended: this event is all that is known of it.
             self.by_pid.entry(pid).or_default().push(Process::unknown(pid, tid, time_ns));
         }
         let process = at_event(&mut self.by_pid, pid, time_ns)?;
         match kind {
-            EventKind::Mapped(mapping) => {
-                let is_news = process.map(time_ns, mapping) && mapping.backing.is_file();
-                is_news.then(|| Change::Mapped { pid, mapping: Arc::clone(mapping) })
+            PerfEventKind::Mapped(mapping) => {
+                let is_new = process.map(time_ns, mapping) && mapping.backing.is_file();
+                is_new.then(|| Change::Mapped { pid, mapping: Arc::clone(mapping) })
             }
-            EventKind::Renamed { name } => {
+            PerfEventKind::Renamed { name } => {
                 process.name_thread(tid, name);
                 Some(Change::Renamed { pid, tid })
             }
-            EventKind::Executed { name } => {
+            PerfEventKind::Executed { name } => {
                 process.finish(time_ns, EndCause::Exec);
                 let mut next = Process { parent: process.parent, ..Process::new(pid, time_ns) };
                 next.name_thread(pid, name);
                 self.by_pid.entry(pid).or_default().push(next);
                 Some(Change::Executed { pid })
             }
-            EventKind::Forked { parent_tid, .. } => {
+            PerfEventKind::Forked { parent_tid, .. } => {
                 let name = process.thread_name(*parent_tid).unwrap_or_default().to_owned();
                 process.name_thread(tid, &name);
                 None
             }
-            EventKind::Exited | EventKind::Lost { .. } => None,
+            PerfEventKind::Exited | PerfEventKind::Lost { .. } => None,
         }
     }
 
@@ -240,7 +241,7 @@ impl Processes {
         let programs = self.by_pid.entry(pid).or_default();
         match programs.iter_mut().find(|known| known.started_ns > time_ns || known.scanned_ns > time_ns) {
             Some(known) if known.scanned_ns > time_ns => return None,
-            // Its first event came before the event of its making.
+            // Its first event arrived before the event of its fork.
             Some(known) => {
                 known.parent = Some(parent);
                 known.started_ns = time_ns;
@@ -249,7 +250,7 @@ impl Processes {
             }
             None => {
                 if let Some(last) = programs.last_mut() {
-                    // Its end may have been lost; the number would not have been given out again before.
+                    // The event of its end may have been lost. The kernel reuses a pid only after its process has ended.
                     last.finish(time_ns, EndCause::Exit);
                 }
                 programs.push(child);
@@ -258,17 +259,17 @@ impl Processes {
         Some(Change::Forked { pid, parent })
     }
 
-    /// Whether an event of that time belongs to a program of which nothing is known.
+    /// Whether an event of this time belongs to an unknown program.
     fn has_missed(&self, pid: u32, time_ns: u64) -> bool {
         let last = self.by_pid.get(&pid).and_then(|programs| programs.last());
         last.is_none_or(|last| last.end.is_some_and(|end| end.time_ns < time_ns))
     }
 
-    /// Where an address of a process lay at a time, in boot-time nanoseconds (`u64::MAX`: as late as known).
+    /// The location of a process's address at a time, in boot-time nanoseconds (`u64::MAX`: the latest known state).
     ///
-    /// Looked for among executable mappings, then in the data of the modules around, and, while the process
-    /// lives and nothing is found, in its maps as they are now. None if the address was not mapped, as far as
-    /// anyone knows. Give a return address minus one: the call may be the last instruction of its function.
+    /// Searches the executable mappings, then the data of the modules around. If both fail and the process is
+    /// alive, it reads the process's present maps. None if the address is not known to have been mapped. For a return
+    /// address, the caller passes the address minus one: the call may be the last instruction of its function.
     pub fn locate(&mut self, pid: u32, address: u64, time_ns: u64) -> Option<Location> {
         if !self.by_pid.contains_key(&pid) || (time_ns != u64::MAX && self.has_missed(pid, time_ns)) {
             self.scan(pid).ok()?;
@@ -284,8 +285,8 @@ impl Processes {
         if now_ns.saturating_sub(process.others.read_ns) >= REREAD_NS_MIN {
             let text = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
             process.read_maps(now_ns, &text);
-            // A program that the process has run since would be read here too. Its exec is reported on its own
-            // and wipes what this reading found.
+            // If the process has executed another program since, this reads the maps of that one. The event of the
+            // exec then removes the mappings that were read here.
             if let Some(location) = self.locate_in_known(pid, address, time_ns) {
                 return Some(location);
             }
@@ -313,30 +314,30 @@ impl Processes {
         location.file_address.and_then(|address| symbols.at(address)).ok_or(NameError::NoSymbol)
     }
 
-    /// The mangled name of the kernel whose handle lies at a location, in a file without a symbol table: read out of the
-    /// constructors that register it.
+    /// The mangled name of the kernel with a handle at this location, in a file without a symbol table. It is read from the
+    /// constructors that register the kernel.
     pub fn registered_kernel(&mut self, location: &Location) -> Option<Arc<str>> {
         let binary = self.binaries.of(location.pid, &location.mapping).ok()?;
         binary.registered_kernel(location.file_address?)
     }
 
-    /// The program that a pid runs, or ran last.
+    /// The present or the last program of a pid.
     pub fn process(&self, pid: u32) -> Option<&Process> {
         self.by_pid.get(&pid)?.last()
     }
 
-    /// The program that a pid ran at a time, in boot-time nanoseconds, or the last one before.
+    /// The program of a pid at a time, in boot-time nanoseconds, or the last one before.
     pub fn find(&self, pid: u32, time_ns: u64) -> Option<&Process> {
         find(&self.by_pid, pid, time_ns)
     }
 
-    /// The arguments of the program that a pid runs: read when first asked for, empty if that is too late.
+    /// The arguments of a pid's program. They are read on the first call; empty if the process has ended before that.
     pub fn command_line(&mut self, pid: u32) -> &[String] {
         let process = self.by_pid.get_mut(&pid).and_then(|programs| programs.last_mut());
         process.map(Process::read_command_line).unwrap_or_default()
     }
 
-    /// The programs that run now.
+    /// The running programs.
     pub fn running(&self) -> impl Iterator<Item = &Process> {
         self.by_pid.values().filter_map(|programs| programs.last()).filter(|process| process.is_alive())
     }
@@ -346,8 +347,8 @@ impl Processes {
         self.running().flat_map(|process| process.runtimes().map(|mapping| (process.pid, mapping)))
     }
 
-    /// Drops what ended before `before_ns`: programs, threads and replaced mappings. To be called now and then,
-    /// with a time before which no record can still be on its way.
+    /// Drops programs, threads and mappings that ended before `before_ns`. The caller calls this from time to time,
+    /// with a time before which no more records can arrive.
     pub fn forget_exited(&mut self, before_ns: u64) {
         self.by_pid.retain(|_, programs| {
             programs.retain(|process| process.end.is_none_or(|end| end.time_ns >= before_ns));
@@ -359,14 +360,14 @@ impl Processes {
     }
 }
 
-/// Where an address lies in the module that an executable mapping belongs to. None if it is none of its addresses,
-/// or if nothing can be known of the file.
+/// The location of an address in the module of an executable mapping. None if the address is not in the module, or
+/// if the file cannot be read.
 ///
-/// Asked even when the mapping contains the address: loaders first map the whole module with the protection of
-/// its first segment and then put the others over it, unseen here unless they are executable.
+/// Called even if the mapping contains the address: loaders first map the whole module with the protection of its
+/// first segment and then map the other segments over it, and only executable mappings are visible here.
 fn in_module(binaries: &mut Binaries, pid: u32, address: u64, mapping: &Arc<Mapping>) -> Option<Location> {
     let binary = binaries.of(pid, mapping).ok()?;
-    let file_address = address.wrapping_sub(binary.bias(mapping)?);
+    let file_address = address.wrapping_sub(binary.bias(mapping.start, mapping.file_offset)?);
     binary.covers(file_address).then(|| Location {
         pid,
         address,
@@ -377,14 +378,14 @@ fn in_module(binaries: &mut Binaries, pid: u32, address: u64, mapping: &Arc<Mapp
 }
 
 impl Location {
-    /// As the mapping alone tells it.
+    /// The location as far as the mapping alone gives it.
     fn in_mapping(pid: u32, address: u64, mapping: Arc<Mapping>) -> Self {
         let file_offset = mapping.backing.is_file().then(|| mapping.file_offset + (address - mapping.start));
         Self { pid, address, mapping, file_offset, file_address: None }
     }
 }
 
-/// The program that an event is about. None if the event says nothing new, because `/proc` was read after it.
+/// The program that an event belongs to. None if the event is outdated because `/proc` was read after it.
 fn at_event(by_pid: &mut HashMap<u32, Vec<Process>>, pid: u32, time_ns: u64) -> Option<&mut Process> {
     let ran_then = |process: &&mut Process| {
         process.started_ns <= time_ns && process.end.is_none_or(|end| end.time_ns >= time_ns)
@@ -392,7 +393,7 @@ fn at_event(by_pid: &mut HashMap<u32, Vec<Process>>, pid: u32, time_ns: u64) -> 
     by_pid.get_mut(&pid)?.iter_mut().rev().find(ran_then).filter(|process| process.scanned_ns <= time_ns)
 }
 
-/// Apart from `Processes::find` because it must leave the other fields free to borrow.
+/// Separate from `Processes::find` so that callers can borrow the other fields.
 fn find(by_pid: &HashMap<u32, Vec<Process>>, pid: u32, time_ns: u64) -> Option<&Process> {
     let programs = by_pid.get(&pid)?;
     programs.iter().rev().find(|process| process.started_ns <= time_ns)

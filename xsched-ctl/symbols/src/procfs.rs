@@ -1,16 +1,16 @@
-//! What `/proc` tells of a process that lives: names, threads, times.
+//! Reads names, threads and times of running processes from `/proc`.
 
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-/// Every process, in no order.
+/// Every process, in any order.
 pub(crate) fn pids() -> Vec<u32> {
     numbers_in("/proc")
 }
 
-/// The threads of a process; empty when it is gone.
+/// The threads of a process; empty if it does not exist.
 pub(crate) fn tids(pid: u32) -> Vec<u32> {
     numbers_in(&format!("/proc/{pid}/task"))
 }
@@ -26,7 +26,7 @@ pub(crate) fn thread_name(pid: u32, tid: u32) -> Option<String> {
     Some(String::from_utf8_lossy(bytes.trim_ascii_end()).into_owned())
 }
 
-/// The arguments of the program; empty for kernel threads and the dead.
+/// The arguments of the program; empty for kernel threads and ended processes.
 pub(crate) fn command_line(pid: u32) -> Vec<String> {
     let Ok(bytes) = fs::read(format!("/proc/{pid}/cmdline")) else { return Vec::new() };
     let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
@@ -36,20 +36,20 @@ pub(crate) fn command_line(pid: u32) -> Vec<String> {
     bytes.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
-/// The program's file as the process saw it; None for kernel threads and the dead.
+/// The program's file as the process sees it; None for kernel threads and ended processes.
 pub(crate) fn executable(pid: u32) -> Option<PathBuf> {
     let path = fs::read_link(format!("/proc/{pid}/exe")).ok()?.into_os_string().into_vec();
     let path = path.strip_suffix(b" (deleted)").unwrap_or(&path);
     Some(OsString::from_vec(path.to_vec()).into())
 }
 
-/// What is read of `/proc/PID/stat`.
+/// The parts of `/proc/PID/stat` that are read: <https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html>.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) parent: u32,
     /// Boot-time nanoseconds, rounded down to the kernel's tick (10 ms).
     pub(crate) started_ns: u64,
-    /// The first thread has ended: the process is dead, or other threads go on.
+    /// The first thread has ended: the process has ended, or other threads continue.
     pub(crate) is_zombie: bool,
 }
 
@@ -58,12 +58,12 @@ pub(crate) fn stat(pid: u32) -> Option<Stat> {
 }
 
 fn parse_stat(text: &[u8], ticks_per_second: u64) -> Option<Stat> {
-    // The name in parentheses may itself hold parentheses and spaces: the last one ends it.
+    // The name in parentheses may itself contain parentheses and spaces: the last parenthesis ends it.
     let after_name = text.iter().rposition(|&byte| byte == b')')?;
     let mut fields = std::str::from_utf8(text.get(after_name + 1..)?).ok()?.split_ascii_whitespace();
     let state = fields.next()?;
     let parent = fields.next()?.parse().ok()?;
-    // State is field 3 and parent field 4 of proc_pid_stat(5); starttime is field 22.
+    // State is field 3, parent field 4, and starttime field 22.
     let ticks: u64 = fields.nth(22 - 4 - 1)?.parse().ok()?;
     let started_ns = u128::from(ticks) * 1_000_000_000 / u128::from(ticks_per_second.max(1));
     Some(Stat { parent, started_ns: u64::try_from(started_ns).ok()?, is_zombie: matches!(state, "Z" | "X") })
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_is_described_as_it_is() {
+    fn this_process_is_described_correctly() {
         let pid = std::process::id();
         let stat = stat(pid).unwrap();
         assert_eq!(stat.parent, std::os::unix::process::parent_id());

@@ -1,16 +1,16 @@
-//! Tells copies of AMD's HIP runtime from other libraries.
+//! Distinguishes copies of AMD's HIP runtime from other libraries.
 
 use std::ffi::OsStr;
 use std::path::Path;
 
 use crate::mapping::Mapping;
 
-/// Whether the file's name is one of the HIP runtime's: `libamdhip64.so`, `libamdhip64.so.6.2.41134`, and the
-/// renamed copies that some wheels bundle (`libamdhip64-0a1b2c3d.so.6`).
+/// Whether the file has a name of the HIP runtime: `libamdhip64.so`, `libamdhip64.so.6.2.41134`, or that of a
+/// renamed copy in a Python wheel (`libamdhip64-0a1b2c3d.so.6`).
 pub fn is_hip_runtime(path: &Path) -> bool {
     let Some(name) = path.file_name().map(OsStr::as_encoded_bytes) else { return false };
     let Some(rest) = name.strip_prefix(b"libamdhip64") else { return false };
-    // After `.so` comes nothing or a version; a file such as `libamdhip64.so.debug` is no runtime.
+    // `.so` is followed by nothing or a version; a file such as `libamdhip64.so.debug` is not a runtime.
     rest.windows(3).position(|part| part == b".so").is_some_and(|at| {
         let version = &rest[at + 3..];
         version.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.')
@@ -18,7 +18,7 @@ pub fn is_hip_runtime(path: &Path) -> bool {
 }
 
 impl Mapping {
-    /// Whether it maps code of a copy of the HIP runtime.
+    /// Whether this maps a copy of the HIP runtime.
     pub fn is_hip_runtime(&self) -> bool {
         self.file.is_some() && is_hip_runtime(&self.path)
     }

@@ -1,8 +1,8 @@
-//! Listens to what the kernel reports of every process: mappings, names, forks, execs, exits.
+//! Reads the kernel's events of every process: mappings, names, forks, execs, exits.
 //!
-//! perf's side-band records, from a counter that counts nothing, one for each CPU with a ring buffer of its own.
-//! Reading the rings and the records is `perf-event2`'s part; this module says what to report, brings the CPUs'
-//! reports into the order of their times, and counts what the kernel had to drop.
+//! They are perf's side-band records (<https://man7.org/linux/man-pages/man2/perf_event_open.2.html>), from one dummy
+//! counter with a ring buffer for each CPU. `perf-event2` reads the rings and the records. This module configures the
+//! counters, sorts the events of all CPUs by time, and counts the events that the kernel dropped.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -17,9 +17,9 @@ use rustix::event::epoll;
 use crate::mapping::{FileId, Mapping};
 use crate::now_ns;
 
-/// Bytes of one CPU's ring: some 1,500 mappings, which is fifty programs starting at once.
+/// Bytes of one CPU's ring: about 1,500 mappings, those of fifty programs that start at once.
 const RING_BYTES: usize = 256 << 10;
-/// Bytes of all rings together, which are locked in memory, and the least that a ring gets all the same.
+/// The most bytes of all rings together, which are locked in memory, and the fewest of one ring, which take precedence.
 const RINGS_BYTES_MAX: usize = 32 << 20;
 const RING_BYTES_MIN: usize = 64 << 10;
 /// Size of `struct perf_event_header`: type, misc, size of the whole record.
@@ -27,7 +27,7 @@ const HEADER_BYTES: usize = 8;
 /// `PERF_RECORD_MISC_COMM_EXEC` of `linux/perf_event.h`: the name changed because of an exec.
 const MISC_COMM_EXEC: u16 = 1 << 13;
 
-/// Why listening failed.
+/// Why the side-band could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum SidebandError {
     /// Watching every process needs CAP_PERFMON, or `kernel.perf_event_paranoid` of 0 or less.
@@ -38,7 +38,7 @@ pub enum SidebandError {
     Open {
         /// The CPU.
         cpu: usize,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The list of CPUs cannot be read.
@@ -49,46 +49,46 @@ pub enum SidebandError {
     Wait(io::Error),
 }
 
-/// One thing that happened to a process.
+/// A side-band event of a process.
 #[derive(Clone, Debug)]
-pub struct Event {
-    /// When, in boot-time nanoseconds.
+pub struct PerfEvent {
+    /// The time, in boot-time nanoseconds.
     pub time_ns: u64,
-    /// The process. For a fork the new one; 0 for `Lost`.
+    /// The process. For a fork, the new process; 0 for `Lost`.
     pub pid: u32,
-    /// The thread. For a new thread that one.
+    /// The thread. For a fork, the new thread.
     pub tid: u32,
-    /// What happened.
-    pub kind: EventKind,
+    /// The kind of the event, with its data.
+    pub kind: PerfEventKind,
 }
 
-/// What happened.
+/// The kind of an event, with its data.
 #[derive(Clone, Debug)]
-pub enum EventKind {
+pub enum PerfEventKind {
     /// Executable memory was mapped, or memory became executable.
     Mapped(Arc<Mapping>),
-    /// A thread gave itself another name.
+    /// A thread was renamed.
     Renamed {
         /// The new name.
         name: String,
     },
-    /// The process runs another program.
+    /// The process executed another program.
     Executed {
         /// The short name of the program.
         name: String,
     },
-    /// A process or, if `parent` is the process itself, a thread was made.
+    /// A process or, if `parent` is the process itself, a thread was created.
     Forked {
-        /// The process that made it.
+        /// The process that created it.
         parent: u32,
-        /// The thread that made it.
+        /// The thread that created it.
         parent_tid: u32,
     },
     /// A thread ended.
     Exited,
-    /// The kernel had no room for this many events.
+    /// The kernel dropped events because the ring was full.
     Lost {
-        /// How many.
+        /// The number of dropped events.
         count: u64,
     },
 }
@@ -98,8 +98,8 @@ pub enum EventKind {
 pub struct Sideband {
     rings: Vec<Ring>,
     ready: OwnedFd,
-    /// Events that were read but not given out yet, see `drain`.
-    pending: Vec<Event>,
+    /// Events that were read but not returned yet, see `drain`.
+    pending: Vec<PerfEvent>,
     lost: u64,
     unreadable: u64,
 }
@@ -110,14 +110,14 @@ struct Ring {
 }
 
 impl Sideband {
-    /// Begins to listen on every CPU that is online. CPUs that come online later are not heard.
+    /// Opens a counter on every CPU that is online. Events of CPUs that come online later are missed.
     pub fn open() -> Result<Self, SidebandError> {
         let cpus = online_cpus()?;
         let share = RINGS_BYTES_MAX / cpus.len().max(1);
         Self::on_cpus(cpus, share.clamp(RING_BYTES_MIN, RING_BYTES))
     }
 
-    /// The same with rings of a given size, rounded up to a power of two of pages.
+    /// Like [`Self::open`], with rings of a given size, rounded up to a power of two of pages.
     pub fn with_ring_bytes(ring_bytes: usize) -> Result<Self, SidebandError> {
         Self::on_cpus(online_cpus()?, ring_bytes)
     }
@@ -129,7 +129,7 @@ impl Sideband {
         for cpu in cpus {
             match Ring::open(cpu, ring_bytes) {
                 Ok(ring) => rings.push(ring),
-                // It went offline since the list was read.
+                // The CPU went offline after the list was read.
                 Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {}
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                     return Err(SidebandError::NotPermitted);
@@ -144,42 +144,42 @@ impl Sideband {
         Ok(Self { rings, ready, pending: Vec::new(), lost: 0, unreadable: 0 })
     }
 
-    /// Gives out the events that happened before this call, in the order of their times. Call it after reading the
-    /// records that are to be looked up, so that everything before them is known.
+    /// Passes the events before this call to `each`, in time order. The caller calls this after reading the records
+    /// that it will look up, so that all events before these are known.
     ///
-    /// The rings are read one after the other, so those read late may hold consequences of what was written to
-    /// one read early. Events younger than the call therefore wait for the next, and the kernel wakes again for
-    /// them. One exception is left: an event whose time was taken before the call and which is still being
-    /// written comes late; `Processes` can take that.
-    pub fn drain(&mut self, each: impl FnMut(Event)) {
+    /// The rings are read one after the other, so a ring that is read late may have events that are consequences
+    /// of events in a ring that was read early. Therefore events after the begin of the call are kept for the next
+    /// call, and the kernel wakes the reader again for them. One case remains: an event with a time before the call
+    /// that the kernel is still writing arrives late. `Processes` handles that.
+    pub fn drain(&mut self, each: impl FnMut(PerfEvent)) {
         let called_ns = now_ns();
         let waited = self.pending.len();
         for ring in &mut self.rings {
             self.unreadable += ring.read(&mut self.pending);
         }
         for event in &self.pending[waited..] {
-            if let EventKind::Lost { count } = event.kind {
+            if let PerfEventKind::Lost { count } = event.kind {
                 self.lost += count;
             }
         }
-        // Stable: each CPU's own order stays.
+        // The sort is stable, so the events of one CPU keep their order.
         self.pending.sort_by_key(|event| event.time_ns);
         let before = self.pending.partition_point(|event| event.time_ns <= called_ns);
         self.pending.drain(..before).for_each(each);
     }
 
-    /// How many events the kernel had no room for. It tells of a loss with the next event on the same CPU.
+    /// The number of events that the kernel dropped. It reports a loss with the next event on the same CPU.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// How many records were there but made no sense. 0 on any kernel that keeps its own format.
+    /// The number of records that could not be parsed. 0 on any kernel with the documented format.
     pub fn unreadable(&self) -> u64 {
         self.unreadable
     }
 }
 
-/// Readable when there are events. The kernel says so once for each wake-up: drain all before waiting again.
+/// Readable when there are events. The kernel signals that once for each wake-up: drain all events before waiting again.
 impl AsFd for Sideband {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ready.as_fd()
@@ -195,19 +195,19 @@ impl AsRawFd for Sideband {
 impl Ring {
     fn open(cpu: usize, ring_bytes: usize) -> io::Result<Self> {
         let mut builder = Builder::new(Software::DUMMY);
-        // `mmap` covers executable mappings only; see `address_space` for why the others are not asked for.
+        // `mmap` covers executable mappings only; see `address_space` for why the others are not requested.
         builder.any_pid().one_cpu(cpu).mmap(true).mmap2(true).comm(true).comm_exec(true).task(true);
         builder.sample_id_all(true).sample(SampleFlag::TID | SampleFlag::TIME).clockid(Clock::BOOTTIME);
-        // Wake at the first byte: a runtime that was just mapped must be probed before its first call.
+        // Wakes at the first byte: a runtime that was just mapped must be probed before its first call.
         builder.exclude_kernel(true).wakeup_watermark(1).enabled(true);
         Ok(Self { sampler: builder.build()?.sampled(ring_bytes)?, bytes: ring_bytes.next_power_of_two() })
     }
 
-    /// Moves the records that are there into `batch`. Gives the number of those that made no sense.
+    /// Moves the available records to `batch`. Returns the number of records that could not be parsed.
     ///
-    /// Stops after one ring's worth, lest a machine that writes faster than this reads keep it here for good. What
-    /// is left was written after the last wait began, so the next wait ends at once.
-    fn read(&mut self, batch: &mut Vec<Event>) -> u64 {
+    /// Stops after as many bytes as the ring has, because a machine that writes faster than this reads would keep it
+    /// here for ever. Remaining records were written after the last wait began, so the next wait ends immediately.
+    fn read(&mut self, batch: &mut Vec<PerfEvent>) -> u64 {
         let mut unreadable = 0;
         let config = self.sampler.config().clone();
         let mut bytes = Vec::new();
@@ -215,8 +215,8 @@ impl Ring {
         while bytes_left > 0
             && let Some(record) = self.sampler.next_record()
         {
-            // Put together with its header again, for the parser that also gives the time and the flags: those
-            // belong to the metadata, which `Record::parse_record` leaves out.
+            // Joins the record with its header again for the parser, which also returns time and flags. These are
+            // part of the metadata, which `Record::parse_record` omits.
             let size = record.len() + HEADER_BYTES;
             bytes_left = bytes_left.saturating_sub(size);
             bytes.clear();
@@ -246,11 +246,11 @@ impl std::fmt::Debug for Ring {
     }
 }
 
-/// Translates the records that this crate asked for. Every other kind becomes None.
+/// Converts the records that this crate requests. Every other kind becomes None.
 struct ToEvent;
 
 impl<'a> Visitor<'a> for ToEvent {
-    type Output = Option<Event>;
+    type Output = Option<PerfEvent>;
 
     fn visit_unimplemented(self, _: RecordMetadata) -> Self::Output {
         None
@@ -265,37 +265,37 @@ impl<'a> Visitor<'a> for ToEvent {
         };
         let end = record.addr.checked_add(record.len)?;
         let mapping = Mapping::new(record.addr, end, record.pgoff, file, until_nul(&record.filename));
-        event(&metadata, record.pid, record.tid, EventKind::Mapped(Arc::new(mapping)))
+        event(&metadata, record.pid, record.tid, PerfEventKind::Mapped(Arc::new(mapping)))
     }
 
     fn visit_comm(self, record: Comm<'a>, metadata: RecordMetadata) -> Self::Output {
         let name = String::from_utf8_lossy(until_nul(&record.comm)).into_owned();
         let kind = match metadata.misc() & MISC_COMM_EXEC {
-            0 => EventKind::Renamed { name },
-            _ => EventKind::Executed { name },
+            0 => PerfEventKind::Renamed { name },
+            _ => PerfEventKind::Executed { name },
         };
         event(&metadata, record.pid, record.tid, kind)
     }
 
     fn visit_fork(self, record: Fork, metadata: RecordMetadata) -> Self::Output {
-        let kind = EventKind::Forked { parent: record.ppid, parent_tid: record.ptid };
+        let kind = PerfEventKind::Forked { parent: record.ppid, parent_tid: record.ptid };
         event(&metadata, record.pid, record.tid, kind)
     }
 
     fn visit_exit(self, record: Exit, metadata: RecordMetadata) -> Self::Output {
-        event(&metadata, record.pid, record.tid, EventKind::Exited)
+        event(&metadata, record.pid, record.tid, PerfEventKind::Exited)
     }
 
     fn visit_lost(self, record: Lost, metadata: RecordMetadata) -> Self::Output {
-        event(&metadata, 0, 0, EventKind::Lost { count: record.lost })
+        event(&metadata, 0, 0, PerfEventKind::Lost { count: record.lost })
     }
 }
 
-fn event(metadata: &RecordMetadata, pid: u32, tid: u32, kind: EventKind) -> Option<Event> {
-    Some(Event { time_ns: metadata.sample_id().time()?, pid, tid, kind })
+fn event(metadata: &RecordMetadata, pid: u32, tid: u32, kind: PerfEventKind) -> Option<PerfEvent> {
+    Some(PerfEvent { time_ns: metadata.sample_id().time()?, pid, tid, kind })
 }
 
-/// Names are padded to eight bytes; nothing says that the padding after the first NUL is NUL too.
+/// Names are padded to eight bytes. The padding after the first NUL is not documented to be NUL, too.
 fn until_nul(name: &[u8]) -> &[u8] {
     name.split(|&byte| byte == 0).next().unwrap_or_default()
 }
@@ -305,7 +305,7 @@ fn online_cpus() -> Result<Vec<usize>, SidebandError> {
     parse_cpus(&text).ok_or_else(|| SidebandError::Cpus(io::ErrorKind::InvalidData.into()))
 }
 
-/// Reads the kernel's way to write a set of CPUs: `0-3,8,10-11`.
+/// Parses the kernel's format of a set of CPUs: `0-3,8,10-11`.
 fn parse_cpus(text: &str) -> Option<Vec<usize>> {
     let mut cpus = Vec::new();
     for range in text.trim().split(',') {
@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_of_cpus_as_the_kernel_writes_them() {
+    fn cpu_sets_are_parsed() {
         assert_eq!(parse_cpus("0\n"), Some(vec![0]));
         assert_eq!(parse_cpus("0-2,5,7-8\n"), Some(vec![0, 1, 2, 5, 7, 8]));
         assert_eq!(parse_cpus("\n"), None);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_no_part_of_a_name() {
+    fn padding_is_not_part_of_a_name() {
         assert_eq!(until_nul(b"/lib/a.so\0\0\0x"), b"/lib/a.so");
         assert_eq!(until_nul(b"abc"), b"abc");
         assert_eq!(until_nul(b""), b"");

@@ -1,33 +1,33 @@
-//! The parts of a demangled name: what it returns, what it is called, its template arguments, its parameters.
+//! The parts of a demangled name: return type, name, template arguments, parameters.
 //!
 //! ```text
 //! void at::native::fill_kernel<4, at::Fill<float> >(int, at::Fill<float>)
 //!      └─── name ────────────┘└── arguments ─────┘└──── parameters ────┘
 //! ```
 //!
-//! Brackets nest, but `<` and `>` are also operators: in names (`operator<<`) and, in parentheses, in values
+//! Brackets nest, but `<` and `>` are also operators: in names (`operator<<`) and, inside parentheses, in values
 //! (`pick<((3)>(2))>`).
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// What stands for template arguments that are left out.
+/// The replacement for template arguments.
 const FOLDED: &str = "<…>";
 
-/// Symbols that look like brackets after the word `operator`, those that begin like others first.
+/// Operators with symbols that look like brackets, longer ones before their prefixes.
 const BRACKET_OPERATORS: [&str; 13] =
     ["<=>", "<<=", ">>=", "->*", "()", "[]", "<<", ">>", "<=", ">=", "->", "<", ">"];
 
-/// A name without return type, template arguments and parameters: `void demo::mix<unsigned int, 3>(unsigned int*)` is
-/// `demo::mix`. Arguments of what it is a member of stay.
+/// A name without return type, template arguments and parameters: `void demo::mix<unsigned int, 3>(unsigned int*)` becomes
+/// `demo::mix`. Template arguments of enclosing classes and functions are kept.
 pub fn plain_name(demangled: &str) -> &str {
     let Some(Parts { name, arguments }) = Parts::find(demangled) else { return demangled };
     let end = arguments.last().filter(|last| last.end == name.end).map_or(name.end, |last| last.start);
     demangled[name.start..end].trim_end()
 }
 
-/// A name without return type and parameters, and with `<…>` for its template arguments: `demo::mix<…>`. What has no
-/// such parts is given back as it is.
+/// A name without return type and parameters, and with `<…>` for its template arguments: `demo::mix<…>`. A text without such
+/// parts is returned unchanged.
 pub fn fold_templates(demangled: &str) -> Cow<'_, str> {
     let Some(Parts { name, arguments }) = Parts::find(demangled) else { return demangled.into() };
     if arguments.is_empty() {
@@ -44,16 +44,16 @@ pub fn fold_templates(demangled: &str) -> Cow<'_, str> {
     folded.into()
 }
 
-/// Where the parts are.
+/// The ranges of the parts.
 struct Parts {
     /// The name with its template arguments.
     name: Range<usize>,
-    /// The lists of these, those in other brackets not counted.
+    /// The lists of template arguments, except those inside other brackets.
     arguments: Vec<Range<usize>>,
 }
 
 impl Parts {
-    /// None where brackets do not match or there is no name outside of them.
+    /// None if brackets do not match or there is no name outside brackets.
     fn find(demangled: &str) -> Option<Self> {
         let bytes = demangled.as_bytes();
         let mut arguments = Vec::new();
@@ -76,7 +76,7 @@ impl Parts {
                 closing @ (b')' | b']' | b'}') => {
                     let from = close(&mut open, bytes, closing)?;
                     if closing == b')' && open.is_empty() {
-                        // `(anonymous namespace)::`, or the function that something is local to, or parameters.
+                        // `(anonymous namespace)::`, or the function that encloses a local entity, or parameters.
                         let Some(len) = scope_after(&demangled[at + 1..]) else {
                             end = from;
                             break;
@@ -84,7 +84,7 @@ impl Parts {
                         at += len;
                     }
                 }
-                // What precedes a blank is the return type; `operator< <int>` has one too.
+                // The text before a blank is the return type; `operator< <int>` has a blank, too.
                 b' ' if open.is_empty() && bytes.get(at + 1) != Some(&b'<') => {
                     start = at + 1;
                     arguments.clear();
@@ -97,7 +97,7 @@ impl Parts {
     }
 }
 
-/// Takes away the bracket that `closing` closes, and what was taken for one inside of it; where it is.
+/// Removes the bracket that `closing` closes, and operators inside it that were taken for brackets; returns its index.
 fn close(open: &mut Vec<usize>, bytes: &[u8], closing: u8) -> Option<usize> {
     let opening = match closing {
         b')' => b'(',
@@ -112,13 +112,13 @@ fn close(open: &mut Vec<usize>, bytes: &[u8], closing: u8) -> Option<usize> {
     }
 }
 
-/// Length of what stands between a closing parenthesis and the `::` that says that it was not the end of the name.
+/// The length of the text between a closing parenthesis and a following `::`, if the name continues with that.
 fn scope_after(rest: &str) -> Option<usize> {
     let unqualified = rest.strip_prefix(" const").unwrap_or(rest);
     unqualified.starts_with("::").then(|| rest.len() - unqualified.len())
 }
 
-/// Length of the name of an operator, if there is one at `at`.
+/// The length of an operator's name, if there is one at `at`.
 fn operator_len(demangled: &str, at: usize) -> Option<usize> {
     let is_word = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric() || !byte.is_ascii();
     let (before, rest) = demangled.as_bytes().split_at(at);
@@ -134,7 +134,7 @@ fn operator_len(demangled: &str, at: usize) -> Option<usize> {
         _ => {
             let known = BRACKET_OPERATORS.into_iter().find(|known| symbol.starts_with(known));
             let len = match known {
-                // `operator<` with arguments, written by those who leave no blank.
+                // `operator<` with arguments, from demanglers that write no blank.
                 Some("<<") if symbol[2..].bytes().next().is_some_and(is_word) => 1,
                 Some(known) => known.len(),
                 None => 0,
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn operators_are_no_brackets() {
+    fn operators_are_not_brackets() {
         assert_parts("bool operator< <int>(T<int>, T<int>)", "operator< <…>", "operator<");
         assert_parts("bool operator<<int>(T<int>, T<int>)", "operator<<…>", "operator<");
         assert_parts("S& operator<< <int>(S&, int)", "operator<< <…>", "operator<<");
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn comparisons_in_arguments_are_no_brackets() {
+    fn comparisons_in_arguments_are_not_brackets() {
         assert_parts("void pick<((3)>(2)), std::less<int> >(int)", "pick<…>", "pick");
         assert_parts("void pick<((3)<(2)), (4)>(int)", "pick<…>", "pick");
         assert_parts("void pick<decltype (((S*)0)->f)>(int)", "pick<…>", "pick");
@@ -236,14 +236,14 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_parts_stays() {
+    fn texts_without_parts_are_unchanged() {
         for odd in ["", "0x7f00", "(others)", "(no kernel named)", "a<b", "a>b", "f)", "x::<", "é<è"] {
             assert_parts(odd, odd, odd);
         }
     }
 
     #[test]
-    fn names_as_they_come_from_the_demangler() {
+    fn demangled_names_are_folded() {
         for (mangled, folded) in [
             ("_ZN4demo5scaleIfEEvPT_S1_i", "demo::scale<…>"),
             ("_ZN4demoltIiEEbT_S1_", "demo::operator< <…>"),
@@ -252,7 +252,7 @@ mod tests {
             ("_Z4pickILb1EEvi.kd", "pick<…>"),
         ] {
             let name = kernel_name(mangled);
-            assert_ne!(name, mangled, "it could not be demangled");
+            assert_ne!(name, mangled, "the name was not demangled");
             assert_eq!(fold_templates(&name), folded, "{name}");
         }
     }

@@ -1,12 +1,11 @@
-//! The symbols of one file, sorted by address, and the lookup of an address among them.
+//! The symbols of one file, sorted by address, for lookups by address.
 
 use std::collections::{HashMap, hash_map};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::demangle::demangle;
-use crate::elf::{RawSymbol, SymbolKind, name_at};
 
-/// How many smaller symbols inside a larger one are passed on the way to its start. Real nesting is 1 or 2.
+/// How many smaller symbols inside a larger one a lookup skips. Real nesting is 1 or 2.
 const NESTING_MAX: usize = 32;
 
 /// A named address.
@@ -14,18 +13,39 @@ const NESTING_MAX: usize = 32;
 pub struct Symbol {
     /// The name in the file, without a version.
     pub mangled: Arc<str>,
-    /// The name for people, with parameters; equal to `mangled` where there is nothing to demangle.
+    /// The name for display, with parameters; equal to `mangled` if that is not a mangled name.
     pub demangled: Arc<str>,
-    /// Bytes between the symbol's start and the address that was asked for.
+    /// Bytes between the symbol's start and the address that was looked up.
     pub offset: u64,
+}
+
+/// The kind of a symbol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SymbolKind {
+    Function,
+    /// A function that chooses an implementation at load time (`STT_GNU_IFUNC`).
+    Resolver,
+    Object,
+}
+
+/// A defined symbol, before its name is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RawSymbol {
+    pub(crate) kind: SymbolKind,
+    pub(crate) address: u64,
+    pub(crate) bytes: u64,
+    /// Offset in the string table.
+    pub(crate) name: u32,
+    pub(crate) is_local: bool,
+    pub(crate) is_weak: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct SymbolTable {
-    /// By address; of several symbols at one address the one to show comes last.
+    /// By address; of several symbols at one address, the one to show is the last.
     entries: Vec<Entry>,
     strings: Vec<Vec<u8>>,
-    /// Names given out so far, by index in `entries`: the same few are asked for again and again.
+    /// Names that were looked up, by index in `entries`: the same few are looked up repeatedly.
     named: Mutex<HashMap<usize, Names>>,
 }
 
@@ -40,10 +60,10 @@ struct Entry {
     address: u64,
     bytes: u64,
     name: u32,
-    /// Which of the string tables.
+    /// The index of its string table.
     strings: u8,
     is_object: bool,
-    /// Larger is better: a global name says more than a weak one, a weak more than a local one.
+    /// Larger is better: a global name is preferred to a weak one, and a weak one to a local one.
     rank: u8,
 }
 
@@ -55,7 +75,7 @@ pub(crate) struct SymbolTableBuilder {
 
 impl SymbolTableBuilder {
     pub(crate) fn add(&mut self, symbols: Vec<RawSymbol>, strings: Vec<u8>) {
-        // A file has one table of each kind; a corrupt one could hold thousands.
+        // A valid file has one table of each kind; a corrupt one could have thousands.
         let Ok(table) = u8::try_from(self.strings.len()) else { return };
         self.entries.extend(symbols.into_iter().map(|symbol| Entry {
             address: symbol.address,
@@ -68,7 +88,7 @@ impl SymbolTableBuilder {
         self.strings.push(strings);
     }
 
-    /// None if there is nothing to find.
+    /// None if there are no symbols.
     pub(crate) fn finish(mut self) -> Option<SymbolTable> {
         self.entries.sort_by_key(|entry| (entry.address, entry.rank));
         self.entries.dedup_by_key(|entry| (entry.address, entry.bytes, entry.rank, entry.is_object));
@@ -83,7 +103,7 @@ impl SymbolTable {
     pub(crate) fn at(&self, address: u64) -> Option<Symbol> {
         let index = self.covering(address)?;
         let entry = self.entries[index];
-        // A panic while the lock was held leaves a map of complete entries.
+        // A panic while the lock was held leaves the map with complete entries only.
         let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
         let names = match named.entry(index) {
             hash_map::Entry::Occupied(known) => known.into_mut(),
@@ -107,12 +127,22 @@ impl SymbolTable {
             let entry = self.entries[index];
             let inside = address - entry.address;
             match entry.bytes {
-                // Hand-written assembly often states no size: it reaches to the next symbol.
+                // Hand-written assembly often has no size: such a symbol extends to the next one.
                 0 if !entry.is_object => entry.address == nearest,
                 0 => inside == 0,
                 bytes => inside < bytes,
             }
         })
+    }
+}
+
+/// The name at an offset of a string table, without a version (`malloc@@GLIBC_2.2.5`).
+pub(crate) fn name_at(strings: &[u8], offset: u32) -> Option<&[u8]> {
+    let tail = strings.get(usize::try_from(offset).ok()?..)?;
+    let name = &tail[..tail.iter().position(|&byte| byte == 0)?];
+    match name.iter().position(|&byte| byte == b'@') {
+        Some(at) if at > 0 => Some(&name[..at]),
+        _ => (!name.is_empty()).then_some(name),
     }
 }
 
@@ -145,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_named_only_inside_a_symbol() {
+    fn only_addresses_inside_a_symbol_have_a_name() {
         use SymbolKind::{Function, Object};
         let table = table(&[
             ("outer", Function, 0x100, 0x100, false),
@@ -174,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_global_name_wins_over_a_local_one() {
+    fn a_global_name_is_preferred_to_a_local_one() {
         use SymbolKind::Function;
         let table = table(&[("shown", Function, 0x100, 4, false), ("hidden", Function, 0x100, 4, true)]);
         assert_eq!(name(&table, 0x101), Some(("shown".into(), 1)));

@@ -1,4 +1,4 @@
-//! Puts collected rules into the shape of a table: sorted, merged, cut into pages.
+//! Assembles collected rules into a table: sorted, merged, divided into pages.
 
 use xsched_abi::unwind::{PAGE_BITS, Row};
 
@@ -6,11 +6,11 @@ use crate::error::Error;
 use crate::frames::{Frames, Function};
 use crate::rule::GAP;
 
-/// Most pages of 64 KiB between the first and the last function: 64 GiB, far more than code can span that calls itself
-/// by 32-bit displacements.
+/// The most pages of 64 KiB between the first and the last function: 64 GiB. Code with calls by 32-bit displacements spans
+/// far less.
 const PAGES_MAX: u64 = 1 << 20;
 
-/// Rows and their index, as in [`xsched_abi::unwind`].
+/// Rows and their page index, as described in [`xsched_abi::unwind`].
 #[derive(Debug, Default)]
 pub(crate) struct Assembled {
     pub(crate) first_page: u32,
@@ -20,7 +20,7 @@ pub(crate) struct Assembled {
 
 pub(crate) fn assemble(mut frames: Frames) -> Result<Assembled, Error> {
     let Frames { functions, rules } = &mut frames;
-    // Of entries for the same address the longest counts, as in linkers' search tables; the sort is stable.
+    // Of several entries for one address the longest is used, as in linkers' search tables. The sort is stable.
     functions.sort_by_key(|function| (function.begin, std::cmp::Reverse(function.end)));
     functions.dedup_by_key(|function| function.begin);
     let Some((first, last)) = functions.first().zip(functions.last()) else {
@@ -37,12 +37,12 @@ pub(crate) fn assemble(mut frames: Frames) -> Result<Assembled, Error> {
         Assembled { first_page, rows: Vec::with_capacity(rules.len()), ..Assembled::default() };
     let mut following = functions.iter().skip(1);
     for function in functions.iter() {
-        // Where functions overlap, the one that begins later counts.
+        // Where functions overlap, the one that begins later is used.
         let next = following.next().map(|next| next.begin);
         let end = next.map_or(function.end, |next| next.min(function.end));
-        for placed in &rules[function.range()] {
-            if placed.begin < end {
-                assembled.push(placed.begin, placed.rule);
+        for rule in &rules[function.range()] {
+            if rule.begin < end {
+                assembled.push(rule.begin, rule.row);
             }
         }
         if next != Some(end) {
@@ -59,7 +59,7 @@ impl Function {
 }
 
 impl Assembled {
-    /// Adds a rule that holds from `begin` on, which is behind the last one's.
+    /// Adds a rule that is valid from `begin` on. `begin` must be after that of the last rule.
     fn push(&mut self, begin: u64, rule: Row) {
         let in_force = self.rows.last().map_or(GAP, |last| Row { pc_low: 0, ..*last });
         if rule == in_force && !self.rows.is_empty() {

@@ -1,9 +1,9 @@
 //! Builds tables in the background.
 //!
-//! A few threads of low priority take requests in the order in which they came: a GPU program maps some hundred
-//! libraries, and must not feel that they are translated. They hold the open file and nothing of the process, so it
-//! makes no difference whether that still runs. On a processor that is busy with other things low priority is next to nothing,
-//! so whoever waits for a result says so.
+//! A few threads with low priority process requests in order. A GPU program maps about a hundred libraries, and translating
+//! them must not slow it down. A request holds the open file and no other resource of the process, so the process may end
+//! meanwhile. On a busy processor a thread with low priority makes hardly any progress, so a caller that waits for results
+//! raises the priority ([`Builder::set_urgent`]).
 
 mod pace;
 
@@ -26,61 +26,62 @@ use crate::image::Image;
 use crate::table::{Table, TableId};
 use pace::Pace;
 
-/// Most threads, however many processors there are: a build is bound by memory.
+/// The most threads, for any number of processors: memory limits the speed of a build.
 const THREADS_MAX: usize = 4;
 
 /// A finished request.
 #[derive(Debug)]
 pub struct Built<K> {
-    /// As it was requested.
+    /// The key of the request.
     pub key: K,
-    /// The table; or why there is none.
+    /// The table, or the reason why there is none.
     pub result: Result<Arc<Table>, Error>,
     /// Whether it came from the cache.
     pub from_cache: bool,
-    /// Time from taking the request up to its end, of the monotonic clock.
+    /// The time that the request took, without its time in the queue, on the monotonic clock.
     pub took: Duration,
 }
 
-/// Builds each requested table once. `K` is how the caller tells files apart.
+/// Builds each requested table once. `K` is the caller's key of a file.
 ///
-/// Its descriptor polls as readable while results wait to be taken. Dropping it abandons what is still to be built.
+/// The descriptor polls as readable while there are results to take. Dropping the builder abandons pending requests.
 #[derive(Debug)]
 pub struct Builder<K> {
     requested: HashSet<K>,
     pending: usize,
     requests: Sender<(K, Image)>,
     results: Receiver<Built<K>>,
-    waiting: Arc<OwnedFd>,
-    workshop: Arc<Workshop>,
-    is_hurried: bool,
+    results_ready: Arc<OwnedFd>,
+    shared: Arc<Shared>,
+    is_urgent: bool,
 }
 
-/// What the threads share.
+/// The state that all threads share.
 #[derive(Debug)]
-struct Workshop {
+struct Shared {
     pace: Pace,
     cache: Cache,
-    /// Tables that are in use: files of equal content share one.
+    /// Tables in use: files with equal contents share one.
     tables: Mutex<HashMap<TableId, Weak<Table>>>,
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static> Builder<K> {
     /// Starts the threads.
     pub fn new(cache: Cache) -> io::Result<Self> {
-        let waiting = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let workshop = Arc::new(Workshop { pace: Pace::default(), cache, tables: Mutex::default() });
+        let results_ready =
+            Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let shared = Arc::new(Shared { pace: Pace::default(), cache, tables: Mutex::default() });
         let (requests, queue) = mpsc::channel();
         let (sender, results) = mpsc::channel();
         let queue = Arc::new(Mutex::new(queue));
         let threads = thread::available_parallelism().map_or(1, |count| count.get().min(THREADS_MAX));
         for _ in 0..threads {
-            let (workshop, queue) = (Arc::clone(&workshop), Arc::clone(&queue));
-            let (sender, waiting) = (sender.clone(), Arc::clone(&waiting));
+            let (shared, queue) = (Arc::clone(&shared), Arc::clone(&queue));
+            let (sender, results_ready) = (sender.clone(), Arc::clone(&results_ready));
             thread::Builder::new().name("unwind-tables".into()).spawn(move || {
-                workshop.pace.join();
-                work(&workshop, &queue, &sender, &waiting);
-                workshop.pace.leave();
+                shared.pace.join();
+                work(&shared, &queue, &sender, &results_ready);
+                shared.pace.leave();
             })?;
         }
         Ok(Self {
@@ -88,44 +89,44 @@ impl<K: Clone + Eq + Hash + Send + 'static> Builder<K> {
             pending: 0,
             requests,
             results,
-            waiting,
-            workshop,
-            is_hurried: false,
+            results_ready,
+            shared,
+            is_urgent: false,
         })
     }
 
-    /// Asks for the table of a file. False if this key has been requested before: its result comes, or came, once.
+    /// Requests the table of a file. Returns false if this key was requested before: each key has one result.
     pub fn request(&mut self, key: K, image: Image) -> bool {
         if !self.requested.insert(key.clone()) {
             return false;
         }
-        // Sending succeeds: the threads end only after this end of the channel.
+        // Sending succeeds: the threads end only after this end of the channel is dropped.
         self.pending += usize::from(self.requests.send((key, image)).is_ok());
         true
     }
 
-    /// Forgets that a key was requested, so that it can be again. For keys that mean something else by now.
+    /// Forgets a request, so that the key can be requested again. For keys that now stand for another file.
     pub fn forget(&mut self, key: &K) {
         self.requested.remove(key);
     }
 
-    /// Says whether somebody waits for results: until that is taken back, they are built with the priority of other work.
-    pub fn hurry(&mut self, is_hurried: bool) {
-        // It is said again and again.
-        if std::mem::replace(&mut self.is_hurried, is_hurried) != is_hurried {
-            self.workshop.pace.hurry(is_hurried);
+    /// Sets whether a caller waits for results. While it does, tables are built with normal priority.
+    pub fn set_urgent(&mut self, is_urgent: bool) {
+        // Callers repeat the same value often.
+        if std::mem::replace(&mut self.is_urgent, is_urgent) != is_urgent {
+            self.shared.pace.set_urgent(is_urgent);
         }
     }
 
-    /// How many results are still to come.
+    /// The number of results that are not finished or not taken yet.
     pub fn pending(&self) -> usize {
         self.pending
     }
 
-    /// Takes what has been finished, without waiting.
+    /// Takes the finished results, without waiting.
     pub fn completed(&mut self) -> Vec<Built<K>> {
-        // First the descriptor: what is finished after this makes it readable again.
-        let _ = rustix::io::read(&*self.waiting, &mut [0; 8]);
+        // The descriptor is reset first: results that are finished after that make it readable again.
+        let _ = rustix::io::read(&*self.results_ready, &mut [0; 8]);
         let finished: Vec<_> = self.results.try_iter().collect();
         self.pending -= finished.len();
         finished
@@ -134,22 +135,22 @@ impl<K: Clone + Eq + Hash + Send + 'static> Builder<K> {
 
 impl<K> AsFd for Builder<K> {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.waiting.as_fd()
+        self.results_ready.as_fd()
     }
 }
 
 fn work<K>(
-    workshop: &Workshop,
+    shared: &Shared,
     queue: &Mutex<Receiver<(K, Image)>>,
     sender: &Sender<Built<K>>,
-    waiting: &OwnedFd,
+    results_ready: &OwnedFd,
 ) {
     loop {
         let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((key, image)) = next else { return };
         let began = Instant::now();
-        // Files are hostile at worst; a defect met in one must not cost the others.
-        let done = catch_unwind(AssertUnwindSafe(|| workshop.table(&image)));
+        // Files may be hostile. A panic for one file must not affect the others.
+        let done = catch_unwind(AssertUnwindSafe(|| shared.table(&image)));
         let (result, from_cache) = match done.unwrap_or(Err(Error::Panicked)) {
             Ok((table, from_cache)) => (Ok(table), from_cache),
             Err(error) => (Err(error), false),
@@ -157,12 +158,12 @@ fn work<K>(
         if sender.send(Built { key, result, from_cache, took: began.elapsed() }).is_err() {
             return;
         }
-        // Fails only when the counter is full, and then it is readable anyway.
-        let _ = rustix::io::write(waiting, &1_u64.to_ne_bytes());
+        // The write fails only if the counter is at its maximum, and then the descriptor is readable already.
+        let _ = rustix::io::write(results_ready, &1_u64.to_ne_bytes());
     }
 }
 
-impl Workshop {
+impl Shared {
     fn table(&self, image: &Image) -> Result<(Arc<Table>, bool), Error> {
         let info = UnwindInfo::read(image)?;
         if let Some(table) = self.in_use(TableId::of(&info)) {

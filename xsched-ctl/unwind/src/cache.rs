@@ -5,10 +5,10 @@
 //!                                  $XDG_CACHE_HOME/xsched-ctl/unwind (or ~/.cache/…) for others
 //! ```
 //!
-//! An entry is named by a hash of what it was made from, so that a library that claims another's build id cannot put a
-//! wrong table in its place. The folder and its entries must belong to this user, and to nobody else's writing; anything
-//! else is left alone. What is damaged or of another version is made again. Nothing about the cache is ever an error: the
-//! tables are built then, which takes longer.
+//! The name of an entry contains a hash of the table's input, so that a library with another's build id cannot replace that
+//! one's table. The folder and its entries must belong to this user, and other users must not be able to write to them;
+//! others are ignored. Entries that are damaged or of another version are built again. Problems with the cache are never
+//! errors: the tables are built without it, which takes longer.
 
 mod entry;
 mod folder;
@@ -23,34 +23,34 @@ use crate::elf::UnwindInfo;
 use crate::table::{Table, TableId};
 use folder::Folder;
 
-/// Bytes of entries that are kept: a dozen programs with all of PyTorch.
+/// The most bytes of all entries: enough for a dozen programs with all of PyTorch.
 const BYTES_MAX: u64 = 512 << 20;
 
-/// Variable that names another folder, or none (`off`).
+/// The variable with another folder, or `off`.
 const VARIABLE: &str = "XSCHED_CTL_CACHE";
 
 /// The tables of earlier runs.
 #[derive(Debug)]
 pub struct Cache {
-    /// None if there is no cache, or it cannot be used.
+    /// None if the cache is off or cannot be used.
     folder: Option<Folder>,
 }
 
 impl Cache {
-    /// The cache that `XSCHED_CTL_CACHE` asks for: a folder, `off`, or the usual place.
+    /// The cache according to `XSCHED_CTL_CACHE`: a folder, `off`, or by default the usual folder.
     pub fn from_environment() -> Self {
-        match folder_asked_for(|name| std::env::var_os(name), rustix::process::geteuid().is_root()) {
+        match requested_folder(|name| std::env::var_os(name), rustix::process::geteuid().is_root()) {
             Some(path) => Self::in_folder(&path),
             None => Self::off(),
         }
     }
 
-    /// A cache in this folder, which is made if need be.
+    /// A cache in this folder, which is created if it does not exist.
     pub fn in_folder(path: &Path) -> Self {
         Self::with_limit(path, BYTES_MAX)
     }
 
-    /// As [`in_folder`](Self::in_folder), keeping at most `bytes_max` of entries.
+    /// Like [`in_folder`](Self::in_folder), with at most `bytes_max` bytes of entries.
     pub fn with_limit(path: &Path, bytes_max: u64) -> Self {
         let folder = Folder::open(path, bytes_max);
         if let Err(error) = &folder {
@@ -64,7 +64,7 @@ impl Cache {
         Self { folder: None }
     }
 
-    /// Loads the table made from this, if there is a sound one.
+    /// Loads the table for this unwind information, if there is a valid one.
     pub(crate) fn load(&self, info: &UnwindInfo) -> Option<Table> {
         let folder = self.folder.as_ref()?;
         let id = TableId::of(info);
@@ -76,7 +76,7 @@ impl Cache {
         Some(table)
     }
 
-    /// Keeps a table.
+    /// Stores a table.
     pub(crate) fn store(&self, info: &UnwindInfo, table: &Table) {
         let Some(folder) = &self.folder else { return };
         let name = entry_name(info, table.id());
@@ -98,10 +98,10 @@ fn entry_name(info: &UnwindInfo, id: TableId) -> String {
     format!("{name}-{id}")
 }
 
-fn folder_asked_for(variable: impl Fn(&str) -> Option<OsString>, is_root: bool) -> Option<PathBuf> {
+fn requested_folder(variable: impl Fn(&str) -> Option<OsString>, is_root: bool) -> Option<PathBuf> {
     let set = |name| variable(name).filter(|value| !value.is_empty());
-    if let Some(asked) = set(VARIABLE) {
-        return (asked != "off").then(|| asked.into());
+    if let Some(requested) = set(VARIABLE) {
+        return (requested != "off").then(|| requested.into());
     }
     if is_root {
         return Some("/var/cache/xsched-ctl/unwind".into());

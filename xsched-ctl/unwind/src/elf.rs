@@ -1,11 +1,13 @@
 //! Finds the unwind information of an ELF file: `.eh_frame`, else `.debug_frame`.
 //!
-//! `.eh_frame` is named by a section header or, in files without these, found through `PT_GNU_EH_FRAME`. A compressed
-//! `.debug_frame` is left out: it matters for hand-written libraries only, whose assemblers do not compress.
+//! `.eh_frame` is found by its section header or, in files without section headers, through `PT_GNU_EH_FRAME`
+//! (<https://refspecs.linuxfoundation.org/LSB_5.0.0/LSB-Core-generic/LSB-Core-generic/ehframechpt.html>). A compressed
+//! `.debug_frame` is not supported: only libraries from hand-written assembly need `.debug_frame`, and assemblers do not
+//! compress it.
 //!
-//! Of a file that has both, `.eh_frame` is read alone: compilers write one or the other.
+//! In a file with both sections only `.eh_frame` is read: compilers write one or the other.
 //!
-//! Nothing in a file is believed; a size that is not in the file, or beyond what any real library has, is an error.
+//! All contents are checked. A size beyond the end of the file, or larger than in any real library, is an error.
 
 use object::elf::{self, FileHeader64};
 use object::endian::LittleEndian;
@@ -17,38 +19,38 @@ use crate::image::{Image, Positioned};
 
 type Header = FileHeader64<LittleEndian>;
 
-/// Largest header table that is read. A section header has 64 bytes: this is a quarter of a million sections.
+/// The largest header table that is read. A section header has 64 bytes, so this is a quarter of a million sections.
 const HEADER_BYTES_MAX: u64 = 16 << 20;
-/// Largest unwind section that is read. libtorch's are below 60 MB.
+/// The largest unwind section that is read. Those of libtorch have less than 60 MB.
 const FRAME_BYTES_MAX: u64 = 256 << 20;
-/// Longest build id that is believed. Linkers write 20 bytes.
+/// The longest build id that is accepted. Linkers write 20 bytes.
 const BUILD_ID_BYTES_MAX: usize = 64;
-/// Smallest unit of a mapping; segments reach out to whole pages.
+/// The unit of mappings; segments extend to whole pages.
 const PAGE_BYTES: u64 = 4096;
 
 /// An executable `PT_LOAD` header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// Virtual address of its first byte, as the file counts.
+    /// The file's virtual address of the first byte.
     pub(crate) address: u64,
-    /// Where that byte lies in the file.
+    /// The file offset of that byte.
     pub(crate) file_offset: u64,
-    /// Its bytes in the file.
+    /// The size in the file, in bytes.
     pub(crate) bytes: u64,
 }
 
-/// The two dialects of unwind information.
+/// The two formats of unwind information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     EhFrame,
     DebugFrame,
 }
 
-/// What a table is made from.
+/// The input of a table.
 #[derive(Debug)]
 pub(crate) struct UnwindInfo {
     pub(crate) dialect: Dialect,
-    /// Virtual address of the section; pointers in it may be relative to themselves.
+    /// The virtual address of the section. Pointers in it may be relative to their own address.
     pub(crate) address: u64,
     pub(crate) section: Vec<u8>,
     pub(crate) segments: Vec<Segment>,
@@ -56,7 +58,7 @@ pub(crate) struct UnwindInfo {
     pub(crate) build_id: Vec<u8>,
 }
 
-/// A range of the file that is to be read.
+/// The range of the file that contains the unwind information.
 struct Found {
     dialect: Dialect,
     address: u64,
@@ -69,7 +71,7 @@ impl Segment {
         self.address <= begin && end <= self.address.saturating_add(self.bytes)
     }
 
-    /// Whether a mapping of the file from this offset on shows (the pages of) this segment.
+    /// Whether a mapping of the file from this offset on maps pages of this segment.
     pub(crate) fn pages_contain(&self, file_offset: u64) -> bool {
         let start = self.file_offset & !(PAGE_BYTES - 1);
         let end = self.file_offset.saturating_add(self.bytes).saturating_add(PAGE_BYTES - 1);
@@ -99,7 +101,7 @@ impl UnwindInfo {
             header.program_headers(LittleEndian, data).map_err(|_| Error::Corrupt("program headers"))?;
 
         let segments = executable_segments(programs)?;
-        // Section headers are not loaded, so a damaged table says nothing about the code.
+        // Section headers are not loaded, so the code may be valid although their table is damaged.
         let sections = header.sections(LittleEndian, data).unwrap_or_default();
         let found = named(&sections, b".eh_frame", Dialect::EhFrame)
             .or_else(|| through_header(image, programs))
@@ -139,8 +141,8 @@ fn named<'data>(
     dialect: Dialect,
 ) -> Option<Found> {
     let (_, section) = sections.section_by_name(LittleEndian, name)?;
-    // A file of debug information keeps the headers of sections that it does not hold, and linkers write .eh_frame even
-    // if nothing is in it but its terminator.
+    // A separate file of debug information has headers of sections that it does not contain, and linkers write .eh_frame even
+    // if it contains only its terminator.
     let is_absent = section.sh_type(LittleEndian) == elf::SHT_NOBITS
         || section.sh_size(LittleEndian) <= size_of::<u32>() as u64;
     if is_absent || section.sh_flags(LittleEndian).contains(elf::SHF_COMPRESSED) {
@@ -154,7 +156,7 @@ fn named<'data>(
     })
 }
 
-/// `.eh_frame` by way of `.eh_frame_hdr`. How long it is nobody says: it ends at a terminator, at the latest with its
+/// Finds `.eh_frame` through `.eh_frame_hdr`. Its length is not recorded: it ends at a terminator, or at the end of its
 /// segment.
 fn through_header(image: &Image, programs: &[elf::ProgramHeader64<LittleEndian>]) -> Option<Found> {
     let hint = programs.iter().find(|program| program.p_type(LittleEndian) == elf::PT_GNU_EH_FRAME)?;
@@ -186,7 +188,7 @@ fn build_id(programs: &[elf::ProgramHeader64<LittleEndian>], data: HeaderReads<'
     Vec::new()
 }
 
-/// Reads through a cache, but refuses tables that would cost more memory than any real file's headers.
+/// Reads through a cache, with a limit on the memory for tables that no real file's headers reach.
 #[derive(Clone, Copy, Debug)]
 struct HeaderReads<'data, 'image>(&'data ReadCache<Positioned<'image>>);
 

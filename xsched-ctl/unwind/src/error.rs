@@ -1,11 +1,11 @@
-//! Why there is no table for a file.
+//! Errors of building a table.
 
 use std::io;
 
-/// Why an ELF file gave no table. Walks through it stop there.
+/// Why there is no table for an ELF file. Walks stop at addresses in such a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The file does not begin as an ELF file does.
+    /// The file does not begin with ELF's magic number.
     #[error("not an ELF file")]
     NotElf,
     /// Code for another processor, or 32-bit code.
@@ -23,18 +23,18 @@ pub enum Error {
     /// The unwind section cannot be parsed.
     #[error("corrupt unwind information: {0}")]
     CorruptUnwindInfo(gimli::Error),
-    /// Something is larger than in any real library.
-    #[error("{what} of {count} is beyond reason")]
+    /// A size or a count is larger than in any real library.
+    #[error("{what} of {count} is too large")]
     TooLarge {
-        /// What.
+        /// The object.
         what: &'static str,
-        /// Bytes, or how many.
+        /// Its size in bytes, or the number of its elements.
         count: u64,
     },
     /// Reading failed.
     #[error("read failed: {0}")]
     Read(io::ErrorKind),
-    /// A defect of this program, met with this file.
-    #[error("building its unwind table panicked: please report the file")]
+    /// A defect of this program, which the file has triggered.
+    #[error("building the unwind table panicked: please report the file")]
     Panicked,
 }

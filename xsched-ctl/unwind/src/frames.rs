@@ -1,4 +1,4 @@
-//! Goes through a section's function entries (FDEs) and collects their rules.
+//! Reads the function entries (FDEs) of a section and collects their rules.
 
 use std::collections::HashMap;
 
@@ -12,39 +12,39 @@ use crate::elf::{Dialect, UnwindInfo};
 use crate::error::Error;
 use crate::rule;
 
-/// Most rules that are collected. libtorch's largest library has 2.3 million rows.
+/// The most rules that are collected. libtorch's largest library has 2.3 million rows.
 const RULES_MAX: usize = 1 << 24;
-/// Bytes of instructions that are run for each byte of the section. A common entry (CIE) is run again for each function
-/// of its own; real ones are shorter than the functions' entries.
+/// Bytes of instructions that are executed for each byte of the section. The instructions of a common entry (CIE) are
+/// executed again for each of its functions; real common entries are shorter than the entries of functions.
 const WORK_PER_BYTE: usize = 4;
-/// Work that even the smallest section may cause, in bytes of instructions.
+/// Bytes of instructions that may be executed for a section of any size.
 const WORK_FLOOR: usize = 1 << 16;
 
 /// An unwind section in memory.
 type Bytes<'data> = gimli::EndianSlice<'data, LittleEndian>;
 
-/// A range of addresses with rules of its own.
+/// A range of addresses with its rules.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Function {
     pub(crate) begin: u64,
     pub(crate) end: u64,
-    /// Index of its first rule; the others follow, sorted.
+    /// The index of its first rule; the others follow, sorted.
     pub(crate) first: u32,
     pub(crate) count: u32,
 }
 
-/// A rule and where it begins.
+/// A rule with the address at which it begins.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Placed {
+pub(crate) struct PlacedRule {
     pub(crate) begin: u64,
-    pub(crate) rule: Row,
+    pub(crate) row: Row,
 }
 
-/// What a section says, in the order in which it says it.
+/// The functions and rules of a section, in its order.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     pub(crate) functions: Vec<Function>,
-    pub(crate) rules: Vec<Placed>,
+    pub(crate) rules: Vec<PlacedRule>,
 }
 
 impl Frames {
@@ -90,7 +90,7 @@ impl Frames {
             let function = function.map_err(Error::CorruptUnwindInfo)?;
             work_left = work_left
                 .checked_sub(function.entry_len() + function.cie().entry_len())
-                .ok_or(Error::Corrupt("shared instructions beyond reason"))?;
+                .ok_or(Error::Corrupt("too many shared instructions"))?;
             frames.add(info, section, bases, &mut context, &function)?;
         }
         Ok(frames)
@@ -106,15 +106,15 @@ impl Frames {
     ) -> Result<(), Error> {
         let begin = function.initial_address();
         let end = begin.saturating_add(function.len());
-        // Functions that the linker has discarded are left at address zero.
+        // Functions that the linker has discarded have address zero.
         if begin == end || !info.segments.iter().any(|segment| segment.contains(begin, end)) {
             return Ok(());
         }
         let first = self.rules.len();
         if self.rows(section, bases, context, function, end).is_err() {
-            // What cannot be parsed may have changed any rule, also earlier ones by way of the common entry.
+            // An instruction that cannot be parsed may have changed any rule, and through the common entry also earlier ones.
             self.rules.truncate(first);
-            self.rules.push(Placed { begin, rule: rule::UNSUPPORTED });
+            self.rules.push(PlacedRule { begin, row: rule::UNSUPPORTED });
         }
         if self.rules.len() > RULES_MAX {
             return Err(Error::TooLarge { what: "unwind table (rows)", count: self.rules.len() as u64 });
@@ -143,8 +143,8 @@ impl Frames {
                 continue;
             }
             let rule = rule::translate(row, section, encoding);
-            if self.rules.len() == first || self.rules.last().is_none_or(|last| last.rule != rule) {
-                self.rules.push(Placed { begin: row.start_address(), rule });
+            if self.rules.len() == first || self.rules.last().is_none_or(|last| last.row != rule) {
+                self.rules.push(PlacedRule { begin: row.start_address(), row: rule });
             }
         }
         Ok(())

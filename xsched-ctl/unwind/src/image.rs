@@ -1,6 +1,6 @@
 //! The bytes of an ELF file: a file, or a copy in memory.
 //!
-//! Files are read, not mapped: a mapped file that its owner truncates ends the reader by SIGBUS.
+//! Files are read, not mapped: if the owner of a mapped file truncates it, the reader gets SIGBUS.
 
 use std::fs::File;
 use std::io;
@@ -8,12 +8,12 @@ use std::os::unix::fs::FileExt;
 
 use object::read::ReadCacheOps;
 
-/// Where an ELF file's bytes are.
+/// The source of an ELF file's bytes.
 #[derive(Debug)]
 pub enum Image {
     /// An open file. It may be deleted, and it may change or shrink while it is read.
     File(File),
-    /// All of it: an object that has no file, such as the vDSO.
+    /// The whole contents: for an object without a file, such as the vDSO.
     Memory(Vec<u8>),
 }
 
@@ -46,7 +46,7 @@ impl From<File> for Image {
     }
 }
 
-/// An image as the `object` crate reads it.
+/// An image with a position, for the `object` crate.
 #[derive(Debug)]
 pub(crate) struct Positioned<'image> {
     pub(crate) image: &'image Image,

@@ -1,8 +1,8 @@
-//! Unwind tables: from ELF files to rows that a BPF program can walk a stack by.
+//! Unwind tables: translates ELF files into rows with which a BPF program can walk a stack.
 //!
-//! GPU libraries keep no frame pointers, so who called whom is known only through `.eh_frame`. This crate translates it
-//! into the rows of [`xsched_abi::unwind`], once for each file: in the background ([`Builder`]), and kept on disk for the
-//! next run ([`Cache`]). Walks over copied stacks ([`walk()`]) take the same steps as those in the kernel.
+//! GPU libraries have no frame pointers, so only `.eh_frame` shows the callers. This crate translates it into the rows of
+//! [`xsched_abi::unwind`], once for each file: in the background ([`Builder`]), with a cache on disk for later runs
+//! ([`Cache`]). Walks over copied stacks ([`walk()`]) use the same steps as those in the kernel.
 //!
 //! ```no_run
 //! use std::os::fd::AsFd as _;

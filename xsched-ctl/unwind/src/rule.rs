@@ -1,16 +1,18 @@
-//! From one row of DWARF's call frame information to the rule of ours that says the same.
+//! Translates a row of DWARF's call frame information (DWARF 5, section 6.4, <https://dwarfstd.org/doc/DWARF5.pdf>) into an
+//! equivalent rule.
 //!
-//! A rule that cannot be expressed becomes [`Rule::Unsupported`]; never one that is right most of the time.
+//! A row without an equivalent rule becomes [`Rule::Unsupported`], never a rule that is only right in most cases.
 
 use gimli::{
     CfaRule, Operation, Reader, RegisterRule, UnwindExpression, UnwindSection, UnwindTableRow, X86_64,
 };
 use xsched_abi::unwind::{RBP_UNCHANGED, Row, Rule};
 
-/// Longest expression that any rule has: that of linkage tables.
+/// The length of the longest expression that is supported: that of linkage tables.
 const OPERATIONS_MAX: usize = 9;
 
-/// Where the kernel saves registers, seen from the stack pointer in a signal frame.
+/// Offsets of saved registers from the stack pointer in a signal frame. glibc describes them for `__restore_rt`:
+/// <https://sourceware.org/git/?p=glibc.git;a=blob;f=sysdeps/unix/sysv/linux/x86_64/libc_sigaction.c>.
 const SIGNAL_RBP: i64 = 120;
 const SIGNAL_RSP: i64 = 160;
 const SIGNAL_RIP: i64 = 168;
@@ -20,14 +22,15 @@ pub(crate) const GAP: Row = Row::new(0, Rule::Gap, 0, 0);
 const END: Row = Row::new(0, Rule::End, 0, 0);
 const SIGNAL: Row = Row::new(0, Rule::Signal, 0, 0);
 
-/// A value or place that an expression computes.
+/// The value or the address that an expression computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Computed {
     /// A register (rbp or rsp) and an offset.
     Sum(Base, i64),
     /// The word at the sum.
     Deref(Base, i64),
-    /// `rsp + 8 + ((rip & 15) >= n) * 8`.
+    /// `rsp + 8 + ((rip & 15) >= n) * 8`: the frame address in a linkage table, before and after its push. Linkers write it:
+    /// <https://sourceware.org/git/?p=binutils-gdb.git;a=blob;f=bfd/elf64-x86-64.c>.
     Plt(u64),
 }
 
@@ -68,7 +71,7 @@ fn translated(
     let rbp = saved_rbp(row, read)?;
     match cfa? {
         Computed::Sum(base, offset) => {
-            // A place given from the same register as the frame address is as good as one given from the latter.
+            // An address relative to the frame address's register can be converted into one relative to the frame address.
             let rbp = match rbp {
                 Saved::Nowhere => RBP_UNCHANGED,
                 Saved::FromCfa(bytes) => words(bytes)?,
@@ -98,6 +101,7 @@ fn translated(
     }
 }
 
+/// Where the caller's rbp is saved.
 enum Saved {
     Nowhere,
     FromCfa(i64),
@@ -111,7 +115,7 @@ fn saved_rbp(
     match row.register(X86_64::RBP) {
         None | Some(RegisterRule::SameValue) => Some(Saved::Nowhere),
         Some(RegisterRule::Offset(bytes)) => Some(Saved::FromCfa(bytes)),
-        Some(RegisterRule::Expression(place)) => match read(&place)? {
+        Some(RegisterRule::Expression(address)) => match read(&address)? {
             Computed::Sum(base, bytes) => Some(Saved::From(base, bytes)),
             _ => None,
         },
@@ -119,7 +123,7 @@ fn saved_rbp(
     }
 }
 
-/// The frame of a signal, which libc describes word by word.
+/// The rule of a signal frame, which libc describes with one expression for each register.
 fn signal(
     row: &UnwindTableRow<usize>,
     cfa: Computed,

@@ -10,12 +10,12 @@ use crate::error::Error;
 use crate::frames::Frames;
 use crate::image::Image;
 
-/// Names a table by what it was made from: files with the same code layout and the same unwind information share it,
-/// whatever their paths, and no file can pass for another, whatever build id it claims.
+/// Identifies a table by a hash of its input. Files with the same code layout and the same unwind information share a table,
+/// whatever their paths, and no file can be taken for another because of its build id.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TableId(pub(crate) [u8; 16]);
 
-/// How to find the caller from every instruction of a file.
+/// The rules to find the caller at every instruction of a file.
 ///
 /// Addresses are those of the ELF file; add [`bias`](Self::bias) for those of a process.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Table {
         Ok(Self { id: TableId::of(info), segments: info.segments.clone(), first_page, pages, rows })
     }
 
-    /// What it was made from.
+    /// The identity of the table.
     pub fn id(&self) -> TableId {
         self.id
     }
@@ -48,26 +48,25 @@ impl Table {
         &self.rows
     }
 
-    /// For each page of 64 KiB from [`first_page`](Self::first_page) on the index of its first row, and at the end the
-    /// number of rows.
+    /// For each page of 64 KiB from [`first_page`](Self::first_page) on, the index of its first row; then the number of rows.
     pub fn pages(&self) -> &[u32] {
         &self.pages
     }
 
-    /// Number of the first page: its first address over 64 KiB.
+    /// The number of the first page: its first address divided by 64 KiB.
     pub fn first_page(&self) -> u32 {
         self.first_page
     }
 
-    /// What must be added to the file's addresses to get those of a process that maps it executable at `start`, from
-    /// `file_offset` on. None if such a mapping shows no code of this file.
+    /// The difference between the addresses of a process and those of the file, if the process maps the file executable at
+    /// `start`, from `file_offset` on. None if such a mapping contains no code of this file.
     pub fn bias(&self, start: u64, file_offset: u64) -> Option<u64> {
         let segment = self.segments.iter().find(|segment| segment.pages_contain(file_offset))?;
         let address = segment.address.wrapping_sub(segment.file_offset).wrapping_add(file_offset);
         Some(start.wrapping_sub(address))
     }
 
-    /// The row in force at an address of the file. None outside of all functions' pages, which means [`Rule::Gap`].
+    /// The row for an address of the file. None outside the pages of all functions, which means [`Rule::Gap`].
     pub fn row_at(&self, address: u64) -> Option<Row> {
         let page = (address >> PAGE_BITS).checked_sub(u64::from(self.first_page))?;
         let page = usize::try_from(page).ok()?;
@@ -77,7 +76,7 @@ impl Table {
         found.and_then(row).copied()
     }
 
-    /// How many rows have which rule.
+    /// The number of rows with each rule.
     pub fn tally(&self) -> Vec<(Rule, usize)> {
         let mut tally: Vec<(Rule, usize)> = Vec::new();
         for row in &self.rows {

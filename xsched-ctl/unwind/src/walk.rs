@@ -1,4 +1,4 @@
-//! Walks a stack that has been copied out of a process, step by step as the BPF program does in the process itself.
+//! Walks a copied stack, with the same steps as the BPF program in the process itself.
 
 use xsched_abi::unwind::{Registers, Step, Stop, step};
 
@@ -7,14 +7,14 @@ use crate::table::Table;
 /// A copy of part of a stack.
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot<'bytes> {
-    /// Address of the first byte.
+    /// The address of the first byte.
     pub address: u64,
     /// The bytes from there upwards.
     pub bytes: &'bytes [u8],
 }
 
 impl Snapshot<'_> {
-    /// The eight bytes at an address. None if any of them is not in the copy.
+    /// The eight bytes at an address. None unless all of them are in the copy.
     pub fn word(&self, address: u64) -> Option<u64> {
         let inside = usize::try_from(address.checked_sub(self.address)?).ok()?;
         self.bytes.get(inside..)?.first_chunk().map(|&word| u64::from_le_bytes(word))
@@ -31,13 +31,13 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// An address within the instruction that this frame is at: what to look up.
+    /// An address inside the frame's current instruction, for lookups.
     pub fn address(&self) -> u64 {
         self.registers.rip.wrapping_sub(u64::from(self.is_return_address))
     }
 }
 
-/// Why a walk went no further.
+/// Why a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The outermost frame was reached.
@@ -46,20 +46,20 @@ pub enum End {
     Stopped(Stop),
     /// No table covers the last frame's address.
     NoTable,
-    /// The walk has as many frames as were asked for.
+    /// The walk has the requested number of frames.
     Depth,
 }
 
-/// The frames of a stack, innermost first, and why it has no more of them.
+/// The frames of a stack, innermost first, and why the walk ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Walk {
-    /// Never empty: the first has the registers that the walk began with.
+    /// Never empty: the first frame has the registers at which the walk began.
     pub frames: Vec<Frame>,
-    /// Why it ended.
+    /// Why the walk ended.
     pub end: End,
 }
 
-/// Walks from the registers of a thread that is not inside a call, that is from an instruction about to be executed.
+/// Walks from the registers of a thread at an instruction that it has not executed yet.
 ///
 /// `lookup` finds the table of the file that is mapped at an address, and its bias ([`Table::bias`]).
 pub fn walk<'table>(
@@ -98,7 +98,7 @@ mod tests {
     const BIAS: u64 = 0x7f00_0000_0000;
     const STACK: u64 = 0x7ffc_0000_0000;
 
-    /// Two functions without a gap, of 16 and of 8 bytes a frame; then one whose frame is a signal's, then `_start`.
+    /// Two adjacent functions, with frames of 16 and 8 bytes; then one with a signal frame, then `_start`.
     fn table() -> Table {
         let row = |pc_low, rule, offset| Row::new(pc_low, rule, offset, RBP_UNCHANGED);
         let rows = vec![
@@ -122,8 +122,8 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_ends_its_function_belongs_to_it() {
-        // The return address 0x110 is the next function's first.
+    fn a_call_at_the_end_of_a_function_belongs_to_it() {
+        // The return address 0x110 is the first address of the next function.
         let stack = [BIAS + 0x110, 0, BIAS + 0x134];
         assert_eq!(walk_of(0x118, &stack, 9), (vec![0x118, 0x110, 0x134], End::Outermost));
     }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn every_other_end_has_its_name() {
+    fn other_ends_are_distinguished() {
         assert_eq!(walk_of(0x118, &[0x1234], 9).1, End::NoTable);
         assert_eq!(walk_of(0x118, &[BIAS + 0x134], 1), (vec![0x118], End::Depth));
         assert_eq!(walk_of(0x118, &[], 9), (vec![0x118], End::Stopped(Stop::Unreadable)));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_read_only_where_all_of_it_was_copied() {
+    fn only_words_inside_the_copy_are_read() {
         let bytes = [1, 0, 0, 0, 0, 0, 0, 0, 2, 0];
         let snapshot = Snapshot { address: STACK, bytes: &bytes };
         assert_eq!(snapshot.word(STACK), Some(1));

@@ -32,7 +32,7 @@ impl Table {
     pub(super) fn line(&mut self, json: &str) -> Result<String> {
         let row: Row = serde_json::from_str(json).with_context(|| format!("not a benchmark row: {json}"))?;
         let cells = [
-            row.metric,
+            displayed(&row.metric),
             format!("{} {}", number(row.value), row.unit),
             row.baseline.map_or_else(String::new, |b| format!("{} {}", number(b), row.unit)),
             row.ratio.map_or_else(String::new, |r| format!("{r:.3}")),
@@ -50,6 +50,12 @@ impl Table {
         let header = columns(&["metric", "value", "baseline", "ratio", "noise", "goal"]);
         Ok(if self.bold { format!("\x1b[1m{header}\x1b[0m\n{line}") } else { format!("{header}\n{line}") })
     }
+}
+
+/// A metric as tables name it. Metrics in JSON keep the names that older runs have, in which `sched` calls the preemption
+/// mode a level.
+fn displayed(metric: &str) -> String {
+    metric.replace(", level 1:", ", mode 1:").replace(", level 2:", ", mode 2:")
 }
 
 fn columns([metric, value, baseline, ratio, noise, goal]: &[&str; 6]) -> String {

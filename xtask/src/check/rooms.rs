@@ -22,14 +22,11 @@ use crate::workspace::{Package, Workspace};
 const CIRCLE_MAX: usize = 5;
 
 /// Sizes of the larger circles that there are, by crate. They may only fall. Crates under `shim/` are to have none.
-const LARGER_CIRCLES: [(&str, &[usize]); 8] = [
+const LARGER_CIRCLES: [(&str, &[usize]); 5] = [
     ("differential-runner", &[13]),
     ("hip-sim", &[59, 11]),
-    ("xsched-ctl", &[87]),
+    ("xsched-controller", &[10, 7]),
     ("xsched-ebpf", &[8]),
-    ("xsched-perfetto", &[6]),
-    ("xsched-shim", &[71]),
-    ("xsched-symbols", &[7]),
     ("xsched-tests", &[23]),
 ];
 
@@ -46,7 +43,7 @@ enum Side {
 }
 
 /// The crates of this workspace from the top layer to the lowest. Those of one layer know nothing of each other.
-const LAYERS: [&[(&str, Side)]; 9] = [
+const LAYERS: [&[(&str, Side)]; 11] = [
     &[
         ("differential-runner", Side::Development),
         ("xsched-tests", Side::Development),
@@ -60,16 +57,24 @@ const LAYERS: [&[(&str, Side)]; 9] = [
         ("xsched-tracer", Side::Command),
         ("xsched-xqueue", Side::Shim),
     ],
-    &[("trace-viewer", Side::Command), ("xsched-arbiter", Side::Command)],
+    &[
+        ("trace-viewer", Side::Command),
+        ("xsched-arbiter", Side::Command),
+        ("xsched-chains", Side::Command),
+        ("xsched-control-api", Side::Command),
+    ],
+    &[("xsched-bpf", Side::Command), ("xsched-recording", Side::Command)],
     &[
         ("xsched-perfetto", Side::Command),
         ("xsched-programs", Side::Command),
         ("xsched-symbols", Side::Command),
+        ("xsched-terminal", Side::Command),
         ("xsched-unwind", Side::Command),
     ],
     &[("xsched-rules", Side::Shared), ("xsched-sched", Side::Shared)],
     &[("xsched-ebpf", Side::Command)],
-    &[("xsched-protocol", Side::Shared)],
+    &[("xsched-protocol", Side::Shared), ("xsched-harness", Side::Shared)],
+    &[("xsched-harness-macros", Side::Shared)],
 ];
 
 /// Nothing links to it: applications load it.

@@ -25,7 +25,7 @@ fn assert_decided(text: &str, chain: &[&str], action: Action, is_by_caller: bool
 use Action::{NeverSuspend, Passthrough, Schedule};
 
 #[test]
-fn the_default_set_decides_as_its_comments_say() {
+fn the_default_set_decides_as_documented() {
     let deep = ["librocblas.so.4", "libhipblas.so.2", "libtorch_hip.so", "python3.11"];
     assert_decided("", &deep, Schedule, true);
     assert_decided("", &["libtorch_hip-3f0a.so", "python3.11"], Schedule, true);
@@ -40,7 +40,7 @@ fn the_default_set_decides_as_its_comments_say() {
         Schedule,
         false,
     );
-    // Of what a search calls, the search's own launches only: else every launch of rocBLAS had to be looked at.
+    // The rule covers only the search's own launches, so the call sites of rocBLAS can be cached.
     assert_decided("", &["librocblas.so.4", "libMIOpen.so.1:miopenFindSolutions", "app"], Schedule, true);
     assert_decided("", &["libamdhip64.so.6", "libc.so.6"], Passthrough, false);
     assert_decided("", &["libamdhip64.so.6", "libtorch_hip.so", "python3.11"], Schedule, false);
@@ -48,7 +48,7 @@ fn the_default_set_decides_as_its_comments_say() {
 }
 
 #[test]
-fn the_compat_set_leaves_the_classic_list_alone() {
+fn the_compat_set_excludes_the_usual_libraries() {
     let compat = "profile = 'compat'";
     for library in [
         "libhipblas.so.2",
@@ -65,14 +65,14 @@ fn the_compat_set_leaves_the_classic_list_alone() {
 }
 
 #[test]
-fn the_first_rule_that_fits_decides() {
+fn the_first_match_decides() {
     let text = "[[rule]]\nlibrary = 'librccl*'\nfunction = 'ncclSend'\naction = 'schedule'\n";
     assert_decided(text, &["librccl.so.1:ncclSend", "app"], Schedule, true);
     assert_decided(text, &["librccl.so.1:ncclRecv", "app"], NeverSuspend, true);
 }
 
 #[test]
-fn conditions_on_the_chain_are_on_their_part_of_it() {
+fn each_condition_applies_to_its_part_of_the_chain() {
     let rule = |condition: &str| format!("[[rule]]\n{condition}\naction = 'passthrough'\n");
     let chain =
         ["libamdhip64.so.6", "librocblas.so.4", "librocblas.so.4", "libffi.so.8", "libhipblas.so", "py"];
@@ -83,12 +83,12 @@ fn conditions_on_the_chain_are_on_their_part_of_it() {
     assert!(fits("outermost = 'py'") && !fits("outermost = 'libhipblas*'"));
     assert!(fits("api = 'hipLaunch*'") && !fits("api = 'hipMemcpy*'"));
     assert!(fits("kernel = 'ge*'") && !fits("kernel = 'x'"));
-    assert!(fits("chain = ['librccl*', 'py']"), "one of a list is enough");
-    assert!(!fits("library = 'librocblas*'\nchain = 'librccl*'"), "all conditions must hold");
+    assert!(fits("chain = ['librccl*', 'py']"), "one match of a list is sufficient");
+    assert!(!fits("library = 'librocblas*'\nchain = 'librccl*'"), "all conditions must match");
 }
 
 #[test]
-fn a_chain_that_was_cut_has_no_outermost_library_and_is_not_the_runtime_itself() {
+fn an_incomplete_chain_has_no_outermost_library_and_does_not_belong_to_the_runtime() {
     let text = "[[rule]]\noutermost = 'a'\naction = 'passthrough'\n";
     let decide = |library, is_whole| {
         let chain = [frame(library)];
@@ -101,12 +101,12 @@ fn a_chain_that_was_cut_has_no_outermost_library_and_is_not_the_runtime_itself()
     );
     assert_eq!(
         book("").decide(Call { chain: &[], is_whole: false, api: None, kernel: None }).by,
-        Decider::Nobody
+        Decider::Default
     );
 }
 
 #[test]
-fn a_process_is_told_by_file_user_and_cgroup() {
+fn rules_select_processes_by_file_user_and_cgroup() {
     let caller = Caller {
         executable: "/opt/app/server".into(),
         users: vec!["1000".into(), "alice".into()],
@@ -128,7 +128,7 @@ fn a_process_is_told_by_file_user_and_cgroup() {
 }
 
 #[test]
-fn the_nearest_library_that_has_said_so_goes_before_the_rules() {
+fn the_nearest_scheduling_domain_precedes_the_rules() {
     let mut book = book("");
     book.set_domain("libblas.so", Some(NeverSuspend));
     book.set_domain("librccl.so.1", Some(Schedule));
@@ -146,7 +146,7 @@ fn the_nearest_library_that_has_said_so_goes_before_the_rules() {
 }
 
 #[test]
-fn only_rules_that_concern_a_process_ask_for_its_kernels() {
+fn only_rules_for_a_process_need_its_kernel_names() {
     let text = "[[rule]]\nkernel = 'x*'\nprocess = 'other'\naction = 'passthrough'\n";
     let rules = Arc::new(Rules::parse(text).unwrap());
     let names = |executable: &str| {
@@ -157,9 +157,9 @@ fn only_rules_that_concern_a_process_ask_for_its_kernels() {
     assert!(!book("").names_kernels());
 }
 
-/// For random rules: where the flag is set, random chains with the same immediate caller get the same verdict.
+/// For random rules: if the flag is set, random chains with the same immediate caller get the same verdict.
 #[test]
-fn what_the_caller_decides_no_chain_changes() {
+fn decisions_by_caller_are_the_same_for_all_chains() {
     use std::fmt::Write as _;
     const LIBRARIES: [&str; 7] = [
         "libamdhip64.so.6",
@@ -173,13 +173,8 @@ fn what_the_caller_decides_no_chain_changes() {
     const FUNCTIONS: [&str; 3] = ["miopenFindX", "run", "main"];
     const GLOBS: [&str; 8] = ["lib*", "librccl*", "*blas*", "app", "libMIOpen*", "libamdhip64*", "x*", "*"];
     const SEED: u64 = 0x5eed_0f0f_1234_9876;
-    let mut random = SEED;
-    let mut below = move |count: usize| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        (random >> 11) as usize % count
-    };
+    let mut rng = fastrand::Rng::with_seed(SEED);
+    let mut below = move |count: usize| rng.usize(..count);
     let (mut decided, mut compared) = (0, 0);
     for round in 0..600 {
         let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Peers of the controller that mean ill.
+//! Hostile peers of the controller.
 
 use std::path::Path;
 
@@ -13,30 +13,26 @@ use xsched_protocol::{
 use xsched_tests::peer::greeted;
 use zerocopy::IntoBytes as _;
 
-use super::random::Random;
 use crate::Result;
 
 const PACKETS: usize = 50;
 
-/// Says what nobody understands, mostly in packets of kinds and lengths that exist.
-pub(super) fn say_nonsense(folder: &Path, random: &mut Random) -> Result<()> {
+/// Sends packets that are mostly invalid, of kinds and lengths that exist.
+pub(super) fn send_invalid(folder: &Path, random: &mut fastrand::Rng) -> Result<()> {
     let mut socket = greeted(folder)?;
     for _ in 0..PACKETS {
-        let mut packet = vec![random.below(9) as u8, 0, 0, 0];
-        let len = [24, 48, 24, 48, random.below(PACKET_LEN_MAX as u64 + 8)][random.below(5) as usize];
-        packet.resize_with(
-            (len as usize).max(4),
-            || if random.below(3) == 0 { random.next() as u8 } else { 0 },
-        );
+        let mut packet = vec![random.u8(..9), 0, 0, 0];
+        let len = [24, 48, 24, 48, random.usize(..PACKET_LEN_MAX + 8)][random.usize(..5)];
+        packet.resize_with(len.max(4), || if random.u8(..3) == 0 { random.u8(..) } else { 0 });
         if send(&socket, &packet, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).is_err() {
-            // It was thrown out.
+            // The controller has closed the connection.
             socket = greeted(folder)?;
         }
     }
     Ok(())
 }
 
-/// Asks for queues and never reads an answer.
+/// Requests queues and never reads an answer.
 pub(super) fn fill_socket(folder: &Path) -> Result<()> {
     let socket = greeted(folder)?;
     let open = OpenQueue {
@@ -49,7 +45,7 @@ pub(super) fn fill_socket(folder: &Path) -> Result<()> {
     for _ in 0..10_000 {
         match send(&socket, open.as_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
             Ok(_) | Err(Errno::AGAIN) => {}
-            // It was thrown out.
+            // The controller has closed the connection.
             Err(_) => break,
         }
     }

@@ -166,7 +166,7 @@ class Program:
     """A source that HIPRTC compiles for the device."""
 
     def __init__(self, source):
-        # Imported where it is needed: other checks do without the library.
+        # Imported here, because other checks do not need the library.
         from hip import hiprtc
 
         self.hiprtc = hiprtc
@@ -178,7 +178,7 @@ class Program:
         return values[0] if values else None
 
     def compile(self):
-        """The result, which is an error of the source's as a rule."""
+        """The result; an error usually means an error in the source."""
         properties = hip.hipDeviceProp_t()
         ok(hip.hipGetDeviceProperties(properties, 0))
         flags = [b"--offload-arch=" + properties.gcnArchName]

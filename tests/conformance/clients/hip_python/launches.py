@@ -1,6 +1,6 @@
-"""Launches through hip-python: `launches.py MODULE COUNT`, by turns from functions that call each other in other ways.
+"""Launches through hip-python: `launches.py MODULE COUNT`, alternately from functions with different call chains.
 
-Functions of Python that call each other share one frame of the interpreter; what calls back from C adds frames.
+Python functions that call each other share one frame of the interpreter; callbacks from C add frames.
 """
 
 import array

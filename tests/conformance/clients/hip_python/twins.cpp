@@ -1,8 +1,8 @@
-// What kernels do that hip-python's clients compile at run time, for the simulated runtime (see hip_sim.h). Linked into the
-// suite's twins.
+// The work of the kernels that hip-python's clients compile at run time, for the simulated runtime (see
+// hip_sim.h). Linked into the suite's twins.
 //
-// `weighted` is that of checks.py; the others are known by the names and parameters that they have in the examples of
-// hip-python's repository, so that these can be run as they are.
+// `weighted` is that of checks.py. The others have the names and parameters of the examples in hip-python's
+// repository, so that these run unmodified.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace {
 
 unsigned threads(const hip_sim_launch *launch) { return launch->grid[0] * launch->block[0]; }
 
-// Parameters of every size, with the holes that alignment leaves between them.
+// Parameters of every size, with gaps from alignment between them.
 struct WeightedArguments {
     double weight;
     int8_t sign;
@@ -41,7 +41,8 @@ struct JacobiArguments {
     int n;
 };
 
-// One step for every row. Rows read what others write, on a device in no order; here from what was before.
+// One step for every row. Rows read values that others write; a device does so in no particular order, this
+// twin reads the previous values.
 void jacobi(const hip_sim_launch *launch) {
     const auto &args = *static_cast<const JacobiArguments *>(launch->kernarg);
     std::vector<float> before(args.x, args.x + args.n);

@@ -1,6 +1,7 @@
-// The distributions of rocRAND 5.3: what its kernels make of a generator's numbers.
+// The distributions of rocRAND 5.3: what its kernels compute from a generator's numbers.
 //
-// Each says how many numbers it takes and how many it gives. Box and Muller, 1958; Walker's alias method, 1974.
+// Each declares how many numbers it takes and how many it gives. Box and Muller, 1958; Walker's alias method,
+// 1974.
 
 #pragma once
 
@@ -11,7 +12,7 @@
 #include <cstring>
 #include <type_traits>
 
-// Which generator the numbers are of: MRG32k3a's end before 2^32 and begin at 1.
+// The family of the generator: MRG32k3a's numbers end before 2^32 and begin at 1.
 enum class Family { Plain, Mrg, Sobol };
 
 namespace distributions {
@@ -20,14 +21,14 @@ constexpr double PI = 3.1415926535897932;
 constexpr double TO_32 = 0x1p-32, TO_53 = 0x1p-53, TO_64 = 0x1p-64;
 constexpr double MRG_UNIT = 2.3283065498378288e-10, MRG_TO_32_BITS = 1.000000048661607;
 
-// The library's tables of a discrete distribution, in memory of the device.
+// The library's tables of a discrete distribution, in device memory.
 struct Tables {
     uint32_t size, offset;
     const uint32_t *alias;
     const double *probability, *cdf;
 };
 
-// Arguments of the distribution, as they follow the kernel's others.
+// Arguments of the distribution, which follow the kernel's others.
 struct Arguments {
     const char *at;
 
@@ -52,7 +53,7 @@ template <Family F> struct Bits {
     }
 };
 
-// A pseudo-random number's bits in pieces, the lowest first; a quasi-random one's highest bits.
+// Pieces of a pseudo-random number's bits, the lowest first; or a quasi-random number's highest bits.
 template <Family F, typename T> struct Pieces {
     using Output = T;
     static constexpr int INPUTS = 1, OUTPUTS = F == Family::Sobol ? 1 : 4 / sizeof(T);
@@ -109,7 +110,8 @@ template <Family F> struct UniformDouble {
     }
 };
 
-// Winitzki's approximation of the inverse error function, in which the library's quasi-random normals are.
+// Winitzki's approximation of the inverse error function, which the library uses for quasi-random normal
+// numbers.
 template <typename T> T inverse_error(T x) {
     constexpr T A = T(0.147), PI_OF_T = std::is_same_v<T, float> ? T(3.1415926f) : T(PI);
     T sign = x < 0 ? T(-1) : T(1), logarithm = std::log((1 - x) * (1 + x));
@@ -131,7 +133,7 @@ template <Family F, typename T> struct Normal {
         if constexpr (F == Family::Sobol) {
             T uniform;
             UniformOf<Family::Sobol>(Arguments{})(in, &uniform);
-            // The root of two in single precision, also where the result is double.
+            // The square root of two in single precision, even if the result is double.
             out[0] = mean + T(1.4142135f) * inverse_error(2 * uniform - 1) * deviation;
         } else {
             std::array<T, 2> pair = box_muller(in);
@@ -145,7 +147,7 @@ template <Family F, typename T> struct Normal {
     static std::array<T, 2> box_muller(const uint32_t *in) {
         T radius, angle;
         if constexpr (F == Family::Mrg) {
-            // Single precision even where the result is double.
+            // Single precision even if the result is double.
             radius = float(double(in[0]) * MRG_UNIT);
             angle = float(double(in[1]) * MRG_UNIT) * (IS_FLOAT ? T(6.2831855f) : T(2 * PI));
         } else if constexpr (IS_FLOAT) {
@@ -184,7 +186,7 @@ template <Family F> struct Discrete {
                                     : double(in[0]) * (sizeof(Word) == 8 ? TO_64 : TO_32);
         uint32_t entry;
         if (F == Family::Sobol) {
-            // The last entry takes what rounding has left above the table.
+            // The last entry takes the remainder that rounding has left above the table.
             const double *end = tables.cdf + tables.size - 1;
             entry = uint32_t(std::lower_bound(tables.cdf, end, x) - tables.cdf);
         } else {

@@ -1,9 +1,9 @@
-// What the kernels of rocRAND 5.3 do, for the simulated runtime: an executor (see hip_sim.h).
+// The work of rocRAND 5.3's kernels, for the simulated runtime: an executor (see hip_sim.h).
 //
-// A kernel is known by its mangled name, which has the generator and the distribution in it. Seeds, states, direction
-// numbers, tables, addresses and sizes are the library's, out of its argument buffers. Where the library has computed on the
-// host what is computed here, both are compared. Normal numbers of half precision are left to twins, of which there are
-// none: the kernels compute them in half precision too.
+// A kernel is identified by its mangled name, which contains the generator and the distribution. Seeds,
+// states, direction numbers, tables, addresses and sizes are the library's, from its argument buffers. Values
+// that both the library and this executor compute on the host are compared. Normal numbers of half precision
+// are left to twins, of which there are none, because the kernels compute them in half precision too.
 
 #include <cstring>
 #include <string_view>
@@ -36,7 +36,7 @@ struct Kernel {
     unsigned threads() const { return launch.grid[0] * launch.block[0]; }
 };
 
-// Calls `generate` with the distribution that the name says, whose arguments are at the offset or soon after.
+// Calls `generate` with the distribution in the name, whose arguments are at the offset or soon after.
 template <Family F, typename Generate> int with_distribution(const Kernel &kernel, size_t offset, Generate generate) {
     Arguments by_four = kernel.after(offset, 4), by_eight = kernel.after(offset, 8);
     if (kernel.has("uniform_distributionIjE")) return generate(Bits<F>(by_four));
@@ -53,8 +53,8 @@ template <Family F, typename Generate> int with_distribution(const Kernel &kerne
     return HIP_SIM_NOT_MINE;
 }
 
-// Kernels store groups of numbers that are aligned as a whole. What lies before the first such place and behind the last
-// is made at the end.
+// Kernels store groups of numbers that are aligned as a whole. Numbers before the first aligned address and
+// after the last one are generated at the end.
 struct Split {
     size_t head, groups, tail;
 
@@ -130,7 +130,7 @@ int initialize_mrg32k3a(const Kernel &kernel) {
     return DONE;
 }
 
-// A block steps as a whole: its engine gives each of its threads a number.
+// A block steps as a whole: in one step its engine gives each of its threads a number.
 int generate_mtgp32(const Kernel &kernel) {
     constexpr size_t THREADS = 256;
     auto *engines = kernel.at<mtgp32::Engine *>(0);
@@ -175,20 +175,20 @@ struct PhiloxArguments {
     uint64_t counter, counter_high;
     philox::Block block; // of the counter, computed by the library on the host
     std::array<uint32_t, 2> key;
-    uint32_t used; // numbers of the block that were given out before
+    uint32_t used; // numbers of the block that were returned before
     void *out;
     size_t count;
 };
 static_assert(offsetof(PhiloxArguments, out) == 48);
 
-// One sequence for all: a distribution's n-th group has the n-th numbers, wherever the memory lies.
+// One sequence for all: a distribution's n-th group has the n-th numbers, at any memory address.
 int generate_philox(const Kernel &kernel) {
     auto a = kernel.at<PhiloxArguments>(0);
     if (philox::block(a.counter, a.counter_high, a.key) != a.block) return LAUNCH_FAILURE;
     return with_distribution<Family::Plain>(kernel, sizeof a, [&](auto distribution) {
         using D = decltype(distribution);
         auto *out = static_cast<typename D::Output *>(a.out);
-        // Memory that is not aligned begins in another order; hipMalloc gives none.
+        // Unaligned memory would begin in another order; hipMalloc returns none.
         if (Split(out, a.count, 4 / D::INPUTS * D::OUTPUTS).head != 0) return LAUNCH_FAILURE;
         size_t position = a.used;
         for (size_t done = 0; done < a.count; done += D::OUTPUTS) {

@@ -1,7 +1,8 @@
-// The generators of rocRAND 5.3 as its kernels keep them in memory, and their steps.
+// The generators of rocRAND 5.3, in its kernels' memory layout, and their steps.
 //
-// Philox4x32-10: Salmon et al., 2011. XORWOW: Marsaglia, 2003. MRG32k3a: L'Ecuyer, 1999. MTGP32: Saito and Matsumoto, 2013.
-// Sobol in Gray code order: Antonov and Saleev, 1979. Seeds become states as rocRAND says, which is its own affair.
+// Philox4x32-10: Salmon et al., 2011. XORWOW: Marsaglia, 2003. MRG32k3a: L'Ecuyer, 1999. MTGP32: Saito and
+// Matsumoto, 2013. Sobol in Gray code order: Antonov and Saleev, 1979. Seeds become states by rocRAND's own
+// rules.
 
 #pragma once
 
@@ -47,7 +48,7 @@ struct Engine {
 };
 static_assert(sizeof(Engine) == 24);
 
-// A linear map of the 160 bits: where each of them goes.
+// A linear map of the 160 bits, given by the image of each.
 class Map {
   public:
     static Map identity() {
@@ -63,7 +64,7 @@ class Map {
         }
         return result;
     }
-    // First the other, then this.
+    // The composition: first `other`, then this.
     Map operator*(const Map &other) const {
         Map product;
         for (int bit = 0; bit < 160; bit++) product.images[bit] = (*this)(other.images[bit]);
@@ -105,7 +106,7 @@ inline Engine seeded(uint64_t seed) {
 
 namespace mrg32k3a {
 
-// Of one of the two recurrences: 2^32 less the modulus, and how often the library folds.
+// Modulus of one of the two recurrences: 2^32 less the modulus, and the library's number of folds.
 struct Modulus {
     uint64_t gap;
     int folds;
@@ -186,14 +187,14 @@ inline Engine seeded(uint64_t seed) {
 
 namespace mtgp32 {
 
-// One for each block; the library makes them on the host.
+// One for each block; the library creates them on the host.
 struct Engine {
     static constexpr unsigned SIZE = 1024, DEGREE = 351;
     uint32_t offset, id;
     uint32_t status[SIZE];
     uint32_t pick_up, recursion[16], tempering[16], shift_left, shift_right, tempering_single[16], mask;
 
-    // What all threads of a block get in one step, in their order.
+    // The numbers that all threads of a block get in one step, in their order.
     template <size_t Threads> void operator()(std::array<uint32_t, Threads> &numbers) {
         for (unsigned thread = 0; thread < Threads; thread++) {
             uint32_t x = (at(thread) & mask) ^ at(thread + 1);
@@ -217,7 +218,7 @@ static_assert(offsetof(Engine, mask) == 4 * (2 + 1024 + 1 + 16 + 16 + 2 + 16));
 
 namespace sobol {
 
-// The point of an index in one dimension, from its direction numbers.
+// The point with an index in one dimension, from its direction numbers.
 template <typename Word> Word point(const Word *directions, uint32_t index) {
     Word x = 0;
     uint32_t gray = index ^ index >> 1;

@@ -1,8 +1,9 @@
-// rocRAND 5.3's own device functions, out of its public headers and compiled for the host: what the executor is held to.
+// rocRAND 5.3's own device functions, from its public headers, compiled for the host: the reference for the
+// executor.
 //
-// An engine's numbers, and what a distribution makes of numbers. Which engine gives which number of a whole sequence is
-// up to whoever asks. MTGP32's step is for devices only; here its states are the headers' and the recurrence is the
-// published sequential one.
+// They give an engine's numbers, and the values that a distribution computes from numbers. The caller decides
+// which engine gives which number of a sequence. MTGP32's step exists for devices only. Here its states are
+// the headers' and the recurrence is the published sequential one.
 
 #define FQUALIFIERS inline
 
@@ -45,7 +46,7 @@ void run_mtgp32(unsigned long long seed, unsigned block, unsigned long long *out
     }
 }
 
-// The pair that a normal distribution makes of two numbers or four.
+// The pair that a normal distribution computes from two numbers or four.
 double2 pair(int kind, bool is_double, const unsigned *in) {
     if (kind == MRG32K3A) {
         if (is_double) return device::mrg_normal_distribution_double2(in[0], in[1]);
@@ -57,7 +58,8 @@ double2 pair(int kind, bool is_double, const unsigned *in) {
     return {found.x, found.y};
 }
 
-// What a quasi-random generator's distributions make of one number; the logarithmic ones take 32 bits of it.
+// The value that a quasi-random generator's distribution computes from one number; the logarithmic ones take
+// 32 bits of it.
 template <typename Word> double shape_quasi(int shape, Word x) {
     switch (shape) {
     case UNIFORM: return device::uniform_distribution(x);
@@ -73,7 +75,7 @@ template <typename Word> double shape_quasi(int shape, Word x) {
 
 extern "C" {
 
-// The first numbers of an engine. `subsequence` is a block for MTGP32, a dimension for Sobol's.
+// The first numbers of an engine. `subsequence` is a block for MTGP32, a dimension for Sobol.
 void reference_numbers(int kind, unsigned long long seed, unsigned subsequence, unsigned offset,
                        unsigned long long *out, size_t count) {
     switch (kind) {
@@ -86,7 +88,8 @@ void reference_numbers(int kind, unsigned long long seed, unsigned subsequence, 
     }
 }
 
-// What a distribution makes of an engine's numbers: one value, or two for pseudo-random normals.
+// The values that a distribution computes from an engine's numbers: one, or two for pseudo-random normal
+// numbers.
 void reference_shape(int kind, int shape, double mean, double deviation,
                      const rocrand_discrete_distribution_st *tables, const unsigned long long *in, double *out) {
     bool is_quasi = kind == SOBOL32 || kind == SOBOL64;

@@ -1,6 +1,6 @@
 """rocRAND through its C API: `rocrand.py LIBRARY REFERENCE CHECK`. Ends with status 0 if the check holds.
 
-The library finds the HIP runtime by itself; so does this script, by the same name. REFERENCE is `reference.cpp`, compiled:
+The library and this script each load the HIP runtime by the same name. REFERENCE is the compiled `reference.cpp`:
 rocRAND's own device functions on the host.
 """
 
@@ -34,7 +34,7 @@ class Generator:
         ok(getattr(rocrand, function)(self.handle, *arguments))
 
     def generate(self, function, element, count, *arguments):
-        """Generates that many elements on the device, and fetches them."""
+        """Generates that many elements on the device, and copies them back."""
         memory = c_void_p()
         found = (element * count)()
         size = c_size_t(ctypes.sizeof(found))
@@ -53,13 +53,13 @@ class Generator:
 
 
 class Tables(ctypes.Structure):
-    """Of a discrete distribution, in memory of the device or of the host."""
+    """Tables of a discrete distribution, in device or host memory."""
 
     _fields_ = [("size", c_uint), ("offset", c_uint)] + [(name, c_void_p) for name in ("alias", "probability", "cdf")]
 
     @classmethod
     def poisson(cls, rate):
-        """The library's, fetched: with arrays of the host, which live as long."""
+        """The library's tables, copied to host arrays that live as long."""
         address, tables = c_void_p(), cls()
         ok(rocrand.rocrand_create_poisson_distribution(c_double(rate), byref(address)))
         ok(hip.hipMemcpy(byref(tables), address, c_size_t(ctypes.sizeof(tables)), DEVICE_TO_HOST))
@@ -74,15 +74,16 @@ class Tables(ctypes.Structure):
 
 
 class Shape:
-    """A distribution: the library's function, its arguments, and what `reference_shape` calls it."""
+    """A distribution: the library's function, its arguments, and its number in `reference_shape`."""
 
     def __init__(self, number, function, element, *arguments, precision=0.0):
         self.number, self.function, self.element, self.arguments = number, function, element, arguments
-        # Numbers of a uniform distribution are exact. In others the device's logarithms and sines are not the host's.
+        # Numbers of a uniform distribution are exact. In others the device's logarithms and sines differ from
+        # the host's.
         self.precision = precision
 
     def inputs(self, kind):
-        """How many numbers of a pseudo-random engine one group of values takes, and how many values that is."""
+        """How many numbers of a pseudo-random engine one group of values takes, and how many values are in it."""
         is_normal = 3 <= self.number <= 6
         is_double = self.element is c_double and kind != MRG32K3A
         return (2 if is_normal else 1) * (2 if is_double else 1), 2 if is_normal else 1
@@ -122,7 +123,7 @@ def reference_numbers(kind, seed, subsequence, offset, count):
 
 
 def pseudo_random(kind, seed, groups):
-    """Every shape of a generator in each of these groups of values, which are all in the first generated ones."""
+    """Every shape of a generator in each of these groups, which are all among the first generated values."""
     tables = Tables.poisson(RATE)
     for shape in SHAPES:
         width, values = shape.inputs(kind)
@@ -134,22 +135,22 @@ def pseudo_random(kind, seed, groups):
             if kind == PHILOX:
                 numbers = reference_numbers(kind, seed, 0, group * width, width)
             elif kind == MTGP32:
-                # A block takes as many steps as a group needs numbers; each step gives all of its threads one.
-                turn, within = divmod(group, BLOCKS * BLOCK)
+                # A block takes as many steps as a group needs numbers; each step gives every thread one.
+                step, within = divmod(group, BLOCKS * BLOCK)
                 block, thread = divmod(within, BLOCK)
-                sequence = reference_numbers(kind, seed, block, 0, BLOCK * width * (turn + 1))
-                numbers = sequence[BLOCK * width * turn + thread :: BLOCK]
+                sequence = reference_numbers(kind, seed, block, 0, BLOCK * width * (step + 1))
+                numbers = sequence[BLOCK * width * step + thread :: BLOCK]
             else:
-                turn, engine = divmod(group, ENGINES)
-                numbers = reference_numbers(kind, seed, engine, 0, width * (turn + 1))[-width:]
+                step, engine = divmod(group, ENGINES)
+                numbers = reference_numbers(kind, seed, engine, 0, width * (step + 1))[-width:]
             expected = shape.apply(kind, numbers, values, tables)
             for value, right in zip(found[group * values :], expected):
                 assert shape.agrees(value, right), (shape.function, group, value, right)
 
 
-def groups_across(*turns):
-    """Some groups at the beginning, and around each of these places."""
-    near = [group for turn in turns for group in range(turn - 2, turn + 2)]
+def groups_across(*positions):
+    """Some groups at the beginning, and around each of these positions."""
+    near = [group for step in positions for group in range(step - 2, step + 2)]
     return sorted({0, 1, 2, 100, 255, 256, *near})
 
 
@@ -198,7 +199,7 @@ def sobol64_agrees_with_its_device_functions():
 
 
 def short_numbers_are_pieces_of_long_ones():
-    """Bytes, 16 bits and halves: of pseudo-random numbers all pieces, of quasi-random ones the highest."""
+    """Bytes, 16 bits and halves: all pieces of pseudo-random numbers, the highest of quasi-random ones."""
     count = 4096
     for kind in XORWOW, MRG32K3A, MTGP32, PHILOX, SOBOL32, SOBOL64:
         is_quasi = kind in (SOBOL32, SOBOL64)
@@ -229,7 +230,7 @@ def half(value):
 
 
 def xorwow_gives_the_published_numbers():
-    """Marsaglia's first numbers: this seed leaves his state as it is. Engines' first numbers come before second ones."""
+    """Marsaglia's first numbers: this seed leaves the published state unchanged. Engines' first numbers come before second ones."""
     generator = Generator(XORWOW, 0xA03697CB2C7F967F)
     found = generator.numbers(4 * ENGINES + 1)[::ENGINES]
     x, d, expected = [123456789, 362436069, 521288629, 88675123, 5783321], 6615241, []
@@ -244,7 +245,7 @@ def xorwow_gives_the_published_numbers():
 
 
 def mrg32k3a_has_the_published_streams():
-    """MRG32k3a's: 2^76 numbers as L'Ecuyer's are, here in whole numbers. (rocRAND's documentation says 2^67.)"""
+    """MRG32k3a's streams are 2^76 numbers long, as L'Ecuyer's; in integers. (rocRAND's documentation says 2^67.)"""
     m1, m2, seed = 2**32 - 209, 2**32 - 22853, 1234
 
     def jumped(state, matrix, modulus):
@@ -269,7 +270,7 @@ def mrg32k3a_has_the_published_streams():
 
 
 def distributions_have_their_moments():
-    """Of each pseudo-random generator, mean and variance within six standard errors."""
+    """Mean and variance of each pseudo-random generator, within six standard errors."""
     count = 100_000
     e = math.exp
     log_mean, log_variance = e(0.5 + 0.25**2 / 2), (e(0.25**2) - 1) * e(1 + 0.25**2)
@@ -295,7 +296,7 @@ def philox_gives_the_published_numbers():
 
 
 def a_sequence_goes_on_where_it_stopped():
-    """And begins where an offset says. MTGP32's blocks take whole steps, so its parts must be whole rounds of them."""
+    """It begins at an offset too. MTGP32's blocks take whole steps, so its parts must be whole rounds of them."""
     seed = 0x1111111122222222
     for kind, part in (PHILOX, 1003), (XORWOW, 70_001), (MRG32K3A, 70_001), (MTGP32, BLOCKS * BLOCK):
         whole, parts = Generator(kind, seed), Generator(kind, seed)
@@ -312,7 +313,7 @@ def a_sequence_goes_on_where_it_stopped():
 
 
 def groups_that_are_not_aligned_are_made_at_the_ends():
-    """Pairs are stored aligned; the first and last of an odd range come from the engine after all others."""
+    """Pairs are stored aligned; the first and last of an odd range are taken from the engine after all others."""
     count, tables, shape = 1002, Tables.poisson(RATE), SHAPES[3]
     memory, found = c_void_p(), (c_float * count)()
     ok(hip.hipMalloc(byref(memory), c_size_t(4 * (count + 1))))
@@ -349,7 +350,7 @@ def streams_keep_their_own_order():
 
 
 def sobol_gives_the_published_points():
-    """The first points in two dimensions: the direction numbers are those that the library has copied to the device."""
+    """The first points in two dimensions: the library has copied the direction numbers to the device."""
     generator = Generator(SOBOL32)
     generator.call("rocrand_set_quasi_random_generator_dimensions", c_uint(2))
     found = [number / 2**32 for number in generator.numbers(16)]

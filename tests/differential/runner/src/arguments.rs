@@ -1,4 +1,4 @@
-//! Arguments of a launch, which are gone as soon as the call is back.
+//! Arguments of a launch, which are overwritten as soon as the call returns.
 
 use core::ffi::{c_uint, c_void};
 
@@ -17,7 +17,7 @@ struct Wide {
     words: [c_uint; WIDE_WORDS],
 }
 
-/// The parameters of any of the kernels, laid out as `diff_many` has them in its argument buffer.
+/// The parameters of any kernel, in the layout of `diff_many`'s argument buffer.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Many {
@@ -33,7 +33,7 @@ struct Many {
     key: u32,
 }
 
-/// As `diff_mix` has them.
+/// In the layout of `diff_mix`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Mix {
@@ -42,7 +42,7 @@ struct Mix {
     key: u32,
 }
 
-/// The values of one launch, and the two forms in which HIP takes them.
+/// The values of one launch, in the two forms that HIP accepts.
 pub(crate) struct Arguments {
     kernel: Kernel,
     mix: Mix,
@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// In one place in memory: the forms point to the values.
+    /// Boxed, because the two forms point to the values.
     pub(crate) fn new(kernel: Kernel, to: Handle, from: Handle, key: u32) -> Box<Self> {
         let word = |index: u32| (key ^ index).wrapping_mul(0x85eb_ca6b).rotate_left(index % 32);
         let mut words = [0; WIDE_WORDS];
@@ -95,7 +95,7 @@ impl Arguments {
             Kernel::Mix => {
                 let mix = &mut self.mix;
                 self.list[..3].copy_from_slice(&[at(&mut mix.to), at(&mut mix.from), at(&mut mix.key)]);
-                // Without the padding, as a compiler would count.
+                // Without the trailing padding, as a compiler counts.
                 (at(mix), 20)
             }
             Kernel::Wide => {
@@ -134,11 +134,12 @@ impl Arguments {
         self.extra.as_mut_ptr()
     }
 
-    /// What becomes of arguments on a stack: whoever still reads them is wrong.
+    /// Overwrites the arguments, as a stack is: code that still reads them is wrong.
     pub(crate) fn scribble(mut self: Box<Self>) {
         let all: *mut c_void = (&raw mut *self).cast();
-        // SAFETY: the box owns so many bytes; none of its fields has a destructor, and it is not read again.
-        // Volatile by way of `black_box`: stores to memory that is freed next would be left out.
+        // SAFETY: the box owns `size_of::<Self>()` bytes; none of its fields has a destructor, and it is not
+        // read again. `black_box` keeps the stores, which the compiler would otherwise remove before the
+        // memory is freed.
         unsafe { core::ptr::write_bytes(std::hint::black_box(all).cast::<u8>(), 0x5a, size_of::<Self>()) };
         std::hint::black_box(all);
     }

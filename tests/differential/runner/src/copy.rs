@@ -1,4 +1,4 @@
-//! Copies, by every function that HIP has for them, and the structures that some of these take.
+//! Copies, through every copy function of HIP, and the structures that some of these take.
 
 use core::ffi::{c_int, c_uint};
 use core::ptr;
@@ -9,9 +9,9 @@ use crate::hip::{self, Code, Handle};
 use crate::world::World;
 use crate::{names, newer};
 
-/// Bytes of a row where cells are copied by rows.
+/// Bytes of a row when cells are copied by rows.
 const ROW: usize = 64;
-/// Rows of a slice where cells are copied by slices.
+/// Rows of a slice when cells are copied by slices.
 const ROWS: usize = 2;
 
 /// `hipPitchedPtr`
@@ -43,7 +43,7 @@ pub(crate) struct BoxEnd {
 }
 
 impl BoxEnd {
-    /// Memory with rows that follow each other, as one slice.
+    /// Memory of consecutive rows, as one slice.
     pub(crate) fn rows(address: Handle, pitch: usize, rows: usize) -> Self {
         let memory = Pitched { address, pitch, xsize: pitch, ysize: rows };
         Self { array: ptr::null_mut(), position: [0; 3], memory }
@@ -117,8 +117,8 @@ pub(crate) struct DriverRows {
 #[derive(Clone, Copy)]
 struct BoxOperand {
     kind: c_uint,
-    place: Handle,
-    /// Of memory: length of a row, rows of a slice, and a hint. Of an array: a position.
+    base: Handle,
+    /// For memory: length of a row, rows of a slice, and a hint. For an array: a position.
     lengths: [usize; 3],
 }
 
@@ -134,9 +134,9 @@ pub(crate) struct BoxOperation {
 }
 
 impl BoxOperation {
-    /// Memory to memory, one row, with an order that there is not.
+    /// Memory to memory, one row, with an access order that does not exist.
     pub(crate) fn without_order(to: Handle, from: Handle, bytes: usize) -> Self {
-        let operand = |place| BoxOperand { kind: OPERAND_MEMORY, place, lengths: [0; 3] };
+        let operand = |base| BoxOperand { kind: OPERAND_MEMORY, base, lengths: [0; 3] };
         Self { from: operand(from), to: operand(to), extent: [bytes, 1, 1], order: 0, flags: 0 }
     }
 }
@@ -147,19 +147,19 @@ const OPERAND_ARRAY: c_uint = 2;
 /// `hipMemcpySrcAccessOrderStream`
 const ORDER_OF_STREAM: c_uint = 1;
 
-/// Makes an array with a row for each cell.
+/// Creates an array with a row for each cell.
 ///
 /// # Safety
 ///
-/// A place for its handle.
+/// `out` points to a writable handle.
 pub(crate) unsafe fn make_array(out: *mut Handle, cells: u8) -> Code {
     let unsigned = 1;
     let channels = hip::Channels { bits: [32, 0, 0, 0], kind: unsigned };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { hip::hipMallocArray(out, &raw const channels, CELL_WORDS, cells.into(), 0) }
 }
 
-/// Which `hipMemcpyKind` and which driver function fits.
+/// The `hipMemcpyKind` of a copy, which also selects the driver function.
 pub(crate) fn direction(to: Memory, from: Memory) -> c_uint {
     match (is_host(from), is_host(to)) {
         (true, true) => hip::HOST_TO_HOST,
@@ -177,15 +177,15 @@ fn is_host(memory: Memory) -> bool {
 #[derive(Clone, Copy)]
 struct End {
     memory: Memory,
-    /// Of the buffer, or the array's handle.
+    /// Address of the buffer, or the array's handle.
     base: Handle,
-    /// Of the cell, or the array's handle.
+    /// Address of the cell, or the array's handle.
     address: Handle,
     cell: usize,
     size: usize,
 }
 
-/// How rows lie in both ends: where an array takes part, each cell is a row.
+/// The layout of rows in both ends: if an array takes part, each cell is a row.
 #[derive(Clone, Copy)]
 struct Rows {
     has_array: bool,
@@ -205,7 +205,7 @@ impl End {
         self.memory == Memory::Array
     }
 
-    /// As slices from the buffer's first byte on.
+    /// As slices that start at the buffer's first byte.
     fn in_box(self, rows: Rows) -> BoxEnd {
         let none = ptr::null_mut();
         let no_memory = Pitched { address: none, pitch: 0, xsize: 0, ysize: 0 };
@@ -217,19 +217,19 @@ impl End {
         BoxEnd { array: none, position, memory }
     }
 
-    /// Where so many bytes of each row begin; lengths are elements where an array takes part.
+    /// Where the given byte of each row is; lengths are in elements if an array takes part.
     fn in_batch(self, rows: Rows, byte: usize) -> BoxOperand {
         let element = rows.element();
         if self.is_array() {
             return BoxOperand {
                 kind: OPERAND_ARRAY,
-                place: self.base,
+                base: self.base,
                 lengths: [byte / element, self.cell, 0],
             };
         }
         let (_, slice) = rows.position(self.cell);
-        let place = self.address.wrapping_byte_add(byte);
-        BoxOperand { kind: OPERAND_MEMORY, place, lengths: [rows.pitch / element, slice, 0] }
+        let base = self.address.wrapping_byte_add(byte);
+        BoxOperand { kind: OPERAND_MEMORY, base, lengths: [rows.pitch / element, slice, 0] }
     }
 
     fn in_driver_box(self, rows: Rows) -> DriverBoxEnd {
@@ -260,12 +260,12 @@ impl Rows {
         }
     }
 
-    /// Bytes of what the lengths of batches count.
+    /// Bytes of the unit in which batches count lengths.
     fn element(self) -> usize {
         if self.has_array { 4 } else { 1 }
     }
 
-    /// Where a cell begins in rows and slices, and how many rows a slice has.
+    /// A cell's position in rows and slices, and the number of rows in a slice.
     fn position(self, cell: usize) -> ([usize; 3], usize) {
         if self.has_array { ([0, cell, 0], CELLS_MAX) } else { ([0, 0, cell * self.of_cell / ROWS], ROWS) }
     }
@@ -276,11 +276,11 @@ impl Rows {
     }
 }
 
-/// Asks for a copy of a cell.
+/// Submits a copy of a cell.
 pub(crate) fn submit(world: &World<'_>, stream: Handle, by: Copy, to: Cell, from: Cell) -> Code {
     let (to, from) = (End::new(world, to), End::new(world, from));
     let (kind, size) = (direction(to.memory, from.memory), to.size);
-    // SAFETY: cells of buffers that are there, both of this size.
+    // SAFETY: cells of existing buffers, both of this size.
     unsafe {
         match by {
             Copy::Async => names::hipMemcpyAsync(to.address, from.address, size, kind, stream),
@@ -292,7 +292,7 @@ pub(crate) fn submit(world: &World<'_>, stream: Handle, by: Copy, to: Cell, from
                 hip::DEVICE_TO_HOST => hip::hipMemcpyDtoHAsync(to.address, from.address, size, stream),
                 _ => hip::hipMemcpyDtoDAsync(to.address, from.address, size, stream),
             },
-            // It begins in the first row.
+            // The copy begins in the first row.
             Copy::DriverArray if to.is_array() && to.cell == 0 => {
                 newer::copy_to_array(to.base, from.address, size, stream)
             }
@@ -312,7 +312,7 @@ pub(crate) fn submit(world: &World<'_>, stream: Handle, by: Copy, to: Cell, from
                 names::hipMemcpy2DAsync(to.address, ROW, from.address, ROW, ROW, height, kind, stream)
             }
             Copy::Box | Copy::DriverBox | Copy::DriverRows => by_rows(stream, by, to, from),
-            // Both ends are this process's; which device is named has no effect on where they lie.
+            // Both ends are memory of this process; the named devices do not affect their location.
             Copy::Peer => hip::hipMemcpyPeerAsync(to.address, 1, from.address, 0, size, stream),
             Copy::PeerBox => {
                 let rows = Rows::of(to, from);
@@ -324,7 +324,7 @@ pub(crate) fn submit(world: &World<'_>, stream: Handle, by: Copy, to: Cell, from
                 Some(row) => through_symbol(stream, to, from, row * CELL_BYTES),
                 None => names::hipMemcpyAsync(to.address, from.address, size, kind, stream),
             },
-            // It refuses the null stream.
+            // The batch function refuses the null stream.
             Copy::Batch if stream.is_null() => {
                 names::hipMemcpyAsync(to.address, from.address, size, kind, stream)
             }
@@ -338,15 +338,15 @@ pub(crate) fn submit(world: &World<'_>, stream: Handle, by: Copy, to: Cell, from
     }
 }
 
-/// By way of a part of the variable that only this stream uses.
+/// Copies through a part of the variable that only this stream uses.
 ///
 /// # Safety
 ///
-/// The ends must be of buffers that are there.
+/// The ends must be in existing buffers.
 unsafe fn through_symbol(stream: Handle, to: End, from: End, offset: usize) -> Code {
     let kind_of_first = direction(Memory::Device, from.memory);
     let kind_of_second = direction(to.memory, Memory::Device);
-    // SAFETY: the caller's promise; a row is as long as a cell.
+    // SAFETY: the caller upholds this function's contract; a row is as long as a cell.
     unsafe {
         let variable = hip::diff_variable();
         let code =
@@ -358,11 +358,11 @@ unsafe fn through_symbol(stream: Handle, to: End, from: End, offset: usize) -> C
     }
 }
 
-/// Both halves of each row, in one call where the runtime has it.
+/// Copies both halves of each row, in one call if the runtime can.
 ///
 /// # Safety
 ///
-/// The ends must be of buffers that are there.
+/// The ends must be in existing buffers.
 unsafe fn by_halves_of_rows(stream: Handle, to: End, from: End) -> Code {
     let rows = Rows::of(to, from);
     let [width, height, depth] = rows.extent(to.size);
@@ -374,7 +374,7 @@ unsafe fn by_halves_of_rows(stream: Handle, to: End, from: End) -> Code {
         flags: 0,
     });
     let mut missing = false;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     unsafe {
         let code = gone_after(halves, |halves| {
             newer::copy_boxes(halves, stream).unwrap_or_else(|| {
@@ -388,15 +388,15 @@ unsafe fn by_halves_of_rows(stream: Handle, to: End, from: End) -> Code {
 
 /// # Safety
 ///
-/// The ends must be of buffers that are there.
+/// The ends must be in existing buffers.
 unsafe fn by_rows(stream: Handle, by: Copy, to: End, from: End) -> Code {
     let (rows, size) = (Rows::of(to, from), to.size);
     let [width, height, depth] = rows.extent(size);
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     unsafe {
         match by {
             Copy::Box => {
-                // With an array, the extent counts its elements.
+                // If an array takes part, the extent counts its elements.
                 let width = if rows.has_array { width / 4 } else { width };
                 let kind = direction(to.memory, from.memory);
                 let (from, to) = (from.in_box(rows), to.in_box(rows));
@@ -417,12 +417,12 @@ unsafe fn by_rows(stream: Handle, by: Copy, to: End, from: End) -> Code {
     }
 }
 
-/// Calls with a structure that is overwritten when the call is back.
+/// Calls with a structure that is overwritten when the call returns.
 fn gone_after<T>(given: T, call: impl FnOnce(*const T) -> Code) -> Code {
     let mut given = Box::new(given);
     let code = call(&raw const *given);
     let bytes: *mut u8 = std::hint::black_box(&raw mut *given).cast();
-    // SAFETY: the box owns so many bytes; it has no destructor, and is not read again.
+    // SAFETY: the box owns `size_of::<T>()` bytes; it has no destructor, and is not read again.
     unsafe { ptr::write_bytes(bytes, 0x5a, size_of::<T>()) };
     std::hint::black_box(bytes);
     code

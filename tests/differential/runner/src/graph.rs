@@ -11,7 +11,7 @@ use crate::hip::{self, Code, Dim3, Handle};
 use crate::work::{self, HostWork};
 use crate::world::World;
 
-/// The executable graph, and the first bad return code.
+/// The executable graph, and the first return code other than success.
 pub(crate) fn build(world: &World<'_>, nodes: &[Node]) -> (Handle, Code) {
     let mut graph = ptr::null_mut();
     // SAFETY: a local out-parameter.
@@ -31,10 +31,10 @@ pub(crate) fn build(world: &World<'_>, nodes: &[Node]) -> (Handle, Code) {
     instantiate(graph)
 }
 
-/// Makes a graph executable; the graph itself is not needed any more.
+/// Makes a graph executable; the graph itself is destroyed.
 pub(crate) fn instantiate(graph: Handle) -> (Handle, Code) {
     let mut executable = ptr::null_mut();
-    // SAFETY: a graph that HIP has given, and a local out-parameter.
+    // SAFETY: a graph from HIP, and a local out-parameter.
     let (made, destroyed) = unsafe {
         let none = ptr::null_mut();
         let made = hip::hipGraphInstantiate(&raw mut executable, graph, none, ptr::null_mut(), 0);
@@ -46,7 +46,8 @@ pub(crate) fn instantiate(graph: Handle) -> (Handle, Code) {
 fn add(world: &World<'_>, graph: Handle, after: &[Handle], work: &Work) -> (Handle, Code) {
     let mut node = ptr::null_mut();
     let (out, list, count) = (&raw mut node, after.as_ptr(), after.len());
-    // SAFETY: a graph with its nodes, cells of buffers that are there, and parameters that live until the call is back.
+    // SAFETY: a graph with its nodes, cells of existing buffers, and parameters that live until the call
+    // returns.
     let code = unsafe {
         match *work {
             Work::Kernel { kernel, to, from, key, .. } => {
@@ -81,11 +82,11 @@ fn add(world: &World<'_>, graph: Handle, after: &[Handle], work: &Work) -> (Hand
                 hip::hipGraphAddMemsetNode(out, graph, list, count, &raw const parameters)
             }
             Work::Host { to, from, key, .. } => {
-                let user = HostWork::kept(world, to, from, key);
+                let user = HostWork::leaked(world, to, from, key);
                 let parameters = hip::HostNode { function: work::host_function, user };
                 hip::hipGraphAddHostNode(out, graph, list, count, &raw const parameters)
             }
-            // Not in programs that are in order.
+            // Programs that pass the order check have no such nodes.
             Work::WriteValue { .. } | Work::Move { .. } => hip::SUCCESS,
         }
     };

@@ -1,4 +1,4 @@
-// What the kernels compute: the same for the device and for their twins in the simulator.
+// The kernels' computations: the same for the device and for their twins in the simulator.
 
 #ifndef KERNELS_H
 #define KERNELS_H
@@ -12,27 +12,27 @@ constexpr unsigned WORDS = 64;
 constexpr unsigned ROWS = 16;
 constexpr unsigned WIDE_WORDS = 38;
 
-// A structure by value, larger than what any register or small buffer holds.
+// A structure passed by value, larger than any register or small buffer.
 struct Wide {
     unsigned *to;
     const unsigned *from;
     unsigned words[WIDE_WORDS];
 };
 
-// Does not commute, so that no two kernels can change places unnoticed.
+// Not commutative, so that a swap of two kernels changes the result.
 __host__ __device__ inline unsigned mixed(unsigned to, unsigned from, unsigned key) {
     unsigned word = (to ^ (from >> 3 | from << 29)) * 0x9e3779b1u + key;
     return word ^ word >> 15;
 }
 
-// One number that every word of the structure goes into.
+// A number that depends on every word of the structure.
 __host__ __device__ inline unsigned key_of(const Wide &wide) {
     unsigned key = 0;
     for (unsigned word : wide.words) key = key * 31 + word;
     return key;
 }
 
-// One number that every argument of `diff_many` goes into.
+// A number that depends on every argument of `diff_many`.
 __host__ __device__ inline unsigned key_of(unsigned char a, unsigned short b, double c, unsigned d,
                                            unsigned long long e, float f, unsigned char g, unsigned key) {
     unsigned all = a;

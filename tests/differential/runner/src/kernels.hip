@@ -1,4 +1,4 @@
-// The kernels, and the ways to them that only a compiler makes.
+// The kernels, and the calls to them that only a compiler generates.
 
 #include "hip_subset.h"
 #include "kernels.h"
@@ -42,13 +42,13 @@ template <typename T> T &argument(void **arguments, int index) { return *static_
 
 extern "C" {
 
-// The address by which the host knows a kernel.
+// The host address of a kernel.
 const void *diff_kernel(unsigned kernel) { return KERNELS[kernel]; }
 
-// The address by which the host knows the variable.
+// The host address of the variable.
 const void *diff_variable() { return diff_rows; }
 
-// `<<<..>>>` with arguments as `hipLaunchKernel` takes them.
+// `<<<..>>>` with arguments in the form of `hipLaunchKernel`.
 void diff_chevrons(unsigned kernel, void **a, hipStream_t stream) {
     switch (kernel) {
     case 0:

@@ -1,13 +1,13 @@
-//! A HIP client that runs random programs and says what they have shown.
+//! A HIP client that runs random programs and prints their outcomes.
 //!
 //! ```text
-//! differential-6 seeds FIRST COUNT    one line per seed: the seed, its outcome's digest, the number of surprises
+//! differential-6 seeds FIRST COUNT    one line per seed: the seed, its outcome's digest, the number of impossible codes
 //! differential-6 show SEED            the program of a seed, as text
 //! differential-6 replay FILE          the outcome of a program, as text
-//! differential-6 repeat FILE COUNT    a line for each of so many runs of a program: as for a seed, with the run's number
+//! differential-6 repeat FILE COUNT    one line per run of a program: as for a seed, with the run's number
 //! ```
 //!
-//! A static library with a `main`, so that clang links it with kernels and runtime as it links any HIP program: calls
+//! A static library with a `main`, which clang links with kernels and runtime like any HIP program. So calls
 //! bind to versioned symbols, and code objects are registered before `main`.
 
 mod arguments;
@@ -37,7 +37,7 @@ use crate::process::Process;
 
 type Error = Box<dyn std::error::Error>;
 
-/// What the C library calls.
+/// Called by the C library.
 #[unsafe(no_mangle)]
 extern "C" fn main(_: c_int, _: *const *const c_char) -> c_int {
     let words: Vec<_> = env::args().skip(1).collect();
@@ -91,10 +91,10 @@ fn repeat(file: &str, count: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// At once: whoever waits for the next line knows which program hangs.
+/// Flushes at once, because the reader infers from a missing line which program hangs.
 fn say(number: u64, outcome: &Outcome) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{number} {:016x} {}", outcome.digest(), outcome.surprises.len())?;
+    writeln!(out, "{number} {:016x} {}", outcome.digest(), outcome.impossible_codes.len())?;
     out.flush()
 }
 

@@ -14,20 +14,20 @@ use crate::{copy, names, newer, work};
 static NOT_A_KERNEL: u64 = 0;
 static SOURCE: [u8; 4 * SCRATCH_BYTES] = [7; 4 * SCRATCH_BYTES];
 
-/// Makes the call; its return code.
+/// Makes the call; returns its code.
 pub(crate) fn make(world: &World<'_>, mistake: Mistake, stream: Handle) -> Code {
     let null: Handle = ptr::null_mut();
     let scratch = world.process.scratch;
     let source: Handle = SOURCE.as_ptr().cast_mut().cast();
     let mut arguments = Arguments::new(Kernel::Mix, scratch, scratch, 1);
     let launch = |arguments: &mut Arguments, kernel: *const c_void, grid: u32, block: u32, lds: usize| {
-        // SAFETY: arguments of the kernel's types; what is wrong is refused.
+        // SAFETY: arguments of the kernel's types; the runtime refuses the mistake.
         unsafe {
             names::hipLaunchKernel(kernel, Dim3::x(grid), Dim3::x(block), arguments.list(), lds, stream)
         }
     };
     let block = CELL_WORDS as u32;
-    // SAFETY: each call is refused for what is wrong with it; out-parameters are local, sources long enough.
+    // SAFETY: the runtime refuses each call for its mistake; out-parameters are local, sources long enough.
     let code = unsafe {
         let mix = hip::diff_kernel(0);
         let mut out = null;
@@ -88,12 +88,12 @@ pub(crate) fn make(world: &World<'_>, mistake: Mistake, stream: Handle) -> Code 
 ///
 /// # Safety
 ///
-/// The source must have so many.
+/// The source must have that many rows.
 unsafe fn large_box(scratch: Handle, source: Handle, stream: Handle) -> Code {
     const ROW: usize = 64;
     let rows = 4 * SCRATCH_BYTES / ROW;
     let (from, to) = (copy::BoxEnd::rows(source, ROW, rows), copy::BoxEnd::rows(scratch, ROW, rows));
     let given = copy::Box3d { from, to, extent: [ROW, rows, 1], kind: hip::HOST_TO_DEVICE };
-    // SAFETY: the source is long enough; that the target is not is what is refused.
+    // SAFETY: the source is long enough; the runtime refuses the call because the target is not.
     unsafe { names::hipMemcpy3DAsync(&raw const given, stream) }
 }

@@ -1,7 +1,9 @@
-//! Functions that have two names: their own, and one with `_spt` behind it, which code calls that is compiled for per-thread
-//! null streams (`-DHIP_API_PER_THREAD_DEFAULT_STREAM`). To these, handle 0 means the thread's own stream.
+//! Functions that have two names: their own, and one with the suffix `_spt`, which code compiled for
+//! per-thread null streams calls (`-DHIP_API_PER_THREAD_DEFAULT_STREAM`). For the latter, handle 0 means the
+//! thread's own stream.
 //!
-//! A thread says which it uses. Streams stay what they are: the null stream that all share is `hipStreamLegacy` then.
+//! Each thread selects its names. Streams stay the same: the shared null stream is then passed as
+//! `hipStreamLegacy`.
 
 #![expect(non_snake_case, clippy::too_many_arguments, reason = "names and signatures are HIP's")]
 
@@ -18,7 +20,7 @@ thread_local! {
     static NAMES: Cell<Names> = const { Cell::new(Names::Plain) };
 }
 
-/// What this thread's functions are called from now on.
+/// Selects the names of this thread's functions from now on.
 pub(crate) fn choose(names: Names) {
     NAMES.set(names);
 }
@@ -27,7 +29,7 @@ fn are_per_thread() -> bool {
     NAMES.get() == Names::PerThread
 }
 
-/// A stream, in the words of functions to which null is the thread's own.
+/// A stream's handle for functions in which null means the thread's own stream.
 pub(crate) fn of_thread(stream: Handle) -> Handle {
     const LEGACY: usize = 1;
     const PER_THREAD: usize = 2;
@@ -38,7 +40,7 @@ pub(crate) fn of_thread(stream: Handle) -> Handle {
     }
 }
 
-/// Each function of these, by the name that the thread uses.
+/// Defines each of these functions, which calls the name that the thread uses.
 macro_rules! functions {
     (by $stream:ident; $(fn $name:ident / $spt:ident($($argument:ident: $type:ty),*);)*) => {
         mod plain {
@@ -53,9 +55,9 @@ macro_rules! functions {
         $(
             /// # Safety
             ///
-            /// As of HIP's function.
+            /// As for HIP's function.
             pub(crate) unsafe fn $name($($argument: $type),*) -> Code {
-                // SAFETY: the caller's promise, passed on.
+                // SAFETY: the caller upholds this function's contract.
                 unsafe {
                     if are_per_thread() {
                         let $stream = of_thread($stream);

@@ -1,6 +1,7 @@
-// What only newer runtimes have, and what stands for it in older ones. Compiled for each, with HIP_MAJOR.
+// Functions of newer runtimes, and their replacements in older ones. Compiled for each runtime, with
+// HIP_MAJOR.
 //
-// Names, values and layouts are HIP's. A structure is overwritten when its call is back.
+// Names, values and layouts are HIP's. A structure is overwritten when its call returns.
 
 #include <string.h>
 
@@ -8,7 +9,7 @@
 
 namespace {
 
-// Whoever still reads what is there after a call is wrong.
+// Code that still reads the structure after the call is wrong.
 template <typename T> void scribble(T &gone) {
     memset(&gone, 0x5a, sizeof gone);
     asm volatile("" : : "r"(&gone) : "memory");
@@ -319,7 +320,7 @@ hipError_t newer_copy_from_array(void *to, void *array, size_t size, hipStream_t
 
 #endif
 
-// All releases have it by its name in C++ only.
+// All releases export it only under its C++ name.
 } // extern "C"
 hipError_t hipHccModuleLaunchKernel(hipFunction_t function, unsigned x, unsigned y, unsigned z, unsigned block_x,
                                     unsigned block_y, unsigned block_z, size_t lds_size, hipStream_t stream,
@@ -333,7 +334,7 @@ hipError_t newer_launch_with_events_by_hcc(hipFunction_t function, unsigned thre
 
 #if HIP_MAJOR < 6
 
-// Its name in C++, since C has none for it yet.
+// Called under its C++ name, since C does not declare it yet.
 } // extern "C"
 hipError_t hipExtModuleLaunchKernel(hipFunction_t function, unsigned x, unsigned y, unsigned z, unsigned block_x,
                                     unsigned block_y, unsigned block_z, size_t lds_size, hipStream_t stream,

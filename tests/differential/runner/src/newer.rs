@@ -1,4 +1,4 @@
-//! What only newer runtimes have, and what stands for it in older ones: `newer.cpp`, compiled for each.
+//! Functions of newer runtimes, and their replacements in older ones: `newer.cpp`, compiled for each runtime.
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
@@ -63,11 +63,11 @@ unsafe extern "C" {
     fn newer_memory_type(is_host: c_int, is_array: c_int) -> c_uint;
 }
 
-/// One block of so many threads.
+/// Launches one block of this many threads.
 ///
 /// # Safety
 ///
-/// As of `hipLaunchKernel`.
+/// As for `hipLaunchKernel`.
 pub(crate) unsafe fn launch_by_config(
     kernel: *const c_void,
     threads: c_uint,
@@ -79,11 +79,11 @@ pub(crate) unsafe fn launch_by_config(
     unsafe { newer_launch_by_config(kernel, threads, arguments, stream, is_cooperative.into()) }
 }
 
-/// The same of a function.
+/// The same for a function.
 ///
 /// # Safety
 ///
-/// As of `hipModuleLaunchKernel`.
+/// As for `hipModuleLaunchKernel`.
 pub(crate) unsafe fn launch_by_driver_config(
     function: Handle,
     threads: c_uint,
@@ -98,7 +98,7 @@ pub(crate) unsafe fn launch_by_driver_config(
 ///
 /// # Safety
 ///
-/// As of `hipModuleLaunchKernel`.
+/// As for `hipModuleLaunchKernel`.
 pub(crate) unsafe fn launch_cooperative_by_driver_config(
     function: Handle,
     threads: c_uint,
@@ -109,11 +109,11 @@ pub(crate) unsafe fn launch_cooperative_by_driver_config(
     unsafe { newer_launch_cooperative_by_driver_config(function, threads, arguments, stream) }
 }
 
-/// A launch that is refused for its attributes, or for having no blocks where there are none.
+/// A launch that is refused for its attributes, or for zero blocks in runtimes without attributes.
 ///
 /// # Safety
 ///
-/// As of `hipLaunchKernel`.
+/// As for `hipLaunchKernel`.
 pub(crate) unsafe fn launch_not_cooperative(
     kernel: *const c_void,
     threads: c_uint,
@@ -128,7 +128,7 @@ pub(crate) unsafe fn launch_not_cooperative(
 ///
 /// # Safety
 ///
-/// As of `hipExtModuleLaunchKernel`.
+/// As for `hipExtModuleLaunchKernel`.
 pub(crate) unsafe fn launch_with_events(
     function: Handle,
     threads: c_uint,
@@ -143,38 +143,38 @@ pub(crate) unsafe fn launch_with_events(
 
 /// # Safety
 ///
-/// As of `hipMemcpy3DPeerAsync`.
+/// As for `hipMemcpy3DPeerAsync`.
 pub(crate) unsafe fn copy_peer_box(copy: *const PeerBox, stream: Handle) -> Code {
     // SAFETY: the caller's promise, passed on.
     unsafe { newer_copy_peer_box(copy, stream) }
 }
 
-/// Both halves of a range, in one call.
+/// Copies both halves of a range in one call.
 ///
 /// # Safety
 ///
-/// As of `hipMemcpyBatchAsync`.
+/// As for `hipMemcpyBatchAsync`.
 pub(crate) unsafe fn copy_halves(to: Handle, from: Handle, size: usize, stream: Handle) -> Code {
     // SAFETY: the caller's promise, passed on.
     unsafe { newer_copy_halves(to, from, size, stream) }
 }
 
-/// Boxes in one call; None where the runtime has no such call.
+/// Copies boxes in one call; none if the runtime has no such call.
 ///
 /// # Safety
 ///
-/// As of `hipMemcpy3DBatchAsync`.
+/// As for `hipMemcpy3DBatchAsync`.
 pub(crate) unsafe fn copy_boxes(copies: *const [BoxOperation; 2], stream: Handle) -> Option<Code> {
     // SAFETY: the caller's promise, passed on.
     let code = unsafe { newer_copy_boxes(2, copies.cast(), stream) };
     (code >= 0).then_some(code)
 }
 
-/// Eight bytes and then the first four of them, in one call.
+/// Writes eight bytes and then the first four of them, in one call.
 ///
 /// # Safety
 ///
-/// As of `hipStreamBatchMemOp`.
+/// As for `hipStreamBatchMemOp`.
 pub(crate) unsafe fn write_words(stream: Handle, word: Handle, value: c_uint, wide: u64) -> Code {
     // SAFETY: the caller's promise, passed on.
     unsafe { newer_write_words(stream, word, value, wide) }
@@ -182,37 +182,37 @@ pub(crate) unsafe fn write_words(stream: Handle, word: Handle, value: c_uint, wi
 
 /// # Safety
 ///
-/// As of `hipStreamBatchMemOp`.
+/// As for `hipStreamBatchMemOp`.
 pub(crate) unsafe fn wait_for_word(stream: Handle, word: Handle, at_least: c_uint) -> Code {
     // SAFETY: the caller's promise, passed on.
     unsafe { newer_wait_for_word(stream, word, at_least) }
 }
 
-/// Whole rows, in elements of one, two or four bytes.
+/// Fills whole rows, in elements of one, two or four bytes.
 ///
 /// # Safety
 ///
-/// As of `hipMemsetD2D8Async`.
+/// As for `hipMemsetD2D8Async`.
 pub(crate) unsafe fn fill_rows(to: Handle, pitch: usize, value: u8, height: usize, stream: Handle) -> Code {
     // SAFETY: the caller's promise, passed on.
     unsafe { newer_fill_rows(to, pitch, value, height, stream) }
 }
 
-/// Into the first row.
+/// Copies into the first row.
 ///
 /// # Safety
 ///
-/// As of `hipMemcpyHtoAAsync`.
+/// As for `hipMemcpyHtoAAsync`.
 pub(crate) unsafe fn copy_to_array(array: Handle, from: Handle, size: usize, stream: Handle) -> Code {
     // SAFETY: the caller's promise, passed on.
     unsafe { newer_copy_to_array(array, from, size, stream) }
 }
 
-/// Out of the first row.
+/// Copies out of the first row.
 ///
 /// # Safety
 ///
-/// As of `hipMemcpyAtoHAsync`.
+/// As for `hipMemcpyAtoHAsync`.
 pub(crate) unsafe fn copy_from_array(to: Handle, array: Handle, size: usize, stream: Handle) -> Code {
     // SAFETY: the caller's promise, passed on.
     unsafe { newer_copy_from_array(to, array, size, stream) }
@@ -220,17 +220,17 @@ pub(crate) unsafe fn copy_from_array(to: Handle, array: Handle, size: usize, str
 
 /// # Safety
 ///
-/// As of `hipMemPrefetchAsync_v2`.
+/// As for `hipMemPrefetchAsync_v2`.
 pub(crate) unsafe fn prefetch(address: Handle, size: usize, device: c_int, stream: Handle) -> Code {
     // SAFETY: the caller's promise, passed on.
     unsafe { newer_prefetch(address, size, device, stream) }
 }
 
-/// Between two events, with the arguments in a buffer.
+/// Launches between two events, with the arguments in a buffer.
 ///
 /// # Safety
 ///
-/// As of `hipHccModuleLaunchKernel`.
+/// As for `hipHccModuleLaunchKernel`.
 pub(crate) unsafe fn launch_with_events_by_hcc(
     function: Handle,
     threads: c_uint,
@@ -249,25 +249,25 @@ pub(crate) fn memory_type(is_host: bool, is_array: bool) -> c_uint {
     unsafe { newer_memory_type(is_host.into(), is_array.into()) }
 }
 
-/// The kernels' functions by their handles; those of the module where the runtime does not tell.
+/// The kernels' functions by their host addresses; those of the module if the runtime has no such query.
 pub(crate) fn of_symbols(of_module: [Handle; KERNELS.len()]) -> Result<[Handle; KERNELS.len()], Error> {
     let mut functions = of_module;
     for (number, function) in functions.iter_mut().enumerate() {
-        // SAFETY: a kernel of this program, and a place for its function.
+        // SAFETY: a kernel of this program, and an out-parameter for its function.
         let code = unsafe { newer_function_of_symbol(hip::diff_kernel(number as c_uint), function) };
         check("hipGetFuncBySymbol", code)?;
     }
     Ok(functions)
 }
 
-/// The kernels of the module's file as a library; those of the module where the runtime has no libraries.
+/// The kernels of the module's file as a library; those of the module if the runtime has no libraries.
 pub(crate) fn of_library(
     path: &CStr,
     of_module: [Handle; KERNELS.len()],
 ) -> Result<[Handle; KERNELS.len()], Error> {
     let mut functions = of_module;
     for (name, function) in KERNELS.iter().zip(&mut functions) {
-        // SAFETY: terminated texts, and a place for the function.
+        // SAFETY: terminated strings, and an out-parameter for the function.
         let code = unsafe { newer_function_of_library(path.as_ptr(), name.as_ptr(), function) };
         check("hipLibraryGetKernel", code)?;
     }

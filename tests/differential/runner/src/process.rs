@@ -1,4 +1,5 @@
-//! What all programs of a process share: the module with the kernels once more, and memory that they only look at.
+//! State that all programs of a process share: the module with the kernels, and memory that programs only
+//! read.
 
 use core::ffi::c_uint;
 use core::ptr;
@@ -14,39 +15,39 @@ use crate::newer;
 
 /// Gates that a program can have.
 pub(crate) const GATES: usize = 32;
-/// Bytes of device memory behind which nothing may be.
+/// Size of a device allocation without another one behind it.
 pub(crate) const SCRATCH_BYTES: usize = 256;
 
-/// See the module.
+/// The shared state.
 pub(crate) struct Process {
-    /// By where they come from, see [`Source`], and the kernels' numbers.
+    /// By their origin, see [`Source`], and the kernels' numbers.
     pub(crate) functions: [[Handle; KERNELS.len()]; 3],
     pub(crate) module: Handle,
     /// A word per gate, for streams that wait for values.
     pub(crate) words: Handle,
     /// For mistakes.
     pub(crate) scratch: Handle,
-    /// Managed, for mistakes as well.
+    /// Managed memory, for mistakes as well.
     pub(crate) managed: Handle,
-    /// One for each device, besides its own.
+    /// One for each device, in addition to its default pool.
     pub(crate) pools: [Handle; DEVICES],
 }
 
-/// Where a function comes from that is launched.
+/// The origin of a launched function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// `hipModuleGetFunction`
     Module = 0,
-    /// `hipGetFuncBySymbol`, where the runtime has it.
+    /// `hipGetFuncBySymbol`, if the runtime has it.
     Symbol = 1,
-    /// `hipLibraryGetKernel`, where the runtime has it.
+    /// `hipLibraryGetKernel`, if the runtime has it.
     Library = 2,
 }
 
 // SAFETY: its addresses are HIP's, which any thread may use.
 unsafe impl Sync for Process {}
 
-/// As clang leaves their names.
+/// The names that clang generates.
 pub(crate) const KERNELS: [&core::ffi::CStr; 4] = [c"diff_mix", c"diff_wide", c"diff_many", c"diff_nothing"];
 
 impl Process {
@@ -58,7 +59,7 @@ impl Process {
         let mut functions = [ptr::null_mut(); KERNELS.len()];
         let mut pools = [ptr::null_mut(); DEVICES];
         let mut devices = 0;
-        // SAFETY: local out-parameters and terminated texts.
+        // SAFETY: local out-parameters and terminated strings.
         unsafe {
             check("hipGetDeviceCount", hip::hipGetDeviceCount(&raw mut devices))?;
             if devices as usize != DEVICES {
@@ -85,7 +86,7 @@ impl Process {
         Ok(Self { functions, module, words, scratch, managed, pools })
     }
 
-    /// What is launched as a function.
+    /// The function to launch.
     pub(crate) fn function(&self, source: Source, kernel: c_uint) -> Handle {
         self.functions[source as usize][kernel as usize]
     }

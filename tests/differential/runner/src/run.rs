@@ -1,4 +1,4 @@
-//! A whole program: its threads, and then what is left.
+//! Runs a whole program: its threads, and then the final checks.
 
 use std::thread;
 
@@ -12,7 +12,7 @@ use crate::process::Process;
 use crate::step;
 use crate::world::World;
 
-/// Runs it to its end and leaves nothing behind.
+/// Runs a program to its end and frees everything.
 pub(crate) fn run(process: &Process, program: &Program, checked: &Checked) -> Outcome {
     let world = World::new(process);
     // SAFETY: no arguments.
@@ -40,7 +40,7 @@ pub(crate) fn run(process: &Process, program: &Program, checked: &Checked) -> Ou
     outcome
 }
 
-/// After a fault that nobody has waited for, what the next calls return depends on time.
+/// After a fault that the host has not waited for, the codes of the next calls depend on time.
 fn wait_for_all() {
     for device in 0..DEVICES {
         // SAFETY: no pointers.
@@ -57,11 +57,11 @@ fn steps_of(world: &World<'_>, program: &Program, number: usize) -> Vec<(usize, 
     steps.map(|(index, step)| (index, step::take(world, &step.1))).collect()
 }
 
-/// Waits for everything, looks at all memory, and gives everything back.
+/// Waits for everything, reads all memory, and frees everything.
 fn end(world: &World<'_>, cells: &[(Cell, Memory)]) -> Vec<(String, u64)> {
     let mut end = Vec::new();
     let mut note = |name: String, code: hip::Code| end.push((name, code as u64));
-    // SAFETY: handles and addresses that HIP has given, each given back once.
+    // SAFETY: handles and addresses from HIP, each freed once.
     unsafe {
         for device in 0..DEVICES {
             note(format!("hipSetDevice({device})"), hip::hipSetDevice(device as i32));
@@ -98,7 +98,7 @@ fn device_contents(world: &World<'_>, cell: Cell) -> u64 {
     let (address, size) = world.cell(cell);
     let mut bytes = vec![0_u8; size];
     let to = bytes.as_mut_ptr().cast();
-    // SAFETY: a cell of a buffer that is there, and as many bytes.
+    // SAFETY: a cell of an existing buffer, with this size.
     let code = unsafe {
         if world.shape(cell.0).memory == Memory::Array {
             let row = usize::from(cell.1);

@@ -9,13 +9,13 @@ use xsched_differential::program::{
 };
 
 use crate::hip::{self, Code, Handle};
-use crate::world::{Door, Shape, World};
+use crate::world::{Latch, Shape, World};
 use crate::{copy, graph, mistake, names, newer, work};
 
 const DISABLE_TIMING: u32 = 2;
 const BLOCKING_SYNC: u32 = 1;
 
-/// Takes it; what it has shown.
+/// Takes the step; returns its observation.
 pub(crate) fn take(world: &World<'_>, op: &Op) -> Seen {
     if let Op::HostRead(cell) = op {
         return Seen { code: hip::SUCCESS, value: contents(world, *cell) };
@@ -26,13 +26,13 @@ pub(crate) fn take(world: &World<'_>, op: &Op) -> Seen {
 fn call(world: &World<'_>, op: &Op) -> Code {
     let stream = |stream: &Stream| world.stream(*stream);
     let event = |event: &xsched_differential::program::Event| world.events.get(event.0);
-    // SAFETY: handles that HIP has given, in an order that programs keep; local out-parameters.
+    // SAFETY: handles from HIP, used in an order that programs guarantee; local out-parameters.
     unsafe {
         match op {
             Op::SetDevice(device) => hip::hipSetDevice(device.0.into()),
             Op::Name(by) => without_code(|| names::choose(*by)),
             Op::Signal(token) => without_code(|| world.tokens[token.index()].open()),
-            Op::Await(token) => without_code(|| world.tokens[token.index()].pass()),
+            Op::Await(token) => without_code(|| world.tokens[token.index()].wait()),
             Op::MakeStream(number, kind) => make_stream(world, *number, *kind),
             Op::DestroyStream(number) => hip::hipStreamDestroy(world.streams.take(*number)),
             Op::MakeEvent(number, kind) => {
@@ -73,7 +73,7 @@ fn call(world: &World<'_>, op: &Op) -> Code {
                 hip::hipEventElapsedTime(&raw mut ms, event(from), event(to))
             }
             Op::HostWrite(cell, value) => without_code(|| write(world, *cell, *value)),
-            // `take` has seen to it.
+            // `take` does this step.
             Op::HostRead(_) => hip::SUCCESS,
             Op::Hold(gate, on, kind) => hold(world, *gate, stream(on), *kind),
             Op::Release(gate) => without_code(|| release(world, *gate)),
@@ -111,7 +111,7 @@ fn call(world: &World<'_>, op: &Op) -> Code {
     }
 }
 
-/// A step that asks nothing of HIP.
+/// A step without a call of HIP.
 fn without_code(step: impl FnOnce()) -> Code {
     step();
     hip::SUCCESS
@@ -133,7 +133,7 @@ fn make_stream(world: &World<'_>, number: u8, kind: StreamKind) -> Code {
     code
 }
 
-/// `pool` is the stream of an allocation in its turn, and whether that is from a pool of the program's.
+/// `pool` is the stream of a stream-ordered allocation, and whether it uses a pool of the program's.
 fn allocate(world: &World<'_>, number: u8, shape: Shape, pool: Option<(Handle, bool)>) -> Code {
     let (mut address, size) = (ptr::null_mut(), shape.bytes());
     // SAFETY: a local out-parameter.
@@ -159,7 +159,7 @@ fn allocate(world: &World<'_>, number: u8, shape: Shape, pool: Option<(Handle, b
         }
     };
     if shape.memory.is_host() && !address.is_null() {
-        // SAFETY: just allocated, of this size, and for the host to write.
+        // SAFETY: allocated above with this size, and writable by the host.
         unsafe { ptr::write_bytes(address.cast::<u8>(), number, size) };
     }
     world.set_shape(xsched_differential::program::Buffer(number), shape);
@@ -167,9 +167,9 @@ fn allocate(world: &World<'_>, number: u8, shape: Shape, pool: Option<(Handle, b
     code
 }
 
-/// Gives a buffer back in the way that goes with its memory.
+/// Frees a buffer with the function for its memory.
 pub(crate) fn free(shape: Shape, address: Handle) -> Code {
-    // SAFETY: `allocate` made it so, and programs free once.
+    // SAFETY: `allocate` created it, and programs free it once.
     unsafe {
         match shape.memory {
             Memory::Device | Memory::Pooled | Memory::Managed => hip::hipFree(address),
@@ -187,15 +187,15 @@ pub(crate) fn free(shape: Shape, address: Handle) -> Code {
 fn write(world: &World<'_>, cell: Cell, value: u32) {
     let (address, _) = world.cell(cell);
     for index in 0..CELL_WORDS {
-        // SAFETY: a cell of host memory that nobody else touches now.
+        // SAFETY: a cell of host memory that no other thread accesses now.
         unsafe { address.cast::<u32>().add(index).write(value.rotate_left(index as u32)) };
     }
 }
 
-/// Hash of what the host can see of a cell.
+/// Hash of the part of a cell that the host can read.
 pub(crate) fn contents(world: &World<'_>, cell: Cell) -> u64 {
     let (address, size) = world.cell(cell);
-    // SAFETY: a cell of host memory that nobody writes now.
+    // SAFETY: a cell of host memory that no other thread writes now.
     observe::hash(unsafe { core::slice::from_raw_parts(address.cast::<u8>(), size) })
 }
 
@@ -206,8 +206,8 @@ fn hold(world: &World<'_>, gate: Gate, stream: Handle, kind: GateKind) -> Code {
         AtomicU64::from_ptr(word).store(0, Ordering::SeqCst);
         match kind {
             GateKind::Function => {
-                let door: *const Door = &raw const world.gates[gate.index()];
-                names::hipLaunchHostFunc(stream, Some(wait_at), door.cast_mut().cast())
+                let latch: *const Latch = &raw const world.gates[gate.index()];
+                names::hipLaunchHostFunc(stream, Some(wait_at), latch.cast_mut().cast())
             }
             GateKind::Value => {
                 hip::hipStreamWaitValue32(stream, word.cast(), 1, hip::WAIT_AT_LEAST, u32::MAX)
@@ -218,9 +218,9 @@ fn hold(world: &World<'_>, gate: Gate, stream: Handle, kind: GateKind) -> Code {
     }
 }
 
-unsafe extern "C" fn wait_at(door: Handle) {
-    // SAFETY: given together with this function, and never freed.
-    unsafe { &*door.cast::<Door>() }.pass();
+unsafe extern "C" fn wait_at(latch: Handle) {
+    // SAFETY: passed together with this function, and never freed.
+    unsafe { &*latch.cast::<Latch>() }.wait();
 }
 
 /// Opens a gate of either kind.

@@ -1,4 +1,4 @@
-// libdifferential_twins.so: what the kernels do, for the simulated runtime.
+// libdifferential_twins.so: the kernels' work, for the simulated runtime.
 
 #include "hip_sim.h"
 #include "kernels.h"

@@ -13,10 +13,10 @@ use crate::{copy, names, newer};
 
 const GRID: Dim3 = Dim3::x(1);
 const BLOCK: Dim3 = Dim3::x(CELL_WORDS as c_uint);
-/// Bytes of a row where cells are copied or filled by rows.
+/// Bytes of a row when cells are copied or filled by rows.
 const ROW: usize = 64;
 
-/// Asks for the work; the call's return code.
+/// Submits the work; returns the call's code.
 pub(crate) fn submit(world: &World<'_>, stream: Handle, work: &Work) -> Code {
     match *work {
         Work::Kernel { kernel, by, to, from, key } => {
@@ -26,8 +26,8 @@ pub(crate) fn submit(world: &World<'_>, stream: Handle, work: &Work) -> Code {
         Work::Copy { by, to, from } => copy::submit(world, stream, by, to, from),
         Work::Fill { by, to, value } => fill(world.cell(to), stream, by, value),
         Work::Host { by, to, from, key } => {
-            let user = HostWork::kept(world, to, from, key);
-            // SAFETY: the functions take what is given with them, which is never freed.
+            let user = HostWork::leaked(world, to, from, key);
+            // SAFETY: the functions use the data passed with them, which is never freed.
             unsafe {
                 match by {
                     HostCall::Function => names::hipLaunchHostFunc(stream, Some(host_function), user),
@@ -35,7 +35,7 @@ pub(crate) fn submit(world: &World<'_>, stream: Handle, work: &Work) -> Code {
                 }
             }
         }
-        // SAFETY: a word of a buffer that is there.
+        // SAFETY: a word of an existing buffer.
         Work::WriteValue { by, to, value } => unsafe {
             match by {
                 Write::Value => hip::hipStreamWriteValue32(stream, world.cell(to).0, value, 0),
@@ -43,7 +43,7 @@ pub(crate) fn submit(world: &World<'_>, stream: Handle, work: &Work) -> Code {
                 Write::Batch => newer::write_words(stream, world.cell(to).0, value, wide(value)),
             }
         },
-        Work::Move { by, what } => be_somewhere(world.cell(what), stream, by),
+        Work::Move { by, what } => move_to(world.cell(what), stream, by),
     }
 }
 
@@ -52,10 +52,10 @@ fn wide(value: u32) -> u64 {
     u64::from(value) | u64::from(!value) << 32
 }
 
-/// Managed memory, which is the same wherever it is.
-fn be_somewhere((address, size): (Handle, usize), stream: Handle, by: Move) -> Code {
+/// Moves managed memory, whose contents do not change.
+fn move_to((address, size): (Handle, usize), stream: Handle, by: Move) -> Code {
     const FIRST: c_int = 0;
-    // SAFETY: a cell of a buffer that is there.
+    // SAFETY: a cell of an existing buffer.
     unsafe {
         match by {
             Move::Prefetch => hip::hipMemPrefetchAsync(address, size, FIRST, stream),
@@ -65,7 +65,7 @@ fn be_somewhere((address, size): (Handle, usize), stream: Handle, by: Move) -> C
     }
 }
 
-/// Number by which `kernels.hip` and the module know a kernel.
+/// A kernel's number in `kernels.hip` and in the module.
 pub(crate) fn number(kernel: Kernel) -> c_uint {
     match kernel {
         Kernel::Mix => 0,
@@ -84,7 +84,7 @@ fn launch(
     let number = number(kernel);
     let function = |source| world.process.function(source, number);
     let none = ptr::null_mut();
-    // SAFETY: kernels of this program with arguments of their types, which live until the call is back.
+    // SAFETY: kernels of this program with arguments of their types, which live until the call returns.
     let code = unsafe {
         let address = hip::diff_kernel(number);
         let list = arguments.list();
@@ -123,7 +123,8 @@ fn launch(
     code
 }
 
-/// A kernel between two events, of which any may be null; by its function where it would be launched so.
+/// Launches a kernel between two events, any of which may be null; by function if the launch kind uses
+/// functions.
 pub(crate) fn submit_timed(
     world: &World<'_>,
     stream: Handle,
@@ -133,7 +134,7 @@ pub(crate) fn submit_timed(
     let Work::Kernel { kernel, by, to, from, key } = *work else { return hip::SUCCESS };
     let mut arguments = Arguments::new(kernel, world.cell(to).0, world.cell(from).0, key);
     let (number, list) = (number(kernel), arguments.list());
-    // SAFETY: kernels of this program with arguments of their types, which live until the call is back.
+    // SAFETY: kernels of this program with arguments of their types, which live until the call returns.
     let code = unsafe {
         let function = world.process.function(Source::Module, number);
         match by {
@@ -151,12 +152,12 @@ pub(crate) fn submit_timed(
     code
 }
 
-/// A kernel that writes behind an allocation, where nothing is.
+/// Launches a kernel that writes behind an allocation, where no memory is.
 pub(crate) fn fault(world: &World<'_>, stream: Handle) -> Code {
     const BEHIND: usize = 1 << 16;
     let nowhere = world.process.scratch.wrapping_byte_add(BEHIND);
     let mut arguments = Arguments::new(Kernel::Mix, nowhere, world.process.scratch, 1);
-    // SAFETY: a kernel of this program with arguments of its types; what it does is the device's to notice.
+    // SAFETY: a kernel of this program with arguments of its types; the device detects its invalid access.
     let code = unsafe {
         let address = hip::diff_kernel(number(Kernel::Mix));
         names::hipLaunchKernel(address, GRID, BLOCK, arguments.list(), 0, stream)
@@ -167,20 +168,20 @@ pub(crate) fn fault(world: &World<'_>, stream: Handle) -> Code {
 
 /// # Safety
 ///
-/// As of `hipModuleLaunchKernel`.
+/// As for `hipModuleLaunchKernel`.
 pub(crate) unsafe fn module_launch(
     function: Handle,
     stream: Handle,
     list: *mut Handle,
     extra: *mut Handle,
 ) -> Code {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { hip::hipModuleLaunchKernel(function, GRID.x, 1, 1, BLOCK.x, 1, 1, 0, stream, list, extra) }
 }
 
 fn fill((to, size): (Handle, usize), stream: Handle, by: Fill, value: u8) -> Code {
     let byte = c_int::from(value);
-    // SAFETY: a cell of a buffer that is there.
+    // SAFETY: a cell of an existing buffer.
     unsafe {
         match by {
             Fill::Async => names::hipMemsetAsync(to, byte, size, stream),
@@ -202,7 +203,7 @@ fn fill((to, size): (Handle, usize), stream: Handle, by: Fill, value: u8) -> Cod
     }
 }
 
-/// What a function of the host is given.
+/// The argument of a host function.
 pub(crate) struct HostWork {
     to: *mut u32,
     from: *const u32,
@@ -210,16 +211,17 @@ pub(crate) struct HostWork {
 }
 
 impl HostWork {
-    /// Never freed, since a graph calls it as often as it is launched.
-    pub(crate) fn kept(world: &World<'_>, to: Cell, from: Cell, key: u32) -> Handle {
+    /// Never freed, since a graph calls it on every launch.
+    pub(crate) fn leaked(world: &World<'_>, to: Cell, from: Cell, key: u32) -> Handle {
         let work = Self { to: world.cell(to).0.cast(), from: world.cell(from).0.cast(), key };
         Box::into_raw(Box::new(work)).cast()
     }
 
-    /// What the kernel `diff_mix` does.
+    /// Does the same as the kernel `diff_mix`.
     fn run(&self) {
         for index in 0..CELL_WORDS {
-            // SAFETY: cells of host memory, which nobody else touches meanwhile: programs are in order.
+            // SAFETY: cells of host memory, which no other thread accesses meanwhile, because programs are in
+            // order.
             unsafe {
                 let (to, from) = (self.to.add(index), self.from.add(index));
                 let word = (to.read() ^ from.read().rotate_right(3)).wrapping_mul(0x9e37_79b1);
@@ -232,13 +234,13 @@ impl HostWork {
 
 /// # Safety
 ///
-/// `user` must be of `HostWork::kept`.
+/// `user` must come from `HostWork::leaked`.
 pub(crate) unsafe extern "C" fn host_function(user: Handle) {
-    // SAFETY: the caller's promise; it is never freed.
+    // SAFETY: the caller upholds this function's contract; the data is never freed.
     unsafe { &*user.cast::<HostWork>() }.run();
 }
 
 unsafe extern "C" fn callback(_: Handle, _: Code, user: Handle) {
-    // SAFETY: given together with this function.
+    // SAFETY: passed together with this function.
     unsafe { host_function(user) };
 }

@@ -1,7 +1,7 @@
 //! The objects of a running program, which its threads share.
 //!
-//! Programs are in order: whoever uses an object comes after whoever made it, by a token if not by the thread. The
-//! words here are atomic because Rust asks for it.
+//! Programs are in order: the use of an object follows its creation, in the same thread or by a token. The
+//! words here are atomic only because Rust requires it.
 
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -30,37 +30,37 @@ impl Handles {
         self.0[usize::from(number)].store(handle, Ordering::Release);
     }
 
-    /// Takes a handle out.
+    /// Removes a handle.
     pub(crate) fn take(&self, number: u8) -> Handle {
         self.0[usize::from(number)].swap(ptr::null_mut(), Ordering::AcqRel)
     }
 
-    /// Takes all out that are there.
+    /// Removes and returns all handles.
     pub(crate) fn drain(&self) -> impl Iterator<Item = (u8, Handle)> + '_ {
         (0..=u8::MAX).map(|number| (number, self.take(number))).filter(|(_, handle)| !handle.is_null())
     }
 }
 
-/// What a thread or a stream waits at until somebody opens it.
+/// Blocks a thread or a stream until it is opened.
 #[derive(Default)]
-pub(crate) struct Door {
+pub(crate) struct Latch {
     is_open: Mutex<bool>,
     opened: Condvar,
 }
 
-impl Door {
+impl Latch {
     pub(crate) fn open(&self) {
         *self.is_open.lock().expect("no holder panics") = true;
         self.opened.notify_all();
     }
 
-    pub(crate) fn pass(&self) {
+    pub(crate) fn wait(&self) {
         let guard = self.is_open.lock().expect("no holder panics");
         drop(self.opened.wait_while(guard, |is_open| !*is_open).expect("no holder panics"));
     }
 }
 
-/// See the module.
+/// The objects of one running program.
 pub(crate) struct World<'a> {
     pub(crate) process: &'a Process,
     pub(crate) streams: Handles,
@@ -70,16 +70,16 @@ pub(crate) struct World<'a> {
     pub(crate) buffers: Handles,
     /// Kind of memory and size of each buffer: see `Shape`.
     shapes: Box<[AtomicUsize]>,
-    pub(crate) tokens: Box<[Door]>,
-    /// Never freed: a function of the host may still be on its way out of one.
-    pub(crate) gates: &'static [Door],
+    pub(crate) tokens: Box<[Latch]>,
+    /// Never freed, because a host function may still be returning from one.
+    pub(crate) gates: &'static [Latch],
 }
 
-/// What is known of a buffer.
+/// The properties of a buffer.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) memory: Memory,
-    /// 0 for a large buffer's only one.
+    /// 0 for a large buffer, which has one cell.
     pub(crate) cells: u8,
 }
 
@@ -98,7 +98,7 @@ impl Shape {
 
 impl<'a> World<'a> {
     pub(crate) fn new(process: &'a Process) -> Self {
-        let doors = |count: usize| (0..count).map(|_| Door::default()).collect::<Box<[_]>>();
+        let latches = |count: usize| (0..count).map(|_| Latch::default()).collect::<Box<[_]>>();
         Self {
             process,
             streams: Handles::new(),
@@ -106,8 +106,8 @@ impl<'a> World<'a> {
             graphs: Handles::new(),
             buffers: Handles::new(),
             shapes: (0..NUMBERS).map(|_| AtomicUsize::new(0)).collect(),
-            tokens: doors(NUMBERS),
-            gates: Box::leak(doors(GATES)),
+            tokens: latches(NUMBERS),
+            gates: Box::leak(latches(GATES)),
         }
     }
 
@@ -120,7 +120,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The row of the kernels' variable that is this stream's; none for streams that a program has not made.
+    /// The stream's own row in the kernels' variable; none for streams that the program has not created.
     pub(crate) fn row_of(&self, stream: Handle) -> Option<usize> {
         let is_made = stream.addr() > 2;
         (0..STREAMS_MAX).find(|&number| is_made && self.streams.get(number as u8) == stream)
@@ -136,7 +136,7 @@ impl<'a> World<'a> {
         Shape { memory: MEMORIES[word >> 8], cells: word as u8 }
     }
 
-    /// Address and size of a cell. An array has a handle instead, the same for all of its cells.
+    /// Address and size of a cell. For an array it is a handle instead, the same for all of its cells.
     pub(crate) fn cell(&self, Cell(buffer, cell): Cell) -> (Handle, usize) {
         let base = self.buffers.get(buffer.0);
         let shape = self.shape(buffer);

@@ -1,4 +1,4 @@
-//! The next step, as chance has it.
+//! Proposes the next step at random.
 
 use super::Generator;
 use crate::program::{
@@ -7,7 +7,7 @@ use crate::program::{
 };
 
 impl Generator {
-    /// Any step; whether it can be taken is another matter.
+    /// Any step; it need not be allowed.
     pub(super) fn propose(&mut self) -> Op {
         if self.captures[self.thread].is_some() {
             return self.propose_in_capture();
@@ -59,7 +59,7 @@ impl Generator {
         }
     }
 
-    /// A capture takes kernels, copies, fills and host functions, and branches by events.
+    /// A capture allows kernels, copies, fills and host functions, and branches through events.
     fn propose_in_capture(&mut self) -> Op {
         let origin = self.captures[self.thread].as_ref().map_or(0, |capture| capture.origin);
         let stream = if self.chance(60) { Stream::Made(origin) } else { self.stream() };
@@ -107,7 +107,7 @@ impl Generator {
     fn event(&mut self) -> Option<Event> {
         let near: Vec<_> =
             self.events.iter().filter(|event| event.device == self.device()).map(|e| e.name).collect();
-        // One of another device may be waited for.
+        // An event of another device may be waited for.
         let all: Vec<_> = self.events.iter().map(|event| event.name).collect();
         let any = if self.chance(10) { &all } else { &near };
         self.rng.choice(any).copied()
@@ -130,7 +130,7 @@ impl Generator {
         if memory == Memory::Pooled {
             return Op::AllocateAsync { buffer, stream: self.stream(), cells, own_pool: self.chance(40) };
         }
-        // Large ones cost time.
+        // Large buffers cost time.
         let cells = if memory != Memory::Array && self.chance(3) { 0 } else { cells };
         Op::Allocate { buffer, memory, cells }
     }
@@ -144,7 +144,7 @@ impl Generator {
         }
     }
 
-    /// A cell of a buffer that satisfies the condition, of this thread's device if that matters.
+    /// A cell of a buffer that satisfies the condition, on this thread's device if that matters.
     pub(super) fn cell(&mut self, condition: impl Fn(Memory) -> bool) -> Option<Cell> {
         let device = self.device();
         let fit = |buffer: &&super::KnownBuffer| {
@@ -177,7 +177,7 @@ impl Generator {
         Op::Submit(if is_on_null { Stream::Null } else { self.stream() }, work)
     }
 
-    /// A kernel between events, of which one may be missing.
+    /// A kernel between events; one of them may be missing.
     fn timed(&mut self) -> Op {
         let by = match self.rng.u32(..3) {
             0 => Launch::Ext,

@@ -1,17 +1,17 @@
-//! Puts in order what a proposed step would do out of order.
+//! Orders a proposed step that is not allowed yet.
 
 use super::Generator;
 use crate::order::{Flaw, Line, Owner};
 use crate::program::{Cell, Copy, Device, Event, Fill, Memory, Node, Op, Stream, Work};
 
 impl Generator {
-    /// Takes steps that may make the proposed one possible; whether there was anything to try.
+    /// Takes steps that may make the proposed one possible; returns whether there was anything to try.
     pub(super) fn repair(&mut self, op: &Op, flaw: Flaw) -> bool {
         match flaw {
             Flaw::Race(line) => self.wait_for(line, stream_of(op)),
             Flaw::Unordered(line) => self.wait_for(line, None),
             Flaw::Undefined => self.define(op),
-            Flaw::Held => self.open_own_gate(),
+            Flaw::BehindGate => self.open_own_gate(),
             Flaw::OtherDevice => {
                 self.chance(30) && self.attempt(&Op::SetDevice(Device(1 - self.device()))).is_ok()
             }
@@ -20,7 +20,7 @@ impl Generator {
         }
     }
 
-    /// Orders this thread, or only the stream, after what a line has done.
+    /// Orders this thread, or only the stream, after the work of a line.
     fn wait_for(&mut self, line: Line, stream: Option<Stream>) -> bool {
         let from = match line.owner() {
             Owner::Thread(other) => return self.wait_for_thread(usize::from(other)),
@@ -28,7 +28,7 @@ impl Generator {
             Owner::Null(device) if device == self.device() => Stream::Null,
             Owner::PerThread(thread) if usize::from(thread) == self.thread => Stream::PerThread,
             Owner::PerThread(thread) => {
-                // Only that thread can name it.
+                // Only that thread can name the stream.
                 let (own, other) = (self.thread, usize::from(thread));
                 self.thread = other;
                 let is_done = self.attempt(&Op::SyncStream(Stream::PerThread)).is_ok();
@@ -46,11 +46,11 @@ impl Generator {
         }
     }
 
-    /// A wait, after a gate has been opened or another thread's call awaited if that is what it takes.
+    /// Takes a wait, after opening a gate or awaiting another thread's call if necessary.
     fn order(&mut self, op: &Op) -> bool {
         match self.attempt(op) {
             Ok(()) => true,
-            Err(Flaw::Held) => self.open_own_gate() && self.attempt(op).is_ok(),
+            Err(Flaw::BehindGate) => self.open_own_gate() && self.attempt(op).is_ok(),
             Err(Flaw::Unordered(line)) => match line.owner() {
                 Owner::Thread(other) => self.wait_for_thread(usize::from(other)) && self.attempt(op).is_ok(),
                 _ => false,
@@ -65,9 +65,9 @@ impl Generator {
             return false;
         }
         self.thread = other;
-        let is_told = self.attempt(&Op::Signal(token)).is_ok();
+        let is_signalled = self.attempt(&Op::Signal(token)).is_ok();
         self.thread = own;
-        is_told && self.order(&Op::Await(token))
+        is_signalled && self.order(&Op::Await(token))
     }
 
     fn wait_by_event(&mut self, from: Stream, to: Stream) -> bool {
@@ -79,7 +79,7 @@ impl Generator {
         let event = self.rng.choice(&known).copied().or_else(|| {
             let event = Event(self.events_made);
             let op = self.make_event();
-            // None can be made while a stream is captured.
+            // No event can be created while a stream is captured.
             self.attempt(&op).is_ok().then_some(event)
         });
         event.is_some_and(|event| self.order(&Op::Record(event, from)) && self.order(&Op::Wait(to, event)))
@@ -99,7 +99,7 @@ impl Generator {
         own.is_some_and(|(gate, _)| self.attempt(&Op::Release(gate)).is_ok())
     }
 
-    /// Fills what the step would read.
+    /// Fills the memory that the step would read.
     fn define(&mut self, op: &Op) -> bool {
         let stream = stream_of(op).unwrap_or(Stream::Null);
         let mut is_any = false;
@@ -107,7 +107,7 @@ impl Generator {
             let is_array =
                 self.buffers.iter().any(|buffer| buffer.name == cell.0 && buffer.memory == Memory::Array);
             if is_array {
-                // Nothing fills arrays, and host memory always has contents.
+                // Nothing fills arrays; host memory always has contents.
                 let from = self.cell(Memory::is_host);
                 let work = from.map(|from| Work::Copy { by: Copy::Rows, to: cell, from });
                 is_any |= work.is_some_and(|work| self.take(&Op::Submit(stream, work)));
@@ -120,7 +120,7 @@ impl Generator {
     }
 }
 
-/// The stream that a step is about.
+/// The stream that a step uses.
 fn stream_of(op: &Op) -> Option<Stream> {
     match op {
         Op::Submit(stream, _)

@@ -1,10 +1,10 @@
-//! What a stream is to do, as chance has it.
+//! Proposes a stream's work at random.
 
 use super::Generator;
 use crate::program::{Cell, Copy, Fill, HostCall, Kernel, Launch, Memory, Move, Work, Write};
 
 impl Generator {
-    /// Any; a kernel without effect if there is nothing to work on.
+    /// Any work; a kernel without effect if there is no memory to use.
     pub(super) fn work(&mut self) -> Work {
         let nothing = Work::Kernel {
             kernel: Kernel::Nothing,
@@ -82,7 +82,7 @@ impl Generator {
                 } else {
                     (self.cell(|_| true)?, self.cell(|_| true)?)
                 };
-                // Arrays are rare, and few functions take them.
+                // Arrays are rare, and few functions accept them.
                 let takes_arrays = matches!(
                     by,
                     Copy::Rows | Copy::Box | Copy::BatchBox | Copy::DriverBox | Copy::DriverRows

@@ -1,8 +1,8 @@
-//! Vector clocks over everything that runs one thing after the other.
+//! Vector clocks over threads and streams.
 
 use crate::program::{DEVICES, STREAMS_MAX, THREADS};
 
-/// One of what runs one thing after the other: a thread, or a stream.
+/// A sequential line of execution: a thread, or a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line(pub(super) usize);
 
@@ -11,21 +11,21 @@ const PER_THREAD_FIRST: usize = NULL_FIRST + DEVICES;
 /// Number of lines.
 pub(super) const LINES: usize = PER_THREAD_FIRST + THREADS * DEVICES;
 
-/// Whose line it is.
+/// The owner of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// A thread's.
+    /// A thread.
     Thread(u8),
-    /// A stream's that the program has made.
+    /// A stream that the program has created.
     Made(u8),
-    /// The null stream's of this device.
+    /// The null stream of this device.
     Null(u8),
-    /// A thread's own stream's.
+    /// A thread's own stream.
     PerThread(u8),
 }
 
 impl Line {
-    /// Whose it is.
+    /// The line's owner.
     #[must_use]
     pub fn owner(self) -> Owner {
         match self.0 {
@@ -53,7 +53,7 @@ impl Line {
     }
 }
 
-/// Up to where each line is known to have come.
+/// The latest step of each line that is known to have happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Clock([u32; LINES]);
 
@@ -63,24 +63,24 @@ impl Clock {
         self.0[line.0] += 1;
     }
 
-    /// Learns what another clock knows.
+    /// Adds the knowledge of another clock.
     pub(super) fn join(&mut self, other: &Self) {
         for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
             *mine = (*mine).max(*theirs);
         }
     }
 
-    /// Notes the latest step of one line that another clock has come to.
+    /// Adds another clock's latest step of one line.
     pub(super) fn note(&mut self, line: Line, at: &Self) {
         self.0[line.0] = self.0[line.0].max(at.0[line.0]);
     }
 
-    /// The first line of which the other knows more.
+    /// The first line of which the other clock knows more.
     pub(super) fn behind(&self, other: &Self) -> Option<Line> {
         (0..LINES).find(|&line| self.0[line] < other.0[line]).map(Line)
     }
 
-    /// Whether it knows the other's latest step of that line.
+    /// Whether this clock knows the other's latest step of that line.
     pub(super) fn knows(&self, line: Line, other: &Self) -> bool {
         self.0[line.0] >= other.0[line.0]
     }

@@ -1,18 +1,19 @@
-//! After a fault of the device: every call returns its code, as soon as somebody has waited for it.
+//! Programs after a device fault: every call returns the fault's code, once the host has waited for the
+//! fault.
 //!
-//! Until then what calls return depends on time. Only one thread may be there, which holds nothing up: so it is known when
-//! it has waited. It goes on for a while, as programs do that look at no codes.
+//! Until then return codes depend on time. Only one thread may exist, and it keeps no gate closed, so the
+//! time of its wait is known. It continues for a while, like programs that check no codes.
 
 use super::{Answer, Flaw, Order};
 use crate::program::{Op, Stream};
 
-/// Where a program with a fault is.
+/// A program's state with respect to a device fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Faulted {
-    /// It has none, or not yet.
+    /// No fault so far.
     #[default]
     No,
-    /// Its kernel was launched.
+    /// The faulting kernel was launched.
     Launched,
     /// The host has waited for it.
     Known,
@@ -29,7 +30,8 @@ impl Order {
         Ok(Answer::Code)
     }
 
-    /// Whether a step may come after a fault: nothing is made or given back, since how far that goes is left open.
+    /// Whether a step may follow a fault. Nothing may be created or freed, since the effect would be
+    /// undetermined.
     pub(super) fn check_after_fault(&self, op: &Op) -> Result<(), Flaw> {
         let is_permitted = matches!(
             op,
@@ -50,7 +52,7 @@ impl Order {
         if self.faulted == Faulted::No || is_permitted { Ok(()) } else { Err(Flaw::Open) }
     }
 
-    /// What is known of the code of a step that was taken.
+    /// Prior knowledge about the code of a step that was taken.
     pub(super) fn answer_after_fault(&mut self, op: &Op, answer: Answer) -> Answer {
         match self.faulted {
             Faulted::No => answer,
@@ -59,10 +61,10 @@ impl Order {
                     self.faulted = Faulted::Known;
                     return Answer::Code;
                 }
-                // The call that launches it returns before it runs, and may still be told.
+                // The launching call returns before the kernel runs, but may already return the fault's code.
                 Answer::Any
             }
-            // What is not ready yet may be told as that.
+            // A query may return the fault's code instead of not ready.
             Faulted::Known => match answer {
                 Answer::Code | Answer::Ready => Answer::Code,
                 Answer::NotReady | Answer::ReadyOrNot | Answer::Any => Answer::Any,
@@ -77,7 +79,7 @@ mod tests {
     use crate::program::{Program, Step, Thread};
 
     #[test]
-    fn codes_are_known_again_when_somebody_has_waited() {
+    fn codes_are_known_again_after_a_wait() {
         let null = Stream::Null;
         let ops = [Op::Fault(null), Op::QueryStream(null), Op::SyncDevice, Op::SyncStream(null)];
         let program = Program { steps: ops.into_iter().map(|op| Step(Thread(0), op)).collect() };
@@ -87,13 +89,17 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_made_after_a_fault() {
+    fn nothing_is_created_after_a_fault() {
         let mut order = Order::new(1);
         let step = |op| Step(Thread(0), op);
         assert!(order.step(&step(Op::Fault(Stream::Null))).is_ok());
         let made = Op::MakeStream(0, crate::program::StreamKind::Blocking);
         assert_eq!(order.step(&step(made)), Err(Flaw::Open));
         let mut order = Order::new(2);
-        assert_eq!(order.step(&step(Op::Fault(Stream::Null))), Err(Flaw::Open), "others may be at anything");
+        assert_eq!(
+            order.step(&step(Op::Fault(Stream::Null))),
+            Err(Flaw::Open),
+            "other threads may be making calls"
+        );
     }
 }

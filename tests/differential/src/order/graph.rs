@@ -1,4 +1,4 @@
-//! Graphs: what they touch, and captures, which are graphs in the making.
+//! Graphs and the memory that they access; captures, which are unfinished graphs.
 
 use super::clock::{Clock, Line};
 use super::memory::{Access, History};
@@ -17,7 +17,7 @@ pub(super) struct GraphState {
     calls: Calls,
 }
 
-/// A capture under way; a thread has one at a time.
+/// A capture in progress; a thread has at most one.
 #[derive(Clone, Debug)]
 pub(super) struct Capture {
     number: u32,
@@ -26,12 +26,12 @@ pub(super) struct Capture {
     touched: Vec<(Cell, History)>,
     accesses: Vec<Access>,
     is_spoilt: bool,
-    /// Forbids other threads what it forbids its own.
+    /// Whether it forbids other threads the same calls as its own.
     is_global: bool,
 }
 
 impl Capture {
-    /// Tells its events from those of earlier ones.
+    /// Distinguishes its events from those of earlier captures.
     pub(super) fn number(&self) -> u32 {
         self.number
     }
@@ -48,7 +48,7 @@ impl Capture {
         self.is_global
     }
 
-    /// A stream joins by waiting for a captured event; a member learns more.
+    /// A stream joins by waiting for a captured event; a member gains knowledge.
     pub(super) fn join(&mut self, line: Line, clock: &Clock) {
         match self.members.iter_mut().find(|(member, _)| *member == line) {
             Some((_, own)) => own.join(clock),
@@ -56,7 +56,7 @@ impl Capture {
         }
     }
 
-    /// The next node of a member.
+    /// Adds the next node of a member.
     fn add(&mut self, line: Line, accesses: &[Access]) -> Result<(), Flaw> {
         let (_, clock) = self.members.iter_mut().find(|(member, _)| *member == line).ok_or(Flaw::Capture)?;
         clock.tick(line);
@@ -73,14 +73,14 @@ impl Capture {
         Ok(())
     }
 
-    /// The first member whose work nothing on the origin waits for.
+    /// The first member whose work the origin does not wait for.
     fn unjoined(&self) -> Option<Line> {
         let origin = self.clock(self.origin)?;
         self.members.iter().find(|(line, clock)| !origin.knows(*line, clock)).map(|(line, _)| *line)
     }
 }
 
-/// A graph reads what it touches before its own writes: one launch needs it to be defined.
+/// A graph reads memory before its own writes: one launch requires it to be defined.
 fn note(accesses: &mut Vec<Access>, access: Access) {
     let access = Access { is_whole: false, ..access };
     match accesses.iter_mut().find(|known| known.cell == access.cell) {
@@ -90,8 +90,8 @@ fn note(accesses: &mut Vec<Access>, access: Access) {
 }
 
 impl Order {
-    /// With several threads, others may be at anything meanwhile that the capture does not forbid them: so only of streams
-    /// that have nothing to do with the null stream.
+    /// With several threads, other threads may make any calls meanwhile that the capture does not forbid. So
+    /// only streams that are not ordered with the null stream are captured.
     pub(super) fn begin_capture(&mut self, thread: usize, stream: u8, mode: CaptureMode) -> Result<(), Flaw> {
         let line = self.made(thread, stream)?;
         if self.captures[thread].is_some() || self.thread_count > 1 && self.stream_of(line).is_implicit {
@@ -137,14 +137,14 @@ impl Order {
         Ok(())
     }
 
-    /// The one thing that breaks a capture here: waiting for a captured stream.
+    /// The only way to break a capture here: waiting for a captured stream.
     pub(super) fn spoil(&mut self, thread: usize) {
         if let Some(capture) = &mut self.captures[thread] {
             capture.is_spoilt = true;
         }
     }
 
-    /// Work on a captured stream.
+    /// Adds work on a captured stream.
     pub(super) fn captured_work(&mut self, thread: usize, line: Line, work: &Work) -> Result<(), Flaw> {
         let is_known = match work {
             Work::Kernel { by, .. } => !matches!(
@@ -168,7 +168,7 @@ impl Order {
 
     pub(super) fn build_graph(&mut self, thread: usize, graph: Graph, nodes: &[Node]) -> Result<(), Flaw> {
         let mut all = Vec::new();
-        // Per node, the nodes before it as bits, itself included.
+        // For each node, the nodes before it as bits, including itself.
         let mut before: Vec<u64> = Vec::new();
         let mut done: Vec<(usize, Access)> = Vec::new();
         for (index, node) in nodes.iter().enumerate() {
@@ -204,8 +204,8 @@ impl Order {
         GraphState { device: self.threads[thread].device, accesses, used, calls }
     }
 
-    /// What a node touches. Pageable memory is read when a graph runs, which is late enough to leave it out; arrays are
-    /// left out since nodes are made from plain addresses.
+    /// The memory that a node accesses. Pageable memory is left out, because it is read only when the graph
+    /// runs. Arrays are left out, because nodes are built from plain addresses.
     fn node_accesses(&self, thread: usize, work: &Work) -> Result<Vec<Access>, Flaw> {
         if matches!(work, Work::WriteValue { .. } | Work::Move { .. }) {
             return Err(Flaw::Capture);
@@ -234,9 +234,9 @@ impl Order {
         Ok(())
     }
 
-    /// Whether it is a command is left open.
+    /// It is left open whether this is a command.
     pub(super) fn upload_graph(&mut self, thread: usize, graph: Graph, stream: Stream) -> Result<(), Flaw> {
-        let on = self.place(thread, stream)?;
+        let on = self.position(thread, stream)?;
         let state = self.graphs.get_mut(graph.index()).and_then(Option::as_mut).ok_or(Flaw::Unknown)?;
         if state.device != on.device {
             return Err(Flaw::OtherDevice);
@@ -245,9 +245,9 @@ impl Order {
         state.used.access(Access::update(Cell(Buffer(0), 0)), on.line, &on.clock)
     }
 
-    /// Whether destruction waits for launches that are under way is left open.
+    /// It is left open whether destruction waits for launches in progress.
     pub(super) fn destroy_graph(&mut self, thread: usize, graph: Graph) -> Result<(), Flaw> {
-        self.check_may_block(thread, self.all_gates())?;
+        self.check_may_wait(thread, self.all_gates())?;
         let state = self.graphs.get_mut(graph.index()).ok_or(Flaw::Unknown)?;
         let calls = &mut state.as_mut().ok_or(Flaw::Unknown)?.calls;
         calls.next(Line::thread(thread), &self.threads[thread].clock)?;

@@ -1,15 +1,15 @@
-//! Cells, and who has touched them.
+//! Cells, and the accesses to them.
 
 use super::clock::{Clock, Line};
 use super::{Calls, Flaw};
 use crate::program::{Cell, Memory};
 
-/// What a step does to a cell.
+/// A step's access to a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Access {
     pub(super) cell: Cell,
     pub(super) is_write: bool,
-    /// A write that leaves nothing of what was there.
+    /// A write that replaces the whole contents.
     pub(super) is_whole: bool,
 }
 
@@ -42,7 +42,7 @@ impl History {
         history
     }
 
-    /// Notes an access by a line at a time; two that conflict must be ordered.
+    /// Records an access by a line at a time; two conflicting accesses must be ordered.
     pub(super) fn access(&mut self, access: Access, line: Line, at: &Clock) -> Result<(), Flaw> {
         let race = |line| Flaw::Race(line);
         if !access.is_whole && !self.is_defined {
@@ -70,9 +70,9 @@ pub(super) struct BufferState {
     pub(super) memory: Memory,
     pub(super) device: usize,
     pub(super) is_large: bool,
-    /// The call that made it, which has to be known to whoever names it.
+    /// The call that created it, which every user of the buffer must know.
     pub(super) made: Calls,
-    /// Calls that only name it, which come before it goes.
+    /// Calls that only name it, which must precede its end.
     pub(super) named: Clock,
     pub(super) cells: Vec<History>,
 }

@@ -23,8 +23,8 @@ impl ThreadState {
         answer
     }
 
-    /// The answer of a query. Whether `hipErrorNotReady` becomes the last error differs between releases, and is a limit
-    /// of the shim's.
+    /// The answer of a query. Releases of HIP differ in whether `hipErrorNotReady` becomes the last error;
+    /// this is a known limit of the shim.
     fn queried(&mut self, answer: Answer) -> Answer {
         self.is_error_unknown |= answer != Answer::Ready;
         answer
@@ -42,19 +42,19 @@ impl Calls {
         calls
     }
 
-    /// The next call must come after all others.
+    /// Adds a call that must come after all others.
     pub(super) fn next(&mut self, caller: Line, at: &Clock) -> Result<(), Flaw> {
         self.check(at)?;
         self.0.note(caller, at);
         Ok(())
     }
 
-    /// One more, in whatever order.
+    /// Adds a call in any order.
     pub(super) fn note(&mut self, caller: Line, at: &Clock) {
         self.0.note(caller, at);
     }
 
-    /// Whether all of them are known by then; if not, whose is missing.
+    /// Whether all calls are known at this time; if not, the error names a line with an unknown call.
     pub(super) fn check(&self, at: &Clock) -> Result<(), Flaw> {
         at.behind(&self.0).map_or(Ok(()), |line| Err(Flaw::Unordered(line)))
     }
@@ -72,7 +72,7 @@ pub(super) struct StreamState {
     /// Whether it waits for the null stream and the null stream for it.
     pub(super) is_implicit: bool,
     pub(super) clock: Clock,
-    /// Closed gates that are certainly before its next command, and those that may be.
+    /// Closed gates that certainly precede its next command, and those that may.
     pub(super) sure: Gates,
     pub(super) maybe: Gates,
     calls: Calls,
@@ -95,13 +95,13 @@ impl StreamState {
         }
     }
 
-    /// What it shares with the null stream is left open; see `Order::enqueue`.
+    /// Its relation to the null stream is left open; see `Order::enqueue`.
     pub(super) fn per_thread(device: usize) -> Self {
         Self { is_implicit: false, ..Self::null(device) }
     }
 }
 
-/// What an event stands for.
+/// The point that an event refers to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
     pub(super) line: Line,
@@ -116,7 +116,7 @@ pub(super) struct EventState {
     kind: EventKind,
     device: usize,
     pub(super) record: Option<Record>,
-    /// What it stands for in a capture, by the capture's number.
+    /// The point in a capture that it refers to, with the capture's number.
     pub(super) captured: Option<(u32, Clock)>,
     calls: Calls,
 }
@@ -128,7 +128,7 @@ impl EventState {
     }
 }
 
-/// Puts an object where none has been; numbers are given in turn.
+/// Adds a new object; numbers are assigned in sequence.
 pub(super) fn insert<T>(objects: &mut Vec<Option<T>>, at: usize, object: T) -> Result<(), Flaw> {
     if at < objects.len() || at > usize::from(u8::MAX) {
         return Err(Flaw::Unknown);
@@ -159,7 +159,7 @@ impl Order {
         &mut self.streams[line.0 - THREADS]
     }
 
-    /// A stream of the thread's device, on which this call is the next.
+    /// A stream of the thread's device, with this call as its next.
     pub(super) fn stream(&mut self, thread: usize, stream: Stream) -> Result<Line, Flaw> {
         let line = self.line(thread, stream)?;
         let ThreadState { clock, device, .. } = self.threads[thread];
@@ -171,7 +171,7 @@ impl Order {
             return Err(Flaw::OtherDevice);
         }
         state.calls.next(Line::thread(thread), &clock)?;
-        // Who captures a stream has it to himself.
+        // A stream belongs exclusively to the thread that captures it.
         if self.capturing_thread(line).is_some_and(|by| by != thread) { Err(Flaw::Capture) } else { Ok(line) }
     }
 
@@ -183,7 +183,7 @@ impl Order {
         let line = self.line(thread, Stream::Made(number))?;
         let ThreadState { clock, device, .. } = self.threads[thread];
         let state = self.stream_mut(line);
-        // A number is used once, so a stream that is gone has calls.
+        // A number is used once, so a stream that was destroyed has calls.
         if state.is_there || !state.calls.are_before(&Clock::default()) {
             return Err(Flaw::Unknown);
         }
@@ -195,27 +195,27 @@ impl Order {
         Ok(())
     }
 
-    /// Whether destruction waits for the stream's work is left open.
+    /// It is left open whether destruction waits for the stream's work.
     pub(super) fn destroy_stream(&mut self, thread: usize, number: u8) -> Result<(), Flaw> {
         let line = self.made(thread, number)?;
-        self.check_may_block(thread, self.stream_of(line).maybe)?;
+        self.check_may_wait(thread, self.stream_of(line).maybe)?;
         self.stream_mut(line).is_there = false;
         Ok(())
     }
 
-    /// The place of a command that is now given to a stream.
+    /// The position of a command that is submitted to a stream now.
     pub(super) fn enqueue(&mut self, thread: usize, stream: Stream) -> Result<Pending, Flaw> {
-        self.placed(thread, stream, true)
+        self.next_position(thread, stream, true)
     }
 
-    /// The place in a stream of a call that may leave no command there: nothing else comes after it.
-    pub(super) fn place(&mut self, thread: usize, stream: Stream) -> Result<Pending, Flaw> {
-        self.placed(thread, stream, false)
+    /// The position in a stream of a call that may add no command: nothing else is ordered after it.
+    pub(super) fn position(&mut self, thread: usize, stream: Stream) -> Result<Pending, Flaw> {
+        self.next_position(thread, stream, false)
     }
 
-    /// Orderings between the null stream and others are assumed only where HIP promises them and the calls are in a
-    /// known order. Gates spread further: the null stream may also have to do with threads' own streams.
-    fn placed(&mut self, thread: usize, stream: Stream, is_command: bool) -> Result<Pending, Flaw> {
+    /// Orderings between the null stream and others are assumed only if HIP guarantees them and the calls are
+    /// in a known order. Gates reach further: the null stream may also be ordered with threads' own streams.
+    fn next_position(&mut self, thread: usize, stream: Stream, is_command: bool) -> Result<Pending, Flaw> {
         let line = self.stream(thread, stream)?;
         if self.capturing_thread(line).is_some() {
             return Err(Flaw::Capture);
@@ -259,13 +259,13 @@ impl Order {
             let StreamState { clock, maybe, .. } = *self.stream_of(line);
             return self.wait(thread, &clock, maybe);
         }
-        // As a command on it would wait.
+        // Waits as a command on the stream would.
         let pending = self.enqueue(thread, stream)?;
         let maybe = self.stream_of(line).maybe;
         self.wait(thread, &pending.clock, maybe)
     }
 
-    /// Waits for whatever was given to the device before, as far as that is known.
+    /// Waits for all work submitted to the device before, as far as it is known.
     pub(super) fn sync_device(&mut self, thread: usize, device: usize) -> Result<(), Flaw> {
         let now = self.threads[thread].clock;
         let mut all = Clock::default();
@@ -279,7 +279,7 @@ impl Order {
         self.wait(thread, &all, behind)
     }
 
-    /// An event on which this call is the next.
+    /// An event, with this call as its next.
     pub(super) fn event(&mut self, thread: usize, event: Event) -> Result<&mut EventState, Flaw> {
         let clock = self.threads[thread].clock;
         let others = self.captures.iter().enumerate().filter(|(by, _)| *by != thread);
@@ -292,7 +292,7 @@ impl Order {
         Ok(state)
     }
 
-    /// Its record, if it has one and it is not of a capture.
+    /// The event's record, if it has one that is not of a capture.
     pub(super) fn recorded(&mut self, thread: usize, event: Event) -> Result<Option<Record>, Flaw> {
         let state = self.event(thread, event)?;
         if state.captured.is_some() { Err(Flaw::Capture) } else { Ok(state.record) }
@@ -327,7 +327,7 @@ impl Order {
             let line = self.stream(thread, stream)?;
             let is_same_device = device == self.threads[thread].device;
             if self.thread_count > 1 && self.stream_of(line).is_implicit {
-                // Others' work on the null stream would be against the rules.
+                // Work of other threads on the null stream would violate the rules.
                 return Err(Flaw::Capture);
             }
             let capture = self.captures[thread].as_mut().filter(|c| is_same_device && c.number() == number);
@@ -335,8 +335,8 @@ impl Order {
             return Ok(());
         }
         let record = state.record;
-        // There may be no command: the event can be done already.
-        let line = self.place(thread, stream)?.line;
+        // The event may be done already, so there may be no command.
+        let line = self.position(thread, stream)?.line;
         if let Some(record) = record {
             let state = self.stream_mut(line);
             state.clock.join(&record.clock);
@@ -346,7 +346,7 @@ impl Order {
         Ok(())
     }
 
-    /// A query waits for nothing, so nothing is learnt from it.
+    /// A query does not wait, so it adds no knowledge.
     pub(super) fn query_stream(&mut self, thread: usize, stream: Stream) -> Result<Answer, Flaw> {
         let line = self.stream(thread, stream)?;
         let StreamState { clock, sure, .. } = *self.stream_of(line);
@@ -377,7 +377,7 @@ impl Order {
         Ok(self.threads[thread].queried(answer))
     }
 
-    /// Only the thread that holds a gate closed knows that it still is.
+    /// Only the thread that keeps a gate closed knows that it is closed.
     fn readiness(&self, thread: usize, line: Line, clock: &Clock, sure: Gates) -> Answer {
         if self.threads[thread].clock.knows(line, clock) {
             Answer::Ready
@@ -409,7 +409,7 @@ impl Order {
         stream: Stream,
         cells: u8,
     ) -> Result<(), Flaw> {
-        let pending = self.place(thread, stream)?;
+        let pending = self.position(thread, stream)?;
         if cells == 0 {
             return Err(Flaw::Unknown);
         }
@@ -439,7 +439,7 @@ impl Order {
         insert(&mut self.buffers, buffer.index(), state)
     }
 
-    /// The runtime waits for the memory's device before it frees; that is relied upon for memory of the device.
+    /// The runtime waits for the memory's device before it frees; this is relied upon for device memory.
     pub(super) fn free(&mut self, thread: usize, buffer: Buffer) -> Result<(), Flaw> {
         self.check_named(thread, buffer)?;
         let (memory, device) = self.buffer(buffer).map(|state| (state.memory, state.device))?;
@@ -447,7 +447,7 @@ impl Order {
             return Err(Flaw::Unknown);
         }
         if memory != Memory::Pageable {
-            self.check_may_block(thread, self.all_gates())?;
+            self.check_may_wait(thread, self.all_gates())?;
         }
         if memory == Memory::Device && device == self.threads[thread].device {
             self.sync_device(thread, device)?;
@@ -458,7 +458,7 @@ impl Order {
 
     pub(super) fn free_async(&mut self, thread: usize, buffer: Buffer, stream: Stream) -> Result<(), Flaw> {
         self.check_named(thread, buffer)?;
-        let pending = self.place(thread, stream)?;
+        let pending = self.position(thread, stream)?;
         let state = self.buffer(buffer)?;
         if state.memory != Memory::Pooled || state.device != pending.device {
             return Err(Flaw::Unknown);
@@ -466,13 +466,13 @@ impl Order {
         self.end_buffer(buffer, pending.line, &pending.clock)
     }
 
-    /// Whoever takes a buffer away knows of all that have named it.
+    /// Requires that the freeing call knows all calls that named the buffer.
     fn check_named(&self, thread: usize, buffer: Buffer) -> Result<(), Flaw> {
         let unknown = self.threads[thread].clock.behind(&self.buffer(buffer)?.named);
         unknown.map_or(Ok(()), |line| Err(Flaw::Unordered(line)))
     }
 
-    /// Notes a call that names a buffer without touching it yet.
+    /// Records a call that names a buffer without accessing it yet.
     pub(super) fn name(&mut self, thread: usize, buffer: Buffer) {
         let clock = self.threads[thread].clock;
         if let Some(state) = self.buffers.get_mut(buffer.index()).and_then(Option::as_mut) {
@@ -488,7 +488,7 @@ impl Order {
         Ok(())
     }
 
-    /// Cells that are there, and whether their contents are determined.
+    /// Existing cells, and whether their contents are determined.
     pub(super) fn cells(&self) -> impl Iterator<Item = (Cell, Memory, bool)> + '_ {
         let buffers = self.buffers.iter().enumerate();
         buffers.filter_map(|(index, state)| Some((Buffer(index as u8), state.as_ref()?))).flat_map(

@@ -1,16 +1,16 @@
-//! Work on streams: what it touches, and what the host waits for.
+//! Work on streams: the memory it accesses, and what the host waits for.
 
 use super::clock::Line;
 use super::memory::{Access, BufferState};
 use super::{Flaw, Order, Pending};
 use crate::program::{Cell, Copy, Event, Fill, Kernel, Launch, Memory, Stream, Work};
 
-/// How far the host is when a call comes back.
+/// How far the work is when a call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Return {
-    /// Nothing is waited for.
+    /// The call does not wait.
     AtOnce,
-    /// That is left open.
+    /// It is left open whether the call waits.
     Open,
     /// The work is done.
     Done,
@@ -34,21 +34,22 @@ impl Order {
         let accesses = self.accesses(thread, work)?;
         let returns = self.returns(work)?;
         let before = self.threads[thread].clock;
-        // The host copies between pageable memory by itself once the stream is done: that is no command. Whether a move is
-        // one is left open.
+        // The host copies between pageable memory itself once the stream is done, so that is no command. It
+        // is left open whether a move is a command.
         let is_pageable =
             |access: &Access| self.buffer(access.cell.0).is_ok_and(|state| state.memory == Memory::Pageable);
         let is_by_host = matches!(work, Work::Copy { .. }) && accesses.iter().all(is_pageable);
         let pending = if is_by_host || matches!(work, Work::Move { .. }) {
-            self.place(thread, stream)?
+            self.position(thread, stream)?
         } else {
             self.enqueue(thread, stream)?
         };
         if returns != Return::AtOnce {
-            self.check_may_block(thread, self.stream_of(pending.line).maybe)?;
+            self.check_may_wait(thread, self.stream_of(pending.line).maybe)?;
         }
         for access in accesses {
-            // Pageable memory is read before the call returns, be it when the stream comes to it or when it is called.
+            // Pageable memory is read before the call returns: either when the stream reaches the copy, or
+            // during the call.
             let is_by_host = !access.is_write
                 && matches!(work, Work::Copy { .. })
                 && self.buffer(access.cell.0)?.memory == Memory::Pageable;
@@ -62,7 +63,7 @@ impl Order {
         Ok(())
     }
 
-    /// A kernel between two events; only what comes before it is relied upon at the first.
+    /// A kernel between two events. At the first event, only the work before the kernel is relied upon.
     pub(super) fn timed(
         &mut self,
         thread: usize,
@@ -86,7 +87,7 @@ impl Order {
         }
     }
 
-    /// Whether a call with this work comes back at once.
+    /// Whether a call with this work returns at once.
     pub(super) fn is_asynchronous(&self, work: &Work) -> bool {
         self.returns(work) == Ok(Return::AtOnce)
     }
@@ -112,7 +113,7 @@ impl Order {
         })
     }
 
-    /// What work touches, if its memory is of the right kinds.
+    /// The memory that the work accesses, if it is of the right kinds.
     pub(super) fn accesses(&self, thread: usize, work: &Work) -> Result<Vec<Access>, Flaw> {
         let device = self.threads[thread].device;
         let is_near = |state: &BufferState| {
@@ -145,7 +146,7 @@ impl Order {
             }
             Work::Fill { to, .. } => {
                 let state = of_device(to)?;
-                // Host memory is filled by the host; when, is another matter.
+                // The host fills host memory, at an unspecified time.
                 if state.memory == Memory::Pinned {
                     return Err(Flaw::Unknown);
                 }
@@ -197,12 +198,12 @@ impl Order {
     }
 }
 
-/// Whether copies treat it as memory of the device.
+/// Whether copies treat it as device memory.
 fn is_of_device(memory: Memory) -> bool {
     matches!(memory, Memory::Device | Memory::Pooled | Memory::Managed | Memory::Array)
 }
 
-/// Whether it copies rows, for which pageable memory need not be copied aside.
+/// Whether it copies rows, for which pageable memory need not be staged.
 fn is_of_rows(by: Copy) -> bool {
     matches!(
         by,

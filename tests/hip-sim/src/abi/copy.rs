@@ -1,4 +1,4 @@
-//! Boxes of memory: what pitched copies, three-dimensional copies and arrays are described by.
+//! Types that describe pitched copies, three-dimensional copies and arrays.
 
 use core::ffi::c_void;
 
@@ -17,7 +17,7 @@ pub(crate) struct hipPitchedPtr {
     pub(crate) ysize: usize,
 }
 
-/// `width` in bytes, or in elements where an array takes part.
+/// `width` is in bytes, or in elements if an array takes part.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct hipExtent {
@@ -26,7 +26,7 @@ pub(crate) struct hipExtent {
     pub(crate) depth: usize,
 }
 
-/// `x` in bytes, or in elements of an array.
+/// `x` is in bytes, or in elements of an array.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct hipPos {
@@ -48,7 +48,7 @@ pub(crate) struct hipMemcpy3DParms {
     pub(crate) kind: hipMemcpyKind,
 }
 
-/// Peers are devices' numbers.
+/// Peers are device numbers.
 #[repr(C)]
 pub(crate) struct hipMemcpy3DPeerParms {
     pub(crate) srcArray: hipArray_t,
@@ -62,7 +62,7 @@ pub(crate) struct hipMemcpy3DPeerParms {
     pub(crate) extent: hipExtent,
 }
 
-/// Memory as one side of `hipMemcpy3DBatchAsync`; lengths in elements, 0 where the extent says it.
+/// One side of `hipMemcpy3DBatchAsync` in plain memory. Lengths are in elements; 0 means that of the extent.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct hipMemcpy3DRange {
@@ -72,7 +72,7 @@ pub(crate) struct hipMemcpy3DRange {
     pub(crate) locHint: hipMemLocation,
 }
 
-/// An array as one side of `hipMemcpy3DBatchAsync`.
+/// One side of `hipMemcpy3DBatchAsync` in an array.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct hipMemcpy3DArray {
@@ -80,7 +80,7 @@ pub(crate) struct hipMemcpy3DArray {
     pub(crate) offset: hipPos,
 }
 
-/// Either; `operand_type` says which. Every bit pattern is a value of both.
+/// Either side; `operand_type` says which. Every bit pattern is valid for both.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) union hipMemcpy3DEither {
@@ -174,7 +174,7 @@ pub(crate) struct HIP_ARRAY3D_DESCRIPTOR {
     pub(crate) Flags: u32,
 }
 
-/// `hipMemoryType` values that descriptions of copies use.
+/// `hipMemoryType` values used in descriptions of copies.
 pub(crate) mod memory_type {
     pub(crate) const HOST: u32 = 1;
     pub(crate) const ARRAY: u32 = 10;

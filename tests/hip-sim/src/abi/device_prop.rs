@@ -1,7 +1,7 @@
-//! `hipDeviceProp_t` in its two layouts: of HIP 6 and later (`R0600`), and of the releases before (`R0000`).
+//! `hipDeviceProp_t` in its two layouts: `R0600` of HIP 6 and later, and `R0000` of the releases before.
 //!
-//! Field order is the headers'; the assertions below hold sizes and offsets as a C compiler gives them.
-//! Pointers to registers are `usize`, the architecture's bit field is one word.
+//! Field order is the headers'. The assertions below check sizes and offsets against a C compiler's. Pointers
+//! to registers are `usize`; the architecture's bit field is one word.
 
 use core::ffi::c_char;
 use core::mem::offset_of;

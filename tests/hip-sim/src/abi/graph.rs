@@ -1,4 +1,4 @@
-//! What graphs' functions are given: nodes' parameters, with the layouts of `hip_runtime_api.h`.
+//! Parameters of graph functions and nodes, with the layouts of `hip_runtime_api.h`.
 
 use core::ffi::c_void;
 use core::mem::offset_of;
@@ -15,13 +15,13 @@ pub(crate) type hipStreamCaptureMode = u32;
 pub(crate) type hipStreamCaptureStatus = u32;
 pub(crate) type hipKernelNodeAttrID = u32;
 
-/// Annotations of edges, none of which is supported: only whether there are any matters.
+/// Annotations of edges. None is supported, so it only matters whether there are any.
 #[repr(C)]
 pub(crate) struct hipGraphEdgeData {
     opaque: [u8; 8],
 }
 
-/// The union of what a kernel node's attributes hold.
+/// The union that holds a kernel node's attribute.
 #[repr(C)]
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct hipKernelNodeAttrValue {
@@ -59,7 +59,7 @@ pub(crate) struct hipHostNodeParams {
     pub(crate) userData: *mut c_void,
 }
 
-/// The pool's properties are taken as words: memory of graphs is not pooled.
+/// The pool's properties are taken as words, because memory of graphs is not pooled.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct hipMemAllocNodeParams {
@@ -70,7 +70,7 @@ pub(crate) struct hipMemAllocNodeParams {
     pub(crate) dptr: *mut c_void,
 }
 
-/// For every type of node; `payload` begins with the type's own parameters.
+/// Parameters for every type of node; `payload` begins with those of the node's type.
 #[repr(C)]
 pub(crate) struct hipGraphNodeParams {
     pub(crate) r#type: hipGraphNodeType,

@@ -1,4 +1,4 @@
-//! Where memory is and who may use it: pools, locations, advice.
+//! Types for the location and accessibility of memory: pools, locations, advice.
 
 use core::ffi::{c_char, c_void};
 
@@ -21,7 +21,7 @@ pub(crate) struct hipMemAccessDesc {
     pub(crate) flags: hipMemAccessFlags,
 }
 
-/// What lies behind the location, words of which nothing is used, is taken as such.
+/// The fields after the location are unused, so they are taken as plain words.
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct hipMemPoolProps {

@@ -1,4 +1,4 @@
-//! What an entry without an implementation does: say so in the function's own return type, and count.
+//! Fallback entries: they return "not supported" in the function's own return type, and count the call.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ static COMPILER_CALLS: [AtomicU64; COMPILER_NAMES.len()] =
     [const { AtomicU64::new(0) }; COMPILER_NAMES.len()];
 static RUNTIME_CALLS: [AtomicU64; RUNTIME_NAMES.len()] = [const { AtomicU64::new(0) }; RUNTIME_NAMES.len()];
 
-/// Names of functions that were called without being implemented, with the number of calls.
+/// Names of called functions that are not implemented, with the number of calls.
 pub(crate) fn counts() -> impl Iterator<Item = (&'static str, &'static AtomicU64)> {
     let compiler = COMPILER_NAMES.into_iter().zip(&COMPILER_CALLS);
     let runtime = RUNTIME_NAMES.into_iter().zip(&RUNTIME_CALLS);

@@ -1,4 +1,4 @@
-//! The functions that begin, end and ask about captures.
+//! The functions that begin, end and query captures.
 
 use core::ptr;
 use std::cell::RefCell;
@@ -65,7 +65,7 @@ pub(crate) unsafe extern "C" fn begin_to_graph(
             return Err(HipError::InvalidValue);
         }
         let graph = graph::resolve(graph)?;
-        // SAFETY: an array of the caller with `count` handles.
+        // SAFETY: the caller passes an array of `count` handles.
         let tail = unsafe { graph::resolve_nodes(&graph, dependencies, count) }?;
         let stream = begin_capture(stream, mode, Some(graph))?;
         if let Some(capture) = stream.own_capture().as_mut() {
@@ -97,11 +97,11 @@ fn end_capture(handle: hipStream_t, out: *mut hipGraph_t) -> Result<(), HipError
     };
     if let Some(error) = failure {
         graph::destroy_registered(&session.graph);
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, ptr::null_mut())? };
         return Err(error);
     }
-    // SAFETY: an out-parameter of the caller.
+    // SAFETY: the caller passes null or a writable out-parameter.
     unsafe { write(out, graph::handle(&session.graph)) }
 }
 
@@ -120,7 +120,8 @@ pub(crate) unsafe extern "C" fn end_spt(stream: hipStream_t, graph: *mut hipGrap
     boundary::call(|| end_capture(stream::or_per_thread(stream), graph))
 }
 
-/// The null stream cannot be asked while a stream that it would wait for is captured.
+/// The capture status of a stream. Querying the null stream fails while a stream that it would wait for is
+/// captured.
 fn status(stream: &Stream) -> Result<u32, HipError> {
     if stream.ordering() == Ordering::Legacy {
         let is_blocked = !sessions().is_empty()
@@ -143,7 +144,7 @@ pub(crate) unsafe extern "C" fn is_capturing(
 ) -> hipError_t {
     boundary::call(|| {
         let stream = stream::resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, status(&stream)?) }
     })
 }
@@ -153,7 +154,7 @@ pub(crate) unsafe extern "C" fn is_capturing_spt(
     stream: hipStream_t,
     out: *mut hipStreamCaptureStatus,
 ) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { is_capturing(stream::or_per_thread(stream), out) }
 }
 
@@ -164,7 +165,7 @@ pub(crate) unsafe extern "C" fn info(
     id: *mut u64,
 ) -> hipError_t {
     let (graph, nodes, count) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
-    // SAFETY: the caller's promise, passed on; null is "not asked for".
+    // SAFETY: the caller upholds this function's contract; null skips that value.
     unsafe { info_v2(stream, out, id, graph, nodes, count) }
 }
 
@@ -174,16 +175,16 @@ pub(crate) unsafe extern "C" fn info_spt(
     out: *mut hipStreamCaptureStatus,
     id: *mut u64,
 ) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { info(stream::or_per_thread(stream), out, id) }
 }
 
 thread_local! {
-    /// What `hipStreamGetCaptureInfo_v2` gave out last: the caller may read it until its next call.
+    /// The last result of `hipStreamGetCaptureInfo_v2`, which the caller may read until its next call.
     static TAIL: RefCell<Vec<hipGraphNode_t>> = const { RefCell::new(Vec::new()) };
 }
 
-/// `hipStreamGetCaptureInfo_v2`: only the status must be asked for.
+/// `hipStreamGetCaptureInfo_v2`: only the status is mandatory.
 pub(crate) unsafe extern "C" fn info_v2(
     stream: hipStream_t,
     out: *mut hipStreamCaptureStatus,
@@ -198,7 +199,7 @@ pub(crate) unsafe extern "C" fn info_v2(
         }
         let stream = stream::resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
         let status = status(&stream)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, status)? };
         let own = stream.own_capture();
         let Some(capture) = own.as_ref().filter(|_| status == STATUS_ACTIVE) else { return Ok(()) };
@@ -208,7 +209,7 @@ pub(crate) unsafe extern "C" fn info_v2(
             *kept.borrow_mut() = tail;
             kept.borrow().as_ptr()
         });
-        // SAFETY: out-parameters of the caller, null where nothing is asked for.
+        // SAFETY: the caller passes writable out-parameters, or null for values that it does not want.
         unsafe {
             write_if_asked(id, capture.session.id);
             write_if_asked(graph, graph::handle(&capture.session.graph));
@@ -228,7 +229,7 @@ pub(crate) unsafe extern "C" fn info_v2_spt(
     nodes: *mut *const hipGraphNode_t,
     count: *mut usize,
 ) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { info_v2(stream::or_per_thread(stream), out, id, graph, nodes, count) }
 }
 
@@ -237,7 +238,7 @@ pub(crate) unsafe extern "C" fn info_v2_spt(
 /// `out` is null or valid for a write.
 unsafe fn write_if_asked<T>(out: *mut T, value: T) {
     if !out.is_null() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         unsafe { out.write(value) };
     }
 }
@@ -256,7 +257,7 @@ pub(crate) unsafe extern "C" fn update_dependencies(
         if count > 0 && nodes.is_null() {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: an array of the caller with `count` handles.
+        // SAFETY: the caller passes an array of `count` handles.
         let nodes = unsafe { graph::resolve_nodes(&capture.session.graph, nodes.cast_const(), count) }?;
         match flags {
             ADD_DEPENDENCIES => extend(&mut capture.tail, &nodes),
@@ -276,7 +277,7 @@ pub(crate) unsafe extern "C" fn update_dependencies(
 /// `hipThreadExchangeStreamCaptureMode`
 pub(crate) unsafe extern "C" fn exchange_mode(mode: *mut hipStreamCaptureMode) -> hipError_t {
     boundary::call(|| {
-        // SAFETY: null or a mode of the caller.
+        // SAFETY: the caller passes null or a valid mode.
         let asked = *unsafe { mode.as_ref() }.ok_or(HipError::InvalidValue)?;
         let old = INTERACTION.replace(Mode::from_code(asked)?);
         // SAFETY: as above.

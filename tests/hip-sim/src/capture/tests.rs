@@ -1,4 +1,4 @@
-//! Captures concern every thread of a process, so each of these tests has one of its own.
+//! Captures affect every thread of a process, so each of these tests runs in a process of its own.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -7,7 +7,7 @@ use std::thread;
 use super::*;
 use crate::abi::hipStream_t;
 use crate::memory::Kind;
-use crate::{alone, copy, device, event, graph, host_function, memory, set, stream};
+use crate::{copy, device, event, graph, host_function, isolated, memory, set, stream};
 
 const GLOBAL: u32 = 0;
 const THREAD_LOCAL: u32 = 1;
@@ -29,7 +29,7 @@ fn new_event() -> *mut c_void {
 
 fn begun(mode: u32) -> hipStream_t {
     let handle = new_stream();
-    // SAFETY: handles are checked, not followed.
+    // SAFETY: handles are looked up, not dereferenced.
     assert_eq!(unsafe { begin(handle, mode) }, 0);
     handle
 }
@@ -60,8 +60,8 @@ unsafe extern "C" fn add_one(counter: *mut c_void) {
 }
 
 #[test]
-fn captured_work_is_not_done_until_the_graph_is_launched() {
-    alone::run(&[], || {
+fn captured_work_does_not_run_until_the_graph_is_launched() {
+    isolated::run(&[], || {
         let memory = device_memory(4);
         let stream = begun(GLOBAL);
         let mut counter = 0_u32;
@@ -86,8 +86,8 @@ fn captured_work_is_not_done_until_the_graph_is_launched() {
 }
 
 #[test]
-fn a_stream_joins_by_an_event_and_must_be_joined_back() {
-    alone::run(&[], || {
+fn a_stream_joins_through_an_event_and_must_be_joined_back() {
+    isolated::run(&[], || {
         let (origin, branch) = (begun(GLOBAL), new_stream());
         let (fork, join) = (new_event(), new_event());
         let memory = device_memory(16);
@@ -118,7 +118,7 @@ fn a_stream_joins_by_an_event_and_must_be_joined_back() {
 
 #[test]
 fn a_global_capture_forbids_allocation_to_every_thread() {
-    alone::run(&[], || {
+    isolated::run(&[], || {
         let stream = begun(GLOBAL);
         let allocate = || {
             let mut memory = ptr::null_mut();
@@ -136,8 +136,8 @@ fn a_global_capture_forbids_allocation_to_every_thread() {
 }
 
 #[test]
-fn a_thread_local_capture_forbids_it_to_its_own_thread_and_a_relaxed_one_to_nobody() {
-    alone::run(&[], || {
+fn a_thread_local_capture_forbids_allocation_to_its_own_thread_and_a_relaxed_one_to_no_thread() {
+    isolated::run(&[], || {
         let allocate = || {
             let mut memory = ptr::null_mut();
             // SAFETY: a local out-parameter.
@@ -155,14 +155,14 @@ fn a_thread_local_capture_forbids_it_to_its_own_thread_and_a_relaxed_one_to_nobo
 }
 
 #[test]
-fn an_exchanged_mode_lets_a_thread_allocate_meanwhile() {
-    alone::run(&[], || {
+fn an_exchanged_mode_lets_a_thread_allocate_during_a_capture() {
+    isolated::run(&[], || {
         let stream = begun(THREAD_LOCAL);
         let (mut mode, mut memory) = (RELAXED, ptr::null_mut());
         // SAFETY: local parameters.
         unsafe {
             assert_eq!(exchange_mode(&raw mut mode), 0);
-            assert_eq!(mode, GLOBAL, "what threads begin with");
+            assert_eq!(mode, GLOBAL, "threads begin in global mode");
             assert_eq!(memory::malloc(&raw mut memory, 64), 0);
         }
         assert!(ended(stream).is_ok());
@@ -170,8 +170,8 @@ fn an_exchanged_mode_lets_a_thread_allocate_meanwhile() {
 }
 
 #[test]
-fn what_waits_for_the_device_invalidates_captures_of_every_mode() {
-    alone::run(&[], || {
+fn calls_that_wait_for_the_device_invalidate_captures_of_every_mode() {
+    isolated::run(&[], || {
         for mode in [GLOBAL, THREAD_LOCAL, RELAXED] {
             let stream = begun(mode);
             let mut word = 0_u32;
@@ -190,7 +190,7 @@ fn what_waits_for_the_device_invalidates_captures_of_every_mode() {
 
 #[test]
 fn a_captured_stream_or_event_cannot_be_awaited() {
-    alone::run(&[], || {
+    isolated::run(&[], || {
         let (stream, event) = (begun(RELAXED), new_event());
         // SAFETY: live handles.
         unsafe {
@@ -205,9 +205,9 @@ fn a_captured_stream_or_event_cannot_be_awaited() {
 }
 
 #[test]
-fn captures_begin_and_end_where_they_may() {
-    alone::run(&[], || {
-        // SAFETY: handles are checked, not followed.
+fn captures_begin_and_end_only_on_streams_that_allow_it() {
+    isolated::run(&[], || {
+        // SAFETY: handles are looked up, not dereferenced.
         unsafe {
             assert_eq!(begin(ptr::null_mut(), GLOBAL), HipError::StreamCaptureUnsupported.code());
             assert_eq!(begin(new_stream(), 3), HipError::InvalidValue.code());
@@ -226,7 +226,7 @@ fn captures_begin_and_end_where_they_may() {
 
 #[test]
 fn two_captures_do_not_merge() {
-    alone::run(&[], || {
+    isolated::run(&[], || {
         let (first, second, event) = (begun(RELAXED), begun(RELAXED), new_event());
         // SAFETY: live handles.
         unsafe {
@@ -240,7 +240,7 @@ fn two_captures_do_not_merge() {
 
 #[test]
 fn the_state_of_a_capture_can_be_read_and_its_dependencies_replaced() {
-    alone::run(&[], || {
+    isolated::run(&[], || {
         let stream = begun(GLOBAL);
         let (mut status, mut id, mut graph, mut count) = (0, 0, ptr::null_mut(), 9);
         let mut nodes = ptr::null();

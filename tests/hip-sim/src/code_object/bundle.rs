@@ -1,11 +1,12 @@
-//! Clang's offload bundles, and the entry that fits a device.
+//! Clang's [offload bundles](https://clang.llvm.org/docs/ClangOffloadBundler.html), and the entry that fits a
+//! device.
 //!
 //! ```text
 //! "__CLANG_OFFLOAD_BUNDLE__"  u64 count  count x { u64 offset, u64 size, u64 id_len, id }  code objects..
 //! ```
 //!
-//! An id is `hipv4-amdgcn-amd-amdhsa--gfx942` with feature settings such as `:xnack-` after it. A bundle often comes by
-//! address alone, so its header is read piece by piece.
+//! An id is `hipv4-amdgcn-amd-amdhsa--gfx942`, optionally followed by feature settings such as `:xnack-`.
+//! Often only a bundle's address is known, so its header is read field by field.
 
 use std::borrow::Cow;
 
@@ -16,12 +17,12 @@ use super::{CodeObjectError, compressed};
 const MAGIC: &[u8; 24] = b"__CLANG_OFFLOAD_BUNDLE__";
 const ELF_MAGIC: &[u8; 4] = b"\x7fELF";
 
-/// The ELF file for a device: the bundle's entry for it, or the image itself if it is no bundle.
+/// The ELF file for a device: the bundle's entry for it, or the image itself if it is not a bundle.
 ///
 /// # Safety
 ///
-/// At `image` there is a bundle or an ELF file that outlives the result and is complete as its headers say, or as
-/// long as `len`.
+/// `image` points to a bundle or an ELF file that outlives the result. It is as long as its headers say, or
+/// as `len`.
 pub(super) unsafe fn elf_for<'a>(
     image: *const u8,
     len: usize,
@@ -33,7 +34,7 @@ pub(super) unsafe fn elf_for<'a>(
     let reader = Reader::new(image, len);
     // SAFETY: every format that the caller may pass has more than four bytes.
     let magic = unsafe { reader.part(0, 4) }.map_err(|_| CodeObjectError::UnknownFormat)?;
-    // SAFETY: the magic says what is there.
+    // SAFETY: the magic identifies the format.
     unsafe {
         if magic == ELF_MAGIC {
             return reader.part(0, elf_size(reader)?).map(Cow::Borrowed);
@@ -52,12 +53,12 @@ pub(super) unsafe fn elf_for<'a>(
 /// As for `elf_for`.
 unsafe fn entry<'a>(start: Reader, device: &Target) -> Result<&'a [u8], CodeObjectError> {
     let mut reader = start;
-    // SAFETY: byte by byte, so that data of another kind is not read past its first difference.
+    // SAFETY: read byte by byte, so that data of another format is not read past the first different byte.
     if !MAGIC.iter().all(|byte| unsafe { reader.bytes(1) }.is_ok_and(|found| found == [*byte])) {
         return Err(CodeObjectError::UnknownFormat);
     }
     let mut best: Option<(Fit, u64, u64)> = None;
-    // SAFETY: a bundle has these fields, by the caller's promise.
+    // SAFETY: a bundle has these fields, as the caller guarantees.
     unsafe {
         for _ in 0..reader.number(8)? {
             let (offset, size, id_len) = (reader.number(8)?, reader.number(8)?, reader.number(8)?);
@@ -73,17 +74,17 @@ unsafe fn entry<'a>(start: Reader, device: &Target) -> Result<&'a [u8], CodeObje
     }
 }
 
-/// What an entry was compiled for; none for host code and other vendors' devices.
+/// The target of an entry; none for host code and other vendors' devices.
 fn target_of(id: &[u8]) -> Option<Target> {
     let (kind, target) = core::str::from_utf8(id).ok()?.split_once("-amdgcn-amd-amdhsa-")?;
     kind.starts_with("hip").then(|| target.trim_start_matches('-').parse().ok())?
 }
 
-/// Size of an ELF64 file by its headers: whatever they name must be in it.
+/// Size of an ELF64 file: the end of everything that its headers refer to.
 ///
 /// # Safety
 ///
-/// As for `elf_for`, the image being an ELF file.
+/// As for `elf_for`; the image is an ELF file.
 unsafe fn elf_size(file: Reader) -> Result<u64, CodeObjectError> {
     // SAFETY: fields of the file header and the program headers.
     unsafe {
@@ -167,14 +168,14 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_no_bundle_is_refused() {
+    fn data_that_is_no_bundle_is_refused() {
         assert_eq!(find(b"__CLANG_x", "gfx942"), Err(CodeObjectError::UnknownFormat));
         assert_eq!(find(b"no", "gfx942"), Err(CodeObjectError::UnknownFormat));
         assert!(matches!(find(b"CCOB....", "gfx942"), Err(CodeObjectError::Compressed(_))));
     }
 
     #[test]
-    fn a_bundle_that_is_cut_is_malformed() {
+    fn a_truncated_bundle_is_malformed() {
         let bundle = some_targets();
         for len in MAGIC.len()..bundle.len() {
             assert!(find(&bundle[..len], "gfx942").is_err(), "{len} bytes");

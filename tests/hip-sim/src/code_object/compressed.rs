@@ -8,8 +8,8 @@
 //! version 3             u64 total    u64 uncompressed
 //! ```
 //!
-//! `total` counts from the first byte of the file, method 0 is zlib and 1 is zstd. The hash is for caches: nobody
-//! checks it, and neither does this.
+//! `total` counts from the first byte of the file. Method 0 is zlib, method 1 is zstd. The hash is for
+//! caches; no reader checks it, and this one does not either.
 
 use std::io::{self, BufRead, Read};
 
@@ -22,14 +22,15 @@ pub(super) const MAGIC: &[u8; 4] = b"CCOB";
 const ZLIB: u64 = 0;
 const ZSTD: u64 = 1;
 
-/// The bundle that is inside.
+/// Decompresses the bundle.
 ///
 /// # Safety
 ///
-/// `reader` is at a compressed bundle, complete as its header says, or knows where memory ends.
+/// `reader` is at a compressed bundle. The bundle is as long as its header says, or the reader knows where
+/// memory ends.
 pub(super) unsafe fn decompress(mut reader: Reader) -> Result<Vec<u8>, CodeObjectError> {
     let whole = reader;
-    // SAFETY: the fields of the header, by the caller's promise.
+    // SAFETY: the caller guarantees the fields of the header.
     let (method, total, size) = unsafe {
         reader.bytes(MAGIC.len())?;
         let (version, method) = (reader.number(2)?, reader.number(2)?);
@@ -46,14 +47,18 @@ pub(super) unsafe fn decompress(mut reader: Reader) -> Result<Vec<u8>, CodeObjec
         Some(total) => {
             let header = whole.left() - reader.left();
             let payload = usize::try_from(total).ok().and_then(|total| total.checked_sub(header));
-            let payload = payload.ok_or_else(|| malformed("a size smaller than its header"))?;
-            // SAFETY: the header says that so much is there.
+            let payload = payload.ok_or_else(|| malformed("the size is smaller than the header"))?;
+            // SAFETY: the header guarantees that many bytes.
             inflate(method, unsafe { reader.bytes(payload)? }, size)?
         }
-        // Only the stream itself says where it ends.
+        // Only the compressed stream itself marks its end.
         None => inflate(method, ByteByByte { reader, byte: None }, size)?,
     };
-    if bundle.len() as u64 == size { Ok(bundle) } else { Err(malformed("a size that is not the content's")) }
+    if bundle.len() as u64 == size {
+        Ok(bundle)
+    } else {
+        Err(malformed("the size differs from the content's"))
+    }
 }
 
 fn malformed(what: impl core::fmt::Display) -> CodeObjectError {
@@ -62,7 +67,7 @@ fn malformed(what: impl core::fmt::Display) -> CodeObjectError {
 
 fn inflate(method: u64, source: impl BufRead, size: u64) -> Result<Vec<u8>, CodeObjectError> {
     let mut content = Vec::new();
-    // One byte more than promised shows that there is more.
+    // Reading one byte more than the stated size detects excess data.
     let limit = size.saturating_add(1);
     match method {
         ZLIB => flate2::bufread::ZlibDecoder::new(source).take(limit).read_to_end(&mut content),
@@ -76,7 +81,7 @@ fn inflate(method: u64, source: impl BufRead, size: u64) -> Result<Vec<u8>, Code
     Ok(content)
 }
 
-/// Never reads what its user does not consume: nobody knows what lies behind.
+/// Reads only bytes that its user consumes, because the memory behind the stream may not be readable.
 struct ByteByByte {
     reader: Reader,
     byte: Option<[u8; 1]>,
@@ -85,7 +90,8 @@ struct ByteByByte {
 impl BufRead for ByteByByte {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.byte.is_none() {
-            // SAFETY: the stream has not ended, so its next byte is there, by the promise to `decompress`.
+            // SAFETY: the stream has not ended, so its next byte exists, as the caller of `decompress`
+            // guarantees.
             let byte = unsafe { self.reader.bytes(1) }.map_err(|_| io::ErrorKind::UnexpectedEof)?;
             self.byte = Some([byte[0]]);
         }
@@ -116,7 +122,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A compressed bundle of any version and method.
+    /// A bundle compressed in the format of any version and method.
     pub(in super::super) fn compress(content: &[u8], version: u16, method: u16) -> Vec<u8> {
         let payload = if u64::from(method) == ZLIB {
             let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
@@ -150,13 +156,13 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn every_version_and_method_is_read() {
+    fn every_version_and_method_is_decompressed() {
         let content: Vec<u8> = (0..5000_u32).flat_map(|n| (n / 7).to_le_bytes()).collect();
         for version in [1, 2, 3] {
             for method in [0, 1] {
                 let mut image = compress(&content, version, method);
                 assert_eq!(decompressed(&image).as_ref(), Ok(&content), "{version} {method}");
-                // Whatever follows does not belong to it.
+                // Bytes behind the bundle do not belong to it.
                 image.extend(b"next");
                 assert_eq!(decompressed(&image).as_ref(), Ok(&content), "{version} {method}");
             }
@@ -164,7 +170,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_unknown_is_refused() {
+    fn truncated_and_unknown_bundles_are_refused() {
         let image = compress(&[7; 1000], 2, 1);
         for len in 4..image.len() {
             assert!(decompressed(&image[..len]).is_err(), "{len} bytes");

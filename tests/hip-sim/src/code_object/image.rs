@@ -1,4 +1,4 @@
-//! The ELF file of a code object: what it was compiled for, its metadata note and its global variables.
+//! The ELF file of a code object: its target, its metadata note and its global variables.
 
 use core::ops::RangeInclusive;
 use std::collections::HashMap;
@@ -18,17 +18,17 @@ const NOTE_NAME: &[u8] = b"AMDGPU";
 const OSABI: u8 = 64;
 const ABI_VERSIONS: RangeInclusive<u8> = 1..=4;
 
-/// A variable of the device, before any program changed it.
+/// A device variable with its initial value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Global {
     pub(crate) initial: Vec<u8>,
 }
 
-/// What the simulation takes from the file.
+/// The parts of the file that the simulation uses.
 pub(super) struct Image<'a> {
     /// None for a processor that the simulation does not know.
     pub(super) target: Option<Target>,
-    /// Message pack.
+    /// In MessagePack format.
     pub(super) metadata: &'a [u8],
     pub(super) globals: HashMap<String, Global>,
 }
@@ -76,14 +76,14 @@ fn find_note(
     Ok(None)
 }
 
-/// Data symbols. Kernel descriptors are data symbols too; they end in `.kd` and are left out.
+/// Data symbols, without kernel descriptors, which are data symbols whose names end in `.kd`.
 fn globals(file: &ElfFile64<'_, LittleEndian>) -> HashMap<String, Global> {
     let variables = file.dynamic_symbols().filter(|s| s.kind() == SymbolKind::Data && s.is_definition());
     let named = variables.filter_map(|symbol| {
         let name = symbol.name().ok().filter(|name| name.strip_suffix(".kd").is_none())?;
         let size = usize::try_from(symbol.size()).ok()?;
         let section = file.section_by_index(symbol.section_index()?).ok()?;
-        // A section without contents (.bss) has zeros.
+        // A section without contents (.bss) holds zeros.
         let data = section.data_range(symbol.address(), symbol.size()).ok().flatten();
         Some((name.to_owned(), Global { initial: data.map_or_else(|| vec![0; size], <[u8]>::to_vec) }))
     });

@@ -1,6 +1,7 @@
 //! The metadata of AMD's code objects, versions 3 to 6: kernels and their arguments.
 //!
-//! Field names are those of LLVM's "User Guide for AMDGPU Backend", section "Code Object Metadata".
+//! Field names are those of LLVM's [User Guide for AMDGPU Backend](https://llvm.org/docs/AMDGPUUsage.html),
+//! section "Code Object Metadata".
 
 use std::ffi::CString;
 
@@ -10,7 +11,7 @@ use super::CodeObjectError;
 use crate::kernel::{Argument, Kernel, Resources};
 use crate::twin::Twin;
 
-/// Limit of a block where a kernel states none.
+/// Limit of threads in a block for a kernel that states none.
 const DEFAULT_MAX_THREADS: u32 = 1024;
 
 #[derive(Deserialize)]
@@ -45,7 +46,7 @@ struct ArgumentMetadata {
     value_kind: String,
 }
 
-/// Kernels of a metadata note.
+/// The kernels in a metadata note.
 pub(super) fn kernels(note: &[u8]) -> Result<Vec<Kernel>, CodeObjectError> {
     let metadata: Metadata =
         rmp_serde::from_slice(note).map_err(|e| CodeObjectError::Malformed(e.to_string()))?;
@@ -54,7 +55,7 @@ pub(super) fn kernels(note: &[u8]) -> Result<Vec<Kernel>, CodeObjectError> {
 
 fn kernel(metadata: KernelMetadata) -> Result<Kernel, CodeObjectError> {
     let name = CString::new(metadata.name).map_err(|e| CodeObjectError::Malformed(e.to_string()))?;
-    // Hidden arguments come from the runtime, after the explicit ones.
+    // Hidden arguments follow the explicit ones and come from the runtime.
     let explicit = metadata.arguments.into_iter().filter(|a| !a.value_kind.starts_with("hidden_"));
     Ok(Kernel {
         name,
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn explicit_arguments_are_taken_and_hidden_ones_left() {
+    fn explicit_arguments_are_read_and_hidden_ones_skipped() {
         let arguments = vec![
             argument(0, 8, "global_buffer"),
             argument(8, 24, "by_value"),

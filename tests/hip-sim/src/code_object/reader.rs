@@ -1,10 +1,10 @@
-//! Reading forward through memory whose end may be unknown.
+//! Sequential reading of memory whose end may be unknown.
 
 use core::slice;
 
 use super::CodeObjectError;
 
-/// A place in memory, and how much may be read from there on.
+/// A position in memory, and the number of bytes that may be read from there.
 #[derive(Clone, Copy)]
 pub(super) struct Reader {
     next: *const u8,
@@ -12,23 +12,23 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// `len` is `usize::MAX` where only the contents say how long they are.
+    /// `len` is `usize::MAX` if only the contents give the length.
     pub(super) fn new(start: *const u8, len: usize) -> Self {
         Self { next: start, left: len }
     }
 
-    /// Bytes that may still be read.
+    /// Number of bytes that may still be read.
     pub(super) fn left(&self) -> usize {
         self.left
     }
 
     /// # Safety
     ///
-    /// `len` bytes are readable from here on, if the known length says nothing else, for as long as the result is
-    /// used.
+    /// `len` bytes from here on are readable for as long as the result is used. A shorter known length takes
+    /// precedence.
     pub(super) unsafe fn bytes<'a>(&mut self, len: usize) -> Result<&'a [u8], CodeObjectError> {
         self.left = self.left.checked_sub(len).ok_or_else(cut)?;
-        // SAFETY: the caller's promise, within the known length.
+        // SAFETY: the caller guarantees it, within the known length.
         unsafe {
             let bytes = slice::from_raw_parts(self.next, len);
             self.next = self.next.add(len);
@@ -36,13 +36,13 @@ impl Reader {
         }
     }
 
-    /// A little-endian number of up to eight bytes.
+    /// A little-endian number of at most eight bytes.
     ///
     /// # Safety
     ///
     /// As for [`bytes`](Self::bytes).
     pub(super) unsafe fn number(&mut self, len: usize) -> Result<u64, CodeObjectError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         let bytes = unsafe { self.bytes(len)? };
         Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
@@ -56,11 +56,11 @@ impl Reader {
         let (offset, size) = (offset as usize, size as usize);
         self.left = self.left.checked_sub(offset).ok_or_else(cut)?;
         self.next = self.next.wrapping_add(offset);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         unsafe { self.bytes(size) }
     }
 }
 
 fn cut() -> CodeObjectError {
-    CodeObjectError::Malformed("it ends too early".into())
+    CodeObjectError::Malformed("the data ends too early".into())
 }

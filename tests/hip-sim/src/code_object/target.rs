@@ -1,15 +1,15 @@
-//! What a code object was compiled for, and whether a device can run it.
+//! The target of a code object, and whether a device can run it.
 //!
-//! A target is a processor with settings of its two switchable features, `gfx942:sramecc+:xnack-`. Code without a
-//! setting runs either way; code with one runs only on a device that is set so.
+//! A target is a processor with settings of its two switchable features, `gfx942:sramecc+:xnack-`. Code
+//! without a setting runs with either; code with a setting runs only on a device with the same one.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// How a feature is switched: on or off, and for code that does not care neither.
+/// A feature's setting: on, off, or none for code that runs with either.
 type Setting = Option<bool>;
 
-/// See the module.
+/// A processor with settings of its features.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     processor: String,
@@ -17,24 +17,25 @@ pub(crate) struct Target {
     xnack: Setting,
 }
 
-/// How well code fits a device, the best last.
+/// How well code fits a device; the last is best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fit {
     /// Compiled for the device's whole family, such as `gfx9-4-generic`.
     Generic,
-    /// Compiled for its processor.
+    /// Compiled for the device's processor.
     Exact,
 }
 
-/// Processors with memory that corrects errors, if the feature is on.
+/// Processors that have error-correcting memory as a switchable feature.
 const WITH_SRAMECC: [&str; 7] = ["gfx906", "gfx908", "gfx90a", "gfx940", "gfx941", "gfx942", "gfx950"];
-/// Processors whose memory accesses can be retried after a page fault, if the feature is on.
+/// Processors that can retry memory accesses after a page fault, as a switchable feature.
 const WITH_XNACK: [&str; 16] = [
     "gfx900", "gfx902", "gfx904", "gfx906", "gfx908", "gfx909", "gfx90a", "gfx90c", "gfx940", "gfx941",
     "gfx942", "gfx950", "gfx1010", "gfx1011", "gfx1012", "gfx1013",
 ];
 
-/// Generic processors and those that run their code: LLVM's "User Guide for AMDGPU Backend".
+/// Generic processors and the processors that run their code: LLVM's [User Guide for AMDGPU
+/// Backend](https://llvm.org/docs/AMDGPUUsage.html).
 const GENERIC: [(&str, &[&str]); 6] = [
     ("gfx9-generic", &["gfx900", "gfx902", "gfx904", "gfx906", "gfx909", "gfx90c"]),
     ("gfx9-4-generic", &["gfx940", "gfx941", "gfx942", "gfx950"]),
@@ -47,7 +48,7 @@ const GENERIC: [(&str, &[&str]); 6] = [
     ("gfx12-generic", &["gfx1200", "gfx1201"]),
 ];
 
-/// `EF_AMDGPU_MACH` of the processors that are told apart here.
+/// `EF_AMDGPU_MACH` of the processors known here.
 const MACHINES: [(u32, &str); 37] = [
     (0x2c, "gfx900"),
     (0x2d, "gfx902"),
@@ -128,8 +129,8 @@ fn is_on(setting: &str) -> Result<bool, ()> {
 }
 
 impl Target {
-    /// A device of this name. Where it has a feature of which the name says nothing, it is set as hardware comes:
-    /// memory corrects errors, accesses are not retried.
+    /// A device of this name. A feature that the name does not set has the hardware's default: memory
+    /// corrects errors, accesses are not retried.
     pub(super) fn of_device(arch: &str) -> Option<Self> {
         let mut device: Self = arch.parse().ok()?;
         if WITH_SRAMECC.contains(&device.processor.as_str()) {
@@ -141,15 +142,15 @@ impl Target {
         Some(device)
     }
 
-    /// What an ELF file says of itself by `e_flags` and `EI_ABIVERSION`; none for processors unknown here.
+    /// The target that an ELF file states in `e_flags` and `EI_ABIVERSION`; none for processors unknown here.
     pub(super) fn of_elf(flags: u32, abi_version: u8) -> Option<Self> {
         let (_, processor) = MACHINES.iter().find(|(machine, _)| *machine == flags & 0xff)?;
         let (xnack, sramecc) = if abi_version < ABI_VERSION_4 {
-            // One bit each, for processors that have the feature.
+            // One bit each; it counts only for processors that have the feature.
             let bit = |mask, having: &[&str]| having.contains(processor).then_some(flags & mask != 0);
             (bit(0x100, &WITH_XNACK), bit(0x200, &WITH_SRAMECC))
         } else {
-            // Unsupported, any, off, on.
+            // The values are unsupported, any, off, on.
             let field = |shift: u32| match flags >> shift & 3 {
                 2 => Some(false),
                 3 => Some(true),
@@ -174,7 +175,7 @@ impl Target {
     }
 }
 
-/// `EI_ABIVERSION` of code object version 4; versions follow one another.
+/// `EI_ABIVERSION` of code object version 4; the versions are consecutive.
 const ABI_VERSION_4: u8 = 2;
 
 #[cfg(test)]
@@ -187,13 +188,13 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_must_be_the_devices() {
+    fn a_setting_must_match_the_devices() {
         assert_eq!(fit("gfx90a", "gfx90a"), Some(Fit::Exact));
-        assert_eq!(fit("gfx90a", "gfx90a:sramecc+:xnack-"), Some(Fit::Exact), "as hardware comes");
+        assert_eq!(fit("gfx90a", "gfx90a:sramecc+:xnack-"), Some(Fit::Exact), "the hardware's default");
         assert_eq!(fit("gfx90a", "gfx90a:xnack+"), None);
         assert_eq!(fit("gfx90a:xnack+", "gfx90a:xnack+"), Some(Fit::Exact));
         assert_eq!(fit("gfx90a:sramecc-", "gfx90a:sramecc+"), None);
-        assert_eq!(fit("gfx1100", "gfx1100:xnack-"), None, "it has no such feature");
+        assert_eq!(fit("gfx1100", "gfx1100:xnack-"), None, "it does not have the feature");
     }
 
     #[test]
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_spells_its_settings_out() {
+    fn a_device_states_all_settings() {
         let spelled = |arch| Target::of_device(arch).unwrap().to_string();
         assert_eq!(spelled("gfx942"), "gfx942:sramecc+:xnack-");
         assert_eq!(spelled("gfx90a:xnack+"), "gfx90a:sramecc+:xnack+");

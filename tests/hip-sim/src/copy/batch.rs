@@ -1,6 +1,6 @@
-//! `hipMemcpy3DBatchAsync`: boxes between memory and arrays, many in one call.
+//! `hipMemcpy3DBatchAsync`: many boxes between memory and arrays in one call.
 //!
-//! What is refused, and how the failed copy is told, follows ROCm's own tests of the function (7.1).
+//! Refused arguments and the report of the failed copy follow ROCm's own tests of the function (7.1).
 
 use core::ptr;
 
@@ -12,21 +12,21 @@ use crate::abi::{
 use crate::error::HipError;
 use crate::{array, boundary, runtime, stream};
 
-/// Which copy failed, if it was none of them.
+/// Index of the failed copy if the error belongs to no single copy.
 const NONE: usize = usize::MAX;
 
-/// Bytes of an element, for an array.
+/// Size of an array's elements in bytes; none for plain memory.
 fn element_size(operand: &hipMemcpy3DOperand) -> Result<Option<usize>, HipError> {
     if operand.r#type != operand_type::ARRAY {
         return Ok(None);
     }
-    // SAFETY: a value of this field whatever the caller wrote; the handle is looked up, not followed.
+    // SAFETY: every bit pattern is valid for this field; the handle is looked up, not dereferenced.
     let handle = unsafe { operand.op.array.array };
     let array = array::resolve(handle).map_err(|_| HipError::InvalidValue)?;
     Ok(Some(array.element_size()))
 }
 
-/// One side in the words of `hipMemcpy3D`.
+/// One side, in the terms of `hipMemcpy3D`.
 fn side(
     operand: &hipMemcpy3DOperand,
     extent: hipExtent,
@@ -34,7 +34,7 @@ fn side(
 ) -> Result<(hipArray_t, hipPos, hipPitchedPtr), HipError> {
     match operand.r#type {
         operand_type::POINTER => {
-            // SAFETY: a value of this field whatever the caller wrote.
+            // SAFETY: every bit pattern is valid for this field.
             let range = unsafe { operand.op.ptr };
             let or = |given, extent| if given == 0 { extent } else { given };
             let (length, rows) = (or(range.rowLength, extent.width), or(range.layerHeight, extent.height));
@@ -46,15 +46,15 @@ fn side(
             Ok((ptr::null_mut(), hipPos::default(), pitched))
         }
         operand_type::ARRAY => {
-            // SAFETY: a value of this field whatever the caller wrote.
-            let place = unsafe { operand.op.array };
-            Ok((place.array, place.offset, hipPitchedPtr::default()))
+            // SAFETY: every bit pattern is valid for this field.
+            let side = unsafe { operand.op.array };
+            Ok((side.array, side.offset, hipPitchedPtr::default()))
         }
         _ => Err(HipError::InvalidValue),
     }
 }
 
-/// From the description of one copy. Where the operands are, and whether to overlap with kernels, are hints.
+/// One copy from its description. The operands' locations and whether to overlap with kernels are hints.
 fn of_operation(given: &hipMemcpy3DBatchOp) -> Result<Copy, HipError> {
     let extent = given.extent;
     let is_empty = extent.width == 0 || extent.height == 0 || extent.depth == 0;
@@ -77,7 +77,7 @@ fn of_operation(given: &hipMemcpy3DBatchOp) -> Result<Copy, HipError> {
     })
 }
 
-/// `hipMemcpy3DBatchAsync`: one copy after the other, up to the first that fails.
+/// `hipMemcpy3DBatchAsync`: copies one after the other, up to the first that fails.
 pub(crate) unsafe extern "C" fn batch_3d_async(
     count: usize,
     operations: *mut hipMemcpy3DBatchOp,
@@ -88,7 +88,7 @@ pub(crate) unsafe extern "C" fn batch_3d_async(
     boundary::call(|| {
         let fail = |index, error| {
             if !fail_index.is_null() {
-                // SAFETY: an out-parameter of the caller.
+                // SAFETY: the caller passes null or a writable out-parameter.
                 unsafe { fail_index.write(index) };
             }
             error
@@ -96,14 +96,14 @@ pub(crate) unsafe extern "C" fn batch_3d_async(
         if operations.is_null() || count == 0 || flags != 0 {
             return Err(fail(NONE, HipError::InvalidValue));
         }
-        let turn = stream::resolve(stream).ok_or_else(|| fail(NONE, HipError::ContextIsDestroyed))?;
+        let target = stream::resolve(stream).ok_or_else(|| fail(NONE, HipError::ContextIsDestroyed))?;
         for index in 0..count {
-            // SAFETY: an array of the caller with `count` elements.
+            // SAFETY: the caller passes an array of `count` elements.
             let operation = unsafe { &*operations.add(index) };
             let submitted = of_operation(operation).and_then(|copy| submit(copy, stream, Call::Asynchronous));
             submitted.map_err(|error| fail(index, error))?;
-            if operation.srcAccessOrder == access_order::DURING_CALL && !turn.is_captured()? {
-                turn.synchronize(runtime::get());
+            if operation.srcAccessOrder == access_order::DURING_CALL && !target.is_captured()? {
+                target.synchronize(runtime::get());
             }
         }
         Ok(())
@@ -140,7 +140,7 @@ mod tests {
         hipMemcpy3DBatchOp { src, dst, extent, srcAccessOrder: access_order::STREAM, flags: 0 }
     }
 
-    /// Of words.
+    /// An array of words.
     fn new_array(width: usize, height: usize) -> hipArray_t {
         let channels = hipChannelFormatDesc { x: 32, y: 0, z: 0, w: 0, f: 2 };
         let mut array = ptr::null_mut();
@@ -149,10 +149,10 @@ mod tests {
         array
     }
 
-    /// The code, and which copy failed if the call says so.
+    /// The result code, and the index of the failed copy if the call reports one.
     fn submit_all(operations: &mut [hipMemcpy3DBatchOp], flags: u64) -> (hipError_t, usize) {
         let (stream, mut failed) = (ptr::without_provenance_mut(2), 77);
-        // SAFETY: an array of that many descriptions and a local out-parameter.
+        // SAFETY: an array with one description for each element, and a local out-parameter.
         let code = unsafe {
             batch_3d_async(operations.len(), operations.as_mut_ptr(), &raw mut failed, flags, stream)
         };
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_copies_of_a_batch_see_what_those_before_them_wrote() {
+    fn the_copies_of_a_batch_see_the_results_of_earlier_ones() {
         let device = runtime::get().memory.allocate(256, Kind::Device, 0).unwrap();
         let from: Vec<u8> = (0..12).collect();
         let mut to = [0_u8; 12];
@@ -170,7 +170,7 @@ mod tests {
         ];
         assert_eq!(submit_all(&mut both, 0), (0, 77));
         assert_eq!(to[..], from[..]);
-        // The second layer's first row: three rows of eight bytes further on.
+        // The second layer's first row: three rows of eight bytes after the start.
         let mut row =
             [operation(memory(device.wrapping_byte_add(24), 0, 0), memory(&raw mut to, 0, 0), (3, 1, 1))];
         assert_eq!(submit_all(&mut row, 0), (0, 77));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_is_told_by_its_index() {
+    fn the_index_of_the_failed_copy_is_reported() {
         let device = runtime::get().memory.allocate(64, Kind::Device, 0).unwrap();
         let good = operation(memory(device, 0, 0), memory(device.wrapping_byte_add(32), 0, 0), (4, 2, 2));
         let invalid = HipError::InvalidValue.code();

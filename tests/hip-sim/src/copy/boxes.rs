@@ -1,4 +1,4 @@
-//! Copies that HIP describes by structures, to and from the one form that they have here.
+//! Conversions between HIP's descriptions of copies and the form used here.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -11,7 +11,7 @@ use crate::abi::{
 use crate::error::HipError;
 use crate::{array, version};
 
-/// A pitch that no memory has.
+/// A pitch above every valid one.
 const MAX_PITCH: usize = i32::MAX as usize;
 
 /// One side of `hipMemcpy3D`.
@@ -27,12 +27,12 @@ fn end(array: *mut c_void, position: hipPos, pitched: hipPitchedPtr) -> Result<(
             let element = array.element_size();
             Ok((array.end(position.x * element, position.y, position.z), element))
         }
-        // Both or neither.
+        // Exactly one of the two must be given.
         _ => Err(HipError::InvalidValue),
     }
 }
 
-/// From the description of `hipMemcpy3D`.
+/// A copy from a description for `hipMemcpy3D`.
 pub(crate) fn of_box(given: &hipMemcpy3DParms) -> Result<Copy, HipError> {
     let (from, from_element) = end(given.srcArray, given.srcPos, given.srcPtr)?;
     let (to, to_element) = end(given.dstArray, given.dstPos, given.dstPtr)?;
@@ -46,7 +46,7 @@ pub(crate) fn of_box(given: &hipMemcpy3DParms) -> Result<Copy, HipError> {
         return Err(HipError::InvalidValue);
     }
     let hipExtent { width, height, depth } = given.extent;
-    // With an array in it, the extent counts the array's elements.
+    // If an array takes part, the extent counts the array's elements.
     let width = width * from_element.max(to_element).max(1);
     let is_outside = |end: &End| end.array == 0 && width + end.x > end.pitch;
     if is_outside(&from) || is_outside(&to) {
@@ -55,7 +55,7 @@ pub(crate) fn of_box(given: &hipMemcpy3DParms) -> Result<Copy, HipError> {
     Ok(Copy { to, from, extent: Extent { width, height, depth }, kind: given.kind })
 }
 
-/// The description of `hipMemcpy3D`; where it began inside of an array, in elements.
+/// A description for `hipMemcpy3D`. A position inside of an array is in elements.
 pub(crate) fn to_box(copy: &Copy) -> hipMemcpy3DParms {
     let element = |end: &End| {
         let array = array::resolve(ptr::with_exposed_provenance(end.array)).ok();
@@ -85,7 +85,7 @@ pub(crate) fn to_box(copy: &Copy) -> hipMemcpy3DParms {
     }
 }
 
-/// From the description of `hipMemcpy3DPeer`.
+/// A copy from a description for `hipMemcpy3DPeer`.
 pub(super) fn of_peer_box(given: &hipMemcpy3DPeerParms) -> Result<Copy, HipError> {
     of_box(&hipMemcpy3DParms {
         srcArray: given.srcArray,
@@ -112,7 +112,7 @@ fn memory_type_of(code: u32) -> u32 {
     }
 }
 
-/// From the description of `hipDrvMemcpy3D`.
+/// A copy from a description for `hipDrvMemcpy3D`.
 pub(crate) fn of_driver_box(given: &HIP_MEMCPY3D) -> Result<Copy, HipError> {
     let side =
         |kind, host: *const c_void, device: *mut c_void, array: *mut c_void, (pitch, rows), (x, y, z)| {
@@ -146,7 +146,8 @@ pub(crate) fn of_driver_box(given: &HIP_MEMCPY3D) -> Result<Copy, HipError> {
     Ok(Copy { to, from, extent, kind: memcpy_kind::DEFAULT })
 }
 
-/// The description of `hipDrvMemcpy3D`: memory is called unified, which is what the addresses are.
+/// A description for `hipDrvMemcpy3D`. It declares memory as unified, because host and device share
+/// addresses.
 pub(crate) fn to_driver_box(copy: &Copy) -> HIP_MEMCPY3D {
     let kind = |end: &End| if end.array == 0 { memory_type::UNIFIED } else { memory_type::ARRAY };
     let address = |end: &End| ptr::with_exposed_provenance_mut(if end.array == 0 { end.base } else { 0 });
@@ -178,7 +179,7 @@ pub(crate) fn to_driver_box(copy: &Copy) -> HIP_MEMCPY3D {
     }
 }
 
-/// From the description of `hipMemcpyParam2D`.
+/// A copy from a description for `hipMemcpyParam2D`.
 pub(super) fn of_driver_rows(given: &hip_Memcpy2D) -> Result<Copy, HipError> {
     of_driver_box(&HIP_MEMCPY3D {
         srcXInBytes: given.srcXInBytes,
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_survives_the_way_there_and_back() {
+    fn a_description_survives_both_conversions() {
         let given = parameters();
         assert_eq!(to_box(&of_box(&given).unwrap()), given);
         let copy = of_box(&given).unwrap();
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_are_needed_and_only_once() {
+    fn each_end_is_given_exactly_once() {
         let none = hipMemcpy3DParms { srcPtr: hipPitchedPtr::default(), ..parameters() };
         assert_eq!(of_box(&none), Err(HipError::InvalidValue));
         let wide = hipMemcpy3DParms { srcPos: hipPos { x: 9, y: 0, z: 0 }, ..parameters() };

@@ -1,4 +1,4 @@
-//! Copies of rows and boxes, and of arrays.
+//! Functions that copy rows, boxes and arrays.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -14,10 +14,11 @@ use crate::array::{self, Array};
 use crate::error::HipError;
 use crate::{boundary, device, stream};
 
-/// What a call describes, before it is checked against memory.
+/// The copy that a call describes, before its checks against memory.
 type Described = Result<Copy, HipError>;
 
-/// Defines, for one description, the synchronous and the asynchronous function, and both for per-thread streams.
+/// Defines four functions for one description: synchronous and asynchronous, each also for per-thread
+/// streams.
 macro_rules! copies {
     ($($doc:literal: ($($name:ident: $call:ident),*) $parameters:tt => $described:expr;)*) => {
         $($(copies!(@ $doc $name: $call $parameters => $described);)*)*
@@ -31,7 +32,7 @@ macro_rules! copies {
     (@ $doc:literal $name:ident: sync_spt ($($parameter:ident: $type:ty),*) => $described:expr) => {
         #[doc = $doc]
         ///
-        /// Of this thread's stream.
+        /// For the calling thread's default stream.
         pub(crate) unsafe extern "C" fn $name($($parameter: $type),*) -> hipError_t {
             boundary::call(|| submit($described?, stream::or_per_thread(ptr::null_mut()), Call::Synchronous))
         }
@@ -47,7 +48,7 @@ macro_rules! copies {
     (@ $doc:literal $name:ident: async_spt ($($parameter:ident: $type:ty),*) => $described:expr) => {
         #[doc = $doc]
         ///
-        /// Asynchronous, with this thread's stream for the null stream.
+        /// Asynchronous; a null stream means the calling thread's default stream.
         pub(crate) unsafe extern "C" fn $name($($parameter: $type,)* stream: hipStream_t) -> hipError_t {
             boundary::call(|| submit($described?, stream::or_per_thread(stream), Call::Asynchronous))
         }
@@ -65,25 +66,25 @@ copies! {
     "`hipMemcpy3D`":
     (memcpy_3d: sync, memcpy_3d_spt: sync_spt, memcpy_3d_async: asynchronous, memcpy_3d_async_spt: async_spt)
     (given: *const hipMemcpy3DParms) => {
-        // SAFETY: null or a description of the caller.
+        // SAFETY: the caller passes null or a valid description.
         unsafe { given.as_ref() }.ok_or(HipError::InvalidValue).and_then(of_box)
     };
 
     "`hipDrvMemcpy3D`":
     (driver_3d: sync, driver_3d_async: asynchronous) (given: *const HIP_MEMCPY3D) => {
-        // SAFETY: null or a description of the caller.
+        // SAFETY: the caller passes null or a valid description.
         unsafe { given.as_ref() }.ok_or(HipError::InvalidValue).and_then(of_driver_box)
     };
 
     "`hipMemcpyParam2D`, `hipDrvMemcpy2DUnaligned`":
     (param_2d: sync, param_2d_async: asynchronous) (given: *const hip_Memcpy2D) => {
-        // SAFETY: null or a description of the caller.
+        // SAFETY: the caller passes null or a valid description.
         unsafe { given.as_ref() }.ok_or(HipError::InvalidValue).and_then(of_driver_rows)
     };
 
     "`hipMemcpy3DPeer`":
     (peer_3d: sync, peer_3d_async: asynchronous) (given: *mut hipMemcpy3DPeerParms) => {
-        // SAFETY: null or a description of the caller.
+        // SAFETY: the caller passes null or a valid description.
         unsafe { given.as_ref() }.ok_or(HipError::InvalidValue).and_then(|given| {
             device::check(given.srcDevice)?;
             device::check(given.dstDevice)?;
@@ -207,7 +208,7 @@ fn in_array(array: hipArray_const_t, x: usize, y: usize, size: usize) -> Result<
     Ok(End { base, pitch: size, rows: 0, x: 0, y: 0, z: 0, array: 0 })
 }
 
-/// `hipMemcpyBatchAsync`: one copy after the other; what the attributes permit is not made use of.
+/// `hipMemcpyBatchAsync`: copies one after the other; it makes no use of the freedom that attributes grant.
 pub(crate) unsafe extern "C" fn batch_async(
     to: *mut *mut c_void,
     from: *mut *mut c_void,
@@ -224,12 +225,12 @@ pub(crate) unsafe extern "C" fn batch_async(
             return Err(HipError::InvalidValue);
         }
         for index in 0..count {
-            // SAFETY: three arrays of the caller with `count` elements.
+            // SAFETY: the caller passes three arrays of `count` elements.
             let (to, from, size) = unsafe { (*to.add(index), *from.add(index), *sizes.add(index)) };
             let copy = Copy::linear(to, from, size, memcpy_kind::DEFAULT);
             if let Err(error) = submit(copy, stream, Call::Asynchronous) {
                 if !fail_index.is_null() {
-                    // SAFETY: an out-parameter of the caller.
+                    // SAFETY: the caller passes null or a writable out-parameter.
                     unsafe { fail_index.write(index) };
                 }
                 return Err(error);
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_gives_back_what_it_was_given() {
+    fn data_written_to_an_array_is_read_back() {
         let channels = hipChannelFormatDesc { x: 32, y: 0, z: 0, w: 0, f: 2 };
         let from: Vec<u32> = (0..12).collect();
         let mut to = [0_u32; 12];

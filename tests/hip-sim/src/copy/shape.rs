@@ -1,4 +1,4 @@
-//! What a copy moves: a box of rows and slices between two places, of which a plain range is the simplest.
+//! The shape of a copy: a box of rows and slices between two ends, in the simplest case a plain range.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -10,9 +10,9 @@ use crate::error::HipError;
 use crate::memory::Kind;
 use crate::runtime::Runtime;
 
-/// What memory an end of a copy is.
+/// The type of memory at one end of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum MemoryType {
     Device,
     Pinned,
     Pageable,
@@ -31,23 +31,23 @@ impl Extent {
         self.width == 0 || self.height == 0 || self.depth == 0
     }
 
-    /// None if it cannot be counted.
+    /// None if the size overflows.
     pub(crate) fn size(&self) -> Option<usize> {
         self.width.checked_mul(self.height)?.checked_mul(self.depth)
     }
 }
 
-/// One end: memory in rows of `pitch` bytes and slices of `rows` rows, and where in it the box begins.
+/// One end: memory in rows of `pitch` bytes and slices of `rows` rows, and the start of the box in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct End {
     pub(crate) base: usize,
     pub(crate) pitch: usize,
     pub(crate) rows: usize,
-    /// Bytes.
+    /// In bytes.
     pub(crate) x: usize,
     pub(crate) y: usize,
     pub(crate) z: usize,
-    /// Handle of the array that this is, 0 if none.
+    /// Handle of the array at this end, 0 if none.
     pub(crate) array: usize,
 }
 
@@ -66,7 +66,7 @@ impl End {
         self.base + ((self.z + z) * self.rows + self.y + y) * self.pitch + self.x
     }
 
-    /// First byte, and number of bytes up to the last one's end; none if that overflows.
+    /// First byte, and number of bytes up to the end of the last one; none if that overflows.
     fn span(&self, extent: &Extent) -> Option<(usize, usize)> {
         let rows = self.z.checked_add(extent.depth)?.checked_mul(self.rows.max(extent.height))?;
         rows.checked_add(self.y)?.checked_mul(self.pitch)?.checked_add(self.x)?.checked_add(self.base)?;
@@ -75,19 +75,20 @@ impl End {
         Some((first, last.checked_sub(first)?.checked_add(extent.width)?))
     }
 
-    /// Checks that memory which HIP knows holds all of the box.
-    fn place(&self, runtime: &Runtime, extent: &Extent) -> Result<Place, HipError> {
+    /// The memory type of this end. Checks that a known allocation contains the whole box.
+    fn memory_type(&self, runtime: &Runtime, extent: &Extent) -> Result<MemoryType, HipError> {
         let (first, size) = self.span(extent).ok_or(HipError::InvalidValue)?;
         match runtime.memory.find(first) {
-            None => Ok(Place::Pageable),
+            None => Ok(MemoryType::Pageable),
             Some(range) if range.size_from(first) < size => Err(HipError::InvalidValue),
-            Some(range) if range.kind == Kind::Host => Ok(Place::Pinned),
-            Some(_) => Ok(Place::Device),
+            Some(range) if range.kind == Kind::Host => Ok(MemoryType::Pinned),
+            Some(_) => Ok(MemoryType::Device),
         }
     }
 }
 
-/// A copy, repeatable. The addresses are the application's, which keeps them valid until it is done.
+/// A copy, which can run any number of times. The application keeps its addresses valid until the copy is
+/// done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Copy {
     pub(crate) to: End,
@@ -97,13 +98,13 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
-    /// Of a plain range.
+    /// A copy of a plain range.
     pub(crate) fn linear(to: *mut c_void, from: *const c_void, size: usize, kind: hipMemcpyKind) -> Self {
         let extent = Extent { width: size, height: 1, depth: 1 };
         Self { to: End::linear(to, size), from: End::linear(from, size), extent, kind }
     }
 
-    /// Of rows.
+    /// A copy of rows.
     pub(crate) fn pitched(
         (to, to_pitch): (*mut c_void, usize),
         (from, from_pitch): (*const c_void, usize),
@@ -118,32 +119,33 @@ impl Copy {
         self.extent.is_empty()
     }
 
-    /// Checks both ends; where the source and the target are. The box must not be empty.
-    pub(crate) fn places(&self, runtime: &Runtime) -> Result<(Place, Place), HipError> {
+    /// Checks both ends; returns the memory types of source and target. The box must not be empty.
+    pub(crate) fn memory_types(&self, runtime: &Runtime) -> Result<(MemoryType, MemoryType), HipError> {
         if self.to.base == 0 || self.from.base == 0 {
             return Err(HipError::InvalidValue);
         }
         if self.kind > memcpy_kind::DEFAULT && self.kind != memcpy_kind::DEVICE_TO_DEVICE_NO_CU {
             return Err(HipError::InvalidMemcpyDirection);
         }
-        let places = (self.from.place(runtime, &self.extent)?, self.to.place(runtime, &self.extent)?);
+        let memory_types =
+            (self.from.memory_type(runtime, &self.extent)?, self.to.memory_type(runtime, &self.extent)?);
         let is_of_host = matches!(self.kind, memcpy_kind::HOST_TO_HOST | memcpy_kind::DEFAULT);
-        if places == (Place::Pageable, Place::Pageable) && !is_of_host {
+        if memory_types == (MemoryType::Pageable, MemoryType::Pageable) && !is_of_host {
             return Err(HipError::InvalidValue);
         }
-        Ok(places)
+        Ok(memory_types)
     }
 
-    /// What it occupies, from where its ends are.
-    pub(crate) fn work(&self, places: (Place, Place)) -> Work {
+    /// The part of the device that the copy occupies, from the memory types of its ends.
+    pub(crate) fn work(&self, memory_types: (MemoryType, MemoryType)) -> Work {
         let (time, size) = (config::get().copy_time, self.extent.size().unwrap_or(usize::MAX));
-        match places {
-            (Place::Device, Place::Device) => time.on_device(size),
-            (from, _) => time.over_link(size, from == Place::Device),
+        match memory_types {
+            (MemoryType::Device, MemoryType::Device) => time.on_device(size),
+            (from, _) => time.over_link(size, from == MemoryType::Device),
         }
     }
 
-    /// Reads the source into `bytes`, and names them as the source from now on.
+    /// Copies the source into the returned buffer, which becomes the copy's source.
     pub(crate) fn stage(&mut self) -> Vec<u8> {
         let extent = self.extent;
         let mut bytes = vec![0_u8; extent.width * extent.height * extent.depth];
@@ -154,14 +156,15 @@ impl Copy {
         bytes
     }
 
-    /// Moves the bytes.
+    /// Copies the bytes.
     pub(crate) fn run(&self) {
         for z in 0..self.extent.depth {
             for y in 0..self.extent.height {
                 let from = ptr::with_exposed_provenance::<u8>(self.from.row(y, z));
                 let to = ptr::with_exposed_provenance_mut(self.to.row(y, z));
-                // SAFETY: both ends were checked against the allocations or are the application's to vouch for.
-                // Overlap is undefined in HIP; `copy` defines it rather than add an error of this runtime's own.
+                // SAFETY: both ends were checked against the allocations, or the application guarantees them.
+                // Overlap is undefined in HIP; `copy` gives it a defined result, so that this runtime adds no
+                // error of its own.
                 unsafe { ptr::copy(from, to, self.extent.width) };
             }
         }
@@ -173,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_box_is_moved_and_what_lies_around_it_is_not() {
+    fn a_box_is_copied_and_its_surroundings_are_not() {
         let from: Vec<u8> = (0..60).collect();
         let mut to = vec![0xff_u8; 24];
         let mut copy = Copy::pitched((to.as_mut_ptr().cast(), 4), (from.as_ptr().cast(), 5), (2, 2), 0);

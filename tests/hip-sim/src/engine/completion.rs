@@ -1,8 +1,8 @@
-//! What becomes of a command: not yet finished, or finished with its place on the timeline.
+//! A command's completion: unfinished, or finished with its times on the timeline.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 
-/// When a command ran, `CLOCK_MONOTONIC` nanoseconds of the simulated timeline.
+/// When a command ran, in `CLOCK_MONOTONIC` nanoseconds of the simulated timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) start_ns: u64,
@@ -19,12 +19,13 @@ pub(crate) struct Completion {
 #[derive(Debug, Default)]
 struct State {
     span: Option<Span>,
-    /// Nobody is woken where nobody sleeps: most completions are waited for by nobody, and to wake is a system call.
+    /// Threads that sleep in `wait`. Most completions have none, and this count saves them the system call
+    /// that wakes.
     sleepers: usize,
 }
 
 impl Completion {
-    /// Of a command that took no time.
+    /// The completion of a command that took no time.
     pub(crate) fn finished_at(time_ns: u64) -> Self {
         let completion = Self::default();
         completion.finish(Span { start_ns: time_ns, end_ns: time_ns });
@@ -35,12 +36,12 @@ impl Completion {
         self.state.lock().expect("no holder panics")
     }
 
-    /// The span once finished.
+    /// The span, if the command is finished.
     pub(crate) fn poll(&self) -> Option<Span> {
         self.lock().span
     }
 
-    /// Blocks until finished.
+    /// Blocks until the command is finished.
     pub(crate) fn wait(&self) -> Span {
         let mut state = self.lock();
         loop {

@@ -1,8 +1,9 @@
-//! One device: of this process alone, or shared with every process that names it.
+//! One device, private to this process or shared with every process that names it.
 //!
-//! What is shared is the timeline: which packet runs when (`schedule`), in memory that all of them have mapped (`region`).
-//! There is no server and no lock. Whoever posts a packet, waits for one or sees one end plays the schedule up to now and
-//! wakes those whose packets it has started. If that process is stopped, those who wait look themselves a little later.
+//! The shared state is the timeline: which packet runs when (`schedule`), in memory that all processes have
+//! mapped (`region`). There is no server and no lock. A process that posts a packet, waits for one or sees
+//! one end advances the schedule to the current time. It then wakes the processes whose packets it has
+//! started. If that process is stopped, the waiting processes advance the schedule themselves a little later.
 
 use core::num::NonZeroU32;
 use core::sync::atomic::Ordering;
@@ -15,9 +16,9 @@ use rustix::time::Timespec;
 use self::file::{Access, Mapping};
 use self::region::{Region, Snapshot};
 use super::schedule::{DEPTH, Packet, Part, Progress, Schedule};
-use super::{Gate, HwQueue, Patience, clock, eager};
+use super::{Gate, HwQueue, PollInterval, clock, spin_then_sleep};
 use crate::config::{self, Sharing};
-use crate::{boundary, inherited};
+use crate::{boundary, fork};
 
 mod file;
 mod members;
@@ -27,29 +28,30 @@ mod words;
 
 pub(crate) use signals::Signal;
 
-/// Those who wait look themselves this long after whoever should have woken them.
+/// Waiting processes advance the schedule themselves if no wake-up came for this long after the packet's
+/// start.
 const GRACE_NS: u64 = 500_000;
-/// And at least so often, in case the kernel woke the guard of a stopped process.
-const LOOK_NS: u64 = 10_000_000;
+/// They do so at least this often, because the kernel may have woken the guard of a stopped process instead.
+const POLL_NS: u64 = 10_000_000;
 
-/// So many processes that one finds not a single queue; its calls fail.
+/// A process that gets no queue at all: its calls fail.
 const NO_QUEUE: &str = "the device has more hardware queues than its processes use";
 
-/// See the module.
+/// A simulated device.
 pub(crate) struct Device {
     index: usize,
     mapping: Mapping,
-    /// This process's number on the device.
+    /// This process's member number on the device.
     member: OnceLock<usize>,
     snapshot: Mutex<Snapshot>,
     pools: Mutex<Pools>,
     signals: signals::Used,
-    /// By which others know this process's memory.
+    /// Lets other processes check that they read this process's memory.
     proof: words::Proof,
-    looks: words::Looks,
+    last_checks: words::LastChecks,
 }
 
-/// This process's hardware queues, made when first needed.
+/// This process's hardware queues, created when first needed.
 #[derive(Default)]
 struct Pools {
     compute: Vec<Pool>,
@@ -63,25 +65,25 @@ struct Pool {
 }
 
 impl Pool {
-    /// That with the fewest streams.
+    /// The queue with the fewest streams.
     fn least_used(&self) -> Option<&Arc<HwQueue>> {
         self.queues.iter().min_by_key(|queue| queue.streams())
     }
 }
 
-/// The hardware queues that a stream's packets go to.
+/// The hardware queues for a stream's packets.
 #[derive(Clone)]
 pub(crate) struct HwQueues {
     pub(super) compute: Arc<HwQueue>,
-    /// Copies to the device and the rest, copies from the device.
+    /// Index 1: copies from the device; index 0: all others.
     pub(super) copy: [Arc<HwQueue>; 2],
 }
 
-/// What a look at the schedule shows of one packet.
-struct Look {
+/// The state of one packet in the schedule.
+struct PacketStatus {
     start_ns: Option<u64>,
-    /// If it is behind a gate that was found shut: how many queues are.
-    held: Option<usize>,
+    /// If the packet is behind a closed gate: the number of queues that are.
+    closed_gates: Option<usize>,
     next_ns: Option<u64>,
 }
 
@@ -89,31 +91,31 @@ impl Device {
     /// The device with an index, as the environment describes it.
     pub(crate) fn open(index: usize) -> Arc<Self> {
         let device = match &config::get().sharing {
-            // Null mode never gets as far as the device.
+            // Null mode never uses the device.
             _ if config::get().null => None,
             Sharing::Off => None,
             Sharing::Name(name) => {
-                let (folder, prefix) = (folder_of_named(), prefix_of_named());
+                let (folder, prefix) = (named_folder(), named_prefix());
                 file::delete_left_behind(&folder, &prefix);
                 Self::shared(index, &folder.join(format!("{prefix}{name}.{index}")), Access::User)
             }
             Sharing::Path(path) => {
                 let mut path = path.clone().into_os_string();
                 path.push(format!(".{index}"));
-                Self::shared(index, path.as_ref(), Access::Anybody)
+                Self::shared(index, path.as_ref(), Access::AnyUser)
             }
         };
         device.unwrap_or_else(|| Self::private(index))
     }
 
-    /// A device that no other process sees.
+    /// A device that is not shared with any process.
     pub(crate) fn private(index: usize) -> Arc<Self> {
         let device = Self::on(index, Mapping::private(capacity()));
         device.member.set(0).expect("it is new");
         Arc::new(device)
     }
 
-    /// None, with a word on stderr, if it cannot be had.
+    /// None, with a message on stderr, if the device cannot be shared.
     fn shared(index: usize, path: &std::path::Path, access: Access) -> Option<Arc<Self>> {
         let mapping = Mapping::shared(path, access, capacity())
             .inspect_err(|error| eprintln!("hip-sim: device {index} is not shared: {error}"))
@@ -121,10 +123,12 @@ impl Device {
         let device = Arc::new(Self::on(index, mapping));
         if device.region().capacity() != capacity() {
             let [units, engines] = device.region().capacity();
-            eprintln!("hip-sim: device {index} was made with {units} compute units, {engines} copy engines");
+            eprintln!(
+                "hip-sim: device {index} was created with {units} compute units, {engines} copy engines"
+            );
         }
         if members::join(&device).is_none() {
-            eprintln!("hip-sim: device {index} is not shared: {} processes have it", region::MEMBERS);
+            eprintln!("hip-sim: device {index} is not shared: {} processes use it already", region::MEMBERS);
             return None;
         }
         tidy_up_at_exit(&device);
@@ -134,25 +138,36 @@ impl Device {
     fn on(index: usize, mapping: Mapping) -> Self {
         let (member, pools, signals) = (OnceLock::new(), Mutex::default(), signals::Used::default());
         let (snapshot, proof) = (Mutex::new(Snapshot::new()), words::Proof::new());
-        Self { index, mapping, member, snapshot, pools, signals, proof, looks: words::Looks::new() }
+        Self {
+            index,
+            mapping,
+            member,
+            snapshot,
+            pools,
+            signals,
+            proof,
+            last_checks: words::LastChecks::new(),
+        }
     }
 
     fn region(&self) -> &Region {
         self.mapping.region()
     }
 
-    /// Its number among the machine's devices.
+    /// The device's index on the machine.
     pub(super) fn index(&self) -> usize {
         self.index
     }
 
-    /// Compute units; those of whoever made the device.
+    /// Compute units, as the creator of the device set them.
     pub(crate) fn compute_units(&self) -> u64 {
         self.region().capacity()[Part::Compute as usize]
     }
 
-    /// Hardware queues for a new stream. To compute, of its priority: one without streams, else a new one as long as there
-    /// are fewer than allowed, else that with the fewest streams, as clr 6.3 picks them. The stream leaves it when it ends.
+    /// Hardware queues for a new stream. For compute, a queue of its priority, chosen as
+    /// [clr](https://github.com/ROCm/clr/blob/develop/rocclr/device/rocm/rocdevice.cpp) 6.3 does: one
+    /// without streams, else a new one while fewer than allowed exist, else the one with the fewest streams.
+    /// The stream leaves its queue when it ends.
     pub(crate) fn queues_for_stream(self: &Arc<Self>, priority: i32) -> HwQueues {
         let mut pools = self.pools.lock().expect("no holder panics");
         let position = pools.compute.iter().position(|pool| pool.priority == priority).unwrap_or_else(|| {
@@ -167,7 +182,7 @@ impl Device {
         {
             pool.queues.push(queue);
         }
-        // With fewer than allowed if the device has no more.
+        // Fewer queues than allowed exist if the device has no more.
         let compute = Arc::clone(pool.least_used().expect(NO_QUEUE));
         compute.enter();
         while pools.copy.len() < config::get().copy_engines.min(2)
@@ -180,7 +195,7 @@ impl Device {
         HwQueues { compute, copy }
     }
 
-    /// None if the device has no more.
+    /// None if the device has no more queues.
     fn take_queue(self: &Arc<Self>, part: Part) -> Option<Arc<HwQueue>> {
         let member = self.member();
         let (index, _) = self.transact(|schedule, _| {
@@ -188,7 +203,7 @@ impl Device {
             (index.is_some(), index)
         });
         let index = index?;
-        // A dead owner's waiters.
+        // Discards waiting bits of a dead owner.
         self.region().queues[index].waiting.store(0, Ordering::Relaxed);
         Some(Arc::new(HwQueue::new(Arc::clone(self), index, self.region().posted(index))))
     }
@@ -197,8 +212,8 @@ impl Device {
         *self.member.get().expect("set before anything is posted")
     }
 
-    /// Plays the schedule up to now, changes it, and makes the result the present. The change may be tried several times;
-    /// it says whether it has changed anything.
+    /// Advances the schedule to the current time, applies a change, and publishes the result. The change may
+    /// run several times; it returns whether it has changed anything.
     fn transact<R>(&self, mut change: impl FnMut(&mut Schedule, u64) -> (bool, R)) -> (R, Progress) {
         let region = self.region();
         let capacity = region.capacity();
@@ -206,11 +221,11 @@ impl Device {
         loop {
             region.read(&mut snapshot);
             let now_ns = clock::now_ns();
-            let present = words::Present::new(self);
-            let mut progress = snapshot.schedule.advance(now_ns, capacity, &present);
+            let packets = words::RegionPackets::new(self);
+            let mut progress = snapshot.schedule.advance(now_ns, capacity, &packets);
             let (has_changed, result) = change(&mut snapshot.schedule, now_ns);
             if has_changed {
-                progress = progress.and(snapshot.schedule.advance(now_ns, capacity, &present));
+                progress = progress.and(snapshot.schedule.advance(now_ns, capacity, &packets));
             }
             let is_present = !has_changed && !progress.has_changed();
             if is_present || region.commit(&snapshot, self.member()) {
@@ -221,9 +236,10 @@ impl Device {
         }
     }
 
-    /// Rings the bells of queues whose packets were started and are waited for.
+    /// Rings the bells of queues whose started packets have waiters.
     fn wake(&self, progress: &Progress) {
-        // The commit before, or a waiter's bit: one of the two sees the other. Pairs with the fence in `wait_start`.
+        // Either this thread sees the waiter's bit, or the waiter sees the commit. Pairs with the fence in
+        // `wait_start`.
         core::sync::atomic::fence(Ordering::SeqCst);
         for &(queue, granted) in &progress.granted {
             let slot = &self.region().queues[queue];
@@ -234,26 +250,26 @@ impl Device {
         }
     }
 
-    /// Ends what a dead member left.
+    /// Removes the queues of a dead member.
     fn remove_member(&self, member: usize) {
         self.transact(|schedule, now_ns| (schedule.remove_member(member, now_ns), ()));
     }
 
-    /// Starts what may start by now.
+    /// Starts every packet that may start by now.
     pub(super) fn play(&self) {
         self.transact(|_, _| (false, ()));
     }
 
-    /// Starts what was to start by then, which is past.
+    /// Starts every packet that was due by a time in the past.
     pub(super) fn play_to(&self, time_ns: u64) {
         if !self.last_seen().schedule.is_played_to(time_ns) {
             self.play();
         }
     }
 
-    /// The schedule as this process last saw it, or made it. What has started there has started.
+    /// The schedule as this process last read or wrote it. A packet that has started there has started.
     fn last_seen(&self) -> MutexGuard<'_, Snapshot> {
-        eager::lock(&self.snapshot)
+        spin_then_sleep::lock(&self.snapshot)
     }
 
     pub(super) fn post(&self, queue: usize, packet: Packet, gate: Option<Gate>) -> u64 {
@@ -262,46 +278,48 @@ impl Device {
         ticket
     }
 
-    fn look(&self, queue: usize, ticket: u64) -> Look {
-        let ((start_ns, held), progress) = self.transact(|schedule, _| {
-            let held = schedule.is_held(queue, ticket).then(|| schedule.held());
-            (false, (schedule.start_ns(queue, ticket), held))
+    fn status(&self, queue: usize, ticket: u64) -> PacketStatus {
+        let ((start_ns, closed_gates), progress) = self.transact(|schedule, _| {
+            let closed_gates = schedule.is_at_closed_gate(queue, ticket).then(|| schedule.closed_gates());
+            (false, (schedule.start_ns(queue, ticket), closed_gates))
         });
-        Look { start_ns, held, next_ns: progress.next_ns }
+        PacketStatus { start_ns, closed_gates, next_ns: progress.next_ns }
     }
 
-    /// Sleeps until a packet has started; when it did, on the timeline.
+    /// Sleeps until a packet has started; returns its start on the timeline.
     pub(super) fn wait_start(&self, queue: usize, ticket: u64) -> u64 {
-        // Most often whoever posted the packets behind it has found out.
+        // Usually the process that posted the packets behind it has already advanced the schedule.
         let seen_ns = self.last_seen().schedule.start_ns(queue, ticket);
-        if let Some(start_ns) = seen_ns.or_else(|| self.look(queue, ticket).start_ns) {
+        if let Some(start_ns) = seen_ns.or_else(|| self.status(queue, ticket).start_ns) {
             return start_ns;
         }
         let slot = &self.region().queues[queue];
         let bit = NonZeroU32::new(1 << (ticket % DEPTH)).expect("a bit is not zero");
         slot.waiting.fetch_or(bit.get(), Ordering::Relaxed);
-        let mut patience = None;
+        let mut poll_interval = None;
         let start_ns = loop {
             let bell = slot.bell.load(Ordering::Acquire);
-            // The bit, or whoever commits: one of the two sees the other. Pairs with the fence in `wake`.
+            // Either this thread sees the commit, or the committing thread sees the bit. Pairs with the fence
+            // in `wake`.
             core::sync::atomic::fence(Ordering::SeqCst);
-            let look = self.look(queue, ticket);
-            if let Some(start_ns) = look.start_ns {
+            let status = self.status(queue, ticket);
+            if let Some(start_ns) = status.start_ns {
                 break start_ns;
             }
-            let timeout_ns = if let Some(held) = look.held {
-                let Some(interval) = patience.get_or_insert_with(Patience::new).interval() else {
+            let timeout_ns = if let Some(closed_gates) = status.closed_gates {
+                let Some(interval) = poll_interval.get_or_insert_with(PollInterval::new).interval() else {
                     std::thread::yield_now();
                     continue;
                 };
-                // Who looks plays for all: together they look as often as one alone would.
-                clock::now_ns() + held as u64 * interval.as_nanos() as u64
+                // A process advances the schedule for all of them, so each polls less often: together they
+                // poll as often as one alone.
+                clock::now_ns() + closed_gates as u64 * interval.as_nanos() as u64
             } else {
-                let latest_ns = clock::now_ns() + LOOK_NS;
-                look.next_ns.map_or(latest_ns, |next_ns| latest_ns.min(next_ns + GRACE_NS))
+                let latest_ns = clock::now_ns() + POLL_NS;
+                status.next_ns.map_or(latest_ns, |next_ns| latest_ns.min(next_ns + GRACE_NS))
             };
             let timeout = clock::timespec(timeout_ns);
-            if self.sleep(&slot.bell, bell, &timeout, bit).is_err() && look.held.is_none() {
+            if self.sleep(&slot.bell, bell, &timeout, bit).is_err() && status.closed_gates.is_none() {
                 members::remove_dead(self);
             }
         };
@@ -309,7 +327,7 @@ impl Device {
         start_ns
     }
 
-    /// An error if nobody rang until then.
+    /// An error if no wake-up came before the timeout.
     fn sleep(
         &self,
         bell: &core::sync::atomic::AtomicU32,
@@ -327,25 +345,25 @@ fn capacity() -> [u64; 2] {
     [config.compute_units as u64, config.copy_engines as u64]
 }
 
-/// Where devices lie that have a name only.
-fn folder_of_named() -> PathBuf {
+/// The folder for devices that are named without a path.
+fn named_folder() -> PathBuf {
     let memory = PathBuf::from("/dev/shm");
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     if memory.is_dir() { memory } else { runtime.unwrap_or_else(std::env::temp_dir) }
 }
 
-/// How the files of this user's begin there.
-fn prefix_of_named() -> String {
+/// The prefix of this user's file names there.
+fn named_prefix() -> String {
     format!("hip-sim-{}-", rustix::process::geteuid().as_raw())
 }
 
-/// Devices whose file goes with their last user.
+/// Devices whose file is deleted by the last user.
 static SHARED: Mutex<Vec<Arc<Device>>> = Mutex::new(Vec::new());
 
 fn tidy_up_at_exit(device: &Arc<Device>) {
     let mut shared = SHARED.lock().expect("no holder panics");
     if shared.is_empty() {
-        // SAFETY: the function is this library's, which stays loaded: it holds running threads.
+        // SAFETY: the function belongs to this library, which stays loaded because its threads run.
         unsafe { libc::atexit(tidy_up) };
     }
     shared.push(Arc::clone(device));
@@ -353,7 +371,7 @@ fn tidy_up_at_exit(device: &Arc<Device>) {
 
 extern "C" fn tidy_up() {
     // A forked child's exit is not its parent's.
-    if inherited::is_so() {
+    if fork::is_forked_child() {
         return;
     }
     boundary::value((), || {
@@ -368,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_share_what_there_is_when_the_device_has_no_more_queues() {
+    fn streams_share_the_existing_queues_when_the_device_has_no_more() {
         let device = Device::private(0);
         let first = device.queues_for_stream(0);
         while device.take_queue(Part::Compute).is_some() {}

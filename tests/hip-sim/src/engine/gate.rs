@@ -1,10 +1,12 @@
-//! Gates: packets that wait for a word, which host, streams and other devices may write.
+//! Gates: packets that wait for a word in memory, which the host, streams and other devices may write.
 //!
-//! A gate stands in its hardware queue as a packet. Whoever plays the schedule reads the word (`device::words`), so kernels
-//! behind an open gate follow each other without a thread in between. Nobody is told of a host's write; a gate that was
-//! found shut opens when somebody looks, and its waiter looks often (`patience`).
+//! A gate is a packet in its hardware queue. Every process that advances the schedule reads the word
+//! (`device::words`), so kernels behind an open gate follow each other without a thread in between. A host's
+//! write notifies no process. A gate that was found closed opens when a process reads its word again; its
+//! waiting process polls it (`poll_interval`).
 //!
-//! The first of three words in a packet says where the word is and what is waited for; value and mask are the others.
+//! A packet describes its gate in three words. The first says where the word is and what the condition is;
+//! the others are value and mask.
 //!
 //! ```text
 //! in PacketSlot::gate    63      62   61 60       59         58 .. 53   52 .. 0
@@ -12,23 +14,23 @@
 //! word in memory         gate    1    condition   64 bits    member     its address there / 4
 //! ```
 
-/// What a wait is for.
+/// The condition of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
     AtLeast,
     Equal,
     AnyBit,
-    /// A bit that is neither in memory nor in the value.
+    /// Any bit that is clear in both the word and the value.
     AnyClearBit,
 }
 
 impl Condition {
-    /// By HIP's number for it.
+    /// The condition with HIP's number `code`.
     pub(crate) fn from_code(code: u32) -> Option<Self> {
         [Self::AtLeast, Self::Equal, Self::AnyBit, Self::AnyClearBit].get(code as usize).copied()
     }
 
-    /// Of a word's bits under the mask.
+    /// Whether the condition holds for the word's bits under the mask.
     pub(crate) fn holds(self, word: u64, value: u64, mask: u64) -> bool {
         let word = word & mask;
         match self {
@@ -40,22 +42,22 @@ impl Condition {
     }
 }
 
-/// What a packet waits for.
+/// The wait of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gate {
-    pub(crate) place: Place,
+    pub(crate) location: WordLocation,
     pub(crate) is_64_bit: bool,
     pub(crate) condition: Condition,
     pub(crate) value: u64,
     pub(crate) mask: u64,
 }
 
-/// Where its word is, for all processes on a device.
+/// Location of a gate's word, in a form that all processes on a device understand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// One of the device's signals. The upper half, little-endian, is a word of 32 bits.
+pub(crate) enum WordLocation {
+    /// One of the device's signals. A 32-bit word may be its upper half (little-endian).
     Signal { index: u32, is_upper: bool },
-    /// An address that means something to one of its members.
+    /// An address in the memory of one member.
     Memory { member: usize, address: usize },
 }
 
@@ -64,17 +66,17 @@ const IS_MEMORY: u64 = 1 << 62;
 const CONDITION_SHIFT: u32 = 60;
 const IS_64_BIT: u64 = 1 << 59;
 const MEMBER_SHIFT: u32 = 53;
-/// Members that the bits have room for.
+/// Number of members that fit into the bits.
 pub(super) const MEMBERS_MAX: usize = 1 << (59 - MEMBER_SHIFT);
-const PLACE_MASK: u64 = (1 << MEMBER_SHIFT) - 1;
+const LOCATION_MASK: u64 = (1 << MEMBER_SHIFT) - 1;
 const IS_UPPER: u64 = 1 << 52;
-/// Of addresses of words.
+/// Alignment of words.
 const ALIGNMENT: usize = 4;
 
-impl Place {
-    /// None for an address beyond those that x86 gives out unasked.
+impl WordLocation {
+    /// None for an address beyond those that x86 gives out by default.
     pub(super) fn in_memory(member: usize, address: usize) -> Option<Self> {
-        let fits = (address / ALIGNMENT) as u64 <= PLACE_MASK;
+        let fits = (address / ALIGNMENT) as u64 <= LOCATION_MASK;
         (fits && address.is_multiple_of(ALIGNMENT)).then_some(Self::Memory { member, address })
     }
 
@@ -92,26 +94,26 @@ impl Place {
             return Self::Signal { index: code as u32, is_upper: code & IS_UPPER != 0 };
         }
         let member = (code >> MEMBER_SHIFT) as usize % MEMBERS_MAX;
-        Self::Memory { member, address: (code & PLACE_MASK) as usize * ALIGNMENT }
+        Self::Memory { member, address: (code & LOCATION_MASK) as usize * ALIGNMENT }
     }
 }
 
 impl Gate {
-    /// As others are told of it.
+    /// The form in a packet, which other processes read.
     pub(super) fn words(&self) -> [u64; 3] {
         let width = if self.is_64_bit { IS_64_BIT } else { 0 };
-        let code = IS_GATE | width | (self.condition as u64) << CONDITION_SHIFT | self.place.code();
+        let code = IS_GATE | width | (self.condition as u64) << CONDITION_SHIFT | self.location.code();
         [code, self.value, self.mask]
     }
 
-    /// None for a packet that waits for nothing.
+    /// None for a packet that is not a gate.
     pub(super) fn from_words([code, value, mask]: [u64; 3]) -> Option<Self> {
         let condition = Condition::from_code((code >> CONDITION_SHIFT) as u32 & 3)?;
-        let (place, is_64_bit) = (Place::from_code(code), code & IS_64_BIT != 0);
-        (code & IS_GATE != 0).then_some(Self { place, is_64_bit, condition, value, mask })
+        let (location, is_64_bit) = (WordLocation::from_code(code), code & IS_64_BIT != 0);
+        (code & IS_GATE != 0).then_some(Self { location, is_64_bit, condition, value, mask })
     }
 
-    /// With this in its word.
+    /// Whether the gate is open if its word has this value.
     pub(super) fn is_open(&self, word: u64) -> bool {
         self.condition.holds(word, self.value, self.mask)
     }
@@ -122,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions_look_at_the_masked_word() {
+    fn conditions_use_the_masked_word() {
         let all = u64::MAX;
         assert!(Condition::AtLeast.holds(5, 5, all) && !Condition::AtLeast.holds(4, 5, all));
         assert!(Condition::Equal.holds(0x1_05, 5, 0xff) && !Condition::Equal.holds(0x1_05, 5, all));
@@ -131,17 +133,17 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_is_read_as_it_was_written_and_a_zero_is_none() {
+    fn a_gate_survives_its_encoding_and_zero_is_no_gate() {
         let conditions = [Condition::AtLeast, Condition::Equal, Condition::AnyBit, Condition::AnyClearBit];
-        let places = [
-            Place::Signal { index: 4095, is_upper: false },
-            Place::Signal { index: u32::MAX, is_upper: true },
-            Place::in_memory(0, 8).unwrap(),
-            Place::in_memory(MEMBERS_MAX - 1, (1 << 55) - 4).unwrap(),
+        let locations = [
+            WordLocation::Signal { index: 4095, is_upper: false },
+            WordLocation::Signal { index: u32::MAX, is_upper: true },
+            WordLocation::in_memory(0, 8).unwrap(),
+            WordLocation::in_memory(MEMBERS_MAX - 1, (1 << 55) - 4).unwrap(),
         ];
-        for (number, place) in places.into_iter().enumerate() {
+        for (number, location) in locations.into_iter().enumerate() {
             for condition in conditions {
-                let gate = Gate { place, is_64_bit: number % 2 == 0, condition, value: 7, mask: 0xff };
+                let gate = Gate { location, is_64_bit: number % 2 == 0, condition, value: 7, mask: 0xff };
                 assert_eq!(Gate::from_words(gate.words()), Some(gate));
             }
         }
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_others_cannot_be_told_is_no_place() {
-        assert_eq!([1 << 55, 6].map(|address| Place::in_memory(0, address)), [None; 2]);
+    fn an_address_that_cannot_be_encoded_has_no_location() {
+        assert_eq!([1 << 55, 6].map(|address| WordLocation::in_memory(0, address)), [None; 2]);
     }
 }

@@ -4,28 +4,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use super::schedule::{DEPTH, Packet};
-use super::turns::Turns;
-use super::{Device, Gate, Span, clock, eager};
+use super::submission_order::SubmissionOrder;
+use super::{Device, Gate, Span, clock, spin_then_sleep};
 
-/// See the module.
+/// A hardware queue of this process.
 pub(crate) struct HwQueue {
     device: Arc<Device>,
     index: usize,
     ring: Mutex<Ring>,
-    has_room: Condvar,
-    pub(super) turns: Turns,
-    /// That are mapped onto it.
+    has_space: Condvar,
+    pub(super) order: SubmissionOrder,
+    /// Number of streams that are mapped onto it.
     streams: AtomicUsize,
 }
 
-/// Which places of the ring may be written again: those of packets whose start is known.
+/// The ring's slots that may be written again: those of packets whose start is known.
 struct Ring {
     posted: u64,
     /// All packets before this one are known to have started.
     known: u64,
-    /// Of the packets from `known` on, those known too, as bits.
+    /// Packets from `known` on that are known to have started too, as bits.
     known_ahead: u32,
-    /// Threads that wait for room.
+    /// Threads that wait for space in the ring.
     sleepers: usize,
 }
 
@@ -37,11 +37,11 @@ pub(super) struct Ticket {
 }
 
 impl HwQueue {
-    /// `posted` packets were in it before.
+    /// `posted` is the number of packets that the queue has ever held.
     pub(super) fn new(device: Arc<Device>, index: usize, posted: u64) -> Self {
         let ring = Ring { posted, known: posted, known_ahead: 0, sleepers: 0 };
-        let (has_room, turns, streams) = (Condvar::new(), Turns::default(), AtomicUsize::new(0));
-        Self { device, index, ring: Mutex::new(ring), has_room, turns, streams }
+        let (has_space, order, streams) = (Condvar::new(), SubmissionOrder::default(), AtomicUsize::new(0));
+        Self { device, index, ring: Mutex::new(ring), has_space, order, streams }
     }
 
     /// Counts one more stream.
@@ -49,7 +49,7 @@ impl HwQueue {
         self.streams.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// And one less.
+    /// Counts one stream less.
     pub(super) fn leave(&self) {
         self.streams.fetch_sub(1, Ordering::Relaxed);
     }
@@ -59,13 +59,13 @@ impl HwQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, Ring> {
-        eager::lock(&self.ring)
+        spin_then_sleep::lock(&self.ring)
     }
 
-    /// Appends a packet if there is room.
+    /// Appends a packet if the ring has space.
     pub(super) fn try_post(&self, packet: Packet, gate: Option<Gate>) -> Option<Ticket> {
         let mut ring = self.lock();
-        if !ring.has_room() {
+        if !ring.has_space() {
             return None;
         }
         let number = self.device.post(self.index, packet, gate);
@@ -73,28 +73,29 @@ impl HwQueue {
         Some(Ticket { number, duration_ns: packet.duration_ns })
     }
 
-    /// How many packets were ever in it.
+    /// Number of packets that the queue has ever held.
     pub(super) fn posted(&self) -> u64 {
         self.lock().posted
     }
 
-    /// Returns when there was room since so many packets had been posted; somebody else may have taken it. On behalf of the
-    /// caller, even: it has to look at its own packets then, instead of waiting for the room that only these will make.
-    pub(super) fn wait_for_room(&self, posted: u64) {
+    /// Returns once the ring has had space after its `posted`-th packet; another thread may have taken that
+    /// space already. That thread may even have posted the caller's own packets. So the caller must check
+    /// them again, instead of waiting for space that only they will free.
+    pub(super) fn wait_for_space(&self, posted: u64) {
         let mut ring = self.lock();
         while ring.is_still_full(posted) {
             ring.sleepers += 1;
-            ring = self.has_room.wait(ring).expect("no holder panics");
+            ring = self.has_space.wait(ring).expect("no holder panics");
             ring.sleepers -= 1;
         }
     }
 
-    /// Among all that the device has.
+    /// Index among all queues of the device.
     pub(super) fn index(&self) -> usize {
         self.index
     }
 
-    /// Sleeps until a packet has started; its span.
+    /// Sleeps until a packet has started; returns its span.
     pub(super) fn wait_start(&self, ticket: Ticket) -> Span {
         let start_ns = self.device.wait_start(self.index, ticket.number);
         let mut ring = self.lock();
@@ -102,31 +103,31 @@ impl HwQueue {
         let sleepers = ring.sleepers;
         drop(ring);
         if sleepers > 0 {
-            self.has_room.notify_all();
+            self.has_space.notify_all();
         }
         Span { start_ns, end_ns: start_ns + ticket.duration_ns }
     }
 
-    /// Sleeps until it has ended.
+    /// Sleeps until the packet has ended.
     pub(super) fn wait_end(&self, span: Span) {
         if span.end_ns == span.start_ns {
-            // A gate: whoever has seen it start has started what came behind it.
+            // A gate: the thread that saw it start has also started the packets behind it.
             return;
         }
         clock::sleep_until(span.end_ns);
-        // Whoever comes next starts now and is told by nobody else.
+        // The next packet starts now, and no other process would wake its waiter.
         self.device.play_to(span.end_ns);
     }
 }
 
 impl Ring {
-    fn has_room(&self) -> bool {
+    fn has_space(&self) -> bool {
         self.posted - self.known < DEPTH
     }
 
-    /// Whether there has been no room since so many packets had been posted.
+    /// Whether the ring has had no space since its `posted`-th packet.
     fn is_still_full(&self, posted: u64) -> bool {
-        self.posted == posted && !self.has_room()
+        self.posted == posted && !self.has_space()
     }
 
     fn note_known(&mut self, ticket: u64) {
@@ -142,22 +143,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_comes_in_the_order_of_the_packets() {
+    fn space_is_freed_in_the_order_of_the_packets() {
         let mut ring = Ring { posted: DEPTH, known: 0, known_ahead: 0, sleepers: 0 };
-        assert!(!ring.has_room());
+        assert!(!ring.has_space());
         ring.note_known(1);
-        assert!(!ring.has_room());
+        assert!(!ring.has_space());
         ring.note_known(0);
-        assert_eq!((ring.known, ring.has_room()), (2, true));
+        assert_eq!((ring.known, ring.has_space()), (2, true));
     }
 
     #[test]
-    fn room_that_was_taken_at_once_has_been_there() {
+    fn waiters_return_even_if_the_space_was_taken_at_once() {
         let mut ring = Ring { posted: DEPTH, known: 0, known_ahead: 0, sleepers: 0 };
         assert!(ring.is_still_full(DEPTH));
         ring.note_known(0);
         assert!(!ring.is_still_full(DEPTH));
         ring.posted += 1;
-        assert!(!ring.has_room() && !ring.is_still_full(DEPTH) && ring.is_still_full(DEPTH + 1));
+        assert!(!ring.has_space() && !ring.is_still_full(DEPTH) && ring.is_still_full(DEPTH + 1));
     }
 }

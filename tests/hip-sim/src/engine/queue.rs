@@ -1,20 +1,21 @@
 //! A stream's in-order queue and the thread that drains it.
 //!
-//! Commands that occupy a part of the device are posted to a hardware queue as soon as nothing but the packets before them
-//! is in their way: by the thread that submits them, or later by the queue's own. So the device's backlog is real, and
-//! late wake-ups of threads leave no gaps on its timeline. What a command does on the CPU is done by the queue's thread,
-//! in order, while the packet occupies the device.
+//! Commands that occupy a part of the device are posted to a hardware queue as soon as nothing but earlier
+//! packets blocks them. The submitting thread posts them, or the queue's own thread does so later. So the
+//! device has a real backlog, and late wake-ups of threads leave no gaps on its timeline. The queue's thread
+//! does a command's CPU work, in order, while the packet occupies the device.
 //!
 //! ```text
-//! submitted -> pending --- work, and nothing in its way ---> posted --- run, started, ended ---> finished
-//!                 `------- function of the host: run by the thread in its turn ------------------'
+//! submitted -> pending --- work, not blocked ---> posted --- run, started, ended ---> finished
+//!                 `------- host function: run by the thread in its order ----------'
 //! ```
 //!
-//! In its way are the commands that it waits for, and those of other streams that were submitted to the same hardware queue
-//! before and wait themselves (`turns`). Copies go to engines of their own and take no turn.
+//! A command is blocked by the commands that it waits for. It is also blocked by waiting commands of other
+//! streams that were submitted to the same hardware queue earlier (`submission_order`). Copies go to copy
+//! engines and have no position in that order.
 //!
-//! The thread exists from the first command on and sleeps whenever it has nothing to do: on the queue's condition, on a
-//! completion of another queue, on the device, or on the clock until a packet's end.
+//! The thread exists from the first command on and sleeps while it has nothing to do: on the queue's
+//! condition, on a completion of another queue, on the device, or on the clock until a packet's end.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,55 +23,56 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 
 use super::hw_queue::Ticket;
 use super::schedule::Packet;
-use super::turns::{Turn, Way};
-use super::{Completion, Device, Gate, HwQueue, HwQueues, Span, clock, eager, worker};
+use super::submission_order::{Position, Predecessors};
+use super::{Completion, Device, Gate, HwQueue, HwQueues, Span, clock, spin_then_sleep, worker};
 use crate::execution_log;
 use crate::memory::guard;
 
-/// Unfinished commands of a queue; with more, submitting waits. As many packets as a genuine hardware queue holds.
+/// Limit of unfinished commands in a queue; beyond it, submitting waits. A genuine hardware queue holds as
+/// many packets.
 const PENDING_MAX: usize = 16_384;
 
-type Run = Box<dyn FnOnce() -> Took + Send>;
+type Run = Box<dyn FnOnce() -> TimeTaken + Send>;
 
-/// What a command that occupies nothing of the device has taken of the timeline.
+/// The time on the timeline of a command that occupies no part of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Took {
-    /// All the time until its function returned.
+pub(crate) enum TimeTaken {
+    /// The time until its function returned.
     HostTime,
-    /// None: the device did it as soon as it came to it, however late the thread was.
+    /// None: the device did it as soon as the command was due, even if the thread was late.
     NoTime,
 }
 
 /// A piece of work.
 pub(crate) struct Command {
-    /// Done by the queue's thread, none for a mere marker.
+    /// Work for the queue's thread; none for a plain marker.
     pub(crate) run: Option<Run>,
-    /// What it occupies of the device, none if nothing.
+    /// The part of the device that the command occupies, if any.
     pub(crate) work: Option<Work>,
-    /// Commands of other queues that must be finished before.
+    /// Commands of other queues that must finish first.
     pub(crate) waits: Vec<Arc<Completion>>,
-    /// What the log of executions calls it; none unless there is one.
+    /// The command's name in the execution log; none without a log.
     pub(crate) label: Option<Box<str>>,
 }
 
-/// What a command occupies of the device, and how long.
+/// The part of the device that a command occupies, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// So many compute units, at most all of them.
+    /// This many compute units, at most all of them.
     Kernel { units: u64, duration_ns: u64 },
     /// One of the copy engines.
     Copy { is_from_device: bool, duration_ns: u64 },
-    /// Nothing: it holds up what is behind it.
+    /// No part of the device: it blocks the packets behind it.
     Gate(Gate),
 }
 
 impl Command {
-    /// Does nothing; finished when everything before it is.
+    /// Does nothing; finishes when all commands before it have.
     pub(crate) fn marker() -> Self {
         Self { run: None, work: None, waits: Vec::new(), label: None }
     }
 
-    /// Holds its queue up until the sender is used or dropped.
+    /// Blocks its queue until the sender is used or dropped.
     #[cfg(test)]
     pub(crate) fn gate() -> (Self, std::sync::mpsc::Sender<()>) {
         let (open, opened) = std::sync::mpsc::channel();
@@ -80,16 +82,16 @@ impl Command {
         (Self::transfer(wait), open)
     }
 
-    /// Takes the time that it takes, beside the device.
+    /// Takes as long as its function does, and occupies no part of the device.
     pub(crate) fn transfer(run: impl FnOnce() + Send + 'static) -> Self {
         Self::on_words(move || {
             run();
-            Took::HostTime
+            TimeTaken::HostTime
         })
     }
 
-    /// Looks at memory or changes it, in the device's place.
-    pub(crate) fn on_words(run: impl FnOnce() -> Took + Send + 'static) -> Self {
+    /// Reads or writes memory on the device's behalf.
+    pub(crate) fn on_words(run: impl FnOnce() -> TimeTaken + Send + 'static) -> Self {
         Self { run: Some(Box::new(run)), ..Self::marker() }
     }
 
@@ -107,26 +109,26 @@ impl Command {
 
 struct Submitted {
     command: Command,
-    /// In the compute queue, none for copies.
-    turn: Option<Turn>,
+    /// Position in the compute queue; none for copies.
+    position: Option<Position>,
     time_ns: u64,
     completion: Arc<Completion>,
 }
 
 impl Submitted {
-    /// From when on it may start, if what it waits for is finished.
+    /// The earliest start, if the commands that it waits for are finished.
     fn ready_ns(&self) -> Option<u64> {
         let mut ends_ns = self.command.waits.iter().map(|wait| wait.poll().map(|span| span.end_ns));
         ends_ns.try_fold(self.time_ns, |ready_ns, end_ns| Some(ready_ns.max(end_ns?)))
     }
 }
 
-/// A command that nothing but the ones before it holds up.
+/// A command that is blocked only by the commands before it.
 struct Posted {
     run: Option<Run>,
     /// None for a marker, which ends with the commands before it.
     packet: Option<(Arc<HwQueue>, Ticket)>,
-    /// For a marker: the packet before it in the hardware queue, whosever it is.
+    /// For a marker: the packet before it in the hardware queue, of any stream.
     after: Option<Arc<Completion>>,
     ready_ns: u64,
     submitted_ns: u64,
@@ -137,13 +139,13 @@ struct Posted {
 #[derive(Default)]
 struct State {
     pending: VecDeque<Submitted>,
-    /// Markers, and packets of one hardware queue. The thread has the first in its hands.
+    /// Markers, and packets of one hardware queue. The thread is processing the first.
     posted: VecDeque<Posted>,
-    /// The thread has a function of the host in its hands.
+    /// The thread is running a host function.
     is_busy: bool,
     /// End of the newest finished command.
     free_ns: u64,
-    /// Of the newest command, pending or not.
+    /// Completion of the newest command, pending or not.
     last: Option<Arc<Completion>>,
     has_thread: bool,
     /// The thread has nothing to do.
@@ -156,31 +158,31 @@ impl State {
         self.pending.len() + self.posted.len()
     }
 
-    /// The hardware queue that the posted packets are in.
+    /// The hardware queue of the posted packets.
     fn hw_queue(&self) -> Option<&Arc<HwQueue>> {
         self.posted.iter().find_map(|posted| posted.packet.as_ref()).map(|(hw_queue, _)| hw_queue)
     }
 }
 
-/// An in-order queue. Dropping the last handle lets its thread finish what is pending and end.
+/// An in-order queue. After the last handle is dropped, its thread finishes the pending commands and ends.
 pub(crate) struct Queue {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    /// Distinguishes threads' names only.
+    /// Only for the thread's name.
     number: u32,
     device: Arc<Device>,
     priority: i32,
-    /// Given by the device when first needed.
+    /// Assigned by the device when first needed.
     hw_queues: OnceLock<HwQueues>,
     state: Mutex<State>,
     changed: Condvar,
-    has_room: Condvar,
+    has_space: Condvar,
 }
 
 impl Queue {
-    /// The priority tells only which hardware queues it shares with others.
+    /// The priority only selects the hardware queues that the stream may share.
     pub(crate) fn new(number: u32, device: Arc<Device>, priority: i32) -> Self {
         let shared = Shared {
             number,
@@ -189,27 +191,27 @@ impl Queue {
             hw_queues: OnceLock::new(),
             state: Mutex::default(),
             changed: Condvar::new(),
-            has_room: Condvar::new(),
+            has_space: Condvar::new(),
         };
         Self { shared: Arc::new(shared) }
     }
 
-    /// Appends a command. Waits while there are too many, except on a thread of the simulator, which may have to finish
-    /// the very command that makes room.
+    /// Appends a command. Waits while the queue is full, except on a thread of the simulator, which may be
+    /// the one that has to finish a command to free space.
     pub(crate) fn submit(&self, command: Command) -> Arc<Completion> {
         let shared = &self.shared;
-        let turns = &shared.hw_queues().compute.turns;
+        let order = &shared.hw_queues().compute.order;
         let mut state = shared.lock();
         while state.len() >= PENDING_MAX && !worker::is_current() {
-            state = shared.has_room.wait(state).expect("no holder panics");
+            state = shared.has_space.wait(state).expect("no holder panics");
         }
         let completion = Arc::new(Completion::default());
-        let turn = (!matches!(command.work, Some(Work::Copy { .. }))).then(|| turns.take());
+        let position = (!matches!(command.work, Some(Work::Copy { .. }))).then(|| order.next_position());
         let submitted =
-            Submitted { command, turn, time_ns: clock::now_ns(), completion: Arc::clone(&completion) };
+            Submitted { command, position, time_ns: clock::now_ns(), completion: Arc::clone(&completion) };
         state.pending.push_back(submitted);
         state.last = Some(Arc::clone(&completion));
-        shared.post_what_may(&mut state);
+        shared.post_ready(&mut state);
         if !state.has_thread {
             state.has_thread = true;
             let shared = Arc::clone(shared);
@@ -223,7 +225,7 @@ impl Queue {
         completion
     }
 
-    /// The newest command's completion, if it is not finished.
+    /// The newest command's completion, if it is unfinished.
     pub(crate) fn unfinished(&self) -> Option<Arc<Completion>> {
         let last = self.shared.lock().last.clone();
         last.filter(|completion| completion.poll().is_none())
@@ -247,19 +249,22 @@ impl Drop for Queue {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        eager::lock(&self.state)
+        spin_then_sleep::lock(&self.state)
     }
 
     fn hw_queues(&self) -> &HwQueues {
         self.hw_queues.get_or_init(|| self.device.queues_for_stream(self.priority))
     }
 
-    /// What a command finds before it in the hardware queue, none if it is not its turn.
-    fn way(&self, turn: Option<Turn>) -> Option<Way> {
-        turn.map_or_else(|| Some(Way::default()), |turn| self.hw_queues().compute.turns.way(turn))
+    /// The commands before this position in the hardware queue; none if an earlier one has not passed yet.
+    fn predecessors(&self, position: Option<Position>) -> Option<Predecessors> {
+        position.map_or_else(
+            || Some(Predecessors::default()),
+            |position| self.hw_queues().compute.order.predecessors(position),
+        )
     }
 
-    /// The hardware queue for some work, and the work as a packet.
+    /// The hardware queue for a command's work, and the work as a packet.
     fn packet(&self, work: Work, ready_ns: u64) -> (&Arc<HwQueue>, Packet) {
         let hw_queues = self.hw_queues();
         match work {
@@ -276,15 +281,15 @@ impl Shared {
         }
     }
 
-    /// Moves commands from pending to posted, up to the first that must wait for more than what is posted.
-    fn post_what_may(&self, state: &mut State) {
+    /// Moves commands from pending to posted, up to the first that must wait for more than the posted ones.
+    fn post_ready(&self, state: &mut State) {
         while !state.is_busy
             && let Some(submitted) = state.pending.front()
             && let Some(ready_ns) = submitted.ready_ns()
-            && let Some(way) = self.way(submitted.turn)
+            && let Some(predecessors) = self.predecessors(submitted.position)
         {
-            let ready_ns = ready_ns.max(state.free_ns).max(way.free_ns);
-            let turns = &self.hw_queues().compute.turns;
+            let ready_ns = ready_ns.max(state.free_ns).max(predecessors.free_ns);
+            let order = &self.hw_queues().compute.order;
             // Behind a copy, a marker is a barrier too.
             let is_behind = |hw_queue| state.hw_queue().is_some_and(|before| !Arc::ptr_eq(before, hw_queue));
             let (packet, after) = match (submitted.command.work, &submitted.command.run) {
@@ -293,8 +298,8 @@ impl Shared {
                     if is_behind(&self.hw_queues().compute) {
                         return;
                     }
-                    submitted.turn.inspect(|turn| turns.pass_barrier(*turn, ready_ns));
-                    (None, way.last)
+                    submitted.position.inspect(|position| order.pass_barrier(*position, ready_ns));
+                    (None, predecessors.last)
                 }
                 (Some(work), _) => {
                     let (hw_queue, packet) = self.packet(work, ready_ns);
@@ -303,7 +308,9 @@ impl Shared {
                     }
                     let gate = if let Work::Gate(gate) = work { Some(gate) } else { None };
                     let Some(ticket) = hw_queue.try_post(packet, gate) else { return };
-                    submitted.turn.inspect(|turn| turns.pass_packet(*turn, &submitted.completion));
+                    submitted
+                        .position
+                        .inspect(|position| order.pass_packet(*position, &submitted.completion));
                     (Some((Arc::clone(hw_queue), ticket)), None)
                 }
             };
@@ -324,11 +331,11 @@ impl Shared {
     fn drain(&self) {
         let mut state = self.lock();
         loop {
-            self.post_what_may(&mut state);
+            self.post_ready(&mut state);
             state = if !state.posted.is_empty() {
                 self.finish_posted(state)
             } else if !state.pending.is_empty() {
-                self.clear_the_way(state)
+                self.unblock_first(state)
             } else if state.is_closed {
                 return;
             } else {
@@ -340,7 +347,7 @@ impl Shared {
         }
     }
 
-    /// Sees the first posted command through.
+    /// Runs and finishes the first posted command.
     fn finish_posted<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let free_ns = state.free_ns;
         let first = &mut state.posted[0];
@@ -355,7 +362,7 @@ impl Shared {
         }
         let span = if let Some((queue, ticket)) = packet {
             let span = queue.wait_start(ticket);
-            // Before its end, which the process may not live to see.
+            // Logged before the kernel's end, because the process may die before it.
             if let Some(label) = label {
                 execution_log::note(
                     span,
@@ -376,8 +383,8 @@ impl Shared {
         state
     }
 
-    /// Does something about what keeps the first pending command from being posted, with nothing posted before it.
-    fn clear_the_way<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    /// Resolves what blocks the first pending command. Nothing is posted before it.
+    fn unblock_first<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let first = &mut state.pending[0];
         let Some(ready_ns) = first.ready_ns() else {
             let waits = first.command.waits.clone();
@@ -387,21 +394,22 @@ impl Shared {
             }
             return self.lock();
         };
-        let turn = first.turn;
-        let Some(way) = self.way(turn) else {
+        let position = first.position;
+        let Some(predecessors) = self.predecessors(position) else {
             drop(state);
-            turn.inspect(|turn| self.hw_queues().compute.turns.wait(*turn));
+            position.inspect(|position| self.hw_queues().compute.order.wait(*position));
             return self.lock();
         };
         if let Some(work) = first.command.work {
             let hw_queue = self.packet(work, ready_ns).0;
-            // Whoever submits to this stream from now on may post what is pending, into room that there is by then.
+            // From now on a thread that submits to this stream may post the pending commands, as soon as
+            // there is space.
             let posted = hw_queue.posted();
             drop(state);
-            hw_queue.wait_for_room(posted);
+            hw_queue.wait_for_space(posted);
             return self.lock();
         }
-        let last_ns = match way.last.as_ref().map(|last| (last.poll(), last)) {
+        let last_ns = match predecessors.last.as_ref().map(|last| (last.poll(), last)) {
             None => 0,
             Some((Some(last), _)) => last.end_ns,
             Some((None, last)) => {
@@ -411,15 +419,15 @@ impl Shared {
             }
         };
         let Submitted { command, completion, .. } = state.pending.pop_front().expect("it was looked at");
-        let ready_ns = ready_ns.max(state.free_ns).max(way.free_ns).max(last_ns);
+        let ready_ns = ready_ns.max(state.free_ns).max(predecessors.free_ns).max(last_ns);
         state.is_busy = true;
         drop(state);
-        let end_ns = match command.run.map_or(Took::HostTime, guarded) {
-            Took::HostTime => clock::now_ns().max(ready_ns),
-            Took::NoTime => ready_ns,
+        let end_ns = match command.run.map_or(TimeTaken::HostTime, guarded) {
+            TimeTaken::HostTime => clock::now_ns().max(ready_ns),
+            TimeTaken::NoTime => ready_ns,
         };
         let span = Span { start_ns: ready_ns, end_ns };
-        turn.inspect(|turn| self.hw_queues().compute.turns.pass_barrier(*turn, span.end_ns));
+        position.inspect(|position| self.hw_queues().compute.order.pass_barrier(*position, span.end_ns));
         let mut state = self.lock();
         state.is_busy = false;
         self.finish(&mut state, &completion, span);
@@ -430,15 +438,15 @@ impl Shared {
         state.free_ns = span.end_ns;
         completion.finish(span);
         if state.len() == PENDING_MAX - 1 {
-            self.has_room.notify_all();
+            self.has_space.notify_all();
         }
     }
 }
 
-/// A panic would end the thread and hang every waiter; there is nobody to report it to but stderr, which the default hook
-/// has done.
-fn guarded(run: Run) -> Took {
-    catch_unwind(AssertUnwindSafe(run)).unwrap_or(Took::HostTime)
+/// A panic would end the thread and leave every waiter hanging. The default hook has already printed it to
+/// stderr.
+fn guarded(run: Run) -> TimeTaken {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or(TimeTaken::HostTime)
 }
 
 #[cfg(test)]

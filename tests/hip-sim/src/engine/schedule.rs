@@ -1,89 +1,93 @@
-//! The device's scheduler: which packet of which hardware queue runs when. Values in, values out; no clock, no memory
-//! that anyone shares.
+//! The device's scheduler: which packet of which hardware queue runs when. It is a pure function of its
+//! inputs: it reads no clock and no shared memory.
 //!
-//! A part of the device (compute units, copy engines) has so many units. Each hardware queue runs its packets in order,
-//! one at a time; packets of different queues overlap while units last. When they do not last, queues take turns at
-//! packets' ends, and a packet that does not fit yet holds the ones behind it back, so that small kernels cannot starve
-//! a large one.
+//! A part of the device (compute units, copy engines) has a number of units. Each hardware queue runs its
+//! packets in order, one at a time; packets of different queues overlap while units last. When units run out,
+//! queues are served round-robin at packets' ends. A packet that does not fit yet blocks the packets after it
+//! in that order, so that small kernels cannot starve a large one.
 //!
-//! Every decision falls at a moment of the timeline that the packets themselves define, never at the moment when somebody
-//! looked. So any process may bring the schedule up to date, however late, and comes to the same result.
+//! Every decision happens at a time on the timeline that the packets themselves define, never at the time
+//! when a process advanced the schedule. So any process may bring the schedule up to date, however late, and
+//! gets the same result.
 //!
-//! Gates are the exception, since nobody knows when their words were written. A gate that is open when somebody looks was
-//! open when its turn came, unless it was found shut before: then it opens at the moment of the look. A gate that is shut
-//! when somebody looks was shut when its turn came. Gates take no units and no turn.
+//! Gates are the exception, since it is unknown when their words were written. A gate found open is taken to
+//! have been open since it was due. If an earlier read found it closed, it opens at the time of the read
+//! instead. A gate found closed is taken to have been closed when it was due. Gates occupy no units and are
+//! not part of the round-robin.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Packets that a queue holds at most, and grants whose start times are kept.
+/// Packets that a queue holds at most; also the number of grants whose start times are kept.
 pub(super) const DEPTH: u64 = 16;
-/// Hardware queues of a device, of all processes together: six for each of 64, four to compute and two to copy.
+/// Hardware queues of a device, of all processes together: six for each of 64 processes, four for compute and
+/// two for copies.
 pub(super) const QUEUES: usize = 384;
 
-/// What a packet occupies.
+/// The part of the device that a packet occupies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// Compute units.
     Compute,
-    /// Copy engines, of which a copy takes one.
+    /// Copy engines; a copy occupies one.
     Copy,
 }
 
-/// Of each part, its units.
+/// Units of each part.
 pub(super) type Capacity = [u64; 2];
 
-/// One packet as its queue holds it.
+/// One packet of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Packet {
-    /// It starts no earlier.
+    /// Earliest start.
     pub(super) ready_ns: u64,
     pub(super) duration_ns: u64,
     pub(super) units: u64,
-    /// It does nothing but hold up those behind it.
+    /// The packet does nothing but block the packets behind it.
     pub(super) is_gate: bool,
 }
 
-/// A gate as it was found just now.
+/// A gate's state at the last read of its word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GateState {
     Open,
-    Shut,
+    Closed,
 }
 
 impl GateState {
     pub(super) fn of(is_open: bool) -> Self {
-        if is_open { Self::Open } else { Self::Shut }
+        if is_open { Self::Open } else { Self::Closed }
     }
 }
 
-/// What the queues hold.
+/// The packets in the queues.
 pub(super) trait Packets {
-    /// The packet with a ticket of a queue, if it is there.
+    /// The packet with this ticket in a queue, if it is posted.
     fn pending(&self, queue: usize, ticket: u64) -> Option<Packet>;
 
-    /// How a pending gate is now. To see that may take a system call, so a gate that holds its queue up is looked at once
-    /// each time that the timeline is played.
+    /// State of a pending gate. Reading it may take a system call, so a gate that blocks its queue is read
+    /// once each time the timeline is advanced.
     fn gate(&self, queue: usize, ticket: u64) -> GateState;
 }
 
-/// One hardware queue's place on the timeline. Words only, so that a copy of it can be taken word by word.
+/// The state of one hardware queue on the timeline. It consists of words only, so that it can be copied word
+/// by word.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub(super) struct QueueState {
-    /// The owning member's number plus one; 0: nobody's.
+    /// The owning member's number plus one; 0: no owner.
     owner: u64,
     /// `Part`, as a number.
     part: u64,
-    /// Packets started so far: also the ticket of the next one.
+    /// Packets started so far, which is also the ticket of the next one.
     granted: u64,
-    /// When the packet that started last ends, and the units that it holds until then.
+    /// When the packet that started last ends, and the units that it occupies until then.
     end_ns: u64,
     units: u64,
-    /// 1 if its next packet is a gate that was found shut.
-    shut: u64,
+    /// 1 if its next packet is a gate that was found closed.
+    closed: u64,
     /// When the last such gate was found open; nothing starts earlier.
     opened_ns: u64,
-    /// Start of the packet with ticket `t`, at `t % DEPTH`, for the last `DEPTH` of them.
+    /// Start of the packet with ticket `t`, at `t % DEPTH`, for the last `DEPTH` packets.
     starts_ns: [u64; DEPTH as usize],
 }
 
@@ -91,11 +95,11 @@ pub(super) struct QueueState {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub(super) struct Schedule {
-    /// Everything before this moment is decided.
+    /// Everything before this time is decided.
     clock_ns: u64,
-    /// Of each part, the queue whose turn was last.
-    turns: [u64; 2],
-    /// Queues from here on were never used.
+    /// For each part, the queue that was served last.
+    last_queues: [u64; 2],
+    /// Queues from this index on were never used.
     used: u64,
     queues: [QueueState; QUEUES],
 }
@@ -108,25 +112,25 @@ pub(super) const WORDS: usize = size_of::<Schedule>() / WORD;
 /// Words before those of the queues.
 pub(super) const HEAD_WORDS: usize = 4;
 
-/// What bringing a schedule up to date has shown.
+/// What advancing the schedule has changed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Progress {
-    /// Queues with the tickets that were granted, as bits of `ticket % DEPTH`.
+    /// Queues and the tickets that were granted, as bits of `ticket % DEPTH`.
     pub(super) granted: Vec<(usize, u32)>,
-    /// The next moment at which something will start or end.
+    /// The next time at which a packet will start or end.
     pub(super) next_ns: Option<u64>,
     moved: bool,
 }
 
 impl Progress {
-    /// Whether the schedule differs from the one before.
+    /// Whether the schedule has changed.
     pub(super) fn has_changed(&self) -> bool {
         self.moved || !self.granted.is_empty()
     }
 }
 
 impl Schedule {
-    /// Too large for the stack of whatever thread happens to ask.
+    /// On the heap, because it is too large for the stacks of application threads that call in.
     pub(super) fn empty() -> Box<Self> {
         // SAFETY: zero is a value of every field, as the derived `FromBytes` has checked.
         unsafe { Box::new_zeroed().assume_init() }
@@ -141,7 +145,8 @@ impl Schedule {
         0..(self.used as usize).min(QUEUES)
     }
 
-    /// Takes a queue for a member; `posted` tells how many packets its ring has ever held. None if all are taken.
+    /// Takes a queue for a member; `posted` gives the number of packets that its ring has ever held. None if
+    /// all are taken.
     pub(super) fn take_queue(
         &mut self,
         owner: usize,
@@ -149,14 +154,14 @@ impl Schedule {
         posted: impl Fn(usize) -> u64,
     ) -> Option<usize> {
         let index = self.queues.iter().position(|queue| queue.owner == 0)?;
-        // What a dead owner left in the ring is not this owner's.
+        // Packets that a dead owner left in the ring do not belong to the new owner.
         self.queues[index] = QueueState {
             owner: owner as u64 + 1,
             part: part as u64,
             granted: posted(index),
             end_ns: 0,
             units: 0,
-            shut: 0,
+            closed: 0,
             opened_ns: 0,
             starts_ns: [0; DEPTH as usize],
         };
@@ -164,8 +169,8 @@ impl Schedule {
         Some(index)
     }
 
-    /// Ends a member's queues together with what runs on them, now; false if it has none. The timeline has been played
-    /// up to now.
+    /// Removes a member's queues and the packets that run on them, as of `now_ns`; returns false if it has
+    /// none. The timeline must already be advanced to now.
     pub(super) fn remove_member(&mut self, member: usize, now_ns: u64) -> bool {
         let owner = member as u64 + 1;
         let mut has_any = false;
@@ -174,25 +179,25 @@ impl Schedule {
             has_any = true;
         }
         if has_any {
-            // What waited for its units starts now, not when they were taken.
+            // Packets that waited for its units start now, not when the units were occupied.
             self.clock_ns = self.clock_ns.max(now_ns);
         }
         has_any
     }
 
-    /// When a packet started, if it has. Asked about one of the last `DEPTH` packets of a queue.
+    /// When a packet started, if it has. It must be one of the last `DEPTH` packets of the queue.
     pub(super) fn start_ns(&self, queue: usize, ticket: u64) -> Option<u64> {
         let queue = &self.queues[queue];
         (ticket < queue.granted).then(|| queue.starts_ns[(ticket % DEPTH) as usize])
     }
 
-    /// Plays the timeline up to `now_ns`.
+    /// Advances the timeline to `now_ns`.
     pub(super) fn advance(&mut self, now_ns: u64, capacity: Capacity, packets: &impl Packets) -> Progress {
         let mut progress = Progress::default();
         self.open_gates(now_ns, packets, &mut progress);
         loop {
-            // A gate may stand behind a packet that takes no time.
-            while self.start_what_fits(capacity, packets, &mut progress) {}
+            // A gate may follow a packet that takes no time.
+            while self.start_fitting(capacity, packets, &mut progress) {}
             progress.next_ns = self.next_event_ns(packets);
             match progress.next_ns {
                 Some(next_ns) if next_ns <= now_ns => self.clock_ns = next_ns,
@@ -202,44 +207,39 @@ impl Schedule {
         }
     }
 
-    /// What was found shut and is open now opens now.
+    /// Opens, as of now, each gate that was found closed and is open now.
     fn open_gates(&mut self, now_ns: u64, packets: &impl Packets, progress: &mut Progress) {
         for index in self.used_queues() {
             let queue = &mut self.queues[index];
-            if queue.shut != 0 && packets.gate(index, queue.granted) == GateState::Open {
-                (queue.shut, queue.opened_ns) = (0, now_ns);
+            if queue.closed != 0 && packets.gate(index, queue.granted) == GateState::Open {
+                (queue.closed, queue.opened_ns) = (0, now_ns);
                 progress.moved = true;
             }
         }
     }
 
-    /// Lets packets start at this moment; whether any did.
-    fn start_what_fits(
-        &mut self,
-        capacity: Capacity,
-        packets: &impl Packets,
-        progress: &mut Progress,
-    ) -> bool {
+    /// Starts packets at this time; returns whether any started.
+    fn start_fitting(&mut self, capacity: Capacity, packets: &impl Packets, progress: &mut Progress) -> bool {
         let mut has_any = self.pass_gates(packets, progress);
         for part in [Part::Compute, Part::Copy] {
-            while let Some((queue, packet)) = self.next_in_turn(part, packets) {
+            while let Some((queue, packet)) = self.next_round_robin(part, packets) {
                 let units = packet.units.clamp(1, capacity[part as usize]);
                 if self.busy_units(part) + units > capacity[part as usize] {
                     break;
                 }
                 progress.note_grant(queue, self.grant(queue, units, packet.duration_ns));
-                self.turns[part as usize] = queue as u64;
+                self.last_queues[part as usize] = queue as u64;
                 has_any |= packet.duration_ns == 0;
             }
         }
         has_any
     }
 
-    /// Passes gates that are open, and marks those that are not. A marked one has just been looked at.
+    /// Passes open gates and marks closed ones. A marked gate has just been read.
     fn pass_gates(&mut self, packets: &impl Packets, progress: &mut Progress) -> bool {
         let mut has_any = false;
         for index in self.used_queues() {
-            while self.queues[index].shut == 0
+            while self.queues[index].closed == 0
                 && let Some(packet) = self.startable(index, packets)
                 && packet.is_gate
             {
@@ -248,14 +248,14 @@ impl Schedule {
                         progress.note_grant(index, self.grant(index, 0, 0));
                         has_any = true;
                     }
-                    GateState::Shut => (self.queues[index].shut, progress.moved) = (1, true),
+                    GateState::Closed => (self.queues[index].closed, progress.moved) = (1, true),
                 }
             }
         }
         has_any
     }
 
-    /// A queue's next packet, if nothing of the queue keeps it from starting at this moment.
+    /// A queue's next packet, if nothing in the queue prevents its start at this time.
     fn startable(&self, index: usize, packets: &impl Packets) -> Option<Packet> {
         let queue = &self.queues[index];
         let may_start = queue.owner != 0 && queue.end_ns <= self.clock_ns && queue.opened_ns <= self.clock_ns;
@@ -263,25 +263,25 @@ impl Schedule {
         (packet.ready_ns <= self.clock_ns).then_some(packet)
     }
 
-    /// Whether everything up to a moment is decided, and what starts then has started.
+    /// Whether everything up to a time is decided, and every packet due by then has started.
     pub(super) fn is_played_to(&self, time_ns: u64) -> bool {
         self.clock_ns >= time_ns
     }
 
-    /// Whether the next packet of a queue is a gate that was found shut.
-    pub(super) fn is_held(&self, queue: usize, ticket: u64) -> bool {
-        self.queues[queue].shut != 0 && self.queues[queue].granted == ticket
+    /// Whether a queue's next packet is a gate that was found closed.
+    pub(super) fn is_at_closed_gate(&self, queue: usize, ticket: u64) -> bool {
+        self.queues[queue].closed != 0 && self.queues[queue].granted == ticket
     }
 
-    /// How many queues such a gate holds up.
-    pub(super) fn held(&self) -> usize {
-        self.queues[self.used_queues()].iter().filter(|queue| queue.shut != 0).count()
+    /// Number of queues whose next packet is such a gate.
+    pub(super) fn closed_gates(&self) -> usize {
+        self.queues[self.used_queues()].iter().filter(|queue| queue.closed != 0).count()
     }
 
-    /// The first queue after the one whose turn was last that has a packet to start at this moment.
-    fn next_in_turn(&self, part: Part, packets: &impl Packets) -> Option<(usize, Packet)> {
+    /// The first queue, after the one served last, that has a packet to start at this time.
+    fn next_round_robin(&self, part: Part, packets: &impl Packets) -> Option<(usize, Packet)> {
         let count = self.used_queues().len();
-        let first = self.turns[part as usize] as usize + 1;
+        let first = self.last_queues[part as usize] as usize + 1;
         (0..count).map(|offset| (first + offset) % count).find_map(|index| {
             let packet =
                 (self.queues[index].part == part as u64).then(|| self.startable(index, packets))??;
@@ -296,7 +296,7 @@ impl Schedule {
         busy.map(|queue| queue.units).sum()
     }
 
-    /// Starts a queue's next packet now; its ticket.
+    /// Starts a queue's next packet now; returns its ticket.
     fn grant(&mut self, queue: usize, units: u64, duration_ns: u64) -> u64 {
         let queue = &mut self.queues[queue];
         let ticket = queue.granted;
@@ -307,7 +307,7 @@ impl Schedule {
         ticket
     }
 
-    /// The first moment after this one at which a packet ends or becomes ready.
+    /// The first time after this one at which a packet ends or becomes ready.
     fn next_event_ns(&self, packets: &impl Packets) -> Option<u64> {
         let events = self.used_queues().filter(|&index| self.queues[index].owner != 0).flat_map(|index| {
             let queue = &self.queues[index];
@@ -319,7 +319,7 @@ impl Schedule {
 }
 
 impl Progress {
-    /// This and what came after.
+    /// Combines this progress with later progress.
     pub(super) fn and(mut self, later: Self) -> Self {
         self.granted.extend(later.granted);
         Self { granted: self.granted, next_ns: later.next_ns, moved: self.moved || later.moved }
@@ -342,7 +342,7 @@ mod tests {
 
     const CAPACITY: Capacity = [100, 2];
 
-    /// A schedule with the packets of its queues: ready, duration, units.
+    /// A schedule and the packets of its queues: ready, duration, units.
     struct Device {
         schedule: Box<Schedule>,
         packets: Queues,
@@ -351,8 +351,8 @@ mod tests {
     #[derive(Default)]
     struct Queues {
         packets: Vec<Vec<Packet>>,
-        /// Gates that are shut, by queue and ticket.
-        shut: Vec<(usize, u64)>,
+        /// Closed gates, by queue and ticket.
+        closed: Vec<(usize, u64)>,
         looks: Cell<usize>,
     }
 
@@ -364,7 +364,7 @@ mod tests {
         fn gate(&self, queue: usize, ticket: u64) -> GateState {
             assert!(self.pending(queue, ticket).unwrap().is_gate);
             self.looks.update(|looks| looks + 1);
-            GateState::of(!self.shut.contains(&(queue, ticket)))
+            GateState::of(!self.closed.contains(&(queue, ticket)))
         }
     }
 
@@ -407,14 +407,14 @@ mod tests {
     }
 
     #[test]
-    fn queues_overlap_while_units_last_and_take_turns_when_not() {
+    fn queues_overlap_while_units_last_and_alternate_otherwise() {
         let mut device = Device::new(&[Part::Compute; 3]);
         for queue in 0..3 {
             device.post(queue, 1, 10, 60);
             device.post(queue, 1, 10, 40);
         }
         device.advance(1000);
-        // Turns go 1, 2, 0: whoever fits starts, whoever does not holds the rest back.
+        // The order is 1, 2, 0: a packet that fits starts, one that does not blocks the rest.
         assert_eq!(device.starts_ns(1), [Some(1), Some(21)]);
         assert_eq!(device.starts_ns(2), [Some(11), Some(31)]);
         assert_eq!(device.starts_ns(0), [Some(21), Some(31)]);
@@ -429,7 +429,7 @@ mod tests {
         }
         device.post(2, 7, 10, 100);
         device.advance(1000);
-        assert_eq!(device.starts_ns(2), [Some(16)], "its turn comes as soon as both have ended once");
+        assert_eq!(device.starts_ns(2), [Some(16)], "it starts as soon as both have ended once");
     }
 
     #[test]
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_go_beside_kernels_on_so_many_engines() {
+    fn copies_run_beside_kernels_on_a_limited_number_of_engines() {
         let mut device = Device::new(&[Part::Compute, Part::Copy, Part::Copy, Part::Copy]);
         for queue in 0..4 {
             device.post(queue, 1, 10, 1);
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_gate_leaves_no_gap_however_late_somebody_looks() {
+    fn an_open_gate_leaves_no_gap_however_late_it_is_read() {
         let mut device = gated();
         device.advance(12);
         device.advance(1000);
@@ -470,22 +470,22 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_that_was_found_shut_opens_when_somebody_looks() {
+    fn a_gate_that_was_found_closed_opens_when_it_is_read_again() {
         let mut device = gated();
-        device.packets.shut.push((0, 1));
-        assert!(device.advance(20).has_changed() && device.schedule.is_held(0, 1));
+        device.packets.closed.push((0, 1));
+        assert!(device.advance(20).has_changed() && device.schedule.is_at_closed_gate(0, 1));
         assert!(!device.advance(30).has_changed());
-        device.packets.shut.clear();
+        device.packets.closed.clear();
         device.advance(40);
         assert_eq!(device.starts_ns(0), [Some(10), Some(40), Some(40)]);
-        assert!(!device.schedule.is_held(0, 1));
+        assert!(!device.schedule.is_at_closed_gate(0, 1));
     }
 
     #[test]
-    fn a_gate_is_looked_at_once_when_its_turn_has_come() {
+    fn a_gate_is_read_once_when_it_is_due() {
         let mut device = gated();
         device.post_gate(0, 10);
-        device.packets.shut.push((0, 3));
+        device.packets.closed.push((0, 3));
         let mut looks = |now_ns| {
             device.advance(now_ns);
             device.packets.looks.take()
@@ -494,9 +494,9 @@ mod tests {
     }
 
     #[test]
-    fn a_shut_gate_holds_up_its_own_queue_only() {
+    fn a_closed_gate_blocks_its_own_queue_only() {
         let mut device = Device::new(&[Part::Compute; 2]);
-        device.packets.shut.push((0, 0));
+        device.packets.closed.push((0, 0));
         device.post_gate(0, 1);
         device.post(0, 1, 10, 100);
         device.post(1, 1, 10, 100);
@@ -505,13 +505,10 @@ mod tests {
     }
 
     #[test]
-    fn looking_late_or_often_gives_the_same_timeline() {
+    fn advancing_late_or_often_gives_the_same_timeline() {
         let seed = 0x5eed_u64;
-        let mut random = seed;
-        let mut next = |bound: u64| {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (random >> 33) % bound
-        };
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut next = |bound: u64| random.u64(..bound);
         let parts = [Part::Compute, Part::Compute, Part::Copy, Part::Compute, Part::Copy, Part::Copy];
         let (mut often, mut once) = (Device::new(&parts), Device::new(&parts));
         for _ in 0..60 {
@@ -531,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_member_frees_what_it_held_and_its_packets_are_gone() {
+    fn a_dead_members_units_are_freed_and_its_packets_are_removed() {
         let mut device = Device::new(&[Part::Compute; 2]);
         device.post(1, 1, 1_000_000, 100);
         device.post(1, 1, 1_000_000, 100);
@@ -542,13 +539,13 @@ mod tests {
         assert!(!device.schedule.remove_member(1, 55));
         device.advance(60);
         assert_eq!(device.starts_ns(0), [Some(50)]);
-        // Its queue goes to the next one, who does not inherit the second packet.
+        // The next member to take its queue does not inherit the second packet.
         assert_eq!(device.schedule.take_queue(7, Part::Compute, |_| 2), Some(1));
         assert_eq!(device.advance(2_000_000).granted, []);
     }
 
     #[test]
-    fn a_device_has_only_so_many_queues() {
+    fn a_device_has_a_limited_number_of_queues() {
         let mut schedule = Schedule::empty();
         for _ in 0..QUEUES {
             assert!(schedule.take_queue(0, Part::Compute, |_| 0).is_some());

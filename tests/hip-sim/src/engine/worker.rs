@@ -1,4 +1,5 @@
-//! Threads of the simulator: named, precise, and deaf to signals, which belong to the application's threads.
+//! Threads of the simulator: named, with precise sleeps, and with signals blocked, which belong to the
+//! application's threads.
 
 use core::cell::Cell;
 use core::ffi::{CStr, c_void};
@@ -8,7 +9,7 @@ thread_local! {
     static IS_WORKER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Starts a thread that nobody joins.
+/// Starts a detached thread.
 pub(super) fn spawn(name: String, body: impl FnOnce() + Send + 'static) {
     let previous = block_signals();
     let spawned = thread::Builder::new().name(name).spawn(move || {
@@ -20,15 +21,16 @@ pub(super) fn spawn(name: String, body: impl FnOnce() + Send + 'static) {
     drop(spawned.expect("a process that can start no thread cannot be simulated on"));
 }
 
-/// Starts a thread that nobody joins, for a body that somebody may wait for while he holds the dynamic loader's lock.
+/// Starts a detached thread. Another thread may wait for its body while holding the dynamic loader's lock.
 ///
-/// A thread of the standard library registers destructors of thread-local variables before its body begins, and the C
-/// library takes that lock to do so. Whoever opens a library whose constructor makes the first HIP call holds it, and would
-/// wait for ever. So this thread is made by hand. Its body must not need the lock before nobody waits for it any more.
+/// A thread of the standard library registers destructors of thread-local variables before its body begins,
+/// and the C library takes the loader's lock to do so. A thread that opens a library whose constructor makes
+/// the first HIP call holds that lock, so it would wait forever. So this function calls `pthread_create`
+/// itself. The body must not need the lock while another thread waits for it.
 pub(super) fn spawn_bare(name: &'static CStr, body: impl FnOnce() + Send + 'static) {
     type Body = Box<dyn FnOnce() + Send>;
     extern "C" fn begin(body: *mut c_void) -> *mut c_void {
-        // SAFETY: `spawn_bare` has made it of a box, for this thread alone.
+        // SAFETY: `spawn_bare` made it from a box, for this thread only.
         let body = unsafe { Box::from_raw(body.cast::<(&CStr, Body)>()) };
         let (name, body) = *body;
         let _ = rustix::thread::set_name(name);
@@ -53,13 +55,13 @@ pub(super) fn spawn_bare(name: &'static CStr, body: impl FnOnce() + Send + 'stat
     assert_eq!(error, 0, "a process that can start no thread cannot be simulated on");
 }
 
-/// Whether the calling thread is one of those that [`spawn`] starts.
+/// Whether the calling thread was started by [`spawn`].
 pub(super) fn is_current() -> bool {
     IS_WORKER.try_with(Cell::get).unwrap_or(false)
 }
 
-/// Blocks signals for the calling thread and, by inheritance, for a thread that it starts. Not those that report what the
-/// thread itself has done: blocked, they would end the process without a word.
+/// Blocks signals for the calling thread and, by inheritance, for a thread that it starts. Signals that
+/// report the thread's own faults stay unblocked: if blocked, they would end the process without a message.
 fn block_signals() -> libc::sigset_t {
     // SAFETY: plain data that the calls below fill in; pthread_sigmask only touches this thread's mask.
     unsafe {

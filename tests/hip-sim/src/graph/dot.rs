@@ -1,4 +1,4 @@
-//! A graph as text that Graphviz draws.
+//! A graph as text for Graphviz.
 
 use core::ffi::{CStr, c_char};
 use core::fmt::Write as _;
@@ -12,7 +12,7 @@ use crate::boundary;
 use crate::error::HipError;
 use crate::operation::Operation;
 
-/// `hipGraphDebugDotPrint`: types and names, whatever the flags ask for.
+/// `hipGraphDebugDotPrint`: prints types and names, whatever the flags are.
 pub(crate) unsafe extern "C" fn debug_dot_print(
     graph: hipGraph_t,
     path: *const c_char,
@@ -23,7 +23,7 @@ pub(crate) unsafe extern "C" fn debug_dot_print(
         if path.is_null() {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: a string of the caller.
+        // SAFETY: the caller passes a terminated string.
         let path = unsafe { CStr::from_ptr(path) };
         fs::write(OsStr::from_bytes(path.to_bytes()), text(&graph)).map_err(|_| HipError::OperatingSystem)
     })
@@ -37,11 +37,12 @@ fn text(graph: &Graph) -> String {
             Operation::Kernel(launch) => launch.name().to_owned(),
             other => format!("type {}", other.node_type()),
         };
-        writeln!(text, "  \"{:#x}\" [label=\"{label}\"];", address(node)).expect("strings take any text");
+        writeln!(text, "  \"{:#x}\" [label=\"{label}\"];", address(node))
+            .expect("writing to a string cannot fail");
     }
     for (from, to) in &state.edges {
         writeln!(text, "  \"{:#x}\" -> \"{:#x}\";", address(from), address(to))
-            .expect("strings take any text");
+            .expect("writing to a string cannot fail");
     }
     text.push_str("}\n");
     text

@@ -1,4 +1,4 @@
-//! What is launched: a graph's copy that keeps its shape while its nodes may get new parameters.
+//! Executable graphs: copies of graphs whose shape is fixed but whose nodes may get new parameters.
 
 use core::ffi::c_char;
 use core::ptr;
@@ -32,14 +32,15 @@ const UPDATE_TOPOLOGY_CHANGED: u32 = 2;
 const UPDATE_NODE_TYPE_CHANGED: u32 = 3;
 const UPDATE_PARAMETERS_CHANGED: u32 = 5;
 
-/// See the module.
+/// An instantiated graph.
 pub(crate) struct Executable {
     graph: Arc<Graph>,
     plan: Plan,
-    /// Its nodes by the address of those that they were copied from, which are kept so that no other gets it.
+    /// The nodes by the addresses of their originals. The originals are kept, so that no other node gets the
+    /// same address.
     by_source: HashMap<usize, (Arc<Node>, Arc<Node>)>,
     flags: u64,
-    /// Of the latest launch: two launches of one executable do not overlap.
+    /// Completion of the latest launch, because launches of one executable do not overlap.
     last: Mutex<Option<Arc<Completion>>>,
 }
 
@@ -52,7 +53,7 @@ impl Executable {
         Ok(Arc::new(Self { graph: copied, plan, by_source, flags, last: Mutex::default() }))
     }
 
-    /// The node that stands for one of the graph that this was made from.
+    /// The node that was copied from `source`.
     fn node(&self, source: &Arc<Node>) -> Result<&Arc<Node>, HipError> {
         self.by_source.get(&address(source)).map(|(_, own)| own).ok_or(HipError::InvalidValue)
     }
@@ -69,12 +70,12 @@ fn collect(plan: &Plan, by_source: &mut HashMap<usize, (Arc<Node>, Arc<Node>)>) 
     }
 }
 
-/// The executable behind a handle.
+/// The executable for a handle.
 fn resolve_exec(exec: hipGraphExec_t) -> Result<Arc<Executable>, HipError> {
     runtime::get().executables.get(exec).ok_or(HipError::InvalidValue)
 }
 
-/// An executable's node by its original.
+/// An executable's node, by its original.
 pub(super) fn resolve_exec_node(exec: hipGraphExec_t, node: hipGraphNode_t) -> Result<Arc<Node>, HipError> {
     let exec = resolve_exec(exec)?;
     exec.node(&resolve_node(node)?).cloned()
@@ -85,11 +86,11 @@ fn instantiated(out: *mut hipGraphExec_t, graph: hipGraph_t, flags: u64) -> Resu
         return Err(HipError::InvalidValue);
     }
     let exec = Executable::new(&resolve(graph)?, flags)?;
-    // SAFETY: an out-parameter of the caller.
+    // SAFETY: the caller passes null or a writable out-parameter.
     unsafe { write(out, runtime::get().executables.insert(&exec)) }
 }
 
-/// `hipGraphInstantiate`: neither the node nor the log says anything, as in the genuine runtime.
+/// `hipGraphInstantiate`: writes neither the error node nor the log, as in the genuine runtime.
 pub(crate) unsafe extern "C" fn instantiate(
     exec: *mut hipGraphExec_t,
     graph: hipGraph_t,
@@ -121,7 +122,7 @@ pub(crate) unsafe extern "C" fn instantiate_with_params(
     params: *mut hipGraphInstantiateParams,
 ) -> hipError_t {
     boundary::call(|| {
-        // SAFETY: null or a structure of the caller.
+        // SAFETY: the caller passes null or a valid structure.
         let params = unsafe { params.as_mut() }.ok_or(HipError::InvalidValue)?;
         params.result_out = RESULT_ERROR;
         let known = [0, FLAG_AUTO_FREE, FLAG_UPLOAD, FLAG_DEVICE_LAUNCH, FLAG_NODE_PRIORITY];
@@ -135,13 +136,13 @@ pub(crate) unsafe extern "C" fn instantiate_with_params(
     })
 }
 
-/// `hipGraphExecDestroy`: a launch that is under way goes on.
+/// `hipGraphExecDestroy`: a launch in progress continues.
 pub(crate) unsafe extern "C" fn destroy(exec: hipGraphExec_t) -> hipError_t {
     boundary::call(|| {
         let exec = runtime::get().executables.remove(exec).ok_or(HipError::InvalidValue)?;
         let last = exec.last.lock().expect("no holder panics").take();
         if let Some(last) = last {
-            // Its queues go with it.
+            // Its queues are destroyed with it.
             last.wait();
         }
         Ok(())
@@ -152,12 +153,12 @@ pub(crate) unsafe extern "C" fn destroy(exec: hipGraphExec_t) -> hipError_t {
 pub(crate) unsafe extern "C" fn flags(exec: hipGraphExec_t, flags: *mut u64) -> hipError_t {
     boundary::call(|| {
         let exec = resolve_exec(exec)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(flags, exec.flags) }
     })
 }
 
-/// `hipGraphLaunch`: in the stream's turn, and nothing of the stream comes in between.
+/// `hipGraphLaunch`: in the stream's order; no other work of the stream runs in between.
 pub(crate) unsafe extern "C" fn launch(exec: hipGraphExec_t, stream: hipStream_t) -> hipError_t {
     boundary::call(|| {
         let exec = resolve_exec(exec)?;
@@ -170,19 +171,19 @@ pub(crate) unsafe extern "C" fn launch(exec: hipGraphExec_t, stream: hipStream_t
         }
         let mut last = exec.last.lock().expect("no holder panics");
         let earlier = last.take().filter(|completion| completion.poll().is_none());
-        let turn = stream.turn();
-        *last = Some(exec.plan.run(&Lane::Stream(&turn), earlier.into_iter().collect()));
+        let guard = stream.lock_submission();
+        *last = Some(exec.plan.run(&Lane::Stream(&guard), earlier.into_iter().collect()));
         Ok(())
     })
 }
 
 /// `hipGraphLaunch_spt`
 pub(crate) unsafe extern "C" fn launch_spt(exec: hipGraphExec_t, stream: hipStream_t) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { launch(exec, stream::or_per_thread(stream)) }
 }
 
-/// `hipGraphUpload`: there is nothing to upload.
+/// `hipGraphUpload`: does nothing, because there is nothing to upload.
 pub(crate) unsafe extern "C" fn upload(exec: hipGraphExec_t, stream: hipStream_t) -> hipError_t {
     boundary::call(|| {
         resolve_exec(exec)?;
@@ -213,7 +214,7 @@ pub(crate) unsafe extern "C" fn is_enabled(
     boundary::call(|| {
         let node = resolve_exec_node(exec, node)?;
         check_can_be_disabled(&node)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, u32::from(node.is_enabled())) }
     })
 }
@@ -225,15 +226,15 @@ fn check_can_be_disabled(node: &Node) -> Result<(), HipError> {
     }
 }
 
-/// Why an executable cannot become like a graph, and the graph's node at which that shows.
+/// Why an executable cannot be updated from a graph, and the graph's node that caused it.
 struct Mismatch {
     result: u32,
     node: hipGraphNode_t,
 }
 
 impl Executable {
-    /// Takes the parameters of a graph of the same shape. As in the genuine runtime, nodes before the one that does
-    /// not fit have theirs already.
+    /// Takes the parameters of a graph of the same shape. As in the genuine runtime, nodes before the
+    /// mismatch are already updated.
     fn update(&self, graph: &Graph) -> Result<(), Mismatch> {
         let new = Plan::new(graph);
         let new = new.filter(|new| new.nodes().count() == self.plan.nodes().count());
@@ -255,14 +256,14 @@ impl Executable {
                 (Operation::Graph(own), Operation::Graph(new)) => {
                     take_child(&own, &new).map_err(|_| mismatch(UPDATE_TOPOLOGY_CHANGED))?;
                 }
-                _ => own.take_after(new),
+                _ => own.copy_operation(new),
             }
         }
         Ok(())
     }
 }
 
-/// Number of dependencies by node.
+/// Number of dependencies of each node.
 fn edge_counts(graph: &Graph) -> HashMap<usize, usize> {
     let mut counts = HashMap::new();
     for (_, to) in &graph.lock().edges {
@@ -271,7 +272,7 @@ fn edge_counts(graph: &Graph) -> HashMap<usize, usize> {
     counts
 }
 
-/// Gives the nodes of a graph inside of an executable those parameters of another.
+/// Updates the nodes of an executable's child graph with the parameters of another graph.
 pub(super) fn take_child(own: &Graph, new: &Graph) -> Result<(), HipError> {
     let (own, new) = (own.in_order(), new.in_order());
     let (own, new) = own.zip(new).ok_or(HipError::Unknown)?;
@@ -283,7 +284,7 @@ pub(super) fn take_child(own: &Graph, new: &Graph) -> Result<(), HipError> {
     for (own, new) in own.iter().zip(&new) {
         match (own.operation(), new.operation()) {
             (Operation::Graph(own), Operation::Graph(new)) => take_child(&own, &new)?,
-            _ => own.take_after(new),
+            _ => own.copy_operation(new),
         }
     }
     Ok(())
@@ -302,7 +303,7 @@ pub(crate) unsafe extern "C" fn update(
             return Err(HipError::InvalidValue);
         }
         let mismatch = exec.update(&graph).err();
-        // SAFETY: out-parameters of the caller, not null.
+        // SAFETY: the caller passes writable out-parameters, which are not null.
         unsafe {
             result.write(mismatch.as_ref().map_or(UPDATE_SUCCESS, |m| m.result));
             if let Some(mismatch) = &mismatch {

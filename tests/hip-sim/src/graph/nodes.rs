@@ -1,4 +1,4 @@
-//! Adding nodes by hand. Parameters are checked as the stream-ordered call of the same work checks its own.
+//! Functions that add nodes. Parameters are checked as in the corresponding stream-ordered call.
 
 use core::ffi::c_void;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use crate::event;
 use crate::operation::{HostCall, Operation};
 use crate::runtime;
 
-/// Where a new node goes: what every function of this file begins with.
-struct Place {
+/// The leading parameters of every function in this file: the graph and dependencies of a new node.
+struct NewNode {
     out: *mut hipGraphNode_t,
     graph: hipGraph_t,
     dependencies: *const hipGraphNode_t,
     count: usize,
 }
 
-impl Place {
-    /// Adds what `operation` makes, which is not asked before the place is known to be good.
+impl NewNode {
+    /// Adds the node. `operation` is called only after the other parameters were checked.
     ///
     /// # Safety
     ///
@@ -40,10 +40,10 @@ impl Place {
             return Err(HipError::InvalidValue);
         }
         let graph = resolve(self.graph)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         let dependencies = unsafe { resolve_nodes(&graph, self.dependencies, self.count) }?;
         let node = graph.add(operation(&graph)?, &dependencies);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         unsafe { write(self.out, node_handle(&node))? };
         Ok(node)
     }
@@ -61,10 +61,10 @@ macro_rules! adders {
             $($parameter: $type,)*
         ) -> hipError_t {
             boundary::call(|| {
-                let place = Place { out, graph, dependencies, count };
+                let new_node = NewNode { out, graph, dependencies, count };
                 let operation = $operation;
-                // SAFETY: the caller's promise, which HIP's contract asks for.
-                unsafe { place.add(operation) }.map(drop)
+                // SAFETY: the caller upholds this function's contract, which is HIP's.
+                unsafe { new_node.add(operation) }.map(drop)
             })
         })*
     };
@@ -76,19 +76,19 @@ adders! {
 
     /// `hipGraphAddKernelNode`
     add_kernel(params: *const hipKernelNodeParams) => |_: &Arc<Graph>| {
-        // SAFETY: null or parameters of the caller.
+        // SAFETY: the caller passes null or valid parameters.
         unsafe { kernel(params) }
     };
 
     /// `hipGraphAddMemcpyNode`
     add_memcpy(params: *const hipMemcpy3DParms) => |_: &Arc<Graph>| {
-        // SAFETY: null or parameters of the caller.
+        // SAFETY: the caller passes null or valid parameters.
         unsafe { box_copy(params) }
     };
 
     /// `hipDrvGraphAddMemcpyNode`
     add_memcpy_driver(params: *const HIP_MEMCPY3D, _context: *mut c_void) => |_: &Arc<Graph>| {
-        // SAFETY: null or parameters of the caller.
+        // SAFETY: the caller passes null or valid parameters.
         unsafe { driver_copy(params) }
     };
 
@@ -109,19 +109,19 @@ adders! {
 
     /// `hipGraphAddMemsetNode`
     add_memset(params: *const hipMemsetParams) => |_: &Arc<Graph>| {
-        // SAFETY: null or parameters of the caller.
+        // SAFETY: the caller passes null or valid parameters.
         unsafe { fill(params) }
     };
 
     /// `hipDrvGraphAddMemsetNode`
     add_memset_driver(params: *const hipMemsetParams, _context: *mut c_void) => |_: &Arc<Graph>| {
-        // SAFETY: null or parameters of the caller.
+        // SAFETY: the caller passes null or valid parameters.
         unsafe { fill(params) }
     };
 
     /// `hipGraphAddHostNode`
     add_host(params: *const hipHostNodeParams) => |_: &Arc<Graph>| {
-        // SAFETY: null or parameters of the caller.
+        // SAFETY: the caller passes null or valid parameters.
         let params = unsafe { params.as_ref() }.ok_or(HipError::InvalidValue)?;
         host(*params)
     };
@@ -136,12 +136,12 @@ adders! {
         event::resolve_optional(event)?.map(Operation::Wait).ok_or(HipError::InvalidValue)
     };
 
-    /// `hipGraphAddChildGraphNode`: the child is copied.
+    /// `hipGraphAddChildGraphNode`: copies the child graph.
     add_child(child: hipGraph_t) => |graph: &Arc<Graph>| child_of(graph, child);
 
     /// `hipGraphAddMemAllocNode`
     add_mem_alloc(params: *mut hipMemAllocNodeParams) => |_: &Arc<Graph>| {
-        // SAFETY: null or parameters of the caller, which get the address.
+        // SAFETY: the caller passes null or valid parameters, which receive the address.
         let params = unsafe { params.as_mut() }.ok_or(HipError::InvalidValue)?;
         let memory = GraphMemory::new(params.bytesize)?;
         params.dptr = core::ptr::with_exposed_provenance_mut(memory.base);
@@ -156,15 +156,15 @@ adders! {
 
     /// `hipGraphAddBatchMemOpNode`
     add_batch(params: *const hipBatchMemOpNodeParams) => |_: &Arc<Graph>| {
-        // SAFETY: null or parameters of the caller.
+        // SAFETY: the caller passes null or valid parameters.
         unsafe { batch(params) }
     };
 
     /// `hipGraphAddNode`: any of the above, by type.
     add_node(params: *mut hipGraphNodeParams) => |graph: &Arc<Graph>| {
-        // SAFETY: null or parameters of the caller.
+        // SAFETY: the caller passes null or valid parameters.
         let params = unsafe { params.as_mut() }.ok_or(HipError::InvalidValue)?;
-        // SAFETY: the type says what the payload is.
+        // SAFETY: the type determines the payload.
         unsafe { of_any_type(graph, params) }
     };
 }
@@ -191,11 +191,11 @@ fn free(address: *mut c_void) -> Result<Operation, HipError> {
 
 /// # Safety
 ///
-/// The payload is what the type says.
+/// The payload has the type that `params` states.
 unsafe fn of_any_type(graph: &Arc<Graph>, params: &mut hipGraphNodeParams) -> Result<Operation, HipError> {
     let payload = params.payload.as_mut_ptr();
     let handle = core::ptr::with_exposed_provenance_mut::<c_void>(params.payload[0] as usize);
-    // SAFETY: the caller's promise; the payload is aligned for any of them.
+    // SAFETY: the caller upholds this function's contract; the payload is aligned for every type.
     unsafe {
         match params.r#type {
             node_type::KERNEL => kernel(payload.cast()),
@@ -222,7 +222,7 @@ unsafe fn of_any_type(graph: &Arc<Graph>, params: &mut hipGraphNodeParams) -> Re
     }
 }
 
-/// Whether the runtime knows an event by this handle.
+/// The event for a handle.
 pub(super) fn event_of(handle: hipEvent_t) -> Result<Arc<event::Event>, HipError> {
     runtime::get().events.get(handle).ok_or(HipError::InvalidValue)
 }

@@ -1,4 +1,4 @@
-//! Nodes' parameters: read from what the caller describes, given back, replaced in graphs and in executables.
+//! Nodes' parameters: read from the caller's descriptions, returned, and replaced in graphs and executables.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -24,9 +24,9 @@ use crate::{copy, runtime, symbol};
 
 /// # Safety
 ///
-/// Null, or parameters as `hipLaunchKernel` or `hipModuleLaunchKernel` would ask.
+/// Null, or parameters as `hipLaunchKernel` or `hipModuleLaunchKernel` require them.
 pub(super) unsafe fn kernel(params: *const hipKernelNodeParams) -> Result<Operation, HipError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let params = unsafe { params.as_ref() }.ok_or(HipError::InvalidValue)?;
     // SAFETY: as above.
     unsafe { Launch::of_node(params) }.map(|launch| Operation::Kernel(Arc::new(launch)))
@@ -36,7 +36,7 @@ fn checked(copy: Copy) -> Result<Operation, HipError> {
     if copy.is_empty() {
         return Err(HipError::InvalidValue);
     }
-    copy.places(runtime::get())?;
+    copy.memory_types(runtime::get())?;
     Ok(Operation::Copy(copy))
 }
 
@@ -44,7 +44,7 @@ fn checked(copy: Copy) -> Result<Operation, HipError> {
 ///
 /// Null or valid parameters.
 pub(super) unsafe fn box_copy(params: *const hipMemcpy3DParms) -> Result<Operation, HipError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     checked(copy::of_box(unsafe { params.as_ref() }.ok_or(HipError::InvalidValue)?)?)
 }
 
@@ -52,7 +52,7 @@ pub(super) unsafe fn box_copy(params: *const hipMemcpy3DParms) -> Result<Operati
 ///
 /// Null or valid parameters.
 pub(super) unsafe fn driver_copy(params: *const HIP_MEMCPY3D) -> Result<Operation, HipError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     checked(copy::of_driver_box(unsafe { params.as_ref() }.ok_or(HipError::InvalidValue)?)?)
 }
 
@@ -89,7 +89,7 @@ pub(super) fn symbol_source(
 ///
 /// Null or valid parameters.
 pub(super) unsafe fn fill(params: *const hipMemsetParams) -> Result<Operation, HipError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let fill = Fill::of_node(unsafe { params.as_ref() }.ok_or(HipError::InvalidValue)?)?;
     Ok(Operation::Fill(fill))
 }
@@ -98,7 +98,7 @@ pub(super) unsafe fn fill(params: *const hipMemsetParams) -> Result<Operation, H
 ///
 /// Null or valid parameters.
 pub(super) unsafe fn batch(params: *const hipBatchMemOpNodeParams) -> Result<Operation, HipError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let params = unsafe { params.as_ref() }.ok_or(HipError::InvalidValue)?;
     // SAFETY: as above.
     unsafe { Batch::new(params.count, params.paramArray) }.map(Operation::Values)
@@ -108,7 +108,7 @@ pub(super) unsafe fn batch(params: *const hipBatchMemOpNodeParams) -> Result<Ope
 ///
 /// Null or valid parameters.
 unsafe fn host(params: *const hipHostNodeParams) -> Result<Operation, HipError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let params = unsafe { params.as_ref() }.ok_or(HipError::InvalidValue)?;
     if params.r#fn.is_none() {
         return Err(HipError::InvalidValue);
@@ -116,7 +116,7 @@ unsafe fn host(params: *const hipHostNodeParams) -> Result<Operation, HipError> 
     Ok(Operation::Host(HostCall { function: params.r#fn, user: params.userData }))
 }
 
-/// Puts an operation in place of another of its type.
+/// Replaces a node's operation by another of the same type.
 fn replace(node: &Node, new: Operation) -> Result<(), HipError> {
     if node.operation().node_type() != new.node_type() {
         return Err(HipError::InvalidValue);
@@ -125,20 +125,21 @@ fn replace(node: &Node, new: Operation) -> Result<(), HipError> {
     Ok(())
 }
 
-/// Defines, for one kind of node, the function that replaces parameters in a graph and that in an executable.
+/// Defines two functions for one kind of node: one replaces parameters in a graph, the other in an
+/// executable.
 macro_rules! setters {
     ($($(#[$doc:meta])* $in_graph:ident, $in_exec:ident($($parameter:ident: $type:ty),*) => $operation:expr;)*) => {
         $($(#[$doc])*
         pub(crate) unsafe extern "C" fn $in_graph(node: hipGraphNode_t, $($parameter: $type,)*) -> hipError_t {
             boundary::call(|| {
                 let node = resolve_node(node)?;
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller upholds this function's contract.
                 let operation = unsafe { $operation }?;
                 replace(&node, operation)
             })
         }
 
-        /// The same in an executable, whose node is named by its original.
+        /// The same in an executable; the node is given by its original.
         pub(crate) unsafe extern "C" fn $in_exec(
             exec: hipGraphExec_t,
             node: hipGraphNode_t,
@@ -146,7 +147,7 @@ macro_rules! setters {
         ) -> hipError_t {
             boundary::call(|| {
                 let node = resolve_exec_node(exec, node)?;
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller upholds this function's contract.
                 let operation = unsafe { $operation }?;
                 replace(&node, operation)
             })
@@ -154,7 +155,7 @@ macro_rules! setters {
     };
 }
 
-/// Calls a safe function where the macro above has an unsafe block.
+/// Lets the macro above call a safe function in its unsafe block.
 unsafe fn safely(made: Result<Operation, HipError>) -> Result<Operation, HipError> {
     made
 }
@@ -196,7 +197,7 @@ pub(crate) unsafe extern "C" fn set_exec_memcpy(
     node: hipGraphNode_t,
     params: *mut hipMemcpy3DParms,
 ) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { set_exec_memcpy_const(exec, node, params) }
 }
 
@@ -207,7 +208,7 @@ pub(crate) unsafe extern "C" fn set_exec_driver_memcpy(
     params: *const HIP_MEMCPY3D,
     _context: *mut c_void,
 ) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { set_exec_driver_memcpy_without_context(exec, node, params) }
 }
 
@@ -218,11 +219,11 @@ pub(crate) unsafe extern "C" fn set_exec_driver_memset(
     params: *const hipMemsetParams,
     _context: *mut c_void,
 ) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { set_exec_memset(exec, node, params) }
 }
 
-/// `hipGraphExecChildGraphNodeSetParams`: the new graph must look like the old one.
+/// `hipGraphExecChildGraphNodeSetParams`: the new graph must have the same shape as the old one.
 pub(crate) unsafe extern "C" fn set_exec_child(
     exec: hipGraphExec_t,
     node: hipGraphNode_t,
@@ -242,13 +243,13 @@ pub(crate) unsafe extern "C" fn set_exec_child(
 
 /// # Safety
 ///
-/// Null, or parameters whose payload is what their type says.
+/// Null, or parameters whose payload has the type that they state.
 unsafe fn of_any_type(params: *mut hipGraphNodeParams) -> Result<Operation, HipError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let params = unsafe { params.as_mut() }.ok_or(HipError::InvalidValue)?;
     let payload = params.payload.as_ptr();
     let handle = ptr::with_exposed_provenance_mut(params.payload[0] as usize);
-    // SAFETY: the caller's promise; the payload is aligned for any of them.
+    // SAFETY: the caller upholds this function's contract; the payload is aligned for every type.
     unsafe {
         match params.r#type {
             node_type::KERNEL => kernel(payload.cast()),
@@ -262,7 +263,7 @@ unsafe fn of_any_type(params: *mut hipGraphNodeParams) -> Result<Operation, HipE
     }
 }
 
-/// Gives what `of` finds in a node's operation.
+/// Returns a value that `of` extracts from a node's operation.
 fn get<T>(
     node: hipGraphNode_t,
     out: *mut T,
@@ -270,11 +271,12 @@ fn get<T>(
 ) -> Result<(), HipError> {
     let node = resolve_node(node)?;
     let value = of(&node.operation()).ok_or(HipError::InvalidValue)?;
-    // SAFETY: an out-parameter of the caller.
+    // SAFETY: the caller passes null or a writable out-parameter.
     unsafe { write(out, value) }
 }
 
-/// `hipGraphKernelNodeGetParams`: the arguments' addresses are valid until the node gets others.
+/// `hipGraphKernelNodeGetParams`: the arguments' addresses are valid until the node's parameters are
+/// replaced.
 pub(crate) unsafe extern "C" fn get_kernel(
     node: hipGraphNode_t,
     out: *mut hipKernelNodeParams,
@@ -350,7 +352,7 @@ pub(crate) unsafe extern "C" fn get_event_wait(node: hipGraphNode_t, out: *mut h
     })
 }
 
-/// `hipGraphMemAllocNodeGetParams`: pools and access are not modelled and come back empty.
+/// `hipGraphMemAllocNodeGetParams`: pools and access are not modelled, so these fields are empty.
 pub(crate) unsafe extern "C" fn get_mem_alloc(
     node: hipGraphNode_t,
     out: *mut hipMemAllocNodeParams,
@@ -386,21 +388,21 @@ fn kernel_node(node: hipGraphNode_t) -> Result<Arc<Node>, HipError> {
         .ok_or(HipError::InvalidValue)
 }
 
-/// `hipGraphKernelNodeSetAttribute`: kept to be read back.
+/// `hipGraphKernelNodeSetAttribute`: stored for the application to read back.
 pub(crate) unsafe extern "C" fn set_attribute(
     node: hipGraphNode_t,
     attribute: hipKernelNodeAttrID,
     value: *const hipKernelNodeAttrValue,
 ) -> hipError_t {
     boundary::call(|| {
-        // SAFETY: null or a value of the caller.
+        // SAFETY: the caller passes null or a valid value.
         let value = unsafe { value.as_ref() }.ok_or(HipError::InvalidValue)?;
         kernel_node(node)?.attributes.lock().expect("no holder panics").insert(attribute, *value);
         Ok(())
     })
 }
 
-/// `hipGraphKernelNodeGetAttribute`: zero where none was set.
+/// `hipGraphKernelNodeGetAttribute`: zero if none was set.
 pub(crate) unsafe extern "C" fn get_attribute(
     node: hipGraphNode_t,
     attribute: hipKernelNodeAttrID,
@@ -409,7 +411,7 @@ pub(crate) unsafe extern "C" fn get_attribute(
     boundary::call(|| {
         let node = kernel_node(node)?;
         let value = node.attributes.lock().expect("no holder panics").get(&attribute).copied();
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, value.unwrap_or_default()) }
     })
 }

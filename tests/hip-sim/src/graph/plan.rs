@@ -1,4 +1,4 @@
-//! How a graph is laid out: its nodes in lanes, each an in-order queue, so that branches run side by side.
+//! A graph's layout: its nodes in lanes, each an in-order queue, so that branches run in parallel.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -9,29 +9,29 @@ use crate::operation::Operation;
 use crate::runtime;
 use crate::stream::Lane;
 
-/// Branches beyond this many share lanes: a wide graph must not need a queue a node.
+/// Further branches share lanes, so that a wide graph does not need a queue for each node.
 const MOST_LANES: usize = 4;
 
 struct Step {
     node: Arc<Node>,
-    /// Lane 0 is the one that the graph is launched on.
+    /// Lane 0 is the stream or queue on which the graph is launched.
     lane: usize,
     /// Earlier steps of other lanes.
     waits: Vec<usize>,
-    /// The layout of a graph in this graph.
+    /// The layout of a child graph.
     child: Option<Plan>,
 }
 
-/// See the module.
+/// The layout of one graph.
 pub(super) struct Plan {
     steps: Vec<Step>,
     lanes: usize,
-    /// Queues of the lanes after the first, made when first needed.
+    /// Queues of the lanes after the first, created when first needed.
     helpers: OnceLock<Vec<Queue>>,
 }
 
 impl Plan {
-    /// None if nodes depend on each other in a circle.
+    /// None if the dependencies form a cycle.
     pub(super) fn new(graph: &Graph) -> Option<Self> {
         let order = graph.in_order()?;
         let position: HashMap<usize, usize> = order.iter().map(address).zip(0..).collect();
@@ -42,8 +42,8 @@ impl Plan {
         let mut lanes = Lanes::default();
         let mut steps: Vec<Step> = Vec::with_capacity(order.len());
         for (index, (node, mut waits)) in order.into_iter().zip(dependencies).enumerate() {
-            let lane = lanes.place(index, &waits);
-            // What is earlier in the same lane needs no waiting.
+            let lane = lanes.assign(index, &waits);
+            // Earlier steps of the same lane need no wait.
             waits.retain(|earlier| steps[*earlier].lane != lane);
             let child = match node.operation() {
                 Operation::Graph(child) => Some(Self::new(&child)?),
@@ -54,17 +54,17 @@ impl Plan {
         Some(Self { steps, lanes: lanes.last.len(), helpers: OnceLock::new() })
     }
 
-    /// Every node, those of graphs inside not included, in the order of the steps.
+    /// Every node in the order of the steps, without those of child graphs.
     pub(super) fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
         self.steps.iter().map(|step| &step.node)
     }
 
-    /// Layouts of the graphs inside.
+    /// Layouts of the child graphs.
     pub(super) fn children(&self) -> impl Iterator<Item = &Self> {
         self.steps.iter().filter_map(|step| step.child.as_ref())
     }
 
-    /// Submits everything, to begin after `waits`; the completion is that of the whole.
+    /// Submits the whole graph, to start after `waits`; returns the completion of the whole.
     pub(super) fn run(&self, first: &Lane<'_>, waits: Vec<Arc<Completion>>) -> Arc<Completion> {
         let runtime = runtime::get();
         let device = first.device();
@@ -99,15 +99,16 @@ impl Plan {
     }
 }
 
-/// Which step each lane ends with so far.
+/// The last step of each lane so far.
 #[derive(Default)]
 struct Lanes {
     last: Vec<usize>,
 }
 
 impl Lanes {
-    /// Behind a dependency that nothing has followed yet, else in a lane of its own while there may be more.
-    fn place(&mut self, step: usize, dependencies: &[usize]) -> usize {
+    /// Assigns a step to a lane: that of a dependency which no step follows yet, else a new lane while the
+    /// limit allows.
+    fn assign(&mut self, step: usize, dependencies: &[usize]) -> usize {
         let follows = self.last.iter().position(|last| dependencies.contains(last));
         let lane = match follows {
             Some(lane) => lane,
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_has_no_plan() {
+    fn a_cycle_has_no_plan() {
         let graph = create_registered();
         let first = graph.add(Operation::Empty, &[]);
         let second = graph.add(Operation::Empty, &[Arc::clone(&first)]);

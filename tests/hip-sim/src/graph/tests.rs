@@ -1,4 +1,4 @@
-//! Graphs put together by hand, through HIP's own functions.
+//! Graphs built by hand, through HIP's functions.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -61,7 +61,7 @@ fn launched(exec: *mut c_void) {
 }
 
 #[test]
-fn nodes_run_after_what_they_depend_on() {
+fn nodes_run_after_their_dependencies() {
     let log = Mutex::new(Vec::new());
     let graph = new_graph();
     let last = host_node(graph, &[], &log, 3);
@@ -76,7 +76,7 @@ fn nodes_run_after_what_they_depend_on() {
         assert_eq!(circle, 0);
         let mut exec = ptr::null_mut();
         let code = instantiate_with_flags(&raw mut exec, graph, 0);
-        assert_eq!(code, HipError::InvalidValue.code(), "a circle cannot be launched");
+        assert_eq!(code, HipError::InvalidValue.code(), "a cycle cannot be launched");
         assert_eq!(remove_dependencies(graph, &raw const last, &raw const first, 1), 0);
     }
     launched(executable(graph));
@@ -84,7 +84,7 @@ fn nodes_run_after_what_they_depend_on() {
 }
 
 #[test]
-fn a_launch_stands_between_what_came_before_and_after_on_the_stream() {
+fn a_launch_runs_between_earlier_and_later_work_of_the_stream() {
     let log = Mutex::new(Vec::new());
     let graph = new_graph();
     let root = host_node(graph, &[], &log, 2);
@@ -114,7 +114,7 @@ fn an_executable_is_a_copy_and_takes_new_parameters() {
     let (mut node, mut error_node, mut result) = (ptr::null_mut(), ptr::null_mut(), 9);
     let mut params = hipMemsetParams { dst: memory, elementSize: 4, height: 1, pitch: 0, value: 7, width: 2 };
     let words = || {
-        // SAFETY: eight bytes, and no launch is under way.
+        // SAFETY: eight bytes, and no launch is in progress.
         unsafe { memory.cast::<[u32; 2]>().read() }
     };
     // SAFETY: live handles and local parameters.
@@ -136,7 +136,7 @@ fn an_executable_is_a_copy_and_takes_new_parameters() {
         params.value = 1;
         assert_eq!(set_exec_memset(exec, node, &raw const params), 0);
         launched(exec);
-        assert_eq!(words(), [9, 9], "the node is switched off");
+        assert_eq!(words(), [9, 9], "the node is disabled");
 
         let mut empty = ptr::null_mut();
         assert_eq!(add_empty(&raw mut empty, graph, ptr::null(), 0), 0);
@@ -148,7 +148,7 @@ fn an_executable_is_a_copy_and_takes_new_parameters() {
 }
 
 #[test]
-fn a_graph_in_a_graph_is_copied_and_launched_with_it() {
+fn a_child_graph_is_copied_and_launched_with_its_parent() {
     let log = Mutex::new(Vec::new());
     let (outer, inner) = (new_graph(), new_graph());
     host_node(inner, &[], &log, 2);
@@ -168,25 +168,26 @@ fn a_graph_in_a_graph_is_copied_and_launched_with_it() {
 }
 
 #[test]
-fn handles_die_with_their_graph() {
+fn handles_are_invalid_after_their_graph_is_destroyed() {
     let graph = new_graph();
-    let (mut node, mut twin, mut copied, mut kind) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut(), 99);
-    // SAFETY: handles are checked, not followed.
+    let (mut node, mut duplicate, mut copied, mut kind) =
+        (ptr::null_mut(), ptr::null_mut(), ptr::null_mut(), 99);
+    // SAFETY: handles are looked up, not dereferenced.
     unsafe {
         assert_eq!(add_empty(&raw mut node, graph, ptr::null(), 0), 0);
         assert_eq!(clone(&raw mut copied, graph), 0);
-        assert_eq!(find_in_clone(&raw mut twin, node, copied), 0);
-        assert_eq!(node_type(twin, &raw mut kind), 0);
+        assert_eq!(find_in_clone(&raw mut duplicate, node, copied), 0);
+        assert_eq!(node_type(duplicate, &raw mut kind), 0);
         assert_eq!(kind, 5);
         assert_eq!(destroy(graph), 0);
         assert_eq!(node_type(node, &raw mut kind), HipError::InvalidValue.code());
-        assert_eq!(node_type(twin, &raw mut kind), 0);
+        assert_eq!(node_type(duplicate, &raw mut kind), 0);
         assert_eq!(destroy(graph), HipError::InvalidValue.code());
     }
 }
 
 #[test]
-fn copies_are_checked_when_the_node_is_made() {
+fn copies_are_checked_when_the_node_is_created() {
     let memory = runtime::get().memory.allocate(8, Kind::Device, 0).unwrap();
     let (graph, mut node, from) = (new_graph(), ptr::null_mut(), [1_u8; 16]);
     let from = from.as_ptr().cast();
@@ -204,7 +205,7 @@ fn copies_are_checked_when_the_node_is_made() {
 }
 
 #[test]
-fn memory_of_a_graph_is_there_until_the_last_copy_goes() {
+fn a_graphs_memory_exists_until_its_last_copy_is_destroyed() {
     let graph = new_graph();
     let mut node = ptr::null_mut();
     let mut params = crate::abi::hipMemAllocNodeParams {

@@ -1,4 +1,4 @@
-//! Graphs as such: made, copied, destroyed, connected, listed.
+//! Graph functions: creation, copies, destruction, edges, lists of nodes and edges.
 
 use core::ptr;
 use std::sync::{Arc, Weak};
@@ -18,7 +18,7 @@ pub(crate) unsafe extern "C" fn create(graph: *mut hipGraph_t, flags: u32) -> hi
         if graph.is_null() || flags != 0 {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(graph, handle(&create_registered())) }
     })
 }
@@ -38,7 +38,7 @@ pub(crate) unsafe extern "C" fn clone(out: *mut hipGraph_t, graph: hipGraph_t) -
             return Err(HipError::InvalidValue);
         }
         let copied = resolve(graph)?.copy(true);
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, handle(&copied)) }
     })
 }
@@ -52,9 +52,9 @@ pub(crate) unsafe extern "C" fn find_in_clone(
     boundary::call(|| {
         let (node, graph) = (resolve_node(node)?, resolve(graph)?);
         let state = graph.lock();
-        let twin = state.nodes.iter().find(|n| n.is_copy_of(&node)).ok_or(HipError::InvalidValue)?;
-        // SAFETY: an out-parameter of the caller.
-        unsafe { write(out, node_handle(twin)) }
+        let duplicate = state.nodes.iter().find(|n| n.is_copy_of(&node)).ok_or(HipError::InvalidValue)?;
+        // SAFETY: the caller passes null or a writable out-parameter.
+        unsafe { write(out, node_handle(duplicate)) }
     })
 }
 
@@ -76,7 +76,7 @@ pub(crate) unsafe extern "C" fn destroy_node(node: hipGraphNode_t) -> hipError_t
     })
 }
 
-/// Pairs of nodes of one graph, none with itself.
+/// Pairs of different nodes of one graph.
 ///
 /// # Safety
 ///
@@ -88,7 +88,7 @@ unsafe fn pairs(
     count: usize,
 ) -> Result<(Arc<Graph>, Vec<Edge>), HipError> {
     let graph = resolve(graph)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let (from, to) = unsafe { (resolve_nodes(&graph, from, count)?, resolve_nodes(&graph, to, count)?) };
     let pairs: Vec<_> = from.into_iter().zip(to).collect();
     if pairs.iter().any(|(from, to)| Arc::ptr_eq(from, to)) {
@@ -97,7 +97,7 @@ unsafe fn pairs(
     Ok((graph, pairs))
 }
 
-/// `hipGraphAddDependencies`: an edge that is there already is an error, and those before it stay.
+/// `hipGraphAddDependencies`: an edge that exists already is an error; the edges before it stay.
 pub(crate) unsafe extern "C" fn add_dependencies(
     graph: hipGraph_t,
     from: *const hipGraphNode_t,
@@ -105,7 +105,7 @@ pub(crate) unsafe extern "C" fn add_dependencies(
     count: usize,
 ) -> hipError_t {
     boundary::call(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         let (graph, pairs) = unsafe { pairs(graph, from, to, count) }?;
         let mut state = graph.lock();
         let all_new = pairs.iter().all(|(from, to)| state.connect(from, to));
@@ -121,7 +121,7 @@ pub(crate) unsafe extern "C" fn remove_dependencies(
     count: usize,
 ) -> hipError_t {
     boundary::call(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         let (graph, pairs) = unsafe { pairs(graph, from, to, count) }?;
         let mut state = graph.lock();
         let all_there = pairs.iter().all(|(from, to)| state.disconnect(from, to));
@@ -129,7 +129,8 @@ pub(crate) unsafe extern "C" fn remove_dependencies(
     })
 }
 
-/// Gives a list as HIP does: without an array its length, else as much as fits, padded with null.
+/// Returns a list in HIP's way: without an array only its length, otherwise as many entries as fit, padded
+/// with null.
 ///
 /// # Safety
 ///
@@ -139,21 +140,21 @@ unsafe fn list(
     out: *mut hipGraphNode_t,
     count: *mut usize,
 ) -> Result<(), HipError> {
-    // SAFETY: null or an in- and out-parameter of the caller.
+    // SAFETY: the caller passes null or a valid in- and out-parameter.
     let count = unsafe { count.as_mut() }.ok_or(HipError::InvalidValue)?;
     if out.is_null() {
         *count = found.len();
         return Ok(());
     }
     for index in 0..*count {
-        // SAFETY: inside the array, by the caller's promise.
+        // SAFETY: inside the array, as the caller guarantees.
         unsafe { out.add(index).write(found.get(index).copied().unwrap_or(ptr::null_mut())) };
     }
     *count = (*count).min(found.len());
     Ok(())
 }
 
-/// `hipGraphGetNodes`: in an order in which they could run.
+/// `hipGraphGetNodes`: in a valid execution order.
 pub(crate) unsafe extern "C" fn nodes(
     graph: hipGraph_t,
     out: *mut hipGraphNode_t,
@@ -162,7 +163,7 @@ pub(crate) unsafe extern "C" fn nodes(
     boundary::call(|| {
         let order = resolve(graph)?.in_order().ok_or(HipError::InvalidValue)?;
         let found: Vec<_> = order.iter().map(node_handle).collect();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         unsafe { list(&found, out, count) }
     })
 }
@@ -178,7 +179,7 @@ pub(crate) unsafe extern "C" fn roots(
         let state = graph.lock();
         let is_root = |node: &&Arc<Node>| !state.edges.iter().any(|(_, to)| Arc::ptr_eq(to, node));
         let found: Vec<_> = state.nodes.iter().filter(is_root).map(node_handle).collect();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         unsafe { list(&found, out, count) }
     })
 }
@@ -198,7 +199,8 @@ pub(crate) unsafe extern "C" fn edges(
         let state = graph.lock();
         let (sources, targets): (Vec<_>, Vec<_>) =
             state.edges.iter().map(|(from, to)| (node_handle(from), node_handle(to))).unzip();
-        // SAFETY: the caller's promise; the count is read twice, so that the second list sees what was asked.
+        // SAFETY: the caller upholds this function's contract. The count is saved, so that the second list
+        // gets the caller's value too.
         unsafe {
             let mut asked = *count;
             list(&sources, from, &raw mut asked)?;
@@ -207,7 +209,7 @@ pub(crate) unsafe extern "C" fn edges(
     })
 }
 
-/// The other ends of a node's edges on one side.
+/// The neighbours of a node on one side: its dependencies or its dependents.
 fn neighbours(node: hipGraphNode_t, are_dependents: bool) -> Result<Vec<hipGraphNode_t>, HipError> {
     let node = resolve_node(node)?;
     let graph = node.graph.upgrade().ok_or(HipError::InvalidValue)?;
@@ -225,7 +227,7 @@ pub(crate) unsafe extern "C" fn dependencies(
     out: *mut hipGraphNode_t,
     count: *mut usize,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     boundary::call(|| unsafe { list(&neighbours(node, false)?, out, count) })
 }
 
@@ -235,7 +237,7 @@ pub(crate) unsafe extern "C" fn dependents(
     out: *mut hipGraphNode_t,
     count: *mut usize,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     boundary::call(|| unsafe { list(&neighbours(node, true)?, out, count) })
 }
 
@@ -243,7 +245,7 @@ pub(crate) unsafe extern "C" fn dependents(
 pub(crate) unsafe extern "C" fn node_type(node: hipGraphNode_t, out: *mut hipGraphNodeType) -> hipError_t {
     boundary::call(|| {
         let node = resolve_node(node)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, node.operation().node_type()) }
     })
 }
@@ -251,13 +253,13 @@ pub(crate) unsafe extern "C" fn node_type(node: hipGraphNode_t, out: *mut hipGra
 /// `hipGraphChildGraphNodeGetGraph`
 pub(crate) unsafe extern "C" fn child_graph(node: hipGraphNode_t, out: *mut hipGraph_t) -> hipError_t {
     boundary::call(|| match resolve_node(node)?.operation() {
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         Operation::Graph(graph) => unsafe { write(out, handle(&graph)) },
         _ => Err(HipError::InvalidValue),
     })
 }
 
-/// Whether `graph` is the one that `node` is in.
+/// Whether `node` belongs to `graph`.
 pub(super) fn is_in(node: &Node, graph: &Arc<Graph>) -> bool {
     Weak::as_ptr(&node.graph) == Arc::as_ptr(graph)
 }

@@ -1,4 +1,4 @@
-//! Objects of the application that graphs keep alive: a destructor and a count of references.
+//! Objects of the application that graphs keep alive: a destructor and a reference count.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicI64, Ordering};
@@ -11,15 +11,15 @@ use crate::error::HipError;
 use crate::operation::HostCall;
 use crate::runtime;
 
-/// The only way to be destroyed: without waiting for the device.
+/// The only supported destruction: without waiting for the device.
 const NO_DESTRUCTOR_SYNC: u32 = 1;
-/// The caller's references become the graph's.
+/// The caller's references move to the graph.
 const MOVE: u32 = 1;
 
-/// See the module. Destroyed when neither the application nor a graph refers to it.
+/// An application's object. It is destroyed when neither the application nor a graph refers to it.
 pub(crate) struct UserObject {
     destructor: HostCall,
-    /// The application's own references; while there are any, the runtime's handle holds the object.
+    /// The application's own references; while there are any, the runtime's handle keeps the object alive.
     references: AtomicI64,
 }
 
@@ -33,8 +33,8 @@ fn find(object: hipUserObject_t) -> Result<Arc<UserObject>, HipError> {
     runtime::get().user_objects.get(object).ok_or(HipError::InvalidValue)
 }
 
-/// Takes references of the application away, and the handle with the last.
-fn give_up(handle: hipUserObject_t, count: u32) -> Result<(), HipError> {
+/// Releases references of the application, and the handle with the last one.
+fn release_references(handle: hipUserObject_t, count: u32) -> Result<(), HipError> {
     let object = find(handle)?;
     if object.references.fetch_sub(i64::from(count), Ordering::AcqRel) <= i64::from(count) {
         runtime::get().user_objects.remove(handle);
@@ -63,7 +63,7 @@ pub(crate) unsafe extern "C" fn create(
             destructor: HostCall { function: destructor, user },
             references: AtomicI64::new(i64::from(count)),
         });
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(object, runtime::get().user_objects.insert(&made)) }
     })
 }
@@ -81,11 +81,11 @@ pub(crate) unsafe extern "C" fn retain(object: hipUserObject_t, count: u32) -> h
 pub(crate) unsafe extern "C" fn release(object: hipUserObject_t, count: u32) -> hipError_t {
     boundary::call(|| {
         check_count(count)?;
-        give_up(object, count)
+        release_references(object, count)
     })
 }
 
-/// `hipGraphRetainUserObject`: one graph's references count once, which ends no object early.
+/// `hipGraphRetainUserObject`: several references of one graph count as one, which destroys no object early.
 pub(crate) unsafe extern "C" fn retain_by_graph(
     graph: hipGraph_t,
     object: hipUserObject_t,
@@ -99,7 +99,7 @@ pub(crate) unsafe extern "C" fn retain_by_graph(
         }
         let (graph, kept) = (resolve(graph)?, find(object)?);
         graph.objects.lock().expect("no holder panics").push(kept);
-        if flags == MOVE { give_up(object, count) } else { Ok(()) }
+        if flags == MOVE { release_references(object, count) } else { Ok(()) }
     })
 }
 

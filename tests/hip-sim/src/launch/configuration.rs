@@ -1,4 +1,5 @@
-//! Call configurations: how `<<<..>>>` reaches the kernel's host stub, which the compiler calls in between.
+//! Call configurations: they carry the values of `<<<..>>>` to the kernel's host stub, which compiled code
+//! calls next.
 
 use core::cell::RefCell;
 
@@ -6,7 +7,7 @@ use crate::abi::{dim3, hipError_t, hipStream_t};
 use crate::boundary::{self, write};
 use crate::error::HipError;
 
-/// What `<<<..>>>` says, on its way from the caller to the kernel's host stub.
+/// The values of `<<<..>>>`, between the caller and the kernel's host stub.
 #[derive(Clone, Copy)]
 pub(super) struct Configuration {
     pub(super) grid: dim3,
@@ -25,7 +26,7 @@ pub(super) fn push(configuration: Configuration) -> Result<(), HipError> {
         .map_err(|_| HipError::Deinitialized)
 }
 
-/// The configuration that was pushed last.
+/// Removes the configuration that was pushed last.
 pub(super) fn pop() -> Result<Configuration, HipError> {
     let popped = CONFIGURATIONS.try_with(|stack| stack.borrow_mut().pop());
     popped.ok().flatten().ok_or(HipError::MissingConfiguration)
@@ -50,7 +51,7 @@ pub(crate) unsafe extern "C" fn pop_call_configuration(
 ) -> hipError_t {
     boundary::call(|| {
         let configuration = pop()?;
-        // SAFETY: out-parameters of the compiler's stub.
+        // SAFETY: the compiler's stub passes writable out-parameters.
         unsafe {
             write(grid, configuration.grid)?;
             write(block, configuration.block)?;

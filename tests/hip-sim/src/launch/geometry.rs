@@ -1,4 +1,4 @@
-//! A launch's size: asked for in blocks or in threads, limited either way.
+//! A launch's size, given in blocks or in threads, with the limits of either form.
 
 use crate::abi::dim3;
 use crate::error::HipError;
@@ -7,24 +7,24 @@ use crate::properties::LDS_SIZE;
 /// `hipModuleLaunchKernel`'s limits for the grid in blocks.
 const MODULE_GRID_MAX: [u32; 3] = [i32::MAX as u32, 65_536, 65_536];
 
-/// Threads of the whole grid, and how they are cut into blocks.
+/// Threads of the whole grid, and their division into blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Geometry {
     global: dim3,
     pub(super) block: dim3,
-    /// Dynamic local data share, bytes.
+    /// Dynamic local data share, in bytes.
     pub(super) lds_size: usize,
 }
 
 impl Geometry {
-    /// In threads. A block larger than the grid is cut to it, as the genuine runtime does.
+    /// From sizes in threads. A block larger than the grid is reduced to it, as in the genuine runtime.
     pub(super) fn of_threads(global: dim3, block: dim3, lds_size: usize) -> Self {
         let cut = |block: u32, global: u32| if global == 0 { block } else { block.min(global) };
         let block = dim3 { x: cut(block.x, global.x), y: cut(block.y, global.y), z: cut(block.z, global.z) };
         Self { global, block, lds_size }
     }
 
-    /// In blocks; the threads of a dimension must be counted in 32 bits.
+    /// From sizes in blocks; the number of threads in each dimension must fit into 32 bits.
     pub(super) fn of_blocks(grid: dim3, block: dim3, lds_size: usize) -> Result<Self, HipError> {
         let threads = |blocks: u32, size: u32| blocks.checked_mul(size).ok_or(HipError::InvalidConfiguration);
         let global =
@@ -32,7 +32,7 @@ impl Geometry {
         Ok(Self { global, block, lds_size })
     }
 
-    /// In blocks, with the limits that only module launches have.
+    /// From sizes in blocks, with the limits that only module launches have.
     pub(super) fn of_module_launch(grid: dim3, block: dim3, lds_size: usize) -> Result<Self, HipError> {
         if [grid.x, grid.y, grid.z].iter().zip(MODULE_GRID_MAX).any(|(size, max)| *size > max) {
             return Err(HipError::InvalidValue);
@@ -40,7 +40,7 @@ impl Geometry {
         Self::of_blocks(grid, block, lds_size)
     }
 
-    /// What is wrong with the size whatever the kernel.
+    /// Checks that do not depend on the kernel.
     pub(super) fn check(&self) -> Result<(), HipError> {
         let dim3 { x, y, z } = self.global;
         if x == 0 || y == 0 || z == 0 {
@@ -52,7 +52,7 @@ impl Geometry {
         if self.lds_size > LDS_SIZE {
             return Err(HipError::InvalidValue);
         }
-        // Code compiled for HIP wants blocks that are all alike.
+        // Code compiled for HIP requires blocks of equal size.
         let block = self.block;
         if x % block.x != 0 || y % block.y != 0 || z % block.z != 0 {
             return Err(HipError::InvalidValue);
@@ -75,7 +75,7 @@ impl Geometry {
         })
     }
 
-    /// Blocks of the whole grid.
+    /// Number of blocks in the whole grid.
     pub(super) fn blocks(&self) -> Result<u64, HipError> {
         let dim3 { x, y, z } = self.grid()?;
         u64::from(x)
@@ -92,7 +92,7 @@ mod tests {
     const ONE: dim3 = dim3 { x: 1, y: 1, z: 1 };
 
     #[test]
-    fn no_blocks_and_no_threads_are_different_errors() {
+    fn zero_blocks_and_zero_threads_are_different_errors() {
         let none = dim3 { x: 0, ..ONE };
         let no_blocks = Geometry::of_blocks(none, ONE, 0).unwrap();
         assert_eq!(no_blocks.check(), Err(HipError::InvalidValue));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_cut_into_equal_blocks() {
+    fn threads_are_divided_into_equal_blocks() {
         let global = dim3 { x: 100, ..ONE };
         let uneven = Geometry::of_threads(global, dim3 { x: 64, ..ONE }, 0);
         assert_eq!(uneven.check(), Err(HipError::InvalidValue));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_larger_than_the_grid_is_cut_to_it() {
+    fn a_block_larger_than_the_grid_is_reduced_to_it() {
         let geometry = Geometry::of_threads(dim3 { x: 8, ..ONE }, dim3 { x: 64, ..ONE }, 0);
         assert_eq!(geometry.block, dim3 { x: 8, ..ONE });
     }

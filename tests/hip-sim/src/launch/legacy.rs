@@ -1,4 +1,4 @@
-//! Launches of the old interface, in three calls, and launches of several kernels in one.
+//! Launches of the old interface, which takes three calls, and launches of several kernels in one call.
 
 use core::cell::RefCell;
 use core::ffi::c_void;
@@ -15,7 +15,7 @@ use crate::kernel::Passed;
 use crate::{runtime, stream};
 
 thread_local! {
-    /// What `hipSetupArgument` gathered for this thread's next `hipLaunchByPtr`.
+    /// Arguments from `hipSetupArgument` for this thread's next `hipLaunchByPtr`.
     static ARGUMENTS: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -37,7 +37,7 @@ pub(crate) unsafe extern "C" fn setup_argument(
 ) -> hipError_t {
     boundary::call(|| {
         let end = offset.checked_add(size).filter(|_| !from.is_null()).ok_or(HipError::InvalidValue)?;
-        // SAFETY: the caller's argument of `size` bytes.
+        // SAFETY: the caller passes an argument of `size` bytes.
         let bytes = unsafe { core::slice::from_raw_parts(from.cast::<u8>(), size) };
         let gathered = ARGUMENTS.try_with(|arguments| {
             let mut arguments = arguments.borrow_mut();
@@ -65,12 +65,12 @@ pub(crate) unsafe extern "C" fn by_pointer(host: *const c_void) -> hipError_t {
         let tag = ptr::without_provenance_mut;
         let mut extra = [tag(1), arguments.as_mut_ptr().cast(), tag(2), (&raw mut size).cast(), tag(3)];
         let passed = Passed::Extra(extra.as_mut_ptr());
-        // SAFETY: the array was made just now as it has to be.
+        // SAFETY: the array was built above in the required form.
         unsafe { super::submit(&kernel, &geometry, passed, &stream, &NO_EVENTS, Residency::Any) }
     })
 }
 
-/// Kernels of a list, which must be for as many devices.
+/// Checks that the kernels of a list are for different devices.
 fn check_devices(streams: impl Iterator<Item = hipStream_t>) -> Result<(), HipError> {
     let mut seen = Vec::new();
     for handle in streams {
@@ -88,18 +88,18 @@ fn check_devices(streams: impl Iterator<Item = hipStream_t>) -> Result<(), HipEr
 
 /// # Safety
 ///
-/// `list` is null or has `count` elements, each as `hipLaunchKernel` asks.
+/// `list` is null or has `count` elements, each as `hipLaunchKernel` requires.
 unsafe fn launch_all(list: *const hipLaunchParams, count: i32, residency: Residency) -> Result<(), HipError> {
     let length = usize::try_from(count).ok().filter(|length| *length > 0).ok_or(HipError::InvalidValue)?;
     if list.is_null() || length > runtime::get().devices().len() {
         return Err(HipError::InvalidValue);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let list = unsafe { core::slice::from_raw_parts(list, length) };
     check_devices(list.iter().map(|one| one.stream))?;
     for one in list {
         let size = (one.gridDim, one.blockDim, one.sharedMem);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         unsafe { launch_host_function(one.func, size, one.args, one.stream, &NO_EVENTS, residency)? };
     }
     Ok(())
@@ -111,7 +111,7 @@ pub(crate) unsafe extern "C" fn on_devices(
     count: i32,
     _flags: u32,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     boundary::call(|| unsafe { launch_all(list, count, Residency::Any) })
 }
 
@@ -121,7 +121,7 @@ pub(crate) unsafe extern "C" fn cooperative_on_devices(
     count: i32,
     _flags: u32,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     boundary::call(|| unsafe { launch_all(list, count, Residency::Cooperative) })
 }
 
@@ -135,21 +135,21 @@ pub(crate) unsafe extern "C" fn cooperative_functions_on_devices(
         if list.is_null() || count == 0 || count as usize > runtime::get().devices().len() {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: an array of the caller with `count` elements.
+        // SAFETY: the caller passes an array of `count` elements.
         let list = unsafe { core::slice::from_raw_parts(list, count as usize) };
         check_devices(list.iter().map(|one| one.hStream))?;
         for one in list {
             let geometry = || Geometry::of_blocks(one.grid, one.block, one.sharedMemBytes as usize);
             let (passed, stream) = ((one.kernelParams, ptr::null_mut()), one.hStream);
             let residency = Residency::Cooperative;
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller upholds this function's contract.
             unsafe { launch_function(one.function, geometry, passed, stream, &NO_EVENTS, residency)? };
         }
         Ok(())
     })
 }
 
-/// `hipDrvLaunchKernelEx`: as in clr, of its attributes only that it is cooperative, and `extra` is not read.
+/// `hipDrvLaunchKernelEx`: as in clr, only its cooperative attribute counts, and `extra` is not read.
 pub(crate) unsafe extern "C" fn by_driver_config(
     config: *const HIP_LAUNCH_CONFIG,
     function: hipFunction_t,
@@ -157,13 +157,13 @@ pub(crate) unsafe extern "C" fn by_driver_config(
     _extra: *mut *mut c_void,
 ) -> hipError_t {
     boundary::call(|| {
-        // SAFETY: null or a configuration of the caller.
+        // SAFETY: the caller passes null or a valid configuration.
         let config = unsafe { config.as_ref() }.ok_or(HipError::InvalidValue)?;
         let geometry =
             || Geometry::of_module_launch(config.grid, config.block, config.sharedMemBytes as usize);
         let events: &Events = &NO_EVENTS;
         let passed = (pointers, ptr::null_mut());
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         unsafe {
             let residency = Residency::from_attributes(config.attrs, config.numAttrs)?;
             launch_function(function, geometry, passed, config.hStream, events, residency)
@@ -177,8 +177,8 @@ mod tests {
     use crate::abi::hipLaunchAttribute;
 
     #[test]
-    fn a_launch_in_three_calls_needs_the_first() {
-        // SAFETY: the address is looked up, not followed.
+    fn a_launch_in_three_calls_requires_the_first() {
+        // SAFETY: the address is looked up, not dereferenced.
         let code = unsafe { by_pointer(ptr::without_provenance(0x1234)) };
         assert_eq!(code, HipError::MissingConfiguration.code());
         let one = dim3 { x: 1, y: 1, z: 1 };
@@ -188,7 +188,7 @@ mod tests {
             assert_eq!(setup_argument((&raw const one).cast(), 12, 8), 0);
             let code = by_pointer(ptr::without_provenance(0x1234));
             assert_eq!(code, HipError::InvalidDeviceFunction.code());
-            assert!(ARGUMENTS.with_borrow(Vec::is_empty), "the next launch begins anew");
+            assert!(ARGUMENTS.with_borrow(Vec::is_empty), "the next launch starts without arguments");
         }
     }
 
@@ -205,7 +205,7 @@ mod tests {
         const PRIORITY: u32 = 8;
         let attribute = |id, value| hipLaunchAttribute { id, pad: 0, value, rest: [0; 15] };
         let residency = |attributes: &[hipLaunchAttribute]| {
-            // SAFETY: an array of so many.
+            // SAFETY: the array has that many elements.
             unsafe { Residency::from_attributes(attributes.as_ptr(), attributes.len() as u32) }
         };
         let (cooperative, not, priority) = (attribute(2, 1), attribute(2, 0), attribute(PRIORITY, 1));

@@ -1,4 +1,4 @@
-//! A checked launch that can be done any number of times: what streams run and what kernel nodes hold.
+//! A checked launch that can run any number of times, for streams and for kernel nodes.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -12,16 +12,16 @@ use crate::kernel::{ArgumentBuffer, Kernel, Passed};
 use crate::twin::Dispatch;
 use crate::{counters, execution_log, runtime};
 
-/// See the module.
+/// A checked launch with a copy of its arguments.
 pub(crate) struct Launch {
     dispatch: Arc<Dispatch>,
-    /// What the application calls the kernel: a host address, or a `hipFunction_t`.
+    /// The application's name for the kernel: a host address, or a `hipFunction_t`.
     function: *const c_void,
     /// Addresses of the arguments in the buffer, for the application to read back.
     arguments: Box<[*mut c_void]>,
 }
 
-// SAFETY: nothing is read or written through the pointers here; they are given back to the application.
+// SAFETY: nothing is read or written through these pointers here; they are only returned to the application.
 unsafe impl Send for Launch {}
 // SAFETY: as above.
 unsafe impl Sync for Launch {}
@@ -31,13 +31,13 @@ impl Launch {
     ///
     /// # Safety
     ///
-    /// `passed` is as HIP's launch functions ask.
+    /// `passed` is as HIP's launch functions require.
     pub(super) unsafe fn new(
         kernel: &Arc<Kernel>,
         geometry: &Geometry,
         passed: Passed,
     ) -> Result<Self, HipError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         let arguments = unsafe { ArgumentBuffer::marshal(kernel, passed) }?;
         let buffer = arguments.as_ptr().cast_mut();
         let addresses = kernel.arguments.iter().map(|a| buffer.wrapping_add(a.offset).cast()).collect();
@@ -52,11 +52,11 @@ impl Launch {
         Ok(Self { dispatch: Arc::new(dispatch), function, arguments: addresses })
     }
 
-    /// From a kernel node's parameters, checked as a launch's.
+    /// From a kernel node's parameters, with the checks of a launch.
     ///
     /// # Safety
     ///
-    /// Arguments are passed as HIP's launch functions ask.
+    /// Arguments are passed as HIP's launch functions require.
     pub(crate) unsafe fn of_node(params: &hipKernelNodeParams) -> Result<Self, HipError> {
         if params.func.is_null() {
             return Err(HipError::InvalidValue);
@@ -68,12 +68,12 @@ impl Launch {
         let geometry = Geometry::of_blocks(params.gridDim, params.blockDim, params.sharedMemBytes as usize)?;
         let passed = Passed::from_module_launch(&kernel, params.kernelParams, params.extra)?;
         check(&kernel, &geometry, passed, Residency::Any)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         let launch = unsafe { Self::new(&kernel, &geometry, passed) }?;
         Ok(Self { function: params.func, ..launch })
     }
 
-    /// What [`Launch::of_node`] read, with arguments that live as long as this.
+    /// The parameters that [`Launch::of_node`] reads, with arguments that live as long as `self`.
     pub(crate) fn node_params(&self) -> hipKernelNodeParams {
         hipKernelNodeParams {
             blockDim: self.dispatch.block,
@@ -89,12 +89,12 @@ impl Launch {
         self.dispatch.kernel.name()
     }
 
-    /// The kernel with what it occupies of a device, to be submitted once; counted as launched.
+    /// The kernel and the part of a device that it occupies, to be submitted once. It counts as launched.
     pub(crate) fn command(&self, device: usize) -> Command {
         counters::launched(self.name());
         let work = self.dispatch.work(runtime::get().devices()[device].engine.compute_units());
         let dispatch = Arc::clone(&self.dispatch);
-        let label = execution_log::is_kept().then(|| self.name().into());
+        let label = execution_log::is_enabled().then(|| self.name().into());
         Command { label, ..Command::on_device(work, move || dispatch.run()) }
     }
 }

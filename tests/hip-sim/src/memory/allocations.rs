@@ -8,7 +8,7 @@ use super::arena::{self, Block};
 use crate::devices;
 use crate::engine::Signal;
 
-/// Where memory is said to be; all of it is the host's.
+/// The kind of memory that HIP reports; all of it is host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Device,
@@ -33,12 +33,12 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) base: usize,
-    /// As asked for, in bytes.
+    /// The requested size, in bytes.
     pub(crate) size: usize,
     pub(crate) kind: Kind,
-    /// Flags that the application gave.
+    /// Flags from the application.
     pub(crate) flags: u32,
-    /// Ordinal of the device whose it is, or that was current when it was made.
+    /// Ordinal of the device that owns it, or that was current when it was created.
     pub(crate) device: usize,
 }
 
@@ -49,27 +49,27 @@ impl Range {
     }
 }
 
-/// A range with what backs it, none for registered memory.
+/// A range and its backing memory; none for registered memory.
 pub(crate) struct Allocation {
     range: Range,
     backing: Option<Backing>,
 }
 
-/// What goes with an allocation.
-#[expect(dead_code, reason = "held for what dropping it does")]
+/// The memory that belongs to an allocation.
+#[expect(dead_code, reason = "dropping it frees the memory")]
 enum Backing {
     Pages(Block),
     Signal(Signal),
 }
 
-/// See the module.
+/// The known ranges.
 pub(crate) struct Allocations {
     by_base: Mutex<BTreeMap<usize, Allocation>>,
     total_size: usize,
 }
 
 impl Allocations {
-    /// Of devices with `total_size` bytes each.
+    /// For devices with `total_size` bytes each.
     pub(crate) fn new(total_size: usize) -> Self {
         Self { by_base: Mutex::default(), total_size }
     }
@@ -78,7 +78,7 @@ impl Allocations {
         self.by_base.lock().expect("no holder panics")
     }
 
-    /// Zeroed pages of its own, none if the device or host has no more.
+    /// Zeroed pages; none if the device or the host has no more.
     pub(crate) fn allocate(&self, size: usize, kind: Kind, flags: u32) -> Option<*mut c_void> {
         let device = devices::current();
         if size > self.free_size(device) && kind != Kind::Host {
@@ -100,7 +100,7 @@ impl Allocations {
         address
     }
 
-    /// Notes memory of the application; false if its first byte is known already.
+    /// Adds memory of the application; false if its first byte is already known.
     pub(crate) fn register(&self, base: usize, size: usize, flags: u32) -> bool {
         if self.find(base).is_some() {
             return false;
@@ -110,21 +110,21 @@ impl Allocations {
         true
     }
 
-    /// Forgets memory of the application; false if it was not registered.
+    /// Removes memory of the application; false if it was not registered.
     pub(crate) fn unregister(&self, base: usize) -> bool {
         let mut by_base = self.lock();
         let is_registered = by_base.get(&base).is_some_and(|a| a.backing.is_none());
         is_registered && by_base.remove(&base).is_some()
     }
 
-    /// Takes an allocation out; dropping it unmaps it.
+    /// Removes an allocation; dropping the result unmaps it.
     pub(crate) fn remove(&self, base: usize) -> Option<Allocation> {
         let mut by_base = self.lock();
         by_base.get(&base)?.backing.as_ref()?;
         by_base.remove(&base)
     }
 
-    /// The range that an address lies in.
+    /// The range that contains an address.
     pub(crate) fn find(&self, address: usize) -> Option<Range> {
         let by_base = self.lock();
         let (_, allocation) = by_base.range(..=address).next_back()?;
@@ -136,7 +136,7 @@ impl Allocations {
         self.total_size
     }
 
-    /// A device's memory that is not allocated.
+    /// A device's unallocated memory.
     pub(crate) fn free_size(&self, device: usize) -> usize {
         let on_device = |a: &&Allocation| a.range.kind != Kind::Host && a.range.device == device;
         let used: usize = self.lock().values().filter(on_device).map(|a| a.range.size).sum();
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_end_where_they_were_asked_to() {
+    fn ranges_have_the_requested_end() {
         let allocations = Allocations::new(1 << 20);
         let address = allocations.allocate(10, Kind::Device, 0).unwrap() as usize;
         assert_eq!(allocations.find(address + 9).map(|r| r.size_from(address + 9)), Some(1));

@@ -1,12 +1,16 @@
-//! Kernels and copies that touch memory which is not theirs: caught, noted as a fault of the device, and survived.
+//! Kernels and copies that access memory outside of allocations: the access is caught, reported as a device
+//! fault, and survived.
 //!
-//! Such an access faults in the arena (`arena`). The handler opens the page, notes the address and returns: the instruction
-//! is done again, on a page of zeroes that belongs to nobody, and the kernel runs to its end with the wrong values that it
-//! asked for. Nothing is jumped out of, so no frame of foreign code is skipped and no lock that it holds is lost. When
-//! the kernel has ended, the pages are closed again, and the fault becomes every later call's error.
+//! Such an access faults in the arena (`arena`). The signal handler opens the page, notes the address and
+//! returns. The instruction runs again, on a page of zeroes that belongs to no allocation, and the kernel
+//! runs to its end with wrong values. Nothing is unwound or jumped over, so no frame of foreign code is
+//! skipped and no lock that it holds is lost. When the kernel has ended, the pages are closed again, and the
+//! fault becomes every later call's error.
 //!
-//! A fault is ours only on a thread that is at work on a kernel or copy, and only in the arena. Every other one goes to
-//! whoever handled the signal before, or ends the process as it would have. The handler is installed once; should the
+//! The handler treats a fault only on a thread that runs a kernel or copy, and only in the arena. It passes
+//! every other one to the previous handler, or lets it end the process as it would have. The handler is
+//! installed once. If the application later installs its own without passing signals on, a fault of a kernel
+//! ends the process.
 //! application install its own later without passing ours on, a fault of a kernel ends the process.
 
 use core::cell::{Cell, UnsafeCell};
@@ -17,10 +21,10 @@ use super::arena::{self, Arena};
 use crate::error::HipError;
 use crate::fault;
 
-/// Pages that one kernel may open; one that goes on ends the process.
+/// Pages that one kernel may open; an access to one more ends the process.
 const PAGES_MAX: usize = 1024;
 
-/// What the handler works with, on each thread its own.
+/// The handler's state, separate for each thread.
 struct Watch {
     arena: Cell<Option<&'static Arena>>,
     count: Cell<usize>,
@@ -28,7 +32,7 @@ struct Watch {
 }
 
 thread_local! {
-    // Constant and without a destructor: reading it in the handler initialises nothing.
+    // Constant and without a destructor, so reading it in the handler initialises nothing.
     static WATCH: Watch = const {
         Watch { arena: Cell::new(None), count: Cell::new(0), pages: UnsafeCell::new([0; PAGES_MAX]) }
     };
@@ -36,7 +40,7 @@ thread_local! {
 
 static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// Runs a kernel or copy on this thread.
+/// Runs a kernel or copy on this thread, with its faults handled.
 pub(crate) fn watch(run: impl FnOnce()) {
     let Some(arena) = arena::get() else { return run() };
     PREVIOUS.get_or_init(install);
@@ -57,9 +61,10 @@ pub(crate) fn watch(run: impl FnOnce()) {
     }
 }
 
-/// Puts the handler in front of the one that is there, which it returns.
+/// Installs the handler and returns the previous one.
 fn install() -> libc::sigaction {
-    // SAFETY: plain data, filled in; the handler is this library's, which stays loaded: it holds running threads.
+    // SAFETY: plain data, filled in; the handler belongs to this library, which stays loaded because its
+    // threads run.
     unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
         let mut previous: libc::sigaction = core::mem::zeroed();
@@ -71,7 +76,7 @@ fn install() -> libc::sigaction {
 }
 
 extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut core::ffi::c_void) {
-    // SAFETY: the kernel passes its own record.
+    // SAFETY: the kernel passes a valid record.
     let address = unsafe { (*info).si_addr() } as usize;
     let is_ours = WATCH.try_with(|watch| {
         let count = watch.count.get();
@@ -79,13 +84,13 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
             return false;
         }
         let page = arena::open_page(address);
-        // SAFETY: only this handler writes it, on this thread, between two looks of `watch`.
+        // SAFETY: only this handler writes it, on this thread, between two accesses in `watch`.
         unsafe { (*watch.pages.get())[count] = page };
         watch.count.set(count + 1);
         true
     });
     if !is_ours.unwrap_or(false) {
-        // SAFETY: called as the kernel called us.
+        // SAFETY: called with the arguments that the kernel passed.
         unsafe { pass_on(signal, info, context) };
     }
 }
@@ -97,7 +102,8 @@ unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut core:
     let previous = PREVIOUS.get();
     match previous.map_or(libc::SIG_DFL, |previous| previous.sa_sigaction) {
         libc::SIG_DFL | libc::SIG_IGN => {
-            // The instruction faults once more, and then ends the process as if we had never been there.
+            // The instruction faults once more, and then ends the process as it would have without this
+            // handler.
             // SAFETY: plain data.
             unsafe {
                 let default: libc::sigaction = core::mem::zeroed();
@@ -105,13 +111,13 @@ unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut core:
             }
         }
         handler if previous.is_some_and(|previous| previous.sa_flags & libc::SA_SIGINFO != 0) => {
-            // SAFETY: whoever installed it said that it takes three arguments.
+            // SAFETY: a handler installed with `SA_SIGINFO` takes three arguments.
             let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut core::ffi::c_void) =
                 unsafe { core::mem::transmute(handler) };
             handler(signal, info, context);
         }
         handler => {
-            // SAFETY: whoever installed it said that it takes one argument.
+            // SAFETY: a handler installed without `SA_SIGINFO` takes one argument.
             let handler: extern "C" fn(c_int) = unsafe { core::mem::transmute(handler) };
             handler(signal);
         }

@@ -1,4 +1,5 @@
-//! Hints about managed memory, and rows with a pitch: memory is where it is, so hints are only kept or checked.
+//! Hints about managed memory, and memory with a pitch. Memory never moves, so hints are only stored or
+//! checked.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -16,10 +17,10 @@ use crate::{device, runtime, stream};
 
 /// `hipCpuDeviceId`
 const HOST: i32 = -1;
-/// `hipInvalidDeviceId`: nowhere in particular.
+/// `hipInvalidDeviceId`: no particular location.
 const NOWHERE: i32 = -2;
 
-/// Managed memory that holds all of a range.
+/// Checks that managed memory contains the whole range.
 fn check(address: *const c_void, size: usize) -> Result<(), HipError> {
     let range = runtime::get().memory.find(address as usize).ok_or(HipError::InvalidValue)?;
     let fits = size != 0 && range.size_from(address as usize) >= size;
@@ -41,7 +42,7 @@ fn prefetched(address: *const c_void, size: usize, device: i32, handle: hipStrea
     Ok(())
 }
 
-/// `hipMemPrefetchAsync`: takes its turn and no time.
+/// `hipMemPrefetchAsync`: runs in the stream's order and takes no time.
 pub(crate) unsafe extern "C" fn prefetch(
     address: *const c_void,
     size: usize,
@@ -67,7 +68,7 @@ pub(crate) unsafe extern "C" fn prefetch_v2(
     })
 }
 
-/// The device, or the host.
+/// The device's ordinal, or the host.
 fn ordinal_of(location: hipMemLocation) -> i32 {
     if location.r#type == 1 { location.id } else { HOST }
 }
@@ -76,7 +77,7 @@ fn advised(address: *const c_void, size: usize, advice: u32, device: i32) -> Res
     if address.is_null() || size == 0 || !matches!(advice, 1..=6 | 100 | 101) {
         return Err(HipError::InvalidValue);
     }
-    // Only the preferred location and who accesses name a device.
+    // Only the preferred location and the advice about access name a device.
     if matches!(advice, 3 | 5 | 6) {
         check_target(device)?;
     }
@@ -103,11 +104,11 @@ pub(crate) unsafe extern "C" fn advise_v2(
     boundary::call(|| advised(address, size, advice, ordinal_of(location)))
 }
 
-/// One attribute of a range, in each word of the result; as if no advice had been given.
+/// Writes one attribute of a range to each word of the result, as if no advice had been given.
 ///
 /// # Safety
 ///
-/// `out` is null or has room for `out_size` bytes.
+/// `out` is null or points to `out_size` bytes.
 unsafe fn attribute_of(
     (out, out_size): (*mut c_void, usize),
     attribute: hipMemRangeAttribute,
@@ -124,7 +125,7 @@ unsafe fn attribute_of(
         _ => return Err(HipError::InvalidValue),
     };
     for index in 0..out_size / 4 {
-        // SAFETY: the caller's promise; the index stays below the size.
+        // SAFETY: the caller upholds this function's contract; the index stays below the size.
         unsafe { out.cast::<i32>().add(index).write_unaligned(value) };
     }
     Ok(())
@@ -138,11 +139,12 @@ pub(crate) unsafe extern "C" fn range_attribute(
     address: *const c_void,
     size: usize,
 ) -> hipError_t {
-    // SAFETY: the buffer is the caller's, who says its size.
+    // SAFETY: the caller passes a buffer and its size.
     boundary::call(|| unsafe { attribute_of((out, out_size), attribute, (address, size)) })
 }
 
-/// `hipMemRangeGetAttributes`: writes none if one has nowhere to go, and otherwise those before the first invalid one.
+/// `hipMemRangeGetAttributes`: writes nothing if a target is null; otherwise it writes up to the first
+/// invalid attribute.
 pub(crate) unsafe extern "C" fn range_attributes(
     outs: *mut *mut c_void,
     out_sizes: *mut usize,
@@ -155,12 +157,12 @@ pub(crate) unsafe extern "C" fn range_attributes(
         if outs.is_null() || out_sizes.is_null() || attributes.is_null() || count == 0 {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: an array of the caller with `count` elements.
+        // SAFETY: the caller passes an array of `count` elements.
         if (0..count).any(|index| unsafe { *outs.add(index) }.is_null()) {
             return Err(HipError::InvalidValue);
         }
         for index in 0..count {
-            // SAFETY: three arrays of the caller with `count` elements; each buffer has the size that is said.
+            // SAFETY: the caller passes three arrays of `count` elements; each buffer has the stated size.
             unsafe {
                 let out = (*outs.add(index), *out_sizes.add(index));
                 attribute_of(out, *attributes.add(index), (address, size))?;
@@ -179,7 +181,7 @@ pub(crate) unsafe extern "C" fn attach(
 ) -> hipError_t {
     boundary::call(|| {
         let stream = stream::resolve(stream).ok_or(HipError::InvalidHandle)?;
-        // To all streams, to the host, to this one.
+        // Attached to all streams, to the host, or to this stream.
         if !matches!(flags, 1 | 2 | 4) || runtime::get().memory.find(address as usize).is_none() {
             return Err(HipError::InvalidValue);
         }
@@ -188,7 +190,7 @@ pub(crate) unsafe extern "C" fn attach(
     })
 }
 
-/// Rows of `width` bytes, each at an aligned offset: address and pitch. Nothing for no bytes.
+/// Address and pitch of rows of `width` bytes, each at an aligned offset. Zero bytes allocate nothing.
 fn pitched(width: usize, rows: usize) -> Result<(*mut c_void, usize), HipError> {
     let pitch = width.checked_next_multiple_of(PITCH_ALIGNMENT).ok_or(HipError::InvalidValue)?;
     let size = pitch.checked_mul(rows).ok_or(HipError::OutOfMemory)?;
@@ -209,7 +211,7 @@ pub(crate) unsafe extern "C" fn malloc_pitch(
             return Err(HipError::InvalidValue);
         }
         let (address, pitch) = pitched(width, height)?;
-        // SAFETY: out-parameters of the caller.
+        // SAFETY: the caller passes null or writable out-parameters.
         unsafe {
             write(out_pitch, pitch)?;
             write(out, address)
@@ -225,7 +227,7 @@ pub(crate) unsafe extern "C" fn malloc_pitch_driver(
     height: usize,
     _element_size: u32,
 ) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { malloc_pitch(out, out_pitch, width, height) }
 }
 
@@ -238,7 +240,7 @@ pub(crate) unsafe extern "C" fn malloc_3d(out: *mut hipPitchedPtr, extent: hipEx
         }
         let (address, pitch) = pitched(width, height.checked_mul(depth).ok_or(HipError::OutOfMemory)?)?;
         let made = hipPitchedPtr { ptr: address.expose_provenance(), pitch, xsize: width, ysize: height };
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, made) }
     })
 }
@@ -260,10 +262,10 @@ mod tests {
     }
 
     #[test]
-    fn only_managed_memory_takes_hints() {
+    fn only_managed_memory_accepts_hints() {
         let managed = runtime::get().memory.allocate(64, Kind::Managed, 1).unwrap();
         let device = runtime::get().memory.allocate(64, Kind::Device, 0).unwrap();
-        // SAFETY: addresses are looked up, not followed.
+        // SAFETY: addresses are looked up, not dereferenced.
         unsafe {
             assert_eq!(advise(managed, 64, 3, 0), 0);
             assert_eq!(advise(managed, 64, 3, 9), HipError::InvalidDevice.code());
@@ -277,14 +279,14 @@ mod tests {
     }
 
     #[test]
-    fn several_attributes_are_told_at_once() {
+    fn several_attributes_are_read_at_once() {
         let managed = runtime::get().memory.allocate(64, Kind::Managed, 1).unwrap();
         let device = runtime::get().memory.allocate(64, Kind::Device, 0).unwrap();
         let (mut read_mostly, mut accessed_by) = (7_i32, [7_i32; 2]);
         let mut outs = [(&raw mut read_mostly).cast::<c_void>(), (&raw mut accessed_by).cast()];
         let (mut sizes, mut attributes) = ([4, 8], [1, 3]);
         let mut ask = |outs: &mut [*mut c_void; 2], address, count| {
-            // SAFETY: arrays of two elements, and buffers of the sizes that are said.
+            // SAFETY: arrays of two elements, and buffers of the stated sizes.
             unsafe {
                 range_attributes(
                     outs.as_mut_ptr(),
@@ -301,7 +303,7 @@ mod tests {
         assert_eq!(ask(&mut outs, managed, 0), invalid);
         assert_eq!(ask(&mut [outs[0], ptr::null_mut()], managed, 2), invalid);
         // SAFETY: a local.
-        assert_eq!(unsafe { outs[0].cast::<i32>().read() }, 7, "nothing was written until now");
+        assert_eq!(unsafe { outs[0].cast::<i32>().read() }, 7, "the failed calls wrote nothing");
         assert_eq!(ask(&mut outs, managed, 2), 0);
         assert_eq!((read_mostly, accessed_by), (0, [NOWHERE; 2]));
     }

@@ -1,18 +1,20 @@
-//! What of the application's memory the device can be given.
+//! Which memory of the application can be registered for the device.
 //!
-//! The genuine driver pins the pages for reading and writing, whatever they are to be used for, and fails where the
-//! application itself may not write (`amdgpu_hmm_range_get_pages`, which the compute driver never calls as read-only).
+//! The genuine driver pins pages for reading and writing, whatever their use, and fails if the application
+//! itself may not write them. The compute driver never calls
+//! [`amdgpu_hmm_range_get_pages`](https://github.com/torvalds/linux/blob/master/drivers/gpu/drm/amd/amdgpu/amdgpu_hmm.c)
+//! as read-only.
 
 use std::fs;
 
-/// Whether the application may read and write all of a range, by whatever may be mapped there.
+/// Whether the application may read and write the whole range, across all mappings in it.
 pub(super) fn is_writable(address: usize, size: usize) -> bool {
-    // Without /proc nobody knows; a program that does it wrong is told elsewhere.
+    // Without /proc this cannot be checked, so the range is accepted.
     let Ok(mappings) = fs::read_to_string("/proc/self/maps") else { return true };
     is_writable_by(&mappings, address, size)
 }
 
-/// By lines such as `7f00-7fff rw-s 00000000 00:01 42 /memfd:words`, which are in the order of addresses.
+/// Checks lines such as `7f00-7fff rw-s 00000000 00:01 42 /memfd:words`, which are in the order of addresses.
 fn is_writable_by(mappings: &str, address: usize, size: usize) -> bool {
     let Some(end) = address.checked_add(size) else { return false };
     let mut reached = address;

@@ -1,6 +1,7 @@
-//! Memory pools: names for where stream-ordered allocations come from, with what they hold and what they are told.
+//! Memory pools: sources of stream-ordered allocations, with counters and settings.
 //!
-//! A pool keeps no memory back: what is freed is the device's again at once. It counts what is allocated from it.
+//! A pool retains no memory: freed memory returns to the device at once. It counts the memory allocated from
+//! it.
 
 use core::ffi::c_void;
 use std::collections::{BTreeMap, HashMap};
@@ -20,7 +21,7 @@ const PINNED: u32 = 1;
 const ON_DEVICE: u32 = 1;
 const READ_AND_WRITE: u32 = 3;
 
-/// `hipMemPoolAttr`: the three that are switches, then sizes.
+/// `hipMemPoolAttr`: the first three are switches, the others sizes.
 const SWITCHES: core::ops::RangeInclusive<u32> = 1..=3;
 const RELEASE_THRESHOLD: u32 = 4;
 const RESERVED_NOW: u32 = 5;
@@ -36,7 +37,7 @@ pub(crate) struct Pool {
 
 #[derive(Default)]
 struct State {
-    /// By `hipMemPoolAttr`; what is not there has its first value.
+    /// By `hipMemPoolAttr`; a setting that is absent has its initial value.
     settings: BTreeMap<u32, u64>,
     /// Access of other devices.
     access: BTreeMap<usize, u32>,
@@ -50,7 +51,7 @@ impl Pool {
     }
 }
 
-/// The pool that a device begins with, and the one that is used.
+/// A device's default pool, and its current one.
 type OfDevice = (Arc<Pool>, Arc<Pool>);
 
 /// The pools of a runtime.
@@ -59,7 +60,7 @@ pub(crate) struct Pools {
     handles: Handles<Pool>,
     /// By device.
     of_devices: Mutex<HashMap<usize, OfDevice>>,
-    /// Which pool an allocation came from, by its address, with its size.
+    /// The pool and size of an allocation, by its address.
     owners: Mutex<HashMap<usize, (Arc<Pool>, u64)>>,
 }
 
@@ -81,7 +82,7 @@ impl Pools {
         of_devices.insert(device, (default, Arc::clone(pool)));
     }
 
-    /// Counts an allocation from the device's current pool, or from the one given.
+    /// Counts an allocation from a given pool, or from the device's current pool.
     pub(super) fn allocated(&self, pool: Option<Arc<Pool>>, device: usize, address: usize, size: usize) {
         let pool = pool.unwrap_or_else(|| self.of_device(device).1);
         let size = size as u64;
@@ -92,7 +93,7 @@ impl Pools {
         self.owners.lock().expect("no holder panics").insert(address, (pool, size));
     }
 
-    /// Counts that an allocation is gone, if it was from a pool.
+    /// Counts the end of an allocation, if it came from a pool.
     pub(super) fn freed(&self, address: usize) {
         let owner = self.owners.lock().expect("no holder panics").remove(&address);
         if let Some((pool, size)) = owner {
@@ -117,7 +118,7 @@ fn handle(pool: &Arc<Pool>) -> hipMemPool_t {
 pub(crate) unsafe extern "C" fn device_default(out: *mut hipMemPool_t, device: i32) -> hipError_t {
     boundary::call(|| {
         device::check(device)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, handle(&pools().of_device(device as usize).0)) }
     })
 }
@@ -126,7 +127,7 @@ pub(crate) unsafe extern "C" fn device_default(out: *mut hipMemPool_t, device: i
 pub(crate) unsafe extern "C" fn device_current(out: *mut hipMemPool_t, device: i32) -> hipError_t {
     boundary::call(|| {
         device::check(device).map_err(|_| HipError::InvalidValue)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, handle(&pools().of_device(device as usize).1)) }
     })
 }
@@ -144,22 +145,22 @@ pub(crate) unsafe extern "C" fn set_device_current(device: i32, pool: hipMemPool
     })
 }
 
-/// `hipMemPoolCreate`: pinned memory of a device only.
+/// `hipMemPoolCreate`: only pinned memory of a device is supported.
 pub(crate) unsafe extern "C" fn create(out: *mut hipMemPool_t, props: *const hipMemPoolProps) -> hipError_t {
     boundary::call(|| {
-        // SAFETY: null or properties of the caller.
+        // SAFETY: the caller passes null or valid properties.
         let props = unsafe { props.as_ref() }.ok_or(HipError::InvalidValue)?;
         let is_supported = props.allocType == PINNED && props.location.r#type == ON_DEVICE;
         if out.is_null() || !is_supported || device::check(props.location.id).is_err() {
             return Err(HipError::InvalidValue);
         }
         let pool = Pool::new(props.location.id as usize);
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, pools().handles.insert(&pool)) }
     })
 }
 
-/// `hipMemPoolDestroy`: a device's default pool stays; what is allocated from another lives on.
+/// `hipMemPoolDestroy`: a device's default pool cannot be destroyed; allocations from other pools stay valid.
 pub(crate) unsafe extern "C" fn destroy(pool: hipMemPool_t) -> hipError_t {
     boundary::call(|| {
         let pool = resolve(pool)?;
@@ -175,7 +176,7 @@ pub(crate) unsafe extern "C" fn destroy(pool: hipMemPool_t) -> hipError_t {
     })
 }
 
-/// `hipMemPoolTrimTo`: there is nothing to give back.
+/// `hipMemPoolTrimTo`: does nothing, because pools retain no memory.
 pub(crate) unsafe extern "C" fn trim(pool: hipMemPool_t, _keep: usize) -> hipError_t {
     boundary::call(|| resolve(pool).map(drop))
 }
@@ -191,19 +192,19 @@ pub(crate) unsafe extern "C" fn attribute(
         let state = pool.state.lock().expect("no holder panics");
         let setting = |first| state.settings.get(&attribute).copied().unwrap_or(first);
         let value = match attribute {
-            // SAFETY: an out-parameter of the caller, which knows the attribute's type.
+            // SAFETY: the caller passes null or a writable out-parameter of the attribute's type.
             _ if SWITCHES.contains(&attribute) => return unsafe { write(out.cast(), setting(1) as i32) },
             RELEASE_THRESHOLD => setting(0),
             RESERVED_NOW | USED_NOW => state.used,
             RESERVED_MOST | USED_MOST => state.used_most,
             _ => return Err(HipError::InvalidValue),
         };
-        // SAFETY: as above.
+        // SAFETY: the caller passes null or a writable out-parameter of the attribute's type.
         unsafe { write(out.cast(), value) }
     })
 }
 
-/// `hipMemPoolSetAttribute`: high-water marks can only be set back to zero.
+/// `hipMemPoolSetAttribute`: high-water marks can only be reset to zero.
 pub(crate) unsafe extern "C" fn set_attribute(
     pool: hipMemPool_t,
     attribute: hipMemPoolAttr,
@@ -214,7 +215,7 @@ pub(crate) unsafe extern "C" fn set_attribute(
         if value.is_null() {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: a value of the caller, which knows the attribute's type.
+        // SAFETY: the caller passes null or a valid value of the attribute's type.
         let value = unsafe {
             if SWITCHES.contains(&attribute) { u64::from(*value.cast::<u32>()) } else { *value.cast::<u64>() }
         };
@@ -230,7 +231,7 @@ pub(crate) unsafe extern "C" fn set_attribute(
     })
 }
 
-/// `hipMemPoolSetAccess`: kept to be read back.
+/// `hipMemPoolSetAccess`: stored for the application to read back.
 pub(crate) unsafe extern "C" fn set_access(
     pool: hipMemPool_t,
     list: *const hipMemAccessDesc,
@@ -241,7 +242,7 @@ pub(crate) unsafe extern "C" fn set_access(
         if list.is_null() {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: an array of the caller with `count` elements.
+        // SAFETY: the caller passes an array of `count` elements.
         for one in unsafe { core::slice::from_raw_parts(list, count) } {
             if one.location.r#type != ON_DEVICE || one.flags > READ_AND_WRITE {
                 return Err(HipError::InvalidValue);
@@ -256,7 +257,7 @@ pub(crate) unsafe extern "C" fn set_access(
     })
 }
 
-/// `hipMemPoolGetAccess`: the pool's own device has all of it.
+/// `hipMemPoolGetAccess`: the pool's own device has full access.
 pub(crate) unsafe extern "C" fn access(
     out: *mut hipMemAccessFlags,
     pool: hipMemPool_t,
@@ -264,7 +265,7 @@ pub(crate) unsafe extern "C" fn access(
 ) -> hipError_t {
     boundary::call(|| {
         let pool = resolve(pool)?;
-        // SAFETY: null or a location of the caller.
+        // SAFETY: the caller passes null or a valid location.
         let location = unsafe { location.as_ref() }.ok_or(HipError::InvalidValue)?;
         if location.r#type != ON_DEVICE || device::check(location.id).is_err() {
             return Err(HipError::InvalidValue);
@@ -272,7 +273,7 @@ pub(crate) unsafe extern "C" fn access(
         let ordinal = location.id as usize;
         let granted = pool.state.lock().expect("no holder panics").access.get(&ordinal).copied();
         let own = if ordinal == pool.device { READ_AND_WRITE } else { 0 };
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, granted.unwrap_or(own)) }
     })
 }
@@ -287,7 +288,7 @@ pub(crate) unsafe extern "C" fn malloc(
     boundary::call(|| allocate_from_pool(out, size, Some(resolve(pool)?), stream))
 }
 
-/// Kind of memory that pools hold.
+/// The kind of memory in pools.
 pub(super) const KIND: Kind = Kind::Device;
 
 #[cfg(test)]
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_knows_what_is_allocated_from_it() {
+    fn a_pool_counts_its_allocations() {
         let location = hipMemLocation { r#type: ON_DEVICE, id: 0 };
         let mut props = hipMemPoolProps::default();
         (props.allocType, props.location) = (PINNED, location);
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_pool_stays() {
+    fn the_default_pool_cannot_be_destroyed() {
         let mut pool = ptr::null_mut();
         // SAFETY: a local out-parameter.
         unsafe {

@@ -1,8 +1,8 @@
-//! Numbers of the runtimes in this process, in the order of their registration.
+//! Instance numbers of the runtimes in this process, in the order of their registration.
 //!
-//! The genuine numbers live in the registration library, of which there is one. Copies of the simulator share nothing,
-//! so they count in the copy that was loaded first: it is the first in the loader's list for every other copy too, and
-//! stays so because no copy is ever unloaded.
+//! In ROCm the numbers are kept by the registration library, of which there is one. Copies of the simulator
+//! share nothing, so they count in the copy that was loaded first. It is the first in the loader's list for
+//! every other copy too, and stays so because no copy is ever unloaded.
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ops::Range;
@@ -14,11 +14,11 @@ use super::symbols;
 /// Registrations so far, of `hip` and `hip_compiler`.
 type Counters = [AtomicU64; 2];
 
-/// This copy's own.
+/// This copy's own counters.
 static COUNTERS: Counters = [const { AtomicU64::new(0) }; 2];
 const COUNTERS_OF: &CStr = c"hip_sim_registered_instances";
 
-/// The counters of this copy, for other copies to find.
+/// This copy's counters, exported for other copies.
 #[unsafe(no_mangle)]
 extern "C" fn hip_sim_registered_instances() -> *const Counters {
     &raw const COUNTERS
@@ -30,7 +30,7 @@ pub(super) fn next(name: &CStr) -> u64 {
     shared[usize::from(name != c"hip")].fetch_add(1, Ordering::Relaxed)
 }
 
-/// A library of this process.
+/// A library loaded into this process.
 struct Object {
     path: CString,
     addresses: Range<usize>,
@@ -39,11 +39,11 @@ struct Object {
 impl Object {
     /// Its counters if it is a copy of the simulator.
     fn counters(&self) -> Option<&'static Counters> {
-        // The program itself has no path, and is no copy.
+        // The program itself has no path, and is not a copy.
         let library =
             Some(&self.path).filter(|path| !path.is_empty()).and_then(|path| symbols::loaded(path))?;
         let symbol = symbols::of(&library, COUNTERS_OF)?;
-        // A library that depends on a copy shows the copy's symbol as its own.
+        // A lookup in a library that depends on a copy finds the copy's symbol too.
         if !self.addresses.contains(&symbol.addr().get()) {
             return None;
         }
@@ -55,10 +55,10 @@ impl Object {
     }
 }
 
-/// Everything that is loaded, in the order of loading.
+/// All loaded libraries, in the order of loading.
 fn objects() -> Vec<Object> {
     unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _: usize, objects: *mut c_void) -> c_int {
-        // SAFETY: the loader passes an object's description, and `objects` as it was given below.
+        // SAFETY: the loader passes an object's description, and `objects` as given below.
         unsafe {
             let (info, objects) = (&*info, &mut *objects.cast::<Vec<Object>>());
             let headers = core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
@@ -80,16 +80,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_counted_apart() {
+    fn names_are_counted_separately() {
         assert_eq!([next(c"hip"), next(c"hip"), next(c"hip_compiler")], [0, 1, 0]);
     }
 
     #[test]
-    fn a_library_holds_its_own_functions_only() {
+    fn a_library_contains_only_its_own_functions() {
         let objects = objects();
         let address = libc::dl_iterate_phdr as *const () as usize;
         let holders = objects.iter().filter(|object| object.addresses.contains(&address)).count();
         assert_eq!(holders, 1);
-        assert!(objects.iter().all(|object| object.counters().is_none()), "this program is no copy");
+        assert!(objects.iter().all(|object| object.counters().is_none()), "this program is not a copy");
     }
 }

@@ -1,4 +1,5 @@
-//! Streams' masks of compute units, numbers and attributes: kept to be read back, without effect.
+//! Streams' compute unit masks, numbers and attributes: stored for the application to read back, without
+//! effect.
 
 use core::sync::atomic::Ordering as Atomic;
 
@@ -9,15 +10,15 @@ use crate::error::HipError;
 use crate::properties::compute_units;
 use crate::runtime;
 
-/// `hipLaunchAttributePriority`, the only attribute of streams that is more than a hint.
+/// `hipLaunchAttributePriority`, the only stream attribute that is more than a hint.
 const PRIORITY: u32 = 8;
 /// A window of memory to keep in cache, and how host and device wait for each other.
 const HINTS: [u32; 2] = [1, 3];
 
-/// What [`Stream`] keeps for this file.
+/// The part of [`Stream`] that belongs to this file.
 #[derive(Default)]
 pub(super) struct Extras {
-    /// One bit a compute unit; empty is all of them.
+    /// One bit for each compute unit; empty means all of them.
     mask: Vec<u32>,
     attributes: std::collections::BTreeMap<u32, hipStreamAttrValue>,
 }
@@ -35,10 +36,10 @@ pub(crate) unsafe extern "C" fn create_with_mask(
         if words == 0 || mask.is_null() {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: an array of the caller with that many words.
+        // SAFETY: the caller passes an array with that many words.
         let mask = unsafe { core::slice::from_raw_parts(mask, words as usize) }.to_vec();
         new_stream(out, 0, 0)?;
-        // SAFETY: just written.
+        // SAFETY: it was written above.
         let stream = resolve(unsafe { *out }).ok_or(HipError::Unknown)?;
         stream.extras.lock().expect("no holder panics").mask = mask;
         Ok(())
@@ -51,7 +52,7 @@ fn full_mask() -> Vec<u32> {
     (0..units.div_ceil(32)).map(|word| u32::MAX >> (32 - (units - word * 32).min(32))).collect()
 }
 
-/// `hipExtStreamGetCUMask`: all of the device's where none was given, or none of its own.
+/// `hipExtStreamGetCUMask`: all of the device's compute units if the stream has no mask.
 pub(crate) unsafe extern "C" fn mask(stream: hipStream_t, words: u32, out: *mut u32) -> hipError_t {
     boundary::call(|| {
         let full = full_mask();
@@ -63,7 +64,7 @@ pub(crate) unsafe extern "C" fn mask(stream: hipStream_t, words: u32, out: *mut 
         let own: Vec<u32> = full.iter().zip(&extras.mask).map(|(full, own)| full & own).collect();
         let given = if own.iter().all(|word| *word == 0) { &full } else { &own };
         for (index, word) in given.iter().enumerate() {
-            // SAFETY: the caller's array was checked to have as many words as the device.
+            // SAFETY: the caller's array was checked to have as many words as the device's mask.
             unsafe { out.add(index).write(*word) };
         }
         Ok(())
@@ -74,7 +75,7 @@ pub(crate) unsafe extern "C" fn mask(stream: hipStream_t, words: u32, out: *mut 
 pub(crate) unsafe extern "C" fn id(stream: hipStream_t, out: *mut u64) -> hipError_t {
     boundary::call(|| {
         let stream = resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, stream.id) }
     })
 }
@@ -107,12 +108,12 @@ pub(crate) unsafe extern "C" fn attribute(
     boundary::call(|| {
         let stream = resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
         let value = attribute_of(&stream, attribute)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, value) }
     })
 }
 
-/// `hipStreamSetAttribute`: a priority that is set now is kept and changes nothing.
+/// `hipStreamSetAttribute`: a priority set here is stored and changes nothing.
 pub(crate) unsafe extern "C" fn set_attribute(
     stream: hipStream_t,
     attribute: hipStreamAttrID,
@@ -120,7 +121,7 @@ pub(crate) unsafe extern "C" fn set_attribute(
 ) -> hipError_t {
     boundary::call(|| {
         let stream = resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
-        // SAFETY: null or a value of the caller.
+        // SAFETY: the caller passes null or a valid value.
         let value = unsafe { value.as_ref() }.ok_or(HipError::InvalidValue)?;
         attribute_of(&stream, attribute)?;
         stream.extras.lock().expect("no holder panics").attributes.insert(attribute, *value);
@@ -139,7 +140,7 @@ pub(crate) unsafe extern "C" fn copy_attributes(to: hipStream_t, from: hipStream
     })
 }
 
-/// Destroys every stream of a device, with what it still has to do done.
+/// Destroys every stream of a device after its remaining work.
 pub(crate) fn destroy_all(device: usize) {
     let runtime = runtime::get();
     for stream in runtime.streams.all().iter().filter(|stream| stream.device() == device) {
@@ -158,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mask_is_given_back_within_the_device() {
+    fn a_mask_is_returned_limited_to_the_device() {
         let mut stream = ptr::null_mut();
         let mut read = [0_u32; 10];
         let mask = [0x0f, 0, 0, 0, 0, 0, 0, 0, 0, u32::MAX];
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_have_numbers_of_their_own() {
+    fn streams_have_different_numbers() {
         let (mut first, mut second) = (0, 0);
         // SAFETY: local out-parameters.
         unsafe {

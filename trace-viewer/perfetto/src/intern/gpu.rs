@@ -1,4 +1,4 @@
-//! Interned names of typed GPU events: queues, stages, and whose they are.
+//! Interned names of typed GPU events: queues, stages and the processes that they belong to.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,10 +10,10 @@ use crate::{
     text,
 };
 
-/// What is known of GPUs since the tables were cleared.
+/// GPU names that were defined since the tables were cleared.
 #[derive(Debug, Default)]
 pub(super) struct Specifications {
-    /// Numbers by what they are of, its name, and what more is said about it.
+    /// Numbers by category, name and description.
     by_name: HashMap<StageCategory, HashMap<Box<str>, ByDescription, RandomState>, RandomState>,
     count: u64,
     contexts: HashSet<u32, RandomState>,
@@ -35,12 +35,12 @@ impl Interner {
         self.gpu_iid(queue, gpu, StageCategory::Other)
     }
 
-    /// The number of a kind of work.
+    /// The number of a stage: a kind of work.
     pub(crate) fn gpu_stage_iid(&mut self, name: &str) -> u64 {
         self.gpu_iid(name, "", StageCategory::Compute)
     }
 
-    /// Queues and stages are numbered in one table; what they are is said with them.
+    /// Queues and stages share one table of numbers; an entry's category tells them apart.
     fn gpu_iid(&mut self, name: &str, description: &str, category: StageCategory) -> u64 {
         let (name_key, description_key) = (text::cut(name), text::cut(description));
         let known =
@@ -64,7 +64,7 @@ impl Interner {
         iid
     }
 
-    /// The number of a process's work on GPUs: its pid, which is no number of anything else.
+    /// The number of a process's GPU context: its pid. Contexts have numbers of their own, so it cannot collide.
     pub(crate) fn gpu_context_iid(&mut self, pid: u32) -> u64 {
         if self.gpu.contexts.insert(pid) {
             self.count += 1;
@@ -81,7 +81,7 @@ mod tests {
     use crate::intern::Limits;
 
     #[test]
-    fn queues_and_stages_are_told_apart() {
+    fn queues_and_stages_have_distinct_numbers() {
         let mut interner = Interner::new(Limits::default());
         let iids = [
             interner.gpu_queue_iid("GPU 0", "stream 1"),

@@ -1,4 +1,4 @@
-//! Interned call stacks: Perfetto's tables of mappings, frames and callstacks, each of which refers to the one before.
+//! Interned call stacks: Perfetto's tables of mappings, frames and callstacks, each of which refers to the previous one.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -10,16 +10,16 @@ use crate::{
     stack::Stack,
 };
 
-/// What is known of call stacks since the tables were cleared.
+/// Call stacks that were defined since the tables were cleared.
 #[derive(Debug, Default)]
 pub(super) struct Stacks {
-    /// Stacks that were looked up by their address, which is theirs for as long as they are kept here.
+    /// Stacks by address. Keeping a stack here keeps its address from being used again.
     by_address: HashMap<usize, (Stack, u64), RandomState>,
-    /// By the numbers of their frames, outermost first: two processes may have the same.
+    /// Stacks by the numbers of their frames, outermost first: two processes may have equal stacks.
     by_frames: HashMap<Box<[u64]>, u64, RandomState>,
-    /// By the numbers of function and mapping.
+    /// Frames by the numbers of function and mapping.
     frames: HashMap<(u64, u64), u64, RandomState>,
-    /// How many libraries are known: each is a mapping with the number of its path.
+    /// The number of known libraries. Each is a mapping with the number of its path.
     mappings: u64,
 }
 
@@ -33,7 +33,7 @@ impl Stacks {
 }
 
 impl Interner {
-    /// The number of a call stack, without a look at its frames if it has been seen before.
+    /// The number of a call stack. Does not read the frames of a stack that is known by its address.
     pub(crate) fn stack_iid(&mut self, stack: &Stack) -> u64 {
         let address = Arc::as_ptr(stack).cast::<u8>() as usize;
         if let Some((_, iid)) = self.stacks.by_address.get(&address) {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stacks_share_is_defined_once() {
+    fn shared_frames_are_defined_once() {
         let mut interner = Interner::new(Limits::default());
         let first = stack(&[("gemm", "librocblas.so"), ("mm", "libtorch.so"), ("main", "python3")]);
         let same = stack(&[("gemm", "librocblas.so"), ("mm", "libtorch.so"), ("main", "python3")]);
@@ -111,7 +111,7 @@ mod tests {
         let limits = Limits { interned_bytes: 1 << 20, interned_count: 10, track_count: 1 };
         let mut interner = Interner::new(limits);
         let stacks: Vec<_> = (0..20).map(|_| stack(&[("main", "app")])).collect();
-        // One address more each time, although the frames are known.
+        // Each stack has another address, although its frames are known.
         let full = stacks.iter().position(|stack| {
             interner.stack_iid(stack);
             interner.is_full()

@@ -1,18 +1,19 @@
-//! Takes the compression off a trace: gzip or Zstandard, told by the first bytes.
+//! Decompresses a trace: gzip or Zstandard, recognised by its first bytes.
 //!
-//! Both are sequences of members or frames. An input that ends inside of one was cut, which is no error here: what could
-//! be decompressed is given, and [`Input::is_cut`] says so.
+//! A gzip file is a sequence of members (<https://www.rfc-editor.org/rfc/rfc1952>), a Zstandard file a sequence of frames
+//! (<https://www.rfc-editor.org/rfc/rfc8878>). An input that ends inside one of these was cut. That is not an error here: the
+//! reader returns what could be decompressed, and [`Input::is_cut`] returns true.
 
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 
 use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-/// What the formats begin with.
+/// The first bytes of the formats.
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
-/// A trace without its compression, if it has one.
+/// A trace, decompressed if it is compressed.
 pub struct Input<R: Read> {
     decoder: Decoder<Source<R>>,
     is_cut: bool,
@@ -28,7 +29,7 @@ enum Decoder<S> {
 }
 
 impl<R: Read> Input<R> {
-    /// Looks at the first bytes of `input`.
+    /// Reads the first bytes of `input` to find out how it is compressed.
     pub fn open(mut input: R) -> io::Result<Self> {
         let mut start = Vec::new();
         input.by_ref().take(ZSTD_MAGIC.len() as u64).read_to_end(&mut start)?;
@@ -49,7 +50,7 @@ impl<R: Read> Input<R> {
         !matches!(self.decoder, Decoder::Plain(_))
     }
 
-    /// Whether the input has ended inside of a compressed member or frame.
+    /// Whether the input has ended inside a compressed member or frame.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
@@ -65,7 +66,7 @@ impl<R: Read> Read for Input<R> {
             Decoder::Gzip(decoder) => (decoder.read(buffer), decoder.get_mut()),
             Decoder::Zstd(decoder) => (decoder.read(buffer), &mut decoder.source),
         };
-        // A decoder that fails with nothing left to read wanted more.
+        // A decoder that fails at the end of the input expected more of it.
         if read.is_err() && source.fill_buf().is_ok_and(<[u8]>::is_empty) {
             self.is_cut = true;
             return Ok(0);
@@ -74,16 +75,16 @@ impl<R: Read> Read for Input<R> {
     }
 }
 
-/// Frame after frame.
+/// Decodes a sequence of frames.
 struct Zstd<S> {
     source: S,
-    /// The frame that is being read; finished before the first.
+    /// The decoder of the current frame; before the first frame it counts as finished.
     frame: Box<FrameDecoder>,
 }
 
 impl<S: BufRead> Read for Zstd<S> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // A frame may be empty, and a block may add nothing that can be given out yet.
+        // A frame may be empty, and a block may produce no output yet.
         while self.frame.can_collect() == 0 {
             if !self.frame.is_finished() {
                 self.frame
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn members_and_frames_follow_each_other() {
+    fn sequences_of_members_and_frames_are_read() {
         for encode in [gzip, zstd, <[u8]>::to_vec] {
             let file: Vec<u8> = parts().iter().flat_map(|part| encode(part)).collect();
             assert_eq!(read(&file).unwrap(), (parts().concat(), false));

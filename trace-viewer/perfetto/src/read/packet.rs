@@ -1,10 +1,11 @@
-//! One packet, walked once: where its parts are, and what an event says.
+//! Decodes one packet in one pass: its parts, and the contents of an event.
 
 use prost::Message as _;
 
 use super::{
-    OwnedAnnotation, OwnedValue, What,
-    sequence::{Interned, Table},
+    event::{EventDetails, OwnedAnnotation, OwnedValue},
+    sequence::Interned,
+    table::Table,
     wire::{Field, Fields, Malformed},
 };
 use crate::{
@@ -12,17 +13,17 @@ use crate::{
     schema::{EventType, GpuRenderStageEvent, annotation_field, event_field, packet_field},
 };
 
-/// The category of slices that were typed events of a GPU.
+/// The category of slices that are typed GPU events in the trace.
 const GPU_CATEGORY: &str = "gpu";
 
-/// What a packet has, its parts still encoded.
+/// The fields of a packet; nested messages are still encoded.
 #[derive(Debug, Default)]
 pub(super) struct Packet<'a> {
     pub(super) ts_ns: Option<u64>,
     pub(super) sequence: u32,
     pub(super) flags: u32,
     pub(super) clock_id: Option<u32>,
-    /// Whether something before it on its sequence was lost.
+    /// Whether earlier packets of its sequence were lost.
     pub(super) is_after_loss: bool,
     pub(super) defaults: Option<&'a [u8]>,
     pub(super) interned: Option<&'a [u8]>,
@@ -56,41 +57,41 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// What an event is, besides what is said about it.
+/// The type and the track of an event, without its details.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Head {
+pub(super) struct EventHead {
     pub(super) event_type: EventType,
     pub(super) track: u64,
     pub(super) counter_value: Option<i64>,
 }
 
-/// Reads an event, and what it says into `what`. `None` if it refers to a text that was not defined, or says not what it
-/// is or to which track it belongs.
+/// Decodes an event, with its details into `details`. `None` if the event refers to a text that was not defined, or has no
+/// type or no track.
 pub(super) fn event<T: Clone + Default>(
     body: &[u8],
     interned: &Interned<T>,
     intern: &mut impl FnMut(&str) -> T,
-    what: &mut What<T>,
-) -> Result<Option<Head>, Malformed> {
-    what.clear();
+    details: &mut EventDetails<T>,
+) -> Result<Option<EventHead>, Malformed> {
+    details.clear();
     let (mut event_type, mut track, mut counter_value) = (None, None, None);
     let mut is_known = true;
     let mut fields = Fields::of(body);
     while let Some(field) = fields.next()? {
         match field {
             (event_field::CATEGORY_IID, Field::Number(iid)) => {
-                is_known &= set(&mut what.category, interned.categories.get(iid));
+                is_known &= set(&mut details.category, interned.categories.get(iid));
             }
             (event_field::NAME_IID, Field::Number(iid)) => {
-                is_known &= set(&mut what.name, interned.event_names.get(iid));
+                is_known &= set(&mut details.name, interned.event_names.get(iid));
             }
             (event_field::CATEGORY, Field::Bytes(text)) => {
-                what.category = intern(&String::from_utf8_lossy(text));
+                details.category = intern(&String::from_utf8_lossy(text));
             }
-            (event_field::NAME, Field::Bytes(text)) => what.name = intern(&String::from_utf8_lossy(text)),
+            (event_field::NAME, Field::Bytes(text)) => details.name = intern(&String::from_utf8_lossy(text)),
             (event_field::DEBUG_ANNOTATION, Field::Bytes(part)) => {
                 match annotation(part, interned, intern)? {
-                    Some(annotation) => what.annotations.push(annotation),
+                    Some(annotation) => details.annotations.push(annotation),
                     None => is_known = false,
                 }
             }
@@ -100,47 +101,47 @@ pub(super) fn event<T: Clone + Default>(
             (event_field::TRACK_UUID, Field::Number(number)) => track = Some(number),
             (event_field::COUNTER_VALUE, Field::Number(number)) => counter_value = Some(number as i64),
             (event_field::CALLSTACK_IID, Field::Number(iid)) => {
-                what.stack = interned.stacks.get(iid).cloned();
-                is_known &= what.stack.is_some();
+                details.stack = interned.stacks.get(iid).cloned();
+                is_known &= details.stack.is_some();
             }
-            (event_field::FLOW_ID, field) => flows(&mut what.flows, field),
-            (event_field::TERMINATING_FLOW_ID, field) => flows(&mut what.ended_flows, field),
+            (event_field::FLOW_ID, field) => flows(&mut details.flows, field),
+            (event_field::TERMINATING_FLOW_ID, field) => flows(&mut details.ended_flows, field),
             _ => {}
         }
     }
     let (Some(event_type), Some(track), true) = (event_type, track, is_known) else { return Ok(None) };
-    Ok(Some(Head { event_type, track, counter_value }))
+    Ok(Some(EventHead { event_type, track, counter_value }))
 }
 
-/// Reads a typed event of a GPU: its track, and how long it ran. `None` if it names no queue that was defined.
+/// Decodes a typed GPU event: its track and its duration. `None` if its queue was not defined.
 pub(super) fn gpu_stage<T: Clone + Default>(
     body: &[u8],
     interned: &Interned<T>,
     intern: &mut impl FnMut(&str) -> T,
-    what: &mut What<T>,
+    details: &mut EventDetails<T>,
 ) -> Result<Option<(TrackId, u64)>, Malformed> {
-    what.clear();
+    details.clear();
     let event = GpuRenderStageEvent::decode(body)?;
     let Some(queue) = interned.gpu.get(event.hw_queue_iid()) else { return Ok(None) };
-    what.category = intern(GPU_CATEGORY);
-    what.name = interned.gpu.get(event.stage_iid()).map(|stage| stage.name.clone()).unwrap_or_default();
+    details.category = intern(GPU_CATEGORY);
+    details.name = interned.gpu.get(event.stage_iid()).map(|stage| stage.name.clone()).unwrap_or_default();
     for extra in &event.extra_data {
         let value = match extra.value().parse() {
             Ok(number) => OwnedValue::U64(number),
             Err(_) => OwnedValue::Str(intern(extra.value())),
         };
-        what.annotations.push(OwnedAnnotation { name: intern(extra.name()), value });
+        details.annotations.push(OwnedAnnotation { name: intern(extra.name()), value });
     }
-    what.ended_flows.extend(event.event_id);
+    details.ended_flows.extend(event.event_id);
     Ok(Some((queue.track, event.duration())))
 }
 
-/// Whether there is a text to set.
+/// Sets `text` if `known` is a text; returns whether it is.
 fn set<T: Clone>(text: &mut T, known: Option<&T>) -> bool {
     known.inspect(|known| text.clone_from(known)).is_some()
 }
 
-/// Writers may put several into one field.
+/// Adds the flows of a field. Writers may put several flows into one field.
 fn flows(flows: &mut Vec<u64>, field: Field<'_>) {
     match field {
         Field::Fixed64(number) => flows.push(number),
@@ -152,7 +153,7 @@ fn flows(flows: &mut Vec<u64>, field: Field<'_>) {
     }
 }
 
-/// `None` if it refers to a text that was not defined.
+/// Decodes an annotation. `None` if it refers to a text that was not defined.
 fn annotation<T: Clone + Default>(
     body: &[u8],
     interned: &Interned<T>,

@@ -1,18 +1,18 @@
 //! Cuts a byte stream into packets.
 //!
 //! A trace is a sequence of `key, length, packet`. A writer that was killed leaves a cut tail, which is
-//! reported but is no error; bytes that cannot be a packet are an error that names their place.
+//! reported but is not an error. Bytes that cannot be a packet are an error with their offset.
 
 use std::io::{self, Read};
 
 use super::wire::Malformed;
 use crate::schema::PACKET_KEY;
 
-/// Perfetto's own writers stay far below this; a longer length is a sign of garbage, or of an attempt to
-/// exhaust memory.
+/// Perfetto's own writers stay far below this. A longer length means that the file is damaged, or an attempt
+/// to exhaust memory.
 const PACKET_LEN_MAX: u64 = 64 << 20;
 
-/// What is read at once. The buffer grows for a longer packet, as its bytes come and not as it announces them.
+/// The size of a read. For a longer packet the buffer grows with the bytes that arrive, not with the announced length.
 const BUFFER_LEN: usize = 256 << 10;
 
 /// Why reading a trace failed. Offsets are bytes from the beginning of the input.
@@ -21,31 +21,31 @@ pub enum ReadError {
     /// The input itself failed.
     #[error("read the trace at byte {offset}: {source}")]
     Io {
-        /// Where.
+        /// Where reading failed.
         offset: u64,
-        /// What the input said.
+        /// The error of the input.
         source: io::Error,
     },
-    /// There should be a packet here, but what is here cannot begin one.
+    /// A packet was expected, but the byte at this offset cannot begin one.
     #[error("find a packet at byte {offset}: it begins with {found:#04x} instead of 0x0a")]
     NotAPacket {
-        /// Where.
+        /// Where the packet was expected.
         offset: u64,
         /// The byte that was found.
         found: u8,
     },
-    /// A packet claims an impossible length.
-    #[error("believe the length of the packet at byte {offset}")]
+    /// A packet announces an impossible length.
+    #[error("accept the length of the packet at byte {offset}: it is more than 64 MiB")]
     Length {
         /// Where the packet begins.
         offset: u64,
     },
-    /// The inside of a packet is not what its fields announce.
+    /// The contents of a packet are not valid.
     #[error("decode the packet at byte {offset}: {source}")]
     Malformed {
         /// Where the packet begins.
         offset: u64,
-        /// What is wrong in it.
+        /// What is wrong in the packet.
         source: Malformed,
     },
 }
@@ -53,13 +53,13 @@ pub enum ReadError {
 /// How a trace ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tail {
-    /// Behind a whole packet.
+    /// After a whole packet.
     Whole,
     /// Inside a packet: its writer was killed, or the file was truncated.
     Cut {
         /// Where the cut packet begins, in bytes: the length of the whole packets.
         offset: u64,
-        /// How much of it is there.
+        /// How many bytes of it exist.
         kept_bytes: u64,
     },
 }
@@ -67,21 +67,21 @@ pub enum Tail {
 #[derive(Debug)]
 pub(super) struct Packets<R> {
     input: R,
-    /// Of this, `start..end` has been read and not been used.
+    /// `start..end` of this has been read from the input and not been returned.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// Where the next packet begins, counted in whole packets that were understood.
+    /// Where the next packet begins: the end of the last packet that was accepted.
     offset: u64,
-    /// The length of the packet that was given out last.
-    given_len: u64,
+    /// The length of the packet that was returned last, until it is accepted.
+    returned_len: u64,
     tail: Tail,
 }
 
 impl<R: Read> Packets<R> {
     pub(super) fn new(input: R) -> Self {
         let buffer = vec![0; BUFFER_LEN];
-        Self { input, buffer, start: 0, end: 0, offset: 0, given_len: 0, tail: Tail::Whole }
+        Self { input, buffer, start: 0, end: 0, offset: 0, returned_len: 0, tail: Tail::Whole }
     }
 
     pub(super) fn offset(&self) -> u64 {
@@ -92,7 +92,7 @@ impl<R: Read> Packets<R> {
         self.tail
     }
 
-    /// What is in the next packet, or `None` at the end of the input, whole or cut.
+    /// The contents of the next packet, or `None` at the end of the input, whether that is whole or cut.
     pub(super) fn next(&mut self) -> Result<Option<&[u8]>, ReadError> {
         let offset = self.offset;
         if !self.has(1)? {
@@ -109,30 +109,30 @@ impl<R: Read> Packets<R> {
         }
         let body = self.start + head_len..self.start + len;
         self.start = body.end;
-        self.given_len = len as u64;
+        self.returned_len = len as u64;
         Ok(Some(&self.buffer[body]))
     }
 
-    /// Says that the packet that was given out last was understood.
+    /// Accepts the packet that was returned last: it could be decoded.
     pub(super) fn accept(&mut self) {
-        self.offset += std::mem::take(&mut self.given_len);
+        self.offset += std::mem::take(&mut self.returned_len);
     }
 
-    /// Length of the packet's inside and of what precedes it; `None` if the input ends before that is said.
+    /// The length of the packet's contents and of its header; `None` if the input ends inside the header.
     fn body_len(&mut self) -> Result<Option<(usize, usize)>, ReadError> {
         let too_long = ReadError::Length { offset: self.offset };
         let mut value = 0_u64;
-        for place in 0..10 {
-            if !self.has(place + 2)? {
+        for index in 0..10 {
+            if !self.has(index + 2)? {
                 return Ok(None);
             }
-            let byte = self.buffer[self.start + place + 1];
-            // The tenth byte has one significant bit; what it has too much falls off, and with it the
-            // length becomes one that is refused or one that leads to garbage.
-            value |= u64::from(byte & 0x7f) << (7 * place);
+            let byte = self.buffer[self.start + index + 1];
+            // The tenth byte has one significant bit, and its other bits are dropped. A length with such bits
+            // is refused, or leads to bytes that are not a packet.
+            value |= u64::from(byte & 0x7f) << (7 * index);
             if byte & 0x80 == 0 {
                 return if value <= PACKET_LEN_MAX {
-                    Ok(Some((value as usize, place + 2)))
+                    Ok(Some((value as usize, index + 2)))
                 } else {
                     Err(too_long)
                 };
@@ -146,7 +146,7 @@ impl<R: Read> Packets<R> {
         None
     }
 
-    /// Whether so many bytes follow; reads until they do.
+    /// Whether at least `len` more bytes exist; reads until they are in the buffer.
     #[inline]
     fn has(&mut self, len: usize) -> Result<bool, ReadError> {
         Ok(self.end - self.start >= len || self.fill(len)?)
@@ -174,7 +174,7 @@ impl<R: Read> Packets<R> {
 mod tests {
     use super::*;
 
-    /// Gives one byte a time.
+    /// Returns one byte at a time.
     struct Slow<'a>(&'a [u8]);
 
     impl Read for Slow<'_> {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_any_length_are_found_however_they_come() {
+    fn packets_of_any_length_are_found_in_reads_of_any_size() {
         let lengths = [0, 1, 127, 128, 5_000, BUFFER_LEN - 3, BUFFER_LEN, 3 * BUFFER_LEN, 7];
         let mut trace = Vec::new();
         for (number, len) in lengths.into_iter().enumerate() {
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(seen(&mut Slow(&trace)), lengths);
     }
 
-    /// A length is believed when the bytes are there.
+    /// Memory is allocated for the bytes that exist, not for the announced length.
     #[test]
     fn an_announced_length_takes_no_memory() {
         let mut packets = Packets::new(&[0x0a, 0x80, 0x80, 0x80, 0x1f, 1, 2, 3][..]);

@@ -1,14 +1,14 @@
-//! The interned texts of each sequence of packets, and whether they may be relied on.
+//! The interned texts of each sequence of packets, and whether they are valid.
 
-use std::{cmp::Ordering, collections::HashMap};
+use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 use prost::Message as _;
 
-use super::{packet::Packet, stacks::Stacks, wire::Malformed};
+use super::{packet::Packet, stacks::Stacks, table::Table, wire::Malformed};
 use crate::{
     identity::{Scope, TrackId},
-    schema::{FLAGS_CLEARED, FLAGS_NEEDS_STATE, InternedData, InternedString, TracePacketDefaults, clock},
+    schema::{FLAGS_CLEARED, FLAGS_NEEDS_STATE, InternedData, TracePacketDefaults, clock},
 };
 
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) struct Sequences<T> {
     by_id: HashMap<u32, Interned<T>, RandomState>,
 }
 
-/// What one sequence has defined since it was cleared.
+/// The definitions of one sequence since it was cleared.
 #[derive(Debug)]
 pub(super) struct Interned<T> {
     pub(super) categories: Table<T>,
@@ -34,15 +34,8 @@ pub(super) struct Interned<T> {
 #[derive(Clone, Debug)]
 pub(super) struct GpuName<T> {
     pub(super) name: T,
-    /// The track that has this name, below the one that has the name of the GPU, if it is a queue.
+    /// For a queue: the track of this name below the track with the name of the GPU.
     pub(super) track: TrackId,
-}
-
-/// Texts, or what has been made of them, by number. Writers mostly count from one, so most are found by their place.
-#[derive(Debug)]
-pub(super) struct Table<T> {
-    in_order: Vec<T>,
-    others: HashMap<u64, T, RandomState>,
 }
 
 impl<T> Default for Sequences<T> {
@@ -66,15 +59,9 @@ impl<T> Default for Interned<T> {
     }
 }
 
-impl<T> Default for Table<T> {
-    fn default() -> Self {
-        Self { in_order: Vec::new(), others: HashMap::default() }
-    }
-}
-
 impl<T: Clone + Default> Sequences<T> {
-    /// Takes note of what a packet says about its sequence, and gives what it may lean on: `None` if that was lost, or if
-    /// it tells time by another clock.
+    /// Adds a packet's definitions to its sequence, and returns the definitions that the packet may refer to. `None` if they
+    /// were lost, or if the packet's time is on another clock.
     pub(super) fn packet(
         &mut self,
         packet: &Packet<'_>,
@@ -105,48 +92,5 @@ impl<T: Clone + Default> Sequences<T> {
         let clock_id = packet.clock_id.or(interned.default_clock).unwrap_or(clock::BOOTTIME);
         let needs_state = packet.flags & FLAGS_NEEDS_STATE != 0;
         Ok((clock_id == clock::BOOTTIME && (interned.valid || !needs_state)).then_some(interned))
-    }
-}
-
-impl<T> Table<T> {
-    /// The text with a number; `None` for one that was not defined.
-    #[inline]
-    pub(super) fn get(&self, iid: u64) -> Option<&T> {
-        self.in_order.get((iid as usize).wrapping_sub(1)).or_else(|| self.others.get(&iid))
-    }
-
-    pub(super) fn extend(&mut self, entries: &[InternedString], intern: &mut impl FnMut(&str) -> T) {
-        for entry in entries {
-            self.insert(entry.iid(), intern(&String::from_utf8_lossy(entry.text())));
-        }
-    }
-
-    pub(super) fn insert(&mut self, iid: u64, value: T) {
-        let place = (iid as usize).wrapping_sub(1);
-        match place.cmp(&self.in_order.len()) {
-            Ordering::Less => self.in_order[place] = value,
-            Ordering::Equal => self.in_order.push(value),
-            Ordering::Greater => _ = self.others.insert(iid, value),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_in_any_order_lead_to_their_texts() {
-        let mut table = Table::default();
-        let entry = |(iid, text): (u64, &str)| InternedString { iid: Some(iid), text: Some(text.into()) };
-        let mut define = |entries: &[(u64, &str)]| {
-            let entries: Vec<_> = entries.iter().copied().map(entry).collect();
-            table.extend(&entries, &mut |text| text.to_owned());
-        };
-        define(&[(1, "a"), (2, "b"), (9, "i"), (u64::MAX, "z"), (0, "nought")]);
-        define(&[(3, "c"), (2, "B"), (9, "I")]);
-        let found = [0, 1, 2, 3, 4, 9, u64::MAX].map(|iid| table.get(iid).map(String::as_str));
-        let expected = [Some("nought"), Some("a"), Some("B"), Some("c"), None, Some("I"), Some("z")];
-        assert_eq!(found, expected);
     }
 }

@@ -1,12 +1,12 @@
-//! The call stacks of a sequence: texts, libraries, frames and stacks, each of which refers to those before.
+//! The call stacks of a sequence: texts, libraries, frames and stacks, each of which refers to the previous ones.
 
-use super::sequence::Table;
+use super::table::Table;
 use crate::{
     schema::InternedData,
     stack::{Stack, StackFrame},
 };
 
-/// Frames of a stack that are kept; a file that says more is damaged or hostile.
+/// The most frames of a stack that are kept. A file with more is damaged or hostile.
 const FRAMES_MAX: usize = 1024;
 
 #[derive(Debug)]
@@ -31,12 +31,12 @@ impl<T> Default for Stacks<T> {
 }
 
 impl<T: Clone + Default> Stacks<T> {
-    /// The stack with a number; `None` for one that was not defined.
+    /// The stack with this number; `None` if it was not defined.
     pub(super) fn get(&self, iid: u64) -> Option<&Stack<T>> {
         self.whole.get(iid)
     }
 
-    /// Takes note of what a packet defines. What refers to something that was not defined has no name there.
+    /// Adds a packet's definitions. A reference to an undefined entry becomes an empty name.
     pub(super) fn extend(&mut self, data: &InternedData, intern: &mut impl FnMut(&str) -> T) {
         self.functions.extend(&data.function_names, intern);
         self.paths.extend(&data.mapping_paths, intern);

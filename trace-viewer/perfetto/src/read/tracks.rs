@@ -1,10 +1,10 @@
-//! The described tracks: who they belong to, and what they are called.
+//! The described tracks: their owners and their names.
 
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-use super::Moment;
+use super::event::RawEvent;
 use crate::{
     identity::{ProcessId, Scope, ThreadId, TrackId},
     schema::{ProcessDescriptor, TrackDescriptor},
@@ -28,39 +28,39 @@ impl<T> Default for Tracks<T> {
 }
 
 impl<T: Clone + Default> Tracks<T> {
-    /// Takes note of a descriptor; something is said by it unless it is of a counter or of the trace as a whole.
+    /// Adds a track. Returns an event, unless the track is that of a counter or of the whole trace.
     pub(super) fn describe(
         &mut self,
         descriptor: TrackDescriptor,
         intern: &mut impl FnMut(&str) -> T,
-    ) -> Option<Moment<T>> {
+    ) -> Option<RawEvent<T>> {
         let uuid = descriptor.uuid();
         let parent = self.scope(descriptor.parent_uuid());
         let name = intern(descriptor.name());
-        let (scope, said) = if let Some(thread) = descriptor.thread {
+        let (scope, event) = if let Some(thread) = descriptor.thread {
             let process = match parent {
                 Scope::Process(process) => process,
                 _ => ProcessId { pid: thread.pid() as u32, start_ns: 0 },
             };
             let id = ThreadId { process, tid: thread.tid() as u32 };
-            (Scope::Thread(id), Some(Moment::Thread { id, name: thread.thread_name }))
+            (Scope::Thread(id), Some(RawEvent::Thread { id, name: thread.thread_name }))
         } else if let Some(process) = descriptor.process {
             let id = process_id(&process);
-            let said = Moment::Process { id, name: process.process_name, cmdline: process.cmdline };
-            (Scope::Process(id), Some(said))
+            let event = RawEvent::Process { id, name: process.process_name, cmdline: process.cmdline };
+            (Scope::Process(id), Some(event))
         } else if descriptor.counter.is_some() {
             (parent, None)
         } else if uuid == Scope::Global.uuid() {
             (Scope::Global, None)
         } else {
             let id = TrackId(uuid);
-            (Scope::Track(id), Some(Moment::Track { id, parent, name: name.clone() }))
+            (Scope::Track(id), Some(RawEvent::Track { id, parent, name: name.clone() }))
         };
         self.described.insert(uuid, Track { scope, name });
-        said
+        event
     }
 
-    /// Where a track is shown; one that was never described, in the trace as a whole.
+    /// The scope of a track. A track that was never described has that of the whole trace.
     pub(super) fn scope(&self, uuid: u64) -> Scope {
         self.described.get(&uuid).map_or(Scope::Global, |track| track.scope)
     }

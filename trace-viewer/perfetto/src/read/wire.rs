@@ -1,25 +1,26 @@
-//! Walks over protobuf's encoding without a copy of anything: most of a trace is events, and these are read by hand.
+//! Reads protobuf's encoding (<https://protobuf.dev/programming-guides/encoding/>) without copies. Most of a trace is
+//! events, so these are decoded by hand.
 //!
-//! What is rare is decoded by the schema. Values are borrowed; a field is what its number and its layout say.
+//! Rare messages are decoded by the schema. Values are borrowed; number and layout of a field determine its type.
 
-/// Why the inside of a packet cannot be read.
+/// Why the contents of a packet cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// A number does not end: ten bytes at most have one.
+    /// A number does not end within its message or within ten bytes, the most that a number takes.
     #[error("a number does not end")]
     Number,
-    /// A field is longer than what it is a part of.
+    /// A field is longer than its message.
     #[error("a field of {len} bytes where {left} are left")]
     Length {
-        /// What the field announces.
+        /// The length that the field announces.
         len: u64,
-        /// What is there.
+        /// The bytes that are left of the message.
         left: usize,
     },
-    /// A field is laid out in a way that does not exist, or in groups, which went out of use before Perfetto began.
+    /// A field has a layout that does not exist, or is a group. Groups are deprecated in protobuf, and Perfetto has none.
     #[error("a field is laid out as {0}, which is not known")]
     Layout(u8),
-    /// A part that the schema knows is not what it should be.
+    /// A message does not match its schema.
     #[error(transparent)]
     Schema(#[from] prost::DecodeError),
 }
@@ -42,7 +43,7 @@ impl<'a> Fields<'a> {
         Self(message)
     }
 
-    /// The next field's number and value; `None` at the end.
+    /// Number and value of the next field; `None` at the end.
     #[inline]
     pub(super) fn next(&mut self) -> Result<Option<(u32, Field<'a>)>, Malformed> {
         if self.0.is_empty() {
@@ -67,7 +68,7 @@ impl<'a> Fields<'a> {
 
     #[inline]
     fn number(&mut self) -> Result<u64, Malformed> {
-        // Most numbers are of one byte or two.
+        // Most numbers take one byte or two.
         match *self.0 {
             [low, ref rest @ ..] if low < 0x80 => {
                 self.0 = rest;
@@ -83,11 +84,11 @@ impl<'a> Fields<'a> {
 
     fn long_number(&mut self) -> Result<u64, Malformed> {
         let mut number = 0;
-        for (place, byte) in self.0.iter().take(10).enumerate() {
-            // What the tenth byte has too much falls off.
-            number |= u64::from(byte & 0x7f) << (7 * place);
+        for (index, byte) in self.0.iter().take(10).enumerate() {
+            // The tenth byte has one significant bit; its other bits are dropped.
+            number |= u64::from(byte & 0x7f) << (7 * index);
             if byte & 0x80 == 0 {
-                self.0 = &self.0[place + 1..];
+                self.0 = &self.0[index + 1..];
                 return Ok(number);
             }
         }
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_schemas_encoder_writes_is_read() {
+    fn output_of_prosts_encoder_is_read() {
         let numbers = [0, 1, 127, 128, 300, 16_383, 16_384, u64::from(u32::MAX), i64::MAX as u64, u64::MAX];
         for number in numbers {
             for tag in [1, 15, 16, 47, 2_047, 2_048, (1 << 29) - 1] {
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_does_not_exist_is_refused() {
+    fn cut_fields_and_unknown_layouts_are_refused() {
         assert_eq!(fields(&[0x08]), Err(Malformed::Number));
         assert_eq!(fields(&[0x08, 0x80]), Err(Malformed::Number));
         assert_eq!(fields(&[0xff; 20]), Err(Malformed::Number));
@@ -157,7 +158,7 @@ mod tests {
         let mut rng = Rng::with_seed(seed);
         for _ in 0..20_000 {
             let message: Vec<u8> = (0..rng.usize(..40)).map(|_| rng.u8(..)).collect();
-            // Each field has a byte at least.
+            // Each field takes at least one byte.
             assert!(fields(&message).map_or(0, |fields| fields.len()) <= message.len());
         }
     }

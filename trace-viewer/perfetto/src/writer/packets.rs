@@ -1,8 +1,8 @@
 //! Encodes packets of one sequence into a reused buffer.
 //!
-//! Events, which are most of a trace, are put together from their fields (`wire.rs`) in buffers that are kept; the rare
-//! others are made afresh, by the schema's encoder. The flags of the sequence are decided here: the first packet, and each one
-//! after the interning tables were cleared, says so and repeats the defaults.
+//! Events, which are most of a trace, are assembled from their fields (`wire.rs`) in reused buffers. The schema's encoder
+//! encodes the other packets, which are rare. This module also sets the flags of the sequence: the first packet, and each one
+//! after the interning tables were cleared, has the flag for that and repeats the defaults.
 
 use prost::Message;
 
@@ -32,25 +32,26 @@ const SEQUENCE_ID: u32 = 1;
 pub(super) struct PacketBuffer {
     encoded: Vec<u8>,
     interner: Interner,
-    /// The event in the making: its track, category and name; its annotations and arrows; what else there is to it.
+    /// The current event in three parts: `event` has its track, category and name; `details` its annotations, flows and call
+    /// stack; `part` its type and its value.
     event: Vec<u8>,
     details: Vec<u8>,
     part: Vec<u8>,
-    /// What precedes the event in its packet.
+    /// The fields before the event in its packet.
     packet: Vec<u8>,
     next: Next,
 }
 
-/// What the next packet has to say about the sequence.
+/// The role of the next packet in the sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// That it is the first.
+    /// The first packet.
     Opens,
-    /// Nothing new.
+    /// A packet that uses the earlier state.
     Continues,
-    /// That the state was cleared.
+    /// A packet that clears the state.
     Clears,
-    /// That the state was cleared because something before it was lost.
+    /// A packet that clears the state because events before it were lost.
     ClearsAfterLoss,
 }
 
@@ -60,7 +61,7 @@ impl PacketBuffer {
         Self { encoded: Vec::new(), interner, event, details, part, packet, next: Next::Opens }
     }
 
-    /// What was encoded since [`Self::clear_encoded`]: whole packets.
+    /// The packets that were encoded since [`Self::clear_encoded`], all of them whole.
     pub(super) fn encoded(&self) -> &[u8] {
         &self.encoded
     }
@@ -69,13 +70,13 @@ impl PacketBuffer {
         self.encoded.clear();
     }
 
-    /// Makes the next packet say that something is missing before it.
+    /// Makes the next packet report that events before it were lost.
     pub(super) fn mark_loss(&mut self) {
         self.interner.clear();
         self.next = Next::ClearsAfterLoss;
     }
 
-    /// Forgets what was written, and makes the next packet say so.
+    /// Forgets all definitions, and makes the next packet clear the state.
     pub(super) fn restart(&mut self) {
         self.interner.clear();
         if self.next == Next::Continues {
@@ -92,9 +93,9 @@ impl PacketBuffer {
         self.describe_at(0, descriptor);
     }
 
-    /// Describes a track as from `ts_ns`, or from the latest time seen so far if that is 0. Descriptors of
-    /// processes carry the time of their start: Perfetto takes descriptors in order of time, and for a pid
-    /// that was used again each must fall into its own life.
+    /// Describes a track as from `ts_ns`, or from the latest time seen so far if that is 0. The descriptor of a
+    /// process carries its start time: Perfetto processes descriptors in time order, and if a pid was reused,
+    /// each descriptor must be within the lifetime of its process.
     pub(super) fn describe_at(&mut self, ts_ns: u64, descriptor: TrackDescriptor) {
         self.push(TracePacket {
             timestamp: (ts_ns > 0).then_some(ts_ns),
@@ -109,7 +110,7 @@ impl PacketBuffer {
         }
     }
 
-    /// Fills the event that [`Self::push_event`] writes.
+    /// Begins the event that [`Self::push_event`] writes.
     pub(super) fn begin_event(
         &mut self,
         track_uuid: u64,
@@ -125,14 +126,14 @@ impl PacketBuffer {
             wire::number(&mut self.event, NAME_IID, self.interner.iid(Table::EventName, name));
         }
         for annotation in annotations {
-            // Two numbers, of 12 bytes at most each.
+            // Two numbers of at most 12 bytes each.
             wire::short_message(&mut self.details, DEBUG_ANNOTATION, |out| {
                 encode_annotation(&mut self.interner, annotation, out);
             });
         }
     }
 
-    /// Adds the arrows that begin and that end at the event.
+    /// Adds the flows that begin and that end at the event.
     pub(super) fn set_flows(&mut self, begun: &[u64], ended: &[u64]) {
         for flow in begun {
             wire::fixed64(&mut self.details, FLOW_ID, *flow);
@@ -142,12 +143,12 @@ impl PacketBuffer {
         }
     }
 
-    /// Adds who called.
+    /// Adds the call stack.
     pub(super) fn set_stack(&mut self, stack: &Stack) {
         wire::number(&mut self.details, CALLSTACK_IID, self.interner.stack_iid(stack));
     }
 
-    /// Takes annotations, arrows and callers off the event: they belong to its begin only.
+    /// Removes annotations, flows and call stack from the event: only the begin of a slice has them.
     pub(super) fn keep_name_only(&mut self) {
         self.details.clear();
     }
@@ -167,7 +168,7 @@ impl PacketBuffer {
         self.push_filled(ts_ns);
     }
 
-    /// Writes the event, with what is in `part`.
+    /// Writes the event with the fields in `part`.
     fn push_filled(&mut self, ts_ns: u64) {
         self.packet.clear();
         let interned_data = self.interner.take_pending();
@@ -176,9 +177,9 @@ impl PacketBuffer {
             wire::number(&mut self.packet, SEQUENCE, SEQUENCE_ID.into());
             wire::number(&mut self.packet, SEQUENCE_FLAGS, FLAGS_NEEDS_STATE.into());
         } else {
-            let mut rest = TracePacket { timestamp: Some(ts_ns), interned_data, ..Default::default() };
-            self.next.stamp(&mut rest);
-            rest.encode(&mut self.packet).expect("a Vec always has room");
+            let mut head = TracePacket { timestamp: Some(ts_ns), interned_data, ..Default::default() };
+            self.next.stamp(&mut head);
+            head.encode(&mut self.packet).expect("a Vec grows as needed");
         }
         let parts = [&self.event, &self.part, &self.details];
         let len = parts.iter().map(|part| part.len()).sum();
@@ -191,7 +192,7 @@ impl PacketBuffer {
         }
     }
 
-    /// Writes a typed event of a GPU. Of these there are none in most traces, so they are made afresh.
+    /// Writes a typed GPU event. Most traces have none, so it needs no reused buffers.
     pub(super) fn push_gpu_stage(&mut self, stage: &GpuStage<'_>) {
         self.clear_if_full();
         let extra = |annotation: &Annotation<'_>| ExtraData {
@@ -223,7 +224,7 @@ impl PacketBuffer {
 }
 
 impl Next {
-    /// Sets the fields that place a packet in the sequence.
+    /// Sets the fields of a packet that belong to the sequence.
     fn stamp(&mut self, packet: &mut TracePacket) {
         let next = std::mem::replace(self, Self::Continues);
         let cleared = next != Self::Continues;
@@ -238,7 +239,7 @@ impl Next {
 
 fn encode_packet(packet: &TracePacket, encoded: &mut Vec<u8>) {
     encoded.push(PACKET_KEY);
-    packet.encode_length_delimited(encoded).expect("a Vec always has room");
+    packet.encode_length_delimited(encoded).expect("a Vec grows as needed");
 }
 
 /// The fields of a `DebugAnnotation`.

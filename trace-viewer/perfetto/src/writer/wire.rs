@@ -1,8 +1,9 @@
-//! The few pieces of protobuf's encoding that events are made of: they are most of a trace, and written by hand.
+//! The parts of protobuf's encoding (<https://protobuf.dev/programming-guides/encoding/>) that events need. Events are most
+//! of a trace, so they are encoded by hand.
 //!
-//! All else goes through the schema's own encoder. `tests/decode.rs` reads both with the complete schema.
+//! The schema's encoder encodes everything else. `tests/decode.rs` reads both with the complete schema.
 
-/// How a field's value is laid out.
+/// The layout of a field's value: protobuf's wire type.
 #[derive(Clone, Copy)]
 pub(super) enum Layout {
     Varint = 0,
@@ -10,7 +11,7 @@ pub(super) enum Layout {
     Bytes = 2,
 }
 
-/// Appends a number, seven bits a byte.
+/// Appends a number in groups of seven bits, one byte each.
 #[inline]
 pub(super) fn varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
@@ -20,7 +21,7 @@ pub(super) fn varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Appends what a field begins with.
+/// Appends the key of a field.
 #[inline]
 fn key(out: &mut Vec<u8>, field: u32, layout: Layout) {
     varint(out, u64::from(field) << 3 | layout as u64);
@@ -40,7 +41,7 @@ pub(super) fn fixed64(out: &mut Vec<u8>, field: u32, value: u64) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-/// Appends what a message of this length begins with; the message is to follow.
+/// Appends the key and the length of a message; the caller appends the message.
 #[inline]
 pub(super) fn begin_message(out: &mut Vec<u8>, field: u32, len: usize) {
     key(out, field, Layout::Bytes);
@@ -55,7 +56,7 @@ pub(super) fn short_message(out: &mut Vec<u8>, field: u32, fill: impl FnOnce(&mu
     out.push(0);
     fill(out);
     let len = out.len() - at - 1;
-    debug_assert!(len < 0x80, "a length of one byte");
+    debug_assert!(len < 0x80, "the length takes one byte");
     out[at] = len as u8;
 }
 
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_encoded_as_elsewhere() {
+    fn the_encoding_equals_prosts() {
         for value in [0, 1, 127, 128, 300, 16_383, 16_384, u64::from(u32::MAX), i64::MAX as u64, u64::MAX] {
             for field in [1, 15, 16, 47, 300] {
                 let (mut own, mut theirs) = (Vec::new(), Vec::new());

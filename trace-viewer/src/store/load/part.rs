@@ -1,4 +1,4 @@
-//! What one reader takes in of its part of a file.
+//! Reads one part of a file.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -9,7 +9,8 @@ use std::{
 
 use foldhash::fast::RandomState;
 use xsched_perfetto::{
-    LOST_EVENTS, Moment, MomentReader, OwnedAnnotation, OwnedValue, ProcessId, Scope, ThreadId, TrackId, What,
+    EventDetails, LOST_EVENTS, OwnedAnnotation, OwnedValue, ProcessId, RawEvent, RawEventReader, Scope,
+    ThreadId, TrackId,
 };
 
 use super::Reading;
@@ -21,15 +22,15 @@ use crate::store::{
     texts::{TextId, Texts},
 };
 
-/// What the moments of a part have said.
+/// The contents of a part.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) arguments: Arguments,
     pub(super) stacks: Stacks,
-    pub(super) tracks: Vec<Unfinished>,
-    /// Slices that have begun and not ended, by the uuid of their track: which track that is here, and which of its slices.
+    pub(super) tracks: Vec<UnsortedTrack>,
+    /// Slices that have begun and not ended, by the uuid of their track: the index of the track here, and of the slice in it.
     pub(super) open: HashMap<u64, Vec<(usize, usize)>, RandomState>,
-    /// Ends of slices that have begun before, if at all: the uuid of their track, and when.
+    /// Ends of slices that began before this part, if at all: the uuid of the track, and the time.
     pub(super) ends: Vec<(u64, u64)>,
     /// Names and command lines.
     pub(super) processes: HashMap<ProcessId, (String, String)>,
@@ -37,36 +38,36 @@ pub(super) struct Part {
     pub(super) described: HashMap<TrackId, (Scope, TextId)>,
     pub(super) followed: HashSet<ProcessId>,
     pub(super) span_ns: Option<(u64, u64)>,
-    /// What to add to a time to get that of the clock on the wall.
+    /// What to add to a time to get the realtime clock.
     pub(super) realtime_offset_ns: Option<i64>,
-    /// Events that the recorder says it has lost, if it says so here.
+    /// Events that the recorder reports as lost, if this part contains such a report.
     pub(super) lost: Option<u64>,
     /// Events that this reader does not understand.
     pub(super) skipped: u64,
     pub(super) reading: Reading,
     names: Names,
-    places: HashMap<Place, usize, RandomState>,
-    /// Where the last moment belonged: the next one mostly belongs there, too.
-    last_place: Option<(Place, usize)>,
+    track_indexes: HashMap<TrackKey, usize, RandomState>,
+    /// The track of the last event: the next one mostly has the same.
+    last_track: Option<(TrackKey, usize)>,
 }
 
-/// Where events belong that are drawn together.
+/// Identifies a track: events with the same key are drawn together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Place {
+pub(super) enum TrackKey {
     Events(Scope),
     Counter(Scope, TextId),
 }
 
 /// A track before its slices are sorted.
 #[derive(Debug)]
-pub(super) struct Unfinished {
-    pub(super) place: Place,
+pub(super) struct UnsortedTrack {
+    pub(super) key: TrackKey,
     pub(super) slices: Vec<Unsorted>,
     pub(super) marks: Vec<Mark>,
     pub(super) samples: Vec<Sample>,
 }
 
-/// Texts that mean something here.
+/// Texts with a meaning for the viewer.
 #[derive(Debug)]
 struct Names {
     kernel: TextId,
@@ -79,23 +80,23 @@ impl Part {
     /// Reads to the end of the part, or to an error. `input` begins where the file does.
     pub(super) fn read(input: impl Read, part: Range<u64>, texts: &Mutex<Texts>) -> Self {
         let end = part.end;
-        let mut reader = MomentReader::part(input, part);
-        let mut said = Self::new(&mut lock(texts));
-        // A text is looked up when it is defined, which is rare: readers hardly meet here.
+        let mut reader = RawEventReader::part(input, part);
+        let mut read = Self::new(&mut lock(texts));
+        // A text is looked up when it is defined, which is rare, so readers hardly ever wait for this lock.
         let mut intern = |text: &str| lock(texts).add(text);
-        said.reading.error = loop {
+        read.reading.error = loop {
             match reader.next(&mut intern) {
-                Ok(Some(moment)) => said.moment(moment, reader.what()),
+                Ok(Some(event)) => read.event(event, reader.details()),
                 Ok(None) => break None,
                 Err(error) => break Some(error),
             }
         };
-        said.stacks.forget_addresses();
-        said.skipped += reader.skipped();
-        said.reading.tail = Some(reader.tail());
-        said.reading.bytes = reader.bytes_read();
-        said.reading.is_whole = said.reading.bytes >= end;
-        said
+        read.stacks.forget_addresses();
+        read.skipped += reader.skipped();
+        read.reading.tail = Some(reader.tail());
+        read.reading.bytes = reader.bytes_read();
+        read.reading.is_whole = read.reading.bytes >= end;
+        read
     }
 
     fn new(texts: &mut Texts) -> Self {
@@ -115,48 +116,48 @@ impl Part {
             skipped: 0,
             reading: Reading::default(),
             names: Names::new(texts),
-            places: HashMap::default(),
-            last_place: None,
+            track_indexes: HashMap::default(),
+            last_track: None,
         }
     }
 
-    fn moment(&mut self, moment: Moment<TextId>, what: &What<TextId>) {
-        match moment {
-            Moment::Begin { track, scope, ts_ns } => {
-                let begun = self.slice(scope, ts_ns, None, what);
+    fn event(&mut self, event: RawEvent<TextId>, details: &EventDetails<TextId>) {
+        match event {
+            RawEvent::Begin { track, scope, ts_ns } => {
+                let begun = self.slice(scope, ts_ns, None, details);
                 self.open.entry(track).or_default().push(begun);
             }
-            Moment::Whole { scope, begin_ns, end_ns } => {
+            RawEvent::Whole { scope, begin_ns, end_ns } => {
                 self.reach(end_ns);
-                self.slice(scope, begin_ns, Some(end_ns), what);
+                self.slice(scope, begin_ns, Some(end_ns), details);
             }
-            Moment::End { track, ts_ns } => match self.open.get_mut(&track).and_then(Vec::pop) {
+            RawEvent::End { track, ts_ns } => match self.open.get_mut(&track).and_then(Vec::pop) {
                 Some((track, index)) => {
                     self.reach(ts_ns);
                     self.tracks[track].slices[index].end_ns = Some(ts_ns);
                 }
                 None => self.ends.push((track, ts_ns)),
             },
-            Moment::Instant { scope, ts_ns } => {
-                let arguments = self.arguments.push(&what.annotations);
-                let mark = Mark { ts_ns, name: what.name, category: what.category, arguments };
+            RawEvent::Instant { scope, ts_ns } => {
+                let arguments = self.arguments.push(&details.annotations);
+                let mark = Mark { ts_ns, name: details.name, category: details.category, arguments };
                 self.reach(ts_ns);
-                let track = self.track(Place::Events(scope));
+                let track = self.track(TrackKey::Events(scope));
                 self.tracks[track].marks.push(mark);
             }
-            Moment::Counter { scope, name, ts_ns, value } => {
+            RawEvent::Counter { scope, name, ts_ns, value } => {
                 if scope == Scope::Global && name == self.names.lost_events {
                     self.lost = Some(value.unsigned_abs());
                 }
                 self.reach(ts_ns);
-                let track = self.track(Place::Counter(scope, name));
+                let track = self.track(TrackKey::Counter(scope, name));
                 self.tracks[track].samples.push(Sample { ts_ns, value });
             }
-            Moment::Clocks(clocks) => {
+            RawEvent::Clocks(clocks) => {
                 let offset_ns = clocks.realtime_ns.wrapping_sub(clocks.boottime_ns) as i64;
                 self.realtime_offset_ns.get_or_insert(offset_ns);
             }
-            Moment::Process { id, name, cmdline } => {
+            RawEvent::Process { id, name, cmdline } => {
                 let known = self.processes.entry(id).or_default();
                 if let Some(name) = name.filter(|_| known.0.is_empty()) {
                     known.0 = name;
@@ -165,43 +166,43 @@ impl Part {
                     known.1 = cmdline.join(" ");
                 }
             }
-            Moment::Thread { id, name } => {
+            RawEvent::Thread { id, name } => {
                 if let Some(name) = name {
                     self.threads.insert(id, name);
                 }
             }
-            Moment::Track { id, parent, name } => {
+            RawEvent::Track { id, parent, name } => {
                 self.described.insert(id, (parent, name));
             }
         }
     }
 
-    /// Takes in a slice; returns its track here, and which of its slices it is.
+    /// Adds a slice; returns the index of its track here, and its index in the track.
     fn slice(
         &mut self,
         scope: Scope,
         begin_ns: u64,
         end_ns: Option<u64>,
-        what: &What<TextId>,
+        details: &EventDetails<TextId>,
     ) -> (usize, usize) {
-        let text = |name| text(&what.annotations, name);
+        let text = |name| text(&details.annotations, name);
         let facts = Facts {
-            name: what.name,
-            category: what.category,
+            name: details.name,
+            category: details.category,
             kernel: text(self.names.kernel).unwrap_or_default(),
-            // The library to which it belongs; the calling one in recordings that say no more.
+            // The library that the call belongs to, or the calling library in recordings that have only that.
             origin: text(self.names.origin).or_else(|| text(self.names.library)).unwrap_or_default(),
-            stack: what.stack.as_ref().map(|stack| self.stacks.add(stack)).unwrap_or_default(),
-            arguments: self.arguments.push(&what.annotations),
-            flow: what.flows.first().copied().unwrap_or(0),
-            ended_flow: what.ended_flows.first().copied().unwrap_or(0),
+            stack: details.stack.as_ref().map(|stack| self.stacks.add(stack)).unwrap_or_default(),
+            arguments: self.arguments.push(&details.annotations),
+            flow: details.flows.first().copied().unwrap_or(0),
+            ended_flow: details.ended_flows.first().copied().unwrap_or(0),
             is_open: false,
         };
         if let (Scope::Thread(thread), true) = (scope, facts.flow != 0) {
             self.followed.insert(thread.process);
         }
         self.reach(begin_ns);
-        let track = self.track(Place::Events(scope));
+        let track = self.track(TrackKey::Events(scope));
         let slices = &mut self.tracks[track].slices;
         slices.push(Unsorted { begin_ns, end_ns, facts });
         (track, slices.len() - 1)
@@ -212,25 +213,25 @@ impl Part {
         self.span_ns = Some((first.min(ts_ns), last.max(ts_ns)));
     }
 
-    /// Which of the tracks events with this place belong to.
-    fn track(&mut self, place: Place) -> usize {
-        if let Some((last, index)) = self.last_place
-            && last == place
+    /// The index of the track with this key; adds the track if it is new.
+    fn track(&mut self, key: TrackKey) -> usize {
+        if let Some((last, index)) = self.last_track
+            && last == key
         {
             return index;
         }
-        let index = *self.places.entry(place).or_insert_with(|| {
-            self.tracks.push(Unfinished::new(place));
+        let index = *self.track_indexes.entry(key).or_insert_with(|| {
+            self.tracks.push(UnsortedTrack::new(key));
             self.tracks.len() - 1
         });
-        self.last_place = Some((place, index));
+        self.last_track = Some((key, index));
         index
     }
 }
 
-impl Unfinished {
-    pub(super) fn new(place: Place) -> Self {
-        Self { place, slices: Vec::new(), marks: Vec::new(), samples: Vec::new() }
+impl UnsortedTrack {
+    pub(super) fn new(key: TrackKey) -> Self {
+        Self { key, slices: Vec::new(), marks: Vec::new(), samples: Vec::new() }
     }
 }
 
@@ -245,7 +246,7 @@ impl Names {
     }
 }
 
-/// The text of one argument, if it is there and is one.
+/// The value of one argument, if there is one and it is a text.
 fn text(annotations: &[OwnedAnnotation<TextId>], name: TextId) -> Option<TextId> {
     match annotations.iter().find(|annotation| annotation.name == name)?.value {
         OwnedValue::Str(text) => Some(text),
@@ -253,7 +254,7 @@ fn text(annotations: &[OwnedAnnotation<TextId>], name: TextId) -> Option<TextId>
     }
 }
 
-/// A reader that panicked has added a text or has not.
+/// The texts are consistent even if a reader has panicked: it has either added a text or not.
 fn lock(texts: &Mutex<Texts>) -> MutexGuard<'_, Texts> {
     texts.lock().unwrap_or_else(PoisonError::into_inner)
 }

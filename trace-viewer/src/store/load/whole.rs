@@ -1,4 +1,4 @@
-//! The parts of a file put together, in their order, and made a store.
+//! Combines the parts of a file, in their order, into a store.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -10,7 +10,7 @@ use xsched_perfetto::{ProcessId, Scope, ThreadId, TrackId};
 
 use super::{
     Reading,
-    part::{Part, Place, Unfinished},
+    part::{Part, TrackKey, UnsortedTrack},
 };
 use crate::store::{
     Group, SliceId, Store, Track, TrackKind,
@@ -18,16 +18,16 @@ use crate::store::{
     texts::{TextId, Texts},
 };
 
-/// Tracks inside of tracks that are followed to the top; a file that says more goes in circles.
+/// The deepest nesting of tracks that is followed. A file with more has a circle.
 const ANCESTORS_MAX: usize = 16;
 
-/// What the parts have said so far.
+/// The contents of the parts so far.
 #[derive(Debug, Default)]
 pub(super) struct Whole {
     store: Store,
-    tracks: Vec<Unfinished>,
-    places: HashMap<Place, usize, RandomState>,
-    /// As those of a part.
+    tracks: Vec<UnsortedTrack>,
+    track_indexes: HashMap<TrackKey, usize, RandomState>,
+    /// As in [`Part::open`].
     open: HashMap<u64, Vec<(usize, usize)>, RandomState>,
     processes: HashMap<ProcessId, (String, String)>,
     threads: HashMap<ThreadId, String>,
@@ -37,26 +37,26 @@ pub(super) struct Whole {
     realtime_offset_ns: Option<i64>,
 }
 
-/// What a group of tracks belongs to, in the order in which groups are shown.
+/// The owner of a group of tracks. Groups are shown in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Owner {
     Root(TrackId),
-    /// One whose launches are followed to the device.
+    /// A process with launches that are linked to their executions.
     Followed(ProcessId),
     Process(ProcessId),
     Trace,
 }
 
 impl Whole {
-    /// Nothing is said yet, by texts with these numbers.
+    /// Empty, with the texts that all parts share.
     pub(super) fn new(texts: Mutex<Texts>) -> Self {
         let texts = texts.into_inner().unwrap_or_else(PoisonError::into_inner);
         Self { store: Store { texts, ..Store::default() }, ..Self::default() }
     }
 
-    /// Adds the part that follows those before; returns how reading it went.
+    /// Adds the next part; returns the outcome of reading it.
     pub(super) fn absorb(&mut self, part: Part) -> Reading {
-        // Ends come before what has begun in the part and lasts: they are of what lasted when it began.
+        // The part's ends come first: they end slices of earlier parts, not those that begin in this part.
         for (track, ts_ns) in part.ends {
             match self.open.get_mut(&track).and_then(Vec::pop) {
                 Some((track, index)) => {
@@ -72,7 +72,7 @@ impl Whole {
         for mut track in part.tracks {
             for slice in &mut track.slices {
                 slice.facts.arguments += arguments;
-                slice.facts.stack = stacks[slice.facts.stack.place()];
+                slice.facts.stack = stacks[slice.facts.stack.index()];
             }
             track.marks.iter_mut().for_each(|mark| mark.arguments += arguments);
             here.push(self.add(track));
@@ -103,10 +103,10 @@ impl Whole {
         part.reading
     }
 
-    /// Adds a part of a track; returns which track that is here, and how many slices it had before.
-    fn add(&mut self, mut part: Unfinished) -> (usize, usize) {
-        let index = *self.places.entry(part.place).or_insert_with(|| {
-            self.tracks.push(Unfinished::new(part.place));
+    /// Adds a part of a track; returns the index of the track here, and how many slices it had before.
+    fn add(&mut self, mut part: UnsortedTrack) -> (usize, usize) {
+        let index = *self.track_indexes.entry(part.key).or_insert_with(|| {
+            self.tracks.push(UnsortedTrack::new(part.key));
             self.tracks.len() - 1
         });
         let track = &mut self.tracks[index];
@@ -126,7 +126,7 @@ impl Whole {
         self.span_ns = Some((first.min(first_ns), last.max(last_ns)));
     }
 
-    /// The store; `damage` says what is wrong with what follows in the file.
+    /// The store. `damage` describes the damage at which reading stopped.
     pub(super) fn finish(mut self, is_cut: bool, damage: Option<String>) -> Store {
         let condition = &mut self.store.condition;
         (condition.is_cut, condition.damage) = (is_cut, damage);
@@ -144,7 +144,7 @@ impl Whole {
         let mut tracks: Vec<(Owner, Track)> = std::mem::take(&mut self.tracks)
             .into_iter()
             .map(|track| {
-                let owner = self.owner(&track.place, &parents);
+                let owner = self.owner(&track.key, &parents);
                 (owner, self.sorted(track, last_ns))
             })
             .collect();
@@ -164,12 +164,12 @@ impl Whole {
         self.store
     }
 
-    fn sorted(&mut self, track: Unfinished, last_ns: u64) -> Track {
-        let Unfinished { place, slices, mut marks, mut samples } = track;
+    fn sorted(&mut self, track: UnsortedTrack, last_ns: u64) -> Track {
+        let UnsortedTrack { key, slices, mut marks, mut samples } = track;
         let category = slices.first().map(|slice| self.store.texts.get(slice.facts.category));
-        let kind = match (&place, category) {
-            (Place::Counter(..), _) => TrackKind::Counter,
-            (Place::Events(Scope::Thread(_)), _) => TrackKind::Thread,
+        let kind = match (&key, category) {
+            (TrackKey::Counter(..), _) => TrackKind::Counter,
+            (TrackKey::Events(Scope::Thread(_)), _) => TrackKind::Thread,
             (_, Some("gpu")) => TrackKind::Execution,
             (_, Some("xqueue")) => TrackKind::Queue,
             (_, Some("arbiter")) => TrackKind::Arbiter,
@@ -179,27 +179,27 @@ impl Whole {
         self.store.condition.too_deep += too_deep;
         marks.sort_by_key(|mark| mark.ts_ns);
         samples.sort_by_key(|sample| sample.ts_ns);
-        Track { name: self.track_name(&place), group: 0, kind, slices, marks, samples }
+        Track { name: self.track_name(&key), group: 0, kind, slices, marks, samples }
     }
 
-    fn track_name(&self, place: &Place) -> String {
-        match place {
-            Place::Counter(_, name) => self.store.texts.get(*name).to_owned(),
-            Place::Events(Scope::Thread(thread)) => match self.threads.get(thread) {
+    fn track_name(&self, key: &TrackKey) -> String {
+        match key {
+            TrackKey::Counter(_, name) => self.store.texts.get(*name).to_owned(),
+            TrackKey::Events(Scope::Thread(thread)) => match self.threads.get(thread) {
                 Some(name) => format!("{name} {}", thread.tid),
                 None => format!("thread {}", thread.tid),
             },
-            Place::Events(Scope::Track(id)) => self
+            TrackKey::Events(Scope::Track(id)) => self
                 .described
                 .get(id)
                 .map_or_else(String::new, |(_, name)| self.store.texts.get(*name).to_owned()),
-            Place::Events(Scope::Process(_) | Scope::Global) => "events".to_owned(),
+            TrackKey::Events(Scope::Process(_) | Scope::Global) => "events".to_owned(),
         }
     }
 
-    /// Follows a track to what it is shown below.
-    fn owner(&self, place: &Place, parents: &HashSet<TrackId>) -> Owner {
-        let (Place::Events(mut scope) | Place::Counter(mut scope, _)) = *place;
+    /// The owner of the group in which a track is shown.
+    fn owner(&self, key: &TrackKey, parents: &HashSet<TrackId>) -> Owner {
+        let (TrackKey::Events(mut scope) | TrackKey::Counter(mut scope, _)) = *key;
         for _ in 0..ANCESTORS_MAX {
             match scope {
                 Scope::Global => break,
@@ -234,7 +234,7 @@ impl Whole {
 }
 
 impl Store {
-    /// Collects the arrows.
+    /// Collects the flows.
     fn link(&mut self) {
         for (track_index, track) in self.tracks.iter().enumerate() {
             for index in 0..track.slices.len() {

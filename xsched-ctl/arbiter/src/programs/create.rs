@@ -4,25 +4,24 @@ use std::io;
 use std::os::fd::AsFd as _;
 
 use aya::maps::{Array, Map, MapData};
-use aya::pin::PinError;
 use aya::programs::links::FdLink;
 use aya::programs::{ProgramError, RawTracePoint, UProbe};
 use aya::{Ebpf, EbpfLoader};
+use xsched_bpf::sys;
 use xsched_programs::{ARBITER, KernelTypes};
 use xsched_protocol::arbiter_page::{AtomicWords, KernelOffsets, PAGE_MAGIC, PAGE_VERSION, Word, Words as _};
 
-use super::ProgramsError;
+use super::error::ProgramsError;
 use super::pins::Pins;
-use super::sys;
 use crate::page::Page;
 use crate::times::Times;
 
-/// What is pinned last: where it is, everything is.
+/// The last pin: if it exists, all pins exist.
 pub(super) const LAST: &str = "exit";
 
 const UPROBES: [&str; 2] = ["report", "control"];
 
-/// Programs, where they are attached, and how their links are called, in this order.
+/// Programs, their tracepoints, and the names of their links.
 const TRACEPOINTS: [(&str, &str, &str); 2] =
     [("process_exec", "sched_process_exec", "exec"), ("process_exit", "sched_process_exit", LAST)];
 
@@ -30,20 +29,20 @@ const TRACEPOINTS: [(&str, &str, &str); 2] =
 #[repr(transparent)]
 struct Offsets(KernelOffsets);
 
-// SAFETY: two numbers of 32 bits without padding, of which any values are valid.
+// SAFETY: the struct has two numbers of 32 bits and no padding, and all values are valid.
 unsafe impl aya::Pod for Offsets {}
 
-/// Tells builds of the programs apart (FNV-1a).
+/// A hash that distinguishes builds of the programs (FNV-1a).
 pub(super) fn fingerprint() -> u64 {
     ARBITER
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Makes everything, in an order in which what is there only half is known by its missing end.
+/// Creates all pins, in an order in which an incomplete set lacks the last one.
 pub(super) fn create(pins: &Pins, times: &Times) -> Result<(), ProgramsError> {
     let mut object = EbpfLoader::new().load(ARBITER)?;
-    // Before the maps are taken out of the object: programs find them there.
+    // Before the maps are taken out of the object, because loading a program needs them there.
     for name in UPROBES {
         program::<UProbe>(&mut object, name).load().map_err(|cause| refused(name, cause))?;
     }
@@ -56,7 +55,7 @@ pub(super) fn create(pins: &Pins, times: &Times) -> Result<(), ProgramsError> {
         .map_err(|cause| ProgramsError::Map { map: "KERNEL", cause })?;
     kernel.set(0, Offsets(offsets), 0).map_err(|cause| ProgramsError::Map { map: "KERNEL", cause })?;
     let Map::Array(page) = take(&mut object, "PAGE") else { unreachable!("the page is an array") };
-    begin(&page, times).map_err(ProgramsError::Page)?;
+    initialise(&page, times).map_err(ProgramsError::Page)?;
     let maps = [
         ("EXPECTED", "expected"),
         ("OWNERS", "owners"),
@@ -74,19 +73,19 @@ pub(super) fn create(pins: &Pins, times: &Times) -> Result<(), ProgramsError> {
     pin_map(pins, &page, "page")?;
     for name in UPROBES {
         let program: &mut UProbe = program(&mut object, name);
-        program.pin(pins.path(name)).map_err(|error| pin_error(name, error))?;
+        program.pin(pins.path(name)).map_err(|error| ProgramsError::pin(name, error))?;
     }
     for (name, tracepoint, pin) in TRACEPOINTS {
         let program: &mut RawTracePoint = program(&mut object, name);
         let link = program.attach(tracepoint).and_then(|id| program.take_link(id));
         let link: FdLink = link.map_err(|cause| refused(name, cause))?.into();
-        link.pin(pins.path(pin)).map_err(|error| pin_error(pin, error))?;
+        link.pin(pins.path(pin)).map_err(|error| ProgramsError::pin(pin, error))?;
     }
     Ok(())
 }
 
-/// Fills the page in and freezes it: nobody but the programs writes it from now on.
-fn begin(map: &MapData, times: &Times) -> io::Result<()> {
+/// Initialises the page and freezes it: from now on only the programs can write it.
+fn initialise(map: &MapData, times: &Times) -> io::Result<()> {
     {
         let page = Page::map(map.fd().as_fd(), true)?;
         let words = AtomicWords::new(page.words());
@@ -117,13 +116,5 @@ fn refused(program: &'static str, cause: ProgramError) -> ProgramsError {
 }
 
 fn pin_map(pins: &Pins, map: &MapData, name: &str) -> Result<(), ProgramsError> {
-    map.pin(pins.path(name)).map_err(|error| pin_error(name, error))
-}
-
-pub(super) fn pin_error(name: &str, error: PinError) -> ProgramsError {
-    let cause = match error {
-        PinError::SyscallError(error) => error.io_error,
-        other => io::Error::other(other),
-    };
-    ProgramsError::Pin { name: name.to_owned(), cause }
+    map.pin(pins.path(name)).map_err(|error| ProgramsError::pin(name, error))
 }

@@ -1,8 +1,9 @@
-//! Pages of gates where the programs find them: a map each, in a map of them by slot.
+//! Gate pages for the programs: one map each, in a map of maps by slot.
 //!
-//! When such a map of maps changes, the kernel lets nobody go on before all programs have ended that may have seen what was
-//! there: 8 ms on a machine at rest, in which the controller must hear others. So a thread of its own waits for that, and
-//! here it is only waited until the programs see the page: as long as that thread takes to begin.
+//! A system call that changes a map of maps returns only when all programs have ended that may have seen the old state
+//! (`maybe_wait_bpf_programs` in <https://github.com/torvalds/linux/blob/master/kernel/bpf/syscall.c>): 8 ms on an idle
+//! machine, in which the controller must process other requests. So a separate thread makes that call. The caller waits
+//! only until the programs see the new page, that is until the thread has started.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,18 +13,17 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use aya::maps::MapData;
+use xsched_bpf::sys;
 use xsched_protocol::arbiter_page::{GATE_ALLOWED, GATE_SIZE};
 
-use super::sys;
-
-/// How long it is waited before looking again.
-const GLANCE: Duration = Duration::from_micros(20);
+/// The pause between two checks.
+const CHECK_PAUSE: Duration = Duration::from_micros(20);
 
 /// The map of maps.
 #[derive(Debug)]
 pub(super) struct Gates {
     maps: Arc<MapData>,
-    /// Threads that wait, by the slot that they have changed.
+    /// Threads in the system call, by the slot that they change.
     changing: HashMap<u32, JoinHandle<io::Result<()>>>,
 }
 
@@ -32,31 +32,33 @@ impl Gates {
         Self { maps: Arc::new(maps), changing: HashMap::new() }
     }
 
-    /// Makes a page for the next queue of a slot, in the place of that of the last one. If that fails, there is none.
+    /// Creates a page for the next queue of a slot, which replaces that of the last queue. If that fails, the slot has no
+    /// page.
     pub(super) fn make(&mut self, slot: u32) -> io::Result<OwnedFd> {
         self.try_make(slot).inspect_err(|_| self.remove(slot))
     }
 
     fn try_make(&mut self, slot: u32) -> io::Result<OwnedFd> {
-        let page = sys::create_mappable(GATE_SIZE)?;
+        let page = sys::create_mappable_array(GATE_SIZE as u32, 1)?;
         let mut words = [0; GATE_SIZE];
         words[..8].copy_from_slice(&GATE_ALLOWED.to_ne_bytes());
         sys::set(page.as_fd(), 0, &words)?;
         let id = sys::id(page.as_fd())?;
         let same = page.try_clone()?;
-        let put = move |maps: &MapData| sys::put(maps.fd().as_fd(), slot, same.as_fd());
-        self.change(slot, Some(id), put).map(|()| page)
+        let insert = move |maps: &MapData| sys::insert_map(maps.fd().as_fd(), slot, same.as_fd());
+        self.change(slot, Some(id), insert).map(|()| page)
     }
 
-    /// The next queue of a slot has no page: the last one's, which its process may still use, is not for it.
+    /// Leaves the next queue of a slot without a page. It must not have that of the last queue, which the last process may
+    /// use.
     fn remove(&mut self, slot: u32) {
         if sys::id_at(self.maps.fd().as_fd(), slot).is_some() {
-            // What can fail here is that the page is gone already.
-            let _ = self.change(slot, None, move |maps| sys::take_out(maps.fd().as_fd(), slot));
+            // An error means that the page was removed already.
+            let _ = self.change(slot, None, move |maps| sys::remove_map(maps.fd().as_fd(), slot));
         }
     }
 
-    /// Changes a place, and returns when programs find there what they are to.
+    /// Changes a slot, and returns when the programs see the map with this `id` there, or none.
     fn change(
         &mut self,
         slot: u32,
@@ -65,7 +67,7 @@ impl Gates {
     ) -> io::Result<()> {
         self.changing.retain(|_, thread| !thread.is_finished());
         if let Some(last) = self.changing.remove(&slot) {
-            // In the order in which they are wanted.
+            // Changes of a slot must be made in order.
             let _ = last.join();
         }
         let maps = Arc::clone(&self.maps);
@@ -75,8 +77,8 @@ impl Gates {
             if thread.is_finished() {
                 return thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread has panicked")));
             }
-            // Not just to yield, which leaves that thread waiting for its turn where all processors are busy.
-            thread::sleep(GLANCE);
+            // Yielding is not sufficient: if all processors are busy, the thread would still wait for a processor.
+            thread::sleep(CHECK_PAUSE);
         }
         self.changing.insert(slot, thread);
         Ok(())

@@ -1,4 +1,4 @@
-//! The folder in the BPF file system that keeps maps, programs and links while there is no controller.
+//! The folder in the BPF file system that keeps maps, programs and links while no controller is running.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -8,27 +8,27 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::mount::{MountFlags, mount};
 
-use super::ProgramsError;
+use super::error::ProgramsError;
 
-/// Where the controller of the machine pins.
+/// The folder of the machine's controller.
 pub const PINS: &str = "/sys/fs/bpf/xsched";
 
-/// Where the BPF file system belongs.
+/// The mount point of the BPF file system.
 const FILE_SYSTEM: &str = "/sys/fs/bpf";
 
-/// `BPF_FS_MAGIC`
+/// `BPF_FS_MAGIC` of <https://github.com/torvalds/linux/blob/master/include/uapi/linux/magic.h>.
 const FILE_SYSTEM_MAGIC: u64 = 0xcafe_4a11;
 
 /// The folder, locked.
 #[derive(Debug)]
 pub(super) struct Pins {
     folder: PathBuf,
-    /// The lock goes with it, however this process ends.
+    /// Holds the lock, which ends with this process.
     _lock: File,
 }
 
 impl Pins {
-    /// Makes the folder, and the file system that it is in, and takes it for this process alone.
+    /// Creates the folder, and mounts its file system, if necessary; then locks the folder for this process.
     pub(super) fn lock(folder: &Path) -> Result<Self, ProgramsError> {
         let error = |cause| ProgramsError::Folder { path: folder.display().to_string(), cause };
         ensure_file_system().map_err(error)?;
@@ -47,10 +47,10 @@ impl Pins {
         self.folder.join(name)
     }
 
-    /// Removes all pins: what nobody else holds goes.
+    /// Removes all pins. Objects without other references are freed.
     pub(super) fn clear(&self) {
         for name in self.names() {
-            // What cannot be removed is in the way of its successor, who says so.
+            // If a pin cannot be removed, creating its successor fails and reports that.
             let _ = fs::remove_file(self.folder.join(name));
         }
     }
@@ -66,12 +66,12 @@ impl Pins {
     }
 }
 
-/// Opens the folder, which is made if it is not there. Where others may make folders, too, one of theirs gives way: whose a
-/// folder is, he may change what is in it, and keep everybody else from locking it.
+/// Opens the folder, and creates it if it does not exist. If other users may create folders there, a folder of another user
+/// is removed first: its owner could change its contents, and keep others from locking it.
 fn open_own(folder: &Path) -> io::Result<File> {
     let own = rustix::process::geteuid().as_raw();
     if fs::symlink_metadata(folder).is_ok_and(|found| !found.is_dir() || found.uid() != own) {
-        // It does not follow links. For who may not do it, it fails below.
+        // This does not follow links. Without the permission to remove it, the check below fails.
         let _ = fs::remove_dir_all(folder).or_else(|_| fs::remove_file(folder));
     }
     match DirBuilder::new().mode(0o700).create(folder) {

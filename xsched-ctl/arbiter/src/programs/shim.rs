@@ -1,4 +1,4 @@
-//! Probes the shim of a process: the very file that it has mapped, at the offset that this file itself names.
+//! Attaches a probe to the shim of a process: to the file that the process has mapped, at the offset from its symbol table.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -8,19 +8,21 @@ use aya::programs::{ProbeKind, UProbe};
 use xsched_protocol::arbiter_page::REPORT_SYMBOL;
 use xsched_symbols::{FileId, MappedFunction, find_function, symbol_file_offsets};
 
+use super::attach::attach;
+use super::error::ProgramsError;
 use super::pins::Pins;
-use super::{ProgramsError, attach, create};
 
-/// How the file names of all builds of the shim begin. One with another name is found too, by its symbol.
+/// Beginning of the shim's file names. A shim with another name is found too, by its symbol.
 const USUAL_NAME: &str = "libxsched_shim";
 
-/// How the names of the links are made.
+/// The prefix of the names of the links.
 const PREFIX: &str = "shim-";
 
-/// Builds of the shim that should be probed at once. Others than the shim can only make their own calls slower, but not without end.
+/// The most files that should be probed at the same time. A file that is not the shim only slows down its own calls, but the
+/// number of probes must be limited.
 pub const SHIMS_MAX: usize = 256;
 
-/// A search for the shim of a process, which reads what the process has mapped: as much as that process likes.
+/// A search for the shim of a process. It reads the files that the process has mapped, so the process determines the time.
 #[derive(Debug)]
 pub struct ShimSearch {
     pins: PathBuf,
@@ -32,11 +34,11 @@ pub struct ShimSearch {
 pub struct FoundShim {
     pins: PathBuf,
     id: FileId,
-    /// None: it is probed already.
+    /// The file and the offset of its function; None if the file is probed already.
     unprobed: Option<(File, u64)>,
 }
 
-/// The shim of a process, which is probed.
+/// A shim with a probe.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbedShim(FileId);
 
@@ -52,7 +54,7 @@ impl ShimSearch {
     /// [`ProgramsError::NoShim`] and [`ProgramsError::Mappings`]
     pub fn run(self) -> Result<FoundShim, ProgramsError> {
         let Self { pins, pid } = self;
-        // A link holds its file, so nobody else's has the same number.
+        // A link keeps its file alive, so no other file has the same inode number.
         let found = find_function(pid, REPORT_SYMBOL, USUAL_NAME, |id| pins.join(link_name(id)).exists())
             .map_err(|cause| ProgramsError::Mappings { pid, cause })?;
         match found {
@@ -66,21 +68,22 @@ impl ShimSearch {
 }
 
 impl FoundShim {
-    /// The file that has it.
+    /// The file of the shim.
     pub fn id(&self) -> FileId {
         self.id
     }
 
-    /// The same, to be read; none if it is probed already.
+    /// The open file; None if it is probed already.
     pub fn unprobed(&self) -> Option<&File> {
         self.unprobed.as_ref().map(|(file, _)| file)
     }
 
-    /// Sees to a probe, on any thread: it waits for as long as somebody takes others away, a tenth of a second for each.
+    /// Attaches the probe, if necessary. May be called on any thread. It waits while probes are being removed, 100 ms for
+    /// each.
     ///
     /// # Errors
     ///
-    /// If the kernel refuses it, or the file has been written since it was found.
+    /// If the kernel refuses the probe, or the file was written since it was found.
     pub fn probe(self) -> Result<ProbedShim, ProgramsError> {
         let Some((file, offset)) = self.unprobed else { return Ok(ProbedShim(self.id)) };
         let found = symbol_file_offsets(&file, |name| name == REPORT_SYMBOL).unwrap_or_default();
@@ -96,14 +99,14 @@ impl FoundShim {
         match link.pin(&pin) {
             // Another process with the same shim was faster.
             Err(_) if pin.exists() => {}
-            pinned => drop(pinned.map_err(|error| create::pin_error("the link of a shim", error))?),
+            pinned => drop(pinned.map_err(|error| ProgramsError::pin("the link of a shim", error))?),
         }
         Ok(ProbedShim(self.id))
     }
 }
 
 impl ProbedShim {
-    /// The file that has it.
+    /// The file of the shim.
     pub fn id(&self) -> FileId {
         self.0
     }
@@ -118,9 +121,9 @@ pub(super) fn probed(pins: &Pins) -> Vec<FileId> {
     pins.names().filter_map(|name| id_of_link(name.to_str()?)).collect()
 }
 
-/// Takes the probe out of a file, which may take its time without anybody's waiting.
+/// Removes the probe from a file. The kernel does so later; this does not wait.
 pub(super) fn unprobe(pins: &Pins, id: FileId) {
-    // One that is not there is taken out.
+    // An error means that the file has no probe.
     let _ = std::fs::remove_file(pins.path(&link_name(id)));
 }
 
@@ -140,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_links_name_says_which_file_it_is_of() {
+    fn the_name_of_a_link_identifies_its_file() {
         let id = FileId { device_major: 0x103, device_minor: 2, inode: 0xffff_ffff_abcd, generation: None };
         assert_eq!(id_of_link(&link_name(id)), Some(id));
         assert_eq!(["page", "shim-", "shim-1-2"].map(id_of_link), [None; 3]);

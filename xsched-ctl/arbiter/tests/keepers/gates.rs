@@ -1,4 +1,4 @@
-//! The gates of queues, as a process sees them that maps the page which it is given.
+//! The gates of queues, seen by a process that maps its gate page.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,19 +11,19 @@ use xsched_protocol::arbiter_page::{
     QUEUE_MAX, Report, Word,
 };
 
-use super::{key, now_ns, ready, wait, with_each_obeyed};
+use super::{Kind, key, now_ns, ready, wait};
 
-/// A gate's page, mapped for as long as the test runs.
+/// A gate page, mapped for the duration of the test.
 #[derive(Clone, Copy)]
 struct Gate(&'static [AtomicU64; GATE_SIZE / 8]);
 
 impl Gate {
     fn map(page: &OwnedFd) -> Self {
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, wherever the kernel has room, that is never taken back.
+        // SAFETY: this creates a new mapping at an address of the kernel's choice, which is never unmapped.
         Self(unsafe {
             let at = mmap(std::ptr::null_mut(), GATE_SIZE, access, MapFlags::SHARED, page.as_fd(), 0);
-            &*at.expect("a page is of this size").cast()
+            &*at.expect("a gate page has this size").cast()
         })
     }
 
@@ -32,13 +32,13 @@ impl Gate {
     }
 }
 
-/// A queue and its gate.
+/// Opens a queue; returns it with its gate.
 fn open(arbiter: &mut Arbiter, owner: Owner, level: u8) -> (Queue, Gate) {
-    let Opened { queue, gate } = arbiter.open(owner, key(), level).expect("there is room");
-    (queue, Gate::map(&gate.expect("there is memory")))
+    let Opened { queue, gate } = arbiter.open(owner, key(), level).expect("the page is not full");
+    (queue, Gate::map(&gate.expect("the page was created")))
 }
 
-/// One at level 3 that is ready, and one at level 7.
+/// Two ready queues, one at level 3 and one at level 7.
 fn urgent_and_other(arbiter: &mut Arbiter) -> ((Owner, Queue, Gate), (Owner, Queue, Gate)) {
     let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
     let (urgent, first) = open(arbiter, a, 3);
@@ -50,9 +50,8 @@ fn urgent_and_other(arbiter: &mut Arbiter) -> ((Owner, Queue, Gate), (Owner, Que
     ((a, urgent, first), (b, other, second))
 }
 
-#[test]
-fn a_gate_is_shut_while_somebody_more_urgent_has_work() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn a_gate_is_closed_while_a_more_urgent_queue_has_work(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, first), (_, _, second)) = urgent_and_other(&mut arbiter);
         for _ in 0..3 {
             arbiter.report(a, Report::Idle, urgent.slot, u64::from(urgent.generation));
@@ -60,7 +59,7 @@ fn a_gate_is_shut_while_somebody_more_urgent_has_work() {
             ready(&mut arbiter, a, urgent);
             assert_eq!((first.word(), second.word()), (GATE_ALLOWED, 0));
         }
-        // Whoever comes now finds it so.
+        // Queues that are opened now have the same states.
         let (_, third) = open(&mut arbiter, a, 7);
         let (_, fourth) = open(&mut arbiter, a, 3);
         assert_eq!((third.word(), fourth.word()), (0, GATE_ALLOWED));
@@ -69,9 +68,8 @@ fn a_gate_is_shut_while_somebody_more_urgent_has_work() {
     });
 }
 
-#[test]
-fn gates_follow_levels() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn gates_follow_levels(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((_, urgent, first), (_, other, second)) = urgent_and_other(&mut arbiter);
         arbiter.set_level(urgent, 7).unwrap();
         assert_eq!((first.word(), second.word()), (GATE_ALLOWED, GATE_ALLOWED));
@@ -84,9 +82,8 @@ fn gates_follow_levels() {
     });
 }
 
-#[test]
-fn gates_open_when_the_urgent_queue_or_process_is_gone() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn gates_open_when_the_urgent_queue_or_process_ends(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((_, urgent, first), (_, other, second)) = urgent_and_other(&mut arbiter);
         arbiter.close(urgent);
         assert_eq!((first.word(), second.word()), (GATE_ALLOWED, GATE_ALLOWED));
@@ -97,13 +94,12 @@ fn gates_open_when_the_urgent_queue_or_process_is_gone() {
         let ((_, _, first), (_, _, third)) = urgent_and_other(&mut arbiter);
         assert_eq!((first.word(), second.word(), third.word()), (GATE_ALLOWED, GATE_ALLOWED, 0));
         arbiter.gone(b);
-        assert_eq!(third.word(), GATE_ALLOWED, "its own queue is closed");
+        assert_eq!(third.word(), GATE_ALLOWED, "the process's queue is closed");
     });
 }
 
-#[test]
-fn gates_are_open_while_the_controller_is_not_obeyed() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn gates_are_open_while_the_page_is_not_in_force(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let (_, (_, _, second)) = urgent_and_other(&mut arbiter);
         arbiter.release();
         assert_eq!(second.word(), GATE_ALLOWED);
@@ -112,12 +108,11 @@ fn gates_are_open_while_the_controller_is_not_obeyed() {
     });
 }
 
-#[test]
-fn what_a_process_writes_there_stays() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn bits_and_words_of_the_process_are_kept(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, _), (_, _, second)) = urgent_and_other(&mut arbiter);
         second.0[0].fetch_or(GATE_KEPT_OPEN | 1 << 63, Ordering::SeqCst);
-        // Behind the times, which are the arbiter's.
+        // After the times, which the arbiter writes.
         let others = || second.0.iter().skip(GATE_OPENED_AT + 1);
         others().for_each(|word| word.store(7, Ordering::SeqCst));
         arbiter.report(a, Report::Idle, urgent.slot, u64::from(urgent.generation));
@@ -128,29 +123,27 @@ fn what_a_process_writes_there_stays() {
     });
 }
 
-#[test]
-fn a_gate_that_was_written_by_mistake_is_made_right_for_its_own_process() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn a_process_can_have_its_own_gate_corrected(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, first), (b, other, second)) = urgent_and_other(&mut arbiter);
         first.0[0].store(0, Ordering::SeqCst);
         second.0[0].store(GATE_ALLOWED, Ordering::SeqCst);
-        let mut say = |owner, queue: Queue| {
+        let mut report = |owner, queue: Queue| {
             arbiter.report(owner, Report::Gate, queue.slot, u64::from(queue.generation));
         };
-        say(a, other);
-        say(b, urgent);
-        say(a, Queue { generation: urgent.generation + 1, ..urgent });
-        say(a, Queue { slot: other.slot + QUEUE_MAX as u32, ..other });
-        assert_eq!((first.word(), second.word()), (0, GATE_ALLOWED), "it is not theirs");
-        say(a, urgent);
-        say(b, other);
+        report(a, other);
+        report(b, urgent);
+        report(a, Queue { generation: urgent.generation + 1, ..urgent });
+        report(a, Queue { slot: other.slot + QUEUE_MAX as u32, ..other });
+        assert_eq!((first.word(), second.word()), (0, GATE_ALLOWED), "the queues belong to other processes");
+        report(a, urgent);
+        report(b, other);
         assert_eq!((first.word(), second.word()), (GATE_ALLOWED, 0));
     });
 }
 
-#[test]
-fn the_next_queue_of_a_slot_has_a_page_of_its_own() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn the_next_queue_of_a_slot_has_a_new_page(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, first), (b, other, second)) = urgent_and_other(&mut arbiter);
         second.0[GATE_WISHES].store(7, Ordering::SeqCst);
         for _ in 0..20 {
@@ -169,32 +162,30 @@ fn the_next_queue_of_a_slot_has_a_page_of_its_own() {
     });
 }
 
-#[test]
-fn a_gate_says_when_it_was_shut_and_opened() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn a_gate_page_has_the_times_of_closing_and_opening(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, _), (_, _, second)) = urgent_and_other(&mut arbiter);
         let times = || [GATE_CLOSED_AT, GATE_OPENED_AT].map(|word| second.0[word].load(Ordering::SeqCst));
         let mut before = now_ns();
         for _ in 0..3 {
             arbiter.report(a, Report::Idle, urgent.slot, u64::from(urgent.generation));
-            let [shut, opened] = times();
-            assert!(shut < before && (before..=now_ns()).contains(&opened), "{before} {shut} {opened}");
+            let [closed, opened] = times();
+            assert!(closed < before && (before..=now_ns()).contains(&opened), "{before} {closed} {opened}");
             before = now_ns();
             ready(&mut arbiter, a, urgent);
-            let [shut, opened] = times();
-            assert!(opened < before && (before..=now_ns()).contains(&shut), "{before} {shut} {opened}");
+            let [closed, opened] = times();
+            assert!(opened < before && (before..=now_ns()).contains(&closed), "{before} {closed} {opened}");
             before = now_ns();
         }
     });
 }
 
-#[test]
-fn who_asks_for_quiet_is_woken_only_when_his_turn_comes() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn a_quiet_process_is_woken_only_when_its_gate_opens(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, _), (b, other, second)) = urgent_and_other(&mut arbiter);
         ready(&mut arbiter, b, other);
         let waiter = arbiter.wake_fd().unwrap();
-        assert!(wait(&waiter, 0).unwrap(), "what happened before is news to a newcomer");
+        assert!(wait(&waiter, 0).unwrap(), "earlier changes wake a new waiter");
         for (asks, is_woken) in [(0, true), (GATE_QUIET, false)] {
             second.0[GATE_WISHES].store(asks, Ordering::SeqCst);
             arbiter.report(a, Report::Idle, urgent.slot, u64::from(urgent.generation));
@@ -205,18 +196,16 @@ fn who_asks_for_quiet_is_woken_only_when_his_turn_comes() {
     });
 }
 
-#[test]
-fn a_page_cannot_be_made_shorter() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn a_gate_page_cannot_be_truncated(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let owner = arbiter.speak_for(100);
         let page = arbiter.open(owner, key(), 3).unwrap().gate.unwrap();
         assert!(rustix::fs::ftruncate(&page, 0).is_err());
     });
 }
 
-#[test]
-fn a_queue_for_which_there_is_no_page_is_a_queue() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn a_queue_without_a_gate_page_works(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, _), (b, other, second)) = urgent_and_other(&mut arbiter);
         arbiter.close(other);
         let limit = getrlimit(Resource::Nofile);
@@ -228,7 +217,7 @@ fn a_queue_for_which_there_is_no_page_is_a_queue() {
         assert_eq!(queue.slot, other.slot);
         ready(&mut arbiter, b, queue);
         assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 3 | 1 << 9);
-        assert_eq!(second.word(), GATE_ALLOWED, "the page of the last one is not for it");
+        assert_eq!(second.word(), GATE_ALLOWED, "the page of the last queue does not belong to it");
         arbiter.report(b, Report::Gate, queue.slot, u64::from(queue.generation));
         arbiter.report(a, Report::Idle, urgent.slot, u64::from(urgent.generation));
         assert_eq!((second.word(), arbiter.page().load(Word::EXHAUSTED)), (GATE_ALLOWED, 0));

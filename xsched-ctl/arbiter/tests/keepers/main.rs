@@ -1,11 +1,14 @@
-//! What the controller's calls leave in the page, and what processes can do with what they get: without programs and,
-//! where the kernel and this user's rights suffice, with them.
+//! What the controller's calls leave in the page, and what processes can do with what they get: without programs, and
+//! with them.
+
+#![expect(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
 mod gates;
 
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use std::{fs, io};
@@ -15,21 +18,44 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use xsched_arbiter::{Arbiter, ArbiterError, Owner, PINS, ProgramsError, Queue, Times};
+use xsched_harness::{Arguments, Case, needs, needs::ROOT};
 use xsched_protocol::arbiter_page::{
     ArbiterChange, DEVICE_MAX, PAGE_WORDS, QUEUE_MAX, REPORT_SYMBOL, Report, Word, device_key,
 };
-use xsched_protocol::wire::Keeper;
 
-/// Tests so far that have pinned a page.
+/// The number of tests so far that have pinned a page.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// Runs a test with each kind of page.
-fn with_each(times: &Times, test: impl Fn(Arbiter)) {
-    test(Arbiter::in_memory(times).expect("a page takes a few hundred KiB"));
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: this user may not load BPF programs");
-        return;
+/// A test that runs with each kind of page.
+type Test = fn(Kind);
+
+/// What keeps the page.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// The controller alone.
+    InMemory,
+    /// BPF programs.
+    OfPrograms,
+}
+
+impl Kind {
+    fn run(self, times: &Times, test: impl Fn(Arbiter)) {
+        match self {
+            Self::InMemory => test(Arbiter::in_memory(times).expect("a page takes a few hundred KiB")),
+            Self::OfPrograms => with_programs(times, test),
+        }
     }
+
+    /// The same with a controller that has sent a heartbeat.
+    fn run_obeyed(self, test: impl Fn(Arbiter)) {
+        self.run(&Times::default(), |mut arbiter| {
+            arbiter.heartbeat();
+            test(arbiter);
+        });
+    }
+}
+
+fn with_programs(times: &Times, test: impl Fn(Arbiter)) {
     let name = format!("{PINS}-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let arbiter = Arbiter::programs_pinned_at(Path::new(&name), times).expect("root may load programs");
     let pins = Pins(name.into());
@@ -37,7 +63,7 @@ fn with_each(times: &Times, test: impl Fn(Arbiter)) {
     drop(pins);
 }
 
-/// Pins outlive their controllers, but not their tests.
+/// Pins outlive their controller; this removes them after a test.
 struct Pins(PathBuf);
 
 impl Drop for Pins {
@@ -49,13 +75,6 @@ impl Drop for Pins {
     }
 }
 
-fn with_each_obeyed(test: impl Fn(Arbiter)) {
-    with_each(&Times::default(), |mut arbiter| {
-        arbiter.heartbeat();
-        test(arbiter);
-    });
-}
-
 fn key() -> u64 {
     device_key(0, 0xc1, 0, 0)
 }
@@ -64,21 +83,18 @@ fn ready(arbiter: &mut Arbiter, owner: Owner, queue: Queue) {
     arbiter.report(owner, Report::Ready, queue.slot, u64::from(queue.generation));
 }
 
-#[test]
-fn a_folder_that_somebody_else_has_made_is_not_where_the_machines_page_is() {
-    /// Nobody runs anything as this user.
+#[needs(ROOT)]
+fn a_folder_of_another_user_is_replaced() {
+    /// No process runs as this user.
     const STRANGER: u32 = 4_000_000_000;
-    if !rustix::process::geteuid().is_root() {
-        return eprintln!("skipped: this user may not load BPF programs");
-    }
     let pins = Pins(format!("{PINS}-test-{}-foreign", std::process::id()).into());
     fs::create_dir(&pins.0).unwrap();
     fs::create_dir(pins.0.join("in the way")).unwrap();
     chown(&pins.0, Some(STRANGER), Some(STRANGER)).unwrap();
-    // Whoever made it may lock it, too.
+    // The folder's owner may also lock it.
     let theirs = fs::File::open(&pins.0).unwrap();
     theirs.lock().unwrap();
-    let arbiter = Arbiter::programs_pinned_at(&pins.0, &Times::default()).expect("it is out of the way");
+    let arbiter = Arbiter::programs_pinned_at(&pins.0, &Times::default()).expect("the folder was replaced");
     let found = fs::symlink_metadata(&pins.0).unwrap();
     assert_eq!((found.uid(), found.mode() & 0o777), (0, 0o700));
     let second = Arbiter::programs_pinned_at(&pins.0, &Times::default());
@@ -86,9 +102,8 @@ fn a_folder_that_somebody_else_has_made_is_not_where_the_machines_page_is() {
     arbiter.end();
 }
 
-#[test]
-fn a_ready_queue_shows_until_it_is_idle() {
-    with_each_obeyed(|mut arbiter| {
+fn a_queue_is_in_the_mask_while_it_is_ready(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
         let urgent = arbiter.open(a, key(), 3).unwrap().queue;
         let other = arbiter.open(b, key(), 7).unwrap().queue;
@@ -101,7 +116,7 @@ fn a_ready_queue_shows_until_it_is_idle() {
         arbiter.report(a, Report::Idle, urgent.slot, u64::from(urgent.generation));
         assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 7);
         arbiter.expire(other);
-        assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 7, "its lease is not over");
+        assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 7, "its lease has not expired");
         arbiter.set_times(&Times { lease: Duration::ZERO, ..Times::default() });
         let short = arbiter.open(b, key(), 9).unwrap().queue;
         ready(&mut arbiter, b, short);
@@ -127,9 +142,8 @@ fn a_ready_queue_shows_until_it_is_idle() {
     });
 }
 
-#[test]
-fn nobody_is_held_back_while_the_controller_is_not_obeyed() {
-    with_each_obeyed(|mut arbiter| {
+fn masks_are_empty_while_the_page_is_not_in_force(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let owner = arbiter.speak_for(100);
         let queue = arbiter.open(owner, key(), 3).unwrap().queue;
         ready(&mut arbiter, owner, queue);
@@ -143,24 +157,22 @@ fn nobody_is_held_back_while_the_controller_is_not_obeyed() {
     });
 }
 
-#[test]
-fn silence_ends_obedience_when_somebody_looks() {
-    with_each(&Times { silence: Duration::ZERO, ..Times::default() }, |mut arbiter| {
+fn a_check_after_silence_takes_the_page_out_of_force(kind: Kind) {
+    kind.run(&Times { silence: Duration::ZERO, ..Times::default() }, |mut arbiter| {
         arbiter.heartbeat();
         let owner = arbiter.speak_for(100);
         let queue = arbiter.open(owner, key(), 3).unwrap().queue;
         ready(&mut arbiter, owner, queue);
         assert!(arbiter.page().is_obeyed());
-        // The clock has moved on since the heartbeat, and nothing may be silent at all.
+        // The clock has advanced since the heartbeat, and no silence is permitted.
         arbiter.report(owner, Report::Check, 0, 0);
         assert!(!arbiter.page().is_obeyed());
         assert_eq!(arbiter.page().load(Word::ready(0)), 0);
     });
 }
 
-#[test]
-fn only_a_lease_that_is_over_can_be_ended_by_others() {
-    with_each_obeyed(|mut arbiter| {
+fn other_processes_can_end_expired_leases_only(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
         let queue = arbiter.open(a, key(), 3).unwrap().queue;
         ready(&mut arbiter, a, queue);
@@ -174,24 +186,22 @@ fn only_a_lease_that_is_over_can_be_ended_by_others() {
     });
 }
 
-#[test]
-fn reports_about_queues_of_others_change_nothing() {
-    with_each_obeyed(|mut arbiter| {
+fn reports_about_other_processes_queues_change_nothing(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
         let queue = arbiter.open(a, key(), 3).unwrap().queue;
         ready(&mut arbiter, b, queue);
         arbiter.report(b, Report::Close, queue.slot, u64::from(queue.generation));
         ready(&mut arbiter, a, Queue { generation: queue.generation + 1, ..queue });
-        // Slots beyond the table are taken modulo its size.
+        // Slots are taken modulo the size of the table.
         ready(&mut arbiter, b, Queue { slot: queue.slot + QUEUE_MAX as u32, ..queue });
         assert_eq!(arbiter.page().load(Word::ready(0)), 0);
         assert!(arbiter.page().queue(queue.slot).word.is_open());
     });
 }
 
-#[test]
-fn the_end_of_a_process_closes_its_queues_and_no_others() {
-    with_each_obeyed(|mut arbiter| {
+fn the_end_of_a_process_closes_its_queues_and_no_others(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
         for level in 0..10 {
             let queue = arbiter.open(a, key(), level).unwrap().queue;
@@ -210,15 +220,14 @@ fn the_end_of_a_process_closes_its_queues_and_no_others() {
     });
 }
 
-#[test]
-fn a_full_page_says_so() {
-    with_each_obeyed(|mut arbiter| {
+fn a_full_page_is_an_error(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let owner = arbiter.speak_for(100);
         let mut open = |device| arbiter.open(owner, device_key(1, device, 0, 0), 1).unwrap().queue;
         let queues: Vec<_> = (0..DEVICE_MAX as u32).map(&mut open).collect();
         let one_more = arbiter.open(owner, key(), 1);
         assert!(matches!(one_more, Err(ArbiterError::DevicesFull)), "{one_more:?}");
-        // A device that nobody uses any more makes room for another.
+        // The entry of a device without queues is reused.
         arbiter.close(queues[7]);
         arbiter.open(owner, key(), 1).unwrap();
         assert_eq!(arbiter.page().device(key()), Some(7));
@@ -230,17 +239,16 @@ fn a_full_page_says_so() {
     });
 }
 
-#[test]
-fn processes_can_read_the_page_and_not_write_it() {
-    with_each_obeyed(|arbiter| {
+fn processes_can_only_read_the_page(kind: Kind) {
+    kind.run_obeyed(|arbiter| {
         let map = |access| {
-            // SAFETY: a new mapping, wherever the kernel has room.
+            // SAFETY: this creates a new mapping at an address of the kernel's choice.
             unsafe {
                 mmap(std::ptr::null_mut(), PAGE_WORDS * 8, access, MapFlags::SHARED, arbiter.page_fd(), 0)
             }
         };
         let read_only = map(ProtFlags::READ).unwrap();
-        // SAFETY: the mapping is ours, and nothing refers to it.
+        // SAFETY: the mapping belongs to this test, and nothing refers to it.
         let made_writable =
             unsafe { mprotect(read_only, PAGE_WORDS * 8, MprotectFlags::READ | MprotectFlags::WRITE) };
         assert_eq!(made_writable.unwrap_err(), rustix::io::Errno::ACCESS);
@@ -250,13 +258,13 @@ fn processes_can_read_the_page_and_not_write_it() {
     });
 }
 
-/// On the page's clock.
+/// The present time on the page's clock.
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Waits for at most as long, and says whether there was something.
+/// Waits for at most `milliseconds`; returns whether there was an event.
 fn wait(on: impl AsFd, milliseconds: i64) -> io::Result<bool> {
     let mut events = Vec::with_capacity(4);
     let timeout = Timespec { tv_sec: 0, tv_nsec: milliseconds * 1_000_000 };
@@ -264,19 +272,18 @@ fn wait(on: impl AsFd, milliseconds: i64) -> io::Result<bool> {
     Ok(!events.is_empty())
 }
 
-#[test]
-fn each_process_is_woken_by_each_change_however_often_the_events_are_drained() {
-    with_each_obeyed(|mut arbiter| {
+fn draining_events_does_not_affect_other_waiters(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let (one, two) = (arbiter.wake_fd().unwrap(), arbiter.wake_fd().unwrap());
         let owner = arbiter.speak_for(100);
         let urgent = arbiter.open(owner, key(), 1).unwrap().queue;
         let other = arbiter.open(owner, key(), 2).unwrap().queue;
-        assert!(wait(&one, 0).unwrap(), "what happened before is news to a newcomer");
+        assert!(wait(&one, 0).unwrap(), "earlier changes wake a new waiter");
         assert!(wait(&two, 0).unwrap());
-        // Nobody else has work: nobody can wait for it.
+        // No other queue has work, so no process can be affected.
         ready(&mut arbiter, owner, urgent);
         assert!(!wait(&one, 0).unwrap());
-        // It knows itself that it must wait.
+        // The reporting process knows itself that it must wait.
         ready(&mut arbiter, owner, other);
         assert!(!wait(&one, 0).unwrap() && !wait(&two, 0).unwrap());
         let mut events = Vec::new();
@@ -291,9 +298,8 @@ fn each_process_is_woken_by_each_change_however_often_the_events_are_drained() {
     });
 }
 
-#[test]
-fn the_controller_is_called_by_each_change_that_concerns_several_while_it_listens() {
-    with_each_obeyed(|mut arbiter| {
+fn a_listening_controller_is_called_for_changes_with_several_levels(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let calls = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
         let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&calls, arbiter.calls_fd(), epoll::EventData::new_u64(0), edge).unwrap();
@@ -301,12 +307,12 @@ fn the_controller_is_called_by_each_change_that_concerns_several_while_it_listen
         let urgent = arbiter.open(owner, key(), 1).unwrap().queue;
         let other = arbiter.open(owner, key(), 2).unwrap().queue;
         let mut events = Vec::new();
-        // More often than there is room for calls.
+        // More often than the ring can hold calls.
         for listens in [false, true, false, true] {
             arbiter.listen(listens);
             for _ in 0..300 {
                 ready(&mut arbiter, owner, urgent);
-                assert!(!wait(&calls, 0).unwrap(), "nobody else has work");
+                assert!(!wait(&calls, 0).unwrap(), "no other queue has work");
                 ready(&mut arbiter, owner, other);
                 assert_eq!(wait(&calls, 0).unwrap(), listens);
                 arbiter.drain(&mut events);
@@ -314,13 +320,13 @@ fn the_controller_is_called_by_each_change_that_concerns_several_while_it_listen
                 assert_eq!(wait(&calls, 0).unwrap(), listens);
                 arbiter.report(owner, Report::Idle, other.slot, u64::from(other.generation));
                 arbiter.drain(&mut events);
-                assert!(!wait(&calls, 0).unwrap(), "nobody else has work");
+                assert!(!wait(&calls, 0).unwrap(), "no other queue has work");
             }
         }
     });
 }
 
-/// The least file that has the function of the shim: one segment, which is all of it, and one dynamic symbol.
+/// A minimal file with the shim's function: one segment for the whole file, and one dynamic symbol.
 fn shim() -> Vec<u8> {
     const CODE: u64 = 0x200;
     let name = REPORT_SYMBOL.as_bytes();
@@ -334,10 +340,10 @@ fn shim() -> Vec<u8> {
             at += len;
         }
     };
-    // Of 64 bits, little-endian; a shared object for x86-64; program headers at 64, three sections at 0x300.
+    // 64 bits, little-endian; a shared object for x86-64; program headers at 64, three sections at 0x300.
     put(0, &[(0x1_0102_464c_457f, 8), (0, 8), (3, 2), (62, 2), (1, 4), (0, 8), (64, 8), (0x300, 8), (0, 4)]);
     put(52, &[(64, 2), (56, 2), (1, 2), (64, 2), (3, 2), (0, 2)]);
-    // Loaded, to be read and executed.
+    // A loaded segment, readable and executable.
     put(64, &[(1, 4), (5, 4), (0, 8), (0, 8), (0, 8), (0x1000, 8), (0x1000, 8), (0x1000, 8)]);
     // A global function.
     put(symbols_at + 24, &[(1, 4), (0x12, 1), (0, 1), (1, 2), (CODE, 8), (2, 8)]);
@@ -351,21 +357,18 @@ fn shim() -> Vec<u8> {
     file
 }
 
-#[test]
-fn a_file_that_says_that_it_is_the_shim_is_probed_until_its_probe_is_taken_out() {
-    with_each(&Times::default(), |mut arbiter| {
-        if arbiter.keeper() == Keeper::Controller {
-            return;
-        }
+#[needs(ROOT)]
+fn a_file_with_the_shims_function_is_probed_until_the_probe_is_removed() {
+    with_programs(&Times::default(), |mut arbiter| {
         let file = memfd_create("shim", MemfdFlags::CLOEXEC).unwrap();
         rustix::io::write(&file, &shim()).unwrap();
         let access = ProtFlags::READ | ProtFlags::EXEC;
-        // SAFETY: a new mapping, wherever the kernel has room.
+        // SAFETY: this creates a new mapping at an address of the kernel's choice.
         unsafe { mmap(std::ptr::null_mut(), 0x1000, access, MapFlags::PRIVATE, &file, 0) }.unwrap();
         let find = |arbiter: &Arbiter| arbiter.search(std::process::id()).unwrap().run().unwrap();
         let id = find(&arbiter).id();
         assert_eq!(arbiter.probed(), []);
-        // Two find it at once.
+        // Two searches find it at the same time.
         let (first, second) = (find(&arbiter), find(&arbiter));
         let (first, second) = (first.probe().unwrap(), second.probe().unwrap());
         assert_eq!((arbiter.probed(), first.id(), second.id()), (vec![id], id, id));
@@ -377,4 +380,41 @@ fn a_file_that_says_that_it_is_the_shim_is_probed_until_its_probe_is_taken_out()
         assert!(matches!(gone, Err(ArbiterError::Programs(ProgramsError::ProbeGone))), "{gone:?}");
         arbiter.expect(find(&arbiter).probe().unwrap()).unwrap();
     });
+}
+
+/// The tests that run with each kind of page, by name.
+macro_rules! tests {
+    ($($($name:ident)::+),+ $(,)?) => { [$((stringify!($($name)::+), $($name)::+ as Test)),+] };
+}
+
+fn main() -> ExitCode {
+    let tests = tests![
+        a_queue_is_in_the_mask_while_it_is_ready,
+        masks_are_empty_while_the_page_is_not_in_force,
+        a_check_after_silence_takes_the_page_out_of_force,
+        other_processes_can_end_expired_leases_only,
+        reports_about_other_processes_queues_change_nothing,
+        the_end_of_a_process_closes_its_queues_and_no_others,
+        a_full_page_is_an_error,
+        processes_can_only_read_the_page,
+        draining_events_does_not_affect_other_waiters,
+        a_listening_controller_is_called_for_changes_with_several_levels,
+        gates::a_gate_is_closed_while_a_more_urgent_queue_has_work,
+        gates::gates_follow_levels,
+        gates::gates_open_when_the_urgent_queue_or_process_ends,
+        gates::gates_are_open_while_the_page_is_not_in_force,
+        gates::bits_and_words_of_the_process_are_kept,
+        gates::a_process_can_have_its_own_gate_corrected,
+        gates::the_next_queue_of_a_slot_has_a_new_page,
+        gates::a_gate_page_has_the_times_of_closing_and_opening,
+        gates::a_quiet_process_is_woken_only_when_its_gate_opens,
+        gates::a_gate_page_cannot_be_truncated,
+        gates::a_queue_without_a_gate_page_works,
+    ];
+    let mut cases = xsched_harness::registered();
+    for (name, test) in tests {
+        cases.push(Case::new(format!("{name}::in_memory"), &[], move || test(Kind::InMemory)));
+        cases.push(Case::new(format!("{name}::of_programs"), &[&ROOT], move || test(Kind::OfPrograms)));
+    }
+    xsched_harness::run(&Arguments::from_args(), cases)
 }

@@ -1,15 +1,16 @@
-//! Which kernels a file registers, for files without a symbol table.
+//! The kernels that a file registers, for files without a symbol table.
 //!
-//! The compiler gives each file with kernels a constructor, which registers them when the file is loaded:
+//! The compiler adds a constructor to each file with kernels, which registers them when the file is loaded
+//! (<https://github.com/ROCm/clr/blob/develop/hipamd/src/hip_platform.cpp> has the functions that it calls):
 //!
 //! ```text
 //! .init_array ──► constructor:  lea rdi, [wrapper]        call __hipRegisterFatBinary
-//!                               lea rsi, [handle]         what a launch names the kernel by
+//!                               lea rsi, [handle]         identifies the kernel in a launch
 //!                               lea rcx, [name]           call __hipRegisterFunction
 //! ```
 //!
-//! A tracer that comes later has not seen these calls, so it reads what they were going to be. A name counts only if it is
-//! that of a kernel in the device code that the same constructors register: nothing is named by a misunderstanding.
+//! A tracer that starts later has not seen these calls, so it reads their arguments from the code. A name counts only if the
+//! device code that the same constructors register has a kernel of that name. So misread code names no kernel.
 
 mod constructors;
 mod dynamic;
@@ -20,14 +21,14 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-use super::Headers;
+use super::headers::{Headers, Segment};
 use constructors::{Calls, Memory};
 use dynamic::Dynamic;
 
-/// The longest name that is read. Those of templates have thousands of bytes.
+/// The longest name that is read. Names of templates have thousands of bytes.
 const NAME_BYTES_MAX: usize = 16 << 10;
 
-/// Mangled names by the file's addresses of their handles; empty if the file registers none that can be told.
+/// Mangled names by the file's addresses of their handles; empty if no registered kernels can be found.
 pub(super) fn read(headers: &Headers, file: &File) -> HashMap<u64, Arc<str>> {
     let image = Image { headers, file };
     let Some(dynamic) = Dynamic::read(&image) else { return HashMap::new() };
@@ -41,24 +42,24 @@ pub(super) fn read(headers: &Headers, file: &File) -> HashMap<u64, Arc<str>> {
         let Some(name) = image.name(name).filter(|name| device.contains(&**name)) else { continue };
         kernels
             .entry(handle)
-            // Two kernels cannot share a handle: something was misunderstood.
+            // Two kernels cannot share a handle, so the code was misread.
             .and_modify(|known| *known = known.take().filter(|known| *known == name))
             .or_insert_with(|| Some(Arc::clone(&name)));
     }
     kernels.into_iter().filter_map(|(handle, name)| Some((handle, name?))).collect()
 }
 
-/// A file as it lies in memory, before anything is relocated.
+/// A file's memory image before relocation.
 struct Image<'a> {
     headers: &'a Headers,
     file: &'a File,
 }
 
 impl Image<'_> {
-    /// Up to `count` bytes from an address on, as many as its segment has.
+    /// Up to `count` bytes from an address on, limited by the end of its segment.
     fn bytes(&self, address: u64, count: usize) -> Option<Vec<u8>> {
         let (segment, inside) = self.segment(address)?;
-        let count = usize::try_from(segment.file_bytes - inside).map_or(count, |rest| rest.min(count));
+        let count = usize::try_from(segment.file_bytes - inside).map_or(count, |left| left.min(count));
         let mut bytes = vec![0; count];
         self.file.read_exact_at(&mut bytes, segment.file_offset.checked_add(inside)?).ok()?;
         Some(bytes)
@@ -68,7 +69,7 @@ impl Image<'_> {
         Some(u64::from_le_bytes(self.bytes(address, 8)?.try_into().ok()?))
     }
 
-    /// A name in memory that the program cannot write.
+    /// A name in read-only memory.
     fn name(&self, address: u64) -> Option<Arc<str>> {
         if self.segment(address)?.0.writable {
             return None;
@@ -83,7 +84,7 @@ impl Image<'_> {
         Some(std::str::from_utf8(name).ok().filter(|_| is_name)?.into())
     }
 
-    fn segment(&self, address: u64) -> Option<(&super::Segment, u64)> {
+    fn segment(&self, address: u64) -> Option<(&Segment, u64)> {
         self.headers.segments.iter().find_map(|segment| {
             let inside = address.checked_sub(segment.address)?;
             (inside < segment.file_bytes).then_some((segment, inside))

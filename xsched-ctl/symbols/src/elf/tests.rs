@@ -1,13 +1,12 @@
-//! Reads ELF files made by hand here, whole and damaged.
+//! Reads handmade ELF files, whole and damaged.
 
 use std::io::Write;
 
 use super::*;
-use crate::mapping::FileId;
-use crate::random::Random;
+use crate::random;
 
-/// A library of two segments: code at file offset 0x1000 and address 0x2000, data at 0x2000 and 0x4000, whose
-/// last half is `.bss`. Both symbol tables name `run` (0x2010, 0x20 bytes); the full one also names `state`.
+/// A library of two segments: code at file offset 0x1000 and address 0x2000, data at 0x2000 and 0x4000; the last
+/// half of the data is `.bss`. Both symbol tables have `run` (0x2010, 0x20 bytes); the full one also has `state`.
 fn library() -> Vec<u8> {
     const SECTIONS: u64 = 0x3000;
     let mut file = vec![0; 0x3000];
@@ -75,17 +74,12 @@ fn file_of(bytes: &[u8]) -> File {
     file
 }
 
-fn mapping(start: u64, file_offset: u64) -> Mapping {
-    let file = FileId { device_major: 0, device_minor: 0, inode: 1, generation: None };
-    Mapping::new(start, start + 0x1000, file_offset, Some(file), b"/lib/x.so")
-}
-
 #[test]
 fn addresses_follow_the_load_bias() {
     let elf = Elf::open(file_of(&library())).unwrap();
-    let bias = elf.bias(&mapping(0x7000_2000, 0x1000)).unwrap();
+    let bias = elf.bias(0x7000_2000, 0x1000).unwrap();
     assert_eq!(bias, 0x7000_0000);
-    assert!(elf.bias(&mapping(0x7000_4000, 0x2000)).is_none(), "data tells no bias");
+    assert!(elf.bias(0x7000_4000, 0x2000).is_none(), "a data mapping gives no bias");
     for (address, covered, file_offset) in [
         (0x1fff, false, None),
         (0x2000, true, Some(0x1000)),
@@ -117,7 +111,7 @@ fn symbols_of_code_and_data_are_found() {
 }
 
 #[test]
-fn a_file_without_section_headers_has_places_but_no_names() {
+fn a_file_without_section_headers_has_offsets_but_no_names() {
     let mut bytes = library();
     bytes[40..48].fill(0);
     bytes[60..62].fill(0);
@@ -128,7 +122,7 @@ fn a_file_without_section_headers_has_places_but_no_names() {
 }
 
 #[test]
-fn a_table_that_claims_the_world_is_refused_before_memory_is_taken() {
+fn a_table_that_announces_too_much_is_refused_before_memory_is_allocated() {
     let mut bytes = library();
     let size_of_symbols = 0x3000 + 64 + 32;
     bytes[size_of_symbols..size_of_symbols + 8].copy_from_slice(&(1u64 << 40).to_le_bytes());
@@ -140,9 +134,9 @@ fn a_table_that_claims_the_world_is_refused_before_memory_is_taken() {
     assert_eq!(refused, ElfError::Corrupt("table outside of the file"));
 }
 
-/// Such a file takes as long as it is large, however it was made: anybody may give one the name of a runtime.
+/// The time for a file is at most proportional to its size, for any contents: any user may give a file the name of a runtime.
 #[test]
-fn names_that_do_not_end_and_tables_that_do_not_stop_are_not_followed() {
+fn endless_names_and_repeated_tables_take_bounded_time() {
     const STRINGS: usize = 8 << 20;
     const SYMBOLS: usize = 20_000;
     let mut bytes = library();
@@ -154,12 +148,12 @@ fn names_that_do_not_end_and_tables_that_do_not_stop_are_not_followed() {
     let mut put = |at: usize, value: usize| bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
     put(40, symbols + SYMBOLS * run.len());
     let mut sections: Vec<Vec<u8>> = sections.chunks(64).map(<[u8]>::to_vec).collect();
-    let place = |section: &mut Vec<u8>, offset: usize, size: usize| {
+    let set_range = |section: &mut Vec<u8>, offset: usize, size: usize| {
         section[24..32].copy_from_slice(&offset.to_le_bytes());
         section[32..40].copy_from_slice(&size.to_le_bytes());
     };
-    place(&mut sections[2], symbols, SYMBOLS * run.len());
-    place(&mut sections[3], strings, STRINGS);
+    set_range(&mut sections[2], symbols, SYMBOLS * run.len());
+    set_range(&mut sections[3], strings, STRINGS);
     let more = std::iter::repeat_n(sections[2].clone(), 1_000);
     sections.extend(more);
     bytes[60..62].copy_from_slice(&(sections.len() as u16).to_le_bytes());
@@ -172,38 +166,38 @@ fn names_that_do_not_end_and_tables_that_do_not_stop_are_not_followed() {
 }
 
 #[test]
-fn damaged_files_are_errors_or_answers_but_no_panics() {
-    let mut random = Random::from_clock();
+fn damaged_files_never_panic() {
+    let mut rng = random::seeded();
     let whole = library();
     let mut still_read = 0;
     for _ in 0..3_000 {
         let mut bytes = whole.clone();
-        // Most of the file is padding: damage where the tables are.
-        random.damage(&mut bytes[..0x420]);
-        random.damage(&mut bytes[0x3000..]);
-        if random.below(4) == 0 {
-            bytes.truncate(random.below(bytes.len() as u64) as usize);
+        // Most of the file is padding, so only the tables are damaged.
+        random::damage(&mut rng, &mut bytes[..0x420]);
+        random::damage(&mut rng, &mut bytes[0x3000..]);
+        if rng.u64(..4) == 0 {
+            bytes.truncate(rng.u64(..bytes.len() as u64) as usize);
         }
         let _ = symbol_file_offsets(&file_of(&bytes), |_| true);
         let Ok(elf) = Elf::open(file_of(&bytes)) else { continue };
         still_read += 1;
-        let bias = elf.bias(&mapping(0x7000_2000, 0x1000)).unwrap_or(random.next());
-        for address in [0, 0x2010, 0x4000, random.next(), 0x7000_2010u64.wrapping_sub(bias)] {
+        let bias = elf.bias(0x7000_2000, 0x1000).unwrap_or(rng.u64(..));
+        for address in [0, 0x2010, 0x4000, rng.u64(..), 0x7000_2010u64.wrapping_sub(bias)] {
             let _ = (elf.covers(address), elf.file_offset_of(address));
             if let Ok(symbols) = elf.symbols() {
                 let _ = symbols.at(address);
             }
         }
     }
-    assert!(still_read > 300, "the damage is not so great that nothing is tried: {still_read}");
+    assert!(still_read > 300, "too few of the damaged files could be opened: {still_read}");
 }
 
 #[test]
-fn noise_is_no_elf_file() {
-    let mut random = Random::from_clock();
+fn noise_is_not_an_elf_file() {
+    let mut rng = random::seeded();
     for _ in 0..500 {
-        let mut noise: Vec<u8> = (0..random.below(600)).map(|_| random.next() as u8).collect();
-        let starts_right = random.below(2) == 0 && noise.len() > 8;
+        let mut noise: Vec<u8> = (0..rng.u64(..600)).map(|_| rng.u8(..)).collect();
+        let starts_right = rng.u64(..2) == 0 && noise.len() > 8;
         if starts_right {
             noise[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
         }

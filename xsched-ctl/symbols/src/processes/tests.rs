@@ -1,34 +1,34 @@
-//! Events in every order, about processes that do not exist: nothing here reads `/proc` with success.
+//! Events in all orders, for processes that do not exist: no read of `/proc` succeeds here.
 
 use super::*;
 use crate::mapping::FileId;
-use crate::random::Random;
+use crate::random;
 
-/// Beyond the largest id that the kernel gives out (2^22).
+/// Larger than any pid of the kernel (2^22).
 const PARENT: u32 = 5_000_001;
 const CHILD: u32 = 5_000_002;
 
-fn mapped(time_ns: u64, pid: u32, start: u64, name: &str) -> Event {
+fn mapped(time_ns: u64, pid: u32, start: u64, name: &str) -> PerfEvent {
     let inode = name.len() as u64;
     let file = FileId { device_major: 250, device_minor: 250, inode, generation: Some(1) };
     let mapping = Mapping::new(start, start + 0x1000, 0, Some(file), name.as_bytes());
-    Event { time_ns, pid, tid: pid, kind: EventKind::Mapped(Arc::new(mapping)) }
+    PerfEvent { time_ns, pid, tid: pid, kind: PerfEventKind::Mapped(Arc::new(mapping)) }
 }
 
-fn forked(time_ns: u64, pid: u32, tid: u32, parent: u32) -> Event {
-    Event { time_ns, pid, tid, kind: EventKind::Forked { parent, parent_tid: parent } }
+fn forked(time_ns: u64, pid: u32, tid: u32, parent: u32) -> PerfEvent {
+    PerfEvent { time_ns, pid, tid, kind: PerfEventKind::Forked { parent, parent_tid: parent } }
 }
 
-fn executed(time_ns: u64, pid: u32, name: &str) -> Event {
-    Event { time_ns, pid, tid: pid, kind: EventKind::Executed { name: name.into() } }
+fn executed(time_ns: u64, pid: u32, name: &str) -> PerfEvent {
+    PerfEvent { time_ns, pid, tid: pid, kind: PerfEventKind::Executed { name: name.into() } }
 }
 
-fn renamed(time_ns: u64, pid: u32, tid: u32, name: &str) -> Event {
-    Event { time_ns, pid, tid, kind: EventKind::Renamed { name: name.into() } }
+fn renamed(time_ns: u64, pid: u32, tid: u32, name: &str) -> PerfEvent {
+    PerfEvent { time_ns, pid, tid, kind: PerfEventKind::Renamed { name: name.into() } }
 }
 
-fn exited(time_ns: u64, pid: u32, tid: u32) -> Event {
-    Event { time_ns, pid, tid, kind: EventKind::Exited }
+fn exited(time_ns: u64, pid: u32, tid: u32) -> PerfEvent {
+    PerfEvent { time_ns, pid, tid, kind: PerfEventKind::Exited }
 }
 
 fn path_at(processes: &mut Processes, pid: u32, address: u64, time_ns: u64) -> Option<String> {
@@ -36,8 +36,8 @@ fn path_at(processes: &mut Processes, pid: u32, address: u64, time_ns: u64) -> O
     Some(location.mapping.path.to_string_lossy().into_owned())
 }
 
-/// A parent that loads, forks and ends; a child that runs another program and ends.
-fn story() -> Vec<Event> {
+/// A parent that loads, forks and ends; a child that executes another program and ends.
+fn story() -> Vec<PerfEvent> {
     vec![
         executed(10, PARENT, "parent"),
         mapped(11, PARENT, 0x1000, "/bin/parent"),
@@ -80,7 +80,7 @@ fn check(processes: &mut Processes) {
 }
 
 #[test]
-fn each_record_sees_the_program_of_its_time() {
+fn lookups_use_the_program_of_the_time() {
     let mut processes = Processes::new();
     for event in story() {
         processes.apply(&event);
@@ -89,7 +89,7 @@ fn each_record_sees_the_program_of_its_time() {
 }
 
 #[test]
-fn a_childs_event_overtakes_its_fork() {
+fn an_event_of_a_child_may_arrive_before_its_fork() {
     let mut processes = Processes::new();
     let mut events = story();
     events.swap(3, 4);
@@ -100,7 +100,7 @@ fn a_childs_event_overtakes_its_fork() {
 }
 
 #[test]
-fn an_event_comes_after_the_end_and_leaves_no_ghost() {
+fn a_late_event_does_not_revive_a_process() {
     let mut processes = Processes::new();
     for event in [
         executed(10, PARENT, "parent"),
@@ -115,7 +115,7 @@ fn an_event_comes_after_the_end_and_leaves_no_ghost() {
 }
 
 #[test]
-fn a_process_id_is_used_again() {
+fn a_pid_is_reused() {
     let mut processes = Processes::new();
     for event in [
         executed(10, PARENT, "parent"),
@@ -136,7 +136,7 @@ fn a_process_id_is_used_again() {
 }
 
 #[test]
-fn a_record_younger_than_the_end_belongs_to_a_program_that_was_missed() {
+fn a_record_after_the_end_belongs_to_a_missed_program() {
     let mut processes = Processes::new();
     for event in [
         executed(10, PARENT, "parent"),
@@ -165,36 +165,36 @@ fn the_process_ends_with_its_last_thread() {
 }
 
 #[test]
-fn memory_that_becomes_executable_again_is_no_news() {
+fn memory_that_becomes_executable_again_is_not_reported() {
     let mut processes = Processes::new();
     processes.apply(&executed(10, PARENT, "parent"));
-    let news = |change: Option<Change>| matches!(change, Some(Change::Mapped { .. }));
-    assert!(news(processes.apply(&mapped(20, PARENT, 0x1000, "/lib/libamdhip64.so.6"))));
-    assert!(!news(processes.apply(&mapped(30, PARENT, 0x1000, "/lib/libamdhip64.so.6"))));
+    let is_mapped = |change: Option<Change>| matches!(change, Some(Change::Mapped { .. }));
+    assert!(is_mapped(processes.apply(&mapped(20, PARENT, 0x1000, "/lib/libamdhip64.so.6"))));
+    assert!(!is_mapped(processes.apply(&mapped(30, PARENT, 0x1000, "/lib/libamdhip64.so.6"))));
     let found: Vec<_> = processes.runtimes().map(|(pid, mapping)| (pid, mapping.start)).collect();
     assert_eq!(found, [(PARENT, 0x1000)]);
 }
 
 #[test]
-fn random_events_keep_every_promise() {
-    let mut random = Random::from_clock();
+fn invariants_hold_for_random_events() {
+    let mut rng = random::seeded();
     for _ in 0..200 {
         let mut processes = Processes::new();
         for _ in 0..200 {
-            let time_ns = random.below(1_000);
-            let pid = 5_000_000 + random.below(6) as u32;
-            let tid = pid + 10 * random.below(2) as u32;
-            let other = 5_000_000 + random.below(6) as u32;
-            let event = match random.below(6) {
+            let time_ns = rng.u64(..1_000);
+            let pid = 5_000_000 + rng.u64(..6) as u32;
+            let tid = pid + 10 * rng.u64(..2) as u32;
+            let other = 5_000_000 + rng.u64(..6) as u32;
+            let event = match rng.u64(..6) {
                 0 => forked(time_ns, pid, tid, other),
                 1 => executed(time_ns, pid, "next"),
                 2 => renamed(time_ns, pid, tid, "name"),
                 3 => exited(time_ns, pid, tid),
-                4 => Event { time_ns, pid: 0, tid: 0, kind: EventKind::Lost { count: 1 } },
-                _ => mapped(time_ns, pid, random.below(20) * 0x800, "/lib/any.so"),
+                4 => PerfEvent { time_ns, pid: 0, tid: 0, kind: PerfEventKind::Lost { count: 1 } },
+                _ => mapped(time_ns, pid, rng.u64(..20) * 0x800, "/lib/any.so"),
             };
             processes.apply(&event);
-            if let Some(location) = processes.locate(pid, random.below(0x9000), time_ns) {
+            if let Some(location) = processes.locate(pid, rng.u64(..0x9000), time_ns) {
                 assert!(location.mapping.contains(location.address));
                 assert_eq!(processes.name(&location), Err(NameError::Gone));
             }
@@ -203,7 +203,7 @@ fn random_events_keep_every_promise() {
         for process in processes.running() {
             assert!(process.threads.values().any(|thread| thread.ended_ns.is_none()), "{process:?}");
         }
-        // Ends that a reading of `/proc` finds have the real time, not the random events'.
+        // Ends found by reading `/proc` have the real time, not a random one.
         processes.forget_exited(u64::MAX);
         assert_eq!(processes.by_pid.len(), processes.running().count());
     }

@@ -1,4 +1,4 @@
-/* Without a C library: prints where its code is and waits until stdin ends. */
+/* Without a C library: prints the address of its code and waits until stdin ends. */
 static long call(long number, long a, long b, long c) {
     long result;
     __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");

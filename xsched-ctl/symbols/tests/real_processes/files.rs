@@ -2,17 +2,18 @@
 
 use std::fs;
 
+use xsched_harness::needs;
 use xsched_symbols::{ElfError, NameError, OpenError, open_mapped};
 
-use crate::subject::{Subject, Watch, build, folder, library, replace, subject};
+use crate::subject::{Subject, WATCHING, Watch, build, folder, library, replace, subject};
 
 const NOW: u64 = u64::MAX;
 
-#[test]
+#[needs(WATCHING)]
 fn a_library_is_deleted_while_it_is_used() {
-    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+    let (program, mut watch) = (subject(), Watch::start());
     let folder = folder();
-    let Some(path) = library(folder.path(), "libgone.so", "gone_entry") else { return };
+    let path = library(folder.path(), "libgone.so", "gone_entry");
     let mut subject = Subject::start(program);
     subject.must(&format!("open {}", path.display()));
     let entry = subject.address("symbol gone_entry");
@@ -23,19 +24,19 @@ fn a_library_is_deleted_while_it_is_used() {
     assert_eq!(watch.describe(pid, entry + 1, NOW), "gone_entry+1 in libgone.so");
     assert_eq!(watch.describe(pid, data, NOW), "library_data+0 in libgone.so");
 
-    // One that comes later learns of the deletion from the kernel's mark.
-    let Some(mut late) = Watch::start() else { return };
+    // A later scan sees the deletion by the kernel's mark.
+    let mut late = Watch::start();
     late.processes.scan(pid).unwrap();
     assert_eq!(late.describe(pid, entry, NOW), "gone_entry+0 in libgone.so");
     assert!(late.locate(pid, entry, NOW).mapping.deleted);
 }
 
-#[test]
+#[needs(WATCHING)]
 fn a_library_is_replaced_while_it_is_used() {
-    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+    let (program, mut watch) = (subject(), Watch::start());
     let folder = folder();
-    let Some(path) = library(folder.path(), "libpart.so", "old_entry") else { return };
-    let Some(newer) = library(folder.path(), "libnewer.so", "new_entry") else { return };
+    let path = library(folder.path(), "libpart.so", "old_entry");
+    let newer = library(folder.path(), "libnewer.so", "new_entry");
     let mut subject = Subject::start(program);
     subject.must(&format!("open {}", path.display()));
     let entry = subject.address("symbol old_entry");
@@ -51,12 +52,12 @@ fn a_library_is_replaced_while_it_is_used() {
     assert_eq!(watch.describe(second.pid(), entry, NOW), "new_entry+0 in libpart.so");
 }
 
-#[test]
+#[needs(WATCHING)]
 fn a_library_is_rebuilt_into_the_same_inode() {
-    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+    let (program, mut watch) = (subject(), Watch::start());
     let folder = folder();
-    let Some(path) = library(folder.path(), "libpart.so", "old_entry") else { return };
-    let Some(newer) = library(folder.path(), "libnewer.so", "new_entry") else { return };
+    let path = library(folder.path(), "libpart.so", "old_entry");
+    let newer = library(folder.path(), "libnewer.so", "new_entry");
     assert_eq!(fs::metadata(&path).unwrap().len(), fs::metadata(&newer).unwrap().len());
     for entry in ["old_entry", "new_entry"] {
         let mut subject = Subject::start(program);
@@ -69,12 +70,12 @@ fn a_library_is_rebuilt_into_the_same_inode() {
     }
 }
 
-#[test]
-fn a_library_is_replaced_and_its_user_dead_before_anyone_looks() {
-    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+#[needs(WATCHING)]
+fn a_library_is_replaced_and_its_process_ends_before_the_lookup() {
+    let (program, mut watch) = (subject(), Watch::start());
     let folder = folder();
-    let Some(path) = library(folder.path(), "libpart.so", "old_entry") else { return };
-    let Some(newer) = library(folder.path(), "libnewer.so", "new_entry") else { return };
+    let path = library(folder.path(), "libpart.so", "old_entry");
+    let newer = library(folder.path(), "libnewer.so", "new_entry");
     let mut subject = Subject::start(program);
     subject.must(&format!("open {}", path.display()));
     let (entry, asked_ns) = (subject.address("symbol old_entry"), subject.time_ns());
@@ -88,11 +89,11 @@ fn a_library_is_replaced_and_its_user_dead_before_anyone_looks() {
     assert_eq!(open_mapped(pid, &location.mapping).unwrap_err(), OpenError::Gone { path: path.clone() });
 }
 
-#[test]
-fn a_library_known_from_one_process_is_deleted_and_its_next_user_dead() {
-    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+#[needs(WATCHING)]
+fn a_known_library_is_deleted_and_its_next_process_ends() {
+    let (program, mut watch) = (subject(), Watch::start());
     let folder = folder();
-    let Some(path) = library(folder.path(), "libshared.so", "shared_entry") else { return };
+    let path = library(folder.path(), "libshared.so", "shared_entry");
     let run = |watch: &mut Watch, look: bool| {
         let mut subject = Subject::start(program);
         subject.must(&format!("open {}", path.display()));
@@ -112,13 +113,13 @@ fn a_library_known_from_one_process_is_deleted_and_its_next_user_dead() {
     assert_eq!(watch.describe(pid, entry, asked_ns), "shared_entry+0 in libshared.so");
 }
 
-#[test]
-fn a_library_without_symbols_still_has_its_place() {
-    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+#[needs(WATCHING)]
+fn a_library_without_symbols_still_has_offsets() {
+    let (program, mut watch) = (subject(), Watch::start());
     let folder = folder();
-    // Its one function is found by address only: no table names it.
+    // Its only function is found by address: no table has its name.
     let flags = ["-O1", "-shared", "-fPIC", "-s", "-fvisibility=hidden", "-DENTRY=unnamed"];
-    let Some(path) = build(folder.path(), "libstripped.so", "library.c", &flags) else { return };
+    let path = build(folder.path(), "libstripped.so", "library.c", &flags);
     let mut subject = Subject::start(program);
     subject.must(&format!("open {}", path.display()));
     watch.catch_up();
@@ -130,12 +131,12 @@ fn a_library_without_symbols_still_has_its_place() {
     assert_eq!(watch.processes.name(&location), Err(NameError::Elf(ElfError::NoSymbols)));
 }
 
-#[test]
+#[needs(WATCHING)]
 fn a_stripped_program_keeps_its_dynamic_names_only() {
-    let Some(mut watch) = Watch::start() else { return };
+    let mut watch = Watch::start();
     let folder = folder();
     let flags = ["-O1", "-pie", "-fPIE", "-pthread", "-ldl", "-s", "-rdynamic"];
-    let Some(program) = build(folder.path(), "stripped", "subject.c", &flags) else { return };
+    let program = build(folder.path(), "stripped", "subject.c", &flags);
     let mut subject = Subject::start(&program);
     let (code, hidden) = (subject.address("code"), subject.address("hidden"));
     watch.catch_up();

@@ -1,4 +1,4 @@
-/* A small library; its entry has another name in each build (-DENTRY=...). */
+/* A small library; its function has another name in each build (-DENTRY=...). */
 int ENTRY(int x) { return x + 1; }
 int library_data[4] = {1, 2, 3, 4};
 int library_zeroed[5000];

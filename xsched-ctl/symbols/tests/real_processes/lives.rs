@@ -1,20 +1,21 @@
-//! Processes that have gone on, or ended, before anyone looks.
+//! Processes that have changed or ended before the lookup.
 
 use std::path::Path;
 
+use xsched_harness::needs;
 use xsched_symbols::{Change, EndCause, now_ns};
 
-use crate::subject::{Subject, Watch, folder, library, subject};
+use crate::subject::{Subject, WATCHING, Watch, folder, library, subject};
 
-/// Some process ids may be used twice while a test runs; a time after everything is still right for the newest.
+/// Some pids may be used twice while a test runs. A time after all events still selects the newest process.
 const NOW: u64 = u64::MAX;
 
-#[test]
-fn a_library_is_closed_and_another_takes_its_place_before_anyone_looks() {
-    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+#[needs(WATCHING)]
+fn a_library_is_replaced_by_another_before_the_lookup() {
+    let (program, mut watch) = (subject(), Watch::start());
     let folder = folder();
-    let Some(first) = library(folder.path(), "libfirst.so", "first_entry") else { return };
-    let Some(second) = library(folder.path(), "libsecond.so", "other_entry") else { return };
+    let first = library(folder.path(), "libfirst.so", "first_entry");
+    let second = library(folder.path(), "libsecond.so", "other_entry");
 
     let mut subject = Subject::start(program);
     let mut visit = |library: &Path, entry: &str| {
@@ -52,12 +53,12 @@ fn a_library_is_closed_and_another_takes_its_place_before_anyone_looks() {
     assert_eq!((watch.sideband.lost(), watch.sideband.unreadable()), (0, 0));
 }
 
-#[test]
-fn a_process_runs_another_program_before_anyone_looks() {
-    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+#[needs(WATCHING)]
+fn a_process_executes_another_program_before_the_lookup() {
+    let (program, mut watch) = (subject(), Watch::start());
     let folder = folder();
     let flags = ["-O1", "-no-pie", "-fno-pie", "-pthread", "-ldl"];
-    let Some(next) = crate::subject::build(folder.path(), "next", "subject.c", &flags) else { return };
+    let next = crate::subject::build(folder.path(), "next", "subject.c", &flags);
 
     let mut subject = Subject::start(program);
     let (old_code, old_ns) = (subject.address("code"), subject.time_ns());
@@ -80,12 +81,12 @@ fn a_process_runs_another_program_before_anyone_looks() {
     assert!(old.end().unwrap().time_ns == new.started_ns() && old.started_ns() < new.started_ns());
 }
 
-#[test]
-fn a_forked_child_calls_what_its_parent_loaded() {
-    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+#[needs(WATCHING)]
+fn a_forked_child_calls_a_library_of_its_parent() {
+    let (program, mut watch) = (subject(), Watch::start());
     let folder = folder();
-    let Some(inherited) = library(folder.path(), "libinherited.so", "inherited_entry") else { return };
-    let Some(own) = library(folder.path(), "libown.so", "own_entry") else { return };
+    let inherited = library(folder.path(), "libinherited.so", "inherited_entry");
+    let own = library(folder.path(), "libown.so", "own_entry");
 
     let mut subject = Subject::start(program);
     let parent = subject.pid();
@@ -109,12 +110,12 @@ fn a_forked_child_calls_what_its_parent_loaded() {
     );
 }
 
-#[test]
-fn a_process_was_there_before_the_watch_began() {
-    let Some(program) = subject() else { return };
+#[needs(WATCHING)]
+fn a_process_started_before_the_watch() {
+    let program = subject();
     let mut subject = Subject::start(program);
     let code = subject.address("code");
-    let Some(mut watch) = Watch::start() else { return };
+    let mut watch = Watch::start();
     let pid = subject.pid();
     assert_eq!(watch.describe(pid, code, now_ns()), "subject_code+0 in subject");
     assert_eq!(watch.processes.command_line(pid), [program.to_str().unwrap()]);
@@ -125,9 +126,9 @@ fn a_process_was_there_before_the_watch_began() {
     assert!(watch.processes.running().any(|process| process.pid() == pid));
 }
 
-#[test]
-fn the_first_thread_leaves_and_another_goes_on() {
-    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+#[needs(WATCHING)]
+fn the_first_thread_ends_and_another_continues() {
+    let (program, mut watch) = (subject(), Watch::start());
     let mut subject = Subject::start(program);
     let pid = subject.pid();
     let code = subject.address("code");
@@ -148,9 +149,9 @@ fn the_first_thread_leaves_and_another_goes_on() {
     assert_eq!(watch.processes.process(pid).unwrap().thread_name(worker), Some("worker"));
 }
 
-#[test]
+#[needs(WATCHING)]
 fn a_process_renames_itself() {
-    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+    let (program, mut watch) = (subject(), Watch::start());
     let mut subject = Subject::start(program);
     let pid = subject.pid();
     subject.must("rename pt_main_thread");
@@ -163,9 +164,9 @@ fn a_process_renames_itself() {
     assert_eq!(watch.processes.process(pid).unwrap().name(), "pt_main_thread");
 }
 
-#[test]
-fn the_dead_are_forgotten_when_the_caller_says_so() {
-    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+#[needs(WATCHING)]
+fn ended_processes_are_forgotten_on_request() {
+    let (program, mut watch) = (subject(), Watch::start());
     let mut subject = Subject::start(program);
     let pid = subject.pid();
     let (code, asked_ns) = (subject.address("code"), subject.time_ns());

@@ -1,38 +1,39 @@
-//! What the kernel had to drop is counted and made up for.
+//! Events that the kernel dropped are counted and compensated.
 
 use std::process::Command;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use xsched_symbols::{Change, Event, EventKind, Sideband};
+use xsched_harness::needs;
+use xsched_symbols::{Change, PerfEvent, PerfEventKind, Sideband};
 
-use crate::subject::{Subject, Watch, subject};
+use crate::subject::{Subject, WATCHING, Watch, subject};
 
-#[test]
-fn a_ring_overflows_while_nobody_reads() {
-    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+#[needs(WATCHING)]
+fn a_ring_overflows_without_a_reader() {
+    let (program, mut watch) = (subject(), Watch::start());
     watch.sideband = Sideband::with_ring_bytes(1).expect("permitted a moment ago");
     let mut subject = Subject::start(program);
     let code = subject.address("code");
-    // Each start maps a handful of files; a page holds some twenty such reports.
+    // Each start maps a few files; a page holds about twenty such events.
     let start = || assert!(Command::new("true").status().expect("start true").success());
     for _ in 0..100 {
         start();
     }
-    let told = |watch: &Watch| -> u64 {
+    let reported = |watch: &Watch| -> u64 {
         let count = |change: &Change| if let Change::Lost { count } = change { *count } else { 0 };
         watch.changes.iter().map(count).sum()
     };
-    // The kernel tells of a loss with the next event on that CPU.
+    // The kernel reports a loss with the next event on that CPU.
     for round in 0.. {
         watch.catch_up();
-        if told(&watch) > 100 {
+        if reported(&watch) > 100 {
             break;
         }
-        assert!(round < 100, "{} losses were told", told(&watch));
+        assert!(round < 100, "{} losses were reported", reported(&watch));
         start();
     }
-    // The newest events of a drain are given out by the next one.
-    watch.catch_up_until("each loss", |watch| told(watch) == watch.sideband.lost());
+    // The next drain returns the newest events of this one.
+    watch.catch_up_until("each loss", |watch| reported(watch) == watch.sideband.lost());
     assert_eq!(watch.sideband.unreadable(), 0);
 
     watch.processes.scan_running();
@@ -43,9 +44,9 @@ fn a_ring_overflows_while_nobody_reads() {
     assert!(watch.processes.process(pid).unwrap().end().is_some(), "an end without a report is noticed");
 }
 
-#[test]
-fn the_end_of_a_process_is_lost() {
-    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+#[needs(WATCHING)]
+fn the_end_event_of_a_process_is_lost() {
+    let (program, mut watch) = (subject(), Watch::start());
     let mut subject = Subject::start(program);
     let pid = subject.pid();
     watch.processes.scan(pid).expect("it runs");
@@ -55,26 +56,26 @@ fn the_end_of_a_process_is_lost() {
     assert!(watch.processes.process(pid).unwrap().end().is_some(), "an end without a report is noticed");
 }
 
-#[test]
-fn the_end_of_a_thread_is_lost() {
-    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+#[needs(WATCHING)]
+fn the_end_event_of_a_thread_is_lost() {
+    let (program, mut watch) = (subject(), Watch::start());
     let mut subject = Subject::start(program);
     let pid = subject.pid();
     let time_ns = subject.time_ns();
     watch.catch_up();
-    // A thread that was made and, unheard, ended again.
-    let kind = EventKind::Forked { parent: pid, parent_tid: pid };
-    watch.processes.apply(&Event { time_ns, pid, tid: u32::MAX, kind });
+    // A thread that was created, and of which the end event was lost.
+    let kind = PerfEventKind::Forked { parent: pid, parent_tid: pid };
+    watch.processes.apply(&PerfEvent { time_ns, pid, tid: u32::MAX, kind });
     watch.processes.scan(pid).expect("it runs");
     subject.end();
     watch.catch_up_until("the exit", |watch| watch.has_exited(pid));
 }
 
-#[test]
-fn records_come_through_whole_wherever_the_ring_wraps() {
-    let Some(mut watch) = Watch::start() else { return };
+#[needs(WATCHING)]
+fn records_are_whole_wherever_the_ring_wraps() {
+    let mut watch = Watch::start();
     watch.sideband = Sideband::with_ring_bytes(16 << 10).expect("permitted a moment ago");
-    // Each round writes a few kilobytes of reports of varying length into rings of 16 KiB.
+    // Each round writes a few kilobytes of events of varying length into rings of 16 KiB.
     for round in 0..200 {
         let name = format!("{:0width$}", round, width = 1 + round % 15);
         let status =
@@ -87,9 +88,9 @@ fn records_come_through_whole_wherever_the_ring_wraps() {
     assert!(executed >= 400, "{executed}");
 }
 
-#[test]
+#[needs(WATCHING)]
 fn the_side_band_can_be_waited_for() {
-    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+    let (program, mut watch) = (subject(), Watch::start());
     for _ in 0..3 {
         watch.catch_up();
         let subject = Subject::start(program);

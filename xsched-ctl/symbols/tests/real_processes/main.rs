@@ -1,7 +1,6 @@
-//! Lookups in real processes that load, close, fork, run other programs, die, and delete their files.
+//! Lookups in real processes that load and close libraries, fork, execute other programs, end, and delete their files.
 //!
-//! Each test is named after the accident that it stands for. All need a C compiler, and most the right to watch
-//! every process; a test that lacks either says so and passes.
+//! Each test is named after the accident that it stands for. All build C programs, and most watch every process.
 
 mod files;
 mod foreign_roots;
@@ -10,3 +9,9 @@ mod lives;
 mod losses;
 mod offsets;
 mod subject;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    xsched_harness::main()
+}

@@ -1,17 +1,19 @@
-//! Where probes go: offsets of functions in the file that is really mapped.
+//! Offsets for probes: those of functions in the file that is actually mapped.
 
 use std::fs::File;
 
+use xsched_harness::needs;
+use xsched_harness::needs::CC_32_BIT;
 use xsched_symbols::{ElfError, open_mapped, symbol_file_offsets};
 
-use crate::subject::{Subject, Watch, build, folder, library, subject};
+use crate::subject::{Subject, WATCHING, Watch, build, folder, library, subject};
 
 const VERSIONED: [&str; 4] = ["-O1", "-shared", "-fPIC", "-Wl,--version-script=versioned.map"];
 
-#[test]
+#[needs(nothing)]
 fn every_version_of_a_function_is_found_and_nothing_else() {
     let folder = folder();
-    let Some(path) = build(folder.path(), "libversioned.so", "versioned.c", &VERSIONED) else { return };
+    let path = build(folder.path(), "libversioned.so", "versioned.c", &VERSIONED);
     let file = File::open(&path).unwrap();
     let found =
         symbol_file_offsets(&file, |name| ["twice", "indirect", "number", "absent"].contains(&name)).unwrap();
@@ -22,18 +24,18 @@ fn every_version_of_a_function_is_found_and_nothing_else() {
     assert_eq!(once.len(), 1);
 }
 
-#[test]
-fn an_offset_is_where_the_loader_put_the_function() {
-    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+#[needs(WATCHING)]
+fn an_offset_matches_the_loaders_address() {
+    let (program, mut watch) = (subject(), Watch::start());
     let folder = folder();
-    let Some(path) = build(folder.path(), "libversioned.so", "versioned.c", &VERSIONED) else { return };
+    let path = build(folder.path(), "libversioned.so", "versioned.c", &VERSIONED);
     let mut subject = Subject::start(program);
     subject.must(&format!("open {}", path.display()));
     let (once, twice) = (subject.address("symbol once"), subject.address("symbol twice"));
     std::fs::remove_file(&path).unwrap();
     watch.catch_up();
     let location = watch.locate(subject.pid(), once, u64::MAX);
-    // From the mapped file itself, although its path is gone.
+    // From the mapped file itself, although its path is deleted.
     let file = open_mapped(subject.pid(), &location.mapping).unwrap();
     let offsets = symbol_file_offsets(&file, |name| name == "once" || name == "twice").unwrap();
     let has = |name: &str, offset| offsets.contains(&(name.to_owned(), offset));
@@ -42,8 +44,8 @@ fn an_offset_is_where_the_loader_put_the_function() {
     assert!(has("twice", twice.file_offset.unwrap()), "the default version is among them");
 }
 
-#[test]
-fn files_that_are_no_libraries_are_refused() {
+#[needs(nothing)]
+fn files_that_are_not_libraries_are_refused() {
     let folder = folder();
     let any = |_: &str| true;
     let text = folder.path().join("text");
@@ -54,7 +56,7 @@ fn files_that_are_no_libraries_are_refused() {
     assert_eq!(symbol_file_offsets(&File::open(&empty).unwrap(), any), Err(ElfError::NotElf));
     assert!(symbol_file_offsets(&File::open(folder.path()).unwrap(), any).is_err());
 
-    let Some(path) = library(folder.path(), "libcut.so", "entry") else { return };
+    let path = library(folder.path(), "libcut.so", "entry");
     let bytes = std::fs::read(&path).unwrap();
     for part in [20, 100, 1000, bytes.len() / 2, bytes.len() - 100] {
         std::fs::write(&text, &bytes[..part]).unwrap();
@@ -62,11 +64,11 @@ fn files_that_are_no_libraries_are_refused() {
     }
 }
 
-#[test]
-fn a_32_bit_library_is_read_too() {
+#[needs(CC_32_BIT)]
+fn a_32_bit_library_is_read() {
     let folder = folder();
     let flags = ["-m32", "-O1", "-shared", "-fPIC", "-nostdlib", "-DENTRY=small_entry"];
-    let Some(path) = build(folder.path(), "libsmall.so", "library.c", &flags) else { return };
+    let path = build(folder.path(), "libsmall.so", "library.c", &flags);
     let found = symbol_file_offsets(&File::open(&path).unwrap(), |_| true).unwrap();
     assert_eq!(found.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["small_entry"]);
 }

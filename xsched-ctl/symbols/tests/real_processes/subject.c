@@ -1,4 +1,4 @@
-/* A program that does what tests tell it: one command a line on stdin, one answer a line on stdout. */
+/* A program that executes commands of tests: one command on each line of stdin, one answer on each line of stdout. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -52,7 +52,7 @@ int main(int argc, char **argv) {
     char line[4096];
     void *library = NULL;
     if (argc > 1) {
-        /* What was written to stdin before the exec may have been read ahead: say when to go on. */
+        /* Input that was written before the exec may have been read ahead already, so the answer says when to continue. */
         printf("ready\n");
         fflush(stdout);
     }
@@ -98,7 +98,7 @@ int main(int argc, char **argv) {
             prctl(PR_SET_NAME, rest);
             printf("ok\n");
         } else if (!strcmp(word, "fork")) {
-            /* The child takes over; the parent comes back when it has ended. */
+            /* The child continues with the commands; the parent does so after the child's end. */
             pid_t child = fork();
             if (child == 0) {
                 printf("%d\n", getpid());

@@ -1,4 +1,4 @@
-//! The C programs under `tests/real_processes`, built once, and the conversation with them.
+//! The C programs under `tests/real_processes`: building them, and exchanging commands and answers with them.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -9,58 +9,50 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+use xsched_harness::Need;
 use xsched_symbols::{Change, Location, NameError, Processes, Sideband, SidebandError, Symbol};
 
-/// Builds `source` into `name`, once for each test that wants it. None, with the reason printed, without `cc`.
-pub(crate) fn build(folder: &Path, name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
+/// Builds `source` into `name`, once for each test that wants it.
+pub(crate) fn build(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real_processes");
     let output = folder.join(name);
     let mut command = Command::new("cc");
     command.current_dir(&sources).args(flags).arg(source).arg("-o").arg(&output);
-    match command.output() {
-        Ok(done) if done.status.success() => Some(output),
-        Ok(done) => {
-            println!("skipped: cc cannot build {name}: {}", String::from_utf8_lossy(&done.stderr));
-            None
-        }
-        Err(error) => {
-            println!("skipped: cc does not start: {error}");
-            None
-        }
-    }
+    let done = command.output().expect("a C compiler is installed");
+    assert!(done.status.success(), "{command:?}: {}", String::from_utf8_lossy(&done.stderr));
+    output
 }
 
-/// A folder of its own for one test.
+/// A separate folder for one test.
 pub(crate) fn folder() -> TempDir {
     tempfile::Builder::new().prefix("xsched-symbols-").tempdir().expect("temporary folder")
 }
 
-/// The subject program, shared by all tests, in cargo's folder for such things: nobody would delete it at the end of
-/// the last test. The folder's name changes
-/// with its source, and what is there stays, since others may run it.
-pub(crate) fn subject() -> Option<&'static Path> {
-    static SUBJECT: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let built = SUBJECT.get_or_init(|| {
+/// The subject program, which all tests share. It is in cargo's folder for temporary files of tests, because no test is known
+/// to be the last one that could delete it. The folder's name changes with the source. Older folders are kept, because other
+/// tests may run their programs.
+pub(crate) fn subject() -> &'static Path {
+    static SUBJECT: OnceLock<PathBuf> = OnceLock::new();
+    SUBJECT.get_or_init(|| {
         const FLAGS: &[&str] = &["-O1", "-pie", "-fPIE", "-pthread", "-ldl"];
         let mut hasher = DefaultHasher::new();
         (include_str!("subject.c"), FLAGS).hash(&mut hasher);
         let shared = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let home = shared.join(format!("subject-{:016x}", hasher.finish()));
         let program = home.join("subject");
-        if program.exists() {
-            return Some(program);
+        if !program.exists() {
+            let folder = tempfile::tempdir_in(shared).expect("cargo makes that folder");
+            build(folder.path(), "subject", "subject.c", FLAGS);
+            // It fails if another test was quicker; otherwise there is nothing left to be deleted.
+            let _ = fs::rename(folder.path(), home);
+            assert!(program.exists(), "{}", program.display());
         }
-        let folder = tempfile::tempdir_in(shared).expect("cargo makes that folder");
-        build(folder.path(), "subject", "subject.c", FLAGS)?;
-        // It fails if another test was quicker; otherwise there is nothing left to be deleted.
-        let _ = fs::rename(folder.path(), home);
-        program.exists().then_some(program)
-    });
-    built.as_deref()
+        program
+    })
 }
 
-/// A library whose only function is `entry`.
-pub(crate) fn library(folder: &Path, name: &str, entry: &str) -> Option<PathBuf> {
+/// A library with `entry` as its only function.
+pub(crate) fn library(folder: &Path, name: &str, entry: &str) -> PathBuf {
     build(folder, name, "library.c", &["-O1", "-shared", "-fPIC", &format!("-DENTRY={entry}")])
 }
 
@@ -88,7 +80,7 @@ impl Subject {
         self.child.id()
     }
 
-    /// Next line of its output.
+    /// The next line of its output.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.stdout.read_line(&mut line).expect("read from the subject");
@@ -113,12 +105,12 @@ impl Subject {
         hexadecimal(&self.ask(command))
     }
 
-    /// Boot-time nanoseconds at which the subject was asked.
+    /// The boot time at which the subject got the command, nanoseconds.
     pub(crate) fn time_ns(&mut self) -> u64 {
         self.ask("time").parse().expect("nanoseconds")
     }
 
-    /// Closes its input, and waits until it has ended.
+    /// Closes the subject's input, and waits for its end.
     pub(crate) fn end(&mut self) {
         self.stdin = None;
         self.child.wait().expect("wait for the subject");
@@ -127,7 +119,7 @@ impl Subject {
 
 impl Drop for Subject {
     fn drop(&mut self) {
-        // A failed assertion must not leave it behind.
+        // The subject must end also after a failed assertion.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -137,7 +129,17 @@ pub(crate) fn hexadecimal(text: &str) -> u64 {
     u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap_or_else(|_| panic!("no address: {text}"))
 }
 
-/// A side-band and what it told.
+/// This user may watch every process.
+pub(crate) static WATCHING: Need = Need {
+    name: "watching processes",
+    missing: || match Sideband::open() {
+        Err(SidebandError::NotPermitted) => Some(SidebandError::NotPermitted.to_string()),
+        // Any other error is the failure of each test.
+        Ok(_) | Err(_) => None,
+    },
+};
+
+/// A side-band, and the processes from its events.
 pub(crate) struct Watch {
     pub(crate) sideband: Sideband,
     pub(crate) processes: Processes,
@@ -145,20 +147,11 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// None, with the reason printed, if this user may not watch every process.
-    pub(crate) fn start() -> Option<Self> {
-        match Sideband::open() {
-            Ok(sideband) => {
-                let mut processes = Processes::new();
-                assert!(processes.scan_running() > 0);
-                Some(Self { sideband, processes, changes: Vec::new() })
-            }
-            Err(SidebandError::NotPermitted) => {
-                println!("skipped: {}", SidebandError::NotPermitted);
-                None
-            }
-            Err(error) => panic!("{error}"),
-        }
+    pub(crate) fn start() -> Self {
+        let sideband = Sideband::open().expect("the need was probed");
+        let mut processes = Processes::new();
+        assert!(processes.scan_running() > 0);
+        Self { sideband, processes, changes: Vec::new() }
     }
 
     pub(crate) fn catch_up(&mut self) {
@@ -166,7 +159,7 @@ impl Watch {
         sideband.drain(|event| changes.extend(processes.apply(&event)));
     }
 
-    /// Catches up until `wanted` has been seen: a report may still be on its way from another CPU.
+    /// Applies events until `wanted` has been seen: an event from another CPU may arrive late.
     pub(crate) fn catch_up_until(&mut self, what: &str, wanted: impl Fn(&Self) -> bool) {
         let deadline = Instant::now() + Duration::from_mins(1);
         loop {
@@ -206,5 +199,5 @@ impl Watch {
 
 pub(crate) fn replace(old: &Path, new: &Path) {
     fs::remove_file(old).expect("remove the old file");
-    fs::rename(new, old).expect("put the new file in its place");
+    fs::rename(new, old).expect("replace the old file");
 }

@@ -1,10 +1,10 @@
 use xsched_abi::unwind::{RBP_UNCHANGED, Rule};
 
 use super::*;
-use crate::frames::Placed;
+use crate::frames::PlacedRule;
 use crate::table::{Table, TableId};
 
-/// Begin, end, and rules as (begin, offset).
+/// A function: begin, end, and its rules as (begin, offset).
 type Described = (u64, u64, Vec<(u64, i32)>);
 
 fn frames(functions: &[Described]) -> Frames {
@@ -12,7 +12,8 @@ fn frames(functions: &[Described]) -> Frames {
     for (begin, end, rules) in functions {
         let first = frames.rules.len() as u32;
         frames.functions.push(Function { begin: *begin, end: *end, first, count: rules.len() as u32 });
-        let placed = |&(begin, offset)| Placed { begin, rule: Row::new(0, Rule::Rsp, offset, RBP_UNCHANGED) };
+        let placed =
+            |&(begin, offset)| PlacedRule { begin, row: Row::new(0, Rule::Rsp, offset, RBP_UNCHANGED) };
         frames.rules.extend(rules.iter().map(placed));
     }
     frames
@@ -23,7 +24,7 @@ fn table(functions: &[Described]) -> Table {
     Table { id: TableId([0; 16]), segments: Vec::new(), first_page, pages, rows }
 }
 
-/// Offset of the rule at an address; None in gaps and outside.
+/// The offset of the rule at an address; None in gaps and outside all functions.
 fn offset_at(table: &Table, address: u64) -> Option<i32> {
     let row = table.row_at(address)?;
     match row.rule() {
@@ -34,7 +35,7 @@ fn offset_at(table: &Table, address: u64) -> Option<i32> {
 }
 
 #[test]
-fn functions_come_in_any_order_with_gaps_between() {
+fn functions_may_come_in_any_order_with_gaps() {
     let table =
         table(&[(0x2_0100, 0x2_0200, vec![(0x2_0100, 2)]), (0x1_0100, 0x1_0180, vec![(0x1_0100, 1)])]);
     for (address, expected) in [
@@ -53,7 +54,7 @@ fn functions_come_in_any_order_with_gaps_between() {
 }
 
 #[test]
-fn equal_neighbours_are_one_row() {
+fn equal_neighbouring_rules_are_merged() {
     let table = table(&[
         (0x1_0000, 0x1_0010, vec![(0x1_0000, 8), (0x1_0004, 16)]),
         (0x1_0010, 0x1_0020, vec![(0x1_0010, 16)]),
@@ -62,7 +63,7 @@ fn equal_neighbours_are_one_row() {
 }
 
 #[test]
-fn a_rule_that_holds_over_pages_is_repeated_in_each() {
+fn a_rule_over_several_pages_is_repeated_in_each() {
     let table = table(&[(0x1_fff0, 0x4_0010, vec![(0x1_fff0, 8)])]);
     assert_eq!(table.pages(), [0, 2, 3, 4, 6]);
     for address in [0x1_fff0, 0x2_0000, 0x2_8000, 0x3_ffff, 0x4_000f] {
@@ -72,13 +73,13 @@ fn a_rule_that_holds_over_pages_is_repeated_in_each() {
 }
 
 #[test]
-fn of_overlapping_functions_the_later_counts() {
+fn of_overlapping_functions_the_later_is_used() {
     let table = table(&[
         (0x1_0000, 0x1_0100, vec![(0x1_0000, 1), (0x1_0080, 2)]),
         (0x1_0040, 0x1_0060, vec![(0x1_0040, 3)]),
     ]);
     let offsets = [0x00, 0x3f, 0x40, 0x5f, 0x60, 0x80].map(|low| offset_at(&table, 0x1_0000 + low));
-    // Behind it there is nothing, as for whoever searches by beginnings.
+    // There is no rule after it, as in a search by the begins of functions.
     assert_eq!(offsets, [Some(1), Some(1), Some(3), Some(3), None, None]);
 }
 
@@ -91,7 +92,7 @@ fn code_too_far_apart_is_an_error() {
 }
 
 #[test]
-fn random_functions_are_found_at_every_edge() {
+fn random_functions_are_found_at_their_edges() {
     let seed = fastrand::u64(..);
     let mut random = fastrand::Rng::with_seed(seed);
     for _ in 0..200 {

@@ -1,54 +1,56 @@
-//! How urgent building is: in the background at first, like other work while somebody waits for it.
+//! The priority of the building threads: low in the background, normal while a caller waits for results.
 
 use std::sync::{Mutex, PoisonError};
 
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 use tracing::debug;
 
-/// How much less urgent than other work of this user a build in the background is, 0 to 19.
+/// The nice value that a build in the background adds, 0 to 19.
 pub(super) const NICE: i32 = 10;
 
-/// The threads, and how they stand. On Linux a priority belongs to a thread.
+/// The threads and their priority. On Linux each thread has its own nice value
+/// (<https://man7.org/linux/man-pages/man2/setpriority.2.html>).
 #[derive(Debug, Default)]
 pub(super) struct Pace(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// With the priority that each began with.
+    /// The threads, each with its original priority.
     threads: Vec<(Pid, i32)>,
-    is_hurried: bool,
+    is_urgent: bool,
 }
 
 impl Pace {
-    /// The calling thread is one that builds, from now on.
+    /// Adds the calling thread.
     pub(super) fn join(&self) {
-        let began = getpriority_process(None).unwrap_or(0);
+        let original = getpriority_process(None).unwrap_or(0);
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.threads.push((rustix::thread::gettid(), began));
+        state.threads.push((rustix::thread::gettid(), original));
         state.apply();
     }
 
-    /// The calling thread ends: its id may be another's soon.
+    /// Removes the calling thread, which is about to end: its id may be reused.
     pub(super) fn leave(&self) {
         let own = rustix::thread::gettid();
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.threads.retain(|(thread, _)| *thread != own);
     }
 
-    /// See [`Builder::hurry`](super::Builder::hurry).
-    pub(super) fn hurry(&self, is_hurried: bool) {
+    /// See [`Builder::set_urgent`](super::Builder::set_urgent).
+    pub(super) fn set_urgent(&self, is_urgent: bool) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if std::mem::replace(&mut state.is_hurried, is_hurried) != is_hurried {
+        if std::mem::replace(&mut state.is_urgent, is_urgent) != is_urgent {
             state.apply();
         }
     }
 }
 
 impl State {
-    /// Gives all threads their priority. Without it the work is done all the same: who is not root may lower one only.
+    /// Sets the priority of all threads. Without CAP_SYS_NICE a process can only lower it; the work is then done at low
+    /// priority.
     fn apply(&self) {
-        for &(thread, began) in &self.threads {
-            let nice = if self.is_hurried { began } else { (began + NICE).min(19) };
+        for &(thread, original) in &self.threads {
+            let nice = if self.is_urgent { original } else { (original + NICE).min(19) };
             if let Err(error) = setpriority_process(Some(thread), nice) {
                 debug!(%error, nice, "a thread that builds tables keeps its priority");
             }

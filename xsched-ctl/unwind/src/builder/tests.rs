@@ -5,7 +5,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::pace::NICE;
 use super::*;
 
-/// Waits as an event loop does, until every result is there.
+/// Waits for all results, like an event loop.
 fn collect<K: Clone + Eq + Hash + Send + 'static>(builder: &mut Builder<K>) -> Vec<Built<K>> {
     let mut all = Vec::new();
     while builder.pending() > 0 {
@@ -37,7 +37,7 @@ fn each_key_is_built_once() {
 }
 
 #[test]
-fn files_of_equal_content_share_a_table_and_the_cache_serves_the_next_run() {
+fn equal_files_share_a_table_and_the_next_run_uses_the_cache() {
     let folder = tempfile::tempdir().unwrap();
     let mut builder = Builder::new(Cache::in_folder(folder.path())).unwrap();
     builder.request(1, own());
@@ -54,7 +54,7 @@ fn files_of_equal_content_share_a_table_and_the_cache_serves_the_next_run() {
 }
 
 #[test]
-fn a_file_that_has_been_deleted_is_built_and_one_that_is_none_says_so() {
+fn deleted_files_are_built_and_other_files_are_errors() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("library");
     fs::copy("/proc/self/exe", &path).unwrap();
@@ -73,12 +73,12 @@ fn a_file_that_has_been_deleted_is_built_and_one_that_is_none_says_so() {
 }
 
 #[test]
-fn dropping_it_ends_its_threads() {
+fn dropping_the_builder_ends_its_threads() {
     let key = Arc::new(());
     let mut builder = Builder::new(Cache::off()).unwrap();
     builder.request(Arc::clone(&key), own());
     drop(builder);
-    // The queue, and all that is in it, goes with the last thread.
+    // The last thread drops the queue with all requests.
     let began = Instant::now();
     while Arc::strong_count(&key) > 1 {
         assert!(began.elapsed() < Duration::from_mins(1), "a thread still holds the queue");
@@ -86,10 +86,10 @@ fn dropping_it_ends_its_threads() {
     }
 }
 
-/// Priorities of the threads that build in this process, which other tests have, too.
+/// Priorities of the building threads in this process, including those of other tests.
 fn nices() -> Vec<i32> {
     let threads = fs::read_dir("/proc/self/task").unwrap().map(|entry| entry.unwrap());
-    // Others may end while they are listed.
+    // Threads of other tests may end while they are listed.
     let nices = threads.filter_map(|thread| {
         let name = fs::read_to_string(thread.path().join("comm")).ok()?;
         let id = thread.file_name().to_str()?.parse().ok()?;
@@ -100,7 +100,7 @@ fn nices() -> Vec<i32> {
 }
 
 #[test]
-fn only_its_own_threads_are_of_low_priority() {
+fn only_building_threads_have_low_priority() {
     let nice_of = |thread| rustix::process::getpriority_process(thread).unwrap();
     let before = nice_of(None);
     let mut builder = Builder::new(Cache::off()).unwrap();
@@ -111,13 +111,8 @@ fn only_its_own_threads_are_of_low_priority() {
 }
 
 #[test]
-fn who_waits_for_tables_has_them_built_like_other_work() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!(
-            "skipped: who_waits_for_tables_has_them_built_like_other_work raises a priority, for which this user is not root"
-        );
-        return;
-    }
+#[ignore = "needs root"]
+fn urgent_builds_have_normal_priority() {
     let usual = rustix::process::getpriority_process(None).unwrap();
     let all_are = |wanted: i32| {
         let began = Instant::now();
@@ -127,8 +122,8 @@ fn who_waits_for_tables_has_them_built_like_other_work() {
         }
     };
     let mut builder = Builder::<()>::new(Cache::off()).unwrap();
-    builder.hurry(true);
+    builder.set_urgent(true);
     all_are(usual);
-    builder.hurry(false);
+    builder.set_urgent(false);
     all_are(usual + NICE);
 }

@@ -1,13 +1,13 @@
-//! The bytes of a cache entry.
+//! The format of a cache entry.
 //!
 //! ```text
-//! Header    fixed size, see there
+//! Header    fixed size
 //! segments  3 u64 each
 //! pages     u32 each
 //! rows      8 bytes each
 //! ```
 //!
-//! Native byte order: x86-64 is the only processor that these tables are for.
+//! Native byte order: the tables are for x86-64 only.
 
 use xsched_abi::unwind::Row;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -63,7 +63,7 @@ pub(super) fn encode(table: &Table) -> Vec<u8> {
     bytes
 }
 
-/// The table in an entry; or what is wrong with it.
+/// The table in an entry, or what is wrong with the entry.
 pub(super) fn decode(bytes: &[u8], id: TableId) -> Result<Table, &'static str> {
     let (header, rest) = Header::read_from_prefix(bytes).map_err(|_| "cut off")?;
     if header.magic != MAGIC || header.version != VERSION {
@@ -75,7 +75,7 @@ pub(super) fn decode(bytes: &[u8], id: TableId) -> Result<Table, &'static str> {
         return Err("damaged");
     }
     if header.id != id.0 {
-        return Err("made from something else");
+        return Err("built from other unwind information");
     }
     let (segments, rest) = take::<StoredSegment>(rest, header.segment_count).ok_or("inconsistent")?;
     let (pages, rest) = take::<u32>(rest, header.page_count).ok_or("inconsistent")?;
@@ -115,17 +115,17 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_holds_the_whole_table() {
+    fn a_table_round_trips() {
         assert_eq!(decode(&encode(&table()), TableId([7; 16])), Ok(table()));
     }
 
     #[test]
-    fn an_entry_for_something_else_is_refused() {
-        assert_eq!(decode(&encode(&table()), TableId([8; 16])), Err("made from something else"));
+    fn an_entry_for_another_table_is_refused() {
+        assert_eq!(decode(&encode(&table()), TableId([8; 16])), Err("built from other unwind information"));
     }
 
     #[test]
-    fn every_damaged_bit_and_every_lost_byte_is_noticed() {
+    fn every_damaged_bit_and_every_lost_byte_is_detected() {
         let sound = encode(&table());
         for bit in 0..sound.len() * 8 {
             let mut damaged = sound.clone();

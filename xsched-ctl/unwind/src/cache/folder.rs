@@ -1,7 +1,7 @@
-//! A folder of this user's own, and the files in it.
+//! A folder of this user, and the files in it.
 //!
-//! Whoever can write a table decides what walks find, and this program may run as root. So everything goes through one
-//! descriptor of the folder that has been checked, links are never followed, and foreign files never read.
+//! A user who can write tables controls the results of walks, and this program may run as root. So all accesses use one
+//! descriptor of the folder, which has been checked. Links are never followed, and files of other users are never read.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read as _, Write as _};
@@ -13,9 +13,9 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 
-/// Begins the name of an entry that is being written.
+/// The prefix of an entry's name while it is being written.
 const UNFINISHED: &str = ".new-";
-/// Age at which an unfinished entry is one of a process that was killed.
+/// An unfinished entry of this age belongs to a process that was killed.
 const UNFINISHED_AGE_MAX: Duration = Duration::from_hours(1);
 
 #[derive(Debug)]
@@ -33,7 +33,7 @@ struct Listed {
 }
 
 impl Folder {
-    /// Opens a folder, and makes it where there is none.
+    /// Opens a folder, and creates it if it does not exist.
     pub(super) fn open(path: &Path, bytes_max: u64) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -57,27 +57,27 @@ impl Folder {
         Ok(bytes)
     }
 
-    /// Notes that an entry is in use: the longest unused go first.
+    /// Marks an entry as used: the least recently used ones are removed first.
     pub(super) fn touch(&self, name: &str) {
         let now = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
         let times = rustix::fs::Timestamps { last_access: now, last_modification: now };
-        // At worst it goes early.
+        // If this fails, the entry is removed earlier.
         let _ = rustix::fs::utimensat(&self.handle, name, &times, AtFlags::SYMLINK_NOFOLLOW);
     }
 
-    /// Writes an entry, whole or not at all, and makes room where need be.
+    /// Writes an entry atomically, and removes other entries if the capacity requires it.
     pub(super) fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         if bytes.len() as u64 > self.bytes_max {
-            return Err(io::Error::other("larger than the whole cache may be"));
+            return Err(io::Error::other("the entry is larger than the cache's capacity"));
         }
-        self.make_room(name, bytes.len() as u64)?;
+        self.make_space(name, bytes.len() as u64)?;
         let number = self.written.fetch_add(1, Ordering::Relaxed);
         let unfinished = format!("{UNFINISHED}{}-{number}-{name}", std::process::id());
         let result = self.create(&unfinished, bytes).and_then(|()| {
             rustix::fs::renameat(&self.handle, &unfinished, &self.handle, name).map_err(io::Error::from)
         });
         if result.is_err() {
-            // It is unknown how far it came.
+            // The file may or may not exist, depending on the step that failed.
             let _ = rustix::fs::unlinkat(&self.handle, &unfinished, AtFlags::empty());
         }
         result
@@ -89,8 +89,8 @@ impl Folder {
         File::from(file).write_all(bytes)
     }
 
-    /// Removes the longest unused entries until `bytes` more fit, and what killed processes have left.
-    fn make_room(&self, name: &str, bytes: u64) -> io::Result<()> {
+    /// Removes the least recently used entries until `bytes` more fit, and unfinished entries of killed processes.
+    fn make_space(&self, name: &str, bytes: u64) -> io::Result<()> {
         let mut entries = self.list()?;
         let now = SystemTime::now();
         entries.retain(|entry| {
@@ -123,7 +123,7 @@ impl Folder {
         for entry in Dir::read_from(&self.handle)? {
             let entry = entry?;
             let Ok(name) = entry.file_name().to_str() else { continue };
-            // It may be gone by now: other processes make room, too.
+            // The file may not exist any more: other processes remove entries, too.
             let Ok(stat) = rustix::fs::statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW) else {
                 continue;
             };

@@ -6,11 +6,11 @@ use super::*;
 use crate::elf::{Dialect, Segment};
 use crate::image::Image;
 
-/// What a library's table is made from: the test program's own, with another build id.
+/// Unwind information of a library: that of the test program, with another build id.
 fn info(number: u8) -> UnwindInfo {
     let own = Image::File(File::open("/proc/self/exe").unwrap());
     let mut info = UnwindInfo::read(&own).unwrap();
-    // Not all of a large program.
+    // Only a part of a large program.
     info.build_id = vec![number; 20];
     info.segments.push(Segment { address: 0x10 * u64::from(number), file_offset: 0, bytes: 0 });
     info
@@ -38,7 +38,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_table_comes_back_as_it_was() {
+fn a_table_round_trips() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("below/cache");
     let cache = Cache::in_folder(&path);
@@ -47,7 +47,7 @@ fn a_table_comes_back_as_it_was() {
     let table = Table::of(&info).unwrap();
     cache.store(&info, &table);
     assert_eq!(cache.load(&info), Some(table));
-    // In another run, too.
+    // Also in another run.
     assert!(Cache::in_folder(&path).load(&info).is_some());
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&path), mode(&entries(&path)[0])), (0o700, 0o600));
@@ -55,7 +55,7 @@ fn a_table_comes_back_as_it_was() {
 }
 
 #[test]
-fn another_file_of_the_same_build_id_has_an_entry_of_its_own() {
+fn another_file_with_the_same_build_id_has_its_own_entry() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::in_folder(folder.path());
     let (info, table) = small_table(1, 4);
@@ -84,9 +84,9 @@ fn a_damaged_entry_is_replaced() {
 }
 
 #[test]
-fn the_longest_unused_entries_make_room() {
+fn the_least_recently_used_entries_are_removed() {
     let folder = tempfile::tempdir().unwrap();
-    // Room for three of these entries, not for four.
+    // Capacity for three of these entries, not for four.
     let cache = Cache::with_limit(folder.path(), 3 * 9000);
     let tables: Vec<_> = (0..4).map(|number| small_table(number, 1000)).collect();
     for (age_s, (info, table)) in [300, 200, 100].into_iter().zip(&tables) {
@@ -100,7 +100,7 @@ fn the_longest_unused_entries_make_room() {
     cache.store(&tables[3].0, &tables[3].1);
     let kept: Vec<bool> = tables.iter().map(|(info, _)| cache.load(info).is_some()).collect();
     assert_eq!(kept, [true, false, true, true]);
-    // Larger than everything: not kept, and nothing has gone for it.
+    // Larger than the capacity: it is not stored, and no entry is removed for it.
     let (info, table) = small_table(9, 10_000);
     cache.store(&info, &table);
     assert!(cache.load(&info).is_none());
@@ -108,7 +108,7 @@ fn the_longest_unused_entries_make_room() {
 }
 
 #[test]
-fn what_killed_processes_have_left_is_cleared_away() {
+fn unfinished_entries_of_killed_processes_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::in_folder(folder.path());
     let old = File::create(folder.path().join(".new-1-0-x")).unwrap();
@@ -147,7 +147,7 @@ fn links_are_not_followed() {
     fs::rename(&entry, &elsewhere).unwrap();
     symlink(&elsewhere, &entry).unwrap();
     assert!(cache.load(&info).is_none());
-    // Storing replaces the link, not what it points to.
+    // Storing replaces the link, not its target.
     let before = fs::metadata(&elsewhere).unwrap().modified().unwrap();
     cache.store(&info, &table);
     assert!(fs::symlink_metadata(&entry).unwrap().is_file());
@@ -156,7 +156,7 @@ fn links_are_not_followed() {
 }
 
 #[test]
-fn a_pipe_in_an_entrys_place_does_not_block() {
+fn a_fifo_with_an_entrys_name_does_not_block() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::in_folder(folder.path());
     let (info, table) = small_table(1, 4);
@@ -169,7 +169,7 @@ fn a_pipe_in_an_entrys_place_does_not_block() {
 }
 
 #[test]
-fn without_a_usable_folder_nothing_is_kept_and_nothing_fails() {
+fn an_unusable_folder_is_not_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, b"in the way").unwrap();
@@ -186,7 +186,7 @@ fn the_environment_chooses_the_folder() {
     let asked = |variables: &[(&str, &str)], is_root| {
         let value =
             |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).into());
-        folder_asked_for(value, is_root)
+        requested_folder(value, is_root)
     };
     let own = [("HOME", "/home/user")];
     assert_eq!(asked(&own, false), Some("/home/user/.cache/xsched-ctl/unwind".into()));

@@ -29,7 +29,7 @@ const BREG_RBP: u8 = 0x76;
 const BREG_RSP: u8 = 0x77;
 const DEREF: u8 = 0x06;
 
-/// A section that is written as compilers do.
+/// A section in the form that compilers write.
 struct Section {
     dialect: Dialect,
     bytes: Vec<u8>,
@@ -75,7 +75,7 @@ impl Section {
     }
 }
 
-/// What these instructions make of a function's rule.
+/// The rule of a function with these instructions.
 fn rule_of(instructions: &[u8]) -> Row {
     let [eh_frame, debug_frame] = [Dialect::EhFrame, Dialect::DebugFrame].map(|dialect| {
         let table = Section::new(dialect, &[]).function(CODE, 16, instructions).table().unwrap();
@@ -128,7 +128,7 @@ fn a_realigned_frame() {
     assert_eq!(rule_of(&rules), Row::new(0, Rule::RbpDeref, -8, 0));
     let unchanged = cfa_expression(&[BREG_RBP, 0x78, DEREF]);
     assert_eq!(rule_of(&unchanged), Row::new(0, Rule::RbpDeref, -8, RBP_UNCHANGED));
-    // From a frame address that is itself looked up, rbp cannot be counted.
+    // If the frame address is itself read from memory, the offset of rbp cannot be computed.
     let from_cfa = [cfa_expression(&[BREG_RBP, 0x78, DEREF]), vec![cfa::OFFSET | RBP, 2]].concat();
     assert_eq!(rule_of(&from_cfa).rule(), Rule::Unsupported);
 }
@@ -146,11 +146,11 @@ fn a_signal_frame() {
     {
         assert_eq!(rule_of(&partial).rule(), Rule::Unsupported);
     }
-    // Each place eight bytes off: the first byte of each offset.
-    for place in [3, 10, 16] {
+    // Each address is wrong by eight bytes: the first byte of each offset is changed.
+    for byte in [3, 10, 16] {
         let mut other = whole.clone();
-        other[place] ^= 8;
-        assert_eq!(rule_of(&other).rule(), Rule::Unsupported, "byte {place}");
+        other[byte] ^= 8;
+        assert_eq!(rule_of(&other).rule(), Rule::Unsupported, "byte {byte}");
     }
 }
 
@@ -160,7 +160,7 @@ fn an_undefined_return_address_is_the_end() {
 }
 
 #[test]
-fn places_given_from_the_same_register_are_counted_from_the_frame_address() {
+fn addresses_relative_to_the_same_register_become_relative_to_the_frame_address() {
     let from_rsp = [&[cfa::DEF_CFA_OFFSET, 32], &expression(RBP, &[BREG_RSP, 8])[..]].concat();
     assert_eq!(rule_of(&from_rsp), Row::new(0, Rule::Rsp, 32, -3));
     let from_rbp = [&[cfa::DEF_CFA, RBP, 24], &expression(RBP, &[BREG_RBP, 8])[..]].concat();
@@ -170,7 +170,7 @@ fn places_given_from_the_same_register_are_counted_from_the_frame_address() {
 }
 
 #[test]
-fn what_cannot_be_expressed_is_unsupported_not_something_near() {
+fn inexpressible_rules_are_unsupported() {
     let cases: [(&str, &[u8]); 8] = [
         ("frame address in another register", &[cfa::DEF_CFA, R10, 0]),
         ("return address elsewhere", &[cfa::OFFSET | RA, 2]),
@@ -184,12 +184,12 @@ fn what_cannot_be_expressed_is_unsupported_not_something_near() {
     for (what, instructions) in cases {
         assert_eq!(rule_of(instructions).rule(), Rule::Unsupported, "{what}");
     }
-    // The farthest place of rbp that fits.
+    // The largest offset of rbp that fits.
     assert_eq!(rule_of(&[cfa::OFFSET | RBP, 127]).rbp, -127);
 }
 
 #[test]
-fn rules_hold_from_where_they_change() {
+fn rules_are_valid_from_their_change_on() {
     let pushes = [cfa::ADVANCE | 1, cfa::DEF_CFA_OFFSET, 16, cfa::ADVANCE | 3, cfa::DEF_CFA_OFFSET, 24];
     let table = Section::new(Dialect::EhFrame, &[]).function(CODE, 16, &pushes).table().unwrap();
     let offsets: Vec<i32> = (0..16).map(|byte| table.row_at(CODE + byte).unwrap().offset).collect();
@@ -210,7 +210,7 @@ fn rules_beyond_their_function_and_discarded_functions_are_left_out() {
 }
 
 #[test]
-fn a_function_that_cannot_be_parsed_costs_only_itself() {
+fn a_function_that_cannot_be_parsed_does_not_affect_others() {
     let unknown = [cfa::DEF_CFA_OFFSET, 16, cfa::ADVANCE | 4, 0x3e];
     let mut section = Section::new(Dialect::EhFrame, &[]);
     section.function(CODE, 16, &[]).function(CODE + 16, 16, &unknown).function(CODE + 32, 16, &[]);
@@ -221,15 +221,15 @@ fn a_function_that_cannot_be_parsed_costs_only_itself() {
 
 #[test]
 fn instructions_that_are_shared_too_often_are_an_error() {
-    // One long common entry, run again for each of many tiny functions.
+    // One long common entry, executed again for each of many tiny functions.
     let mut section = Section::new(Dialect::EhFrame, &vec![0; 1 << 16]);
     for index in 0..100 {
         section.function(CODE + index * 16, 16, &[]);
     }
-    assert_eq!(section.table().unwrap_err(), Error::Corrupt("shared instructions beyond reason"));
+    assert_eq!(section.table().unwrap_err(), Error::Corrupt("too many shared instructions"));
 }
 
 #[test]
-fn a_section_without_functions_is_no_unwind_information() {
+fn a_section_without_functions_counts_as_no_unwind_information() {
     assert_eq!(Section::new(Dialect::EhFrame, &[]).table().unwrap_err(), Error::NoUnwindInfo);
 }

@@ -1,5 +1,5 @@
-//! A program of seven libraries without frame pointers, walked after every single instruction between two breakpoints:
-//! prologues, epilogues, linkage tables, the lazy binder, a signal handler on its own stack, an exception on its way.
+//! A program of seven libraries without frame pointers, walked at every instruction between two breakpoints: prologues,
+//! epilogues, linkage tables, the lazy binder, a signal handler on its own stack, an exception in propagation.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -12,15 +12,15 @@ use crate::traced::{Binding, Halt, Traced};
 use crate::walkers::Walkers;
 
 #[test]
-fn every_frame_at_every_instruction_is_as_others_see_it() {
-    let Some(kinds) = kinds_of_walks(&USUAL) else { return };
+fn every_frame_at_every_instruction_agrees_with_the_oracles() {
+    let kinds = kinds_of_walks(&USUAL);
     assert!(kinds["whole"] > 10_000, "the program has some more instructions outside of the lazy binder");
     assert!(kinds["lazy binder"] > 10_000, "it looks up six functions");
     assert!(kinds["realigning"] < 20, "two functions' first and last instructions");
 }
 
 #[test]
-fn other_compilers_and_flags_make_no_difference() {
+fn other_compilers_and_flags_agree_as_well() {
     let build = |compilers, flags| Build { compilers, flags, binding: Binding::Now };
     let builds = [
         // Frame pointers, everything in memory.
@@ -30,16 +30,16 @@ fn other_compilers_and_flags_make_no_difference() {
         build(["clang-19", "clang++-19"], &["-O2", "-fomit-frame-pointer"]),
     ];
     for build in builds {
-        let Some(kinds) = kinds_of_walks(&build) else { continue };
+        let kinds = kinds_of_walks(&build);
         assert!(kinds["whole"] > 10_000, "{build:?}");
         assert_eq!(kinds.get("lazy binder"), None, "{build:?}");
     }
 }
 
-/// How the walks from every instruction ended, once all their frames have been found right.
-fn kinds_of_walks(build: &Build) -> Option<BTreeMap<&'static str, usize>> {
-    let (_folder, program) = build.program()?;
-    let mut traced = Traced::start(&program, build.binding)?;
+/// The ends of the walks from every instruction, after all their frames have been checked.
+fn kinds_of_walks(build: &Build) -> BTreeMap<&'static str, usize> {
+    let (_folder, program) = build.program();
+    let mut traced = Traced::start(&program, build.binding);
     assert_eq!(traced.go_on(0), Halt::Trap, "the first breakpoint");
     let mut walkers = Walkers::of(&traced);
     let mut kinds: BTreeMap<&'static str, usize> = BTreeMap::new();
@@ -61,15 +61,15 @@ fn kinds_of_walks(build: &Build) -> Option<BTreeMap<&'static str, usize>> {
             End::Stopped(Stop::Unsupported) if walkers.library(outermost.address()).starts_with("ld-") => {
                 "lazy binder"
             }
-            // Within its prologue and epilogue a function that realigns has its frame address in r10.
+            // In its prologue and epilogue a function that realigns the stack has its frame address in r10.
             End::Stopped(Stop::Unsupported) if walk.frames.len() == 1 => "realigning",
-            // While it enters the handler of an exception, the stack is not what its own tables say.
+            // On the entry to the handler of an exception, the stack does not match the tables of the unwinder.
             End::Stopped(Stop::Unsupported) | End::NoTable
                 if walkers.library(innermost.address()).starts_with("libgcc_s") =>
             {
                 "exception"
             }
-            end => panic!("{end:?}: {walk:x?} from {}", walkers.place(&innermost.registers)),
+            end => panic!("{end:?}: {walk:x?} from {}", walkers.location(&innermost.registers)),
         };
         *kinds.entry(kind).or_default() += 1;
     }
@@ -79,13 +79,13 @@ fn kinds_of_walks(build: &Build) -> Option<BTreeMap<&'static str, usize>> {
         "some dozen instructions enter a handler"
     );
     assert!(matches!(traced.go_on(0), Halt::Exited(0)));
-    Some(kinds)
+    kinds
 }
 
 #[test]
-fn a_copied_stack_tells_the_whole_chain() {
-    let Some((_folder, program)) = USUAL.program() else { return };
-    let Some(mut traced) = Traced::start(&program, USUAL.binding) else { return };
+fn a_copied_stack_gives_the_whole_chain() {
+    let (_folder, program) = USUAL.program();
+    let mut traced = Traced::start(&program, USUAL.binding);
     assert_eq!(traced.go_on(0), Halt::Trap, "the first breakpoint");
     let halt = traced.go_on(0);
     assert_eq!(halt, Halt::Signal(libc::SIGUSR1), "raised on the way");
@@ -106,12 +106,12 @@ fn a_copied_stack_tells_the_whole_chain() {
     let mut order = libraries.clone();
     order.dedup();
     let libc = libc_name(&order);
-    // The fourth has left by a jump. libc delivers the signal and raises it; it is also what calls main.
+    // The fourth library has left by a jump. libc raises and delivers the signal, and it also calls main.
     let chain_of_libraries =
         ["seventh", "sixth", "fifth", "third", libc, "third", "second", "first", "main", libc, "main"];
     assert_eq!(order, chain_of_libraries);
 
-    // Cut off within the outer stack, the walk ends there, with the same frames up to that place.
+    // If the copy is cut off inside the outer stack, the walk ends there, with the same frames before.
     let cut = copies[1].bytes.len() / 2;
     let cut = Snapshot { bytes: &copies[1].bytes[..cut], ..copies[1] };
     let short = walkers.walk(at, |address| copies[0].word(address).or_else(|| cut.word(address)));
@@ -126,13 +126,9 @@ fn a_copied_stack_tells_the_whole_chain() {
 
 #[test]
 fn the_chain_has_every_kind_of_rule() {
-    let Some((_folder, program)) = USUAL.program() else { return };
-    let Some(traced) = Traced::start(&program, USUAL.binding).map(|mut traced| {
-        traced.go_on(0);
-        traced
-    }) else {
-        return;
-    };
+    let (_folder, program) = USUAL.program();
+    let mut traced = Traced::start(&program, USUAL.binding);
+    traced.go_on(0);
     let walkers = Walkers::of(&traced);
     let met =
         |rule| walkers.mapped.iter().any(|mapped| mapped.table.tally().iter().any(|&(has, _)| has == rule));
@@ -150,11 +146,11 @@ fn libc_name(order: &[String]) -> &'static str {
     }
 }
 
-/// Whether the program stands at the second breakpoint of main: an int3 at which it has been stopped twice.
+/// Whether the program is at the second breakpoint of main: an int3 at which it has been stopped twice.
 fn reached_end(traced: &Traced, breakpoint: &mut Option<u64>) -> ControlFlow<()> {
     let at = traced.registers();
     let is_breakpoint = traced.word(at.rip.wrapping_sub(1)).is_some_and(|word| word as u8 == 0xcc);
-    // The first is where stepping began, the second in the innermost library, the third in main again.
+    // The first stop is where stepping began, the second in the innermost library, the third in main again.
     if is_breakpoint && *breakpoint != Some(at.rip) {
         let first = breakpoint.get_or_insert(at.rip);
         if *first != at.rip && at.rip.abs_diff(*first) < 0x1000 {

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use object::{Object as _, ObjectSection as _};
 
-/// Bytes of a file, and where sections of interest lie.
+/// The bytes of a file, and the ranges of relevant sections.
 pub(crate) struct Library {
     pub(crate) path: PathBuf,
     bytes: Vec<u8>,
@@ -37,7 +37,7 @@ impl Library {
     }
 }
 
-/// Libraries that most machines have, each once however many names it has.
+/// Libraries that most machines have, each once, even if it has several names.
 pub(crate) fn system_libraries() -> Vec<PathBuf> {
     let mut found = BTreeSet::new();
     let names = [
@@ -49,7 +49,7 @@ pub(crate) fn system_libraries() -> Vec<PathBuf> {
         "ld-linux-x86-64.so.2",
     ];
     for name in names {
-        // The compiler knows where the loader will find it.
+        // The compiler knows the path at which the loader will find the library.
         let answer = Command::new("cc").arg(format!("-print-file-name={name}")).output();
         let Ok(answer) = answer else { continue };
         let path = PathBuf::from(String::from_utf8_lossy(&answer.stdout).trim());

@@ -1,7 +1,7 @@
-//! Tables and walks against others' readings of the same unwind information.
+//! Compares tables and walks with other implementations that read the same unwind information.
 //!
-//! * `rows`: every row of system libraries against a straight interpretation by gimli.
-//! * `chain`: every frame at every instruction of a program of seven libraries against framehop.
+//! * `rows`: every row of system libraries, compared with a direct evaluation by gimli.
+//! * `chain`: every frame at every instruction of a program of seven libraries, compared with framehop.
 //! * `dialects`: libraries without `.eh_frame`.
 //! * `hostile`: damaged libraries.
 

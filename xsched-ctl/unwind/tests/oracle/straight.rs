@@ -1,4 +1,4 @@
-//! Unwind rules as DWARF states them, evaluated one by one with gimli: slow, and without any of our rules.
+//! Evaluates DWARF's unwind rules one by one with gimli: slow, and independent of our rules.
 
 use gimli::{
     CfaRule, EhFrame, EhFrameHdr, EvaluationResult, Location, Piece, RegisterRule, UnwindExpression,
@@ -16,11 +16,11 @@ pub(crate) enum Caller {
     Is(Registers),
     /// The return address is undefined.
     None,
-    /// It depends on registers that a walk does not know, or on no rule at all.
+    /// The caller depends on registers that a walk does not know, or has no rule.
     Unknowable,
 }
 
-/// One row, in one frame.
+/// One row applied to one frame.
 pub(crate) struct Straight<'row, 'data, M> {
     pub(crate) row: &'row UnwindTableRow<usize>,
     pub(crate) section: &'row EhFrame<Bytes<'data>>,
@@ -66,7 +66,9 @@ impl<M: Fn(u64) -> u64> Straight<'_, '_, M> {
             Some(RegisterRule::Offset(offset)) => Some((self.memory)(cfa.wrapping_add_signed(offset))),
             Some(RegisterRule::ValOffset(offset)) => Some(cfa.wrapping_add_signed(offset)),
             Some(RegisterRule::Register(other)) => self.register(other),
-            Some(RegisterRule::Expression(place)) => Some((self.memory)(self.evaluate(&place, Some(cfa))?)),
+            Some(RegisterRule::Expression(address)) => {
+                Some((self.memory)(self.evaluate(&address, Some(cfa))?))
+            }
             Some(RegisterRule::ValExpression(value)) => self.evaluate(&value, Some(cfa)),
             Some(_) => None,
         }
@@ -124,7 +126,7 @@ pub(crate) fn caller_at(
     Straight { row, section: &section, encoding, at, memory }.caller()
 }
 
-/// Calls `each` with every row of each `nth` function of a section, and its encoding.
+/// Calls `each` with every row, and its encoding, of each `nth` function of a section.
 pub(crate) fn each_row(
     bytes: &[u8],
     address: u64,

@@ -1,4 +1,4 @@
-//! A program under ptrace: its registers, its memory, one instruction after another.
+//! A program under ptrace: its registers, its memory, and single steps.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,14 +12,14 @@ use xsched_abi::unwind::Registers;
 /// Why the program is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Halt {
-    /// At a breakpoint of its own, or after a single step.
+    /// At a breakpoint in its code, or after a single step.
     Trap,
     /// A signal is about to be delivered.
     Signal(i32),
     Exited(i32),
 }
 
-/// When the loader looks functions up, those of system libraries included.
+/// When the loader binds functions, including those of system libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Binding {
     /// At their first calls.
@@ -34,7 +34,7 @@ pub(crate) struct Traced {
     has_ended: bool,
 }
 
-/// An executable mapping of a file (or of the vDSO, whose path is `[vdso]`).
+/// An executable mapping of a file, or of the vDSO, which has the path `[vdso]`.
 #[derive(Clone, Debug)]
 pub(crate) struct Code {
     pub(crate) start: u64,
@@ -44,8 +44,8 @@ pub(crate) struct Code {
 }
 
 impl Traced {
-    /// Starts a program, stopped before its first instruction. None, with the reason printed, where that is forbidden.
-    pub(crate) fn start(program: &Path, binding: Binding) -> Option<Self> {
+    /// Starts a program, stopped before its first instruction.
+    pub(crate) fn start(program: &Path, binding: Binding) -> Self {
         let mut command = Command::new(program);
         command.stdin(Stdio::null());
         match binding {
@@ -62,26 +62,19 @@ impl Traced {
                 }
             });
         }
-        let child = match command.spawn() {
-            Ok(child) => child,
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                println!("skipped: ptrace is forbidden here");
-                return None;
-            }
-            Err(error) => panic!("the program does not start: {error}"),
-        };
+        let child = command.spawn().unwrap_or_else(|error| panic!("{command:?} is not traced: {error}"));
         let memory = File::open(format!("/proc/{}/mem", child.id())).expect("its memory");
         let mut traced = Self { child, memory, has_ended: false };
         assert_eq!(traced.wait(), Halt::Trap, "stopped by exec");
-        Some(traced)
+        traced
     }
 
-    /// Runs on, delivering a signal unless it is 0.
+    /// Continues the program, and delivers a signal unless it is 0.
     pub(crate) fn go_on(&mut self, signal: i32) -> Halt {
         self.resume(libc::PTRACE_CONT, signal)
     }
 
-    /// Runs one instruction, delivering a signal unless it is 0.
+    /// Executes one instruction, and delivers a signal unless it is 0.
     pub(crate) fn step(&mut self, signal: i32) -> Halt {
         self.resume(libc::PTRACE_SINGLESTEP, signal)
     }
@@ -110,9 +103,9 @@ impl Traced {
     }
 
     pub(crate) fn registers(&self) -> Registers {
-        // SAFETY: all zero is a value of these plain numbers.
+        // SAFETY: the struct has only plain numbers, for which all zeros is a valid value.
         let mut all: libc::user_regs_struct = unsafe { std::mem::zeroed() };
-        // SAFETY: `all` is what the request writes to; the child is stopped.
+        // SAFETY: the request writes to `all`, which is valid for that; the child is stopped.
         let done = unsafe { libc::ptrace(libc::PTRACE_GETREGS, self.child.id(), 0, &raw mut all) };
         assert_ne!(done, -1, "{}", io::Error::last_os_error());
         Registers { rip: all.rip, rsp: all.rsp, rbp: all.rbp }
@@ -161,7 +154,7 @@ impl Traced {
 impl Drop for Traced {
     fn drop(&mut self) {
         if !self.has_ended {
-            // A failed assertion must not leave it behind.
+            // The program must end also after a failed assertion.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }

@@ -1,6 +1,7 @@
-//! A program's stack, walked by our tables and by others' reading of the same sections.
+//! A program's stack, walked with our tables and with an independent implementation.
 //!
-//! The other is framehop. It follows neither realigned frames nor signals; for these the straight interpretation stands in.
+//! The other implementation is framehop. It supports neither realigned frames nor signals, so for these the direct evaluation
+//! (`straight`) is used.
 
 use std::fs::File;
 use std::path::Path;
@@ -76,12 +77,12 @@ impl Walkers {
         walk(at, DEPTH_MAX, |address| self.lookup(address), read)
     }
 
-    /// Our walk from where the program stands, once every frame of it has been found equal to the others'.
+    /// Our walk from the program's current instruction, after checking that every frame equals that of the oracles.
     pub(crate) fn compare(&mut self, traced: &Traced) -> Walk {
         let ours = self.walk(traced.registers(), |address| traced.word(address));
         for (index, pair) in ours.frames.windows(2).enumerate() {
             let theirs = self.step_of_others(&pair[0], traced);
-            let at = self.place(&pair[0].registers);
+            let at = self.location(&pair[0].registers);
             assert_eq!(theirs, Some(pair[1].registers), "the caller of frame {index} of {ours:x?}, at {at}");
         }
         if ours.end == End::Outermost {
@@ -91,7 +92,7 @@ impl Walkers {
         ours
     }
 
-    /// The caller of a frame as others see it; None where the walk ends.
+    /// The caller of a frame according to the oracles; None if the walk ends.
     fn step_of_others(&mut self, frame: &Frame, traced: &Traced) -> Option<Registers> {
         let address = frame.address();
         let mapped = self.mapped_at(address).expect("within code");
@@ -100,15 +101,15 @@ impl Walkers {
         if !matches!(rule, Rule::RbpDeref | Rule::Signal) {
             return self.framehop_step(frame.is_return_address, frame.registers, traced);
         }
-        let memory = |place| traced.word(place).expect("a word of the stack");
+        let memory = |address| traced.word(address).expect("a word of the stack");
         match caller_at(&mapped.eh_frame, &mapped.eh_frame_hdr, address, frame.registers, memory) {
             Caller::Is(caller) => Some(caller),
             Caller::None => None,
-            Caller::Unknowable => panic!("{} has an inexpressible rule", self.place(&frame.registers)),
+            Caller::Unknowable => panic!("{} has an inexpressible rule", self.location(&frame.registers)),
         }
     }
 
-    /// framehop's caller of a frame; None where its walk ends.
+    /// The caller of a frame according to framehop; None if its walk ends.
     fn framehop_step(
         &mut self,
         is_return_address: bool,
@@ -127,7 +128,7 @@ impl Walkers {
         Some(Registers { rip, rsp: registers.sp(), rbp: registers.bp() })
     }
 
-    pub(crate) fn place(&self, at: &Registers) -> String {
+    pub(crate) fn location(&self, at: &Registers) -> String {
         let Some((_, bias)) = self.lookup(at.rip) else { return format!("{:#x}", at.rip) };
         format!("{}+{:#x}", self.library(at.rip), at.rip.wrapping_sub(bias))
     }

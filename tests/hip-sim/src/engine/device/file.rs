@@ -1,16 +1,17 @@
-//! The file behind a shared device, and when its contents are to be trusted.
+//! The file behind a shared device, and when its contents are valid.
 //!
-//! Every process that has the device open holds a shared lock on the file, which the kernel drops with the process.
+//! Every process that has the device open holds a shared lock on the file. The kernel drops the lock when the
+//! process dies.
 //!
 //! ```text
 //! absent ----------- exclusive lock got ----------------> zeroed, initialised -- shared lock --> in use
-//! left by a crash -- exclusive lock got: nobody has it -> zeroed, initialised -- shared lock --> in use
+//! left by a crash -- exclusive lock got: not in use ----> zeroed, initialised -- shared lock --> in use
 //! in use, our layout -------- shared lock only -------------------------------------------> in use
-//! in use, another layout ---- shared lock only -- unlinked; its users keep it, we begin at `absent`
+//! in use, another layout ---- shared lock only -- unlinked; its users keep it, we restart at `absent`
 //! ```
 //!
-//! Who leaves last deletes the file. If that process is killed nobody can, so whoever opens a device next deletes what was
-//! left of this user's others.
+//! The last process to leave deletes the file. If that process is killed, no process can. So a process that
+//! opens any device also deletes this user's unused files.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -22,7 +23,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::region::Region;
 
-/// Why a file cannot be a device.
+/// Why a file cannot serve as a device.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
     #[error("cannot use {path}: {source}")]
@@ -36,7 +37,7 @@ pub(super) enum FileError {
 /// A mapped region; the file's lock lives as long.
 pub(super) struct Mapping {
     memory: MmapRaw,
-    /// With the shared lock; none for a device of this process alone.
+    /// Holds the shared lock; none for a device private to this process.
     file: Option<(PathBuf, File)>,
 }
 
@@ -45,15 +46,15 @@ pub(super) struct Mapping {
 pub(super) enum Access {
     /// This user only.
     User,
-    /// Whoever may open the file.
-    Anybody,
+    /// Any process that may open the file.
+    AnyUser,
 }
 
-/// A changing file is tried so often: another process may be replacing it at the same time.
+/// Attempts to open a changing file: another process may be replacing it at the same time.
 const ATTEMPTS: usize = 100;
 
 impl Mapping {
-    /// Memory of this process alone.
+    /// Private memory of this process.
     pub(super) fn private(capacity: [u64; 2]) -> Self {
         let memory = MmapOptions::new().len(size_of::<Region>()).no_reserve_swap().map_anon();
         let memory = memory.expect("a process without 3 MB of address space cannot be simulated on").into();
@@ -62,7 +63,7 @@ impl Mapping {
         mapping
     }
 
-    /// A file that other processes may have mapped already.
+    /// A file that other processes may already have mapped.
     pub(super) fn shared(path: &Path, access: Access, capacity: [u64; 2]) -> Result<Self, FileError> {
         let failed = |source| FileError::Io { path: path.to_owned(), source };
         for _ in 0..ATTEMPTS {
@@ -78,16 +79,17 @@ impl Mapping {
         Err(FileError::Restless { path: path.to_owned() })
     }
 
-    /// None if the file was replaced meanwhile, or is to be.
+    /// None if the file was replaced meanwhile, or must be.
     fn locked(path: &Path, file: File, capacity: [u64; 2]) -> io::Result<Option<Self>> {
         let is_unused = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
         if is_unused {
-            file.set_len(0)?; // what a crash or an older layout left
+            file.set_len(0)?; // discards the contents that a crash or an older layout left
             file.set_len(size_of::<Region>() as u64)?;
             let memory = MmapOptions::new().map_raw(&file)?;
             Self { memory, file: None }.region().initialize(capacity);
         }
-        // Between the two locks another newcomer may have had the file for itself, and has left it as valid as this one.
+        // Between the two locks another process may have had the file exclusively; it left the file as valid
+        // as this one.
         flock(&file, FlockOperation::LockShared)?;
         if !is_at(path, &file)? {
             return Ok(None);
@@ -115,7 +117,7 @@ impl Mapping {
         unsafe { &*region }
     }
 
-    /// Deletes the file if nobody else has it open.
+    /// Deletes the file if no other process has it open.
     pub(super) fn tidy_up(&self) {
         if let Some((path, file)) = &self.file {
             delete_if_unused(path, file);
@@ -123,7 +125,7 @@ impl Mapping {
     }
 }
 
-/// Deletes those of this user's files in a folder that begin with a prefix and that nobody has open.
+/// Deletes this user's files in a folder that begin with a prefix and that no process has open.
 pub(super) fn delete_left_behind(folder: &Path, prefix: &str) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     let user = rustix::process::geteuid().as_raw();
@@ -138,20 +140,21 @@ pub(super) fn delete_left_behind(folder: &Path, prefix: &str) {
             continue;
         };
         if file.metadata().is_ok_and(|metadata| metadata.uid() == user && metadata.is_file()) {
-            // A newcomer that has opened it and waits for the lock finds it gone, and begins again.
+            // A process that has opened the file and waits for the lock finds it deleted, and retries.
             delete_if_unused(&path, &file);
         }
     }
 }
 
-/// Under the exclusive lock, which nobody gets while another process has the device.
+/// Takes the exclusive lock, which fails while another process uses the device.
 fn delete_if_unused(path: &Path, file: &File) {
     if flock(file, FlockOperation::NonBlockingLockExclusive).is_ok() && is_at(path, file).unwrap_or(false) {
-        let _ = fs::remove_file(path); // the next user would replace it all the same
+        let _ = fs::remove_file(path); // on failure the next user replaces the file
     }
 }
 
-/// Without `O_CREAT` first: in a sticky folder the kernel may refuse it for another user's file.
+/// Tries without `O_CREAT` first: in a sticky folder the kernel may refuse it for another user's file
+/// ([fs.protected_regular](https://docs.kernel.org/admin-guide/sysctl/fs.html)).
 fn open(path: &Path, access: Access) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).custom_flags(libc::O_NOFOLLOW);
@@ -162,7 +165,7 @@ fn open(path: &Path, access: Access) -> io::Result<File> {
     let mode = if access == Access::User { 0o600 } else { 0o666 };
     match options.create_new(true).mode(mode).open(path) {
         Ok(file) => {
-            file.set_permissions(fs::Permissions::from_mode(mode))?; // whatever the umask took away
+            file.set_permissions(fs::Permissions::from_mode(mode))?; // restores the bits that the umask removed
             Ok(file)
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.create_new(false).open(path),
@@ -170,7 +173,7 @@ fn open(path: &Path, access: Access) -> io::Result<File> {
     }
 }
 
-/// Whether a path still leads to an open file.
+/// Whether a path still refers to an open file.
 fn is_at(path: &Path, file: &File) -> io::Result<bool> {
     let open = file.metadata()?;
     match fs::metadata(path) {
@@ -189,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crash_or_an_older_layout_left_is_replaced() {
+    fn contents_left_by_a_crash_or_an_older_layout_are_replaced() {
         for (name, left) in [("short", vec![1_u8; 10]), ("old", vec![0x55; size_of::<Region>()])] {
             let path = path(name);
             fs::write(&path, left).unwrap();
@@ -201,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn another_layout_that_is_in_use_is_left_to_its_users() {
+    fn a_file_of_another_layout_stays_with_its_users() {
         let path = path("in-use");
         fs::write(&path, b"an older layout").unwrap();
         let user = File::open(&path).unwrap();
@@ -212,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_user_finds_the_first_ones_device_and_the_last_tidies_up() {
+    fn the_second_process_finds_the_firsts_device_and_the_last_deletes_it() {
         let path = path("two");
         let first = Mapping::shared(&path, Access::User, [3, 1]).unwrap();
         let second = Mapping::shared(&path, Access::User, [9, 9]).unwrap();
@@ -240,9 +243,9 @@ mod tests {
     }
 
     #[test]
-    fn another_users_file_is_no_device_of_this_one() {
+    fn another_users_file_is_refused() {
         if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: only root can give files away");
+            eprintln!("skipped: only root can change a file's owner");
             return;
         }
         let path = path("foreign");
@@ -250,7 +253,7 @@ mod tests {
         std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
         let error = Mapping::shared(&path, Access::User, [3, 1]).err().unwrap();
         assert!(matches!(error, FileError::Foreign { owner: 65534, .. }), "{error}");
-        Mapping::shared(&path, Access::Anybody, [3, 1]).unwrap().tidy_up();
+        Mapping::shared(&path, Access::AnyUser, [3, 1]).unwrap().tidy_up();
         assert!(!path.exists());
     }
 }

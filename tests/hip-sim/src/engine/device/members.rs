@@ -1,9 +1,11 @@
-//! Who is on a device, and noticing at once when somebody dies.
+//! The processes on a device, and immediate detection of their deaths.
 //!
-//! Each process has a guard thread on each shared device, which does nothing but sleep. Its id stands in the process's
-//! `life` word, and the word is on the thread's robust list: when the thread dies, and it dies only with its process,
-//! the *kernel* marks the word and wakes whoever waits on it. The guards of the others do. Unlike a look at `/proc` or a
-//! heartbeat, this needs no polling, cannot mistake a recycled process id, and works across pid namespaces.
+//! Each process has a guard thread on each shared device, which only sleeps. The process's `life` word holds
+//! the thread's id, and the word is on the thread's [robust
+//! list](https://docs.kernel.org/locking/robust-futex-ABI.html). The thread dies only with its process. When
+//! it does, the *kernel* marks the word and wakes its waiters, which are the guards of the other processes.
+//! Unlike a look at `/proc` or a heartbeat, this needs no polling, cannot mistake a recycled process id, and
+//! works across pid namespaces.
 //!
 //! ```text
 //! life: 0 -- claimed by exchange --> thread id | WAITERS -- death, by the kernel --> OWNER_DIED | WAITERS
@@ -25,7 +27,8 @@ use crate::engine::worker;
 const WAITERS: u32 = 0x8000_0000;
 const OWNER_DIED: u32 = 0x4000_0000;
 const THREAD: u32 = !(WAITERS | OWNER_DIED);
-/// How often to look where the kernel cannot wait for several words (before 5.16).
+/// Poll interval if the kernel cannot wait for several words
+/// ([`futex_waitv`](https://docs.kernel.org/userspace-api/futex2.html), before 5.16).
 const POLL: Duration = Duration::from_millis(10);
 
 /// The kernel's `struct robust_list_head`.
@@ -36,20 +39,22 @@ struct RobustList {
     pending: *const c_void,
 }
 
-/// Starts the guard thread and waits until the process is a member; its number, none if the device is full.
+/// Starts the guard thread and waits until the process is a member. Returns its number; none if the device is
+/// full.
 pub(super) fn join(device: &Arc<Device>) -> Option<usize> {
     let joined: Arc<OnceLock<Option<usize>>> = Arc::default();
     let number = Arc::clone(&joined);
     let device = Arc::clone(device);
-    // A library's constructor may make the first HIP call, under the dynamic loader's lock.
+    // A library's constructor may make the first HIP call, while the thread holds the dynamic loader's lock.
     worker::spawn_bare(c"hip-sim-device", move || {
-        // Of this thread, which never returns: the kernel follows it when the thread dies.
+        // The list lies on this thread's stack. The thread never returns; the kernel follows the list when
+        // the thread dies.
         let mut list = RobustList { first: core::ptr::null(), life_offset: 0, pending: core::ptr::null() };
         let member = claim(device.region(), &raw mut list);
         if let Some(member) = member {
             device.member.set(member).expect("a device is joined once");
             device.publish_proof();
-            // Left there if the guard that freed the place was overtaken by another death in it.
+            // Queues may be left here if another death overtook the guard that freed the slot.
             device.remove_member(member);
         }
         let _ = joined.set(member);
@@ -60,10 +65,10 @@ pub(super) fn join(device: &Arc<Device>) -> Option<usize> {
     *number.wait()
 }
 
-/// Takes a free place, put on this thread's robust list before it is taken.
+/// Takes a free slot; the slot is on this thread's robust list before it is taken.
 fn claim(region: &Region, list: *mut RobustList) -> Option<usize> {
     let life = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned() | WAITERS;
-    let place = region.members.iter().enumerate().find(|(_, slot)| {
+    let free_slot = region.members.iter().enumerate().find(|(_, slot)| {
         if slot.life.load(Ordering::Relaxed) != 0 {
             return false;
         }
@@ -71,16 +76,18 @@ fn claim(region: &Region, list: *mut RobustList) -> Option<usize> {
         unsafe { watch(list, slot) };
         slot.life.compare_exchange(0, life, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     });
-    place.map(|(number, _)| number)
+    free_slot.map(|(number, _)| number)
 }
 
-/// Makes a slot the only entry of this thread's robust list. The kernel touches its word only if that has our id.
+/// Makes a slot the only entry of this thread's robust list. The kernel touches its word only if it holds
+/// this thread's id.
 ///
 /// # Safety
 ///
-/// Both live as long as the thread. The thread uses no robust mutex of the C library, whose list this replaces.
+/// Both arguments live as long as the thread. The thread uses no robust mutex of the C library, whose list
+/// this replaces.
 unsafe fn watch(list: *mut RobustList, slot: &MemberSlot) {
-    // A list of one: its node points back at the head.
+    // A list with one entry, whose node points back at the head.
     slot.node.store(list.expose_provenance() as u64, Ordering::Relaxed);
     let head = RobustList {
         first: (&raw const slot.node).cast(),
@@ -88,7 +95,7 @@ unsafe fn watch(list: *mut RobustList, slot: &MemberSlot) {
             .cast_signed(),
         pending: core::ptr::null(),
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     unsafe {
         list.write(head);
         libc::syscall(libc::SYS_set_robust_list, list, size_of::<RobustList>());
@@ -96,20 +103,22 @@ unsafe fn watch(list: *mut RobustList, slot: &MemberSlot) {
 }
 
 impl MemberSlot {
-    /// The thread that a member's guard is, or was just now, as its own pid namespace knows it; none of a dead one.
+    /// The id of a member's guard thread, in that process's own pid namespace; it may have just died. None
+    /// for a dead member.
     pub(super) fn guard(&self) -> Option<rustix::thread::Pid> {
         let life = self.life.load(Ordering::Acquire);
         rustix::thread::Pid::from_raw((life & THREAD).cast_signed())
     }
 }
 
-/// Waits for newcomers and deaths, for ever.
+/// Waits for new members and deaths, forever.
 fn guard(device: &Device, own: usize) {
     let region = device.region();
     region.roster.fetch_add(1, Ordering::AcqRel);
     let _ = futex::wake(&region.roster, futex::Flags::empty(), u32::MAX);
     loop {
-        // Read before the members: a newcomer after this changes it, and the wait below returns at once.
+        // Read before the members: if a member joins after this, the value changes and the wait below returns
+        // at once.
         let roster = region.roster.load(Ordering::Acquire);
         let others = region.members.iter().enumerate().filter(|(number, _)| *number != own);
         let lives = others.map(|(_, slot)| (&slot.life, slot.life.load(Ordering::Acquire)));
@@ -123,19 +132,19 @@ fn guard(device: &Device, own: usize) {
     }
 }
 
-/// Ends the queues of members that have died since somebody last looked.
+/// Removes the queues of members that have died since the last call.
 pub(super) fn remove_dead(device: &Device) {
     for (number, slot) in device.region().members.iter().enumerate() {
         let life = slot.life.load(Ordering::Acquire);
         if life & OWNER_DIED != 0 {
             device.remove_member(number);
-            // Fails if somebody else was here first; the place may then be taken again already.
+            // Fails if another process removed it first; the slot may then already be taken again.
             let _ = slot.life.compare_exchange(life, 0, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
 }
 
-/// Returns when one of the words no longer has its value, or sooner.
+/// Returns when one of the words no longer has its value, or earlier.
 fn wait_any(words: &[(&AtomicU32, u32)]) {
     let waiters: Vec<_> = words
         .iter()

@@ -1,25 +1,26 @@
-//! What the processes on one device share: one region of memory, changed without locks.
+//! The memory shared by the processes on one device: one region, changed without locks.
 //!
 //! ```text
 //! header    magic, layout version, size; capacity, roster, root
-//! members   64 x { robust-list node, life, proof }        who is on the device
+//! members   64 x { robust-list node, life, proof }        the processes on the device
 //! queues   384 x { posted, bell, waiting, 16 packets }    written by the queue's owner, bell and waiting by all
-//! signals   64 x 64 words                                 gates wait for them; written by whoever has them allocated
-//! buffers  129 x schedule                                 one of them is the present, as root says
+//! signals   64 x 64 words                                 gates wait for them; written by the allocation's users
+//! buffers  129 x schedule                                 root says which is current
 //! ```
 //!
-//! The schedule is never changed in place. Whoever wants to change it copies the present one, works on the copy, writes
-//! it to a buffer of its own, and makes that buffer the present by one compare-and-exchange on `root`:
+//! The schedule is never changed in place. A process that changes it copies the current one, works on the
+//! copy and writes it to one of its own buffers. Then it makes that buffer the current one by one
+//! compare-and-exchange on `root`:
 //!
 //! ```text
-//! root = { version, buffer 6 } --- member 2 writes buffer 4, then root: { v, 6 } -> { v + 1, 4 } --- present: buffer 4
-//!                                      | killed or stopped anywhere before: nothing has happened
-//!                                      ` another member was quicker: the exchange fails, begin again
+//! root = { version, buffer 6 } --- member 2 writes buffer 4, then root: { v, 6 } -> { v + 1, 4 } --- current: buffer 4
+//!                                      | killed or stopped anywhere before: nothing has changed
+//!                                      ` another member was quicker: the exchange fails, retry
 //! ```
 //!
-//! So a process may be killed or stopped at any instruction: there is no lock that it could hold and nothing half done
-//! for others to see. Member `m` owns buffers `2m` and `2m + 1`, at most one of which is the present; the last buffer
-//! is the empty schedule that a new device begins with.
+//! So a process may be killed or stopped at any instruction: it can hold no lock, and other processes see no
+//! partial change. Member `m` owns buffers `2m` and `2m + 1`, at most one of which is current. The last
+//! buffer is the empty schedule that a new device begins with.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -32,21 +33,21 @@ use crate::engine::schedule::{DEPTH, HEAD_WORDS, Packet, QUEUES, Schedule, WORDS
 /// Processes on one device at most; a process with two copies of the library counts twice.
 pub(super) const MEMBERS: usize = 64;
 const BUFFERS: usize = 2 * MEMBERS + 1;
-/// "hip-sim" and a zero.
+/// "hip-sim" and a terminating zero.
 const MAGIC: u64 = u64::from_le_bytes(*b"hip-sim\0");
-/// To be raised with every change of what is declared below.
+/// Must be raised with every change of the declarations below.
 const LAYOUT_VERSION: u32 = 3;
 
-/// See the module. All zeroes but for the header is a valid, empty device.
+/// A device's shared memory, in the layout above. All zeroes but for the header is a valid, empty device.
 #[repr(C)]
 pub(super) struct Region {
     magic: AtomicU64,
     layout_version: AtomicU32,
-    /// Changes when a member comes.
+    /// Changes when a member joins.
     pub(super) roster: AtomicU32,
     size: AtomicU64,
     capacity: [AtomicU64; 2],
-    /// Version of the schedule above, buffer below.
+    /// Index of the current buffer in the low `BUFFER_BITS` bits, version of the schedule above them.
     root: AtomicU64,
     pub(super) members: [MemberSlot; MEMBERS],
     pub(super) queues: [QueueSlot; QUEUES],
@@ -55,13 +56,13 @@ pub(super) struct Region {
     buffers: [Buffer; BUFFERS],
 }
 
-/// One process. `node` and `life` are what the kernel follows when its guard thread dies; see `members`. The rest is how
-/// others know its memory; see `words`.
+/// One process. The kernel follows `node` and `life` when the guard thread dies; see `members`. With the
+/// other fields, other processes read its memory; see `words`.
 #[repr(C)]
 #[cfg_attr(test, derive(Default))]
 pub(super) struct MemberSlot {
     pub(super) node: AtomicU64,
-    /// 0: free; else the guard thread's id, or `OWNER_DIED`.
+    /// 0: free; otherwise the guard thread's id, or `OWNER_DIED`.
     pub(super) life: AtomicU32,
     reserved: u32,
     pub(super) proof_address: AtomicU64,
@@ -71,11 +72,12 @@ pub(super) struct MemberSlot {
 /// One hardware queue's packets.
 #[repr(C)]
 pub(super) struct QueueSlot {
-    /// Packets that were ever written; the next one's ticket. Only the owner writes it and the packets.
+    /// Number of packets ever written, which is the next one's ticket. Only the owner writes it and the
+    /// packets.
     posted: AtomicU64,
-    /// Rung after a grant that somebody waits for.
+    /// Rung after a grant that has a waiter.
     pub(super) bell: AtomicU32,
-    /// Bits `ticket % DEPTH` of the packets whose grant somebody waits for.
+    /// Bits `ticket % DEPTH` of the packets whose grant has a waiter.
     pub(super) waiting: AtomicU32,
     packets: [PacketSlot; DEPTH as usize],
 }
@@ -85,7 +87,7 @@ struct PacketSlot {
     ready_ns: AtomicU64,
     duration_ns: AtomicU64,
     units: AtomicU64,
-    /// Of a `Gate`; zeroes of any other packet.
+    /// The words of a `Gate`; zeroes for any other packet.
     gate: [AtomicU64; 3],
 }
 
@@ -109,10 +111,10 @@ const _: () = assert!(MEMBERS <= gate::MEMBERS_MAX);
 
 const BUFFER_BITS: u32 = 8;
 const BUFFER_MASK: u64 = (1 << BUFFER_BITS) - 1;
-/// The buffer that nobody writes.
+/// The buffer that no member writes.
 const EMPTY_BUFFER: u64 = 2 * MEMBERS as u64;
 
-/// A copy of a schedule, and of which one.
+/// A copy of a schedule, and the root that it was copied from.
 pub(super) struct Snapshot {
     pub(super) schedule: Box<Schedule>,
     root: u64,
@@ -125,7 +127,7 @@ impl Snapshot {
 }
 
 impl Region {
-    /// Makes zeroed memory that nobody else uses a device.
+    /// Turns zeroed memory, which no other process uses, into a device.
     pub(super) fn initialize(&self, capacity: [u64; 2]) {
         for (slot, units) in self.capacity.iter().zip(capacity) {
             slot.store(units, Ordering::Relaxed);
@@ -147,16 +149,17 @@ impl Region {
         [0, 1].map(|part: usize| self.capacity[part].load(Ordering::Relaxed).max(1))
     }
 
-    /// Copies the present schedule. The copy is one of this region from before, or a new one.
+    /// Copies the current schedule. The target is an earlier copy of this region's, or a new one.
     pub(super) fn read(&self, snapshot: &mut Snapshot) {
         loop {
             let root = self.root.load(Ordering::Acquire);
             let buffer = &self.buffers[(root & BUFFER_MASK).min(EMPTY_BUFFER) as usize];
             buffer.copy(0..HEAD_WORDS, words(&mut snapshot.schedule));
-            // The number of queues in use only grows: what an older copy has beyond is zero here too.
+            // The number of queues in use only grows, so the words beyond it in an older copy are zero too.
             let used = snapshot.schedule.used_words();
             buffer.copy(HEAD_WORDS..used, words(&mut snapshot.schedule));
-            // Pairs with the fence in `commit`: a word of a later use of the buffer makes the later root visible.
+            // Pairs with the fence in `commit`: a reader that sees a word of the buffer's next use also sees
+            // the next root.
             fence(Ordering::Acquire);
             if self.root.load(Ordering::Relaxed) == root {
                 snapshot.root = root;
@@ -165,9 +168,10 @@ impl Region {
         }
     }
 
-    /// Makes a changed copy the present; false if the present has changed since, and nothing has happened then.
+    /// Makes a changed copy the current schedule. Returns false, without effect, if the schedule has changed
+    /// since the copy.
     ///
-    /// `member`'s threads do this one at a time.
+    /// A member must not call this from two threads at a time.
     pub(super) fn commit(&self, snapshot: &Snapshot, member: usize) -> bool {
         let present = self.root.load(Ordering::Acquire);
         if present != snapshot.root {
@@ -194,7 +198,7 @@ impl Region {
             return None;
         }
         let packet = &slot.packets[(ticket % DEPTH) as usize];
-        // Overwritten only after its grant; whoever then reads the newer one fails to commit.
+        // A packet is overwritten only after its grant; a process that reads the newer one fails to commit.
         Some(Packet {
             ready_ns: packet.ready_ns.load(Ordering::Relaxed),
             duration_ns: packet.duration_ns.load(Ordering::Relaxed),
@@ -203,30 +207,30 @@ impl Region {
         })
     }
 
-    /// What the packet with a ticket waits for, if it is posted and a gate.
+    /// The gate of the packet with a ticket, if it is posted and a gate.
     pub(super) fn gate(&self, queue: usize, ticket: u64) -> Option<Gate> {
         gate_of(&self.queues[queue].packets[(ticket % DEPTH) as usize])
     }
 
-    /// Packets that a queue ever held.
+    /// Number of packets that a queue has ever held.
     pub(super) fn posted(&self, queue: usize) -> u64 {
         self.queues[queue].posted.load(Ordering::Acquire)
     }
 
-    /// Appends a packet to a queue of the caller's, whose packet `DEPTH` before is granted and its start known; its ticket.
-    /// Whether a gate is open is for those who look to see.
+    /// Appends a packet to a queue of the caller's and returns its ticket. The packet `DEPTH` before must be
+    /// granted and its start known. Readers determine whether a gate is open.
     pub(super) fn post(&self, queue: usize, packet: Packet, gate: Option<Gate>) -> u64 {
         let slot = &self.queues[queue];
         let ticket = slot.posted.load(Ordering::Relaxed);
-        let place = &slot.packets[(ticket % DEPTH) as usize];
-        place.ready_ns.store(packet.ready_ns, Ordering::Relaxed);
-        place.duration_ns.store(packet.duration_ns, Ordering::Relaxed);
-        place.units.store(packet.units, Ordering::Relaxed);
+        let packet_slot = &slot.packets[(ticket % DEPTH) as usize];
+        packet_slot.ready_ns.store(packet.ready_ns, Ordering::Relaxed);
+        packet_slot.duration_ns.store(packet.duration_ns, Ordering::Relaxed);
+        packet_slot.units.store(packet.units, Ordering::Relaxed);
         let words = gate.map_or([0; 3], |gate| gate.words());
-        for (slot, word) in place.gate.iter().zip(words) {
+        for (slot, word) in packet_slot.gate.iter().zip(words) {
             slot.store(word, Ordering::Relaxed);
         }
-        // The packet is there for whoever sees the count.
+        // A reader that sees the new count also sees the packet.
         slot.posted.store(ticket + 1, Ordering::Release);
         ticket
     }
@@ -257,7 +261,7 @@ mod tests {
     const QUEUE_SIZE: usize = (size_of::<Schedule>() - HEAD_WORDS * 8) / QUEUES;
 
     #[test]
-    fn of_two_changes_to_the_same_schedule_one_fails_and_changes_nothing() {
+    fn of_two_changes_to_the_same_schedule_one_fails_without_effect() {
         let mapping = Mapping::private([100, 2]);
         let region = mapping.region();
         let (mut first, mut second) = (Snapshot::new(), Snapshot::new());
@@ -274,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_changes_it_again_and_again_never_writes_the_present() {
+    fn repeated_changes_never_write_the_current_buffer() {
         let mapping = Mapping::private([100, 2]);
         let region = mapping.region();
         let mut snapshot = Snapshot::new();
@@ -288,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_never_see_half_a_schedule() {
+    fn readers_never_see_a_partial_schedule() {
         let mapping = Mapping::private([100, 2]);
         let region = mapping.region();
         let mut first = Snapshot::new();
@@ -305,7 +309,7 @@ mod tests {
                     let mut own = Snapshot::new();
                     for round in 1..20_000_u64 {
                         region.read(&mut own);
-                        // All queues of a member are removed and taken at once: eight or none.
+                        // All queues of a member are removed and taken at once: readers see eight or none.
                         let owner = (round % 2) as usize * 10 + member;
                         for present in [9, 1, 2, 11, 12] {
                             own.schedule.remove_member(present, round);

@@ -1,7 +1,8 @@
-//! A device's signals: words in the memory that its processes share, so that whoever plays the schedule can look at them.
+//! A device's signals: words in the memory that its processes share, so that any process that advances the
+//! schedule can read them.
 //!
-//! Each process has some of its own. With more in use, `hipMallocSignalMemory` gives ordinary memory, which takes
-//! others longer to look at (`words`).
+//! Each process has some of its own. When they are all in use, `hipMallocSignalMemory` gives ordinary memory,
+//! which other processes read more slowly (`words`).
 
 use core::ffi::c_void;
 use core::sync::atomic::Ordering;
@@ -9,21 +10,21 @@ use std::sync::{Arc, Mutex};
 
 use super::Device;
 
-/// Of each process.
+/// Signals of each process.
 pub(super) const SIGNALS: usize = 64;
 
-/// Those of this process that are in use, as bits.
+/// Signals of this process that are in use, as bits.
 #[derive(Default)]
 pub(super) struct Used(Mutex<u64>);
 
-/// One that an allocation has; dropping it gives it back.
+/// A signal that belongs to an allocation; dropping it frees it.
 pub(crate) struct Signal {
     device: Arc<Device>,
     index: usize,
 }
 
 impl Device {
-    /// A signal that is zero, none if all are in use.
+    /// A signal set to zero; none if all are in use.
     pub(crate) fn take_signal(self: &Arc<Self>) -> Option<Signal> {
         let mut used = self.signals.0.lock().expect("no holder panics");
         let free = used.trailing_ones() as usize;
@@ -52,7 +53,7 @@ impl Signal {
 
 impl Drop for Signal {
     fn drop(&mut self) {
-        // A poisoned lock is nothing to end a process for.
+        // A poisoned lock is no reason to end the process.
         if let Ok(mut used) = self.device.signals.0.lock() {
             *used &= !(1 << (self.index % SIGNALS));
         }
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signals_are_found_by_their_addresses_and_come_back() {
+    fn signals_are_found_by_their_addresses_and_reused() {
         let device = Device::private(0);
         let signals: Vec<_> = std::iter::from_fn(|| device.take_signal()).collect();
         assert_eq!(signals.len(), SIGNALS);

@@ -1,4 +1,4 @@
-//! Streams' queues on a device of their own.
+//! Streams' queues on private devices.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -60,14 +60,14 @@ fn a_dependency_is_awaited() {
 }
 
 #[test]
-fn a_panicking_command_is_finished_all_the_same() {
+fn a_panicking_command_still_finishes() {
     let queue = queue(&Device::private(0));
     queue.submit(Command::transfer(|| panic!("expected by this test"))).wait();
     queue.submit(Command::marker()).wait();
 }
 
 #[test]
-fn kernels_that_fit_overlap_and_others_take_turns() {
+fn kernels_that_fit_overlap_and_others_alternate() {
     let device = Device::private(0);
     let (first, second) = (queue(&device), queue(&device));
     let half = Work::Kernel { units: device.compute_units() / 2, duration_ns: LONG_NS };
@@ -107,7 +107,7 @@ fn streams_beyond_the_number_of_hardware_queues_share_them() {
 }
 
 #[test]
-fn a_full_queue_holds_its_submitter_up_and_loses_nothing() {
+fn a_full_queue_blocks_its_submitter_and_loses_nothing() {
     let queue = queue(&Device::private(0));
     let count = Arc::new(AtomicU32::new(0));
     let (gate, open) = Command::gate();
@@ -125,13 +125,13 @@ fn a_full_queue_holds_its_submitter_up_and_loses_nothing() {
             assert_eq!(count.fetch_add(1, Ordering::Relaxed), expected);
         }));
     }
-    assert!(is_open.load(Ordering::SeqCst), "there is no room before");
+    assert!(is_open.load(Ordering::SeqCst), "a full queue blocks until the gate opens");
     queue.submit(Command::marker()).wait();
     assert_eq!(count.load(Ordering::Relaxed), PENDING_MAX as u32 + 10);
     opener.join().unwrap();
 }
 
-/// As many queues as there are hardware queues, and then one that shares the first's.
+/// As many queues as there are hardware queues, and one more that shares the first's.
 fn sharing(device: &Arc<Device>) -> (Vec<Queue>, Queue) {
     let own: Vec<_> = (0..crate::config::get().queues)
         .map(|_| {
@@ -152,7 +152,7 @@ fn small(duration_ns: u64) -> Command {
 }
 
 #[test]
-fn what_a_stream_waits_for_on_the_host_holds_up_those_that_share_its_hardware_queue() {
+fn a_wait_for_the_host_blocks_streams_that_share_the_hardware_queue() {
     let (own, shares) = sharing(&Device::private(0));
     let (gate, open) = Command::gate();
     let opened = own[0].submit(gate);
@@ -167,7 +167,7 @@ fn what_a_stream_waits_for_on_the_host_holds_up_those_that_share_its_hardware_qu
 }
 
 #[test]
-fn a_wait_for_another_stream_holds_up_those_that_share_its_hardware_queue() {
+fn a_wait_for_another_stream_blocks_streams_that_share_the_hardware_queue() {
     let (own, shares) = sharing(&Device::private(0));
     let long = own[1].submit(small(5_000_000));
     own[0].submit(Command { waits: vec![Arc::clone(&long)], ..Command::marker() });
@@ -176,12 +176,12 @@ fn a_wait_for_another_stream_holds_up_those_that_share_its_hardware_queue() {
 }
 
 #[test]
-fn a_kernel_behind_a_copy_holds_up_those_that_share_its_hardware_queue() {
+fn a_kernel_behind_a_copy_blocks_streams_that_share_the_hardware_queue() {
     let (own, shares) = sharing(&Device::private(0));
     let copy = Work::Copy { is_from_device: false, duration_ns: LONG_NS };
     let copied = own[0].submit(Command::on_device(copy, || ()));
     let beside = shares.submit(small(1000));
-    assert!(beside.wait().start_ns < copied.wait().end_ns, "a copy alone holds nobody up");
+    assert!(beside.wait().start_ns < copied.wait().end_ns, "a copy alone blocks no other stream");
     let copied = own[0].submit(Command::on_device(copy, || ()));
     own[0].submit(small(1000));
     assert!(shares.submit(small(1000)).wait().start_ns >= copied.wait().end_ns);
@@ -212,11 +212,8 @@ fn a_new_stream_gets_the_hardware_queue_with_the_fewest_streams() {
 fn streams_that_wait_for_each_other_all_finish_in_the_order_of_their_hardware_queues() {
     let (device, seed) = (Device::private(0), 0x5eed_u64);
     let queues: Vec<_> = (0..11).map(|_| queue(&device)).collect();
-    let mut random = seed;
-    let mut next = |bound: usize| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (random >> 33) as usize % bound
-    };
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut next = |bound: usize| random.usize(..bound);
     let mut submitted: Vec<(usize, bool, Arc<Completion>)> = Vec::new();
     for _ in 0..2000 {
         let queue = next(queues.len());

@@ -1,8 +1,8 @@
-//! Reads what constructors are going to call, and with which constants.
+//! Finds the calls in constructors, with their constant arguments.
 //!
-//! Code is followed as it lies, from the beginning of a function to where nothing jumps over its end. Of registers only
-//! constants are known: an address that is loaded, and copies of it. Whatever else writes a register makes it unknown, and so
-//! does a place that something jumps to, which other values may reach.
+//! Code is read in address order, from the beginning of a function to an end that no jump crosses. Only constants in
+//! registers are known: an address that is loaded, and copies of it. Any other write to a register makes it unknown. So
+//! does a jump target, which may be reached with other values.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,39 +13,39 @@ use iced_x86::{
 
 use super::dynamic::{Dynamic, Import};
 
-/// Instructions that are looked at in one file: of the largest library, several times over.
+/// The most instructions that are decoded in one file: several times as many as the largest library needs.
 const INSTRUCTIONS_MAX: usize = 1 << 23;
 
 /// Bytes that are decoded at once, and the longest instruction.
 const CHUNK_BYTES: usize = 64 << 10;
 const INSTRUCTION_BYTES_MAX: usize = 15;
 
-/// How far a jump within a function leads.
+/// The longest jump within a function.
 const JUMP_MAX: u64 = 1 << 20;
 
-/// Calls from a constructor to the function that registers.
+/// The most nested calls from a constructor to the function that registers.
 const DEPTH_MAX: u32 = 2;
 
-/// Instructions of an entry of a procedure linkage table, up to its jump.
+/// Instructions of an entry of a procedure linkage table, including its jump.
 const LINKAGE_INSTRUCTIONS: usize = 3;
 
-/// Where code is read.
+/// The memory from which code is read.
 pub(super) trait Memory {
     /// Up to `count` bytes of code from an address on; None if there is none.
     fn code(&self, address: u64, count: usize) -> Option<Vec<u8>>;
 }
 
-/// Calls with constants.
+/// Calls with constant arguments.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    /// What `__hipRegisterFatBinary` is given.
+    /// Arguments of `__hipRegisterFatBinary`.
     pub(super) wrappers: Vec<u64>,
-    /// Handle and name that `__hipRegisterFunction` is given.
+    /// Handle and name from the arguments of `__hipRegisterFunction`.
     pub(super) functions: Vec<(u64, u64)>,
 }
 
 impl Calls {
-    /// Those of a file's constructors, and of the functions that these call.
+    /// The calls in a file's constructors, and in the functions that these call.
     pub(super) fn of_constructors(memory: &impl Memory, dynamic: &Dynamic) -> Self {
         let mut reader = Reader {
             memory,
@@ -68,16 +68,16 @@ struct Reader<'a, M> {
     memory: &'a M,
     slots: &'a HashMap<u64, Import>,
     calls: Calls,
-    /// What is imported through an entry of a procedure linkage table, by its address.
+    /// Imported functions by the address of their entry in a procedure linkage table.
     linkage: HashMap<u64, Option<Import>>,
-    /// Functions to be read, each with the number of calls that have led there.
+    /// Functions to be read, each with its depth of calls.
     waiting: Vec<(u64, u32)>,
     seen: HashSet<u64>,
     information: InstructionInfoFactory,
     left: usize,
 }
 
-/// What is known of the registers.
+/// The known values of registers.
 #[derive(Clone, Copy, Default)]
 struct Constants([Option<u64>; 16]);
 
@@ -92,7 +92,7 @@ impl Constants {
         }
     }
 
-    /// A call leaves only those alone that belong to the caller.
+    /// Forgets all registers but the callee-saved ones.
     fn called(&mut self) {
         let kept = [
             Register::RBX,
@@ -114,7 +114,7 @@ impl Constants {
 impl<M: Memory> Reader<'_, M> {
     fn function(&mut self, start: u64, depth: u32) {
         let mut constants = Constants::default();
-        // Where something jumps to further on: the function goes on at least up to there.
+        // Forward jump targets: the function continues at least up to them.
         let mut targets = HashSet::new();
         let (mut address, mut furthest) = (start, start);
         while let Some(code) = self.memory.code(address, CHUNK_BYTES) {
@@ -198,7 +198,7 @@ impl<M: Memory> Reader<'_, M> {
             Some(Import::RegisterFatBinary) => self.calls.wrappers.extend(constants.get(Register::RDI)),
             Some(Import::RegisterFunction) => {
                 let (handle, name) = (constants.get(Register::RSI), constants.get(Register::RCX));
-                // The kernel's name comes twice.
+                // The kernel's name is passed twice.
                 if let (Some(handle), Some(name)) = (handle, name)
                     && constants.get(Register::RDX) == Some(name)
                 {
@@ -215,7 +215,7 @@ impl<M: Memory> Reader<'_, M> {
         }
     }
 
-    /// What is imported through the code at an address, if that jumps on to it.
+    /// The function that is imported through the code at an address, if that code is an entry of a linkage table.
     fn linked(&mut self, address: u64) -> Option<Import> {
         if let Some(&known) = self.linkage.get(&address) {
             return known;

@@ -1,11 +1,15 @@
-//! What the dynamic linker is told: which functions it calls at the beginning, and where it puts imported ones.
+//! Reads the dynamic section: the constructors that the dynamic linker calls, and the words that hold imported functions.
+//!
+//! Format: <https://refspecs.linuxfoundation.org/elf/gabi4+/contents.html>, relocations:
+//! <https://gitlab.com/x86-psABIs/x86-64-ABI>.
 
 use std::collections::HashMap;
 
 use memchr::memmem;
 
-use super::super::TABLE_BYTES_MAX;
+use super::super::headers::TABLE_BYTES_MAX;
 use super::Image;
+use crate::symbol_table::name_at;
 
 /// Tags of the dynamic section.
 mod tag {
@@ -20,7 +24,7 @@ mod tag {
     pub(super) const INIT_ARRAYSZ: u64 = 27;
 }
 
-/// Kinds of relocations.
+/// Types of relocations.
 const GLOB_DAT: u32 = 6;
 const JUMP_SLOT: u32 = 7;
 const RELATIVE: u32 = 8;
@@ -30,7 +34,7 @@ const ENTRY_BYTES: usize = 16;
 const RELOCATION_BYTES: usize = 24;
 const SYMBOL_BYTES: u64 = 24;
 
-/// Most constructors of a file. Each source file with static objects has one.
+/// The most constructors of a file. Each source file with static objects has one.
 const CONSTRUCTORS_MAX: u64 = 1 << 16;
 
 /// A function that constructors call.
@@ -40,26 +44,26 @@ pub(super) enum Import {
     RegisterFunction,
 }
 
-/// What is of interest here.
+/// The parts of the dynamic section that are needed here.
 #[derive(Debug, Default)]
 pub(super) struct Dynamic {
     /// Addresses of the functions in `.init_array`.
     pub(super) constructors: Vec<u64>,
-    /// By the address of the word that will hold the function's.
+    /// Imported functions by the address of the word that will hold their address.
     pub(super) slots: HashMap<u64, Import>,
-    /// Relocations that do not depend on symbols, as they are in the file.
+    /// The relocation table, in the file's format.
     relocations: Vec<u8>,
 }
 
 struct Relocation {
-    place: u64,
+    address: u64,
     kind: u32,
     symbol: u32,
     addend: u64,
 }
 
 impl Dynamic {
-    /// None if the file imports no function that registers kernels, or cannot be understood.
+    /// None if the file imports no function that registers kernels, or is not valid.
     pub(super) fn read(image: &Image<'_>) -> Option<Self> {
         let section = image.headers.dynamic?;
         let section = image.bytes(section.0, usize::try_from(section.1).ok()?.min(1 << 16))?;
@@ -80,7 +84,7 @@ impl Dynamic {
         let import = |symbol: u32| {
             let name = image.bytes(symbols.checked_add(SYMBOL_BYTES * u64::from(symbol))?, 4)?;
             let name = u32::from_le_bytes(name.try_into().ok()?);
-            match super::super::name_at(&strings, name)? {
+            match name_at(&strings, name)? {
                 b"__hipRegisterFatBinary" => Some(Import::RegisterFatBinary),
                 b"__hipRegisterFunction" => Some(Import::RegisterFunction),
                 _ => None,
@@ -91,29 +95,29 @@ impl Dynamic {
             get(tag::RELA).and_then(|address| table(address, get(tag::RELASZ))).unwrap_or_default();
         let slots = (relocations_in(&of_slots.unwrap_or_default()).chain(relocations_in(&relocations)))
             .filter(|relocation| matches!(relocation.kind, GLOB_DAT | JUMP_SLOT))
-            .filter_map(|relocation| Some((relocation.place, import(relocation.symbol)?)))
+            .filter_map(|relocation| Some((relocation.address, import(relocation.symbol)?)))
             .collect();
         let mut dynamic = Self { constructors: Vec::new(), slots, relocations };
         dynamic.constructors = dynamic.array(image, get(tag::INIT_ARRAY)?, get(tag::INIT_ARRAYSZ)?)?;
         Some(dynamic)
     }
 
-    /// The address that a word of the image will hold.
+    /// The address that a word of the image holds after relocation.
     pub(super) fn pointer(&self, image: &Image<'_>, address: u64) -> Option<u64> {
         self.array(image, address, 8)?.first().copied()
     }
 
-    /// Words of the image that are addresses: what relocations put there, or what stands there where none does (because the
-    /// file is not relocated, or by a table of another form, which has the addresses in place).
+    /// Words of the image that are addresses: the values from relocations, or the values in the file for words without one.
+    /// That is so if the file is not relocated, or has a table of another format, which keeps the addresses in place.
     fn array(&self, image: &Image<'_>, address: u64, bytes: u64) -> Option<Vec<u64>> {
         let count = usize::try_from((bytes / 8).min(CONSTRUCTORS_MAX)).ok()?;
         let in_place = image.bytes(address, 8 * count)?;
         let mut words: Vec<u64> = in_place.chunks_exact(8).map(|bytes| word(bytes, 0)).collect();
         for relocation in relocations_in(&self.relocations).filter(|relocation| relocation.kind == RELATIVE) {
             let index =
-                relocation.place.checked_sub(address).and_then(|inside| usize::try_from(inside / 8).ok());
-            if let Some(place) = index.and_then(|index| words.get_mut(index)) {
-                *place = relocation.addend;
+                relocation.address.checked_sub(address).and_then(|inside| usize::try_from(inside / 8).ok());
+            if let Some(word) = index.and_then(|index| words.get_mut(index)) {
+                *word = relocation.addend;
             }
         }
         Some(words)
@@ -124,7 +128,7 @@ fn relocations_in(table: &[u8]) -> impl Iterator<Item = Relocation> {
     table.chunks_exact(RELOCATION_BYTES).map(|entry| {
         let info = word(entry, 8);
         Relocation {
-            place: word(entry, 0),
+            address: word(entry, 0),
             kind: info as u32,
             symbol: (info >> 32) as u32,
             addend: word(entry, 16),
@@ -132,7 +136,7 @@ fn relocations_in(table: &[u8]) -> impl Iterator<Item = Relocation> {
     })
 }
 
-/// The word at an offset that lies within.
+/// The word at an offset, which must be inside `bytes`.
 fn word(bytes: &[u8], at: usize) -> u64 {
     bytes[at..at + 8].iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }

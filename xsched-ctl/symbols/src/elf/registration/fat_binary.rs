@@ -6,8 +6,11 @@
 //!   compressed  "CCOB"  u16 version  u16 method  sizes  u64 hash  a bundle, by zlib (0) or zstd (1)
 //! ```
 //!
-//! A kernel has a descriptor in each code object, whose symbol is its name and `.kd`. These are looked for without taking the
-//! code objects apart, in one pass over what may be gigabytes.
+//! Bundles: <https://clang.llvm.org/docs/ClangOffloadBundler.html>.
+//!
+//! A kernel has a descriptor in each code object, with a symbol of its name and `.kd`
+//! (<https://llvm.org/docs/AMDGPUUsage.html#kernel-descriptor>). These texts are searched for in one pass over the data,
+//! which may be gigabytes, without parsing the code objects.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -19,25 +22,25 @@ use memchr::memmem::Finder;
 use super::dynamic::Dynamic;
 use super::{Image, NAME_BYTES_MAX};
 
-/// `HIPF`, a number in the order of the processor.
+/// `HIPF` as a number in the processor's byte order.
 const WRAPPER_MAGIC: &[u8] = b"FPIH";
 const BUNDLE: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
 const COMPRESSED: &[u8] = b"CCOB";
 
-/// More than any bundle has: a larger count is no bundle.
+/// The most entries of a bundle. Data with a larger count is not a bundle.
 const ENTRIES_MAX: u64 = 4096;
 
-/// Most device code that is looked through.
+/// The most device code that is searched.
 const BYTES_MAX: u64 = 8 << 30;
 
-/// Bytes that are looked through at once.
+/// Bytes that are searched at once.
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// The names of all kernels in the device code behind `wrappers`.
 pub(super) fn kernels(image: &Image<'_>, dynamic: &Dynamic, wrappers: &[u64]) -> HashSet<String> {
     let mut names = HashSet::new();
     for &wrapper in wrappers {
-        // What cannot be read has no kernels.
+        // Device code that cannot be read has no kernels.
         let _ = add_kernels(image, dynamic, wrapper, &mut names);
     }
     names
@@ -82,7 +85,7 @@ fn add_kernels(
     }
 }
 
-/// Where a bundle's code objects are.
+/// Offset and size of a bundle's code objects.
 fn entries(image: &Image<'_>, bundle: u64, count: u64) -> Option<Vec<(u64, u64)>> {
     let mut at = bundle.checked_add(BUNDLE.len() as u64 + 8)?;
     let mut entries = Vec::new();
@@ -93,7 +96,7 @@ fn entries(image: &Image<'_>, bundle: u64, count: u64) -> Option<Vec<(u64, u64)>
     Some(entries)
 }
 
-/// Adds what stands before `.kd` in every text that ends so.
+/// Adds the names of all texts that end with `.kd`, without that ending.
 fn collect(code: &mut impl Read, names: &mut HashSet<String>) -> io::Result<()> {
     let ending = Finder::new(b".kd\0");
     let (mut bytes, mut kept) = (vec![0; CHUNK_BYTES + NAME_BYTES_MAX], 0);
@@ -112,7 +115,7 @@ fn collect(code: &mut impl Read, names: &mut HashSet<String>) -> io::Result<()> 
                 names.insert(name.to_owned());
             }
         }
-        // A name may go on in what comes next.
+        // A name may continue in the next chunk.
         let keep = count.min(NAME_BYTES_MAX);
         bytes.copy_within(count - keep..count, 0);
         kept = keep;
@@ -145,7 +148,7 @@ fn number(bytes: &[u8], at: usize, len: usize) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Gives a few bytes at a time.
+    /// Returns a few bytes at a time.
     struct Slow<'a>(&'a [u8]);
 
     impl Read for Slow<'_> {
@@ -158,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_are_what_has_a_descriptor() {
+    fn names_with_a_descriptor_are_kernels() {
         let mut names = HashSet::new();
         let text = b"cut.kd\0\0vector_add\0vector_add.kd\0_Z4stepPf.kd\0helper.kdx\0\0.kd";
         collect(&mut Slow(text), &mut names).unwrap();

@@ -1,4 +1,4 @@
-// Calls on from a signal handler, which runs on a stack of its own.
+// Continues the chain of calls from a signal handler, which runs on its own stack.
 #include <signal.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-// A function as -O2 -fomit-frame-pointer makes most of them: no frame pointer, callee-saved registers pushed.
+// A typical function with -O2 -fomit-frame-pointer: no frame pointer, callee-saved registers pushed.
 long NEXT(long);
 
 __attribute__((noinline)) static long mix(long value) { return value * 31 + 7; }

@@ -1,5 +1,5 @@
-// Variable arguments, an overaligned local and a block of unknown size: the compiler realigns the stack and finds its
-// frame again through a pointer that it has saved below the frame pointer.
+// Variable arguments, an overaligned local and a block of unknown size: the compiler realigns the stack, and finds the
+// frame through a pointer that it has saved below the frame pointer.
 #include <alloca.h>
 #include <stdarg.h>
 

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Where code begins, and where the words are that imported functions go through.
+/// The address of the code, and the addresses of the words that hold imported functions.
 const CODE: u64 = 0x1000;
 const FAT_BINARY_SLOT: u64 = 0x8000;
 const FUNCTION_SLOT: u64 = 0x8008;
@@ -19,11 +19,11 @@ impl Memory for Program {
 }
 
 impl Program {
-    /// `bytes`, then four for the distance from behind them to an address.
+    /// Appends `bytes` and a four-byte displacement, relative to the next instruction, that leads to an address.
     fn relative(&mut self, bytes: &[u8], to: u64) -> &mut Self {
         self.0.extend(bytes);
-        let behind = CODE + self.0.len() as u64 + 4;
-        self.0.extend((to.wrapping_sub(behind) as u32).to_le_bytes());
+        let next = CODE + self.0.len() as u64 + 4;
+        self.0.extend((to.wrapping_sub(next) as u32).to_le_bytes());
         self
     }
 
@@ -32,7 +32,7 @@ impl Program {
         self
     }
 
-    /// Where the next instruction will be.
+    /// The address of the next instruction.
     fn here(&self) -> u64 {
         CODE + self.0.len() as u64
     }
@@ -55,7 +55,7 @@ const CALL_SLOT: [u8; 2] = [0xff, 0x15];
 const JUMP_SLOT: [u8; 2] = [0xff, 0x25];
 const RET: [u8; 1] = [0xc3];
 
-/// Two entries of a procedure linkage table: for the fat binary, and 16 bytes on for a function.
+/// Two entries of a procedure linkage table: one for fat binaries, and 16 bytes further one for functions.
 fn with_linkage() -> Program {
     let mut program = Program(Vec::new());
     program.relative(&JUMP_SLOT, FAT_BINARY_SLOT).bytes(&[0xcc; 10]);
@@ -64,7 +64,7 @@ fn with_linkage() -> Program {
 }
 
 #[test]
-fn constants_in_straight_code_are_what_is_registered() {
+fn constant_arguments_are_found_in_straight_code() {
     let mut program = with_linkage();
     let start = program.here();
     program.relative(&LEA_RDI, 0x9000).relative(&CALL, CODE);
@@ -82,7 +82,7 @@ fn constants_in_straight_code_are_what_is_registered() {
 }
 
 #[test]
-fn calls_without_a_linkage_table_and_through_another_function_count() {
+fn indirect_and_nested_calls_are_found() {
     let mut program = with_linkage();
     let inner = program.here();
     program.relative(&LEA_RSI, 0x9100).relative(&LEA_RCX, 0x2000).bytes(&MOV_RDX_RCX);
@@ -93,8 +93,8 @@ fn calls_without_a_linkage_table_and_through_another_function_count() {
 }
 
 #[test]
-fn what_is_not_constant_is_not_known() {
-    // add rsi, 8; xor esi, esi; pop rsi; a load; a call; and the kernel's name known once only.
+fn other_writes_make_a_register_unknown() {
+    // add rsi, 8; xor esi, esi; pop rsi; a load; a call; and a kernel's name of which only one copy is known.
     let spoilers: [&[u8]; 6] = [
         &[0x48, 0x83, 0xc6, 0x08],
         &[0x31, 0xf6],
@@ -113,12 +113,12 @@ fn what_is_not_constant_is_not_known() {
 }
 
 #[test]
-fn a_place_that_something_jumps_to_may_have_other_values() {
+fn a_jump_target_makes_registers_unknown() {
     for (jump, expected) in [(0x02, &[][..]), (0x00, &[(0x9100, 0x2000)])] {
         let mut program = with_linkage();
         let start = program.here();
         program.relative(&LEA_RSI, 0x9100).relative(&LEA_RCX, 0x2000).bytes(&MOV_RDX_RCX);
-        // jne over the next two bytes, to the call; or behind itself, where nothing is known either.
+        // jne over the next two bytes, to the call; or to the next instruction, which is a jump target, too.
         program.bytes(&[0x75, jump, 0x90, 0x90]);
         if jump == 0 {
             program.relative(&LEA_RSI, 0x9100).relative(&LEA_RCX, 0x2000).bytes(&MOV_RDX_RCX);
@@ -129,22 +129,22 @@ fn a_place_that_something_jumps_to_may_have_other_values() {
 }
 
 #[test]
-fn a_function_goes_on_behind_a_return_that_something_jumps_over() {
+fn a_function_continues_after_a_return_that_a_jump_crosses() {
     let mut program = with_linkage();
     let start = program.here();
-    // jne to behind the return.
+    // jne to the instruction after the return.
     program.bytes(&[0x75, 0x01]).bytes(&RET);
     program.relative(&LEA_RSI, 0x9100).relative(&LEA_RCX, 0x2000).bytes(&MOV_RDX_RCX);
     program.relative(&CALL, CODE + 16).bytes(&RET);
     assert_eq!(program.calls(&[start]).functions, [(0x9100, 0x2000)]);
-    // Behind the end of a function lies another one, which is none of the constructor's business.
+    // The code after the end of the function belongs to another function, which the constructor does not call.
     program.relative(&LEA_RSI, 0x9108).relative(&LEA_RCX, 0x2010).bytes(&MOV_RDX_RCX);
     program.relative(&CALL, CODE + 16).bytes(&RET);
     assert_eq!(program.calls(&[start]).functions, [(0x9100, 0x2000)]);
 }
 
 #[test]
-fn functions_that_call_each_other_and_code_that_makes_no_sense_end() {
+fn recursion_and_invalid_code_end() {
     let mut program = with_linkage();
     let start = program.here();
     program.relative(&CALL, start).bytes(&[0x06, 0x06]);

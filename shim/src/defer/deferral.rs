@@ -1,0 +1,102 @@
+//! The state of deferring, and actions on all of it at once.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use xsched_xqueue::{ClaimId, Setup, XQueues};
+
+use crate::defer::claims::Devices;
+use crate::defer::controller;
+use crate::defer::dependencies::Dependencies;
+use crate::defer::streams::NullStreams;
+use crate::ground::counters::{self, Trouble};
+use crate::ground::fork::Renewable;
+use crate::hip::device::Hip;
+use crate::hip::real;
+use crate::runtime::copies::RuntimeCopy;
+use crate::{planted, verdict};
+
+/// The state of deferring.
+pub(crate) struct Deferral {
+    pub(super) queues: Arc<XQueues<Hip>>,
+    dependencies: Mutex<Dependencies>,
+    pub(super) null_streams: NullStreams,
+    /// Held while the queues are informed whether any stream captures.
+    pub(super) captures: Mutex<()>,
+    /// Whether any did, when the queues were last informed.
+    pub(super) is_capturing: AtomicBool,
+    devices: Devices,
+    /// The process's first use of a device was noted.
+    pub(super) is_used: AtomicBool,
+}
+
+impl Default for Deferral {
+    fn default() -> Self {
+        let setup = Setup { trouble: note_trouble, bugs: planted::of_queues() };
+        let queues = XQueues::new(Hip::default(), setup);
+        queues.await_first_use(true);
+        if verdict::is_verbose() {
+            queues.observe_all_calls();
+        }
+        Self {
+            queues,
+            dependencies: Mutex::default(),
+            null_streams: NullStreams::default(),
+            captures: Mutex::default(),
+            is_capturing: AtomicBool::new(false),
+            devices: Devices::default(),
+            is_used: AtomicBool::new(false),
+        }
+    }
+}
+
+pub(crate) static DEFERRAL: Renewable<Deferral> = Renewable::new();
+
+/// Counts errors of the queues.
+pub(super) fn note_trouble(trouble: xsched_xqueue::Trouble) {
+    counters::trouble(match trouble {
+        xsched_xqueue::Trouble::ControllerFull => Trouble::NoRoom,
+        xsched_xqueue::Trouble::UnsentReport => Trouble::UnsentReport,
+        xsched_xqueue::Trouble::NoEventRing => Trouble::NoJournal,
+        xsched_xqueue::Trouble::Panic => Trouble::Panic,
+    });
+}
+
+/// The process's state.
+pub(crate) fn deferral() -> &'static Deferral {
+    DEFERRAL.get()
+}
+
+impl Deferral {
+    /// Waits until everything that is deferred was launched.
+    pub(crate) fn drain(&self) {
+        self.queues.wait_all_launched();
+    }
+
+    /// Whether others use the device and nothing restricts this process, so that its calls go at once whatever their
+    /// verdict.
+    pub(super) fn is_urgent(&self) -> bool {
+        self.queues.is_urgent()
+    }
+
+    /// Never held while waiting, or while calling the runtime.
+    pub(super) fn dependencies(&self) -> MutexGuard<'_, Dependencies> {
+        self.dependencies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Claims the device that the process uses first, and starts the client of the controller.
+    pub(super) fn note_first_use(&self, copy: &'static RuntimeCopy) {
+        if self.is_used.load(Ordering::Acquire) || self.is_used.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if let Some(device) = real::current_device(copy) {
+            self.claim(copy, device, 0);
+        }
+        controller::start(&self.queues);
+        self.queues.await_first_use(false);
+    }
+
+    pub(super) fn claim(&self, copy: &RuntimeCopy, device: i32, priority: i32) -> Option<ClaimId> {
+        self.devices.claim(&self.queues, copy, device, priority)
+    }
+}

@@ -1,0 +1,241 @@
+//! Which commands a command comes after: what the shim knows of the application's streams and events while something
+//! is deferred.
+//!
+//! The order follows from these rules of HIP:
+//!
+//! * A stream's work happens in order.
+//! * Work on the null stream of a device comes after all earlier work of the device's blocking streams, and before
+//!   all later work of them. It does not affect non-blocking streams.
+//! * A wait for an event comes after the record that was the event's last when the wait was called, and before the
+//!   next record. So an event that is recorded again must not be waited for at its new position.
+
+use foldhash::{HashMap, HashSet};
+
+use crate::defer::streams::{self, StreamEntry, StreamKey};
+use crate::planted::{Bug, is_planted};
+use xsched_xqueue::{Device, Position, QueueId, QueueStatus, XQueues};
+
+/// An event: its runtime copy, and its handle.
+pub(super) type EventKey = (usize, usize);
+
+/// Deferred commands that use an event.
+#[derive(Clone, Debug, Default)]
+struct EventEntry {
+    /// Its last record.
+    record: Option<Position>,
+    /// Waits for that record, or for an earlier one that was not deferred.
+    waits: Vec<Position>,
+}
+
+/// How a command uses an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EventUse {
+    Record(EventKey),
+    Wait(EventKey),
+    /// No event, but memory by its address, which the command frees. A second free of it comes after the first, and
+    /// fails.
+    Free(EventKey),
+}
+
+impl EventUse {
+    /// The event, if it is one.
+    pub(super) fn event(self) -> Option<EventKey> {
+        match self {
+            Self::Record(event) | Self::Wait(event) => Some(event),
+            Self::Free(_) => None,
+        }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Dependencies {
+    streams: HashMap<StreamKey, &'static StreamEntry>,
+    /// Entries of forgotten streams, to be used again.
+    spare: Vec<&'static StreamEntry>,
+    events: HashMap<EventKey, EventEntry>,
+    /// Events that are known to exist, and the number of destroyed events when that was last checked.
+    alive: (u64, HashSet<EventKey>),
+    /// Streams on which captures began: copy and handle.
+    captures: HashSet<(usize, usize)>,
+}
+
+/// When there are more events, those with nothing to remember are forgotten.
+const EVENTS_MAX: usize = 1024;
+
+impl Dependencies {
+    pub(super) fn stream(&self, key: StreamKey) -> Option<&'static StreamEntry> {
+        self.streams.get(&key).copied()
+    }
+
+    /// Adds a stream, for which `create` makes a queue. Returns the entry that another thread has made meanwhile, if
+    /// there is one.
+    pub(super) fn add_stream(
+        &mut self,
+        key: StreamKey,
+        device: i32,
+        is_blocking: bool,
+        create: impl FnOnce(&'static QueueStatus),
+    ) -> &'static StreamEntry {
+        let Self { streams, spare, .. } = self;
+        streams.entry(key).or_insert_with(|| {
+            let entry = spare.pop().unwrap_or_else(|| Box::leak(Box::default()));
+            entry.assign(device, is_blocking);
+            create(&entry.status);
+            entry
+        })
+    }
+
+    /// Forgets a stream, also in what threads remember. Its queue still exists.
+    pub(super) fn remove_stream(&mut self, key: StreamKey) -> Option<&'static StreamEntry> {
+        let removed = self.streams.remove(&key);
+        if removed.is_some() {
+            streams::invalidate();
+        }
+        removed
+    }
+
+    /// Takes the entry of a forgotten stream back, whose queue is gone.
+    pub(super) fn reuse(&mut self, entry: &'static StreamEntry) {
+        self.spare.push(entry);
+    }
+
+    /// All queues.
+    #[cfg(feature = "test-switches")]
+    pub(super) fn queues(&self) -> Vec<QueueId> {
+        self.streams.values().map(|entry| entry.queue()).collect()
+    }
+
+    /// The commands that a command on a stream comes after by the rules of null streams.
+    pub(super) fn predecessors_on<D: Device>(&self, key: StreamKey, queues: &XQueues<D>) -> Vec<Position> {
+        let Some(entry) = self.stream(key) else { return Vec::new() };
+        match key {
+            StreamKey::Legacy { .. } if is_planted(Bug::NullStreamAlone) => Vec::new(),
+            StreamKey::Legacy { copy, device } => self.blocking(copy, device, queues),
+            StreamKey::Created { .. } if is_planted(Bug::BlockingStreamAlone) => Vec::new(),
+            StreamKey::Created { copy, .. } if entry.is_blocking() => {
+                self.last_of_null(copy, entry.device(), queues).into_iter().collect()
+            }
+            StreamKey::Created { .. } => Vec::new(),
+        }
+    }
+
+    /// The last commands of a device's blocking streams, if they are deferred.
+    pub(super) fn blocking<D: Device>(&self, copy: usize, device: i32, queues: &XQueues<D>) -> Vec<Position> {
+        let blocking = self.streams.iter().filter(|(key, entry)| {
+            // A clear stream has no deferred commands.
+            !entry.status.is_clear()
+                && entry.is_blocking()
+                && entry.device() == device
+                && key.copy() == copy
+                && matches!(key, StreamKey::Created { .. })
+        });
+        blocking.filter_map(|(_, entry)| queues.last(entry.queue())).collect()
+    }
+
+    /// The queues of a device's streams.
+    pub(super) fn queues_of(&self, copy: usize, device: i32) -> Vec<QueueId> {
+        let on_device =
+            self.streams.iter().filter(|(key, entry)| key.copy() == copy && entry.device() == device);
+        on_device.map(|(_, entry)| entry.queue()).collect()
+    }
+
+    /// The last command of a device's null stream, if it is deferred.
+    pub(super) fn last_of_null<D: Device>(
+        &self,
+        copy: usize,
+        device: i32,
+        queues: &XQueues<D>,
+    ) -> Option<Position> {
+        queues.last(self.stream(StreamKey::Legacy { copy, device })?.queue())
+    }
+
+    /// The commands that a command with these uses comes after.
+    pub(super) fn predecessors_of_uses(&self, uses: &[EventUse]) -> Vec<Position> {
+        let mut before = Vec::new();
+        for used in uses {
+            let (EventUse::Record(event) | EventUse::Wait(event) | EventUse::Free(event)) = used;
+            let Some(entry) = self.events.get(event) else { continue };
+            before.extend(entry.record);
+            if matches!(used, EventUse::Record(_)) && !is_planted(Bug::EarlyRecord) {
+                before.extend(&entry.waits);
+            }
+        }
+        before
+    }
+
+    /// Notes that a command with these uses was deferred.
+    pub(super) fn used<D: Device>(&mut self, uses: &[EventUse], position: Position, queues: &XQueues<D>) {
+        if self.events.len() > EVENTS_MAX {
+            self.events.retain(|_, entry| {
+                let record = entry.record.as_slice();
+                !(queues.are_launched(record) && queues.are_launched(&entry.waits))
+            });
+        }
+        for used in uses {
+            match *used {
+                EventUse::Record(_) if is_planted(Bug::LostRecord) => {}
+                EventUse::Record(event) | EventUse::Free(event) => {
+                    self.events.insert(event, EventEntry { record: Some(position), waits: Vec::new() });
+                }
+                EventUse::Wait(event) => {
+                    let entry = self.events.entry(event).or_default();
+                    // A queue's later wait stands for its earlier ones.
+                    entry.waits.retain(|wait| wait.queue != position.queue);
+                    entry.waits.push(position);
+                }
+            }
+        }
+    }
+
+    /// The event's last record, or the command that frees the memory, if it was deferred.
+    pub(super) fn record_of(&self, event: EventKey) -> Option<Position> {
+        self.events.get(&event)?.record
+    }
+
+    /// Whether an event is known to exist, as of so many destroyed events.
+    pub(super) fn is_alive(&self, event: EventKey, destroyed: u64) -> bool {
+        self.alive.0 == destroyed && self.alive.1.contains(&event)
+    }
+
+    /// Notes that it exists.
+    pub(super) fn exists(&mut self, event: EventKey, destroyed: u64) {
+        if self.alive.0 != destroyed {
+            self.alive = (destroyed, HashSet::default());
+        }
+        self.alive.1.insert(event);
+    }
+
+    /// Forgets an event.
+    pub(super) fn remove_event(&mut self, event: EventKey) {
+        self.events.remove(&event);
+    }
+
+    /// Notes that a capture begins. False if the stream captures already.
+    pub(super) fn capture_begins(&mut self, stream: (usize, usize)) -> bool {
+        self.captures.insert(stream)
+    }
+
+    /// Notes that it ends.
+    pub(super) fn capture_ends(&mut self, stream: (usize, usize)) {
+        if is_planted(Bug::CapturesEndTogether) {
+            self.captures.clear();
+        }
+        self.captures.remove(&stream);
+    }
+
+    /// Forgets all streams of a copy; returns their entries.
+    pub(super) fn remove_streams(&mut self, copy: usize) -> Vec<&'static StreamEntry> {
+        self.captures.retain(|&(of, _)| of != copy);
+        self.alive.1.clear();
+        streams::invalidate();
+        self.streams.extract_if(|key, _| key.copy() == copy).map(|(_, entry)| entry).collect()
+    }
+
+    /// Whether any stream captures.
+    pub(super) fn is_any_capturing(&self) -> bool {
+        !self.captures.is_empty() && !is_planted(Bug::CaptureHeldBack)
+    }
+}
+
+#[cfg(test)]
+mod tests;

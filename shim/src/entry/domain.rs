@@ -1,0 +1,82 @@
+//! Scheduling domains: the C functions by which a program or library says how its own calls are to be treated.
+//!
+//! A library speaks for the calls that go through it, a program for the calling thread. An explicit domain takes
+//! precedence over the rules. Where both a library and the thread have one, calls are never suspended if either says
+//! so. The header is `shim/include/xsched_domain.h`.
+#![cfg_attr(test, expect(non_snake_case, dead_code, reason = "unexported, they are unused functions"))]
+
+use std::arch::naked_asm;
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use xsched_protocol::wire::SchedulingDomain;
+
+use crate::abi::HipError;
+use crate::entry;
+use crate::ground::counters::{self, Trouble};
+use crate::verdict;
+use crate::verdict::connection;
+use crate::verdict::domain::{of_library, of_thread, set_of_library, set_of_thread};
+
+/// C: `hipError_t hipSetSchedulingDomain(hipSchedulingDomain_t domain)`.
+///
+/// # Safety
+/// None of its own: an unknown number is refused.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[unsafe(naked)]
+unsafe extern "C" fn hipSetSchedulingDomain(domain: c_int) -> u32 {
+    naked_asm!(".cfi_startproc", "mov rsi, [rsp]", "jmp {set}", ".cfi_endproc", set = sym set)
+}
+
+/// C: `hipError_t hipGetSchedulingDomain(hipSchedulingDomain_t *domain)`.
+///
+/// # Safety
+/// `domain` must be null or point to where an `int` can be written.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[unsafe(naked)]
+unsafe extern "C" fn hipGetSchedulingDomain(domain: *mut c_int) -> u32 {
+    naked_asm!(".cfi_startproc", "mov rsi, [rsp]", "jmp {get}", ".cfi_endproc", get = sym get)
+}
+
+/// Sets the caller's domain, from now on.
+extern "C" fn set(domain: c_int, return_address: u64) -> u32 {
+    let Some(domain) = u32::try_from(domain).ok().and_then(SchedulingDomain::from_number) else {
+        return HipError::INVALID_VALUE.0;
+    };
+    entry::prepare();
+    guarded(|| match verdict::calling_library(return_address) {
+        Some(path) => {
+            set_of_library(&path, domain);
+            verdict::invalidate();
+            // The domain must hold for the caller's very next call.
+            verdict::wait_for_invalidation(|| connection::send_domain(&path, domain));
+        }
+        None => set_of_thread(domain),
+    });
+    HipError::SUCCESS.0
+}
+
+/// # Safety
+/// As for [`hipGetSchedulingDomain`].
+unsafe extern "C" fn get(domain: *mut c_int, return_address: u64) -> u32 {
+    if domain.is_null() {
+        return HipError::INVALID_VALUE.0;
+    }
+    let mut found = SchedulingDomain::Auto;
+    guarded(|| {
+        found = match verdict::calling_library(return_address) {
+            Some(path) => of_library(&path),
+            None => of_thread(),
+        }
+    });
+    // SAFETY: the caller's promise.
+    unsafe { domain.write(found as c_int) };
+    HipError::SUCCESS.0
+}
+
+/// A panic in the shim never reaches an application.
+fn guarded(work: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(work)).is_err() {
+        counters::trouble(Trouble::Panic);
+    }
+}

@@ -1,0 +1,145 @@
+//! The exported symbols: one for every function of the list, and the shim's own.
+//!
+//! An export is a few instructions without a stack frame. An export without a hook looks its call site up right here
+//! and jumps; the rest, and every first call of a site, go through the entry code. Symbols carry no version: a
+//! definition without one satisfies references to every version.
+//!
+//! All functions are exported, also those that the process's runtime is too old for, because the linker does not know
+//! yet what the runtime has. Such a function returns `hipErrorNotSupported`.
+//!
+//! Under test the symbols stay unexported, or the test program would interpose itself.
+#![cfg_attr(
+    test,
+    expect(non_snake_case, dead_code, reason = "unexported, they are ordinary unused functions")
+)]
+
+use std::arch::naked_asm;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+
+use crate::abi::{
+    Allocation, Array, ChannelFormatDesc, Context, Device, DevicePtr, Dim3, Enum, Event, Extent,
+    ExternalMemory, ExternalSemaphore, Function, Graph, GraphExec, GraphNode, GraphicsResource, HipError,
+    HostFn, IpcEventHandle, IpcMemHandle, Kernel, Library, LinkState, MemLocation, MemPool, MemcpyKind,
+    MipmappedArray, Module, PitchedPtr, Stream, StreamCallback, SurfaceObject, TextureObject, UserObject,
+};
+use crate::api::{self, Id, for_each_function};
+use crate::entry::export_entry;
+use crate::ground::counters::{self, CALLS, STRIPE_BITS, STRIPE_BYTES};
+use crate::ground::hashing::MULTIPLIER;
+use crate::runtime::copies::Way;
+use crate::runtime::sites::{Key, SITE_SHIFT, SITES, Site, TABLE_BITS};
+
+/// The code of one export. If the first entry of the call site's hash knows the real function, it jumps there, else
+/// to the entry code. Uses no register but `r10` and `r11`.
+///
+/// Where calls are seen by the runtime's dispatch table, its entries do everything, counting included.
+macro_rules! export_code {
+    // No hook: count and jump.
+    (passes $name:ident) => {
+        export_code!(@lookup $name,
+            "cmp byte ptr [r10 + {way}], {table}",
+            "mov r10, [r10 + {address}]",
+            "je 3f",
+            // In this thread's set of counters.
+            "movabs r11, {multiplier}",
+            "imul r11, qword ptr fs:[0]",
+            "shr r11, {stripe_shift}",
+            "imul r11, r11, {stripe_bytes}",
+            "add r11, [rip + {calls}]",
+            "lock inc qword ptr [r11 + {id} * 8]",
+            "3:",
+            "jmp r10",
+            ; calls = sym CALLS,
+            stripe_shift = const 64 - STRIPE_BITS,
+            stripe_bytes = const STRIPE_BYTES,)
+    };
+    // A hook decides, here or at the table's entry.
+    ($class:ident $name:ident) => {
+        export_code!(@lookup $name,
+            "cmp byte ptr [r10 + {way}], {table}",
+            "jne 2f",
+            "jmp [r10 + {address}]",
+            ;)
+    };
+    (@lookup $name:ident, $($found:literal,)* ; $($operand:tt)*) => {
+        naked_asm!(
+            ".cfi_startproc",
+            "mov r11, [rsp]",
+            "shl r11, {address_shift}",
+            "or r11, {id}",
+            "movabs r10, {multiplier}",
+            "imul r10, r11",
+            "shr r10, {hash_shift}",
+            "shl r10, {site_shift}",
+            "add r10, [rip + {sites}]",
+            "cmp [r10 + {key}], r11",
+            "jne 2f",
+            $($found,)*
+            "2:",
+            "mov r11d, {id}",
+            "jmp {entry}",
+            ".cfi_endproc",
+            id = const Id::$name as usize,
+            address_shift = const Key::ADDRESS_SHIFT,
+            multiplier = const MULTIPLIER,
+            hash_shift = const 64 - TABLE_BITS,
+            site_shift = const SITE_SHIFT,
+            sites = sym SITES,
+            key = const std::mem::offset_of!(Site, key),
+            way = const std::mem::offset_of!(Site, way),
+            table = const Way::Table as u8,
+            address = const std::mem::offset_of!(Site, address),
+            entry = sym export_entry,
+            $($operand)*
+        )
+    };
+}
+
+macro_rules! define_exports {
+    ($($family:ident {
+        $($class:ident $table:ident $($index:literal)? fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty;)*
+    })*) => {
+        $($(
+            #[unsafe(naked)]
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            unsafe extern "C" fn $name($($arg: $ty),*) -> $ret {
+                export_code!($class $name)
+            }
+        )*)*
+    };
+}
+for_each_function!(define_exports);
+
+macro_rules! addresses {
+    ($($family:ident {
+        $($class:ident $table:ident $($index:literal)? fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty;)*
+    })*) => {
+        /// The exports' code, in the order of the list.
+        pub(super) static EXPORTS: Exports = Exports([$($($name as *const () as *const c_void,)*)*]);
+    };
+}
+
+/// Addresses of code.
+pub(super) struct Exports(pub(super) [*const c_void; api::COUNT]);
+
+// SAFETY: they are never written through.
+unsafe impl Sync for Exports {}
+
+for_each_function!(addresses);
+
+/// How often the HIP function `name` was called in this process, by any caller; `UINT64_MAX` for a name that the shim
+/// does not export.
+///
+/// C: `uint64_t xsched_shim_call_count(const char *name)`.
+///
+/// # Safety
+/// `name` must be null or a C string.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C" fn xsched_shim_call_count(name: *const c_char) -> u64 {
+    if name.is_null() {
+        return u64::MAX;
+    }
+    // SAFETY: the caller promises a C string.
+    let name = unsafe { CStr::from_ptr(name) };
+    api::find(name).map_or(u64::MAX, counters::calls)
+}

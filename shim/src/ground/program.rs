@@ -1,0 +1,18 @@
+//! Which file this process executes.
+
+use std::env::current_exe;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
+
+/// What the kernel appends to the path of an executable that was deleted.
+const DELETED_MARK: &[u8] = b" (deleted)";
+
+/// The file that this process executes. After an upgrade of its package, a program keeps the path that it was started from.
+pub(crate) fn path() -> Option<PathBuf> {
+    let mut path = current_exe().ok()?.into_os_string().into_vec();
+    if path.ends_with(DELETED_MARK) {
+        path.truncate(path.len() - DELETED_MARK.len());
+    }
+    Some(OsString::from_vec(path).into())
+}

@@ -1,0 +1,120 @@
+//! HIP as a [`Device`]: launching a command means calling the real function with the arguments that the command owns.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use xsched_sched::Nanos;
+use xsched_xqueue::{Device, GatePage};
+
+use crate::ground::counters::{self, Trouble};
+use crate::ground::reentry::stay_inside;
+use crate::hip::failure::LateFailure;
+use crate::hip::gate::HipGate;
+use crate::hip::marker::{HipMarker, HipStream, MarkerPool};
+use crate::hip::owned::OwnedCall;
+use crate::hip::real;
+use crate::planted::{Bug, is_planted};
+use crate::runtime::copies::RuntimeCopy;
+use crate::runtime::stopped::StreamName;
+
+/// The HIP runtimes of this process.
+#[derive(Debug, Default)]
+pub(crate) struct Hip {
+    markers: MarkerPool,
+}
+
+/// A deferred call.
+pub(crate) struct HipCommand {
+    pub(crate) call: OwnedCall,
+    pub(crate) copy: &'static RuntimeCopy,
+    /// Its caller's device.
+    pub(crate) device: i32,
+    /// Where its stream's next call finds the error.
+    pub(crate) failure: &'static LateFailure,
+}
+
+thread_local! {
+    /// Copy and device that this LaunchWorker has set last.
+    static DEVICE: Cell<Option<(usize, i32)>> = const { Cell::new(None) };
+}
+
+impl Hip {
+    /// All devices of a copy may have been reset.
+    pub(crate) fn forget(&self, copy: &RuntimeCopy) {
+        self.markers.forget(copy);
+    }
+}
+
+impl Device for Hip {
+    type Command = HipCommand;
+    type Stream = HipStream;
+    type Marker = HipMarker;
+    type Gate = HipGate;
+
+    fn stream_number(&self, stream: HipStream) -> u64 {
+        stream.handle().0.addr() as u64
+    }
+
+    fn orders_others(&self, stream: HipStream) -> bool {
+        stream.name == StreamName::Legacy
+    }
+
+    fn launch(&self, command: HipCommand) -> bool {
+        let launched = catch_unwind(AssertUnwindSafe(|| {
+            stay_inside();
+            let target = (command.copy.index(), command.device);
+            if DEVICE.get() != Some(target) && !is_planted(Bug::WrongDevice) {
+                real::set_device(command.copy, command.device);
+                DEVICE.set(Some(target));
+            }
+            // SAFETY: the call owns its arguments, or they are handles and memory that may not be destroyed before
+            // commands that use them were launched: the hooks of the functions that destroy them wait for that.
+            unsafe { command.call.make() as u32 }
+        }));
+        match launched {
+            Ok(0) => return true,
+            Ok(code) => {
+                counters::trouble(Trouble::LateFailure);
+                command.failure.set(code);
+            }
+            Err(_) => counters::trouble(Trouble::Panic),
+        }
+        false
+    }
+
+    fn mark(&self, stream: HipStream) -> Option<HipMarker> {
+        self.markers.record(stream)
+    }
+
+    fn is_done(&self, stream: HipStream) -> Option<bool> {
+        stream.is_done()
+    }
+
+    fn is_complete(&self, marker: HipMarker) -> bool {
+        marker.is_complete()
+    }
+
+    fn time_between(&self, earlier: HipMarker, later: HipMarker) -> Option<Nanos> {
+        later.since(earlier)
+    }
+
+    fn retire(&self, marker: HipMarker) {
+        self.markers.retire(marker);
+    }
+
+    fn make_gate(&self, stream: HipStream) -> Option<HipGate> {
+        HipGate::new(stream)
+    }
+
+    fn share_gate(&self, stream: HipStream, page: &'static GatePage) -> Option<HipGate> {
+        HipGate::shared(stream, page)
+    }
+
+    fn put_gate(&self, gate: HipGate, stream: HipStream) -> bool {
+        gate.put_before(stream)
+    }
+
+    fn set_gate(&self, gate: HipGate, is_open: bool) {
+        gate.set(is_open);
+    }
+}

@@ -1,0 +1,58 @@
+//! What the client needs of the library that the queues are built into.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use xsched_protocol::wire::Verdicts;
+
+use crate::client::arbiter_page::PageError;
+use crate::client::connection::Connection;
+use crate::origins::Origin;
+
+/// The process as the client sees it, besides its queues.
+///
+/// All functions are called on the watcher's thread, which holds none of this crate's locks meanwhile. They may take a moment,
+/// but not wait for the controller, or for threads that may wait for it.
+pub trait Host: Send + 'static {
+    /// The watcher's thread begins: its calls of the runtime are none of the application's.
+    fn enter(&self);
+
+    /// There is a controller at the other end from now on. None: there is none, and the process decides about calls by itself;
+    /// said at every failed attempt to reach one, too.
+    fn connect(&self, connection: Option<Arc<Connection>>);
+
+    /// Another controller is there: what numbers of libraries stand for is forgotten.
+    fn forget_origins(&self);
+
+    /// Programs decide about calls from now on, and leave their answers on this page.
+    ///
+    /// # Errors
+    /// It cannot be mapped: the connection ends.
+    fn set_verdicts(&self, page: &OwnedFd, packet: Verdicts) -> Result<(), PageError>;
+
+    /// The controller's rules are these from now on.
+    fn set_rules(&self, rules: ControllerRules);
+
+    /// All libraries that have a number, by which queues count their time, in the order of the numbers, from 1 on.
+    fn origins(&self) -> Vec<(Origin, Library)>;
+}
+
+/// What an origin's number stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Library {
+    /// What the controller calls by this number.
+    Controllers(u32),
+    /// What this process has found out itself.
+    Own(String),
+}
+
+/// A controller's rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControllerRules {
+    /// As they are written.
+    pub text: String,
+    /// What the user of this process is called.
+    pub users: Vec<String>,
+    /// Number of the first; 0: they have none.
+    pub first: u16,
+}

@@ -1,0 +1,62 @@
+//! The watcher's descriptors, known to a forked child.
+//!
+//! A child has copies of them, and would keep its parent's connection open: the controller judges a process by its end, but a
+//! child that lives on must not hold what is not its own.
+
+#![expect(unsafe_code, reason = "closes descriptors that a forked child inherits")]
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+const NONE: i32 = -1;
+
+/// At most these are open at a time: what the watcher polls to be woken, what it is woken with, the connection, and what tells of
+/// masks.
+static OPEN: [AtomicI32; 4] = [const { AtomicI32::new(NONE) }; 4];
+
+/// A descriptor that a forked child closes.
+#[derive(Debug)]
+pub(super) struct Inherited(OwnedFd);
+
+impl Inherited {
+    pub(super) fn new(fd: OwnedFd) -> Self {
+        let number = fd.as_raw_fd();
+        // Without a place, a child keeps it.
+        let _ = OPEN
+            .iter()
+            .find(|place| place.compare_exchange(NONE, number, Ordering::Relaxed, Ordering::Relaxed).is_ok());
+        Self(fd)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_known(&self) -> bool {
+        OPEN.iter().any(|place| place.load(Ordering::Relaxed) == self.0.as_raw_fd())
+    }
+}
+
+impl std::os::fd::AsFd for Inherited {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Drop for Inherited {
+    fn drop(&mut self) {
+        // Before it is closed: the number may be somebody else's right afterwards.
+        let number = self.0.as_raw_fd();
+        for place in &OPEN {
+            let _ = place.compare_exchange(number, NONE, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+}
+
+/// In a forked child: closes its copies. Async-signal-safe.
+pub(crate) fn after_fork_in_child() {
+    for place in &OPEN {
+        let number = place.swap(NONE, Ordering::Relaxed);
+        if number != NONE {
+            // SAFETY: the parent's watcher owns it; here nobody uses it, since that thread is not there.
+            unsafe { libc::close(number) };
+        }
+    }
+}

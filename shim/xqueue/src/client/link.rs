@@ -1,0 +1,232 @@
+//! What all threads of the process know of the arbiter: the page, and whether to believe it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::time::{ClockId, clock_gettime};
+use xsched_protocol::arbiter_page::{QueueWord, Report, Word, more_urgent};
+use xsched_protocol::wire::{Keeper, PacketKind, Reported};
+use xsched_sched::Level;
+
+use crate::client::arbiter_page::MappedPage;
+use crate::client::connection::Connection;
+use crate::client::report_probe::xsched_arbiter_report;
+use crate::registration::AdmissionState;
+
+use crate::trouble::Trouble;
+
+/// The process's view of the arbiter.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(super) page: MappedPage,
+    /// Whether the page holds: a controller is connected, and not silent.
+    is_in_force: AtomicBool,
+    /// Nothing is to be held back: the controller only looks on.
+    only_observes: AtomicBool,
+    /// For reports that no program hears.
+    socket: Mutex<Option<Arc<Connection>>>,
+    trouble: fn(Trouble),
+}
+
+/// A queue of this process in the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot {
+    pub(super) index: u32,
+    pub(super) generation: u32,
+    pub(super) keeper: Keeper,
+}
+
+impl Link {
+    pub(super) fn new(trouble: fn(Trouble)) -> Self {
+        Self {
+            page: MappedPage::none(),
+            is_in_force: AtomicBool::new(false),
+            only_observes: AtomicBool::new(false),
+            socket: Mutex::new(None),
+            trouble,
+        }
+    }
+
+    /// A controller is there, or not any more.
+    pub(super) fn connect(&self, socket: Option<Arc<Connection>>, only_observes: bool) {
+        self.only_observes.store(only_observes, Ordering::Relaxed);
+        *self.socket() = socket;
+    }
+
+    /// Believes the page from now on, or does not.
+    pub(super) fn heed(&self, heeds: bool) {
+        self.is_in_force.store(heeds, Ordering::Release);
+    }
+
+    /// Believes the page unless its controller is silent. One that only looks on has nobody obeyed and so gives no sign of
+    /// life; it wants to know who has work all the same.
+    pub(super) fn judge(&self, is_silent: bool) {
+        self.heed(!is_silent || self.only_observes.load(Ordering::Relaxed));
+    }
+
+    pub(super) fn is_in_force(&self) -> bool {
+        self.is_in_force.load(Ordering::Acquire)
+    }
+
+    /// The queue's word, if the queue is there.
+    pub(super) fn word(&self, slot: Slot) -> Option<QueueWord> {
+        let word = QueueWord(self.page.load(Word::queue(slot.index.into())));
+        (word.is_open() && word.generation() == slot.generation).then_some(word)
+    }
+
+    /// How a queue stands among all on its device.
+    pub(super) fn state_of(&self, slot: Slot) -> AdmissionState {
+        if !self.is_in_force() {
+            return AdmissionState::Alone;
+        }
+        let Some(word) = self.word(slot) else { return AdmissionState::Alone };
+        let (device, level) = (word.device(), word.level());
+        let exists = self.page.load(Word::exists(device));
+        let has_neighbours = self.page.load(Word::exist_count(device, level)) > 1;
+        if exists & !(1 << level) == 0 && !has_neighbours {
+            return AdmissionState::Alone;
+        }
+        let is_obeyed = self.page.load(Word::OBEY) != 0 && !self.only_observes.load(Ordering::Relaxed);
+        let held = self.page.load(Word::ready(device)) & more_urgent(level) != 0;
+        if is_obeyed && (held || Level::new(level).is_limited()) {
+            AdmissionState::Below { preempted: held }
+        } else {
+            AdmissionState::Beside
+        }
+    }
+
+    /// Tells the arbiter something. Never waits; what cannot be sent is counted.
+    pub(super) fn report(&self, report: Report, slot: u32, argument: u64, keeper: Keeper) {
+        if keeper == Keeper::Programs {
+            return xsched_arbiter_report(report as u64, slot.into(), argument);
+        }
+        let Some(socket) = self.socket().clone() else { return };
+        let packet = Reported { kind: PacketKind::Reported as u32, slot, operation: report as u64, argument };
+        if socket.send(&packet).is_err() {
+            (self.trouble)(Trouble::UnsentReport);
+        }
+    }
+
+    fn socket(&self) -> MutexGuard<'_, Option<Arc<Connection>>> {
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The page's clock.
+pub(super) fn page_time_ns() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+#[cfg(test)]
+#[expect(unsafe_code, reason = "maps a page for an arbiter of its own")]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+    use rustix::mm::{MapFlags, ProtFlags, mmap};
+    use xsched_protocol::arbiter_page::{
+        AtomicWords, PAGE_MAGIC, PAGE_VERSION, PAGE_WORDS, Page, Words, device_key, protocol,
+    };
+
+    use super::*;
+
+    /// An arbiter in this process: the page, changed by the protocol's own code.
+    struct Arbiter(AtomicWords<'static>);
+
+    const DEVICE: u64 = 3;
+
+    impl Arbiter {
+        fn new() -> (Self, Link) {
+            let file = memfd_create("page", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC).unwrap();
+            ftruncate(&file, size_of::<Page>() as u64).unwrap();
+            fcntl_add_seals(&file, SealFlags::SHRINK).unwrap();
+            let access = ProtFlags::READ | ProtFlags::WRITE;
+            // SAFETY: a mapping of its own, never taken back, as long as the page.
+            let page = unsafe {
+                let at = mmap(std::ptr::null_mut(), size_of::<Page>(), access, MapFlags::SHARED, &file, 0);
+                &*at.unwrap().cast::<[AtomicU64; PAGE_WORDS]>()
+            };
+            let words = AtomicWords::new(page);
+            words.store(Word::MAGIC, PAGE_MAGIC);
+            words.store(Word::VERSION, PAGE_VERSION);
+            words.store(Word::LEASE, 1_000_000);
+            words.store(Word::key(DEVICE), device_key(0, 1, 2, 0));
+            protocol::obey(&words, 1);
+            let link = Link::new(|_| {});
+            link.page.replace(file).unwrap();
+            link.heed(true);
+            (Self(words), link)
+        }
+
+        fn open(&self, index: u32, level: u64) -> Slot {
+            let word = QueueWord::new(1, DEVICE, level);
+            protocol::open(&self.0, index.into(), word, 7, || true).unwrap();
+            Slot { index, generation: 1, keeper: Keeper::Controller }
+        }
+
+        fn ready(&self, slot: Slot) {
+            protocol::ready(&self.0, slot.index.into(), 1, protocol::Caller::Controller, 0).unwrap();
+        }
+    }
+
+    #[test]
+    fn standing_follows_the_page() {
+        let (arbiter, link) = Arbiter::new();
+        let own = arbiter.open(0, 5);
+        assert_eq!(link.state_of(own), AdmissionState::Alone);
+        arbiter.ready(own);
+        assert_eq!(link.state_of(own), AdmissionState::Alone, "its own readiness is none of its business");
+        let peer = arbiter.open(1, 5);
+        let limited = AdmissionState::Below { preempted: false };
+        assert_eq!((link.state_of(own), link.state_of(peer)), (limited, limited));
+        let urgent = arbiter.open(2, 1);
+        assert_eq!(link.state_of(urgent), AdmissionState::Beside, "the first level is not limited");
+        arbiter.ready(urgent);
+        assert!(link.state_of(own).is_preempted() && !link.state_of(urgent).is_preempted());
+        protocol::set_level(&arbiter.0, 2, 1, 9).unwrap();
+        assert_eq!(link.state_of(own), limited);
+        assert!(link.state_of(urgent).is_preempted());
+        let turn = arbiter.open(3, 0);
+        protocol::set_level(&arbiter.0, 2, 1, 1).unwrap();
+        assert_eq!(link.state_of(urgent), AdmissionState::Beside);
+        arbiter.ready(turn);
+        assert!(link.state_of(urgent).is_preempted(), "a turn comes before all");
+    }
+
+    #[test]
+    fn who_looks_on_learns_who_has_work_and_holds_nobody() {
+        let (arbiter, link) = Arbiter::new();
+        let (own, urgent) = (arbiter.open(0, 5), arbiter.open(1, 1));
+        protocol::release(&arbiter.0);
+        link.connect(None, true);
+        link.judge(true);
+        arbiter.ready(urgent);
+        assert_eq!(
+            (link.state_of(own), link.state_of(urgent)),
+            (AdmissionState::Beside, AdmissionState::Beside)
+        );
+        link.connect(None, false);
+        link.judge(true);
+        assert_eq!(link.state_of(own), AdmissionState::Alone, "this one hangs, or is off");
+    }
+
+    #[test]
+    fn nobody_is_held_by_a_page_that_does_not_hold() {
+        let (arbiter, link) = Arbiter::new();
+        let (own, urgent) = (arbiter.open(0, 5), arbiter.open(1, 0));
+        arbiter.ready(urgent);
+        assert!(link.state_of(own).is_preempted());
+        link.heed(false);
+        assert_eq!(link.state_of(own), AdmissionState::Alone);
+        link.heed(true);
+        link.connect(None, true);
+        assert_eq!(link.state_of(own), AdmissionState::Beside, "the controller only looks on");
+        link.connect(None, false);
+        protocol::release(&arbiter.0);
+        protocol::refresh(&arbiter.0, DEVICE);
+        assert_eq!(link.state_of(own), AdmissionState::Beside, "it still tells, for a successor");
+        let gone = Slot { generation: 2, ..own };
+        assert_eq!(link.state_of(gone), AdmissionState::Alone);
+    }
+}

@@ -1,0 +1,349 @@
+//! Scheduling without a controller, among the streams of this process: `XSCHED_SCHEDULER=LCL`.
+//!
+//! The scheduler and its masks are in this process. A claim on a device takes the place that a process has among others: one
+//! for each stream priority. A process whose streams have none is alone with its devices, and nothing is done.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use xsched_sched::{
+    Attributes, Changes, DeviceId, Event, Local, Nanos, PolicyKind, ProcessId, QueueId, QueueState, Settings,
+};
+
+use crate::clock::now;
+use crate::device::Device;
+use crate::ids::ClaimId;
+use crate::registration::{AdmissionState, Registration};
+use crate::xqueues::XQueues;
+
+const LEASE: Nanos = Nanos::from_millis(50);
+const LINGER: Nanos = Nanos::from_micros(100);
+
+/// How often the scheduler hears what claims have used, at most.
+const USAGE_EVERY: Nanos = Nanos::from_millis(10);
+
+/// The scheduler of this process's streams.
+pub(super) struct LocalArbiter {
+    state: Mutex<State>,
+    /// Wakes the watcher, which wakes whoever may go on.
+    ring: Box<dyn Fn() + Send + Sync>,
+}
+
+struct State {
+    core: Local,
+    policy: PolicyKind,
+    /// Keys of devices, by number.
+    devices: Vec<u64>,
+    claims: Vec<Claim>,
+    again: Option<Nanos>,
+    usage_at: Nanos,
+    is_over: bool,
+}
+
+struct Claim {
+    id: ClaimId,
+    device: u16,
+    place: Arc<Place>,
+    /// Device time that the scheduler knows of.
+    told: Nanos,
+}
+
+/// What launches look at.
+#[derive(Debug)]
+struct Place {
+    standing: AtomicU8,
+    is_ready: AtomicBool,
+    /// Until when it counts as ready without being told again.
+    lease_until: AtomicU64,
+}
+
+const ALONE: u8 = 0;
+const BESIDE: u8 = 1;
+const BELOW: u8 = 2;
+const HELD: u8 = 3;
+
+impl LocalArbiter {
+    pub(super) fn new(policy: PolicyKind, ring: Box<dyn Fn() + Send + Sync>) -> Arc<Self> {
+        let state = State {
+            core: Local::new(policy, Settings::default()),
+            policy,
+            devices: Vec::new(),
+            claims: Vec::new(),
+            again: None,
+            usage_at: Nanos::ZERO,
+            is_over: false,
+        };
+        Arc::new(Self { state: Mutex::new(state), ring })
+    }
+
+    /// Takes in new claims, and what has been used; decides what time has brought.
+    pub(super) fn step<D: Device>(self: &Arc<Self>, queues: &XQueues<D>, now: Nanos) {
+        let known = self.lock().claims.len();
+        for &(claim, key) in queues.claims().iter().skip(known) {
+            let (queue, place) = self.lock().open(now, claim, key.device, key.stream_priority);
+            queues.register(
+                claim,
+                Some(Arc::new(LocalRegistration { arbiter: Arc::clone(self), queue, place })),
+            );
+        }
+        if self.lock().usage_at <= now {
+            // Asked without the lock: whoever launches holds the queues' and asks for this one.
+            let ids: Vec<_> = self.lock().claims.iter().map(|claim| claim.id).collect();
+            let used: Vec<_> = ids.into_iter().map(|id| queues.usage(id).device_time).collect();
+            self.lock().hear_of_usage(now, &used);
+        }
+        let mut state = self.lock();
+        state.expire(now);
+        let changes = state.core.look(now);
+        state.apply(&changes);
+    }
+
+    /// When to come again even if nothing happens.
+    pub(super) fn again(&self) -> Option<Nanos> {
+        self.lock().again
+    }
+
+    /// Nobody is held back any more.
+    pub(super) fn release(&self) {
+        let mut state = self.lock();
+        state.is_over = true;
+        state.apply(&Changes::default());
+    }
+
+    fn tell(&self, event: Event) {
+        let mut state = self.lock();
+        let before = state.again;
+        let changes = state.core.handle(now(), event);
+        state.apply(&changes);
+        drop(state);
+        let comes_too_late = changes.again.is_some_and(|again| before.is_none_or(|before| again < before));
+        if comes_too_late || !changes.suspended.is_empty() || !changes.resumed.is_empty() {
+            (self.ring)();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn open(&mut self, now: Nanos, id: ClaimId, key: u64, stream_priority: i32) -> (QueueId, Arc<Place>) {
+        let known = self.devices.iter().position(|device| *device == key);
+        let device = known.unwrap_or_else(|| {
+            self.devices.push(key);
+            self.devices.len() - 1
+        }) as u16;
+        let queue = QueueId(self.claims.len() as u32);
+        // Where time is shared, each has its own share; by priority, they are streams of one process.
+        let process = if self.policy == PolicyKind::Priority { 0 } else { queue.0 };
+        let attributes = Attributes {
+            stream_priority,
+            ceiling: i16::MAX,
+            ..Attributes::new(DeviceId(device), ProcessId(process))
+        };
+        let place = Arc::new(Place {
+            standing: AtomicU8::new(ALONE),
+            is_ready: AtomicBool::new(false),
+            lease_until: AtomicU64::new(0),
+        });
+        self.claims.push(Claim { id, device, place: Arc::clone(&place), told: Nanos::ZERO });
+        let changes = self.core.handle(now, Event::Opened { queue, attributes });
+        self.apply(&changes);
+        (queue, place)
+    }
+
+    fn hear_of_usage(&mut self, now: Nanos, used: &[Nanos]) {
+        self.usage_at = now + USAGE_EVERY;
+        let mut news = Vec::new();
+        for (index, (claim, used)) in self.claims.iter_mut().zip(used).enumerate() {
+            let device = *used - claim.told;
+            claim.told = *used;
+            if !device.is_zero() {
+                news.push(Event::Used { queue: QueueId(index as u32), device });
+            }
+        }
+        for event in news {
+            let changes = self.core.handle(now, event);
+            self.apply(&changes);
+        }
+    }
+
+    /// Who has neither launched nor completed anything for as long as a lease has no work until he does: what is on the device
+    /// may wait for those whom it holds back.
+    fn expire(&mut self, now: Nanos) {
+        let is_over = |place: &Place| {
+            place.is_ready.load(Ordering::Acquire) && place.lease_until.load(Ordering::Acquire) < now.0
+        };
+        let over: Vec<_> =
+            (0..self.claims.len()).filter(|&index| is_over(&self.claims[index].place)).collect();
+        for index in over {
+            self.claims[index].place.is_ready.store(false, Ordering::Release);
+            let changes = self.core.handle(now, Event::Idle { queue: QueueId(index as u32) });
+            self.apply(&changes);
+        }
+    }
+
+    /// Puts down how everybody stands.
+    fn apply(&mut self, changes: &Changes) {
+        self.again = changes.again;
+        for (index, claim) in self.claims.iter().enumerate() {
+            let queue = QueueId(index as u32);
+            let is_alone = self.claims.iter().filter(|other| other.device == claim.device).count() < 2;
+            let standing = match () {
+                () if is_alone || self.is_over => ALONE,
+                () if !self.core.may_launch(queue) => HELD,
+                () if self.core.is_limited(queue) => BELOW,
+                () => BESIDE,
+            };
+            claim.place.standing.store(standing, Ordering::Release);
+        }
+    }
+}
+
+/// A claim's place with the scheduler of this process.
+struct LocalRegistration {
+    arbiter: Arc<LocalArbiter>,
+    queue: QueueId,
+    place: Arc<Place>,
+}
+
+impl std::fmt::Debug for LocalRegistration {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LocalRegistration")
+            .field("queue", &self.queue)
+            .field("place", &self.place)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Registration for LocalRegistration {
+    fn state(&self) -> AdmissionState {
+        match self.place.standing.load(Ordering::Acquire) {
+            HELD => AdmissionState::Below { preempted: true },
+            BELOW => AdmissionState::Below { preempted: false },
+            BESIDE => AdmissionState::Beside,
+            _ => AdmissionState::Alone,
+        }
+    }
+
+    fn report_ready(&self) {
+        self.place.lease_until.store((now() + LEASE).0, Ordering::Release);
+        self.place.is_ready.store(true, Ordering::Release);
+        self.arbiter.tell(Event::Ready { queue: self.queue });
+    }
+
+    fn report_idle(&self) {
+        self.place.is_ready.store(false, Ordering::Release);
+        self.arbiter.tell(Event::Idle { queue: self.queue });
+    }
+
+    fn levels(&self) -> (u8, u64) {
+        let state = self.arbiter.lock();
+        let queues = || state.core.scheduler().queues();
+        let level = |queue: &QueueState| queue.level.map_or(0, |level| level.number() as u8);
+        let Some(own) = queues().find(|queue| queue.queue == self.queue) else { return (0, 0) };
+        let ready = queues().filter(|other| other.ready && other.attributes.device == own.attributes.device);
+        (level(&own), ready.fold(0, |mask, other| mask | 1 << level(&other)))
+    }
+
+    fn is_ready(&self) -> bool {
+        self.place.is_ready.load(Ordering::Acquire)
+    }
+
+    fn lease(&self) -> Nanos {
+        LEASE
+    }
+
+    fn linger(&self) -> Nanos {
+        LINGER
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    fn seats(priorities: &[i32]) -> (Vec<LocalRegistration>, Arc<AtomicUsize>) {
+        seats_by(PolicyKind::Priority, priorities)
+    }
+
+    fn seats_by(policy: PolicyKind, priorities: &[i32]) -> (Vec<LocalRegistration>, Arc<AtomicUsize>) {
+        let rung = Arc::new(AtomicUsize::new(0));
+        let bell = Arc::clone(&rung);
+        let ring = move || {
+            bell.fetch_add(1, Ordering::SeqCst);
+        };
+        let arbiter = LocalArbiter::new(policy, Box::new(ring));
+        let open = |(index, &priority): (usize, &i32)| {
+            let (queue, place) = arbiter.lock().open(now(), ClaimId(index), 7, priority);
+            LocalRegistration { arbiter: Arc::clone(&arbiter), queue, place }
+        };
+        (priorities.iter().enumerate().map(open).collect(), rung)
+    }
+
+    #[test]
+    fn a_more_urgent_stream_holds_the_other_back_while_it_has_work() {
+        let (seats, rung) = seats(&[0, 1]);
+        let [usual, urgent] = seats.as_slice() else { panic!("there are two") };
+        usual.report_ready();
+        assert_eq!(usual.state(), AdmissionState::Below { preempted: false });
+        urgent.report_ready();
+        assert!(usual.state().is_preempted() && !urgent.state().is_preempted());
+        assert!(urgent.levels().0 < usual.levels().0 && urgent.levels().1.count_ones() == 2);
+        assert_eq!(rung.load(Ordering::SeqCst), 1);
+        urgent.report_idle();
+        assert_eq!(
+            (usual.state(), rung.load(Ordering::SeqCst)),
+            (AdmissionState::Below { preempted: false }, 2)
+        );
+    }
+
+    #[test]
+    fn who_shows_no_progress_holds_nobody_back_for_long() {
+        let (seats, _) = seats(&[0, 1]);
+        let [usual, urgent] = seats.as_slice() else { panic!("there are two") };
+        usual.report_ready();
+        urgent.report_ready();
+        let later = |time: Nanos| {
+            urgent.arbiter.lock().expire(now() + time);
+            usual.report_ready();
+        };
+        later(LEASE / 2);
+        assert!(usual.state().is_preempted() && urgent.is_ready());
+        later(LEASE.times(2));
+        assert!(!usual.state().is_preempted() && !urgent.is_ready());
+        urgent.report_ready();
+        assert!(usual.state().is_preempted() && urgent.is_ready(), "it goes on");
+    }
+
+    #[test]
+    fn the_watcher_knows_when_a_slice_ends_that_begins_while_it_sleeps() {
+        let (seats, rung) = seats_by(PolicyKind::Fair, &[0, 1]);
+        seats[0].report_ready();
+        assert_eq!((rung.load(Ordering::SeqCst), seats[0].arbiter.again()), (1, None));
+        seats[1].report_ready();
+        assert!(seats[0].arbiter.again().is_some() && seats[1].state().is_preempted());
+        assert_eq!(rung.load(Ordering::SeqCst), 2, "it had no reason to come so soon");
+        seats[1].report_idle();
+        assert_eq!((rung.load(Ordering::SeqCst), seats[0].arbiter.again()), (2, None));
+    }
+
+    #[test]
+    fn streams_of_one_priority_are_alone() {
+        let (seats, _) = seats(&[0]);
+        seats[0].report_ready();
+        assert_eq!(seats[0].state(), AdmissionState::Alone);
+    }
+
+    #[test]
+    fn at_the_end_nobody_is_held() {
+        let (seats, _) = seats(&[0, 1]);
+        seats[1].report_ready();
+        assert!(seats[0].state().is_preempted());
+        seats[0].arbiter.release();
+        assert_eq!((seats[0].state(), seats[1].state()), (AdmissionState::Alone, AdmissionState::Alone));
+    }
+}

@@ -1,0 +1,115 @@
+//! What queues ask of a runtime's devices: the contract of a back end. `shim/src/hip` is the one for HIP.
+//!
+//! # Rules for every function
+//!
+//! * **Threads.** Functions are called from the application's threads, from launch workers and from the watcher, at the same time.
+//!   Launch workers and the watcher are threads of this crate ([`crate::threads`]): a back end that hooks the runtime must not
+//!   take their calls for the application's (see [`crate::Host::enter`] for the watcher).
+//! * **Locks.** The table says which of the crate's locks the caller holds. *None* means that the function may call the queues.
+//!   Under the *queues' lock* ([`Device::stream_number`], [`Device::orders_others`], [`Device::set_gate`]) it must not call the
+//!   queues or the runtime, and must not wait for any other thread. The *markers' lock* keeps
+//!   [`crate::XQueues::pause_markers`], `destroy`, `detach_stream`, `forget_detached` and `close` waiting. The *lock for making
+//!   gates* keeps `pause_markers`, `retire_gates` and `close` waiting. A thread that waits in one of these must not hold
+//!   anything that the function needs.
+//! * **Panics.** A function that panics ends the thread that calls it: that may be the application's. Back ends catch their own.
+//!
+//! | function | called on | lock held | may block |
+//! | --- | --- | --- | --- |
+//! | `stream_number`, `orders_others` | any thread | queues' | no |
+//! | `launch` | launch worker | none | yes |
+//! | `mark` | any thread | markers' | only as a call of the runtime does |
+//! | `is_done` | any thread | markers' | no |
+//! | `is_complete`, `time_between` | any thread | markers' | no |
+//! | `retire` | any thread | markers', or none | no |
+//! | `make_gate`, `share_gate` | watcher | for making gates | yes |
+//! | `put_gate` | thread that launches | none | only as a call of the runtime does |
+//! | `set_gate` | any thread | queues' | no |
+
+use std::fmt::Debug;
+
+use xsched_sched::Nanos;
+
+use crate::gate_page::GatePage;
+
+/// Where commands are launched: the devices of one runtime.
+///
+/// See the [module's documentation](self) for threads, locks and blocking. Errors are never fatal: each function says what its
+/// failure means for the queues.
+pub trait Device: Send + Sync + 'static {
+    /// A command with everything that it needs to be launched later, on any thread. Dropped without being launched only if
+    /// [`crate::XQueues::submit`] gives it back, or when the process ends.
+    type Command: Send + 'static;
+
+    /// A stream of the runtime. A value may outlive the stream: after [`crate::XQueues::destroy`] or
+    /// [`crate::XQueues::detach_stream`] has returned, only functions that say so are called with it.
+    type Stream: Copy + Debug + Send + 'static;
+
+    /// A point in the order of a stream, such as a recorded event. Each is given to [`Device::retire`] once.
+    type Marker: Copy + Debug + Eq + Send + 'static;
+
+    /// A gate: a word in memory for which a stream can wait. Gates are made once for each claim and never freed.
+    type Gate: Copy + Debug + Send + 'static;
+
+    /// The number that names a stream in events. Must not change while the stream lives.
+    fn stream_number(&self, stream: Self::Stream) -> u64;
+
+    /// Whether commands given to a stream come after everything that other streams have by then, and these wait for them, as with
+    /// HIP's null stream. Then a marker there is not a mere look, and the stream is not asked with [`Device::is_done`] while there
+    /// are others. Asked once, when the queue is created.
+    fn orders_others(&self, _stream: Self::Stream) -> bool {
+        false
+    }
+
+    /// Gives a command to the runtime.
+    ///
+    /// Called in the order of each queue, by one thread at a time for each queue; commands of other queues may be launched at the
+    /// same time. It may block for any time: other workers take over for other queues after 10 ms. The command's stream exists. The
+    /// thread's current device is whatever the last launch on the thread has left.
+    ///
+    /// False if the runtime refused the command: then it counts as never launched. The back end tells the application.
+    fn launch(&self, command: Self::Command) -> bool;
+
+    /// Records a marker behind everything that was given to a stream. The stream exists.
+    ///
+    /// It must not change what the application sees of the stream, except that the stream is busy until the marker is complete.
+    /// None if that fails: the commands before it are then found complete by another marker or by [`Device::is_done`]. Commands
+    /// from a stream without a queue are not followed any more then.
+    fn mark(&self, stream: Self::Stream) -> Option<Self::Marker>;
+
+    /// Whether everything that was given to a stream has completed. Leaves the stream as it is.
+    ///
+    /// None if the device cannot tell, as while the stream is captured or after an error: the queue's commands in flight are not
+    /// followed any more then. The stream exists.
+    fn is_done(&self, stream: Self::Stream) -> Option<bool>;
+
+    /// Whether everything before a marker has completed. A device that fails answers true: no marker may stay pending for ever.
+    /// The marker's stream may be gone.
+    fn is_complete(&self, marker: Self::Marker) -> bool;
+
+    /// The device's time from one complete marker to another of the same stream. None if it does not know: the host's clock
+    /// is used then.
+    fn time_between(&self, earlier: Self::Marker, later: Self::Marker) -> Option<Nanos>;
+
+    /// Takes a marker back that is not needed any more, complete or not. The marker's stream may be gone.
+    fn retire(&self, marker: Self::Marker);
+
+    /// Makes a gate for a stream's device, open. None where there are none: the claim then launches little ahead. The stream may be
+    /// gone: it only names the device. Not called while markers are paused.
+    fn make_gate(&self, stream: Self::Stream) -> Option<Self::Gate>;
+
+    /// The same with the gate's word in a page that the arbiter writes, too. None where the device cannot wait for a word there:
+    /// [`Device::make_gate`] is tried then. The page stays mapped for as long as the process lives, since the device may read it
+    /// from now on.
+    fn share_gate(&self, _stream: Self::Stream, _page: &'static GatePage) -> Option<Self::Gate> {
+        None
+    }
+
+    /// Puts a gate before what is given to a stream next. Called right before the launch, on its thread. The stream exists.
+    ///
+    /// False if that fails: the command is launched all the same and just cannot be kept from beginning.
+    fn put_gate(&self, gate: Self::Gate, stream: Self::Stream) -> bool;
+
+    /// Opens or closes a gate that was made by [`Device::make_gate`]. A store to memory; it cannot fail. Gates of
+    /// [`Device::share_gate`] are opened and closed in their page.
+    fn set_gate(&self, gate: Self::Gate, is_open: bool);
+}

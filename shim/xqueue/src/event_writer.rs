@@ -1,0 +1,214 @@
+//! The process's events, for whoever records: a ring in memory that the controller has handed out.
+//!
+//! There is one while somebody records. It is written under the lock of the queues, which is what makes the process one
+//! writer.
+
+#![expect(unsafe_code, reason = "maps a ring of events")]
+
+use std::cell::Cell;
+use std::os::fd::AsFd;
+use std::ptr::{self, NonNull};
+
+use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::time::{ClockId, clock_gettime};
+use thiserror::Error;
+use xsched_protocol::events::{Event, RING_SIZE, Ring, RingMemory};
+use xsched_sched::Nanos;
+
+/// Why events are not written.
+#[derive(Debug, Error)]
+pub(crate) enum EventWriterError {
+    #[error("map the ring of events: {0}")]
+    Map(#[from] Errno),
+    #[error("write into memory that can still be cut short")]
+    Unsealed,
+    #[error("write into a ring of another version")]
+    Version,
+}
+
+/// Where events go.
+#[derive(Debug)]
+pub(crate) struct EventWriter {
+    memory: NonNull<RingMemory>,
+    /// What the records' clock is ahead of the queues' clock.
+    ahead_ns: u64,
+}
+
+// SAFETY: the memory is shared words, and belongs to this value until it is dropped.
+unsafe impl Send for EventWriter {}
+
+impl EventWriter {
+    /// Maps a ring.
+    ///
+    /// # Errors
+    /// It cannot be mapped, is none, or could be cut short under its writer.
+    pub(crate) fn map(ring: impl AsFd) -> Result<Self, EventWriterError> {
+        let ring = ring.as_fd();
+        let is_sealed = fcntl_get_seals(ring).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
+        let size = fstat(ring)?.st_size;
+        if !is_sealed || size < RING_SIZE as i64 {
+            return Err(EventWriterError::Unsealed);
+        }
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: at an address of the kernel's choice.
+        let at = unsafe { mmap(ptr::null_mut(), RING_SIZE, access, MapFlags::SHARED, ring, 0) }?;
+        let memory = NonNull::new(at.cast()).ok_or(EventWriterError::Map(Errno::NOMEM))?;
+        let writer = Self { memory, ahead_ns: boottime_ahead_ns() };
+        if Ring::of(writer.memory()).is_none() {
+            return Err(EventWriterError::Version);
+        }
+        Ok(writer)
+    }
+
+    /// Writes what happened at a time of the queues' clock.
+    pub(crate) fn write(&mut self, at: Nanos, event: &Event) {
+        if let Some(ring) = Ring::of(self.memory()) {
+            ring.write(&event.record(self.time_ns(at), thread()));
+        }
+    }
+
+    /// A time of the queues' clock on that of the records.
+    pub(crate) fn time_ns(&self, at: Nanos) -> u64 {
+        at.0 + self.ahead_ns
+    }
+
+    fn memory(&self) -> &RingMemory {
+        // SAFETY: mapped with this size until the value is dropped, and sealed against being cut short; any words are
+        // values.
+        unsafe { self.memory.as_ref() }
+    }
+}
+
+impl Drop for EventWriter {
+    fn drop(&mut self) {
+        // SAFETY: the value's own mapping, which nobody has a reference to any more.
+        let _ = unsafe { munmap(self.memory.as_ptr().cast(), RING_SIZE) };
+    }
+}
+
+/// How often the clocks are read to compare them: somebody else may get the processor in between.
+const READINGS: usize = 8;
+
+/// The clocks differ by the time for which the machine slept, which it hardly does while somebody records. What lies between
+/// the two readings adds to it, so the least difference is the best.
+fn boottime_ahead_ns() -> u64 {
+    let ns = |clock| {
+        let now = clock_gettime(clock);
+        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    };
+    let reading = |_| {
+        let monotonic = ns(ClockId::Monotonic);
+        ns(ClockId::Boottime).saturating_sub(monotonic)
+    };
+    (0..READINGS).map(reading).min().unwrap_or_default()
+}
+
+thread_local! {
+    /// The thread's id; 0: not asked for yet. Asking takes a system call.
+    static THREAD: Cell<u32> = const { Cell::new(0) };
+}
+
+fn thread() -> u32 {
+    THREAD
+        .try_with(|known| {
+            if known.get() == 0 {
+                known.set(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned());
+            }
+            known.get()
+        })
+        .unwrap_or(0)
+}
+
+/// In a forked child: the thread has another id.
+pub(crate) fn after_fork_in_child() {
+    let _ = THREAD.try_with(|known| known.set(0));
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::fs::File;
+    use std::os::fd::OwnedFd;
+
+    use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
+    use xsched_protocol::events::{Reader, Record};
+    use xsched_protocol::verdict::Judgement;
+
+    use super::*;
+
+    /// A controller's ring, and its reader.
+    pub(crate) struct Recorder {
+        writer: EventWriter,
+        pub(crate) fd: OwnedFd,
+        reader: Reader,
+    }
+
+    impl Recorder {
+        pub(crate) fn new() -> Self {
+            let fd = memory();
+            ftruncate(&fd, RING_SIZE as u64).unwrap();
+            fcntl_add_seals(&fd, SealFlags::SHRINK).unwrap();
+            // As the controller does it; any mapping serves.
+            let unprepared = EventWriter::map(&fd);
+            assert!(matches!(unprepared, Err(EventWriterError::Version)));
+            prepare(&fd);
+            let writer = EventWriter::map(&fd).unwrap();
+            let reader = Reader::new(writer.memory()).unwrap();
+            Self { writer, fd, reader }
+        }
+
+        pub(crate) fn writer(&self) -> EventWriter {
+            EventWriter::map(&self.fd).unwrap()
+        }
+
+        /// What was written since the last time.
+        pub(crate) fn records(&mut self) -> Vec<Record> {
+            let mut records = Vec::new();
+            self.reader.read(self.writer.memory(), |record| records.push(record)).unwrap();
+            records
+        }
+
+        pub(crate) fn events(&mut self) -> Vec<Event> {
+            self.records().iter().map(|record| Event::of(record).unwrap()).collect()
+        }
+    }
+
+    fn memory() -> OwnedFd {
+        memfd_create("events", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC).unwrap()
+    }
+
+    fn prepare(fd: &OwnedFd) {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: at an address of the kernel's choice, with the file's size, and never taken back.
+        let memory = unsafe {
+            let at = mmap(ptr::null_mut(), RING_SIZE, access, MapFlags::SHARED, fd, 0).unwrap();
+            &*at.cast::<RingMemory>()
+        };
+        Ring::prepare(memory);
+    }
+
+    #[test]
+    fn events_are_read_as_they_were_written() {
+        let mut recorder = Recorder::new();
+        let mut writer = recorder.writer();
+        let event = Event::Waits { queue: 3, position: 4, judgement: Judgement::NONE };
+        writer.write(Nanos(1_000), &event);
+        let records = recorder.records();
+        assert_eq!(Event::of(&records[0]), Some(event));
+        assert_eq!(records[0].thread, rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned());
+        assert_eq!(records[0].time_ns, writer.time_ns(Nanos(1_000)));
+    }
+
+    #[test]
+    fn memory_that_could_be_cut_short_is_refused() {
+        let fd = memory();
+        ftruncate(&fd, RING_SIZE as u64).unwrap();
+        assert!(matches!(EventWriter::map(&fd), Err(EventWriterError::Unsealed)));
+        let short = memory();
+        ftruncate(&short, 4096).unwrap();
+        fcntl_add_seals(&short, SealFlags::SHRINK).unwrap();
+        assert!(matches!(EventWriter::map(&short), Err(EventWriterError::Unsealed)));
+        assert!(EventWriter::map(File::open("/dev/null").unwrap()).is_err());
+    }
+}

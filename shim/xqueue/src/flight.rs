@@ -1,0 +1,450 @@
+//! What a source has in flight: commands in their order, and markers behind some of them.
+//!
+//! ```text
+//!   completed | c1 c2 (marker) c3 (marker) c4 c5
+//!                      ^ looked at first     ^ without a marker yet
+//! ```
+
+mod stall;
+
+use std::collections::VecDeque;
+
+use xsched_sched::{InFlight, Launch, Limit, Nanos};
+
+use crate::command::DurationClass;
+use crate::origins::Origin;
+use stall::Stall;
+
+/// Commands that were launched without being followed.
+const UNKNOWN: DurationClass = DurationClass(0);
+
+/// A command that takes so long gets a marker of its own while the process is recorded.
+const WORTH_A_MARKER: Nanos = Nanos::from_micros(5);
+
+/// Markers are as far apart as this part of the work that may be ahead. So its end is known well before it comes; but markers
+/// cost time as well. The work counts and not when it was launched: a fast machine launches all of it at once.
+const MARKS: u64 = 4;
+
+/// The work between markers where what may be ahead is a number of commands.
+const MARK_EVERY: Nanos = Nanos::from_micros(25);
+
+/// The time that gates assume for a command of an unknown duration: each such command has a gate of its own.
+const GATED_MAX: Nanos = Nanos::from_millis(1);
+
+/// How long after the last launch the stream is asked whether commands without a marker are done.
+pub(crate) const QUIET: Nanos = Nanos::from_micros(30);
+
+/// For how long commands may have no marker while more are launched all the time: device time is to be known.
+const UNMARKED_MAX: Nanos = Nanos::from_millis(2);
+
+/// How long after a look the next one comes at the latest. The expected time of commands may be far too long, and more commands
+/// are launched meanwhile.
+const LOOK_LATEST: Nanos = Nanos::from_millis(10);
+
+#[derive(Debug)]
+struct Marked<M> {
+    marker: M,
+    /// Commands before it that are behind the earlier marker.
+    commands: usize,
+    /// How long these take together at least, as far as was known when it was recorded.
+    work: Nanos,
+}
+
+/// A source's commands in flight.
+#[derive(Debug)]
+pub(crate) struct Flight<M> {
+    commands: InFlight,
+    marked: VecDeque<Marked<M>>,
+    /// Commands behind the last marker.
+    unmarked: usize,
+    /// The last marker, if it is what was seen complete last.
+    before: Option<M>,
+    /// When the first command without a marker was launched, when the last command was, and when the last look was.
+    unmarked_since: Nanos,
+    last: Nanos,
+    looked: Nanos,
+    /// Nothing was launched since the stream itself was last asked, and was not done.
+    is_asked: bool,
+    /// The program's event that is the last command's own, and whether the program has seen it complete.
+    ends_by: Option<u64>,
+    is_end_seen: bool,
+    /// Work without a marker, as expected.
+    unmarked_work: Nanos,
+    /// Commands ever launched.
+    launched: u64,
+    /// How many these were when commands began to be launched that are not followed.
+    unfollowed_from: Option<u64>,
+    /// Expected work since the last gate, and its longest command.
+    ungated: Nanos,
+    longest_ungated: Nanos,
+    /// How many commands were launched up to the last one that must not be stopped.
+    pinned: u64,
+    stall: Stall,
+}
+
+/// How completion was seen, which says when it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// A thread has waited for it: just now.
+    ByWait,
+    /// By looking: some time since the last look.
+    ByLook,
+}
+
+/// The launch of a command by a call that was admitted at `begun`.
+pub(crate) fn launch_of(
+    begun: Nanos,
+    DurationClass(class): DurationClass,
+    Origin(payer): Origin,
+    is_gated: bool,
+) -> Launch {
+    Launch { class, payer, begun, is_gated }
+}
+
+/// What has completed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Completed<M> {
+    /// Device time that it took.
+    pub(crate) took: Nanos,
+    /// A marker that is not needed any more.
+    pub(crate) retired: Option<M>,
+}
+
+impl<M: Copy> Flight<M> {
+    pub(crate) fn new(limit: Limit) -> Self {
+        Self {
+            commands: InFlight::new(limit),
+            marked: VecDeque::new(),
+            unmarked: 0,
+            before: None,
+            unmarked_since: Nanos::ZERO,
+            last: Nanos::ZERO,
+            unmarked_work: Nanos::ZERO,
+            looked: Nanos::ZERO,
+            is_asked: false,
+            ends_by: None,
+            is_end_seen: false,
+            launched: 0,
+            unfollowed_from: None,
+            ungated: GATED_MAX,
+            longest_ungated: Nanos::ZERO,
+            pinned: 0,
+            stall: Stall::new(),
+        }
+    }
+
+    pub(crate) fn set_limit(&mut self, limit: Limit) {
+        self.commands.set_limit(limit);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.commands.outstanding() == 0
+    }
+
+    /// How many commands have not completed.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.commands.outstanding()
+    }
+
+    /// Device time that is expected of them.
+    pub(crate) fn ahead(&self, now: Nanos) -> Nanos {
+        self.commands.ahead(now)
+    }
+
+    /// How long these take together, with what is over of it.
+    pub(crate) fn length(&self, now: Nanos) -> Nanos {
+        self.commands.length(now)
+    }
+
+    /// Whether a command of a recorded process gets a marker: it is long compared to one, or it is time for one.
+    pub(crate) fn is_worth_a_marker(&self, class: DurationClass) -> bool {
+        let is_short = self.commands.expected(class.0).is_some_and(|expected| expected < WORTH_A_MARKER);
+        !is_short || self.wants_marker()
+    }
+
+    /// Whether one more command of this class may be launched. With `is_awaited`, callers wait in
+    /// place.
+    pub(crate) fn may_launch(&self, now: Nanos, class: DurationClass, is_awaited: bool) -> bool {
+        // A command that does not end may itself wait for what would be launched next.
+        let is_stuck = || self.stall.releases(now, self.commands.overdue(now), is_awaited);
+        self.commands.may_launch(now, class.0) || is_stuck()
+    }
+
+    /// Whether the command that was launched last gets a marker: there is none, or enough work without.
+    pub(crate) fn wants_marker(&self) -> bool {
+        self.marked.is_empty() || self.unmarked_work >= self.mark_every()
+    }
+
+    /// Whether the next commands may soon have to wait until less is in flight.
+    pub(crate) fn is_half_full(&self, now: Nanos) -> bool {
+        self.commands.is_half_full(now)
+    }
+
+    fn mark_every(&self) -> Nanos {
+        match self.commands.limit() {
+            Limit::Time { ahead, .. } => ahead / MARKS,
+            Limit::Commands { .. } => MARK_EVERY,
+        }
+    }
+
+    /// Whether a gate is to be put before the next command, which is of this class. The caller then does so. `every` is how much
+    /// work may follow a command before the next gate.
+    pub(crate) fn wants_gate(&mut self, class: DurationClass, every: Nanos) -> bool {
+        // A command of an unknown duration is taken to be long.
+        let expected = self.commands.expected(class.0).unwrap_or(GATED_MAX);
+        let wants = self.is_empty() || self.ungated + expected > self.longest_ungated.max(expected) + every;
+        if wants {
+            (self.ungated, self.longest_ungated) = (Nanos::ZERO, Nanos::ZERO);
+        }
+        self.ungated += expected;
+        self.longest_ungated = self.longest_ungated.max(expected);
+        wants
+    }
+
+    /// A command of an unknown origin was launched.
+    pub(crate) fn launched(&mut self, now: Nanos, class: DurationClass) {
+        self.launched_by(now, launch_of(now, class, Origin::UNKNOWN, false));
+    }
+
+    /// A command was launched.
+    pub(crate) fn launched_by(&mut self, now: Nanos, launch: Launch) {
+        if self.is_empty() {
+            self.stall.reset(now);
+        } else if !self.commands.may_launch(now, launch.class) {
+            self.stall.releases_one();
+        }
+        if self.unmarked == 0 {
+            self.unmarked_since = now;
+        }
+        self.unmarked += 1;
+        self.unmarked_work += self.commands.expected(launch.class).unwrap_or_else(|| self.mark_every());
+        self.last = now;
+        (self.is_asked, self.ends_by, self.is_end_seen) = (false, None, false);
+        self.launched += 1;
+        self.commands.launched_for(now, launch);
+    }
+
+    /// The command that was launched last must not be stopped, nor what is before it.
+    pub(crate) fn pin(&mut self) {
+        self.pinned = self.launched;
+    }
+
+    /// Whether a command that must not be stopped has not completed.
+    pub(crate) fn is_any_pinned(&self) -> bool {
+        self.launched - (self.commands.outstanding() as u64) < self.pinned
+    }
+
+    /// The command that was launched last completes when this event does.
+    pub(crate) fn ends_by_event(&mut self, event: u64) {
+        self.ends_by = Some(event);
+    }
+
+    /// The program has seen that this event is complete.
+    pub(crate) fn event_seen(&mut self, event: u64) {
+        self.is_end_seen |= self.ends_by == Some(event);
+    }
+
+    /// Whether there is a marker behind the last command of which the program knows that it is done.
+    pub(crate) fn is_marker_in_doubt(&self) -> bool {
+        self.is_end_seen && self.unmarked == 0 && !self.marked.is_empty()
+    }
+
+    /// Launches from now on are not followed, until they are adopted.
+    pub(crate) fn stop_following(&mut self) {
+        self.unfollowed_from = Some(self.launched);
+    }
+
+    /// Whether anything was launched that is not followed, or may have been.
+    pub(crate) fn is_any_unfollowed(&self) -> bool {
+        self.unfollowed_from.is_some()
+    }
+
+    /// Unfollowed commands may be in flight, unless followed ones came behind them. One command stands for them, and the stream is to
+    /// be asked at once.
+    pub(crate) fn adopt(&mut self, now: Nanos) {
+        let is_last_unfollowed = self.unfollowed_from.take() == Some(self.launched);
+        if self.is_empty() || is_last_unfollowed {
+            self.launched(now, UNKNOWN);
+            self.last = Nanos::ZERO;
+        }
+    }
+
+    /// A marker was recorded behind the first so many commands ever launched; others may have been launched meanwhile. Gives
+    /// it back if it is not needed: another marker is behind the same commands.
+    pub(crate) fn marked(&mut self, now: Nanos, marker: M, launched: u64) -> Option<M> {
+        let meanwhile = self.launched.saturating_sub(launched) as usize;
+        let commands = self.unmarked.saturating_sub(meanwhile);
+        if commands == 0 {
+            return Some(marker);
+        }
+        if self.marked.is_empty() {
+            self.looked = now;
+        }
+        let first = self.in_flight() - self.unmarked;
+        let work = self.commands.least(first..first + commands);
+        self.marked.push_back(Marked { marker, commands, work });
+        self.unmarked -= commands;
+        if self.unmarked == 0 {
+            self.unmarked_work = Nanos::ZERO;
+        }
+        None
+    }
+
+    /// Whether commands have had no marker for so long that the next one gets one.
+    pub(crate) fn is_unmarked_for_long(&self, now: Nanos) -> bool {
+        self.unmarked > 0 && now >= self.unmarked_since + UNMARKED_MAX
+    }
+
+    /// When to ask the stream whether it is done: its commands have no marker, and nothing was launched for a while.
+    pub(crate) fn ask_stream_at(&self) -> Option<Nanos> {
+        if self.unmarked == 0 || !self.marked.is_empty() {
+            return None;
+        }
+        if !self.is_asked {
+            return Some(self.last + QUIET);
+        }
+        let work = self.commands.least(0..self.in_flight());
+        Some(self.commands.done_at(self.looked, work)?.min(self.looked + LOOK_LATEST))
+    }
+
+    /// The stream was asked, and is not done.
+    pub(crate) fn stream_busy(&mut self, now: Nanos) {
+        self.is_asked = true;
+        self.first_marker_pending(now);
+    }
+
+    /// The first marker that is not complete.
+    pub(crate) fn first_marker(&self) -> Option<M> {
+        self.marked.front().map(|first| first.marker)
+    }
+
+    /// The marker that was complete last.
+    pub(crate) fn marker_before(&self) -> Option<M> {
+        self.before
+    }
+
+    /// When to look at the first marker. With `is_waited_for`, commands wait until less is in flight.
+    pub(crate) fn next_look(&self, is_waited_for: bool) -> Option<Nanos> {
+        let first = self.marked.front()?;
+        let at = if is_waited_for {
+            self.commands.room_at(self.looked)
+        } else {
+            self.commands.done_at(self.looked, first.work)
+        };
+        at.map(|at| at.min(self.looked + LOOK_LATEST))
+    }
+
+    /// When a marker was last looked at, or there was none.
+    pub(crate) fn last_look(&self) -> Nanos {
+        self.looked
+    }
+
+    /// The first marker was looked at, and is not complete.
+    pub(crate) fn first_marker_pending(&mut self, now: Nanos) {
+        self.commands.completed(now, 0);
+        self.looked = now;
+    }
+
+    /// The first marker is complete; `device_time` is what lies between it and the one before, if that is known.
+    pub(crate) fn first_marker_completed(
+        &mut self,
+        now: Nanos,
+        device_time: Option<Nanos>,
+    ) -> Option<Completed<M>> {
+        let Marked { marker, commands, .. } = self.marked.pop_front()?;
+        let took = match device_time {
+            // The device's time includes that of idling before the first command, the host's that of noticing the last.
+            Some(time) => self.commands.completed_in(now, commands, time),
+            None => self.commands.completed(now, commands),
+        };
+        self.note_completion(now);
+        Some(Completed { took, retired: self.before.replace(marker) })
+    }
+
+    fn note_completion(&mut self, now: Nanos) {
+        self.looked = now;
+        self.stall.reset(now);
+    }
+
+    /// The device does work of others between its commands.
+    pub(crate) fn disturbed(&mut self, now: Nanos) {
+        self.commands.disturbed(now);
+    }
+
+    /// The gate before its commands is open, or closed, from now on.
+    pub(crate) fn set_gate(&mut self, now: Nanos, is_open: bool) {
+        self.commands.set_gate(now, is_open);
+    }
+
+    /// The process is preempted from now on, or not any more.
+    pub(crate) fn preempted(&mut self, now: Nanos, is_preempted: bool) {
+        self.stall.preempted(now, is_preempted);
+        self.disturbed(now);
+    }
+
+    /// How many commands were ever launched.
+    pub(crate) fn launched_so_far(&self) -> u64 {
+        self.launched
+    }
+
+    /// The first so many commands ever launched were seen complete. The device time that they took; None if none of them was in
+    /// flight any more. Adds markers that are not needed any more.
+    ///
+    /// They count as one step whatever markers are between them: only the end of the last is known.
+    pub(crate) fn completed_through(
+        &mut self,
+        launched: u64,
+        now: Nanos,
+        seen: Seen,
+        retired: &mut Vec<M>,
+    ) -> Option<Nanos> {
+        let in_flight = self.commands.outstanding() as u64;
+        let completed = self.launched - in_flight;
+        let commands = launched.saturating_sub(completed).min(in_flight) as usize;
+        if commands == 0 {
+            return None;
+        }
+        let took = match seen {
+            Seen::ByWait => self.commands.waited(now, commands),
+            Seen::ByLook => self.commands.completed(now, commands),
+        };
+        let mut left = commands;
+        while let Some(first) = self.marked.pop_front_if(|first| first.commands <= left) {
+            left -= first.commands;
+            retired.extend(self.before.replace(first.marker));
+        }
+        if left > 0 {
+            match self.marked.front_mut() {
+                Some(first) => {
+                    first.commands -= left;
+                    first.work = self.commands.least(0..first.commands);
+                }
+                None => self.unmarked -= left.min(self.unmarked),
+            }
+            retired.extend(self.before.take());
+        }
+        self.note_completion(now);
+        Some(took)
+    }
+
+    /// By origin, the time of everything that has completed since this was last called.
+    pub(crate) fn take_charges(&mut self) -> impl Iterator<Item = (Origin, Nanos)> {
+        self.commands.take_charges().map(|(origin, took)| (Origin(origin), took))
+    }
+
+    /// Origins' numbers have lost their meaning.
+    pub(crate) fn forget_origins(&mut self) {
+        self.commands.forget_payers();
+    }
+
+    /// Commands in flight are not followed any more. Returns markers that are not needed.
+    pub(crate) fn abandon(&mut self) -> Vec<M> {
+        (self.unmarked, self.unmarked_work) = (0, Nanos::ZERO);
+        self.commands.clear();
+        let markers = self.marked.drain(..).map(|marked| marked.marker);
+        markers.chain(self.before.take()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+//! XQueues: software queues in front of a device's streams, and the process's side of the arbiter.
+//!
+//! The crate knows no runtime. A back end for one implements [`Device`], which launches commands and looks at what has
+//! completed ([the contract](mod@device)), and [`Host`], which passes on what the controller says of calls. Then it puts each
+//! command through [`XQueues`]. `libxsched_shim.so` is the back end for HIP. `DESIGN.md` says why queues work as they do.
+//!
+//! A module uses only those above it:
+//!
+//! | module | responsible for |
+//! | --- | --- |
+//! | `trouble`, `planted` | what goes wrong unseen; bugs for tests to find |
+//! | `threads`, `clock` | threads that an application does not notice; the time of launches and completions |
+//! | `ids`, `status` | names of queues, claims and commands; what can be read without the lock |
+//! | `event_writer` | scheduling events of the process, while it is recorded |
+//! | `gate_page`, `registration` | a gate that the arbiter closes; a claim's registration with the arbiter |
+//! | [`mod@device`] | what queues ask of a runtime: the contract of a back end |
+//! | `origins`, `command` | the library that a command belongs to; what queues know of a command |
+//! | `flight` | what one source has in flight |
+//! | `claim`, `queue` | one claim; one queue |
+//! | `state` | all of them under one lock: parts with fields of their own, and rules |
+//! | `xqueues` | [`XQueues`]: admission, deferral, launch workers, waiting callers, the watcher's part |
+//! | `client` | the watcher thread, and what process and controller tell each other |
+//!
+//! Unsafe code is in the modules that map shared memory, or call the C library where nothing safe does what is needed:
+//! `gate_page`, `event_writer`, `threads`, `client::{arbiter_page, connection, inherited, report_probe}`. The compiler refuses
+//! it elsewhere.
+
+#![deny(unsafe_code)]
+
+mod claim;
+mod client;
+mod clock;
+mod command;
+pub mod device;
+mod event_writer;
+mod flight;
+mod gate_page;
+mod ids;
+mod origins;
+mod planted;
+mod queue;
+mod registration;
+mod state;
+mod status;
+pub mod threads;
+mod trouble;
+mod xqueues;
+
+pub use claim::Usage;
+pub use client::{
+    Connection, ControllerRules, Host, Library, PageError, SchedulerChoice, Settings, check_seals,
+    start as start_client,
+};
+pub use clock::now;
+pub use command::{Demand, DurationClass, KnownEnd, Load, PendingLaunch, Treatment};
+pub use device::Device;
+pub use gate_page::GatePage;
+pub use ids::{ClaimId, ClaimKey, Position, QueueId};
+pub use origins::{Judged, Origin};
+pub use planted::Bugs;
+pub use state::Refused;
+pub use status::{AdmissionMode, QueueStatus};
+pub use trouble::Trouble;
+pub use xqueues::{Admission, Setup, XQueues};
+
+/// In a forked child: connection and threads are its parent's. Async-signal-safe.
+pub fn after_fork_in_child() {
+    client::after_fork_in_child();
+    event_writer::after_fork_in_child();
+}

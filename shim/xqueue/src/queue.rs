@@ -1,0 +1,290 @@
+//! A queue: deferred commands in front of one stream, and what it has in flight.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar};
+use std::time::{Duration, Instant};
+
+use xsched_sched::{Limit, Nanos};
+
+use crate::command::Demand;
+use crate::device::Device;
+use crate::flight::Flight;
+use crate::ids::{ClaimId, Position, QueueId};
+use crate::origins::Origin;
+use crate::planted::{Bug, Bugs};
+use crate::status::QueueStatus;
+
+/// Commands that a queue defers before callers have to wait in place.
+pub(crate) const DEFERRED_MAX: usize = 4096;
+
+/// How long a launch that does not return keeps younger commands of other queues waiting: it may itself wait for what
+/// they do.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// A deferred command.
+pub(crate) struct DeferredCommand<C> {
+    /// Its number among all commands of all queues.
+    pub(crate) ticket: u64,
+    /// What must be launched before it, besides its predecessors in the queue.
+    pub(crate) after: Vec<Position>,
+    pub(crate) demand: Demand,
+    pub(crate) since: Nanos,
+    /// Its number in its queue.
+    pub(crate) number: u64,
+    pub(crate) command: C,
+}
+
+/// What a queue is made of.
+pub(crate) struct QueueParts<D: Device> {
+    pub(crate) stream: D::Stream,
+    /// A marker in its stream comes after what other streams have by then, and they wait for it.
+    pub(crate) orders_others: bool,
+    pub(crate) claim: Option<ClaimId>,
+    pub(crate) status: &'static QueueStatus,
+}
+
+pub(crate) struct Queue<D: Device> {
+    suspended: bool,
+    deferred: VecDeque<DeferredCommand<D::Command>>,
+    /// Commands ever deferred, and those of them whose launch has returned.
+    submitted: u64,
+    launched: u64,
+    /// Ticket of the command that is being launched, and since when.
+    launching: Option<(u64, Instant)>,
+    has_worker: bool,
+    /// Wakes the worker, if that sleeps.
+    bell: Arc<Condvar>,
+    is_worker_asleep: bool,
+    /// None: it is gone, and what it had on the device is followed to its end.
+    stream: Option<D::Stream>,
+    orders_others: bool,
+    claim: Option<ClaimId>,
+    flight: Flight<D::Marker>,
+    /// Callers that wait for what is on the device.
+    host_waits: usize,
+    /// The number of the last command that nothing but order keeps.
+    forced: u64,
+    /// Its status for others, as long as it has a stream: then it may be another queue's.
+    status: &'static QueueStatus,
+}
+
+impl<D: Device> Queue<D> {
+    pub(crate) fn new(id: QueueId, parts: &QueueParts<D>, limit: Limit) -> Self {
+        let &QueueParts { stream, orders_others, claim, status } = parts;
+        status.assign(id);
+        Self {
+            suspended: false,
+            deferred: VecDeque::new(),
+            submitted: 0,
+            launched: 0,
+            launching: None,
+            has_worker: false,
+            bell: Arc::default(),
+            is_worker_asleep: false,
+            stream: Some(stream),
+            orders_others,
+            claim,
+            flight: Flight::new(limit),
+            host_waits: 0,
+            forced: 0,
+            status,
+        }
+    }
+
+    pub(crate) fn stream(&self) -> Option<D::Stream> {
+        self.stream
+    }
+
+    pub(crate) fn claim(&self) -> Option<ClaimId> {
+        self.claim
+    }
+
+    pub(crate) fn flight(&self) -> &Flight<D::Marker> {
+        &self.flight
+    }
+
+    pub(crate) fn flight_mut(&mut self) -> &mut Flight<D::Marker> {
+        &mut self.flight
+    }
+
+    /// Whether its stream orders others: a marker there comes after what these have by then.
+    pub(crate) fn orders_others(&self) -> bool {
+        self.orders_others
+    }
+
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.suspended
+    }
+
+    pub(crate) fn suspend(&mut self, suspended: bool) {
+        self.suspended = suspended;
+        self.update_status();
+    }
+
+    /// Its stream goes; what it has on the device is followed to its end.
+    pub(crate) fn detach_stream(&mut self) {
+        self.stream = None;
+        self.suspended = false;
+    }
+
+    /// Whether it has neither a stream nor anything in flight any more; with `all`, whatever it has in flight.
+    pub(crate) fn is_over(&self, all: bool) -> bool {
+        self.stream.is_none() && self.deferred.is_empty() && (all || self.flight.is_empty())
+    }
+
+    fn update_status(&self) {
+        if self.stream.is_some() {
+            self.status.set_clear(!self.suspended && self.submitted == self.launched);
+        }
+    }
+
+    /// Whether all of its deferred commands were launched, and their launches have returned.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.submitted == self.launched
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.deferred.len() >= DEFERRED_MAX
+    }
+
+    pub(crate) fn deferred_count(&self) -> usize {
+        self.deferred.len()
+    }
+
+    /// The deferred command that is launched next.
+    pub(crate) fn first(&self) -> Option<&DeferredCommand<D::Command>> {
+        self.deferred.front()
+    }
+
+    /// How many commands were taken so far, to be launched.
+    fn taken(&self) -> u64 {
+        self.submitted - self.deferred.len() as u64
+    }
+
+    /// Defers a command; its number.
+    pub(crate) fn push(
+        &mut self,
+        ticket: u64,
+        after: Vec<Position>,
+        demand: Demand,
+        command: D::Command,
+        since: Nanos,
+    ) -> u64 {
+        self.has_worker = true;
+        self.submitted += 1;
+        let number = self.submitted;
+        self.deferred.push_back(DeferredCommand { ticket, after, demand, since, number, command });
+        self.update_status();
+        number
+    }
+
+    /// Takes the next command, whose launch begins.
+    pub(crate) fn take(&mut self, bugs: Bugs) -> Option<D::Command> {
+        let taken =
+            if bugs.has(Bug::LastFirst) { self.deferred.pop_back() } else { self.deferred.pop_front() };
+        let taken = taken?;
+        self.launching = Some((taken.ticket, Instant::now()));
+        Some(taken.command)
+    }
+
+    /// The launch of the command that was taken last has returned.
+    pub(crate) fn launch_returned(&mut self) {
+        self.launched += 1;
+        self.launching = None;
+        self.update_status();
+    }
+
+    pub(crate) fn is_launching(&self) -> bool {
+        self.launching.is_some()
+    }
+
+    /// Whether a command older than this ticket is being launched, not for long yet.
+    pub(crate) fn is_launching_before(&self, ticket: u64) -> bool {
+        self.launching.is_some_and(|(other, since)| other < ticket && since.elapsed() < PATIENCE)
+    }
+
+    /// Its last deferred command, if that has not been launched.
+    pub(crate) fn last(&self, id: QueueId) -> Option<Position> {
+        (!self.is_drained()).then_some(Position { queue: id, number: self.submitted })
+    }
+
+    pub(crate) fn is_launched(&self, number: u64) -> bool {
+        self.launched >= number
+    }
+
+    /// Nothing but order keeps its commands up to this one from now on. What those of them come after for which that is new.
+    pub(crate) fn force(&mut self, number: u64) -> impl Iterator<Item = Position> {
+        let taken = self.taken();
+        let known = self.forced.max(taken);
+        let newly = if number > known {
+            self.forced = number;
+            (known - taken) as usize..(number - taken) as usize
+        } else {
+            0..0
+        };
+        self.deferred.range(newly).flat_map(|deferred| &deferred.after).copied()
+    }
+
+    /// Whether nothing but order keeps its next command.
+    pub(crate) fn is_next_forced(&self) -> bool {
+        self.taken() < self.forced
+    }
+
+    /// Origins' numbers have lost their meaning.
+    pub(crate) fn forget_origins(&mut self) {
+        self.flight.forget_origins();
+        self.deferred.iter_mut().for_each(|deferred| deferred.demand.origin = Origin::UNKNOWN);
+    }
+
+    /// A caller waits for what it has in flight from now on: how much was launched by now.
+    pub(crate) fn host_wait_begins(&mut self) -> u64 {
+        self.host_waits += 1;
+        self.flight.launched_so_far()
+    }
+
+    /// That wait is over.
+    pub(crate) fn host_wait_ends(&mut self) {
+        self.host_waits -= 1;
+    }
+
+    /// Whether a caller waits for what it has in flight.
+    pub(crate) fn is_host_waiting(&self) -> bool {
+        self.host_waits > 0
+    }
+
+    pub(crate) fn has_worker(&self) -> bool {
+        self.has_worker
+    }
+
+    /// Its worker may end if there is nothing to do for it. False if there is.
+    pub(crate) fn dismiss_worker(&mut self) -> bool {
+        // There are as many workers as queues with something to launch, or being launched by any worker.
+        let is_dismissed = self.deferred.is_empty() && self.launching.is_none();
+        if is_dismissed {
+            self.has_worker = false;
+        }
+        is_dismissed
+    }
+
+    /// Whether its worker sleeps.
+    pub(crate) fn is_worker_asleep(&self) -> bool {
+        self.is_worker_asleep
+    }
+
+    /// Its worker sleeps from now on, until this rings.
+    pub(crate) fn worker_sleeps(&mut self) -> Arc<Condvar> {
+        self.is_worker_asleep = true;
+        Arc::clone(&self.bell)
+    }
+
+    /// It sleeps no more.
+    pub(crate) fn worker_woke(&mut self) {
+        self.is_worker_asleep = false;
+    }
+
+    /// Its worker is about to be woken, by this. No other thread need wake it again.
+    pub(crate) fn wake_worker(&mut self) -> Arc<Condvar> {
+        self.is_worker_asleep = false;
+        Arc::clone(&self.bell)
+    }
+}

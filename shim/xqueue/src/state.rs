@@ -1,0 +1,242 @@
+//! What all queues of a process know, under one lock: parts that own their fields, and rules that concern several parts.
+//!
+//! | part | knows |
+//! | --- | --- |
+//! | `mode` | what applies to all commands of the process |
+//! | `queue_table`, [`crate::queue`] | queues, and their deferred commands |
+//! | `claim_table`, [`crate::claim`] | claims, and their admission states |
+//! | `waiters` | which callers wait, and which threads to wake |
+//! | `watch_schedule` | when the watcher looks again |
+//! | `limits` | how much may be launched ahead |
+//! | [`crate::event_writer`] | where events go |
+//!
+//! | rules | decide |
+//! | --- | --- |
+//! | `order` | which deferred command is launched next |
+//! | `forcing` | which commands must not wait, or must not be stopped |
+//! | `admission` | whether a command may be launched now |
+//! | `neighbours` | what follows when other processes come, go, or preempt this one |
+//! | `completions` | what follows when commands were launched and when they complete |
+//! | `looks` | when to look for completions |
+//! | `work_reports` | when claims report that they have work, or none |
+//! | `gates` | when gates are open |
+//! | `events` | what is written while the process is recorded |
+
+mod admission;
+mod claim_table;
+mod completions;
+mod events;
+mod forcing;
+mod gates;
+mod limits;
+mod looks;
+mod mode;
+mod neighbours;
+mod order;
+mod queue_table;
+mod waiters;
+mod watch_schedule;
+mod work_reports;
+
+use xsched_sched::Limit;
+
+use crate::claim::Usage;
+use crate::device::Device;
+use crate::event_writer::EventWriter;
+use crate::flight::Flight;
+use crate::ids::{ClaimId, ClaimKey, QueueId, Source};
+use crate::origins::OriginTimes;
+use crate::queue::{Queue, QueueParts};
+use claim_table::ClaimTable;
+use queue_table::QueueTable;
+
+pub(crate) use limits::Limits;
+pub(crate) use mode::Mode;
+pub use order::Refused;
+pub(crate) use order::TakenCommand;
+pub(crate) use waiters::Waiters;
+pub(crate) use watch_schedule::WatchSchedule;
+
+pub(crate) struct State<D: Device> {
+    /// What applies to all commands.
+    pub(crate) mode: Mode,
+    /// Which callers wait, and which threads to wake.
+    pub(crate) waiters: Waiters,
+    /// When the watcher looks again.
+    pub(crate) watch: WatchSchedule,
+    limits: Limits,
+    claims: ClaimTable<D>,
+    queues: QueueTable<D>,
+    /// Pending launches that must not be stopped.
+    pinned_launches: usize,
+    /// Where events go, while the process is recorded.
+    events: Option<EventWriter>,
+}
+
+impl<D: Device> State<D> {
+    pub(crate) fn new() -> Self {
+        Self {
+            mode: Mode::default(),
+            waiters: Waiters::default(),
+            watch: WatchSchedule::default(),
+            limits: Limits::default(),
+            claims: ClaimTable::new(),
+            queues: QueueTable::new(),
+            pinned_launches: 0,
+            events: None,
+        }
+    }
+
+    /// A new queue.
+    pub(crate) fn create_queue(&mut self, parts: &QueueParts<D>) -> QueueId {
+        let limit = self.limit_of(parts.claim);
+        self.queues.create(parts, limit)
+    }
+
+    /// Forgets a queue and what it has in flight. Returns markers that are not needed any more; None if not all of its commands
+    /// were launched: then it stays.
+    pub(crate) fn destroy_queue(&mut self, queue: QueueId) -> Option<Vec<D::Marker>> {
+        if !self.is_drained(queue) {
+            return None;
+        }
+        let destroyed = self.queues.remove(queue);
+        Some(destroyed.map(|mut queue| queue.flight_mut().abandon()).unwrap_or_default())
+    }
+
+    /// A queue's stream goes, and what it has in flight stays until it is done. False if not all of its commands were launched:
+    /// then it stays.
+    pub(crate) fn detach_stream(&mut self, queue: QueueId) -> bool {
+        if !self.is_drained(queue) {
+            return false;
+        }
+        if let Some(queue) = self.queues.get_mut(queue) {
+            queue.detach_stream();
+        }
+        true
+    }
+
+    /// Whether any queue has neither a stream nor anything in flight any more.
+    pub(crate) fn is_any_over(&self) -> bool {
+        self.queues.values().any(|queue| queue.is_over(false))
+    }
+
+    /// Forgets queues without a stream that have nothing in flight any more; with `all`, also the others. Returns markers that
+    /// are not needed any more.
+    pub(crate) fn forget_detached(&mut self, all: bool) -> Vec<D::Marker> {
+        self.queues.forget_over(all)
+    }
+
+    /// The queues that there are.
+    pub(crate) fn queue_ids(&self) -> Vec<QueueId> {
+        self.queues.ids().collect()
+    }
+
+    /// The claim with this key, a new one if need be; whether it is new.
+    pub(crate) fn claim(&mut self, key: ClaimKey) -> (ClaimId, bool) {
+        let (claim, is_new) = self.claims.find_or_add(key, self.limits.limit());
+        if is_new {
+            self.note_claim(claim);
+            // The other claims of its device have no gate any more.
+            self.apply_limits();
+        }
+        (claim, is_new)
+    }
+
+    /// All claims, in the order in which they were made.
+    pub(crate) fn claim_keys(&self) -> Vec<(ClaimId, ClaimKey)> {
+        self.claims.iter().map(|(id, claim)| (id, claim.key())).collect()
+    }
+
+    /// What a claim has used so far.
+    pub(crate) fn usage(&self, claim: ClaimId) -> Usage {
+        self.claims.get(claim).usage()
+    }
+
+    /// The same, and the parts of its device time.
+    pub(crate) fn usage_by_origin(&self, claim: ClaimId) -> (Usage, OriginTimes) {
+        let claim = self.claims.get(claim);
+        (claim.usage(), claim.by_origin().clone())
+    }
+
+    /// What all claims have used so far.
+    pub(crate) fn total_usage(&self) -> Usage {
+        self.claims.iter().map(|(_, claim)| claim.usage()).fold(Usage::default(), Usage::plus)
+    }
+
+    /// Origins' numbers have lost their meaning.
+    pub(crate) fn forget_origins(&mut self) {
+        self.queues.values_mut().for_each(Queue::forget_origins);
+        self.claims.iter_mut().for_each(|(_, claim)| claim.forget_origins());
+    }
+
+    pub(crate) fn claim_of(&self, queue: QueueId) -> Option<ClaimId> {
+        self.queues.get(queue)?.claim()
+    }
+
+    fn claim_of_source(&self, source: Source) -> Option<ClaimId> {
+        match source {
+            Source::Queue(queue) => self.claim_of(queue),
+            Source::Unqueued(claim) => Some(claim),
+        }
+    }
+
+    fn flight(&self, source: Source) -> Option<&Flight<D::Marker>> {
+        match source {
+            Source::Queue(queue) => self.queues.get(queue).map(Queue::flight),
+            Source::Unqueued(claim) => Some(self.claims.get(claim).unqueued()),
+        }
+    }
+
+    fn flight_mut(&mut self, source: Source) -> Option<&mut Flight<D::Marker>> {
+        match source {
+            Source::Queue(queue) => self.queues.get_mut(queue).map(Queue::flight_mut),
+            Source::Unqueued(claim) => Some(self.claims.get_mut(claim).unqueued_mut()),
+        }
+    }
+
+    /// All sources and what they have in flight.
+    fn flights(&self) -> impl Iterator<Item = (Source, &Flight<D::Marker>)> {
+        let queues = self.queues.iter().map(|(id, queue)| (Source::Queue(id), queue.flight()));
+        queues.chain(self.claims.iter().map(|(id, claim)| (Source::Unqueued(id), claim.unqueued())))
+    }
+
+    fn flights_mut(&mut self) -> impl Iterator<Item = &mut Flight<D::Marker>> {
+        let unqueued = self.claims.iter_mut().map(|(_, claim)| claim.unqueued_mut());
+        self.queues.values_mut().map(Queue::flight_mut).chain(unqueued)
+    }
+
+    /// What a claim has in flight, source by source.
+    fn flights_of_mut(&mut self, claim: ClaimId) -> impl Iterator<Item = &mut Flight<D::Marker>> {
+        let queues = self.queues.of_claim_mut(claim).map(Queue::flight_mut);
+        queues.chain([self.claims.get_mut(claim).unqueued_mut()])
+    }
+
+    /// How much may be launched ahead beside more urgent neighbours.
+    pub(crate) fn set_limit(&mut self, limit: Limit) {
+        self.limits.set_limit(limit);
+        self.apply_limits();
+    }
+
+    /// The limits that are set from outside.
+    pub(crate) fn limits_mut(&mut self) -> &mut Limits {
+        &mut self.limits
+    }
+}
+
+#[cfg(test)]
+impl<D: Device> State<D> {
+    /// Whether no queue is left.
+    pub(crate) fn has_no_queues(&self) -> bool {
+        self.queues.values().next().is_none()
+    }
+
+    /// Whether all workers sleep and nothing is being launched.
+    pub(crate) fn do_workers_sleep(&self) -> bool {
+        let sleeps = |queue: &Queue<D>| queue.is_worker_asleep() || !queue.has_worker();
+        self.queues.values().all(|queue| !queue.is_launching() && sleeps(queue))
+    }
+
+    pub(crate) fn is_alert(&self, claim: ClaimId) -> bool {
+        self.claims.get(claim).is_alert(crate::clock::now())
+    }
+}

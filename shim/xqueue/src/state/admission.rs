@@ -1,0 +1,113 @@
+//! Whether a command may be launched now, and what is noted when it is.
+
+use crate::claim::Claim;
+use crate::clock::now;
+use crate::command::{Delay, Demand, Load, PendingLaunch};
+use crate::device::Device;
+use crate::flight::Flight;
+use crate::ids::{ClaimId, QueueId, Source};
+use crate::registration::AdmissionState;
+use crate::state::State;
+
+impl<D: Device> State<D> {
+    /// Whether a claim is preempted now.
+    pub(crate) fn is_preempted(&self, claim: ClaimId) -> bool {
+        !self.mode.is_closed() && self.claims.get(claim).admission_state().is_preempted()
+    }
+
+    /// Whether others use a device of this process. A watcher that ignores masks does not see them go and come again, and would
+    /// not look for what was launched in between. So they count until it looks.
+    pub(crate) fn is_contended(&self) -> bool {
+        !self.mode.is_closed()
+            && (self.watch.ignores_masks() || self.claims.iter().any(|(_, claim)| !claim.is_alone()))
+    }
+
+    /// Whether more urgent processes may use a device of this process at any time.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.claims.iter().any(|(_, claim)| Claim::is_below(claim))
+    }
+
+    /// Whether a device may be given one more command from this source. A stream that is stuck is not limited while callers wait
+    /// in place.
+    pub(crate) fn may_launch_ahead(&self, source: Source, load: Load) -> bool {
+        let (Some(claim), Load::Work(class)) = (self.claim_of_source(source), load) else { return true };
+        let is_limited =
+            !self.mode.is_closed() && !self.limits.is_paused() && self.claims.get(claim).is_below();
+        let flight = self.flight(source).filter(|_| is_limited);
+        flight.is_none_or(|flight| flight.may_launch(now(), class, self.waiters.is_any_in_place()))
+    }
+
+    /// A command of a queue is about to be launched. None if its end is not followed.
+    pub(crate) fn begin(&mut self, queue: QueueId, demand: Demand, delay: Delay) -> Option<PendingLaunch<D>> {
+        let known = self.queues.get(queue)?;
+        let (claim, stream) = (known.claim()?, known.stream()?);
+        if matches!(delay, Delay::Deferred(..)) && demand.treatment.is_counted() {
+            self.claims.get_mut(claim).count_deferred();
+        }
+        self.begin_from(Source::Queue(queue), claim, stream, demand, delay)
+    }
+
+    /// The same of any source.
+    pub(crate) fn begin_from(
+        &mut self,
+        source: Source,
+        claim: ClaimId,
+        stream: D::Stream,
+        Demand { load, treatment, judgement, origin, end }: Demand,
+        delay: Delay,
+    ) -> Option<PendingLaunch<D>> {
+        let Load::Work(class) = load else {
+            if treatment.is_forced() {
+                // It is not followed, and other work waits for it, or for what it comes after.
+                self.pin_all();
+            }
+            return None;
+        };
+        let state = self.claims.get(claim).admission_state();
+        let is_alone = state == AdmissionState::Alone && !self.watch.ignores_masks();
+        if self.limits.is_paused() || is_alone && !self.is_recorded() {
+            self.note_unfollowed(source, delay, judgement, now());
+            if !is_alone && treatment.is_counted() {
+                self.flight_mut(source)?.stop_following();
+            }
+            return None;
+        }
+        if !treatment.is_counted() {
+            self.note_unfollowed(source, delay, judgement, now());
+            // The times of its neighbours say less now.
+            self.flight_mut(source)?.disturbed(now());
+            self.pin_all();
+            return None;
+        }
+        let admitted = now();
+        let is_reported = if is_alone {
+            self.claims.get_mut(claim).launches_alone();
+            false
+        } else {
+            self.claims.get_mut(claim).launches(admitted)
+        };
+        // After a while without commands the watcher does not know when to look for the end of the first one.
+        let is_awaited = self.is_recorded() && self.flight(source).is_some_and(Flight::is_empty);
+        let is_first = is_reported || is_awaited;
+        // A claim that is not limited needs to know of its last completion only: the watcher sees to that.
+        let is_limited = matches!(state, AdmissionState::Below { .. });
+        let is_pinned = treatment.is_pinned();
+        self.pinned_launches += usize::from(is_pinned);
+        let gate = if is_limited && !is_pinned { self.gate_before(source, claim, class) } else { None };
+        Some(PendingLaunch {
+            source,
+            claim,
+            admitted,
+            delay,
+            stream,
+            class,
+            is_limited,
+            judgement,
+            origin,
+            is_pinned,
+            end,
+            gate,
+            is_first,
+        })
+    }
+}

@@ -1,0 +1,205 @@
+//! What follows when commands were launched, and when they are seen to be complete.
+
+use xsched_protocol::events::Observed;
+use xsched_sched::Nanos;
+
+use crate::clock::now;
+use crate::command::{KnownEnd, PendingLaunch};
+use crate::device::Device;
+use crate::flight::{Completed, Flight, Seen, launch_of};
+use crate::ids::{ClaimId, QueueId, Source};
+use crate::state::State;
+
+impl<D: Device> State<D> {
+    /// A launch has returned; with `on_device` the runtime took it. How many were launched so far, if a marker is to be recorded
+    /// behind them.
+    pub(crate) fn launch_returned(&mut self, launch: &PendingLaunch<D>, on_device: bool) -> Option<u64> {
+        let now = now();
+        self.pinned_launches -= usize::from(launch.is_pinned);
+        let is_recorded = self.is_recorded();
+        let Some(flight) = self.flight_mut(launch.source).filter(|_| on_device) else {
+            self.note_launch(launch, false, now, Nanos::ZERO);
+            return None;
+        };
+        let ahead = if is_recorded { flight.ahead(now) } else { Nanos::ZERO };
+        let is_time = flight.is_unmarked_for_long(now);
+        flight
+            .launched_by(now, launch_of(launch.admitted, launch.class, launch.origin, launch.gate.is_some()));
+        if launch.is_pinned {
+            flight.pin();
+        }
+        if let KnownEnd::ByEvent(event) = launch.end {
+            flight.ends_by_event(event);
+        }
+        let is_worth_it = is_recorded && flight.is_worth_a_marker(launch.class);
+        self.note_launch(launch, true, now, ahead);
+        let flight = self.flight(launch.source)?;
+        let may_launch_more = || flight.may_launch(now, launch.class, self.waiters.is_any_in_place());
+        let wants_marker = match launch.source {
+            // It could not be recorded later.
+            Source::Unqueued(_) => true,
+            Source::Queue(queue) => {
+                is_time
+                    || is_worth_it
+                    || !self.may_be_asked(self.queues.get(queue)?)
+                    || launch.is_limited && (flight.wants_marker() || !may_launch_more())
+            }
+        };
+        wants_marker.then(|| flight.launched_so_far())
+    }
+
+    /// A marker was recorded behind so many commands, or none was; with `on_device` the runtime took the launch. Whether the watcher
+    /// sleeps for longer than it should now, and markers that are not needed.
+    pub(crate) fn finish(
+        &mut self,
+        launch: &PendingLaunch<D>,
+        marker: Option<(D::Marker, u64)>,
+        on_device: bool,
+    ) -> (bool, Vec<D::Marker>) {
+        let now = now();
+        // Not before: the watcher would ask the stream, and the marker would come behind commands that it knows to be done.
+        self.claims.get_mut(launch.claim).launch_returned();
+        let mut retired = Vec::new();
+        match (self.flight_mut(launch.source), marker) {
+            (Some(flight), Some((marker, launched))) => retired.extend(flight.marked(now, marker, launched)),
+            (None, Some((marker, _))) => retired.push(marker),
+            // No other marker could be recorded behind it.
+            (Some(flight), None) if on_device && matches!(launch.source, Source::Unqueued(_)) => {
+                retired = flight.abandon();
+                self.note_completion(launch.source, now, None, Observed::Lost);
+            }
+            (_, None) => {}
+        }
+        let is_waited_for = self.is_completion_waited_for(launch.source);
+        let due = self.next_look(launch.source);
+        // Most often it looks early enough by itself.
+        let sleeps = (launch.is_first || is_waited_for) && self.watch.sleeps_beyond(due.unwrap_or(now));
+        (sleeps, retired)
+    }
+
+    /// A marker was recorded behind everything that a queue's stream was given. Gives it back if another one says as much.
+    pub(crate) fn marked_last(&mut self, queue: QueueId, marker: D::Marker) -> Option<D::Marker> {
+        let Some(flight) = self.flight_mut(Source::Queue(queue)) else { return Some(marker) };
+        if flight.is_any_unfollowed() {
+            flight.adopt(now());
+        }
+        flight.marked(now(), marker, flight.launched_so_far())
+    }
+
+    /// A first marker was looked at; `device_time` is the device's time between it and the one before, if that is known.
+    /// Returns a marker that is not needed any more.
+    pub(crate) fn marker_looked_at(
+        &mut self,
+        source: Source,
+        marker: D::Marker,
+        is_complete: bool,
+        device_time: Option<Nanos>,
+    ) -> Option<D::Marker> {
+        let now = now();
+        let flight = self.flight_mut(source)?;
+        // A caller that has waited for the stream may have seen the same meanwhile.
+        flight.first_marker().filter(|first| *first == marker)?;
+        if !is_complete {
+            flight.first_marker_pending(now);
+            return None;
+        }
+        let Completed { took, retired } = flight.first_marker_completed(now, device_time)?;
+        self.charge(source, now, took);
+        self.note_completion(source, now, device_time, Observed::Marker);
+        retired
+    }
+
+    /// A queue's stream was asked whether so many commands are done, which it may be unable to tell. Returns markers that are not
+    /// needed.
+    pub(crate) fn stream_answered(
+        &mut self,
+        queue: QueueId,
+        launched: u64,
+        is_done: Option<bool>,
+    ) -> Vec<D::Marker> {
+        let (source, now) = (Source::Queue(queue), now());
+        let mut retired = Vec::new();
+        let Some(flight) = self.flight_mut(source) else { return retired };
+        match is_done {
+            Some(true) => {
+                if let Some(took) = flight.completed_through(launched, now, Seen::ByLook, &mut retired) {
+                    self.charge(source, now, took);
+                    self.note_completion(source, now, None, Observed::Marker);
+                }
+            }
+            // After a launch meanwhile it is asked again.
+            _ if flight.launched_so_far() != launched => {}
+            Some(false) => flight.stream_busy(now),
+            None => {
+                retired = flight.abandon();
+                self.note_completion(source, now, None, Observed::Lost);
+            }
+        }
+        retired
+    }
+
+    /// A caller waits for what these queues have in flight now. How much that is.
+    pub(crate) fn host_wait_begins(&mut self, queues: &[QueueId]) -> Vec<(QueueId, u64)> {
+        let known = queues.iter().filter_map(|&id| Some((id, self.queues.get_mut(id)?.host_wait_begins())));
+        known.collect()
+    }
+
+    /// That wait is over. Returns markers that are not needed any more.
+    pub(crate) fn host_wait_ends(
+        &mut self,
+        waited: &[(QueueId, u64)],
+        is_complete: bool,
+        now: Nanos,
+    ) -> Vec<D::Marker> {
+        let mut retired = Vec::new();
+        for &(id, launched) in waited {
+            let Some(queue) = self.queues.get_mut(id) else { continue };
+            queue.host_wait_ends();
+            if queue.claim().is_none() || !is_complete {
+                continue;
+            }
+            let took = queue.flight_mut().completed_through(launched, now, Seen::ByWait, &mut retired);
+            if let Some(took) = took {
+                self.charge(Source::Queue(id), now, took);
+                self.note_completion(Source::Queue(id), now, None, Observed::Wait);
+            }
+        }
+        retired
+    }
+
+    /// The program has seen that this event is complete.
+    pub(crate) fn event_seen(&mut self, event: u64) {
+        self.flights_mut().for_each(|flight| flight.event_seen(event));
+    }
+
+    /// Whether there is a marker behind a source's last command of which the program knows that it is done.
+    pub(crate) fn is_marker_in_doubt(&self, source: Source) -> bool {
+        self.flight(source).is_some_and(Flight::is_marker_in_doubt)
+    }
+
+    /// What has completed of a source took so long. A claim that has the device to itself is not charged.
+    fn charge(&mut self, source: Source, now: Nanos, took: Nanos) {
+        let Some(claim) = self.claim_of_source(source) else { return };
+        let is_charged = !self.claims.get(claim).is_alone() || !self.is_recorded();
+        let claim = self.claims.get_mut(claim);
+        match source {
+            Source::Queue(queue) => {
+                let Some(queue) = self.queues.get_mut(queue) else { return };
+                claim.charge(queue.flight_mut().take_charges(), is_charged);
+            }
+            Source::Unqueued(_) => claim.charge_unqueued(is_charged),
+        }
+        if is_charged {
+            claim.completed(now, took);
+        }
+    }
+
+    /// Whether a claim has anything in flight, deferred, or about to be launched.
+    pub(super) fn has_work(&self, id: ClaimId) -> bool {
+        let claim = self.claims.get(id);
+        self.is_waited_for(id)
+            || claim.is_launching()
+            || !claim.unqueued().is_empty()
+            || self.queues.of_claim(id).any(|queue| !queue.flight().is_empty())
+    }
+}

@@ -1,0 +1,189 @@
+//! When to look for completions: at markers, and whether streams are done.
+
+use xsched_sched::Nanos;
+
+use crate::clock::now;
+use crate::device::Device;
+use crate::flight::{Flight, QUIET};
+use crate::ids::{ClaimId, QueueId, Source};
+use crate::queue::Queue;
+use crate::state::State;
+
+/// How often completions are looked for at least while the process is recorded.
+const LOOK_EVERY: Nanos = Nanos::from_millis(1);
+
+/// How late, at the latest, it is noticed that a launch has returned, for which streams were not asked.
+const LAUNCHED_WITHIN: Nanos = Nanos::from_millis(1);
+
+impl<D: Device> State<D> {
+    /// When the watcher must look at a source's marker, or ask its stream.
+    pub(crate) fn next_look(&self, source: Source) -> Option<Nanos> {
+        let flight = self.flight(source)?;
+        self.next_marker_look(source, flight, self.has_deferred())
+            .into_iter()
+            .chain(flight.ask_stream_at())
+            .min()
+    }
+
+    /// When the watcher must look again, of all sources. None while completions are not followed: whatever ends that wakes the
+    /// watcher.
+    pub(super) fn next_look_of_all(&self, now: Nanos) -> Option<Nanos> {
+        if self.limits.is_paused() {
+            return None;
+        }
+        let has_deferred = self.have_deferred();
+        let markers = self
+            .flights()
+            .filter_map(|(source, flight)| self.next_marker_look(source, flight, &has_deferred));
+        let awaited = self.host_awaited_claim();
+        let unawaited = self.queues.values().filter(|queue| !is_end_seen_by_host(queue, awaited));
+        let streams = unawaited.filter_map(|queue| self.ask_stream_at(queue, now));
+        markers.chain(streams).min()
+    }
+
+    /// When to ask a queue's stream. It is not asked while a launch is pending, which may take long to return.
+    fn ask_stream_at(&self, queue: &Queue<D>, now: Nanos) -> Option<Nanos> {
+        let at = queue.flight().ask_stream_at()?;
+        Some(if self.is_claim_launching(queue) {
+            at.max(now + (now - at).clamp(QUIET, LAUNCHED_WITHIN))
+        } else {
+            at
+        })
+    }
+
+    /// Whether a launch of the queue's claim is pending: its marker may be still to come.
+    fn is_claim_launching(&self, queue: &Queue<D>) -> bool {
+        queue.claim().is_some_and(|claim| self.claims.get(claim).is_launching())
+    }
+
+    /// The first marker of a source.
+    pub(crate) fn first_marker(&self, source: Source) -> Option<D::Marker> {
+        self.flight(source)?.first_marker()
+    }
+
+    /// A marker that was complete before the first one of a source.
+    pub(crate) fn marker_before(&self, source: Source) -> Option<D::Marker> {
+        match source {
+            Source::Queue(queue) => self.queues.get(queue)?.flight().marker_before(),
+            Source::Unqueued(_) => None,
+        }
+    }
+
+    /// Markers that are to be looked at now.
+    pub(crate) fn due_markers(&self, now: Nanos) -> Vec<(Source, D::Marker)> {
+        let has_deferred = self.have_deferred();
+        let is_due =
+            |source, flight| self.next_marker_look(source, flight, &has_deferred).is_some_and(|at| at <= now);
+        let due = self.flights().filter(|&(source, flight)| is_due(source, flight));
+        due.filter_map(|(source, flight)| Some((source, flight.first_marker()?))).collect()
+    }
+
+    fn next_marker_look(
+        &self,
+        source: Source,
+        flight: &Flight<D::Marker>,
+        has_deferred: impl FnOnce(ClaimId) -> bool,
+    ) -> Option<Nanos> {
+        flight.first_marker()?;
+        let at = flight.next_look(self.is_flight_waited_for(source, flight, has_deferred))?;
+        // A recorded process is to know of each completion, and not only of the last one.
+        Some(if self.is_recorded() { at.min(flight.last_look() + LOOK_EVERY) } else { at })
+    }
+
+    /// Whether commands wait until less of a source is in flight, or soon will.
+    pub(super) fn is_completion_waited_for(&self, source: Source) -> bool {
+        self.flight(source)
+            .is_some_and(|flight| self.is_flight_waited_for(source, flight, self.has_deferred()))
+    }
+
+    /// The same of what it has in flight. A command that a worker is about to launch does not count where much more may be launched:
+    /// waking the watcher with each launch takes longer than the launch.
+    fn is_flight_waited_for(
+        &self,
+        source: Source,
+        flight: &Flight<D::Marker>,
+        has_deferred: impl FnOnce(ClaimId) -> bool,
+    ) -> bool {
+        let Some(claim) = self.claim_of_source(source) else { return false };
+        self.claims.get(claim).has_waiting_callers() || flight.is_half_full(now()) && has_deferred(claim)
+    }
+
+    /// Whether commands of a claim wait, for whatever reason.
+    pub(super) fn is_waited_for(&self, claim: ClaimId) -> bool {
+        self.claims.get(claim).has_waiting_callers() || self.has_deferred()(claim)
+    }
+
+    /// Whether a claim has something deferred that would be launched if it might.
+    fn has_deferred(&self) -> impl Fn(ClaimId) -> bool {
+        let is_of = |queue: &Queue<D>, claim| queue.claim() == Some(claim) && self.has_use(queue);
+        // Most often nothing is deferred, and a launch does not look at thousands of queues to find that.
+        move |claim| self.is_any_buffered() && self.queues.values().any(|queue| is_of(queue, claim))
+    }
+
+    /// The same for many questions: of a process that may have thousands of queues, each is looked at once.
+    fn have_deferred(&self) -> impl Fn(ClaimId) -> bool + use<D> {
+        let mut deferred = vec![false; self.claims.len()];
+        for queue in self.queues.values() {
+            if let Some(ClaimId(index)) = queue.claim() {
+                deferred[index] = deferred[index] || self.has_use(queue);
+            }
+        }
+        move |ClaimId(index)| deferred[index]
+    }
+
+    /// Streams that have commands in flight without a marker, and none is to be expected soon; and how many were launched. The
+    /// stream itself if it may be asked whether it is done.
+    ///
+    /// A marker behind commands that were launched a while ago would come after what the program has put there since, and by the
+    /// rules of null streams after other streams' work as well. A program that has seen its stream done would find it busy, or wait
+    /// for what it holds up itself. A stream that may not be asked and has no marker, such as a null stream that was the only
+    /// stream, is given up.
+    pub(crate) fn quiet_streams(&self, now: Nanos) -> Vec<(QueueId, Option<D::Stream>, u64)> {
+        let awaited = self.host_awaited_claim();
+        let quiet = self.queues.iter().filter(|(_, queue)| {
+            !self.is_claim_launching(queue)
+                && !is_end_seen_by_host(queue, awaited)
+                && queue.flight().ask_stream_at().is_some_and(|at| at <= now)
+        });
+        let asked = |queue: &Queue<D>| queue.stream().filter(|_| self.may_be_asked(queue));
+        quiet.map(|(id, queue)| (id, asked(queue), queue.flight().launched_so_far())).collect()
+    }
+
+    /// Whether a queue's stream may be asked whether it is done. A stream that orders others is done only when these are, and
+    /// asking it may have them wait needlessly.
+    pub(super) fn may_be_asked(&self, queue: &Queue<D>) -> bool {
+        !queue.orders_others() || self.has_one_stream()
+    }
+
+    pub(super) fn has_one_stream(&self) -> bool {
+        // No more are looked for: there may be thousands.
+        self.queues.values().filter(|queue| queue.stream().is_some()).take(2).count() == 1
+    }
+
+    /// Whether the watcher asks a queue's stream if nothing else shows that it is done.
+    pub(crate) fn may_be_asked_later(&self, queue: QueueId) -> bool {
+        self.queues.get(queue).is_some_and(|queue| self.may_be_asked(queue))
+    }
+
+    /// A queue's stream, if that may have anything in flight of which others are to know, and how much was launched.
+    pub(crate) fn stream_in_use(&self, queue: QueueId) -> Option<(D::Stream, u64)> {
+        let queue = self.queues.get(queue)?;
+        let is_alone = self.claims.get(queue.claim()?).is_alone();
+        let flight = queue.flight();
+        let is_in_use = !flight.is_empty() || flight.is_any_unfollowed() && !is_alone;
+        queue.stream().filter(|_| is_in_use).map(|stream| (stream, flight.launched_so_far()))
+    }
+
+    /// The claim whose streams' ends are seen by callers that wait for them. Not in time if callers wait for another claim's
+    /// streams as well, as for a device: these may have work for much longer.
+    fn host_awaited_claim(&self) -> Option<ClaimId> {
+        let mut awaited = self.queues.values().filter(|queue| queue.is_host_waiting());
+        let claim = awaited.next()?.claim();
+        claim.filter(|_| awaited.all(|other| other.claim() == claim))
+    }
+}
+
+/// Whether a caller that waits for the queue's stream sees its end, where `awaited` is the claim whose ends are seen.
+fn is_end_seen_by_host<D: Device>(queue: &Queue<D>, awaited: Option<ClaimId>) -> bool {
+    queue.is_host_waiting() && queue.claim().is_some() && queue.claim() == awaited
+}

@@ -1,0 +1,78 @@
+//! What follows when other processes come to a device of this one, go, or preempt it.
+
+use crate::clock::now;
+use crate::device::Device;
+use crate::flight::Flight;
+use crate::ids::ClaimId;
+use crate::registration::AdmissionState;
+use crate::state::State;
+
+impl<D: Device> State<D> {
+    /// Whether any claim's admission state has changed since this was last asked.
+    pub(crate) fn take_has_new_admission_state(&mut self) -> bool {
+        self.update_admission_states();
+        self.claims.take_has_new_state()
+    }
+
+    /// Takes note of the claims' admission states, and of preemptions meanwhile. Done before a command counts as complete that a
+    /// preemption has kept from the device: that time is not the command's.
+    pub(crate) fn update_admission_states(&mut self) {
+        let changes = self.claims.update_states();
+        for change in &changes {
+            for flight in self.flights_of_mut(change.claim) {
+                if change.concerns_preemption() {
+                    flight.preempted(now(), change.now.is_preempted());
+                }
+                if change.now == AdmissionState::Alone {
+                    flight.stop_following();
+                }
+            }
+        }
+        for claim in self.claims.ids() {
+            let is_seen = changes.iter().any(|change| change.claim == claim && change.concerns_preemption());
+            self.note_unseen_preemption(claim, !is_seen);
+        }
+        for change in changes.iter().filter(|change| change.concerns_preemption()) {
+            self.note_admission_state(change.claim);
+        }
+        for change in changes.iter().filter(|change| change.before == AdmissionState::Alone) {
+            self.adopt(change.claim, |_| true);
+        }
+    }
+
+    /// A claim may have been preempted, and is not any more, between two looks.
+    fn note_unseen_preemption(&mut self, claim: ClaimId, is_unseen: bool) {
+        let (now, state) = (now(), self.claims.last_state(claim));
+        if self.claims.get_mut(claim).note_unseen_preemption(now, state, is_unseen) {
+            for flight in self.flights_of_mut(claim) {
+                flight.preempted(now, true);
+                flight.preempted(now, false);
+            }
+        }
+    }
+
+    /// Another process has come, or completions are followed again. Commands that were launched before are in flight, and are not
+    /// followed: each stream of which this is so is taken to have something in flight, until it is asked. The claim reports its
+    /// work anew, since the arbiter may be another one.
+    fn adopt(&mut self, claim: ClaimId, is_concerned: impl Fn(&Flight<D::Marker>) -> bool) {
+        let is_only_stream = self.has_one_stream();
+        for queue in self.queues.of_claim_mut(claim) {
+            let may_be_asked = queue.stream().is_some() && (is_only_stream || !queue.orders_others());
+            if may_be_asked && is_concerned(queue.flight()) {
+                queue.flight_mut().adopt(now());
+            }
+        }
+        if self.has_work(claim) {
+            self.claims.get_mut(claim).has_work_now(now());
+        }
+    }
+
+    /// Completions are followed again. What was launched meanwhile may still be in flight.
+    pub(crate) fn adopt_unfollowed(&mut self) {
+        for claim in self.claims.ids() {
+            if !self.claims.get(claim).is_alone() {
+                self.adopt(claim, Flight::is_any_unfollowed);
+            }
+        }
+    }
+}

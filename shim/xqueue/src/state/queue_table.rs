@@ -1,0 +1,100 @@
+//! All queues of a process.
+
+use foldhash::HashMap;
+use xsched_sched::{Limit, Nanos};
+
+use crate::command::Demand;
+use crate::device::Device;
+use crate::ids::{ClaimId, Position, QueueId};
+use crate::planted::Bugs;
+use crate::queue::{Queue, QueueParts};
+
+pub(crate) struct QueueTable<D: Device> {
+    queues: HashMap<QueueId, Queue<D>>,
+    /// Commands in all their buffers.
+    deferred: usize,
+    created: u64,
+    tickets: u64,
+}
+
+impl<D: Device> QueueTable<D> {
+    pub(super) fn new() -> Self {
+        Self { queues: HashMap::default(), deferred: 0, created: 0, tickets: 0 }
+    }
+
+    pub(super) fn create(&mut self, parts: &QueueParts<D>, limit: Limit) -> QueueId {
+        self.created += 1;
+        let id = QueueId(self.created);
+        self.queues.insert(id, Queue::new(id, parts, limit));
+        id
+    }
+
+    pub(super) fn remove(&mut self, id: QueueId) -> Option<Queue<D>> {
+        self.queues.remove(&id)
+    }
+
+    /// Forgets those without a stream, see [`Queue::is_over`]. Returns markers that are not needed any more.
+    pub(super) fn forget_over(&mut self, all: bool) -> Vec<D::Marker> {
+        let over = self.queues.extract_if(|_, queue| queue.is_over(all));
+        over.flat_map(|(_, mut queue)| queue.flight_mut().abandon()).collect()
+    }
+
+    pub(super) fn get(&self, id: QueueId) -> Option<&Queue<D>> {
+        self.queues.get(&id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: QueueId) -> Option<&mut Queue<D>> {
+        self.queues.get_mut(&id)
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = QueueId> {
+        self.queues.keys().copied()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (QueueId, &Queue<D>)> {
+        self.queues.iter().map(|(&id, queue)| (id, queue))
+    }
+
+    pub(super) fn values(&self) -> impl Iterator<Item = &Queue<D>> {
+        self.queues.values()
+    }
+
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Queue<D>> {
+        self.queues.values_mut()
+    }
+
+    pub(super) fn of_claim(&self, claim: ClaimId) -> impl Iterator<Item = &Queue<D>> {
+        self.queues.values().filter(move |queue| queue.claim() == Some(claim))
+    }
+
+    pub(super) fn of_claim_mut(&mut self, claim: ClaimId) -> impl Iterator<Item = &mut Queue<D>> {
+        self.queues.values_mut().filter(move |queue| queue.claim() == Some(claim))
+    }
+
+    /// Whether any command is in a buffer.
+    pub(super) fn is_any_buffered(&self) -> bool {
+        self.deferred > 0
+    }
+
+    /// Defers a command of a queue that has a worker by now.
+    pub(super) fn push(
+        &mut self,
+        id: QueueId,
+        after: Vec<Position>,
+        demand: Demand,
+        command: D::Command,
+        now: Nanos,
+    ) -> Position {
+        let queue = self.queues.get_mut(&id).expect("a queue is destroyed after its last command");
+        self.deferred += 1;
+        self.tickets += 1;
+        Position { queue: id, number: queue.push(self.tickets, after, demand, command, now) }
+    }
+
+    /// Takes a queue's next command, whose launch begins.
+    pub(super) fn take(&mut self, id: QueueId, bugs: Bugs) -> Option<D::Command> {
+        let command = self.queues.get_mut(&id)?.take(bugs)?;
+        self.deferred -= 1;
+        Some(command)
+    }
+}

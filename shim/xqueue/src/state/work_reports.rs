@@ -1,0 +1,91 @@
+//! When claims report to the arbiter that they have work, or none.
+
+use std::sync::Arc;
+
+use xsched_sched::Nanos;
+
+use crate::claim::Claim;
+use crate::clock::now;
+use crate::device::Device;
+use crate::ids::{ClaimId, QueueId};
+use crate::queue::Queue;
+use crate::registration::{AdmissionState, Registration};
+use crate::state::State;
+
+impl<D: Device> State<D> {
+    /// Gives a claim a registration with the arbiter, or takes it away.
+    pub(crate) fn register(&mut self, claim: ClaimId, registration: Option<Arc<dyn Registration>>) {
+        self.leave_gate(claim);
+        self.claims.get_mut(claim).register(registration, now());
+    }
+
+    /// Reports a queue's work, if the queue has a use for the device now that it may not have had before.
+    pub(super) fn report_use(&mut self, queue: QueueId) {
+        let Some(known) = self.queues.get(queue) else { return };
+        let is_counted = known.first().is_some_and(|first| first.demand.treatment.is_counted());
+        let claim = known.claim().filter(|_| is_counted && self.has_use(known));
+        if let Some(claim) = claim.map(|claim| self.claims.get_mut(claim))
+            && claim.admission_state() != AdmissionState::Alone
+        {
+            claim.has_work_now(now());
+        }
+    }
+
+    /// The same of all queues.
+    pub(super) fn report_uses(&mut self) {
+        let with_commands = self.queues.iter().filter(|(_, queue)| queue.first().is_some());
+        let waiting: Vec<_> = with_commands.map(|(id, _)| id).collect();
+        for queue in waiting {
+            self.report_use(queue);
+        }
+    }
+
+    /// Whether a queue would launch something if it might. A command that comes after a deferred one has no use for the device: as
+    /// work of an urgent stream it could hold back the very command of another that it waits for.
+    pub(super) fn has_use(&self, queue: &Queue<D>) -> bool {
+        queue.first().is_some_and(|first| self.are_launched(&first.after))
+    }
+
+    /// A caller waits for the admission of this claim, or does so no more.
+    pub(crate) fn caller_waits(&mut self, claim: ClaimId, waits: bool) {
+        let claim = self.claims.get_mut(claim);
+        if waits {
+            claim.caller_waits();
+            if claim.admission_state() != AdmissionState::Alone {
+                claim.has_work_now(now());
+            }
+        } else {
+            claim.caller_waits_no_more();
+        }
+    }
+
+    /// When the first of those claims whose work is all done may report that it has none.
+    pub(crate) fn idle_at(&self) -> Option<Nanos> {
+        let idle = self.claims.iter().filter(|&(id, _)| !self.has_work(id));
+        idle.filter_map(|(_, claim)| claim.idle_at()).min()
+    }
+
+    /// Reports of claims what is due. Returns when to come again, also to look for completions.
+    pub(crate) fn report_as_due(&mut self, now: Nanos) -> Option<Nanos> {
+        let mut next: Option<Nanos> = None;
+        for id in self.claims.ids() {
+            let (has_work, waits) = (self.has_work(id), self.is_waited_for(id));
+            let at = self.claims.get_mut(id).report_as_due(has_work, waits, now);
+            next = next.into_iter().chain(at).min();
+        }
+        next.into_iter().chain(self.next_look_of_all(now)).min()
+    }
+
+    /// Whether nothing that other processes do concerns this one until it launches or defers something: it is known that there are
+    /// others, and this one has no work.
+    pub(crate) fn is_unconcerned(&self) -> bool {
+        let is_idle = |claim: &Claim<D>| {
+            let is_waited_for = claim.has_waiting_callers() || claim.is_launching();
+            !claim.is_alone() && !claim.is_reported_ready() && !is_waited_for
+        };
+        self.claims.len() > 0
+            && self.claims.iter().all(|(_, claim)| is_idle(claim))
+            && self.flights().all(|(_, flight)| flight.is_empty())
+            && !self.is_any_buffered()
+    }
+}

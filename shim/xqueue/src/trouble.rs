@@ -1,0 +1,14 @@
+//! What goes wrong without anybody's being told, for whoever counts it.
+
+/// Things that should not happen. They cost a process its scheduling for a while, never a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The controller had no room for the process, or for one more of its queues: it is not scheduled.
+    ControllerFull,
+    /// The controller did not take a report: it was too far behind.
+    UnsentReport,
+    /// The controller gave memory for events that cannot be written into.
+    NoEventRing,
+    /// The crate panicked on a thread of its own.
+    Panic,
+}

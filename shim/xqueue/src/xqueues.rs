@@ -1,0 +1,454 @@
+//! XQueues: software queues in front of a device's streams, which defer commands while these must wait.
+//!
+//! Back ends name queues, commands, and what a command comes after. Commands are launched through a [`Device`], each queue in its
+//! order. A queue has a thread while something is deferred (the launch worker); any of them that is awake launches the next
+//! command.
+//!
+//! ```text
+//!            submit                    not suspended, everything before it launched
+//!   caller ----------> [c3 c2 c1] ---------------------------------------------------> Device::launch
+//!            waits while full         launch worker
+//! ```
+//!
+//! A command is deferred only while it must be: its queue or all queues are suspended, or it comes after a deferred command.
+//! [`XQueues::admit`] says so. A caller that is admitted launches by itself, at once.
+//!
+//! What a command comes after is given as [`Position`]s, which are always older than the command itself. So waiting never goes
+//! round in a circle, whatever is suspended: a queue that waits for a suspended one is suspended with it, for as long as it
+//! depends.
+//!
+//! Some commands are not deferred at all, and not stopped either: [`crate::command`].
+//!
+//! While other processes use the same device, a queue's [claim](crate::claim) on it may be preempted, and launches little ahead of
+//! what the device does: [`crate::state`].
+
+mod locked;
+mod recording;
+mod waiting;
+mod watching;
+mod worker;
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use xsched_sched::Nanos;
+
+use crate::claim::Usage;
+use crate::clock::now;
+use crate::command::{Delay, Demand, KnownEnd, PendingLaunch};
+use crate::device::Device;
+use crate::ids::{ClaimId, Position, QueueId, Source};
+use crate::planted::{Bug, Bugs};
+use crate::queue::QueueParts;
+use crate::state::{Refused, State};
+use crate::status::{AdmissionMode, QueueStatus, SharedMode};
+use crate::trouble::Trouble;
+use locked::Locked;
+
+/// How soon a thread that waits looks again by itself: no thread waits for ever because of a lost notification.
+const WAIT_MAX: Duration = Duration::from_millis(10);
+
+/// How often an ending process tries whether the watcher has left the runtime.
+const LOCKED_AGAIN: Duration = Duration::from_micros(100);
+
+/// A watcher that looks so soon need not be woken.
+const SOON: Nanos = Nanos::from_millis(1);
+
+/// What queues are given when they are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// Counts what should not happen. Called on any thread, with or without locks; must not wait.
+    pub trouble: fn(Trouble),
+    /// Bugs for tests to find.
+    pub bugs: Bugs,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self { trouble: |_| {}, bugs: Bugs::NONE }
+    }
+}
+
+/// All queues of a process.
+pub struct XQueues<D: Device> {
+    state: Mutex<State<D>>,
+    /// For callers that wait: something was launched, or may be.
+    changed: Condvar,
+    /// What can be read without the lock.
+    mode: SharedMode,
+    device: D,
+    setup: Setup,
+    /// Held while markers are recorded or looked at, and by threads that take away what these need. True: neither is done.
+    markers_paused: Mutex<bool>,
+    /// Held while a gate is made.
+    making_gate: Mutex<()>,
+    /// Wakes the watcher.
+    alarm: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+/// Whether a command may be launched.
+#[derive(Debug)]
+#[must_use]
+pub enum Admission<D: Device> {
+    /// At once, and its end is not followed.
+    Free,
+    /// At once; [`XQueues::finish`] must be called when it was launched.
+    Now(PendingLaunch<D>),
+    /// Not yet.
+    Wait,
+}
+
+impl<D: Device> XQueues<D> {
+    /// No queues yet, in front of this device.
+    pub fn new(device: D, setup: Setup) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(State::new()),
+            changed: Condvar::new(),
+            mode: SharedMode::new(),
+            device,
+            setup,
+            markers_paused: Mutex::new(false),
+            making_gate: Mutex::new(()),
+            alarm: OnceLock::new(),
+        })
+    }
+
+    /// Whether any command may have to wait. One load: all that a process pays in which nothing is scheduled.
+    #[inline]
+    pub fn is_engaged(&self) -> bool {
+        self.admission_mode() != AdmissionMode::Open
+    }
+
+    /// What decides about commands now. One load.
+    #[inline]
+    pub fn admission_mode(&self) -> AdmissionMode {
+        self.mode.get()
+    }
+
+    /// Every call is looked at until this is taken back: the first use of a device must be noticed.
+    pub fn await_first_use(&self, awaits: bool) {
+        let mut state = self.lock();
+        state.mode.await_first_use(awaits);
+        self.publish(&mut state);
+    }
+
+    /// Every call is looked at from now on.
+    pub fn observe_all_calls(&self) {
+        let mut state = self.lock();
+        state.mode.observe_all();
+        self.publish(&mut state);
+    }
+
+    /// Whether there is any reason to look at calls, besides the first use of a device.
+    pub fn has_reason(&self) -> bool {
+        self.lock().has_reason()
+    }
+
+    /// Whether others use a device of this process, and none of its commands would have to wait whatever is decided about
+    /// it: it is on the first level wherever it has a claim, and nothing is suspended or deferred.
+    pub fn is_urgent(&self) -> bool {
+        let state = self.lock();
+        state.is_contended() && !state.is_any_suspended() && !state.is_limited() && !state.is_any_deferred()
+    }
+
+    /// Whether others use a device of this process.
+    pub fn is_contended(&self) -> bool {
+        self.lock().is_contended()
+    }
+
+    /// What all claims have used so far, if that can be told without waiting.
+    pub fn total_usage(&self) -> Option<Usage> {
+        Some(self.state.try_lock().ok()?.total_usage())
+    }
+
+    /// Where commands are launched.
+    pub fn device(&self) -> &D {
+        &self.device
+    }
+
+    pub(crate) fn setup(&self) -> Setup {
+        self.setup
+    }
+
+    /// Something happened that should not.
+    pub(crate) fn trouble(&self, trouble: Trouble) {
+        (self.setup.trouble)(trouble);
+    }
+
+    /// A new queue in front of a stream, with a status that no other queue has.
+    pub fn create(&self, stream: D::Stream, claim: Option<ClaimId>, status: &'static QueueStatus) -> QueueId {
+        let mut state = self.lock();
+        let orders_others = self.device.orders_others(stream);
+        let queue = state.create_queue(&QueueParts { stream, orders_others, claim, status });
+        state.note_queue(queue, &self.device);
+        queue
+    }
+
+    /// Forgets a queue whose commands were all launched, and what it has in flight. False if some were not: then it stays.
+    pub fn destroy(&self, queue: QueueId) -> bool {
+        let _no_marker = self.pause();
+        let mut state = self.lock();
+        let markers = state.destroy_queue(queue);
+        self.publish(&mut state);
+        drop(state);
+        let Some(markers) = markers else { return false };
+        self.retire(markers);
+        true
+    }
+
+    /// A queue's stream is about to go: it is not touched any more. The queue is forgotten when what it has in flight is done. False
+    /// if not all of its commands were launched: then it stays.
+    pub fn detach_stream(&self, queue: QueueId) -> bool {
+        let paused = self.pause();
+        if !*paused {
+            self.mark_end(queue);
+        }
+        let mut state = self.lock();
+        let is_detached = state.detach_stream(queue);
+        let over = state.forget_detached(false);
+        self.publish(&mut state);
+        let next = state.next_look(Source::Queue(queue));
+        let sleeps = next.is_some_and(|at| state.watch.sleeps_beyond(at));
+        drop(state);
+        self.retire(over);
+        drop(paused);
+        if sleeps {
+            self.wake_watcher();
+        }
+        is_detached
+    }
+
+    /// Forgets what streams that are gone have in flight: the device was reset.
+    pub fn forget_detached(&self) {
+        self.forget_queues_without_stream(true);
+    }
+
+    /// Forgets queues without a stream that have nothing in flight; with `all`, also the others.
+    fn forget_queues_without_stream(&self, all: bool) {
+        // A thread that takes the device's events away waits until they are given back.
+        let _no_marker = self.pause();
+        let mut state = self.lock();
+        let over = state.forget_detached(all);
+        self.publish(&mut state);
+        drop(state);
+        self.retire(over);
+    }
+
+    /// Nothing is deferred from now on; false takes it back. What was deferred before stays so.
+    pub fn defer_nothing(&self, defers_nothing: bool) {
+        let mut state = self.lock();
+        state.mode.defer_nothing(defers_nothing);
+        self.publish(&mut state);
+    }
+
+    /// Suspends all queues from now on; false resumes them.
+    pub fn suspend_all(&self, suspended: bool) {
+        let mut state = self.lock();
+        state.mode.suspend_all(suspended);
+        self.publish(&mut state);
+    }
+
+    /// Suspends a queue from now on; false resumes it.
+    pub fn suspend(&self, queue: QueueId, suspended: bool) {
+        let mut state = self.lock();
+        state.suspend(queue, suspended);
+        self.publish(&mut state);
+    }
+
+    /// Whether any command is deferred, or a caller waits.
+    pub fn is_deferring(&self) -> bool {
+        let state = self.lock();
+        state.waiters.is_any() || state.is_any_deferred()
+    }
+
+    /// Whether a command that comes after these may be launched now, and then notes that it is.
+    pub fn admit(&self, queue: QueueId, after: &[Position], demand: impl Into<Demand>) -> Admission<D> {
+        let demand = demand.into();
+        let mut state = self.lock();
+        let is_forced = demand.treatment.is_forced();
+        let bugs = self.setup.bugs;
+        let is_first = state.is_drained(queue)
+            || bugs.has(Bug::Overtaking)
+            || is_forced && bugs.has(Bug::ForcedOvertaking);
+        state.update_gates(&self.device);
+        let may_launch = is_forced
+            || !state.is_suspended(queue) && state.may_launch_ahead(Source::Queue(queue), demand.load);
+        let is_alone = is_forced && bugs.has(Bug::ForcedAlone);
+        if !may_launch || !is_first || !(is_alone || state.are_launched(after)) {
+            return Admission::Wait;
+        }
+        let launch = state.begin(queue, demand, Delay::None);
+        self.open_gates_for(&mut state, launch.as_ref());
+        launch.map_or(Admission::Free, Admission::Now)
+    }
+
+    /// A launch that was admitted is about to happen, on this thread.
+    pub fn prepare(&self, launch: &PendingLaunch<D>) {
+        if let Some(gate) = launch.gate {
+            // Without it the command just cannot be kept from beginning.
+            self.device.put_gate(gate, launch.stream);
+        }
+    }
+
+    /// A launch that was admitted has returned. With `on_device` the runtime took it.
+    #[expect(clippy::needless_pass_by_value, reason = "a launch is finished once")]
+    pub fn finish(&self, launch: PendingLaunch<D>, on_device: bool) {
+        let launched = self.lock().launch_returned(&launch, on_device);
+        let paused = launched.map(|_| self.pause()).filter(|paused| !**paused);
+        let may_be_done = paused.is_some() && launch.end == KnownEnd::ByReturn;
+        let is_done = may_be_done.then(|| self.device.is_done(launch.stream));
+        let marker = match (launch.source, is_done) {
+            // The program may know it as well: a marker behind it would be the only thing left to wait for.
+            (Source::Queue(queue), Some(Some(true))) => {
+                self.note_answer(queue, launched.unwrap_or(0), Some(true));
+                None
+            }
+            // The watcher will ask.
+            (Source::Queue(queue), Some(None)) if self.lock().may_be_asked_later(queue) => None,
+            _ => paused.as_ref().and_then(|_| self.device.mark(launch.stream)).zip(launched),
+        };
+        drop(paused);
+        let (sleeps, retired) = self.lock().finish(&launch, marker, on_device);
+        self.retire(retired);
+        if is_done == Some(Some(true)) && marker.is_some() {
+            // Streams without a queue are followed by markers only.
+            self.await_marker(launch.stream);
+        }
+        if sleeps {
+            self.wake_watcher();
+        }
+    }
+
+    /// The queue's last deferred command, if it has not been launched.
+    pub fn last(&self, queue: QueueId) -> Option<Position> {
+        self.lock().last(queue)
+    }
+
+    /// The same of all queues.
+    pub fn all_last(&self) -> Vec<Position> {
+        self.lock().all_last()
+    }
+
+    /// Whether all of these were launched.
+    pub fn are_launched(&self, positions: &[Position]) -> bool {
+        self.lock().are_launched(positions)
+    }
+
+    /// Defers a command until it may be launched. Never waits.
+    ///
+    /// # Errors
+    /// The command itself, with the reason.
+    pub fn submit(
+        self: &Arc<Self>,
+        queue: QueueId,
+        after: Vec<Position>,
+        demand: impl Into<Demand>,
+        command: D::Command,
+    ) -> Result<Position, (Refused, D::Command)> {
+        let demand = demand.into();
+        let mut state = self.lock();
+        // A command behind deferred ones has not asked for admission, where gates are looked at as well.
+        state.update_gates(&self.device);
+        if let Some(refused) = state.refusal(queue) {
+            return Err((refused, command));
+        }
+        if !state.has_worker(queue) && worker::start(self, queue).is_err() {
+            return Err((Refused::NoWorker, command));
+        }
+        let now = now();
+        let pushed = state.push(queue, after, demand, command, now);
+        let may_be_next = pushed.is_first || demand.treatment.is_forced();
+        if may_be_next {
+            self.publish(&mut state);
+        }
+        // No thread waits for a command that comes last, and the watcher was notified of those before.
+        let sleeps = may_be_next && state.is_watched(queue) && state.watch.sleeps_beyond(now + SOON);
+        drop(state);
+        if sleeps {
+            self.wake_watcher();
+        }
+        Ok(pushed.position)
+    }
+
+    /// Whatever is suspended, these commands are launched from now on, and what they come after. Commands in flight are not stopped
+    /// any more: what waits for these may wait for that as well.
+    pub fn force(&self, positions: &[Position]) {
+        let mut state = self.lock();
+        state.pin_all();
+        state.update_gates(&self.device);
+        if !state.are_launched(positions) {
+            state.force(positions);
+            self.publish(&mut state);
+        }
+    }
+
+    /// Opens gates for a launch that must not be stopped, or must not wait for what may be, before it happens; and the gate that is
+    /// put before it, which may not have been looked at since it was closed.
+    fn open_gates_for(&self, state: &mut State<D>, launch: Option<&PendingLaunch<D>>) {
+        // A launch that is not followed may be one that passes through.
+        if launch.is_none_or(|launch| launch.is_pinned || launch.gate.is_some()) {
+            state.update_gates(&self.device);
+        }
+    }
+
+    /// Launches everything and takes nothing more, for a process that ends. Gives up at `deadline`.
+    pub fn close(&self, deadline: Instant) {
+        self.look_around();
+        let mut state = self.lock();
+        state.close();
+        state.retire_gates(&self.device);
+        self.publish(&mut state);
+        let positions = state.all_last();
+        while !state.are_launched(&positions) && Instant::now() < deadline {
+            state = self.wait(state);
+        }
+        drop(state);
+        self.leave_device(deadline);
+    }
+
+    /// Whether the process ends.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().mode.is_closed()
+    }
+
+    /// No thread looks at markers, records any or makes gates from now on: the runtime's own data is about to be destroyed. Waits
+    /// for a thread that does so, until `deadline` at most: its call of the runtime may not return.
+    fn leave_device(&self, deadline: Instant) {
+        if let Some(mut paused) = lock_until(&self.markers_paused, deadline) {
+            *paused = true;
+        }
+        drop(lock_until(&self.making_gate, deadline));
+    }
+
+    /// A panic while the lock was held is the crate's own; the state is only changed by whole steps.
+    fn lock(&self) -> Locked<'_, D> {
+        Locked::new(self.state.lock().unwrap_or_else(PoisonError::into_inner), &self.changed)
+    }
+
+    /// Keeps markers from being recorded and looked at while it lives; says whether they are anyway.
+    fn pause(&self) -> MutexGuard<'_, bool> {
+        self.markers_paused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake_watcher(&self) {
+        if let Some(alarm) = self.alarm.get() {
+            alarm();
+        }
+    }
+}
+
+/// None if others hold it until then.
+fn lock_until<T>(mutex: &Mutex<T>, deadline: Instant) -> Option<MutexGuard<'_, T>> {
+    loop {
+        match mutex.try_lock() {
+            Ok(locked) => return Some(locked),
+            Err(TryLockError::Poisoned(locked)) => return Some(locked.into_inner()),
+            Err(TryLockError::WouldBlock) if Instant::now() >= deadline => return None,
+            Err(TryLockError::WouldBlock) => thread::sleep(LOCKED_AGAIN),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

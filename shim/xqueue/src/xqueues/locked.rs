@@ -1,0 +1,117 @@
+//! The state under its lock. Threads that a change concerns are woken when the lock is released: on the processor of the thread
+//! that wakes them they would otherwise begin at once, to wait for the lock.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Condvar, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::device::Device;
+use crate::ids::{Position, QueueId};
+use crate::state::State;
+use crate::xqueues::{WAIT_MAX, XQueues};
+
+/// The state of all queues, locked.
+#[must_use]
+pub(super) struct Locked<'a, D: Device> {
+    /// There until it is released.
+    guard: Option<MutexGuard<'a, State<D>>>,
+    changed: &'a Condvar,
+}
+
+impl<'a, D: Device> Locked<'a, D> {
+    pub(super) fn new(state: MutexGuard<'a, State<D>>, changed: &'a Condvar) -> Self {
+        Self { guard: Some(state), changed }
+    }
+
+    /// Releases it until this rings, for so long at most.
+    fn wait(mut self, on: &Condvar, limit: Duration) -> Self {
+        if let Some(mut state) = self.guard.take() {
+            state.waiters.take_wakes().wake(self.changed);
+            let state = on.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0;
+            self.guard = Some(state);
+        }
+        self
+    }
+}
+
+const IS_LOCKED: &str = "it is released at its end only";
+
+impl<D: Device> Deref for Locked<'_, D> {
+    type Target = State<D>;
+
+    #[inline]
+    fn deref(&self) -> &State<D> {
+        self.guard.as_ref().expect(IS_LOCKED)
+    }
+}
+
+impl<D: Device> DerefMut for Locked<'_, D> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut State<D> {
+        self.guard.as_mut().expect(IS_LOCKED)
+    }
+}
+
+impl<D: Device> Drop for Locked<'_, D> {
+    fn drop(&mut self) {
+        if let Some(mut state) = self.guard.take()
+            && !state.waiters.wakes().is_empty()
+        {
+            let wakes = state.waiters.take_wakes();
+            drop(state);
+            wakes.wake(self.changed);
+        }
+    }
+}
+
+impl<D: Device> XQueues<D> {
+    /// Makes a change known to threads that wait, and to those that read the admission mode.
+    pub(super) fn publish(&self, state: &mut State<D>) {
+        self.publish_to_callers(state);
+        state.wake_concerned_worker();
+    }
+
+    /// The same for a worker that goes on to look by itself what may be launched.
+    pub(super) fn publish_to_callers(&self, state: &mut State<D>) {
+        self.publish_quietly(state);
+        state.wake_concerned_callers();
+    }
+
+    /// Makes a change known to threads that read the admission mode: no thread waits for it.
+    pub(super) fn publish_quietly(&self, state: &State<D>) {
+        self.mode.set(state.admission_mode());
+    }
+
+    /// A caller waits for the next change, or until it looks again by itself.
+    pub(super) fn wait<'a>(&self, mut state: Locked<'a, D>) -> Locked<'a, D> {
+        state.waiters.caller_waits();
+        let mut state = state.wait(&self.changed, WAIT_MAX);
+        state.waiters.caller_woke();
+        state
+    }
+
+    /// A caller waits until all of these were launched.
+    pub(super) fn wait_for_launches<'a>(
+        &'a self,
+        mut state: Locked<'a, D>,
+        positions: &[Position],
+    ) -> Locked<'a, D> {
+        while let Some(&awaited) = positions.iter().find(|position| !state.is_launched(position)) {
+            state.waiters.await_launch(awaited);
+            state = self.wait(state);
+            state.waiters.await_launch_no_more(awaited);
+        }
+        state
+    }
+
+    /// A worker waits until its queue may launch, or for so long.
+    pub(super) fn sleep(mut state: Locked<'_, D>, id: QueueId, limit: Duration) -> Locked<'_, D> {
+        let Some(queue) = state.queue_mut(id) else { return state };
+        let bell = queue.worker_sleeps();
+        let mut state = state.wait(&bell, limit);
+        if let Some(queue) = state.queue_mut(id) {
+            queue.worker_woke();
+        }
+        state
+    }
+}

@@ -1,0 +1,52 @@
+//! What the recording of a process asks of its queues.
+
+use crate::device::Device;
+use crate::event_writer::EventWriter;
+use crate::ids::{QueueId, Source};
+use crate::xqueues::XQueues;
+
+impl<D: Device> XQueues<D> {
+    /// The process is recorded from now on, with events written there; None: it is not.
+    pub(crate) fn record(&self, events: Option<EventWriter>) {
+        let mut state = self.lock();
+        state.write_events_to(events);
+        // Before the first event: from there on, every launch is recorded.
+        self.publish(&mut state);
+        if state.is_recorded() {
+            state.note_all(&self.device);
+        }
+        drop(state);
+        self.wake_watcher();
+    }
+
+    /// Whether the process is recorded.
+    pub fn is_recorded(&self) -> bool {
+        self.lock().is_recorded()
+    }
+
+    /// Looks at all markers, if the process is recorded: the host has just waited for them, or no thread will look later.
+    pub fn look_around(&self) {
+        if self.is_recorded() {
+            let queues = self.lock().queue_ids();
+            self.look_behind(queues.into_iter());
+            // Completions may let more be launched. The watcher does not notice: it finds no marker left to look at.
+            self.publish(&mut self.lock());
+        }
+    }
+
+    /// Looks at markers of these queues as far as they are complete. A caller that has just waited for the queues knows that they
+    /// are, but not since when.
+    pub(super) fn look_behind(&self, queues: impl Iterator<Item = QueueId>) {
+        let paused = self.pause();
+        if *paused {
+            return;
+        }
+        queues.map(Source::Queue).for_each(|source| self.look_on(source));
+    }
+
+    /// Looks at the markers of a source up to the first that is not complete. Only while markers are held.
+    pub(super) fn look_on(&self, source: Source) {
+        let first = || self.lock().first_marker(source);
+        while first().is_some_and(|marker| self.look_at(source, marker)) {}
+    }
+}

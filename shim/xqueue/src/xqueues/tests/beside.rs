@@ -1,0 +1,446 @@
+//! A process beside others, on a device, an arbiter and a clock of the test's own: nothing happens but what the test says.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use xsched_protocol::arbiter_page::GATE_ALLOWED;
+use xsched_protocol::events::{Event, Observed};
+use xsched_sched::{Limit, Nanos};
+
+use crate::clock::now;
+use crate::clock::tests::Stopped;
+use crate::command::{Demand, DurationClass, KnownEnd, Load, PendingLaunch, Treatment};
+use crate::device::Device;
+use crate::event_writer::tests::Recorder;
+use crate::gate_page::GatePage;
+use crate::ids::{ClaimId, ClaimKey, QueueId, Source};
+use crate::registration::{AdmissionState, Registration};
+use crate::xqueues::tests::status;
+use crate::xqueues::{Admission, Setup, XQueues};
+
+mod completions;
+mod gates;
+mod limits;
+mod news;
+mod recorded;
+mod shared_gates;
+
+/// A device whose commands complete when the test says so.
+#[derive(Debug, Default)]
+struct Bench {
+    launched: Mutex<Vec<u32>>,
+    /// Markers recorded, and how many of them are complete.
+    recorded: AtomicU64,
+    complete: AtomicU64,
+    retired: AtomicU64,
+    /// How often a stream was asked whether it is done. It is once everything is complete.
+    asked: AtomicU64,
+    is_mute: AtomicBool,
+    /// What it says that lies between two markers; 0: it does not tell the time.
+    took_ns: AtomicU64,
+    /// Whether it can wait where the arbiter writes.
+    shares_gates: AtomicBool,
+    /// Whether it has gates; how many were put before commands, and whether they are shut.
+    has_gates: AtomicBool,
+    gated: AtomicU64,
+    is_shut: AtomicBool,
+    /// What queues are made for from now on.
+    orders_others: AtomicBool,
+    /// Whether it takes a while to ask a stream, to make a gate and to take a marker back, and whether it is at that.
+    is_slow: AtomicBool,
+    is_busy: AtomicBool,
+}
+
+impl Bench {
+    fn take_a_while(&self) {
+        if self.is_slow.load(Ordering::SeqCst) {
+            self.is_busy.store(true, Ordering::SeqCst);
+            thread::sleep(A_WHILE);
+            self.is_busy.store(false, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Device for Arc<Bench> {
+    type Command = u32;
+    type Stream = ();
+    type Marker = u64;
+    type Gate = ();
+
+    fn stream_number(&self, (): ()) -> u64 {
+        7
+    }
+
+    fn orders_others(&self, (): ()) -> bool {
+        self.orders_others.load(Ordering::SeqCst)
+    }
+
+    fn launch(&self, command: u32) -> bool {
+        self.launched.lock().unwrap().push(command);
+        true
+    }
+
+    fn mark(&self, (): ()) -> Option<u64> {
+        Some(self.recorded.fetch_add(1, Ordering::SeqCst))
+    }
+
+    fn is_done(&self, (): ()) -> Option<bool> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.take_a_while();
+        let is_mute = self.is_mute.load(Ordering::SeqCst);
+        (!is_mute).then(|| self.complete.load(Ordering::SeqCst) == u64::MAX)
+    }
+
+    fn is_complete(&self, marker: u64) -> bool {
+        marker < self.complete.load(Ordering::SeqCst)
+    }
+
+    fn time_between(&self, _: u64, _: u64) -> Option<Nanos> {
+        let took_ns = self.took_ns.load(Ordering::SeqCst);
+        (took_ns > 0).then_some(Nanos(took_ns))
+    }
+
+    fn retire(&self, _: u64) {
+        self.take_a_while();
+        self.retired.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn make_gate(&self, (): ()) -> Option<()> {
+        self.take_a_while();
+        self.has_gates.load(Ordering::SeqCst).then_some(())
+    }
+
+    fn share_gate(&self, (): (), _: &'static GatePage) -> Option<()> {
+        self.shares_gates.load(Ordering::SeqCst).then_some(())
+    }
+
+    fn put_gate(&self, (): (), (): ()) -> bool {
+        self.gated.fetch_add(1, Ordering::SeqCst);
+        true
+    }
+
+    fn set_gate(&self, (): (), is_open: bool) {
+        self.is_shut.store(!is_open, Ordering::SeqCst);
+    }
+}
+
+/// An arbiter that lets the test decide, and notes what it is told.
+#[derive(Debug)]
+struct Stand {
+    standing: Mutex<AdmissionState>,
+    is_ready: AtomicBool,
+    told_ready: AtomicUsize,
+    told_idle: AtomicUsize,
+    lease: Nanos,
+    /// A gate that it shuts, if it has any; whether it is there, and how often it was asked about the gate.
+    page: Option<Arc<GatePage>>,
+    is_silent: AtomicBool,
+    asked_for_gate: AtomicUsize,
+}
+
+impl Stand {
+    fn new(standing: AdmissionState) -> Arc<Self> {
+        Arc::new(Self {
+            standing: Mutex::new(standing),
+            is_ready: AtomicBool::new(false),
+            told_ready: AtomicUsize::new(0),
+            told_idle: AtomicUsize::new(0),
+            lease: Nanos::from_secs(3600),
+            page: None,
+            is_silent: AtomicBool::new(false),
+            asked_for_gate: AtomicUsize::new(0),
+        })
+    }
+
+    /// What an arbiter does when a mask changes.
+    fn decide(&self, standing: AdmissionState) {
+        *self.standing.lock().unwrap() = standing;
+        let Some(page) = &self.page else { return };
+        if page.is_allowed() == standing.is_preempted() {
+            page.allow(!standing.is_preempted(), now().0);
+        }
+    }
+
+    fn told(&self) -> (usize, usize) {
+        (self.told_ready.load(Ordering::SeqCst), self.told_idle.load(Ordering::SeqCst))
+    }
+}
+
+const LINGER: Nanos = Nanos::from_micros(200);
+
+impl Registration for Stand {
+    fn state(&self) -> AdmissionState {
+        *self.standing.lock().unwrap()
+    }
+
+    fn report_ready(&self) {
+        self.told_ready.fetch_add(1, Ordering::SeqCst);
+        self.is_ready.store(true, Ordering::SeqCst);
+    }
+
+    fn report_idle(&self) {
+        self.told_idle.fetch_add(1, Ordering::SeqCst);
+        self.is_ready.store(false, Ordering::SeqCst);
+    }
+
+    fn levels(&self) -> (u8, u64) {
+        (3, 1 << 1)
+    }
+
+    fn is_ready(&self) -> bool {
+        self.is_ready.load(Ordering::SeqCst)
+    }
+
+    fn lease(&self) -> Nanos {
+        self.lease
+    }
+
+    fn linger(&self) -> Nanos {
+        LINGER
+    }
+
+    fn gate_page(&self) -> Option<Arc<GatePage>> {
+        self.page.clone()
+    }
+
+    fn is_in_force(&self) -> bool {
+        !self.is_silent.load(Ordering::SeqCst)
+    }
+
+    fn request_gate_check(&self) {
+        self.asked_for_gate.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn age_of(&self, page_ns: u64) -> Nanos {
+        now() - Nanos(page_ns)
+    }
+}
+
+struct Process {
+    clock: Stopped,
+    bench: Arc<Bench>,
+    queues: Arc<XQueues<Arc<Bench>>>,
+    stand: Arc<Stand>,
+    claim: ClaimId,
+    queue: QueueId,
+}
+
+const WORK: Load = Load::Work(DurationClass(1));
+const BELOW: AdmissionState = AdmissionState::Below { preempted: false };
+const HELD: AdmissionState = AdmissionState::Below { preempted: true };
+
+impl Process {
+    fn new(standing: AdmissionState) -> Self {
+        Self::at(Stand::new(standing))
+    }
+
+    fn at(stand: Arc<Stand>) -> Self {
+        let clock = Stopped::now();
+        let bench = Arc::new(Bench::default());
+        let queues = XQueues::new(Arc::clone(&bench), Setup::default());
+        let claim = queues.claim(ClaimKey { device: 1, stream_priority: 0 });
+        queues.register(claim, Some(Arc::clone(&stand) as Arc<dyn Registration>));
+        // It has stood so for long.
+        queues.lock().take_has_new_admission_state();
+        let queue = queues.create((), Some(claim), status());
+        Self { clock, bench, queues, stand, claim, queue }
+    }
+
+    fn stands(&self, standing: AdmissionState) {
+        self.stand.decide(standing);
+        self.tend();
+    }
+
+    fn tend(&self) {
+        self.queues.tend(now());
+    }
+
+    /// Tends every 50 us until this is so. The clock goes on while the workers sleep: they are threads of their own, and what
+    /// they do takes no time, however long the machine keeps them from it.
+    fn tend_until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let deadline = Instant::now() + Duration::from_mins(1);
+        while !is_so(self) {
+            assert!(Instant::now() < deadline, "{what}: {:?}", self.stand);
+            self.tend();
+            thread::sleep(Duration::from_micros(50));
+            if self.do_workers_sleep() {
+                self.clock.advance(Nanos::from_micros(50));
+            }
+        }
+    }
+
+    fn do_workers_sleep(&self) -> bool {
+        self.queues.lock().do_workers_sleep()
+    }
+
+    /// Time passes, for the workers too.
+    fn pass(&self, time: Duration) {
+        thread::sleep(time);
+        self.clock.advance(time.into());
+    }
+
+    fn admit(&self) -> Option<PendingLaunch<Arc<Bench>>> {
+        match self.queues.admit(self.queue, &[], WORK) {
+            Admission::Now(begun) => Some(begun),
+            Admission::Wait => None,
+            Admission::Free => panic!("others are there"),
+        }
+    }
+
+    /// A launch by the application's own thread. False if it has to wait.
+    fn launch(&self) -> bool {
+        let launched = self.admit().map(|begun| {
+            self.queues.prepare(&begun);
+            self.queues.finish(begun, true);
+        });
+        launched.is_some()
+    }
+
+    fn has_gates(self) -> Self {
+        self.bench.has_gates.store(true, Ordering::SeqCst);
+        self.queues.make_gates();
+        self
+    }
+
+    fn is_shut(&self) -> bool {
+        let own = || self.bench.is_shut.load(Ordering::SeqCst);
+        self.stand.page.as_ref().map_or_else(own, |page| !page.is_open())
+    }
+
+    fn launched(&self) -> usize {
+        self.bench.launched.lock().unwrap().len()
+    }
+
+    fn recorded(&self) -> u64 {
+        self.bench.recorded.load(Ordering::SeqCst)
+    }
+
+    fn asked(&self) -> u64 {
+        self.bench.asked.load(Ordering::SeqCst)
+    }
+
+    /// Everything that the device was given is done.
+    fn complete_all(&self) {
+        self.bench.complete.store(u64::MAX, Ordering::SeqCst);
+    }
+}
+
+/// Until this is so, while the clock stands still.
+#[track_caller]
+fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Long enough for a worker to launch what it should not.
+const A_WHILE: Duration = Duration::from_millis(30);
+
+#[test]
+fn who_is_alone_tells_nobody_anything() {
+    let process = Process::new(AdmissionState::Alone);
+    assert!(!process.queues.is_engaged());
+    assert!(matches!(process.queues.admit(process.queue, &[], WORK), Admission::Free));
+    assert_eq!((process.stand.told(), process.recorded()), ((0, 0), 0));
+}
+
+#[test]
+fn who_is_on_the_first_level_and_has_nothing_to_wait_for_is_urgent() {
+    let process = Process::new(AdmissionState::Alone);
+    let is_urgent = || process.queues.is_urgent();
+    assert!(!is_urgent(), "nobody else is there");
+    process.stands(AdmissionState::Beside);
+    assert!(is_urgent());
+    process.queues.suspend(process.queue, true);
+    assert!(!is_urgent(), "a queue is suspended");
+    process.queues.submit(process.queue, Vec::new(), WORK, 0).expect("it is held back");
+    process.queues.suspend_all(true);
+    process.queues.suspend(process.queue, false);
+    assert!(!is_urgent(), "all are");
+    process.queues.suspend_all(false);
+    process.queues.wait_all_launched();
+    assert!(is_urgent());
+    for standing in [BELOW, HELD] {
+        process.stands(standing);
+        assert!(!is_urgent(), "somebody may be more urgent");
+    }
+}
+
+/// Its own data is destroyed next.
+#[test]
+fn nobody_calls_the_runtime_of_a_process_that_has_ended() {
+    let process = Process::new(AdmissionState::Beside);
+    assert!(process.launch());
+    process.queues.close(Instant::now());
+    process.queues.pause_markers(false);
+    process.clock.advance(Nanos::from_millis(1));
+    process.tend();
+    process.queues.look_around();
+    assert_eq!(process.asked(), 0);
+}
+
+#[test]
+fn a_process_that_ends_waits_until_the_watcher_has_left_the_runtime_but_not_for_long() {
+    let is_waited_for = |limit: Duration| {
+        let process = Process::new(AdmissionState::Beside);
+        assert!(process.launch());
+        process.clock.advance(Nanos::from_millis(1));
+        process.bench.is_slow.store(true, Ordering::SeqCst);
+        let (clock, queues) = (process.clock.clone(), Arc::clone(&process.queues));
+        let watcher = thread::spawn(move || {
+            clock.enter();
+            queues.tend(now());
+        });
+        wait_for("it asks", || process.bench.is_busy.load(Ordering::SeqCst));
+        process.queues.close(Instant::now() + limit);
+        let has_left = !process.bench.is_busy.load(Ordering::SeqCst);
+        watcher.join().unwrap();
+        has_left
+    };
+    assert!(is_waited_for(Duration::from_mins(1)) && !is_waited_for(Duration::ZERO));
+}
+
+/// Its capture ends on another thread, which waits for the watcher as the end of the process does.
+#[test]
+fn a_capture_that_ends_with_its_process_brings_no_markers_back() {
+    for _ in 0..100 {
+        let process = Process::new(AdmissionState::Beside);
+        let watcher_is_at_it = process.queues.pause();
+        let start = |act: fn(&XQueues<Arc<Bench>>)| {
+            let queues = Arc::clone(&process.queues);
+            thread::spawn(move || act(&queues))
+        };
+        let capturing = start(|queues| queues.pause_markers(false));
+        // Now it waits.
+        thread::sleep(Duration::from_millis(2));
+        let ending = start(|queues| queues.close(Instant::now() + Duration::from_mins(1)));
+        wait_for("it ends", || process.queues.is_closed());
+        drop(watcher_is_at_it);
+        capturing.join().unwrap();
+        ending.join().unwrap();
+        assert!(*process.queues.pause(), "the runtime's own data is gone");
+    }
+}
+
+#[test]
+fn work_is_told_once_and_its_end_after_the_linger() {
+    let process = Process::new(AdmissionState::Beside);
+    assert!(process.queues.is_engaged());
+    for _ in 0..10 {
+        assert!(process.launch(), "nobody is more urgent");
+    }
+    assert_eq!(process.stand.told(), (1, 0));
+    process.tend_until("it is asked for when it is quiet", |process| process.asked() > 0);
+    assert_eq!(process.recorded(), 0, "nothing is put behind what the program may have put there");
+    process.pass(LINGER.into());
+    process.tend();
+    assert_eq!(process.stand.told(), (1, 0), "it is not done");
+    process.complete_all();
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+    assert!(process.launch());
+    assert_eq!(process.stand.told(), (2, 1));
+}

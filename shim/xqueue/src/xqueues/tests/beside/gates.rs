@@ -1,0 +1,410 @@
+//! Gates, and what they must not stop.
+
+use super::*;
+
+#[test]
+fn gates_are_shut_while_somebody_more_urgent_has_work() {
+    let process = Process::new(BELOW).has_gates();
+    assert!(process.launch() && process.launch());
+    assert_eq!((process.bench.gated.load(Ordering::SeqCst), process.is_shut()), (2, false));
+    process.stands(HELD);
+    assert!(process.is_shut());
+    process.stands(BELOW);
+    assert!(!process.is_shut());
+}
+
+#[test]
+fn whoever_launches_shuts_the_gate_before_the_watcher_comes() {
+    let process = Process::new(BELOW).has_gates();
+    assert!(process.launch());
+    *process.stand.standing.lock().unwrap() = HELD;
+    assert!(!process.launch() && process.is_shut());
+}
+
+/// It is not asked for before: what is in front of it says that it waits.
+#[test]
+fn whoever_is_held_back_shuts_it_as_well() {
+    let process = Process::new(BELOW).has_gates();
+    assert!(process.launch());
+    *process.stand.standing.lock().unwrap() = HELD;
+    process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
+    assert!(process.is_shut());
+}
+
+#[test]
+fn gates_open_for_good_when_the_process_ends_or_the_device_is_reset() {
+    let process = Process::new(HELD).has_gates();
+    process.tend();
+    assert!(process.is_shut());
+    process.queues.close(Instant::now());
+    assert!(!process.is_shut());
+    let process = Process::new(HELD).has_gates();
+    process.tend();
+    process.queues.retire_gates();
+    process.tend();
+    assert!(!process.is_shut());
+    process.stands(BELOW);
+    assert!(process.launch());
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
+}
+
+/// The reset takes its memory back.
+#[test]
+fn a_gate_that_is_in_the_making_when_the_device_is_reset_is_waited_for_and_not_used() {
+    let process = Process::new(BELOW);
+    process.bench.has_gates.store(true, Ordering::SeqCst);
+    process.bench.is_slow.store(true, Ordering::SeqCst);
+    let queues = Arc::clone(&process.queues);
+    let maker = thread::spawn(move || queues.make_gates());
+    wait_for("it is being made", || process.bench.is_busy.load(Ordering::SeqCst));
+    process.queues.retire_gates();
+    assert!(!process.bench.is_busy.load(Ordering::SeqCst), "its memory would go meanwhile");
+    maker.join().unwrap();
+    process.queues.make_gates();
+    assert!(process.launch());
+    process.stands(HELD);
+    assert_eq!((process.bench.gated.load(Ordering::SeqCst), process.is_shut()), (0, false));
+}
+
+/// A process with gates that has had to give way, and has two commands of this length on the device.
+fn after_giving_way(length: Nanos) -> Process {
+    let process = Process::new(BELOW).has_gates();
+    process.queues.poll_below(Nanos::from_micros(80));
+    process.bench.took_ns.store(length.0, Ordering::SeqCst);
+    for _ in 0..4 {
+        assert!(process.launch());
+        process.bench.complete.store(process.recorded(), Ordering::SeqCst);
+        process.clock.advance(length.max(Nanos::from_micros(25)));
+        process.tend();
+    }
+    process.stands(HELD);
+    process.stands(BELOW);
+    assert!(process.launch() && process.launch());
+    process
+}
+
+fn is_polled(process: &Process) -> bool {
+    !process.queues.polled().is_empty()
+}
+
+#[test]
+fn who_runs_short_commands_is_polled_after_it_had_to_give_way() {
+    let process = after_giving_way(Nanos::from_micros(30));
+    assert!(is_polled(&process));
+    process.stands(HELD);
+    assert!(!is_polled(&process), "its gate is shut");
+    process.stands(BELOW);
+    assert!(is_polled(&process));
+    process.queues.poll_below(Nanos::ZERO);
+    assert!(!is_polled(&process), "nobody is to poll");
+    process.queues.poll_below(Nanos::from_micros(80));
+    process.clock.advance(Nanos::from_millis(100));
+    assert!(!is_polled(&process), "it did not have to give way for long");
+}
+
+/// For how long a process polls that had to give way so often, every 20 ms. Its commands take next to no time.
+fn polls_after_giving_way(times: u32) -> Nanos {
+    let process = after_giving_way(Nanos::from_micros(30));
+    process.clock.advance(Nanos::from_secs(2));
+    for _ in 0..times {
+        process.stands(HELD);
+        process.stands(BELOW);
+        process.clock.advance(Nanos::from_millis(20));
+    }
+    let mut polls = Nanos::from_millis(20);
+    let is_polled_anew = || {
+        process.complete_all();
+        process.tend();
+        assert!(process.launch());
+        is_polled(&process)
+    };
+    while is_polled_anew() {
+        process.clock.advance(Nanos::from_millis(5));
+        polls += Nanos::from_millis(5);
+    }
+    polls
+}
+
+#[test]
+fn who_had_to_give_way_more_often_polls_for_longer() {
+    assert_eq!(polls_after_giving_way(1), Nanos::from_millis(50));
+    assert_eq!(polls_after_giving_way(2), Nanos::from_millis(80));
+    assert_eq!(polls_after_giving_way(1000), Nanos::from_secs(1));
+}
+
+#[test]
+fn who_runs_long_commands_or_none_is_not_polled() {
+    assert!(!is_polled(&after_giving_way(Nanos::from_millis(1))), "a thread wakes in time");
+    let process = after_giving_way(Nanos::from_micros(30));
+    process.complete_all();
+    process.tend_until("all is done", |process| process.stand.told().1 > 0);
+    assert!(!is_polled(&process), "nothing is to be stopped");
+}
+
+#[test]
+fn who_runs_what_takes_longer_than_expected_is_not_polled() {
+    let process = after_giving_way(Nanos::from_micros(30));
+    process.clock.advance(Nanos::from_micros(40));
+    assert!(is_polled(&process));
+    process.clock.advance(Nanos::from_millis(1));
+    assert!(!is_polled(&process), "it is none of the short ones");
+}
+
+#[test]
+fn who_runs_a_command_that_nobody_knows_is_not_polled_for_long() {
+    let process = Process::new(BELOW).has_gates();
+    process.queues.poll_below(Nanos::from_micros(80));
+    process.stands(HELD);
+    process.stands(BELOW);
+    assert!(process.launch());
+    process.clock.advance(Nanos::from_millis(1));
+    assert!(!is_polled(&process), "it is not short, and no more is known of it");
+}
+
+#[test]
+fn who_has_nobody_before_it_or_must_not_be_stopped_is_not_polled() {
+    let process = after_giving_way(Nanos::from_micros(30));
+    for standing in [AdmissionState::Beside, AdmissionState::Alone] {
+        process.stands(standing);
+        assert!(!is_polled(&process), "nobody is more urgent");
+    }
+    process.stands(BELOW);
+    assert!(is_polled(&process));
+    process.queues.lock().pin_all();
+    for standing in [BELOW, HELD] {
+        process.stands(standing);
+        assert!(!is_polled(&process), "its gate stays open");
+    }
+}
+
+/// Its commands there must not be kept waiting while it polls because of others.
+#[test]
+fn how_the_process_stands_on_other_devices_is_polled_as_well() {
+    let process = after_giving_way(Nanos::from_micros(30));
+    let elsewhere = process.queues.claim(ClaimKey { device: 2, stream_priority: 0 });
+    process.queues.register(elsewhere, Some(Stand::new(HELD)));
+    process.tend();
+    let standings: Vec<_> = process.queues.polled().into_iter().map(|(_, standing)| standing).collect();
+    assert_eq!(standings, [BELOW, HELD]);
+}
+
+#[test]
+fn short_commands_have_gates_of_their_own_after_the_process_had_to_give_way() {
+    let process = after_giving_way(Nanos::from_micros(8));
+    let gates_of_six = || {
+        let before = process.bench.gated.load(Ordering::SeqCst);
+        (0..6).for_each(|_| assert!(process.launch()));
+        process.bench.gated.load(Ordering::SeqCst) - before
+    };
+    assert_eq!(gates_of_six(), 6);
+    process.clock.advance(Nanos::from_millis(100));
+    assert!(gates_of_six() < 6, "in peace they share some");
+}
+
+#[test]
+fn who_has_no_gate_to_shut_is_not_polled() {
+    let process = Process::new(HELD);
+    process.queues.poll_below(Nanos::from_micros(80));
+    process.stands(BELOW);
+    assert!(process.launch());
+    assert!(!is_polled(&process));
+}
+
+#[test]
+fn streams_of_several_priorities_have_no_gates() {
+    let process = Process::new(BELOW);
+    process.queues.claim(ClaimKey { device: 1, stream_priority: 1 });
+    let process = process.has_gates();
+    assert!(process.launch());
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn who_may_go_does_not_wait_behind_a_gate_that_was_shut_when_nobody_looked() {
+    let process = Process::new(HELD).has_gates();
+    process.tend();
+    assert!(process.is_shut() && process.queues.ignores_masks());
+    *process.stand.standing.lock().unwrap() = BELOW;
+    let begun = process.queues.wait_for_unqueued_admission(Some(process.claim), (), &[], WORK).unwrap();
+    process.queues.prepare(&begun);
+    assert_eq!((process.bench.gated.load(Ordering::SeqCst), process.is_shut()), (1, false));
+    process.queues.finish(begun, true);
+}
+
+/// They share hardware queues: what is more urgent would wait behind the gate that is shut for it.
+#[test]
+fn a_gate_that_was_there_before_streams_of_another_priority_is_not_shut_any_more() {
+    let process = Process::new(BELOW).has_gates();
+    assert!(process.launch());
+    process.stands(HELD);
+    assert!(process.is_shut());
+    process.queues.claim(ClaimKey { device: 1, stream_priority: 1 });
+    process.tend();
+    assert!(!process.is_shut());
+    process.stands(BELOW);
+    assert!(process.launch() && !process.launch(), "without gates less is launched ahead");
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn who_was_told_by_another_controller_to_do_without_gates_does() {
+    let process = Process::new(BELOW).has_gates();
+    assert!(process.launch());
+    process.stands(HELD);
+    assert!(process.is_shut());
+    process.queues.use_gates(false);
+    assert!(!process.is_shut(), "what is behind it goes on");
+    process.stands(BELOW);
+    process.stands(HELD);
+    assert!(!process.is_shut());
+    process.stands(BELOW);
+    assert!(process.launch());
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 1);
+    process.queues.use_gates(true);
+    process.complete_all();
+    process.tend_until("all is done", |process| process.stand.told().1 > 0);
+    assert!(process.launch());
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 2, "the next one may allow them again");
+}
+
+#[test]
+fn no_gate_is_made_while_a_stream_captures() {
+    let process = Process::new(BELOW);
+    process.queues.pause_markers(true);
+    let process = process.has_gates();
+    process.queues.pause_markers(false);
+    assert!(process.launch());
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
+    let process = process.has_gates();
+    assert!(process.launch());
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn who_is_not_below_anybody_puts_no_gates() {
+    let process = Process::new(BELOW).has_gates();
+    process.stands(AdmissionState::Beside);
+    assert!(process.launch());
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
+}
+
+fn launch_treated(process: &Process, treatment: Treatment) -> bool {
+    match process.queues.admit(process.queue, &[], Demand { treatment, ..WORK.into() }) {
+        Admission::Now(begun) => {
+            process.queues.prepare(&begun);
+            process.queues.finish(begun, true);
+            true
+        }
+        Admission::Free => true,
+        Admission::Wait => false,
+    }
+}
+
+#[test]
+fn gates_stay_open_while_something_is_on_the_device_that_must_not_be_stopped() {
+    let process = Process::new(BELOW).has_gates();
+    assert!(process.launch());
+    process.stands(HELD);
+    assert!(process.is_shut() && !process.launch());
+    assert!(launch_treated(&process, Treatment::NeverSuspend), "it goes all the same");
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 1, "with no gate before it");
+    assert!(!process.is_shut(), "and what it may wait for goes on");
+    process.tend();
+    assert!(!process.is_shut());
+    process.complete_all();
+    process.tend_until("the gate is shut when it has completed", Process::is_shut);
+}
+
+#[test]
+fn what_may_be_kept_from_being_launched_only_is_not_stopped_afterwards() {
+    let process = Process::new(BELOW).has_gates();
+    assert!(launch_treated(&process, Treatment::Pinned));
+    process.stands(HELD);
+    assert!(!process.is_shut());
+    assert!(!launch_treated(&process, Treatment::Pinned), "but it is held back");
+}
+
+#[test]
+fn what_passes_through_is_no_work_of_the_process() {
+    let process = Process::new(HELD).has_gates();
+    assert!(launch_treated(&process, Treatment::PassThrough));
+    process.tend();
+    assert_eq!((process.stand.told(), process.is_shut()), ((0, 0), true));
+    assert_eq!(process.queues.usage(process.claim).launched, 0);
+    assert!(launch_treated(&process, Treatment::NeverSuspend));
+    assert_eq!(process.stand.told(), (1, 0), "what is never suspended is");
+    assert_eq!(process.queues.usage(process.claim).launched, 1);
+}
+
+#[test]
+fn what_passes_through_does_not_wait_behind_a_gate() {
+    let process = Process::new(BELOW).has_gates();
+    assert!(process.launch());
+    process.stands(HELD);
+    assert_eq!((process.bench.gated.load(Ordering::SeqCst), process.is_shut()), (1, true));
+    let passes = Demand { treatment: Treatment::PassThrough, ..WORK.into() };
+    assert!(matches!(process.queues.admit(process.queue, &[], passes), Admission::Free));
+    assert!(!process.is_shut(), "it comes after what the gate is before");
+    process.complete_all();
+    process.tend_until("the gate is shut when that has completed", Process::is_shut);
+}
+
+/// Whatever puts no work of its own on the device, and must not wait behind a gate.
+#[track_caller]
+fn opens_the_gate(what: &str, goes: impl Fn(&Process)) {
+    opens_the_gate_of(&Process::new(BELOW).has_gates(), what, &goes);
+    opens_the_gate_of(&shared_gates::process(), what, &goes);
+}
+
+#[track_caller]
+fn opens_the_gate_of(process: &Process, what: &str, goes: impl Fn(&Process)) {
+    assert!(process.launch());
+    process.stands(HELD);
+    assert!(process.is_shut());
+    goes(process);
+    assert!(!process.is_shut(), "{what} comes after what the gate is before");
+    process.tend();
+    assert!(!process.is_shut(), "{what} is not there yet");
+    process.complete_all();
+    process.tend_until("the gate is shut when that has completed", Process::is_shut);
+}
+
+#[test]
+fn a_signal_that_must_not_be_stopped_does_not_wait_behind_a_gate() {
+    for treatment in [Treatment::PassThrough, Treatment::NeverSuspend] {
+        let signal = Demand { treatment, ..Load::Signal.into() };
+        opens_the_gate("a signal that is admitted", |process| {
+            assert!(matches!(process.queues.admit(process.queue, &[], signal), Admission::Free));
+        });
+        opens_the_gate("one that has waited in place", |process| {
+            assert!(process.queues.wait_for_admission(process.queue, &[], signal).is_none());
+        });
+        opens_the_gate("one that was held back", |process| {
+            process.queues.suspend(process.queue, true);
+            process.queues.submit(process.queue, Vec::new(), Load::Signal, 1).unwrap();
+            let position = process.queues.submit(process.queue, Vec::new(), signal, 2).unwrap();
+            process.queues.wait_launched(&[position]);
+        });
+        opens_the_gate("a launch on many streams", |process| process.queues.wait_behind_all(treatment));
+        opens_the_gate("a wait", |process| process.queues.force(&[]));
+    }
+    let process = Process::new(BELOW).has_gates();
+    assert!(process.launch());
+    process.stands(HELD);
+    assert!(matches!(process.queues.admit(process.queue, &[], Load::Signal), Admission::Wait));
+    assert!(process.is_shut(), "others do");
+}
+
+#[test]
+fn what_is_launched_late_because_others_must_not_wait_is_not_stopped_either() {
+    let process = Process::new(BELOW).has_gates();
+    process.stands(HELD);
+    process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
+    let forced = Demand { treatment: Treatment::NeverSuspend, ..WORK.into() };
+    let last = process.queues.submit(process.queue, Vec::new(), forced, 2).unwrap();
+    process.queues.wait_launched(&[last]);
+    assert_eq!(*process.bench.launched.lock().unwrap(), [1, 2]);
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
+    process.tend();
+    assert!(!process.is_shut());
+}

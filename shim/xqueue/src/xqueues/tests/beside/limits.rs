@@ -1,0 +1,304 @@
+//! What is launched beside others, and what waits: limits, turns, and who has a use for the device.
+
+use super::*;
+
+#[test]
+fn below_others_little_is_launched_ahead() {
+    let process = Process::new(BELOW);
+    assert!(process.launch() && process.launch() && !process.launch());
+    assert!(matches!(process.queues.admit(process.queue, &[], Load::Signal), Admission::Free));
+    process.bench.complete.store(1, Ordering::SeqCst);
+    process.tend_until("there is room", Process::launch);
+    assert!(!process.launch());
+}
+
+#[test]
+fn what_waits_for_room_goes_in_order_as_room_comes() {
+    let process = Process::new(BELOW);
+    process.queues.set_limit(Limit::Commands { threshold: 2, batch: 1 });
+    for command in 0..20 {
+        process.queues.submit(process.queue, Vec::new(), WORK, command).unwrap();
+    }
+    for done in 0..18 {
+        let expected = done as usize + 2;
+        process.tend_until("two are on the device", |process| process.launched() == expected);
+        process.bench.complete.store(done + 1, Ordering::SeqCst);
+    }
+    process.tend_until("all are launched", |process| process.launched() == 20);
+    assert!((0..20).eq(process.bench.launched.lock().unwrap().iter().copied()));
+    let usage = process.queues.usage(process.claim);
+    assert_eq!((usage.launched, usage.deferred), (20, 20));
+    assert!(usage.device_time > Nanos::ZERO);
+}
+
+#[test]
+fn who_is_held_launches_nothing_and_still_has_work() {
+    let process = Process::new(HELD);
+    assert!(!process.launch());
+    process.queues.submit(process.queue, Vec::new(), WORK, 7).unwrap();
+    assert_eq!(process.stand.told(), (1, 0), "those below it have to wait");
+    process.tend();
+    process.pass(A_WHILE);
+    process.tend();
+    assert_eq!((process.launched(), process.stand.told()), (0, (1, 0)));
+    process.stands(BELOW);
+    process.tend_until("it goes on", |process| process.launched() == 1);
+    assert!(process.queues.usage(process.claim).suspended >= Nanos::from(A_WHILE));
+}
+
+#[test]
+fn nobody_is_suspended_while_there_is_no_controller() {
+    let process = Process::new(HELD);
+    process.queues.submit(process.queue, Vec::new(), WORK, 0).expect("it is held back");
+    process.tend();
+    process.clock.advance(Nanos::from_millis(1));
+    process.queues.register(process.claim, None);
+    process.tend();
+    process.queues.wait_all_launched();
+    process.clock.advance(Nanos::from_secs(3_600));
+    process.queues.register(process.claim, Some(Arc::clone(&process.stand) as Arc<dyn Registration>));
+    process.stands(BELOW);
+    assert_eq!(process.queues.usage(process.claim).suspended, Nanos::from_millis(1));
+}
+
+#[test]
+fn who_waits_in_place_is_held_as_well() {
+    let process = Process::new(HELD);
+    let waiter = {
+        let (clock, queues, queue) = (process.clock.clone(), Arc::clone(&process.queues), process.queue);
+        thread::spawn(move || {
+            clock.enter();
+            queues.wait_for_admission(queue, &[], WORK).map(|begun| queues.finish(begun, true))
+        })
+    };
+    process.tend_until("it wants its turn", |process| process.stand.told() == (1, 0));
+    process.pass(A_WHILE);
+    process.tend();
+    assert!(!waiter.is_finished());
+    process.stands(AdmissionState::Beside);
+    assert!(waiter.join().unwrap().is_some());
+}
+
+#[test]
+fn the_limit_is_lifted_for_who_waits_while_nothing_completes() {
+    let process = Process::new(BELOW);
+    assert!(process.launch() && process.launch() && !process.launch());
+    for command in 0..100 {
+        process.queues.submit(process.queue, Vec::new(), WORK, command).unwrap();
+    }
+    process.clock.advance(Nanos::from_millis(150));
+    wait_for("one more goes every 10 ms", || process.launched() == 14);
+    let last = process.queues.last(process.queue).unwrap();
+    let waiter = {
+        let (clock, queues) = (process.clock.clone(), Arc::clone(&process.queues));
+        thread::spawn(move || {
+            clock.enter();
+            queues.wait_launched(&[last]);
+        })
+    };
+    wait_for("the rest goes", || waiter.is_finished());
+    assert!((0..100).eq(process.bench.launched.lock().unwrap().iter().copied()));
+    process.queues.submit(process.queue, Vec::new(), WORK, 100).unwrap();
+    process.pass(A_WHILE);
+    assert_eq!(process.launched(), 100, "nobody waits any more");
+    process.complete_all();
+    process.tend_until("all markers are seen", |process| process.launched() == 101);
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+}
+
+#[test]
+fn who_has_short_turns_is_seen_to_be_stuck_as_well() {
+    let process = Process::new(BELOW);
+    // Who begins a turn is known by what was before.
+    process.tend();
+    assert!(process.launch() && process.launch() && !process.launch());
+    process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
+    for turn in 0..3 {
+        assert_eq!(process.launched(), 0, "in turn {turn}");
+        process.clock.advance(Nanos::from_millis(4));
+        process.stands(HELD);
+        process.clock.advance(Nanos::from_millis(50));
+        process.stands(BELOW);
+    }
+    wait_for("it was stuck for 12 ms", || process.launched() == 1);
+}
+
+#[test]
+fn who_waits_for_what_is_held_back_does_not_want_the_device_yet() {
+    let process = Process::new(HELD);
+    let position = process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
+    let urgent = process.queues.claim(ClaimKey { device: 1, stream_priority: 1 });
+    let stand = Stand::new(AdmissionState::Beside);
+    process.queues.register(urgent, Some(Arc::clone(&stand) as Arc<dyn Registration>));
+    let waiter = {
+        let (clock, queues) = (process.clock.clone(), Arc::clone(&process.queues));
+        thread::spawn(move || {
+            clock.enter();
+            queues.wait_for_unqueued_admission(Some(urgent), (), &[position], Load::Signal).is_none()
+        })
+    };
+    wait_for("it waits", || process.queues.lock().waiters.is_any());
+    process.tend();
+    assert_eq!(stand.told(), (0, 0), "what it waits for would be held back for it");
+    process.stands(BELOW);
+    wait_for("it goes on", || waiter.is_finished());
+    assert!(waiter.join().unwrap());
+}
+
+/// Beside a claim that is more urgent: held while that is ready.
+#[derive(Debug)]
+struct Behind(Arc<Stand>);
+
+impl Registration for Behind {
+    fn state(&self) -> AdmissionState {
+        AdmissionState::Below { preempted: self.0.is_ready() }
+    }
+
+    fn report_ready(&self) {}
+
+    fn report_idle(&self) {}
+
+    fn levels(&self) -> (u8, u64) {
+        (4, 1 << 4)
+    }
+
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    fn lease(&self) -> Nanos {
+        self.0.lease()
+    }
+
+    fn linger(&self) -> Nanos {
+        self.0.linger()
+    }
+}
+
+#[test]
+fn who_comes_after_what_is_held_back_for_him_does_not_want_the_device_yet() {
+    let process = Process::new(BELOW);
+    let (urgent, usual) = (process.queue, ClaimKey { device: 1, stream_priority: -1 });
+    let usual = process.queues.claim(usual);
+    process.queues.register(usual, Some(Arc::new(Behind(Arc::clone(&process.stand)))));
+    let other = process.queues.create((), Some(usual), status());
+    // It is at work, so the other is held back, and the next of its own with it.
+    assert!(process.launch() && process.stand.is_ready());
+    process.queues.submit(other, Vec::new(), WORK, 1).unwrap();
+    let record = process.queues.submit(other, Vec::new(), Load::Signal, 2).unwrap();
+    process.queues.submit(urgent, vec![record], Load::Signal, 3).unwrap();
+    process.queues.submit(urgent, Vec::new(), WORK, 4).unwrap();
+    process.pass(A_WHILE);
+    process.tend();
+    assert_eq!(process.launched(), 0);
+    process.complete_all();
+    process.tend_until("both go on in their order", |process| process.launched() == 4);
+    assert_eq!(*process.bench.launched.lock().unwrap(), [1, 2, 3, 4]);
+    let (told_ready, _) = process.stand.told();
+    assert_eq!(told_ready, 2, "again when it had a use for the device again");
+}
+
+#[test]
+fn who_comes_after_what_is_held_back_tells_of_work_once_that_is_launched() {
+    let process = Process::new(HELD);
+    let usual = process.queues.claim(ClaimKey { device: 1, stream_priority: -1 });
+    let stand = Stand::new(HELD);
+    process.queues.register(usual, Some(Arc::clone(&stand) as Arc<dyn Registration>));
+    let other = process.queues.create((), Some(usual), status());
+    let first = process.queues.submit(other, Vec::new(), WORK, 1).unwrap();
+    process.queues.submit(process.queue, vec![first], WORK, 2).unwrap();
+    process.queues.submit(process.queue, Vec::new(), WORK, 3).unwrap();
+    assert_eq!((stand.told(), process.stand.told()), ((1, 0), (0, 0)));
+    *stand.standing.lock().unwrap() = BELOW;
+    process.tend_until("it has work now", |process| process.stand.told() == (1, 0));
+    assert_eq!(process.launched(), 1, "and is held");
+}
+
+#[test]
+fn without_a_seat_or_at_the_end_everything_goes() {
+    let process = Process::new(HELD);
+    process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
+    process.queues.register(process.claim, None);
+    process.tend_until("nobody holds it", |process| process.launched() == 1);
+    let process = Process::new(HELD);
+    process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
+    process.queues.close(Instant::now() + Duration::from_mins(1));
+    assert_eq!(process.launched(), 1);
+    assert!(!process.queues.is_engaged());
+}
+
+#[test]
+fn a_refused_launch_leaves_nothing_behind() {
+    let process = Process::new(BELOW);
+    for _ in 0..10 {
+        let begun = process.admit().expect("there is room: none of them is there");
+        process.queues.finish(begun, false);
+    }
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+}
+
+#[test]
+fn while_markers_are_paused_nothing_is_limited_or_looked_at() {
+    let process = Process::new(BELOW);
+    assert!(process.launch() && process.launch() && !process.launch());
+    let recorded = process.recorded();
+    process.queues.pause_markers(true);
+    assert!(matches!(process.queues.admit(process.queue, &[], WORK), Admission::Free));
+    process.complete_all();
+    process.tend();
+    assert_eq!(process.recorded(), recorded);
+    process.queues.pause_markers(false);
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+}
+
+#[test]
+fn a_destroyed_queue_gives_its_markers_back() {
+    let process = Process::new(BELOW);
+    assert!(process.launch() && process.launch());
+    process.queues.destroy(process.queue);
+    assert_eq!(process.bench.retired.load(Ordering::SeqCst), process.recorded());
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+}
+
+#[test]
+fn a_claim_that_was_expired_is_renewed_by_progress_only() {
+    let process = Process::new(AdmissionState::Beside);
+    assert!(process.launch());
+    let expire = || {
+        process.stand.is_ready.store(false, Ordering::SeqCst);
+        process.tend();
+        process.stand.told()
+    };
+    assert_eq!(expire(), (2, 0), "it has launched something since it told");
+    assert_eq!(expire(), (2, 0), "and nothing since");
+    assert!(process.launch());
+    assert_eq!(expire(), (3, 0));
+}
+
+#[test]
+fn per_thread_streams_are_held_and_limited_too() {
+    let process = Process::new(BELOW);
+    let go = |load| process.queues.wait_for_unqueued_admission(Some(process.claim), (), &[], load);
+    for _ in 0..2 {
+        process.queues.finish(go(WORK).unwrap(), true);
+    }
+    assert!(go(Load::Signal).is_none(), "it goes, and nobody needs to know");
+    process.complete_all();
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+    assert_eq!(process.recorded(), 2, "only its own thread could record them");
+}
+
+#[test]
+fn a_refused_launch_on_a_per_thread_stream_does_not_make_others_forgotten() {
+    let process = Process::new(AdmissionState::Beside);
+    let go = || process.queues.wait_for_unqueued_admission(Some(process.claim), (), &[], WORK).unwrap();
+    process.queues.finish(go(), true);
+    process.queues.finish(go(), false);
+    (0..10).for_each(|_| {
+        process.clock.advance(Nanos::from_millis(1));
+        process.tend();
+    });
+    assert_eq!(process.stand.told(), (1, 0), "the first is there");
+    process.complete_all();
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+}

@@ -1,0 +1,154 @@
+//! Waiting in place: callers whose command is not deferred wait until it may be launched, others until commands were.
+
+use crate::clock::now;
+use crate::command::{Delay, Demand, Load, PendingLaunch, Treatment};
+use crate::device::Device;
+use crate::ids::{ClaimId, Position, QueueId, Source};
+use crate::state::State;
+use crate::xqueues::XQueues;
+use crate::xqueues::locked::Locked;
+
+impl<D: Device> XQueues<D> {
+    /// Waits while the queue is full.
+    pub fn wait_while_full(&self, queue: QueueId) {
+        drop(self.wait_in_place(self.lock(), |state| !state.is_full(queue) || state.mode.is_closed()));
+    }
+
+    /// Waits until all of these were launched.
+    pub fn wait_launched(&self, positions: &[Position]) {
+        drop(self.wait_launched_in_place(self.lock(), positions));
+    }
+
+    /// The same for a call that will wait for the device anyway. Limits stay: the program expects to wait.
+    pub fn wait_launched_as_expected(&self, positions: &[Position]) {
+        drop(self.wait_for_launches(self.lock(), positions));
+    }
+
+    /// Waits until everything that is deferred now was launched.
+    pub fn wait_all_launched(&self) {
+        self.wait_launched(&self.all_last());
+    }
+
+    /// Waits as a command would that comes after these: until the queue is not suspended, they were launched, and more may be
+    /// launched ahead. Then it is launched.
+    pub fn wait_for_admission(
+        &self,
+        queue: QueueId,
+        after: &[Position],
+        demand: impl Into<Demand>,
+    ) -> Option<PendingLaunch<D>> {
+        let demand = demand.into();
+        let since = now();
+        let mut state = self.lock();
+        state.note_wait(queue, 0, demand, since);
+        let after: Vec<_> = after.iter().copied().chain(state.last(queue)).collect();
+        self.force_if_asked(&mut state, demand, &after);
+        let claim = state.claim_of(queue).filter(|_| demand.treatment.is_counted());
+        let mut state = self.wait_until(state, claim, &after, |state| {
+            let may_launch =
+                || !state.is_suspended(queue) && state.may_launch_ahead(Source::Queue(queue), demand.load);
+            demand.treatment.is_forced() || may_launch()
+        });
+        let launch = state.begin(queue, demand, Delay::InPlace(since));
+        self.open_gates_for(&mut state, launch.as_ref());
+        launch
+    }
+
+    /// The same for a stream that has no queue.
+    pub fn wait_for_unqueued_admission(
+        &self,
+        claim: Option<ClaimId>,
+        stream: D::Stream,
+        after: &[Position],
+        demand: impl Into<Demand>,
+    ) -> Option<PendingLaunch<D>> {
+        let demand = demand.into();
+        let since = now();
+        let mut state = self.lock();
+        self.force_if_asked(&mut state, demand, after);
+        let waiting = claim.filter(|_| demand.treatment.is_counted());
+        let mut state = self.wait_until(state, waiting, after, |state| {
+            let may_launch_ahead = |claim| state.may_launch_ahead(Source::Unqueued(claim), demand.load);
+            let may_launch =
+                || claim.is_none_or(|claim| !state.is_preempted(claim) && may_launch_ahead(claim));
+            demand.treatment.is_forced() || !state.mode.is_all_suspended() && may_launch()
+        });
+        let source = Source::Unqueued(claim?);
+        let launch = state.begin_from(source, claim?, stream, demand, Delay::InPlace(since));
+        self.open_gates_for(&mut state, launch.as_ref());
+        launch
+    }
+
+    /// Waits as a command would that comes after everything.
+    pub fn wait_behind_all(&self, treatment: Treatment) {
+        let mut state = self.lock();
+        let after = state.all_last();
+        let demand = Demand { treatment, ..Load::Signal.into() };
+        self.force_if_asked(&mut state, demand, &after);
+        let may_launch = |state: &State<D>| treatment.is_forced() || !state.is_any_suspended();
+        let mut state = self.wait_until(state, None, &after, may_launch);
+        if treatment.is_forced() {
+            state.pin_all();
+            state.update_gates(&self.device);
+        }
+    }
+
+    /// What a command comes after that must not wait must not wait either.
+    fn force_if_asked(&self, state: &mut State<D>, demand: Demand, after: &[Position]) {
+        if demand.treatment.is_forced() && !state.are_launched(after) {
+            state.force(after);
+            self.publish(state);
+        }
+    }
+
+    /// Waits until these were launched and a claim's next command may be.
+    fn wait_until<'a>(
+        &'a self,
+        state: Locked<'a, D>,
+        claim: Option<ClaimId>,
+        after: &[Position],
+        may_launch: impl Fn(&State<D>) -> bool,
+    ) -> Locked<'a, D> {
+        // Until then it has no use for the device: as a ready claim it could hold back the very commands that it waits for.
+        let mut state = self.wait_launched_in_place(state, after);
+        if may_launch(&state) {
+            return state;
+        }
+        if let Some(claim) = claim {
+            state.caller_waits(claim, true);
+            self.wake_watcher();
+        }
+        state = self.wait_in_place(state, may_launch);
+        if let Some(claim) = claim {
+            state.caller_waits(claim, false);
+        }
+        state
+    }
+
+    /// The same until all of these were launched.
+    fn wait_launched_in_place<'a>(
+        &'a self,
+        mut state: Locked<'a, D>,
+        positions: &[Position],
+    ) -> Locked<'a, D> {
+        state.waiters.enter_place();
+        state = self.wait_for_launches(state, positions);
+        state.waiters.leave_place();
+        state
+    }
+
+    /// Waits in a call that need not wait for the device. No such wait lasts for ever: the device may wait for what the caller would
+    /// do next, so a stream that is stuck is not limited meanwhile, see [`State::may_launch_ahead`].
+    fn wait_in_place<'a>(
+        &'a self,
+        mut state: Locked<'a, D>,
+        is_over: impl Fn(&State<D>) -> bool,
+    ) -> Locked<'a, D> {
+        state.waiters.enter_place();
+        while !is_over(&state) {
+            state = self.wait(state);
+        }
+        state.waiters.leave_place();
+        state
+    }
+}

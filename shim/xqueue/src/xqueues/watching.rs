@@ -1,0 +1,312 @@
+//! The watcher's part: one thread of the process looks for completions, reports to the arbiter what is due, and wakes threads
+//! that may go on.
+
+use std::sync::{Arc, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use xsched_sched::{Limit, Nanos};
+
+use crate::claim::Usage;
+use crate::clock::now;
+use crate::device::Device;
+use crate::ids::{ClaimId, ClaimKey, QueueId, Source};
+use crate::origins::OriginTimes;
+use crate::registration::{AdmissionState, Registration};
+use crate::xqueues::XQueues;
+
+/// How often a marker is looked at that a caller waits for, and for how long at most: the device is done with what is before it,
+/// but the program may have used its event otherwise.
+const LOOK_AGAIN: Duration = Duration::from_micros(20);
+const MARKER_MAX: Duration = Duration::from_secs(1);
+
+impl<D: Device> XQueues<D> {
+    /// The claim with this key, a new one if need be.
+    pub fn claim(&self, key: ClaimKey) -> ClaimId {
+        let (claim, is_new) = self.lock().claim(key);
+        if is_new {
+            // The watcher registers it.
+            self.wake_watcher();
+        }
+        claim
+    }
+
+    /// All claims, in the order in which they were made.
+    pub(crate) fn claims(&self) -> Vec<(ClaimId, ClaimKey)> {
+        self.lock().claim_keys()
+    }
+
+    /// Gives a claim a registration with the arbiter, or takes it away: it is alone then.
+    pub(crate) fn register(&self, claim: ClaimId, registration: Option<Arc<dyn Registration>>) {
+        let mut state = self.lock();
+        state.register(claim, registration);
+        self.publish(&mut state);
+    }
+
+    /// What a claim has used so far.
+    pub(crate) fn usage(&self, claim: ClaimId) -> Usage {
+        self.lock().usage(claim)
+    }
+
+    /// The same, and the parts of its device time.
+    pub(crate) fn usage_by_origin(&self, claim: ClaimId) -> (Usage, OriginTimes) {
+        self.lock().usage_by_origin(claim)
+    }
+
+    /// Origins' numbers have lost their meaning.
+    pub(crate) fn forget_origins(&self) {
+        self.lock().forget_origins();
+    }
+
+    /// How much may be launched ahead beside more urgent neighbours.
+    pub(crate) fn set_limit(&self, limit: Limit) {
+        self.lock().set_limit(limit);
+    }
+
+    /// What wakes the watcher. Given once.
+    pub(crate) fn set_alarm(&self, alarm: Box<dyn Fn() + Send + Sync>) {
+        let _ = self.alarm.set(alarm);
+    }
+
+    /// From now on markers are neither recorded nor looked at, no gates are made, and nothing is limited by what is in flight;
+    /// false takes it back.
+    pub fn pause_markers(&self, paused: bool) {
+        let mut markers_paused = self.pause();
+        // Looked at only now: meanwhile the process may have ended, which pauses markers for good.
+        *markers_paused = paused || self.is_closed();
+        drop(markers_paused);
+        drop(self.making_gate.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut state = self.lock();
+        state.limits_mut().pause(paused);
+        if !paused {
+            state.adopt_unfollowed();
+        }
+        self.publish(&mut state);
+        drop(state);
+        if !paused {
+            self.wake_watcher();
+        }
+    }
+
+    /// Does all that is due; returns when to come again: not later than `latest`, and earlier if anything is expected before.
+    pub(crate) fn tend(&self, latest: Nanos) -> Nanos {
+        let mut state = self.lock();
+        // First of all: changes from now on wake the threads that they concern.
+        state.ask_for_quiet();
+        state.update_gates(&self.device);
+        state.update_admission_states();
+        drop(state);
+        let is_any_complete = self.look_at_due_markers() | self.ask_quiet_streams();
+        let mut state = self.lock();
+        // What kept them open may have completed.
+        state.update_gates(&self.device);
+        // Before the reports: a claim that is not alone any more has streams to be asked.
+        let is_state_new = state.take_has_new_admission_state();
+        let next = state.report_as_due(now());
+        let next = next.map_or(latest, |next| next.min(latest));
+        let ignores_masks = state.is_unconcerned();
+        state.watch.set(next, ignores_masks);
+        let is_any_over = state.is_any_over();
+        if is_state_new || is_any_complete {
+            self.publish(&mut state);
+        } else {
+            self.publish_quietly(&state);
+        }
+        drop(state);
+        if is_any_over {
+            self.forget_queues_without_stream(false);
+        }
+        next
+    }
+
+    /// Whether nothing that others do concerns this process at present: it knows that they are there, and has no work.
+    pub(crate) fn is_unconcerned(&self) -> bool {
+        self.lock().is_unconcerned()
+    }
+
+    /// Whether that was so when the watcher last did what was due. Then changes of ready masks need not wake it: any change of
+    /// the process's own that matters does.
+    pub(crate) fn ignores_masks(&self) -> bool {
+        self.lock().watch.ignores_masks()
+    }
+
+    /// The registrations of claims that the watcher must look at continuously now, rather than sleep, and their admission states.
+    pub(crate) fn polled(&self) -> Vec<(Arc<dyn Registration>, AdmissionState)> {
+        self.lock().polled(now())
+    }
+
+    /// An alert claim is polled if its commands are shorter than this; zero: none is.
+    pub(crate) fn poll_below(&self, time: Nanos) {
+        self.lock().limits_mut().set_poll_below(time);
+    }
+
+    /// Makes gates for claims that need them. May take a while, once for each claim.
+    pub(crate) fn make_gates(&self) {
+        if self.lock().wants_gate().is_none() {
+            return;
+        }
+        // Not while a stream captures: memory that any thread asks for then ends the capture. Nor across a reset, which takes
+        // the memory back.
+        let _made = self.making_gate.lock().unwrap_or_else(PoisonError::into_inner);
+        if *self.pause() {
+            return;
+        }
+        let Some((claim, stream, page)) = self.lock().wants_gate() else { return };
+        // A stream that was destroyed meanwhile is only looked at for its device.
+        let shared = page.and_then(|page| {
+            // For good: it is not known when the device has looked there for the last time.
+            let page = &**Box::leak(Box::new(page));
+            self.device.share_gate(stream, page).map(|gate| (gate, Some(page)))
+        });
+        let gate = shared.or_else(|| self.device.make_gate(stream).map(|gate| (gate, None)));
+        let mut state = self.lock();
+        state.give_gate(claim, gate);
+        self.publish(&mut state);
+    }
+
+    /// Whether gates may be used, from now on. One that may not stays open.
+    pub(crate) fn use_gates(&self, uses: bool) {
+        self.lock().use_gates(uses, &self.device);
+    }
+
+    /// The devices are about to be reset: gates are not used any more, and none is being made.
+    pub fn retire_gates(&self) {
+        let _none_is_made = self.making_gate.lock().unwrap_or_else(PoisonError::into_inner);
+        self.lock().retire_gates(&self.device);
+    }
+
+    /// The host waits from now on for what these queues have in flight. How much that is, for [`Self::host_wait_ends`].
+    pub fn host_wait_begins(&self, queues: &[QueueId]) -> Vec<(QueueId, u64)> {
+        if queues.is_empty() {
+            return Vec::new();
+        }
+        self.lock().host_wait_begins(queues)
+    }
+
+    /// The host's wait is over; with `is_complete`, so is what it waited for.
+    pub fn host_wait_ends(&self, waited: &[(QueueId, u64)], is_complete: bool) {
+        if is_complete && self.is_recorded() {
+            self.look_behind(waited.iter().map(|&(queue, _)| queue));
+        }
+        let mut state = self.lock();
+        if is_complete {
+            state.update_gates(&self.device);
+            state.update_admission_states();
+        }
+        let retired = state.host_wait_ends(waited, is_complete, now());
+        let mut sleeps = false;
+        if is_complete {
+            self.publish(&mut state);
+            // The watcher would otherwise come when a lease is to be renewed, and others would wait for that long.
+            sleeps = state.idle_at().is_some_and(|at| state.watch.sleeps_beyond(at));
+        }
+        drop(state);
+        self.retire(retired);
+        if sleeps {
+            self.wake_watcher();
+        }
+    }
+
+    /// Whether any was complete.
+    fn look_at_due_markers(&self) -> bool {
+        let paused = self.pause();
+        let mut is_any_complete = false;
+        if *paused {
+            return false;
+        }
+        let due = self.lock().due_markers(now());
+        for (source, marker) in due {
+            // A late look finds several complete.
+            if self.look_at(source, marker) {
+                is_any_complete = true;
+                self.look_on(source);
+            }
+        }
+        is_any_complete
+    }
+
+    pub(super) fn retire(&self, markers: Vec<D::Marker>) {
+        for marker in markers {
+            self.device.retire(marker);
+        }
+    }
+
+    /// Whether it is complete. Only while markers are held.
+    pub(super) fn look_at(&self, source: Source, marker: D::Marker) -> bool {
+        let is_complete = self.device.is_complete(marker);
+        let before = self.lock().marker_before(source).filter(|_| is_complete);
+        let device_time = before.and_then(|before| self.device.time_between(before, marker));
+        let retired = self.lock().marker_looked_at(source, marker, is_complete, device_time);
+        if let Some(retired) = retired {
+            self.device.retire(retired);
+        }
+        is_complete
+    }
+
+    /// Whether any was done.
+    fn ask_quiet_streams(&self) -> bool {
+        let paused = self.pause();
+        if *paused {
+            return false;
+        }
+        let quiet = self.lock().quiet_streams(now());
+        let mut is_any_done = false;
+        for (queue, stream, launched) in quiet {
+            let is_done = stream.and_then(|stream| self.device.is_done(stream));
+            is_any_done |= is_done != Some(false);
+            self.note_answer(queue, launched, is_done);
+        }
+        is_any_done
+    }
+
+    /// Sees to it that the end of what a queue has in flight is noticed without its stream, if that is not done. Only while
+    /// markers are held.
+    pub(super) fn mark_end(&self, queue: QueueId) {
+        let Some((stream, launched)) = self.lock().stream_in_use(queue) else { return };
+        if self.device.is_done(stream) == Some(true) {
+            self.note_answer(queue, launched, Some(true));
+            return;
+        }
+        let Some(marker) = self.device.mark(stream) else { return };
+        let unneeded = self.lock().marked_last(queue, marker);
+        self.retire(Vec::from_iter(unneeded));
+    }
+
+    /// A queue's stream is done with so many commands, or is not, or cannot tell. Only while markers are held.
+    pub(super) fn note_answer(&self, queue: QueueId, launched: u64, is_done: Option<bool>) {
+        if is_done == Some(true) {
+            // Markers know when.
+            self.look_on(Source::Queue(queue));
+        }
+        let retired = self.lock().stream_answered(queue, launched, is_done);
+        self.retire(retired);
+    }
+
+    /// The program has seen that this event is complete.
+    pub fn event_seen(&self, event: u64) {
+        self.lock().event_seen(event);
+    }
+
+    /// The program is about to ask whether a queue's stream is done, or a claim's streams without a queue. If it knows by an event
+    /// of its own that the stream is done, a marker behind that must not keep the stream busy. The marker is waited for, which
+    /// takes as long as the device needs from one packet to the next.
+    pub fn settle_markers(&self, queue: Option<QueueId>, claim: Option<ClaimId>, stream: D::Stream) {
+        let source = queue.map(Source::Queue).or(claim.map(Source::Unqueued));
+        if source.is_some_and(|source| self.lock().is_marker_in_doubt(source)) {
+            self.await_marker(stream);
+        }
+    }
+
+    /// Waits until a stream is done, which has a marker left at most. On a thread of the program's.
+    pub(super) fn await_marker(&self, stream: D::Stream) {
+        let deadline = Instant::now() + MARKER_MAX;
+        while Instant::now() < deadline {
+            let paused = self.pause();
+            if *paused || self.device.is_done(stream) != Some(false) {
+                return;
+            }
+            drop(paused);
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Loading BPF programs and talking to them, as far as aya does not: programs and maps by bpf(2) itself, rings of records,
+//! memory shared with programs, and what the kernel asks of a process that wants to do that.
+
+mod counters;
+mod error;
+mod maps;
+pub mod namespace;
+pub mod privilege;
+mod ring;
+mod shared;
+pub mod sys;
+mod tracefs;
+mod written;
+
+pub use counters::{CounterMap, Losses};
+pub use error::{BpfError, load_error};
+pub use maps::{map_fd, processor_count};
+pub use ring::{Drained, Record, Ring};
+pub use shared::Shared;
+pub use tracefs::tracefs_with;
+pub use written::Written;

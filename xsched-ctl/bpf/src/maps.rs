@@ -1,0 +1,45 @@
+//! Maps: their values, descriptors and sizes.
+
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+
+use aya::maps::Map;
+
+use crate::BpfError;
+
+/// Makes a type of `xsched_abi` usable as a map's key or value.
+#[macro_export]
+macro_rules! map_value {
+    ($vis:vis $name:ident, $inner:ty) => {
+        #[repr(transparent)]
+        #[derive(Clone, Copy)]
+        $vis struct $name($vis $inner);
+
+        // SAFETY: the types of `xsched_abi` are plain data without padding (`zerocopy::IntoBytes` is derived there),
+        // and every bit pattern is valid (`zerocopy::FromBytes`).
+        unsafe impl aya::Pod for $name {}
+    };
+}
+
+/// Where the kernel lists the numbers that processors may have: `0-127`, seldom with gaps.
+const POSSIBLE_PROCESSORS: &str = "/sys/devices/system/cpu/possible";
+
+/// The largest of these numbers plus one.
+pub fn processor_count() -> Result<u32, BpfError> {
+    let unreadable = |cause| BpfError::Processors { path: POSSIBLE_PROCESSORS, cause };
+    let list = std::fs::read_to_string(POSSIBLE_PROCESSORS).map_err(unreadable)?;
+    let last = list.trim_end().rsplit(['-', ',']).next().and_then(|number| number.parse::<u32>().ok());
+    last.map(|last| last + 1).ok_or_else(|| unreadable(io::Error::other(format!("it says {list:?}"))))
+}
+
+/// The descriptor of a map of the kinds that the objects have.
+pub fn map_fd(map: &Map) -> Option<i32> {
+    match map {
+        Map::Array(data)
+        | Map::ArrayOfMaps(data)
+        | Map::HashMap(data)
+        | Map::LruHashMap(data)
+        | Map::RingBuf(data) => Some(data.fd().as_fd().as_raw_fd()),
+        _ => None,
+    }
+}

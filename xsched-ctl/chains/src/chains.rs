@@ -1,0 +1,340 @@
+//! Call chains: provides what the programs need to walk stacks, and processes their results.
+//!
+//! ```text
+//! programs                         here                                     builder's threads
+//! Stack ────────────────────────► named, known by its id
+//! Snapshot ─────────────────────► waits ◄──── table ──────────────────────── built
+//!                                 walked, named, known by its id
+//!                                 tables, mappings ──► SPACES, MAPPINGS, …
+//! ```
+//!
+//! A table is requested when a stack first leads into a library. Until it is there, the programs send such stacks as
+//! they are, once for each chain, and their calls wait here for a limited time.
+
+mod ranges;
+mod rows;
+mod snapshot_walk;
+mod spaces;
+mod tables;
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use xsched_abi::{ChainEnd, Snapshot, Stack};
+use xsched_bpf::namespace;
+use xsched_symbols::{Change, Process, Processes};
+
+use crate::chain::Chain;
+use crate::maps::ChainMaps;
+use crate::names::Names;
+use snapshot_walk::{Copied, Patience};
+use spaces::Spaces;
+use tables::Tables;
+
+/// How long a stack waits for tables. Building those of a large library takes seconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a call waits for its stack; then it is recorded with what is known. A stack may need several tables one
+/// after the other, and a busy machine builds each slowly.
+pub const CALL_PATIENCE: Duration = Duration::from_secs(15);
+
+/// How long a call waits for the record of its chain, which another thread may be about to write.
+const RECORD_PATIENCE: Duration = Duration::from_millis(200);
+
+/// Most stacks that wait, and most bytes of them: the size of a batch, and the capacity of their ring buffer.
+const WAITING_MAX: usize = 8192;
+const WAITING_BYTES_MAX: usize = 64 << 20;
+
+/// Number of chains of one process after which the programs start a new generation, so that old ones can be forgotten.
+const CHAINS_MAX: usize = 1 << 16;
+
+/// How long old chains are kept after the programs have stopped using them, for calls that are still in progress.
+const OLD: Duration = Duration::from_mins(1);
+
+/// Libraries on nearly every stack, by the beginning of their names.
+const COMMON: [&str; 4] = ["libc.so", "libpython", "libstdc++.so", "libamdhip64"];
+
+/// All chains of the recorded processes.
+pub struct Chains {
+    maps: ChainMaps,
+    tables: Tables,
+    spaces: Spaces,
+    depth: usize,
+    known: HashMap<u64, Known>,
+    /// How many chains each process has.
+    counts: HashMap<u32, usize>,
+    waiting: Vec<Waiting>,
+    /// Chains of waiting stacks, as far as they could be walked when a call needed them.
+    partial: HashMap<u64, Option<Arc<Chain>>>,
+    /// Processes about which the programs know less than this does; true if their chains must be sent again.
+    untold: HashMap<u32, bool>,
+}
+
+struct Known {
+    chain: Arc<Chain>,
+    pid: u32,
+    generation: u64,
+    used: Instant,
+}
+
+struct Waiting {
+    copied: Copied,
+    since: Instant,
+    /// A walk has found that it needs a missing table.
+    was_walked: bool,
+}
+
+/// What is known about a chain's id.
+pub enum Lookup {
+    /// The chain, or as much of it as could be found in reasonable time.
+    Known(Arc<Chain>),
+    /// It may be known soon.
+    Waiting,
+    /// Its record has not arrived, and will not.
+    Lost,
+}
+
+impl Chains {
+    /// Chains of at most `depth` frames.
+    ///
+    /// # Errors
+    ///
+    /// If the threads that build tables cannot be started.
+    pub fn new(maps: ChainMaps, depth: u32) -> io::Result<Self> {
+        Ok(Self {
+            maps,
+            tables: Tables::new()?,
+            spaces: Spaces::new(),
+            depth: depth as usize,
+            known: HashMap::new(),
+            counts: HashMap::new(),
+            waiting: Vec::new(),
+            partial: HashMap::new(),
+            untold: HashMap::new(),
+        })
+    }
+
+    /// Whether chains are recorded.
+    pub fn are_recorded(&self) -> bool {
+        self.depth > 0
+    }
+
+    /// The programs only get processes that this names, by the id that they use for it.
+    pub fn know_as(&mut self, pid: u32, tgid: Option<u32>) {
+        self.maps.know_as(pid, tgid);
+    }
+
+    /// A process's chains must be sent again: some that the programs refer to are unknown.
+    pub fn renew(&mut self, pid: u32) {
+        self.untold.insert(pid, true);
+    }
+
+    /// A process uses HIP, or is about to: prepares the tables that its stacks are likely to need.
+    pub fn expect(&mut self, process: &Process) {
+        if !self.are_recorded() {
+            return;
+        }
+        let pid = process.pid();
+        for (_, mapping) in process.code() {
+            let is_program = process.executable().is_some_and(|path| *path == mapping.path);
+            if is_program || COMMON.iter().any(|name| mapping.library().starts_with(name)) {
+                self.tables.want(pid, mapping);
+            }
+        }
+        self.untold.entry(pid).or_insert(false);
+    }
+
+    /// A process uses HIP and is stopped. Files that are visible in its own mount namespace only become unreachable
+    /// when it ends, so all of them are opened now.
+    pub fn secure(&mut self, process: &Process) {
+        if !self.are_recorded() || !namespace::has_own_mounts(process.pid()) {
+            return;
+        }
+        for (_, mapping) in process.code() {
+            self.tables.want(process.pid(), mapping);
+        }
+    }
+
+    /// A stopped process is about to continue, and its first calls will come before anything else is done here. So the
+    /// programs get its mappings up to `seen_ns` at once. Without them, every word that looks like an address
+    /// distinguishes stacks, and nearly every call sends a copy.
+    pub fn introduce(&mut self, process: &Process, seen_ns: u64) {
+        if self.are_recorded() && self.untold.get(&process.pid()) == Some(&false) {
+            self.untold.remove(&process.pid());
+            self.spaces.tell(&mut self.maps, &mut self.tables, process, seen_ns, false);
+        }
+    }
+
+    /// Notes a change in a process.
+    pub fn changed(&mut self, change: &Change) {
+        match *change {
+            Change::Mapped { pid, .. } | Change::Found { pid } | Change::Executed { pid }
+                if self.spaces.contains(pid) =>
+            {
+                self.untold.entry(pid).or_insert(false);
+            }
+            Change::Forked { pid, parent } if self.spaces.contains(parent) => {
+                self.untold.entry(pid).or_insert(false);
+            }
+            _ => {}
+        }
+    }
+
+    /// A process has ended, and all its records have been read.
+    pub fn ended(&mut self, pid: u32) {
+        self.spaces.forget(&mut self.maps, pid);
+        self.untold.remove(&pid);
+        if self.counts.remove(&pid).is_some() {
+            self.known.retain(|_, known| known.pid != pid);
+        }
+    }
+
+    /// A program has walked a stack.
+    pub fn walked(&mut self, processes: &mut Processes, names: &mut Names, stack: &Stack, addresses: &[u64]) {
+        let is_interrupted = |index: usize| {
+            stack.interrupted.get(index / 64).is_some_and(|bits| bits >> (index % 64) & 1 != 0)
+        };
+        let frames: Vec<_> =
+            addresses.iter().enumerate().map(|(index, &address)| (address, is_interrupted(index))).collect();
+        let end = ChainEnd::from_number(stack.end).unwrap_or(ChainEnd::Lost);
+        let chain = names.chain(processes, stack.tgid, stack.time_ns, &frames, end);
+        self.know(stack.chain, stack.tgid, stack.generation, chain);
+    }
+
+    /// A program could not walk a stack.
+    pub fn copied(&mut self, snapshot: Box<Snapshot>, bytes: Box<[u8]>) {
+        // Either the process is new, or one of its mappings or a requested table is.
+        self.untold.entry(snapshot.tgid).or_insert(false);
+        self.partial.insert(snapshot.chain, None);
+        let copied = Copied { snapshot, bytes };
+        self.waiting.push(Waiting { copied, since: Instant::now(), was_walked: false });
+    }
+
+    /// Does what can be done now. `processes` has everything that was mapped up to `seen_ns`.
+    pub fn work(&mut self, processes: &mut Processes, names: &mut Names, seen_ns: u64) {
+        let any_table = self.tables.collect(&mut self.maps);
+        if any_table {
+            for pid in self.spaces.pids().collect::<Vec<_>>() {
+                self.untold.entry(pid).or_insert(false);
+            }
+        }
+        // Walks request tables, so they come first.
+        self.walk_waiting(processes, names, any_table);
+        for (pid, renew) in std::mem::take(&mut self.untold) {
+            match processes.process(pid).filter(|process| process.end().is_none()) {
+                Some(process) => {
+                    self.spaces.tell(&mut self.maps, &mut self.tables, process, seen_ns, renew);
+                }
+                None => self.spaces.forget(&mut self.maps, pid),
+            }
+        }
+    }
+
+    /// A stack that was already walked waits for a table. It is walked again only if there is `any_table` new, because
+    /// the threads that build tables need the processor.
+    fn walk_waiting(&mut self, processes: &mut Processes, names: &mut Names, any_table: bool) {
+        let excess = self.waiting.len().saturating_sub(WAITING_MAX);
+        let bytes: usize = self.waiting.iter().map(|waiting| waiting.copied.bytes.len()).sum();
+        let mut excess_bytes = bytes.saturating_sub(WAITING_BYTES_MAX);
+        let mut still = Vec::new();
+        for (index, mut waiting) in std::mem::take(&mut self.waiting).into_iter().enumerate() {
+            let is_in_excess = index < excess || excess_bytes > 0;
+            excess_bytes = excess_bytes.saturating_sub(waiting.copied.bytes.len());
+            let is_last_try = is_in_excess || waiting.since.elapsed() > PATIENCE;
+            if waiting.was_walked && !any_table && !is_last_try {
+                still.push(waiting);
+                continue;
+            }
+            waiting.was_walked = true;
+            let patience = if is_last_try { Patience::End } else { Patience::Wait };
+            let Snapshot { tgid, time_ns, chain: id, generation, .. } = *waiting.copied.snapshot;
+            let process = processes.find(tgid, time_ns);
+            match waiting.copied.walk(process, &mut self.tables, self.depth, patience) {
+                Some((frames, end)) => {
+                    if let (ChainEnd::Unreadable, Some(process)) = (end, process) {
+                        // The copy was cut, or has a hole at an untouched page of a large frame. A program that walks
+                        // the stack itself steps over that. Which tables it will need cannot be determined here.
+                        for (_, mapping) in process.code() {
+                            self.tables.want(tgid, mapping);
+                        }
+                    }
+                    let chain = names.chain(processes, tgid, time_ns, &frames, end);
+                    self.partial.remove(&id);
+                    self.know(id, tgid, generation, chain);
+                }
+                None => still.push(waiting),
+            }
+        }
+        self.waiting = still;
+        self.tables.hurry(!self.waiting.is_empty());
+    }
+
+    fn know(&mut self, id: u64, pid: u32, generation: u64, chain: Chain) {
+        let known = Known { chain: Arc::new(chain), pid, generation, used: Instant::now() };
+        if self.known.insert(id, known).is_none() {
+            let count = self.counts.entry(pid).or_default();
+            *count += 1;
+            if count.is_multiple_of(CHAINS_MAX) {
+                self.untold.insert(pid, true);
+            }
+        }
+    }
+
+    /// The chain with this id, for a call that has waited this long for it.
+    pub fn find(
+        &mut self,
+        processes: &mut Processes,
+        names: &mut Names,
+        id: u64,
+        waited: Duration,
+    ) -> Lookup {
+        if let Some(known) = self.known.get_mut(&id) {
+            known.used = Instant::now();
+            return Lookup::Known(Arc::clone(&known.chain));
+        }
+        match self.partial.get(&id) {
+            Some(_) if waited < CALL_PATIENCE => Lookup::Waiting,
+            Some(Some(chain)) => Lookup::Known(Arc::clone(chain)),
+            Some(None) => self.find_part(processes, names, id).map_or(Lookup::Lost, Lookup::Known),
+            None if waited < RECORD_PATIENCE => Lookup::Waiting,
+            None => Lookup::Lost,
+        }
+    }
+
+    /// As much of a chain as can be found without the missing tables.
+    fn find_part(&mut self, processes: &mut Processes, names: &mut Names, id: u64) -> Option<Arc<Chain>> {
+        let waiting = self.waiting.iter().find(|waiting| waiting.copied.snapshot.chain == id)?;
+        let Snapshot { tgid, time_ns, .. } = *waiting.copied.snapshot;
+        let process = processes.find(tgid, time_ns);
+        let (frames, end) = waiting.copied.walk(process, &mut self.tables, self.depth, Patience::End)?;
+        let chain = Arc::new(names.chain(processes, tgid, time_ns, &frames, end));
+        self.partial.insert(id, Some(Arc::clone(&chain)));
+        Some(chain)
+    }
+
+    /// Whether a stack waits for a walk.
+    pub fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Forgets chains that no call can refer to any more.
+    pub fn forget_old(&mut self) {
+        let spaces = &self.spaces;
+        let counts = &mut self.counts;
+        self.known.retain(|_, known| {
+            let is_current = spaces.generation(known.pid) == Some(known.generation);
+            let keeps = is_current || known.used.elapsed() < OLD;
+            if !keeps && let Some(count) = counts.get_mut(&known.pid) {
+                *count -= 1;
+            }
+            keeps
+        });
+    }
+
+    /// Processes and tables for which there was no space.
+    pub fn refused(&self) -> u64 {
+        self.spaces.refused() + self.tables.refused()
+    }
+}

@@ -1,0 +1,139 @@
+//! Walks stacks that the programs could not walk.
+
+use std::cell::OnceCell;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+
+use xsched_abi::chain::Replaced;
+use xsched_abi::generated::{self, AddressKind, Surroundings};
+use xsched_abi::unwind::{Registers, Step, step};
+use xsched_abi::{ChainEnd, Snapshot};
+use xsched_symbols::Process;
+
+use super::tables::{Known, Tables};
+
+/// A stack to be walked.
+pub(super) struct Copied {
+    /// Its registers.
+    pub(super) snapshot: Box<Snapshot>,
+    /// Its bytes, from the stack pointer upwards.
+    pub(super) bytes: Box<[u8]>,
+}
+
+/// The addresses of a walk, innermost first, each with whether a signal interrupted there; and how the walk ended.
+pub(super) type Walked = (Vec<(u64, bool)>, ChainEnd);
+
+/// What a walk does at a table that is still being built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// It is repeated later.
+    Wait,
+    /// It ends there.
+    End,
+}
+
+impl Copied {
+    /// Walks up to `depth` frames. None if a needed table is missing and `patience` says to wait.
+    pub(super) fn walk(
+        &self,
+        process: Option<&Process>,
+        tables: &mut Tables,
+        depth: usize,
+        patience: Patience,
+    ) -> Option<Walked> {
+        let Snapshot { tgid, time_ns, rip, rsp, rbp, .. } = *self.snapshot;
+        let (mut at, mut interrupted) = (Registers { rip, rsp, rbp }, false);
+        let mut frames = vec![(rip, false)];
+        let memory = Memory::of(tgid);
+        let end = loop {
+            if frames.len() >= depth {
+                break ChainEnd::Depth;
+            }
+            // A return address may already belong to the next function.
+            let address = at.rip.wrapping_sub(u64::from(!interrupted));
+            let mapping = process.and_then(|process| process.code_at(address, time_ns));
+            let Some(mapping) = mapping else { break ChainEnd::UnknownCode };
+            let table = match tables.want(tgid, mapping) {
+                Known::Generated => {
+                    let around = &mut Around { copied: self, process, tables, memory: &memory };
+                    let Some(caller) = generated::step(&at, around) else { break ChainEnd::Generated };
+                    (at, interrupted) = (caller, false);
+                    frames.push((at.rip, interrupted));
+                    continue;
+                }
+                Known::Table(table, _) => table,
+                Known::Building if patience == Patience::Wait => return None,
+                Known::Building | Known::Tableless => break ChainEnd::NoTable,
+            };
+            let bias = table.bias(mapping.start, mapping.file_offset);
+            let row = bias.and_then(|bias| table.row_at(address.wrapping_sub(bias)));
+            let Some(row) = row else { break ChainEnd::NoRule };
+            (at, interrupted) = match step(&row, &at, |address| self.word(address)) {
+                Step::Caller(registers) => (registers, false),
+                Step::Interrupted(registers) => (registers, true),
+                Step::End => break ChainEnd::Complete,
+                Step::Stop(stop) => break stop.into(),
+            };
+            frames.push((at.rip, interrupted));
+        };
+        Some((frames, end))
+    }
+
+    /// The word at an address; where a probe has replaced a return address, the original.
+    fn word(&self, address: u64) -> Option<u64> {
+        let count = self.snapshot.replaced_count as usize;
+        let mut replaced = self.snapshot.replaced.iter().take(count);
+        if let Some(Replaced { address, .. }) = replaced.find(|replaced| replaced.slot == address) {
+            return Some(*address);
+        }
+        xsched_unwind::Snapshot { address: self.snapshot.rsp, bytes: &self.bytes }.word(address)
+    }
+}
+
+/// A process's memory, opened at the first read, which must happen before it ends.
+struct Memory {
+    pid: u32,
+    file: OnceCell<Option<File>>,
+}
+
+impl Memory {
+    fn of(pid: u32) -> Self {
+        Self { pid, file: OnceCell::new() }
+    }
+
+    fn word(&self, address: u64) -> Option<u64> {
+        let file = self.file.get_or_init(|| File::open(format!("/proc/{}/mem", self.pid)).ok());
+        let mut word = [0; 8];
+        file.as_ref()?.read_exact_at(&mut word, address).ok()?;
+        Some(u64::from_le_bytes(word))
+    }
+}
+
+/// What a step out of generated code reads: the stack as it was copied, and code as it is now.
+struct Around<'a> {
+    copied: &'a Copied,
+    process: Option<&'a Process>,
+    tables: &'a mut Tables,
+    memory: &'a Memory,
+}
+
+impl Surroundings for Around<'_> {
+    fn code(&mut self, address: u64) -> Option<u64> {
+        self.memory.word(address)
+    }
+
+    fn stack(&mut self, address: u64) -> Option<u64> {
+        self.copied.word(address)
+    }
+
+    fn kind(&mut self, address: u64) -> AddressKind {
+        let Snapshot { tgid, time_ns, .. } = *self.copied.snapshot;
+        match self.process.and_then(|process| process.code_at(address, time_ns)) {
+            None => AddressKind::NoCode,
+            Some(mapping) => match self.tables.look(tgid, mapping) {
+                Known::Generated => AddressKind::Generated,
+                Known::Table(..) | Known::Building | Known::Tableless => AddressKind::Code,
+            },
+        }
+    }
+}

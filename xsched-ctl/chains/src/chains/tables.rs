@@ -1,0 +1,252 @@
+//! Unwind tables of the files that stacks have led into.
+//!
+//! A table is built in the background when a stack first needs it, and given to the programs when it is ready. The
+//! opened file identifies a mapping's content: inode numbers are reused, and libraries are rebuilt in place.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::Arc;
+
+use xsched_abi::chain::{CHUNK_BITS, CHUNKS_MAX};
+use xsched_symbols::{Backing, FileId, Mapping, open_mapped};
+use xsched_unwind::{Builder, Cache, Image, Table, vdso};
+
+use super::rows::{LoadError, Loaded, Rows};
+use crate::maps::ChainMaps;
+
+/// Most rows that are kept, of all tables together: the capacity of the programs' maps. No table is evicted, because an
+/// ended program may run again.
+const ROWS_MAX: usize = (CHUNKS_MAX as usize) << CHUNK_BITS;
+
+/// Number of remembered mappings from which unused ones are forgotten.
+const MAPPINGS_MAX: usize = 8192;
+
+/// Identifies the content of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Content {
+    File { device: u64, inode: u64, bytes: u64, modified: (i64, i64) },
+    Vdso,
+}
+
+/// What is known of the code in a mapping.
+#[derive(Clone, Debug)]
+pub(super) enum Known {
+    /// Its table, and its location in the programs' maps if it is there.
+    Table(Arc<Table>, Option<Loaded>),
+    /// Its table is being built.
+    Building,
+    /// It has none.
+    Tableless,
+    /// The process has generated it: see [`Mapping::may_hold_generated_code`].
+    Generated,
+}
+
+/// Files and their tables.
+pub(super) struct Tables {
+    builder: Builder<Content>,
+    /// By address of the mapping, which is kept alive so that the address stays unique.
+    contents: HashMap<usize, (Arc<Mapping>, Option<Content>)>,
+    /// The content of files when they were last opened.
+    seen: HashMap<FileId, Content>,
+    /// The results of building tables.
+    built: HashMap<Content, Known>,
+    rows: Rows,
+    /// How many more rows may be kept.
+    rows_left: usize,
+    /// The log has said that a table was not kept.
+    is_full: bool,
+    /// Tables that did not fit into the programs' maps, or were not kept.
+    refused: u64,
+}
+
+impl Tables {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self {
+            builder: Builder::new(Cache::from_environment())?,
+            contents: HashMap::new(),
+            seen: HashMap::new(),
+            built: HashMap::new(),
+            rows: Rows::new(),
+            rows_left: ROWS_MAX,
+            is_full: false,
+            refused: 0,
+        })
+    }
+
+    /// What is known of a mapping of a process. Requests nothing.
+    pub(super) fn look(&mut self, pid: u32, mapping: &Arc<Mapping>) -> Known {
+        match mapping.backing {
+            Backing::File | Backing::Memfd | Backing::Vdso => {}
+            _ => return Known::Generated,
+        }
+        let Some(content) = self.content(pid, mapping) else { return Known::Tableless };
+        match self.built.get(&content) {
+            // Which parts of an arbitrary file are code is unknown.
+            Some(Known::Generated) if !mapping.may_hold_generated_code() => Known::Tableless,
+            Some(known) => known.clone(),
+            None => Known::Building,
+        }
+    }
+
+    /// Like [`look`](Self::look), and requests the table.
+    pub(super) fn want(&mut self, pid: u32, mapping: &Arc<Mapping>) -> Known {
+        let known = self.look(pid, mapping);
+        if !matches!(known, Known::Building) {
+            return known;
+        }
+        let Some(content) = self.content(pid, mapping) else { return Known::Tableless };
+        match open(pid, mapping) {
+            Some((_, image)) => {
+                self.builder.request(content, image);
+                Known::Building
+            }
+            // It may have been requested before, by a process that still existed.
+            None if self.builder.pending() > 0 => Known::Building,
+            None => Known::Tableless,
+        }
+    }
+
+    fn content(&mut self, pid: u32, mapping: &Arc<Mapping>) -> Option<Content> {
+        let key = Arc::as_ptr(mapping) as usize;
+        if let Some((_, content)) = self.contents.get(&key) {
+            return *content;
+        }
+        if self.contents.len() >= MAPPINGS_MAX {
+            self.contents.retain(|_, (mapping, _)| Arc::strong_count(mapping) > 1);
+            self.seen.clear();
+        }
+        let content = match (open(pid, mapping), mapping.file) {
+            (Some((content, _)), file) => {
+                if let Some(file) = file {
+                    self.seen.insert(file, content);
+                }
+                Some(content)
+            }
+            // The process has ended meanwhile, but the same file was opened earlier.
+            (None, Some(file)) => self.seen.get(&file).copied(),
+            (None, None) => None,
+        };
+        self.contents.insert(key, (Arc::clone(mapping), content));
+        content
+    }
+
+    /// Sets whether stacks wait for tables.
+    pub(super) fn hurry(&mut self, is_hurried: bool) {
+        self.builder.set_urgent(is_hurried);
+    }
+
+    /// Takes in finished tables, and gives them to the programs. Returns whether there were any.
+    pub(super) fn collect(&mut self, maps: &mut ChainMaps) -> bool {
+        let completed = self.builder.completed();
+        let any = !completed.is_empty();
+        for built in completed {
+            let table = match built.result {
+                Ok(table) if !self.has_room(&table) => Known::Tableless,
+                Ok(table) => {
+                    tracing::debug!(
+                        rows = table.rows().len(),
+                        from_cache = built.from_cache,
+                        took = ?built.took,
+                        "unwind table"
+                    );
+                    let loaded = self.load(maps, &table);
+                    Known::Table(table, loaded)
+                }
+                // It is not an ELF file.
+                Err(xsched_unwind::Error::NotElf) => Known::Generated,
+                Err(error) => {
+                    tracing::debug!("no unwind table: {error}");
+                    Known::Tableless
+                }
+            };
+            self.built.insert(built.key, table);
+        }
+        any
+    }
+
+    /// Whether there is space to keep a table. Its rows count from then on, unless files of equal content share it.
+    fn has_room(&mut self, table: &Table) -> bool {
+        let is_known = |known: &Known| matches!(known, Known::Table(other, _) if other.id() == table.id());
+        if self.built.values().any(is_known) {
+            return true;
+        }
+        if let Some(left) = self.rows_left.checked_sub(table.rows().len()) {
+            self.rows_left = left;
+            return true;
+        }
+        if !std::mem::replace(&mut self.is_full, true) {
+            tracing::warn!("call chains end at newly seen libraries: too many others were on stacks before");
+        }
+        self.refused += 1;
+        false
+    }
+
+    fn load(&mut self, maps: &mut ChainMaps, table: &Arc<Table>) -> Option<Loaded> {
+        // Files of equal content share a table.
+        let loaded = self.built.values().find_map(|known| match known {
+            Known::Table(other, loaded) if other.id() == table.id() => *loaded,
+            _ => None,
+        });
+        if loaded.is_some() {
+            return loaded;
+        }
+        match self.rows.load(maps, table) {
+            Ok(loaded) => Some(loaded),
+            Err(error) => {
+                // Stacks that lead there are still walked in user space.
+                match error {
+                    LoadError::Full { .. } => tracing::debug!("{error}"),
+                    LoadError::Bpf(_) => tracing::warn!("stacks are walked more slowly: {error}"),
+                }
+                self.refused += 1;
+                None
+            }
+        }
+    }
+
+    /// Tables that did not fit into the programs' maps, or were not kept.
+    pub(super) fn refused(&self) -> u64 {
+        self.refused
+    }
+}
+
+/// Opens the file of a mapping.
+fn open(pid: u32, mapping: &Mapping) -> Option<(Content, Image)> {
+    if mapping.backing == Backing::Vdso {
+        return Some((Content::Vdso, vdso().ok()??));
+    }
+    let file = open_mapped(pid, mapping).ok()?;
+    let metadata = file.metadata().ok()?;
+    let content = Content::File {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+        bytes: metadata.size(),
+        modified: (metadata.mtime(), metadata.mtime_nsec()),
+    };
+    Some((content, file.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_kept_while_there_is_space_for_their_rows() {
+        let built = |path: &str| {
+            let table = Table::build(&std::fs::File::open(path).unwrap().into()).unwrap();
+            assert!(!table.rows().is_empty());
+            Arc::new(table)
+        };
+        let own = std::env::current_exe().unwrap();
+        let (first, second) = (built(own.to_str().unwrap()), built("/bin/sh"));
+        let mut tables = Tables::new().unwrap();
+        tables.rows_left = first.rows().len() + second.rows().len() - 1;
+        assert!(tables.has_room(&first));
+        let content = |inode| Content::File { device: 1, inode, bytes: 2, modified: (3, 4) };
+        tables.built.insert(content(1), Known::Table(Arc::clone(&first), None));
+        assert!(tables.has_room(&first), "another file of the same content");
+        assert!(!tables.has_room(&second));
+        assert_eq!((tables.rows_left, tables.refused()), (second.rows().len() - 1, 1));
+    }
+}

@@ -1,0 +1,12 @@
+//! What the controller and its clients say to each other: where its sockets are, requests and answers as one JSON object a line,
+//! the memory of event rings, and how each knows the process at the other end.
+
+pub mod answer;
+pub mod client;
+pub mod device_address;
+pub mod folder;
+pub mod peer;
+pub mod readiness;
+pub mod request;
+pub mod ring_memory;
+pub mod standing;

@@ -1,0 +1,67 @@
+//! What the command line asks for: which files to read, and which settings override theirs.
+
+use std::path::PathBuf;
+
+use xsched_sched::PolicyKind;
+
+use super::config::{Config, ConfigError};
+use crate::Options;
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Asked {
+    config: Option<PathBuf>,
+    policy: Option<PolicyKind>,
+    rules: Option<PathBuf>,
+    observe: bool,
+}
+
+impl Asked {
+    /// Takes what a command line asks for.
+    pub(super) fn of(arguments: &Options) -> Self {
+        Self {
+            config: arguments.config.clone(),
+            policy: arguments.policy,
+            rules: arguments.rules.clone(),
+            observe: arguments.observe,
+        }
+    }
+
+    /// Reads the configuration and applies the overrides. If the file has mistakes, the part that could be read comes
+    /// with the error.
+    pub(super) fn examine(&self) -> (Config, Option<ConfigError>) {
+        let (mut config, error) = Config::read_file(self.config.as_deref());
+        config.policy = self.policy.unwrap_or(config.policy);
+        config.observe |= self.observe;
+        config.rules = self.rules.clone().or(config.rules);
+        (config, error)
+    }
+}
+
+#[cfg(test)]
+impl Asked {
+    /// Asks for this configuration file and overrides nothing.
+    pub(super) fn for_file(config: &std::path::Path) -> Self {
+        Self { config: Some(config.to_owned()), ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_overrides_the_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&file, "rules = 'file.toml'\n[scheduler]\npolicy = 'fair'\nlinger = '2ms'\n").unwrap();
+        let of_file = Asked::for_file(file.path());
+        let (config, _) = of_file.examine();
+        assert_eq!((config.policy, config.observe), (PolicyKind::Fair, false));
+        assert_eq!(config.rules, Some(file.path().with_file_name("file.toml")));
+        let (policy, rules) = (Some(PolicyKind::Partition), Some("mine.toml".into()));
+        let asked = Asked { policy, rules: rules.clone(), observe: true, ..of_file };
+        let (config, _) = asked.examine();
+        assert_eq!((config.policy, config.observe, config.rules), (PolicyKind::Partition, true, rules));
+        assert_eq!(config.linger.as_millis(), 2);
+    }
+}

@@ -1,0 +1,392 @@
+//! The controller's configuration.
+//!
+//! ```toml
+//! rules = "rules.toml"        # on call chains (crate `xsched_rules`); relative to this file unless the path is absolute
+//!
+//! [scheduler]
+//! policy = "priority"         # or "fair", "partition"
+//! starvation = "1s"           # a process kept waiting for this long gets a time slice; "0s": never
+//! lease = "50ms"              # how long a process counts as ready without showing progress
+//! linger = "100us"            # how long it counts as ready after its last command
+//! one_at_a_time = "1s"        # under "priority": how long after urgent work less urgent equals alternate; "0s": never
+//! poll = "150us"              # a recently preempted process with kernels shorter than this polls its own gate; "0s": never
+//! in_flight = "2ms"           # most device time launched ahead beside more urgent neighbours; measured if not given
+//! preemption = 2              # 1: stop launching; 2: also gate queued commands
+//! observe = false             # true: decide, but defer nothing
+//!
+//! [[rule]]                    # the first rule that matches a process sets its scheduling parameters
+//! executable = "*/online-*"   # path, or file name where there is no slash; `*` and `?`
+//! user = "alice"              # name or number
+//! cgroup = "/system.slice/online*"
+//! class = "high"              # realtime, high, normal, low; or priority = -255..255
+//! weight = 200                # relative to others of the same priority; the default is 100
+//! share = 50                  # percent of each device under the policy "partition"
+//!
+//! [[ceiling]]                 # the first that matches limits how far a process's user may raise it; default: normal
+//! user = "*"
+//! class = "high"
+//! ```
+
+mod selector;
+mod shown;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use xsched_rules::document::{self, Entry, Fault, Faults, Section};
+use xsched_rules::{Mistake, Mistakes};
+use xsched_sched::{Nanos, PolicyKind, Settings};
+
+use super::controller::WHOLE_PERCENT;
+use super::subject::Subject;
+use super::users::Users;
+use crate::cgroup_version::Cgroups;
+use selector::Selector;
+pub(crate) use selector::user_name;
+use xsched_control_api::standing::{
+    Ceiling, Class, PRIORITY_MAX, PRIORITY_MIN, SHARE_MAX, Standing, WEIGHT_MAX, Wish,
+};
+
+/// The configuration file if none is given. It need not exist.
+pub(crate) const DEFAULT_FILE: &str = "/etc/xsched/config.toml";
+
+const TABLES: [&str; 4] = ["ceiling", "rule", "rules", "scheduler"];
+const SCHEDULER_KEYS: [&str; 9] = [
+    "in_flight",
+    "lease",
+    "linger",
+    "observe",
+    "one_at_a_time",
+    "policy",
+    "poll",
+    "preemption",
+    "starvation",
+];
+const RULE_KEYS: [&str; 7] = ["cgroup", "class", "executable", "priority", "share", "user", "weight"];
+const CEILING_KEYS: [&str; 6] = ["cgroup", "class", "priority", "share", "user", "weight"];
+
+/// All of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    /// How claims are ranked.
+    pub(crate) policy: PolicyKind,
+    /// How long a process may be kept waiting; zero: without a bound.
+    pub(crate) starvation: Duration,
+    /// How long a queue counts as ready after its last report.
+    pub(crate) lease: Duration,
+    /// How long a queue stays ready after its last completion.
+    pub(crate) linger: Duration,
+    /// For how long after urgent work less urgent equals alternate under fixed priority; zero: they never do.
+    pub(crate) one_at_a_time: Duration,
+    /// A process that closes its own gate polls after a recent preemption if its kernels are shorter than this; zero:
+    /// it never polls.
+    pub(crate) poll: Duration,
+    /// Most device time launched ahead beside more urgent neighbours; none: shims measure it.
+    pub(crate) in_flight: Option<Duration>,
+    /// Preemption mode 1 stops launching; 2 also gates queued commands.
+    pub(crate) preemption_level: u32,
+    /// Decide, but defer nothing.
+    pub(crate) observe: bool,
+    /// The file of rules on call chains.
+    pub(crate) rules: Option<PathBuf>,
+    /// The file that this was read from; none if there is none.
+    pub(crate) file: Option<PathBuf>,
+    standings: Vec<Rule>,
+    ceilings: Vec<CeilingRule>,
+}
+
+#[derive(Clone, Debug)]
+struct Rule {
+    line: usize,
+    selector: Selector,
+    wish: Wish,
+}
+
+#[derive(Clone, Debug)]
+struct CeilingRule {
+    line: usize,
+    selector: Selector,
+    ceiling: Ceiling,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            policy: PolicyKind::default(),
+            starvation: Duration::from_secs(1),
+            lease: Duration::from_millis(50),
+            linger: Duration::from_micros(100),
+            one_at_a_time: Duration::from_secs(1),
+            poll: Duration::from_micros(150),
+            in_flight: None,
+            preemption_level: 2,
+            observe: false,
+            rules: None,
+            file: None,
+            standings: Vec::new(),
+            ceilings: Vec::new(),
+        }
+    }
+}
+
+/// Why the configuration is not available.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {cause}")]
+    Unreadable {
+        /// Which one.
+        path: PathBuf,
+        /// The system's error.
+        cause: std::io::Error,
+    },
+    /// The file has mistakes.
+    #[error("{}", .cause.of_file(.path))]
+    Wrong {
+        /// Which one.
+        path: PathBuf,
+        /// The mistakes with their lines.
+        cause: Mistakes,
+    },
+}
+
+impl Config {
+    /// Reads the file that was asked for, or else the default one if it exists. If the file has mistakes, the part that
+    /// could be read comes with the error.
+    pub(crate) fn read_file(asked: Option<&Path>) -> (Self, Option<ConfigError>) {
+        let path = asked.unwrap_or(Path::new(DEFAULT_FILE));
+        match std::fs::read_to_string(path) {
+            Ok(text) => {
+                let (mut config, mistakes) = Self::read(&text);
+                config.rules = config.rules.map(|rules| path.parent().unwrap_or(Path::new("")).join(rules));
+                config.file = Some(path.to_owned());
+                (config, mistakes.map(|cause| ConfigError::Wrong { path: path.to_owned(), cause }))
+            }
+            Err(error) if asked.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
+                (Self::default(), None)
+            }
+            Err(cause) => (Self::default(), Some(ConfigError::Unreadable { path: path.to_owned(), cause })),
+        }
+    }
+
+    /// Reads the text of a file. If it has mistakes, returns them with the part that could be read.
+    fn read(text: &str) -> (Self, Option<Mistakes>) {
+        document::read(text, |root, faults| {
+            let mut config = Self::default();
+            root.each(faults, |entry, faults| {
+                match entry.key {
+                    "scheduler" => config.read_scheduler(entry.section()?, faults),
+                    "rules" => config.rules = Some(entry.text("the path of a file")?.into()),
+                    "rule" => config.standings = all(entry, faults, rule)?,
+                    "ceiling" => config.ceilings = all(entry, faults, ceiling)?,
+                    _ => return Err(entry.unknown("table", &TABLES)),
+                }
+                Ok(())
+            });
+            config
+        })
+    }
+
+    fn read_scheduler(&mut self, section: Section<'_>, faults: &mut Faults) {
+        const LONG: Duration = Duration::from_hours(1);
+        section.each(faults, |entry, _| {
+            match entry.key {
+                "policy" => {
+                    let names: Vec<_> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
+                    self.policy = PolicyKind::ALL[entry.word("policy", &names)?];
+                }
+                "starvation" => {
+                    self.starvation = duration(&entry, Duration::ZERO, LONG)?;
+                    self.settings().check().map_err(|error| entry.refuse(error.to_string()))?;
+                }
+                // Below this, a process that computes on the CPU for a moment would flap; above it, a hanging process
+                // would block others.
+                "lease" => self.lease = duration(&entry, Duration::from_millis(5), Duration::from_secs(10))?,
+                "linger" => self.linger = duration(&entry, Duration::ZERO, Duration::from_secs(1))?,
+                "one_at_a_time" => self.one_at_a_time = duration(&entry, Duration::ZERO, LONG)?,
+                // For longer kernels, the time to wake a thread does not matter.
+                "poll" => self.poll = duration(&entry, Duration::ZERO, Duration::from_millis(1))?,
+                "in_flight" => {
+                    self.in_flight =
+                        Some(duration(&entry, Duration::from_micros(1), Duration::from_secs(1))?);
+                }
+                "preemption" => self.preemption_level = entry.integer(1..=2)? as u32,
+                "observe" => self.observe = entry.truth()?,
+                _ => return Err(entry.unknown("key", &SCHEDULER_KEYS)),
+            }
+            Ok(())
+        });
+    }
+
+    /// The scheduler's settings.
+    pub(crate) fn settings(&self) -> Settings {
+        let (bound, usual) = (Nanos::from(self.starvation), Settings::default());
+        // A time slice takes at most a quarter of the time that others wait meanwhile.
+        let quantum = if bound.is_zero() { usual.quantum } else { usual.quantum.min(bound / 4) };
+        Settings { starvation_bound: bound, quantum, one_at_a_time: self.one_at_a_time.into(), ..usual }
+    }
+
+    /// The scheduling parameters of a process before any command has changed them.
+    pub(crate) fn standing(&self, subject: &Subject) -> Standing {
+        let rule = self.standings.iter().find(|rule| rule.selector.fits(subject));
+        rule.map_or_else(Wish::default, |rule| rule.wish).applied_to(Standing::default())
+    }
+
+    /// How far a user may raise a process.
+    pub(crate) fn ceiling(&self, subject: &Subject) -> Ceiling {
+        let found = self.ceilings.iter().find(|ceiling| ceiling.selector.fits(subject));
+        found.map_or_else(Ceiling::default, |found| found.ceiling)
+    }
+
+    /// Settings that are valid but probably not intended.
+    pub(crate) fn warnings(&self, users: &Users, cgroups: Cgroups) -> Vec<String> {
+        let file = self.file.as_ref().map(|file| format!("{}, ", file.display())).unwrap_or_default();
+        let strangers = self.named().filter_map(|(name, line)| {
+            users.warning(&name).map(|warning| format!("{file}line {line}: {warning}"))
+        });
+        let shares: Vec<_> =
+            self.standings.iter().filter_map(|rule| Some((rule.line, u32::from(rule.wish.share?)))).collect();
+        let percent: u32 = shares.iter().map(|(_, share)| share).sum();
+        let overpromised = (percent > WHOLE_PERCENT).then(|| {
+            let lines: Vec<_> = shares.iter().map(|(line, _)| line.to_string()).collect();
+            format!(
+                "{file}lines {}: shares of these rules come to {percent} %, so all shrink in proportion where a process of each \
+                 uses one device",
+                lines.join(", ")
+            )
+        });
+        let rules: Vec<_> = self.standings.iter().map(|rule| (&rule.selector, rule.line)).collect();
+        let ceilings: Vec<_> =
+            self.ceilings.iter().map(|ceiling| (&ceiling.selector, ceiling.line)).collect();
+        let unreached = [unreached(&rules), unreached(&ceilings)].into_iter().flatten();
+        let by_cgroup = rules.iter().chain(&ceilings).filter(|(selector, _)| selector.cgroup.is_some());
+        let mut by_cgroup: Vec<_> = by_cgroup.map(|(_, line)| *line).collect();
+        by_cgroup.sort_unstable();
+        let of_lines = unreached.chain(cgroups.warning(&by_cgroup)).map(|warning| format!("{file}{warning}"));
+        strangers.chain(overpromised).chain(of_lines).collect()
+    }
+
+    /// The user names in it, without numbers and globs.
+    pub(crate) fn user_names(&self) -> BTreeSet<String> {
+        self.named().map(|(name, _)| name).collect()
+    }
+
+    /// User names with their lines.
+    fn named(&self) -> impl Iterator<Item = (String, usize)> {
+        let rules = self.standings.iter().map(|rule| (&rule.selector, rule.line));
+        let ceilings = self.ceilings.iter().map(|ceiling| (&ceiling.selector, ceiling.line));
+        rules.chain(ceilings).filter_map(|(selector, line)| Some((selector.user_name()?, line)))
+    }
+
+    /// Number of rules and of ceilings.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.standings.len(), self.ceilings.len())
+    }
+}
+
+/// Warns of entries behind the first one that matches every process: they never apply.
+fn unreached(entries: &[(&Selector, usize)]) -> Option<String> {
+    let first = entries.iter().position(|(selector, _)| selector.is_about_all())?;
+    let line = entries[first].1;
+    let behind: Vec<_> = entries[first + 1..].iter().map(|(_, line)| line.to_string()).collect();
+    let lines = match behind.len() {
+        0 => return None,
+        1 => "line",
+        _ => "lines",
+    };
+    let behind = behind.join(", ");
+    Some(format!("{lines} {behind}: never used, because the one at line {line} matches every process"))
+}
+
+/// The valid tables of a list.
+fn all<T>(
+    entry: Entry<'_>,
+    faults: &mut Faults,
+    read: impl Fn(Section<'_>, &mut Faults) -> Option<T>,
+) -> Result<Vec<T>, Fault> {
+    Ok(entry.sections()?.into_iter().filter_map(|section| read(section, faults)).collect())
+}
+
+fn rule(section: Section<'_>, faults: &mut Faults) -> Option<Rule> {
+    let (selector, wish) = read_rule(section, &RULE_KEYS, faults)?;
+    if wish.is_empty() {
+        const EMPTY: Mistake = Mistake::Together("a rule needs a class, priority, weight or share");
+        return faults.note(Err(section.fault(EMPTY)));
+    }
+    Some(Rule { line: section.line(), selector, wish })
+}
+
+fn ceiling(section: Section<'_>, faults: &mut Faults) -> Option<CeilingRule> {
+    let (selector, wish) = read_rule(section, &CEILING_KEYS, faults)?;
+    if wish.is_empty() {
+        const EMPTY: Mistake = Mistake::Together("a ceiling needs a class, priority, weight or share");
+        return faults.note(Err(section.fault(EMPTY)));
+    }
+    let built_in = Ceiling::default();
+    let ceiling = Ceiling {
+        priority: wish.priority.unwrap_or(built_in.priority),
+        weight: wish.weight.unwrap_or(built_in.weight),
+        share: wish.share.or(built_in.share),
+    };
+    Some(CeilingRule { line: section.line(), selector, ceiling })
+}
+
+/// Reads what rules and ceilings have in common; none if it is wrong. A class means its own priority in a rule, and its
+/// highest priority in a ceiling. Only rules have executables: the owner of a process can rename its file.
+fn read_rule(section: Section<'_>, keys: &[&'static str], faults: &mut Faults) -> Option<(Selector, Wish)> {
+    let is_ceiling = !keys.contains(&"executable");
+    let (mut selector, mut wish) = (Selector::default(), Wish::default());
+    let mut class = None;
+    let is_sound = section.each(faults, |entry, _| {
+        match entry.key {
+            "executable" if !is_ceiling => selector.executable = Some(entry.program()?),
+            "user" => selector.user = Some(entry.pattern()?),
+            "cgroup" => selector.cgroup = Some(entry.cgroup()?),
+            "class" => class = Some(Class::ALL[entry.word("class", &Class::NAMES)?]),
+            "priority" => {
+                wish.priority =
+                    Some(entry.integer(i64::from(PRIORITY_MIN)..=i64::from(PRIORITY_MAX))? as i16);
+            }
+            "weight" => wish.weight = Some(entry.integer(1..=i64::from(WEIGHT_MAX))? as u32),
+            "share" => wish.share = Some(entry.integer(1..=i64::from(SHARE_MAX))? as u8),
+            _ => return Err(entry.unknown("key", keys)),
+        }
+        Ok(())
+    });
+    if !is_sound {
+        return None;
+    }
+    if let Some(class) = class {
+        if wish.priority.is_some() {
+            const BOTH: Mistake = Mistake::Together("give a class or a priority, not both");
+            return faults.note(Err(section.fault(BOTH)));
+        }
+        wish.priority = Some(if is_ceiling { class.highest() } else { class.priority() });
+    }
+    Some((selector, wish))
+}
+
+fn duration(entry: &Entry<'_>, min: Duration, max: Duration) -> Result<Duration, Fault> {
+    let text = entry.text("a time such as \"50ms\"")?;
+    let duration = humantime::parse_duration(text)
+        .map_err(|_| entry.refuse("expected a time such as \"50ms\"".to_owned()))?;
+    if (min..=max).contains(&duration) {
+        Ok(duration)
+    } else {
+        let (min, max) = (humantime::format_duration(min), humantime::format_duration(max));
+        Err(entry.refuse(format!("expected {min} to {max}")))
+    }
+}
+
+#[cfg(test)]
+impl Config {
+    /// Reads the text of a file.
+    pub(crate) fn parse(text: &str) -> Result<Self, Mistakes> {
+        let (config, mistakes) = Self::read(text);
+        mistakes.map_or(Ok(config), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,365 @@
+//! All state and decisions of the controller. It has no sockets and never waits.
+//!
+//! The arbiter page holds the current state; this module keeps what processes have said about themselves, and what
+//! commands have set for them. Each change ends with [`Controller::settle`], which asks the scheduler and moves queues.
+
+mod authority;
+mod builds;
+mod client;
+mod clients;
+mod departed;
+mod listing;
+mod orders;
+mod origins;
+mod promises;
+mod queue;
+mod reconfigure;
+mod recording;
+mod tokens;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use tokio::sync::{Notify, watch};
+use xsched_arbiter::{Arbiter, Owner, now_ns};
+use xsched_control_api::answer::{Counts, PageKeeper, Sight, State};
+use xsched_control_api::standing::Wish;
+use xsched_protocol::arbiter_page::{ArbiterChange, ArbiterEvent, QueueWord, Word};
+use xsched_protocol::wire::{Keeper, RefusalReason, Welcome};
+use xsched_sched::{Event, Nanos, QueueId, Scheduler};
+use xsched_symbols::FileId;
+use xsched_terminal::counted;
+
+use super::config::Config;
+use super::rules::Loaded;
+use super::users::Users;
+use crate::cgroup_version::Cgroups;
+use crate::origin::{Origin, OriginNames};
+use builds::Builds;
+use client::Client;
+use departed::Departed;
+use queue::Queue;
+use recording::Recording;
+use tokens::Tokens;
+
+pub(crate) use authority::Actor;
+pub(crate) use orders::Attendance;
+pub(super) use promises::WHOLE_PERCENT;
+pub(crate) use recording::{Announcement, Recorded, Told};
+
+/// How often, at least, the controller writes the heartbeat and takes in events: five times in the silence after which
+/// no process is deferred.
+pub(crate) const HEARTBEAT: Nanos = Nanos::from_millis(20);
+
+/// Identifies a connection of a process; never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ClientId(u32);
+
+impl ClientId {
+    /// The id as a number.
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// A process that BPF programs see.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heard {
+    /// Its process id as BPF programs see it.
+    pub(crate) tgid: u32,
+    /// The file of its shim.
+    pub(crate) shim: FileId,
+}
+
+/// A process was admitted.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    /// Its id from now on.
+    pub(crate) id: ClientId,
+    /// The packet to send to it.
+    pub(crate) welcome: Welcome,
+    /// The descriptor that it may wait on.
+    pub(crate) wake: OwnedFd,
+    /// Notified when the process connects again: this connection is over.
+    pub(crate) replaced: Rc<Notify>,
+}
+
+/// See the module.
+pub(crate) struct Controller {
+    arbiter: Arbiter,
+    scheduler: Scheduler,
+    config: Config,
+    /// A command has chosen the policy: a reload does not change it.
+    is_policy_ordered: bool,
+    users: Users,
+    state: State,
+    sight: Sight,
+    /// See [`Counts::answered_again`].
+    answered_again: Arc<AtomicU64>,
+    /// Names of libraries by the numbers that BPF programs use.
+    origin_names: OriginNames,
+    clients: BTreeMap<ClientId, Client>,
+    /// By slot in the arbiter page.
+    queues: BTreeMap<u32, Queue>,
+    tokens: Tokens,
+    /// What was set for processes that may connect again.
+    departed: Departed,
+    /// What was set for cgroups, the latest last.
+    groups: Vec<(String, Wish)>,
+    next_client: u32,
+    builds: Builds,
+    /// By user: when the log last said that its processes are refused.
+    mentioned: BTreeMap<u32, u64>,
+    /// The current recording.
+    recording: Option<Recording>,
+    next_recording: u32,
+    counts: Counts,
+    started_ns: u64,
+    again: Option<Nanos>,
+    /// [`Word::EVENTS_LOST`], when the page was last read completely.
+    events_lost: u64,
+    promises_warned: promises::Warned,
+    /// Reused between calls.
+    events: Vec<ArbiterEvent>,
+}
+
+impl Controller {
+    /// One without any process.
+    pub(crate) fn new(mut arbiter: Arbiter, config: Config, users: Users) -> Self {
+        let state = if config.observe { State::Observing } else { State::Active };
+        // A predecessor's queues: its processes connect again, and open theirs again.
+        let events_lost = arbiter.page().load(Word::EVENTS_LOST);
+        let left: Vec<_> = arbiter.page().queues().collect();
+        for queue in left {
+            arbiter.close(xsched_arbiter::Queue { slot: queue.slot, generation: queue.word.generation() });
+        }
+        // While no controller ran, a write to these files would not have been noticed.
+        for shim in arbiter.probed() {
+            arbiter.unprobe(shim);
+        }
+        Self {
+            arbiter,
+            scheduler: Scheduler::new(config.policy, config.settings()),
+            config,
+            is_policy_ordered: false,
+            users,
+            state,
+            sight: Sight::Callers,
+            answered_again: Arc::default(),
+            origin_names: watch::channel(Vec::new()).1,
+            clients: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            tokens: Tokens::default(),
+            departed: Departed::default(),
+            groups: Vec::new(),
+            next_client: 0,
+            builds: Builds::default(),
+            mentioned: BTreeMap::new(),
+            recording: None,
+            next_recording: 0,
+            counts: Counts::default(),
+            started_ns: now_ns(),
+            again: None,
+            events_lost,
+            promises_warned: promises::Warned::new(),
+            events: Vec::new(),
+        }
+    }
+
+    /// From now on BPF programs walk the call chains of processes.
+    pub(crate) fn see_chains(&mut self, origin: &Origin) {
+        self.sight = Sight::Chains;
+        self.answered_again = origin.answered_again();
+        self.origin_names = origin.origin_names();
+    }
+
+    /// A description for the log.
+    pub(crate) fn describe(&self) -> String {
+        let (rules, ceilings) = self.config.counts();
+        format!(
+            "{}, policy {}, page kept by {}, rules see {}, {}, {}",
+            self.state,
+            self.scheduler.policy(),
+            self.keeper(),
+            self.sight,
+            counted(rules as u64, "rule for processes", "rules for processes"),
+            counted(ceilings as u64, "ceiling", "ceilings"),
+        )
+    }
+
+    /// Warnings for the log.
+    pub(crate) fn warnings(&self, rules: &Loaded) -> Vec<String> {
+        let cgroups = Cgroups::here();
+        let of_rules = rules.warnings(&self.users, cgroups);
+        self.config.warnings(&self.users, cgroups).into_iter().chain(of_rules).collect()
+    }
+
+    fn keeper(&self) -> PageKeeper {
+        match self.arbiter.keeper() {
+            Keeper::Programs => PageKeeper::Programs,
+            Keeper::Controller => PageKeeper::Controller,
+        }
+    }
+
+    /// The page that processes map.
+    pub(crate) fn page_fd(&self) -> BorrowedFd<'_> {
+        self.arbiter.page_fd()
+    }
+
+    /// Whether events of the page must wake the controller. If not, it takes them in with each [`Self::beat`] and
+    /// before anything else changes. A listener is woken before the launch that is reported.
+    pub(crate) fn listens(&self) -> bool {
+        self.scheduler.may_hear_late() < HEARTBEAT.times(2)
+            || self.recording.is_some()
+            || self.clients.values().any(Client::is_awaited)
+    }
+
+    /// Starts or stops wake-ups by the arbiter. Returns the descriptor to wait on, see [`Arbiter::calls_fd`].
+    pub(crate) fn listen(&mut self, listens: bool) -> io::Result<Option<OwnedFd>> {
+        self.arbiter.listen(listens);
+        listens.then(|| self.arbiter.calls_fd().try_clone_to_owned()).transpose()
+    }
+
+    /// When the scheduler wants to decide again, on the arbiter's clock.
+    pub(crate) fn again(&self) -> Option<u64> {
+        self.again.map(|at| at.0)
+    }
+
+    /// Writes the heartbeat, and does what no event triggers. Returns a shim that is no longer used: the caller removes
+    /// its probe with [`Self::unprobe`].
+    pub(crate) fn beat(&mut self, now_ns: u64) -> Option<FileId> {
+        if self.state == State::Active {
+            self.arbiter.heartbeat();
+        }
+        self.departed.look_at_one();
+        // Waiting processes expire leases too, but there may be none.
+        for queue in self.queues.values() {
+            let state = self.arbiter.page().queue(queue.key.slot);
+            let is_it = state.word.generation() == queue.key.generation;
+            if is_it && state.word.is_ready() && state.lease_until_ns < now_ns {
+                self.arbiter.expire(queue.key);
+            }
+        }
+        let used = || self.clients.values().filter_map(|client| client.shim).collect();
+        self.builds.spare(now_ns, used)
+    }
+
+    /// Removes the probe from a shim. Returns the user that it counted for, if it was probed and counted.
+    pub(crate) fn unprobe(&mut self, shim: FileId) -> Option<u32> {
+        self.arbiter.unprobe(shim);
+        self.builds.remove(shim)
+    }
+
+    /// Opens all gates: no process is deferred any more.
+    pub(crate) fn release(&mut self) {
+        self.arbiter.release();
+    }
+
+    /// An orderly end.
+    pub(crate) fn end(self) {
+        self.arbiter.end();
+    }
+
+    /// Takes in the events of the page; true if a process may have joined.
+    pub(crate) fn take_events(&mut self, now_ns: u64) -> bool {
+        let mut events = std::mem::take(&mut self.events);
+        self.arbiter.drain(&mut events);
+        let mut has_joined = false;
+        for event in &events {
+            if event.change == ArbiterChange::Joined as u32 {
+                has_joined = true;
+                self.dismiss_unless_expected(Owner(event.owner), event.word);
+            }
+            self.note_change(event);
+            // Events may be older than the last decision, and the scheduler's clock must not go backwards.
+            self.take_event(event, Nanos(event.time_ns.min(now_ns)));
+        }
+        events.clear();
+        self.events = events;
+        let lost = self.arbiter.page().load(Word::EVENTS_LOST);
+        if lost != self.events_lost {
+            self.events_lost = lost;
+            self.read_page(Nanos(now_ns));
+            // A lost event may have carried a process's token.
+            self.dismiss_unconnected();
+            has_joined = true;
+        }
+        has_joined
+    }
+
+    /// Reads from the page what lost events would have reported.
+    fn read_page(&mut self, at: Nanos) {
+        let page = self.arbiter.page();
+        let states: Vec<_> =
+            self.queues.values().map(|queue| (queue.key, page.queue(queue.key.slot).word)).collect();
+        for (key, word) in states {
+            let queue = QueueId(key.slot);
+            if !word.is_open() || word.generation() != key.generation {
+                self.forget_queue(at, key.slot);
+            } else if word.is_ready() {
+                self.scheduler.handle(at, Event::Ready { queue });
+            } else {
+                self.scheduler.handle(at, Event::Idle { queue });
+            }
+        }
+    }
+
+    fn take_event(&mut self, event: &ArbiterEvent, at: Nanos) {
+        let Some(queue) = self.queues.get(&event.slot) else { return };
+        let word = QueueWord(event.word);
+        if word.generation() != queue.key.generation {
+            return;
+        }
+        let queue = QueueId(event.slot);
+        let is = |change: ArbiterChange| event.change == change as u32;
+        if is(ArbiterChange::Ready) {
+            self.scheduler.handle(at, Event::Ready { queue });
+        } else if is(ArbiterChange::Idle) || is(ArbiterChange::Expired) {
+            self.counts.expired += u64::from(is(ArbiterChange::Expired));
+            self.scheduler.handle(at, Event::Idle { queue });
+        } else if is(ArbiterChange::Closed) || is(ArbiterChange::Died) {
+            self.counts.died += u64::from(is(ArbiterChange::Died));
+            self.forget_queue(at, event.slot);
+        }
+    }
+
+    /// Asks the scheduler, and moves queues to the levels that it decides.
+    pub(crate) fn settle(&mut self, now_ns: u64) {
+        // A page in this process causes no wake-ups.
+        if self.arbiter.keeper() == Keeper::Controller {
+            self.take_events(now_ns);
+        }
+        let decisions = self.scheduler.decide(Nanos(now_ns));
+        for (queue, level) in decisions.levels {
+            let Some(moved) = self.queues.get(&queue.0) else { continue };
+            match self.arbiter.set_level(moved.key, level.number() as u8) {
+                Ok(()) => self.counts.moved += 1,
+                // The event of its end is on its way.
+                Err(xsched_arbiter::ArbiterError::QueueGone) => {}
+                Err(error) => {
+                    tracing::error!("cannot move queue {}: {error}", queue.0);
+                    self.counts.failed += 1;
+                }
+            }
+        }
+        self.again = decisions.again;
+    }
+
+    /// Counts the end of a connection by its reason.
+    pub(crate) fn count_end(&mut self, refused: Option<RefusalReason>, is_slow: bool) {
+        match refused {
+            Some(RefusalReason::Malformed | RefusalReason::NotJoined) => self.counts.malformed += 1,
+            Some(RefusalReason::Full) => self.counts.full += 1,
+            Some(RefusalReason::Version) => self.counts.outdated += 1,
+            None => {}
+        }
+        self.counts.slow += u64::from(is_slow);
+    }
+}
+
+#[cfg(test)]
+mod tests;

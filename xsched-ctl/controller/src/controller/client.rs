@@ -1,0 +1,169 @@
+//! A process with the shim, and its scheduling parameters.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use tokio::sync::Notify;
+use xsched_arbiter::Owner;
+use xsched_control_api::answer::From;
+use xsched_control_api::peer::Peer;
+use xsched_control_api::standing::{PRIORITY_MAX, PRIORITY_MIN, SHARE_MAX, Standing, WEIGHT_MAX, Wish};
+use xsched_protocol::wire::Hello;
+use xsched_symbols::FileId;
+
+use super::authority::Actor;
+use super::recording::RecordingId;
+use super::tokens::{Granted, TokenKey};
+use crate::config::Config;
+use crate::subject::Subject;
+
+/// How its reports arrive.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Link {
+    /// It was given this token, and has not shown it yet.
+    Awaited(u64),
+    /// A BPF program sees its reports, or the controller writes them on its behalf.
+    Known(Owner),
+}
+
+/// One process.
+#[derive(Debug)]
+pub(super) struct Client {
+    /// The process.
+    pub(super) subject: Subject,
+    /// The same process by a descriptor that shows its end.
+    pub(super) peer: Peer,
+    /// How its reports arrive.
+    pub(super) link: Link,
+    /// The file of its shim, if BPF programs can see its reports.
+    pub(super) shim: Option<FileId>,
+    /// Its own hints.
+    pub(super) hint: Wish,
+    /// The token that `run` has given it.
+    pub(super) token: Option<TokenKey>,
+    /// What `set` has set for it.
+    pub(super) set: Wish,
+    /// The slots of its queues.
+    pub(super) queues: BTreeSet<u32>,
+    /// Names of the libraries that it has numbered itself.
+    pub(super) origins: BTreeMap<u32, String>,
+    /// The recording that it writes events for.
+    pub(super) recording: Option<RecordingId>,
+    /// Notified when the process connects again.
+    pub(super) replaced: Rc<Notify>,
+}
+
+/// What others have set for a process, in order of precedence.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Said {
+    /// `set` for the queue, the process or its cgroup.
+    pub(super) set: Wish,
+    /// `run`.
+    pub(super) run: Granted,
+}
+
+impl Client {
+    /// The process as one that makes requests.
+    pub(super) fn actor(&self) -> Actor {
+        Actor::of(&self.peer)
+    }
+
+    /// Whether it has not shown its token yet.
+    pub(super) fn is_awaited(&self) -> bool {
+        matches!(self.link, Link::Awaited(_))
+    }
+
+    /// Its scheduling parameters. In order of precedence: `set`, `run`, the process's own hints, the rules. The ceiling
+    /// limits hints, and `run` unless a privileged user ran it.
+    pub(super) fn standing(&self, config: &Config, said: Said) -> (Standing, From) {
+        let base = config.standing(&self.subject);
+        let ceiling = config.ceiling(&self.subject);
+        let hint = ceiling.limit(self.hint, base);
+        let Granted { wish, is_privileged } = said.run;
+        let run = if is_privileged { wish } else { ceiling.limit(wish, base) };
+        let standing = said.set.or(run).or(hint).applied_to(base);
+        let sources = [(said.set, From::Set), (run, From::Run), (hint, From::Hint)];
+        let of_priority = sources.iter().find(|(wish, _)| wish.priority.is_some());
+        let of_anything = sources.iter().find(|(wish, _)| !wish.is_empty());
+        let from = match (of_priority, of_anything) {
+            (Some(&(_, from)), _) => from,
+            _ if base != Standing::default() => From::Rule,
+            (None, Some(&(_, from))) => from,
+            (None, None) => From::Default,
+        };
+        (standing, from)
+    }
+}
+
+/// The hints of a process's first packet, clamped to valid ranges, because a process may send any number.
+pub(super) fn hints(hello: &Hello) -> Wish {
+    let given = |hint: u32| hello.hints & hint != 0;
+    let priority = hello.priority.clamp(i32::from(PRIORITY_MIN), i32::from(PRIORITY_MAX)) as i16;
+    Wish {
+        priority: given(Hello::PRIORITY).then_some(priority),
+        weight: given(Hello::WEIGHT).then_some(hello.weight.clamp(1, WEIGHT_MAX)),
+        share: given(Hello::UTILIZATION).then_some(hello.utilization.clamp(1, u32::from(SHARE_MAX)) as u8),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zerocopy::FromZeros as _;
+
+    use super::*;
+    use crate::users::Users;
+
+    fn client(hint: Wish) -> Client {
+        Client {
+            subject: Subject::read(std::process::id(), 0, &Users::default()),
+            peer: Peer::unknown(0, 0),
+            link: Link::Awaited(0),
+            shim: None,
+            hint,
+            token: None,
+            set: Wish::default(),
+            queues: BTreeSet::new(),
+            origins: BTreeMap::new(),
+            recording: None,
+            replaced: Rc::default(),
+        }
+    }
+
+    fn priority(priority: i16) -> Wish {
+        Wish { priority: Some(priority), ..Wish::default() }
+    }
+
+    #[test]
+    fn the_source_with_precedence_decides() {
+        let config = Config::parse("[[rule]]\npriority = -10\nweight = 7").unwrap();
+        let standing = |hint, wish, set| {
+            client(hint).standing(&config, Said { set, run: Granted { wish, is_privileged: true } })
+        };
+        let none = Wish::default();
+        let stands = |priority, from| (Standing { priority, weight: 7, share: None }, from);
+        assert_eq!(standing(none, none, none), stands(-10, From::Rule));
+        assert_eq!(standing(priority(3), none, none), stands(3, From::Hint));
+        assert_eq!(standing(priority(3), priority(200), none), stands(200, From::Run));
+        assert_eq!(standing(priority(3), priority(200), priority(-1)), stands(-1, From::Set));
+        let by_nobody =
+            |wish| client(none).standing(&Config::default(), Said { set: wish, ..Said::default() }).1;
+        assert_eq!(by_nobody(none), From::Default);
+        assert_eq!(by_nobody(Wish { share: Some(30), ..none }), From::Set, "its share was set");
+    }
+
+    #[test]
+    fn hints_go_as_far_as_the_ceiling() {
+        let raised = client(priority(255)).standing(&Config::default(), Said::default());
+        assert_eq!(raised.0.priority, 49);
+        let config = Config::parse("[[ceiling]]\nclass = 'high'").unwrap();
+        assert_eq!(client(priority(255)).standing(&config, Said::default()).0.priority, 149);
+    }
+
+    #[test]
+    fn hints_are_brought_into_bounds() {
+        let hello = Hello { priority: i32::MIN, utilization: u32::MAX, weight: 0, ..Hello::new_zeroed() };
+        assert_eq!(hints(&hello), Wish::default());
+        let all = Hello { hints: u32::MAX, ..hello };
+        assert_eq!(hints(&all), Wish { priority: Some(-255), weight: Some(1), share: Some(100) });
+    }
+}

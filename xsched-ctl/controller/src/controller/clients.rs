@@ -1,0 +1,471 @@
+//! What processes with the shim report, and how the controller handles it.
+
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use xsched_arbiter::{ArbiterError, Owner, ProbedShim, ShimSearch, now_ns};
+use xsched_control_api::answer::{PageKeeper, State};
+use xsched_control_api::peer::Peer;
+use xsched_control_api::standing::{Standing, Wish};
+use xsched_protocol::arbiter_page::{DEVICE_MAX, QUEUE_MAX, Report};
+use xsched_protocol::wire::{
+    Hello, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Reported, Usage, Welcome,
+};
+use xsched_sched::{Event, Level, Nanos, QueueId};
+use xsched_symbols::FileId;
+
+use super::authority::{Actor, OrderError};
+use super::client::{Client, Link, Said, hints};
+use super::queue::{Queue, Used};
+use super::{Admitted, ClientId, Controller, Heard};
+use crate::room::Division;
+use crate::subject::Subject;
+
+/// Most processes of one user at once.
+const CLIENTS_PER_USER_MAX: usize = 1024;
+
+/// Most queues of one process: eight devices at eight stream priorities.
+const QUEUES_PER_CLIENT_MAX: usize = 64;
+
+/// Queues: each user is guaranteed as many as one process can have.
+const QUEUES: Division = Division { room: QUEUE_MAX - 256, each: QUEUES_PER_CLIENT_MAX };
+
+/// Devices, counted for the user that names one first. Others on the same device use none of theirs. Processes may name
+/// devices that do not exist.
+const DEVICES: Division = Division { room: DEVICE_MAX - 64, each: 4 };
+
+/// How long the log does not mention a refused user again.
+const MENTION_AGAIN_NS: u64 = 3600 * 1_000_000_000;
+
+/// Range of a program's own stream priorities; HIP's go from -1 to 1.
+const STREAM_PRIORITY_MAX: i32 = 255;
+
+impl Controller {
+    /// How to find a process's shim, if BPF programs are to see its reports.
+    pub(crate) fn search(&self, peer: &Peer) -> Option<ShimSearch> {
+        self.arbiter.search(peer.pid).ok()
+    }
+
+    /// Admits a process. If no shim was found, BPF programs cannot see its reports.
+    pub(crate) fn admit(
+        &mut self,
+        peer: &Peer,
+        hello: &Hello,
+        shim: Option<ProbedShim>,
+    ) -> Result<Admitted, RefusalReason> {
+        let account = Actor::of(peer).account();
+        let of_user = self.clients.values().filter(|client| client.actor().account() == account).count();
+        if of_user >= CLIENTS_PER_USER_MAX {
+            self.mention_refusal(peer.pid, peer.uid, CLIENTS_PER_USER_MAX, "processes");
+            return Err(RefusalReason::Full);
+        }
+        self.replace(peer.pid);
+        let wake = self.arbiter.wake_fd().map_err(|error| refuse_full(&error))?;
+        self.next_client = self.next_client.wrapping_add(1);
+        let id = ClientId(self.next_client);
+        // Reports that BPF programs cannot see come over the socket.
+        let expected = shim.map(|shim| self.arbiter.expect(shim)).transpose();
+        let (link, number) = match expected {
+            Ok(Some(number)) => (Link::Awaited(number), number),
+            Ok(None) => (self.speak(id, peer.pid), 0),
+            Err(error) => {
+                tracing::debug!("{}: {error}", peer.describe());
+                (self.speak(id, peer.pid), 0)
+            }
+        };
+        let token = Some(hello.token).filter(|token| *token != [0; 16]);
+        if let Some(token) = &token {
+            self.tokens.join(token, id);
+        }
+        let replaced = Rc::default();
+        let client = Client {
+            subject: Subject::read(peer.pid, peer.uid, &self.users),
+            link,
+            shim: shim.map(|shim| shim.id()),
+            hint: hints(hello),
+            token,
+            set: self.departed.take(peer),
+            peer: peer.clone(),
+            queues: BTreeSet::new(),
+            origins: BTreeMap::new(),
+            recording: None,
+            replaced: Rc::clone(&replaced),
+        };
+        self.counts.joined += 1;
+        self.clients.insert(id, client);
+        let welcome = Welcome {
+            kind: PacketKind::Welcome as u32,
+            keeper: self.arbiter.keeper() as u32,
+            epoch: self.arbiter.page().load(xsched_protocol::arbiter_page::Word::EPOCH),
+            token: number,
+            in_flight_ns: self.config.in_flight.map_or(0, |time| time.as_nanos() as u64),
+            preemption_mode: self.config.preemption_level,
+            observe: u32::from(self.state == State::Observing),
+            poll_below_ns: self.config.poll.as_nanos() as u64,
+        };
+        Ok(Admitted { id, welcome, wake, replaced })
+    }
+
+    /// A process that connects again has given up its former connection, whether or not the kernel has noticed.
+    fn replace(&mut self, pid: u32) {
+        let former = self.clients.iter().find(|(_, client)| pid != 0 && client.subject.pid == pid);
+        if let Some((&id, client)) = former {
+            client.replaced.notify_one();
+            self.leave(id);
+        }
+    }
+
+    /// Whether the arbiter knows a process.
+    pub(crate) fn has_joined(&mut self, id: ClientId) -> bool {
+        let Some(client) = self.clients.get_mut(&id) else { return true };
+        if let Link::Awaited(number) = client.link {
+            let Some(owner) = self.arbiter.joined(number) else { return false };
+            self.arbiter.forget(number);
+            client.link = Link::Known(owner);
+        }
+        true
+    }
+
+    /// A process's attributes, and its id for BPF programs if they see it.
+    pub(crate) fn identity(&self, id: ClientId) -> Option<(Subject, Option<Heard>)> {
+        let client = self.clients.get(&id)?;
+        let heard = match (client.link, client.shim) {
+            (Link::Known(owner), Some(shim)) if !owner.is_spoken_for() && client.subject.pid != 0 => {
+                Some(Heard { tgid: owner.id(), shim })
+            }
+            _ => None,
+        };
+        Some((client.subject.clone(), heard))
+    }
+
+    /// All processes with known ids.
+    pub(crate) fn present(&self) -> Vec<(ClientId, u32)> {
+        let all = self.clients.iter().map(|(&id, client)| (id, client.subject.pid));
+        all.filter(|&(_, pid)| pid != 0).collect()
+    }
+
+    /// Takes in the cgroups of processes, as just read by their ids, and updates their scheduling parameters. True if
+    /// any was moved.
+    pub(crate) fn learn_cgroups(&mut self, read: Vec<(ClientId, String)>) -> bool {
+        let mut moved = Vec::new();
+        for (id, cgroup) in read {
+            let Some(client) = self.clients.get_mut(&id) else { continue };
+            // The id may belong to another process by now.
+            if client.subject.cgroup != cgroup && client.peer.is_alive() {
+                tracing::debug!("{} is in cgroup {cgroup:?} now", client.peer.describe());
+                client.subject.cgroup = cgroup;
+                moved.push(id);
+            }
+        }
+        for &id in &moved {
+            self.restand(id);
+        }
+        if !moved.is_empty() {
+            self.warn_of_all_promises(now_ns());
+        }
+        !moved.is_empty()
+    }
+
+    /// Checks that the caller may see what a process does.
+    pub(crate) fn check_sight(&self, actor: Actor, pid: u32) -> Result<(), OrderError> {
+        let owner = self.clients.values().find(|client| client.subject.pid == pid && pid != 0);
+        let owner = owner.ok_or_else(|| OrderError::NotFound(format!("process {pid} has not joined")))?;
+        if actor.may_see(owner.actor()) { Ok(()) } else { actor.check_privileged() }
+    }
+
+    /// A process has not shown its token: no BPF program sees it, so it must report over the socket. False if it has
+    /// shown it.
+    pub(crate) fn speak_for(&mut self, id: ClientId) -> bool {
+        let Some(client) = self.clients.get(&id) else { return false };
+        let (Link::Awaited(number), pid) = (client.link, client.subject.pid) else { return false };
+        self.arbiter.forget(number);
+        let link = self.speak(id, pid);
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.link = link;
+        }
+        true
+    }
+
+    fn speak(&mut self, id: ClientId, pid: u32) -> Link {
+        /// Larger than any process id.
+        const NO_PID: u32 = 1 << 31;
+        self.counts.by_socket += u64::from(self.arbiter.keeper() == Keeper::Programs);
+        Link::Known(self.arbiter.speak_for(if pid == 0 { NO_PID | id.0 } else { pid }))
+    }
+
+    /// A process will use a device. Returns the answer and the gate page, or why there is none.
+    pub(crate) fn open(
+        &mut self,
+        id: ClientId,
+        wanted: &OpenQueue,
+    ) -> Result<(Opened, io::Result<OwnedFd>), RefusalReason> {
+        let client = self.clients.get(&id).ok_or(RefusalReason::NotJoined)?;
+        let Link::Known(owner) = client.link else { return Err(RefusalReason::NotJoined) };
+        if client.queues.len() >= QUEUES_PER_CLIENT_MAX {
+            return Err(RefusalReason::Full);
+        }
+        let Subject { pid, uid, .. } = client.subject;
+        if let Err((own, what)) = self.check_share(client.actor(), wanted.device) {
+            self.mention_refusal(pid, uid, own, what);
+            return Err(RefusalReason::Full);
+        }
+        let (key, gate) = match self.arbiter.open(owner, wanted.device, Level::LAST.number() as u8) {
+            Ok(opened) => (opened.queue, opened.gate),
+            Err(ArbiterError::NoDevice(_)) => return Err(RefusalReason::Malformed),
+            Err(ArbiterError::OwnerGone) => return Err(RefusalReason::NotJoined),
+            Err(error) => return Err(refuse_full(&error)),
+        };
+        let (now_ns, device) = (now_ns(), self.arbiter.page().queue(key.slot).word.device() as u16);
+        // A previous queue in this slot is closed, and that event is still on its way.
+        self.forget_queue(Nanos(now_ns), key.slot);
+        let queue = Queue {
+            key,
+            client: id,
+            device_key: wanted.device,
+            device,
+            stream_priority: wanted.stream_priority.clamp(-STREAM_PRIORITY_MAX, STREAM_PRIORITY_MAX),
+            set: Wish::default(),
+            usage: Used::new(now_ns),
+            origins: BTreeMap::new(),
+        };
+        self.queues.insert(key.slot, queue);
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.queues.insert(key.slot);
+        }
+        self.counts.opened += 1;
+        self.note_seat(key.slot);
+        if let Some(attributes) = self.attributes(key.slot) {
+            self.scheduler.handle(Nanos(now_ns), Event::Opened { queue: QueueId(key.slot), attributes });
+            if attributes.share.is_some()
+                && let Some(warning) = self.warn_of_promises(wanted.device, now_ns)
+            {
+                tracing::warn!("with process {pid} {warning}");
+            }
+        }
+        let keeper = if owner.is_spoken_for() { Keeper::Controller } else { Keeper::Programs };
+        let opened = Opened {
+            kind: PacketKind::Opened as u32,
+            request: wanted.request,
+            slot: key.slot,
+            generation: key.generation,
+            keeper: keeper as u32,
+            reserved: 0,
+        };
+        Ok((opened, gate))
+    }
+
+    /// Checks whether a user may have another queue, and on this device. Otherwise returns how many it has, and of
+    /// what.
+    fn check_share(&self, actor: Actor, device_key: u64) -> Result<(), (usize, &'static str)> {
+        let Some(uid) = counted(actor) else { return Ok(()) };
+        let check = |division: Division, users: &BTreeMap<u32, usize>, what| {
+            let own = users.get(&uid).copied().unwrap_or(0);
+            if division.allows(uid, users) { Ok(()) } else { Err((own, what)) }
+        };
+        let mut queues = BTreeMap::new();
+        for uid in self.queues.values().filter_map(|queue| self.counted_user(queue)) {
+            *queues.entry(uid).or_default() += 1;
+        }
+        check(QUEUES, &queues, "queues")?;
+        // A device that is already in use uses up no quota.
+        if self.queues.values().any(|queue| queue.device_key == device_key) {
+            return Ok(());
+        }
+        check(DEVICES, &self.devices_by_user(), "devices")
+    }
+
+    /// How many devices each user has. A device that several users share counts once, and not at all if a privileged
+    /// user has it too.
+    fn devices_by_user(&self) -> BTreeMap<u32, usize> {
+        let mut users: BTreeMap<u64, Option<u32>> = BTreeMap::new();
+        for queue in self.queues.values() {
+            let uid = self.counted_user(queue);
+            users.entry(queue.device_key).and_modify(|first| *first = uid.min(*first)).or_insert(uid);
+        }
+        let mut counts = BTreeMap::new();
+        for uid in users.into_values().flatten() {
+            *counts.entry(uid).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Whether a shim that a user's process has mapped may be probed.
+    pub(crate) fn may_probe(&mut self, peer: &Peer, shim: FileId) -> bool {
+        self.builds.bring(now_ns(), shim, counted(Actor::of(peer)))
+    }
+
+    /// The user that a queue counts for; none for privileged users.
+    fn counted_user(&self, queue: &Queue) -> Option<u32> {
+        counted(self.clients.get(&queue.client)?.actor())
+    }
+
+    /// Logs why a user's process is not scheduled, at most once in `MENTION_AGAIN_NS`, because the process retries
+    /// every second.
+    fn mention_refusal(&mut self, pid: u32, uid: u32, own: usize, what: &str) {
+        let now_ns = now_ns();
+        self.mentioned.retain(|_, at_ns| now_ns.saturating_sub(*at_ns) < MENTION_AGAIN_NS);
+        if let Entry::Vacant(mentioned) = self.mentioned.entry(uid) {
+            mentioned.insert(now_ns);
+            tracing::warn!(
+                "process {pid} runs unscheduled: user {uid} has reached its limit with {own} {what} \
+                 (logged once an hour for each user)"
+            );
+        }
+    }
+
+    /// Handles a report over the socket.
+    pub(crate) fn report(&mut self, id: ClientId, report: &Reported) {
+        let Some(Client { link: Link::Known(owner), .. }) = self.clients.get(&id) else { return };
+        match Report::from_number(report.operation) {
+            Some(operation) if owner.is_spoken_for() => {
+                self.arbiter.report(*owner, operation, report.slot, report.argument);
+            }
+            _ => self.counts.refused += 1,
+        }
+    }
+
+    /// A process reports what a queue has used.
+    pub(crate) fn usage(&mut self, id: ClientId, usage: &Usage) {
+        let queue = self.queues.get_mut(&usage.slot);
+        let own = queue.filter(|queue| queue.client == id && queue.key.generation == usage.generation);
+        let Some(queue) = own else {
+            self.counts.refused += 1;
+            return;
+        };
+        let now_ns = now_ns();
+        let device = Nanos(queue.usage.update(now_ns, usage));
+        self.scheduler.handle(Nanos(now_ns), Event::Used { queue: QueueId(usage.slot), device });
+    }
+
+    /// A process or its connection has ended.
+    pub(crate) fn leave(&mut self, id: ClientId) {
+        let Some(client) = self.clients.remove(&id) else { return };
+        let now = Nanos(now_ns());
+        self.end_ring(id, client.recording.is_some());
+        for slot in client.queues {
+            if let Some(queue) = self.queues.remove(&slot) {
+                self.arbiter.close(queue.key);
+                self.scheduler.handle(now, Event::Closed { queue: QueueId(slot) });
+            }
+        }
+        let owner = match client.link {
+            Link::Awaited(number) => {
+                let owner = self.arbiter.joined(number);
+                self.arbiter.forget(number);
+                owner
+            }
+            Link::Known(owner) => Some(owner),
+        };
+        // The arbiter's table of processes is limited, whether or not they still live. A process that connects again
+        // joins again, and may already have done so.
+        if let Some(owner) = owner.filter(|&owner| !self.has(owner)) {
+            self.arbiter.gone(owner);
+        }
+        if let Some(token) = &client.token {
+            self.tokens.part(token, id);
+        }
+        self.departed.keep(client.peer, client.set);
+    }
+
+    /// Whether a process has a connection.
+    fn has(&self, owner: Owner) -> bool {
+        self.clients.values().any(|client| self.owner(client) == Some(owner))
+    }
+
+    /// The process of a connection, if the arbiter knows it.
+    fn owner(&self, client: &Client) -> Option<Owner> {
+        match client.link {
+            Link::Awaited(number) => self.arbiter.joined(number),
+            Link::Known(owner) => Some(owner),
+        }
+    }
+
+    /// A process has shown this token. It uses an entry of the arbiter's table for as long as it lives, unless it is
+    /// dismissed: its connection may have ended, or the controller may have stopped waiting for the token.
+    pub(super) fn dismiss_unless_expected(&mut self, owner: Owner, number: u64) {
+        let is_awaited = |client: &Client| matches!(client.link, Link::Awaited(awaited) if awaited == number);
+        if !self.clients.values().any(is_awaited) && !self.has(owner) {
+            self.arbiter.gone(owner);
+        }
+    }
+
+    /// The same for processes that have shown a token while events were lost.
+    pub(super) fn dismiss_unconnected(&mut self) {
+        let connected: BTreeSet<Owner> =
+            self.clients.values().filter_map(|client| self.owner(client)).collect();
+        for owner in self.arbiter.owners() {
+            if !connected.contains(&owner) {
+                self.arbiter.gone(owner);
+            }
+        }
+    }
+
+    /// A queue no longer exists.
+    pub(super) fn forget_queue(&mut self, at: Nanos, slot: u32) {
+        let Some(queue) = self.queues.remove(&slot) else { return };
+        self.scheduler.handle(at, Event::Closed { queue: QueueId(slot) });
+        if let Some(client) = self.clients.get_mut(&queue.client) {
+            client.queues.remove(&slot);
+        }
+    }
+
+    /// What others have set for a process.
+    pub(super) fn said(&self, client: &Client) -> Said {
+        let run = client.token.as_ref().map(|token| self.tokens.granted(token)).unwrap_or_default();
+        Said { set: client.set.or(self.set_for_group_of(client)), run }
+    }
+
+    /// What was set for the cgroup of a process.
+    pub(super) fn set_for_group_of(&self, client: &Client) -> Wish {
+        let is_in = |cgroup: &str| client.subject.cgroups().any(|own| own == cgroup);
+        let group = self.groups.iter().rev().find(|(cgroup, _)| is_in(cgroup));
+        group.map(|(_, wish)| *wish).unwrap_or_default()
+    }
+
+    /// The scheduling parameters of a process, without those that were set for single queues.
+    pub(super) fn standing_of(&self, client: &Client) -> Standing {
+        client.standing(&self.config, self.said(client)).0
+    }
+
+    /// The attributes of a queue for the scheduler.
+    pub(super) fn attributes(&self, slot: u32) -> Option<xsched_sched::Attributes> {
+        let queue = self.queues.get(&slot)?;
+        let client = self.clients.get(&queue.client)?;
+        let said = self.said(client);
+        let (standing, _) = client.standing(&self.config, Said { set: queue.set.or(said.set), ..said });
+        Some(queue.attributes(standing, self.config.ceiling(&client.subject).priority))
+    }
+
+    /// Passes the current scheduling parameters of a process to the scheduler.
+    pub(super) fn restand(&mut self, id: ClientId) {
+        let now = Nanos(now_ns());
+        let slots = self.clients.get(&id).map(|client| client.queues.clone()).unwrap_or_default();
+        for slot in slots {
+            if let Some(attributes) = self.attributes(slot) {
+                self.scheduler.handle(now, Event::Changed { queue: QueueId(slot), attributes });
+                self.note_seat(slot);
+            }
+        }
+    }
+
+    /// How a process's reports arrive.
+    pub(super) fn reports(client: &Client) -> PageKeeper {
+        match client.link {
+            Link::Known(owner) if owner.is_spoken_for() => PageKeeper::Controller,
+            _ => PageKeeper::Programs,
+        }
+    }
+}
+
+/// The user that something counts for; none for privileged users.
+fn counted(actor: Actor) -> Option<u32> {
+    (!actor.is_privileged()).then_some(actor.uid)
+}
+
+fn refuse_full(error: &ArbiterError) -> RefusalReason {
+    tracing::warn!("a process is refused: {error}");
+    RefusalReason::Full
+}

@@ -1,0 +1,132 @@
+//! Answers to commands that show the controller's state.
+
+use std::collections::BTreeMap;
+use std::process;
+use std::sync::atomic::Ordering;
+
+use xsched_arbiter::now_ns;
+use xsched_control_api::answer::{self, Counts, List, State, Status};
+use xsched_control_api::device_address::device_name;
+use xsched_control_api::standing::Class;
+use xsched_protocol::arbiter_page::{QueueWord, Word, more_urgent};
+
+use super::Controller;
+use super::authority::Actor;
+use super::client::{Client, Said};
+use super::queue::Queue;
+
+/// The queues of a device.
+#[derive(Clone, Copy, Debug, Default)]
+struct Company {
+    queues: usize,
+    /// Bit L: a queue at level L has work.
+    working_levels: u64,
+}
+
+impl Controller {
+    /// The controller's state.
+    pub(crate) fn status(&self) -> Status {
+        let page = self.arbiter.page();
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: process::id(),
+            uid: rustix::process::geteuid().as_raw(),
+            state: self.state,
+            policy: self.scheduler.policy().to_string(),
+            keeper: self.keeper(),
+            sight: self.sight,
+            uptime_ns: now_ns().saturating_sub(self.started_ns),
+            counts: Counts {
+                exhausted: page.load(Word::EXHAUSTED),
+                refused: self.counts.refused + page.load(Word::REFUSED),
+                answered_again: self.answered_again.load(Ordering::Relaxed),
+                ..self.counts
+            },
+        }
+    }
+
+    /// All processes. Unprivileged callers see no names of others' processes.
+    pub(super) fn list(&self, actor: Actor) -> List {
+        let company = self.company();
+        let process = |client| self.process(client, actor, &company);
+        let mut processes: Vec<_> = self.clients.values().map(process).collect();
+        processes.sort_by_key(|process| process.pid);
+        List { controller: self.status(), processes }
+    }
+
+    /// The queues by device, computed once for all processes.
+    fn company(&self) -> BTreeMap<u16, Company> {
+        let page = self.arbiter.page();
+        let mut devices: BTreeMap<u16, Company> = BTreeMap::new();
+        for queue in self.queues.values() {
+            let company = devices.entry(queue.device).or_default();
+            company.queues += 1;
+            let word = page.queue(queue.key.slot).word;
+            if word.is_open() && word.is_ready() {
+                company.working_levels |= 1 << word.level();
+            }
+        }
+        devices
+    }
+
+    fn process(&self, client: &Client, actor: Actor, company: &BTreeMap<u16, Company>) -> answer::Process {
+        let subject = &client.subject;
+        let said = self.said(client);
+        let (standing, from) = client.standing(&self.config, said);
+        let may_know = actor.may_see(client.actor());
+        let queues = client.queues.iter().filter_map(|slot| self.queues.get(slot));
+        answer::Process {
+            pid: subject.pid,
+            uid: subject.uid,
+            user: subject.users.first().cloned().unwrap_or_else(|| subject.uid.to_string()),
+            command: if may_know { subject.command.clone() } else { String::new() },
+            cgroup: if may_know { subject.cgroup.clone() } else { String::new() },
+            standing,
+            class: Class::of(standing.priority).to_string(),
+            from,
+            reports: Self::reports(client),
+            queues: queues
+                .map(|queue| self.queue(queue, client, said, may_know, company[&queue.device]))
+                .collect(),
+        }
+    }
+
+    /// Whether a more urgent queue of its device has work. While the controller only observes, the ready masks are
+    /// empty.
+    fn has_more_urgent_work(&self, word: QueueWord, company: Company) -> bool {
+        let working_levels = match self.state {
+            State::Observing => company.working_levels,
+            State::Active | State::Off => self.arbiter.page().load(Word::ready(word.device())),
+        };
+        working_levels & more_urgent(word.level()) != 0
+    }
+
+    fn queue(
+        &self,
+        queue: &Queue,
+        client: &Client,
+        said: Said,
+        may_know: bool,
+        company: Company,
+    ) -> answer::Queue {
+        let page = self.arbiter.page();
+        let word = page.queue(queue.key.slot).word;
+        let set = queue.set.or(said.set);
+        answer::Queue {
+            slot: queue.key.slot,
+            device: device_name(queue.device_key),
+            standing: (!queue.set.is_empty()).then(|| client.standing(&self.config, Said { set, ..said }).0),
+            stream_priority: queue.stream_priority,
+            level: word.level(),
+            ready: word.is_ready(),
+            held: self.has_more_urgent_work(word, company),
+            alone: company.queues == 1,
+            device_share: queue.usage.device.share(now_ns()),
+            device_ns: queue.usage.device.ns,
+            origins: if may_know { self.origins(queue, client) } else { Vec::new() },
+            launched: queue.usage.launched,
+            held_back: queue.usage.held_back,
+            suspended_ns: queue.usage.suspended_ns,
+        }
+    }
+}

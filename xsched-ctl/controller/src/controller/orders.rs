@@ -1,0 +1,313 @@
+//! Requests of commands, and their effects.
+
+use std::borrow::Cow;
+
+use xsched_arbiter::now_ns;
+use xsched_control_api::answer::{Answer, Changed, Reason, State};
+use xsched_control_api::request::{Request, Target};
+use xsched_control_api::standing::{Standing, Wish};
+use xsched_sched::{Nanos, PolicyKind};
+
+use super::authority::{Actor, OrderError, audit};
+use super::client::Said;
+use super::tokens::{Granted, TokenKey, TokenRefused};
+use super::{ClientId, Controller};
+use crate::subject::Subject;
+
+/// Most cgroups for which something may be set at once.
+const GROUPS_MAX: usize = 1024;
+
+/// What a command's connection keeps between its requests.
+#[derive(Debug, Default)]
+pub(crate) struct Attendance(Option<TokenKey>);
+
+impl Controller {
+    /// Handles a request, if the caller may make it.
+    pub(crate) fn order(&mut self, actor: Actor, request: Request, attendance: &mut Attendance) -> Answer {
+        let what = describe(&request);
+        let is_change = request.is_change();
+        let outcome = match request {
+            Request::Status {} => Ok(Answer::Status(self.status())),
+            Request::List {} => Ok(Answer::List(self.list(actor))),
+            Request::Set { target, wish } => self.set(actor, &target, wish),
+            Request::Policy { name: None } => Ok(self.policy()),
+            Request::Policy { name: Some(name) } => self.set_policy(actor, &name),
+            Request::Off {} => self.set_state(actor, State::Off),
+            Request::On {} => self.set_state(actor, self.state_when_on()),
+            Request::Run { wish, token } => self.register(actor, wish, &token, attendance),
+            Request::Joined {} => Ok(self.joined(attendance)),
+            // The answer comes from elsewhere; only the permission is checked here.
+            Request::Explain { pid } => {
+                self.check_sight(actor, pid).map(|()| Answer::Run { overpromised: None })
+            }
+        };
+        match outcome {
+            Ok(answer) => {
+                if is_change {
+                    audit(actor, &what, Ok(&effect(&answer)));
+                }
+                answer
+            }
+            Err(error) => {
+                let is_forbidden = matches!(error.reason(), Reason::NotPermitted | Reason::AboveCeiling);
+                self.counts.forbidden += u64::from(is_forbidden);
+                audit(actor, &what, Err(&error));
+                Answer::Refused { reason: error.reason(), message: error.to_string() }
+            }
+        }
+    }
+
+    /// The connection of a command has ended.
+    pub(crate) fn part(&mut self, attendance: &Attendance) {
+        if let Attendance(Some(token)) = attendance {
+            self.tokens.leave(token);
+        }
+    }
+
+    fn set(&mut self, actor: Actor, target: &Target, wish: Wish) -> Result<Answer, OrderError> {
+        wish.check().map_err(|error| OrderError::Malformed(error.to_string()))?;
+        let ids = match target {
+            Target::Pid(pid) => vec![self.find(*pid)?],
+            Target::Queue(slot) => vec![self.client_of(*slot)?],
+            Target::Cgroup(cgroup) => {
+                actor.check_privileged()?;
+                // The form in which the kernel writes the paths that these are compared with.
+                if !cgroup.starts_with('/')
+                    || cgroup.len() > 4096
+                    || cgroup.contains("//")
+                    || (cgroup.ends_with('/') && cgroup != "/")
+                {
+                    return Err(OrderError::Malformed(
+                        "a cgroup is a path that begins with a slash and does not end with one, as in /proc/PID/cgroup"
+                            .to_owned(),
+                    ));
+                }
+                let is_in = |id: &ClientId| self.clients[id].subject.cgroups().any(|own| own == cgroup);
+                self.clients.keys().copied().filter(is_in).collect()
+            }
+        };
+        let old: Vec<_> = ids.iter().map(|id| self.standing(*id, target)).collect();
+        for (id, now) in ids.iter().zip(&old) {
+            let client = &self.clients[id];
+            // A reset may remove what kept the process down: the rest must then be within the caller's rights.
+            let asked = if wish.is_empty() { self.wish_without(*id, target) } else { wish };
+            actor.check_change(client.actor(), self.config.ceiling(&client.subject), *now, asked)?;
+        }
+        self.note(target, wish)?;
+        for id in &ids {
+            self.restand(*id);
+        }
+        let changed = ids.iter().zip(old).map(|(id, old)| {
+            let subject = &self.clients[id].subject;
+            Changed {
+                pid: subject.pid,
+                command: subject.command.clone(),
+                old,
+                new: self.standing(*id, target),
+            }
+        });
+        let overpromised = wish.share.and_then(|_| self.overpromised(&ids));
+        Ok(Answer::Set { changed: changed.collect(), overpromised })
+    }
+
+    /// Remembers what was set. Parts that were not mentioned keep their earlier values; an empty wish removes all.
+    fn note(&mut self, target: &Target, wish: Wish) -> Result<(), OrderError> {
+        let merged = |before: Wish| if wish.is_empty() { wish } else { wish.or(before) };
+        match target {
+            Target::Pid(pid) => {
+                let id = self.find(*pid)?;
+                if let Some(client) = self.clients.get_mut(&id) {
+                    client.set = merged(client.set);
+                }
+            }
+            Target::Queue(slot) => {
+                if let Some(queue) = self.queues.get_mut(slot) {
+                    queue.set = merged(queue.set);
+                }
+            }
+            Target::Cgroup(cgroup) => {
+                let before = self.groups.iter().position(|(known, _)| known == cgroup);
+                let before = before.map(|index| self.groups.remove(index).1).unwrap_or_default();
+                if self.groups.len() >= GROUPS_MAX {
+                    return Err(OrderError::Full("something is set for too many cgroups already"));
+                }
+                if !wish.is_empty() {
+                    self.groups.push((cgroup.clone(), merged(before)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The scheduling parameters of a process or of one of its queues.
+    fn standing(&self, id: ClientId, target: &Target) -> Standing {
+        let client = &self.clients[&id];
+        let said = self.said(client);
+        let set = match target {
+            Target::Queue(slot) => self.queues.get(slot).map_or(said.set, |queue| queue.set.or(said.set)),
+            _ => said.set,
+        };
+        client.standing(&self.config, Said { set, ..said }).0
+    }
+
+    /// What a process would have if nothing were set for this target.
+    fn wish_without(&self, id: ClientId, target: &Target) -> Wish {
+        let client = &self.clients[&id];
+        let said = self.said(client);
+        let set = match target {
+            Target::Pid(_) => self.set_for_group_of(client),
+            Target::Queue(_) => said.set,
+            Target::Cgroup(_) => Wish::default(),
+        };
+        let Standing { priority, weight, share } = client.standing(&self.config, Said { set, ..said }).0;
+        Wish { priority: Some(priority), weight: Some(weight), share }
+    }
+
+    fn find(&self, pid: u32) -> Result<ClientId, OrderError> {
+        let found = self.clients.iter().find(|(_, client)| pid != 0 && client.subject.pid == pid);
+        found.map(|(id, _)| *id).ok_or_else(|| OrderError::NotFound(format!("process {pid} has not joined")))
+    }
+
+    fn client_of(&self, slot: u32) -> Result<ClientId, OrderError> {
+        let queue = self.queues.get(&slot);
+        queue
+            .map(|queue| queue.client)
+            .ok_or_else(|| OrderError::NotFound(format!("there is no queue {slot}")))
+    }
+
+    fn policy(&self) -> Answer {
+        let policy = self.scheduler.policy().to_string();
+        Answer::Policy { was: policy.clone(), policy, turned: None }
+    }
+
+    fn set_policy(&mut self, actor: Actor, name: &str) -> Result<Answer, OrderError> {
+        actor.check_privileged()?;
+        let policy: PolicyKind = name
+            .parse()
+            .map_err(|error: xsched_sched::UnknownPolicy| OrderError::NotFound(error.to_string()))?;
+        let was = self.scheduler.policy().to_string();
+        self.scheduler.set_policy(Nanos(now_ns()), policy);
+        self.is_policy_ordered = true;
+        self.warn_of_all_promises(now_ns());
+        // Choosing a policy turns scheduling on.
+        let turned = (self.state == State::Off).then(|| self.state_when_on());
+        if let Some(state) = turned {
+            self.turn(state);
+        }
+        Ok(Answer::Policy { policy: policy.to_string(), was, turned })
+    }
+
+    fn set_state(&mut self, actor: Actor, state: State) -> Result<Answer, OrderError> {
+        actor.check_privileged()?;
+        let was = self.state;
+        self.turn(state);
+        Ok(Answer::State { state, was })
+    }
+
+    fn state_when_on(&self) -> State {
+        if self.config.observe { State::Observing } else { State::Active }
+    }
+
+    fn turn(&mut self, state: State) {
+        self.state = state;
+        match state {
+            State::Active => self.arbiter.heartbeat(),
+            State::Off | State::Observing => self.arbiter.release(),
+        }
+    }
+
+    fn register(
+        &mut self,
+        actor: Actor,
+        wish: Wish,
+        token: &str,
+        attendance: &mut Attendance,
+    ) -> Result<Answer, OrderError> {
+        wish.check().map_err(|error| OrderError::Malformed(error.to_string()))?;
+        if attendance.0.is_some() {
+            return Err(OrderError::Malformed("one command per connection".to_owned()));
+        }
+        // The command does not run yet; it will be in the cgroup of the process that starts it. Rules may give it more
+        // than the ceiling does.
+        let subject = Subject::read(actor.pid, actor.uid, &self.users);
+        actor.check_change(actor, self.config.ceiling(&subject), Standing::default(), wish)?;
+        // It is not known yet which devices it will use.
+        let overpromised = wish.share.and_then(|share| self.overpromised_with(share));
+        let granted = Granted { wish, is_privileged: actor.is_privileged() };
+        let key = self.tokens.register(actor.account(), token, granted).map_err(|refused| match refused {
+            TokenRefused::Malformed => OrderError::Malformed("a token has 32 hexadecimal digits".to_owned()),
+            TokenRefused::Taken => OrderError::Malformed("the token is in use".to_owned()),
+            TokenRefused::Full => OrderError::Full("too many commands run at once"),
+        })?;
+        attendance.0 = Some(key);
+        // After a restart of the controller, processes may have connected before the command that started them.
+        let has_it = |id: &ClientId| self.clients[id].token == Some(key);
+        for id in self.clients.keys().copied().filter(has_it).collect::<Vec<_>>() {
+            self.tokens.join(&key, id);
+            self.restand(id);
+        }
+        Ok(Answer::Run { overpromised })
+    }
+
+    fn joined(&self, attendance: &Attendance) -> Answer {
+        let (clients, count) = attendance.0.map(|token| self.tokens.joined(&token)).unwrap_or_default();
+        Answer::Joined { processes: clients.iter().map(|id| self.clients[id].subject.pid).collect(), count }
+    }
+}
+
+/// A description for the audit log.
+fn describe(request: &Request) -> String {
+    match request {
+        Request::Status {} => "status".to_owned(),
+        Request::List {} => "list".to_owned(),
+        Request::Policy { name: None } => "policy".to_owned(),
+        Request::Explain { pid } => format!("explain process {pid}"),
+        Request::Joined {} => "whether a command's processes have joined".to_owned(),
+        Request::Set { target, wish } if wish.is_empty() => format!("reset {}", brief(&target.to_string())),
+        Request::Set { target, wish } => format!("set {} to {}", brief(&target.to_string()), parts(*wish)),
+        Request::Policy { name: Some(name) } => format!("policy {:?}", brief(name)),
+        Request::Off {} => "off".to_owned(),
+        Request::On {} => "on".to_owned(),
+        Request::Run { wish, .. } => format!("run a command with {}", parts(*wish)),
+    }
+}
+
+/// The words of a caller, cut off if they are unreasonably long.
+fn brief(words: &str) -> Cow<'_, str> {
+    /// The paths of containers' cgroups are some 250 bytes long.
+    const LEN_MAX: usize = 512;
+    let len = words.floor_char_boundary(LEN_MAX);
+    if len == words.len() {
+        words.into()
+    } else {
+        format!("{}… ({} bytes)", &words[..len], words.len()).into()
+    }
+}
+
+fn parts(wish: Wish) -> String {
+    let parts = [
+        wish.priority.map(|priority| format!("priority {priority}")),
+        wish.weight.map(|weight| format!("weight {weight}")),
+        wish.share.map(|share| format!("share {share} %")),
+    ];
+    let parts: Vec<_> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { "nothing special".to_owned() } else { parts.join(", ") }
+}
+
+fn effect(answer: &Answer) -> String {
+    match answer {
+        Answer::Set { changed, .. } => {
+            let changes: Vec<_> = changed
+                .iter()
+                .map(|one| format!("process {}: {} -> {}", one.pid, one.old, one.new))
+                .collect();
+            if changes.is_empty() { "noted".to_owned() } else { changes.join("; ") }
+        }
+        Answer::Policy { policy, was, turned: None } => format!("{was} -> {policy}"),
+        Answer::Policy { policy, was, turned: Some(state) } => format!("{was} -> {policy}; off -> {state}"),
+        Answer::State { state, was } => format!("{was} -> {state}"),
+        // The caller finds out whether it can be started.
+        Answer::Run { .. } => "noted for the processes that it starts".to_owned(),
+        _ => "done".to_owned(),
+    }
+}

@@ -1,0 +1,272 @@
+//! The controller's part in a recording: it gives each process an event ring, and writes one itself.
+//!
+//! There is one recorder at a time; a privileged one replaces an unprivileged one. Other users see only their own
+//! processes, also in the arbiter's ring.
+
+use std::os::fd::OwnedFd;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+use xsched_arbiter::now_ns;
+use xsched_control_api::ring_memory::SharedRing;
+use xsched_protocol::arbiter_page::{ArbiterChange, ArbiterEvent};
+use xsched_protocol::events::{Event, Ring};
+use xsched_protocol::wire::{Events, PacketKind, RecordPacketKind, RecordRefusal, RecordedRing};
+
+use super::authority::audit;
+use super::{Actor, ClientId, Controller};
+
+/// A message for a recorder.
+#[derive(Debug)]
+pub(crate) struct Announcement {
+    /// The packet to send.
+    pub(crate) packet: RecordedRing,
+    /// The memory of a new ring.
+    pub(crate) memory: Option<OwnedFd>,
+    /// Dropped when it was sent, or when the recorder is gone.
+    #[expect(dead_code, reason = "it is its end that says something")]
+    said: oneshot::Sender<()>,
+}
+
+/// What a process is told about recording.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) events: Events,
+    /// Its ring, if it is to write events.
+    pub(crate) ring: Option<OwnedFd>,
+    /// Ends when the recorder has the ring. Only then the process is notified: otherwise it would write events that the
+    /// recorder does not yet expect.
+    pub(crate) is_announced: Option<oneshot::Receiver<()>>,
+}
+
+/// A recording has begun.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    /// Its id.
+    pub(crate) id: RecordingId,
+    /// Messages for the recorder; closed when another recorder replaces it.
+    pub(crate) announcements: UnboundedReceiver<Announcement>,
+}
+
+/// Identifies a recording; never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RecordingId(u32);
+
+/// The current recording.
+#[derive(Debug)]
+pub(super) struct Recording {
+    id: RecordingId,
+    actor: Actor,
+    announcements: UnboundedSender<Announcement>,
+    arbiter: SharedRing,
+}
+
+impl Recording {
+    /// Whether the recorder may see a process.
+    fn sees(&self, process: Actor) -> bool {
+        self.actor.may_see(process)
+    }
+
+    fn write(&self, time_ns: u64, event: &Event) {
+        if let Some(ring) = Ring::of(self.arbiter.memory()) {
+            ring.write(&event.record(time_ns, 0));
+        }
+    }
+
+    /// Returns a receiver that ends when the recorder was notified.
+    fn announce(&self, ring: u32, pid: u32, memory: Option<OwnedFd>) -> oneshot::Receiver<()> {
+        let is_over = u32::from(memory.is_none());
+        let packet = RecordedRing { kind: RecordPacketKind::Ring as u32, ring, pid, is_over };
+        let (said, is_said) = oneshot::channel();
+        // If the recorder is gone, its task notices that.
+        let _ = self.announcements.send(Announcement { packet, memory, said });
+        is_said
+    }
+}
+
+impl Controller {
+    /// Begins a recording.
+    pub(crate) fn record(&mut self, actor: Actor) -> Result<Recorded, RecordRefusal> {
+        let is_taken = |other: &Recording| other.actor.is_privileged() || !actor.is_privileged();
+        if self.recording.as_ref().is_some_and(is_taken) {
+            return Err(RecordRefusal::Busy);
+        }
+        let (arbiter, memory) = SharedRing::make().map_err(|error| {
+            tracing::warn!("cannot make memory for events: {error}");
+            RecordRefusal::Full
+        })?;
+        self.next_recording = self.next_recording.wrapping_add(1);
+        let id = RecordingId(self.next_recording);
+        let (announcements, told) = unbounded_channel();
+        let recording = Recording { id, actor, announcements, arbiter };
+        drop(recording.announce(0, 0, Some(memory)));
+        self.recording = Some(recording);
+        audit(actor, "record", Ok("recording"));
+        for slot in self.queues.keys().copied().collect::<Vec<_>>() {
+            self.note_seat(slot);
+        }
+        Ok(Recorded { id, announcements: told })
+    }
+
+    /// A recorder has left.
+    pub(crate) fn stop_recording(&mut self, id: RecordingId) {
+        self.recording.take_if(|recording| recording.id == id);
+    }
+
+    /// What a process must be told about recording, if it does not know it yet.
+    pub(crate) fn events_for(&mut self, id: ClientId) -> Option<Told> {
+        let client = self.clients.get_mut(&id)?;
+        let wanted = self.recording.as_ref().filter(|recording| recording.sees(client.actor()));
+        if client.recording == wanted.map(|recording| recording.id) {
+            return None;
+        }
+        let events = |wanted| Events { kind: PacketKind::Events as u32, wanted };
+        client.recording = wanted.map(|recording| recording.id);
+        let Some(recording) = wanted else {
+            return Some(Told { events: events(0), ring: None, is_announced: None });
+        };
+        let made = SharedRing::make().and_then(|(_, memory)| Ok((memory.try_clone()?, memory)));
+        match made {
+            Ok((memory, for_recorder)) => {
+                let is_announced = recording.announce(id.0, client.subject.pid, Some(for_recorder));
+                Some(Told { events: events(1), ring: Some(memory), is_announced: Some(is_announced) })
+            }
+            Err(error) => {
+                tracing::warn!("process {} is not recorded: {error}", client.subject.pid);
+                None
+            }
+        }
+    }
+
+    /// A process is gone: nothing writes into its ring any more.
+    pub(super) fn end_ring(&self, id: ClientId, is_recorded: bool) {
+        if let Some(recording) = self.recording.as_ref().filter(|_| is_recorded) {
+            drop(recording.announce(id.0, 0, None));
+        }
+    }
+
+    /// Writes the owner and the scheduling parameters of a queue into the arbiter's ring.
+    pub(super) fn note_seat(&self, slot: u32) {
+        let Some(recording) = &self.recording else { return };
+        let Some(queue) = self.queues.get(&slot) else { return };
+        let Some(client) = self.clients.get(&queue.client) else { return };
+        if recording.sees(client.actor()) {
+            let priority = self.attributes(slot).map_or(0, |attributes| attributes.priority);
+            let seat = Event::Claim {
+                slot,
+                generation: queue.key.generation,
+                pid: client.subject.pid,
+                device: queue.device_key,
+                priority: priority.into(),
+                stream_priority: queue.stream_priority,
+                word: self.arbiter.page().queue(slot).word.0,
+            };
+            recording.write(now_ns(), &seat);
+        }
+    }
+
+    /// Writes a change of the page into the arbiter's ring.
+    pub(super) fn note_change(&self, event: &ArbiterEvent) {
+        let Some(recording) = &self.recording else { return };
+        let is = |change: ArbiterChange| event.change == change as u32;
+        // The token that a process shows is a secret.
+        if is(ArbiterChange::Joined) {
+            return;
+        }
+        let queue = self.queues.get(&event.slot);
+        let client = queue.and_then(|queue| self.clients.get(&queue.client));
+        let concerns_all = is(ArbiterChange::Released) || is(ArbiterChange::Obeyed);
+        if concerns_all || client.is_some_and(|client| recording.sees(client.actor())) {
+            recording.write(event.time_ns, &Event::Arbiter(*event));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot::error::TryRecvError;
+    use xsched_protocol::arbiter_page::Report;
+    use xsched_protocol::events::Reader;
+
+    use super::super::tests::Bench;
+    use super::*;
+
+    const ROOT: Actor = Actor { pid: 1, uid: 0, container: None };
+    const STRANGER: Actor = Actor { pid: 2, uid: 3_999_999_999, container: None };
+
+    struct Follower {
+        recorded: Recorded,
+        ring: SharedRing,
+        reader: Reader,
+    }
+
+    impl Follower {
+        fn new(mut recorded: Recorded) -> Self {
+            let first = recorded.announcements.try_recv().unwrap();
+            assert_eq!((first.packet.ring, first.packet.is_over), (0, 0));
+            let ring = SharedRing::map(first.memory.unwrap()).unwrap();
+            let reader = Reader::new(ring.memory()).unwrap();
+            Self { recorded, ring, reader }
+        }
+
+        fn events(&mut self) -> Vec<Event> {
+            let mut events = Vec::new();
+            let take = |record: xsched_protocol::events::Record| events.push(Event::of(&record).unwrap());
+            assert_eq!(self.reader.read(self.ring.memory(), take), Ok(0));
+            events
+        }
+    }
+
+    #[test]
+    fn a_recorder_learns_of_all_queues_and_of_each_change() {
+        let mut bench = Bench::new("");
+        let (first, opened) = bench.joined(1, 100);
+        let mut follower = Follower::new(bench.0.record(ROOT).unwrap());
+        let seats = follower.events();
+        assert!(matches!(seats[..], [Event::Claim { pid: 1, slot, .. }] if slot == opened.slot), "{seats:?}");
+        let (second, _) = bench.joined(2, 0);
+        assert!(follower.events().iter().any(|event| matches!(event, Event::Claim { pid: 2, .. })));
+        bench.report(first, opened, Report::Ready);
+        let ready = ArbiterChange::Ready as u32;
+        let events = follower.events();
+        assert!(
+            events.iter().any(|event| matches!(event, Event::Arbiter(change) if change.change == ready)),
+            "{events:?}"
+        );
+        // Each gets a ring once, and is notified of the end.
+        for id in [first, second] {
+            let told = bench.0.events_for(id).unwrap();
+            assert!(told.events.wanted == 1 && told.ring.is_some() && bench.0.events_for(id).is_none());
+            let announced = follower.recorded.announcements.try_recv().unwrap();
+            assert_eq!(announced.packet.ring, id.0);
+            // The process must wait for it.
+            let mut is_announced = told.is_announced.unwrap();
+            assert_eq!(is_announced.try_recv(), Err(TryRecvError::Empty));
+            drop(announced);
+            assert_eq!(is_announced.try_recv(), Err(TryRecvError::Closed));
+        }
+        bench.0.leave(second);
+        let announced = follower.recorded.announcements.try_recv().unwrap();
+        assert_eq!((announced.packet.ring, announced.packet.is_over), (second.0, 1));
+        bench.0.stop_recording(follower.recorded.id);
+        let told = bench.0.events_for(first).unwrap();
+        assert!(told.events.wanted == 0 && told.ring.is_none() && told.is_announced.is_none());
+    }
+
+    #[test]
+    fn a_user_records_its_own_processes_until_root_records() {
+        let mut bench = Bench::new("");
+        let (id, opened) = bench.joined(1, 0);
+        let mut strangers = Follower::new(bench.0.record(STRANGER).unwrap());
+        bench.report(id, opened, Report::Ready);
+        assert!(bench.0.events_for(id).is_none() && strangers.events().is_empty());
+        assert_eq!(bench.0.record(STRANGER).err(), Some(RecordRefusal::Busy));
+        let roots = bench.0.record(ROOT).unwrap();
+        assert!(strangers.recorded.announcements.try_recv().is_err(), "it is closed");
+        assert!(bench.0.events_for(id).is_some());
+        assert_eq!(bench.0.record(ROOT).err(), Some(RecordRefusal::Busy));
+        bench.0.stop_recording(strangers.recorded.id);
+        assert!(bench.0.recording.is_some(), "that of another");
+        bench.0.stop_recording(roots.id);
+    }
+}

@@ -1,0 +1,122 @@
+//! Quotas of users, alone and together.
+
+use super::*;
+
+/// Admits a process of a user, and opens queues on devices for it; returns how many the quotas allow.
+fn opens(bench: &mut Bench, uid: u32, pid: u32, devices: impl IntoIterator<Item = u32>) -> usize {
+    let id = bench.0.admit(&Peer::unknown(pid, uid), &hello(0), None).unwrap().id;
+    let wanted = |device| OpenQueue {
+        kind: PacketKind::OpenQueue as u32,
+        device: device_key(7, device >> 8, device & 0xff, 0),
+        ..OpenQueue::new_zeroed()
+    };
+    devices.into_iter().take_while(|&device| bench.0.open(id, &wanted(device)).is_ok()).count()
+}
+
+#[test]
+fn users_that_take_their_maximum_of_queues_leave_some_for_others() {
+    let mut bench = Bench::new("");
+    for user in 0..3 {
+        for process in 0..64 {
+            opens(&mut bench, USER + user, 100 * (user + 1) + process, [1; 64]);
+        }
+    }
+    for user in 3..32 {
+        assert_eq!(opens(&mut bench, USER + user, 1000 + user, [1; 64]), 64, "user {user}");
+    }
+    assert_eq!(opens(&mut bench, 0, 2000, [1; 64]), 64);
+}
+
+#[test]
+fn a_device_that_others_use_costs_no_quota() {
+    let mut bench = Bench::new("");
+    // All of eight accelerators in eight partitions each, and a few more.
+    assert_eq!(opens(&mut bench, USER, 1, 0..64), 64);
+    assert_eq!(opens(&mut bench, USER, 2, 64..128), 4);
+    for user in 1..40 {
+        assert_eq!(opens(&mut bench, USER + user, 10 + user, 0..64), 64, "user {user}");
+    }
+    // They count for the user with the smallest number.
+    assert_eq!(opens(&mut bench, USER - 1, 100, 0..64), 64);
+    assert_eq!(opens(&mut bench, USER, 101, 128..192), 4, "none of the others counts for this user");
+    assert_eq!(opens(&mut bench, 0, 102, 0..64), 64);
+    assert_eq!(opens(&mut bench, USER, 103, 192..256), 60, "they count for no user");
+}
+
+#[test]
+fn root_in_a_container_leaves_some_for_root_outside() {
+    let mut bench = Bench::new("");
+    let admit =
+        |bench: &mut Bench, peer: &Peer| bench.0.admit(peer, &hello(0), None).map(|admitted| admitted.id);
+    let (mut contained, wish) = (1.., Wish { priority: Some(-1), ..Wish::default() });
+    while let Ok(id) = admit(&mut bench, &Peer::contained(contained.next().unwrap(), 0, 7)) {
+        bench.0.clients.get_mut(&id).unwrap().set = wish;
+    }
+    assert_eq!(bench.0.clients.len(), 1024);
+    let outside = Peer::by_pid(std::process::id(), 0).unwrap();
+    let id = admit(&mut bench, &outside).expect("root is admitted");
+    // What was set for it is kept when it connects again, however many others have left.
+    for other in bench.0.clients.keys().copied().filter(|other| *other != id).collect::<Vec<_>>() {
+        bench.0.leave(other);
+    }
+    bench.0.clients.get_mut(&id).unwrap().set = wish;
+    bench.0.leave(id);
+    admit(&mut bench, &outside).unwrap();
+    assert_eq!(bench.list().processes[0].standing.priority, -1);
+
+    let mut runs = Vec::new();
+    let mut run = |bench: &mut Bench, actor| {
+        let token = format!("{:032x}", runs.len() + 1);
+        runs.push(Attendance::default());
+        bench.0.order(actor, Request::Run { wish, token }, runs.last_mut().unwrap())
+    };
+    let contained = Actor::of(&Peer::contained(1, 0, 7));
+    while matches!(run(&mut bench, contained), Answer::Run { .. }) {}
+    let answer = run(&mut bench, ROOT);
+    assert!(matches!(answer, Answer::Run { .. }), "{answer:?}");
+}
+
+#[test]
+fn a_refused_user_is_logged_once() {
+    let mut bench = Bench::new("");
+    assert_eq!(opens(&mut bench, USER, 1, 0..64), 64);
+    assert_eq!(opens(&mut bench, USER, 2, 64..128), 4);
+    assert_eq!(bench.0.mentioned.keys().collect::<Vec<_>>(), [&USER]);
+    let first = bench.0.mentioned[&USER];
+    assert_eq!(opens(&mut bench, USER, 3, 128..129), 0);
+    assert_eq!(bench.0.mentioned[&USER], first);
+}
+
+#[test]
+fn users_that_name_their_maximum_of_devices_leave_some_for_others() {
+    let mut bench = Bench::new("");
+    for user in 0..3 {
+        for process in 0..8 {
+            let first = 256 * user + 32 * process;
+            opens(&mut bench, USER + user, 100 * (user + 1) + process, first..first + 32);
+        }
+    }
+    for user in 3..32 {
+        let first = 2000 + 4 * user;
+        assert_eq!(opens(&mut bench, USER + user, 1000 + user, first..first + 4), 4, "user {user}");
+    }
+    assert_eq!(opens(&mut bench, 0, 2000, 4000..4064), 64);
+}
+
+#[test]
+fn a_user_with_many_queues_leaves_some_for_others() {
+    let mut bench = Bench::new("");
+    let mut open = |pid, uid| {
+        let id = bench.0.admit(&Peer::unknown(pid, uid), &hello(0), None).unwrap().id;
+        let wanted = |priority| OpenQueue {
+            kind: PacketKind::OpenQueue as u32,
+            device: device_key(0, 1, 0, 0),
+            stream_priority: priority,
+            ..OpenQueue::new_zeroed()
+        };
+        (0..64).filter(|priority| bench.0.open(id, &wanted(*priority)).is_ok()).count()
+    };
+    let taken: usize = (1..=64).map(|pid| open(pid, USER)).sum();
+    assert_eq!(taken, 1856, "everything that is not guaranteed to others");
+    assert_eq!((open(100, USER + 1), open(101, 0)), (64, 64));
+}

@@ -1,0 +1,425 @@
+//! `xsched-ctl serve`: the controller. It knows the processes with the shim, decides which of them may launch, and
+//! maintains the arbiter page that they map.
+//!
+//! | module | responsible for |
+//! | --- | --- |
+//! | `config`, `subject`, `users`, `directory` | the configuration; the processes it applies to; user names |
+//! | `asked`, `check` | what the command line overrides; `--check`, which tests both and starts nothing |
+//! | `controller` | all state and decisions; has no sockets and never waits |
+//! | `place` | the folder of the sockets: one controller for each folder |
+//! | `shims`, `socket` | one task for each process with the shim |
+//! | `commands` | one task for each connected command |
+//! | `files` | reads the files again |
+//! | `cgroups` | detects processes that are moved to other cgroups |
+//! | `rules`, `verdicts` | the rules on call chains, and how processes get the verdicts |
+//! | `recorders` | one task for each recorder |
+//! | `room`, `turns` | connection quotas, and limits on concurrent work for one user |
+//! | `peer` | identity of the process at the other end of a socket |
+//! | `notify` | the service manager |
+//!
+//! Everything runs on one thread. Tasks share the controller and never hold a borrow of it while they wait.
+
+mod asked;
+pub mod cgroup_version;
+mod cgroups;
+mod check;
+mod commands;
+mod config;
+mod controller;
+mod directory;
+mod files;
+mod notify;
+mod origin;
+mod place;
+mod recorders;
+mod room;
+mod rules;
+mod shims;
+mod socket;
+mod subject;
+mod turns;
+mod users;
+mod verdicts;
+
+pub use check::listed;
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::unix::AsyncFd;
+use tokio::sync::{Notify, watch};
+use tokio::task::LocalSet;
+use tokio::time::MissedTickBehavior;
+use xsched_arbiter::{Arbiter, ArbiterError, ProgramsError, Times, now_ns};
+use xsched_bpf::Written;
+use xsched_bpf::privilege;
+use xsched_bpf::tracefs_with;
+use xsched_control_api::answer::Answer;
+use xsched_control_api::folder::Folder;
+use xsched_control_api::readiness;
+use xsched_sched::PolicyKind;
+use xsched_terminal::Internal;
+use xsched_terminal::unreadable;
+use xsched_terminal::{Advice, ExitCode, StdoutError};
+use xsched_terminal::{Request, Signals};
+use xsched_terminal::{is_permission, with_causes};
+use xsched_terminal::{print, say};
+
+use asked::Asked;
+use config::{Config, ConfigError};
+use controller::{Controller, HEARTBEAT};
+use directory::Directory;
+use files::Reading;
+use origin::{Origin, RuleNames};
+use place::{Place, PlaceError};
+use rules::{Loaded, RulesFileError};
+use turns::{Lines, Turns};
+
+/// Why the controller could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The configuration is not available.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The sockets could not be made.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    /// The arbiter page could not be made.
+    #[error(transparent)]
+    Arbiter(#[from] ArbiterError),
+    /// The rules are not available.
+    #[error(transparent)]
+    Rules(#[from] RulesFileError),
+    /// Nothing can be printed.
+    #[error(transparent)]
+    Stdout(#[from] StdoutError),
+    /// An unexpected error.
+    #[error(transparent)]
+    Internal(#[from] Internal),
+}
+
+/// How the controller is started.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The configuration file; none for the usual one, if it is there.
+    pub config: Option<PathBuf>,
+    /// Goes before the policy of the configuration.
+    pub policy: Option<PolicyKind>,
+    /// Goes before the rules of the configuration.
+    pub rules: Option<PathBuf>,
+    /// Decide, and hold nobody back.
+    pub observe: bool,
+    /// Do without BPF programs.
+    pub no_bpf: bool,
+    /// Read the files, say what would hold, and start nothing.
+    pub check: bool,
+    /// Print as one JSON object how the controller is, as soon as processes can join.
+    pub json: bool,
+}
+
+impl Advice for ServeError {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Config(ConfigError::Wrong { .. }) | Self::Rules(RulesFileError::Wrong { .. }) => {
+                format!("{}; `xsched-ctl serve --check` checks the files and starts nothing", self.remedy()?)
+            }
+            Self::Place(error) => return error.hint(),
+            Self::Arbiter(ArbiterError::Programs(ProgramsError::Occupied(folder))) => format!(
+                "its sockets are in another folder or it runs in a container; stop it first (`fuser -v {folder}` shows its process)"
+            ),
+            Self::Arbiter(_) => "`--no-bpf` runs without BPF programs".to_owned(),
+            Self::Config(ConfigError::Unreadable { path, cause })
+            | Self::Rules(RulesFileError::Unreadable { path, cause }) => unreadable::hint(path, cause),
+            Self::Stdout(error) => return error.hint(),
+            Self::Internal(error) => return error.hint(),
+        })
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Config(ConfigError::Unreadable { cause, .. })
+            | Self::Rules(RulesFileError::Unreadable { cause, .. }) => unreadable::exit_code(cause),
+            Self::Config(ConfigError::Wrong { .. }) | Self::Rules(RulesFileError::Wrong { .. }) => {
+                ExitCode::BadData
+            }
+            Self::Place(error) => error.exit_code(),
+            Self::Arbiter(_) => ExitCode::Unavailable,
+            Self::Stdout(error) => error.exit_code(),
+            Self::Internal(error) => error.exit_code(),
+        }
+    }
+}
+
+impl ServeError {
+    /// The hint for a command that has just tried the files.
+    fn remedy(&self) -> Option<String> {
+        let document = match self {
+            Self::Config(ConfigError::Wrong { .. }) => "docs/configuration.md",
+            Self::Rules(RulesFileError::Wrong { .. }) => "docs/rules.md",
+            _ => return self.hint(),
+        };
+        Some(format!("correct these lines; {document} has an example"))
+    }
+}
+
+/// What all tasks share.
+struct Shared {
+    controller: RefCell<Controller>,
+    /// The time of the next decision may have changed.
+    decided: Notify,
+    /// A process may have joined.
+    joined: Notify,
+    rules: watch::Sender<Loaded>,
+    rule_names: RuleNames,
+    /// Different rules may match some processes now.
+    subjects: watch::Sender<()>,
+    /// BPF programs that find the origins of calls; none where processes decide for themselves.
+    origin: Option<Origin>,
+    /// A recording has started or ended.
+    recording: Notify,
+    /// The log has already warned of processes that have no id in this pid namespace.
+    has_strangers: Cell<bool>,
+    /// Names of users.
+    directory: Directory,
+    /// Searches for the shims of processes.
+    searches: Turns,
+    /// Commands that change something.
+    orders: Turns,
+    /// Reading the rules that processes bring.
+    readings: Turns,
+    lines: Lines,
+    /// Watches the files of probed shims for writes; none where the kernel does not report writes.
+    written: Option<AsyncFd<Written>>,
+}
+
+impl Shared {
+    /// Brings the controller up to date, applies `change`, and puts the resulting decisions into effect.
+    fn with<T>(&self, change: impl FnOnce(&mut Controller) -> T) -> T {
+        let mut controller = self.controller.borrow_mut();
+        let has_joined = controller.take_events(now_ns());
+        let result = change(&mut controller);
+        controller.settle(now_ns());
+        self.decided.notify_one();
+        if has_joined {
+            self.joined.notify_waiters();
+        }
+        result
+    }
+}
+
+/// Runs the verb; returns the exit code.
+pub async fn run(arguments: Options) -> Result<u8, ServeError> {
+    let asked = Asked::of(&arguments);
+    if arguments.check {
+        return check::check(&asked);
+    }
+    let Reading { config, users, rules, source } = Reading::read(&asked).map_err(first_of)?;
+    let manager = notify::Manager::of_environment().map_err(Internal::at("reading NOTIFY_SOCKET"))?;
+    raise_descriptor_limit();
+    let (mut signals, hangups) = (Signals::catch_for_service()?, files::hangups()?);
+    let names = config.user_names();
+    let (directory, answers) = Directory::start(users::name_service::name)?;
+    let folder = Folder::own().ok_or(PlaceError::NoFolder).map_err(ServeError::from)?;
+    let place = Place::claim(folder).map_err(ServeError::from)?;
+    let arbiter = make_arbiter(&config, arguments.no_bpf).map_err(ServeError::from)?;
+    let sockets = place.listen().map_err(ServeError::from)?;
+    let rule_names = RuleNames::new();
+    let origin = make_origin(&arbiter, &rules, &rule_names);
+    let shared = Rc::new(Shared {
+        controller: RefCell::new(Controller::new(arbiter, config, users)),
+        decided: Notify::new(),
+        joined: Notify::new(),
+        rules: watch::Sender::new(rules),
+        rule_names,
+        subjects: watch::Sender::new(()),
+        origin,
+        recording: Notify::new(),
+        has_strangers: Cell::new(false),
+        directory,
+        searches: Turns::default(),
+        orders: Turns::default(),
+        readings: Turns::default(),
+        lines: Lines::default(),
+        written: Written::new(),
+    });
+    if let Some(origin) = &shared.origin {
+        shared.controller.borrow_mut().see_chains(origin);
+    }
+    let (greeting, watchdog) = (shared.controller.borrow().describe(), notify::watchdog());
+    let tasks = LocalSet::new();
+    tasks.spawn_local(shims::accept(Rc::clone(&shared), sockets.shims));
+    tasks.spawn_local(commands::accept(Rc::clone(&shared), sockets.commands));
+    tasks.spawn_local(recorders::accept(Rc::clone(&shared), sockets.recorders));
+    tracing::info!("{greeting}; sockets in {}", place.folder().path().display());
+    for warning in shared.controller.borrow().warnings(&shared.rules.borrow()) {
+        tracing::warn!("{warning}");
+    }
+    manager.tell("READY=1");
+    if arguments.json {
+        let status = shared.controller.borrow().status();
+        print(&Answer::Status(status).to_line())?;
+    }
+    let outcome = tasks
+        .run_until(async {
+            tokio::select! {
+                () = end(&mut signals) => Ok(()),
+                failure = attend(&shared) => failure,
+                failure = files::follow(&shared, &manager, asked, source, names, hangups) => {
+                    failure.map(|never| match never {})
+                }
+                never = directory::follow(&shared, answers) => match never {},
+                failure = cgroups::follow(&shared) => failure.map(|never| match never {}),
+                never = reassure(&manager, watchdog) => match never {},
+            }
+        })
+        .await;
+    manager.tell("STOPPING=1");
+    // Open all gates first. What the remaining tasks then do has no effect.
+    shared.controller.borrow_mut().release();
+    place.remove_sockets();
+    drop(tasks);
+    if let Ok(shared) = Rc::try_unwrap(shared) {
+        shared.controller.into_inner().end();
+    }
+    tracing::info!("all processes are released");
+    outcome.map(|()| 0)
+}
+
+/// Returns the first error, which ends the start, and prints the others.
+fn first_of(mut errors: Vec<ServeError>) -> ServeError {
+    let first = errors.remove(0);
+    for error in errors {
+        say!("xsched-ctl: {error}");
+    }
+    first
+}
+
+/// BPF programs maintain the arbiter page where possible. Without the privileges or kernel support, the controller
+/// does.
+fn make_arbiter(config: &Config, no_bpf: bool) -> Result<Arbiter, ArbiterError> {
+    let times = Times { lease: config.lease, linger: config.linger, ..Times::default() };
+    if no_bpf {
+        return Arbiter::in_memory(&times);
+    }
+    match Arbiter::programs(&times) {
+        Err(ArbiterError::Programs(error)) if !matches!(error, ProgramsError::Occupied(_)) => {
+            tracing::warn!(
+                "the controller maintains the arbiter page itself, and reports are slower: {}",
+                with_causes(&error)
+            );
+            if is_permission(&error) {
+                tracing::warn!("for BPF programs, {}; `--no-bpf` runs without them", privilege::advice());
+            }
+            Arbiter::in_memory(&times)
+        }
+        made => made,
+    }
+}
+
+/// Origins are determined by BPF programs only where these also maintain the arbiter page: both identify a process by
+/// the same id.
+fn make_origin(arbiter: &Arbiter, rules: &Loaded, names: &RuleNames) -> Option<Origin> {
+    if arbiter.keeper() != xsched_protocol::wire::Keeper::Programs {
+        return None;
+    }
+    // Otherwise each process would find out and log this on its own.
+    if tracefs_with(&["syscalls/sys_enter_mmap"]).is_none() {
+        tracing::warn!(
+            "processes decide about their calls by the immediate caller only: tracefs is not mounted here, at /sys/kernel/tracing"
+        );
+        return None;
+    }
+    Origin::start(Arc::clone(&rules.rules), names.clone())
+        .inspect_err(|error| {
+            tracing::warn!(
+                "processes decide about their calls by the immediate caller only: {}",
+                with_causes(error)
+            );
+        })
+        .ok()
+}
+
+/// Waits until a signal asks the controller to end.
+async fn end(signals: &mut Signals) {
+    while signals.next().await == Request::Dump {}
+}
+
+/// The controller's periodic work: writes the heartbeat, takes in events, decides.
+async fn attend(shared: &Shared) -> Result<(), ServeError> {
+    let mut beats = tokio::time::interval(Duration::from_nanos(HEARTBEAT.0));
+    beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut events = None;
+    loop {
+        let again = shared.controller.borrow().again();
+        listen(shared, &mut events).map_err(Internal::at("waiting for the arbiter's events"))?;
+        tokio::select! {
+            _ = beats.tick() => {
+                if let Some(shim) = shared.with(|controller| controller.beat(now_ns())) {
+                    shims::let_go(shared, shim);
+                }
+            }
+            () = shims::next_written(shared) => {}
+            heard = next_events(events.as_ref()) => {
+                heard.map_err(Internal::at("waiting for the arbiter's events"))?;
+                shared.with(|_| ());
+            }
+            () = until(again) => shared.with(|_| ()),
+            // The time to wait for may have changed.
+            () = shared.decided.notified() => {}
+        }
+    }
+}
+
+/// Starts or stops listening to the arbiter's events.
+fn listen(shared: &Shared, events: &mut Option<AsyncFd<OwnedFd>>) -> io::Result<()> {
+    let mut controller = shared.controller.borrow_mut();
+    let listens = controller.listens();
+    if listens == events.is_some() {
+        return Ok(());
+    }
+    *events = controller.listen(listens)?.map(readiness::watch).transpose()?;
+    drop(controller);
+    if listens {
+        // Events until now caused no wake-up, so take them in.
+        shared.with(|_| ());
+    }
+    Ok(())
+}
+
+/// Waits until something happens to the arbiter page; forever if the controller does not listen.
+async fn next_events(events: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
+    let Some(events) = events else { return std::future::pending().await };
+    events.readable().await?.clear_ready();
+    Ok(())
+}
+
+/// Waits until this time on the arbiter's clock; forever if there is none.
+async fn until(time_ns: Option<u64>) {
+    let Some(time_ns) = time_ns else { return std::future::pending().await };
+    tokio::time::sleep(Duration::from_nanos(time_ns.saturating_sub(now_ns()))).await;
+}
+
+/// Sends the service manager its watchdog messages, if it wants them.
+async fn reassure(manager: &notify::Manager, every: Option<Duration>) -> std::convert::Infallible {
+    let Some(every) = every else { return std::future::pending().await };
+    let mut ticks = tokio::time::interval(every);
+    loop {
+        ticks.tick().await;
+        manager.tell("WATCHDOG=1");
+    }
+}
+
+/// Raises the limit of open files: each process takes four descriptors, and the usual limit is 1024. If that fails, the
+/// limit stays.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        tracing::warn!("cannot raise the limit of open files: {error}");
+    }
+}

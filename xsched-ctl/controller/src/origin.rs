@@ -1,0 +1,210 @@
+//! Verdicts: what the rules say about each call, by its origin.
+//!
+//! ```text
+//! tasks of `serve`            a thread                                    programs (xsched_protocol::verdict)
+//! Order::Join  ────────────►  a page, a probe in its shim  ───────────►   VERDICT_PAGES, SPACES, …
+//!                             Wanted: name the chain, ask the rules ◄──   a chain that was not requested before
+//!                             decide ─────────────────────────────────►   VERDICTS
+//! Order::Rules ────────────►  decide again, have the page renewed ────►   generation
+//! ```
+//!
+//! The thread is separate from the controller's, which must never wait: this one opens files and reads symbols.
+
+mod answers;
+mod client;
+mod decided;
+mod numbered;
+mod ordering;
+mod programs;
+mod rule_names;
+mod worker;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+use rustix::event::{EventfdFlags, eventfd};
+use tokio::sync::{oneshot, watch};
+use xsched_protocol::wire::SchedulingDomain;
+use xsched_rules::{Caller, Rules};
+use xsched_symbols::FileId;
+
+pub(crate) use rule_names::{Names, RuleNames};
+use xsched_bpf::BpfError;
+use xsched_control_api::answer::Explained;
+
+use worker::Worker;
+
+/// Why BPF programs do not determine verdicts.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OriginError {
+    /// The kernel refused maps or programs.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// Mappings cannot be followed.
+    #[error(transparent)]
+    Sideband(#[from] xsched_symbols::SidebandError),
+    /// A thread or its descriptors could not be created.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+    /// This process's own code was not found.
+    #[error("cannot find the controller's own code: {0}")]
+    OwnCode(io::Error),
+    /// The probe at this process's own function did not fire.
+    #[error("the programs do not see this process")]
+    Unheard,
+}
+
+/// Why a process decides about its own calls.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JoinError {
+    /// It lacks the function that is probed.
+    #[error("the shim of process {0} does not have the function `{symbol}`", symbol = xsched_protocol::verdict::CLASSIFY_SYMBOL)]
+    NoFunction(u32),
+    /// It cannot be read.
+    #[error("cannot read process {pid}: {cause}")]
+    Unreadable {
+        /// Which one.
+        pid: u32,
+        /// The kernel's error.
+        cause: io::Error,
+    },
+    /// The kernel refused a page or a probe.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+}
+
+/// Identifies a connection of a process.
+pub(crate) type ClientKey = u32;
+
+/// A process that has joined.
+#[derive(Debug)]
+pub(crate) struct Newcomer {
+    /// Its connection.
+    pub(crate) key: ClientKey,
+    /// Its id in the controller's pid namespace.
+    pub(crate) pid: u32,
+    /// Its id in the initial pid namespace.
+    pub(crate) tgid: u32,
+    /// Its user.
+    pub(crate) uid: u32,
+    /// The file of its shim.
+    pub(crate) shim: FileId,
+    /// What rules may ask about it.
+    pub(crate) caller: Caller,
+}
+
+/// A verdict page for a process.
+#[derive(Debug)]
+pub(crate) struct Page {
+    /// What it maps.
+    pub(crate) map: OwnedFd,
+}
+
+/// Messages to the thread.
+pub(crate) enum Order {
+    /// A process has joined, and must get a page.
+    Join(Box<Newcomer>, oneshot::Sender<Result<Page, JoinError>>),
+    /// A connection has ended.
+    Leave(ClientKey),
+    /// A library has declared what its calls are.
+    Domain(ClientKey, String, SchedulingDomain),
+    /// A process has numbered a kernel.
+    Kernel(ClientKey, u32, String),
+    /// The attributes of a process for rules have changed.
+    Caller(ClientKey, Box<Caller>),
+    /// The user of a process has rules for it.
+    Settings(ClientKey, Box<Rules>),
+    /// Replaces the rules. Answered when they apply.
+    Rules(Arc<Rules>, oneshot::Sender<()>),
+    /// A shim is no longer probed.
+    LetGo(FileId),
+    /// Answered when everything before it was handled.
+    Heard(oneshot::Sender<()>),
+    /// The verdicts on a process's calls, and the reasons.
+    Explain(u32, oneshot::Sender<Option<Explained>>),
+    /// Ends the thread.
+    End,
+}
+
+/// What the thread publishes.
+struct Told {
+    rule_names: RuleNames,
+    libraries: watch::Sender<Vec<Arc<str>>>,
+    answered_again: Arc<AtomicU64>,
+}
+
+/// Names of the libraries to which calls belong, in the order of their numbers, which begin with 1.
+pub(crate) type OriginNames = watch::Receiver<Vec<Arc<str>>>;
+
+/// The thread.
+pub(crate) struct Origin {
+    orders: Sender<Order>,
+    bell: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+    libraries: OriginNames,
+    answered_again: Arc<AtomicU64>,
+}
+
+impl Origin {
+    /// Loads the programs and starts the thread, which numbers the rules.
+    pub(crate) fn start(rules: Arc<Rules>, rule_names: RuleNames) -> Result<Self, OriginError> {
+        let thread_error = |error: rustix::io::Errno| OriginError::Thread(error.into());
+        let bell =
+            Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(thread_error)?);
+        let (orders, inbox) = channel();
+        let (started, outcome) = channel();
+        let worker_bell = Arc::clone(&bell);
+        let (told_libraries, libraries) = watch::channel(Vec::new());
+        let answered_again = Arc::new(AtomicU64::new(0));
+        let told =
+            Told { rule_names, libraries: told_libraries, answered_again: Arc::clone(&answered_again) };
+        let thread = std::thread::Builder::new()
+            .name("xsched-origin".to_owned())
+            .spawn(move || work(|| Worker::new(rules, inbox, worker_bell, told), &started))
+            .map_err(OriginError::Thread)?;
+        // A thread that ends without a message has panicked.
+        outcome.recv().unwrap_or_else(|_| Err(OriginError::Thread(io::Error::other("it has ended"))))?;
+        Ok(Self { orders, bell, thread: Some(thread), libraries, answered_again })
+    }
+
+    /// Names of the libraries to which calls belong.
+    pub(crate) fn origin_names(&self) -> OriginNames {
+        self.libraries.clone()
+    }
+
+    /// Number of verdicts that were evicted from the map and had to be given again.
+    pub(crate) fn answered_again(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.answered_again)
+    }
+
+    /// Sends the thread a message.
+    pub(crate) fn tell(&self, order: Order) {
+        // If the thread has ended, senders of requests notice that no answer comes.
+        if self.orders.send(order).is_ok() {
+            let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
+        }
+    }
+}
+
+fn work(make: impl FnOnce() -> Result<Worker, OriginError>, started: &Sender<Result<(), OriginError>>) {
+    match make() {
+        Ok(worker) => {
+            let _ = started.send(Ok(()));
+            worker.run();
+        }
+        Err(error) => drop(started.send(Err(error))),
+    }
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        self.tell(Order::End);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

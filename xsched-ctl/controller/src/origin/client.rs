@@ -1,0 +1,247 @@
+//! A process that requests verdicts, and those that it got.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use xsched_abi::{ChainEnd, PROBES};
+use xsched_chains::Chain;
+use xsched_protocol::verdict::{Decided, Subject, VerdictKey};
+use xsched_protocol::wire::SchedulingDomain;
+use xsched_rules::{Call, Caller, Decision, Frame, Rulebook, Rules};
+use xsched_symbols::{FileId, now_ns};
+
+use super::numbered::Numbered;
+use super::{ClientKey, Newcomer};
+
+/// Most kernels that a process may number.
+const KERNELS_MAX: usize = 1 << 16;
+
+/// Most libraries of a process that may declare what their calls are.
+const DOMAINS_MAX: usize = 64;
+
+/// Number of a process's verdicts at which old ones are forgotten.
+const ANSWERS_MAX: usize = 1 << 16;
+
+/// One process.
+pub(super) struct Client {
+    pub(super) key: ClientKey,
+    pub(super) pid: u32,
+    uid: u32,
+    /// The file of its shim.
+    pub(super) shim: FileId,
+    /// When it joined.
+    pub(super) since_ns: u64,
+    caller: Caller,
+    /// Rules that its user has given it.
+    settings: Option<Rules>,
+    pub(super) book: Rulebook,
+    kernels: HashMap<u32, String>,
+    pub(super) answers: HashMap<VerdictKey, Answer>,
+    /// The log has warned of too many libraries that declare their calls.
+    is_talkative: bool,
+}
+
+/// The verdict on calls with one chain and one subject.
+pub(super) struct Answer {
+    pub(super) chain: Arc<Chain>,
+    pub(super) decision: Decision,
+    /// The form that the programs got.
+    told: Decided,
+}
+
+impl Client {
+    pub(super) fn new(newcomer: Newcomer, rules: &Arc<Rules>) -> Self {
+        let Newcomer { key, pid, uid, shim, caller, .. } = newcomer;
+        let book = Rulebook::new(Arc::clone(rules), &caller);
+        Self {
+            key,
+            pid,
+            uid,
+            shim,
+            since_ns: now_ns(),
+            caller,
+            settings: None,
+            book,
+            kernels: HashMap::new(),
+            answers: HashMap::new(),
+            is_talkative: false,
+        }
+    }
+
+    /// Whether a request must wait until a kernel's name is known.
+    pub(super) fn wants_name_of_kernel(&self, subject: Subject) -> bool {
+        let is_named = |kernel| self.kernels.contains_key(&kernel);
+        self.book.names_kernels() && subject.kernel().is_some_and(|kernel| !is_named(kernel))
+    }
+
+    /// Decides about calls with a chain; returns the verdict for the programs.
+    pub(super) fn answer(&mut self, key: VerdictKey, chain: Arc<Chain>, numbered: &mut Numbered) -> Decided {
+        let decision = self.decide(&chain, Subject(key.subject));
+        let told = numbered.decided(self.uid, self.book.rules(), &chain, decision);
+        self.answers.insert(key, Answer { chain, decision, told });
+        told
+    }
+
+    /// Whether there are so many verdicts that they should be forgotten.
+    pub(super) fn is_full(&self) -> bool {
+        self.answers.len() >= ANSWERS_MAX
+    }
+
+    fn decide(&self, chain: &Chain, subject: Subject) -> Decision {
+        let frames: Vec<_> = frames(chain).collect();
+        self.book.decide(Call {
+            chain: &frames,
+            is_whole: chain.end == ChainEnd::Complete,
+            api: api(subject),
+            kernel: subject.kernel().and_then(|kernel| self.kernels.get(&kernel)).map(String::as_str),
+        })
+    }
+
+    /// Decides about everything again; returns the verdicts that the programs must get. These include unchanged
+    /// decisions that now come from a rule of another name or belong to another library.
+    pub(super) fn reconsider(&mut self, numbered: &mut Numbered) -> Vec<(VerdictKey, Decided)> {
+        let mut answers = std::mem::take(&mut self.answers);
+        let mut changed = Vec::new();
+        for (key, answer) in &mut answers {
+            answer.decision = self.decide(&answer.chain, Subject(key.subject));
+            let decided = numbered.decided(self.uid, self.book.rules(), &answer.chain, answer.decision);
+            if std::mem::replace(&mut answer.told, decided) != decided {
+                changed.push((*key, decided));
+            }
+        }
+        self.answers = answers;
+        changed
+    }
+
+    /// The process's attributes for rules have changed.
+    pub(super) fn set_caller(&mut self, caller: Caller, rules: &Arc<Rules>) {
+        self.caller = caller;
+        self.set_rules(rules);
+    }
+
+    /// The process's user has rules for it.
+    pub(super) fn set_settings(&mut self, settings: Rules, rules: &Arc<Rules>) {
+        self.settings = Some(settings);
+        self.set_rules(rules);
+    }
+
+    /// The rules were replaced.
+    pub(super) fn set_rules(&mut self, rules: &Arc<Rules>) {
+        let rules = match &self.settings {
+            Some(settings) => Arc::new(rules.as_ref().clone().with_settings(settings)),
+            None => Arc::clone(rules),
+        };
+        let mut book = Rulebook::new(rules, &self.caller);
+        for domain in self.book.domains() {
+            book.set_domain(&domain.library, Some(domain.action));
+        }
+        self.book = book;
+    }
+
+    /// A library has declared what its calls are.
+    pub(super) fn set_domain(&mut self, library: &str, domain: SchedulingDomain) {
+        use xsched_protocol::verdict::Action;
+        let action = match domain {
+            SchedulingDomain::Auto => None,
+            SchedulingDomain::System => Some(Action::NeverSuspend),
+            SchedulingDomain::Application => Some(Action::Schedule),
+        };
+        if action.is_some() && self.book.domains().len() >= DOMAINS_MAX {
+            if !std::mem::replace(&mut self.is_talkative, true) {
+                tracing::warn!("process {}: too many libraries declare what their calls are", self.pid);
+            }
+            return;
+        }
+        self.book.set_domain(library, action);
+    }
+
+    /// The process has numbered a kernel.
+    pub(super) fn set_kernel(&mut self, id: u32, name: String) {
+        if self.kernels.len() < KERNELS_MAX {
+            self.kernels.insert(id, name);
+        }
+    }
+
+    /// The name of a kernel that the process has numbered.
+    pub(super) fn kernel(&self, id: u32) -> Option<&str> {
+        self.kernels.get(&id).map(String::as_str)
+    }
+}
+
+/// The functions of a chain, innermost first.
+pub(super) fn frames(chain: &Chain) -> impl Iterator<Item = Frame<'_>> {
+    chain.frames.iter().map(|frame| Frame { library: &frame.library, function: frame.name.as_deref() })
+}
+
+/// The name of the function that is called.
+pub(super) fn api(subject: Subject) -> Option<&'static str> {
+    PROBES.get(usize::from(subject.api())).map(|probe| probe.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::watch;
+    use xsched_chains::Label;
+    use xsched_protocol::verdict::{Action, Verdict};
+
+    use super::super::rule_names::RuleNames;
+    use super::*;
+
+    fn rules(text: &str) -> Arc<Rules> {
+        Arc::new(Rules::parse(text).unwrap())
+    }
+
+    fn chain(libraries: &[&str]) -> Arc<Chain> {
+        let frame =
+            |library: &&str| xsched_chains::Frame { library: (*library).into(), name: None, address: 0 };
+        let frames = libraries.iter().map(frame).collect();
+        Arc::new(Chain::new(frames, ChainEnd::Complete, None, Label::Name))
+    }
+
+    #[test]
+    fn the_rules_of_the_new_cgroup_apply_to_a_moved_process() {
+        let mut numbered = Numbered::new(watch::channel(Vec::new()).0, RuleNames::new());
+        let rules = rules("[[rule]]\ncgroup = '/batch'\naction = 'passthrough'");
+        let caller = |cgroup: &str| Caller { cgroups: vec![cgroup.to_owned()], ..Caller::default() };
+        let shim = FileId { device_major: 1, device_minor: 2, inode: 3, generation: None };
+        let mut client = Client::new(
+            Newcomer { key: 7, pid: 1, tgid: 1, uid: 0, shim, caller: caller("/online") },
+            &rules,
+        );
+        let key = VerdictKey { chain: 1, subject: 0 };
+        let told = client.answer(key, chain(&["libapp.so"]), &mut numbered);
+        assert_eq!(Verdict(told.verdict).action(), Some(Action::Schedule));
+        client.set_caller(caller("/batch"), &rules);
+        let changed = client.reconsider(&mut numbered);
+        let [(_, told)] = changed[..] else { panic!("{changed:?}") };
+        assert_eq!(Verdict(told.verdict).action(), Some(Action::Passthrough));
+    }
+
+    #[test]
+    fn verdicts_of_other_rules_are_sent_even_if_they_are_the_same() {
+        let (names, libraries) = watch::channel(Vec::new());
+        let rule_names = RuleNames::new();
+        let called = rule_names.subscribe();
+        let mut numbered = Numbered::new(names, rule_names);
+        let rule = "name = 'first'\noutermost = 'libapp.so'\naction = 'passthrough'";
+        let shim = FileId { device_major: 1, device_minor: 2, inode: 3, generation: None };
+        let newcomer = Newcomer { key: 7, pid: 1, tgid: 1, uid: 0, shim, caller: Caller::default() };
+        let mut client = Client::new(newcomer, &rules(&format!("[[rule]]\n{rule}")));
+        let key = VerdictKey { chain: 1, subject: 0 };
+        let first = client.answer(key, chain(&["libwrapper.so", "libapp.so"]), &mut numbered);
+        assert_eq!(client.reconsider(&mut numbered), []);
+        let library = |decided: Decided| libraries.borrow()[decided.origin as usize - 1].to_string();
+        assert_eq!(library(first), "libwrapper.so");
+
+        client.set_rules(&rules(&format!("origin.also_transparent = ['libwrapper*']\n[[rule]]\n{rule}")));
+        let changed = client.reconsider(&mut numbered);
+        let [(_, second)] = changed[..] else { panic!("{changed:?}") };
+        assert_eq!((library(second).as_str(), second.verdict), ("libapp.so", first.verdict));
+
+        let rule = rule.replace("first", "second");
+        client.set_rules(&rules(&format!("origin.also_transparent = ['libwrapper*']\n[[rule]]\n{rule}")));
+        let changed = client.reconsider(&mut numbered);
+        assert!(matches!(changed[..], [(_, third)] if third.verdict != first.verdict), "{changed:?}");
+        assert_eq!(*called.borrow(), ["first".into(), "second".into()]);
+    }
+}

@@ -1,0 +1,205 @@
+//! Quotas: no user takes all of a resource, each user is guaranteed a part, and privileged users always find some.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use xsched_control_api::peer::Peer;
+
+use super::controller::Actor;
+
+/// Number of users with a guaranteed part at the same time. Other users cannot take from these parts.
+const USERS: usize = 32;
+
+/// How a limited resource is divided among unprivileged users. Each is guaranteed a part, as long as at most [`USERS`]
+/// have any. What is left beyond all these parts goes to the first that ask.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Division {
+    /// For all of them together. The rest of the resource is reserved for privileged users.
+    pub(super) room: usize,
+    /// Guaranteed to each.
+    pub(super) each: usize,
+}
+
+impl Division {
+    /// Whether a user may have one more, given how many each has now.
+    pub(super) fn allows(self, uid: u32, users: &BTreeMap<u32, usize>) -> bool {
+        let own = users.get(&uid).copied().unwrap_or(0);
+        let all: usize = users.values().sum();
+        let beyond: usize = users.values().map(|count| count.saturating_sub(self.each)).sum();
+        all < self.room && (own < self.each || beyond < self.room - USERS * self.each)
+    }
+}
+
+/// Connections. Each costs one descriptor (a command) or four (a process).
+const CONNECTIONS: Division = Division { room: 4096, each: 64 };
+
+/// For each user: one connection for each process or `run`, and some for other commands.
+const CONNECTIONS_PER_USER_MAX: usize = 1024 + 256;
+
+/// Connected unprivileged users, with the number of their connections.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Room(Rc<RefCell<BTreeMap<u32, usize>>>);
+
+/// An accepted connection. Dropping it frees its part of the quota.
+#[derive(Debug)]
+pub(super) struct Occupant {
+    room: Room,
+    /// The user that it counts for; none if it is not counted.
+    uid: Option<u32>,
+}
+
+/// A new connection could not be accepted for lack of descriptors or another resource. That may last, and a client that
+/// can open connections can make it last.
+#[derive(Debug, Default)]
+pub(super) struct Shortage {
+    /// When the log last said so.
+    said: Option<Instant>,
+}
+
+impl Shortage {
+    /// How long to wait before the next try.
+    const AGAIN: Duration = Duration::from_millis(100);
+
+    /// How often the log says so.
+    const SAID_AGAIN: Duration = Duration::from_mins(1);
+
+    /// Logs the shortage, at most once a minute, and waits.
+    pub(super) async fn pass(&mut self, whom: &str, error: &io::Error) {
+        if self.is_to_be_said(Instant::now()) {
+            tracing::warn!("cannot accept {whom}, and perhaps others (logged once a minute): {error}");
+        }
+        tokio::time::sleep(Self::AGAIN).await;
+    }
+
+    fn is_to_be_said(&mut self, now: Instant) -> bool {
+        let is_due = self.said.is_none_or(|said| now.duration_since(said) >= Self::SAID_AGAIN);
+        if is_due {
+            self.said = Some(now);
+        }
+        is_due
+    }
+}
+
+impl Room {
+    /// Without connections.
+    pub(super) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Accepts a connection. None if its user's quota is used up, or it has ended already.
+    pub(super) fn take_in(&self, connection: impl AsFd) -> Option<(Peer, Occupant)> {
+        let peer = Peer::of(connection)
+            .inspect_err(|error| tracing::debug!("a connection without a peer: {error}"))
+            .ok()?;
+        let occupant = self.occupant(Actor::of(&peer))?;
+        Some((peer, occupant))
+    }
+
+    fn occupant(&self, actor: Actor) -> Option<Occupant> {
+        if actor.is_privileged() {
+            return Some(Occupant { room: self.clone(), uid: None });
+        }
+        let mut users = self.0.borrow_mut();
+        let own = users.get(&actor.uid).copied().unwrap_or(0);
+        if own >= CONNECTIONS_PER_USER_MAX || !CONNECTIONS.allows(actor.uid, &users) {
+            return None;
+        }
+        users.insert(actor.uid, own + 1);
+        Some(Occupant { room: self.clone(), uid: Some(actor.uid) })
+    }
+}
+
+impl Drop for Occupant {
+    fn drop(&mut self) {
+        let Some(uid) = self.uid else { return };
+        let mut users = self.room.0.borrow_mut();
+        let left = users.get(&uid).map_or(0, |count| count - 1);
+        if left == 0 {
+            users.remove(&uid);
+        } else {
+            users.insert(uid, left);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No test runs as this user, which is not root.
+    const USER: u32 = 4_000_000_000;
+
+    fn of(uid: u32) -> Actor {
+        Actor { pid: 1, uid, container: None }
+    }
+
+    #[test]
+    fn a_lasting_shortage_is_logged_once_a_minute() {
+        let (mut shortage, began) = (Shortage::default(), Instant::now());
+        let said = (0..1200).filter(|tries| shortage.is_to_be_said(began + Shortage::AGAIN * *tries));
+        assert_eq!(said.collect::<Vec<_>>(), [0, 600]);
+    }
+
+    #[test]
+    fn a_user_that_takes_its_maximum_leaves_some_for_others() {
+        let room = Room::new();
+        let mut taken: Vec<_> = std::iter::from_fn(|| room.occupant(of(USER))).collect();
+        assert_eq!(taken.len(), CONNECTIONS_PER_USER_MAX);
+        assert!(room.occupant(of(USER + 1)).is_some() && room.occupant(of(0)).is_some());
+        taken.pop();
+        assert!(room.occupant(of(USER)).is_some(), "a dropped connection frees its part");
+    }
+
+    #[test]
+    fn many_users_together_leave_some_for_others_and_for_root() {
+        let room = Room::new();
+        let of_users = |users: std::ops::Range<u32>, each| {
+            let users = users.flat_map(move |user| std::iter::repeat_n(USER + user, each));
+            users.filter_map(|uid| room.occupant(of(uid))).collect::<Vec<_>>()
+        };
+        let greedy = of_users(0..4, 2000);
+        let others = of_users(4..32, CONNECTIONS.each);
+        assert_eq!(others.len(), 28 * CONNECTIONS.each);
+        assert_eq!(greedy.len() + others.len(), CONNECTIONS.room);
+        let root: Vec<_> = (0..10_000).filter_map(|_| room.occupant(of(0))).collect();
+        assert_eq!(root.len(), 10_000);
+        drop((greedy, others));
+        assert!(room.0.borrow().is_empty());
+    }
+
+    #[test]
+    fn whatever_others_do_a_user_has_its_part() {
+        let seed = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64);
+        eprintln!("seed {seed}");
+        let mut state = seed | 1;
+        // xorshift64
+        let mut below = |end: usize| {
+            for shift in [13, -7, 17] {
+                state ^= if shift > 0 { state << shift } else { state >> -shift };
+            }
+            (state % end as u64) as usize
+        };
+        for _ in 0..100 {
+            let each = 1 + below(5);
+            let division = Division { each, room: USERS * each + below(50) };
+            let mut users = BTreeMap::new();
+            for _ in 0..1000 {
+                // Some take more than others, and give back less.
+                let uid = below(USERS).min(below(USERS)) as u32;
+                let own = users.get(&uid).copied().unwrap_or(0);
+                if own > 0 && below(USERS) < uid as usize {
+                    users.insert(uid, own - 1);
+                } else {
+                    let allowed = division.allows(uid, &users);
+                    assert!(allowed || own >= each, "{division:?} {uid} {users:?}");
+                    users.insert(uid, own + usize::from(allowed));
+                }
+                assert!(users.values().sum::<usize>() <= division.room);
+            }
+        }
+    }
+}

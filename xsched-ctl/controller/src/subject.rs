@@ -1,0 +1,131 @@
+//! What the kernel says about a process that the controller schedules.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+
+use xsched_terminal::one_line;
+
+use super::users::Users;
+use crate::cgroup_version::unified;
+
+/// Longest file of `/proc` that is read; the path of a cgroup has at most 4096 bytes.
+const FILE_LEN_MAX: usize = 64 << 10;
+
+/// One process.
+#[derive(Clone, Debug)]
+pub(crate) struct Subject {
+    /// Its id, in the controller's pid namespace; 0 if it has none there.
+    pub(crate) pid: u32,
+    /// The user that runs it.
+    pub(crate) uid: u32,
+    /// The names of this user, if it has any. The first is the one to show.
+    pub(crate) users: Vec<String>,
+    /// The file that it executes; empty if that may not be read.
+    pub(crate) executable: PathBuf,
+    /// Its name, with escapes for invisible characters that the process may have written into it.
+    pub(crate) command: String,
+    /// Its cgroup of the unified hierarchy; empty if there is none.
+    pub(crate) cgroup: String,
+}
+
+impl Subject {
+    /// Reads what there is about a process. The caller must make sure that the id was not reused meanwhile.
+    pub(crate) fn read(pid: u32, uid: u32, users: &Users) -> Self {
+        let file = |name: &str| read_text(&format!("/proc/{pid}/{name}")).unwrap_or_default();
+        Self {
+            pid,
+            uid,
+            users: users.names(uid),
+            executable: fs::read_link(format!("/proc/{pid}/exe")).map(without_mark).unwrap_or_default(),
+            command: one_line(file("comm").trim_end()).into_owned(),
+            cgroup: cgroup_of(pid).unwrap_or_default(),
+        }
+    }
+
+    /// Its cgroup and all that contain it, innermost first.
+    pub(crate) fn cgroups(&self) -> impl Iterator<Item = &str> {
+        let own = Some(self.cgroup.as_str()).filter(|cgroup| cgroup.starts_with('/'));
+        std::iter::successors(own, |cgroup| outer(cgroup))
+    }
+}
+
+/// The cgroup of a process in the unified hierarchy, empty if there is none; `None` if it cannot be read. The caller
+/// must make sure that the id was not reused meanwhile.
+pub(super) fn cgroup_of(pid: u32) -> Option<String> {
+    read_text(&format!("/proc/{pid}/cgroup")).ok().map(|cgroups| unified(&cgroups).to_owned())
+}
+
+/// The path of an executable without the ` (deleted)` that the kernel appends when the file is gone
+/// ([proc_pid_exe(5)](https://man7.org/linux/man-pages/man5/proc_pid_exe.5.html)): a program whose package was upgraded
+/// is still the same program.
+fn without_mark(path: PathBuf) -> PathBuf {
+    match path.as_os_str().as_bytes().strip_suffix(b" (deleted)") {
+        Some(path) => OsStr::from_bytes(path).into(),
+        None => path,
+    }
+}
+
+/// The cgroup that contains a cgroup.
+fn outer(cgroup: &str) -> Option<&str> {
+    match cgroup.rsplit_once('/')?.0 {
+        "" if cgroup.len() > 1 => Some("/"),
+        "" => None,
+        outer => Some(outer),
+    }
+}
+
+fn read_text(path: &str) -> io::Result<String> {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(FILE_LEN_MAX as u64).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_known() {
+        let uid = rustix::process::geteuid().as_raw();
+        let own = Subject::read(std::process::id(), uid, &Users::default());
+        assert_eq!(own.executable, std::env::current_exe().unwrap());
+        assert!(!own.command.is_empty());
+    }
+
+    #[test]
+    fn a_program_whose_file_was_replaced_keeps_its_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("online service");
+        fs::copy("/bin/sleep", &path).unwrap();
+        let mut child = std::process::Command::new(&path).arg("60").spawn().unwrap();
+        fs::remove_file(&path).unwrap();
+        let executable = Subject::read(child.id(), 0, &Users::default()).executable;
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(executable, path);
+    }
+
+    #[test]
+    fn a_process_that_does_not_exist_has_no_attributes() {
+        let nobody = Subject::read(u32::MAX, 3, &Users::default());
+        assert_eq!((nobody.executable.as_os_str().len(), nobody.command.as_str()), (0, ""));
+    }
+
+    #[test]
+    fn a_cgroup_lies_in_all_that_contain_it() {
+        let of = |cgroup: &str| {
+            let subject = Subject { cgroup: cgroup.to_owned(), ..Subject::read(0, 0, &Users::default()) };
+            subject.cgroups().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            of("/a.slice/b.service/c"),
+            ["/a.slice/b.service/c", "/a.slice/b.service", "/a.slice", "/"]
+        );
+        assert_eq!(of("/"), ["/"]);
+        assert_eq!(of(""), [""; 0]);
+    }
+}

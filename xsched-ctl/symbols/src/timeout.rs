@@ -1,0 +1,123 @@
+//! Accesses to file systems that may not answer. A file system on a server that is gone blocks a caller without limit, and
+//! only killing the caller's thread ends that.
+//!
+//! An unanswered request lasts for as long as this process lives. Another access to the same folder may then wait in the
+//! kernel for the same lock, uninterruptibly. So each folder has at most one request. The same path is another folder in
+//! each container, and one server may have thousands of folders: neither may keep other folders from being accessed.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
+use std::thread;
+use std::time::Duration;
+
+/// How long a caller waits for an answer. It does nothing else meanwhile.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The most unanswered requests, in total and within one space. Each has a thread.
+const PENDING_MAX: usize = 64;
+const PENDING_PER_SPACE_MAX: usize = 16;
+
+/// A set of paths in which equal paths lead to the same folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathSpace {
+    /// On a device, by its numbers.
+    Device(u32, u32),
+    /// In a mount namespace other than this process's, by its inode.
+    Mounts(u64),
+    /// As this process sees it.
+    Own,
+}
+
+/// A request that was not answered in time.
+struct Pending {
+    space: PathSpace,
+    folder: PathBuf,
+    /// Alive while the request lasts.
+    request: Weak<()>,
+}
+
+static PENDING: Mutex<Vec<Pending>> = Mutex::new(Vec::new());
+
+/// Runs `request`, which accesses a folder, on a thread of its own. None if it takes more than half a second, or if an
+/// earlier request for this folder is not answered yet.
+pub fn with_timeout<T: Send + 'static>(
+    space: PathSpace,
+    folder: &Path,
+    request: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let is_silent = {
+        let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
+        pending.retain(|one| one.request.strong_count() > 0);
+        let mut in_space = pending.iter().filter(|one| one.space == space);
+        pending.len() >= PENDING_MAX
+            || in_space.clone().count() >= PENDING_PER_SPACE_MAX
+            || in_space.any(|one| one.folder == folder)
+    };
+    if is_silent {
+        return None;
+    }
+    let running = Arc::new(());
+    let observed = Arc::downgrade(&running);
+    let (sender, receiver) = mpsc::channel();
+    let run = move || {
+        let answer = request();
+        drop(running);
+        // The caller may have stopped waiting.
+        let _ = sender.send(answer);
+    };
+    thread::Builder::new().name("xsched-lookup".to_owned()).spawn(run).ok()?;
+    let answer = receiver.recv_timeout(PATIENCE).ok();
+    if answer.is_none() {
+        let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
+        pending.push(Pending { space, folder: folder.to_owned(), request: observed });
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn an_unresponsive_folder_delays_one_caller_only() {
+        let (here, there) = (Path::new("/silent"), Path::new("/other"));
+        let (answer, answers) = mpsc::channel::<u32>();
+        let began = Instant::now();
+        assert_eq!(with_timeout(PathSpace::Own, here, move || answers.recv().ok()), None);
+        assert!(began.elapsed() >= PATIENCE);
+        assert_eq!(
+            (with_timeout(PathSpace::Own, here, || 1), with_timeout(PathSpace::Own, there, || 2)),
+            (None, Some(2))
+        );
+        answer.send(3).unwrap();
+        while with_timeout(PathSpace::Own, here, || 4).is_none() {
+            assert!(began.elapsed() < 60 * PATIENCE, "the folder has answered");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn an_unresponsive_space_does_not_block_others() {
+        let (dead, alive) = (PathSpace::Device(0, 53), PathSpace::Device(0, 54));
+        let folder = |number: usize| PathBuf::from(format!("/opt/rocm/lib/{number}"));
+        let (answer, answers) = mpsc::channel::<()>();
+        let answers = Arc::new(Mutex::new(answers));
+        let asked: Vec<_> = (0..PENDING_PER_SPACE_MAX)
+            .map(|number| {
+                let answers = Arc::clone(&answers);
+                let wait = move || answers.lock().unwrap().recv().ok();
+                thread::spawn(move || with_timeout(dead, &folder(number), wait))
+            })
+            .collect();
+        assert!(asked.into_iter().all(|asked| asked.join().unwrap().is_none()));
+        assert_eq!(
+            with_timeout(dead, &folder(PENDING_PER_SPACE_MAX), || 1),
+            None,
+            "the space has reached its limit"
+        );
+        assert_eq!(with_timeout(alive, &folder(0), || 2), Some(2), "the same path in another space");
+        drop(answer);
+    }
+}

@@ -1,0 +1,15 @@
+//! What every command of xsched-ctl shares with the terminal that it was started from: lines and tables, signals, and errors
+//! with a hint and an exit code.
+
+mod advice;
+mod causes;
+mod say;
+mod signals;
+mod table;
+pub mod unreadable;
+
+pub use advice::{Advice, ExitCode, Internal};
+pub use causes::{is_permission, kind, with_causes};
+pub use say::{Reader, StdoutError, line, one_line, print};
+pub use signals::{Request, Signals};
+pub use table::{counted, duration, short_name, write_table};

@@ -1,0 +1,139 @@
+//! Why nothing is recorded, or no more.
+
+use std::io;
+use std::path::PathBuf;
+
+use xsched_bpf::{BpfError, namespace, privilege};
+use xsched_terminal::{Advice, ExitCode, Internal, one_line};
+
+use crate::bpf::FunctionsError;
+use crate::filter::FilterError;
+use crate::session::RuntimeError;
+
+/// Why a recording cannot begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum TracerError {
+    /// Tracing needs privileges that this process does not have.
+    #[error("tracing is not permitted: missing {missing}")]
+    NotPermitted {
+        /// The missing capabilities.
+        missing: String,
+    },
+    /// `/proc` was mounted in another pid namespace than that of this process.
+    #[error("/proc shows the process ids of another pid namespace than this process is in")]
+    ForeignProc,
+    /// No process has this id.
+    #[error("no process has the id {0}")]
+    NoSuchProcess(u32),
+    /// The process exists, but has no program that could be read.
+    #[error("process {pid} cannot be inspected: {why}")]
+    NoProgram {
+        /// Its id.
+        pid: u32,
+        /// What it is, or the obstacle.
+        why: &'static str,
+    },
+    /// The process exists and has no HIP runtime mapped.
+    #[error("process {pid} ({}) does not use HIP: no libamdhip64 is mapped into it", one_line(name))]
+    NoRuntime {
+        /// Its id.
+        pid: u32,
+        /// Its name.
+        name: String,
+    },
+    /// Filters contradict each other.
+    #[error(transparent)]
+    Filters(#[from] FilterError),
+    /// What is kept in memory is written to files, and there is no name for them.
+    #[error("`--ring` writes files: name one with `-o FILE`")]
+    NoFileForRing,
+    /// The output could not be created.
+    #[error("cannot write {path}: {cause}")]
+    OutputNotCreated {
+        /// Where to.
+        path: PathBuf,
+        /// The system's error.
+        cause: io::Error,
+    },
+    /// Writing the output failed.
+    #[error("writing the trace to {to} failed: {cause}")]
+    OutputFailed {
+        /// Where to.
+        to: String,
+        /// The system's error.
+        cause: io::Error,
+        /// Bytes that were written and can be loaded.
+        written: u64,
+    },
+    /// The kernel side could not be set up.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// A copy of the runtime that the user named could not be probed.
+    #[error("`--runtime`: {0}")]
+    Runtime(#[from] RuntimeError),
+    /// `--driver fentry` is not possible.
+    #[error("cannot attach to the driver's functions: {0}")]
+    DriverFunctions(FunctionsError),
+    /// The mappings of processes could not be followed.
+    #[error("cannot follow the mappings of processes: {0}")]
+    Sideband(#[from] xsched_symbols::SidebandError),
+    /// An unexpected error.
+    #[error(transparent)]
+    Internal(#[from] Internal),
+}
+
+impl Advice for TracerError {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NotPermitted { .. } if !namespace::user_is_initial() => privilege::OUTSIDE.to_owned(),
+            Self::NotPermitted { .. } => {
+                "run it as root (`sudo xsched-ctl …`), or grant the missing capabilities".to_owned()
+            }
+            Self::ForeignProc => {
+                "mount this namespace's: `mount -t proc proc /proc`, or `unshare --mount-proc`".to_owned()
+            }
+            Self::NoSuchProcess(_) => "`pgrep -af python` lists processes with their ids".to_owned(),
+            Self::NoProgram { .. } => "only processes with a program of their own can be traced".to_owned(),
+            Self::NoRuntime { .. } => {
+                "attach once the program has loaded HIP, or start it under `xsched-ctl trace -- CMD`"
+                    .to_owned()
+            }
+            Self::Filters(_) | Self::NoFileForRing => "`xsched-ctl help trace` lists the options".to_owned(),
+            Self::OutputNotCreated { .. } => "choose another file with `-o FILE`".to_owned(),
+            Self::OutputFailed { written: 0, cause, .. } if cause.kind() == io::ErrorKind::StorageFull => {
+                "there is nothing in it to load: free space (`df -h`), or choose another file with `-o FILE`"
+                    .to_owned()
+            }
+            Self::OutputFailed { written: 0, .. } => {
+                "there is nothing in it to load: choose another file with `-o FILE`".to_owned()
+            }
+            Self::OutputFailed { .. } => "what was written up to then loads in Perfetto".to_owned(),
+            Self::Bpf(error) => return error.hint(),
+            Self::Runtime(_) => {
+                "give the path of libamdhip64.so.N itself on this machine: `find / -name 'libamdhip64.so*'`"
+                    .to_owned()
+            }
+            Self::DriverFunctions(_) => "`--driver tracepoint` works without this".to_owned(),
+            Self::Sideband(xsched_symbols::SidebandError::NotPermitted) => privilege::advice(),
+            Self::Sideband(_) => "`xsched-ctl doctor` says what this kernel lacks".to_owned(),
+            Self::Internal(error) => return error.hint(),
+        })
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::NotPermitted { .. } | Self::Sideband(xsched_symbols::SidebandError::NotPermitted) => {
+                ExitCode::NotPermitted
+            }
+            Self::NoSuchProcess(_) | Self::NoProgram { .. } | Self::NoRuntime { .. } | Self::Runtime(_) => {
+                ExitCode::NoTarget
+            }
+            Self::Filters(_) | Self::NoFileForRing => ExitCode::Usage,
+            Self::OutputNotCreated { .. } => ExitCode::CannotCreate,
+            Self::OutputFailed { .. } => ExitCode::OutputFailed,
+            Self::Bpf(error) => error.exit_code(),
+            Self::DriverFunctions(_) | Self::Sideband(_) | Self::ForeignProc => ExitCode::Unavailable,
+            Self::Internal(error) => error.exit_code(),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Writes dumps to files, one after the other, next to the recording.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+
+use crate::error::TracerError;
+use crate::output::{Compression, Destination, Untouched, claim, write_file};
+
+/// A file that has been written: which, and its size in bytes.
+pub(crate) type Written = (Destination, u64);
+
+/// The dumps of a recording.
+pub(super) struct Dumps {
+    path: PathBuf,
+    compression: Option<Compression>,
+    /// Number of dumps begun.
+    count: u32,
+    under_way: Option<UnderWay>,
+    /// The first file, before the first dump.
+    untouched: Untouched,
+}
+
+struct UnderWay {
+    path: PathBuf,
+    reason: String,
+    task: JoinHandle<io::Result<u64>>,
+}
+
+impl UnderWay {
+    async fn outcome(mut self) -> String {
+        let written = (&mut self.task).await.unwrap_or_else(|panic| Err(panic.into()));
+        let path = self.path.display();
+        match written {
+            Ok(bytes) => format!("dumped {bytes} bytes to {path}: {}", self.reason),
+            // The recording matters more than this dump.
+            Err(error) => format!("the dump to {path} failed, recording goes on: {error} ({})", self.reason),
+        }
+    }
+}
+
+impl Dumps {
+    /// Creates the first file if it does not exist, so that an unwritable path is detected before recording begins.
+    pub(super) fn claim(path: PathBuf, compression: Option<Compression>) -> Result<Self, TracerError> {
+        match claim(&path) {
+            Ok(untouched) => Ok(Self { path, compression, count: 0, under_way: None, untouched }),
+            Err(cause) => Err(TracerError::OutputNotCreated { path, cause }),
+        }
+    }
+
+    /// `FILE`, then `FILE.1` and so on.
+    fn next_path(&mut self) -> PathBuf {
+        self.untouched.touch();
+        let path = numbered(&self.path, self.count);
+        self.count += 1;
+        path
+    }
+
+    /// Begins to write a file.
+    pub(super) fn begin(&mut self, parts: Vec<Arc<[u8]>>, reason: String) {
+        let path = self.next_path();
+        let (target, compression) = (path.clone(), self.compression);
+        let task = tokio::task::spawn_blocking(move || write_file(&target, compression, &parts));
+        self.under_way = Some(UnderWay { path, reason, task });
+    }
+
+    pub(super) fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
+    }
+
+    /// The result of a dump that has ended since the last call. Does not wait.
+    pub(super) async fn ended(&mut self) -> Option<String> {
+        Some(self.under_way.take_if(|dump| dump.task.is_finished())?.outcome().await)
+    }
+
+    /// Waits for the dump in progress; returns its result.
+    pub(super) async fn wait(&mut self) -> Option<String> {
+        Some(self.under_way.take()?.outcome().await)
+    }
+
+    /// Writes the last file.
+    pub(super) async fn finish(mut self, parts: Vec<Arc<[u8]>>) -> Result<Written, TracerError> {
+        let path = self.next_path();
+        let (target, compression) = (path.clone(), self.compression);
+        let task = tokio::task::spawn_blocking(move || write_file(&target, compression, &parts));
+        let outcome = task.await.unwrap_or_else(|panic| Err(panic.into()));
+        let bytes = outcome.map_err(|cause| TracerError::OutputFailed {
+            to: path.display().to_string(),
+            cause,
+            written: fs::metadata(&path).map_or(0, |file| file.len()),
+        })?;
+        Ok((Destination::File(path), bytes))
+    }
+}
+
+fn numbered(path: &Path, number: u32) -> PathBuf {
+    if number == 0 {
+        return path.to_owned();
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{number}"));
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn each_dump_has_a_file_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f.perfetto");
+        let dumps = Dumps::claim(path.clone(), None).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"");
+        drop(dumps);
+        assert!(!path.exists(), "a recording that has not begun leaves no file");
+        fs::write(&path, "an older recording").unwrap();
+        let mut dumps = Dumps::claim(path.clone(), None).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"an older recording");
+        dumps.begin(vec![Arc::from(*b"first")], "asked for".to_owned());
+        assert!(dumps.is_under_way());
+        assert_eq!(dumps.wait().await, Some(format!("dumped 5 bytes to {}: asked for", path.display())));
+        let (destination, bytes) = dumps.finish(vec![Arc::from(*b"sec"), Arc::from(*b"ond")]).await.unwrap();
+        let second = dir.path().join("f.perfetto.1");
+        assert_eq!((destination, bytes), (Destination::File(second.clone()), 6));
+        assert_eq!((fs::read(path).unwrap(), fs::read(second).unwrap()), (b"first".into(), b"second".into()));
+    }
+
+    #[tokio::test]
+    async fn a_failed_dump_is_reported_and_the_next_one_is_tried() {
+        let mut dumps = Dumps::claim("/dev/full".into(), None).unwrap();
+        dumps.begin(vec![Arc::from(*b"x")], "asked for".to_owned());
+        let notice = dumps.wait().await.unwrap();
+        assert!(notice.starts_with("the dump to /dev/full failed, recording goes on: "), "{notice}");
+        assert!(Dumps::claim("/no/such/folder/f".into(), None).is_err());
+    }
+}

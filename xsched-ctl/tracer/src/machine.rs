@@ -1,0 +1,165 @@
+//! Totals of HIP calls for each process of this machine.
+//!
+//! Ended programs share one line. They are kept separately for a while, because calls may wait until their chains are
+//! known. Then they are summed up, so memory grows with the number of running programs.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::fmt;
+
+use xsched_perfetto::ProcessId;
+use xsched_terminal::{duration, write_table};
+
+use crate::call::HipCall;
+
+/// Totals of all calls seen so far.
+#[derive(Default)]
+pub struct Machine {
+    programs: HashMap<ProcessId, Program>,
+    /// Totals of programs that ended long ago.
+    forgotten: Totals,
+    forgotten_count: u64,
+}
+
+/// A program that calls HIP.
+pub(crate) struct Program {
+    name: String,
+    ended_ns: Option<u64>,
+    totals: Totals,
+}
+
+impl Program {
+    /// One with the name of its file, which ended at `ended_ns` of `CLOCK_BOOTTIME`, if at all.
+    pub(crate) fn new(name: &str, ended_ns: Option<u64>) -> Self {
+        Self { name: name.to_owned(), ended_ns, totals: Totals::default() }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Totals {
+    launches: u64,
+    launch_ns: u64,
+    other_calls: u64,
+    other_ns: u64,
+}
+
+impl Totals {
+    fn add(&mut self, more: Self) {
+        self.launches += more.launches;
+        self.launch_ns += more.launch_ns;
+        self.other_calls += more.other_calls;
+        self.other_ns += more.other_ns;
+    }
+
+    fn cells(self, id: String, name: String) -> [String; 6] {
+        [
+            id,
+            name,
+            self.launches.to_string(),
+            duration(Some(self.launch_ns)),
+            self.other_calls.to_string(),
+            duration(Some(self.other_ns)),
+        ]
+    }
+}
+
+impl Machine {
+    /// Counts a call of a program; `new` describes the program if it is new.
+    pub(crate) fn add(&mut self, id: ProcessId, call: &HipCall, new: impl FnOnce() -> Program) {
+        let ns = call.duration_ns().unwrap_or(0);
+        let more = if call.is_launch() {
+            Totals { launches: 1, launch_ns: ns, ..Totals::default() }
+        } else {
+            Totals { other_calls: 1, other_ns: ns, ..Totals::default() }
+        };
+        self.programs.entry(id).or_insert_with(new).totals.add(more);
+    }
+
+    /// A program has ended, even if its process continues with another one.
+    pub(crate) fn ended(&mut self, pid: u32, now_ns: u64) {
+        for (_, program) in self.programs.iter_mut().filter(|(id, _)| id.pid == pid) {
+            program.ended_ns.get_or_insert(now_ns);
+        }
+    }
+
+    /// Sums up programs that ended before a time; calls from before that time no longer wait.
+    pub(crate) fn forget_ended(&mut self, before_ns: u64) {
+        let is_old = |program: &Program| program.ended_ns.is_some_and(|ended_ns| ended_ns < before_ns);
+        for (_, program) in self.programs.extract_if(|_, program| is_old(program)) {
+            self.forgotten.add(program.totals);
+            self.forgotten_count += 1;
+        }
+    }
+}
+
+/// The table for a terminal: most launches first, ended programs last.
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (ended, mut running): (Vec<_>, Vec<_>) =
+            self.programs.iter().partition(|(_, program)| program.ended_ns.is_some());
+        running.sort_by_key(|(id, program)| {
+            Reverse((program.totals.launches, program.totals.other_calls, Reverse(id.pid)))
+        });
+        let mut of_ended = self.forgotten;
+        for (_, program) in &ended {
+            of_ended.add(program.totals);
+        }
+        let ended_count = self.forgotten_count + ended.len() as u64;
+
+        let header = ["pid", "process", "launches", "total", "other calls", "total"].map(str::to_owned);
+        let rows = running
+            .into_iter()
+            .map(|(id, program)| program.totals.cells(id.pid.to_string(), program.name.clone()));
+        let last = (ended_count > 0)
+            .then(|| of_ended.cells("-".to_owned(), format!("{ended_count} that have ended")));
+        write_table(f, &std::iter::once(header).chain(rows).chain(last).collect::<Vec<_>>(), 2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::tests::call;
+
+    fn id(pid: u32, start_ns: u64) -> ProcessId {
+        ProcessId { pid, start_ns }
+    }
+
+    fn program(name: &str) -> Program {
+        Program::new(name, None)
+    }
+
+    #[test]
+    fn programs_come_and_go() {
+        let mut machine = Machine::default();
+        let launch = call("hipLaunchKernel");
+        for (pid, name, calls) in [(7, "train", 3), (8, "serve", 5), (9, "short", 1), (10, "short", 1)] {
+            for _ in 0..calls {
+                machine.add(id(pid, 1), &launch, || program(name));
+            }
+        }
+        machine.add(id(7, 1), &call("hipMemcpy"), || unreachable!("the name is known"));
+        machine.ended(9, 100);
+        machine.ended(10, 200);
+        machine.ended(11, 200);
+        machine.forget_ended(150);
+        // One call had to wait, and the id was reused for another program.
+        machine.add(id(10, 1), &launch, || unreachable!("the name is known"));
+        machine.ended(10, 300);
+        machine.add(id(12, 1), &launch, || Program::new("all waited", Some(200)));
+        machine.add(id(9, 250), &launch, || program("next"));
+        let table = machine.to_string();
+        let lines: Vec<Vec<&str>> = table
+            .lines()
+            .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
+            .collect();
+        assert_eq!(lines[1][..3], ["8", "serve", "5"]);
+        assert_eq!(lines[2][..3], ["7", "train", "3"]);
+        assert_eq!(lines[2][4], "1");
+        assert_eq!(lines[3][..3], ["9", "next", "1"]);
+        assert_eq!(lines[4][..3], ["-", "3 that have ended", "4"]);
+        assert_eq!(lines.len(), 5);
+        machine.forget_ended(u64::MAX);
+        assert_eq!(machine.to_string(), table);
+    }
+}

@@ -1,0 +1,251 @@
+//! Calls that put work on a device, by thread. An event has a time and a thread, and belongs to the call in progress
+//! then.
+//!
+//! With a dispatch table, the shim's hook runs inside the call that the tracer sees; otherwise around it. In both cases
+//! the two overlap, and a thread is in one such call at a time.
+
+use std::cell::{Cell, OnceCell};
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use xsched_abi::{Category, ParamKind};
+
+use crate::call::HipCall;
+
+/// Most remembered calls of a thread.
+const CALLS_MAX: usize = 1 << 14;
+
+/// How long they are remembered.
+const KEPT_NS: u64 = 10_000_000_000;
+
+/// Processes with launches that are counted before they write events. Most never write any: they have no shim.
+const UNTOLD_MAX: usize = 1 << 12;
+
+/// Whether a process writes events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// It does not, or not yet.
+    Not,
+    /// It was asked to, or is about to be.
+    Asked,
+    /// It does, since this time.
+    Since(u64),
+}
+
+/// Whether a call is in the timeline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// Not decided yet.
+    #[default]
+    NotYet,
+    /// It is.
+    Written,
+    /// A filter has left it out.
+    LeftOut,
+}
+
+/// A call that is followed to the execution that it starts.
+#[derive(Debug)]
+pub(crate) struct Followed {
+    /// Links it to the execution. Never reused.
+    pub(crate) flow: u64,
+    pub(super) begin_ns: u64,
+    pub(super) end_ns: u64,
+    pub(super) api: &'static str,
+    pub(super) kernel: Option<Arc<str>>,
+    /// The library to which it belongs, once known.
+    origin: OnceCell<Arc<str>>,
+    settled: Cell<Settled>,
+    /// From the call until its execution begins on the device, once known.
+    queue_delay_ns: OnceCell<u64>,
+}
+
+impl Followed {
+    /// Its execution began this long after it.
+    pub(super) fn begun(&self, queue_delay_ns: u64) {
+        // A call that starts several executions keeps the first one's delay.
+        let _ = self.queue_delay_ns.set(queue_delay_ns);
+    }
+
+    /// From the call until its execution began on the device, if known.
+    pub(crate) fn queue_delay_ns(&self) -> Option<u64> {
+        self.queue_delay_ns.get().copied()
+    }
+
+    /// It is in the timeline, or will not be; it belongs to this library.
+    pub(crate) fn settle(&self, origin: &Arc<str>, is_written: bool) {
+        // A second call gives the same values.
+        let _ = self.origin.set(Arc::clone(origin));
+        self.settled.set(if is_written { Settled::Written } else { Settled::LeftOut });
+    }
+
+    pub(super) fn origin(&self) -> Option<Arc<str>> {
+        self.origin.get().cloned()
+    }
+
+    pub(super) fn settled(&self) -> Settled {
+        self.settled.get()
+    }
+}
+
+/// The calls, by process and thread.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    threads: HashMap<(u32, u32), VecDeque<Rc<Followed>>>,
+    flows: u64,
+    /// Calls of processes that have not written events.
+    untold: HashMap<u32, Untold>,
+    /// Calls that processes made before they wrote events.
+    early: u64,
+}
+
+/// Calls of a process that has not written events.
+#[derive(Debug, Default)]
+struct Untold {
+    /// Calls before it was asked to write events.
+    count: u64,
+    /// Return times of calls since then.
+    undecided: Vec<u64>,
+    last_ns: u64,
+}
+
+impl Calls {
+    /// Notes a call if it may start something. It is followed if its process writes events.
+    pub(super) fn note(&mut self, call: &mut HipCall, told: Told) {
+        let Some(end_ns) = may_start(call) else { return };
+        match told {
+            Told::Not => return self.untold(call.pid, end_ns, |untold| untold.count += 1),
+            Told::Asked => self.untold(call.pid, end_ns, |untold| {
+                if untold.undecided.len() < CALLS_MAX {
+                    untold.undecided.push(end_ns);
+                } else {
+                    untold.count += 1;
+                }
+            }),
+            Told::Since(since_ns) => self.early += u64::from(end_ns < since_ns),
+        }
+        self.flows += 1;
+        let followed = Rc::new(Followed {
+            flow: self.flows,
+            begin_ns: call.begin_ns,
+            end_ns,
+            api: call.probe.name,
+            kernel: call.kernel.clone(),
+            origin: OnceCell::new(),
+            settled: Cell::default(),
+            queue_delay_ns: OnceCell::new(),
+        });
+        call.followed = Some(Rc::clone(&followed));
+        let calls = self.threads.entry((call.pid, call.tid)).or_default();
+        if calls.len() >= CALLS_MAX {
+            calls.pop_front();
+        }
+        calls.push_back(followed);
+    }
+
+    fn untold(&mut self, pid: u32, end_ns: u64, change: impl FnOnce(&mut Untold)) {
+        if self.untold.len() < UNTOLD_MAX || self.untold.contains_key(&pid) {
+            let untold = self.untold.entry(pid).or_default();
+            untold.last_ns = end_ns;
+            change(untold);
+        }
+    }
+
+    /// A process writes events since this time; they do not cover what it started before.
+    pub(super) fn told(&mut self, pid: u32, since_ns: u64) {
+        if let Some(Untold { count, undecided, .. }) = self.untold.remove(&pid) {
+            self.early += count + undecided.iter().filter(|end_ns| **end_ns < since_ns).count() as u64;
+        }
+    }
+
+    /// Calls that may have started something about which no event was written.
+    pub(super) fn early(&self) -> u64 {
+        self.early
+    }
+
+    /// The call on a thread that overlaps with an interval: the innermost if calls nest.
+    pub(super) fn find(&self, pid: u32, tid: u32, from_ns: u64, to_ns: u64) -> Option<Rc<Followed>> {
+        let calls = self.threads.get(&(pid, tid))?;
+        // Calls are noted in the order of their return.
+        let first = calls.partition_point(|call| call.end_ns < from_ns);
+        calls.range(first..).find(|call| call.begin_ns <= to_ns).cloned()
+    }
+
+    /// Forgets calls that are too old for any event.
+    pub(super) fn forget_old(&mut self, now_ns: u64) {
+        let before_ns = now_ns.saturating_sub(KEPT_NS);
+        self.untold.retain(|_, untold| untold.last_ns >= before_ns);
+        self.threads.retain(|_, calls| {
+            while calls.front().is_some_and(|call| call.end_ns < before_ns) {
+                calls.pop_front();
+            }
+            !calls.is_empty()
+        });
+    }
+}
+
+/// The return time of a call that may put work on a device.
+fn may_start(call: &HipCall) -> Option<u64> {
+    let takes_stream = || call.probe.params.iter().any(|param| param.kind == ParamKind::Stream);
+    let starts = match call.probe.category {
+        Category::Launch | Category::Copy | Category::Set | Category::Graph => true,
+        // Such as a prefetch.
+        Category::Memory => takes_stream(),
+        _ => false,
+    };
+    call.end_ns.filter(|_| starts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::tests::call;
+
+    #[test]
+    fn earlier_calls_are_counted_once_their_process_writes_events() {
+        let mut calls = Calls::default();
+        let of = |pid, name, end_ns| HipCall { end_ns: Some(end_ns), pid, tid: 2, ..call(name) };
+        for name in ["hipLaunchKernel", "hipMemcpy", "hipMemPrefetchAsync", "hipMalloc"] {
+            calls.note(&mut of(1, name, 20), Told::Not);
+            calls.note(&mut of(3, name, 20), Told::Not);
+        }
+        // It was asked to write events, and has not learnt of it yet.
+        calls.note(&mut of(1, "hipLaunchKernel", 30), Told::Asked);
+        calls.note(&mut of(1, "hipLaunchKernel", 40), Told::Asked);
+        assert_eq!(calls.early(), 0, "it may never write events");
+        calls.told(1, 35);
+        assert_eq!(calls.early(), 4);
+        calls.note(&mut of(1, "hipMemcpy", 34), Told::Since(35));
+        calls.note(&mut of(1, "hipMemcpy", 36), Told::Since(35));
+        assert_eq!(calls.early(), 5, "its events cover the other one");
+        calls.forget_old(KEPT_NS + 21);
+        calls.told(3, 50);
+        assert_eq!(calls.early(), 5, "that was long ago, and may have been another process");
+    }
+
+    #[test]
+    fn a_call_is_found_by_thread_and_time() {
+        let mut calls = Calls::default();
+        for (begin_ns, end_ns) in [(10, 20), (30, 40)] {
+            let mut launch =
+                HipCall { begin_ns, end_ns: Some(end_ns), pid: 1, tid: 2, ..call("hipLaunchKernel") };
+            calls.note(&mut launch, Told::Since(0));
+            assert_eq!(launch.followed.unwrap().begin_ns, begin_ns);
+        }
+        let flow = |from_ns, to_ns| calls.find(1, 2, from_ns, to_ns).map(|call| call.flow);
+        assert_eq!((flow(15, 15), flow(35, 36), flow(8, 25)), (Some(1), Some(2), Some(1)), "either around");
+        assert_eq!((flow(21, 29), flow(41, 50), flow(1, 9)), (None, None, None));
+        assert!(calls.find(1, 3, 15, 15).is_none() && calls.find(2, 2, 15, 15).is_none());
+        calls.forget_old(KEPT_NS + 21);
+        assert!(calls.find(1, 2, 15, 15).is_none() && calls.find(1, 2, 35, 35).is_some());
+    }
+
+    #[test]
+    fn calls_that_start_nothing_are_not_followed() {
+        let mut calls = Calls::default();
+        let mut wait = call("hipStreamSynchronize");
+        calls.note(&mut wait, Told::Since(0));
+        assert!(wait.followed.is_none());
+    }
+}

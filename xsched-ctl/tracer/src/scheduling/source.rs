@@ -1,0 +1,308 @@
+//! The controller that is asked for events, and the event rings that it hands out.
+
+use std::collections::HashMap;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendFlags,
+    SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, sendmsg, socket_with,
+};
+use xsched_control_api::folder::Folder;
+use xsched_control_api::peer::Peer;
+use xsched_control_api::ring_memory::SharedRing;
+use xsched_protocol::events::{Event, Reader, Record};
+use xsched_protocol::wire::{
+    PACKET_LEN_MAX, Record as RecordPacket, RecordPacketKind, RecordRefusal, RecordedRing, RecordedRule,
+    ToRecorder, WIRE_VERSION,
+};
+use xsched_symbols::now_ns;
+use zerocopy::IntoBytes as _;
+
+use super::elsewhere;
+
+/// How often a missing controller is looked for.
+const RETRY_NS: u64 = 1_000_000_000;
+
+/// Identifies the ring of a process. Never reused, unlike process ids and the controller's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct RingId(pub(super) u64);
+
+/// The writer of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The arbiter.
+    Arbiter,
+    /// A process.
+    Process(RingId),
+}
+
+struct Ring {
+    origin: Origin,
+    memory: SharedRing,
+    reader: Reader,
+    /// Nothing is written to it any more.
+    is_over: bool,
+}
+
+enum State {
+    /// There is no controller, or none that lets this process record.
+    Away {
+        retry_ns: u64,
+    },
+    Connected(OwnedFd),
+    /// The controller cannot be used.
+    Never,
+}
+
+/// Where events come from.
+pub(super) struct Source {
+    state: State,
+    /// By the controller's numbers.
+    rings: HashMap<u32, Ring>,
+    /// Number of processes' rings so far.
+    count: u64,
+    /// Rings that are new since the last call, with their processes.
+    begun: Vec<(RingId, u32)>,
+    /// Names of rules that are new since the last call.
+    rule_names: Vec<(u16, Arc<str>)>,
+    notices: Vec<String>,
+    lost: u64,
+    /// The user was told why no scheduling is in the timeline.
+    has_told: bool,
+    /// The user was told why one process's scheduling is not.
+    has_named: bool,
+}
+
+impl Source {
+    pub(super) fn new() -> Self {
+        Self {
+            state: State::Away { retry_ns: 0 },
+            rings: HashMap::new(),
+            count: 0,
+            begun: Vec::new(),
+            rule_names: Vec::new(),
+            notices: Vec::new(),
+            lost: 0,
+            has_told: false,
+            has_named: false,
+        }
+    }
+
+    /// Whether there is a controller, so that processes may begin to write events.
+    pub(super) fn is_connected(&self) -> bool {
+        matches!(self.state, State::Connected(_))
+    }
+
+    pub(super) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    pub(super) fn take_rule_names(&mut self) -> Vec<(u16, Arc<str>)> {
+        std::mem::take(&mut self.rule_names)
+    }
+
+    pub(super) fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// The new rings since the last call, with the ids of their processes.
+    pub(super) fn take_begun(&mut self) -> Vec<(RingId, u32)> {
+        std::mem::take(&mut self.begun)
+    }
+
+    /// Takes all available records, with the times that order them; returns the rings that have ended.
+    pub(super) fn read(&mut self, take: &mut impl FnMut(u64, Origin, Record)) -> Vec<RingId> {
+        for ring in self.rings.values_mut() {
+            let origin = ring.origin;
+            let read = ring.reader.read(ring.memory.memory(), |record| {
+                take(order_ns(&record), origin, record);
+            });
+            match read {
+                Ok(lost) => self.lost = self.lost.saturating_add(lost),
+                Err(error) => {
+                    tracing::warn!("events of {origin:?} are not read any more: {error}");
+                    self.lost = self.lost.saturating_add(1);
+                    ring.is_over = true;
+                }
+            }
+        }
+        let over = self.rings.extract_if(|_, ring| ring.is_over);
+        over.filter_map(|(_, ring)| match ring.origin {
+            Origin::Process(id) => Some(id),
+            Origin::Arbiter => None,
+        })
+        .collect()
+    }
+
+    /// Receives the controller's packets; looks for a controller if there is none.
+    pub(super) fn listen(&mut self) {
+        if let State::Away { retry_ns } = self.state
+            && retry_ns <= now_ns()
+        {
+            self.state = match ask() {
+                Ok(socket) => State::Connected(socket),
+                Err(error) => {
+                    if error.kind() == io::ErrorKind::PermissionDenied {
+                        self.tell(format!("warning: scheduling is not in the timeline: {error}"));
+                    } else {
+                        tracing::debug!("no controller to ask: {error}");
+                    }
+                    State::Away { retry_ns: now_ns() + RETRY_NS }
+                }
+            };
+        }
+        while let State::Connected(socket) = &self.state {
+            match receive(socket) {
+                Ok(Some((ToRecorder::Ring(packet), memory))) => self.ring(packet, memory),
+                Ok(Some((ToRecorder::Rule(rule), _))) => self.rule(&rule),
+                Ok(Some((ToRecorder::Refused(reason), _))) => self.refused(reason),
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::debug!("the controller is gone: {error}");
+                    self.state = State::Away { retry_ns: now_ns() + RETRY_NS };
+                    self.rings.values_mut().for_each(|ring| ring.is_over = true);
+                }
+            }
+        }
+    }
+
+    /// A process has made its first call, and has written no event so far. It may be under a controller that is not
+    /// asked, or unable to reach one.
+    pub(super) fn meet(&mut self, pid: u32) {
+        if !self.has_named
+            && let Some(notice) = elsewhere::notice(pid, self.is_connected())
+        {
+            self.has_named = true;
+            self.notices.push(notice);
+        }
+    }
+
+    /// Tells the user once why scheduling is not in the timeline.
+    fn tell(&mut self, notice: String) {
+        if !std::mem::replace(&mut self.has_told, true) {
+            self.notices.push(notice);
+        }
+    }
+
+    fn ring(&mut self, packet: RecordedRing, memory: Option<OwnedFd>) {
+        let Some(memory) = memory else {
+            if let Some(ring) = self.rings.get_mut(&packet.ring) {
+                ring.is_over = true;
+            }
+            return;
+        };
+        self.count += 1;
+        let id = RingId(self.count);
+        let origin = if packet.ring == 0 { Origin::Arbiter } else { Origin::Process(id) };
+        let mapped = SharedRing::map(memory).and_then(|memory| {
+            let reader = Reader::new(memory.memory()).map_err(io::Error::other)?;
+            Ok(Ring { origin, memory, reader, is_over: false })
+        });
+        match mapped {
+            Ok(ring) => {
+                self.rings.insert(packet.ring, ring);
+                if packet.ring != 0 {
+                    self.begun.push((id, packet.pid));
+                }
+            }
+            Err(error) => tracing::warn!("events of process {} cannot be read: {error}", packet.pid),
+        }
+    }
+
+    fn rule(&mut self, rule: &RecordedRule) {
+        // A controller's numbers fit.
+        if let Ok(number) = u16::try_from(rule.number) {
+            self.rule_names.push((number, String::from_utf8_lossy(rule.text()).into()));
+        }
+    }
+
+    fn refused(&mut self, reason: Option<RecordRefusal>) {
+        let because = match reason {
+            Some(RecordRefusal::Version) => "the controller is of another version",
+            Some(RecordRefusal::Busy) => "another user is recording it",
+            Some(RecordRefusal::Full) => "the controller has no memory for it",
+            None => "the controller refuses",
+        };
+        self.tell(format!("scheduling is not in the timeline: {because}"));
+        self.state = match reason {
+            Some(RecordRefusal::Version) => State::Never,
+            _ => State::Away { retry_ns: now_ns() + RETRY_NS },
+        };
+        self.rings.values_mut().for_each(|ring| ring.is_over = true);
+    }
+}
+
+/// The time that orders a record among others: when it was written.
+fn order_ns(record: &Record) -> u64 {
+    match Event::of(record) {
+        Some(Event::Launched { returned_ns, .. }) => returned_ns.max(record.time_ns),
+        _ => record.time_ns,
+    }
+}
+
+/// Asks the running controller to record. [`io::ErrorKind::PermissionDenied`]: it belongs to another user.
+fn ask() -> io::Result<OwnedFd> {
+    let mut error = io::Error::from(io::ErrorKind::NotFound);
+    for folder in Folder::candidates() {
+        match ask_at(&folder.record_socket()) {
+            Ok(socket) => return Ok(socket),
+            Err(other) if error.kind() != io::ErrorKind::PermissionDenied => error = other,
+            Err(_) => {}
+        }
+    }
+    Err(error)
+}
+
+fn ask_at(path: &Path) -> io::Result<OwnedFd> {
+    let (socket, peer) = connect_to(path)?;
+    if !is_trusted(peer.uid) {
+        let whose = format!("the controller at {} is user {}'s", path.display(), peer.uid);
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, whose));
+    }
+    let packet = RecordPacket { kind: RecordPacketKind::Record as u32, version: WIRE_VERSION };
+    let mut nothing = SendAncillaryBuffer::default();
+    sendmsg(&socket, &[IoSlice::new(packet.as_bytes())], &mut nothing, SendFlags::NOSIGNAL)?;
+    Ok(socket)
+}
+
+/// Connects to a controller, and determines its user. Nothing is sent yet.
+pub(super) fn connect_to(path: &Path) -> io::Result<(OwnedFd, Peer)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let peer = Peer::of(&socket)?;
+    Ok((socket, peer))
+}
+
+/// Whether a controller of this user may determine what the timeline shows.
+pub(super) fn is_trusted(uid: u32) -> bool {
+    uid == 0 || uid == rustix::process::geteuid().as_raw()
+}
+
+/// The next packet, if there is one.
+fn receive(socket: &OwnedFd) -> io::Result<Option<(ToRecorder, Option<OwnedFd>)>> {
+    let mut packet = [0; PACKET_LEN_MAX];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let got = match recvmsg(socket, &mut [IoSliceMut::new(&mut packet)], &mut ancillary, flags) {
+        Ok(got) => got,
+        Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    if got.bytes == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let memory = ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    let said =
+        ToRecorder::parse(&packet[..got.bytes]).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(Some((said, memory)))
+}

@@ -1,0 +1,185 @@
+//! A recording session, from loading the programs to removing everything from the kernel.
+//!
+//! One task runs it. Every [`TICK`], or when a program requests it, it empties the ring buffer and then the side-band.
+//! So every mapping that a record can name is known. It then resolves the records and hands them to the recorder.
+//!
+//! | module | responsible for |
+//! | --- | --- |
+//! | `start` | loading, attaching, what runs already |
+//! | `input`, `pump` | records, batch by batch |
+//! | `changes`, `lives`, `late` | what processes do besides calling; which of them were probed too late |
+//! | `audience`, `selection` | which processes and which of their calls are recorded |
+//! | `runtimes`, `installed` | which files are probed, and when |
+//! | `guardian` | stopped processes go on, even if the tracer dies |
+//! | `resolve`, `kernels`, `graphs` | names |
+//! | `held` | calls that wait for their chains |
+//! | `driver` | calls to the kernel driver |
+
+mod audience;
+pub(crate) mod changes;
+mod driver;
+mod graphs;
+mod guardian;
+mod held;
+mod input;
+mod installed;
+mod kernels;
+mod late;
+mod lives;
+mod pump;
+pub(crate) mod resolve;
+mod runtimes;
+mod selection;
+mod start;
+
+use std::path::Path;
+use std::time::Duration;
+
+use xsched_bpf::namespace::PidNamespace;
+use xsched_chains::Chains;
+use xsched_symbols::{Processes, Sideband, now_ns};
+
+use crate::bpf::{Enlistment, Maps};
+use crate::driver::Queues;
+use crate::error::TracerError;
+use crate::recorder::{Recorded, Recorder};
+use crate::scheduling::Scheduling;
+use audience::Audience;
+pub use audience::Targets;
+use driver::Driver;
+pub(crate) use graphs::Nodes;
+use guardian::Guardian;
+use held::Held;
+use input::Input;
+use late::Late;
+use lives::Lives;
+use resolve::Resolver;
+pub use runtimes::RuntimeError;
+use runtimes::Runtimes;
+use selection::Selection;
+pub use start::Settings;
+
+/// How often the ring buffer is emptied when no program requests it.
+const TICK: Duration = Duration::from_millis(20);
+
+/// The same while stacks wait for unwind tables.
+const SHORT_TICK: Duration = Duration::from_millis(2);
+
+/// A recording in progress.
+pub struct Session {
+    targets: Targets,
+    audience: Audience,
+    namespace: PidNamespace,
+    selection: Selection,
+    runtimes: Runtimes,
+    driver: Driver,
+    queues: Queues,
+    maps: Maps,
+    input: Input,
+    chains: Box<Chains>,
+    held: Held,
+    sideband: Sideband,
+    processes: Processes,
+    resolver: Resolver,
+    recorder: Recorder,
+    scheduling: Scheduling,
+    lives: Lives,
+    late: Late,
+    housekeeping_ns: u64,
+    guardian: Option<Guardian>,
+}
+
+impl Session {
+    /// Waits until there is something to do.
+    pub async fn wait(&self) {
+        if self.input.has_more() {
+            return tokio::task::yield_now().await;
+        }
+        let tick = if self.chains.is_waiting() { SHORT_TICK } else { TICK };
+        tokio::select! {
+            () = self.input.readable() => {}
+            () = self.runtimes.something_written() => {}
+            () = tokio::time::sleep(tick) => {}
+        }
+    }
+
+    /// How a command becomes a target where the programs do not add it.
+    pub fn enlistment(&self) -> Option<Enlistment> {
+        self.audience.selects().then(|| self.maps.enlistment())
+    }
+
+    /// Whether the single recorded process has ended. Never true of several.
+    pub fn target_has_ended(&self) -> bool {
+        let Targets::Process(pid) = self.targets else { return false };
+        self.processes.process(pid.get()).is_none_or(|process| process.end().is_some())
+    }
+
+    /// Whether the output has reached its size limit.
+    pub fn is_full(&self) -> bool {
+        self.recorder.is_full()
+    }
+
+    /// Requests a dump of the flight recorder.
+    pub fn dump(&mut self, reason: &str) {
+        self.recorder.dump(reason);
+    }
+
+    /// Messages for the user.
+    pub fn take_notices(&mut self) -> Vec<String> {
+        self.recorder.note(self.scheduling.take_notices());
+        self.recorder.take_notices()
+    }
+
+    /// Notes in the timeline why recording ends early.
+    pub fn ends_because(&mut self, reason: &str) -> Result<(), TracerError> {
+        self.recorder.ends_because(now_ns(), reason)
+    }
+
+    /// The recorder.
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// Paths of the probed runtimes.
+    pub fn runtimes(&self) -> impl Iterator<Item = &Path> {
+        self.runtimes.paths()
+    }
+
+    /// Removes the probes and records what is left.
+    pub async fn finish(mut self: Box<Self>) -> Result<Recorded, TracerError> {
+        let started = std::time::Instant::now();
+        self.driver.detach();
+        self.runtimes.detach();
+        tracing::debug!(took_us = started.elapsed().as_micros(), "probes taken out");
+        // No records are added any more, but calls may wait for their chains.
+        loop {
+            self.pump().await?;
+            if !self.input.has_more() && self.held.is_empty() {
+                break;
+            }
+            self.wait().await;
+        }
+        if let Some(guardian) = self.guardian.take() {
+            guardian.dismiss();
+        }
+        self.count_unstopped(u64::MAX);
+        self.record_pending(None, |_| true)?;
+        let settled = self.queues.give_up(|_| false);
+        self.record_driver_calls(settled)?;
+        self.release(true)?;
+        for call in self.scheduling.release_all() {
+            self.write(&call)?;
+        }
+        let entries = self.scheduling.finish();
+        self.recorder.scheduling(&self.processes, &entries)?;
+        self.recorder.note(self.scheduling.take_notices());
+        self.report_losses(now_ns())?;
+        let unreadable = self.input.unreadable();
+        if unreadable > 0 {
+            tracing::warn!("{unreadable} records in the ring buffer were not readable");
+        }
+        self.recorder.left_out(now_ns(), self.left_out())?;
+        // Boxed because the future contains the recorder.
+        Box::pin(self.recorder.finish()).await
+    }
+}

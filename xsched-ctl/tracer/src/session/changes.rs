@@ -1,0 +1,191 @@
+//! What processes do besides calling HIP, as the side-band reports it: runtimes that they map are probed, and their end
+//! cuts off calls in progress.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use xsched_abi::Opened;
+use xsched_bpf::Record;
+use xsched_symbols::{Change, Mapping, now_ns};
+
+use super::Session;
+use super::audience::Targets;
+use super::guardian::go_on;
+use super::runtimes::{RuntimeError, Runtimes};
+use crate::error::TracerError;
+
+impl Session {
+    /// A process opens a file that may be a runtime: usually it can be probed before it is mapped.
+    pub(super) fn opening(&mut self, opened: &Opened) {
+        let len = opened.path.iter().position(|&byte| byte == 0).unwrap_or(opened.path.len());
+        let path = Path::new(OsStr::from_bytes(&opened.path[..len]));
+        // A relative path leads elsewhere from another working folder.
+        if self.runtimes.opening(opened.tgid, path) && path.is_absolute() {
+            self.maps.know(opened.hash);
+        }
+    }
+
+    /// Reads the side-band; new runtimes are probed at once. Processes that are stopped in their loader continue after
+    /// that.
+    ///
+    /// Everything that was mapped before the returned time is known.
+    pub(super) fn take_changes(&mut self, records: &[Record]) -> u64 {
+        let seen_ns = now_ns();
+        let mut stopped = HashSet::new();
+        for record in records {
+            if let Record::LoaderStop(stop) = record {
+                stopped.insert(stop.tgid);
+                self.late.stopped(stop.tgid, stop.time_ns);
+            }
+        }
+        let mut changes = Vec::new();
+        let (processes, maps, audience) = (&mut self.processes, &self.maps, &mut self.audience);
+        self.sideband.drain(|event| {
+            if audience.concerns(&event, maps) {
+                let time_ns = event.time_ns;
+                changes.extend(processes.apply(&event).map(|change| (time_ns, change)));
+            }
+        });
+        for (time_ns, change) in changes {
+            let late = match &change {
+                Change::Mapped { pid, mapping } => self.mapped(*pid, mapping, time_ns).then_some(*pid),
+                Change::Found { pid } => self.probe_mapped(*pid, time_ns).then_some(*pid),
+                Change::Lost { .. } => {
+                    self.catch_up();
+                    None
+                }
+                _ => None,
+            };
+            if let Some(pid) = late {
+                let is_to_stop = self.is_to_stop(pid, time_ns);
+                self.late.mapped(pid, time_ns, is_to_stop);
+            }
+            self.chains.changed(&change);
+            self.lives.changed(time_ns, change);
+        }
+        for pid in stopped {
+            // The side-band has reported its mappings, unless it lost something.
+            let told = self.processes.process(pid).is_some_and(|process| process.runtimes().next().is_some());
+            if !told && self.processes.scan(pid).is_ok() {
+                self.probe_mapped(pid, 0);
+            }
+            if let Some(process) = self.processes.process(pid) {
+                self.chains.secure(process);
+                self.chains.introduce(process, seen_ns);
+            }
+            go_on(pid);
+        }
+        seen_ns
+    }
+
+    /// Probes the runtimes that a process has mapped; returns whether it may have made calls before.
+    pub(super) fn probe_mapped(&mut self, pid: u32, mapped_ns: u64) -> bool {
+        let Some(process) = self.processes.process(pid) else { return false };
+        let mappings: Vec<_> = process.mappings().cloned().collect();
+        mappings.iter().fold(false, |late, mapping| self.mapped(pid, mapping, mapped_ns) | late)
+    }
+
+    /// Returns whether it may have made unrecorded calls to a runtime that is or was mapped.
+    fn mapped(&mut self, pid: u32, mapping: &Mapping, mapped_ns: u64) -> bool {
+        if !Runtimes::concerns(mapping) || !self.audience.includes(pid, &self.maps) {
+            return false;
+        }
+        if mapping.is_hip_runtime() {
+            self.driver.uses(pid, &mut self.runtimes);
+        }
+        if mapping.is_hip_runtime()
+            && let Some(process) = self.processes.process(pid)
+        {
+            self.chains.expect(process);
+        }
+        self.runtimes.mapped(pid, mapping, mapped_ns).unwrap_or_else(|error| {
+            tracing::warn!("process {pid} is not recorded: {error}");
+            matches!(error, RuntimeError::Open { .. })
+        })
+    }
+
+    /// Counts the processes that should have stopped before a time, and have not: the programs mistook their runtime
+    /// for an earlier, probed one at the same path.
+    pub(super) fn count_unstopped(&mut self, before_ns: u64) {
+        if self.late.count_unstopped(before_ns) > 0 {
+            self.maps.know_no_path();
+        }
+    }
+
+    /// Whether a process that maps a runtime at `time_ns` will stop before it runs any of its code.
+    fn is_to_stop(&self, pid: u32, time_ns: u64) -> bool {
+        self.maps.may_stop(pid)
+            && self.processes.find(pid, time_ns).is_some_and(|process| self.runtimes.stops(process, time_ns))
+    }
+
+    /// The side-band has lost events: scans the current state.
+    fn catch_up(&mut self) {
+        // Only what is probed from here on may be too late.
+        let before_ns = now_ns();
+        match self.targets {
+            Targets::Process(pid) => drop(self.processes.scan(pid.get())),
+            Targets::Everybody | Targets::Children => drop(self.processes.scan_running()),
+        }
+        // Ends of processes may be among the lost events.
+        let has_ended = |pid: u32| self.processes.process(pid).is_none_or(|process| process.end().is_some());
+        let ended: Vec<_> = self.lives.callers().filter(|&pid| has_ended(pid)).collect();
+        for pid in ended {
+            self.lives.changed(before_ns, Change::Exited { pid });
+        }
+        let running: Vec<_> = self.processes.running().map(xsched_symbols::Process::pid).collect();
+        for pid in running {
+            let is_late = self.probe_mapped(pid, before_ns);
+            self.late.add(u64::from(is_late));
+        }
+    }
+
+    /// Applies changes up to `time_ns` to what later calls mean.
+    pub(super) fn settle_changes(&mut self, time_ns: u64) -> Result<(), TracerError> {
+        while let Some((change_ns, change)) = self.lives.take_until(time_ns) {
+            if let Change::Exited { pid } | Change::Executed { pid } = change
+                && self.lives.has_called(pid)
+            {
+                self.record_pending(Some(change_ns), |tgid| tgid == pid)?;
+                let settled = self.queues.forget(pid);
+                self.record_driver_calls(settled)?;
+            }
+            if let Change::Forked { pid, parent } = change {
+                self.driver.forked(parent, pid);
+            }
+            self.resolver.changed(&change);
+            self.recorder.changed(&change);
+            if let Change::Exited { pid } = change {
+                self.lives.ended(pid, now_ns());
+                self.maps.unwatch(pid);
+                self.audience.ended(pid);
+                self.driver.ended(pid);
+            }
+        }
+        Ok(())
+    }
+
+    /// Records calls that have not returned; they end at `cut_ns` where something ended them.
+    pub(super) fn record_pending(
+        &mut self,
+        cut_ns: Option<u64>,
+        whose: impl Fn(u32) -> bool,
+    ) -> Result<(), TracerError> {
+        let mut driver_calls = self.driver.take_pending(&whose);
+        for call in &mut driver_calls {
+            call.cut_ns = cut_ns;
+        }
+        self.record_driver_calls(driver_calls)?;
+        for (key, pending) in self.maps.take_pending(whose) {
+            if !self.is_selected(key.tgid) {
+                continue;
+            }
+            if let Some(mut call) = self.resolver.in_progress(&mut self.processes, &key, &pending) {
+                call.cut_ns = cut_ns;
+                self.record(call, pending.chain)?;
+            }
+        }
+        Ok(())
+    }
+}

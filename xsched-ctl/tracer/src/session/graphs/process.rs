@@ -1,0 +1,199 @@
+//! The graphs of one process.
+
+use std::collections::HashMap;
+
+use xsched_abi::{Call, Category, ParamKind, Probe};
+
+use super::Nodes;
+
+/// Limit on node handles, which are kept for `hipGraphDestroyNode`. Beyond it, a graph that loses a node loses its
+/// count.
+const NODES_MAX: usize = 1 << 16;
+
+/// `hipEventRecordExternal` and `hipEventWaitExternal`: the event becomes a node.
+const EXTERNAL: u32 = 1;
+
+/// The handle of the per-thread default stream, `hipStreamPerThread`.
+const PER_THREAD: u64 = 2;
+
+/// One kernel, or one node of another kind.
+const KERNEL: Nodes = Nodes { kernels: 1, all: 1 };
+const OTHER: Nodes = Nodes { kernels: 0, all: 1 };
+
+/// A count, or None where it is not known.
+type Count = Option<Nodes>;
+
+#[derive(Default)]
+pub(super) struct ProcessGraphs {
+    graphs: HashMap<u64, Count>,
+    executables: HashMap<u64, Count>,
+    /// By node: its graph and what it adds.
+    nodes: HashMap<u64, (u64, Nodes)>,
+    /// Captured streams, and the id of their capture.
+    captures: HashMap<StreamKey, u64>,
+    captured: HashMap<u64, Count>,
+    /// Events recorded on a captured stream; a stream that waits for one joins the capture.
+    events: HashMap<u64, u64>,
+    next_capture: u64,
+}
+
+/// A stream as its user sees it: each thread has its own per-thread default stream.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum StreamKey {
+    Handle(u64),
+    OfThread(u32),
+}
+
+impl ProcessGraphs {
+    /// Notes a successful call; returns what a graph launch starts.
+    pub(super) fn note(&mut self, probe: &Probe, call: &Call) -> Count {
+        let is_about_graphs = probe.category == Category::Graph || probe.name.starts_with("hipGraphLaunch");
+        if self.captures.is_empty() && !is_about_graphs {
+            return None;
+        }
+        let word = |index: usize| call.words[index];
+        match probe.name {
+            "hipGraphCreate" => self.begins(call.out, Some(Nodes::default())),
+            "hipGraphClone" => self.begins(call.out, self.count(word(1))),
+            "hipGraphDestroy" => self.destroyed(word(0)),
+            "hipGraphDestroyNode" => self.node_destroyed(word(0)),
+            "hipGraphInstantiate" | "hipGraphInstantiateWithFlags" | "hipGraphInstantiateWithParams" => {
+                self.executables.insert(call.out, self.count(word(1)));
+            }
+            "hipGraphExecDestroy" => drop(self.executables.remove(&word(0))),
+            // Disabled nodes start nothing; the kinds of an executable graph's nodes are unknown.
+            "hipGraphNodeSetEnabled" => drop(self.executables.insert(word(0), None)),
+            "hipGraphAddKernelNode" => self.adds(word(1), call.out, Some(KERNEL)),
+            "hipGraphAddChildGraphNode" => self.adds(word(1), call.out, self.count(word(4))),
+            "hipGraphAddNode" => self.adds(word(1), call.out, of_type(word(6) as u32)),
+            "hipGraphLaunch" | "hipGraphLaunch_spt" => {
+                let count = self.executables.get(&word(0)).copied().flatten();
+                self.on_stream(probe, call, count);
+                return count;
+            }
+            name if name.contains("GraphAdd") => self.adds(word(1), call.out, Some(OTHER)),
+            name if name.starts_with("hipStreamBeginCapture") => self.capture_begins(probe, call),
+            name if name.starts_with("hipStreamEndCapture") => self.capture_ends(probe, call),
+            name if name.starts_with("hipEventRecord") => self.event_recorded(probe, call),
+            name if name.starts_with("hipStreamWaitEvent") => self.event_awaited(probe, call),
+            _ => self.on_stream(probe, call, what_is_captured(probe)),
+        }
+        None
+    }
+
+    /// The count of a graph; None also for an unknown graph.
+    fn count(&self, graph: u64) -> Count {
+        self.graphs.get(&graph).copied().flatten()
+    }
+
+    fn begins(&mut self, graph: u64, count: Count) {
+        self.graphs.insert(graph, count);
+    }
+
+    fn destroyed(&mut self, graph: u64) {
+        self.graphs.remove(&graph);
+        self.nodes.retain(|_, (of, _)| *of != graph);
+    }
+
+    fn adds(&mut self, graph: u64, node: u64, more: Count) {
+        let Some(count) = self.graphs.get_mut(&graph) else { return };
+        *count = count.zip(more).map(|(count, more)| count + more);
+        if let Some(more) = more.filter(|_| self.nodes.len() < NODES_MAX) {
+            self.nodes.insert(node, (graph, more));
+        }
+    }
+
+    fn node_destroyed(&mut self, node: u64) {
+        match self.nodes.remove(&node) {
+            Some((graph, less)) => {
+                if let Some(Some(count)) = self.graphs.get_mut(&graph) {
+                    count.kernels -= less.kernels;
+                    count.all -= less.all;
+                }
+            }
+            // It may be of any graph: captured graphs do not report their nodes.
+            None => self.graphs.values_mut().for_each(|count| *count = None),
+        }
+    }
+
+    fn capture_begins(&mut self, probe: &Probe, call: &Call) {
+        let Some(stream) = stream(probe, call) else { return };
+        let begun = match probe.name {
+            "hipStreamBeginCaptureToGraph" => self.count(call.words[1]),
+            _ => Some(Nodes::default()),
+        };
+        self.next_capture += 1;
+        self.captures.insert(stream, self.next_capture);
+        self.captured.insert(self.next_capture, begun);
+    }
+
+    fn capture_ends(&mut self, probe: &Probe, call: &Call) {
+        let Some(capture) = stream(probe, call).and_then(|stream| self.captures.get(&stream).copied()) else {
+            return;
+        };
+        let count = self.captured.remove(&capture).flatten();
+        self.captures.retain(|_, of| *of != capture);
+        self.events.retain(|_, of| *of != capture);
+        self.begins(call.out, count);
+    }
+
+    fn event_recorded(&mut self, probe: &Probe, call: &Call) {
+        let event = call.words[0];
+        match stream(probe, call).and_then(|stream| self.captures.get(&stream)) {
+            Some(_) if probe.name == "hipEventRecordWithFlags" && call.words[2] as u32 & EXTERNAL != 0 => {
+                self.on_stream(probe, call, Some(OTHER));
+            }
+            Some(&capture) => drop(self.events.insert(event, capture)),
+            None => drop(self.events.remove(&event)),
+        }
+    }
+
+    fn event_awaited(&mut self, probe: &Probe, call: &Call) {
+        if call.words[2] as u32 & EXTERNAL != 0 {
+            return self.on_stream(probe, call, Some(OTHER));
+        }
+        if let (Some(stream), Some(&capture)) = (stream(probe, call), self.events.get(&call.words[1])) {
+            self.captures.insert(stream, capture);
+        }
+    }
+
+    /// Work is given to a stream; if the stream is captured, it is added to the graph.
+    fn on_stream(&mut self, probe: &Probe, call: &Call, more: Count) {
+        let capture = stream(probe, call).and_then(|stream| self.captures.get(&stream));
+        if let Some(count) = capture.and_then(|capture| self.captured.get_mut(capture)) {
+            *count = count.zip(more).map(|(count, more)| count + more);
+        }
+    }
+}
+
+/// What a call adds to a graph under capture.
+fn what_is_captured(probe: &Probe) -> Count {
+    match (probe.category, probe.name) {
+        (_, name) if name.contains("MultiDevice") => None,
+        (Category::Launch, _) => Some(KERNEL),
+        // The runtime decides how many nodes a batch becomes.
+        (_, name) if name.contains("Batch") => None,
+        (Category::Stream, name) if name.contains("Attribute") || name.contains("Query") => {
+            Some(Nodes::default())
+        }
+        (Category::Copy | Category::Set | Category::Memory | Category::Stream, _) => Some(OTHER),
+        _ => Some(Nodes::default()),
+    }
+}
+
+/// Values of `hipGraphNodeType`: a kernel is 0, a child graph 4.
+fn of_type(node_type: u32) -> Count {
+    match node_type {
+        0 => Some(KERNEL),
+        4 => None,
+        _ => Some(OTHER),
+    }
+}
+
+/// The stream of a call. None for a function without one.
+fn stream(probe: &Probe, call: &Call) -> Option<StreamKey> {
+    let param = probe.params.iter().find(|param| param.kind == ParamKind::Stream)?;
+    let handle = call.words[usize::from(param.offset / 8)];
+    let is_own = handle == PER_THREAD || (handle == 0 && probe.name.ends_with("_spt"));
+    Some(if is_own { StreamKey::OfThread(call.tid) } else { StreamKey::Handle(handle) })
+}

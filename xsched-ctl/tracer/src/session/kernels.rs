@@ -1,0 +1,122 @@
+//! Names of kernels, by the handles under which processes launch them.
+//!
+//! A handle lives as long as its source: a module, a library of kernels, or a registered binary. Its name is removed
+//! with the source, because the runtime may reuse the handle for another kernel.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The handles that each process has registered or looked up.
+#[derive(Default)]
+pub(crate) struct Kernels {
+    /// A process and its children share them until one of them changes its own.
+    processes: HashMap<u32, Arc<Handles>>,
+}
+
+#[derive(Clone, Default)]
+struct Handles {
+    kernels: HashMap<u64, Kernel>,
+    /// By module, library or binary: the handles from it.
+    by_source: HashMap<u64, Vec<u64>>,
+}
+
+/// A kernel in a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kernel {
+    /// Demangled.
+    pub(crate) name: Arc<str>,
+    /// Handle of the module, library or binary that it came from; zero if unknown.
+    pub(crate) source: u64,
+}
+
+impl Kernels {
+    /// A process has looked up or defined a handle.
+    pub(crate) fn define(&mut self, pid: u32, handle: u64, kernel: Kernel) {
+        let handles = Arc::make_mut(self.processes.entry(pid).or_default());
+        let source = kernel.source;
+        let replaced = handles.kernels.insert(handle, kernel);
+        // Programs look up the same kernels repeatedly.
+        if source != 0 && replaced.is_none_or(|replaced| replaced.source != source) {
+            handles.by_source.entry(source).or_default().push(handle);
+        }
+    }
+
+    /// The kernel behind `handle`.
+    pub(crate) fn get(&self, pid: u32, handle: u64) -> Option<&Kernel> {
+        self.processes.get(&pid)?.kernels.get(&handle)
+    }
+
+    /// A process has unloaded a module or library, or unregistered a binary.
+    pub(crate) fn unload(&mut self, pid: u32, source: u64) {
+        let Some(handles) = self.processes.get_mut(&pid) else { return };
+        if !handles.by_source.contains_key(&source) {
+            return;
+        }
+        let handles = Arc::make_mut(handles);
+        for handle in handles.by_source.remove(&source).unwrap_or_default() {
+            // The handle may have been reused by now.
+            if handles.kernels.get(&handle).is_some_and(|kernel| kernel.source == source) {
+                handles.kernels.remove(&handle);
+            }
+        }
+    }
+
+    /// A child starts with its parent's handles.
+    pub(crate) fn fork(&mut self, parent: u32, child: u32) {
+        if let Some(handles) = self.processes.get(&parent).cloned() {
+            self.processes.insert(child, handles);
+        }
+    }
+
+    /// A process has ended or runs another program: its handles are invalid.
+    pub(crate) fn forget(&mut self, pid: u32) {
+        self.processes.remove(&pid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernel(name: &str, source: u64) -> Kernel {
+        Kernel { name: name.into(), source }
+    }
+
+    fn name(kernels: &Kernels, pid: u32, handle: u64) -> Option<&str> {
+        kernels.get(pid, handle).map(|kernel| &*kernel.name)
+    }
+
+    #[test]
+    fn children_inherit_and_then_go_their_own_way() {
+        let mut kernels = Kernels::default();
+        kernels.define(1, 0x10, kernel("add", 0));
+        kernels.fork(1, 2);
+        kernels.define(2, 0x10, kernel("mul", 0));
+        assert_eq!(name(&kernels, 1, 0x10), Some("add"));
+        assert_eq!(name(&kernels, 2, 0x10), Some("mul"));
+        kernels.forget(1);
+        assert_eq!(name(&kernels, 1, 0x10), None);
+        assert_eq!(name(&kernels, 2, 0x10), Some("mul"));
+    }
+
+    #[test]
+    fn names_are_removed_with_their_source() {
+        let mut kernels = Kernels::default();
+        kernels.define(1, 0x10, kernel("add", 0xa));
+        kernels.define(1, 0x20, kernel("mul", 0xa));
+        kernels.define(1, 0x20, kernel("mul", 0xa));
+        kernels.define(1, 0x30, kernel("sub", 0xb));
+        // The handle is reused for a kernel of another module, before the first is known to be gone.
+        kernels.define(1, 0x20, kernel("div", 0xb));
+        kernels.fork(1, 2);
+        kernels.unload(1, 0xa);
+        kernels.unload(1, 0xc);
+        kernels.unload(3, 0xa);
+        assert_eq!(name(&kernels, 1, 0x10), None);
+        assert_eq!(name(&kernels, 1, 0x20), Some("div"));
+        assert_eq!(name(&kernels, 1, 0x30), Some("sub"));
+        assert_eq!(name(&kernels, 2, 0x10), Some("add"), "the child still has the module");
+        kernels.unload(1, 0xb);
+        assert_eq!(name(&kernels, 1, 0x20), None);
+    }
+}

@@ -1,0 +1,158 @@
+//! The beginning of a session: loads the programs, tells them what to watch, and attaches them to what is already
+//! loaded.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use xsched_abi::{Config, Watched};
+use xsched_bpf::Ring;
+use xsched_bpf::namespace::PidNamespace;
+use xsched_chains::ChainMaps;
+use xsched_chains::Chains;
+use xsched_chains::Label;
+use xsched_rules::Rules;
+use xsched_symbols::{Processes, Sideband, now_ns};
+use xsched_terminal::Internal;
+
+use super::Session;
+use super::audience::{Audience, Targets};
+use super::driver::Driver;
+use super::guardian::Guardian;
+use super::held::Held;
+use super::input::Input;
+use super::late::Late;
+use super::lives::Lives;
+use super::resolve::Resolver;
+use super::runtimes::Runtimes;
+use super::selection::Selection;
+use crate::bpf::{Features, Maps, Options, Probes, Programs, Reach};
+use crate::driver::Queues;
+use crate::error::TracerError;
+use crate::filter::Filters;
+use crate::recorder::Recorder;
+use crate::scheduling::Scheduling;
+
+/// Settings of a recording.
+pub struct Settings {
+    /// The kernel's side.
+    pub options: Options,
+    /// Which calls to record.
+    pub filters: Filters,
+    /// What determines the origin of calls.
+    pub rules: Rules,
+    /// How frames of chains are shown.
+    pub label: Label,
+    /// Copies of the runtime that will be loaded later.
+    pub runtimes: Vec<PathBuf>,
+}
+
+impl Session {
+    /// Attaches the probes. From here on calls are recorded.
+    ///
+    /// Boxed, so that futures that hold a session stay small.
+    pub fn start(targets: Targets, settings: Settings, recorder: Recorder) -> Result<Box<Self>, TracerError> {
+        let Settings { options, filters, rules, label, runtimes } = settings;
+        let sees_all = filters.take_every_call();
+        let filters = Rc::new(filters);
+        // Listening starts before running processes are read, so that none is missed in between.
+        let sideband = Sideband::open()?;
+        let mut programs = Programs::create(&options)?;
+        let features = Features::probe(&mut programs, options.uprobes)?;
+        let driver = Driver::load(&mut programs, options.driver, &options.extra_devices)?;
+        let maps = Maps::take(&mut programs)?;
+        let chains = Chains::new(ChainMaps::take(programs.object())?, options.depth)
+            .map(Box::new)
+            .map_err(Internal::at("starting threads"))?;
+        let input = Input::new(Ring::events(programs.object())?, Ring::snapshots(programs.object())?)?;
+        let reach = match targets {
+            Targets::Process(pid) => Reach::Process(pid),
+            Targets::Everybody | Targets::Children => Reach::Everybody,
+        };
+        let namespace = PidNamespace::own().map_err(Internal::at("reading the pid namespace"))?;
+        let mut session = Box::new(Self {
+            targets,
+            audience: Audience::new(targets, namespace),
+            namespace,
+            runtimes: Runtimes::new(Probes::new(programs, features), reach, filters.clone()),
+            selection: Selection::new(filters),
+            driver,
+            queues: Queues::default(),
+            maps,
+            input,
+            chains,
+            held: Held::default(),
+            sideband,
+            processes: Processes::new(),
+            resolver: Resolver::new(rules, label, sees_all),
+            recorder,
+            scheduling: Scheduling::new(),
+            lives: Lives::default(),
+            late: Late::default(),
+            housekeeping_ns: now_ns(),
+            guardian: None,
+        });
+        for path in &runtimes {
+            session.runtimes.probe_named(path)?;
+        }
+        session.choose(options.depth)?;
+        session.recorder.begin()?;
+        Ok(session)
+    }
+
+    /// Tells the programs what to watch, and probes the runtimes that are already loaded.
+    fn choose(&mut self, depth: u32) -> Result<(), TracerError> {
+        let own_tgid = std::process::id();
+        match self.targets {
+            Targets::Everybody => {
+                self.processes.scan_running();
+                self.runtimes.probe_installed();
+            }
+            Targets::Process(pid) => {
+                self.processes.scan(pid.get()).map_err(|_| TracerError::NoSuchProcess(pid.get()))?;
+                self.maps.watch(pid.get(), Watched::Recorded)?;
+            }
+            Targets::Children if self.audience.selects() => {
+                // The command adds itself to the targets; processes that it starts are found by the side-band.
+                self.runtimes.probe_installed();
+                self.runtimes.stop_in_loaders()?;
+                self.guardian = Some(Guardian::start()?);
+            }
+            Targets::Children => {
+                // The programs add the children of a listed process before their first instruction runs.
+                self.maps.watch(own_tgid, Watched::Stoppable)?;
+                self.runtimes.follow_children()?;
+                self.guardian = Some(Guardian::start()?);
+            }
+        }
+        let (pid_namespace_device, pid_namespace_inode) = self.namespace.for_programs();
+        self.maps.configure(Config {
+            scope: self.audience.scope() as u32,
+            own_tgid,
+            min_duration_ns: self.selection.filters().min_duration_ns(),
+            launch_share: self.selection.filters().launch_share(),
+            pid_namespace_device,
+            pid_namespace_inode,
+            depth,
+            reserved: 0,
+        })?;
+        self.driver.start(&mut self.runtimes)?;
+        let running: Vec<_> = self.processes.running().map(xsched_symbols::Process::pid).collect();
+        for pid in running {
+            // They have been running, and are recorded from now on.
+            self.probe_mapped(pid, u64::MAX);
+            self.driver.look_at(pid, &mut self.runtimes);
+        }
+        self.chains.work(&mut self.processes, &mut self.resolver.names, 0);
+        match self.targets {
+            Targets::Process(pid) if self.runtimes.paths().next().is_none() => Err(TracerError::NoRuntime {
+                pid: pid.get(),
+                name: self
+                    .processes
+                    .process(pid.get())
+                    .map(|p| p.display_name().into_owned())
+                    .unwrap_or_default(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! `cargo xtask bench NAME --against REV`: measures another commit's tree in the same run, and compares.
+//!
+//! Each tree builds and runs its own benchmark, so programs, shim, command and simulated runtime all belong to the commit
+//! that is measured. The two take turns, so that the machine's drift meets both:
+//!
+//! ```text
+//! turn      1        2        3
+//! runs    A B      B A      A B        A: the working tree, B: REV (a git worktree in <target>/against/)
+//! ```
+//!
+//! Rows belong together by metric, or by their position if one tree calls a metric by another name. A row is printed for
+//! each such metric, under the name that it has in A: the median of A's values, the median of B's as its baseline,
+//! the median of the ratios turn by turn, and their spread as noise.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::{command, workspace::Workspace};
+
+/// What a comparison reads of a benchmark's row.
+#[derive(Deserialize)]
+struct Measured {
+    metric: String,
+    value: f64,
+    unit: String,
+}
+
+/// A row of the comparison: the same keys as every benchmark's.
+#[derive(Serialize)]
+struct Compared<'a> {
+    bench: &'a str,
+    metric: &'a str,
+    value: f64,
+    unit: &'a str,
+    baseline: f64,
+    ratio: Option<f64>,
+    goal: Option<String>,
+    met: Option<bool>,
+    noise: f64,
+}
+
+/// Values of one metric, turn by turn: this tree's and the other's.
+#[derive(Default)]
+struct Series {
+    unit: String,
+    pairs: Vec<[f64; 2]>,
+}
+
+/// Runs the benchmark in both trees and hands each row of the comparison to `show`, as JSON.
+pub(super) fn run(
+    workspace: &Workspace,
+    name: &str,
+    words: &[String],
+    revision: &str,
+    turns: usize,
+    mut show: impl FnMut(&str) -> Result<()>,
+) -> Result<()> {
+    let other = checkout(workspace, revision)?;
+    let mut order = Vec::new();
+    let mut all = BTreeMap::new();
+    for turn in 0..turns {
+        let mut rows = [(&workspace.root, workspace.target_dir.clone()), (&other, other.join("target"))]
+            .map(|(root, target)| (root.clone(), target, Vec::new()));
+        let both = if turn % 2 == 0 { [0, 1] } else { [1, 0] };
+        for index in both {
+            let (root, target, measured) = &mut rows[index];
+            *measured = measure(root, target, name, words)?;
+        }
+        let [(_, _, ours), (_, _, theirs)] = rows;
+        collect(&ours, &theirs, &mut order, &mut all);
+    }
+    for metric in &order {
+        show(&serde_json::to_string(&compared(name, metric, &all[metric]))?)?;
+    }
+    Ok(())
+}
+
+/// A worktree of another commit below the target folder, kept for the next comparison.
+fn checkout(workspace: &Workspace, revision: &str) -> Result<PathBuf> {
+    let git = |arguments: &[&str]| -> Result<String> {
+        let mut git = command::command("git");
+        let output =
+            git.current_dir(&workspace.root).args(arguments).output().context("failed to start git")?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "git {}: {}", arguments.join(" "), stderr.trim());
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let commit = git(&["rev-parse", "--verify", "--short=12", &format!("{revision}^{{commit}}")])?;
+    let folder = workspace.target_dir.join("against").join(&commit);
+    if !folder.exists() {
+        git(&["worktree", "prune"])?;
+        git(&["worktree", "add", "--detach", &folder.to_string_lossy(), &commit])?;
+    }
+    Ok(folder)
+}
+
+/// The rows that the tree's own `cargo xtask bench` prints.
+fn measure(root: &Path, target: &Path, name: &str, words: &[String]) -> Result<Vec<Measured>> {
+    let mut bench = command::cargo(root);
+    bench.env("CARGO_TARGET_DIR", target).args(["xtask", "bench", name, "--json"]).args(words);
+    bench.env_remove("CARGO_MANIFEST_DIR").stderr(std::process::Stdio::inherit());
+    command::announce(&bench);
+    let output = bench.output().context("failed to start cargo")?;
+    ensure!(
+        output.status.success(),
+        "`{}` in {} ended with {}",
+        command::words(&bench),
+        root.display(),
+        output.status
+    );
+    let lines = String::from_utf8_lossy(&output.stdout);
+    lines
+        .lines()
+        .map(|line| serde_json::from_str(line).with_context(|| format!("not a benchmark row: {line}")))
+        .collect()
+}
+
+/// Appends one turn's values of the metrics that both trees have.
+fn collect(
+    ours: &[Measured],
+    theirs: &[Measured],
+    order: &mut Vec<String>,
+    all: &mut BTreeMap<String, Series>,
+) {
+    for (position, row) in ours.iter().enumerate() {
+        let is_renamed = |other: &&Measured| ours.iter().all(|row| row.metric != other.metric);
+        let same_name = theirs.iter().find(|other| other.metric == row.metric);
+        let other = same_name.or_else(|| theirs.get(position).filter(is_renamed));
+        let Some(other) = other.filter(|other| other.unit == row.unit) else { continue };
+        if !all.contains_key(&row.metric) {
+            order.push(row.metric.clone());
+        }
+        let series = all.entry(row.metric.clone()).or_default();
+        series.unit.clone_from(&row.unit);
+        series.pairs.push([row.value, other.value]);
+    }
+}
+
+fn compared<'a>(bench: &'a str, metric: &'a str, series: &'a Series) -> Compared<'a> {
+    let median_of = |pick: fn(&[f64; 2]) -> f64| median(series.pairs.iter().map(pick).collect());
+    let ratios: Vec<_> =
+        series.pairs.iter().map(|[ours, theirs]| ours / theirs).filter(|ratio| ratio.is_finite()).collect();
+    let (low, high) =
+        ratios.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), &ratio| (low.min(ratio), high.max(ratio)));
+    let ratio = (!ratios.is_empty()).then(|| median(ratios));
+    Compared {
+        bench,
+        metric,
+        value: median_of(|pair| pair[0]),
+        unit: &series.unit,
+        baseline: median_of(|pair| pair[1]),
+        ratio,
+        goal: None,
+        met: None,
+        noise: ratio.map_or(0.0, |ratio| (high - low) / ratio),
+    }
+}
+
+/// Of at least one value.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len() % 2 == 1 { values[middle] } else { f64::midpoint(values[middle - 1], values[middle]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(metric: &str, value: f64) -> Measured {
+        Measured { metric: metric.to_owned(), value, unit: "ns".to_owned() }
+    }
+
+    #[test]
+    fn metrics_of_both_trees_are_compared_turn_by_turn() {
+        let (mut order, mut all) = (Vec::new(), BTreeMap::new());
+        for (ours, theirs) in [(30.0, 20.0), (20.0, 20.0), (25.0, 20.0)] {
+            let ours = [measured("launch", ours), measured("new here", 1.0)];
+            collect(&ours, &[measured("gone", 2.0), measured("launch", theirs)], &mut order, &mut all);
+        }
+        assert_eq!(order, ["launch"]);
+        let row = serde_json::to_value(compared("shim", "launch", &all["launch"])).unwrap();
+        assert_eq!(
+            row,
+            serde_json::json!({
+                "bench": "shim", "metric": "launch", "value": 25.0, "unit": "ns", "baseline": 20.0,
+                "ratio": 1.25, "goal": null, "met": null, "noise": 0.4,
+            })
+        );
+    }
+
+    #[test]
+    fn a_renamed_metric_is_found_by_its_position() {
+        let (mut order, mut all) = (Vec::new(), BTreeMap::new());
+        let theirs = [measured("blocked", 4.0), measured("launch", 5.0)];
+        collect(&[measured("waiting", 2.0), measured("launch", 1.0)], &theirs, &mut order, &mut all);
+        assert_eq!(order, ["waiting", "launch"]);
+        assert_eq!(all["waiting"].pairs, [[2.0, 4.0]]);
+        assert_eq!(all["launch"].pairs, [[1.0, 5.0]]);
+    }
+
+    #[test]
+    fn a_baseline_of_zero_has_no_ratio() {
+        let (mut order, mut all) = (Vec::new(), BTreeMap::new());
+        collect(&[measured("lost", 3.0)], &[measured("lost", 0.0)], &mut order, &mut all);
+        let row = compared("rate", "lost", &all["lost"]);
+        assert_eq!((row.value, row.baseline, row.ratio), (3.0, 0.0, None));
+    }
+}
