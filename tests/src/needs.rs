@@ -1,4 +1,4 @@
-//! Needs of end-to-end tests, in addition to those of [`xsched_harness::needs`]. Probes do not panic where nothing is built:
+//! Needs of end-to-end tests, in addition to those of [`mod@xsched_harness::needs`]. Probes do not panic where nothing is built:
 //! tests can be listed without `cargo xtask test`.
 
 use std::{

@@ -34,9 +34,9 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
     recorder.configure(trace_config::gather().await)?;
     let mut session =
         Session::start(target.map_or(Targets::Everybody, Targets::Process), settings, recorder)?;
-    let whom = target.map_or_else(|| "every process".to_owned(), |pid| format!("process {pid}"));
+    let watched = target.map_or_else(|| "every process".to_owned(), |pid| format!("process {pid}"));
     for runtime in session.runtimes() {
-        say!("attached to {whom}: {}", runtime.display());
+        say!("attached to {watched}: {}", runtime.display());
     }
     say!("Ctrl-C detaches");
 
@@ -68,7 +68,7 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
             break;
         }
         if session.target_has_ended() {
-            say!("{whom} has ended");
+            say!("{watched} has ended");
             break;
         }
     }

@@ -24,7 +24,7 @@ pub(crate) enum Failure {
     /// The controller could not be started.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// There is no report.
+    /// The report could not be made.
     #[error(transparent)]
     Report(#[from] ReportError),
     /// A recording cannot be shown.

@@ -82,7 +82,7 @@ fn worth(wish: Wish, policy: PolicyKind, overpromised: Option<&Overpromised>, co
     let unheeded = wish.unheeded(policy).map(|note| format!("note: {note}"));
     let diluted = match (wish.share, overpromised) {
         (Some(share), Some(overpromised)) if policy == PolicyKind::Partition => {
-            Some(diluted(share, overpromised, come))
+            Some(excess_share_warning(share, overpromised, come))
         }
         _ => None,
     };
@@ -90,7 +90,7 @@ fn worth(wish: Wish, policy: PolicyKind, overpromised: Option<&Overpromised>, co
 }
 
 /// The effective part of a share if the shares of a device exceed 100 %.
-fn diluted(share: u8, Overpromised { device, percent }: &Overpromised, come: &str) -> String {
+fn excess_share_warning(share: u8, Overpromised { device, percent }: &Overpromised, come: &str) -> String {
     format!(
         "warning: shares of {device} {come} to {percent} %, so all shrink in proportion: {share} % is {:.0} % while all have work",
         f64::from(share) * 100.0 / f64::from(*percent)

@@ -56,7 +56,7 @@ async fn explain(arguments: &cli::RulesExplain) -> Result<u8, Failure> {
 fn explanation(explained: &Explained, process: Option<&Process>) -> String {
     let mut text = String::new();
     if explained.sites.is_empty() {
-        let because = process.map(|process| why_nothing_was_asked(&process.queues)).unwrap_or_default();
+        let because = process.map(|process| why_no_verdicts(&process.queues)).unwrap_or_default();
         let _ = writeln!(text, "process {} has requested no verdict yet{because}", explained.pid);
     }
     for site in &explained.sites {
@@ -77,7 +77,7 @@ fn explanation(explained: &Explained, process: Option<&Process>) -> String {
     text
 }
 
-fn why_nothing_was_asked(queues: &[Queue]) -> &'static str {
+fn why_no_verdicts(queues: &[Queue]) -> &'static str {
     if queues.is_empty() {
         ": it has not used a device"
     } else if queues.iter().all(|queue| queue.alone) {

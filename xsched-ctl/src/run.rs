@@ -102,7 +102,7 @@ pub(crate) async fn run(arguments: cli::Run) -> Result<u8, Failure> {
         never = watch::warn_without_shim(pid) => match never {},
     };
     if arguments.json {
-        let joined = attendance.ask_who_joined().await;
+        let joined = attendance.count_joined().await;
         say!("{}", serde_json::json!({ "code": code, "controller": had_controller, "joined": joined }));
     }
     Ok(code)
@@ -139,7 +139,7 @@ impl Attendance {
     }
 
     /// How many of the command's processes have joined; none if there is no controller.
-    async fn ask_who_joined(&mut self) -> Option<u64> {
+    async fn count_joined(&mut self) -> Option<u64> {
         match self.controller.as_mut()?.ask(&Request::Joined {}).await {
             Ok(Answer::Joined { count, .. }) => Some(count),
             _ => None,
@@ -172,6 +172,6 @@ mod tests {
     async fn without_a_controller_the_number_of_joined_processes_is_unknown() {
         let token = Token::draw().unwrap();
         let mut attendance = Attendance { wish: Wish::default(), token, controller: None };
-        assert_eq!(attendance.ask_who_joined().await, None);
+        assert_eq!(attendance.count_joined().await, None);
     }
 }

@@ -476,6 +476,6 @@ mod tests {
         let refused = one("\n\n[[a]]\nb = 1", |entry| -> Result<(), Fault> {
             Err(entry.sections()?[0].fault(Mistake::Together("these keys exclude each other")))
         });
-        assert_eq!(refused.unwrap_err(), "line 3: these do not go together");
+        assert_eq!(refused.unwrap_err(), "line 3: these keys exclude each other");
     }
 }

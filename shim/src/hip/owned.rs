@@ -341,6 +341,13 @@ mod tests {
     }
 
     #[test]
+    fn a_call_that_is_only_checked_keeps_its_callers_memory() {
+        let words = [1, 2, 3];
+        let address = Some(words.as_ptr() as u64);
+        assert_eq!((Certain.own_words(0, &words), Certain.keep(&words)), (address, address));
+    }
+
+    #[test]
     fn arguments_of_a_kernel_outlive_their_caller() {
         let parameters = vec![Parameter { offset: 0, size: 8 }, Parameter { offset: 8, size: 4 }];
         let kernel = Kernel { parameters, threads_max: 1024, shared_bytes: 0 };

@@ -1,4 +1,4 @@
-//! The time by which launches and completions are followed.
+//! The clock of launches and completions.
 
 use rustix::time::{ClockId, clock_gettime};
 use xsched_sched::Nanos;
@@ -13,7 +13,7 @@ pub fn now() -> Nanos {
     Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
 }
 
-/// For tests whose outcome must not depend on how fast the machine is: the clock stands still until it is told to go on.
+/// For tests whose outcome must not depend on how fast the machine is: the clock stands still until the test advances it.
 #[cfg(test)]
 pub(crate) mod tests {
     use std::cell::RefCell;

@@ -1,7 +1,6 @@
-//! The process's events, for whoever records: a ring in memory that the controller has handed out.
+//! The process's events, for a tracer: a ring in shared memory that the controller has handed out.
 //!
-//! There is one while somebody records. It is written under the lock of the queues, which is what makes the process one
-//! writer.
+//! There is one while the process is recorded. It is written under the lock of the queues, which makes the process one writer.
 
 #![expect(unsafe_code, reason = "maps a ring of events")]
 
@@ -22,7 +21,7 @@ use xsched_sched::Nanos;
 pub(crate) enum EventWriterError {
     #[error("map the ring of events: {0}")]
     Map(#[from] Errno),
-    #[error("write into memory that can still be cut short")]
+    #[error("map the event ring: the memfd is not sealed against shrinking")]
     Unsealed,
     #[error("write into a ring of another version")]
     Version,
@@ -43,7 +42,7 @@ impl EventWriter {
     /// Maps a ring.
     ///
     /// # Errors
-    /// It cannot be mapped, is none, or could be cut short under its writer.
+    /// It cannot be mapped, is none, or could become shorter under its writer.
     pub(crate) fn map(ring: impl AsFd) -> Result<Self, EventWriterError> {
         let ring = ring.as_fd();
         let is_sealed = fcntl_get_seals(ring).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
@@ -75,7 +74,7 @@ impl EventWriter {
     }
 
     fn memory(&self) -> &RingMemory {
-        // SAFETY: mapped with this size until the value is dropped, and sealed against being cut short; any words are
+        // SAFETY: mapped with this size until the value is dropped, and sealed against becoming shorter; any words are
         // values.
         unsafe { self.memory.as_ref() }
     }
@@ -83,15 +82,15 @@ impl EventWriter {
 
 impl Drop for EventWriter {
     fn drop(&mut self) {
-        // SAFETY: the value's own mapping, which nobody has a reference to any more.
+        // SAFETY: the value's own mapping, to which there is no reference any more.
         let _ = unsafe { munmap(self.memory.as_ptr().cast(), RING_SIZE) };
     }
 }
 
-/// How often the clocks are read to compare them: somebody else may get the processor in between.
+/// How often the clocks are read to compare them: another thread may get the processor in between.
 const READINGS: usize = 8;
 
-/// The clocks differ by the time for which the machine slept, which it hardly does while somebody records. What lies between
+/// The clocks differ by the time for which the machine slept, which it hardly does while a process is recorded. What lies between
 /// the two readings adds to it, so the least difference is the best.
 fn boottime_ahead_ns() -> u64 {
     let ns = |clock| {
@@ -201,7 +200,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn memory_that_could_be_cut_short_is_refused() {
+    fn memory_that_could_become_shorter_is_refused() {
         let fd = memory();
         ftruncate(&fd, RING_SIZE as u64).unwrap();
         assert!(matches!(EventWriter::map(&fd), Err(EventWriterError::Unsealed)));

@@ -1,13 +1,13 @@
-//! A gate that the arbiter shuts by itself: a word in memory that it shares with this process, and this process with its device.
+//! A gate that the arbiter closes by itself: a word in memory that it shares with this process, and this process with its device.
 //!
 //! ```text
-//!   arbiter   writes GATE_ALLOWED     in the moment in which a mask changes, and when that was
-//!   process   writes GATE_KEPT_OPEN   while the arbiter is not believed, or something must not be stopped
-//!                    GATE_QUIET       in another word, while it need not be woken to give way
+//!   arbiter   writes GATE_ALLOWED     in the moment in which a mask changes, and that time
+//!   process   writes GATE_KEPT_OPEN   while the arbiter page is not in force, or something must not be stopped
+//!                    GATE_QUIET       in another word, while it need not be woken when it is preempted
 //!   device    begins what is behind   while any of them is set
 //! ```
 //!
-//! So who has to give way does so without a thread of his being woken.
+//! So a process is preempted without waking any of its threads.
 
 #![expect(unsafe_code, reason = "maps a gate page")]
 
@@ -68,7 +68,7 @@ impl GatePage {
         &self.words()[0]
     }
 
-    /// A word that nobody uses.
+    /// A word that is not used.
     pub fn trial(&self) -> &AtomicU64 {
         &self.words()[TRIAL]
     }
@@ -79,16 +79,16 @@ impl GatePage {
     }
 
     /// From when until when the arbiter last let none begin, on its page's clock; None: it still does not. None at all if it always
-    /// has, or is about to change its mind.
+    /// has, or is changing it right now.
     pub(super) fn last_closure(&self) -> Option<(u64, Option<u64>)> {
         // Before the times, which are written before it.
         let is_allowed = self.is_allowed();
-        let [shut, opened] =
+        let [closed, opened] =
             [GATE_CLOSED_AT, GATE_OPENED_AT].map(|word| self.words()[word].load(Ordering::Acquire));
         match is_allowed {
-            _ if shut == 0 => None,
-            true => (opened >= shut).then_some((shut, Some(opened))),
-            false => Some((shut, None)),
+            _ if closed == 0 => None,
+            true => (opened >= closed).then_some((closed, Some(opened))),
+            false => Some((closed, None)),
         }
     }
 
@@ -107,7 +107,7 @@ impl GatePage {
         }
     }
 
-    /// Has nobody woken when commands do not begin any more, or has somebody.
+    /// Asks the arbiter to wake no thread when commands do not begin any more, or takes that back.
     pub(super) fn ask_for_quiet(&self, asks: bool) {
         let wishes = if asks { GATE_QUIET } else { 0 };
         if self.wishes() != wishes {
@@ -121,7 +121,7 @@ impl GatePage {
     }
 
     fn words(&self) -> &[AtomicU64; WORDS] {
-        // SAFETY: mapped for as long as this lives, with so many words, which everybody changes whole.
+        // SAFETY: mapped for as long as this lives, with so many words, which all writers change whole.
         unsafe { self.0.as_ref() }
     }
 }
@@ -141,14 +141,14 @@ impl Drop for GatePage {
 
 #[cfg(test)]
 impl GatePage {
-    /// One that nobody else has, with this in its word.
+    /// A page of its own, with this in its word.
     pub(crate) fn for_tests(word: u64) -> Self {
         let page = Self::map(tests::file(GATE_SIZE)).unwrap();
         page.word().store(word, Ordering::Release);
         page
     }
 
-    /// Whether its process asks not to be woken to give way.
+    /// Whether its process asks not to be woken when it is preempted.
     pub(crate) fn is_quiet(&self) -> bool {
         self.wishes() == GATE_QUIET
     }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn it_tells_when_it_was_shut() {
+    fn it_tells_when_it_was_closed() {
         let page = GatePage::for_tests(GATE_ALLOWED);
         assert_eq!(page.last_closure(), None);
         page.allow(false, 7);

@@ -6,11 +6,11 @@
 /// A bug; its name is the comment's first word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
-    /// `last-first`: of what a queue holds back, the latest is launched first.
+    /// `last-first`: the latest of a queue's deferred commands is launched first.
     LastFirst,
-    /// `overtaking`: a call passes although earlier ones of its stream are held back.
+    /// `overtaking`: a call passes although earlier ones of its stream are deferred.
     Overtaking,
-    /// `forced-overtaking`: a call that is never held back passes although earlier ones of its stream are.
+    /// `forced-overtaking`: a call that is never deferred passes although earlier ones of its stream are.
     ForcedOvertaking,
     /// `forced-alone`: such a call does not come after what it depends on in other streams.
     ForcedAlone,

@@ -1,4 +1,4 @@
-//! The shim's own threads: they have names, small stacks, and take no signals.
+//! Threads of libraries in a foreign process: they have names, small stacks, and take no signals.
 
 #![expect(unsafe_code, reason = "starts threads by the C library")]
 
@@ -23,7 +23,7 @@ struct Start {
     work: Box<dyn FnOnce() + Send>,
 }
 
-/// Starts a thread; a panic ends it, and is told. An application's signal handlers run on the application's threads only.
+/// Starts a thread; a panic ends it, and is counted as `trouble`. An application's signal handlers run on the application's threads only.
 ///
 /// Not by the standard library, which ends the process if it gets no memory for a thread.
 ///
@@ -70,18 +70,18 @@ extern "C" fn begin(start: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// A turn on a processor that is shared, if the kernel lets a thread choose (from 6.12 on): who asks for less gets it sooner. It
-/// is the least that may be asked for.
-const TURN_NS: u64 = 100_000;
+/// A time slice on a processor that is shared, if the kernel lets a thread choose (from 6.12 on): a thread that asks for a shorter
+/// one gets it sooner. It is the shortest that may be asked for.
+const SLICE_NS: u64 = 100_000;
 
 /// Lets the calling thread sleep to the microsecond, to which the kernel adds 50 otherwise, and run soon after it was woken,
 /// also where all processors are busy. It gets no more of them than before. Threads that it starts are the same.
 pub(crate) fn be_prompt() {
     // SAFETY: sets a number of the calling thread's.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
-    // Whoever has started the program as a real-time or a background one knows better.
+    // A program that was started as a real-time or a background one stays what it is.
     if let Some(mut attributes) = attributes().filter(|own| own.sched_policy == libc::SCHED_OTHER as u32) {
-        attributes.sched_runtime = TURN_NS;
+        attributes.sched_runtime = SLICE_NS;
         // SAFETY: the structure lives until it was read.
         unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     }
@@ -89,7 +89,7 @@ pub(crate) fn be_prompt() {
 
 /// How the kernel runs the calling thread, if it says so.
 fn attributes() -> Option<libc::sched_attr> {
-    // SAFETY: numbers, of which zero is one; the kernel fills no more than it is told that there is.
+    // SAFETY: numbers, of which zero is one; the kernel fills no more than the size that it is given.
     unsafe {
         let mut attributes = MaybeUninit::<libc::sched_attr>::zeroed().assume_init();
         let size = size_of_val(&attributes);
@@ -143,17 +143,17 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_thread_has_short_turns_and_precise_timers_and_is_no_more_important_than_before() {
+    fn a_prompt_thread_has_short_slices_and_precise_timers_and_no_other_priority() {
         let (before, after, slack_ns) = made_prompt(libc::SCHED_OTHER);
         assert_eq!((after.sched_policy, after.sched_nice), (before.sched_policy, before.sched_nice));
-        // Older kernels do not say how long turns are.
+        // Older kernels do not say how long slices are.
         let can_choose = before.sched_runtime > 0;
-        assert_eq!(after.sched_runtime, if can_choose { TURN_NS } else { 0 });
+        assert_eq!(after.sched_runtime, if can_choose { SLICE_NS } else { 0 });
         assert_eq!(slack_ns, 1);
     }
 
     #[test]
-    fn who_runs_in_the_background_stays_there() {
+    fn a_background_thread_stays_one() {
         let (before, after, _) = made_prompt(libc::SCHED_IDLE);
         assert_eq!(after.sched_policy, libc::SCHED_IDLE as u32);
         assert_eq!(after.sched_runtime, before.sched_runtime);

@@ -1,9 +1,9 @@
-//! What goes wrong without anybody's being told, for whoever counts it.
+//! What goes wrong unseen, for a counter of the back end.
 
 /// Things that should not happen. They cost a process its scheduling for a while, never a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// The controller had no room for the process, or for one more of its queues: it is not scheduled.
+    /// The controller had no free slot for the process, or for one more of its queues: it is not scheduled.
     ControllerFull,
     /// The controller did not take a report: it was too far behind.
     UnsentReport,

@@ -332,17 +332,17 @@ fn an_end_before_the_begin_counts_as_the_begin() {
 
 /// Accepts a number of bytes and then fails, like a full disk.
 struct Full {
-    room: usize,
+    free: usize,
     taken: Vec<u8>,
 }
 
 impl io::Write for Full {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let taken = bytes.len().min(self.room);
+        let taken = bytes.len().min(self.free);
         if taken == 0 {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        self.room -= taken;
+        self.free -= taken;
         self.taken.extend(&bytes[..taken]);
         Ok(taken)
     }
@@ -356,7 +356,7 @@ impl io::Write for Full {
 #[test]
 fn a_full_disk_leaves_a_prefix() {
     let whole = TraceWriter::new(Vec::new(), CLOCKS).unwrap().bytes_written() as usize;
-    let mut full = Full { room: whole + 40, taken: Vec::new() };
+    let mut full = Full { free: whole + 40, taken: Vec::new() };
     let mut writer = TraceWriter::new(&mut full, CLOCKS).unwrap();
     let process = Process { id: PROCESS, name: "python3 with a name of more than forty bytes", cmdline: &[] };
     let error = writer.process(&process).unwrap_err();

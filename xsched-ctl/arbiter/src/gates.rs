@@ -66,7 +66,7 @@ struct Gate(NonNull<[AtomicU64; WORDS]>);
 impl Gate {
     fn map(file: &OwnedFd) -> io::Result<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
+        // SAFETY: this creates a new mapping at an address of the kernel's choice, so it replaces no other mapping.
         let start =
             unsafe { mmap(std::ptr::null_mut(), GATE_SIZE, access, MapFlags::SHARED, file.as_fd(), 0) }?;
         NonNull::new(start.cast()).map(Self).ok_or(io::ErrorKind::AddrNotAvailable.into())
@@ -81,8 +81,8 @@ impl Gate {
 
 impl Drop for Gate {
     fn drop(&mut self) {
-        // SAFETY: the mapping belongs to this value, and nothing refers to it any more. munmap does not fail for a
-        // mapping that was made.
+        // SAFETY: the mapping belongs to this value, and nothing refers to it any more. munmap does not fail for a valid
+        // mapping, so its result is ignored.
         let _ = unsafe { munmap(self.0.as_ptr().cast(), GATE_SIZE) };
     }
 }

@@ -32,7 +32,7 @@ impl Page {
     /// Maps the page behind a descriptor.
     pub(crate) fn map(fd: BorrowedFd<'_>, may_write: bool) -> io::Result<Self> {
         let access = if may_write { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
-        // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
+        // SAFETY: this creates a new mapping at an address of the kernel's choice, so it replaces no other mapping.
         let start = unsafe { mmap(std::ptr::null_mut(), PAGE_WORDS * 8, access, MapFlags::SHARED, fd, 0) }?;
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
         Ok(Self { start, may_write })
@@ -90,8 +90,8 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: the mapping belongs to this value, and nothing refers to it any more. munmap does not fail for a
-        // mapping that was made.
+        // SAFETY: the mapping belongs to this value, and nothing refers to it any more. munmap does not fail for a valid
+        // mapping, so its result is ignored.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), PAGE_WORDS * 8) };
     }
 }

@@ -51,7 +51,7 @@ pub enum BpfError {
     Map {
         /// Its name.
         map: &'static str,
-        /// What happened.
+        /// The cause.
         #[source]
         cause: aya::maps::MapError,
     },
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(
             with_causes(&gone),
             "the kernel refused the BPF program `report`: Invalid argument (os error 22)",
-            "nothing is said twice"
+            "nothing is repeated"
         );
         assert!(!is_permission(&gone));
     }

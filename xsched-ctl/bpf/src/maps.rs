@@ -21,7 +21,8 @@ macro_rules! map_value {
     };
 }
 
-/// Where the kernel lists the numbers that processors may have: `0-127`, seldom with gaps.
+/// The kernel's list of possible processor numbers: `0-127`, seldom with gaps
+/// ([documentation](https://docs.kernel.org/admin-guide/cputopology.html)).
 const POSSIBLE_PROCESSORS: &str = "/sys/devices/system/cpu/possible";
 
 /// The largest of these numbers plus one.

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-/// Where tracefs is mounted with all of these tracepoints, such as `task/task_newtask`. In containers it usually is not.
+/// The mount point of tracefs, if it has all of these tracepoints, such as `task/task_newtask`. Containers usually have
+/// none.
 pub fn tracefs_with(tracepoints: &[&str]) -> Option<&'static str> {
     ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].into_iter().find(|path| {
         tracepoints

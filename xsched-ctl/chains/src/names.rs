@@ -38,7 +38,7 @@ pub struct Function {
     pub symbol: Option<Arc<str>>,
     /// Without parameters.
     pub name: Option<Arc<str>>,
-    /// Whose its calls are if nothing is known of its callers.
+    /// The origin of its calls if nothing is known about its callers.
     pub origin: Arc<str>,
 }
 

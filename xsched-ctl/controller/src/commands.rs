@@ -27,7 +27,9 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: UnixListener) {
                     tokio::task::spawn_local(serve(Rc::clone(&shared), stream, peer, occupant));
                 } else {
                     // A client that does not read this sees the connection end.
-                    let _ = stream.into_std().and_then(|mut stream| stream.write_all(&as_line(&no_room())?));
+                    let _ = stream
+                        .into_std()
+                        .and_then(|mut stream| stream.write_all(&as_line(&too_many_connections())?));
                     shared.controller.borrow_mut().count_end(Some(RefusalReason::Full), false);
                 }
             }
@@ -39,14 +41,14 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: UnixListener) {
 async fn serve(shared: Rc<Shared>, stream: UnixStream, peer: Peer, _occupant: Occupant) {
     let actor = Actor::of(&peer);
     let mut attendance = Attendance::default();
-    let end = converse(&shared, stream, actor, &mut attendance).await;
+    let end = serve_requests(&shared, stream, actor, &mut attendance).await;
     shared.with(|controller| controller.part(&attendance));
     if let Err(error) = end {
         tracing::debug!("{}: {error}", peer.describe());
     }
 }
 
-async fn converse(
+async fn serve_requests(
     shared: &Shared,
     stream: UnixStream,
     actor: Actor,
@@ -109,7 +111,7 @@ fn as_line(answer: &Answer) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-fn no_room() -> Answer {
+fn too_many_connections() -> Answer {
     let message = "this user has too many connections to the controller";
     Answer::Refused { reason: Reason::Full, message: message.to_owned() }
 }

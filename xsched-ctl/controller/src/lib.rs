@@ -112,7 +112,7 @@ pub struct Options {
     pub policy: Option<PolicyKind>,
     /// Goes before the rules of the configuration.
     pub rules: Option<PathBuf>,
-    /// Decide, and hold nobody back.
+    /// Decide, but defer nothing.
     pub observe: bool,
     /// Do without BPF programs.
     pub no_bpf: bool,
@@ -274,7 +274,7 @@ pub async fn run(arguments: Options) -> Result<u8, ServeError> {
                 }
                 never = directory::follow(&shared, answers) => match never {},
                 failure = cgroups::follow(&shared) => failure.map(|never| match never {}),
-                never = reassure(&manager, watchdog) => match never {},
+                never = send_watchdog(&manager, watchdog) => match never {},
             }
         })
         .await;
@@ -405,7 +405,7 @@ async fn until(time_ns: Option<u64>) {
 }
 
 /// Sends the service manager its watchdog messages, if it wants them.
-async fn reassure(manager: &notify::Manager, every: Option<Duration>) -> std::convert::Infallible {
+async fn send_watchdog(manager: &notify::Manager, every: Option<Duration>) -> std::convert::Infallible {
     let Some(every) = every else { return std::future::pending().await };
     let mut ticks = tokio::time::interval(every);
     loop {

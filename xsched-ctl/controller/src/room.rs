@@ -69,13 +69,13 @@ impl Shortage {
 
     /// Logs the shortage, at most once a minute, and waits.
     pub(super) async fn pass(&mut self, whom: &str, error: &io::Error) {
-        if self.is_to_be_said(Instant::now()) {
+        if self.must_log(Instant::now()) {
             tracing::warn!("cannot accept {whom}, and perhaps others (logged once a minute): {error}");
         }
         tokio::time::sleep(Self::AGAIN).await;
     }
 
-    fn is_to_be_said(&mut self, now: Instant) -> bool {
+    fn must_log(&mut self, now: Instant) -> bool {
         let is_due = self.said.is_none_or(|said| now.duration_since(said) >= Self::SAID_AGAIN);
         if is_due {
             self.said = Some(now);
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn a_lasting_shortage_is_logged_once_a_minute() {
         let (mut shortage, began) = (Shortage::default(), Instant::now());
-        let said = (0..1200).filter(|tries| shortage.is_to_be_said(began + Shortage::AGAIN * *tries));
+        let said = (0..1200).filter(|tries| shortage.must_log(began + Shortage::AGAIN * *tries));
         assert_eq!(said.collect::<Vec<_>>(), [0, 600]);
     }
 

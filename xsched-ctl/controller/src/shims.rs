@@ -250,7 +250,7 @@ async fn attend(shared: &Shared, connection: &Connection, peer: &Peer, id: Clien
     let (mut turn, mut has_told) = (0, false);
     loop {
         let recording_changed = shared.recording.notified();
-        if let Err(end) = tell_of_recording(shared, connection, id).await {
+        if let Err(end) = send_recording_state(shared, connection, id).await {
             return end;
         }
         let result = tokio::select! {
@@ -284,7 +284,7 @@ fn weight(said: &FromShim) -> u32 {
 }
 
 /// Gives a process a ring when a recording starts, and notifies it when none is left.
-async fn tell_of_recording(shared: &Shared, connection: &Connection, id: ClientId) -> Result<(), End> {
+async fn send_recording_state(shared: &Shared, connection: &Connection, id: ClientId) -> Result<(), End> {
     let told = shared.controller.borrow_mut().events_for(id);
     let Some(Told { events, ring, is_announced }) = told else { return Ok(()) };
     if let Some(is_announced) = is_announced {

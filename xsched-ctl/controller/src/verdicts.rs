@@ -66,7 +66,7 @@ pub(super) async fn provide(
             changed = rules.changed() => if changed.is_err() {
                 std::future::pending::<()>().await;
             },
-            other = another_caller(shared, id, &caller, &mut subjects) => {
+            other = changed_caller(shared, id, &caller, &mut subjects) => {
                 caller = other;
                 if let (Some(origin), Some(_)) = (&shared.origin, &page) {
                     origin.tell(Order::Caller(id.number(), Box::new(caller.clone())));
@@ -77,7 +77,7 @@ pub(super) async fn provide(
 }
 
 /// Waits until different rules may match a process; returns its new attributes.
-async fn another_caller(
+async fn changed_caller(
     shared: &Shared,
     id: ClientId,
     caller: &Caller,

@@ -1,10 +1,10 @@
 //! Demangles names, and removes the prefixes and suffixes that HIP adds.
 //!
-//! A kernel has several symbols: the host stub is `__device_stub__scale` (inside the mangled name,
-//! `_ZN4demo22__device_stub__scale...`), the handle object and the device function have the mangled name of
-//! the kernel itself, and the kernel descriptor adds `.kd`
-//! (<https://llvm.org/docs/AMDGPUUsage.html#kernel-descriptor>). `kernel_name` gives the same text for all of
-//! them.
+//! A kernel has several symbols, and `kernel_name` gives the same text for all of them:
+//!
+//! * the host stub: `__device_stub__scale`, inside the mangled name (`_ZN4demo22__device_stub__scale...`);
+//! * the handle object and the device function, with the mangled name of the kernel itself;
+//! * the kernel descriptor, which adds `.kd` (<https://llvm.org/docs/AMDGPUUsage.html#kernel-descriptor>).
 
 use std::fmt::Write;
 

@@ -4,7 +4,7 @@
 //! By then the process may have loaded libraries, executed another program, or ended, so `/proc/PID/maps` would
 //! often show the wrong address space or none. This crate reads what perf calls side-band data instead
 //! (<https://man7.org/linux/man-pages/man2/perf_event_open.2.html>): the kernel reports every mapping, name
-//! change, fork, exec and exit with its time, and an address is looked up in the address space *as it was at the
+//! change, fork, exec and exit with its time. So an address is looked up in the address space *as it was at the
 //! record's time*.
 //!
 //! ```no_run

@@ -8,10 +8,10 @@
 //!
 //! Accesses that may need the answer of a server have a timeout (`timeout.rs`).
 //!
-//! Each candidate is opened as a mere reference (`O_PATH`, which does not activate devices or wait for FIFOs),
-//! compared with the inode that was mapped, and only then opened for reading.
+//! Each candidate is opened as a mere reference first (`O_PATH`, which does not activate devices or wait for FIFOs).
+//! It is opened for reading only if it is the inode that was mapped.
 //!
-//! The device number cannot alcandidates be compared. On btrfs and overlayfs `stat` reports another device than the
+//! The device number cannot always be compared. On btrfs and overlayfs `stat` reports another device than the
 //! kernel's records, an anonymous one (major number 0;
 //! <https://docs.kernel.org/filesystems/overlayfs.html#inode-properties>). For the first two candidates, the path
 //! is resolved as the mapping process sees it, so an equal inode number is sufficient if one of the devices is

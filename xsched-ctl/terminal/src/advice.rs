@@ -1,4 +1,4 @@
-//! What an error tells people beyond its message: a hint, and the exit code of the command that it ends.
+//! What an error adds to its message: a hint, and the exit code of the command that it ends.
 
 use std::error::Error;
 use std::io;

@@ -50,7 +50,7 @@ pub enum TracerError {
     /// The output could not be created.
     #[error("cannot write {path}: {cause}")]
     OutputNotCreated {
-        /// Where to.
+        /// Its destination.
         path: PathBuf,
         /// The system's error.
         cause: io::Error,
@@ -58,7 +58,7 @@ pub enum TracerError {
     /// Writing the output failed.
     #[error("writing the trace to {to} failed: {cause}")]
     OutputFailed {
-        /// Where to.
+        /// Its destination.
         to: String,
         /// The system's error.
         cause: io::Error,

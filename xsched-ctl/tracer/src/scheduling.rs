@@ -144,7 +144,7 @@ impl Scheduling {
         let until_ns = looked_ns.saturating_sub(SKEW_NS);
         self.take_until(until_ns);
         self.ended.extend(ended.into_iter().map(|ring| (looked_ns, ring)));
-        self.let_go(until_ns);
+        self.end_rings(until_ns);
         self.emit(Called::Until(called_until_ns));
         self.calls.forget_old(called_until_ns);
         self.judgements.forget_old(called_until_ns);
@@ -185,7 +185,7 @@ impl Scheduling {
         self.hear();
         let early = &mut self.early;
         let ended = self.source.read(&mut |time_ns, origin, record| early.push((time_ns, origin, record)));
-        self.forget_impossible(now_ns());
+        self.drop_future_records(now_ns());
         for (number, name) in self.source.take_rule_names() {
             self.judgements.name(number, name);
         }
@@ -194,7 +194,7 @@ impl Scheduling {
 
     /// Drops records with a time after the time of reading: they would wait for that time, which may be arbitrarily far
     /// off.
-    fn forget_impossible(&mut self, read_ns: u64) {
+    fn drop_future_records(&mut self, read_ns: u64) {
         let (latest_ns, count) = (read_ns.saturating_add(SKEW_NS), self.early.len());
         self.early.retain(|(time_ns, ..)| *time_ns <= latest_ns);
         self.senseless += (count - self.early.len()) as u64;
@@ -225,7 +225,7 @@ impl Scheduling {
     }
 
     /// Notes the ends of processes after all their events have been taken in.
-    fn let_go(&mut self, until_ns: u64) {
+    fn end_rings(&mut self, until_ns: u64) {
         for (ended_ns, ring) in self.ended.extract_if(.., |(ended_ns, _)| *ended_ns <= until_ns) {
             if let Some(pid) = self.processes.ended(ring, ended_ns) {
                 self.arbiter.ended(ended_ns, pid, &mut self.entries);
@@ -250,7 +250,7 @@ mod tests {
         for time_ns in [1, read_ns, read_ns + SKEW_NS, read_ns + SKEW_NS + 1, u64::MAX] {
             scheduling.early.push((time_ns, Origin::Process(RingId(1)), record));
         }
-        scheduling.forget_impossible(read_ns);
+        scheduling.drop_future_records(read_ns);
         let kept: Vec<_> = scheduling.early.iter().map(|(time_ns, ..)| *time_ns).collect();
         assert_eq!((kept, scheduling.senseless), (vec![1, read_ns, read_ns + SKEW_NS], 2));
     }

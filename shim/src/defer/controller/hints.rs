@@ -21,7 +21,7 @@ pub(super) fn settings() -> Settings {
         utilization: hint("XSCHED_AUTO_XQUEUE_UTILIZATION", 0, 100).map(i32::cast_unsigned),
         token: env::token().and_then(|token| parse_token(&token)).unwrap_or_default(),
         limit: limit(),
-        preemption_level: hint("XSCHED_AUTO_XQUEUE_LEVEL", 1, 3).map(i32::cast_unsigned),
+        preemption_mode: hint("XSCHED_AUTO_XQUEUE_LEVEL", 1, 3).map(i32::cast_unsigned),
         socket_folder: env::socket_folder().map(PathBuf::from),
         user_folder: env::user_folder().map(PathBuf::from),
     }
@@ -34,7 +34,7 @@ fn scheduled_by(scheduler: Option<&str>, policy: Option<&str>) -> SchedulerChoic
             let policy = policy.and_then(|name| name.to_ascii_lowercase().parse().ok());
             SchedulerChoice::Itself(policy.unwrap_or(PolicyKind::Priority))
         }
-        Some("app") => SchedulerChoice::Nobody,
+        Some("app") => SchedulerChoice::None,
         _ => SchedulerChoice::Controller,
     }
 }
@@ -77,7 +77,7 @@ mod tests {
     fn the_scheduler_is_chosen_by_xscheds_words() {
         assert_eq!(scheduled_by(None, Some("fair")), SchedulerChoice::Controller);
         assert_eq!(scheduled_by(Some("GLB"), None), SchedulerChoice::Controller);
-        assert_eq!(scheduled_by(Some("APP"), None), SchedulerChoice::Nobody);
+        assert_eq!(scheduled_by(Some("APP"), None), SchedulerChoice::None);
         assert_eq!(scheduled_by(Some("LCL"), None), SchedulerChoice::Itself(PolicyKind::Priority));
         assert_eq!(scheduled_by(Some("LCL"), Some("CFS")), SchedulerChoice::Itself(PolicyKind::Fair));
         assert_eq!(scheduled_by(Some("local"), Some("fair")), SchedulerChoice::Itself(PolicyKind::Fair));

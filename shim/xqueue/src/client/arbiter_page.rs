@@ -1,8 +1,8 @@
 //! The arbiter's page as this process sees it: mapped read-only, read word by word.
 //!
-//! The page of the first controller stays mapped as long as the process lives. That of a later one takes its place at the
-//! same address, so nobody who reads it meanwhile has to be waited for; what readers may then mix up is caught by the
-//! generation in a queue's word.
+//! The page of the first controller stays mapped as long as the process lives. The page of a later one is mapped at the same
+//! address, so no reader must be waited for. Readers may then mix words of both pages, which the generation in a queue's word
+//! reveals.
 
 #![expect(unsafe_code, reason = "maps the arbiter page")]
 
@@ -23,14 +23,14 @@ pub enum PageError {
     #[error("map the page: {0}")]
     Map(Errno),
     /// It could become shorter under its readers.
-    #[error("believe in a page that can still be cut short")]
+    #[error("map the arbiter page: the memfd is not sealed against shrinking")]
     Unsealed,
     /// It has this version.
     #[error("read a page of another version, {0}")]
     Version(u64),
 }
 
-/// The place where the page is mapped, if one ever was.
+/// Where the page is mapped, if one ever was.
 #[derive(Debug)]
 pub(crate) struct MappedPage(AtomicPtr<AtomicU64>);
 
@@ -39,10 +39,10 @@ impl MappedPage {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// Maps this page, in the place of the one before.
+    /// Maps this page where the one before is mapped.
     ///
     /// # Errors
-    /// It cannot be mapped, is of another version, or could be cut short under its readers.
+    /// It cannot be mapped, is of another version, or could become shorter under its readers.
     pub(crate) fn replace(&self, page: impl AsFd) -> Result<(), PageError> {
         let page = page.as_fd();
         check_seals(page)?;
@@ -54,7 +54,7 @@ impl MappedPage {
             self.0.store(new, Ordering::Release);
             return Ok(());
         }
-        // SAFETY: mapped right now, and nobody else has seen it.
+        // SAFETY: mapped right now, and no other thread has seen it.
         let _ = unsafe { rustix::mm::munmap(new.cast(), size_of::<Page>()) };
         if (magic, version) != (PAGE_MAGIC, PAGE_VERSION) {
             return Err(PageError::Version(version));
@@ -80,7 +80,7 @@ fn map(page: BorrowedFd<'_>, at: *mut AtomicU64, flags: MapFlags) -> Result<*mut
     unsafe { mmap(at.cast(), size_of::<Page>(), ProtFlags::READ, flags, page, 0) }.map(<*mut _>::cast)
 }
 
-/// A file in memory must never become shorter: its readers would be killed. A BPF map knows no seals, and cannot.
+/// A memfd must never become shorter: its readers would be killed. A BPF map has no seals, and its size cannot change.
 pub fn check_seals(page: BorrowedFd<'_>) -> Result<(), PageError> {
     match fcntl_get_seals(page) {
         Ok(seals) if seals.contains(SealFlags::SHRINK) => Ok(()),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_could_be_cut_short_is_refused() {
+    fn a_page_that_could_become_shorter_is_refused() {
         let mapped = MappedPage::none();
         assert!(matches!(mapped.replace(page(PAGE_VERSION, 5)), Err(PageError::Unsealed)));
         assert!(matches!(mapped.replace(tempfile::tempfile().unwrap()), Err(PageError::Unsealed)));

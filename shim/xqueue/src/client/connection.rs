@@ -1,4 +1,4 @@
-//! The controller's socket: where it is, who is at the other end, packets and descriptors.
+//! The controller's socket: where it is, the user at the other end, packets and descriptors.
 
 #![expect(unsafe_code, reason = "asks for the peer in a way that rustix has not")]
 
@@ -133,15 +133,15 @@ impl AsFd for Connection {
     }
 }
 
-/// Who listens, as the kernel noted it. Not by rustix: a peer outside of this pid namespace has the id 0, which its type
-/// cannot hold.
+/// The listener's user, as the kernel noted it. Not by rustix: a peer outside of this pid namespace has the process id 0, which
+/// its type cannot hold.
 fn peer_user(socket: &OwnedFd) -> Result<u32, Errno> {
     let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut size = size_of::<libc::ucred>() as libc::socklen_t;
-    let place = (&raw mut credentials).cast();
-    // SAFETY: a place of the size that it is said to have.
+    let target = (&raw mut credentials).cast();
+    // SAFETY: memory of the size that is given with it.
     let code = unsafe {
-        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, place, &raw mut size)
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, target, &raw mut size)
     };
     if code == 0 {
         Ok(credentials.uid)
@@ -150,16 +150,16 @@ fn peer_user(socket: &OwnedFd) -> Result<u32, Errno> {
     }
 }
 
-/// The socket at one of the places where controllers have theirs: device, inode, and when it was made.
-pub(crate) type Place = Option<(u64, u64, i64, i64)>;
+/// The identity of a socket file in one of the controllers' folders: device, inode, and when it was made.
+pub(crate) type SocketFile = Option<(u64, u64, i64, i64)>;
 
 /// All of them. One of them differs when another controller has come.
-pub(super) fn places(settings: &Settings) -> Vec<Place> {
-    let place = |folder: PathBuf| {
+pub(super) fn socket_files(settings: &Settings) -> Vec<SocketFile> {
+    let identity = |folder: PathBuf| {
         let metadata = std::fs::symlink_metadata(folder.join(SHIM_SOCKET)).ok()?;
         Some((metadata.dev(), metadata.ino(), metadata.ctime(), metadata.ctime_nsec()))
     };
-    folders(settings).into_iter().map(place).collect()
+    folders(settings).into_iter().map(identity).collect()
 }
 
 /// Where controllers have their sockets: the one that the environment names, or else the machine's and the user's.

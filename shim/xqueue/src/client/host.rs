@@ -17,8 +17,8 @@ pub trait Host: Send + 'static {
     /// The watcher's thread begins: its calls of the runtime are none of the application's.
     fn enter(&self);
 
-    /// There is a controller at the other end from now on. None: there is none, and the process decides about calls by itself;
-    /// said at every failed attempt to reach one, too.
+    /// There is a controller at the other end from now on. None: there is none, and the process decides about calls by itself.
+    /// Called with None at every failed attempt to reach a controller, too.
     fn connect(&self, connection: Option<Arc<Connection>>);
 
     /// Another controller is there: what numbers of libraries stand for is forgotten.
@@ -40,9 +40,9 @@ pub trait Host: Send + 'static {
 /// What an origin's number stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Library {
-    /// What the controller calls by this number.
+    /// The library that the controller gives this number.
     Controllers(u32),
-    /// What this process has found out itself.
+    /// A file name that this process has found itself.
     Own(String),
 }
 
@@ -51,7 +51,7 @@ pub enum Library {
 pub struct ControllerRules {
     /// As they are written.
     pub text: String,
-    /// What the user of this process is called.
+    /// Names of this process's user.
     pub users: Vec<String>,
     /// Number of the first; 0: they have none.
     pub first: u16,

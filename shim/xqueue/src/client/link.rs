@@ -1,4 +1,4 @@
-//! What all threads of the process know of the arbiter: the page, and whether to believe it.
+//! What all threads of the process know of the arbiter: the page, and whether it is in force.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,11 +19,11 @@ use crate::trouble::Trouble;
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(super) page: MappedPage,
-    /// Whether the page holds: a controller is connected, and not silent.
+    /// Whether the page is in force: a controller is connected, and its heartbeat is fresh.
     is_in_force: AtomicBool,
-    /// Nothing is to be held back: the controller only looks on.
+    /// Nothing is to be deferred: the controller only observes.
     only_observes: AtomicBool,
-    /// For reports that no program hears.
+    /// For reports where no BPF program is attached.
     socket: Mutex<Option<Arc<Connection>>>,
     trouble: fn(Trouble),
 }
@@ -47,21 +47,21 @@ impl Link {
         }
     }
 
-    /// A controller is there, or not any more.
+    /// There is a controller from now on, or there is none.
     pub(super) fn connect(&self, socket: Option<Arc<Connection>>, only_observes: bool) {
         self.only_observes.store(only_observes, Ordering::Relaxed);
         *self.socket() = socket;
     }
 
-    /// Believes the page from now on, or does not.
-    pub(super) fn heed(&self, heeds: bool) {
-        self.is_in_force.store(heeds, Ordering::Release);
+    /// The page is in force from now on, or is not.
+    pub(super) fn put_in_force(&self, is_in_force: bool) {
+        self.is_in_force.store(is_in_force, Ordering::Release);
     }
 
-    /// Believes the page unless its controller is silent. One that only looks on has nobody obeyed and so gives no sign of
-    /// life; it wants to know who has work all the same.
-    pub(super) fn judge(&self, is_silent: bool) {
-        self.heed(!is_silent || self.only_observes.load(Ordering::Relaxed));
+    /// The page is in force unless its controller's heartbeat is missing. A controller that only observes defers no process and so
+    /// writes no heartbeat; it is to know which processes have work all the same.
+    pub(super) fn judge_heartbeat(&self, is_silent: bool) {
+        self.put_in_force(!is_silent || self.only_observes.load(Ordering::Relaxed));
     }
 
     pub(super) fn is_in_force(&self) -> bool {
@@ -74,7 +74,7 @@ impl Link {
         (word.is_open() && word.generation() == slot.generation).then_some(word)
     }
 
-    /// How a queue stands among all on its device.
+    /// A queue's admission state.
     pub(super) fn state_of(&self, slot: Slot) -> AdmissionState {
         if !self.is_in_force() {
             return AdmissionState::Alone;
@@ -95,7 +95,7 @@ impl Link {
         }
     }
 
-    /// Tells the arbiter something. Never waits; what cannot be sent is counted.
+    /// Reports something to the arbiter. Never waits; a report that cannot be sent is counted.
     pub(super) fn report(&self, report: Report, slot: u32, argument: u64, keeper: Keeper) {
         if keeper == Keeper::Programs {
             return xsched_arbiter_report(report as u64, slot.into(), argument);
@@ -155,7 +155,7 @@ mod tests {
             protocol::obey(&words, 1);
             let link = Link::new(|_| {});
             link.page.replace(file).unwrap();
-            link.heed(true);
+            link.put_in_force(true);
             (Self(words), link)
         }
 
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn standing_follows_the_page() {
+    fn the_admission_state_follows_the_page() {
         let (arbiter, link) = Arbiter::new();
         let own = arbiter.open(0, 5);
         assert_eq!(link.state_of(own), AdmissionState::Alone);
@@ -187,45 +187,45 @@ mod tests {
         protocol::set_level(&arbiter.0, 2, 1, 9).unwrap();
         assert_eq!(link.state_of(own), limited);
         assert!(link.state_of(urgent).is_preempted());
-        let turn = arbiter.open(3, 0);
+        let sliced = arbiter.open(3, 0);
         protocol::set_level(&arbiter.0, 2, 1, 1).unwrap();
         assert_eq!(link.state_of(urgent), AdmissionState::Beside);
-        arbiter.ready(turn);
-        assert!(link.state_of(urgent).is_preempted(), "a turn comes before all");
+        arbiter.ready(sliced);
+        assert!(link.state_of(urgent).is_preempted(), "a time slice comes before all");
     }
 
     #[test]
-    fn who_looks_on_learns_who_has_work_and_holds_nobody() {
+    fn under_an_observing_controller_nothing_is_preempted() {
         let (arbiter, link) = Arbiter::new();
         let (own, urgent) = (arbiter.open(0, 5), arbiter.open(1, 1));
         protocol::release(&arbiter.0);
         link.connect(None, true);
-        link.judge(true);
+        link.judge_heartbeat(true);
         arbiter.ready(urgent);
         assert_eq!(
             (link.state_of(own), link.state_of(urgent)),
             (AdmissionState::Beside, AdmissionState::Beside)
         );
         link.connect(None, false);
-        link.judge(true);
-        assert_eq!(link.state_of(own), AdmissionState::Alone, "this one hangs, or is off");
+        link.judge_heartbeat(true);
+        assert_eq!(link.state_of(own), AdmissionState::Alone, "this controller hangs, or is off");
     }
 
     #[test]
-    fn nobody_is_held_by_a_page_that_does_not_hold() {
+    fn a_page_that_is_not_in_force_preempts_nothing() {
         let (arbiter, link) = Arbiter::new();
         let (own, urgent) = (arbiter.open(0, 5), arbiter.open(1, 0));
         arbiter.ready(urgent);
         assert!(link.state_of(own).is_preempted());
-        link.heed(false);
+        link.put_in_force(false);
         assert_eq!(link.state_of(own), AdmissionState::Alone);
-        link.heed(true);
+        link.put_in_force(true);
         link.connect(None, true);
-        assert_eq!(link.state_of(own), AdmissionState::Beside, "the controller only looks on");
+        assert_eq!(link.state_of(own), AdmissionState::Beside, "the controller only observes");
         link.connect(None, false);
         protocol::release(&arbiter.0);
         protocol::refresh(&arbiter.0, DEVICE);
-        assert_eq!(link.state_of(own), AdmissionState::Beside, "it still tells, for a successor");
+        assert_eq!(link.state_of(own), AdmissionState::Beside, "it still reports, for a successor");
         let gone = Slot { generation: 2, ..own };
         assert_eq!(link.state_of(gone), AdmissionState::Alone);
     }

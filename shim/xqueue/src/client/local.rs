@@ -1,7 +1,7 @@
 //! Scheduling without a controller, among the streams of this process: `XSCHED_SCHEDULER=LCL`.
 //!
-//! The scheduler and its masks are in this process. A claim on a device takes the place that a process has among others: one
-//! for each stream priority. A process whose streams have none is alone with its devices, and nothing is done.
+//! The scheduler and its masks are in this process. It schedules claims as the controller schedules processes: one claim for each
+//! stream priority. A process whose streams have no priorities is alone on its devices, and nothing is done.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,13 +19,13 @@ use crate::xqueues::XQueues;
 const LEASE: Nanos = Nanos::from_millis(50);
 const LINGER: Nanos = Nanos::from_micros(100);
 
-/// How often the scheduler hears what claims have used, at most.
+/// How often the scheduler is given what claims have used, at most.
 const USAGE_EVERY: Nanos = Nanos::from_millis(10);
 
 /// The scheduler of this process's streams.
 pub(super) struct LocalArbiter {
     state: Mutex<State>,
-    /// Wakes the watcher, which wakes whoever may go on.
+    /// Wakes the watcher, which wakes threads that may go on.
     ring: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -43,24 +43,24 @@ struct State {
 struct Claim {
     id: ClaimId,
     device: u16,
-    place: Arc<Place>,
+    shared: Arc<SharedState>,
     /// Device time that the scheduler knows of.
-    told: Nanos,
+    known: Nanos,
 }
 
-/// What launches look at.
+/// What launches read.
 #[derive(Debug)]
-struct Place {
-    standing: AtomicU8,
+struct SharedState {
+    state: AtomicU8,
     is_ready: AtomicBool,
-    /// Until when it counts as ready without being told again.
+    /// Until when it counts as ready without another report.
     lease_until: AtomicU64,
 }
 
 const ALONE: u8 = 0;
 const BESIDE: u8 = 1;
 const BELOW: u8 = 2;
-const HELD: u8 = 3;
+const PREEMPTED: u8 = 3;
 
 impl LocalArbiter {
     pub(super) fn new(policy: PolicyKind, ring: Box<dyn Fn() + Send + Sync>) -> Arc<Self> {
@@ -80,17 +80,17 @@ impl LocalArbiter {
     pub(super) fn step<D: Device>(self: &Arc<Self>, queues: &XQueues<D>, now: Nanos) {
         let known = self.lock().claims.len();
         for &(claim, key) in queues.claims().iter().skip(known) {
-            let (queue, place) = self.lock().open(now, claim, key.device, key.stream_priority);
+            let (queue, shared) = self.lock().open(now, claim, key.device, key.stream_priority);
             queues.register(
                 claim,
-                Some(Arc::new(LocalRegistration { arbiter: Arc::clone(self), queue, place })),
+                Some(Arc::new(LocalRegistration { arbiter: Arc::clone(self), queue, shared })),
             );
         }
         if self.lock().usage_at <= now {
-            // Asked without the lock: whoever launches holds the queues' and asks for this one.
+            // Read without this lock: a thread that launches holds the queues' lock and asks for this one.
             let ids: Vec<_> = self.lock().claims.iter().map(|claim| claim.id).collect();
             let used: Vec<_> = ids.into_iter().map(|id| queues.usage(id).device_time).collect();
-            self.lock().hear_of_usage(now, &used);
+            self.lock().take_usage(now, &used);
         }
         let mut state = self.lock();
         state.expire(now);
@@ -103,14 +103,14 @@ impl LocalArbiter {
         self.lock().again
     }
 
-    /// Nobody is held back any more.
+    /// No claim is preempted any more.
     pub(super) fn release(&self) {
         let mut state = self.lock();
         state.is_over = true;
         state.apply(&Changes::default());
     }
 
-    fn tell(&self, event: Event) {
+    fn report(&self, event: Event) {
         let mut state = self.lock();
         let before = state.again;
         let changes = state.core.handle(now(), event);
@@ -128,7 +128,13 @@ impl LocalArbiter {
 }
 
 impl State {
-    fn open(&mut self, now: Nanos, id: ClaimId, key: u64, stream_priority: i32) -> (QueueId, Arc<Place>) {
+    fn open(
+        &mut self,
+        now: Nanos,
+        id: ClaimId,
+        key: u64,
+        stream_priority: i32,
+    ) -> (QueueId, Arc<SharedState>) {
         let known = self.devices.iter().position(|device| *device == key);
         let device = known.unwrap_or_else(|| {
             self.devices.push(key);
@@ -142,85 +148,85 @@ impl State {
             ceiling: i16::MAX,
             ..Attributes::new(DeviceId(device), ProcessId(process))
         };
-        let place = Arc::new(Place {
-            standing: AtomicU8::new(ALONE),
+        let shared = Arc::new(SharedState {
+            state: AtomicU8::new(ALONE),
             is_ready: AtomicBool::new(false),
             lease_until: AtomicU64::new(0),
         });
-        self.claims.push(Claim { id, device, place: Arc::clone(&place), told: Nanos::ZERO });
+        self.claims.push(Claim { id, device, shared: Arc::clone(&shared), known: Nanos::ZERO });
         let changes = self.core.handle(now, Event::Opened { queue, attributes });
         self.apply(&changes);
-        (queue, place)
+        (queue, shared)
     }
 
-    fn hear_of_usage(&mut self, now: Nanos, used: &[Nanos]) {
+    fn take_usage(&mut self, now: Nanos, used: &[Nanos]) {
         self.usage_at = now + USAGE_EVERY;
-        let mut news = Vec::new();
+        let mut events = Vec::new();
         for (index, (claim, used)) in self.claims.iter_mut().zip(used).enumerate() {
-            let device = *used - claim.told;
-            claim.told = *used;
+            let device = *used - claim.known;
+            claim.known = *used;
             if !device.is_zero() {
-                news.push(Event::Used { queue: QueueId(index as u32), device });
+                events.push(Event::Used { queue: QueueId(index as u32), device });
             }
         }
-        for event in news {
+        for event in events {
             let changes = self.core.handle(now, event);
             self.apply(&changes);
         }
     }
 
-    /// Who has neither launched nor completed anything for as long as a lease has no work until he does: what is on the device
-    /// may wait for those whom it holds back.
+    /// A claim that has neither launched nor completed anything for as long as a lease counts as idle until it does: what it has on
+    /// the device may wait for the claims that it preempts.
     fn expire(&mut self, now: Nanos) {
-        let is_over = |place: &Place| {
-            place.is_ready.load(Ordering::Acquire) && place.lease_until.load(Ordering::Acquire) < now.0
+        let is_over = |shared: &SharedState| {
+            shared.is_ready.load(Ordering::Acquire) && shared.lease_until.load(Ordering::Acquire) < now.0
         };
         let over: Vec<_> =
-            (0..self.claims.len()).filter(|&index| is_over(&self.claims[index].place)).collect();
+            (0..self.claims.len()).filter(|&index| is_over(&self.claims[index].shared)).collect();
         for index in over {
-            self.claims[index].place.is_ready.store(false, Ordering::Release);
+            self.claims[index].shared.is_ready.store(false, Ordering::Release);
             let changes = self.core.handle(now, Event::Idle { queue: QueueId(index as u32) });
             self.apply(&changes);
         }
     }
 
-    /// Puts down how everybody stands.
+    /// Writes all admission states.
     fn apply(&mut self, changes: &Changes) {
         self.again = changes.again;
         for (index, claim) in self.claims.iter().enumerate() {
             let queue = QueueId(index as u32);
             let is_alone = self.claims.iter().filter(|other| other.device == claim.device).count() < 2;
-            let standing = match () {
+            let state = match () {
                 () if is_alone || self.is_over => ALONE,
-                () if !self.core.may_launch(queue) => HELD,
+                () if !self.core.may_launch(queue) => PREEMPTED,
                 () if self.core.is_limited(queue) => BELOW,
                 () => BESIDE,
             };
-            claim.place.standing.store(standing, Ordering::Release);
+            claim.shared.state.store(state, Ordering::Release);
         }
     }
 }
 
-/// A claim's place with the scheduler of this process.
+/// A claim's registration with the scheduler of this process.
 struct LocalRegistration {
     arbiter: Arc<LocalArbiter>,
     queue: QueueId,
-    place: Arc<Place>,
+    shared: Arc<SharedState>,
 }
 
 impl std::fmt::Debug for LocalRegistration {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LocalRegistration")
             .field("queue", &self.queue)
-            .field("place", &self.place)
+            .field("shared", &self.shared)
             .finish_non_exhaustive()
     }
 }
 
 impl Registration for LocalRegistration {
     fn state(&self) -> AdmissionState {
-        match self.place.standing.load(Ordering::Acquire) {
-            HELD => AdmissionState::Below { preempted: true },
+        match self.shared.state.load(Ordering::Acquire) {
+            PREEMPTED => AdmissionState::Below { preempted: true },
             BELOW => AdmissionState::Below { preempted: false },
             BESIDE => AdmissionState::Beside,
             _ => AdmissionState::Alone,
@@ -228,14 +234,14 @@ impl Registration for LocalRegistration {
     }
 
     fn report_ready(&self) {
-        self.place.lease_until.store((now() + LEASE).0, Ordering::Release);
-        self.place.is_ready.store(true, Ordering::Release);
-        self.arbiter.tell(Event::Ready { queue: self.queue });
+        self.shared.lease_until.store((now() + LEASE).0, Ordering::Release);
+        self.shared.is_ready.store(true, Ordering::Release);
+        self.arbiter.report(Event::Ready { queue: self.queue });
     }
 
     fn report_idle(&self) {
-        self.place.is_ready.store(false, Ordering::Release);
-        self.arbiter.tell(Event::Idle { queue: self.queue });
+        self.shared.is_ready.store(false, Ordering::Release);
+        self.arbiter.report(Event::Idle { queue: self.queue });
     }
 
     fn levels(&self) -> (u8, u64) {
@@ -248,7 +254,7 @@ impl Registration for LocalRegistration {
     }
 
     fn is_ready(&self) -> bool {
-        self.place.is_ready.load(Ordering::Acquire)
+        self.shared.is_ready.load(Ordering::Acquire)
     }
 
     fn lease(&self) -> Nanos {
@@ -266,11 +272,14 @@ mod tests {
 
     use super::*;
 
-    fn seats(priorities: &[i32]) -> (Vec<LocalRegistration>, Arc<AtomicUsize>) {
-        seats_by(PolicyKind::Priority, priorities)
+    fn registrations(priorities: &[i32]) -> (Vec<LocalRegistration>, Arc<AtomicUsize>) {
+        registrations_by(PolicyKind::Priority, priorities)
     }
 
-    fn seats_by(policy: PolicyKind, priorities: &[i32]) -> (Vec<LocalRegistration>, Arc<AtomicUsize>) {
+    fn registrations_by(
+        policy: PolicyKind,
+        priorities: &[i32],
+    ) -> (Vec<LocalRegistration>, Arc<AtomicUsize>) {
         let rung = Arc::new(AtomicUsize::new(0));
         let bell = Arc::clone(&rung);
         let ring = move || {
@@ -278,16 +287,16 @@ mod tests {
         };
         let arbiter = LocalArbiter::new(policy, Box::new(ring));
         let open = |(index, &priority): (usize, &i32)| {
-            let (queue, place) = arbiter.lock().open(now(), ClaimId(index), 7, priority);
-            LocalRegistration { arbiter: Arc::clone(&arbiter), queue, place }
+            let (queue, shared) = arbiter.lock().open(now(), ClaimId(index), 7, priority);
+            LocalRegistration { arbiter: Arc::clone(&arbiter), queue, shared }
         };
         (priorities.iter().enumerate().map(open).collect(), rung)
     }
 
     #[test]
-    fn a_more_urgent_stream_holds_the_other_back_while_it_has_work() {
-        let (seats, rung) = seats(&[0, 1]);
-        let [usual, urgent] = seats.as_slice() else { panic!("there are two") };
+    fn a_more_urgent_stream_preempts_the_other_while_it_has_work() {
+        let (registrations, rung) = registrations(&[0, 1]);
+        let [usual, urgent] = registrations.as_slice() else { panic!("there are two") };
         usual.report_ready();
         assert_eq!(usual.state(), AdmissionState::Below { preempted: false });
         urgent.report_ready();
@@ -302,9 +311,9 @@ mod tests {
     }
 
     #[test]
-    fn who_shows_no_progress_holds_nobody_back_for_long() {
-        let (seats, _) = seats(&[0, 1]);
-        let [usual, urgent] = seats.as_slice() else { panic!("there are two") };
+    fn a_claim_without_progress_preempts_no_other_for_long() {
+        let (registrations, _) = registrations(&[0, 1]);
+        let [usual, urgent] = registrations.as_slice() else { panic!("there are two") };
         usual.report_ready();
         urgent.report_ready();
         let later = |time: Nanos| {
@@ -320,30 +329,33 @@ mod tests {
     }
 
     #[test]
-    fn the_watcher_knows_when_a_slice_ends_that_begins_while_it_sleeps() {
-        let (seats, rung) = seats_by(PolicyKind::Fair, &[0, 1]);
-        seats[0].report_ready();
-        assert_eq!((rung.load(Ordering::SeqCst), seats[0].arbiter.again()), (1, None));
-        seats[1].report_ready();
-        assert!(seats[0].arbiter.again().is_some() && seats[1].state().is_preempted());
+    fn the_watcher_knows_the_end_of_a_time_slice_that_begins_while_it_sleeps() {
+        let (registrations, rung) = registrations_by(PolicyKind::Fair, &[0, 1]);
+        registrations[0].report_ready();
+        assert_eq!((rung.load(Ordering::SeqCst), registrations[0].arbiter.again()), (1, None));
+        registrations[1].report_ready();
+        assert!(registrations[0].arbiter.again().is_some() && registrations[1].state().is_preempted());
         assert_eq!(rung.load(Ordering::SeqCst), 2, "it had no reason to come so soon");
-        seats[1].report_idle();
-        assert_eq!((rung.load(Ordering::SeqCst), seats[0].arbiter.again()), (2, None));
+        registrations[1].report_idle();
+        assert_eq!((rung.load(Ordering::SeqCst), registrations[0].arbiter.again()), (2, None));
     }
 
     #[test]
     fn streams_of_one_priority_are_alone() {
-        let (seats, _) = seats(&[0]);
-        seats[0].report_ready();
-        assert_eq!(seats[0].state(), AdmissionState::Alone);
+        let (registrations, _) = registrations(&[0]);
+        registrations[0].report_ready();
+        assert_eq!(registrations[0].state(), AdmissionState::Alone);
     }
 
     #[test]
-    fn at_the_end_nobody_is_held() {
-        let (seats, _) = seats(&[0, 1]);
-        seats[1].report_ready();
-        assert!(seats[0].state().is_preempted());
-        seats[0].arbiter.release();
-        assert_eq!((seats[0].state(), seats[1].state()), (AdmissionState::Alone, AdmissionState::Alone));
+    fn at_the_end_no_claim_is_preempted() {
+        let (registrations, _) = registrations(&[0, 1]);
+        registrations[1].report_ready();
+        assert!(registrations[0].state().is_preempted());
+        registrations[0].arbiter.release();
+        assert_eq!(
+            (registrations[0].state(), registrations[1].state()),
+            (AdmissionState::Alone, AdmissionState::Alone)
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! A claim's place with the arbiter: its queue in the page.
+//! A claim's registration with the arbiter: its queue in the page.
 
 use std::sync::Arc;
 

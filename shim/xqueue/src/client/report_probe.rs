@@ -1,7 +1,7 @@
-//! Telling the arbiter: a call of a function that does nothing.
+//! Reports to the arbiter's programs: calls of a function that does nothing.
 //!
 //! The arbiter's programs are attached to the function's first instruction. They see caller and arguments and have changed the
-//! page by the time the call returns. Without them the call costs a nanosecond and tells nobody.
+//! page by the time the call returns. Without them the call costs a nanosecond and has no effect.
 
 #![cfg_attr(
     not(test),
@@ -10,7 +10,7 @@
 
 use std::arch::naked_asm;
 
-/// Tells the arbiter's programs something: see `xsched_protocol::arbiter_page::Report`.
+/// Reports something to the arbiter's programs: see `xsched_protocol::arbiter_page::Report`.
 ///
 /// It begins with a `nop` of one byte. One of five would cost less, since newer kernels replace it by a call instead of a
 /// trap; but Linux 6.18 lets that call go to a page that forked children do not have, and they die of it.

@@ -1,7 +1,7 @@
-//! The conversation with the controller, a step at a time: connect, be taken in, open a queue for each claim.
+//! The session with the controller, a step at a time: connect, join, open a queue for each claim.
 //!
 //! ```text
-//!   away --connected--> greeted --Welcome--> joined --Opened--> claims have their places
+//!   away --connected--> greeted --Welcome--> joined --Opened--> claims are registered
 //!    ^                     |                   |
 //!    '--- a second later --+---- the end ------'      a refusal for good: away until there is another
 //! ```
@@ -19,7 +19,7 @@ use xsched_protocol::wire::{
 use xsched_sched::{Limit, Nanos};
 
 use crate::client::arbiter_page::{PageError, check_seals};
-use crate::client::connection::{Connection, Place, Received, SocketError, places};
+use crate::client::connection::{Connection, Received, SocketError, SocketFile, socket_files};
 use crate::client::host::{ControllerRules, Host};
 use crate::client::inherited::Inherited;
 use crate::client::link::{Link, Slot};
@@ -34,19 +34,19 @@ use crate::xqueues::XQueues;
 
 use crate::trouble::Trouble;
 
-/// How long after a failure a controller is looked for again.
+/// How long after a failure the client looks for a controller again.
 const RETRY: Nanos = Nanos::from_secs(1);
 
-/// How often usage is told at most.
+/// How often usage is sent at most.
 const USAGE_EVERY: Nanos = Nanos::from_millis(10);
 
-/// No text of rules is longer, in bytes.
+/// The maximum length of the rules' text in bytes.
 const RULES_MAX: u32 = 1 << 20;
 
-/// The level of preemption from which on gates are used.
+/// The lowest preemption mode that uses gates.
 const GATES: u32 = 2;
 
-/// Why a conversation ends.
+/// Why a session ends.
 #[derive(Debug, Error)]
 pub(super) enum ClientError {
     #[error(transparent)]
@@ -72,7 +72,7 @@ impl ClientError {
 }
 
 /// A claim's queue with the controller.
-struct Seated {
+struct Opening {
     claim: ClaimId,
     slot: Option<Slot>,
     account: Account,
@@ -83,32 +83,32 @@ enum Phase {
         retry_at: Nanos,
     },
     Greeted {
-        socket: Arc<Connection>,
+        connection: Arc<Connection>,
     },
     Joined {
-        socket: Arc<Connection>,
+        connection: Arc<Connection>,
         wake: Inherited,
         keeper: Keeper,
-        claims: Vec<Seated>,
+        claims: Vec<Opening>,
         origins: Names,
         usage_at: Nanos,
     },
 }
 
-/// This process's side of the conversation.
+/// This process's side of the session.
 pub(super) struct Client {
     link: Arc<Link>,
     settings: Settings,
     host: Box<dyn Host>,
     phase: Phase,
-    /// The sockets that there were just before it connected last, and whether the controller there refused for good: another
+    /// The sockets that there were just before it last connected, and whether the controller there refused for good: another
     /// one may not.
-    tried: Vec<Place>,
+    tried: Vec<SocketFile>,
     is_refused: bool,
 }
 
 impl Client {
-    /// Of a process that the controller schedules; any other never looks for one.
+    /// A client without a session. It looks for a controller only if the process is to be scheduled by one.
     pub(super) fn new(link: Arc<Link>, settings: Settings, host: Box<dyn Host>) -> Self {
         let looks = settings.scheduler == SchedulerChoice::Controller;
         let retry_at = if looks { Nanos::ZERO } else { Nanos(u64::MAX) };
@@ -116,16 +116,16 @@ impl Client {
         Self { link, settings, host, phase, tried: Vec::new(), is_refused: false }
     }
 
-    /// What to poll: the connection, and what tells that masks have changed.
+    /// Descriptors to poll: the connection, and the one that becomes ready when masks change.
     pub(super) fn descriptors(&self) -> (Option<&Connection>, Option<&Inherited>) {
         match &self.phase {
             Phase::Away { .. } => (None, None),
-            Phase::Greeted { socket } => (Some(socket), None),
-            Phase::Joined { socket, wake, .. } => (Some(socket), Some(wake)),
+            Phase::Greeted { connection } => (Some(connection), None),
+            Phase::Joined { connection, wake, .. } => (Some(connection), Some(wake)),
         }
     }
 
-    /// Who keeps the page, while there is a controller.
+    /// What keeps the page, while there is a controller.
     pub(super) fn keeper(&self) -> Option<Keeper> {
         match self.phase {
             Phase::Joined { keeper, .. } => Some(keeper),
@@ -139,12 +139,12 @@ impl Client {
             Phase::Joined { claims, .. } => claims.as_slice(),
             Phase::Away { .. } | Phase::Greeted { .. } => &[],
         };
-        claims.iter().filter_map(|seated| seated.slot)
+        claims.iter().filter_map(|opening| opening.slot)
     }
 
-    /// Goes on as far as that is possible without waiting.
+    /// Does what is possible without waiting.
     pub(super) fn step<D: Device>(&mut self, queues: &XQueues<D>, now: Nanos) {
-        // There is nobody to tell of a failure: most processes run without a controller.
+        // A failure is not reported: most processes run without a controller.
         if let Err(error) = self.try_step(queues, now) {
             if matches!(error, ClientError::Refused(reason) if reason == RefusalReason::Full as u32) {
                 queues.trouble(Trouble::ControllerFull);
@@ -162,17 +162,17 @@ impl Client {
         }
     }
 
-    /// Whether the controller was told all that queues have used.
-    pub(super) fn has_told<D: Device>(&self, queues: &XQueues<D>) -> bool {
+    /// Whether the controller has the usage of all queues.
+    pub(super) fn has_sent_usage<D: Device>(&self, queues: &XQueues<D>) -> bool {
         let claims = match &self.phase {
             Phase::Joined { claims, .. } => claims.as_slice(),
             Phase::Away { .. } | Phase::Greeted { .. } => &[],
         };
-        claims.iter().all(|seated| seated.account.is_told(queues, seated.claim))
+        claims.iter().all(|opening| opening.account.is_sent(queues, opening.claim))
     }
 
     fn leave<D: Device>(&mut self, queues: &XQueues<D>, retry_at: Nanos) {
-        self.link.heed(false);
+        self.link.put_in_force(false);
         self.link.connect(None, false);
         queues.record(None);
         self.host.connect(None);
@@ -187,40 +187,40 @@ impl Client {
             if now < retry_at {
                 return Ok(());
             }
-            // A socket that takes the place of another from here on is a new one the next time.
-            let before = std::mem::replace(&mut self.tried, places(&self.settings));
+            // A connection file that is replaced from here on counts as a new one the next time.
+            let before = std::mem::replace(&mut self.tried, socket_files(&self.settings));
             if self.is_refused && before == self.tried {
                 self.phase = Phase::Away { retry_at: now + RETRY };
                 return Ok(());
             }
             self.is_refused = false;
-            let socket = Arc::new(Connection::connect(&self.settings)?);
-            socket.send(&self.settings.hello()).map_err(SocketError::from)?;
-            self.phase = Phase::Greeted { socket };
+            let connection = Arc::new(Connection::connect(&self.settings)?);
+            connection.send(&self.settings.hello()).map_err(SocketError::from)?;
+            self.phase = Phase::Greeted { connection };
         }
         while let Some(received) = self.receive()? {
-            self.hear(queues, received, now)?;
+            self.receive_packet(queues, received, now)?;
         }
         let is_gone = |slot| self.link.word(slot).is_none();
         if self.slots().any(is_gone) {
             return Err(ClientError::QueueGone);
         }
-        if let Phase::Joined { socket, claims, origins, usage_at, .. } = &mut self.phase {
-            open_new(socket, claims, queues)?;
+        if let Phase::Joined { connection, claims, origins, usage_at, .. } = &mut self.phase {
+            open_new(connection, claims, queues)?;
             if *usage_at <= now {
                 *usage_at = now + USAGE_EVERY;
-                tell_usage(socket, self.host.as_ref(), claims, origins, queues);
+                send_usage(connection, self.host.as_ref(), claims, origins, queues);
             }
         }
         Ok(())
     }
 
     fn receive(&self) -> Result<Option<Received>, ClientError> {
-        let (socket, _) = self.descriptors();
-        Ok(socket.map_or(Ok(None), Connection::receive)?)
+        let (connection, _) = self.descriptors();
+        Ok(connection.map_or(Ok(None), Connection::receive)?)
     }
 
-    fn hear<D: Device>(
+    fn receive_packet<D: Device>(
         &mut self,
         queues: &XQueues<D>,
         received: Received,
@@ -228,12 +228,12 @@ impl Client {
     ) -> Result<(), ClientError> {
         let packet = FromController::parse(&received.packet).map_err(SocketError::from)?;
         match (packet, &mut self.phase) {
-            (FromController::Welcome(welcome), Phase::Greeted { socket }) => {
-                let socket = Arc::clone(socket);
-                self.join(queues, socket, welcome, received.descriptors, now)
+            (FromController::Welcome(welcome), Phase::Greeted { connection }) => {
+                let connection = Arc::clone(connection);
+                self.join(queues, connection, welcome, received.descriptors, now)
             }
             (FromController::Opened(opened), Phase::Joined { claims, .. }) => {
-                seat(&self.link, claims, &opened, gate_page(&received.descriptors), queues)
+                queue_opened(&self.link, claims, &opened, gate_page(&received.descriptors), queues)
             }
             (FromController::Events(events), Phase::Joined { .. }) => {
                 let ring = received.descriptors.first().filter(|_| events.wanted != 0);
@@ -263,15 +263,15 @@ impl Client {
     fn join<D: Device>(
         &mut self,
         queues: &XQueues<D>,
-        socket: Arc<Connection>,
+        connection: Arc<Connection>,
         welcome: Welcome,
         descriptors: Vec<OwnedFd>,
         now: Nanos,
     ) -> Result<(), ClientError> {
         let [page, wake] = <[OwnedFd; 2]>::try_from(descriptors).map_err(|_| ClientError::OutOfTurn)?;
         self.link.page.replace(page)?;
-        self.link.connect(Some(Arc::clone(&socket)), welcome.observe != 0);
-        self.host.connect(Some(Arc::clone(&socket)));
+        self.link.connect(Some(Arc::clone(&connection)), welcome.observe != 0);
+        self.host.connect(Some(Arc::clone(&connection)));
         let keeper = keeper(welcome.keeper);
         if keeper == Keeper::Programs {
             self.link.report(Report::Join, 0, welcome.token, Keeper::Programs);
@@ -280,15 +280,15 @@ impl Client {
             0 => self.settings.limit.unwrap_or_default(),
             ahead => Limit::Time { ahead: Nanos(ahead), commands: 1 },
         });
-        let level = welcome.preemption_mode.min(self.settings.preemption_level.unwrap_or(u32::MAX));
-        queues.use_gates(level >= GATES);
+        let mode = welcome.preemption_mode.min(self.settings.preemption_mode.unwrap_or(u32::MAX));
+        queues.use_gates(mode >= GATES);
         queues.poll_below(Nanos(welcome.poll_below_ns));
-        // This controller numbers libraries in its own way.
+        // Each controller numbers libraries in its own way.
         self.host.forget_origins();
         queues.forget_origins();
-        self.link.heed(true);
+        self.link.put_in_force(true);
         let (wake, claims, origins) = (Inherited::new(wake), Vec::new(), Names::default());
-        self.phase = Phase::Joined { socket, wake, keeper, claims, origins, usage_at: now };
+        self.phase = Phase::Joined { connection, wake, keeper, claims, origins, usage_at: now };
         Ok(())
     }
 }
@@ -298,7 +298,7 @@ fn one(descriptors: Vec<OwnedFd>) -> Result<[OwnedFd; 1], ClientError> {
     descriptors.try_into().map_err(|_| ClientError::OutOfTurn)
 }
 
-/// The text of the controller's rules, and what this process's user is called.
+/// The text of the controller's rules, and the names of this process's user.
 fn text(rules: Rules, file: OwnedFd) -> Result<(String, Vec<String>), ClientError> {
     if rules.len > RULES_MAX {
         return Err(ClientError::Rules);
@@ -318,8 +318,8 @@ fn keeper(number: u32) -> Keeper {
 
 /// Asks for queues for claims that have none.
 fn open_new<D: Device>(
-    socket: &Connection,
-    claims: &mut Vec<Seated>,
+    connection: &Connection,
+    claims: &mut Vec<Opening>,
     queues: &XQueues<D>,
 ) -> Result<(), ClientError> {
     let all = queues.claims();
@@ -331,13 +331,13 @@ fn open_new<D: Device>(
             stream_priority: key.stream_priority,
             reserved: 0,
         };
-        socket.send(&packet).map_err(SocketError::from)?;
-        claims.push(Seated { claim, slot: None, account: Account::default() });
+        connection.send(&packet).map_err(SocketError::from)?;
+        claims.push(Opening { claim, slot: None, account: Account::default() });
     }
     Ok(())
 }
 
-/// The page of a queue's gate. Without it the process shuts a gate of its own.
+/// The page of a queue's gate. Without it the process closes a gate of its own.
 fn gate_page(descriptors: &[OwnedFd]) -> Option<Arc<GatePage>> {
     let page = descriptors.first()?;
     check_seals(page.as_fd()).ok()?;
@@ -345,31 +345,31 @@ fn gate_page(descriptors: &[OwnedFd]) -> Option<Arc<GatePage>> {
 }
 
 /// A queue was opened.
-fn seat<D: Device>(
+fn queue_opened<D: Device>(
     link: &Arc<Link>,
-    claims: &mut [Seated],
+    claims: &mut [Opening],
     opened: &Opened,
     gate: Option<Arc<GatePage>>,
     queues: &XQueues<D>,
 ) -> Result<(), ClientError> {
-    let seated = claims.get_mut(opened.request as usize).ok_or(ClientError::OutOfTurn)?;
+    let opening = claims.get_mut(opened.request as usize).ok_or(ClientError::OutOfTurn)?;
     let slot = Slot { index: opened.slot, generation: opened.generation, keeper: keeper(opened.keeper) };
-    seated.slot = Some(slot);
-    queues.register(seated.claim, Some(Arc::new(PageRegistration { link: Arc::clone(link), slot, gate })));
+    opening.slot = Some(slot);
+    queues.register(opening.claim, Some(Arc::new(PageRegistration { link: Arc::clone(link), slot, gate })));
     Ok(())
 }
 
-/// Tells what claims have used since they last told.
-fn tell_usage<D: Device>(
-    socket: &Connection,
+/// Sends what claims have used since the last time.
+fn send_usage<D: Device>(
+    connection: &Connection,
     host: &dyn Host,
-    claims: &mut [Seated],
+    claims: &mut [Opening],
     origins: &mut Names,
     queues: &XQueues<D>,
 ) {
-    for seated in claims {
-        if let Some(slot) = seated.slot {
-            seated.account.tell(socket, host, origins, queues, seated.claim, slot);
+    for opening in claims {
+        if let Some(slot) = opening.slot {
+            opening.account.send(connection, host, origins, queues, opening.claim, slot);
         }
     }
 }

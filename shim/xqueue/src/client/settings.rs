@@ -1,4 +1,4 @@
-//! What the environment says of this process: a wish, which the controller limits.
+//! What the environment asks for: hints, which the controller limits.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,8 @@ use xsched_protocol::arbiter_page::PAGE_VERSION;
 use xsched_protocol::wire::{Hello, PacketKind, WIRE_VERSION};
 use xsched_sched::{Limit, PolicyKind};
 
-/// Who schedules this process, in XSched's terms: `GLB` (also when nothing is said), the controller; `LCL`, itself, its
-/// streams among each other; `APP`, nobody.
+/// The scheduler of this process, in XSched's terms: `GLB` (the default), the controller; `LCL`, the process itself, for its
+/// streams among each other; `APP`, none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SchedulerChoice {
     /// The controller, if there is one.
@@ -15,25 +15,25 @@ pub enum SchedulerChoice {
     Controller,
     /// The process itself, by this policy.
     Itself(PolicyKind),
-    /// Nobody.
-    Nobody,
+    /// None.
+    None,
 }
 
-/// What was said of the process before it began. Whoever starts the client has read it.
+/// What the environment asks for. The back end reads it and starts the client with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Who schedules it.
+    /// What schedules the process.
     pub scheduler: SchedulerChoice,
     /// -255 to 255, larger is more urgent.
     pub priority: Option<i32>,
     /// Percent of the device.
     pub utilization: Option<u32>,
-    /// By which the controller knows its processes; zeroes: it has not started this one.
+    /// By which the controller recognises processes that it has started; zeroes: it has not started this one.
     pub token: [u8; 16],
-    /// How much the program wants to have launched ahead, where the controller says nothing.
+    /// How much the program wants to launch ahead, where the controller says nothing.
     pub limit: Option<Limit>,
-    /// The level of preemption that the program wants at most: 1 to 3.
-    pub preemption_level: Option<u32>,
+    /// The highest preemption mode that the program wants: 1 to 3.
+    pub preemption_mode: Option<u32>,
     /// The only folder in which the controller's socket may be.
     pub socket_folder: Option<PathBuf>,
     /// The folder for this user's sockets, where the controller's may be otherwise.

@@ -1,4 +1,4 @@
-//! What the controller is told of what claims have used, and of the libraries that used it.
+//! Usage packets: what claims have used, and the libraries that used it.
 
 use std::collections::BTreeMap;
 
@@ -13,33 +13,33 @@ use crate::ids::ClaimId;
 use crate::origins::{Origin, OriginTimes};
 use crate::xqueues::XQueues;
 
-/// What was told of a claim.
+/// What was sent of a claim's usage.
 #[derive(Debug, Default)]
 pub(super) struct Account {
     usage: claim::Usage,
-    /// Device time by what libraries are called on the wire.
+    /// Device time by the libraries' numbers on the wire.
     by_origin: BTreeMap<u32, u64>,
 }
 
-/// What was told of libraries: these have names.
+/// The libraries whose names were sent.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    told: usize,
-    /// What each number is called on the wire.
+    sent: usize,
+    /// Each one's number on the wire.
     numbers: Vec<u32>,
 }
 
 impl Account {
-    /// Whether the claim has used nothing since this last told.
-    pub(super) fn is_told<D: Device>(&self, queues: &XQueues<D>, claim: ClaimId) -> bool {
+    /// Whether the claim has used nothing since the last packets.
+    pub(super) fn is_sent<D: Device>(&self, queues: &XQueues<D>, claim: ClaimId) -> bool {
         queues.usage(claim) == self.usage
     }
 
-    /// Tells what a claim has used since this last told. What a controller that is far behind does not take, the next packet
-    /// says again.
-    pub(super) fn tell<D: Device>(
+    /// Sends what a claim has used, if anything since the last packets. If the controller is too far behind to take a packet, the
+    /// next one says it again.
+    pub(super) fn send<D: Device>(
         &mut self,
-        socket: &Connection,
+        connection: &Connection,
         host: &dyn Host,
         names: &mut Names,
         queues: &XQueues<D>,
@@ -60,16 +60,22 @@ impl Account {
             held_back: usage.deferred,
             suspended_ns: usage.suspended.0,
         };
-        if socket.send(&packet).is_ok()
-            && names.tell(socket, host)
-            && self.tell_parts(socket, names, slot, &times)
+        if connection.send(&packet).is_ok()
+            && names.send(connection, host)
+            && self.send_parts(connection, names, slot, &times)
         {
             self.usage = usage;
         }
     }
 
-    /// Tells the parts that have changed; whether the controller has taken all of them.
-    fn tell_parts(&mut self, socket: &Connection, names: &Names, slot: Slot, times: &OriginTimes) -> bool {
+    /// Sends the parts that have changed; whether the controller has taken all of them.
+    fn send_parts(
+        &mut self,
+        connection: &Connection,
+        names: &Names,
+        slot: Slot,
+        times: &OriginTimes,
+    ) -> bool {
         let mut by_origin = BTreeMap::new();
         for origin in times.origins() {
             *by_origin.entry(names.number(origin)).or_default() += times.of(origin).0;
@@ -80,29 +86,29 @@ impl Account {
             changed.map(|(&origin, &device_ns)| OriginTime { origin, reserved: 0, device_ns }).collect();
         let mut packets =
             parts.chunks(ORIGIN_TIMES_MAX).map(|parts| OriginUsage::new(slot.index, slot.generation, parts));
-        let is_told = packets.all(|packet| socket.send(&packet).is_ok());
-        if is_told {
+        let is_sent = packets.all(|packet| connection.send(&packet).is_ok());
+        if is_sent {
             self.by_origin = by_origin;
         }
-        is_told
+        is_sent
     }
 }
 
 impl Names {
-    /// Tells the names of libraries that have none yet; whether the controller knows all.
-    fn tell(&mut self, socket: &Connection, host: &dyn Host) -> bool {
-        for (Origin(number), library) in host.origins().into_iter().skip(self.told) {
+    /// Sends the names of libraries that were not sent yet; whether the controller has all of them.
+    fn send(&mut self, connection: &Connection, host: &dyn Host) -> bool {
+        for (Origin(number), library) in host.origins().into_iter().skip(self.sent) {
             let number = match library {
                 Library::Controllers(number) => number,
                 Library::Own(name) => {
-                    if socket.send(&OriginName::new(number.into(), name.as_bytes())).is_err() {
+                    if connection.send(&OriginName::new(number.into(), name.as_bytes())).is_err() {
                         return false;
                     }
                     u32::from(number) | OriginTime::OWN
                 }
             };
             self.numbers.push(number);
-            self.told += 1;
+            self.sent += 1;
         }
         true
     }
@@ -111,7 +117,7 @@ impl Names {
         match origin {
             Origin::UNKNOWN => OriginTime::UNKNOWN,
             Origin::OTHERS => OriginTime::OTHERS,
-            // One of before the numbers were forgotten is nobody's.
+            // A number from before they were forgotten belongs to no library.
             Origin(number) => {
                 self.numbers.get(usize::from(number) - 1).copied().unwrap_or(OriginTime::UNKNOWN)
             }

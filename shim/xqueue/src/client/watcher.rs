@@ -1,9 +1,8 @@
-//! The watcher: one thread of the process that talks to the controller, follows what is on the device, and wakes whoever may
-//! go on.
+//! The watcher: one thread of the process that talks to the controller, looks for completions, and wakes threads that may go on.
 //!
 //! It sleeps until something is expected: a completion at its predicted time, the end of a linger, a mask's change, or a call
-//! of the application's (the *alarm*). A process that runs short kernels and had to give way of late polls
-//! instead (`queues/gates.rs`).
+//! of the application's (the *alarm*). For a process that runs short kernels and was preempted of late it
+//! polls instead (`state/gates.rs`).
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -36,7 +35,7 @@ const BESIDE_OTHERS: Nanos = Nanos::from_millis(10);
 const CONNECTED: Nanos = Nanos::from_millis(100);
 const ALONE: Nanos = Nanos::from_secs(1);
 
-/// How long it polls without looking at anything else but what it polls for.
+/// How long it polls without looking at anything else.
 const POLLED: Nanos = Nanos::from_micros(200);
 
 /// It polls only where the process may use so many processors.
@@ -52,7 +51,7 @@ pub(super) fn start<D: Device>(
     let Bells { alarm, is_wanted, of_queues, of_scheduler } = Bells::new(scheduled)?;
     queues.set_alarm(of_queues);
     if let SchedulerChoice::Itself(_) = scheduled {
-        // The first command of a stream may be what others of the process have to give way to.
+        // The first command of a stream may preempt other streams of the process.
         queues.observe_all_calls();
     }
     let queues = Arc::clone(queues);
@@ -62,7 +61,7 @@ pub(super) fn start<D: Device>(
         let link = Arc::new(Link::new(trouble));
         let client = Client::new(Arc::clone(&link), settings, host);
         let local = match scheduled {
-            SchedulerChoice::Controller | SchedulerChoice::Nobody => None,
+            SchedulerChoice::Controller | SchedulerChoice::None => None,
             SchedulerChoice::Itself(policy) => of_scheduler.map(|ring| LocalArbiter::new(policy, ring)),
         };
         let may_poll = thread::available_parallelism().is_ok_and(|count| count.get() >= POLL_FROM);
@@ -70,8 +69,8 @@ pub(super) fn start<D: Device>(
         if catch_unwind(AssertUnwindSafe(|| watcher.run())).is_err() {
             trouble(Trouble::Panic);
         }
-        // Whatever has happened, nobody waits for what a dead thread would have told.
-        watcher.link.heed(false);
+        // Whatever has happened, no thread may wait for notifications of a dead watcher.
+        watcher.link.put_in_force(false);
         watcher.local.as_ref().inspect(|local| local.release());
         watcher.queues.tend(now());
     })
@@ -80,7 +79,7 @@ pub(super) fn start<D: Device>(
 /// Wakes the watcher.
 type Bell = Box<dyn Fn() + Send + Sync>;
 
-/// What the watcher polls, and who may wake it.
+/// What the watcher polls, and what may wake it.
 struct Bells {
     alarm: Inherited,
     /// The same for a watcher that does not sleep.
@@ -97,7 +96,7 @@ impl Bells {
         let of_queues = bell(&alarm, &is_wanted)?;
         let of_scheduler = match scheduled {
             SchedulerChoice::Itself(_) => Some(bell(&alarm, &is_wanted)?),
-            SchedulerChoice::Controller | SchedulerChoice::Nobody => None,
+            SchedulerChoice::Controller | SchedulerChoice::None => None,
         };
         Ok(Self { alarm: Inherited::new(alarm), is_wanted, of_queues, of_scheduler })
     }
@@ -120,7 +119,7 @@ struct Watcher<D: Device> {
     /// Instead of a controller.
     local: Option<Arc<LocalArbiter>>,
     alarm: Inherited,
-    /// Somebody has rung it.
+    /// It was rung.
     is_wanted: Arc<AtomicBool>,
     /// There are processors enough.
     may_poll: bool,
@@ -132,7 +131,7 @@ impl<D: Device> Watcher<D> {
         while !self.queues.is_closed() {
             self.client.step(&self.queues, now());
             self.local.as_ref().inspect(|local| local.step(&self.queues, now()));
-            self.judge_controller();
+            self.check_heartbeat();
             self.expire_others();
             self.queues.make_gates();
             let latest = now() + self.patience();
@@ -151,14 +150,14 @@ impl<D: Device> Watcher<D> {
         }
     }
 
-    /// Whether the process has no work, and the controller knows what it has had: told with the next work, it would count as use of
-    /// that.
+    /// Whether the process has no work, and the controller has the usage of the work before: sent with the next work, it would count
+    /// as usage of that.
     fn is_at_rest(&self) -> bool {
-        self.queues.is_unconcerned() && self.client.has_told(&self.queues)
+        self.queues.is_unconcerned() && self.client.has_sent_usage(&self.queues)
     }
 
-    /// Does not believe the page while its controller is silent.
-    fn judge_controller(&self) {
+    /// Takes the page out of force while the controller's heartbeat is missing.
+    fn check_heartbeat(&self) {
         let Some(keeper) = self.client.keeper() else { return };
         let limit_ns = self.link.page.load(Word::SILENCE);
         let silence_ns = page_time_ns().saturating_sub(self.link.page.load(Word::HEARTBEAT));
@@ -166,10 +165,10 @@ impl<D: Device> Watcher<D> {
         if is_silent && self.link.page.load(Word::OBEY) != 0 {
             self.link.report(Report::Check, 0, 0, keeper);
         }
-        self.link.judge(is_silent);
+        self.link.judge_heartbeat(is_silent);
     }
 
-    /// Looks for queues that hold this process's back although their leases are over.
+    /// Looks for queues that preempt this process's although their leases are over.
     fn expire_others(&self) {
         let page = &self.link.page;
         for slot in self.client.slots().filter(|&slot| self.link.state_of(slot).is_preempted()) {
@@ -184,8 +183,8 @@ impl<D: Device> Watcher<D> {
         }
     }
 
-    /// Where a wake-up would come too late, looks at the page instead of sleeping: until then, until something is new there or the
-    /// watcher is wanted, but not for so long that other things are neglected. Returns whether it has.
+    /// Where a wake-up would come too late, looks at the page instead of sleeping: until then, or until something changes there or the
+    /// alarm rings, but not for so long that other duties are neglected. Returns whether it has.
     fn poll_page(&self, until: Nanos) -> bool {
         if !self.may_poll {
             return false;
@@ -194,14 +193,14 @@ impl<D: Device> Watcher<D> {
         if polled.is_empty() {
             return false;
         }
-        poll_seats(&polled, until.min(now() + POLLED), &self.is_wanted);
+        poll_states(&polled, until.min(now() + POLLED), &self.is_wanted);
         true
     }
 
     /// Sleeps until then, or until something happens.
     fn sleep(&self, until: Nanos) {
         let (socket, wake) = self.client.descriptors();
-        // All who wait for changes are woken before the launch that makes one.
+        // A change of masks wakes every process that polls this, before the launch that makes it.
         let wake = wake.filter(|_| !self.queues.ignores_masks());
         let mut polled = vec![PollFd::new(&self.alarm, PollFlags::IN)];
         polled.extend(wake.map(|wake| PollFd::new(wake, PollFlags::IN)));
@@ -221,9 +220,9 @@ impl<D: Device> Watcher<D> {
     }
 }
 
-/// Looks until one of them stands differently, until then, or until the watcher is wanted.
-fn poll_seats(seats: &[(Arc<dyn Registration>, AdmissionState)], until: Nanos, is_wanted: &AtomicBool) {
-    let is_any_new = || seats.iter().any(|(seat, standing)| seat.state() != *standing);
+/// Looks until one of the admission states changes, until then, or until the watcher is wanted.
+fn poll_states(polled: &[(Arc<dyn Registration>, AdmissionState)], until: Nanos, is_wanted: &AtomicBool) {
+    let is_any_new = || polled.iter().any(|(registration, state)| registration.state() != *state);
     while !is_any_new() && !is_wanted.swap(false, Ordering::Acquire) && now() < until {
         hint::spin_loop();
     }
@@ -245,11 +244,11 @@ mod tests {
         assert!(bells.of_scheduler.is_none());
     }
 
-    /// Has to give way when the test says so.
+    /// Preempted when the test says so.
     #[derive(Debug, Default)]
-    struct Place(AtomicBool);
+    struct Switch(AtomicBool);
 
-    impl Registration for Place {
+    impl Registration for Switch {
         fn state(&self) -> AdmissionState {
             AdmissionState::Below { preempted: self.0.load(Ordering::SeqCst) }
         }
@@ -278,21 +277,21 @@ mod tests {
     #[test]
     fn polling_ends_with_what_it_looks_for_and_with_its_time() {
         const NEVER: Nanos = Nanos(u64::MAX);
-        let (place, is_wanted) = (Arc::new(Place::default()), AtomicBool::new(false));
-        let seats = [Arc::new(Place::default()), Arc::clone(&place)]
-            .map(|place| (place as Arc<dyn Registration>, AdmissionState::Below { preempted: false }));
+        let (switch, is_wanted) = (Arc::new(Switch::default()), AtomicBool::new(false));
+        let polled = [Arc::new(Switch::default()), Arc::clone(&switch)]
+            .map(|switch| (switch as Arc<dyn Registration>, AdmissionState::Below { preempted: false }));
         let until = now() + Nanos::from_millis(2);
-        poll_seats(&seats, until, &is_wanted);
+        poll_states(&polled, until, &is_wanted);
         assert!(now() >= until);
         thread::scope(|scope| {
-            let polling = scope.spawn(|| poll_seats(&seats, NEVER, &is_wanted));
+            let polling = scope.spawn(|| poll_states(&polled, NEVER, &is_wanted));
             thread::sleep(Duration::from_millis(2));
             assert!(!polling.is_finished());
             is_wanted.store(true, Ordering::SeqCst);
             polling.join().unwrap();
             assert!(!is_wanted.load(Ordering::SeqCst), "the next time it is wanted anew");
-            let polling = scope.spawn(|| poll_seats(&seats, NEVER, &is_wanted));
-            place.0.store(true, Ordering::SeqCst);
+            let polling = scope.spawn(|| poll_states(&polled, NEVER, &is_wanted));
+            switch.0.store(true, Ordering::SeqCst);
             polling.join().unwrap();
         });
     }

@@ -148,7 +148,7 @@ fn map(
     bytes: usize,
     offset: usize,
 ) -> io::Result<NonNull<AtomicU64>> {
-    // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
+    // SAFETY: this creates a new mapping at an address of the kernel's choice, so it replaces no other mapping.
     let start = unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, ring, offset as u64) }?;
     NonNull::new(start.cast()).ok_or(io::Error::from(io::ErrorKind::AddrNotAvailable))
 }

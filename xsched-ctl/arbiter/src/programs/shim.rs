@@ -12,7 +12,7 @@ use super::attach::attach;
 use super::error::ProgramsError;
 use super::pins::Pins;
 
-/// Beginning of the shim's file names. A shim with another name is found too, by its symbol.
+/// The prefix of the file names of the shim. A shim with another name is also found, by its symbol.
 const USUAL_NAME: &str = "libxsched_shim";
 
 /// The prefix of the names of the links.

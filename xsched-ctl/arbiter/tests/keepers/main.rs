@@ -1,5 +1,5 @@
-//! What the controller's calls leave in the page, and what processes can do with what they get: without programs, and
-//! with them.
+//! The effects of the controller's calls on the page, and what processes can do with their descriptors: without programs,
+//! and with them.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 

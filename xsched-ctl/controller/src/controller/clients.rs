@@ -59,7 +59,7 @@ impl Controller {
         let account = Actor::of(peer).account();
         let of_user = self.clients.values().filter(|client| client.actor().account() == account).count();
         if of_user >= CLIENTS_PER_USER_MAX {
-            self.mention_refusal(peer.pid, peer.uid, CLIENTS_PER_USER_MAX, "processes");
+            self.log_refusal(peer.pid, peer.uid, CLIENTS_PER_USER_MAX, "processes");
             return Err(RefusalReason::Full);
         }
         self.replace(peer.pid);
@@ -209,7 +209,7 @@ impl Controller {
         }
         let Subject { pid, uid, .. } = client.subject;
         if let Err((own, what)) = self.check_share(client.actor(), wanted.device) {
-            self.mention_refusal(pid, uid, own, what);
+            self.log_refusal(pid, uid, own, what);
             return Err(RefusalReason::Full);
         }
         let (key, gate) = match self.arbiter.open(owner, wanted.device, Level::LAST.number() as u8) {
@@ -304,7 +304,7 @@ impl Controller {
 
     /// Logs why a user's process is not scheduled, at most once in `MENTION_AGAIN_NS`, because the process retries
     /// every second.
-    fn mention_refusal(&mut self, pid: u32, uid: u32, own: usize, what: &str) {
+    fn log_refusal(&mut self, pid: u32, uid: u32, own: usize, what: &str) {
         let now_ns = now_ns();
         self.mentioned.retain(|_, at_ns| now_ns.saturating_sub(*at_ns) < MENTION_AGAIN_NS);
         if let Entry::Vacant(mentioned) = self.mentioned.entry(uid) {

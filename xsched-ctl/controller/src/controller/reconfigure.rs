@@ -33,7 +33,7 @@ impl Controller {
         }
         self.change_policy(&config, &mut changes);
         self.change_times(&config, &mut changes);
-        self.say_what_newcomers_are_told(&config, &mut changes);
+        self.report_settings_for_new_connections(&config, &mut changes);
         let before: Vec<_> = self.clients.values().map(|client| self.standing_of(client)).collect();
         self.config = config;
         self.replace_users(users);
@@ -52,7 +52,7 @@ impl Controller {
     /// Replaces the names of users.
     pub(crate) fn replace_users(&mut self, users: Users) {
         self.users.replace(users);
-        self.name_clients(|_| true);
+        self.update_user_names(|_| true);
     }
 
     /// Whether a user's name need not be looked up.
@@ -63,11 +63,11 @@ impl Controller {
     /// Takes in a user's name, or that it has none.
     pub(crate) fn learn_user(&mut self, uid: u32, name: Option<&str>) {
         self.users.learn(uid, name);
-        self.name_clients(|of| of == uid);
+        self.update_user_names(|of| of == uid);
     }
 
     /// Updates the user names of these users' processes, and their scheduling parameters.
-    fn name_clients(&mut self, of: impl Fn(u32) -> bool) {
+    fn update_user_names(&mut self, of: impl Fn(u32) -> bool) {
         let mut renamed = Vec::new();
         for (id, client) in self.clients.iter_mut().filter(|(_, client)| of(client.subject.uid)) {
             let names = self.users.names(client.subject.uid);
@@ -116,7 +116,7 @@ impl Controller {
     }
 
     /// Reports settings that processes only get when they connect.
-    fn say_what_newcomers_are_told(&self, config: &Config, changes: &mut Changes) {
+    fn report_settings_for_new_connections(&self, config: &Config, changes: &mut Changes) {
         let in_flight = |config: &Config| config.in_flight.map_or_else(|| "measured".to_owned(), time);
         let level = |config: &Config| config.preemption_level.to_string();
         let told = [

@@ -28,7 +28,7 @@ pub(crate) struct Announcement {
     said: oneshot::Sender<()>,
 }
 
-/// What a process is told about recording.
+/// What a process is sent about recording.
 #[derive(Debug)]
 pub(crate) struct Told {
     pub(crate) events: Events,
@@ -113,7 +113,7 @@ impl Controller {
         self.recording.take_if(|recording| recording.id == id);
     }
 
-    /// What a process must be told about recording, if it does not know it yet.
+    /// What a process must be sent about recording, if it does not know it yet.
     pub(crate) fn events_for(&mut self, id: ClientId) -> Option<Told> {
         let client = self.clients.get_mut(&id)?;
         let wanted = self.recording.as_ref().filter(|recording| recording.sees(client.actor()));

@@ -110,7 +110,7 @@ impl Worker {
         })
     }
 
-    /// Works until it is told to end.
+    /// Works until `Order::End`.
     pub(super) fn run(mut self) {
         loop {
             self.wait();
@@ -119,7 +119,7 @@ impl Worker {
                 if let Order::End = order {
                     return;
                 }
-                self.obey(order);
+                self.handle(order);
                 if began.elapsed() > ORDERS_TIME {
                     // There may be more messages, but the eventfd was already read: signal it again.
                     let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
@@ -148,7 +148,7 @@ impl Worker {
         let _ = rustix::io::read(&*self.bell, &mut [0; 8]);
     }
 
-    fn obey(&mut self, order: Order) {
+    fn handle(&mut self, order: Order) {
         match order {
             Order::Join(newcomer, reply) => {
                 let tgid = newcomer.tgid;

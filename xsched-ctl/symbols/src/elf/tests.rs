@@ -131,7 +131,7 @@ fn a_table_that_announces_too_much_is_refused_before_memory_is_allocated() {
     assert_eq!(refused, ElfError::TooLarge { what: "symbol table", bytes: 1 << 40 });
     bytes[size_of_symbols..size_of_symbols + 8].copy_from_slice(&(1u64 << 20).to_le_bytes());
     let refused = Elf::open(file_of(&bytes)).unwrap().symbols().unwrap_err();
-    assert_eq!(refused, ElfError::Corrupt("table outside of the file"));
+    assert_eq!(refused, ElfError::Corrupt("table outside the file"));
 }
 
 /// The time for a file is at most proportional to its size, for any contents: any user may give a file the name of a runtime.

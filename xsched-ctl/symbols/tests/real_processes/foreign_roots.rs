@@ -16,7 +16,7 @@ fn alone(folder: &Path, name: &str, entry: &str) -> PathBuf {
 }
 
 #[needs(WATCHING, ROOT)]
-fn a_path_means_another_file_inside_a_changed_root() {
+fn a_path_leads_to_another_file_inside_a_changed_root() {
     let mut watch = Watch::start();
     let folder = folder();
     // The same path inside and outside leads to two programs.

@@ -1,6 +1,6 @@
 //! Lookups in real processes that load and close libraries, fork, execute other programs, end, and delete their files.
 //!
-//! Each test is named after the accident that it stands for. All build C programs, and most watch every process.
+//! Each test is named after the case that it covers. All build C programs, and most watch every process.
 
 mod files;
 mod foreign_roots;

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use xsched_harness::Need;
 use xsched_symbols::{Change, Location, NameError, Processes, Sideband, SidebandError, Symbol};
 
-/// Builds `source` into `name`, once for each test that wants it.
+/// Builds `source` into `name`, once for each test that needs it.
 pub(crate) fn build(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real_processes");
     let output = folder.join(name);
@@ -87,13 +87,13 @@ impl Subject {
         line.trim_end().to_owned()
     }
 
-    pub(crate) fn tell(&mut self, command: &str) {
+    pub(crate) fn send(&mut self, command: &str) {
         let stdin = self.stdin.as_mut().expect("open until the end");
         writeln!(stdin, "{command}").expect("write to the subject");
     }
 
     pub(crate) fn ask(&mut self, command: &str) -> String {
-        self.tell(command);
+        self.send(command);
         self.line()
     }
 
@@ -134,7 +134,7 @@ pub(crate) static WATCHING: Need = Need {
     name: "watching processes",
     missing: || match Sideband::open() {
         Err(SidebandError::NotPermitted) => Some(SidebandError::NotPermitted.to_string()),
-        // Any other error is the failure of each test.
+        // Any other error makes each test fail.
         Ok(_) | Err(_) => None,
     },
 };

@@ -12,10 +12,11 @@ pub enum Uprobes {
     PerfEvents,
 }
 
-/// How calls to the kernel driver are seen.
+/// How calls to the kernel driver are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Driver {
-    /// As `fentry` where that works; else as `tracepoint`, but only while a recorded process uses HIP or the driver
+    /// Like `fentry` where that works; otherwise like `tracepoint`, but only while a recorded process uses HIP or the
+    /// driver
     Auto,
     /// Not at all
     Off,

@@ -121,14 +121,14 @@ fn is_trusted_by(pid: u32, user: u32) -> bool {
 /// The number of a user in a namespace with this map. Unmapped users all have the overflow number.
 fn seen_as(map: &str, user: u32) -> u32 {
     /// `/proc/sys/kernel/overflowuid`, at its default.
-    const NOBODY: u32 = 65534;
+    const OVERFLOW_UID: u32 = 65534;
     let seen = map.lines().find_map(|line| {
         let mut numbers = line.split_ascii_whitespace().map(str::parse::<u32>);
         let (inside, outside) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
         let distance = user.checked_sub(outside)?;
         (distance < numbers.next()?.ok()?).then_some(inside + distance)
     });
-    seen.unwrap_or(NOBODY)
+    seen.unwrap_or(OVERFLOW_UID)
 }
 
 /// Whether a process sees another file system than this program.

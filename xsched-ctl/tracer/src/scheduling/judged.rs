@@ -214,7 +214,7 @@ mod tests {
         call
     }
 
-    fn nobody_is(_pid: u32) -> bool {
+    fn none_is_gone(_pid: u32) -> bool {
         false
     }
 
@@ -259,10 +259,10 @@ mod tests {
         assert_eq!(rule(&judgements.hold(launch(22, 24)).unwrap()), Some("mine"));
         assert_eq!(rule(&judgements.hold(launch(40, 50)).unwrap()), Some("number 2"));
         assert!(judgements.hold(launch(60, 70)).is_none(), "no event was written yet");
-        assert!(judgements.release(75, nobody_is).is_empty());
+        assert!(judgements.release(75, none_is_gone).is_empty());
         judgements.said(72, &launched(2, 80, by_rule(0)));
-        assert!(judgements.release(75, nobody_is).is_empty(), "the event is about a later call");
-        let released = judgements.release(70 + PATIENCE_NS, nobody_is);
+        assert!(judgements.release(75, none_is_gone).is_empty(), "the event is about a later call");
+        let released = judgements.release(70 + PATIENCE_NS, none_is_gone);
         assert_eq!((released.len(), rule(&released[0]), judgements.is_empty()), (1, None, true));
     }
 
@@ -271,7 +271,7 @@ mod tests {
         let mut judgements = Judgements::default();
         assert!(judgements.hold(launch(10, 20)).is_none() && !judgements.is_empty());
         judgements.said(12, &launched(1, 15, by_rule(0)));
-        let released = judgements.release(15, nobody_is);
+        let released = judgements.release(15, none_is_gone);
         assert_eq!((released.len(), rule(&released[0])), (1, Some("number 1")));
     }
 
@@ -284,14 +284,14 @@ mod tests {
         let (begun, gone) = (early(10, 20), early(30, 40));
         let followed = begun.followed.clone().unwrap();
         assert!(judgements.hold(begun).is_none() && judgements.hold(gone).is_none());
-        assert!(judgements.release(1_000, nobody_is).is_empty());
+        assert!(judgements.release(1_000, none_is_gone).is_empty());
         followed.begun(7);
-        let released = judgements.release(1_000, nobody_is);
+        let released = judgements.release(1_000, none_is_gone);
         assert_eq!((released.len(), released[0].queue_delay_ns()), (1, Some(7)));
         let released = judgements.release(1_000, |pid| pid == PID);
         assert_eq!((released.len(), released[0].queue_delay_ns()), (1, None), "its process has ended");
         assert!(judgements.hold(early(50, 60)).is_none());
-        assert_eq!(judgements.release(60 + DEVICE_PATIENCE_NS, nobody_is).len(), 1, "not forever");
+        assert_eq!(judgements.release(60 + DEVICE_PATIENCE_NS, none_is_gone).len(), 1, "not forever");
         // Passed-through calls are not followed.
         judgements.said(70, &launched(0, 75, by_rule(0)));
         assert!(judgements.hold(early(70, 80)).is_some());

@@ -261,8 +261,8 @@ fn ask() -> io::Result<OwnedFd> {
 fn ask_at(path: &Path) -> io::Result<OwnedFd> {
     let (socket, peer) = connect_to(path)?;
     if !is_trusted(peer.uid) {
-        let whose = format!("the controller at {} is user {}'s", path.display(), peer.uid);
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, whose));
+        let refusal = format!("the controller at {} is user {}'s", path.display(), peer.uid);
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, refusal));
     }
     let packet = RecordPacket { kind: RecordPacketKind::Record as u32, version: WIRE_VERSION };
     let mut nothing = SendAncillaryBuffer::default();

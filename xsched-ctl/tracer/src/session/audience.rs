@@ -72,7 +72,7 @@ impl Audience {
     /// Notes a fork. Returns whether an event must be handled: reading an unknown process is expensive.
     pub(super) fn concerns(&mut self, event: &PerfEvent, maps: &Maps) -> bool {
         /// Ids of processes without one in our namespace, and of ended ones.
-        const NOBODY: [u32; 2] = [0, u32::MAX];
+        const NO_PROCESS: [u32; 2] = [0, u32::MAX];
 
         if let PerfEventKind::Lost { .. } = event.kind {
             return true;
@@ -83,7 +83,7 @@ impl Audience {
         {
             descendants.insert(event.pid);
         }
-        !NOBODY.contains(&event.pid) && self.includes(event.pid, maps)
+        !NO_PROCESS.contains(&event.pid) && self.includes(event.pid, maps)
     }
 
     /// A process has ended, and all its events have been handled.

@@ -12,9 +12,9 @@ fn frames(functions: &[Described]) -> Frames {
     for (begin, end, rules) in functions {
         let first = frames.rules.len() as u32;
         frames.functions.push(Function { begin: *begin, end: *end, first, count: rules.len() as u32 });
-        let placed =
+        let rule =
             |&(begin, offset)| PlacedRule { begin, row: Row::new(0, Rule::Rsp, offset, RBP_UNCHANGED) };
-        frames.rules.extend(rules.iter().map(placed));
+        frames.rules.extend(rules.iter().map(rule));
     }
     frames
 }

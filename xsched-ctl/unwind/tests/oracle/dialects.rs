@@ -10,7 +10,7 @@ use xsched_unwind::{Error, Table};
 const BARE: [&str; 5] = ["-shared", "-fPIC", "-O2", "-nostdlib", "-DTHIS=only"];
 const NO_EH_FRAME: [&str; 2] = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"];
 
-/// The table of a library of two functions and nothing else.
+/// The table of a library with only two functions.
 fn table(folder: &Path, flags: &[&str]) -> Result<Table, Error> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle/chain/last.c");
     let library = folder.join("library.so");
