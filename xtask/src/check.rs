@@ -100,7 +100,7 @@ fn clippy(workspace: &Workspace) -> Command {
     clippy
 }
 
-/// The shim with everything that builds for users do not have.
+/// Lints the shim with all features that builds for users lack.
 fn clippy_with_test_features(workspace: &Workspace) -> Command {
     let mut clippy = cargo(workspace);
     clippy.args(["clippy", "--package", "xsched-shim", "--package", "xsched-xqueue", "--all-targets"]);

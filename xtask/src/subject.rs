@@ -26,7 +26,7 @@ const SHIM: &str = "libxsched_shim.so";
 /// [`variables`].
 pub(crate) fn build_for_tests(workspace: &Workspace) -> Result<Variables> {
     artifacts::build(workspace)?;
-    // The second one takes its place in the folder of built artifacts.
+    // The second build replaces it in the folder of built artifacts.
     build_commands(workspace, Profile::Debug, &[])?;
     let released = workspace.target_dir.join("without-switches").join(SHIM);
     copy(&workspace.built(Profile::Debug, SHIM), &released)?;
@@ -67,7 +67,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::copy(from, to).map(drop).with_context(|| format!("failed to copy {}", from.display()))
 }
 
-/// Builds the shim with this feature, apart from the one for users; the library's path.
+/// Builds the shim with this feature, separately from the one for users; returns the library's path.
 pub(crate) fn build_shim_with(workspace: &Workspace, feature: &str) -> Result<PathBuf> {
     let target_dir = workspace.target_dir.join(feature);
     let mut build = command::cargo(&workspace.root);

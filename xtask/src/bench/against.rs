@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn a_renamed_metric_is_found_by_its_position() {
         let (mut order, mut all) = (Vec::new(), BTreeMap::new());
-        let theirs = [measured("who waits", 4.0), measured("launch", 5.0)];
+        let theirs = [measured("blocked", 4.0), measured("launch", 5.0)];
         collect(&[measured("waiting", 2.0), measured("launch", 1.0)], &theirs, &mut order, &mut all);
         assert_eq!(order, ["waiting", "launch"]);
         assert_eq!(all["waiting"].pairs, [[2.0, 4.0]]);

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A stage for what `cargo xtask test` has built.
+/// The environment from what `cargo xtask test` has built.
 fn stage() -> Stage {
     let [xsched_ctl, artifacts] = ["XSCHED_CTL", "XSCHED_ARTIFACTS"].map(|name| env::var_os(name).unwrap());
     Stage::new(xsched_ctl.as_ref(), &Path::new(&artifacts).join("apps")).unwrap()
