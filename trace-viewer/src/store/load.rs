@@ -296,7 +296,7 @@ mod tests {
         let mut writer = TraceWriter::new(sample::trace(), CLOCKS).unwrap();
         writer.gap(7_000, 3, "a full ring", &[]).unwrap();
         writer.restart(CLOCKS).unwrap();
-        writer.thread(THREAD, "anew").unwrap();
+        writer.thread(THREAD, "restarted").unwrap();
         let twice = [writer.finish().unwrap(), trace()].concat();
         let damaged = [&twice[..], b"garbage", &twice[..]].concat();
         let cut = &twice[..twice.len() - 3];
