@@ -120,7 +120,7 @@ fn mistakes_are_named_with_their_line() {
     );
     assert_refused(
         "[rule]\nclass = 'high'",
-        "line 1: `rule` must be a list of tables, each headed by its name in double brackets, not a table",
+        "line 1: `rule` must be a list of tables, each with its name in double brackets, not a table",
     );
 }
 
