@@ -15,6 +15,7 @@ mod promises;
 mod queue;
 mod reconfigure;
 mod recording;
+mod repeated;
 mod tokens;
 
 use std::collections::BTreeMap;
@@ -44,6 +45,7 @@ use client::Client;
 use departed::Departed;
 use queue::Queue;
 use recording::Recording;
+use repeated::Repeated;
 use tokens::Tokens;
 
 pub(crate) use authority::Actor;
@@ -88,6 +90,22 @@ pub(crate) struct Admitted {
     pub(crate) replaced: Rc<Notify>,
 }
 
+/// What is known of the call chains of processes.
+struct CallSight {
+    sight: Sight,
+    /// See [`Counts::answered_again`].
+    answered_again: Arc<AtomicU64>,
+    /// Names of libraries by the numbers that BPF programs use.
+    names: OriginNames,
+}
+
+impl Default for CallSight {
+    /// Processes know their immediate callers only.
+    fn default() -> Self {
+        Self { sight: Sight::Callers, answered_again: Arc::default(), names: watch::channel(Vec::new()).1 }
+    }
+}
+
 /// See the module.
 pub(crate) struct Controller {
     arbiter: Arbiter,
@@ -97,11 +115,7 @@ pub(crate) struct Controller {
     is_policy_ordered: bool,
     users: Users,
     state: State,
-    sight: Sight,
-    /// See [`Counts::answered_again`].
-    answered_again: Arc<AtomicU64>,
-    /// Names of libraries by the numbers that BPF programs use.
-    origin_names: OriginNames,
+    calls: CallSight,
     clients: BTreeMap<ClientId, Client>,
     /// By slot in the arbiter page.
     queues: BTreeMap<u32, Queue>,
@@ -112,8 +126,8 @@ pub(crate) struct Controller {
     groups: Vec<(String, Wish)>,
     next_client: u32,
     builds: Builds,
-    /// By user: when the log last said that its processes are refused.
-    mentioned: BTreeMap<u32, u64>,
+    /// Log messages on refused processes, by user.
+    refusals: Repeated<u32>,
     /// The current recording.
     recording: Option<Recording>,
     next_recording: u32,
@@ -122,7 +136,8 @@ pub(crate) struct Controller {
     again: Option<Nanos>,
     /// [`Word::EVENTS_LOST`], when the page was last read completely.
     events_lost: u64,
-    promises_warned: promises::Warned,
+    /// Log messages on devices of which too much is promised, by the device's key.
+    overpromises: Repeated<u64>,
     /// Reused between calls.
     events: Vec<ArbiterEvent>,
 }
@@ -148,9 +163,7 @@ impl Controller {
             is_policy_ordered: false,
             users,
             state,
-            sight: Sight::Callers,
-            answered_again: Arc::default(),
-            origin_names: watch::channel(Vec::new()).1,
+            calls: CallSight::default(),
             clients: BTreeMap::new(),
             queues: BTreeMap::new(),
             tokens: Tokens::default(),
@@ -158,23 +171,25 @@ impl Controller {
             groups: Vec::new(),
             next_client: 0,
             builds: Builds::default(),
-            mentioned: BTreeMap::new(),
+            refusals: Repeated::every(clients::MENTION_AGAIN_NS),
             recording: None,
             next_recording: 0,
             counts: Counts::default(),
             started_ns: now_ns(),
             again: None,
             events_lost,
-            promises_warned: promises::Warned::new(),
+            overpromises: Repeated::every(promises::QUIET_NS),
             events: Vec::new(),
         }
     }
 
     /// From now on BPF programs walk the call chains of processes.
     pub(crate) fn see_chains(&mut self, origin: &Origin) {
-        self.sight = Sight::Chains;
-        self.answered_again = origin.answered_again();
-        self.origin_names = origin.origin_names();
+        self.calls = CallSight {
+            sight: Sight::Chains,
+            answered_again: origin.answered_again(),
+            names: origin.origin_names(),
+        };
     }
 
     /// A description for the log.
@@ -185,7 +200,7 @@ impl Controller {
             self.state,
             self.scheduler.policy(),
             self.keeper(),
-            self.sight,
+            self.calls.sight,
             counted(rules as u64, "rule for processes", "rules for processes"),
             counted(ceilings as u64, "ceiling", "ceilings"),
         )

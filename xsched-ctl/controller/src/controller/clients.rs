@@ -1,7 +1,7 @@
 //! What processes with the shim report, and how the controller handles it.
 
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
-use std::collections::btree_map::{BTreeMap, Entry};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -38,7 +38,7 @@ const QUEUES: Division = Division { room: QUEUE_MAX - 256, each: QUEUES_PER_CLIE
 const DEVICES: Division = Division { room: DEVICE_MAX - 64, each: 4 };
 
 /// How long the log does not mention a refused user again.
-const MENTION_AGAIN_NS: u64 = 3600 * 1_000_000_000;
+pub(super) const MENTION_AGAIN_NS: u64 = 3600 * 1_000_000_000;
 
 /// Range of a program's own stream priorities; HIP's go from -1 to 1.
 const STREAM_PRIORITY_MAX: i32 = 255;
@@ -306,9 +306,7 @@ impl Controller {
     /// every second.
     fn log_refusal(&mut self, pid: u32, uid: u32, own: usize, what: &str) {
         let now_ns = now_ns();
-        self.mentioned.retain(|_, at_ns| now_ns.saturating_sub(*at_ns) < MENTION_AGAIN_NS);
-        if let Entry::Vacant(mentioned) = self.mentioned.entry(uid) {
-            mentioned.insert(now_ns);
+        if self.refusals.is_due(uid, now_ns) {
             tracing::warn!(
                 "process {pid} runs unscheduled: user {uid} has reached its limit with {own} {what} \
                  (logged once an hour for each user)"

@@ -34,12 +34,12 @@ impl Controller {
             state: self.state,
             policy: self.scheduler.policy().to_string(),
             keeper: self.keeper(),
-            sight: self.sight,
+            sight: self.calls.sight,
             uptime_ns: now_ns().saturating_sub(self.started_ns),
             counts: Counts {
                 exhausted: page.load(Word::EXHAUSTED),
                 refused: self.counts.refused + page.load(Word::REFUSED),
-                answered_again: self.answered_again.load(Ordering::Relaxed),
+                answered_again: self.calls.answered_again.load(Ordering::Relaxed),
                 ..self.counts
             },
         }

@@ -42,7 +42,7 @@ impl Controller {
 
     /// The parts of a queue's device time by name, the largest first.
     pub(super) fn origins(&self, queue: &Queue, client: &Client) -> Vec<answer::Origin> {
-        let (now_ns, known) = (now_ns(), self.origin_names.borrow());
+        let (now_ns, known) = (now_ns(), self.calls.names.borrow());
         let mut by_name: BTreeMap<&str, (f64, u64)> = BTreeMap::new();
         for (&number, time) in queue.origins.iter().filter(|(_, time)| time.ns > 0) {
             let (share, ns) = by_name.entry(name(number, client, &known)).or_default();

@@ -12,10 +12,7 @@ use super::{ClientId, Controller};
 pub(crate) const WHOLE_PERCENT: u32 = 100;
 
 /// How long the log does not repeat the warning for a device: processes come and go.
-const QUIET_NS: u64 = 60_000_000_000;
-
-/// When the log last warned of a device, by the device's key.
-pub(super) type Warned = BTreeMap<u64, u64>;
+pub(super) const QUIET_NS: u64 = 60_000_000_000;
 
 impl Controller {
     /// The device with the largest sum, among those that these processes use; none if it is within 100 %.
@@ -36,13 +33,11 @@ impl Controller {
         if self.scheduler.policy() != PolicyKind::Partition {
             return None;
         }
-        self.promises_warned.retain(|_, at_ns| now_ns.saturating_sub(*at_ns) < QUIET_NS);
         let percent =
             sums(&self.shares()).get(&device).copied().filter(|percent| *percent > WHOLE_PERCENT)?;
-        if self.promises_warned.contains_key(&device) {
+        if !self.overpromises.is_due(device, now_ns) {
             return None;
         }
-        self.promises_warned.insert(device, now_ns);
         let device = device_name(device);
         Some(format!(
             "shares of {device} come to {percent} %, so all shrink in proportion while all have work"

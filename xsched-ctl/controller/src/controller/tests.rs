@@ -146,7 +146,7 @@ fn a_token_shown_while_events_were_lost_uses_no_table_entry() {
 fn device_time_is_listed_by_library() {
     let mut bench = Bench::new("");
     let (id, queue) = bench.joined(11, 0);
-    bench.0.origin_names = watch::channel(vec!["libtorch_hip.so".into(), "librocblas.so.4".into()]).1;
+    bench.0.calls.names = watch::channel(vec!["libtorch_hip.so".into(), "librocblas.so.4".into()]).1;
     bench.0.name_origin(id, &OriginName::new(5, b"librocblas.so.4"));
     let part = |origin, device_ns| OriginTime { origin, reserved: 0, device_ns };
     let mut divide = |slot, generation, parts: &[OriginTime]| {

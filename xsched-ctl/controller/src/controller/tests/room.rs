@@ -81,10 +81,10 @@ fn a_refused_user_is_logged_once() {
     let mut bench = Bench::new("");
     assert_eq!(opens(&mut bench, USER, 1, 0..64), 64);
     assert_eq!(opens(&mut bench, USER, 2, 64..128), 4);
-    assert_eq!(bench.0.mentioned.keys().collect::<Vec<_>>(), [&USER]);
-    let first = bench.0.mentioned[&USER];
+    assert_eq!(bench.0.refusals.logged().keys().collect::<Vec<_>>(), [&USER]);
+    let first = bench.0.refusals.logged()[&USER];
     assert_eq!(opens(&mut bench, USER, 3, 128..129), 0);
-    assert_eq!(bench.0.mentioned[&USER], first);
+    assert_eq!(bench.0.refusals.logged()[&USER], first);
 }
 
 #[test]
