@@ -19,8 +19,8 @@ const NOT_APPLICABLE: [(&str, &[&str]); 3] = [
         "5",
         &[
             "copies::a_copy_within_the_device_does_not_wait",
-            "copies::the_boxes_of_a_batch_come_in_their_streams_turn",
-            "copies::the_copies_of_a_batch_come_in_their_streams_turn",
+            "copies::the_boxes_of_a_batch_are_copied_in_stream_order",
+            "copies::the_copies_of_a_batch_run_in_stream_order",
             "default_streams::the_legacy_handle_is_the_null_stream",
             "devices::functions_are_found_by_name",
             "launch::a_kernel_and_its_function_are_the_same",
@@ -31,8 +31,8 @@ const NOT_APPLICABLE: [(&str, &[&str]); 3] = [
     (
         "6",
         &[
-            "copies::the_boxes_of_a_batch_come_in_their_streams_turn",
-            "copies::the_copies_of_a_batch_come_in_their_streams_turn",
+            "copies::the_boxes_of_a_batch_are_copied_in_stream_order",
+            "copies::the_copies_of_a_batch_run_in_stream_order",
             "memory::attributes_of_addresses_tell_them_apart",
         ],
     ),

@@ -231,7 +231,7 @@ new('hipGraphAddEmptyNode', outer, None, z(0))
 must('hipGraphLaunch', executable(outer), s)
 must('hipStreamSynchronize', s)
 must('hipModuleUnload', m)
-# Nobody may call it any more; its name is not known any more either.
+# It must not be called any more, and its name is unknown too.
 assert hip.hipModuleLaunchKernel(f, 1, 1, 1, 64, 1, 1, 0, s, None, extra) != 0
 ";
     traced(&trace, &script.replace("MODULE", module.to_str().unwrap()));

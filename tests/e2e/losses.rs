@@ -77,8 +77,8 @@ call()
 os.kill(os.getppid(), signal.SIGSTOP)
 for _ in range(20000): call()
 sorted([2, 1], key=lambda number: call())
-nobody = subprocess.DEVNULL
-subprocess.Popen(['sh', '-c', 'sleep 1; kill -CONT %d' % os.getppid()], stdout=nobody, stderr=nobody)
+discard = subprocess.DEVNULL
+subprocess.Popen(['sh', '-c', 'sleep 1; kill -CONT %d' % os.getppid()], stdout=discard, stderr=discard)
 ";
 
 #[needs(ROOT)]

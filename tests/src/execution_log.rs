@@ -178,7 +178,7 @@ mod tests {
     fn another_file_is_an_error_that_shows_the_line() {
         assert_eq!(
             "launch vector_add 3".parse::<Execution>().unwrap_err().to_string(),
-            "no line of an execution log: `launch vector_add 3`"
+            "not a line of an execution log: `launch vector_add 3`"
         );
     }
 }

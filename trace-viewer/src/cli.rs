@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// Look at a recorded timeline
 ///
 /// Reads the file, serves a page on 127.0.0.1 and opens it in a browser. The page's address contains a secret; only
-/// users with the address can read the page. Nothing comes from the network and nothing leaves this machine. The
+/// a browser with the address can read the page. Nothing comes from the network and nothing leaves this machine. The
 /// command ends when the page is closed, or on Ctrl-C.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = AFTER_HELP, after_long_help = AFTER_LONG_HELP)]

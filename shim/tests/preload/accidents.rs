@@ -84,7 +84,7 @@ fn runtime_too_old_for_a_function() {
 }
 
 #[test]
-fn log_is_a_pipe_that_nobody_reads() {
+fn log_is_a_pipe_without_a_reader() {
     let workshop = Workshop::new();
     let client = workshop.client();
     let fifo = workshop.path("fifo");

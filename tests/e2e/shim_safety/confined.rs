@@ -37,7 +37,7 @@ except RuntimeError:
     print('no threads')
 for round in range(3000):
     ok(hip.hipMemsetAsync(memory, round % 256, size, stream))
-    # Whoever suspends needs its turn, too.
+    # The thread that suspends needs time, too.
     if round % 10 == 0: time.sleep(.001)
 ok(hip.hipStreamSynchronize(stream))
 print(contents(memory))

@@ -68,9 +68,9 @@ impl Shortage {
     const SAID_AGAIN: Duration = Duration::from_mins(1);
 
     /// Logs the shortage, at most once a minute, and waits.
-    pub(super) async fn pass(&mut self, whom: &str, error: &io::Error) {
+    pub(super) async fn pass(&mut self, client: &str, error: &io::Error) {
         if self.must_log(Instant::now()) {
-            tracing::warn!("cannot accept {whom}, and perhaps others (logged once a minute): {error}");
+            tracing::warn!("cannot accept {client}, and perhaps others (logged once a minute): {error}");
         }
         tokio::time::sleep(Self::AGAIN).await;
     }

@@ -289,7 +289,7 @@ mod tests {
             assert!(!polling.is_finished());
             is_wanted.store(true, Ordering::SeqCst);
             polling.join().unwrap();
-            assert!(!is_wanted.load(Ordering::SeqCst), "the next time it is wanted anew");
+            assert!(!is_wanted.load(Ordering::SeqCst), "the next time it is wanted again");
             let polling = scope.spawn(|| poll_states(&polled, NEVER, &is_wanted));
             switch.0.store(true, Ordering::SeqCst);
             polling.join().unwrap();

@@ -124,7 +124,7 @@ impl<D: Device> State<D> {
         self.claims.iter().filter(|(_, claim)| claim.key().device == device).count() == 1
     }
 
-    /// A claim has this gate from now on, or none until it is registered anew.
+    /// A claim has this gate from now on, or none until it is registered again.
     pub(crate) fn give_gate(&mut self, claim: ClaimId, gate: Option<(D::Gate, Option<&'static GatePage>)>) {
         let gate = gate.filter(|_| !self.mode.is_closed());
         let gate = gate.map_or(Gate::None, |(gate, shared)| Gate::There { gate, is_open: true, shared });

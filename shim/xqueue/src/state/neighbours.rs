@@ -53,7 +53,7 @@ impl<D: Device> State<D> {
 
     /// Another process has come, or completions are followed again. Commands that were launched before are in flight, and are not
     /// followed: each stream of which this is so is taken to have something in flight, until it is asked. The claim reports its
-    /// work anew, since the arbiter may be another one.
+    /// work again, since the arbiter may be another one.
     fn adopt(&mut self, claim: ClaimId, is_concerned: impl Fn(&Flight<D::Marker>) -> bool) {
         let is_only_stream = self.has_one_stream();
         for queue in self.queues.of_claim_mut(claim) {

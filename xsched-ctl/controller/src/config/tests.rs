@@ -152,10 +152,10 @@ fn unknown_users_are_named() {
     let warnings = config.warnings(&Users::read(config.user_names()), Cgroups::Unified);
     let starts: Vec<_> =
         warnings.iter().filter_map(|warning| warning.split_once(',')?.1.split_once(',')).collect();
-    let who = " there is no user `no-such-user`";
+    let missing = " there is no user `no-such-user`";
     assert_eq!(
         starts.iter().map(|(start, _)| *start).collect::<Vec<_>>(),
-        [" line 4:", " line 13:"].map(|line| format!("{line}{who}"))
+        [" line 4:", " line 13:"].map(|line| format!("{line}{missing}"))
     );
 }
 

@@ -41,7 +41,7 @@ pub(super) struct Mapping {
     file: Option<(PathBuf, File)>,
 }
 
-/// Who may use a named device.
+/// The processes that may use a named device.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     /// This user only.
