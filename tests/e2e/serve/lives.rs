@@ -119,7 +119,11 @@ fn missing_privileges_for_bpf_programs_are_named() {
     let outcome = serve.interrupt();
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert!(outcome.stderr.contains(": Operation not permitted"), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("missing capabilities: CAP_BPF, CAP_SYS_ADMIN; `--no-bpf`"), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("missing capabilities: CAP_BPF, CAP_SYS_ADMIN; `--no-bpf`"),
+        "{}",
+        outcome.stderr
+    );
 }
 
 /// Containers do not mount it; without it, the BPF programs do not know the mappings of processes.
