@@ -25,7 +25,7 @@ const CIRCLE_MAX: usize = 5;
 const LARGER_CIRCLES: [(&str, &[usize]); 5] = [
     ("differential-runner", &[13]),
     ("hip-sim", &[59, 11]),
-    ("xsched-controller", &[10, 7]),
+    ("xsched-controller", &[10, 8]),
     ("xsched-ebpf", &[8]),
     ("xsched-tests", &[23]),
 ];

@@ -87,6 +87,6 @@ mod tests {
         let found = find(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).unwrap();
         let names: Vec<_> = found.to_run.iter().chain(found.skipped.iter().map(|skip| &skip.test)).collect();
         assert!(names.iter().any(|name| *name == "offsets_are_found_in_this_kernels_btf"), "{names:?}");
-        assert!(found.to_run.iter().any(|name| name == "a_command_that_fails_is_no_figure"), "{found:?}");
+        assert!(found.to_run.iter().any(|name| name == "a_failed_command_gives_no_figures"), "{found:?}");
     }
 }
