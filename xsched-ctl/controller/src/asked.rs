@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use xsched_sched::PolicyKind;
 
 use super::config::{Config, ConfigError};
-use crate::Options;
+use crate::options::Options;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]

@@ -11,10 +11,10 @@ use tokio::sync::mpsc as answers;
 use tokio::time::MissedTickBehavior;
 use xsched_terminal::Internal;
 
-use super::Shared;
 use super::controller::ClientId;
 use super::subject::cgroup_of;
-use crate::ServeError;
+use crate::error::ServeError;
+use crate::shared::Shared;
 
 /// How often cgroups are read.
 const LOOK: Duration = Duration::from_secs(1);

@@ -7,8 +7,8 @@ use xsched_terminal::{Advice as _, print, say};
 
 use super::asked::Asked;
 use super::files::Reading;
-use crate::ServeError;
 use crate::cgroup_version::Cgroups;
+use crate::error::ServeError;
 
 /// Reads what the controller would read; returns its exit code. Nothing is started.
 pub(super) fn check(asked: &Asked) -> Result<u8, ServeError> {

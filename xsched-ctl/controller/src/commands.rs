@@ -11,11 +11,11 @@ use xsched_control_api::peer::{PATIENCE, Peer};
 use xsched_control_api::request::{REQUEST_LEN_MAX, Request};
 use xsched_protocol::wire::RefusalReason;
 
-use super::Shared;
 use super::controller::{Actor, Attendance};
 use super::directory;
 use super::room::{Occupant, Room, Shortage};
 use crate::origin::Order;
+use crate::shared::Shared;
 
 /// Accepts connections.
 pub(super) async fn accept(shared: Rc<Shared>, listener: UnixListener) {

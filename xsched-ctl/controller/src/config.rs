@@ -38,7 +38,6 @@ use xsched_rules::document::{self, Entry, Fault, Faults, Section};
 use xsched_rules::{Mistake, Mistakes};
 use xsched_sched::{Nanos, PolicyKind, Settings};
 
-use super::controller::WHOLE_PERCENT;
 use super::subject::Subject;
 use super::users::Users;
 use crate::cgroup_version::Cgroups;
@@ -50,6 +49,9 @@ use xsched_control_api::standing::{
 
 /// The configuration file if none is given. It need not exist.
 pub(crate) const DEFAULT_FILE: &str = "/etc/xsched/config.toml";
+
+/// All of a device.
+pub(crate) const WHOLE_PERCENT: u32 = 100;
 
 const TABLES: [&str; 4] = ["ceiling", "rule", "rules", "scheduler"];
 const SCHEDULER_KEYS: [&str; 9] = [

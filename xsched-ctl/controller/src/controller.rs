@@ -6,6 +6,7 @@
 mod authority;
 mod builds;
 mod client;
+mod client_id;
 mod clients;
 mod departed;
 mod listing;
@@ -42,6 +43,7 @@ use crate::cgroup_version::Cgroups;
 use crate::origin::{Origin, OriginNames};
 use builds::Builds;
 use client::Client;
+pub(crate) use client_id::ClientId;
 use departed::Departed;
 use queue::Queue;
 use recording::Recording;
@@ -50,23 +52,11 @@ use tokens::Tokens;
 
 pub(crate) use authority::Actor;
 pub(crate) use orders::Attendance;
-pub(super) use promises::WHOLE_PERCENT;
 pub(crate) use recording::{Announcement, Recorded, Told};
 
 /// How often, at least, the controller writes the heartbeat and takes in events: five times in the silence after which
 /// no process is deferred.
 pub(crate) const HEARTBEAT: Nanos = Nanos::from_millis(20);
-
-/// Identifies a connection of a process; never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ClientId(u32);
-
-impl ClientId {
-    /// The id as a number.
-    pub(crate) fn number(self) -> u32 {
-        self.0
-    }
-}
 
 /// A process that BPF programs see.
 #[derive(Clone, Copy, Debug)]

@@ -13,8 +13,8 @@ use tokio::sync::{Notify, mpsc as answers};
 use tokio::time::timeout;
 use xsched_terminal::Internal;
 
-use super::Shared;
-use crate::ServeError;
+use crate::error::ServeError;
+use crate::shared::Shared;
 
 /// How long a process waits for its user's name before it is admitted by the user's number. A later answer applies from
 /// then on.

@@ -19,9 +19,10 @@ use super::config::Config;
 use super::notify::{Manager, reloading};
 use super::rules::{Loaded, Source};
 use super::users::Users;
-use super::{ServeError, Shared};
 use crate::cgroup_version::Cgroups;
+use crate::error::ServeError;
 use crate::origin::Order;
+use crate::shared::Shared;
 
 /// How often the file of rules is checked for changes.
 const LOOK: Duration = Duration::from_secs(1);

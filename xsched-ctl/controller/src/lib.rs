@@ -27,13 +27,16 @@ mod commands;
 mod config;
 mod controller;
 mod directory;
+mod error;
 mod files;
 mod notify;
+mod options;
 mod origin;
 mod place;
 mod recorders;
 mod room;
 mod rules;
+mod shared;
 mod shims;
 mod socket;
 mod subject;
@@ -42,11 +45,12 @@ mod users;
 mod verdicts;
 
 pub use check::listed;
+pub use error::ServeError;
+pub use options::Options;
 
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,155 +66,21 @@ use xsched_bpf::tracefs_with;
 use xsched_control_api::answer::Answer;
 use xsched_control_api::folder::Folder;
 use xsched_control_api::readiness;
-use xsched_sched::PolicyKind;
 use xsched_terminal::Internal;
-use xsched_terminal::unreadable;
-use xsched_terminal::{Advice, ExitCode, StdoutError};
 use xsched_terminal::{Request, Signals};
 use xsched_terminal::{is_permission, with_causes};
 use xsched_terminal::{print, say};
 
 use asked::Asked;
-use config::{Config, ConfigError};
+use config::Config;
 use controller::{Controller, HEARTBEAT};
 use directory::Directory;
 use files::Reading;
 use origin::{Origin, RuleNames};
 use place::{Place, PlaceError};
-use rules::{Loaded, RulesFileError};
+use rules::Loaded;
+use shared::Shared;
 use turns::{Lines, Turns};
-
-/// Why the controller could not start.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// The configuration is not available.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The sockets could not be made.
-    #[error(transparent)]
-    Place(#[from] PlaceError),
-    /// The arbiter page could not be made.
-    #[error(transparent)]
-    Arbiter(#[from] ArbiterError),
-    /// The rules are not available.
-    #[error(transparent)]
-    Rules(#[from] RulesFileError),
-    /// Nothing can be printed.
-    #[error(transparent)]
-    Stdout(#[from] StdoutError),
-    /// An unexpected error.
-    #[error(transparent)]
-    Internal(#[from] Internal),
-}
-
-/// How the controller is started.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// The configuration file; none for the usual one, if it is there.
-    pub config: Option<PathBuf>,
-    /// Goes before the policy of the configuration.
-    pub policy: Option<PolicyKind>,
-    /// Goes before the rules of the configuration.
-    pub rules: Option<PathBuf>,
-    /// Decide, but defer nothing.
-    pub observe: bool,
-    /// Do without BPF programs.
-    pub no_bpf: bool,
-    /// Read the files, say what would hold, and start nothing.
-    pub check: bool,
-    /// Print as one JSON object how the controller is, as soon as processes can join.
-    pub json: bool,
-}
-
-impl Advice for ServeError {
-    fn hint(&self) -> Option<String> {
-        Some(match self {
-            Self::Config(ConfigError::Wrong { .. }) | Self::Rules(RulesFileError::Wrong { .. }) => {
-                format!("{}; `xsched-ctl serve --check` checks the files and starts nothing", self.remedy()?)
-            }
-            Self::Place(error) => return error.hint(),
-            Self::Arbiter(ArbiterError::Programs(ProgramsError::Occupied(folder))) => format!(
-                "its sockets are in another folder or it runs in a container; stop it first (`fuser -v {folder}` shows its process)"
-            ),
-            Self::Arbiter(_) => "`--no-bpf` runs without BPF programs".to_owned(),
-            Self::Config(ConfigError::Unreadable { path, cause })
-            | Self::Rules(RulesFileError::Unreadable { path, cause }) => unreadable::hint(path, cause),
-            Self::Stdout(error) => return error.hint(),
-            Self::Internal(error) => return error.hint(),
-        })
-    }
-
-    fn exit_code(&self) -> ExitCode {
-        match self {
-            Self::Config(ConfigError::Unreadable { cause, .. })
-            | Self::Rules(RulesFileError::Unreadable { cause, .. }) => unreadable::exit_code(cause),
-            Self::Config(ConfigError::Wrong { .. }) | Self::Rules(RulesFileError::Wrong { .. }) => {
-                ExitCode::BadData
-            }
-            Self::Place(error) => error.exit_code(),
-            Self::Arbiter(_) => ExitCode::Unavailable,
-            Self::Stdout(error) => error.exit_code(),
-            Self::Internal(error) => error.exit_code(),
-        }
-    }
-}
-
-impl ServeError {
-    /// The hint for a command that has just tried the files.
-    fn remedy(&self) -> Option<String> {
-        let document = match self {
-            Self::Config(ConfigError::Wrong { .. }) => "docs/configuration.md",
-            Self::Rules(RulesFileError::Wrong { .. }) => "docs/rules.md",
-            _ => return self.hint(),
-        };
-        Some(format!("correct these lines; {document} has an example"))
-    }
-}
-
-/// What all tasks share.
-struct Shared {
-    controller: RefCell<Controller>,
-    /// The time of the next decision may have changed.
-    decided: Notify,
-    /// A process may have joined.
-    joined: Notify,
-    rules: watch::Sender<Loaded>,
-    rule_names: RuleNames,
-    /// Different rules may match some processes now.
-    subjects: watch::Sender<()>,
-    /// BPF programs that find the origins of calls; none where processes decide for themselves.
-    origin: Option<Origin>,
-    /// A recording has started or ended.
-    recording: Notify,
-    /// The log has already warned of processes that have no id in this pid namespace.
-    has_strangers: Cell<bool>,
-    /// Names of users.
-    directory: Directory,
-    /// Searches for the shims of processes.
-    searches: Turns,
-    /// Commands that change something.
-    orders: Turns,
-    /// Reading the rules that processes bring.
-    readings: Turns,
-    lines: Lines,
-    /// Watches the files of probed shims for writes; none where the kernel does not report writes.
-    written: Option<AsyncFd<Written>>,
-}
-
-impl Shared {
-    /// Brings the controller up to date, applies `change`, and puts the resulting decisions into effect.
-    fn with<T>(&self, change: impl FnOnce(&mut Controller) -> T) -> T {
-        let mut controller = self.controller.borrow_mut();
-        let has_joined = controller.take_events(now_ns());
-        let result = change(&mut controller);
-        controller.settle(now_ns());
-        self.decided.notify_one();
-        if has_joined {
-            self.joined.notify_waiters();
-        }
-        result
-    }
-}
 
 /// Runs the verb; returns the exit code.
 pub async fn run(arguments: Options) -> Result<u8, ServeError> {

@@ -14,11 +14,11 @@ use xsched_protocol::wire::{
 };
 use zerocopy::IntoBytes as _;
 
-use super::Shared;
 use super::controller::{Actor, Announcement, Recorded};
 use super::room::{Occupant, Room, Shortage};
 use super::socket::{Connection, Listener, Packet};
 use crate::origin::Names;
+use crate::shared::Shared;
 
 /// How long to wait before a packet is sent again that found the socket's buffer full.
 const NO_ROOM: Duration = Duration::from_millis(5);

@@ -14,13 +14,13 @@ use xsched_protocol::wire::{FromShim, Hello, Malformed, PacketKind, Refusal, Ref
 use xsched_symbols::FileId;
 use zerocopy::IntoBytes as _;
 
-use super::Shared;
 use super::controller::{Actor, Admitted, ClientId, Told};
 use super::directory;
 use super::room::{Occupant, Room, Shortage};
 use super::socket::{Connection, Listener, Packet};
 use super::verdicts;
 use crate::origin::Order;
+use crate::shared::Shared;
 
 /// Packets of one process that are handled before other tasks run.
 const TURN: u32 = 64;

@@ -17,13 +17,13 @@ use xsched_rules::{Caller, Rulebook};
 use xsched_terminal::one_line;
 use zerocopy::IntoBytes as _;
 
-use super::Shared;
 use super::controller::{Actor, ClientId, Heard};
 use super::rules::Loaded;
 use super::shims::on_thread;
 use super::socket::Connection;
 use super::subject::Subject;
 use crate::origin::{JoinError, Newcomer, Order, Page};
+use crate::shared::Shared;
 
 /// How long a process may take to show its token before it gets the rules instead.
 const JOIN_PATIENCE: Duration = Duration::from_secs(1);

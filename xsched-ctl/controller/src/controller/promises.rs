@@ -7,9 +7,7 @@ use xsched_control_api::device_address::device_name;
 use xsched_sched::PolicyKind;
 
 use super::{ClientId, Controller};
-
-/// All of a device.
-pub(crate) const WHOLE_PERCENT: u32 = 100;
+use crate::config::WHOLE_PERCENT;
 
 /// How long the log does not repeat the warning for a device: processes come and go.
 pub(super) const QUIET_NS: u64 = 60_000_000_000;

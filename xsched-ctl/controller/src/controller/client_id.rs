@@ -1,0 +1,12 @@
+//! The id of a connection.
+
+/// Identifies a connection of a process; never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ClientId(pub(super) u32);
+
+impl ClientId {
+    /// The id as a number.
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
+}
