@@ -35,6 +35,7 @@ pub(crate) fn prepare(exports: &'static [*const c_void; api::COUNT]) {
     if PREPARED.swap(true, Ordering::Relaxed) {
         return;
     }
+    log::remember_stderr();
     if !env::disabled() {
         verdict::announce();
     }

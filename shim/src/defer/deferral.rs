@@ -57,6 +57,7 @@ pub(super) fn note_trouble(trouble: xsched_xqueue::Trouble) {
     counters::trouble(match trouble {
         xsched_xqueue::Trouble::ControllerFull => Trouble::NoRoom,
         xsched_xqueue::Trouble::UnsentReport => Trouble::UnsentReport,
+        xsched_xqueue::Trouble::LostConnection => Trouble::LostConnection,
         xsched_xqueue::Trouble::NoEventRing => Trouble::NoJournal,
         xsched_xqueue::Trouble::Panic => Trouble::Panic,
     });

@@ -41,6 +41,8 @@ counted! {
         NoRoom = "times that the controller had no free slot: unscheduled for at least a second",
         /// The controller did not take a report: it was too far behind.
         UnsentReport = "reports that could not be sent",
+        /// The program has closed or replaced the connection to the controller: it was not scheduled until the next one.
+        LostConnection = "connections to the controller that the program closed: unscheduled for a second",
         /// The controller gave memory for events that the shim does not write into.
         NoJournal = "rings of events that could not be used",
         /// The user's settings, or the controller's rules, could not be read.

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::mem::MaybeUninit;
 use std::os::unix::fs::OpenOptionsExt;
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ground::env::{self, LogTarget};
 
@@ -19,7 +20,7 @@ pub(crate) fn write(text: &str) {
 
 fn write_to(target: LogTarget, text: &str) -> io::Result<()> {
     match target {
-        LogTarget::Stderr => io::stderr().write_all(text.as_bytes()),
+        LogTarget::Stderr => write_to_stderr(text),
         LogTarget::File(path) => OpenOptions::new()
             .append(true)
             .create(true)
@@ -28,6 +29,34 @@ fn write_to(target: LogTarget, text: &str) -> io::Result<()> {
             .open(path)?
             .write_all(text.as_bytes()),
     }
+}
+
+/// The file that was the program's standard error at its first HIP call: device and inode. Zero: there was none.
+static STDERR: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+/// Remembers the program's standard error.
+pub(crate) fn remember_stderr() {
+    let [device, inode] = number_two().unwrap_or_default();
+    STDERR[0].store(device, Ordering::Relaxed);
+    STDERR[1].store(inode, Ordering::Relaxed);
+}
+
+/// Writes to the program's standard error, unless the program has closed it and number 2 is another file since, which may be
+/// its data.
+///
+/// # Errors
+/// It cannot be written, or is not there any more.
+pub(crate) fn write_to_stderr(text: &str) -> io::Result<()> {
+    let remembered = [&STDERR[0], &STDERR[1]].map(|number| number.load(Ordering::Relaxed));
+    if remembered == [0; 2] || number_two() != Some(remembered) {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    io::stderr().write_all(text.as_bytes())
+}
+
+/// The identity of the file that has the number 2.
+fn number_two() -> Option<[u64; 2]> {
+    rustix::fs::fstat(io::stderr()).ok().map(|file| [file.st_dev, file.st_ino])
 }
 
 /// While it lives, writing to a pipe without a reader does not kill the process.

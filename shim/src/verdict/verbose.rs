@@ -7,12 +7,11 @@
 
 use std::collections::HashSet;
 use std::ffi::CStr;
-use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::ground::env;
 use crate::ground::fork::Renewable;
+use crate::ground::{env, log};
 use crate::verdict::caller;
 
 const UNKNOWN: u8 = u8::MAX;
@@ -49,7 +48,7 @@ pub(crate) fn announce() {
 
 /// Reports an error in the user's settings.
 pub(super) fn report_error(error: &dyn std::error::Error) {
-    crate::ground::log::write(&format!("xsched-shim: {error}\n"));
+    log::write(&format!("xsched-shim: {error}\n"));
     if is_verbose() {
         print(&error.to_string());
     }
@@ -75,5 +74,5 @@ pub(super) fn renew_after_fork() {
 
 fn print(what: &str) {
     // In one piece, so that the lines of threads do not mix. There is no other place for an error.
-    let _ = io::stderr().write_all(format!("[XSched] {what}\n").as_bytes());
+    let _ = log::write_to_stderr(&format!("[XSched] {what}\n"));
 }

@@ -14,8 +14,8 @@
 
 mod arbiter_page;
 mod connection;
+mod descriptor;
 mod host;
-mod inherited;
 mod link;
 mod local;
 mod page_registration;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 use crate::device::Device;
 use crate::xqueues::XQueues;
 
-pub(crate) use inherited::after_fork_in_child;
+pub(crate) use descriptor::after_fork_in_child;
 
 pub use arbiter_page::{PageError, check_seals};
 pub use connection::Connection;

@@ -22,7 +22,7 @@
 //! | `client` | the watcher thread, and what process and controller tell each other |
 //!
 //! Unsafe code is in the modules that map shared memory, or call the C library where nothing safe does what is needed:
-//! `gate_page`, `event_writer`, `threads`, `client::{arbiter_page, connection, inherited, report_probe}`. The compiler refuses
+//! `gate_page`, `event_writer`, `threads`, `client::{arbiter_page, connection, descriptor, report_probe}`. The compiler refuses
 //! it elsewhere.
 
 #![deny(unsafe_code)]

@@ -9,6 +9,8 @@ pub enum Trouble {
     UnsentReport,
     /// The controller gave memory for events that cannot be written into.
     NoEventRing,
+    /// The program has closed or replaced the connection to the controller: it is not scheduled until the next one.
+    LostConnection,
     /// The crate panicked on a thread of its own.
     Panic,
 }

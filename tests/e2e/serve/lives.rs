@@ -252,3 +252,16 @@ fn a_killed_process_defers_no_launches() {
     batch.wait_for_ready(5, 0);
     assert_eq!(controller.list()["processes"].as_array().unwrap().len(), 1);
 }
+
+/// A process that closes all its descriptors does so without a word; one that ends needs none.
+#[needs(nothing)]
+fn the_controller_names_a_process_that_goes_on_without_its_connection() {
+    let mut controller = Controller::start("");
+    let (mut closing, ending) = (controller.joined(0, 1), controller.joined(0, 1));
+    let ended = ending.id();
+    ending.kill();
+    closing.ask("leave");
+    let said = controller.process().wait_for_stderr("has closed its connection");
+    assert!(said.contains(&format!("process {} of user 0", closing.id())), "{said}");
+    assert!(!said.contains(&format!("process {ended} ")), "{said}");
+}

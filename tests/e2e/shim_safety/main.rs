@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
 mod confined;
+mod descriptors;
 mod endings;
 mod memory;
 mod programs;

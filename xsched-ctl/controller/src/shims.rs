@@ -28,6 +28,9 @@ const TURN: u32 = 64;
 /// How long a process may take to show its token. Processes that no BPF program sees never show theirs.
 const JOIN_PATIENCE: Duration = Duration::from_millis(100);
 
+/// How long after its connection a process may end.
+const DEPARTURE: Duration = Duration::from_millis(500);
+
 /// How long a process waits for its ring while the recorder does not confirm it.
 const RECORDER_PATIENCE: Duration = Duration::from_millis(100);
 
@@ -52,8 +55,10 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: Listener) {
 /// Why a connection ends.
 #[derive(Debug)]
 enum End {
-    /// The process has closed the connection, or has ended.
+    /// The process has ended.
     Gone,
+    /// The connection was closed at the other end.
+    Closed,
     /// It is refused.
     Refused(RefusalReason),
     /// It does not read, or sends nothing.
@@ -64,7 +69,7 @@ enum End {
     Failed(io::Error),
 }
 
-async fn serve(shared: Rc<Shared>, connection: Connection, peer: Peer, _occupant: Occupant) {
+async fn serve(shared: Rc<Shared>, connection: Connection, peer: Peer, occupant: Occupant) {
     let end = match greet(&shared, &connection, &peer).await {
         Ok(admitted) => {
             let end = tokio::select! {
@@ -104,6 +109,23 @@ async fn serve(shared: Rc<Shared>, connection: Connection, peer: Peer, _occupant
         },
         matches!(end, End::Slow),
     );
+    if matches!(end, End::Closed) {
+        drop((connection, occupant));
+        note_departure(&shared, &peer).await;
+    }
+}
+
+/// Names a process that goes on without its connection. The kernel closes the connection of a process that ends just before
+/// that process counts as ended.
+async fn note_departure(shared: &Shared, peer: &Peer) {
+    let has_ended = timeout(DEPARTURE, peer.ended()).await.is_ok();
+    if !has_ended && peer.is_alive() && shared.lines.have_room(peer.uid) {
+        tracing::info!(
+            "{} has closed its connection and goes on, so it is not scheduled: it has closed all descriptors, or executed \
+             another program; if it still launches, it connects again within a second",
+            peer.describe()
+        );
+    }
 }
 
 fn refuse(connection: &Connection, reason: RefusalReason) {
@@ -372,11 +394,11 @@ async fn wait_until_joined(shared: &Shared, peer: &Peer, id: ClientId) {
 
 async fn receive(connection: &Connection, packet: &mut Packet) -> Result<FromShim, End> {
     connection.receive(packet).await.map_err(|error| match error.kind() {
-        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => End::Gone,
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => End::Closed,
         _ => End::Failed(error),
     })?;
     if packet.bytes().is_empty() {
-        return Err(End::Gone);
+        return Err(End::Closed);
     }
     FromShim::parse(packet.bytes()).map_err(|malformed| {
         tracing::debug!("refused: {malformed}");
@@ -390,7 +412,7 @@ async fn receive(connection: &Connection, packet: &mut Packet) -> Result<FromShi
 fn send_failed(error: io::Error) -> End {
     match error.kind() {
         io::ErrorKind::WouldBlock => End::Slow,
-        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => End::Gone,
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => End::Closed,
         _ => End::Failed(error),
     }
 }

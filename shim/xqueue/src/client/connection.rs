@@ -4,7 +4,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use thiserror::Error;
 use xsched_protocol::wire::{Malformed, PACKET_LEN_MAX, SHIM_SOCKET, SYSTEM_FOLDER, USER_FOLDER};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::client::inherited::Inherited;
+use crate::client::descriptor::{Descriptor, raise};
 use crate::client::settings::Settings;
 
 /// Descriptors that come with one packet at most.
@@ -33,6 +33,8 @@ pub(crate) enum SocketError {
     Stranger,
     #[error("reach the controller: it has ended the connection")]
     Ended,
+    #[error("reach the controller: the program has closed or replaced the socket")]
+    Lost,
     #[error("understand the controller: {0}")]
     Malformed(#[from] Malformed),
 }
@@ -45,7 +47,7 @@ pub(crate) struct Received {
 
 /// A connection to the controller that takes and gives packets without waiting.
 #[derive(Debug)]
-pub struct Connection(Inherited);
+pub struct Connection(Descriptor);
 
 impl Connection {
     /// Connects to the first controller that there is.
@@ -54,7 +56,8 @@ impl Connection {
     /// There is none, or it is neither root's nor this user's.
     pub(super) fn connect(settings: &Settings) -> Result<Self, SocketError> {
         let mut error = SocketError::System(Errno::NOENT);
-        for folder in folders(settings) {
+        // Where no file is, no socket is made: programs count on the lowest free number, which it would have for a moment.
+        for folder in folders(settings).into_iter().filter(|folder| folder.join(SHIM_SOCKET).exists()) {
             match Self::connect_to(folder.join(SHIM_SOCKET)) {
                 Ok(socket) => return Ok(socket),
                 Err(other) => error = other,
@@ -69,10 +72,15 @@ impl Connection {
         connect(&socket, &SocketAddrUnix::new(path)?)?;
         match peer_user(&socket)? {
             user if user == 0 || user == rustix::process::geteuid().as_raw() => {
-                Ok(Self(Inherited::new(socket)))
+                Ok(Self(Descriptor::new(socket)?))
             }
             _ => Err(SocketError::Stranger),
         }
+    }
+
+    /// The socket, for one use right now. None: the program has closed or replaced it.
+    pub(super) fn get(&self) -> Option<BorrowedFd<'_>> {
+        self.0.get()
     }
 
     /// Sends one packet, whole. Never waits.
@@ -80,7 +88,8 @@ impl Connection {
     /// # Errors
     /// [`Errno::AGAIN`] if the controller is too far behind; the connection's end otherwise.
     pub fn send(&self, packet: &(impl IntoBytes + Immutable)) -> Result<(), Errno> {
-        send(&self.0, packet.as_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT).map(drop)
+        let socket = self.get().ok_or(Errno::BADF)?;
+        send(socket, packet.as_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT).map(drop)
     }
 
     /// The same with a descriptor.
@@ -97,7 +106,8 @@ impl Connection {
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        sendmsg(&self.0, &[IoSlice::new(packet.as_bytes())], &mut ancillary, flags).map(drop)
+        let socket = self.get().ok_or(Errno::BADF)?;
+        sendmsg(socket, &[IoSlice::new(packet.as_bytes())], &mut ancillary, flags).map(drop)
     }
 
     /// The next packet, if one is there.
@@ -110,7 +120,8 @@ impl Connection {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let got = match recvmsg(&self.0, &mut [IoSliceMut::new(&mut packet)], &mut ancillary, flags) {
+        let socket = self.get().ok_or(SocketError::Lost)?;
+        let got = match recvmsg(socket, &mut [IoSliceMut::new(&mut packet)], &mut ancillary, flags) {
             Ok(got) => got,
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
             Err(error) => return Err(error.into()),
@@ -119,17 +130,11 @@ impl Connection {
             return Err(SocketError::Ended);
         }
         let descriptors = ancillary.drain().flat_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(descriptors) => descriptors.collect::<Vec<_>>(),
+            RecvAncillaryMessage::ScmRights(descriptors) => descriptors.map(raise).collect::<Vec<_>>(),
             _ => Vec::new(),
         });
-        let descriptors = descriptors.collect();
+        let descriptors = descriptors.collect::<Result<_, _>>()?;
         Ok(Some(Received { packet: packet[..got.bytes].to_vec(), descriptors }))
-    }
-}
-
-impl AsFd for Connection {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
     }
 }
 

@@ -20,8 +20,8 @@ use xsched_sched::{Limit, Nanos};
 
 use crate::client::arbiter_page::{PageError, check_seals};
 use crate::client::connection::{Connection, Received, SocketError, SocketFile, socket_files};
+use crate::client::descriptor::Descriptor;
 use crate::client::host::{ControllerRules, Host};
-use crate::client::inherited::Inherited;
 use crate::client::link::{Link, Slot};
 use crate::client::page_registration::PageRegistration;
 use crate::client::settings::{SchedulerChoice, Settings};
@@ -35,7 +35,7 @@ use crate::xqueues::XQueues;
 use crate::trouble::Trouble;
 
 /// How long after a failure the client looks for a controller again.
-const RETRY: Nanos = Nanos::from_secs(1);
+pub(super) const RETRY: Nanos = Nanos::from_secs(1);
 
 /// How often usage is sent at most.
 const USAGE_EVERY: Nanos = Nanos::from_millis(10);
@@ -87,7 +87,7 @@ enum Phase {
     },
     Joined {
         connection: Arc<Connection>,
-        wake: Inherited,
+        wake: Descriptor,
         keeper: Keeper,
         claims: Vec<Opening>,
         origins: Names,
@@ -117,7 +117,7 @@ impl Client {
     }
 
     /// Descriptors to poll: the connection, and the one that becomes ready when masks change.
-    pub(super) fn descriptors(&self) -> (Option<&Connection>, Option<&Inherited>) {
+    pub(super) fn descriptors(&self) -> (Option<&Connection>, Option<&Descriptor>) {
         match &self.phase {
             Phase::Away { .. } => (None, None),
             Phase::Greeted { connection } => (Some(connection), None),
@@ -146,8 +146,12 @@ impl Client {
     pub(super) fn step<D: Device>(&mut self, queues: &XQueues<D>, now: Nanos) {
         // A failure is not reported: most processes run without a controller.
         if let Err(error) = self.try_step(queues, now) {
-            if matches!(error, ClientError::Refused(reason) if reason == RefusalReason::Full as u32) {
-                queues.trouble(Trouble::ControllerFull);
+            match error {
+                ClientError::Refused(reason) if reason == RefusalReason::Full as u32 => {
+                    queues.trouble(Trouble::ControllerFull);
+                }
+                ClientError::Connection(SocketError::Lost) => queues.trouble(Trouble::LostConnection),
+                _ => {}
             }
             self.is_refused = error.is_final();
             self.leave(queues, now + RETRY);
@@ -200,6 +204,10 @@ impl Client {
         }
         while let Some(received) = self.receive()? {
             self.receive_packet(queues, received, now)?;
+        }
+        let (_, wake) = self.descriptors();
+        if wake.is_some_and(|wake| wake.get().is_none()) {
+            return Err(SocketError::Lost.into());
         }
         let is_gone = |slot| self.link.word(slot).is_none();
         if self.slots().any(is_gone) {
@@ -287,7 +295,8 @@ impl Client {
         self.host.forget_origins();
         queues.forget_origins();
         self.link.put_in_force(true);
-        let (wake, claims, origins) = (Inherited::new(wake), Vec::new(), Names::default());
+        let (wake, claims, origins) =
+            (Descriptor::new(wake).map_err(SocketError::from)?, Vec::new(), Names::default());
         self.phase = Phase::Joined { connection, wake, keeper, claims, origins, usage_at: now };
         Ok(())
     }

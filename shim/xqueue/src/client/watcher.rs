@@ -5,10 +5,9 @@
 //! polls instead (`state/gates.rs`).
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{hint, thread};
 
 use rustix::buffer::spare_capacity;
@@ -16,11 +15,12 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, p
 use xsched_protocol::arbiter_page::{QUEUE_MAX, QueueWord, Report, Word};
 use xsched_sched::Nanos;
 
+use crate::client::connection::Connection;
+use crate::client::descriptor::Descriptor;
 use crate::client::host::Host;
-use crate::client::inherited::Inherited;
 use crate::client::link::{Link, page_time_ns};
 use crate::client::local::LocalArbiter;
-use crate::client::session::Client;
+use crate::client::session::{Client, RETRY};
 use crate::client::settings::{SchedulerChoice, Settings};
 use crate::clock::now;
 use crate::device::Device;
@@ -48,8 +48,8 @@ pub(super) fn start<D: Device>(
     host: Box<dyn Host>,
 ) -> io::Result<()> {
     let scheduled = settings.scheduler;
-    let Bells { alarm, is_wanted, of_queues, of_scheduler } = Bells::new(scheduled)?;
-    queues.set_alarm(of_queues);
+    let alarm = Arc::new(Alarm::default());
+    queues.set_alarm(bell(&alarm));
     if let SchedulerChoice::Itself(_) = scheduled {
         // The first command of a stream may preempt other streams of the process.
         queues.observe_all_calls();
@@ -62,10 +62,10 @@ pub(super) fn start<D: Device>(
         let client = Client::new(Arc::clone(&link), settings, host);
         let local = match scheduled {
             SchedulerChoice::Controller | SchedulerChoice::None => None,
-            SchedulerChoice::Itself(policy) => of_scheduler.map(|ring| LocalArbiter::new(policy, ring)),
+            SchedulerChoice::Itself(policy) => Some(LocalArbiter::new(policy, bell(&alarm))),
         };
         let may_poll = thread::available_parallelism().is_ok_and(|count| count.get() >= POLL_FROM);
-        let mut watcher = Watcher { queues, link, client, local, alarm, is_wanted, may_poll };
+        let mut watcher = Watcher { queues, link, client, local, alarm, may_poll };
         if catch_unwind(AssertUnwindSafe(|| watcher.run())).is_err() {
             trouble(Trouble::Panic);
         }
@@ -79,37 +79,59 @@ pub(super) fn start<D: Device>(
 /// Wakes the watcher.
 type Bell = Box<dyn Fn() + Send + Sync>;
 
-/// What the watcher polls, and what may wake it.
-struct Bells {
-    alarm: Inherited,
-    /// The same for a watcher that does not sleep.
-    is_wanted: Arc<AtomicBool>,
-    of_queues: Bell,
-    /// Of a process that schedules itself.
-    of_scheduler: Option<Bell>,
+fn bell(alarm: &Arc<Alarm>) -> Bell {
+    let alarm = Arc::clone(alarm);
+    Box::new(move || alarm.ring())
 }
 
-impl Bells {
-    fn new(scheduled: SchedulerChoice) -> io::Result<Self> {
-        let alarm = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let is_wanted = Arc::default();
-        let of_queues = bell(&alarm, &is_wanted)?;
-        let of_scheduler = match scheduled {
-            SchedulerChoice::Itself(_) => Some(bell(&alarm, &is_wanted)?),
-            SchedulerChoice::Controller | SchedulerChoice::None => None,
-        };
-        Ok(Self { alarm: Inherited::new(alarm), is_wanted, of_queues, of_scheduler })
+/// Rung by any thread to wake the watcher.
+#[derive(Default)]
+struct Alarm {
+    /// It was rung. For a watcher that does not sleep.
+    is_wanted: AtomicBool,
+    /// For one that sleeps. None: it has not slept yet, or there is no descriptor.
+    descriptor: Mutex<Option<Arc<Descriptor>>>,
+    /// When there may be a descriptor again.
+    retry_at: AtomicU64,
+}
+
+impl Alarm {
+    fn ring(&self) {
+        self.is_wanted.store(true, Ordering::Release);
+        let descriptor = self.lock().clone();
+        if let Some(alarm) = descriptor.as_deref().and_then(Descriptor::get) {
+            // Full is as good as rung.
+            let _ = rustix::io::write(alarm, &1_u64.to_ne_bytes());
+        }
     }
-}
 
-fn bell(alarm: &OwnedFd, is_wanted: &Arc<AtomicBool>) -> io::Result<Bell> {
-    let ringer = Inherited::new(alarm.try_clone()?);
-    let is_wanted = Arc::clone(is_wanted);
-    Ok(Box::new(move || {
-        is_wanted.store(true, Ordering::Release);
-        // Full is as good as rung.
-        let _ = rustix::io::write(&ringer, &1_u64.to_ne_bytes());
-    }))
+    /// Silences it.
+    fn reset(&self) {
+        let descriptor = self.lock().clone();
+        if let Some(alarm) = descriptor.as_deref().and_then(Descriptor::get) {
+            let _ = rustix::io::read(alarm, &mut [0; 8]);
+        }
+    }
+
+    /// What the watcher polls. On the watcher's thread. A program that closes all descriptors opens its own right afterwards, and
+    /// counts on the lowest free number: what it has closed is made again a second later.
+    fn polled(&self, now: Nanos) -> Option<Arc<Descriptor>> {
+        let mut descriptor = self.lock();
+        if descriptor.as_deref().is_some_and(|alarm| alarm.get().is_none()) {
+            *descriptor = None;
+            self.retry_at.store((now + RETRY).0, Ordering::Relaxed);
+        }
+        if descriptor.is_none() && self.retry_at.load(Ordering::Relaxed) <= now.0 {
+            let alarm = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+            *descriptor = alarm.and_then(Descriptor::new).ok().map(Arc::new);
+            self.retry_at.store((now + RETRY).0, Ordering::Relaxed);
+        }
+        descriptor.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Descriptor>>> {
+        self.descriptor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 struct Watcher<D: Device> {
@@ -118,9 +140,7 @@ struct Watcher<D: Device> {
     client: Client,
     /// Instead of a controller.
     local: Option<Arc<LocalArbiter>>,
-    alarm: Inherited,
-    /// It was rung.
-    is_wanted: Arc<AtomicBool>,
+    alarm: Arc<Alarm>,
     /// There are processors enough.
     may_poll: bool,
 }
@@ -193,30 +213,43 @@ impl<D: Device> Watcher<D> {
         if polled.is_empty() {
             return false;
         }
-        poll_states(&polled, until.min(now() + POLLED), &self.is_wanted);
+        poll_states(&polled, until.min(now() + POLLED), &self.alarm.is_wanted);
         true
     }
 
     /// Sleeps until then, or until something happens.
     fn sleep(&self, until: Nanos) {
+        let left = if self.poll_page(until) { Nanos::ZERO } else { until - now() };
+        if left.is_zero() {
+            return;
+        }
+        // Rung since the watcher last looked, or before there was a descriptor: there may be more to do.
+        let alarm = self.alarm.polled(now());
+        if self.alarm.is_wanted.swap(false, Ordering::Acquire) {
+            return self.alarm.reset();
+        }
         let (socket, wake) = self.client.descriptors();
         // A change of masks wakes every process that polls this, before the launch that makes it.
         let wake = wake.filter(|_| !self.queues.ignores_masks());
-        let mut polled = vec![PollFd::new(&self.alarm, PollFlags::IN)];
-        polled.extend(wake.map(|wake| PollFd::new(wake, PollFlags::IN)));
-        polled.extend(socket.map(|socket| PollFd::new(socket, PollFlags::IN)));
-        let left = if self.poll_page(until) { Nanos::ZERO } else { until - now() };
+        let alarm = alarm.as_deref().and_then(Descriptor::get);
+        let polled = [alarm, wake.and_then(Descriptor::get), socket.and_then(Connection::get)];
+        let mut polled: Vec<_> =
+            polled.into_iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        // Without the alarm it must look by itself.
+        let left = if alarm.is_some() { left } else { left.min(BESIDE_OTHERS) };
         let timeout =
             Timespec { tv_sec: (left.0 / 1_000_000_000) as i64, tv_nsec: (left.0 % 1_000_000_000) as i64 };
-        if left.is_zero() || poll(&mut polled, Some(&timeout)).is_err() {
+        if poll(&mut polled, Some(&timeout)).is_err() {
             return;
         }
-        let mut number = [0; 8];
-        let _ = rustix::io::read(&self.alarm, &mut number);
+        self.alarm.is_wanted.store(false, Ordering::Release);
+        self.alarm.reset();
         // It is edge-triggered: to ask is to empty it.
         let mut events = Vec::with_capacity(1);
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let _ = wake.map(|wake| epoll::wait(wake, spare_capacity(&mut events), Some(&at_once)));
+        if let Some(wake) = wake.and_then(Descriptor::get) {
+            let _ = epoll::wait(wake, spare_capacity(&mut events), Some(&at_once));
+        }
     }
 }
 
@@ -230,18 +263,34 @@ fn poll_states(polled: &[(Arc<dyn Registration>, AdmissionState)], until: Nanos,
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
     use std::time::Duration;
 
     use super::*;
 
-    /// No other test has any.
     #[test]
-    fn a_forked_child_knows_all_descriptors_of_the_watcher() {
-        let bells = Bells::new(SchedulerChoice::Controller).unwrap();
-        // The connection, and what comes with it.
-        let later = [(); 2].map(|()| Inherited::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap()));
-        assert!(later.iter().chain([&bells.alarm]).all(Inherited::is_known));
-        assert!(bells.of_scheduler.is_none());
+    fn an_alarm_is_heard_before_during_and_after_the_application_closes_its_number() {
+        let alarm = Alarm::default();
+        let take = || alarm.is_wanted.swap(false, Ordering::SeqCst);
+        alarm.ring();
+        assert!(take(), "it was rung before there was a descriptor");
+        let first = alarm.polled(now()).unwrap();
+        alarm.ring();
+        let mut polled = [PollFd::from_borrowed_fd(first.get().unwrap(), PollFlags::IN)];
+        assert_eq!(poll(&mut polled, None).unwrap(), 1);
+        alarm.reset();
+        assert!(take() && Arc::ptr_eq(&first, &alarm.polled(now()).unwrap()));
+        // As a program does that closes what it does not know.
+        let mut file = tempfile::tempfile().unwrap();
+        first.replace_with(&file);
+        alarm.ring();
+        alarm.reset();
+        assert!(take() && file.metadata().unwrap().len() == 0, "nothing was written to the program's file");
+        let lost_at = now();
+        assert!(alarm.polled(lost_at).is_none() && alarm.polled(now()).is_none());
+        let second = alarm.polled(lost_at + RETRY).unwrap();
+        assert!(!Arc::ptr_eq(&first, &second) && second.get().is_some());
+        file.write_all(b"still open").unwrap();
     }
 
     /// Preempted when the test says so.
