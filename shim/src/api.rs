@@ -497,7 +497,7 @@ macro_rules! for_each_function {
             drains runtime 80 fn hipEventQuery(event: Event) -> HipError;
             deferrable runtime 81 fn hipEventRecord(event: Event, stream: Stream) -> HipError;
             drains runtime 204 fn hipIpcGetEventHandle(handle: *mut IpcEventHandle, event: Event) -> HipError;
-            passes runtime 206 fn hipIpcOpenEventHandle(
+            observes runtime 206 fn hipIpcOpenEventHandle(
                 event: *mut Event, handle: IpcEventHandle
             ) -> HipError;
             deferrable runtime 417 fn hipEventRecord_spt(event: Event, stream: Stream) -> HipError;
@@ -665,11 +665,11 @@ macro_rules! for_each_function {
             passes runtime 158 fn hipGraphHostNodeSetParams(
                 node: GraphNode, p_node_params: *const c_void
             ) -> HipError;
-            passes runtime 159 fn hipGraphInstantiate(
+            observes runtime 159 fn hipGraphInstantiate(
                 p_graph_exec: *mut GraphExec, graph: Graph, p_error_node: *mut GraphNode,
                 p_log_buffer: *mut c_char, buffer_size: usize
             ) -> HipError;
-            passes runtime 160 fn hipGraphInstantiateWithFlags(
+            observes runtime 160 fn hipGraphInstantiateWithFlags(
                 p_graph_exec: *mut GraphExec, graph: Graph, flags: u64
             ) -> HipError;
             passes runtime 161 fn hipGraphKernelNodeCopyAttributes(
@@ -778,7 +778,7 @@ macro_rules! for_each_function {
                 p_graph_node: *mut GraphNode, graph: Graph, p_dependencies: *const GraphNode,
                 num_dependencies: usize, node_params: *mut c_void
             ) -> HipError;
-            passes runtime 438 fn hipGraphInstantiateWithParams(
+            observes runtime 438 fn hipGraphInstantiateWithParams(
                 p_graph_exec: *mut GraphExec, graph: Graph, instantiate_params: *mut c_void
             ) -> HipError;
             passes runtime 452 fn hipDrvGraphAddMemFreeNode(

@@ -39,6 +39,7 @@ mod deferral;
 mod dependencies;
 pub(crate) mod exit;
 mod finding;
+mod graphs;
 mod load;
 mod ordering;
 mod streams;
@@ -55,8 +56,11 @@ pub(crate) use capturing::{capture_begins, capture_ended};
 pub(crate) use decision::Decision;
 #[cfg(test)]
 pub(crate) use finding::tests as finding_tests;
-pub(crate) use finding::{device_reset, device_set, stream_created, stream_destroyed};
-pub(crate) use ordering::order;
+pub(crate) use finding::{
+    device_reset, device_set, event_destroyed, event_shared, stream_created, stream_destroyed,
+};
+pub(crate) use graphs::{graph_destroyed, graph_instantiated};
+pub(crate) use ordering::{is_on_many_streams, order};
 pub(crate) use submission::{passes_at_once, submit};
 
 /// Whether any call may have to wait, or is to be followed for other processes. True until the first use of a device.

@@ -76,11 +76,8 @@ pub(super) fn is_certain(call: &Stopped<'_>, copy: &RuntimeCopy, device: i32, us
 }
 
 fn owned_by<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy, device: i32, uses: &[EventUse]) -> Option<O> {
-    let mut events = uses.iter().filter_map(|used| used.event()).peekable();
-    if events.peek().is_some() {
-        events_are_private()?;
-        events.all(|event| is_alive(copy, event)).then_some(())?;
-    }
+    let mut events = uses.iter().filter_map(|used| used.event());
+    events.all(|event| is_private(event) && is_alive(copy, event)).then_some(())?;
     match call.function.family {
         Family::launch => launch::own(call, copy, device),
         Family::copy if batch::is_batch(call.id()) => batch::own(call, copy),
@@ -105,7 +102,6 @@ fn is_alive(copy: &RuntimeCopy, event: EventKey) -> bool {
 }
 
 /// Other processes look at shared events, and see only records that have reached the runtime.
-fn events_are_private() -> Option<()> {
-    let shared = [Id::hipIpcGetEventHandle, Id::hipIpcOpenEventHandle];
-    shared.iter().all(|&id| counters::calls(id as usize) == 0).then_some(())
+fn is_private(event: EventKey) -> bool {
+    !deferral().dependencies().is_shared(event)
 }

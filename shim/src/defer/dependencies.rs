@@ -55,8 +55,12 @@ pub(super) struct Dependencies {
     events: HashMap<EventKey, EventEntry>,
     /// Events that are known to exist, and the number of destroyed events when that was last checked.
     alive: (u64, HashSet<EventKey>),
+    /// Events that other processes may see.
+    shared: HashSet<EventKey>,
     /// Streams on which captures began: copy and handle.
     captures: HashSet<(usize, usize)>,
+    /// Executable graphs that concern only the stream on which they are launched: copy and handle.
+    alone: HashSet<(usize, usize)>,
 }
 
 /// When there are more events, those with nothing to remember are forgotten.
@@ -208,6 +212,17 @@ impl Dependencies {
     /// Forgets an event.
     pub(super) fn remove_event(&mut self, event: EventKey) {
         self.events.remove(&event);
+        self.shared.remove(&event);
+    }
+
+    /// Notes an event that other processes may see.
+    pub(super) fn event_shared(&mut self, event: EventKey) {
+        self.shared.insert(event);
+    }
+
+    /// Whether other processes may see an event.
+    pub(super) fn is_shared(&self, event: EventKey) -> bool {
+        self.shared.contains(&event)
     }
 
     /// Notes that a capture begins. False if the stream captures already.
@@ -223,9 +238,30 @@ impl Dependencies {
         self.captures.remove(&stream);
     }
 
+    /// Notes an executable graph, and whether it concerns only the stream on which it is launched.
+    pub(super) fn graph_instantiated(&mut self, graph: (usize, usize), is_alone: bool) {
+        if is_alone {
+            self.alone.insert(graph);
+        } else {
+            self.alone.remove(&graph);
+        }
+    }
+
+    /// Forgets an executable graph.
+    pub(super) fn graph_destroyed(&mut self, graph: (usize, usize)) {
+        self.alone.remove(&graph);
+    }
+
+    /// Whether a graph is known to concern only the stream on which it is launched.
+    pub(super) fn is_graph_alone(&self, graph: (usize, usize)) -> bool {
+        self.alone.contains(&graph)
+    }
+
     /// Forgets all streams of a copy; returns their entries.
     pub(super) fn remove_streams(&mut self, copy: usize) -> Vec<&'static StreamEntry> {
         self.captures.retain(|&(of, _)| of != copy);
+        self.alone.retain(|&(of, _)| of != copy);
+        self.shared.retain(|&(of, _)| of != copy);
         self.alive.1.clear();
         streams::invalidate();
         self.streams.extract_if(|key, _| key.copy() == copy).map(|(_, entry)| entry).collect()

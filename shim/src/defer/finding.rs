@@ -45,6 +45,18 @@ pub(crate) fn stream_destroyed(copy: &RuntimeCopy, stream: Stream) {
     deferral.note_captures(true);
 }
 
+/// Other processes may see an event from now on.
+pub(crate) fn event_shared(copy: &RuntimeCopy, event: usize) {
+    deferral().dependencies().event_shared((copy.index(), event));
+}
+
+/// An event is about to be destroyed.
+pub(crate) fn event_destroyed(copy: &RuntimeCopy, event: usize) {
+    if let Some(deferral) = DEFERRAL.existing() {
+        deferral.dependencies().remove_event((copy.index(), event));
+    }
+}
+
 /// All streams of a copy may be about to be destroyed.
 pub(crate) fn device_reset(copy: &RuntimeCopy) {
     let Some(deferral) = DEFERRAL.existing() else { return };

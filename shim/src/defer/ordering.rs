@@ -63,7 +63,6 @@ impl Deferral {
             Id::hipEventDestroy => {
                 let before = self.dependencies().predecessors_of_uses(&[EventUse::Record(event(0))]);
                 wait(&before);
-                self.dependencies().remove_event(event(0));
             }
             Id::hipStreamQuery | Id::hipStreamQuery_spt
                 if !self.pending_on(call, copy).is_empty() && !is_planted(Bug::EarlyAnswer) =>
@@ -161,9 +160,14 @@ fn waits_for_device(call: &Stopped<'_>) -> bool {
     )
 }
 
-/// Whether a call puts work on several streams, or on one that it does not name.
-fn is_on_many_streams(call: &Stopped<'_>) -> bool {
-    call.function.family == Family::launch
+/// Whether a call puts work on several streams, or on one that it does not name, or orders work of several streams.
+pub(crate) fn is_on_many_streams(call: &Stopped<'_>) -> bool {
+    match (call.id(), call.target.copy) {
+        (Id::hipGraphLaunch | Id::hipGraphLaunch_spt, Some(copy)) => {
+            !deferral().dependencies().is_graph_alone((copy.index(), call.size(0)))
+        }
+        _ => call.function.family == Family::launch,
+    }
 }
 
 /// Whether a call that must not be made later puts work on a device.

@@ -159,6 +159,58 @@ pub(crate) fn is_event(copy: &RuntimeCopy, handle: usize) -> Option<bool> {
     Some(matches!(code, 0 | NOT_READY))
 }
 
+/// Kinds of a graph's nodes (`hipGraphNodeType`): a graph within; a wait for an event, the record of one, a semaphore's signal, and
+/// a wait for one.
+const GRAPH_WITHIN: u32 = 4;
+const REACH_OUT: std::ops::RangeInclusive<u32> = 6..=9;
+
+/// Whether a graph concerns more streams than the one that it is launched on, by HIP events or semaphores, or may do so.
+pub(crate) fn reaches_out(copy: &RuntimeCopy, graph: usize) -> bool {
+    let mut graphs = vec![graph];
+    while let Some(graph) = graphs.pop() {
+        let Some(nodes) = nodes(copy, graph) else { return true };
+        for node in nodes {
+            match node_kind(copy, node) {
+                Some(GRAPH_WITHIN) => match graph_within(copy, node) {
+                    Some(graph) => graphs.push(graph),
+                    None => return true,
+                },
+                Some(kind) if !REACH_OUT.contains(&kind) => {}
+                _ => return true,
+            }
+        }
+    }
+    false
+}
+
+fn nodes(copy: &RuntimeCopy, graph: usize) -> Option<Vec<usize>> {
+    let ask = real!(copy, hipGraphGetNodes: fn(usize, *mut usize, *mut usize))?;
+    let mut count = 0;
+    // SAFETY: a graph that the application has just used, and a variable for the answer.
+    (quietly(copy, || unsafe { ask(graph, std::ptr::null_mut(), &raw mut count) })? == 0).then_some(())?;
+    let mut nodes = vec![0; count];
+    if count > 0 {
+        // SAFETY: as above, and the runtime writes as many nodes as it is told.
+        let code = quietly(copy, || unsafe { ask(graph, nodes.as_mut_ptr(), &raw mut count) })?;
+        (code == 0 && count == nodes.len()).then_some(())?;
+    }
+    Some(nodes)
+}
+
+fn node_kind(copy: &RuntimeCopy, node: usize) -> Option<u32> {
+    let ask = real!(copy, hipGraphNodeGetType: fn(usize, *mut u32))?;
+    let mut kind = 0;
+    // SAFETY: a node of a graph that is there, and a variable for the answer.
+    (quietly(copy, || unsafe { ask(node, &raw mut kind) })? == 0).then_some(kind)
+}
+
+fn graph_within(copy: &RuntimeCopy, node: usize) -> Option<usize> {
+    let ask = real!(copy, hipGraphChildGraphNodeGetGraph: fn(usize, *mut usize))?;
+    let mut graph = 0;
+    // SAFETY: as above.
+    (quietly(copy, || unsafe { ask(node, &raw mut graph) })? == 0).then_some(graph)
+}
+
 /// The result of a query that may fail. Its failure would be the thread's last error, which the application could
 /// read. So the error is taken back, and no query is made while the application has an error of its own. Threads of
 /// the shim have none; errors that they leave, such as those of refused gates, do not prevent queries.

@@ -1,6 +1,8 @@
 //! Events.
 
-use crate::abi::Hooked;
+use crate::abi::{Hooked, InRegister};
+use crate::api::Id;
+use crate::defer;
 use crate::ground::counters::Work;
 use crate::ground::outcome::Outcome;
 use crate::hooks::Call;
@@ -13,5 +15,23 @@ pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
 /// A query, an elapsed time, the end of an event or its handle for other processes: its record must have been
 /// launched.
 pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
-    super::ordered(call)
+    super::ordered_then(call, || {
+        match (call.function.id, call.target.copy) {
+            (Id::hipIpcGetEventHandle, Some(copy)) => defer::event_shared(copy, call.stopped().size(1)),
+            // Before the real call: afterwards the handle may already be another event's.
+            (Id::hipEventDestroy, Some(copy)) => defer::event_destroyed(copy, call.stopped().size(0)),
+            _ => {}
+        }
+    })
+}
+
+/// An event of another process.
+pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
+    let result = call.real();
+    if let (Some(copy), 0) = (call.target.copy, result.into_word()) {
+        let address = call.stopped().size(0) as *const usize;
+        // SAFETY: the runtime has put the event there, and says that it succeeded.
+        defer::event_shared(copy, unsafe { address.read() });
+    }
+    Outcome::Done(result)
 }

@@ -1,16 +1,40 @@
 //! Graphs that were instantiated. Building one touches no stream.
 
-use crate::abi::Hooked;
-use crate::ground::counters::Work;
+use crate::abi::{Hooked, InRegister};
+use crate::api::Id;
+use crate::defer;
+use crate::ground::counters::{self, Work};
 use crate::ground::outcome::Outcome;
 use crate::hooks::Call;
 
 /// A graph's launch or upload on the stream that the call names.
 pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
+    if defer::is_engaged() && defer::is_on_many_streams(&call.stopped()) {
+        counters::submitted(Work::Graph, call.stream_kind());
+        counters::delayed();
+        return super::ordered(call);
+    }
     super::submitted(Work::Graph, call)
+}
+
+/// A new executable graph.
+pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
+    let result = call.real();
+    if let (Some(copy), 0) = (call.target.copy, result.into_word()) {
+        let [address, graph] = [0, 1].map(|index| call.stopped().size(index));
+        // SAFETY: the runtime has put the executable graph there, and says that it succeeded.
+        let executable = unsafe { (address as *const usize).read() };
+        defer::graph_instantiated(copy, executable, graph);
+    }
+    Outcome::Done(result)
 }
 
 /// A change to an executable graph, or its end: launches made before must run the graph as it was.
 pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
-    super::ordered(call)
+    super::ordered_then(call, || {
+        if let (Id::hipGraphExecDestroy, Some(copy)) = (call.function.id, call.target.copy) {
+            // Before the real call: afterwards the handle may already be another graph's.
+            defer::graph_destroyed(copy, call.stopped().size(0));
+        }
+    })
 }

@@ -102,26 +102,80 @@ print('held back', flush=True)";
     assert!(summary.contains("  held back"), "{summary}");
 }
 
-/// Whether the shim defers records of a HIP event, in a program that has requested an event's handle or not.
-fn defers_event_records(asks: bool) -> bool {
+/// Whether the shim defers what a program does 4,000 times, suspended at random.
+#[track_caller]
+fn defers(preparation: &str, repeated: &str) -> bool {
     let script = format!(
         "
-stream, event = new(hip.hipStreamCreate), new(hip.hipEventCreate)
-if {}: hip.hipIpcGetEventHandle(ctypes.create_string_buffer(64), event)
+stream, event, other = new(hip.hipStreamCreate), new(hip.hipEventCreate), new(hip.hipEventCreate)
+memory = new(hip.hipMalloc, size)
+def captured():
+    ok(hip.hipStreamBeginCapture(stream, 0))
+    ok(hip.hipMemsetAsync(memory, 7, size, stream))
+    return new(lambda graph: hip.hipStreamEndCapture(stream, graph))
+def instantiated(graph): return new(hip.hipGraphInstantiate, graph, None, None, ctypes.c_size_t(0))
+{preparation}
 for _ in range(4000):
-    ok(hip.hipEventRecord(event, stream))
+    ok({repeated})
 ok(hip.hipStreamSynchronize(stream))
-print(hip.hipEventQuery(event))",
-        if asks { "True" } else { "False" }
+print(hip.hipEventQuery(event))"
     );
     let (outcome, summary) = same_while_suspended(&script, &[]);
     assert_eq!(outcome.stdout, "0\n");
-    assert!(summary.contains("waited in place") || summary.contains("  held back"), "{summary}");
+    let is_any = |texts: &[&str]| texts.iter().any(|text| summary.contains(text));
+    assert!(is_any(&["waited in place", "waited for what was held back", "  held back"]), "{summary}");
     summary.contains("  held back")
 }
 
 #[needs(nothing)]
 fn events_that_other_processes_may_see_are_recorded_in_place() {
-    assert!(defers_event_records(false), "events of only this process are deferred");
-    assert!(!defers_event_records(true), "another process would not see a deferred record");
+    let shares = |event| format!("hip.hipIpcGetEventHandle(ctypes.create_string_buffer(64), {event})");
+    let record = "hip.hipEventRecord(event, stream)";
+    assert!(defers("", record), "events of only this process are deferred");
+    assert!(!defers(&shares("event"), record), "another process would not see a deferred record");
+    assert!(defers(&shares("other"), record), "this event is still of only this process");
+}
+
+#[needs(nothing)]
+fn graphs_are_deferred_unless_they_have_events_of_their_own() {
+    let launch = "hip.hipGraphLaunch(executable, stream)";
+    let alone = "graph = captured()
+executable = instantiated(graph)";
+    assert!(defers(alone, launch));
+    let ordinary = format!("ok(hip.hipEventRecordWithFlags(event, stream, 0))\n{alone}");
+    assert!(defers(&ordinary, launch), "the record is in no graph");
+    let with_event = "graph = captured()
+new(hip.hipGraphAddEventRecordNode, graph, None, ctypes.c_size_t(0), other)
+executable = instantiated(graph)";
+    assert!(!defers(with_event, launch), "the record concerns other streams");
+    let within = format!(
+        "inner = captured()
+new(hip.hipGraphAddEventRecordNode, inner, None, ctypes.c_size_t(0), other)
+graph = new(hip.hipGraphCreate, 0)
+new(hip.hipGraphAddChildGraphNode, graph, None, ctypes.c_size_t(0), inner)
+executable = instantiated(graph)"
+    );
+    assert!(!defers(&within, launch), "a graph within has an event");
+    let beside = format!("{with_event}\n{alone}");
+    assert!(defers(&beside, launch), "only the other graph has an event");
+}
+
+#[needs(nothing)]
+fn a_graph_that_waits_for_an_event_sees_its_deferred_record() {
+    let script = "
+working, copying = new(hip.hipStreamCreateWithFlags, 1), new(hip.hipStreamCreateWithFlags, 1)
+event = new(hip.hipEventCreate)
+source, target = new(hip.hipMalloc, size), new(hip.hipMalloc, size)
+graph = new(hip.hipGraphCreate, 0)
+wait = new(hip.hipGraphAddEventWaitNode, graph, None, ctypes.c_size_t(0), event)
+new(hip.hipGraphAddMemcpyNode1D, graph, ctypes.byref(wait), ctypes.c_size_t(1), target, source, size, 3)
+executable = new(hip.hipGraphInstantiate, graph, None, None, ctypes.c_size_t(0))
+for value in range(400):
+    ok(hip.hipMemsetAsync(source, value % 251, size, working))
+    ok(hip.hipEventRecord(event, working))
+    ok(hip.hipGraphLaunch(executable, copying))
+    ok(hip.hipStreamSynchronize(copying))
+    print(contents(target))
+";
+    same_while_suspended(script, &[]);
 }

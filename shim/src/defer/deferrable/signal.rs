@@ -1,7 +1,6 @@
 //! Events, values in memory, host functions and graphs.
 
 use crate::api::Id;
-use crate::ground::counters;
 use crate::hip::owned::Owner;
 use crate::hip::real;
 use crate::runtime::copies::RuntimeCopy;
@@ -25,7 +24,7 @@ fn is_complete(call: &Stopped<'_>) -> bool {
         Id::hipStreamWaitEvent | Id::hipStreamWaitEvent_spt => call.size(1) != 0 && call.int(2) == 0,
         Id::hipLaunchHostFunc | Id::hipLaunchHostFunc_spt => call.size(1) != 0,
         Id::hipStreamAddCallback | Id::hipStreamAddCallback_spt => call.size(1) != 0 && call.int(3) == 0,
-        Id::hipGraphLaunch | Id::hipGraphLaunch_spt => call.size(0) != 0 && graphs_have_no_events(),
+        Id::hipGraphLaunch | Id::hipGraphLaunch_spt => true,
         _ => false,
     }
 }
@@ -42,15 +41,4 @@ fn value(call: &Stopped<'_>, copy: &RuntimeCopy, bytes: usize) -> Option<()> {
 pub(super) fn is_word(copy: &RuntimeCopy, address: usize, bytes: usize) -> Option<()> {
     let fits = |range: &real::Range| range.bytes_left >= bytes && address.is_multiple_of(bytes);
     real::memory(copy, address).filter(fits).map(drop)
-}
-
-/// Whether no graph records events or waits for them: such a graph concerns more streams than its own.
-fn graphs_have_no_events() -> bool {
-    let with_events = [
-        Id::hipGraphAddEventRecordNode,
-        Id::hipGraphAddEventWaitNode,
-        Id::hipGraphAddNode,
-        Id::hipEventRecordWithFlags,
-    ];
-    with_events.iter().all(|&id| counters::calls(id as usize) == 0)
 }

@@ -25,6 +25,11 @@ pub(crate) fn choose(names: Names) {
     NAMES.set(names);
 }
 
+/// Whether this thread uses the functions' own names.
+pub(crate) fn are_plain() -> bool {
+    !are_per_thread()
+}
+
 fn are_per_thread() -> bool {
     NAMES.get() == Names::PerThread
 }

@@ -61,6 +61,10 @@ fn call(world: &World<'_>, op: &Op) -> Code {
                 let handle = |named: &Option<_>| named.as_ref().map_or(ptr::null_mut(), event);
                 work::submit_timed(world, stream(on), what, (handle(start), handle(stop)))
             }
+            // Frameworks use either name for an ordinary record.
+            Op::Record(recorded, on) if recorded.0 % 2 == 1 && names::are_plain() => {
+                hip::hipEventRecordWithFlags(event(recorded), stream(on), 0)
+            }
             Op::Record(recorded, on) => names::hipEventRecord(event(recorded), stream(on)),
             Op::Wait(on, awaited) => names::hipStreamWaitEvent(stream(on), event(awaited), 0),
             Op::SyncStream(on) => names::hipStreamSynchronize(stream(on)),
