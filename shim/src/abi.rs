@@ -45,8 +45,6 @@ handles! {
     GraphExec;
     /// `hipGraphNode_t`
     GraphNode;
-    /// `hipUserObject_t`
-    UserObject;
     /// `hipModule_t`
     Module;
     /// `hipFunction_t`, a kernel of a loaded module
@@ -55,8 +53,6 @@ handles! {
     Library;
     /// `hipKernel_t`, a kernel of a library
     Kernel;
-    /// `hipLinkState_t`
-    LinkState;
     /// `hipArray_t`, `hipArray_const_t`
     Array;
     /// `hipMipmappedArray_t`, `hipMipmappedArray_const_t`
@@ -165,11 +161,6 @@ pub(crate) struct PitchedPtr {
     pub(crate) ysize: usize,
 }
 
-/// `hipIpcMemHandle_t`, passed on the stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub(crate) struct IpcMemHandle(pub(crate) [u8; 64]);
-
 /// `hipIpcEventHandle_t`, passed on the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -196,7 +187,6 @@ const _: () = {
     assert!(size_of::<MemLocation>() == 8);
     assert!(size_of::<Extent>() == 24);
     assert!(size_of::<PitchedPtr>() == 32);
-    assert!(size_of::<IpcMemHandle>() == 64);
     assert!(size_of::<IpcEventHandle>() == 64);
     assert!(size_of::<ChannelFormatDesc>() == 20);
 };
