@@ -29,7 +29,6 @@ mod policies;
 mod policy;
 mod queue;
 mod ranks;
-mod replay;
 mod scheduler;
 mod settings;
 #[cfg(test)]
@@ -42,7 +41,6 @@ pub use in_flight::{Gate, InFlight, Launch, Limit, Payer};
 pub use level::Level;
 pub use local::{Changes, Local};
 pub use policies::{PolicyKind, UnknownPolicy};
-pub use replay::{Decided, Step, replay, replay_events};
 pub use scheduler::{Decisions, QueueState, Scheduler};
 pub use settings::{Settings, SettingsError};
 pub use time::Nanos;

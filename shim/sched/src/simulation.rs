@@ -16,6 +16,7 @@
 mod client;
 mod device;
 mod properties;
+mod replay;
 mod trace;
 pub(crate) mod worlds;
 
