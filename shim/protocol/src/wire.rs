@@ -215,8 +215,8 @@ pub struct Usage {
     pub device_ns: u64,
     /// Commands launched.
     pub launched: u64,
-    /// Commands that were deferred before.
-    pub held_back: u64,
+    /// Commands that were deferred before they were launched.
+    pub deferred: u64,
     /// Time for which commands were deferred because other queues were more urgent, in nanoseconds.
     pub suspended_ns: u64,
 }

@@ -23,13 +23,13 @@
 //! | `events` | what is written while the process is recorded |
 
 mod admission;
+mod checks;
 mod claim_table;
 mod completions;
 mod events;
 mod forcing;
 mod gates;
 mod limits;
-mod looks;
 mod mode;
 mod neighbours;
 mod order;

@@ -208,7 +208,7 @@ impl<D: Device> XQueues<D> {
         let is_detached = state.detach_stream(queue);
         let over = state.forget_detached(false);
         self.publish(&mut state);
-        let next = state.next_look(Source::Queue(queue));
+        let next = state.next_check(Source::Queue(queue));
         let sleeps = next.is_some_and(|at| state.watch.sleeps_beyond(at));
         drop(state);
         self.retire(over);
@@ -394,7 +394,7 @@ impl<D: Device> XQueues<D> {
 
     /// Launches everything and takes nothing more, for a process that ends. Gives up at `deadline`.
     pub fn close(&self, deadline: Instant) {
-        self.look_around();
+        self.check_all_if_recorded();
         let mut state = self.lock();
         state.close();
         state.retire_gates(&self.device);

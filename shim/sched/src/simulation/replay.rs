@@ -5,13 +5,13 @@
 //! times: each event handled at its time, a decision right after it at the same time, and a decision at each time that the
 //! scheduler asked for, in order. How late these calls were made does not matter.
 
-use crate::{Event, Level, Nanos, PolicyKind, QueueId, Scheduler, Settings};
+use crate::{Level, Nanos, PolicyKind, QueueChange, QueueId, Scheduler, Settings};
 
 /// A call of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// [`Scheduler::handle`]
-    Event(Event),
+    Change(QueueChange),
     /// [`Scheduler::decide`]
     Decide,
     /// [`Scheduler::set_policy`]
@@ -31,7 +31,7 @@ fn replay(
     let mut decided = Vec::new();
     for (now, step) in steps {
         match step {
-            Step::Event(event) => scheduler.handle(now, event),
+            Step::Change(event) => scheduler.handle(now, event),
             Step::Policy(policy) => scheduler.set_policy(now, policy),
             Step::Decide => drop(decide(&mut scheduler, now, &mut decided)),
         }
@@ -43,7 +43,7 @@ fn replay(
 fn replay_events(
     policy: PolicyKind,
     settings: Settings,
-    events: impl IntoIterator<Item = (Nanos, Event)>,
+    events: impl IntoIterator<Item = (Nanos, QueueChange)>,
     until: Nanos,
 ) -> Vec<Decided> {
     let mut scheduler = Scheduler::new(policy, settings);

@@ -71,7 +71,7 @@ impl<D: Device> State<D> {
             (_, None) => {}
         }
         let is_waited_for = self.is_completion_waited_for(launch.source);
-        let due = self.next_look(launch.source);
+        let due = self.next_check(launch.source);
         // Most often it looks early enough by itself.
         let sleeps = (launch.is_first || is_waited_for) && self.watch.sleeps_beyond(due.unwrap_or(now));
         (sleeps, retired)
@@ -88,7 +88,7 @@ impl<D: Device> State<D> {
 
     /// A first marker was looked at; `device_time` is the device's time between it and the one before, if that is known.
     /// Returns a marker that is not needed any more.
-    pub(crate) fn marker_looked_at(
+    pub(crate) fn marker_checked(
         &mut self,
         source: Source,
         marker: D::Marker,

@@ -60,7 +60,7 @@ impl<D: Device> State<D> {
             stream: PER_THREAD,
             device: claim.key().device,
             stream_priority: claim.key().stream_priority,
-            held_back: 0,
+            deferred: 0,
             in_flight: claim.unqueued().in_flight() as u32,
             launched: claim.unqueued().launched_so_far(),
         };
@@ -77,7 +77,7 @@ impl<D: Device> State<D> {
             stream: device.stream_number(stream),
             device: key.map_or(0, |key| key.device),
             stream_priority: key.map_or(0, |key| key.stream_priority),
-            held_back: queue.deferred_count() as u32,
+            deferred: queue.deferred_count() as u32,
             in_flight: queue.flight().in_flight() as u32,
             launched: queue.flight().launched_so_far(),
         };

@@ -73,12 +73,12 @@ impl Waiters {
     }
 
     /// A caller waits in place from now on.
-    pub(crate) fn enter_place(&mut self) {
+    pub(crate) fn begin_wait_in_place(&mut self) {
         self.in_place += 1;
     }
 
     /// It does so no more.
-    pub(crate) fn leave_place(&mut self) {
+    pub(crate) fn end_wait_in_place(&mut self) {
         self.in_place -= 1;
     }
 

@@ -107,8 +107,8 @@ impl<D: Device> XQueues<D> {
     /// A worker waits until its queue may launch, or for so long.
     pub(super) fn sleep(mut state: Locked<'_, D>, id: QueueId, limit: Duration) -> Locked<'_, D> {
         let Some(queue) = state.queue_mut(id) else { return state };
-        let bell = queue.worker_sleeps();
-        let mut state = state.wait(&bell, limit);
+        let wakeup = queue.worker_sleeps();
+        let mut state = state.wait(&wakeup, limit);
         if let Some(queue) = state.queue_mut(id) {
             queue.worker_woke();
         }

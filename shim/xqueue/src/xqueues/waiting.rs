@@ -131,9 +131,9 @@ impl<D: Device> XQueues<D> {
         mut state: Locked<'a, D>,
         positions: &[Position],
     ) -> Locked<'a, D> {
-        state.waiters.enter_place();
+        state.waiters.begin_wait_in_place();
         state = self.wait_for_launches(state, positions);
-        state.waiters.leave_place();
+        state.waiters.end_wait_in_place();
         state
     }
 
@@ -144,11 +144,11 @@ impl<D: Device> XQueues<D> {
         mut state: Locked<'a, D>,
         is_over: impl Fn(&State<D>) -> bool,
     ) -> Locked<'a, D> {
-        state.waiters.enter_place();
+        state.waiters.begin_wait_in_place();
         while !is_over(&state) {
             state = self.wait(state);
         }
-        state.waiters.leave_place();
+        state.waiters.end_wait_in_place();
         state
     }
 }
