@@ -28,7 +28,7 @@ impl<D: Device> State<D> {
     /// When the watcher must look again, of all sources. None while completions are not followed: whatever ends that wakes the
     /// watcher.
     pub(super) fn next_check_of_all(&self, now: Nanos) -> Option<Nanos> {
-        if self.limits.is_paused() {
+        if self.limits.is_paused {
             return None;
         }
         let has_deferred = self.have_deferred();

@@ -77,7 +77,7 @@ impl<D: Device> XQueues<D> {
         drop(markers_paused);
         drop(self.making_gate.lock().unwrap_or_else(PoisonError::into_inner));
         let mut state = self.lock();
-        state.limits_mut().pause(paused);
+        state.limits.is_paused = paused;
         if !paused {
             state.adopt_unfollowed();
         }
@@ -137,7 +137,7 @@ impl<D: Device> XQueues<D> {
 
     /// An alert claim is polled if its commands are shorter than this; zero: none is.
     pub(crate) fn poll_below(&self, time: Nanos) {
-        self.lock().limits_mut().set_poll_below(time);
+        self.lock().limits.poll_below = time;
     }
 
     /// Makes gates for claims that need them. May take a while, once for each claim.

@@ -137,7 +137,7 @@ fn a_caller_that_waits_for_deferred_commands_has_no_use_for_the_device_yet() {
             queues.wait_for_unqueued_admission(Some(urgent), (), &[position], Load::Signal).is_none()
         })
     };
-    wait_for("it waits", || process.queues.lock().waiters.is_any());
+    wait_for("it waits", || process.queues.lock().waiters.callers > 0);
     process.run_due();
     assert_eq!(arbiter.reports(), (0, 0), "what it waits for would be deferred for its sake");
     process.set_state(BELOW);
