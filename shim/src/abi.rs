@@ -136,10 +136,10 @@ pub(crate) struct MemLocation {
 }
 
 /// `hipExtent`: too large for registers, hence passed on the stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Extent {
-    /// bytes or elements
+    /// bytes, or elements where an array takes part
     pub(crate) width: usize,
     /// rows
     pub(crate) height: usize,
@@ -148,13 +148,13 @@ pub(crate) struct Extent {
 }
 
 /// `hipPitchedPtr`, passed on the stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct PitchedPtr {
-    /// first byte
-    pub(crate) ptr: *mut c_void,
+    /// of the first byte
+    pub(crate) address: usize,
     /// bytes from row to row
-    pub(crate) pitch_bytes: usize,
+    pub(crate) pitch: usize,
     /// logical width
     pub(crate) xsize: usize,
     /// logical height
