@@ -5,7 +5,7 @@
 //!
 //! * tiny_http limits neither the length nor the duration of a request. Its thread pool still counts a thread as waiting
 //!   after it has assigned a connection to that thread
-//!   (<https://github.com/tiny-http/tiny-http/blob/master/src/util/task_pool.rs>). Of two connections that arrive together,
+//!   (<https://github.com/tiny-http/tiny-http/blob/0.12.0/src/util/task_pool.rs>). Of two connections that arrive together,
 //!   the second can therefore be queued behind the first. A browser keeps the first open for minutes, and tiny_http cannot
 //!   close a connection after its answer.
 //! * hyper needs an async runtime, and the viewer has no other use for one.

@@ -75,7 +75,7 @@ pub struct PendingIoctl {
     /// Its argument, mostly the address of a struct.
     pub arg: u64,
     /// The command: direction, size, type and number
-    /// (`_IOC`, <https://github.com/torvalds/linux/blob/master/include/uapi/asm-generic/ioctl.h>).
+    /// (`_IOC`, <https://github.com/torvalds/linux/blob/v6.12/include/uapi/asm-generic/ioctl.h>).
     pub command: u32,
     /// A [`Device`].
     pub device: u32,
@@ -126,7 +126,7 @@ pub struct DeviceOpened {
 }
 
 /// A device number in the kernel's encoding: 12 bits of major, 20 of minor
-/// (`MKDEV`, <https://github.com/torvalds/linux/blob/master/include/linux/kdev_t.h>).
+/// (`MKDEV`, <https://github.com/torvalds/linux/blob/v6.12/include/linux/kdev_t.h>).
 pub const fn device_number(major: u32, minor: u32) -> u32 {
     major << 20 | minor & 0xf_ffff
 }

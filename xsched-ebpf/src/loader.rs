@@ -4,7 +4,7 @@
 //! once, and user space probes it while the process maps and relocates it. A command that the tracer itself has started is also
 //! stopped until the probes are attached: the dynamic loader calls `_dl_debug_state` once new objects are mapped and before their
 //! constructors run, and debuggers stop there, too
-//! (<https://sourceware.org/git/?p=glibc.git;a=blob;f=elf/dl-debug.c>).
+//! (<https://sourceware.org/git/?p=glibc.git;a=blob;f=elf/dl-debug.c;hb=refs/tags/glibc-2.36>).
 //!
 //! ```text
 //! thread                      programs                      user space

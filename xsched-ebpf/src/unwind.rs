@@ -36,7 +36,7 @@ pub const SEARCH_STEPS_MAX: u32 = PAGE_BITS + 1;
 pub const RBP_UNCHANGED: i8 = i8::MIN;
 
 /// What the kernel has pushed when a signal handler begins (`struct rt_sigframe`,
-/// <https://github.com/torvalds/linux/blob/master/arch/x86/include/asm/sigframe.h>), seen from the stack pointer of
+/// <https://github.com/torvalds/linux/blob/v6.12/arch/x86/include/asm/sigframe.h>), seen from the stack pointer of
 /// the code that returns from the signal.
 mod signal_frame {
     pub(super) const RBP: u64 = 120;

@@ -166,7 +166,7 @@ pub const fn more_urgent(level: u64) -> u64 {
 
 /// Names a device by its PCI address and partition: ordinals differ between processes. The domain has all the bits that Linux
 /// and the runtimes give it. Those behind Intel's VMD begin at 0x10000:
-/// <https://github.com/torvalds/linux/blob/master/drivers/pci/controller/vmd.c> (`vmd_find_free_domain`).
+/// <https://github.com/torvalds/linux/blob/v6.12/drivers/pci/controller/vmd.c> (`vmd_find_free_domain`).
 ///
 /// ```text
 ///   63   62     56 55            24 23      16 15      8 7       0

@@ -1,7 +1,7 @@
 //! How the kernel's return probes change a stack.
 //!
 //! Source: `uprobe_get_trampoline_vaddr` and `xol_add_vma` in
-//! <https://github.com/torvalds/linux/blob/master/kernel/events/uprobes.c>.
+//! <https://github.com/torvalds/linux/blob/v6.12/kernel/events/uprobes.c>.
 
 #![expect(clippy::inline_always, reason = "a call costs a BPF program its stack")]
 

@@ -4,7 +4,7 @@
 //! A session begins and ends on one stream. Another stream joins by waiting for an event that was recorded in
 //! the session, and belongs to it until the end. Calls that would have to wait for captured work invalidate
 //! sessions. The rules for these calls and the affected sessions are those of the genuine runtime (6.3,
-//! [hip_graph.cpp](https://github.com/ROCm/clr/blob/develop/hipamd/src/hip_graph.cpp)).
+//! [hip_graph.cpp](https://github.com/ROCm/clr/blob/fe70c0d6b08e/hipamd/src/hip_graph.cpp)).
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

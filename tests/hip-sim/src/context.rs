@@ -1,4 +1,4 @@
-//! Contexts. As in the [genuine runtime](https://github.com/ROCm/clr/blob/develop/hipamd/src/hip_context.cpp), a
+//! Contexts. As in the [genuine runtime](https://github.com/ROCm/clr/blob/fe70c0d6b08e/hipamd/src/hip_context.cpp), a
 //! context is another name for a device; each thread has a stack of them.
 
 use core::cell::RefCell;

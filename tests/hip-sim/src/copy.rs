@@ -1,6 +1,6 @@
 //! Copies, and when the host waits for them.
 //!
-//! The rules follow the [genuine runtime](https://github.com/ROCm/clr/blob/develop/hipamd/src/hip_memory.cpp) (6.3).
+//! The rules follow the [genuine runtime](https://github.com/ROCm/clr/blob/fe70c0d6b08e/hipamd/src/hip_memory.cpp) (6.3).
 //! A synchronous call waits unless it copies from device to device. An asynchronous call waits if the device
 //! reads or writes pageable memory, unless the source is small enough to be staged.
 

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The genuine runtime does the same work in the initializer of a function-local static
-//! ([hip_api_trace.cpp](https://github.com/ROCm/clr/blob/develop/hipamd/src/hip_api_trace.cpp)). Other
+//! ([hip_api_trace.cpp](https://github.com/ROCm/clr/blob/fe70c0d6b08e/hipamd/src/hip_api_trace.cpp)). Other
 //! threads wait until a tool is done with the table, so the tool misses none of their calls, and none sees a
 //! partial patch. A call that the tool itself makes meanwhile goes through the table in its present state;
 //! the genuine runtime would hang.

@@ -41,7 +41,7 @@ const ATTRIBUTE_COOPERATIVE: u32 = 2;
 
 impl Residency {
     /// From a configuration's attributes. As in
-    /// [clr](https://github.com/ROCm/clr/blob/develop/hipamd/src/hip_module.cpp) (7.0), one cooperative
+    /// [clr](https://github.com/ROCm/clr/blob/81bf49751168/hipamd/src/hip_module.cpp) (7.0), one cooperative
     /// attribute makes the launch cooperative, whatever the others are. A launch with attributes but without
     /// a cooperative one is refused.
     ///

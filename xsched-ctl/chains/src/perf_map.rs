@@ -1,5 +1,5 @@
 //! Names of generated code, from the files that language runtimes write for perf: `/tmp/perf-PID.map`
-//! ([format](https://github.com/torvalds/linux/blob/master/tools/perf/Documentation/jit-interface.txt)).
+//! ([format](https://github.com/torvalds/linux/blob/v6.12/tools/perf/Documentation/jit-interface.txt)).
 //!
 //! CPython writes one with `-X perf` or `PYTHONPERFSUPPORT=1`
 //! ([howto](https://docs.python.org/3/howto/perf_profiling.html)), Node.js with `--perf-basic-prof`, and others

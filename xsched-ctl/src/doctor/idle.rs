@@ -14,7 +14,7 @@ use super::{Finding, Verdict};
 /// Exit latency in microseconds from which on a state is too deep: somewhat more than twice the time to preempt a
 /// process, 7 to 9 us while no processor sleeps (`cargo xtask bench arbiter`). Halting (C1, C1E) takes 1 to 10 us, the
 /// next state of Intel's servers 33 or more
-/// ([`intel_idle.c`](https://github.com/torvalds/linux/blob/master/drivers/idle/intel_idle.c)). On AMD's processors the
+/// ([`intel_idle.c`](https://github.com/torvalds/linux/blob/v6.12/drivers/idle/intel_idle.c)). On AMD's processors the
 /// firmware defines the latencies.
 const DEEP_US: u64 = 20;
 

@@ -4,7 +4,7 @@
 //!
 //! * the host stub: `__device_stub__scale`, inside the mangled name (`_ZN4demo22__device_stub__scale...`);
 //! * the handle object and the device function, with the mangled name of the kernel itself;
-//! * the kernel descriptor, which adds `.kd` (<https://llvm.org/docs/AMDGPUUsage.html#kernel-descriptor>).
+//! * the kernel descriptor, which adds `.kd` (<https://llvm.org/docs/AMDGPUUsage.html#symbols>).
 
 use std::fmt::Write;
 

@@ -52,7 +52,7 @@ pub enum Backing {
     /// `[stack]` of the first thread.
     Stack,
     /// `[uprobes]`: where the kernel executes the instructions that probes replaced, and the target of replaced
-    /// return addresses (<https://github.com/torvalds/linux/blob/master/kernel/events/uprobes.c>).
+    /// return addresses (<https://github.com/torvalds/linux/blob/v6.12/kernel/events/uprobes.c>).
     Uprobes,
     /// Memory without a file, perhaps with a label: generated code, thread stacks, `[anon:...]`.
     Anonymous,
@@ -168,7 +168,7 @@ fn classify(path: &[u8], has_file: bool) -> Backing {
         b"" => Backing::Anonymous,
         _ if path.starts_with(b"/memfd:") => Backing::Memfd,
         // `//anon` and similar names of perf for memory without a file
-        // (<https://github.com/torvalds/linux/blob/master/kernel/events/core.c>), and the two prefixes of named
+        // (<https://github.com/torvalds/linux/blob/v6.12/kernel/events/core.c>), and the two prefixes of named
         // anonymous memory (<https://man7.org/linux/man-pages/man5/proc_pid_maps.5.html>).
         _ if path.starts_with(b"//") => Backing::Anonymous,
         _ if path.starts_with(b"[anon:") || path.starts_with(b"[anon_shmem:") => Backing::Anonymous,

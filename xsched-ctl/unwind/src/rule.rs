@@ -12,7 +12,7 @@ use xsched_abi::unwind::{RBP_UNCHANGED, Row, Rule};
 const OPERATIONS_MAX: usize = 9;
 
 /// Offsets of saved registers from the stack pointer in a signal frame. glibc describes them for `__restore_rt`:
-/// <https://sourceware.org/git/?p=glibc.git;a=blob;f=sysdeps/unix/sysv/linux/x86_64/libc_sigaction.c>.
+/// <https://sourceware.org/git/?p=glibc.git;a=blob;f=sysdeps/unix/sysv/linux/x86_64/libc_sigaction.c;hb=refs/tags/glibc-2.36>.
 const SIGNAL_RBP: i64 = 120;
 const SIGNAL_RSP: i64 = 160;
 const SIGNAL_RIP: i64 = 168;
@@ -30,7 +30,7 @@ enum Computed {
     /// The word at the sum.
     Deref(Base, i64),
     /// `rsp + 8 + ((rip & 15) >= n) * 8`: the frame address in a linkage table, before and after its push. Linkers write it:
-    /// <https://sourceware.org/git/?p=binutils-gdb.git;a=blob;f=bfd/elf64-x86-64.c>.
+    /// <https://sourceware.org/git/?p=binutils-gdb.git;a=blob;f=bfd/elf64-x86-64.c;hb=refs/tags/binutils-2_40>.
     Plt(u64),
 }
 

@@ -13,7 +13,7 @@ use crate::walk::{self, ON};
 /// Goes one frame up out of generated code; returns [`ON`] or how the walk ends.
 ///
 /// A function of its own, beside `walk::frame`: the stack of a program and of the functions that it calls is 512 bytes in total
-/// (`MAX_BPF_STACK` in <https://github.com/torvalds/linux/blob/master/include/linux/filter.h>).
+/// (`MAX_BPF_STACK` in <https://github.com/torvalds/linux/blob/v6.12/include/linux/filter.h>).
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn generated_frame(scratch: *mut Scratch) -> u32 {

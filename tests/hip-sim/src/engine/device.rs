@@ -165,7 +165,7 @@ impl Device {
     }
 
     /// Hardware queues for a new stream. For compute, a queue of its priority, chosen as
-    /// [clr](https://github.com/ROCm/clr/blob/develop/rocclr/device/rocm/rocdevice.cpp) 6.3 does: one
+    /// [clr](https://github.com/ROCm/clr/blob/fe70c0d6b08e/rocclr/device/rocm/rocdevice.cpp) 6.3 does: one
     /// without streams, else a new one while fewer than allowed exist, else the one with the fewest streams.
     /// The stream leaves its queue when it ends.
     pub(crate) fn queues_for_stream(self: &Arc<Self>, priority: i32) -> HwQueues {

@@ -1,9 +1,8 @@
 //! Which memory of the application can be registered for the device.
 //!
 //! The genuine driver pins pages for reading and writing, whatever their use, and fails if the application
-//! itself may not write them. The compute driver never calls
-//! [`amdgpu_hmm_range_get_pages`](https://github.com/torvalds/linux/blob/master/drivers/gpu/drm/amd/amdgpu/amdgpu_hmm.c)
-//! as read-only.
+//! itself may not write them: the compute driver registers memory without `AMDGPU_GEM_USERPTR_READONLY`
+//! ([`init_user_pages`](https://github.com/torvalds/linux/blob/v6.12/drivers/gpu/drm/amd/amdgpu/amdgpu_amdkfd_gpuvm.c)).
 
 use std::fs;
 

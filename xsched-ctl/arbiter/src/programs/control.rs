@@ -11,7 +11,7 @@ use super::error::ProgramsError;
 ///
 /// Its first instruction is a one-byte no-operation, which the kernel emulates instead of executing a copy. A five-byte one
 /// would be faster, because Linux 6.18 replaces it with a call. But the target of that call is a page that forked children do
-/// not have, so they would crash (<https://github.com/torvalds/linux/blob/master/arch/x86/kernel/uprobes.c>).
+/// not have, so they would crash (<https://github.com/torvalds/linux/blob/v6.18/arch/x86/kernel/uprobes.c>).
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn xsched_arbiter_control(_operation: u64, _slot: u64, _first: u64, _second: u64) {

@@ -1,7 +1,7 @@
 //! Gate pages for the programs: one map each, in a map of maps by slot.
 //!
 //! A system call that changes a map of maps returns only when all programs have ended that may have seen the old state
-//! (`maybe_wait_bpf_programs` in <https://github.com/torvalds/linux/blob/master/kernel/bpf/syscall.c>): 8 ms on an idle
+//! (`maybe_wait_bpf_programs` in <https://github.com/torvalds/linux/blob/v6.12/kernel/bpf/syscall.c>): 8 ms on an idle
 //! machine, in which the controller must process other requests. So a separate thread makes that call. The caller waits
 //! only until the programs see the new page, that is until the thread has started.
 

@@ -16,7 +16,7 @@ pub const PINS: &str = "/sys/fs/bpf/xsched";
 /// The mount point of the BPF file system.
 const FILE_SYSTEM: &str = "/sys/fs/bpf";
 
-/// `BPF_FS_MAGIC` of <https://github.com/torvalds/linux/blob/master/include/uapi/linux/magic.h>.
+/// `BPF_FS_MAGIC` of <https://github.com/torvalds/linux/blob/v6.12/include/uapi/linux/magic.h>.
 const FILE_SYSTEM_MAGIC: u64 = 0xcafe_4a11;
 
 /// The folder, locked.

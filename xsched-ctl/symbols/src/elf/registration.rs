@@ -1,7 +1,7 @@
 //! The kernels that a file registers, for files without a symbol table.
 //!
 //! The compiler adds a constructor to each file with kernels, which registers them when the file is loaded
-//! (<https://github.com/ROCm/clr/blob/develop/hipamd/src/hip_platform.cpp> has the functions that it calls):
+//! (<https://github.com/ROCm/clr/blob/fe70c0d6b08e/hipamd/src/hip_platform.cpp> has the functions that it calls):
 //!
 //! ```text
 //! .init_array ──► constructor:  lea rdi, [wrapper]        call __hipRegisterFatBinary

@@ -9,7 +9,7 @@ use xsched_symbols::{FileId, now_ns};
 use super::attach::{Links, Probes};
 
 /// The function that the loader calls when its list of objects has changed. Debuggers set a breakpoint there, so it is
-/// always exported ([glibc](https://sourceware.org/git/?p=glibc.git;a=blob;f=elf/dl-debug.c)).
+/// always exported ([glibc](https://sourceware.org/git/?p=glibc.git;a=blob;f=elf/dl-debug.c;hb=refs/tags/glibc-2.36)).
 pub(crate) const LOADER_SYMBOL: &str = "_dl_debug_state";
 
 /// Probes in the dynamic loaders of the machine.

@@ -30,8 +30,8 @@ pub enum PidFilter {
     /// It selects the process: other processes do not even hit the probe.
     Process,
     /// It selects one thread only (kernels 6.6 to 6.9, [fixed in
-    /// 6.10](https://github.com/torvalds/linux/commit/46ba0e49b642)). That is useless, so all processes are probed and
-    /// the program selects.
+    /// 6.10](https://github.com/torvalds/linux/commit/46ba0e49b642) and in later stable releases of 6.6 and 6.9). That
+    /// is useless, so all processes are probed and the program selects.
     Thread,
 }
 

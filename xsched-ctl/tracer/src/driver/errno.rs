@@ -6,7 +6,7 @@ pub(super) fn name(errno: i64) -> Option<&'static str> {
         ($($name:ident)*) => {
             match i32::try_from(errno).ok()? {
                 // The kernel's internal ones, which tell ioctl(2) to restart after a signal
-                // ([`linux/errno.h`](https://github.com/torvalds/linux/blob/master/include/linux/errno.h)); fentry sees
+                // ([`linux/errno.h`](https://github.com/torvalds/linux/blob/v6.12/include/linux/errno.h)); fentry sees
                 // them.
                 512 => "ERESTARTSYS",
                 513 => "ERESTARTNOINTR",

@@ -121,7 +121,7 @@ fn end(page: Kept, process: u64) {
 }
 
 /// Whether no thread of the current process is left. The kernel counts a thread out before this tracepoint
-/// (`do_exit` in <https://github.com/torvalds/linux/blob/master/kernel/exit.c>), and none returns to user space.
+/// (`do_exit` in <https://github.com/torvalds/linux/blob/v6.12/kernel/exit.c>), and none returns to user space.
 #[inline(always)]
 fn is_last_thread() -> bool {
     let Some(offsets) = KERNEL.get(0) else { return false };

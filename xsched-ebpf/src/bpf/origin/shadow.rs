@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Only the current thread changes its list. The structures are in
-//! <https://github.com/torvalds/linux/blob/master/include/linux/uprobes.h>.
+//! <https://github.com/torvalds/linux/blob/v6.12/include/linux/uprobes.h>.
 
 use aya_ebpf::helpers::bpf_probe_read_kernel;
 use aya_ebpf::helpers::generated::bpf_get_current_task;

@@ -9,7 +9,7 @@
 //! Bundles: <https://clang.llvm.org/docs/ClangOffloadBundler.html>.
 //!
 //! A kernel has a descriptor in each code object, with a symbol of its name and `.kd`
-//! (<https://llvm.org/docs/AMDGPUUsage.html#kernel-descriptor>). These texts are searched for in one pass over the data,
+//! (<https://llvm.org/docs/AMDGPUUsage.html#symbols>). These texts are searched for in one pass over the data,
 //! which may be gigabytes, without parsing the code objects.
 
 use std::collections::HashSet;
