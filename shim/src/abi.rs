@@ -45,8 +45,6 @@ handles! {
     GraphExec;
     /// `hipGraphNode_t`
     GraphNode;
-    /// `hipUserObject_t`
-    UserObject;
     /// `hipModule_t`
     Module;
     /// `hipFunction_t`, a kernel of a loaded module
@@ -55,8 +53,6 @@ handles! {
     Library;
     /// `hipKernel_t`, a kernel of a library
     Kernel;
-    /// `hipLinkState_t`
-    LinkState;
     /// `hipArray_t`, `hipArray_const_t`
     Array;
     /// `hipMipmappedArray_t`, `hipMipmappedArray_const_t`
@@ -140,10 +136,10 @@ pub(crate) struct MemLocation {
 }
 
 /// `hipExtent`: too large for registers, hence passed on the stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Extent {
-    /// bytes or elements
+    /// bytes, or elements where an array takes part
     pub(crate) width: usize,
     /// rows
     pub(crate) height: usize,
@@ -152,23 +148,18 @@ pub(crate) struct Extent {
 }
 
 /// `hipPitchedPtr`, passed on the stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct PitchedPtr {
-    /// first byte
-    pub(crate) ptr: *mut c_void,
+    /// of the first byte
+    pub(crate) address: usize,
     /// bytes from row to row
-    pub(crate) pitch_bytes: usize,
+    pub(crate) pitch: usize,
     /// logical width
     pub(crate) xsize: usize,
     /// logical height
     pub(crate) ysize: usize,
 }
-
-/// `hipIpcMemHandle_t`, passed on the stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub(crate) struct IpcMemHandle(pub(crate) [u8; 64]);
 
 /// `hipIpcEventHandle_t`, passed on the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,7 +187,6 @@ const _: () = {
     assert!(size_of::<MemLocation>() == 8);
     assert!(size_of::<Extent>() == 24);
     assert!(size_of::<PitchedPtr>() == 32);
-    assert!(size_of::<IpcMemHandle>() == 64);
     assert!(size_of::<IpcEventHandle>() == 64);
     assert!(size_of::<ChannelFormatDesc>() == 20);
 };

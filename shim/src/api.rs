@@ -13,7 +13,8 @@
 //! * The *slot* is where a runtime of ROCm 6.2 or later keeps the function in the dispatch tables that it hands to
 //!   profilers: an index into the table `"hip_compiler"` or `"hip"`, or `symbol` for a name that is in no table
 //!   because only older runtimes export it.
-//! * The signature is HIP's, in the types of [`crate::abi`].
+//! * The signature is HIP's, in the types of [`crate::abi`]. A function that passes has `..` for its arguments: the shim
+//!   jumps to the real function and reads none of them.
 //!
 //! Exports, hooks, names and tests are expansions of this list, by passing [`for_each_function`] the name of a macro.
 //! A test compares it with `tests/data/hip-api.tsv`.
@@ -25,8 +26,8 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use crate::abi::{
     Allocation, Array, ChannelFormatDesc, Context, Device, DevicePtr, Dim3, Enum, Event, Extent,
     ExternalMemory, ExternalSemaphore, Function, Graph, GraphExec, GraphNode, GraphicsResource, HipError,
-    HostFn, IpcEventHandle, IpcMemHandle, Kernel, Library, LinkState, MemLocation, MemPool, MemcpyKind,
-    MipmappedArray, Module, PitchedPtr, Stream, StreamCallback, SurfaceObject, TextureObject, UserObject,
+    HostFn, IpcEventHandle, Kernel, Library, MemLocation, MemPool, MemcpyKind, MipmappedArray, Module,
+    PitchedPtr, Stream, StreamCallback, SurfaceObject, TextureObject,
 };
 
 pub(crate) use function::{ApiFunction, Class, Family, Slot};
@@ -43,36 +44,18 @@ macro_rules! for_each_function {
                 device_name: *const c_char, thread_limit: c_uint, tid: *mut c_void, bid: *mut c_void,
                 block_dim: *mut Dim3, grid_dim: *mut Dim3, w_size: *mut c_int
             ) -> ();
-            passes compiler 4 fn __hipRegisterManagedVar(
-                hip_module: *mut c_void, pointer: *mut *mut c_void, init_value: *mut c_void,
-                name: *const c_char, size: usize, align: c_uint
-            ) -> ();
-            passes compiler 5 fn __hipRegisterSurface(
-                modules: *mut *mut c_void, var: *mut c_void, host_var: *mut c_char, device_var: *mut c_char,
-                kind: c_int, ext: c_int
-            ) -> ();
-            passes compiler 6 fn __hipRegisterTexture(
-                modules: *mut *mut c_void, var: *mut c_void, host_var: *mut c_char, device_var: *mut c_char,
-                kind: c_int, norm: c_int, ext: c_int
-            ) -> ();
-            passes compiler 7 fn __hipRegisterVar(
-                modules: *mut *mut c_void, var: *mut c_void, host_var: *mut c_char, device_var: *mut c_char,
-                ext: c_int, size: usize, constant: c_int, global: c_int
-            ) -> ();
+            passes compiler 4 fn __hipRegisterManagedVar(..) -> ();
+            passes compiler 5 fn __hipRegisterSurface(..) -> ();
+            passes compiler 6 fn __hipRegisterTexture(..) -> ();
+            passes compiler 7 fn __hipRegisterVar(..) -> ();
             drains compiler 8 fn __hipUnregisterFatBinary(modules: *mut *mut c_void) -> ();
         }
 
         // Kernel launches and the call configuration that compiled launches push and pop.
         launch {
-            passes compiler 0 fn __hipPopCallConfiguration(
-                grid_dim: *mut Dim3, block_dim: *mut Dim3, shared_mem: *mut usize, stream: *mut Stream
-            ) -> HipError;
-            passes compiler 1 fn __hipPushCallConfiguration(
-                grid_dim: Dim3, block_dim: Dim3, shared_mem: usize, stream: Stream
-            ) -> HipError;
-            passes runtime 13 fn hipConfigureCall(
-                grid_dim: Dim3, block_dim: Dim3, shared_mem: usize, stream: Stream
-            ) -> HipError;
+            passes compiler 0 fn __hipPopCallConfiguration(..) -> HipError;
+            passes compiler 1 fn __hipPushCallConfiguration(..) -> HipError;
+            passes runtime 13 fn hipConfigureCall(..) -> HipError;
             deferrable runtime 84 fn hipExtLaunchKernel(
                 function_address: *const c_void, num_blocks: Dim3, dim_blocks: Dim3, args: *mut *mut c_void,
                 shared_mem_bytes: usize, stream: Stream, start_event: Event, stop_event: Event, flags: c_int
@@ -80,10 +63,8 @@ macro_rules! for_each_function {
             drains runtime 85 fn hipExtLaunchMultiKernelMultiDevice(
                 launch_params_list: *mut c_void, num_devices: c_int, flags: c_uint
             ) -> HipError;
-            passes runtime 208 fn hipKernelNameRef(f: Function) -> *const c_char;
-            passes runtime 209 fn hipKernelNameRefByPtr(
-                host_function: *const c_void, stream: Stream
-            ) -> *const c_char;
+            passes runtime 208 fn hipKernelNameRef(..) -> *const c_char;
+            passes runtime 209 fn hipKernelNameRefByPtr(..) -> *const c_char;
             drains runtime 210 fn hipLaunchByPtr(func: *const c_void) -> HipError;
             deferrable runtime 211 fn hipLaunchCooperativeKernel(
                 f: *const c_void, grid_dim: Dim3, block_dim_x: Dim3, kernel_params: *mut *mut c_void,
@@ -109,9 +90,7 @@ macro_rules! for_each_function {
                 block_dim_y: c_uint, block_dim_z: c_uint, shared_mem_bytes: c_uint, stream: Stream,
                 kernel_params: *mut *mut c_void, extra: *mut *mut c_void
             ) -> HipError;
-            passes runtime 329 fn hipSetupArgument(
-                arg: *const c_void, size: usize, offset: usize
-            ) -> HipError;
+            passes runtime 329 fn hipSetupArgument(..) -> HipError;
             deferrable runtime 388 fn hipExtModuleLaunchKernel(
                 f: Function, global_work_size_x: u32, global_work_size_y: u32, global_work_size_z: u32,
                 local_work_size_x: u32, local_work_size_y: u32, local_work_size_z: u32,
@@ -405,9 +384,7 @@ macro_rules! for_each_function {
             observes runtime 87 fn hipExtStreamCreateWithCUMask(
                 stream: *mut Stream, cu_mask_size: u32, cu_mask: *const u32
             ) -> HipError;
-            passes runtime 88 fn hipExtStreamGetCUMask(
-                stream: Stream, cu_mask_size: u32, cu_mask: *mut u32
-            ) -> HipError;
+            passes runtime 88 fn hipExtStreamGetCUMask(..) -> HipError;
             deferrable runtime 332 fn hipStreamAttachMemAsync(
                 stream: Stream, dev_ptr: *mut c_void, length: usize, flags: c_uint
             ) -> HipError;
@@ -426,9 +403,9 @@ macro_rules! for_each_function {
                 stream: Stream, capture_status_out: *mut c_void, id_out: *mut u64, graph_out: *mut Graph,
                 dependencies_out: *mut *const GraphNode, num_dependencies_out: *mut usize
             ) -> HipError;
-            passes runtime 341 fn hipStreamGetDevice(stream: Stream, device: *mut Device) -> HipError;
-            passes runtime 342 fn hipStreamGetFlags(stream: Stream, flags: *mut c_uint) -> HipError;
-            passes runtime 343 fn hipStreamGetPriority(stream: Stream, priority: *mut c_int) -> HipError;
+            passes runtime 341 fn hipStreamGetDevice(..) -> HipError;
+            passes runtime 342 fn hipStreamGetFlags(..) -> HipError;
+            passes runtime 343 fn hipStreamGetPriority(..) -> HipError;
             captures runtime 344 fn hipStreamIsCapturing(
                 stream: Stream, p_capture_status: *mut c_void
             ) -> HipError;
@@ -453,11 +430,11 @@ macro_rules! for_each_function {
             ) -> HipError;
             captures runtime 381 fn hipThreadExchangeStreamCaptureMode(mode: *mut Enum) -> HipError;
             drains runtime 411 fn hipStreamQuery_spt(stream: Stream) -> HipError;
-            passes runtime 413 fn hipStreamGetPriority_spt(stream: Stream, priority: *mut c_int) -> HipError;
+            passes runtime 413 fn hipStreamGetPriority_spt(..) -> HipError;
             deferrable runtime 414 fn hipStreamWaitEvent_spt(
                 stream: Stream, event: Event, flags: c_uint
             ) -> HipError;
-            passes runtime 415 fn hipStreamGetFlags_spt(stream: Stream, flags: *mut c_uint) -> HipError;
+            passes runtime 415 fn hipStreamGetFlags_spt(..) -> HipError;
             captures runtime 421 fn hipStreamBeginCapture_spt(stream: Stream, mode: Enum) -> HipError;
             captures runtime 422 fn hipStreamEndCapture_spt(stream: Stream, p_graph: *mut Graph) -> HipError;
             captures runtime 423 fn hipStreamIsCapturing_spt(
@@ -470,7 +447,7 @@ macro_rules! for_each_function {
                 stream: Stream, capture_status_out: *mut c_void, id_out: *mut u64, graph_out: *mut Graph,
                 dependencies_out: *mut *const GraphNode, num_dependencies_out: *mut usize
             ) -> HipError;
-            passes runtime 427 fn hipGetStreamDeviceId(stream: Stream) -> c_int;
+            passes runtime 427 fn hipGetStreamDeviceId(..) -> c_int;
             captures runtime 443 fn hipStreamBeginCaptureToGraph(
                 stream: Stream, graph: Graph, dependencies: *const GraphNode, dependency_data: *const c_void,
                 num_dependencies: usize, mode: Enum
@@ -478,20 +455,18 @@ macro_rules! for_each_function {
             deferrable runtime 463 fn hipStreamBatchMemOp(
                 stream: Stream, count: c_uint, param_array: *mut c_void, flags: c_uint
             ) -> HipError;
-            passes runtime 484 fn hipStreamGetAttribute(
-                stream: Stream, attr: Enum, value_out: *mut c_void
-            ) -> HipError;
+            passes runtime 484 fn hipStreamGetAttribute(..) -> HipError;
             drains runtime 485 fn hipStreamSetAttribute(
                 stream: Stream, attr: Enum, value: *const c_void
             ) -> HipError;
-            passes runtime 495 fn hipStreamGetId(stream: Stream, stream_id: *mut u64) -> HipError;
+            passes runtime 495 fn hipStreamGetId(..) -> HipError;
             drains runtime 501 fn hipStreamCopyAttributes(dst: Stream, src: Stream) -> HipError;
         }
 
         // Events.
         event {
-            passes runtime 76 fn hipEventCreate(event: *mut Event) -> HipError;
-            passes runtime 77 fn hipEventCreateWithFlags(event: *mut Event, flags: c_uint) -> HipError;
+            passes runtime 76 fn hipEventCreate(..) -> HipError;
+            passes runtime 77 fn hipEventCreateWithFlags(..) -> HipError;
             drains runtime 78 fn hipEventDestroy(event: Event) -> HipError;
             drains runtime 79 fn hipEventElapsedTime(ms: *mut f32, start: Event, stop: Event) -> HipError;
             drains runtime 80 fn hipEventQuery(event: Event) -> HipError;
@@ -533,85 +508,31 @@ macro_rules! for_each_function {
 
         // Graphs: building, instantiating, launching.
         graph {
-            passes runtime 71 fn hipDrvGraphAddMemcpyNode(
-                ph_graph_node: *mut GraphNode, graph: Graph, dependencies: *const GraphNode,
-                num_dependencies: usize, copy_params: *const c_void, ctx: Context
-            ) -> HipError;
-            passes runtime 118 fn hipGraphAddChildGraphNode(
-                p_graph_node: *mut GraphNode, graph: Graph, p_dependencies: *const GraphNode,
-                num_dependencies: usize, child_graph: Graph
-            ) -> HipError;
-            passes runtime 119 fn hipGraphAddDependencies(
-                graph: Graph, from: *const GraphNode, to: *const GraphNode, num_dependencies: usize
-            ) -> HipError;
-            passes runtime 120 fn hipGraphAddEmptyNode(
-                p_graph_node: *mut GraphNode, graph: Graph, p_dependencies: *const GraphNode,
-                num_dependencies: usize
-            ) -> HipError;
-            passes runtime 121 fn hipGraphAddEventRecordNode(
-                p_graph_node: *mut GraphNode, graph: Graph, p_dependencies: *const GraphNode,
-                num_dependencies: usize, event: Event
-            ) -> HipError;
-            passes runtime 122 fn hipGraphAddEventWaitNode(
-                p_graph_node: *mut GraphNode, graph: Graph, p_dependencies: *const GraphNode,
-                num_dependencies: usize, event: Event
-            ) -> HipError;
-            passes runtime 123 fn hipGraphAddHostNode(
-                p_graph_node: *mut GraphNode, graph: Graph, p_dependencies: *const GraphNode,
-                num_dependencies: usize, p_node_params: *const c_void
-            ) -> HipError;
-            passes runtime 124 fn hipGraphAddKernelNode(
-                p_graph_node: *mut GraphNode, graph: Graph, p_dependencies: *const GraphNode,
-                num_dependencies: usize, p_node_params: *const c_void
-            ) -> HipError;
-            passes runtime 125 fn hipGraphAddMemAllocNode(
-                p_graph_node: *mut GraphNode, graph: Graph, p_dependencies: *const GraphNode,
-                num_dependencies: usize, p_node_params: *mut c_void
-            ) -> HipError;
-            passes runtime 126 fn hipGraphAddMemFreeNode(
-                p_graph_node: *mut GraphNode, graph: Graph, p_dependencies: *const GraphNode,
-                num_dependencies: usize, dev_ptr: *mut c_void
-            ) -> HipError;
-            passes runtime 127 fn hipGraphAddMemcpyNode(
-                p_graph_node: *mut GraphNode, graph: Graph, p_dependencies: *const GraphNode,
-                num_dependencies: usize, p_copy_params: *const c_void
-            ) -> HipError;
-            passes runtime 128 fn hipGraphAddMemcpyNode1D(
-                p_graph_node: *mut GraphNode, graph: Graph, p_dependencies: *const GraphNode,
-                num_dependencies: usize, dst: *mut c_void, src: *const c_void, count: usize, kind: MemcpyKind
-            ) -> HipError;
-            passes runtime 129 fn hipGraphAddMemcpyNodeFromSymbol(
-                p_graph_node: *mut GraphNode, graph: Graph, p_dependencies: *const GraphNode,
-                num_dependencies: usize, dst: *mut c_void, symbol: *const c_void, count: usize, offset: usize,
-                kind: MemcpyKind
-            ) -> HipError;
-            passes runtime 130 fn hipGraphAddMemcpyNodeToSymbol(
-                p_graph_node: *mut GraphNode, graph: Graph, p_dependencies: *const GraphNode,
-                num_dependencies: usize, symbol: *const c_void, src: *const c_void, count: usize,
-                offset: usize, kind: MemcpyKind
-            ) -> HipError;
-            passes runtime 131 fn hipGraphAddMemsetNode(
-                p_graph_node: *mut GraphNode, graph: Graph, p_dependencies: *const GraphNode,
-                num_dependencies: usize, p_memset_params: *const c_void
-            ) -> HipError;
-            passes runtime 132 fn hipGraphChildGraphNodeGetGraph(
-                node: GraphNode, p_graph: *mut Graph
-            ) -> HipError;
-            passes runtime 133 fn hipGraphClone(p_graph_clone: *mut Graph, original_graph: Graph) -> HipError;
-            passes runtime 134 fn hipGraphCreate(p_graph: *mut Graph, flags: c_uint) -> HipError;
-            passes runtime 135 fn hipGraphDebugDotPrint(
-                graph: Graph, path: *const c_char, flags: c_uint
-            ) -> HipError;
-            passes runtime 136 fn hipGraphDestroy(graph: Graph) -> HipError;
-            passes runtime 137 fn hipGraphDestroyNode(node: GraphNode) -> HipError;
-            passes runtime 138 fn hipGraphEventRecordNodeGetEvent(
-                node: GraphNode, event_out: *mut Event
-            ) -> HipError;
-            passes runtime 139 fn hipGraphEventRecordNodeSetEvent(node: GraphNode, event: Event) -> HipError;
-            passes runtime 140 fn hipGraphEventWaitNodeGetEvent(
-                node: GraphNode, event_out: *mut Event
-            ) -> HipError;
-            passes runtime 141 fn hipGraphEventWaitNodeSetEvent(node: GraphNode, event: Event) -> HipError;
+            passes runtime 71 fn hipDrvGraphAddMemcpyNode(..) -> HipError;
+            passes runtime 118 fn hipGraphAddChildGraphNode(..) -> HipError;
+            passes runtime 119 fn hipGraphAddDependencies(..) -> HipError;
+            passes runtime 120 fn hipGraphAddEmptyNode(..) -> HipError;
+            passes runtime 121 fn hipGraphAddEventRecordNode(..) -> HipError;
+            passes runtime 122 fn hipGraphAddEventWaitNode(..) -> HipError;
+            passes runtime 123 fn hipGraphAddHostNode(..) -> HipError;
+            passes runtime 124 fn hipGraphAddKernelNode(..) -> HipError;
+            passes runtime 125 fn hipGraphAddMemAllocNode(..) -> HipError;
+            passes runtime 126 fn hipGraphAddMemFreeNode(..) -> HipError;
+            passes runtime 127 fn hipGraphAddMemcpyNode(..) -> HipError;
+            passes runtime 128 fn hipGraphAddMemcpyNode1D(..) -> HipError;
+            passes runtime 129 fn hipGraphAddMemcpyNodeFromSymbol(..) -> HipError;
+            passes runtime 130 fn hipGraphAddMemcpyNodeToSymbol(..) -> HipError;
+            passes runtime 131 fn hipGraphAddMemsetNode(..) -> HipError;
+            passes runtime 132 fn hipGraphChildGraphNodeGetGraph(..) -> HipError;
+            passes runtime 133 fn hipGraphClone(..) -> HipError;
+            passes runtime 134 fn hipGraphCreate(..) -> HipError;
+            passes runtime 135 fn hipGraphDebugDotPrint(..) -> HipError;
+            passes runtime 136 fn hipGraphDestroy(..) -> HipError;
+            passes runtime 137 fn hipGraphDestroyNode(..) -> HipError;
+            passes runtime 138 fn hipGraphEventRecordNodeGetEvent(..) -> HipError;
+            passes runtime 139 fn hipGraphEventRecordNodeSetEvent(..) -> HipError;
+            passes runtime 140 fn hipGraphEventWaitNodeGetEvent(..) -> HipError;
+            passes runtime 141 fn hipGraphEventWaitNodeSetEvent(..) -> HipError;
             drains runtime 142 fn hipGraphExecChildGraphNodeSetParams(
                 h_graph_exec: GraphExec, node: GraphNode, child_graph: Graph
             ) -> HipError;
@@ -650,21 +571,11 @@ macro_rules! for_each_function {
                 h_graph_exec: GraphExec, graph: Graph, h_error_node_out: *mut GraphNode,
                 update_result_out: *mut c_void
             ) -> HipError;
-            passes runtime 154 fn hipGraphGetEdges(
-                graph: Graph, from: *mut GraphNode, to: *mut GraphNode, num_edges: *mut usize
-            ) -> HipError;
-            passes runtime 155 fn hipGraphGetNodes(
-                graph: Graph, nodes: *mut GraphNode, num_nodes: *mut usize
-            ) -> HipError;
-            passes runtime 156 fn hipGraphGetRootNodes(
-                graph: Graph, p_root_nodes: *mut GraphNode, p_num_root_nodes: *mut usize
-            ) -> HipError;
-            passes runtime 157 fn hipGraphHostNodeGetParams(
-                node: GraphNode, p_node_params: *mut c_void
-            ) -> HipError;
-            passes runtime 158 fn hipGraphHostNodeSetParams(
-                node: GraphNode, p_node_params: *const c_void
-            ) -> HipError;
+            passes runtime 154 fn hipGraphGetEdges(..) -> HipError;
+            passes runtime 155 fn hipGraphGetNodes(..) -> HipError;
+            passes runtime 156 fn hipGraphGetRootNodes(..) -> HipError;
+            passes runtime 157 fn hipGraphHostNodeGetParams(..) -> HipError;
+            passes runtime 158 fn hipGraphHostNodeSetParams(..) -> HipError;
             observes runtime 159 fn hipGraphInstantiate(
                 p_graph_exec: *mut GraphExec, graph: Graph, p_error_node: *mut GraphNode,
                 p_log_buffer: *mut c_char, buffer_size: usize
@@ -672,148 +583,68 @@ macro_rules! for_each_function {
             observes runtime 160 fn hipGraphInstantiateWithFlags(
                 p_graph_exec: *mut GraphExec, graph: Graph, flags: u64
             ) -> HipError;
-            passes runtime 161 fn hipGraphKernelNodeCopyAttributes(
-                h_src: GraphNode, h_dst: GraphNode
-            ) -> HipError;
-            passes runtime 162 fn hipGraphKernelNodeGetAttribute(
-                node: GraphNode, attr: Enum, value: *mut c_void
-            ) -> HipError;
-            passes runtime 163 fn hipGraphKernelNodeGetParams(
-                node: GraphNode, p_node_params: *mut c_void
-            ) -> HipError;
-            passes runtime 164 fn hipGraphKernelNodeSetAttribute(
-                node: GraphNode, attr: Enum, value: *const c_void
-            ) -> HipError;
-            passes runtime 165 fn hipGraphKernelNodeSetParams(
-                node: GraphNode, p_node_params: *const c_void
-            ) -> HipError;
+            passes runtime 161 fn hipGraphKernelNodeCopyAttributes(..) -> HipError;
+            passes runtime 162 fn hipGraphKernelNodeGetAttribute(..) -> HipError;
+            passes runtime 163 fn hipGraphKernelNodeGetParams(..) -> HipError;
+            passes runtime 164 fn hipGraphKernelNodeSetAttribute(..) -> HipError;
+            passes runtime 165 fn hipGraphKernelNodeSetParams(..) -> HipError;
             deferrable runtime 166 fn hipGraphLaunch(graph_exec: GraphExec, stream: Stream) -> HipError;
-            passes runtime 167 fn hipGraphMemAllocNodeGetParams(
-                node: GraphNode, p_node_params: *mut c_void
-            ) -> HipError;
-            passes runtime 168 fn hipGraphMemFreeNodeGetParams(
-                node: GraphNode, dev_ptr: *mut c_void
-            ) -> HipError;
-            passes runtime 169 fn hipGraphMemcpyNodeGetParams(
-                node: GraphNode, p_node_params: *mut c_void
-            ) -> HipError;
-            passes runtime 170 fn hipGraphMemcpyNodeSetParams(
-                node: GraphNode, p_node_params: *const c_void
-            ) -> HipError;
-            passes runtime 171 fn hipGraphMemcpyNodeSetParams1D(
-                node: GraphNode, dst: *mut c_void, src: *const c_void, count: usize, kind: MemcpyKind
-            ) -> HipError;
-            passes runtime 172 fn hipGraphMemcpyNodeSetParamsFromSymbol(
-                node: GraphNode, dst: *mut c_void, symbol: *const c_void, count: usize, offset: usize,
-                kind: MemcpyKind
-            ) -> HipError;
-            passes runtime 173 fn hipGraphMemcpyNodeSetParamsToSymbol(
-                node: GraphNode, symbol: *const c_void, src: *const c_void, count: usize, offset: usize,
-                kind: MemcpyKind
-            ) -> HipError;
-            passes runtime 174 fn hipGraphMemsetNodeGetParams(
-                node: GraphNode, p_node_params: *mut c_void
-            ) -> HipError;
-            passes runtime 175 fn hipGraphMemsetNodeSetParams(
-                node: GraphNode, p_node_params: *const c_void
-            ) -> HipError;
-            passes runtime 176 fn hipGraphNodeFindInClone(
-                p_node: *mut GraphNode, original_node: GraphNode, cloned_graph: Graph
-            ) -> HipError;
-            passes runtime 177 fn hipGraphNodeGetDependencies(
-                node: GraphNode, p_dependencies: *mut GraphNode, p_num_dependencies: *mut usize
-            ) -> HipError;
-            passes runtime 178 fn hipGraphNodeGetDependentNodes(
-                node: GraphNode, p_dependent_nodes: *mut GraphNode, p_num_dependent_nodes: *mut usize
-            ) -> HipError;
-            passes runtime 179 fn hipGraphNodeGetEnabled(
-                h_graph_exec: GraphExec, node: GraphNode, is_enabled: *mut c_uint
-            ) -> HipError;
-            passes runtime 180 fn hipGraphNodeGetType(node: GraphNode, p_type: *mut c_void) -> HipError;
+            passes runtime 167 fn hipGraphMemAllocNodeGetParams(..) -> HipError;
+            passes runtime 168 fn hipGraphMemFreeNodeGetParams(..) -> HipError;
+            passes runtime 169 fn hipGraphMemcpyNodeGetParams(..) -> HipError;
+            passes runtime 170 fn hipGraphMemcpyNodeSetParams(..) -> HipError;
+            passes runtime 171 fn hipGraphMemcpyNodeSetParams1D(..) -> HipError;
+            passes runtime 172 fn hipGraphMemcpyNodeSetParamsFromSymbol(..) -> HipError;
+            passes runtime 173 fn hipGraphMemcpyNodeSetParamsToSymbol(..) -> HipError;
+            passes runtime 174 fn hipGraphMemsetNodeGetParams(..) -> HipError;
+            passes runtime 175 fn hipGraphMemsetNodeSetParams(..) -> HipError;
+            passes runtime 176 fn hipGraphNodeFindInClone(..) -> HipError;
+            passes runtime 177 fn hipGraphNodeGetDependencies(..) -> HipError;
+            passes runtime 178 fn hipGraphNodeGetDependentNodes(..) -> HipError;
+            passes runtime 179 fn hipGraphNodeGetEnabled(..) -> HipError;
+            passes runtime 180 fn hipGraphNodeGetType(..) -> HipError;
             drains runtime 181 fn hipGraphNodeSetEnabled(
                 h_graph_exec: GraphExec, node: GraphNode, is_enabled: c_uint
             ) -> HipError;
-            passes runtime 182 fn hipGraphReleaseUserObject(
-                graph: Graph, object: UserObject, count: c_uint
-            ) -> HipError;
-            passes runtime 183 fn hipGraphRemoveDependencies(
-                graph: Graph, from: *const GraphNode, to: *const GraphNode, num_dependencies: usize
-            ) -> HipError;
-            passes runtime 184 fn hipGraphRetainUserObject(
-                graph: Graph, object: UserObject, count: c_uint, flags: c_uint
-            ) -> HipError;
+            passes runtime 182 fn hipGraphReleaseUserObject(..) -> HipError;
+            passes runtime 183 fn hipGraphRemoveDependencies(..) -> HipError;
+            passes runtime 184 fn hipGraphRetainUserObject(..) -> HipError;
             deferrable runtime 185 fn hipGraphUpload(graph_exec: GraphExec, stream: Stream) -> HipError;
             deferrable runtime 420 fn hipGraphLaunch_spt(graph_exec: GraphExec, stream: Stream) -> HipError;
-            passes runtime 428 fn hipDrvGraphAddMemsetNode(
-                ph_graph_node: *mut GraphNode, graph: Graph, dependencies: *const GraphNode,
-                num_dependencies: usize, memset_params: *const c_void, ctx: Context
-            ) -> HipError;
-            passes runtime 429 fn hipGraphAddExternalSemaphoresWaitNode(
-                p_graph_node: *mut GraphNode, graph: Graph, p_dependencies: *const GraphNode,
-                num_dependencies: usize, node_params: *const c_void
-            ) -> HipError;
-            passes runtime 430 fn hipGraphAddExternalSemaphoresSignalNode(
-                p_graph_node: *mut GraphNode, graph: Graph, p_dependencies: *const GraphNode,
-                num_dependencies: usize, node_params: *const c_void
-            ) -> HipError;
-            passes runtime 431 fn hipGraphExternalSemaphoresSignalNodeSetParams(
-                node: GraphNode, node_params: *const c_void
-            ) -> HipError;
-            passes runtime 432 fn hipGraphExternalSemaphoresWaitNodeSetParams(
-                node: GraphNode, node_params: *const c_void
-            ) -> HipError;
-            passes runtime 433 fn hipGraphExternalSemaphoresSignalNodeGetParams(
-                node: GraphNode, params_out: *mut c_void
-            ) -> HipError;
-            passes runtime 434 fn hipGraphExternalSemaphoresWaitNodeGetParams(
-                node: GraphNode, params_out: *mut c_void
-            ) -> HipError;
+            passes runtime 428 fn hipDrvGraphAddMemsetNode(..) -> HipError;
+            passes runtime 429 fn hipGraphAddExternalSemaphoresWaitNode(..) -> HipError;
+            passes runtime 430 fn hipGraphAddExternalSemaphoresSignalNode(..) -> HipError;
+            passes runtime 431 fn hipGraphExternalSemaphoresSignalNodeSetParams(..) -> HipError;
+            passes runtime 432 fn hipGraphExternalSemaphoresWaitNodeSetParams(..) -> HipError;
+            passes runtime 433 fn hipGraphExternalSemaphoresSignalNodeGetParams(..) -> HipError;
+            passes runtime 434 fn hipGraphExternalSemaphoresWaitNodeGetParams(..) -> HipError;
             drains runtime 435 fn hipGraphExecExternalSemaphoresSignalNodeSetParams(
                 h_graph_exec: GraphExec, node: GraphNode, node_params: *const c_void
             ) -> HipError;
             drains runtime 436 fn hipGraphExecExternalSemaphoresWaitNodeSetParams(
                 h_graph_exec: GraphExec, node: GraphNode, node_params: *const c_void
             ) -> HipError;
-            passes runtime 437 fn hipGraphAddNode(
-                p_graph_node: *mut GraphNode, graph: Graph, p_dependencies: *const GraphNode,
-                num_dependencies: usize, node_params: *mut c_void
-            ) -> HipError;
+            passes runtime 437 fn hipGraphAddNode(..) -> HipError;
             observes runtime 438 fn hipGraphInstantiateWithParams(
                 p_graph_exec: *mut GraphExec, graph: Graph, instantiate_params: *mut c_void
             ) -> HipError;
-            passes runtime 452 fn hipDrvGraphAddMemFreeNode(
-                ph_graph_node: *mut GraphNode, graph: Graph, dependencies: *const GraphNode,
-                num_dependencies: usize, dptr: DevicePtr
-            ) -> HipError;
+            passes runtime 452 fn hipDrvGraphAddMemFreeNode(..) -> HipError;
             drains runtime 453 fn hipDrvGraphExecMemcpyNodeSetParams(
                 h_graph_exec: GraphExec, node: GraphNode, copy_params: *const c_void, ctx: Context
             ) -> HipError;
             drains runtime 454 fn hipDrvGraphExecMemsetNodeSetParams(
                 h_graph_exec: GraphExec, node: GraphNode, memset_params: *const c_void, ctx: Context
             ) -> HipError;
-            passes runtime 455 fn hipGraphExecGetFlags(graph_exec: GraphExec, flags: *mut u64) -> HipError;
-            passes runtime 456 fn hipGraphNodeSetParams(
-                node: GraphNode, node_params: *mut c_void
-            ) -> HipError;
+            passes runtime 455 fn hipGraphExecGetFlags(..) -> HipError;
+            passes runtime 456 fn hipGraphNodeSetParams(..) -> HipError;
             drains runtime 457 fn hipGraphExecNodeSetParams(
                 graph_exec: GraphExec, node: GraphNode, node_params: *mut c_void
             ) -> HipError;
-            passes runtime 459 fn hipDrvGraphMemcpyNodeGetParams(
-                node: GraphNode, node_params: *mut c_void
-            ) -> HipError;
-            passes runtime 460 fn hipDrvGraphMemcpyNodeSetParams(
-                node: GraphNode, node_params: *const c_void
-            ) -> HipError;
-            passes runtime 464 fn hipGraphAddBatchMemOpNode(
-                ph_graph_node: *mut GraphNode, graph: Graph, dependencies: *const GraphNode,
-                num_dependencies: usize, node_params: *const c_void
-            ) -> HipError;
-            passes runtime 465 fn hipGraphBatchMemOpNodeGetParams(
-                node: GraphNode, node_params_out: *mut c_void
-            ) -> HipError;
-            passes runtime 466 fn hipGraphBatchMemOpNodeSetParams(
-                node: GraphNode, node_params: *mut c_void
-            ) -> HipError;
+            passes runtime 459 fn hipDrvGraphMemcpyNodeGetParams(..) -> HipError;
+            passes runtime 460 fn hipDrvGraphMemcpyNodeSetParams(..) -> HipError;
+            passes runtime 464 fn hipGraphAddBatchMemOpNode(..) -> HipError;
+            passes runtime 465 fn hipGraphBatchMemOpNodeGetParams(..) -> HipError;
+            passes runtime 466 fn hipGraphBatchMemOpNodeSetParams(..) -> HipError;
             drains runtime 467 fn hipGraphExecBatchMemOpNodeSetParams(
                 h_graph_exec: GraphExec, node: GraphNode, node_params: *const c_void
             ) -> HipError;
@@ -821,28 +652,20 @@ macro_rules! for_each_function {
 
         // Modules, libraries, linking, kernel handles, and other ways to a pointer.
         module {
-            passes runtime 95 fn hipFuncGetAttribute(
-                value: *mut c_int, attrib: Enum, function: Function
-            ) -> HipError;
-            passes runtime 96 fn hipFuncGetAttributes(attr: *mut c_void, func: *const c_void) -> HipError;
+            passes runtime 95 fn hipFuncGetAttribute(..) -> HipError;
+            passes runtime 96 fn hipFuncGetAttributes(..) -> HipError;
             drains runtime 97 fn hipFuncSetAttribute(
                 func: *const c_void, attr: Enum, value: c_int
             ) -> HipError;
             drains runtime 98 fn hipFuncSetCacheConfig(func: *const c_void, config: Enum) -> HipError;
             drains runtime 99 fn hipFuncSetSharedMemConfig(func: *const c_void, config: Enum) -> HipError;
-            passes runtime 111 fn hipGetSymbolAddress(
-                dev_ptr: *mut *mut c_void, symbol: *const c_void
-            ) -> HipError;
-            passes runtime 112 fn hipGetSymbolSize(size: *mut usize, symbol: *const c_void) -> HipError;
+            passes runtime 111 fn hipGetSymbolAddress(..) -> HipError;
+            passes runtime 112 fn hipGetSymbolSize(..) -> HipError;
             observes runtime 303 fn hipModuleGetFunction(
                 function: *mut Function, module: Module, kname: *const c_char
             ) -> HipError;
-            passes runtime 304 fn hipModuleGetGlobal(
-                dptr: *mut DevicePtr, bytes: *mut usize, module: Module, name: *const c_char
-            ) -> HipError;
-            passes runtime 305 fn hipModuleGetTexRef(
-                tex_ref: *mut *mut c_void, module: Module, name: *const c_char
-            ) -> HipError;
+            passes runtime 304 fn hipModuleGetGlobal(..) -> HipError;
+            passes runtime 305 fn hipModuleGetTexRef(..) -> HipError;
             observes runtime 309 fn hipModuleLoad(module: *mut Module, fname: *const c_char) -> HipError;
             observes runtime 310 fn hipModuleLoadData(module: *mut Module, image: *const c_void) -> HipError;
             observes runtime 311 fn hipModuleLoadDataEx(
@@ -857,23 +680,12 @@ macro_rules! for_each_function {
             observes runtime 444 fn hipGetFuncBySymbol(
                 function_ptr: *mut Function, symbol_ptr: *const c_void
             ) -> HipError;
-            passes runtime 468 fn hipLinkAddData(
-                state: LinkState, kind: Enum, data: *mut c_void, size: usize, name: *const c_char,
-                num_options: c_uint, options: *mut c_void, option_values: *mut *mut c_void
-            ) -> HipError;
-            passes runtime 469 fn hipLinkAddFile(
-                state: LinkState, kind: Enum, path: *const c_char, num_options: c_uint, options: *mut c_void,
-                option_values: *mut *mut c_void
-            ) -> HipError;
-            passes runtime 470 fn hipLinkComplete(
-                state: LinkState, hip_bin_out: *mut *mut c_void, size_out: *mut usize
-            ) -> HipError;
-            passes runtime 471 fn hipLinkCreate(
-                num_options: c_uint, options: *mut c_void, option_values: *mut *mut c_void,
-                state_out: *mut LinkState
-            ) -> HipError;
-            passes runtime 472 fn hipLinkDestroy(state: LinkState) -> HipError;
-            passes runtime 477 fn hipModuleGetFunctionCount(count: *mut c_uint, module: Module) -> HipError;
+            passes runtime 468 fn hipLinkAddData(..) -> HipError;
+            passes runtime 469 fn hipLinkAddFile(..) -> HipError;
+            passes runtime 470 fn hipLinkComplete(..) -> HipError;
+            passes runtime 471 fn hipLinkCreate(..) -> HipError;
+            passes runtime 472 fn hipLinkDestroy(..) -> HipError;
+            passes runtime 477 fn hipModuleGetFunctionCount(..) -> HipError;
             observes runtime 486 fn hipModuleLoadFatBinary(
                 module: *mut Module, fatbin: *const c_void
             ) -> HipError;
@@ -897,22 +709,18 @@ macro_rules! for_each_function {
             observes runtime 499 fn hipLibraryGetKernel(
                 p_kernel: *mut Kernel, library: Library, name: *const c_char
             ) -> HipError;
-            passes runtime 500 fn hipLibraryGetKernelCount(count: *mut c_uint, library: Library) -> HipError;
+            passes runtime 500 fn hipLibraryGetKernelCount(..) -> HipError;
             observes runtime 502 fn hipLibraryEnumerateKernels(
                 kernels: *mut Kernel, num_kernels: c_uint, library: Library
             ) -> HipError;
-            passes runtime 503 fn hipKernelGetLibrary(library: *mut Library, kernel: Kernel) -> HipError;
-            passes runtime 504 fn hipKernelGetName(name: *mut *const c_char, kernel: Kernel) -> HipError;
+            passes runtime 503 fn hipKernelGetLibrary(..) -> HipError;
+            passes runtime 504 fn hipKernelGetName(..) -> HipError;
             observes runtime 506 fn hipGetProcAddress_spt(
                 symbol: *const c_char, pfn: *mut *mut c_void, hip_version: c_int, flags: u64,
                 symbol_status: *mut c_void
             ) -> HipError;
-            passes runtime 507 fn hipKernelGetParamInfo(
-                kernel: Kernel, param_index: usize, param_offset: *mut usize, param_size: *mut usize
-            ) -> HipError;
-            passes runtime 514 fn hipKernelGetAttribute(
-                pi: *mut c_int, attrib: Enum, kernel: Kernel, dev: Device
-            ) -> HipError;
+            passes runtime 507 fn hipKernelGetParamInfo(..) -> HipError;
+            passes runtime 514 fn hipKernelGetAttribute(..) -> HipError;
             drains runtime 515 fn hipKernelSetAttribute(
                 attrib: Enum, value: c_int, kernel: Kernel, dev: Device
             ) -> HipError;
@@ -921,222 +729,109 @@ macro_rules! for_each_function {
 
         // Allocation, pools, virtual memory, host memory, IPC, advice.
         memory {
-            passes runtime 1 fn hipArray3DCreate(
-                array: *mut Array, p_allocate_array: *const c_void
-            ) -> HipError;
-            passes runtime 2 fn hipArray3DGetDescriptor(
-                p_array_descriptor: *mut c_void, array: Array
-            ) -> HipError;
-            passes runtime 3 fn hipArrayCreate(
-                p_handle: *mut Array, p_allocate_array: *const c_void
-            ) -> HipError;
+            passes runtime 1 fn hipArray3DCreate(..) -> HipError;
+            passes runtime 2 fn hipArray3DGetDescriptor(..) -> HipError;
+            passes runtime 3 fn hipArrayCreate(..) -> HipError;
             drains runtime 4 fn hipArrayDestroy(array: Array) -> HipError;
-            passes runtime 5 fn hipArrayGetDescriptor(
-                p_array_descriptor: *mut c_void, array: Array
-            ) -> HipError;
-            passes runtime 44 fn hipDeviceGetDefaultMemPool(
-                mem_pool: *mut MemPool, device: c_int
-            ) -> HipError;
-            passes runtime 45 fn hipDeviceGetGraphMemAttribute(
-                device: c_int, attr: Enum, value: *mut c_void
-            ) -> HipError;
-            passes runtime 47 fn hipDeviceGetMemPool(mem_pool: *mut MemPool, device: c_int) -> HipError;
+            passes runtime 5 fn hipArrayGetDescriptor(..) -> HipError;
+            passes runtime 44 fn hipDeviceGetDefaultMemPool(..) -> HipError;
+            passes runtime 45 fn hipDeviceGetGraphMemAttribute(..) -> HipError;
+            passes runtime 47 fn hipDeviceGetMemPool(..) -> HipError;
             drains runtime 54 fn hipDeviceGraphMemTrim(device: c_int) -> HipError;
-            passes runtime 62 fn hipDeviceSetGraphMemAttribute(
-                device: c_int, attr: Enum, value: *mut c_void
-            ) -> HipError;
-            passes runtime 64 fn hipDeviceSetMemPool(device: c_int, mem_pool: MemPool) -> HipError;
-            passes runtime 75 fn hipDrvPointerGetAttributes(
-                num_attributes: c_uint, attributes: *mut Enum, data: *mut *mut c_void, ptr: DevicePtr
-            ) -> HipError;
-            passes runtime 86 fn hipExtMallocWithFlags(
-                ptr: *mut *mut c_void, size_bytes: usize, flags: c_uint
-            ) -> HipError;
+            passes runtime 62 fn hipDeviceSetGraphMemAttribute(..) -> HipError;
+            passes runtime 64 fn hipDeviceSetMemPool(..) -> HipError;
+            passes runtime 75 fn hipDrvPointerGetAttributes(..) -> HipError;
+            passes runtime 86 fn hipExtMallocWithFlags(..) -> HipError;
             drains runtime 90 fn hipFree(ptr: *mut c_void) -> HipError;
             drains runtime 91 fn hipFreeArray(array: Array) -> HipError;
             deferrable runtime 92 fn hipFreeAsync(dev_ptr: *mut c_void, stream: Stream) -> HipError;
             drains runtime 93 fn hipFreeHost(ptr: *mut c_void) -> HipError;
             drains runtime 94 fn hipFreeMipmappedArray(mipmapped_array: MipmappedArray) -> HipError;
-            passes runtime 110 fn hipGetMipmappedArrayLevel(
-                level_array: *mut Array, mipmapped_array: MipmappedArray, level: c_uint
-            ) -> HipError;
-            passes runtime 193 fn hipHostAlloc(ptr: *mut *mut c_void, size: usize, flags: c_uint) -> HipError;
+            passes runtime 110 fn hipGetMipmappedArrayLevel(..) -> HipError;
+            passes runtime 193 fn hipHostAlloc(..) -> HipError;
             drains runtime 194 fn hipHostFree(ptr: *mut c_void) -> HipError;
-            passes runtime 195 fn hipHostGetDevicePointer(
-                dev_ptr: *mut *mut c_void, hst_ptr: *mut c_void, flags: c_uint
-            ) -> HipError;
-            passes runtime 196 fn hipHostGetFlags(flags_ptr: *mut c_uint, host_ptr: *mut c_void) -> HipError;
-            passes runtime 197 fn hipHostMalloc(
-                ptr: *mut *mut c_void, size: usize, flags: c_uint
-            ) -> HipError;
-            passes runtime 198 fn hipHostRegister(
-                host_ptr: *mut c_void, size_bytes: usize, flags: c_uint
-            ) -> HipError;
+            passes runtime 195 fn hipHostGetDevicePointer(..) -> HipError;
+            passes runtime 196 fn hipHostGetFlags(..) -> HipError;
+            passes runtime 197 fn hipHostMalloc(..) -> HipError;
+            passes runtime 198 fn hipHostRegister(..) -> HipError;
             drains runtime 199 fn hipHostUnregister(host_ptr: *mut c_void) -> HipError;
             drains runtime 203 fn hipIpcCloseMemHandle(dev_ptr: *mut c_void) -> HipError;
-            passes runtime 205 fn hipIpcGetMemHandle(
-                handle: *mut IpcMemHandle, dev_ptr: *mut c_void
-            ) -> HipError;
-            passes runtime 207 fn hipIpcOpenMemHandle(
-                dev_ptr: *mut *mut c_void, handle: IpcMemHandle, flags: c_uint
-            ) -> HipError;
-            passes runtime 215 fn hipMalloc(ptr: *mut *mut c_void, size: usize) -> HipError;
-            passes runtime 216 fn hipMalloc3D(pitched_dev_ptr: *mut PitchedPtr, extent: Extent) -> HipError;
-            passes runtime 217 fn hipMalloc3DArray(
-                array: *mut Array, desc: *const ChannelFormatDesc, extent: Extent, flags: c_uint
-            ) -> HipError;
-            passes runtime 218 fn hipMallocArray(
-                array: *mut Array, desc: *const ChannelFormatDesc, width: usize, height: usize, flags: c_uint
-            ) -> HipError;
+            passes runtime 205 fn hipIpcGetMemHandle(..) -> HipError;
+            passes runtime 207 fn hipIpcOpenMemHandle(..) -> HipError;
+            passes runtime 215 fn hipMalloc(..) -> HipError;
+            passes runtime 216 fn hipMalloc3D(..) -> HipError;
+            passes runtime 217 fn hipMalloc3DArray(..) -> HipError;
+            passes runtime 218 fn hipMallocArray(..) -> HipError;
             drains runtime 219 fn hipMallocAsync(
                 dev_ptr: *mut *mut c_void, size: usize, stream: Stream
             ) -> HipError;
             drains runtime 220 fn hipMallocFromPoolAsync(
                 dev_ptr: *mut *mut c_void, size: usize, mem_pool: MemPool, stream: Stream
             ) -> HipError;
-            passes runtime 221 fn hipMallocHost(ptr: *mut *mut c_void, size: usize) -> HipError;
-            passes runtime 222 fn hipMallocManaged(
-                dev_ptr: *mut *mut c_void, size: usize, flags: c_uint
-            ) -> HipError;
-            passes runtime 223 fn hipMallocMipmappedArray(
-                mipmapped_array: *mut MipmappedArray, desc: *const ChannelFormatDesc, extent: Extent,
-                num_levels: c_uint, flags: c_uint
-            ) -> HipError;
-            passes runtime 224 fn hipMallocPitch(
-                ptr: *mut *mut c_void, pitch: *mut usize, width: usize, height: usize
-            ) -> HipError;
+            passes runtime 221 fn hipMallocHost(..) -> HipError;
+            passes runtime 222 fn hipMallocManaged(..) -> HipError;
+            passes runtime 223 fn hipMallocMipmappedArray(..) -> HipError;
+            passes runtime 224 fn hipMallocPitch(..) -> HipError;
             drains runtime 225 fn hipMemAddressFree(dev_ptr: *mut c_void, size: usize) -> HipError;
-            passes runtime 226 fn hipMemAddressReserve(
-                ptr: *mut *mut c_void, size: usize, alignment: usize, addr: *mut c_void, flags: u64
-            ) -> HipError;
-            passes runtime 227 fn hipMemAdvise(
-                dev_ptr: *const c_void, count: usize, advice: Enum, device: c_int
-            ) -> HipError;
-            passes runtime 228 fn hipMemAllocHost(ptr: *mut *mut c_void, size: usize) -> HipError;
-            passes runtime 229 fn hipMemAllocPitch(
-                dptr: *mut DevicePtr, pitch: *mut usize, width_in_bytes: usize, height: usize,
-                element_size_bytes: c_uint
-            ) -> HipError;
-            passes runtime 230 fn hipMemCreate(
-                handle: *mut Allocation, size: usize, prop: *const c_void, flags: u64
-            ) -> HipError;
-            passes runtime 231 fn hipMemExportToShareableHandle(
-                shareable_handle: *mut c_void, handle: Allocation, handle_type: Enum, flags: u64
-            ) -> HipError;
-            passes runtime 232 fn hipMemGetAccess(
-                flags: *mut u64, location: *const MemLocation, ptr: *mut c_void
-            ) -> HipError;
-            passes runtime 233 fn hipMemGetAddressRange(
-                pbase: *mut DevicePtr, psize: *mut usize, dptr: DevicePtr
-            ) -> HipError;
-            passes runtime 234 fn hipMemGetAllocationGranularity(
-                granularity: *mut usize, prop: *const c_void, option: Enum
-            ) -> HipError;
-            passes runtime 235 fn hipMemGetAllocationPropertiesFromHandle(
-                prop: *mut c_void, handle: Allocation
-            ) -> HipError;
-            passes runtime 236 fn hipMemGetInfo(free: *mut usize, total: *mut usize) -> HipError;
-            passes runtime 237 fn hipMemImportFromShareableHandle(
-                handle: *mut Allocation, os_handle: *mut c_void, sh_handle_type: Enum
-            ) -> HipError;
-            passes runtime 238 fn hipMemMap(
-                ptr: *mut c_void, size: usize, offset: usize, handle: Allocation, flags: u64
-            ) -> HipError;
+            passes runtime 226 fn hipMemAddressReserve(..) -> HipError;
+            passes runtime 227 fn hipMemAdvise(..) -> HipError;
+            passes runtime 228 fn hipMemAllocHost(..) -> HipError;
+            passes runtime 229 fn hipMemAllocPitch(..) -> HipError;
+            passes runtime 230 fn hipMemCreate(..) -> HipError;
+            passes runtime 231 fn hipMemExportToShareableHandle(..) -> HipError;
+            passes runtime 232 fn hipMemGetAccess(..) -> HipError;
+            passes runtime 233 fn hipMemGetAddressRange(..) -> HipError;
+            passes runtime 234 fn hipMemGetAllocationGranularity(..) -> HipError;
+            passes runtime 235 fn hipMemGetAllocationPropertiesFromHandle(..) -> HipError;
+            passes runtime 236 fn hipMemGetInfo(..) -> HipError;
+            passes runtime 237 fn hipMemImportFromShareableHandle(..) -> HipError;
+            passes runtime 238 fn hipMemMap(..) -> HipError;
             deferrable runtime 239 fn hipMemMapArrayAsync(
                 map_info_list: *mut c_void, count: c_uint, stream: Stream
             ) -> HipError;
-            passes runtime 240 fn hipMemPoolCreate(
-                mem_pool: *mut MemPool, pool_props: *const c_void
-            ) -> HipError;
+            passes runtime 240 fn hipMemPoolCreate(..) -> HipError;
             drains runtime 241 fn hipMemPoolDestroy(mem_pool: MemPool) -> HipError;
-            passes runtime 242 fn hipMemPoolExportPointer(
-                export_data: *mut c_void, dev_ptr: *mut c_void
-            ) -> HipError;
-            passes runtime 243 fn hipMemPoolExportToShareableHandle(
-                shared_handle: *mut c_void, mem_pool: MemPool, handle_type: Enum, flags: c_uint
-            ) -> HipError;
-            passes runtime 244 fn hipMemPoolGetAccess(
-                flags: *mut c_void, mem_pool: MemPool, location: *mut MemLocation
-            ) -> HipError;
-            passes runtime 245 fn hipMemPoolGetAttribute(
-                mem_pool: MemPool, attr: Enum, value: *mut c_void
-            ) -> HipError;
-            passes runtime 246 fn hipMemPoolImportFromShareableHandle(
-                mem_pool: *mut MemPool, shared_handle: *mut c_void, handle_type: Enum, flags: c_uint
-            ) -> HipError;
-            passes runtime 247 fn hipMemPoolImportPointer(
-                dev_ptr: *mut *mut c_void, mem_pool: MemPool, export_data: *mut c_void
-            ) -> HipError;
-            passes runtime 248 fn hipMemPoolSetAccess(
-                mem_pool: MemPool, desc_list: *const c_void, count: usize
-            ) -> HipError;
-            passes runtime 249 fn hipMemPoolSetAttribute(
-                mem_pool: MemPool, attr: Enum, value: *mut c_void
-            ) -> HipError;
+            passes runtime 242 fn hipMemPoolExportPointer(..) -> HipError;
+            passes runtime 243 fn hipMemPoolExportToShareableHandle(..) -> HipError;
+            passes runtime 244 fn hipMemPoolGetAccess(..) -> HipError;
+            passes runtime 245 fn hipMemPoolGetAttribute(..) -> HipError;
+            passes runtime 246 fn hipMemPoolImportFromShareableHandle(..) -> HipError;
+            passes runtime 247 fn hipMemPoolImportPointer(..) -> HipError;
+            passes runtime 248 fn hipMemPoolSetAccess(..) -> HipError;
+            passes runtime 249 fn hipMemPoolSetAttribute(..) -> HipError;
             drains runtime 250 fn hipMemPoolTrimTo(mem_pool: MemPool, min_bytes_to_hold: usize) -> HipError;
             deferrable runtime 251 fn hipMemPrefetchAsync(
                 dev_ptr: *const c_void, count: usize, device: c_int, stream: Stream
             ) -> HipError;
-            passes runtime 252 fn hipMemPtrGetInfo(ptr: *mut c_void, size: *mut usize) -> HipError;
-            passes runtime 253 fn hipMemRangeGetAttribute(
-                data: *mut c_void, data_size: usize, attribute: Enum, dev_ptr: *const c_void, count: usize
-            ) -> HipError;
-            passes runtime 254 fn hipMemRangeGetAttributes(
-                data: *mut *mut c_void, data_sizes: *mut usize, attributes: *mut Enum, num_attributes: usize,
-                dev_ptr: *const c_void, count: usize
-            ) -> HipError;
+            passes runtime 252 fn hipMemPtrGetInfo(..) -> HipError;
+            passes runtime 253 fn hipMemRangeGetAttribute(..) -> HipError;
+            passes runtime 254 fn hipMemRangeGetAttributes(..) -> HipError;
             drains runtime 255 fn hipMemRelease(handle: Allocation) -> HipError;
-            passes runtime 256 fn hipMemRetainAllocationHandle(
-                handle: *mut Allocation, addr: *mut c_void
-            ) -> HipError;
+            passes runtime 256 fn hipMemRetainAllocationHandle(..) -> HipError;
             drains runtime 257 fn hipMemSetAccess(
                 ptr: *mut c_void, size: usize, desc: *const c_void, count: usize
             ) -> HipError;
             drains runtime 258 fn hipMemUnmap(ptr: *mut c_void, size: usize) -> HipError;
-            passes runtime 300 fn hipMipmappedArrayCreate(
-                p_handle: *mut MipmappedArray, p_mipmapped_array_desc: *mut c_void, num_mipmap_levels: c_uint
-            ) -> HipError;
+            passes runtime 300 fn hipMipmappedArrayCreate(..) -> HipError;
             drains runtime 301 fn hipMipmappedArrayDestroy(h_mipmapped_array: MipmappedArray) -> HipError;
-            passes runtime 302 fn hipMipmappedArrayGetLevel(
-                p_level_array: *mut Array, h_mip_mapped_array: MipmappedArray, level: c_uint
-            ) -> HipError;
-            passes runtime 321 fn hipPointerGetAttribute(
-                data: *mut c_void, attribute: Enum, ptr: DevicePtr
-            ) -> HipError;
-            passes runtime 322 fn hipPointerGetAttributes(
-                attributes: *mut c_void, ptr: *const c_void
-            ) -> HipError;
-            passes runtime 323 fn hipPointerSetAttribute(
-                value: *const c_void, attribute: Enum, ptr: DevicePtr
-            ) -> HipError;
-            passes runtime 461 fn hipExtHostAlloc(
-                ptr: *mut *mut c_void, size: usize, flags: c_uint
-            ) -> HipError;
-            passes runtime 476 fn hipMemGetHandleForAddressRange(
-                handle: *mut c_void, dptr: DevicePtr, size: usize, handle_type: Enum, flags: u64
-            ) -> HipError;
+            passes runtime 302 fn hipMipmappedArrayGetLevel(..) -> HipError;
+            passes runtime 321 fn hipPointerGetAttribute(..) -> HipError;
+            passes runtime 322 fn hipPointerGetAttributes(..) -> HipError;
+            passes runtime 323 fn hipPointerSetAttribute(..) -> HipError;
+            passes runtime 461 fn hipExtHostAlloc(..) -> HipError;
+            passes runtime 476 fn hipMemGetHandleForAddressRange(..) -> HipError;
             deferrable runtime 493 fn hipMemPrefetchAsync_v2(
                 dev_ptr: *const c_void, count: usize, location: MemLocation, flags: c_uint, stream: Stream
             ) -> HipError;
-            passes runtime 494 fn hipMemAdvise_v2(
-                dev_ptr: *const c_void, count: usize, advice: Enum, device: MemLocation
-            ) -> HipError;
-            passes runtime 511 fn hipMemSetMemPool(
-                location: *mut MemLocation, kind: Enum, pool: MemPool
-            ) -> HipError;
-            passes runtime 512 fn hipMemGetMemPool(
-                pool: *mut MemPool, location: *mut MemLocation, kind: Enum
-            ) -> HipError;
-            passes runtime 513 fn hipMipmappedArrayGetMemoryRequirements(
-                memory_requirements: *mut c_void, mipmap: MipmappedArray, device: Device
-            ) -> HipError;
+            passes runtime 494 fn hipMemAdvise_v2(..) -> HipError;
+            passes runtime 511 fn hipMemSetMemPool(..) -> HipError;
+            passes runtime 512 fn hipMemGetMemPool(..) -> HipError;
+            passes runtime 513 fn hipMipmappedArrayGetMemoryRequirements(..) -> HipError;
         }
 
         // Textures, surfaces and their references.
         texture {
-            passes runtime 6 fn hipArrayGetInfo(
-                desc: *mut ChannelFormatDesc, extent: *mut Extent, flags: *mut c_uint, array: Array
-            ) -> HipError;
+            passes runtime 6 fn hipArrayGetInfo(..) -> HipError;
             drains runtime 7 fn hipBindTexture(
                 offset: *mut usize, tex: *const c_void, dev_ptr: *const c_void,
                 desc: *const ChannelFormatDesc, size: usize
@@ -1151,71 +846,31 @@ macro_rules! for_each_function {
             drains runtime 10 fn hipBindTextureToMipmappedArray(
                 tex: *const c_void, mipmapped_array: MipmappedArray, desc: *const ChannelFormatDesc
             ) -> HipError;
-            passes runtime 14 fn hipCreateSurfaceObject(
-                p_surf_object: *mut SurfaceObject, p_res_desc: *const c_void
-            ) -> HipError;
-            passes runtime 15 fn hipCreateTextureObject(
-                p_tex_object: *mut TextureObject, p_res_desc: *const c_void, p_tex_desc: *const c_void,
-                p_res_view_desc: *const c_void
-            ) -> HipError;
+            passes runtime 14 fn hipCreateSurfaceObject(..) -> HipError;
+            passes runtime 15 fn hipCreateTextureObject(..) -> HipError;
             drains runtime 34 fn hipDestroySurfaceObject(surface_object: SurfaceObject) -> HipError;
             drains runtime 35 fn hipDestroyTextureObject(texture_object: TextureObject) -> HipError;
-            passes runtime 101 fn hipGetChannelDesc(desc: *mut ChannelFormatDesc, array: Array) -> HipError;
-            passes runtime 113 fn hipGetTextureAlignmentOffset(
-                offset: *mut usize, texref: *const c_void
-            ) -> HipError;
-            passes runtime 114 fn hipGetTextureObjectResourceDesc(
-                p_res_desc: *mut c_void, texture_object: TextureObject
-            ) -> HipError;
-            passes runtime 115 fn hipGetTextureObjectResourceViewDesc(
-                p_res_view_desc: *mut c_void, texture_object: TextureObject
-            ) -> HipError;
-            passes runtime 116 fn hipGetTextureObjectTextureDesc(
-                p_tex_desc: *mut c_void, texture_object: TextureObject
-            ) -> HipError;
-            passes runtime 117 fn hipGetTextureReference(
-                texref: *mut *const c_void, symbol: *const c_void
-            ) -> HipError;
-            passes runtime 353 fn hipTexObjectCreate(
-                p_tex_object: *mut TextureObject, p_res_desc: *const c_void, p_tex_desc: *const c_void,
-                p_res_view_desc: *const c_void
-            ) -> HipError;
+            passes runtime 101 fn hipGetChannelDesc(..) -> HipError;
+            passes runtime 113 fn hipGetTextureAlignmentOffset(..) -> HipError;
+            passes runtime 114 fn hipGetTextureObjectResourceDesc(..) -> HipError;
+            passes runtime 115 fn hipGetTextureObjectResourceViewDesc(..) -> HipError;
+            passes runtime 116 fn hipGetTextureObjectTextureDesc(..) -> HipError;
+            passes runtime 117 fn hipGetTextureReference(..) -> HipError;
+            passes runtime 353 fn hipTexObjectCreate(..) -> HipError;
             drains runtime 354 fn hipTexObjectDestroy(tex_object: TextureObject) -> HipError;
-            passes runtime 355 fn hipTexObjectGetResourceDesc(
-                p_res_desc: *mut c_void, tex_object: TextureObject
-            ) -> HipError;
-            passes runtime 356 fn hipTexObjectGetResourceViewDesc(
-                p_res_view_desc: *mut c_void, tex_object: TextureObject
-            ) -> HipError;
-            passes runtime 357 fn hipTexObjectGetTextureDesc(
-                p_tex_desc: *mut c_void, tex_object: TextureObject
-            ) -> HipError;
-            passes runtime 358 fn hipTexRefGetAddress(
-                dev_ptr: *mut DevicePtr, tex_ref: *const c_void
-            ) -> HipError;
-            passes runtime 359 fn hipTexRefGetAddressMode(
-                pam: *mut Enum, tex_ref: *const c_void, dim: c_int
-            ) -> HipError;
-            passes runtime 360 fn hipTexRefGetFilterMode(pfm: *mut Enum, tex_ref: *const c_void) -> HipError;
-            passes runtime 361 fn hipTexRefGetFlags(p_flags: *mut c_uint, tex_ref: *const c_void) -> HipError;
-            passes runtime 362 fn hipTexRefGetFormat(
-                p_format: *mut Enum, p_num_channels: *mut c_int, tex_ref: *const c_void
-            ) -> HipError;
-            passes runtime 363 fn hipTexRefGetMaxAnisotropy(
-                pmax_ansio: *mut c_int, tex_ref: *const c_void
-            ) -> HipError;
-            passes runtime 364 fn hipTexRefGetMipMappedArray(
-                p_array: *mut MipmappedArray, tex_ref: *const c_void
-            ) -> HipError;
-            passes runtime 365 fn hipTexRefGetMipmapFilterMode(
-                pfm: *mut Enum, tex_ref: *const c_void
-            ) -> HipError;
-            passes runtime 366 fn hipTexRefGetMipmapLevelBias(
-                pbias: *mut f32, tex_ref: *const c_void
-            ) -> HipError;
-            passes runtime 367 fn hipTexRefGetMipmapLevelClamp(
-                pmin_mipmap_level_clamp: *mut f32, pmax_mipmap_level_clamp: *mut f32, tex_ref: *const c_void
-            ) -> HipError;
+            passes runtime 355 fn hipTexObjectGetResourceDesc(..) -> HipError;
+            passes runtime 356 fn hipTexObjectGetResourceViewDesc(..) -> HipError;
+            passes runtime 357 fn hipTexObjectGetTextureDesc(..) -> HipError;
+            passes runtime 358 fn hipTexRefGetAddress(..) -> HipError;
+            passes runtime 359 fn hipTexRefGetAddressMode(..) -> HipError;
+            passes runtime 360 fn hipTexRefGetFilterMode(..) -> HipError;
+            passes runtime 361 fn hipTexRefGetFlags(..) -> HipError;
+            passes runtime 362 fn hipTexRefGetFormat(..) -> HipError;
+            passes runtime 363 fn hipTexRefGetMaxAnisotropy(..) -> HipError;
+            passes runtime 364 fn hipTexRefGetMipMappedArray(..) -> HipError;
+            passes runtime 365 fn hipTexRefGetMipmapFilterMode(..) -> HipError;
+            passes runtime 366 fn hipTexRefGetMipmapLevelBias(..) -> HipError;
+            passes runtime 367 fn hipTexRefGetMipmapLevelClamp(..) -> HipError;
             drains runtime 368 fn hipTexRefSetAddress(
                 byte_offset: *mut usize, tex_ref: *mut c_void, dptr: DevicePtr, bytes: usize
             ) -> HipError;
@@ -1248,51 +903,30 @@ macro_rules! for_each_function {
                 tex_ref: *mut c_void, mipmapped_array: *mut c_void, flags: c_uint
             ) -> HipError;
             drains runtime 382 fn hipUnbindTexture(tex: *const c_void) -> HipError;
-            passes runtime 387 fn hipCreateChannelDesc(
-                x: c_int, y: c_int, z: c_int, w: c_int, f: Enum
-            ) -> ChannelFormatDesc;
-            passes runtime 440 fn hipTexRefGetBorderColor(
-                p_border_color: *mut f32, tex_ref: *const c_void
-            ) -> HipError;
-            passes runtime 441 fn hipTexRefGetArray(p_array: *mut Array, tex_ref: *const c_void) -> HipError;
+            passes runtime 387 fn hipCreateChannelDesc(..) -> ChannelFormatDesc;
+            passes runtime 440 fn hipTexRefGetBorderColor(..) -> HipError;
+            passes runtime 441 fn hipTexRefGetArray(..) -> HipError;
         }
 
         // Memory and semaphores of other APIs.
         external {
             drains runtime 32 fn hipDestroyExternalMemory(ext_mem: ExternalMemory) -> HipError;
             drains runtime 33 fn hipDestroyExternalSemaphore(ext_sem: ExternalSemaphore) -> HipError;
-            passes runtime 89 fn hipExternalMemoryGetMappedBuffer(
-                dev_ptr: *mut *mut c_void, ext_mem: ExternalMemory, buffer_desc: *const c_void
-            ) -> HipError;
-            passes runtime 100 fn hipGLGetDevices(
-                p_hip_device_count: *mut c_uint, p_hip_devices: *mut c_int, hip_device_count: c_uint,
-                device_list: Enum
-            ) -> HipError;
-            passes runtime 186 fn hipGraphicsGLRegisterBuffer(
-                resource: *mut *mut c_void, buffer: c_uint, flags: c_uint
-            ) -> HipError;
-            passes runtime 187 fn hipGraphicsGLRegisterImage(
-                resource: *mut *mut c_void, image: c_uint, target: c_uint, flags: c_uint
-            ) -> HipError;
+            passes runtime 89 fn hipExternalMemoryGetMappedBuffer(..) -> HipError;
+            passes runtime 100 fn hipGLGetDevices(..) -> HipError;
+            passes runtime 186 fn hipGraphicsGLRegisterBuffer(..) -> HipError;
+            passes runtime 187 fn hipGraphicsGLRegisterImage(..) -> HipError;
             drains runtime 188 fn hipGraphicsMapResources(
                 count: c_int, resources: *mut GraphicsResource, stream: Stream
             ) -> HipError;
-            passes runtime 189 fn hipGraphicsResourceGetMappedPointer(
-                dev_ptr: *mut *mut c_void, size: *mut usize, resource: GraphicsResource
-            ) -> HipError;
-            passes runtime 190 fn hipGraphicsSubResourceGetMappedArray(
-                array: *mut Array, resource: GraphicsResource, array_index: c_uint, mip_level: c_uint
-            ) -> HipError;
+            passes runtime 189 fn hipGraphicsResourceGetMappedPointer(..) -> HipError;
+            passes runtime 190 fn hipGraphicsSubResourceGetMappedArray(..) -> HipError;
             drains runtime 191 fn hipGraphicsUnmapResources(
                 count: c_int, resources: *mut GraphicsResource, stream: Stream
             ) -> HipError;
             drains runtime 192 fn hipGraphicsUnregisterResource(resource: GraphicsResource) -> HipError;
-            passes runtime 200 fn hipImportExternalMemory(
-                ext_mem_out: *mut ExternalMemory, mem_handle_desc: *const c_void
-            ) -> HipError;
-            passes runtime 201 fn hipImportExternalSemaphore(
-                ext_sem_out: *mut ExternalSemaphore, sem_handle_desc: *const c_void
-            ) -> HipError;
+            passes runtime 200 fn hipImportExternalMemory(..) -> HipError;
+            passes runtime 201 fn hipImportExternalSemaphore(..) -> HipError;
             deferrable runtime 330 fn hipSignalExternalSemaphoresAsync(
                 ext_sem_array: *const ExternalSemaphore, params_array: *const c_void, num_ext_sems: c_uint,
                 stream: Stream
@@ -1301,156 +935,102 @@ macro_rules! for_each_function {
                 ext_sem_array: *const ExternalSemaphore, params_array: *const c_void, num_ext_sems: c_uint,
                 stream: Stream
             ) -> HipError;
-            passes runtime 458 fn hipExternalMemoryGetMappedMipmappedArray(
-                mipmap: *mut MipmappedArray, ext_mem: ExternalMemory, mipmap_desc: *const c_void
-            ) -> HipError;
+            passes runtime 458 fn hipExternalMemoryGetMappedMipmappedArray(..) -> HipError;
         }
 
         // Devices, contexts, versions.
         device {
-            passes runtime 11 fn hipChooseDevice(device: *mut c_int, prop: *const c_void) -> HipError;
-            passes runtime 12 fn hipChooseDeviceR0000(
-                device: *mut c_int, properties: *const c_void
-            ) -> HipError;
+            passes runtime 11 fn hipChooseDevice(..) -> HipError;
+            passes runtime 12 fn hipChooseDeviceR0000(..) -> HipError;
             observes runtime 16 fn hipCtxCreate(ctx: *mut Context, flags: c_uint, device: Device) -> HipError;
             drains runtime 17 fn hipCtxDestroy(ctx: Context) -> HipError;
-            passes runtime 18 fn hipCtxDisablePeerAccess(peer_ctx: Context) -> HipError;
-            passes runtime 19 fn hipCtxEnablePeerAccess(peer_ctx: Context, flags: c_uint) -> HipError;
-            passes runtime 20 fn hipCtxGetApiVersion(ctx: Context, api_version: *mut c_uint) -> HipError;
-            passes runtime 21 fn hipCtxGetCacheConfig(cache_config: *mut Enum) -> HipError;
-            passes runtime 22 fn hipCtxGetCurrent(ctx: *mut Context) -> HipError;
-            passes runtime 23 fn hipCtxGetDevice(device: *mut Device) -> HipError;
-            passes runtime 24 fn hipCtxGetFlags(flags: *mut c_uint) -> HipError;
-            passes runtime 25 fn hipCtxGetSharedMemConfig(p_config: *mut Enum) -> HipError;
-            passes runtime 26 fn hipCtxPopCurrent(ctx: *mut Context) -> HipError;
+            passes runtime 18 fn hipCtxDisablePeerAccess(..) -> HipError;
+            passes runtime 19 fn hipCtxEnablePeerAccess(..) -> HipError;
+            passes runtime 20 fn hipCtxGetApiVersion(..) -> HipError;
+            passes runtime 21 fn hipCtxGetCacheConfig(..) -> HipError;
+            passes runtime 22 fn hipCtxGetCurrent(..) -> HipError;
+            passes runtime 23 fn hipCtxGetDevice(..) -> HipError;
+            passes runtime 24 fn hipCtxGetFlags(..) -> HipError;
+            passes runtime 25 fn hipCtxGetSharedMemConfig(..) -> HipError;
+            passes runtime 26 fn hipCtxPopCurrent(..) -> HipError;
             observes runtime 27 fn hipCtxPushCurrent(ctx: Context) -> HipError;
             drains runtime 28 fn hipCtxSetCacheConfig(cache_config: Enum) -> HipError;
             observes runtime 29 fn hipCtxSetCurrent(ctx: Context) -> HipError;
             drains runtime 30 fn hipCtxSetSharedMemConfig(config: Enum) -> HipError;
-            passes runtime 36 fn hipDeviceCanAccessPeer(
-                can_access_peer: *mut c_int, device_id: c_int, peer_device_id: c_int
-            ) -> HipError;
-            passes runtime 37 fn hipDeviceComputeCapability(
-                major: *mut c_int, minor: *mut c_int, device: Device
-            ) -> HipError;
-            passes runtime 38 fn hipDeviceDisablePeerAccess(peer_device_id: c_int) -> HipError;
-            passes runtime 39 fn hipDeviceEnablePeerAccess(peer_device_id: c_int, flags: c_uint) -> HipError;
-            passes runtime 40 fn hipDeviceGet(device: *mut Device, ordinal: c_int) -> HipError;
-            passes runtime 41 fn hipDeviceGetAttribute(
-                pi: *mut c_int, attr: Enum, device_id: c_int
-            ) -> HipError;
-            passes runtime 42 fn hipDeviceGetByPCIBusId(
-                device: *mut c_int, pci_bus_id: *const c_char
-            ) -> HipError;
-            passes runtime 43 fn hipDeviceGetCacheConfig(cache_config: *mut Enum) -> HipError;
-            passes runtime 46 fn hipDeviceGetLimit(p_value: *mut usize, limit: Enum) -> HipError;
-            passes runtime 48 fn hipDeviceGetName(name: *mut c_char, len: c_int, device: Device) -> HipError;
-            passes runtime 49 fn hipDeviceGetP2PAttribute(
-                value: *mut c_int, attr: Enum, src_device: c_int, dst_device: c_int
-            ) -> HipError;
-            passes runtime 50 fn hipDeviceGetPCIBusId(
-                pci_bus_id: *mut c_char, len: c_int, device: c_int
-            ) -> HipError;
-            passes runtime 51 fn hipDeviceGetSharedMemConfig(p_config: *mut Enum) -> HipError;
-            passes runtime 52 fn hipDeviceGetStreamPriorityRange(
-                least_priority: *mut c_int, greatest_priority: *mut c_int
-            ) -> HipError;
-            passes runtime 53 fn hipDeviceGetUuid(uuid: *mut c_void, device: Device) -> HipError;
-            passes runtime 55 fn hipDevicePrimaryCtxGetState(
-                dev: Device, flags: *mut c_uint, active: *mut c_int
-            ) -> HipError;
+            passes runtime 36 fn hipDeviceCanAccessPeer(..) -> HipError;
+            passes runtime 37 fn hipDeviceComputeCapability(..) -> HipError;
+            passes runtime 38 fn hipDeviceDisablePeerAccess(..) -> HipError;
+            passes runtime 39 fn hipDeviceEnablePeerAccess(..) -> HipError;
+            passes runtime 40 fn hipDeviceGet(..) -> HipError;
+            passes runtime 41 fn hipDeviceGetAttribute(..) -> HipError;
+            passes runtime 42 fn hipDeviceGetByPCIBusId(..) -> HipError;
+            passes runtime 43 fn hipDeviceGetCacheConfig(..) -> HipError;
+            passes runtime 46 fn hipDeviceGetLimit(..) -> HipError;
+            passes runtime 48 fn hipDeviceGetName(..) -> HipError;
+            passes runtime 49 fn hipDeviceGetP2PAttribute(..) -> HipError;
+            passes runtime 50 fn hipDeviceGetPCIBusId(..) -> HipError;
+            passes runtime 51 fn hipDeviceGetSharedMemConfig(..) -> HipError;
+            passes runtime 52 fn hipDeviceGetStreamPriorityRange(..) -> HipError;
+            passes runtime 53 fn hipDeviceGetUuid(..) -> HipError;
+            passes runtime 55 fn hipDevicePrimaryCtxGetState(..) -> HipError;
             drains runtime 56 fn hipDevicePrimaryCtxRelease(dev: Device) -> HipError;
             drains runtime 57 fn hipDevicePrimaryCtxReset(dev: Device) -> HipError;
-            passes runtime 58 fn hipDevicePrimaryCtxRetain(pctx: *mut Context, dev: Device) -> HipError;
-            passes runtime 59 fn hipDevicePrimaryCtxSetFlags(dev: Device, flags: c_uint) -> HipError;
+            passes runtime 58 fn hipDevicePrimaryCtxRetain(..) -> HipError;
+            passes runtime 59 fn hipDevicePrimaryCtxSetFlags(..) -> HipError;
             drains runtime 60 fn hipDeviceReset() -> HipError;
             drains runtime 61 fn hipDeviceSetCacheConfig(cache_config: Enum) -> HipError;
-            passes runtime 63 fn hipDeviceSetLimit(limit: Enum, value: usize) -> HipError;
+            passes runtime 63 fn hipDeviceSetLimit(..) -> HipError;
             drains runtime 65 fn hipDeviceSetSharedMemConfig(config: Enum) -> HipError;
-            passes runtime 67 fn hipDeviceTotalMem(bytes: *mut usize, device: Device) -> HipError;
-            passes runtime 68 fn hipDriverGetVersion(driver_version: *mut c_int) -> HipError;
-            passes runtime 83 fn hipExtGetLinkTypeAndHopCount(
-                device1: c_int, device2: c_int, linktype: *mut u32, hopcount: *mut u32
-            ) -> HipError;
-            passes runtime 102 fn hipGetDevice(device_id: *mut c_int) -> HipError;
-            passes runtime 103 fn hipGetDeviceCount(count: *mut c_int) -> HipError;
-            passes runtime 104 fn hipGetDeviceFlags(flags: *mut c_uint) -> HipError;
-            passes runtime 105 fn hipGetDevicePropertiesR0600(prop: *mut c_void, device: c_int) -> HipError;
-            passes runtime 106 fn hipGetDevicePropertiesR0000(prop: *mut c_void, device: c_int) -> HipError;
-            passes runtime 202 fn hipInit(flags: c_uint) -> HipError;
-            passes runtime 326 fn hipRuntimeGetVersion(runtime_version: *mut c_int) -> HipError;
+            passes runtime 67 fn hipDeviceTotalMem(..) -> HipError;
+            passes runtime 68 fn hipDriverGetVersion(..) -> HipError;
+            passes runtime 83 fn hipExtGetLinkTypeAndHopCount(..) -> HipError;
+            passes runtime 102 fn hipGetDevice(..) -> HipError;
+            passes runtime 103 fn hipGetDeviceCount(..) -> HipError;
+            passes runtime 104 fn hipGetDeviceFlags(..) -> HipError;
+            passes runtime 105 fn hipGetDevicePropertiesR0600(..) -> HipError;
+            passes runtime 106 fn hipGetDevicePropertiesR0000(..) -> HipError;
+            passes runtime 202 fn hipInit(..) -> HipError;
+            passes runtime 326 fn hipRuntimeGetVersion(..) -> HipError;
             observes runtime 327 fn hipSetDevice(device_id: c_int) -> HipError;
-            passes runtime 328 fn hipSetDeviceFlags(flags: c_uint) -> HipError;
-            passes runtime 383 fn hipUserObjectCreate(
-                object_out: *mut UserObject, ptr: *mut c_void, destroy: HostFn, initial_refcount: c_uint,
-                flags: c_uint
-            ) -> HipError;
-            passes runtime 384 fn hipUserObjectRelease(object: UserObject, count: c_uint) -> HipError;
-            passes runtime 385 fn hipUserObjectRetain(object: UserObject, count: c_uint) -> HipError;
-            passes runtime 445 fn hipSetValidDevices(device_arr: *mut c_int, len: c_int) -> HipError;
-            passes runtime 462 fn hipDeviceGetTexture1DLinearMaxWidth(
-                max_width_in_elements: *mut usize, fmt_desc: *const ChannelFormatDesc, device: c_int
-            ) -> HipError;
+            passes runtime 328 fn hipSetDeviceFlags(..) -> HipError;
+            passes runtime 383 fn hipUserObjectCreate(..) -> HipError;
+            passes runtime 384 fn hipUserObjectRelease(..) -> HipError;
+            passes runtime 385 fn hipUserObjectRetain(..) -> HipError;
+            passes runtime 445 fn hipSetValidDevices(..) -> HipError;
+            passes runtime 462 fn hipDeviceGetTexture1DLinearMaxWidth(..) -> HipError;
         }
 
         // Occupancy queries.
         occupancy {
-            passes runtime 312 fn hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(
-                num_blocks: *mut c_int, f: Function, block_size: c_int, dyn_shared_mem_per_blk: usize
-            ) -> HipError;
-            passes runtime 313 fn hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-                num_blocks: *mut c_int, f: Function, block_size: c_int, dyn_shared_mem_per_blk: usize,
-                flags: c_uint
-            ) -> HipError;
-            passes runtime 314 fn hipModuleOccupancyMaxPotentialBlockSize(
-                grid_size: *mut c_int, block_size: *mut c_int, f: Function, dyn_shared_mem_per_blk: usize,
-                block_size_limit: c_int
-            ) -> HipError;
-            passes runtime 315 fn hipModuleOccupancyMaxPotentialBlockSizeWithFlags(
-                grid_size: *mut c_int, block_size: *mut c_int, f: Function, dyn_shared_mem_per_blk: usize,
-                block_size_limit: c_int, flags: c_uint
-            ) -> HipError;
-            passes runtime 317 fn hipOccupancyMaxActiveBlocksPerMultiprocessor(
-                num_blocks: *mut c_int, f: *const c_void, block_size: c_int, dyn_shared_mem_per_blk: usize
-            ) -> HipError;
-            passes runtime 318 fn hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-                num_blocks: *mut c_int, f: *const c_void, block_size: c_int, dyn_shared_mem_per_blk: usize,
-                flags: c_uint
-            ) -> HipError;
-            passes runtime 319 fn hipOccupancyMaxPotentialBlockSize(
-                grid_size: *mut c_int, block_size: *mut c_int, f: *const c_void,
-                dyn_shared_mem_per_blk: usize, block_size_limit: c_int
-            ) -> HipError;
-            passes runtime 505 fn hipOccupancyAvailableDynamicSMemPerBlock(
-                dynamic_smem_size: *mut usize, f: *const c_void, num_blocks: c_int, block_size: c_int
-            ) -> HipError;
+            passes runtime 312 fn hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(..) -> HipError;
+            passes runtime 313 fn hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(..) -> HipError;
+            passes runtime 314 fn hipModuleOccupancyMaxPotentialBlockSize(..) -> HipError;
+            passes runtime 315 fn hipModuleOccupancyMaxPotentialBlockSizeWithFlags(..) -> HipError;
+            passes runtime 317 fn hipOccupancyMaxActiveBlocksPerMultiprocessor(..) -> HipError;
+            passes runtime 318 fn hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(..) -> HipError;
+            passes runtime 319 fn hipOccupancyMaxPotentialBlockSize(..) -> HipError;
+            passes runtime 505 fn hipOccupancyAvailableDynamicSMemPerBlock(..) -> HipError;
         }
 
         // Errors and names.
         error {
-            passes runtime 0 fn hipApiName(id: u32) -> *const c_char;
-            passes runtime 69 fn hipDrvGetErrorName(
-                hip_error: HipError, error_string: *mut *const c_char
-            ) -> HipError;
-            passes runtime 70 fn hipDrvGetErrorString(
-                hip_error: HipError, error_string: *mut *const c_char
-            ) -> HipError;
-            passes runtime 107 fn hipGetErrorName(hip_error: HipError) -> *const c_char;
-            passes runtime 108 fn hipGetErrorString(hip_error: HipError) -> *const c_char;
-            passes runtime 109 fn hipGetLastError() -> HipError;
-            passes runtime 320 fn hipPeekAtLastError() -> HipError;
-            passes runtime 439 fn hipExtGetLastError() -> HipError;
+            passes runtime 0 fn hipApiName(..) -> *const c_char;
+            passes runtime 69 fn hipDrvGetErrorName(..) -> HipError;
+            passes runtime 70 fn hipDrvGetErrorString(..) -> HipError;
+            passes runtime 107 fn hipGetErrorName(..) -> *const c_char;
+            passes runtime 108 fn hipGetErrorString(..) -> *const c_char;
+            passes runtime 109 fn hipGetLastError(..) -> HipError;
+            passes runtime 320 fn hipPeekAtLastError(..) -> HipError;
+            passes runtime 439 fn hipExtGetLastError(..) -> HipError;
         }
 
         // Profiler and log switches.
         profiling {
-            passes runtime 324 fn hipProfilerStart() -> HipError;
-            passes runtime 325 fn hipProfilerStop() -> HipError;
-            passes runtime 508 fn hipExtDisableLogging() -> HipError;
-            passes runtime 509 fn hipExtEnableLogging() -> HipError;
-            passes runtime 510 fn hipExtSetLoggingParams(
-                log_level: usize, log_size: usize, log_mask: usize
-            ) -> HipError;
+            passes runtime 324 fn hipProfilerStart(..) -> HipError;
+            passes runtime 325 fn hipProfilerStop(..) -> HipError;
+            passes runtime 508 fn hipExtDisableLogging(..) -> HipError;
+            passes runtime 509 fn hipExtEnableLogging(..) -> HipError;
+            passes runtime 510 fn hipExtSetLoggingParams(..) -> HipError;
         }
     }};
 }
@@ -1458,7 +1038,7 @@ pub(crate) use for_each_function;
 
 macro_rules! define_table {
     ($($family:ident {
-        $($class:ident $table:ident $($index:literal)? fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty;)*
+        $($class:ident $table:ident $($index:literal)? fn $name:ident($(..)? $($arg:ident: $ty:ty),*) -> $ret:ty;)*
     })*) => {
         /// One function of the list. Its number indexes [`TABLE`] and every array with an entry per function.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]

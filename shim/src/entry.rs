@@ -37,14 +37,14 @@ use crate::{hooks, process, runtime};
 compile_error!("the shim knows the calling convention of x86-64 Linux only, like the HIP runtime itself");
 
 /// Bytes of a frame that the entry code reserves; the rest are pushes.
-const ROOM_BYTES: usize = 144;
+const SAVE_AREA_BYTES: usize = 144;
 
 const _: () = {
     // The entry code below pushes exactly this.
     assert!(std::mem::offset_of!(Frame, base_pointer) == 128);
-    assert!(std::mem::offset_of!(Frame, general) == ROOM_BYTES);
-    assert!(std::mem::offset_of!(Frame, id) == ROOM_BYTES + 48);
-    assert!(size_of::<Frame>() == ROOM_BYTES + 64);
+    assert!(std::mem::offset_of!(Frame, general) == SAVE_AREA_BYTES);
+    assert!(std::mem::offset_of!(Frame, id) == SAVE_AREA_BYTES + 48);
+    assert!(size_of::<Frame>() == SAVE_AREA_BYTES + 64);
 };
 
 /// How a call goes on after the entry, in `rax` and `rdx`.
@@ -80,8 +80,8 @@ macro_rules! entry_code {
             ".cfi_adjust_cfa_offset 8",
             "push rdi",
             ".cfi_adjust_cfa_offset 8",
-            "sub rsp, {room_bytes}",
-            ".cfi_adjust_cfa_offset {room_bytes}",
+            "sub rsp, {save_area_bytes}",
+            ".cfi_adjust_cfa_offset {save_area_bytes}",
             "movaps [rsp], xmm0",
             "movaps [rsp + 16], xmm1",
             "movaps [rsp + 32], xmm2",
@@ -103,8 +103,8 @@ macro_rules! entry_code {
             "movaps xmm5, [rsp + 80]",
             "movaps xmm6, [rsp + 96]",
             "movaps xmm7, [rsp + 112]",
-            "add rsp, {room_bytes}",
-            ".cfi_adjust_cfa_offset -{room_bytes}",
+            "add rsp, {save_area_bytes}",
+            ".cfi_adjust_cfa_offset -{save_area_bytes}",
             "pop rdi",
             ".cfi_adjust_cfa_offset -8",
             "pop rsi",
@@ -125,7 +125,7 @@ macro_rules! entry_code {
             "2:",
             "ret",
             ".cfi_endproc",
-            room_bytes = const ROOM_BYTES,
+            save_area_bytes = const SAVE_AREA_BYTES,
             decide = sym $decide,
         )
     };

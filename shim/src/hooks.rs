@@ -77,7 +77,7 @@ impl<S: Hooked> Call<'_, S> {
     fn carry_out(&self, decision: Decision) -> Outcome<S::Ret> {
         match decision {
             Decision::Answer(result) => {
-                counters::passed(Reason::HeldBack);
+                counters::passed(Reason::Deferred);
                 Outcome::Done(S::Ret::from_word(result.into_word()))
             }
             Decision::Pass(reason) => Outcome::Pass(reason),
@@ -178,7 +178,7 @@ fn ordered_then<S: Hooked>(call: &Call<'_, S>, then: impl FnOnce()) -> Outcome<S
     let decision = if defer::is_engaged() {
         defer::order(&call.stopped())
     } else {
-        Decision::Pass(Reason::NothingHeldBack)
+        Decision::Pass(Reason::NothingDeferred)
     };
     then();
     call.carry_out(decision)

@@ -103,7 +103,7 @@ fn a_report_is_visible_when_the_function_returns() {
     let pins = Pins::of("report");
     let mut arbiter = pins.arbiter(&Times::default());
     let (mut application, owner, queue) = ready(&mut arbiter, 4);
-    assert!(!owner.is_spoken_for());
+    assert!(!owner.is_proxied());
     application.report(Report::Idle, queue);
     assert_eq!(mask(&arbiter), 0);
     application.report(Report::Ready, queue);

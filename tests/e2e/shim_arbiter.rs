@@ -102,7 +102,7 @@ fn a_suspended_process_continues_when_it_may() {
     suspend(&machine, &controller, &mut load);
     controller.hold(false);
     is_right(load);
-    let is_told = |usage: &Usage| usage.device_ns > 0 && usage.held_back > 0 && usage.suspended_ns > 0;
+    let is_told = |usage: &Usage| usage.device_ns > 0 && usage.deferred > 0 && usage.suspended_ns > 0;
     wait_until("it says what it has used", || controller.usage().first().is_some_and(is_told));
 }
 
@@ -210,7 +210,7 @@ fn urgent_launches_in_checked_spans() -> usize {
     is_right(urgent);
     is_right(batch);
     wait_until("a queue reports that it was suspended", || {
-        controller.usage().iter().any(|usage| usage.held_back > 0)
+        controller.usage().iter().any(|usage| usage.deferred > 0)
     });
     let timeline = Timeline::read(&machine.log()).expect("the device writes its log");
     let (urgent, batch) = (timeline.of(&[urgent_id]), timeline.of(&[batch_id]));

@@ -51,9 +51,9 @@ pub const EVENTS_SIZE: u32 = 1 << 20;
 /// Bytes of the ring by which the programs wake the controller. Its records carry no information, so a full ring loses nothing.
 pub const CALLS_SIZE: u32 = 4096;
 
-/// Marks the owner of a queue if the controller reports for its process, because no program sees the process's reports. The
+/// Marks the owner of a proxied queue: the controller reports for its process, because no program sees the process's reports. The
 /// other bits are the process's id in the controller's pid namespace.
-pub const SPOKEN_FOR: u64 = 1 << 32;
+pub const PROXIED: u64 = 1 << 32;
 
 /// The symbol of the shim's function that the programs probe: `fn(operation, slot, argument)`, see [`Report`].
 pub const REPORT_SYMBOL: &str = "xsched_arbiter_report";
@@ -138,7 +138,7 @@ pub struct QueueEntry {
     pub word: u64,
     /// Until when it counts as ready without another report; valid only while it is ready.
     pub lease_until_ns: u64,
-    /// Its process: thread group id in the initial pid namespace, or an id with [`SPOKEN_FOR`].
+    /// Its process: thread group id in the initial pid namespace, or an id with [`PROXIED`].
     pub owner: u64,
     /// Zero.
     pub reserved: u64,

@@ -17,6 +17,22 @@
 
 #![no_std]
 
+/// Gives an enum whose variants are numbers a function that finds the variant of a number.
+macro_rules! from_number {
+    ($number:ty, $type:ident: $($variant:ident)*) => {
+        impl $type {
+            /// The variant of a number, if there is one.
+            #[inline]
+            pub const fn from_number(number: $number) -> Option<Self> {
+                $(if number == Self::$variant as $number {
+                    return Some(Self::$variant);
+                })*
+                None
+            }
+        }
+    };
+}
+
 pub mod arbiter_page;
 #[cfg(not(target_arch = "bpf"))]
 pub mod events;

@@ -83,16 +83,7 @@ pub enum Action {
     NeverSuspend = 3,
 }
 
-impl Action {
-    const fn from_number(number: u8) -> Option<Self> {
-        match number {
-            1 => Some(Self::Schedule),
-            2 => Some(Self::Passthrough),
-            3 => Some(Self::NeverSuspend),
-            _ => None,
-        }
-    }
-}
+from_number!(u8, Action: Schedule Passthrough NeverSuspend);
 
 impl Verdict {
     /// Any call with the same return address, API and kernel has the same verdict, so it may be cached by call site.

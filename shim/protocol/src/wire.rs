@@ -215,8 +215,8 @@ pub struct Usage {
     pub device_ns: u64,
     /// Commands launched.
     pub launched: u64,
-    /// Commands that were deferred before.
-    pub held_back: u64,
+    /// Commands that were deferred before they were launched.
+    pub deferred: u64,
     /// Time for which commands were deferred because other queues were more urgent, in nanoseconds.
     pub suspended_ns: u64,
 }
@@ -397,17 +397,7 @@ pub enum SchedulingDomain {
     Application = 2,
 }
 
-impl SchedulingDomain {
-    /// The domain with this number.
-    pub const fn from_number(number: u32) -> Option<Self> {
-        match number {
-            0 => Some(Self::Auto),
-            1 => Some(Self::System),
-            2 => Some(Self::Application),
-            _ => None,
-        }
-    }
-}
+from_number!(u32, SchedulingDomain: Auto System Application);
 
 /// The name of a kernel that the process has numbered. Sent before the number is used.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]

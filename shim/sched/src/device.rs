@@ -1,6 +1,6 @@
 //! One device: its queues, their states, and how urgent they are.
 //!
-//! Time passes in [`Device::pass`] only, which charges each queue for the time since the last event. Then events change states,
+//! Time passes in [`Device::pass`] only, which charges each queue for the time since the last change. Then changes set states,
 //! and [`Device::decide`] assigns levels.
 
 use crate::account::Account;

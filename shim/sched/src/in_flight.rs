@@ -369,7 +369,7 @@ impl InFlight {
     ///
     /// There may be many times the limit of commands that were launched without one. Each may now take less time than it did beside
     /// other queues'. They are looked at as often as the limit would require.
-    pub fn room_at(&self, now: Nanos) -> Option<Nanos> {
+    pub fn capacity_at(&self, now: Nanos) -> Option<Nanos> {
         let first = self.launched.front()?;
         let end = self.end_of(first);
         let wanted = match self.limit {

@@ -1,11 +1,11 @@
 //! The scheduler: decides how urgent each queue of a device is, and how much work a queue may have in flight.
 //!
-//! A *queue* here is a process's claim on one device. The caller feeds a [`Scheduler`] with events about queues, and puts its
+//! A *queue* here is a process's claim on one device. The caller feeds a [`Scheduler`] with changes of queues, and puts its
 //! decisions into effect: a [`Level`] for each queue. The rule that levels serve is applied where work is launched: a queue may
 //! launch while no queue of a more urgent level on its device is ready.
 //!
 //! ```text
-//!   events (opened, ready, idle, used, ...)                       decisions
+//!   changes (opened, ready, idle, used, ...)                      decisions
 //!  ------------------> Scheduler -> one Device each -------------------------> levels, and when to decide again
 //!                                    |  accounts: waiting and use of each queue
 //!                                    |  policy: ranks            (policy/, one file each)
@@ -13,14 +13,13 @@
 //!                                    '- ranks: ranks to levels
 //! ```
 //!
-//! Nothing here has a clock, does input or output, or is random: the same events at the same times give the same decisions, in the
+//! Nothing here has a clock, does input or output, or is random: the same changes at the same times give the same decisions, in the
 //! controller, in one process without a controller ([`Local`]), in a simulation and from a recording.
 
 #![forbid(unsafe_code)]
 
 mod account;
 mod device;
-mod event;
 mod in_flight;
 mod level;
 mod local;
@@ -28,8 +27,8 @@ mod mask;
 mod policies;
 mod policy;
 mod queue;
+mod queue_change;
 mod ranks;
-mod replay;
 mod scheduler;
 mod settings;
 #[cfg(test)]
@@ -37,12 +36,11 @@ mod simulation;
 mod starvation;
 mod time;
 
-pub use event::{Attributes, DeviceId, Event, ProcessId, QueueId};
 pub use in_flight::{Gate, InFlight, Launch, Limit, Payer};
 pub use level::Level;
 pub use local::{Changes, Local};
 pub use policies::{PolicyKind, UnknownPolicy};
-pub use replay::{Decided, Step, replay, replay_events};
+pub use queue_change::{Attributes, DeviceId, ProcessId, QueueChange, QueueId};
 pub use scheduler::{Decisions, QueueState, Scheduler};
 pub use settings::{Settings, SettingsError};
 pub use time::Nanos;

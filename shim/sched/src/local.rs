@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::mask::Mask;
-use crate::{Attributes, DeviceId, Event, Level, Nanos, PolicyKind, QueueId, Scheduler, Settings};
+use crate::{Attributes, DeviceId, Level, Nanos, PolicyKind, QueueChange, QueueId, Scheduler, Settings};
 
 /// Decides for each queue whether it may launch.
 #[derive(Debug)]
@@ -42,16 +42,16 @@ impl Local {
         Self { scheduler: Scheduler::new(policy, settings), masks: BTreeMap::new(), queues: HashMap::new() }
     }
 
-    /// Takes an event.
-    pub fn handle(&mut self, now: Nanos, event: Event) -> Changes {
-        self.scheduler.handle(now, event);
-        match event {
-            Event::Opened { queue, attributes } => self.open(queue, attributes),
-            Event::Closed { queue } => self.close(queue),
-            Event::Ready { queue } => self.set_ready(queue, true),
-            Event::Idle { queue } => self.set_ready(queue, false),
-            Event::Changed { queue, attributes } => self.change(queue, attributes),
-            Event::Used { .. } => {}
+    /// Takes a change of a queue.
+    pub fn handle(&mut self, now: Nanos, change: QueueChange) -> Changes {
+        self.scheduler.handle(now, change);
+        match change {
+            QueueChange::Opened { queue, attributes } => self.open(queue, attributes),
+            QueueChange::Closed { queue } => self.close(queue),
+            QueueChange::Ready { queue } => self.set_ready(queue, true),
+            QueueChange::Idle { queue } => self.set_ready(queue, false),
+            QueueChange::Changed { queue, attributes } => self.change(queue, attributes),
+            QueueChange::Used { .. } => {}
         }
         self.look(now)
     }
@@ -160,7 +160,7 @@ mod tests {
         let mut local = Local::new(PolicyKind::Priority, Settings::default());
         for (queue, stream_priority) in [(NORMAL, 0), (URGENT, 1)] {
             let attributes = Attributes { stream_priority, ..Attributes::new(DeviceId(0), ProcessId(1)) };
-            let _ = local.handle(Nanos(0), Event::Opened { queue, attributes });
+            let _ = local.handle(Nanos(0), QueueChange::Opened { queue, attributes });
         }
         local
     }
@@ -168,21 +168,21 @@ mod tests {
     #[test]
     fn an_urgent_stream_suspends_the_other_while_it_has_work() {
         let mut local = two_streams();
-        let changes = local.handle(Nanos(1), Event::Ready { queue: NORMAL });
+        let changes = local.handle(Nanos(1), QueueChange::Ready { queue: NORMAL });
         assert_eq!((changes.suspended, changes.resumed), (vec![], vec![]));
-        let changes = local.handle(Nanos(2), Event::Ready { queue: URGENT });
+        let changes = local.handle(Nanos(2), QueueChange::Ready { queue: URGENT });
         assert_eq!(changes.suspended, [NORMAL]);
         assert!(!local.may_launch(NORMAL) && local.may_launch(URGENT));
-        let changes = local.handle(Nanos(3), Event::Idle { queue: URGENT });
+        let changes = local.handle(Nanos(3), QueueChange::Idle { queue: URGENT });
         assert_eq!(changes.resumed, [NORMAL]);
     }
 
     #[test]
     fn a_stream_that_is_destroyed_blocks_no_other() {
         let mut local = two_streams();
-        let _ = local.handle(Nanos(1), Event::Ready { queue: URGENT });
+        let _ = local.handle(Nanos(1), QueueChange::Ready { queue: URGENT });
         assert!(!local.may_launch(NORMAL));
-        let changes = local.handle(Nanos(2), Event::Closed { queue: URGENT });
+        let changes = local.handle(Nanos(2), QueueChange::Closed { queue: URGENT });
         assert_eq!(changes.resumed, [NORMAL]);
         assert!(local.may_launch(URGENT), "it is unknown");
     }
@@ -190,20 +190,20 @@ mod tests {
     #[test]
     fn a_level_that_changes_takes_the_ready_bit_along() {
         let mut local = two_streams();
-        let _ = local.handle(Nanos(1), Event::Ready { queue: NORMAL });
+        let _ = local.handle(Nanos(1), QueueChange::Ready { queue: NORMAL });
         let lifted = Attributes { stream_priority: 2, ..Attributes::new(DeviceId(0), ProcessId(1)) };
-        let changes = local.handle(Nanos(2), Event::Changed { queue: NORMAL, attributes: lifted });
+        let changes = local.handle(Nanos(2), QueueChange::Changed { queue: NORMAL, attributes: lifted });
         assert_eq!(changes.suspended, [URGENT]);
         let moved = Attributes { device: DeviceId(1), ..lifted };
-        let changes = local.handle(Nanos(3), Event::Changed { queue: NORMAL, attributes: moved });
+        let changes = local.handle(Nanos(3), QueueChange::Changed { queue: NORMAL, attributes: moved });
         assert_eq!(changes.resumed, [URGENT]);
     }
 
     #[test]
     fn a_starving_stream_is_resumed_for_a_quantum() {
         let mut local = two_streams();
-        let _ = local.handle(Nanos(0), Event::Ready { queue: URGENT });
-        let changes = local.handle(Nanos(0), Event::Ready { queue: NORMAL });
+        let _ = local.handle(Nanos(0), QueueChange::Ready { queue: URGENT });
+        let changes = local.handle(Nanos(0), QueueChange::Ready { queue: NORMAL });
         let changes = local.look(changes.again.unwrap());
         assert_eq!((changes.suspended, changes.resumed), (vec![URGENT], vec![NORMAL]));
         let changes = local.look(changes.again.unwrap());
@@ -214,7 +214,7 @@ mod tests {
     fn only_a_stream_that_may_be_preempted_needs_a_limit() {
         let mut local = two_streams();
         assert!(local.is_limited(NORMAL) && !local.is_limited(URGENT));
-        let _ = local.handle(Nanos(1), Event::Closed { queue: URGENT });
+        let _ = local.handle(Nanos(1), QueueChange::Closed { queue: URGENT });
         assert!(!local.is_limited(NORMAL), "it is alone");
     }
 }

@@ -49,7 +49,7 @@ pub(crate) trait Policy: fmt::Debug + Send {
     }
 
     /// Sets the rank of each queue of [`View::queues`], by its index. Earlier ranks stay, unless the view is `altered`. Returns when
-    /// to call it again if no event comes before.
+    /// to call it again if no change comes before.
     fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos>;
 }
 

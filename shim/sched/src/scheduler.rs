@@ -1,4 +1,4 @@
-//! The scheduler: passes events to their devices, and collects the decisions.
+//! The scheduler: passes changes to their devices, and collects the decisions.
 
 use std::collections::HashMap;
 
@@ -7,18 +7,18 @@ use crate::level::{self, Level, Move};
 use crate::policies::PolicyKind;
 #[cfg(test)]
 use crate::policy::Policy;
-use crate::{Attributes, DeviceId, Event, Nanos, QueueId, Settings};
+use crate::{Attributes, DeviceId, Nanos, QueueChange, QueueId, Settings};
 
 /// Decides how urgent each queue is.
 ///
 /// ```
-/// use xsched_sched::{Attributes, DeviceId, Event, Nanos, PolicyKind, ProcessId, QueueId, Scheduler, Settings};
+/// use xsched_sched::{Attributes, DeviceId, QueueChange, Nanos, PolicyKind, ProcessId, QueueId, Scheduler, Settings};
 ///
 /// let mut scheduler = Scheduler::new(PolicyKind::Priority, Settings::default());
 /// for (process, priority) in [(1, 0), (2, 100)] {
 ///     let mut attributes = Attributes::new(DeviceId(0), ProcessId(process));
 ///     attributes.priority = priority;
-///     scheduler.handle(Nanos(0), Event::Opened { queue: QueueId(process), attributes });
+///     scheduler.handle(Nanos(0), QueueChange::Opened { queue: QueueId(process), attributes });
 /// }
 /// let decisions = scheduler.decide(Nanos(0));
 /// let level = |queue| decisions.levels.iter().find(|(id, _)| *id == queue).map(|(_, level)| *level);
@@ -47,7 +47,7 @@ struct Location {
 pub struct Decisions {
     /// Queues whose level changes, and queues that get their first one, in the order in which the changes should take effect.
     pub levels: Vec<(QueueId, Level)>,
-    /// When to decide again if no event comes before; `None`: only after an event.
+    /// When to decide again if no change comes before; `None`: only after a change.
     pub again: Option<Nanos>,
 }
 
@@ -93,33 +93,33 @@ impl Scheduler {
         &self.settings
     }
 
-    /// Number of events about unknown queues.
+    /// Number of changes of unknown queues.
     pub fn ignored(&self) -> u64 {
         self.ignored
     }
 
-    /// Takes an event. It has an effect with the next [`Self::decide`]. Times must not go backwards; a time before the previous one
+    /// Takes a change of a queue. It has an effect with the next [`Self::decide`]. Times must not go backwards; a time before the previous one
     /// counts as the previous one.
-    pub fn handle(&mut self, now: Nanos, event: Event) {
-        let queue = event.queue();
+    pub fn handle(&mut self, now: Nanos, change: QueueChange) {
+        let queue = change.queue();
         let location = self.locations.get(&queue).copied();
-        match (event, location) {
-            (Event::Opened { attributes, .. }, None) => self.open(now, queue, attributes),
-            (Event::Opened { attributes, .. }, Some(location)) => {
+        match (change, location) {
+            (QueueChange::Opened { attributes, .. }, None) => self.open(now, queue, attributes),
+            (QueueChange::Opened { attributes, .. }, Some(location)) => {
                 self.close(now, queue, location);
                 self.open(now, queue, attributes);
             }
-            (Event::Closed { .. }, Some(location)) => self.close(now, queue, location),
-            (Event::Ready { .. }, Some(location)) => {
+            (QueueChange::Closed { .. }, Some(location)) => self.close(now, queue, location),
+            (QueueChange::Ready { .. }, Some(location)) => {
                 self.devices[location.device].set_ready(now, location.index, true, &self.settings);
             }
-            (Event::Idle { .. }, Some(location)) => {
+            (QueueChange::Idle { .. }, Some(location)) => {
                 self.devices[location.device].set_ready(now, location.index, false, &self.settings);
             }
-            (Event::Used { device, .. }, Some(location)) => {
+            (QueueChange::Used { device, .. }, Some(location)) => {
                 self.devices[location.device].reported(now, location.index, device, &self.settings);
             }
-            (Event::Changed { attributes, .. }, Some(location)) => {
+            (QueueChange::Changed { attributes, .. }, Some(location)) => {
                 self.change(now, queue, location, attributes);
             }
             (_, None) => self.ignored += 1,
@@ -150,10 +150,10 @@ impl Scheduler {
         self.settings = settings.in_range();
     }
 
-    /// How late events about ready and idle queues may come without a later or different decision, as long as
-    /// [`Self::handle`] gets all events in order and before [`Self::decide`]. A policy that follows work has to know at once.
+    /// How late queues may become ready or idle here without a later or different decision, as long as
+    /// [`Self::handle`] gets all changes in order and before [`Self::decide`]. A policy that follows work has to know at once.
     /// Otherwise only queues that have waited for too long are affected.
-    pub fn may_hear_late(&self) -> Nanos {
+    pub fn change_delay_max(&self) -> Nanos {
         if self.devices.iter().any(Device::follows_work) {
             return Nanos::ZERO;
         }
@@ -163,7 +163,7 @@ impl Scheduler {
         }
     }
 
-    /// Decides. To be called after events, and at the time that the last call returned.
+    /// Decides. To be called after changes, and at the time that the last call returned.
     pub fn decide(&mut self, now: Nanos) -> Decisions {
         self.moves.clear();
         for device in &mut self.devices {
@@ -178,7 +178,7 @@ impl Scheduler {
         }
     }
 
-    /// All queues, as of the last event and decision of their device.
+    /// All queues, as of the last change and decision of their device.
     pub fn queues(&self) -> impl Iterator<Item = QueueState> {
         self.devices.iter().flat_map(|device| {
             device.queues().iter().map(|queue| QueueState {
@@ -214,9 +214,9 @@ impl Scheduler {
             return device.set_attributes(now, location.index, attributes, &self.settings);
         }
         // It belongs to another process or device now: a new queue except for its name.
-        self.handle(now, Event::Opened { queue, attributes });
+        self.handle(now, QueueChange::Opened { queue, attributes });
         if ready {
-            self.handle(now, Event::Ready { queue });
+            self.handle(now, QueueChange::Ready { queue });
         }
     }
 

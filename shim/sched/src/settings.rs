@@ -17,7 +17,7 @@ pub struct Settings {
     pub patience: Nanos,
     /// After urgent work, less urgent processes of equal priority go one at a time for this long, a slice each, in policies that
     /// otherwise let them run side by side; zero: never.
-    pub one_at_a_time: Nanos,
+    pub serialize_equals: Nanos,
 }
 
 /// A setting that is out of range.
@@ -39,7 +39,7 @@ const QUANTUM_LEAST: Nanos = Nanos::from_micros(500);
 impl Settings {
     /// Returns the first setting that is out of range. The scheduler replaces such a value by the nearest one in range.
     pub fn check(&self) -> Result<(), SettingsError> {
-        let Self { starvation_bound, quantum, slice, patience, one_at_a_time } = *self;
+        let Self { starvation_bound, quantum, slice, patience, serialize_equals } = *self;
         let check = |name, value: Nanos, range: &RangeInclusive<Nanos>| {
             let (least, most) = (*range.start(), *range.end());
             if range.contains(&value) { Ok(()) } else { Err(SettingsError { name, value, least, most }) }
@@ -49,14 +49,14 @@ impl Settings {
             check("the quantum", quantum, &(QUANTUM_LEAST..=starvation_bound / 4))?;
         }
         check("the slice", slice, &SLICE)?;
-        check("the time for which equals go one at a time", one_at_a_time, &(Nanos::ZERO..=HOUR))?;
+        check("the time for which equals go one at a time", serialize_equals, &(Nanos::ZERO..=HOUR))?;
         check("the patience with silent queues", patience, &PATIENCE)
     }
 
     /// The nearest settings in range.
     #[must_use]
     pub(crate) fn in_range(self) -> Self {
-        let Self { starvation_bound, quantum, slice, patience, one_at_a_time } = self;
+        let Self { starvation_bound, quantum, slice, patience, serialize_equals } = self;
         let nearest = |value: Nanos, range: &RangeInclusive<Nanos>| value.clamp(*range.start(), *range.end());
         let none = starvation_bound.is_zero();
         let starvation_bound = if none { Nanos::ZERO } else { nearest(starvation_bound, &BOUND) };
@@ -66,7 +66,7 @@ impl Settings {
             quantum: quantum.clamp(QUANTUM_LEAST, longest),
             slice: nearest(slice, &SLICE),
             patience: nearest(patience, &PATIENCE),
-            one_at_a_time: one_at_a_time.min(HOUR),
+            serialize_equals: serialize_equals.min(HOUR),
         }
     }
 }
@@ -78,7 +78,7 @@ impl Default for Settings {
             quantum: Nanos::from_millis(10),
             slice: Nanos::from_millis(4),
             patience: Nanos::from_millis(100),
-            one_at_a_time: Nanos::from_secs(1),
+            serialize_equals: Nanos::from_secs(1),
         }
     }
 }
@@ -111,7 +111,7 @@ mod tests {
                     quantum: value,
                     slice: value,
                     patience: value,
-                    one_at_a_time: value,
+                    serialize_equals: value,
                 };
                 assert_eq!(settings.in_range().check(), Ok(()), "{settings:?}");
             }

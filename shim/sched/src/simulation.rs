@@ -16,6 +16,7 @@
 mod client;
 mod device;
 mod properties;
+mod replay;
 mod trace;
 pub(crate) mod worlds;
 
@@ -24,7 +25,7 @@ use std::collections::BinaryHeap;
 
 use crate::mask::Mask;
 use crate::policy::Policy;
-use crate::{Event, Level, Nanos, PolicyKind, QueueId, Scheduler, Settings};
+use crate::{Level, Nanos, PolicyKind, QueueChange, QueueId, Scheduler, Settings};
 use client::{Client, Plan};
 use device::Device;
 pub(crate) use trace::{Act, Trace};
@@ -106,7 +107,7 @@ struct Simulation {
     count: u64,
     scheduler: Scheduler,
     /// Reports that the scheduler has not got yet.
-    reported: Vec<Event>,
+    reported: Vec<QueueChange>,
     appointment: u64,
     clients: Vec<Client>,
     devices: Vec<Device>,
@@ -177,7 +178,7 @@ impl Simulation {
                 for event in self.reported.drain(..count) {
                     self.scheduler.handle(self.now, event);
                     self.trace.steps.push((self.now, Some(event)));
-                    if let (Some(planted), Event::Opened { .. }) = (self.world.planted, event) {
+                    if let (Some(planted), QueueChange::Opened { .. }) = (self.world.planted, event) {
                         self.scheduler.plant(self.now, planted);
                     }
                 }
@@ -194,7 +195,7 @@ impl Simulation {
         }
     }
 
-    fn tell(&mut self, event: Event) {
+    fn tell(&mut self, event: QueueChange) {
         self.reported.push(event);
         self.plan_in(self.world.delays.hear, Happening::Heard(1));
     }

@@ -49,7 +49,7 @@ pub(crate) fn grant_slices(now: Nanos, settings: &Settings, queues: &mut [Queue]
     queues.iter().any(|queue| queue.patience.has_slice())
 }
 
-/// When the next slice ends or begins, if no event comes before.
+/// When the next slice ends or begins, if no change comes before.
 pub(crate) fn next(now: Nanos, settings: &Settings, queues: &[Queue], front: Option<Level>) -> Option<Nanos> {
     let waits = |queue: &Queue| queue.ready && queue.level != front;
     let concerned = queues.iter().filter(|queue| queue.patience.has_slice() || waits(queue));

@@ -2,6 +2,8 @@
 //!
 //! Layouts are from HIP's `hip/driver_types.h`; they have not changed between 4.2 and 7.2.
 
+use crate::abi::{Extent, PitchedPtr};
+
 /// `hipPos`: bytes, or elements of an array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -11,32 +13,13 @@ pub(crate) struct Coordinates {
     pub(crate) z: usize,
 }
 
-/// `hipPitchedPtr` as a value: an address, and bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub(crate) struct Pitched {
-    pub(crate) address: usize,
-    pub(crate) pitch: usize,
-    pub(crate) xsize: usize,
-    pub(crate) ysize: usize,
-}
-
-/// `hipExtent` as a value: bytes, or elements where an array takes part; rows; slices.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub(crate) struct Size {
-    pub(crate) width: usize,
-    pub(crate) height: usize,
-    pub(crate) depth: usize,
-}
-
 /// One end of a [`Box3d`]: an array or memory, and the other null.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct BoxEnd {
     pub(crate) array: usize,
     pub(crate) position: Coordinates,
-    pub(crate) memory: Pitched,
+    pub(crate) memory: PitchedPtr,
 }
 
 /// `hipMemcpy3DParms`
@@ -45,7 +28,7 @@ pub(crate) struct BoxEnd {
 pub(crate) struct Box3d {
     pub(crate) src: BoxEnd,
     pub(crate) dst: BoxEnd,
-    pub(crate) extent: Size,
+    pub(crate) extent: Extent,
     /// `hipMemcpyKind`
     pub(crate) kind: u32,
 }
@@ -58,7 +41,7 @@ pub(crate) struct PeerBox {
     pub(crate) src_device: i32,
     pub(crate) dst: BoxEnd,
     pub(crate) dst_device: i32,
-    pub(crate) extent: Size,
+    pub(crate) extent: Extent,
 }
 
 /// One end of a [`DriverBox`], of the kind that it names.
@@ -85,7 +68,7 @@ pub(crate) struct DriverBox {
     pub(crate) src: DriverBoxEnd,
     pub(crate) dst: DriverBoxEnd,
     /// Bytes, rows, slices.
-    pub(crate) extent: Size,
+    pub(crate) extent: Extent,
 }
 
 /// One end of [`DriverRows`].
@@ -127,7 +110,7 @@ impl DriverRows {
             pitch: end.pitch,
             height: 0,
         };
-        let extent = Size { width: self.width, height: self.height, depth: 1 };
+        let extent = Extent { width: self.width, height: self.height, depth: 1 };
         DriverBox { src: end(self.src), dst: end(self.dst), extent }
     }
 }
@@ -152,7 +135,7 @@ pub(crate) struct BoxOperation {
     pub(crate) src: BoxOperand,
     pub(crate) dst: BoxOperand,
     /// With an array in it, its width and the lengths of rows count elements.
-    pub(crate) extent: Size,
+    pub(crate) extent: Extent,
     /// `hipMemcpySrcAccessOrder`
     pub(crate) order: u32,
     pub(crate) flags: u32,

@@ -11,9 +11,8 @@ use crate::abi::frame::Frame;
 use crate::abi::{
     Allocation, Array, ChannelFormatDesc, Context, Device, DevicePtr, Dim3, Enum, Event, Extent,
     ExternalMemory, ExternalSemaphore, Function, Graph, GraphExec, GraphNode, GraphicsResource, HipError,
-    HostFn, IpcEventHandle, IpcMemHandle, Kernel, Layout, Library, LinkState, MemLocation, MemPool,
-    MemcpyKind, MipmappedArray, Module, PitchedPtr, Stream, StreamCallback, SurfaceObject, TextureObject,
-    UserObject,
+    HostFn, IpcEventHandle, Kernel, Layout, Library, MemLocation, MemPool, MemcpyKind, MipmappedArray,
+    Module, PitchedPtr, Stream, StreamCallback, SurfaceObject, TextureObject,
 };
 
 /// How a value of one type crosses a call: the four of the ABI's cases that HIP needs. Sizes are in bytes.
@@ -50,12 +49,12 @@ macro_rules! args {
 
 args! {
     Word: u8 u16 u32 u64 usize c_int Device MemcpyKind Enum HipError MemLocation Event Graph GraphExec
-        GraphNode UserObject Module Function Library Kernel LinkState Array MipmappedArray MemPool Context
+        GraphNode Module Function Library Kernel Array MipmappedArray MemPool Context
         DevicePtr Allocation ExternalMemory ExternalSemaphore GraphicsResource TextureObject SurfaceObject
         HostFn StreamCallback;
     Pair: Dim3;
     Float: f32;
-    Memory: Extent PitchedPtr IpcMemHandle IpcEventHandle;
+    Memory: Extent PitchedPtr IpcEventHandle;
 }
 
 impl<T> Arg for *mut T {

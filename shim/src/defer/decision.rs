@@ -91,7 +91,7 @@ impl Wait {
             queues.host_wait_ends(&self.queues, is_success);
         }
         if self.is_recorded {
-            queues.look_around();
+            queues.check_all_if_recorded();
         }
         for event in self.events.into_iter().filter(|&event| event != 0 && is_success) {
             queues.event_seen(event);

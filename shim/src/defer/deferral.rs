@@ -55,10 +55,10 @@ pub(crate) static DEFERRAL: Renewable<Deferral> = Renewable::new();
 /// Counts errors of the queues.
 pub(super) fn note_trouble(trouble: xsched_xqueue::Trouble) {
     counters::trouble(match trouble {
-        xsched_xqueue::Trouble::ControllerFull => Trouble::NoRoom,
+        xsched_xqueue::Trouble::ControllerFull => Trouble::ControllerFull,
         xsched_xqueue::Trouble::UnsentReport => Trouble::UnsentReport,
         xsched_xqueue::Trouble::LostConnection => Trouble::LostConnection,
-        xsched_xqueue::Trouble::NoEventRing => Trouble::NoJournal,
+        xsched_xqueue::Trouble::NoEventRing => Trouble::NoEventRing,
         xsched_xqueue::Trouble::Panic => Trouble::Panic,
     });
 }

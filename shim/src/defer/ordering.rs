@@ -22,7 +22,7 @@ use crate::verdict;
 
 /// A call that needs earlier work to have been launched, while something is suspended or deferred.
 pub(crate) fn order(call: &Stopped<'_>) -> Decision {
-    let Some(copy) = call.target.copy else { return Decision::Pass(Reason::NothingHeldBack) };
+    let Some(copy) = call.target.copy else { return Decision::Pass(Reason::NothingDeferred) };
     deferral().order(call, copy)
 }
 impl Deferral {
@@ -31,7 +31,7 @@ impl Deferral {
             self.note_first_use(copy);
         }
         if !self.queues.has_reason() && !failure::any_unreported() {
-            return Decision::Pass(Reason::NothingHeldBack);
+            return Decision::Pass(Reason::NothingDeferred);
         }
         if self.is_runtime_lost(copy) {
             return Decision::Pass(Reason::Drained);
@@ -70,7 +70,7 @@ impl Deferral {
                 return Decision::Answer(HipError::NOT_READY);
             }
             Id::hipEventQuery | Id::hipEventElapsedTime => {}
-            Id::hipStreamQuery | Id::hipStreamQuery_spt => self.settle_markers(call, copy),
+            Id::hipStreamQuery | Id::hipStreamQuery_spt => self.await_doubtful_marker(call, copy),
             Id::hipStreamSynchronize if is_planted(Bug::MissedDrain) => {}
             Id::hipFree if is_planted(Bug::FreeWithoutDrain) => {}
             Id::hipStreamSynchronize | Id::hipStreamSynchronize_spt | Id::hipStreamDestroy => {
@@ -96,14 +96,14 @@ impl Deferral {
 
     /// Settles the markers that the shim has recorded in a stream: a program that knows the stream to be done must
     /// not find them there.
-    fn settle_markers(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) {
+    fn await_doubtful_marker(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) {
         let Some(device) = real::current_device(copy) else { return };
         let name = call.stream_name();
         let (queue, claim) = match name {
             StreamName::PerThread => (None, self.claim(copy, device, 0)),
             _ => (self.known_stream(call, copy).map(KnownStream::queue), None),
         };
-        self.queues.settle_markers(queue, claim, HipStream { copy, device, name });
+        self.queues.await_doubtful_marker(queue, claim, HipStream { copy, device, name });
     }
 
     /// The queues whose work on the device a call waits for, and how far.

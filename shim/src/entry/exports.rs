@@ -1,7 +1,7 @@
 //! The exported symbols: one for every function of the list, and the shim's own.
 //!
-//! An export is a few instructions without a stack frame. An export without a hook looks its call site up right here
-//! and jumps; the rest, and every first call of a site, go through the entry code. Symbols carry no version: a
+//! An export is a few instructions without a stack frame, which leave all arguments as they are: so it is declared
+//! without any. An export without a hook looks its call site up right here and jumps; the rest, and every first call of a site, go through the entry code. Symbols carry no version: a
 //! definition without one satisfies references to every version.
 //!
 //! All functions are exported, also those that the process's runtime is too old for, because the linker does not know
@@ -14,14 +14,8 @@
 )]
 
 use std::arch::naked_asm;
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_void};
 
-use crate::abi::{
-    Allocation, Array, ChannelFormatDesc, Context, Device, DevicePtr, Dim3, Enum, Event, Extent,
-    ExternalMemory, ExternalSemaphore, Function, Graph, GraphExec, GraphNode, GraphicsResource, HipError,
-    HostFn, IpcEventHandle, IpcMemHandle, Kernel, Library, LinkState, MemLocation, MemPool, MemcpyKind,
-    MipmappedArray, Module, PitchedPtr, Stream, StreamCallback, SurfaceObject, TextureObject, UserObject,
-};
 use crate::api::{self, Id, for_each_function};
 use crate::entry::export_entry;
 use crate::ground::counters::{self, CALLS, STRIPE_BITS, STRIPE_BYTES};
@@ -97,12 +91,12 @@ macro_rules! export_code {
 
 macro_rules! define_exports {
     ($($family:ident {
-        $($class:ident $table:ident $($index:literal)? fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty;)*
+        $($class:ident $table:ident $($index:literal)? fn $name:ident($(..)? $($arg:ident: $ty:ty),*) -> $ret:ty;)*
     })*) => {
         $($(
             #[unsafe(naked)]
             #[cfg_attr(not(test), unsafe(no_mangle))]
-            unsafe extern "C" fn $name($($arg: $ty),*) -> $ret {
+            unsafe extern "C" fn $name() {
                 export_code!($class $name)
             }
         )*)*
@@ -112,7 +106,7 @@ for_each_function!(define_exports);
 
 macro_rules! addresses {
     ($($family:ident {
-        $($class:ident $table:ident $($index:literal)? fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty;)*
+        $($class:ident $table:ident $($index:literal)? fn $name:ident($(..)? $($arg:ident: $ty:ty),*) -> $ret:ty;)*
     })*) => {
         /// The exports' code, in the order of the list.
         pub(super) static EXPORTS: Exports = Exports([$($($name as *const () as *const c_void,)*)*]);

@@ -38,13 +38,13 @@ counted! {
         /// The runtime refused a command that was launched late; the stream's next call returned the error.
         LateFailure = "failures returned late",
         /// The controller had no slot for the process, or for one more of its queues: it was not scheduled.
-        NoRoom = "times that the controller had no free slot: unscheduled for at least a second",
+        ControllerFull = "times that the controller had no free slot: unscheduled for at least a second",
         /// The controller did not take a report: it was too far behind.
         UnsentReport = "reports that could not be sent",
         /// The program has closed or replaced the connection to the controller: it was not scheduled until the next one.
         LostConnection = "connections to the controller that the program closed: unscheduled for a second",
         /// The controller gave memory for events that the shim does not write into.
-        NoJournal = "rings of events that could not be used",
+        NoEventRing = "rings of events that could not be used",
         /// The user's settings, or the controller's rules, could not be read.
         Settings = "settings that could not be read",
         /// The shim panicked.

@@ -36,7 +36,7 @@ counted! {
     /// Why the real function got a call at once, or when it got it instead.
     Reason {
         /// The call was deferred and answered by the shim.
-        HeldBack = "held back",
+        Deferred = "held back",
         /// The call could not be made later: its caller waited until it could be made.
         WaitedInPlace = "waited in place",
         /// The call needed earlier work to be launched, and waited for it.
@@ -50,7 +50,7 @@ counted! {
         /// Nothing schedules this process: work goes straight to its stream.
         NotScheduled = "nothing schedules",
         /// The call needs earlier work to be launched, and none is deferred.
-        NothingHeldBack = "nothing held back",
+        NothingDeferred = "nothing held back",
         /// The function is newer than the list.
         UnknownFunction = "unknown function",
         /// The call controls or observes stream capture, which the shim does not take part in.

@@ -10,8 +10,7 @@ use std::sync::atomic::AtomicU64;
 
 use xsched_sched::Nanos;
 
-use crate::abi::boxes::Size;
-use crate::abi::{ChannelFormatDesc, Event, Stream};
+use crate::abi::{ChannelFormatDesc, Event, Extent, Stream};
 use crate::api::Id;
 use crate::ground::reentry::is_shims_thread;
 use crate::runtime::copies::RuntimeCopy;
@@ -364,32 +363,36 @@ pub(crate) fn variable_bytes(copy: &RuntimeCopy, symbol: usize) -> Option<usize>
     (is_known && address != 0).then_some(bytes)
 }
 
-/// The most blocks of a registered kernel that run on one compute unit at once.
-pub(crate) fn blocks_of_unit(
-    copy: &RuntimeCopy,
-    handle: usize,
-    threads: i32,
-    shared_bytes: usize,
-) -> Option<u32> {
-    let mut blocks = 0;
-    let ask = real!(copy, hipOccupancyMaxActiveBlocksPerMultiprocessor: fn(*mut i32, usize, i32, usize))?;
-    // SAFETY: a variable for the answer; the handle is a registered one.
-    let code = unsafe { ask(&raw mut blocks, handle, threads, shared_bytes) };
-    u32::try_from(blocks).ok().filter(|_| code == 0)
+/// How a launch names its kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KernelRef {
+    /// By the handle that compiled code has registered.
+    Handle(usize),
+    /// By a module's or library's function.
+    Function(usize),
 }
 
-/// The same of a kernel's function.
-pub(crate) fn blocks_of_unit_by_function(
+/// The most blocks of a kernel that run on one compute unit at once.
+pub(crate) fn blocks_of_unit(
     copy: &RuntimeCopy,
-    function: usize,
+    kernel: KernelRef,
     threads: i32,
     shared_bytes: usize,
 ) -> Option<u32> {
+    let (ask, kernel) = match kernel {
+        KernelRef::Handle(handle) => {
+            let ask =
+                real!(copy, hipOccupancyMaxActiveBlocksPerMultiprocessor: fn(*mut i32, usize, i32, usize));
+            (ask?, handle)
+        }
+        KernelRef::Function(function) => {
+            let ask = real!(copy, hipModuleOccupancyMaxActiveBlocksPerMultiprocessor: fn(*mut i32, usize, i32, usize));
+            (ask?, function)
+        }
+    };
     let mut blocks = 0;
-    let ask =
-        real!(copy, hipModuleOccupancyMaxActiveBlocksPerMultiprocessor: fn(*mut i32, usize, i32, usize))?;
-    // SAFETY: a variable for the answer; the function is one that the runtime has given.
-    let code = unsafe { ask(&raw mut blocks, function, threads, shared_bytes) };
+    // SAFETY: a variable for the answer; the handle is a registered one, the function one that the runtime has given.
+    let code = unsafe { ask(&raw mut blocks, kernel, threads, shared_bytes) };
     u32::try_from(blocks).ok().filter(|_| code == 0)
 }
 
@@ -417,15 +420,15 @@ pub(crate) fn is_device(copy: &RuntimeCopy, device: i32) -> bool {
 /// The size of an array: elements in a row, rows, slices; 0 for a dimension that it does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Array {
-    pub(crate) size: Size,
+    pub(crate) size: Extent,
     pub(crate) element_bytes: usize,
 }
 
 /// An array; None if there is none with this handle.
 pub(crate) fn array(copy: &RuntimeCopy, handle: usize) -> Option<Array> {
-    let (mut channels, mut size) = (ChannelFormatDesc::default(), Size::default());
+    let (mut channels, mut size) = (ChannelFormatDesc::default(), Extent::default());
     let none = std::ptr::null_mut();
-    let ask = real!(copy, hipArrayGetInfo: fn(*mut ChannelFormatDesc, *mut Size, *mut u32, usize))?;
+    let ask = real!(copy, hipArrayGetInfo: fn(*mut ChannelFormatDesc, *mut Extent, *mut u32, usize))?;
     // SAFETY: variables for the answers; the application names the array.
     let code = unsafe { ask(&raw mut channels, &raw mut size, none, handle) };
     let bits = [channels.x, channels.y, channels.z, channels.w].iter().sum::<i32>();

@@ -33,7 +33,7 @@ macro_rules! hook {
 
 macro_rules! define_hooks {
     ($($family:ident {
-        $($class:ident $table:ident $($index:literal)? fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty;)*
+        $($class:ident $table:ident $($index:literal)? fn $name:ident($(..)? $($arg:ident: $ty:ty),*) -> $ret:ty;)*
     })*) => {
         /// The hook of every function, in the order of the list; None for one that is only counted.
         pub(crate) static HOOKS: [Option<Hook>; COUNT] =

@@ -115,10 +115,7 @@ fn large_structures_lie_on_the_stack_between_words_in_registers() {
     let stopped = Stopped::new([0xab, 0x9000, 0, 0, 0, 0], &[0x1000, 512, 100, 4, 100, 4, 2]);
     // SAFETY: as above.
     let (pitched, value, extent, stream): (PitchedPtr, u32, Extent, Stream) = unsafe { stopped.read() };
-    assert_eq!(
-        (pitched.ptr.addr(), pitched.pitch_bytes, pitched.xsize, pitched.ysize),
-        (0x1000, 512, 100, 4)
-    );
+    assert_eq!((pitched.address, pitched.pitch, pitched.xsize, pitched.ysize), (0x1000, 512, 100, 4));
     assert_eq!(extent, Extent { width: 100, height: 4, depth: 2 });
     assert_eq!((value, stream.0.addr()), (0xab, 0x9000));
 }

@@ -67,14 +67,14 @@ pub(crate) enum Gate<G> {
 
 #[derive(Debug)]
 pub(crate) struct Claim<D: Device> {
-    key: ClaimKey,
+    pub(crate) key: ClaimKey,
     registration: Option<Arc<dyn Registration>>,
-    usage: Usage,
+    pub(crate) usage: Usage,
     /// The parts of its device time.
-    by_origin: OriginTimes,
+    pub(crate) by_origin: OriginTimes,
     /// In flight, from streams that have no queue.
     unqueued: Flight<D::Marker>,
-    gate: Gate<D::Gate>,
+    pub(crate) gate: Gate<D::Gate>,
     /// Callers that wait for admission.
     waiting: usize,
     /// Launches that were admitted and have not returned.
@@ -118,10 +118,6 @@ impl<D: Device> Claim<D> {
         }
     }
 
-    pub(crate) fn key(&self) -> ClaimKey {
-        self.key
-    }
-
     pub(crate) fn registration(&self) -> Option<&Arc<dyn Registration>> {
         self.registration.as_ref()
     }
@@ -144,14 +140,6 @@ impl<D: Device> Claim<D> {
 
     pub(crate) fn unqueued_mut(&mut self) -> &mut Flight<D::Marker> {
         &mut self.unqueued
-    }
-
-    pub(crate) fn usage(&self) -> Usage {
-        self.usage
-    }
-
-    pub(crate) fn by_origin(&self) -> &OriginTimes {
-        &self.by_origin
     }
 
     /// A deferred command of it is about to be launched.
@@ -304,15 +292,6 @@ impl<D: Device> Claim<D> {
             }
             None => {}
         }
-    }
-
-    /// Its gate.
-    pub(crate) fn gate(&self) -> Gate<D::Gate> {
-        self.gate
-    }
-
-    pub(crate) fn set_gate(&mut self, gate: Gate<D::Gate>) {
-        self.gate = gate;
     }
 
     /// The page in which the arbiter closes its gate.

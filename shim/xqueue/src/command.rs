@@ -141,15 +141,10 @@ pub struct PendingLaunch<D: Device> {
     pub(crate) admitted: Nanos,
     pub(crate) delay: Delay,
     pub(crate) stream: D::Stream,
+    pub(crate) demand: Demand,
+    /// The class of its load: only work is followed.
     pub(crate) class: DurationClass,
     pub(crate) is_limited: bool,
-    /// The reason for its treatment.
-    pub(crate) judgement: Judgement,
-    /// The library to which it belongs.
-    pub(crate) origin: Origin,
-    /// Whether it must not be stopped.
-    pub(crate) is_pinned: bool,
-    pub(crate) end: KnownEnd,
     /// The gate to put before it.
     pub(crate) gate: Option<D::Gate>,
     /// Whether the watcher must be notified once it was launched.

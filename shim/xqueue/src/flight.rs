@@ -39,7 +39,7 @@ const UNMARKED_MAX: Nanos = Nanos::from_millis(2);
 
 /// How long after a look the next one comes at the latest. The expected time of commands may be far too long, and more commands
 /// are launched meanwhile.
-const LOOK_LATEST: Nanos = Nanos::from_millis(10);
+const CHECK_LATEST: Nanos = Nanos::from_millis(10);
 
 #[derive(Debug)]
 struct Marked<M> {
@@ -62,7 +62,7 @@ pub(crate) struct Flight<M> {
     /// When the first command without a marker was launched, when the last command was, and when the last look was.
     unmarked_since: Nanos,
     last: Nanos,
-    looked: Nanos,
+    checked: Nanos,
     /// Nothing was launched since the stream itself was last asked, and was not done.
     is_asked: bool,
     /// The program's event that is the last command's own, and whether the program has seen it complete.
@@ -120,7 +120,7 @@ impl<M: Copy> Flight<M> {
             unmarked_since: Nanos::ZERO,
             last: Nanos::ZERO,
             unmarked_work: Nanos::ZERO,
-            looked: Nanos::ZERO,
+            checked: Nanos::ZERO,
             is_asked: false,
             ends_by: None,
             is_end_seen: false,
@@ -278,7 +278,7 @@ impl<M: Copy> Flight<M> {
             return Some(marker);
         }
         if self.marked.is_empty() {
-            self.looked = now;
+            self.checked = now;
         }
         let first = self.in_flight() - self.unmarked;
         let work = self.commands.least(first..first + commands);
@@ -304,7 +304,7 @@ impl<M: Copy> Flight<M> {
             return Some(self.last + QUIET);
         }
         let work = self.commands.least(0..self.in_flight());
-        Some(self.commands.done_at(self.looked, work)?.min(self.looked + LOOK_LATEST))
+        Some(self.commands.done_at(self.checked, work)?.min(self.checked + CHECK_LATEST))
     }
 
     /// The stream was asked, and is not done.
@@ -324,25 +324,25 @@ impl<M: Copy> Flight<M> {
     }
 
     /// When to look at the first marker. With `is_waited_for`, commands wait until less is in flight.
-    pub(crate) fn next_look(&self, is_waited_for: bool) -> Option<Nanos> {
+    pub(crate) fn next_check(&self, is_waited_for: bool) -> Option<Nanos> {
         let first = self.marked.front()?;
         let at = if is_waited_for {
-            self.commands.room_at(self.looked)
+            self.commands.capacity_at(self.checked)
         } else {
-            self.commands.done_at(self.looked, first.work)
+            self.commands.done_at(self.checked, first.work)
         };
-        at.map(|at| at.min(self.looked + LOOK_LATEST))
+        at.map(|at| at.min(self.checked + CHECK_LATEST))
     }
 
     /// When a marker was last looked at, or there was none.
-    pub(crate) fn last_look(&self) -> Nanos {
-        self.looked
+    pub(crate) fn last_check(&self) -> Nanos {
+        self.checked
     }
 
     /// The first marker was looked at, and is not complete.
     pub(crate) fn first_marker_pending(&mut self, now: Nanos) {
         self.commands.completed(now, 0);
-        self.looked = now;
+        self.checked = now;
     }
 
     /// The first marker is complete; `device_time` is what lies between it and the one before, if that is known.
@@ -362,7 +362,7 @@ impl<M: Copy> Flight<M> {
     }
 
     fn note_completion(&mut self, now: Nanos) {
-        self.looked = now;
+        self.checked = now;
         self.stall.reset(now);
     }
 

@@ -19,7 +19,7 @@
 //! | `claim`, `queue` | one claim; one queue |
 //! | `state` | all of them under one lock: parts with fields of their own, and rules |
 //! | `xqueues` | [`XQueues`]: admission, deferral, launch workers, waiting callers, the watcher's part |
-//! | `client` | the watcher thread, and what process and controller tell each other |
+//! | `client` | the watcher thread, and what process and controller send each other |
 //!
 //! Unsafe code is in the modules that map shared memory, or call the C library where nothing safe does what is needed:
 //! `gate_page`, `event_writer`, `threads`, `client::{arbiter_page, connection, descriptor, report_probe}`. The compiler refuses

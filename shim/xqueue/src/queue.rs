@@ -53,7 +53,7 @@ pub(crate) struct Queue<D: Device> {
     launching: Option<(u64, Instant)>,
     has_worker: bool,
     /// Wakes the worker, if that sleeps.
-    bell: Arc<Condvar>,
+    wakeup: Arc<Condvar>,
     is_worker_asleep: bool,
     /// None: it is gone, and what it had on the device is followed to its end.
     stream: Option<D::Stream>,
@@ -79,7 +79,7 @@ impl<D: Device> Queue<D> {
             launched: 0,
             launching: None,
             has_worker: false,
-            bell: Arc::default(),
+            wakeup: Arc::default(),
             is_worker_asleep: false,
             stream: Some(stream),
             orders_others,
@@ -274,7 +274,7 @@ impl<D: Device> Queue<D> {
     /// Its worker sleeps from now on, until this rings.
     pub(crate) fn worker_sleeps(&mut self) -> Arc<Condvar> {
         self.is_worker_asleep = true;
-        Arc::clone(&self.bell)
+        Arc::clone(&self.wakeup)
     }
 
     /// It sleeps no more.
@@ -285,6 +285,6 @@ impl<D: Device> Queue<D> {
     /// Its worker is about to be woken, by this. No other thread need wake it again.
     pub(crate) fn wake_worker(&mut self) -> Arc<Condvar> {
         self.is_worker_asleep = false;
-        Arc::clone(&self.bell)
+        Arc::clone(&self.wakeup)
     }
 }

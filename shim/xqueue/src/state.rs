@@ -17,19 +17,19 @@
 //! | `admission` | whether a command may be launched now |
 //! | `neighbours` | what follows when other processes come, go, or preempt this one |
 //! | `completions` | what follows when commands were launched and when they complete |
-//! | `looks` | when to look for completions |
+//! | `checks` | when to look for completions |
 //! | `work_reports` | when claims report that they have work, or none |
 //! | `gates` | when gates are open |
 //! | `events` | what is written while the process is recorded |
 
 mod admission;
+mod checks;
 mod claim_table;
 mod completions;
 mod events;
 mod forcing;
 mod gates;
 mod limits;
-mod looks;
 mod mode;
 mod neighbours;
 mod order;
@@ -64,7 +64,7 @@ pub(crate) struct State<D: Device> {
     pub(crate) waiters: Waiters,
     /// When the watcher looks again.
     pub(crate) watch: WatchSchedule,
-    limits: Limits,
+    pub(crate) limits: Limits,
     claims: ClaimTable<D>,
     queues: QueueTable<D>,
     /// Pending launches that must not be stopped.
@@ -133,7 +133,7 @@ impl<D: Device> State<D> {
 
     /// The claim with this key, a new one if need be; whether it is new.
     pub(crate) fn claim(&mut self, key: ClaimKey) -> (ClaimId, bool) {
-        let (claim, is_new) = self.claims.find_or_add(key, self.limits.limit());
+        let (claim, is_new) = self.claims.find_or_add(key, self.limits.limit);
         if is_new {
             self.note_claim(claim);
             // The other claims of its device have no gate any more.
@@ -144,23 +144,23 @@ impl<D: Device> State<D> {
 
     /// All claims, in the order in which they were made.
     pub(crate) fn claim_keys(&self) -> Vec<(ClaimId, ClaimKey)> {
-        self.claims.iter().map(|(id, claim)| (id, claim.key())).collect()
+        self.claims.iter().map(|(id, claim)| (id, claim.key)).collect()
     }
 
     /// What a claim has used so far.
     pub(crate) fn usage(&self, claim: ClaimId) -> Usage {
-        self.claims.get(claim).usage()
+        self.claims.get(claim).usage
     }
 
     /// The same, and the parts of its device time.
     pub(crate) fn usage_by_origin(&self, claim: ClaimId) -> (Usage, OriginTimes) {
         let claim = self.claims.get(claim);
-        (claim.usage(), claim.by_origin().clone())
+        (claim.usage, claim.by_origin.clone())
     }
 
     /// What all claims have used so far.
     pub(crate) fn total_usage(&self) -> Usage {
-        self.claims.iter().map(|(_, claim)| claim.usage()).fold(Usage::default(), Usage::plus)
+        self.claims.iter().map(|(_, claim)| claim.usage).fold(Usage::default(), Usage::plus)
     }
 
     /// Origins' numbers have lost their meaning.
@@ -213,30 +213,10 @@ impl<D: Device> State<D> {
 
     /// How much may be launched ahead beside more urgent neighbours.
     pub(crate) fn set_limit(&mut self, limit: Limit) {
-        self.limits.set_limit(limit);
+        self.limits.limit = limit;
         self.apply_limits();
-    }
-
-    /// The limits that are set from outside.
-    pub(crate) fn limits_mut(&mut self) -> &mut Limits {
-        &mut self.limits
     }
 }
 
 #[cfg(test)]
-impl<D: Device> State<D> {
-    /// Whether no queue is left.
-    pub(crate) fn has_no_queues(&self) -> bool {
-        self.queues.values().next().is_none()
-    }
-
-    /// Whether all workers sleep and nothing is being launched.
-    pub(crate) fn do_workers_sleep(&self) -> bool {
-        let sleeps = |queue: &Queue<D>| queue.is_worker_asleep() || !queue.has_worker();
-        self.queues.values().all(|queue| !queue.is_launching() && sleeps(queue))
-    }
-
-    pub(crate) fn is_alert(&self, claim: ClaimId) -> bool {
-        self.claims.get(claim).is_alert(crate::clock::now())
-    }
-}
+mod tests;

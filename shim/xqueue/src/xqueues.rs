@@ -129,14 +129,14 @@ impl<D: Device> XQueues<D> {
     /// Every call is looked at until this is taken back: the first use of a device must be noticed.
     pub fn await_first_use(&self, awaits: bool) {
         let mut state = self.lock();
-        state.mode.await_first_use(awaits);
+        state.mode.awaits_first_use = awaits;
         self.publish(&mut state);
     }
 
     /// Every call is looked at from now on.
     pub fn observe_all_calls(&self) {
         let mut state = self.lock();
-        state.mode.observe_all();
+        state.mode.observes_all = true;
         self.publish(&mut state);
     }
 
@@ -208,7 +208,7 @@ impl<D: Device> XQueues<D> {
         let is_detached = state.detach_stream(queue);
         let over = state.forget_detached(false);
         self.publish(&mut state);
-        let next = state.next_look(Source::Queue(queue));
+        let next = state.next_check(Source::Queue(queue));
         let sleeps = next.is_some_and(|at| state.watch.sleeps_beyond(at));
         drop(state);
         self.retire(over);
@@ -238,7 +238,7 @@ impl<D: Device> XQueues<D> {
     /// Nothing is deferred from now on; false takes it back. What was deferred before stays so.
     pub fn defer_nothing(&self, defers_nothing: bool) {
         let mut state = self.lock();
-        state.mode.defer_nothing(defers_nothing);
+        state.mode.defers_nothing = defers_nothing;
         self.publish(&mut state);
     }
 
@@ -259,7 +259,7 @@ impl<D: Device> XQueues<D> {
     /// Whether any command is deferred, or a caller waits.
     pub fn is_deferring(&self) -> bool {
         let state = self.lock();
-        state.waiters.is_any() || state.is_any_deferred()
+        state.waiters.callers > 0 || state.is_any_deferred()
     }
 
     /// Whether a command that comes after these may be launched now, and then notes that it is.
@@ -296,7 +296,7 @@ impl<D: Device> XQueues<D> {
     pub fn finish(&self, launch: PendingLaunch<D>, on_device: bool) {
         let launched = self.lock().launch_returned(&launch, on_device);
         let paused = launched.map(|_| self.pause()).filter(|paused| !**paused);
-        let may_be_done = paused.is_some() && launch.end == KnownEnd::ByReturn;
+        let may_be_done = paused.is_some() && launch.demand.end == KnownEnd::ByReturn;
         let is_done = may_be_done.then(|| self.device.is_done(launch.stream));
         let marker = match (launch.source, is_done) {
             // The program may know it as well: a marker behind it would be the only thing left to wait for.
@@ -387,14 +387,14 @@ impl<D: Device> XQueues<D> {
     /// put before it, which may not have been looked at since it was closed.
     fn open_gates_for(&self, state: &mut State<D>, launch: Option<&PendingLaunch<D>>) {
         // A launch that is not followed may be one that passes through.
-        if launch.is_none_or(|launch| launch.is_pinned || launch.gate.is_some()) {
+        if launch.is_none_or(|launch| launch.demand.treatment.is_pinned() || launch.gate.is_some()) {
             state.update_gates(&self.device);
         }
     }
 
     /// Launches everything and takes nothing more, for a process that ends. Gives up at `deadline`.
     pub fn close(&self, deadline: Instant) {
-        self.look_around();
+        self.check_all_if_recorded();
         let mut state = self.lock();
         state.close();
         state.retire_gates(&self.device);
@@ -409,7 +409,7 @@ impl<D: Device> XQueues<D> {
 
     /// Whether the process ends.
     pub(crate) fn is_closed(&self) -> bool {
-        self.lock().mode.is_closed()
+        self.lock().mode.closed
     }
 
     /// No thread looks at markers, records any or makes gates from now on: the runtime's own data is about to be destroyed. Waits

@@ -240,7 +240,7 @@ impl MessageGenerator {
                     reserved: 0,
                     device_ns: self.number(),
                     launched: self.number(),
-                    held_back: self.number(),
+                    deferred: self.number(),
                     suspended_ns: self.number(),
                 };
                 usage.as_bytes().to_vec()

@@ -4,7 +4,9 @@
 use std::hint::black_box;
 
 use rustix::time::{ClockId, clock_gettime};
-use xsched_sched::{Attributes, DeviceId, Event, Nanos, PolicyKind, ProcessId, QueueId, Scheduler, Settings};
+use xsched_sched::{
+    Attributes, DeviceId, Nanos, PolicyKind, ProcessId, QueueChange, QueueId, Scheduler, Settings,
+};
 use xsched_tests::bench::{Goal, Row, repeated};
 
 use crate::{Result, scenario::BENCH};
@@ -33,7 +35,7 @@ fn step_ns(policy: PolicyKind) -> f64 {
         let mut attributes = Attributes::new(DeviceId(0), ProcessId(number));
         attributes.priority = (number % 8) as i16;
         attributes.share = Some(1);
-        scheduler.handle(Nanos::ZERO, Event::Opened { queue: QueueId(number), attributes });
+        scheduler.handle(Nanos::ZERO, QueueChange::Opened { queue: QueueId(number), attributes });
     }
     let _ = scheduler.decide(Nanos::ZERO);
     let began_ns = processor_ns();
@@ -41,9 +43,9 @@ fn step_ns(policy: PolicyKind) -> f64 {
         let now = PACE.times(u64::from(step));
         let queue = QueueId(step % QUEUES);
         let event = match step / QUEUES % 3 {
-            0 => Event::Ready { queue },
-            1 => Event::Used { queue, device: PACE },
-            _ => Event::Idle { queue },
+            0 => QueueChange::Ready { queue },
+            1 => QueueChange::Used { queue, device: PACE },
+            _ => QueueChange::Idle { queue },
         };
         scheduler.handle(now, event);
         let _ = black_box(scheduler.decide(now));

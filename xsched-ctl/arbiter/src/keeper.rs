@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use xsched_protocol::arbiter_page::{
-    ArbiterEvent, Control, DEVICE_MAX, LEVEL_COUNT, QUEUE_MAX, QueueWord, Report, SPOKEN_FOR, Word,
+    ArbiterEvent, Control, DEVICE_MAX, LEVEL_COUNT, PROXIED, QUEUE_MAX, QueueWord, Report, Word,
 };
 use xsched_protocol::wire::Keeper;
 use xsched_symbols::FileId;
@@ -59,8 +59,8 @@ impl Owner {
     }
 
     /// Whether the controller must report for it, because no program receives its reports.
-    pub const fn is_spoken_for(self) -> bool {
-        self.0 & SPOKEN_FOR != 0
+    pub const fn is_proxied(self) -> bool {
+        self.0 & PROXIED != 0
     }
 }
 
@@ -255,7 +255,7 @@ impl Arbiter {
 
     /// Adds a process that reports over a socket. When it has ended, [`Self::gone`] must be called.
     pub fn speak_for(&mut self, pid: u32) -> Owner {
-        let owner = Owner(u64::from(pid) | SPOKEN_FOR);
+        let owner = Owner(u64::from(pid) | PROXIED);
         // The id may have belonged to another process.
         self.gone(owner);
         match &mut self.backend {
@@ -267,12 +267,12 @@ impl Arbiter {
 
     /// Applies a report of a process that reports over a socket. A report about another process's queue changes nothing.
     pub fn report(&mut self, owner: Owner, operation: Report, slot: u32, argument: u64) {
-        let is_own = owner.is_spoken_for() && self.page().queue(slot).owner == owner.0;
+        let is_own = owner.is_proxied() && self.page().queue(slot).owner == owner.0;
         if is_own || matches!(operation, Report::Expire | Report::Check) {
             match &self.backend {
                 Backend::Memory(memory) => memory.speak(owner.0, operation, u64::from(slot), argument),
                 Backend::Programs(programs) => {
-                    programs.control(Control::Speak, u64::from(slot), operation as u64, argument);
+                    programs.control(Control::ProxyReport, u64::from(slot), operation as u64, argument);
                 }
             }
         }

@@ -19,7 +19,7 @@ use std::path::Path;
 
 use aya::maps::{HashMap, Map, MapData};
 use aya::programs::{ProbeKind, UProbe};
-use xsched_protocol::arbiter_page::{ArbiterEvent, Control, PAGE_MAGIC, PAGE_VERSION, SPOKEN_FOR, Word};
+use xsched_protocol::arbiter_page::{ArbiterEvent, Control, PAGE_MAGIC, PAGE_VERSION, PROXIED, Word};
 use xsched_symbols::FileId;
 
 use crate::page::Page;
@@ -62,7 +62,7 @@ impl Programs {
         }
         let mut programs = Self::open(pins)?;
         programs.claim()?;
-        programs.dismiss_all_spoken_for();
+        programs.dismiss_all_proxied();
         programs.control(Control::SetTimes, 0, times.lease_ns(), times.linger_ns());
         programs.control(Control::Listen, 0, 0, 0);
         Ok(programs)
@@ -115,8 +115,8 @@ impl Programs {
     }
 
     /// Removes the processes that reported over a socket: their connections have ended with the predecessor.
-    fn dismiss_all_spoken_for(&mut self) {
-        for owner in self.owners().into_iter().filter(|owner| owner & SPOKEN_FOR != 0) {
+    fn dismiss_all_proxied(&mut self) {
+        for owner in self.owners().into_iter().filter(|owner| owner & PROXIED != 0) {
             self.dismiss(owner);
             self.control(Control::Gone, 0, owner, 0);
         }

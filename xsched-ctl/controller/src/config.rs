@@ -226,7 +226,7 @@ impl Config {
         let (bound, usual) = (Nanos::from(self.starvation), Settings::default());
         // A time slice takes at most a quarter of the time that others wait meanwhile.
         let quantum = if bound.is_zero() { usual.quantum } else { usual.quantum.min(bound / 4) };
-        Settings { starvation_bound: bound, quantum, one_at_a_time: self.one_at_a_time.into(), ..usual }
+        Settings { starvation_bound: bound, quantum, serialize_equals: self.one_at_a_time.into(), ..usual }
     }
 
     /// The scheduling parameters of a process before any command has changed them.

@@ -32,7 +32,7 @@ use xsched_control_api::answer::{Counts, PageKeeper, Sight, State};
 use xsched_control_api::standing::Wish;
 use xsched_protocol::arbiter_page::{ArbiterChange, ArbiterEvent, QueueWord, Word};
 use xsched_protocol::wire::{Keeper, RefusalReason, Welcome};
-use xsched_sched::{Event, Nanos, QueueId, Scheduler};
+use xsched_sched::{Nanos, QueueChange, QueueId, Scheduler};
 use xsched_symbols::FileId;
 use xsched_terminal::counted;
 
@@ -218,7 +218,7 @@ impl Controller {
     /// Whether events of the page must wake the controller. If not, it takes them in with each [`Self::beat`] and
     /// before anything else changes. A listener is woken before the launch that is reported.
     pub(crate) fn listens(&self) -> bool {
-        self.scheduler.may_hear_late() < HEARTBEAT.times(2)
+        self.scheduler.change_delay_max() < HEARTBEAT.times(2)
             || self.recording.is_some()
             || self.clients.values().any(Client::is_awaited)
     }
@@ -306,9 +306,9 @@ impl Controller {
             if !word.is_open() || word.generation() != key.generation {
                 self.forget_queue(at, key.slot);
             } else if word.is_ready() {
-                self.scheduler.handle(at, Event::Ready { queue });
+                self.scheduler.handle(at, QueueChange::Ready { queue });
             } else {
-                self.scheduler.handle(at, Event::Idle { queue });
+                self.scheduler.handle(at, QueueChange::Idle { queue });
             }
         }
     }
@@ -322,10 +322,10 @@ impl Controller {
         let queue = QueueId(event.slot);
         let is = |change: ArbiterChange| event.change == change as u32;
         if is(ArbiterChange::Ready) {
-            self.scheduler.handle(at, Event::Ready { queue });
+            self.scheduler.handle(at, QueueChange::Ready { queue });
         } else if is(ArbiterChange::Idle) || is(ArbiterChange::Expired) {
             self.counts.expired += u64::from(is(ArbiterChange::Expired));
-            self.scheduler.handle(at, Event::Idle { queue });
+            self.scheduler.handle(at, QueueChange::Idle { queue });
         } else if is(ArbiterChange::Closed) || is(ArbiterChange::Died) {
             self.counts.died += u64::from(is(ArbiterChange::Died));
             self.forget_queue(at, event.slot);

@@ -6,8 +6,8 @@
 
 use super::protocol::{self, Caller, Change, Refusal, Wakes};
 use super::{
-    ALL_GATES, ArbiterChange, ArbiterEvent, Control, DEVICE_MAX, QUEUE_MAX, QueueWord, Report, SPOKEN_FOR,
-    Word, Words,
+    ALL_GATES, ArbiterChange, ArbiterEvent, Control, DEVICE_MAX, PROXIED, QUEUE_MAX, QueueWord, Report, Word,
+    Words,
 };
 
 /// Keeps a page.
@@ -130,10 +130,10 @@ pub fn control<H: Host>(host: &H, owner: u64, control: Control, slot: u64, first
             let outcome = protocol::expire(host, slot, generation, host.now_ns());
             finish(host, ArbiterChange::Expired, slot, owner, outcome);
         }
-        Control::Speak => {
+        Control::ProxyReport => {
             let process = host.load(Word::owner(slot));
             match Report::from_number(first) {
-                Some(kind) if process & SPOKEN_FOR != 0 => report(host, process, kind, slot, second),
+                Some(kind) if process & PROXIED != 0 => report(host, process, kind, slot, second),
                 _ => host.add(Word::REFUSED, 1),
             }
         }

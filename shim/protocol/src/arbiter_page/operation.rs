@@ -46,7 +46,7 @@ pub enum Control {
     /// of the maps can write. The complement distinguishes it from the tokens of processes.
     Claim = 9,
     /// A report for a process whose reports no program sees. First: the [`Report`]; second: the generation.
-    Speak = 10,
+    ProxyReport = 10,
     /// Closes all queues of a process. First: the owner.
     Gone = 11,
     /// Makes a device's masks agree with its counts, and the gates of its queues with the masks. Slot: its index.
@@ -55,23 +55,8 @@ pub enum Control {
     Listen = 13,
 }
 
-macro_rules! from_number {
-    ($type:ident: $($operation:ident)*) => {
-        impl $type {
-            /// The operation of a number, if there is one.
-            #[inline]
-            pub const fn from_number(number: u64) -> Option<Self> {
-                $(if number == Self::$operation as u64 {
-                    return Some(Self::$operation);
-                })*
-                None
-            }
-        }
-    };
-}
-
-from_number!(Report: Join Ready Idle Expire Check Close Gate);
-from_number!(Control: Heartbeat Release AddDevice Open Close SetLevel SetTimes Expire Claim Speak Gone Repair Listen);
+from_number!(u64, Report: Join Ready Idle Expire Check Close Gate);
+from_number!(u64, Control: Heartbeat Release AddDevice Open Close SetLevel SetTimes Expire Claim ProxyReport Gone Repair Listen);
 
 /// One change, in the arbiter's ring buffer. Processes that wait for the masks to change poll that ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]

@@ -26,6 +26,17 @@ macro_rules! header {
     };
 }
 
+/// Words of an entry for a device or a queue: the function's name, and the field's.
+macro_rules! fields {
+    ($($of:ident($index:ident) $entry:ident: $($name:ident $field:ident),*;)*) => {
+        $($(#[doc = concat!("[`", stringify!($entry), "::", stringify!($field), "`]")]
+        #[inline(always)]
+        pub const fn $name($index: u64) -> Self {
+            Self::$of($index, offset_of!($entry, $field))
+        })*)*
+    };
+}
+
 impl Word {
     header! {
         MAGIC magic VERSION version EPOCH epoch OBEY obey HEARTBEAT heartbeat_ns SILENCE silence_ns LEASE lease_ns LINGER linger_ns
@@ -33,28 +44,9 @@ impl Word {
         LISTENS listens
     }
 
-    /// [`DeviceWords::key`]
-    #[inline(always)]
-    pub const fn key(device: u64) -> Self {
-        Self::of_device(device, offset_of!(DeviceWords, key))
-    }
-
-    /// [`DeviceWords::ready`]
-    #[inline(always)]
-    pub const fn ready(device: u64) -> Self {
-        Self::of_device(device, offset_of!(DeviceWords, ready))
-    }
-
-    /// [`DeviceWords::exists`]
-    #[inline(always)]
-    pub const fn exists(device: u64) -> Self {
-        Self::of_device(device, offset_of!(DeviceWords, exists))
-    }
-
-    /// [`DeviceWords::changes`]
-    #[inline(always)]
-    pub const fn changes(device: u64) -> Self {
-        Self::of_device(device, offset_of!(DeviceWords, changes))
+    fields! {
+        of_device(device) DeviceWords: key key, ready ready, exists exists, changes changes;
+        of_queue(slot) QueueEntry: queue word, lease_until lease_until_ns, owner owner;
     }
 
     /// An element of [`DeviceWords::ready_counts`].
@@ -67,24 +59,6 @@ impl Word {
     #[inline(always)]
     pub const fn exist_count(device: u64, level: u64) -> Self {
         Self::of_device(device, offset_of!(DeviceWords, exist_counts)).at_level(level)
-    }
-
-    /// [`QueueEntry::word`]
-    #[inline(always)]
-    pub const fn queue(slot: u64) -> Self {
-        Self::of_queue(slot, offset_of!(QueueEntry, word))
-    }
-
-    /// [`QueueEntry::lease_until_ns`]
-    #[inline(always)]
-    pub const fn lease_until(slot: u64) -> Self {
-        Self::of_queue(slot, offset_of!(QueueEntry, lease_until_ns))
-    }
-
-    /// [`QueueEntry::owner`]
-    #[inline(always)]
-    pub const fn owner(slot: u64) -> Self {
-        Self::of_queue(slot, offset_of!(QueueEntry, owner))
     }
 
     /// Its number, below [`PAGE_WORDS`].

@@ -62,7 +62,7 @@ pub enum Event {
         /// How much more urgent than the rest of the process it is.
         stream_priority: i32,
         /// Commands that are deferred.
-        held_back: u32,
+        deferred: u32,
         /// Commands in flight.
         in_flight: u32,
         /// Commands launched so far.
@@ -171,8 +171,8 @@ impl Event {
     #[inline]
     pub fn record(&self, time_ns: u64, thread: u32) -> Record {
         let (kind, queue, values) = match *self {
-            Self::QueueOpened { queue, stream, device, stream_priority, held_back, in_flight, launched } => {
-                let counts = u64::from(held_back) << 32 | u64::from(in_flight);
+            Self::QueueOpened { queue, stream, device, stream_priority, deferred, in_flight, launched } => {
+                let counts = u64::from(deferred) << 32 | u64::from(in_flight);
                 (QUEUE_OPENED, queue, [stream, device, word(stream_priority), counts, launched])
             }
             Self::Waits { queue, position, judgement } => {
@@ -222,7 +222,7 @@ impl Event {
                 stream: values[0],
                 device: values[1],
                 stream_priority: values[2] as u32 as i32,
-                held_back: (values[3] >> 32) as u32,
+                deferred: (values[3] >> 32) as u32,
                 in_flight: values[3] as u32,
                 launched: values[4],
             },
@@ -298,7 +298,7 @@ mod tests {
                 stream: 2,
                 device: 3,
                 stream_priority: -4,
-                held_back: 5,
+                deferred: 5,
                 in_flight: 6,
                 launched: 7,
             },

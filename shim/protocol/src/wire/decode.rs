@@ -56,6 +56,16 @@ impl fmt::Display for Malformed {
 
 impl core::error::Error for Malformed {}
 
+/// Reads a packet as the variant that its kind names, if it is one of these.
+macro_rules! parse_as {
+    ($kind:ident, $packet:ident: $($name:ident)*) => {
+        match $kind {
+            $(kind if kind == PacketKind::$name as u32 => whole(kind, $packet).map(Self::$name),)*
+            kind => Err(Malformed::Kind(kind)),
+        }
+    };
+}
+
 /// A packet of a shim.
 #[derive(Clone, Copy, Debug)]
 pub enum FromShim {
@@ -83,20 +93,12 @@ impl FromShim {
     /// Reads one packet.
     pub fn parse(packet: &[u8]) -> Result<Self, Malformed> {
         let kind = kind(packet)?;
-        let parsed = match kind {
-            kind if kind == PacketKind::Hello as u32 => match whole(kind, packet) {
-                Ok(hello) => Self::Hello(hello),
-                Err(error) => return Err(another_version(packet).unwrap_or(error)),
-            },
-            kind if kind == PacketKind::OpenQueue as u32 => Self::OpenQueue(whole(kind, packet)?),
-            kind if kind == PacketKind::Reported as u32 => Self::Reported(whole(kind, packet)?),
-            kind if kind == PacketKind::Usage as u32 => Self::Usage(whole(kind, packet)?),
-            kind if kind == PacketKind::Domain as u32 => Self::Domain(whole(kind, packet)?),
-            kind if kind == PacketKind::KernelName as u32 => Self::KernelName(whole(kind, packet)?),
-            kind if kind == PacketKind::Settings as u32 => Self::Settings(whole(kind, packet)?),
-            kind if kind == PacketKind::OriginName as u32 => Self::OriginName(whole(kind, packet)?),
-            kind if kind == PacketKind::OriginUsage as u32 => Self::OriginUsage(whole(kind, packet)?),
-            kind => return Err(Malformed::Kind(kind)),
+        let parsed = parse_as!(kind, packet: Hello OpenQueue Reported Usage Domain KernelName Settings OriginName OriginUsage);
+        let parsed = match parsed {
+            Err(error) if kind == PacketKind::Hello as u32 => {
+                return Err(another_version(packet).unwrap_or(error));
+            }
+            parsed => parsed?,
         };
         let reserved = match parsed {
             Self::OpenQueue(packet) => packet.reserved,
@@ -150,15 +152,8 @@ pub enum FromController {
 impl FromController {
     /// Reads one packet.
     pub fn parse(packet: &[u8]) -> Result<Self, Malformed> {
-        match kind(packet)? {
-            kind if kind == PacketKind::Welcome as u32 => Ok(Self::Welcome(whole(kind, packet)?)),
-            kind if kind == PacketKind::Opened as u32 => Ok(Self::Opened(whole(kind, packet)?)),
-            kind if kind == PacketKind::Refusal as u32 => Ok(Self::Refusal(whole(kind, packet)?)),
-            kind if kind == PacketKind::Verdicts as u32 => Ok(Self::Verdicts(whole(kind, packet)?)),
-            kind if kind == PacketKind::Rules as u32 => Ok(Self::Rules(whole(kind, packet)?)),
-            kind if kind == PacketKind::Events as u32 => Ok(Self::Events(whole(kind, packet)?)),
-            kind => Err(Malformed::Kind(kind)),
-        }
+        let kind = kind(packet)?;
+        parse_as!(kind, packet: Welcome Opened Refusal Verdicts Rules Events)
     }
 }
 

@@ -123,10 +123,10 @@ fn thresholds_and_batches_are_those_of_xsched() {
 #[test]
 fn a_completion_is_looked_for_when_it_is_expected() {
     let (mut flight, now) = experienced(Limit::default(), &[LONG]);
-    assert_eq!(flight.room_at(now), None);
+    assert_eq!(flight.capacity_at(now), None);
     assert_eq!(flight.done_at(now, micros(LONG)), None);
     fill(&mut flight, now, LONG);
-    assert_eq!(flight.room_at(now), Some(now + micros(LONG * 15) / 16));
+    assert_eq!(flight.capacity_at(now), Some(now + micros(LONG * 15) / 16));
     let half_of_the_rest = micros(LONG / 2);
     let all = flight.least(0..2);
     assert_eq!(all, micros(2 * LONG));
@@ -149,7 +149,7 @@ fn a_later_launch_does_not_put_a_look_off() {
 fn short_commands_are_looked_for_by_the_dozen() {
     let (mut flight, now) = experienced(Limit::default(), &[SHORT]);
     fill(&mut flight, now, SHORT);
-    assert_eq!(flight.room_at(now), Some(now + micros(50)));
+    assert_eq!(flight.capacity_at(now), Some(now + micros(50)));
 }
 
 /// Many commands were launched without a limit, beside other queues' work. Then the device is busy with them for a tenth of the
@@ -162,7 +162,7 @@ fn a_backlog_is_looked_at_before_its_old_estimate_is_over() {
     let end = start + micros(1_000 * SHORT);
     let mut now = start;
     while flight.outstanding() > 0 {
-        now = flight.room_at(now).unwrap();
+        now = flight.capacity_at(now).unwrap();
         let done = (now - start).0.min((end - start).0) / micros(SHORT).0;
         flight.completed(now, done as usize - (1_000 - flight.outstanding()));
     }
@@ -174,11 +174,11 @@ fn a_backlog_is_looked_at_before_its_old_estimate_is_over() {
 fn an_overdue_command_is_looked_for_less_and_less_often() {
     let (mut flight, now) = experienced(Limit::default(), &[LONG]);
     flight.launched(now, LONG);
-    let mut at = flight.room_at(now).unwrap();
+    let mut at = flight.capacity_at(now).unwrap();
     let end = at + Nanos::from_millis(100);
     let mut looks = 0;
     while at < end {
-        let next = flight.room_at(at).unwrap();
+        let next = flight.capacity_at(at).unwrap();
         assert!(next > at, "it looks again and again at once");
         at = next;
         looks += 1;
@@ -310,7 +310,7 @@ fn late_looks_do_not_persist() {
         flight.launched(now, WRONG * LONG);
         let end = now + micros(LONG);
         while flight.outstanding() > 0 {
-            now = flight.room_at(now).unwrap();
+            now = flight.capacity_at(now).unwrap();
             flight.completed(now, usize::from(now >= end));
         }
         late = now - end;
@@ -412,7 +412,7 @@ fn commands_at_a_closed_gate_are_looked_for_seldom_and_in_time_after_it_opens() 
             (at, looks) = (next, looks + 1);
         }
         flight.set_gate(open, true);
-        (looks, flight.done_at(at, micros(SHORT)).unwrap() - open, flight.room_at(at).unwrap() - open)
+        (looks, flight.done_at(at, micros(SHORT)).unwrap() - open, flight.capacity_at(at).unwrap() - open)
     };
     let (at_a_gate, soon) = (looks(true), micros(SHORT));
     assert!(at_a_gate.0 < 10 && at_a_gate.1 < soon && at_a_gate.2 < soon, "{at_a_gate:?}");

@@ -124,10 +124,10 @@ impl FixedPriority {
             let share = &mut self.shares[queue.process];
             share.group = share.group.min(key.priority);
         }
-        self.equals.regroup(&self.shares, view.now, view.settings.one_at_a_time);
+        self.equals.regroup(&self.shares, view.now, view.settings.serialize_equals);
         let equals = self.equals.peers.iter().rposition(|peers| peers.processes > 1);
-        let one_at_a_time = !view.settings.one_at_a_time.is_zero();
-        self.before_equals = equals.filter(|_| one_at_a_time).unwrap_or(0);
+        let serialize_equals = !view.settings.serialize_equals.is_zero();
+        self.before_equals = equals.filter(|_| serialize_equals).unwrap_or(0);
     }
 
     /// No process goes one at a time; what happened so far will not matter.
@@ -213,11 +213,11 @@ impl Equals {
     }
 
     /// Finds the priority below which processes go one at a time: the most urgent of the first `before_equals` with recent work.
-    /// Returns when that may change, if no event comes before.
+    /// Returns when that may change, if no change comes before.
     fn slice(&mut self, view: &View<'_>, before_equals: usize) -> Option<Nanos> {
         let expected = |peers: &Peers| {
             let worked = if peers.ready > 0 { view.now } else { peers.worked? };
-            Some(worked + view.settings.one_at_a_time).filter(|until| *until > view.now)
+            Some(worked + view.settings.serialize_equals).filter(|until| *until > view.now)
         };
         let mut before = self.peers.iter().take(before_equals);
         let first = before.find_map(|peers| Some((peers, expected(peers)?)));

@@ -128,7 +128,7 @@ impl VirtualTime {
         again
     }
 
-    /// Elects the process in front of each group. Returns when that may change, if no event comes before.
+    /// Elects the process in front of each group. Returns when that may change, if no change comes before.
     pub(super) fn elect(&mut self, view: &View<'_>, shares: &[Share], terms: &impl Terms) -> Option<Nanos> {
         self.catch_up(view, shares, terms);
         self.moved.clear();

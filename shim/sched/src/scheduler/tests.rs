@@ -29,7 +29,7 @@ impl Fixture {
         fixture
     }
 
-    fn at(&mut self, now: Nanos, event: Event) -> &mut Self {
+    fn at(&mut self, now: Nanos, event: QueueChange) -> &mut Self {
         self.now = now;
         self.scheduler.handle(now, event);
         self.decide(now)
@@ -48,7 +48,7 @@ impl Fixture {
     }
 
     fn open_with(&mut self, queue: u32, attributes: Attributes) -> &mut Self {
-        self.at(self.now, Event::Opened { queue: QueueId(queue), attributes })
+        self.at(self.now, QueueChange::Opened { queue: QueueId(queue), attributes })
     }
 
     fn level(&self, queue: u32) -> u64 {
@@ -60,20 +60,20 @@ impl Fixture {
     }
 }
 
-fn ready(queue: u32) -> Event {
-    Event::Ready { queue: QueueId(queue) }
+fn ready(queue: u32) -> QueueChange {
+    QueueChange::Ready { queue: QueueId(queue) }
 }
 
-fn idle(queue: u32) -> Event {
-    Event::Idle { queue: QueueId(queue) }
+fn idle(queue: u32) -> QueueChange {
+    QueueChange::Idle { queue: QueueId(queue) }
 }
 
-fn used(queue: u32) -> Event {
-    Event::Used { queue: QueueId(queue), device: Nanos::from_micros(1) }
+fn used(queue: u32) -> QueueChange {
+    QueueChange::Used { queue: QueueId(queue), device: Nanos::from_micros(1) }
 }
 
-fn closed(queue: u32) -> Event {
-    Event::Closed { queue: QueueId(queue) }
+fn closed(queue: u32) -> QueueChange {
+    QueueChange::Closed { queue: QueueId(queue) }
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_changed_priority_takes_effect() {
     let mut fixture = Fixture::new();
     fixture.open(1, 0).open(2, 1);
     let attributes = Attributes { priority: 2, ..Attributes::new(DeviceId(0), ProcessId(1)) };
-    fixture.at(ms(1), Event::Changed { queue: QueueId(1), attributes });
+    fixture.at(ms(1), QueueChange::Changed { queue: QueueId(1), attributes });
     assert_eq!([1, 2].map(|queue| fixture.level(queue)), [1, 2]);
 }
 
@@ -111,7 +111,7 @@ fn a_queue_that_moves_to_another_device_keeps_its_urgency() {
     let mut fixture = Fixture::new();
     fixture.open(1, 0).at(ms(1), ready(1));
     let attributes = Attributes::new(DeviceId(1), ProcessId(1));
-    fixture.at(ms(2), Event::Changed { queue: QueueId(1), attributes });
+    fixture.at(ms(2), QueueChange::Changed { queue: QueueId(1), attributes });
     assert_eq!(fixture.state(1).attributes.device, DeviceId(1));
     assert!(fixture.state(1).ready);
 }
@@ -303,10 +303,10 @@ fn equals_go_one_at_a_time_also_when_the_urgent_process_has_ended() {
     assert_eq!(fixture.again, Some(ms(1_510)), "counted from the last work");
     fixture.at(ms(1_509), ready(2)).at(ms(1_509), ready(3));
     assert_ne!(two(&fixture), [1, 1]);
-    assert_eq!(fixture.scheduler.may_hear_late(), Nanos::ZERO);
+    assert_eq!(fixture.scheduler.change_delay_max(), Nanos::ZERO);
     fixture.decide(ms(1_510));
     assert_eq!((two(&fixture), fixture.again), ([1, 1], None));
-    assert!(fixture.scheduler.may_hear_late() > Nanos::ZERO, "while no urgent process comes");
+    assert!(fixture.scheduler.change_delay_max() > Nanos::ZERO, "while no urgent process comes");
     fixture.at(ms(1_511), used(2)).open(5, 0).at(ms(1_512), used(3));
     assert_eq!((two(&fixture), fixture.level(5), fixture.again), ([1, 1], 1, None));
 }
@@ -328,7 +328,7 @@ fn the_most_urgent_with_work_are_side_by_side() {
 #[test]
 fn equals_may_always_be_side_by_side() {
     let mut fixture = Fixture::new();
-    let settings = Settings { one_at_a_time: Nanos::ZERO, ..Settings::default() };
+    let settings = Settings { serialize_equals: Nanos::ZERO, ..Settings::default() };
     fixture.scheduler.set_settings(Nanos::ZERO, settings);
     fixture.open(1, 100).open(2, 0).open(3, 0);
     for queue in 1..=3 {
@@ -399,7 +399,7 @@ fn time_that_equals_had_side_by_side_is_not_made_up_for() {
     // The kernels of one are long.
     for now in (10..10_000).step_by(10).map(ms) {
         for (queue, time) in [(2, ms(9)), (3, ms(1))] {
-            fixture.at(now, Event::Used { queue: QueueId(queue), device: time });
+            fixture.at(now, QueueChange::Used { queue: QueueId(queue), device: time });
         }
     }
     let charged = |queue| fixture.state(queue).charged;
@@ -408,7 +408,7 @@ fn time_that_equals_had_side_by_side_is_not_made_up_for() {
     let mut fronts = Vec::new();
     for now in (10_002..10_040).map(ms) {
         let front = if fixture.level(2) < fixture.level(3) { 2 } else { 3 };
-        fixture.at(now, Event::Used { queue: QueueId(front), device: ms(1) });
+        fixture.at(now, QueueChange::Used { queue: QueueId(front), device: ms(1) });
         fronts.push(front);
     }
     let of_first = fronts.iter().filter(|front| **front == 2).count();
@@ -419,11 +419,11 @@ fn time_that_equals_had_side_by_side_is_not_made_up_for() {
 fn only_a_policy_that_separates_equals_must_know_at_once_which_queues_have_work() {
     let mut fixture = Fixture::new();
     fixture.open(1, 100).open(2, 0).open(4, 100);
-    assert_eq!(fixture.scheduler.may_hear_late(), ms(100));
+    assert_eq!(fixture.scheduler.change_delay_max(), ms(100));
     fixture.open(3, 0);
-    assert_eq!(fixture.scheduler.may_hear_late(), Nanos::ZERO);
+    assert_eq!(fixture.scheduler.change_delay_max(), Nanos::ZERO);
     fixture.at(ms(1), closed(2));
-    assert_eq!(fixture.scheduler.may_hear_late(), ms(100));
+    assert_eq!(fixture.scheduler.change_delay_max(), ms(100));
 }
 
 #[test]
@@ -463,7 +463,7 @@ fn two_ready_queues_side_by_side_share_the_charge() {
     fixture.open(1, 0).open(2, 0).at(ms(0), ready(1)).at(ms(0), ready(2));
     fixture.decide(ms(10)).at(ms(20), idle(1));
     assert_eq!(fixture.state(1).charged, ms(10));
-    fixture.at(ms(20), Event::Used { queue: QueueId(1), device: ms(14) });
+    fixture.at(ms(20), QueueChange::Used { queue: QueueId(1), device: ms(14) });
     assert_eq!(fixture.state(1).charged, ms(14));
     assert_eq!(fixture.state(2).charged, ms(10));
 }
@@ -519,7 +519,7 @@ fn false_reports_of_use_do_not_pay() {
     let mut in_front = [0_u32; 2];
     for step in 1..=2_000 {
         fixture.decide(ms(step));
-        fixture.at(ms(step), Event::Used { queue: QueueId(1), device: Nanos::ZERO });
+        fixture.at(ms(step), QueueChange::Used { queue: QueueId(1), device: Nanos::ZERO });
         in_front[usize::from(fixture.level(2) == 2)] += 1;
     }
     assert!(in_front[1] > 2_000 / 3 - 100, "the truthful process has a third, at least: {in_front:?}");
@@ -541,7 +541,7 @@ fn beside_work_that_runs_on(runs_on: u64, says: u64) -> (Nanos, Nanos) {
         for queue in [1, 2] {
             if step % 10 == 0 {
                 let device = std::mem::take(&mut device[queue - 1]);
-                fixture.at(ms(step), Event::Used { queue: QueueId(queue as u32), device });
+                fixture.at(ms(step), QueueChange::Used { queue: QueueId(queue as u32), device });
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{Act, Happening, Simulation};
-use crate::{Attributes, Event, InFlight, Level, Limit, Nanos, QueueId};
+use crate::{Attributes, InFlight, Level, Limit, Nanos, QueueChange, QueueId};
 
 /// The behaviour of a client.
 #[derive(Clone, Debug)]
@@ -132,7 +132,7 @@ impl Simulation {
         self.clients[index].opened = true;
         self.trace.act(self.now, index, Act::Opened);
         let attributes = self.clients[index].plan.attributes;
-        self.tell(Event::Opened { queue: name(index), attributes });
+        self.tell(QueueChange::Opened { queue: name(index), attributes });
         self.plan_in(REPORT_EVERY, Happening::Reports(index));
         self.plan_in(Nanos::ZERO, Happening::Arrives(index));
     }
@@ -141,7 +141,7 @@ impl Simulation {
         self.set_ready(index, false);
         self.clients[index].closed = true;
         self.trace.act(self.now, index, Act::Closed);
-        self.tell(Event::Closed { queue: name(index) });
+        self.tell(QueueChange::Closed { queue: name(index) });
     }
 
     pub(super) fn arrive(&mut self, index: usize) {
@@ -196,7 +196,7 @@ impl Simulation {
         let client = &mut self.clients[index];
         let now = self.now;
         let next = if wants_more && !client.blocked {
-            client.flight.room_at(now)
+            client.flight.capacity_at(now)
         } else {
             client.flight.done_at(now, client.flight.least(0..client.flight.outstanding()))
         };
@@ -270,7 +270,7 @@ impl Simulation {
             return;
         }
         if !device.is_zero() {
-            self.tell(Event::Used { queue: name(index), device });
+            self.tell(QueueChange::Used { queue: name(index), device });
         }
         self.plan_in(REPORT_EVERY, Happening::Reports(index));
     }
@@ -288,7 +288,7 @@ impl Simulation {
         }
         let queue = name(index);
         self.trace.act(self.now, index, if ready { Act::Ready } else { Act::Idle });
-        self.tell(if ready { Event::Ready { queue } } else { Event::Idle { queue } });
+        self.tell(if ready { QueueChange::Ready { queue } } else { QueueChange::Idle { queue } });
         self.wake(device);
     }
 

@@ -232,7 +232,7 @@ const BOUND: Settings = Settings {
     quantum: ms(5),
     slice: Nanos::from_millis(4),
     patience: Nanos::from_millis(100),
-    one_at_a_time: Nanos::from_secs(1),
+    serialize_equals: Nanos::from_secs(1),
 };
 
 #[test]
@@ -263,7 +263,7 @@ fn a_scheduler_without_a_bound_is_found() {
 
 /// How many others have kernels on the device each time that the first client becomes ready. It is seldom more than one: when one
 /// follows another whose last kernels are still there, or several have a starvation slice together.
-fn one_at_a_time(trace: &Trace) -> Verdict {
+fn equals_are_serialized(trace: &Trace) -> Verdict {
     let mut in_flight = vec![0_u32; trace.plans.len()];
     let mut found = Vec::new();
     for (time, client, act) in &trace.acts {
@@ -285,14 +285,14 @@ fn one_at_a_time(trace: &Trace) -> Verdict {
 
 #[test]
 fn equals_have_kernels_on_the_device_one_at_a_time() -> Result<(), String> {
-    holds(|seed| worlds::saturated_in_moments(PolicyKind::Priority, seed), one_at_a_time)
+    holds(|seed| worlds::saturated_in_moments(PolicyKind::Priority, seed), equals_are_serialized)
 }
 
 #[test]
 fn equals_that_are_side_by_side_are_found() {
-    let settings = Settings { one_at_a_time: Nanos::ZERO, ..Settings::default() };
+    let settings = Settings { serialize_equals: Nanos::ZERO, ..Settings::default() };
     let world = |seed| World { settings, ..worlds::saturated_in_moments(PolicyKind::Priority, seed) };
-    holds(world, one_at_a_time).unwrap_err();
+    holds(world, equals_are_serialized).unwrap_err();
 }
 
 // --- Fairness: clients that always have work are charged for device time in proportion to weights, and for what they used.

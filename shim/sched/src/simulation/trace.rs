@@ -1,7 +1,7 @@
 //! The record of a simulation, and queries on it.
 
 use super::client::Plan;
-use crate::{Event, Level, Nanos, QueueId};
+use crate::{Level, Nanos, QueueChange, QueueId};
 
 /// The record of a simulation.
 #[derive(Debug, Default)]
@@ -9,7 +9,7 @@ pub(crate) struct Trace {
     /// Time, client and act.
     pub(crate) acts: Vec<(Nanos, usize, Act)>,
     /// Inputs of the scheduler; `None`: it was asked to decide.
-    pub(crate) steps: Vec<(Nanos, Option<Event>)>,
+    pub(crate) steps: Vec<(Nanos, Option<QueueChange>)>,
     /// Its decisions.
     pub(crate) decisions: Vec<(Nanos, Vec<(QueueId, Level)>)>,
     /// The charge of each client, each time that the scheduler got an event.

@@ -6,8 +6,8 @@ use std::slice;
 
 use crate::abi::boxes::{
     Box3d, BoxEnd, BoxOperand, BoxOperation, Coordinates, DriverBox, DriverBoxEnd, DriverRows, PeerBox,
-    Pitched, Size,
 };
+use crate::abi::{Extent, PitchedPtr};
 use crate::api::Id;
 use crate::defer::deferrable::copies::{DEFAULT, DEVICE_TO_DEVICE, End, check_copy, is_on_device};
 use crate::hip::owned::Owner;
@@ -62,7 +62,7 @@ unsafe fn owned<O: Owner, T: Copy>(call: &Stopped<'_>, check: impl FnOnce(&T) ->
     }
 }
 
-fn check_box(copy: &RuntimeCopy, from: BoxEnd, to: BoxEnd, extent: Size, kind: u32) -> Option<()> {
+fn check_box(copy: &RuntimeCopy, from: BoxEnd, to: BoxEnd, extent: Extent, kind: u32) -> Option<()> {
     let array = |end: &BoxEnd| (end.array != 0).then(|| real::array(copy, end.array));
     let (from_array, to_array) = (array(&from), array(&to));
     // The runtime reports a handle that is no array.
@@ -72,7 +72,7 @@ fn check_box(copy: &RuntimeCopy, from: BoxEnd, to: BoxEnd, extent: Size, kind: u
         return None;
     }
     // With an array in it, the extent counts its elements.
-    let extent = Size { width: extent.width.checked_mul(element_bytes)?, ..extent };
+    let extent = Extent { width: extent.width.checked_mul(element_bytes)?, ..extent };
     let end = |end: BoxEnd| {
         let BoxEnd { array, position, memory } = end;
         if array != 0 && memory.address == 0 && memory.pitch == 0 {
@@ -107,20 +107,20 @@ pub(super) fn check_operation(copy: &RuntimeCopy, given: &BoxOperation) -> Optio
 }
 
 /// One end of a batch's box, described as that of a single box.
-fn operand_end(operand: &BoxOperand, extent: Size, element_bytes: usize) -> Option<BoxEnd> {
+fn operand_end(operand: &BoxOperand, extent: Extent, element_bytes: usize) -> Option<BoxEnd> {
     let BoxOperand { kind, handle, lengths: [first, second, third] } = *operand;
     match kind {
         POINTER => {
             let or = |given, extent| if given == 0 { extent } else { given };
             let (length, rows) = (or(first, extent.width), or(second, extent.height));
             let pitch = length.checked_mul(element_bytes)?;
-            let memory = Pitched { address: handle, pitch, xsize: pitch, ysize: rows };
+            let memory = PitchedPtr { address: handle, pitch, xsize: pitch, ysize: rows };
             let is_within = extent.width <= length && extent.height <= rows;
             is_within.then_some(BoxEnd { array: 0, position: Coordinates::default(), memory })
         }
         ARRAY if handle != 0 => {
             let position = Coordinates { x: first, y: second, z: third };
-            Some(BoxEnd { array: handle, position, memory: Pitched::default() })
+            Some(BoxEnd { array: handle, position, memory: PitchedPtr::default() })
         }
         _ => None,
     }
@@ -149,7 +149,7 @@ pub(super) fn in_memory(
     address: usize,
     at: Coordinates,
     (pitch, rows): (usize, usize),
-    extent: Size,
+    extent: Extent,
 ) -> Option<End> {
     let (last_row, last_slice) = (extent.height.checked_sub(1)?, extent.depth.checked_sub(1)?);
     let is_within = |begin: usize, size: usize, limit: usize| {
@@ -174,13 +174,13 @@ pub(super) fn in_memory(
 pub(super) struct ArrayPart {
     pub(super) array: usize,
     pub(super) position: Coordinates,
-    pub(super) extent: Size,
+    pub(super) extent: Extent,
 }
 
 impl ArrayPart {
     /// Rows of the first slice.
     pub(super) fn rows(array: usize, (x, y): (usize, usize), (width, height): (usize, usize)) -> Self {
-        let extent = Size { width, height, depth: 1 };
+        let extent = Extent { width, height, depth: 1 };
         Self { array, position: Coordinates { x, y, z: 0 }, extent }
     }
 }
@@ -194,7 +194,7 @@ pub(super) fn in_array(copy: &RuntimeCopy, part: ArrayPart) -> Option<End> {
     fits(&part, size, element_bytes).then_some(End::Array)
 }
 
-fn fits(part: &ArrayPart, size: Size, element_bytes: usize) -> bool {
+fn fits(part: &ArrayPart, size: Extent, element_bytes: usize) -> bool {
     let ArrayPart { position, extent, .. } = part;
     let is_within = |begin: usize, length: usize, limit: usize| {
         length > 0 && begin.checked_add(length).is_some_and(|end| end <= limit.max(1))
@@ -215,7 +215,7 @@ mod tests {
 
     fn memory(at: Coordinates, pitched: (usize, usize), extent: (usize, usize, usize)) -> Option<End> {
         let (width, height, depth) = extent;
-        in_memory(0x1000, at, pitched, Size { width, height, depth })
+        in_memory(0x1000, at, pitched, Extent { width, height, depth })
     }
 
     #[test]
@@ -239,25 +239,25 @@ mod tests {
 
     #[test]
     fn rows_of_a_batch_have_its_length_or_that_of_the_extent() {
-        let extent = Size { width: 4, height: 3, depth: 2 };
+        let extent = Extent { width: 4, height: 3, depth: 2 };
         let end = |first, second| {
             operand_end(&BoxOperand { kind: POINTER, handle: 0x1000, lengths: [first, second, 0] }, extent, 4)
         };
-        let pitched = |pitch, ysize| Pitched { address: 0x1000, pitch, xsize: pitch, ysize };
+        let pitched = |pitch, ysize| PitchedPtr { address: 0x1000, pitch, xsize: pitch, ysize };
         assert_eq!(end(0, 0).unwrap().memory, pitched(16, 3));
         assert_eq!(end(8, 5).unwrap().memory, pitched(32, 5));
         assert!(end(3, 0).is_none() && end(0, 2).is_none(), "shorter than what is copied");
         assert!(end(usize::MAX, 0).is_none(), "a length that overflows");
         let in_array = BoxOperand { kind: ARRAY, handle: 0x2000, lengths: [1, 2, 3] };
         let position = Coordinates { x: 1, y: 2, z: 3 };
-        let expected = BoxEnd { array: 0x2000, position, memory: Pitched::default() };
+        let expected = BoxEnd { array: 0x2000, position, memory: PitchedPtr::default() };
         assert_eq!(operand_end(&in_array, extent, 4), Some(expected));
         assert!(operand_end(&BoxOperand { kind: 3, ..in_array }, extent, 4).is_none());
     }
 
     #[test]
     fn a_part_of_an_array_has_whole_elements_and_lies_within() {
-        let flat = Size { width: 8, height: 3, depth: 0 };
+        let flat = Extent { width: 8, height: 3, depth: 0 };
         let fits = |at, size| fits(&ArrayPart::rows(1, at, size), flat, 4);
         assert!(fits((0, 0), (32, 3)));
         assert!(fits((28, 2), (4, 1)));

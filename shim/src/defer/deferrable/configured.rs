@@ -3,8 +3,9 @@
 use std::slice;
 
 use crate::api::Id;
-use crate::defer::deferrable::launch::{KernelRef, Shape, checked, is_resident, own_arguments_with};
+use crate::defer::deferrable::launch::{Shape, checked, is_resident, own_arguments_with};
 use crate::hip::owned::Owner;
+use crate::hip::real::KernelRef;
 use crate::planted::{Bug, is_planted};
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::Stopped;

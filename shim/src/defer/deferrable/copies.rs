@@ -3,8 +3,8 @@
 //! A copy returns before it is done if the runtime knows its memory and at least one side of it is on a device. Only
 //! such a copy can be made later.
 
-use crate::abi::boxes::{Coordinates, Pitched, Size};
-use crate::abi::{Enum, MemLocation};
+use crate::abi::boxes::Coordinates;
+use crate::abi::{Enum, Extent, MemLocation, PitchedPtr};
 use crate::api::Id;
 use crate::defer::deferrable::boxes::{ArrayPart, in_array, in_memory};
 use crate::hip::owned::Owner;
@@ -91,7 +91,7 @@ pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O>
         }
         Id::hipMemset3DAsync | Id::hipMemset3DAsync_spt => {
             // SAFETY: the types of these arguments.
-            let (to, extent) = unsafe { (call.structure::<Pitched>(0), call.structure::<Size>(2)) };
+            let (to, extent) = unsafe { (call.structure::<PitchedPtr>(0), call.structure::<Extent>(2)) };
             let end = in_memory(to.address, Coordinates::default(), (to.pitch, to.ysize), extent)?;
             is_on_device(copy, end)?.then_some(())
         }

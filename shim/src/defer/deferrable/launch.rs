@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::api::Id;
 use crate::defer::deferrable::configured;
 use crate::hip::owned::{Extra, Owner, params_words};
-use crate::hip::real;
+use crate::hip::real::{self, KernelRef};
 use crate::kernels::{self, Kernel};
 use crate::planted::{Bug, is_planted};
 use crate::runtime::copies::RuntimeCopy;
@@ -17,15 +17,6 @@ use crate::runtime::stopped::{Stopped, StreamName};
 /// Threads of a block, and bytes of shared memory, that every device has.
 const BLOCK_THREADS_MAX: u64 = 1024;
 const SHARED_BYTES_MAX: u64 = 65536;
-
-/// How a launch names its kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum KernelRef {
-    /// By the handle that compiled code has registered.
-    Handle(usize),
-    /// By a module's or library's function.
-    Function(usize),
-}
 
 /// Blocks of a grid, threads of a block, bytes of shared memory besides the kernel's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,13 +114,8 @@ pub(super) fn is_resident(
     }
     let threads = i32::try_from(volume(shape.block)).ok()?;
     let shared_bytes = usize::try_from(shape.shared_bytes).ok()?;
-    let of_unit = match named {
-        KernelRef::Handle(handle) => real::blocks_of_unit(copy, handle, threads, shared_bytes),
-        KernelRef::Function(function) => {
-            real::blocks_of_unit_by_function(copy, function, threads, shared_bytes)
-        }
-    };
-    let (of_unit, units) = (of_unit?, real::compute_units_for_cooperation(copy, device)?);
+    let of_unit = real::blocks_of_unit(copy, named, threads, shared_bytes)?;
+    let units = real::compute_units_for_cooperation(copy, device)?;
     let fits = volume(shape.grid) <= u64::from(of_unit) * u64::from(units);
     (fits || is_planted(Bug::UncheckedLaunch)).then_some(())
 }

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use xsched_sched::{
-    Attributes, Changes, DeviceId, Event, Local, Nanos, PolicyKind, ProcessId, QueueId, QueueState, Settings,
+    Attributes, Changes, DeviceId, Local, Nanos, PolicyKind, ProcessId, QueueChange, QueueId, QueueState,
+    Settings,
 };
 
 use crate::clock::now;
@@ -110,7 +111,7 @@ impl LocalArbiter {
         state.apply(&Changes::default());
     }
 
-    fn report(&self, event: Event) {
+    fn report(&self, event: QueueChange) {
         let mut state = self.lock();
         let before = state.again;
         let changes = state.core.handle(now(), event);
@@ -154,7 +155,7 @@ impl State {
             lease_until: AtomicU64::new(0),
         });
         self.claims.push(Claim { id, device, shared: Arc::clone(&shared), known: Nanos::ZERO });
-        let changes = self.core.handle(now, Event::Opened { queue, attributes });
+        let changes = self.core.handle(now, QueueChange::Opened { queue, attributes });
         self.apply(&changes);
         (queue, shared)
     }
@@ -166,7 +167,7 @@ impl State {
             let device = *used - claim.known;
             claim.known = *used;
             if !device.is_zero() {
-                events.push(Event::Used { queue: QueueId(index as u32), device });
+                events.push(QueueChange::Used { queue: QueueId(index as u32), device });
             }
         }
         for event in events {
@@ -185,7 +186,7 @@ impl State {
             (0..self.claims.len()).filter(|&index| is_over(&self.claims[index].shared)).collect();
         for index in over {
             self.claims[index].shared.is_ready.store(false, Ordering::Release);
-            let changes = self.core.handle(now, Event::Idle { queue: QueueId(index as u32) });
+            let changes = self.core.handle(now, QueueChange::Idle { queue: QueueId(index as u32) });
             self.apply(&changes);
         }
     }
@@ -236,12 +237,12 @@ impl Registration for LocalRegistration {
     fn report_ready(&self) {
         self.shared.lease_until.store((now() + LEASE).0, Ordering::Release);
         self.shared.is_ready.store(true, Ordering::Release);
-        self.arbiter.report(Event::Ready { queue: self.queue });
+        self.arbiter.report(QueueChange::Ready { queue: self.queue });
     }
 
     fn report_idle(&self) {
         self.shared.is_ready.store(false, Ordering::Release);
-        self.arbiter.report(Event::Idle { queue: self.queue });
+        self.arbiter.report(QueueChange::Idle { queue: self.queue });
     }
 
     fn levels(&self) -> (u8, u64) {

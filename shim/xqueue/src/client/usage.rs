@@ -57,7 +57,7 @@ impl Account {
             reserved: 0,
             device_ns: usage.device_time.0,
             launched: usage.launched,
-            held_back: usage.deferred,
+            deferred: usage.deferred,
             suspended_ns: usage.suspended.0,
         };
         if connection.send(&packet).is_ok()

@@ -72,7 +72,7 @@ pub(super) fn start<D: Device>(
         // Whatever has happened, no thread may wait for notifications of a dead watcher.
         watcher.link.put_in_force(false);
         watcher.local.as_ref().inspect(|local| local.release());
-        watcher.queues.tend(now());
+        watcher.queues.run_due(now());
     })
 }
 
@@ -157,7 +157,7 @@ impl<D: Device> Watcher<D> {
             let latest = now() + self.patience();
             let again = self.local.as_ref().and_then(|local| local.again());
             let latest = self.client.come_again_at().into_iter().chain(again).fold(latest, Nanos::min);
-            let until = self.queues.tend(latest);
+            let until = self.queues.run_due(latest);
             self.sleep(until);
         }
     }

@@ -191,7 +191,7 @@ fn a_source_that_launches_all_the_time_is_looked_at_all_the_same() {
             if command % 20 == 0 {
                 mark(&mut flight, time, command);
             }
-            if flight.next_look(is_waited_for).is_some_and(|at| at <= time) {
+            if flight.next_check(is_waited_for).is_some_and(|at| at <= time) {
                 looks += 1;
                 flight.first_marker_pending(time);
             }
@@ -208,17 +208,17 @@ fn a_marker_is_looked_at_when_what_is_before_it_may_be_complete() {
     flight.first_marker_completed(us(160), Some(Nanos::from_micros(160))).unwrap();
     (0..2).for_each(|_| flight.launched(us(1_000), CLASS));
     mark(&mut flight, us(1_000), 1);
-    let at = flight.next_look(false);
+    let at = flight.next_check(false);
     assert_eq!(at, Some(us(1_150 + 80)));
     (0..40).for_each(|_| flight.launched(us(1_010), CLASS));
     mark(&mut flight, us(1_010), 2);
-    assert_eq!(flight.next_look(false), at, "whatever comes behind it");
+    assert_eq!(flight.next_check(false), at, "whatever comes behind it");
     assert!(
         flight
             .completed_through(flight.launched_so_far() - 41, us(1_160), Seen::ByWait, &mut Vec::new())
             .is_some()
     );
-    assert_eq!(flight.next_look(false), Some(us(1_160 + 150)), "one is left of the two");
+    assert_eq!(flight.next_check(false), Some(us(1_160 + 150)), "one is left of the two");
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn an_overdue_marker_is_looked_at_less_and_less_often() {
     flight.launched(us(0), CLASS);
     mark(&mut flight, us(0), 1);
     let mut looks = 0;
-    while let Some(at) = flight.next_look(true).filter(|at| *at < us(20_000)) {
+    while let Some(at) = flight.next_check(true).filter(|at| *at < us(20_000)) {
         assert!(at > us(0));
         flight.first_marker_pending(at);
         looks += 1;

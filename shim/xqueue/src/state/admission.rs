@@ -12,13 +12,13 @@ use crate::state::State;
 impl<D: Device> State<D> {
     /// Whether a claim is preempted now.
     pub(crate) fn is_preempted(&self, claim: ClaimId) -> bool {
-        !self.mode.is_closed() && self.claims.get(claim).admission_state().is_preempted()
+        !self.mode.closed && self.claims.get(claim).admission_state().is_preempted()
     }
 
     /// Whether others use a device of this process. A watcher that ignores masks does not see them go and come again, and would
     /// not look for what was launched in between. So they count until it looks.
     pub(crate) fn is_contended(&self) -> bool {
-        !self.mode.is_closed()
+        !self.mode.closed
             && (self.watch.ignores_masks() || self.claims.iter().any(|(_, claim)| !claim.is_alone()))
     }
 
@@ -31,10 +31,9 @@ impl<D: Device> State<D> {
     /// in place.
     pub(crate) fn may_launch_ahead(&self, source: Source, load: Load) -> bool {
         let (Some(claim), Load::Work(class)) = (self.claim_of_source(source), load) else { return true };
-        let is_limited =
-            !self.mode.is_closed() && !self.limits.is_paused() && self.claims.get(claim).is_below();
+        let is_limited = !self.mode.closed && !self.limits.is_paused && self.claims.get(claim).is_below();
         let flight = self.flight(source).filter(|_| is_limited);
-        flight.is_none_or(|flight| flight.may_launch(now(), class, self.waiters.is_any_in_place()))
+        flight.is_none_or(|flight| flight.may_launch(now(), class, self.waiters.in_place > 0))
     }
 
     /// A command of a queue is about to be launched. None if its end is not followed.
@@ -53,9 +52,10 @@ impl<D: Device> State<D> {
         source: Source,
         claim: ClaimId,
         stream: D::Stream,
-        Demand { load, treatment, judgement, origin, end }: Demand,
+        demand: Demand,
         delay: Delay,
     ) -> Option<PendingLaunch<D>> {
+        let Demand { load, treatment, judgement, .. } = demand;
         let Load::Work(class) = load else {
             if treatment.is_forced() {
                 // It is not followed, and other work waits for it, or for what it comes after.
@@ -65,7 +65,7 @@ impl<D: Device> State<D> {
         };
         let state = self.claims.get(claim).admission_state();
         let is_alone = state == AdmissionState::Alone && !self.watch.ignores_masks();
-        if self.limits.is_paused() || is_alone && !self.is_recorded() {
+        if self.limits.is_paused || is_alone && !self.is_recorded() {
             self.note_unfollowed(source, delay, judgement, now());
             if !is_alone && treatment.is_counted() {
                 self.flight_mut(source)?.stop_following();
@@ -100,12 +100,9 @@ impl<D: Device> State<D> {
             admitted,
             delay,
             stream,
+            demand,
             class,
             is_limited,
-            judgement,
-            origin,
-            is_pinned,
-            end,
             gate,
             is_first,
         })

@@ -39,7 +39,7 @@ impl<D: Device> ClaimTable<D> {
 
     /// The claim with this key, a new one if need be; whether it is new.
     pub(super) fn find_or_add(&mut self, key: ClaimKey, limit: Limit) -> (ClaimId, bool) {
-        if let Some(known) = self.claims.iter().position(|claim| claim.key() == key) {
+        if let Some(known) = self.claims.iter().position(|claim| claim.key == key) {
             return (ClaimId(known), false);
         }
         self.claims.push(Claim::new(key, limit));

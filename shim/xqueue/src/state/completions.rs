@@ -15,7 +15,7 @@ impl<D: Device> State<D> {
     /// behind them.
     pub(crate) fn launch_returned(&mut self, launch: &PendingLaunch<D>, on_device: bool) -> Option<u64> {
         let now = now();
-        self.pinned_launches -= usize::from(launch.is_pinned);
+        self.pinned_launches -= usize::from(launch.demand.treatment.is_pinned());
         let is_recorded = self.is_recorded();
         let Some(flight) = self.flight_mut(launch.source).filter(|_| on_device) else {
             self.note_launch(launch, false, now, Nanos::ZERO);
@@ -23,18 +23,20 @@ impl<D: Device> State<D> {
         };
         let ahead = if is_recorded { flight.ahead(now) } else { Nanos::ZERO };
         let is_time = flight.is_unmarked_for_long(now);
-        flight
-            .launched_by(now, launch_of(launch.admitted, launch.class, launch.origin, launch.gate.is_some()));
-        if launch.is_pinned {
+        flight.launched_by(
+            now,
+            launch_of(launch.admitted, launch.class, launch.demand.origin, launch.gate.is_some()),
+        );
+        if launch.demand.treatment.is_pinned() {
             flight.pin();
         }
-        if let KnownEnd::ByEvent(event) = launch.end {
+        if let KnownEnd::ByEvent(event) = launch.demand.end {
             flight.ends_by_event(event);
         }
         let is_worth_it = is_recorded && flight.is_worth_a_marker(launch.class);
         self.note_launch(launch, true, now, ahead);
         let flight = self.flight(launch.source)?;
-        let may_launch_more = || flight.may_launch(now, launch.class, self.waiters.is_any_in_place());
+        let may_launch_more = || flight.may_launch(now, launch.class, self.waiters.in_place > 0);
         let wants_marker = match launch.source {
             // It could not be recorded later.
             Source::Unqueued(_) => true,
@@ -71,7 +73,7 @@ impl<D: Device> State<D> {
             (_, None) => {}
         }
         let is_waited_for = self.is_completion_waited_for(launch.source);
-        let due = self.next_look(launch.source);
+        let due = self.next_check(launch.source);
         // Most often it looks early enough by itself.
         let sleeps = (launch.is_first || is_waited_for) && self.watch.sleeps_beyond(due.unwrap_or(now));
         (sleeps, retired)
@@ -88,7 +90,7 @@ impl<D: Device> State<D> {
 
     /// A first marker was looked at; `device_time` is the device's time between it and the one before, if that is known.
     /// Returns a marker that is not needed any more.
-    pub(crate) fn marker_looked_at(
+    pub(crate) fn marker_checked(
         &mut self,
         source: Source,
         marker: D::Marker,

@@ -41,7 +41,7 @@ impl<D: Device> State<D> {
         for claim in self.claims.ids() {
             self.note_claim(claim);
             self.note_admission_state(claim);
-            let gate = self.claims.get(claim).gate();
+            let gate = self.claims.get(claim).gate;
             self.note_gate(claim, !matches!(gate, Gate::There { is_open: false, .. }));
         }
         for queue in self.queue_ids() {
@@ -58,9 +58,9 @@ impl<D: Device> State<D> {
         let event = Event::QueueOpened {
             queue: Source::Unqueued(id).number(),
             stream: PER_THREAD,
-            device: claim.key().device,
-            stream_priority: claim.key().stream_priority,
-            held_back: 0,
+            device: claim.key.device,
+            stream_priority: claim.key.stream_priority,
+            deferred: 0,
             in_flight: claim.unqueued().in_flight() as u32,
             launched: claim.unqueued().launched_so_far(),
         };
@@ -71,13 +71,13 @@ impl<D: Device> State<D> {
     pub(crate) fn note_queue(&mut self, id: QueueId, device: &D) {
         let Some(queue) = self.queues.get(id).filter(|_| self.events.is_some()) else { return };
         let Some(stream) = queue.stream() else { return };
-        let key = queue.claim().map(|claim| self.claims.get(claim).key());
+        let key = queue.claim().map(|claim| self.claims.get(claim).key);
         let event = Event::QueueOpened {
             queue: id.0,
             stream: device.stream_number(stream),
             device: key.map_or(0, |key| key.device),
             stream_priority: key.map_or(0, |key| key.stream_priority),
-            held_back: queue.deferred_count() as u32,
+            deferred: queue.deferred_count() as u32,
             in_flight: queue.flight().in_flight() as u32,
             launched: queue.flight().launched_so_far(),
         };
@@ -110,7 +110,8 @@ impl<D: Device> State<D> {
         let number = if on_device { self.launched_so_far(launch.source) } else { 0 };
         let Some(events) = &mut self.events else { return };
         let command = (number, launch.gate.is_some());
-        let event = launched(events, launch.source, command, launch.delay, launch.judgement, returned, ahead);
+        let event =
+            launched(events, launch.source, command, launch.delay, launch.demand.judgement, returned, ahead);
         events.write(launch.admitted, &event);
     }
 
@@ -139,8 +140,8 @@ impl<D: Device> State<D> {
         let Some(registration) = claim.registration().filter(|_| self.events.is_some()) else { return };
         let (level, ready) = registration.levels();
         let event = Event::Admission {
-            device: claim.key().device,
-            stream_priority: claim.key().stream_priority,
+            device: claim.key.device,
+            stream_priority: claim.key.stream_priority,
             suspended: claim.admission_state().is_preempted(),
             level,
             ready,
@@ -150,7 +151,7 @@ impl<D: Device> State<D> {
 
     /// A claim's gate is open, or closed, from now on.
     pub(super) fn note_gate(&mut self, claim: ClaimId, is_open: bool) {
-        let ClaimKey { device, stream_priority } = self.claims.get(claim).key();
+        let ClaimKey { device, stream_priority } = self.claims.get(claim).key;
         self.note(now(), &Event::Gate { device, stream_priority, is_open });
     }
 

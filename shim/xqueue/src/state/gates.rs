@@ -36,7 +36,7 @@ impl<D: Device> State<D> {
     /// than the watcher could be woken. Empty while gates must stay open.
     pub(crate) fn polled(&self, now: Nanos) -> Vec<(Arc<dyn Registration>, AdmissionState)> {
         let is_polled = |(id, claim): (ClaimId, &Claim<D>)| {
-            matches!(claim.gate(), Gate::There { is_open: true, shared: None, .. })
+            matches!(claim.gate, Gate::There { is_open: true, shared: None, .. })
                 && self.claims.last_state(id) == AdmissionState::Below { preempted: false }
                 && self.may_use_gate(id)
                 && claim.is_alert(now)
@@ -58,13 +58,13 @@ impl<D: Device> State<D> {
         let (count, length) = flights.fold((0, Nanos::ZERO), |(count, length), flight| {
             (count + flight.in_flight() as u64, length + flight.length(now))
         });
-        count > 0 && length < self.limits.poll_below().times(count)
+        count > 0 && length < self.limits.poll_below.times(count)
     }
 
     /// How much a queue of this claim may launch ahead.
     pub(super) fn limit_of(&self, claim: Option<ClaimId>) -> Limit {
-        let limit = self.limits.limit();
-        match claim.filter(|&claim| self.may_use_gate(claim)).map(|claim| self.claims.get(claim).gate()) {
+        let limit = self.limits.limit;
+        match claim.filter(|&claim| self.may_use_gate(claim)).map(|claim| self.claims.get(claim).gate) {
             // A limit from the controller or the environment goes before.
             Some(Gate::There { .. }) if limit == Limit::default() => GATED,
             _ => limit,
@@ -82,11 +82,11 @@ impl<D: Device> State<D> {
 
     /// A claim that should have a gate and has none yet, a stream of it, and where the arbiter closes its gate.
     pub(crate) fn wants_gate(&self) -> Option<(ClaimId, D::Stream, Option<Arc<GatePage>>)> {
-        let is_without = |claim: &Claim<D>| matches!(claim.gate(), Gate::Untried) && claim.is_below();
+        let is_without = |claim: &Claim<D>| matches!(claim.gate, Gate::Untried) && claim.is_below();
         self.claims.iter().filter(|(_, claim)| is_without(claim)).find_map(|(id, claim)| {
             let stream = self.queues.of_claim(id).find_map(Queue::stream)?;
             let page = claim.gate_page();
-            (!self.mode.is_closed() && self.may_use_gate(id)).then_some((id, stream, page))
+            (!self.mode.closed && self.may_use_gate(id)).then_some((id, stream, page))
         })
     }
 
@@ -96,8 +96,8 @@ impl<D: Device> State<D> {
     pub(crate) fn ask_for_quiet(&self) {
         for (id, claim) in self.claims.iter() {
             let Some(page) = claim.gate_page() else { continue };
-            let closes_it_itself = match claim.gate() {
-                Gate::Untried => self.limits.uses_gates(),
+            let closes_it_itself = match claim.gate {
+                Gate::Untried => self.limits.uses_gates,
                 Gate::There { shared, .. } => shared.is_none() && self.may_use_gate(id),
                 Gate::None => false,
             };
@@ -107,28 +107,28 @@ impl<D: Device> State<D> {
 
     /// Whether gates may be used, from now on. One that may not stays open.
     pub(crate) fn use_gates(&mut self, uses: bool, device: &D) {
-        self.limits.use_gates(uses);
+        self.limits.uses_gates = uses;
         self.apply_limits();
         self.update_gates(device);
     }
 
     /// Whether a gate of this claim may be closed, and put before its commands.
     fn may_use_gate(&self, id: ClaimId) -> bool {
-        self.limits.uses_gates() && self.is_only_claim_of_device(id)
+        self.limits.uses_gates && self.is_only_claim_of_device(id)
     }
 
     /// Whether the process has no other claim on the device: streams of several priorities share hardware queues, and one's
     /// gate would hold up the others'.
     fn is_only_claim_of_device(&self, id: ClaimId) -> bool {
-        let device = self.claims.get(id).key().device;
-        self.claims.iter().filter(|(_, claim)| claim.key().device == device).count() == 1
+        let device = self.claims.get(id).key.device;
+        self.claims.iter().filter(|(_, claim)| claim.key.device == device).count() == 1
     }
 
     /// A claim has this gate from now on, or none until it is registered again.
     pub(crate) fn give_gate(&mut self, claim: ClaimId, gate: Option<(D::Gate, Option<&'static GatePage>)>) {
-        let gate = gate.filter(|_| !self.mode.is_closed());
+        let gate = gate.filter(|_| !self.mode.closed);
         let gate = gate.map_or(Gate::None, |(gate, shared)| Gate::There { gate, is_open: true, shared });
-        self.claims.get_mut(claim).set_gate(gate);
+        self.claims.get_mut(claim).gate = gate;
         self.apply_limit(claim);
     }
 
@@ -139,7 +139,7 @@ impl<D: Device> State<D> {
         claim: ClaimId,
         class: DurationClass,
     ) -> Option<D::Gate> {
-        let Gate::There { gate, .. } = self.claims.get(claim).gate() else { return None };
+        let Gate::There { gate, .. } = self.claims.get(claim).gate else { return None };
         let is_alert = self.claims.get(claim).is_alert(now());
         let every = if is_alert { GATE_EVERY_WHEN_ALERT } else { GATE_EVERY };
         let is_wanted = self.may_use_gate(claim) && self.flight_mut(source)?.wants_gate(class, every);
@@ -149,7 +149,7 @@ impl<D: Device> State<D> {
     /// Opens and closes gates by the claims' admission states. All are open while anything is in flight that must not be stopped.
     pub(crate) fn update_gates(&mut self, device: &D) {
         for id in self.claims.ids() {
-            let Gate::There { gate, is_open, shared } = self.claims.get(id).gate() else { continue };
+            let Gate::There { gate, is_open, shared } = self.claims.get(id).gate else { continue };
             let must_open = self.is_any_pinned() || !self.may_use_gate(id);
             let opens = match shared {
                 None => must_open || !self.is_preempted(id),
@@ -167,7 +167,7 @@ impl<D: Device> State<D> {
             if shared.is_none() {
                 device.set_gate(gate, opens);
             }
-            self.claims.get_mut(id).set_gate(Gate::There { gate, is_open: opens, shared });
+            self.claims.get_mut(id).gate = Gate::There { gate, is_open: opens, shared };
             let at = match closure {
                 Some((closed, _)) if !opens => closed,
                 _ if opens && !must_open => self.claims.get(id).gate_opened_at(now()).unwrap_or_else(now),
@@ -181,7 +181,7 @@ impl<D: Device> State<D> {
     fn look_at_shared_gate(&self, id: ClaimId, page: &GatePage, must_open: bool) -> bool {
         let claim = self.claims.get(id);
         let is_in_force = |registration: &&Arc<dyn Registration>| registration.is_in_force();
-        let registration = claim.registration().filter(|_| !self.mode.is_closed()).filter(is_in_force);
+        let registration = claim.registration().filter(|_| !self.mode.closed).filter(is_in_force);
         page.keep_open(must_open || registration.is_none());
         // The arbiter changes first the mask and then the gate. If they differ, it is changing the gate in this very moment, or has
         // given up on it.
@@ -195,12 +195,12 @@ impl<D: Device> State<D> {
 
     /// The claim's registration goes: what the arbiter last wrote in its gate page means nothing any more.
     pub(super) fn leave_gate(&mut self, id: ClaimId) {
-        if let Gate::There { shared: Some(page), is_open, .. } = self.claims.get(id).gate() {
+        if let Gate::There { shared: Some(page), is_open, .. } = self.claims.get(id).gate {
             page.keep_open(true);
             if !is_open {
                 self.gate_changed(id, now(), true);
             }
-            self.claims.get_mut(id).set_gate(Gate::Untried);
+            self.claims.get_mut(id).gate = Gate::Untried;
         }
     }
 
@@ -213,7 +213,7 @@ impl<D: Device> State<D> {
     /// Opens all gates, for good: they are not used again.
     pub(crate) fn retire_gates(&mut self, device: &D) {
         for id in self.claims.ids() {
-            if let Gate::There { gate, is_open, shared } = self.claims.get(id).gate() {
+            if let Gate::There { gate, is_open, shared } = self.claims.get(id).gate {
                 match shared {
                     Some(page) => page.keep_open(true),
                     None => device.set_gate(gate, true),
@@ -222,7 +222,7 @@ impl<D: Device> State<D> {
                     self.gate_changed(id, now(), true);
                 }
             }
-            self.claims.get_mut(id).set_gate(Gate::None);
+            self.claims.get_mut(id).gate = Gate::None;
             self.apply_limit(id);
         }
     }

@@ -7,50 +7,21 @@ use crate::status::AdmissionMode;
 /// What applies to all commands.
 #[derive(Debug, Default)]
 pub(crate) struct Mode {
-    all_suspended: bool,
-    closed: bool,
-    awaits_first_use: bool,
-    observes_all: bool,
-    defers_nothing: bool,
+    /// The process is suspended.
+    pub(crate) all_suspended: bool,
+    /// The process ends.
+    pub(crate) closed: bool,
+    /// Until the first use of a device was noted, every call is looked at.
+    pub(crate) awaits_first_use: bool,
+    /// Every call is looked at.
+    pub(crate) observes_all: bool,
+    /// No command is deferred, though it may have to wait in place.
+    pub(crate) defers_nothing: bool,
 }
 
 impl Mode {
-    /// Whether the process ends.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed
-    }
-
-    /// Whether the process is suspended.
-    pub(crate) fn is_all_suspended(&self) -> bool {
-        self.all_suspended
-    }
-
     pub(crate) fn suspend_all(&mut self, suspended: bool) {
         self.all_suspended = suspended && !self.closed;
-    }
-
-    /// Until the first use of a device was noted, every call is looked at.
-    pub(crate) fn await_first_use(&mut self, awaits: bool) {
-        self.awaits_first_use = awaits;
-    }
-
-    /// Every call is looked at from now on.
-    pub(crate) fn observe_all(&mut self) {
-        self.observes_all = true;
-    }
-
-    /// Whether no command is deferred, though it may have to wait in place.
-    pub(crate) fn is_deferring_nothing(&self) -> bool {
-        self.defers_nothing
-    }
-
-    pub(crate) fn defer_nothing(&mut self, defers_nothing: bool) {
-        self.defers_nothing = defers_nothing;
-    }
-
-    pub(super) fn close(&mut self) {
-        self.closed = true;
-        self.all_suspended = false;
     }
 }
 
@@ -86,7 +57,8 @@ impl<D: Device> State<D> {
 
     /// The process ends: nothing is suspended any more.
     pub(crate) fn close(&mut self) {
-        self.mode.close();
+        self.mode.closed = true;
+        self.mode.all_suspended = false;
         self.queues.values_mut().for_each(|queue| queue.suspend(false));
     }
 }

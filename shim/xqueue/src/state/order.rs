@@ -40,14 +40,14 @@ pub(crate) struct Pushed {
 
 impl<D: Device> State<D> {
     pub(crate) fn suspend(&mut self, queue: QueueId, suspended: bool) {
-        let suspended = suspended && !self.mode.is_closed();
+        let suspended = suspended && !self.mode.closed;
         if let Some(queue) = self.queues.get_mut(queue) {
             queue.suspend(suspended);
         }
     }
 
     pub(crate) fn is_suspended(&self, queue: QueueId) -> bool {
-        let is_all_suspended = self.mode.is_all_suspended();
+        let is_all_suspended = self.mode.all_suspended;
         let Some(queue) = self.queues.get(queue) else { return is_all_suspended };
         is_all_suspended
             || queue.is_suspended()
@@ -59,7 +59,7 @@ impl<D: Device> State<D> {
     }
 
     pub(crate) fn is_any_suspended(&self) -> bool {
-        self.mode.is_all_suspended()
+        self.mode.all_suspended
             || self.is_any_queue_suspended()
             || self.claims.ids().any(|claim| self.is_preempted(claim))
     }
@@ -86,8 +86,8 @@ impl<D: Device> State<D> {
     /// Why a command of a queue cannot be deferred now, if so.
     pub(crate) fn refusal(&self, queue: QueueId) -> Option<Refused> {
         match () {
-            () if self.mode.is_closed() => Some(Refused::Closed),
-            () if self.mode.is_deferring_nothing() => Some(Refused::DefersNothing),
+            () if self.mode.closed => Some(Refused::Closed),
+            () if self.mode.defers_nothing => Some(Refused::DefersNothing),
             () if self.is_full(queue) => Some(Refused::Full),
             () => None,
         }

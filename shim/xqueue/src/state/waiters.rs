@@ -6,7 +6,6 @@
 //! launches has returned. Otherwise a caller that waits for the last of many commands would be woken by each of them, which
 //! takes longer than to launch it. Callers that wait for anything else are woken by every change.
 
-use std::mem;
 use std::sync::{Arc, Condvar};
 
 use crate::device::Device;
@@ -38,29 +37,16 @@ impl Wakes {
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     /// Callers that wait for a change.
-    callers: usize,
+    pub(crate) callers: usize,
     /// Of those that wait for launches, what each waits for next.
     launches: Vec<Position>,
     /// Callers that wait in place until something may be launched, also while they look whether it may.
-    in_place: usize,
+    pub(crate) in_place: usize,
     /// Threads that are woken when the lock is released.
-    wakes: Wakes,
+    pub(crate) wakes: Wakes,
 }
 
 impl Waiters {
-    /// Whether any caller waits.
-    pub(crate) fn is_any(&self) -> bool {
-        self.callers > 0
-    }
-
-    pub(crate) fn caller_waits(&mut self) {
-        self.callers += 1;
-    }
-
-    pub(crate) fn caller_woke(&mut self) {
-        self.callers -= 1;
-    }
-
     /// A caller waits for this launch.
     pub(crate) fn await_launch(&mut self, launch: Position) {
         self.launches.push(launch);
@@ -70,31 +56,6 @@ impl Waiters {
     pub(crate) fn await_launch_no_more(&mut self, launch: Position) {
         let known = self.launches.iter().position(|position| *position == launch);
         known.map(|known| self.launches.swap_remove(known));
-    }
-
-    /// A caller waits in place from now on.
-    pub(crate) fn enter_place(&mut self) {
-        self.in_place += 1;
-    }
-
-    /// It does so no more.
-    pub(crate) fn leave_place(&mut self) {
-        self.in_place -= 1;
-    }
-
-    /// Whether callers wait in place.
-    pub(super) fn is_any_in_place(&self) -> bool {
-        self.in_place > 0
-    }
-
-    /// Threads to wake when the lock is released.
-    pub(crate) fn wakes(&self) -> &Wakes {
-        &self.wakes
-    }
-
-    /// Takes them, to wake them.
-    pub(crate) fn take_wakes(&mut self) -> Wakes {
-        mem::take(&mut self.wakes)
     }
 }
 

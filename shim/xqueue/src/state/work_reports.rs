@@ -73,7 +73,7 @@ impl<D: Device> State<D> {
             let at = self.claims.get_mut(id).report_as_due(has_work, waits, now);
             next = next.into_iter().chain(at).min();
         }
-        next.into_iter().chain(self.next_look_of_all(now)).min()
+        next.into_iter().chain(self.next_check_of_all(now)).min()
     }
 
     /// Whether nothing that other processes do concerns this one until it launches or defers something: it is known that there are

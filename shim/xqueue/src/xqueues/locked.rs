@@ -1,6 +1,7 @@
 //! The state under its lock. Threads that a change concerns are woken when the lock is released: on the processor of the thread
 //! that wakes them they would otherwise begin at once, to wait for the lock.
 
+use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,7 +27,7 @@ impl<'a, D: Device> Locked<'a, D> {
     /// Releases it until this rings, for so long at most.
     fn wait(mut self, on: &Condvar, limit: Duration) -> Self {
         if let Some(mut state) = self.guard.take() {
-            state.waiters.take_wakes().wake(self.changed);
+            mem::take(&mut state.waiters.wakes).wake(self.changed);
             let state = on.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0;
             self.guard = Some(state);
         }
@@ -55,9 +56,9 @@ impl<D: Device> DerefMut for Locked<'_, D> {
 impl<D: Device> Drop for Locked<'_, D> {
     fn drop(&mut self) {
         if let Some(mut state) = self.guard.take()
-            && !state.waiters.wakes().is_empty()
+            && !state.waiters.wakes.is_empty()
         {
-            let wakes = state.waiters.take_wakes();
+            let wakes = mem::take(&mut state.waiters.wakes);
             drop(state);
             wakes.wake(self.changed);
         }
@@ -84,9 +85,9 @@ impl<D: Device> XQueues<D> {
 
     /// A caller waits for the next change, or until it looks again by itself.
     pub(super) fn wait<'a>(&self, mut state: Locked<'a, D>) -> Locked<'a, D> {
-        state.waiters.caller_waits();
+        state.waiters.callers += 1;
         let mut state = state.wait(&self.changed, WAIT_MAX);
-        state.waiters.caller_woke();
+        state.waiters.callers -= 1;
         state
     }
 
@@ -107,8 +108,8 @@ impl<D: Device> XQueues<D> {
     /// A worker waits until its queue may launch, or for so long.
     pub(super) fn sleep(mut state: Locked<'_, D>, id: QueueId, limit: Duration) -> Locked<'_, D> {
         let Some(queue) = state.queue_mut(id) else { return state };
-        let bell = queue.worker_sleeps();
-        let mut state = state.wait(&bell, limit);
+        let wakeup = queue.worker_sleeps();
+        let mut state = state.wait(&wakeup, limit);
         if let Some(queue) = state.queue_mut(id) {
             queue.worker_woke();
         }

@@ -25,10 +25,10 @@ impl<D: Device> XQueues<D> {
     }
 
     /// Looks at all markers, if the process is recorded: the host has just waited for them, or no thread will look later.
-    pub fn look_around(&self) {
+    pub fn check_all_if_recorded(&self) {
         if self.is_recorded() {
             let queues = self.lock().queue_ids();
-            self.look_behind(queues.into_iter());
+            self.check_queues(queues.into_iter());
             // Completions may let more be launched. The watcher does not notice: it finds no marker left to look at.
             self.publish(&mut self.lock());
         }
@@ -36,17 +36,17 @@ impl<D: Device> XQueues<D> {
 
     /// Looks at markers of these queues as far as they are complete. A caller that has just waited for the queues knows that they
     /// are, but not since when.
-    pub(super) fn look_behind(&self, queues: impl Iterator<Item = QueueId>) {
+    pub(super) fn check_queues(&self, queues: impl Iterator<Item = QueueId>) {
         let paused = self.pause();
         if *paused {
             return;
         }
-        queues.map(Source::Queue).for_each(|source| self.look_on(source));
+        queues.map(Source::Queue).for_each(|source| self.check_source(source));
     }
 
     /// Looks at the markers of a source up to the first that is not complete. Only while markers are held.
-    pub(super) fn look_on(&self, source: Source) {
+    pub(super) fn check_source(&self, source: Source) {
         let first = || self.lock().first_marker(source);
-        while first().is_some_and(|marker| self.look_at(source, marker)) {}
+        while first().is_some_and(|marker| self.check_marker(source, marker)) {}
     }
 }

@@ -11,7 +11,7 @@ use crate::xqueues::locked::Locked;
 impl<D: Device> XQueues<D> {
     /// Waits while the queue is full.
     pub fn wait_while_full(&self, queue: QueueId) {
-        drop(self.wait_in_place(self.lock(), |state| !state.is_full(queue) || state.mode.is_closed()));
+        drop(self.wait_in_place(self.lock(), |state| !state.is_full(queue) || state.mode.closed));
     }
 
     /// Waits until all of these were launched.
@@ -71,7 +71,7 @@ impl<D: Device> XQueues<D> {
             let may_launch_ahead = |claim| state.may_launch_ahead(Source::Unqueued(claim), demand.load);
             let may_launch =
                 || claim.is_none_or(|claim| !state.is_preempted(claim) && may_launch_ahead(claim));
-            demand.treatment.is_forced() || !state.mode.is_all_suspended() && may_launch()
+            demand.treatment.is_forced() || !state.mode.all_suspended && may_launch()
         });
         let source = Source::Unqueued(claim?);
         let launch = state.begin_from(source, claim?, stream, demand, Delay::InPlace(since));
@@ -131,9 +131,9 @@ impl<D: Device> XQueues<D> {
         mut state: Locked<'a, D>,
         positions: &[Position],
     ) -> Locked<'a, D> {
-        state.waiters.enter_place();
+        state.waiters.in_place += 1;
         state = self.wait_for_launches(state, positions);
-        state.waiters.leave_place();
+        state.waiters.in_place -= 1;
         state
     }
 
@@ -144,11 +144,11 @@ impl<D: Device> XQueues<D> {
         mut state: Locked<'a, D>,
         is_over: impl Fn(&State<D>) -> bool,
     ) -> Locked<'a, D> {
-        state.waiters.enter_place();
+        state.waiters.in_place += 1;
         while !is_over(&state) {
             state = self.wait(state);
         }
-        state.waiters.leave_place();
+        state.waiters.in_place -= 1;
         state
     }
 }

@@ -17,7 +17,7 @@ use crate::xqueues::XQueues;
 
 /// How often a marker is looked at that a caller waits for, and for how long at most: the device is done with what is before it,
 /// but the program may have used its event otherwise.
-const LOOK_AGAIN: Duration = Duration::from_micros(20);
+const CHECK_AGAIN: Duration = Duration::from_micros(20);
 const MARKER_MAX: Duration = Duration::from_secs(1);
 
 impl<D: Device> XQueues<D> {
@@ -77,7 +77,7 @@ impl<D: Device> XQueues<D> {
         drop(markers_paused);
         drop(self.making_gate.lock().unwrap_or_else(PoisonError::into_inner));
         let mut state = self.lock();
-        state.limits_mut().pause(paused);
+        state.limits.is_paused = paused;
         if !paused {
             state.adopt_unfollowed();
         }
@@ -89,14 +89,14 @@ impl<D: Device> XQueues<D> {
     }
 
     /// Does all that is due; returns when to come again: not later than `latest`, and earlier if anything is expected before.
-    pub(crate) fn tend(&self, latest: Nanos) -> Nanos {
+    pub(crate) fn run_due(&self, latest: Nanos) -> Nanos {
         let mut state = self.lock();
         // First of all: changes from now on wake the threads that they concern.
         state.ask_for_quiet();
         state.update_gates(&self.device);
         state.update_admission_states();
         drop(state);
-        let is_any_complete = self.look_at_due_markers() | self.ask_quiet_streams();
+        let is_any_complete = self.check_due_markers() | self.ask_quiet_streams();
         let mut state = self.lock();
         // What kept them open may have completed.
         state.update_gates(&self.device);
@@ -137,7 +137,7 @@ impl<D: Device> XQueues<D> {
 
     /// An alert claim is polled if its commands are shorter than this; zero: none is.
     pub(crate) fn poll_below(&self, time: Nanos) {
-        self.lock().limits_mut().set_poll_below(time);
+        self.lock().limits.poll_below = time;
     }
 
     /// Makes gates for claims that need them. May take a while, once for each claim.
@@ -186,7 +186,7 @@ impl<D: Device> XQueues<D> {
     /// The host's wait is over; with `is_complete`, so is what it waited for.
     pub fn host_wait_ends(&self, waited: &[(QueueId, u64)], is_complete: bool) {
         if is_complete && self.is_recorded() {
-            self.look_behind(waited.iter().map(|&(queue, _)| queue));
+            self.check_queues(waited.iter().map(|&(queue, _)| queue));
         }
         let mut state = self.lock();
         if is_complete {
@@ -208,7 +208,7 @@ impl<D: Device> XQueues<D> {
     }
 
     /// Whether any was complete.
-    fn look_at_due_markers(&self) -> bool {
+    fn check_due_markers(&self) -> bool {
         let paused = self.pause();
         let mut is_any_complete = false;
         if *paused {
@@ -217,9 +217,9 @@ impl<D: Device> XQueues<D> {
         let due = self.lock().due_markers(now());
         for (source, marker) in due {
             // A late look finds several complete.
-            if self.look_at(source, marker) {
+            if self.check_marker(source, marker) {
                 is_any_complete = true;
-                self.look_on(source);
+                self.check_source(source);
             }
         }
         is_any_complete
@@ -232,11 +232,11 @@ impl<D: Device> XQueues<D> {
     }
 
     /// Whether it is complete. Only while markers are held.
-    pub(super) fn look_at(&self, source: Source, marker: D::Marker) -> bool {
+    pub(super) fn check_marker(&self, source: Source, marker: D::Marker) -> bool {
         let is_complete = self.device.is_complete(marker);
         let before = self.lock().marker_before(source).filter(|_| is_complete);
         let device_time = before.and_then(|before| self.device.time_between(before, marker));
-        let retired = self.lock().marker_looked_at(source, marker, is_complete, device_time);
+        let retired = self.lock().marker_checked(source, marker, is_complete, device_time);
         if let Some(retired) = retired {
             self.device.retire(retired);
         }
@@ -276,7 +276,7 @@ impl<D: Device> XQueues<D> {
     pub(super) fn note_answer(&self, queue: QueueId, launched: u64, is_done: Option<bool>) {
         if is_done == Some(true) {
             // Markers know when.
-            self.look_on(Source::Queue(queue));
+            self.check_source(Source::Queue(queue));
         }
         let retired = self.lock().stream_answered(queue, launched, is_done);
         self.retire(retired);
@@ -290,7 +290,7 @@ impl<D: Device> XQueues<D> {
     /// The program is about to ask whether a queue's stream is done, or a claim's streams without a queue. If it knows by an event
     /// of its own that the stream is done, a marker behind that must not keep the stream busy. The marker is waited for, which
     /// takes as long as the device needs from one packet to the next.
-    pub fn settle_markers(&self, queue: Option<QueueId>, claim: Option<ClaimId>, stream: D::Stream) {
+    pub fn await_doubtful_marker(&self, queue: Option<QueueId>, claim: Option<ClaimId>, stream: D::Stream) {
         let source = queue.map(Source::Queue).or(claim.map(Source::Unqueued));
         if source.is_some_and(|source| self.lock().is_marker_in_doubt(source)) {
             self.await_marker(stream);
@@ -306,7 +306,7 @@ impl<D: Device> XQueues<D> {
                 return;
             }
             drop(paused);
-            thread::sleep(LOOK_AGAIN);
+            thread::sleep(CHECK_AGAIN);
         }
     }
 }

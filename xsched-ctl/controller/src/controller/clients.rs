@@ -14,7 +14,7 @@ use xsched_protocol::arbiter_page::{DEVICE_MAX, QUEUE_MAX, Report};
 use xsched_protocol::wire::{
     Hello, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Reported, Usage, Welcome,
 };
-use xsched_sched::{Event, Level, Nanos, QueueId};
+use xsched_sched::{Level, Nanos, QueueChange, QueueId};
 use xsched_symbols::FileId;
 
 use super::authority::{Actor, OrderError};
@@ -133,7 +133,7 @@ impl Controller {
     pub(crate) fn identity(&self, id: ClientId) -> Option<(Subject, Option<Heard>)> {
         let client = self.clients.get(&id)?;
         let heard = match (client.link, client.shim) {
-            (Link::Known(owner), Some(shim)) if !owner.is_spoken_for() && client.subject.pid != 0 => {
+            (Link::Known(owner), Some(shim)) if !owner.is_proxied() && client.subject.pid != 0 => {
                 Some(Heard { tgid: owner.id(), shim })
             }
             _ => None,
@@ -238,14 +238,15 @@ impl Controller {
         self.counts.opened += 1;
         self.note_seat(key.slot);
         if let Some(attributes) = self.attributes(key.slot) {
-            self.scheduler.handle(Nanos(now_ns), Event::Opened { queue: QueueId(key.slot), attributes });
+            self.scheduler
+                .handle(Nanos(now_ns), QueueChange::Opened { queue: QueueId(key.slot), attributes });
             if attributes.share.is_some()
                 && let Some(warning) = self.warn_of_promises(wanted.device, now_ns)
             {
                 tracing::warn!("with process {pid} {warning}");
             }
         }
-        let keeper = if owner.is_spoken_for() { Keeper::Controller } else { Keeper::Programs };
+        let keeper = if owner.is_proxied() { Keeper::Controller } else { Keeper::Programs };
         let opened = Opened {
             kind: PacketKind::Opened as u32,
             request: wanted.request,
@@ -318,7 +319,7 @@ impl Controller {
     pub(crate) fn report(&mut self, id: ClientId, report: &Reported) {
         let Some(Client { link: Link::Known(owner), .. }) = self.clients.get(&id) else { return };
         match Report::from_number(report.operation) {
-            Some(operation) if owner.is_spoken_for() => {
+            Some(operation) if owner.is_proxied() => {
                 self.arbiter.report(*owner, operation, report.slot, report.argument);
             }
             _ => self.counts.refused += 1,
@@ -335,7 +336,7 @@ impl Controller {
         };
         let now_ns = now_ns();
         let device = Nanos(queue.usage.update(now_ns, usage));
-        self.scheduler.handle(Nanos(now_ns), Event::Used { queue: QueueId(usage.slot), device });
+        self.scheduler.handle(Nanos(now_ns), QueueChange::Used { queue: QueueId(usage.slot), device });
     }
 
     /// A process or its connection has ended.
@@ -346,7 +347,7 @@ impl Controller {
         for slot in client.queues {
             if let Some(queue) = self.queues.remove(&slot) {
                 self.arbiter.close(queue.key);
-                self.scheduler.handle(now, Event::Closed { queue: QueueId(slot) });
+                self.scheduler.handle(now, QueueChange::Closed { queue: QueueId(slot) });
             }
         }
         let owner = match client.link {
@@ -404,7 +405,7 @@ impl Controller {
     /// A queue no longer exists.
     pub(super) fn forget_queue(&mut self, at: Nanos, slot: u32) {
         let Some(queue) = self.queues.remove(&slot) else { return };
-        self.scheduler.handle(at, Event::Closed { queue: QueueId(slot) });
+        self.scheduler.handle(at, QueueChange::Closed { queue: QueueId(slot) });
         if let Some(client) = self.clients.get_mut(&queue.client) {
             client.queues.remove(&slot);
         }
@@ -443,7 +444,7 @@ impl Controller {
         let slots = self.clients.get(&id).map(|client| client.queues.clone()).unwrap_or_default();
         for slot in slots {
             if let Some(attributes) = self.attributes(slot) {
-                self.scheduler.handle(now, Event::Changed { queue: QueueId(slot), attributes });
+                self.scheduler.handle(now, QueueChange::Changed { queue: QueueId(slot), attributes });
                 self.note_seat(slot);
             }
         }
@@ -452,7 +453,7 @@ impl Controller {
     /// How a process's reports arrive.
     pub(super) fn reports(client: &Client) -> PageKeeper {
         match client.link {
-            Link::Known(owner) if owner.is_spoken_for() => PageKeeper::Controller,
+            Link::Known(owner) if owner.is_proxied() => PageKeeper::Controller,
             _ => PageKeeper::Programs,
         }
     }

@@ -85,7 +85,7 @@ impl Used {
     /// Takes in a process's report; returns the device time since the last one. Counters do not go backwards.
     pub(super) fn update(&mut self, now_ns: u64, usage: &Usage) -> u64 {
         self.launched = self.launched.max(usage.launched);
-        self.held_back = self.held_back.max(usage.held_back);
+        self.held_back = self.held_back.max(usage.deferred);
         self.suspended_ns = self.suspended_ns.max(usage.suspended_ns);
         self.device.update(now_ns, usage.device_ns)
     }

@@ -151,14 +151,14 @@ impl Process {
         entries: &mut Vec<Entry>,
     ) {
         match *event {
-            Event::QueueOpened { queue, stream, device, stream_priority, held_back, in_flight, launched } => {
+            Event::QueueOpened { queue, stream, device, stream_priority, deferred, in_flight, launched } => {
                 let xqueue = XQueueId { pid: self.pid, device, stream_priority };
                 if !self.has_room() {
                     return;
                 }
                 let Some((state, _)) = self.xqueue(xqueue) else { return };
                 let through = launched.saturating_sub(in_flight.into());
-                state.hold_back(time_ns, held_back.into(), 0, entries);
+                state.hold_back(time_ns, deferred.into(), 0, entries);
                 if in_flight > 0 {
                     state.launch(time_ns, 0, in_flight.into(), entries);
                 }

@@ -150,10 +150,10 @@ mod tests {
         }
 
         fn opened(&mut self, ring: RingId, time_ns: u64) {
-            let (held_back, in_flight, launched) = (0, 0, 0);
+            let (deferred, in_flight, launched) = (0, 0, 0);
             let (queue, stream, device, stream_priority) = (1, 2, 3, 0);
             let event =
-                Event::QueueOpened { queue, stream, device, stream_priority, held_back, in_flight, launched };
+                Event::QueueOpened { queue, stream, device, stream_priority, deferred, in_flight, launched };
             self.wrote(ring, time_ns, &event);
         }
 

@@ -52,7 +52,7 @@ fn some_settings(random: &mut fastrand::Rng) -> Settings {
         quantum: pick(random, &[Nanos::ZERO, ms(2), ms(20), ms(1_000)]),
         slice: pick(random, &[Nanos::ZERO, ms(1), ms(4)]),
         patience: pick(random, &[ms(20), ms(100), ms(3_000)]),
-        one_at_a_time: pick(random, &[ms(0), ms(20), ms(1_000)]),
+        serialize_equals: pick(random, &[ms(0), ms(20), ms(1_000)]),
     }
 }
 
@@ -100,11 +100,11 @@ impl Run {
     fn happen(&mut self, changes: bool) {
         let queue = QueueId(self.random.u32(..QUEUES));
         let event = match self.random.u32(..40) {
-            0..2 => Event::Opened { queue, attributes: some_attributes(&mut self.random) },
-            2 => Event::Closed { queue },
-            3 => Event::Changed { queue, attributes: some_attributes(&mut self.random) },
-            4..8 => Event::Used { queue, device: Nanos(self.random.u64(..20_000_000)) },
-            8..14 => Event::Idle { queue },
+            0..2 => QueueChange::Opened { queue, attributes: some_attributes(&mut self.random) },
+            2 => QueueChange::Closed { queue },
+            3 => QueueChange::Changed { queue, attributes: some_attributes(&mut self.random) },
+            4..8 => QueueChange::Used { queue, device: Nanos(self.random.u64(..20_000_000)) },
+            8..14 => QueueChange::Idle { queue },
             14 if changes => {
                 let settings = some_settings(&mut self.random);
                 self.scheduler.set_settings(self.now, settings);
@@ -118,9 +118,9 @@ impl Run {
             15 if changes => {
                 return self.scheduler.set_policy(self.now, pick(&mut self.random, PolicyKind::ALL));
             }
-            _ => Event::Ready { queue },
+            _ => QueueChange::Ready { queue },
         };
-        if let Event::Opened { .. } | Event::Changed { .. } = event {
+        if let QueueChange::Opened { .. } | QueueChange::Changed { .. } = event {
             // It may be another queue now.
             for seen in self.seen.values_mut() {
                 seen.held.remove(&queue);

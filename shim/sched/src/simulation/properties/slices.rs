@@ -14,7 +14,7 @@ const SETTINGS: Settings = Settings {
     quantum: ms(5),
     slice: Nanos::from_millis(4),
     patience: Nanos::from_millis(24),
-    one_at_a_time: Nanos::from_secs(1),
+    serialize_equals: Nanos::from_secs(1),
 };
 
 /// How late a client's acts are known, and decisions take effect.

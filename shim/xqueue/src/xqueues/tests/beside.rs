@@ -250,11 +250,11 @@ impl Process {
 
     fn set_state(&self, state: AdmissionState) {
         self.arbiter.decide(state);
-        self.tend();
+        self.run_due();
     }
 
-    fn tend(&self) {
-        self.queues.tend(now());
+    fn run_due(&self) {
+        self.queues.run_due(now());
     }
 
     /// Tends every 50 us until this is so. The clock goes on while the workers sleep: they are threads of their own, and what
@@ -263,7 +263,7 @@ impl Process {
         let deadline = Instant::now() + Duration::from_mins(1);
         while !is_so(self) {
             assert!(Instant::now() < deadline, "{what}: {:?}", self.arbiter);
-            self.tend();
+            self.run_due();
             thread::sleep(Duration::from_micros(50));
             if self.do_workers_sleep() {
                 self.clock.advance(Nanos::from_micros(50));
@@ -378,8 +378,8 @@ fn the_runtime_is_not_called_after_the_process_has_ended() {
     process.queues.close(Instant::now());
     process.queues.pause_markers(false);
     process.clock.advance(Nanos::from_millis(1));
-    process.tend();
-    process.queues.look_around();
+    process.run_due();
+    process.queues.check_all_if_recorded();
     assert_eq!(process.asked(), 0);
 }
 
@@ -393,7 +393,7 @@ fn a_process_that_ends_waits_until_the_watcher_has_left_the_runtime_but_not_for_
         let (clock, queues) = (process.clock.clone(), Arc::clone(&process.queues));
         let watcher = thread::spawn(move || {
             clock.enter();
-            queues.tend(now());
+            queues.run_due(now());
         });
         wait_for("it asks", || process.bench.is_busy.load(Ordering::SeqCst));
         process.queues.close(Instant::now() + limit);
@@ -437,7 +437,7 @@ fn work_is_reported_once_and_its_end_after_the_linger() {
     process.tend_until("it is asked for when it is quiet", |process| process.asked() > 0);
     assert_eq!(process.recorded(), 0, "nothing is put behind what the program may have put there");
     process.pass(LINGER.into());
-    process.tend();
+    process.run_due();
     assert_eq!(process.arbiter.reports(), (1, 0), "it is not done");
     process.complete_all();
     process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));

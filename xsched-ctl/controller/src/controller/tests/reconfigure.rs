@@ -77,7 +77,7 @@ fn times_and_policy_change_while_processes_are_connected() {
     let page = bench.0.arbiter.page();
     assert_eq!((page.load(Word::LEASE), page.load(Word::LINGER)), (70_000_000, 1_000_000));
     let settings = bench.0.scheduler.settings();
-    assert_eq!((settings.starvation_bound, settings.one_at_a_time), (Nanos::from_secs(2), Nanos::ZERO));
+    assert_eq!((settings.starvation_bound, settings.serialize_equals), (Nanos::from_secs(2), Nanos::ZERO));
     assert_eq!(bench.0.scheduler.policy(), xsched_sched::PolicyKind::Fair);
     let welcome = bench.0.admit(&Peer::unknown(12, USER), &hello(0), None).unwrap().welcome;
     assert_eq!((welcome.in_flight_ns, welcome.preemption_mode, welcome.poll_below_ns), (3_000_000, 1, 0));

@@ -31,7 +31,7 @@ impl Bench {
                 stream: 0x100,
                 device: DEVICE,
                 stream_priority: 0,
-                held_back: 0,
+                deferred: 0,
                 in_flight: 0,
                 launched: 0,
             },
@@ -389,8 +389,8 @@ fn open_intervals_end_with_their_process_however_late_that_is_noticed() {
 }
 
 fn opened(queue: u64, device: u64) -> Event {
-    let (stream, stream_priority, held_back, in_flight, launched) = (0x100 + queue, 0, 0, 0, 0);
-    Event::QueueOpened { queue, stream, device, stream_priority, held_back, in_flight, launched }
+    let (stream, stream_priority, deferred, in_flight, launched) = (0x100 + queue, 0, 0, 0, 0);
+    Event::QueueOpened { queue, stream, device, stream_priority, deferred, in_flight, launched }
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn a_stream_that_orders_others_is_marked_at_once_or_not_at_all() {
     assert_eq!(recorded(), 1, "before the program gives anything to another stream");
     (0..10).for_each(|_| {
         process.clock.advance(Nanos::from_millis(5));
-        process.tend();
+        process.run_due();
     });
     assert_eq!(recorded(), 1);
 }
@@ -31,7 +31,7 @@ fn what_a_destroyed_stream_has_on_the_device_counts_until_it_is_done() {
     assert!(process.queues.detach_stream(process.queue));
     let asked = process.asked();
     process.clock.advance(Nanos::from_millis(3));
-    process.tend();
+    process.run_due();
     assert_eq!(process.arbiter.reports(), (1, 0), "others must wait for it as before");
     process.complete_all();
     process.tend_until("it is done", |process| process.arbiter.reports() == (1, 1));
@@ -103,7 +103,7 @@ fn a_reset_of_the_device_waits_until_the_watcher_has_retired_markers() {
         queues.forget_detached();
         !bench.is_busy.load(Ordering::SeqCst)
     });
-    process.tend();
+    process.run_due();
     assert!(reset.join().unwrap(), "it is given back behind the reset");
     assert!(process.queues.lock().has_no_queues());
 }
@@ -150,7 +150,7 @@ fn what_a_null_stream_had_while_it_was_the_only_one_does_not_count_for_ever() {
     process.complete_all();
     (0..10).for_each(|_| {
         process.clock.advance(Nanos::from_millis(1));
-        process.tend();
+        process.run_due();
     });
     assert_eq!((process.arbiter.reports(), process.asked(), process.recorded()), ((1, 1), 0, 0));
 }
@@ -161,7 +161,7 @@ fn a_caller_that_has_waited_for_a_stream_needs_no_marker() {
     assert!(process.launch());
     let waited = process.queues.host_wait_begins(&[process.queue]);
     process.pass(Duration::from_millis(1));
-    process.tend();
+    process.run_due();
     process.queues.host_wait_ends(&waited, true);
     process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));
     assert_eq!(process.recorded(), 0);
@@ -176,13 +176,13 @@ fn the_watcher_is_woken_to_tell_of_the_end_in_time() {
         bell.fetch_add(1, Ordering::SeqCst);
     }));
     assert!(process.launch());
-    process.queues.tend(now() + Nanos::from_secs(1));
+    process.queues.run_due(now() + Nanos::from_secs(1));
     let waited = process.queues.host_wait_begins(&[process.queue]);
-    process.queues.tend(now() + Nanos::from_secs(1));
+    process.queues.run_due(now() + Nanos::from_secs(1));
     let before = rung.load(Ordering::SeqCst);
     process.queues.host_wait_ends(&waited, true);
     assert_eq!(rung.load(Ordering::SeqCst), before + 1, "it would sleep for long");
-    process.queues.tend(now() + Nanos::from_secs(1));
+    process.queues.run_due(now() + Nanos::from_secs(1));
     process.queues.host_wait_ends(&[], true);
     assert_eq!(rung.load(Ordering::SeqCst), before + 1, "it comes in time");
 }
@@ -203,7 +203,7 @@ fn a_stream_that_is_always_busy_gets_a_marker_now_and_then() {
     for launched in 0..300 {
         assert!(process.launch());
         process.clock.advance(Nanos::from_micros(10));
-        process.tend();
+        process.run_due();
         assert_eq!(
             (process.asked(), process.recorded()),
             (0, u64::from(launched >= 200)),
@@ -216,7 +216,7 @@ fn a_stream_that_is_always_busy_gets_a_marker_now_and_then() {
 fn looks(process: &Process) -> usize {
     let since = now();
     let look = |_: &usize| {
-        let next = process.queues.tend(now() + Nanos::from_millis(10));
+        let next = process.queues.run_due(now() + Nanos::from_millis(10));
         process.clock.advance((next - now()).max(Nanos(1)));
         now() - since < Nanos::from_millis(50)
     };
@@ -237,7 +237,7 @@ fn a_launch_that_does_not_return_does_not_keep_the_watcher_busy() {
     assert_eq!(process.asked(), 0);
     process.complete_all();
     process.queues.finish(begun, true);
-    let next = process.queues.tend(now() + Nanos::from_millis(10));
+    let next = process.queues.run_due(now() + Nanos::from_millis(10));
     assert!(next - now() < Nanos::from_micros(200), "it is asked soon: {}", next - now());
     process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));
 }
@@ -334,7 +334,7 @@ fn a_caller_that_knows_the_work_before_a_marker_to_be_done_waits_for_the_marker(
     process.queues.event_seen(7);
     assert!(in_doubt());
     process.complete_all();
-    process.queues.settle_markers(Some(process.queue), None, ());
+    process.queues.await_doubtful_marker(Some(process.queue), None, ());
     launch(9);
     assert!(!in_doubt(), "of a launch before");
     process.queues.event_seen(9);
@@ -347,7 +347,7 @@ fn a_caller_that_knows_the_work_before_a_marker_to_be_done_waits_for_the_marker(
 fn what_was_launched_while_alone_is_followed_when_others_come() {
     let process = Process::new(AdmissionState::Alone);
     assert!(matches!(process.queues.admit(process.queue, &[], WORK), Admission::Free));
-    process.tend();
+    process.run_due();
     assert_eq!(process.asked(), 0);
     process.set_state(BELOW);
     assert_eq!(process.arbiter.reports(), (1, 0), "there may be work");
@@ -360,9 +360,9 @@ fn what_was_launched_while_alone_is_followed_when_others_come() {
 #[test]
 fn what_may_be_there_from_before_others_came_is_looked_for_at_once() {
     let process = Process::new(AdmissionState::Alone);
-    process.tend();
+    process.run_due();
     *process.arbiter.state.lock().unwrap() = BELOW;
-    process.tend();
+    process.run_due();
     assert_eq!((process.arbiter.reports(), process.asked()), ((1, 0), 1), "there may be something");
     process.complete_all();
     process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));
@@ -379,7 +379,7 @@ fn what_was_launched_while_alone_behind_what_is_followed_is_followed_as_well() {
     process.bench.complete.store(1, Ordering::SeqCst);
     (0..20).for_each(|_| {
         process.clock.advance(Nanos::from_millis(1));
-        process.tend();
+        process.run_due();
     });
     assert_eq!(process.arbiter.reports(), (1, 0), "the second one is there");
     process.complete_all();
@@ -391,11 +391,11 @@ fn work_in_flight_is_reported_to_another_controller() {
     let process = Process::new(AdmissionState::Beside);
     assert!(process.launch());
     process.queues.register(process.claim, None);
-    process.tend();
+    process.run_due();
     process.clock.advance(Nanos::from_secs(1));
-    process.tend();
+    process.run_due();
     process.queues.register(process.claim, Some(Arc::clone(&process.arbiter) as Arc<dyn Registration>));
-    process.tend();
+    process.run_due();
     assert_eq!(process.arbiter.reports(), (2, 0));
     process.complete_all();
     process.tend_until("it is idle", |process| process.arbiter.reports() == (2, 1));
@@ -409,7 +409,7 @@ fn what_was_launched_before_the_first_registration_is_followed() {
     assert!(matches!(process.queues.admit(queue, &[], WORK), Admission::Free));
     let arbiter = TestArbiter::new(AdmissionState::Beside);
     process.queues.register(urgent, Some(Arc::clone(&arbiter) as Arc<dyn Registration>));
-    process.tend();
+    process.run_due();
     assert_eq!(arbiter.reports(), (1, 0));
 }
 
@@ -438,7 +438,7 @@ fn a_wait_for_the_device_does_not_hide_the_end_of_one_claims_work() {
     assert!(process.launch());
     let waited = process.queues.host_wait_begins(&[process.queue]);
     process.clock.advance(Nanos::from_millis(1));
-    process.tend();
+    process.run_due();
     assert_eq!(process.asked(), 0, "it sees the end");
     process.queues.host_wait_ends(&waited, false);
     let waited = process.queues.host_wait_begins(&[process.queue, other]);

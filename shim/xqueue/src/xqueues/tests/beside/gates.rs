@@ -34,14 +34,14 @@ fn a_deferred_command_closes_it_as_well() {
 #[test]
 fn gates_open_for_good_when_the_process_ends_or_the_device_is_reset() {
     let process = Process::new(PREEMPTED).has_gates();
-    process.tend();
+    process.run_due();
     assert!(process.is_closed());
     process.queues.close(Instant::now());
     assert!(!process.is_closed());
     let process = Process::new(PREEMPTED).has_gates();
-    process.tend();
+    process.run_due();
     process.queues.retire_gates();
-    process.tend();
+    process.run_due();
     assert!(!process.is_closed());
     process.set_state(BELOW);
     assert!(process.launch());
@@ -75,7 +75,7 @@ fn after_preemption(length: Nanos) -> Process {
         assert!(process.launch());
         process.bench.complete.store(process.recorded(), Ordering::SeqCst);
         process.clock.advance(length.max(Nanos::from_micros(25)));
-        process.tend();
+        process.run_due();
     }
     process.set_state(PREEMPTED);
     process.set_state(BELOW);
@@ -114,7 +114,7 @@ fn polls_after_preemptions(times: u32) -> Nanos {
     let mut polls = Nanos::from_millis(20);
     let is_polled_anew = || {
         process.complete_all();
-        process.tend();
+        process.run_due();
         assert!(process.launch());
         is_polled(&process)
     };
@@ -183,7 +183,7 @@ fn how_the_process_stands_on_other_devices_is_polled_as_well() {
     let process = after_preemption(Nanos::from_micros(30));
     let elsewhere = process.queues.claim(ClaimKey { device: 2, stream_priority: 0 });
     process.queues.register(elsewhere, Some(TestArbiter::new(PREEMPTED)));
-    process.tend();
+    process.run_due();
     let standings: Vec<_> = process.queues.polled().into_iter().map(|(_, state)| state).collect();
     assert_eq!(standings, [BELOW, PREEMPTED]);
 }
@@ -222,7 +222,7 @@ fn streams_of_several_priorities_have_no_gates() {
 #[test]
 fn an_admitted_launch_does_not_wait_behind_a_gate_that_was_closed_unseen() {
     let process = Process::new(PREEMPTED).has_gates();
-    process.tend();
+    process.run_due();
     assert!(process.is_closed() && process.queues.ignores_masks());
     *process.arbiter.state.lock().unwrap() = BELOW;
     let begun = process.queues.wait_for_unqueued_admission(Some(process.claim), (), &[], WORK).unwrap();
@@ -239,7 +239,7 @@ fn a_gate_from_before_streams_of_another_priority_is_not_closed_any_more() {
     process.set_state(PREEMPTED);
     assert!(process.is_closed());
     process.queues.claim(ClaimKey { device: 1, stream_priority: 1 });
-    process.tend();
+    process.run_due();
     assert!(!process.is_closed());
     process.set_state(BELOW);
     assert!(process.launch() && !process.launch(), "without gates less is launched ahead");
@@ -309,7 +309,7 @@ fn gates_stay_open_while_something_is_on_the_device_that_must_not_be_stopped() {
     assert!(launch_treated(&process, Treatment::NeverSuspend), "it goes all the same");
     assert_eq!(process.bench.gated.load(Ordering::SeqCst), 1, "with no gate before it");
     assert!(!process.is_closed(), "and what it may wait for goes on");
-    process.tend();
+    process.run_due();
     assert!(!process.is_closed());
     process.complete_all();
     process.tend_until("the gate is closed when it has completed", Process::is_closed);
@@ -328,7 +328,7 @@ fn what_may_be_kept_from_being_launched_only_is_not_stopped_afterwards() {
 fn what_passes_through_is_no_work_of_the_process() {
     let process = Process::new(PREEMPTED).has_gates();
     assert!(launch_treated(&process, Treatment::PassThrough));
-    process.tend();
+    process.run_due();
     assert_eq!((process.arbiter.reports(), process.is_closed()), ((0, 0), true));
     assert_eq!(process.queues.usage(process.claim).launched, 0);
     assert!(launch_treated(&process, Treatment::NeverSuspend));
@@ -363,7 +363,7 @@ fn opens_the_gate_of(process: &Process, what: &str, goes: impl Fn(&Process)) {
     assert!(process.is_closed());
     goes(process);
     assert!(!process.is_closed(), "{what} comes after what the gate is before");
-    process.tend();
+    process.run_due();
     assert!(!process.is_closed(), "{what} is not there yet");
     process.complete_all();
     process.tend_until("the gate is closed when that has completed", Process::is_closed);
@@ -405,6 +405,6 @@ fn what_is_launched_late_because_others_must_not_wait_is_not_stopped_either() {
     process.queues.wait_launched(&[last]);
     assert_eq!(*process.bench.launched.lock().unwrap(), [1, 2]);
     assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
-    process.tend();
+    process.run_due();
     assert!(!process.is_closed());
 }

@@ -37,9 +37,9 @@ fn a_preempted_claim_launches_nothing_and_still_has_work() {
     assert!(!process.launch());
     process.queues.submit(process.queue, Vec::new(), WORK, 7).unwrap();
     assert_eq!(process.arbiter.reports(), (1, 0), "those below it have to wait");
-    process.tend();
+    process.run_due();
     process.pass(A_WHILE);
-    process.tend();
+    process.run_due();
     assert_eq!((process.launched(), process.arbiter.reports()), (0, (1, 0)));
     process.set_state(BELOW);
     process.tend_until("it goes on", |process| process.launched() == 1);
@@ -50,10 +50,10 @@ fn a_preempted_claim_launches_nothing_and_still_has_work() {
 fn nothing_is_suspended_while_there_is_no_controller() {
     let process = Process::new(PREEMPTED);
     process.queues.submit(process.queue, Vec::new(), WORK, 0).expect("it is deferred");
-    process.tend();
+    process.run_due();
     process.clock.advance(Nanos::from_millis(1));
     process.queues.register(process.claim, None);
-    process.tend();
+    process.run_due();
     process.queues.wait_all_launched();
     process.clock.advance(Nanos::from_secs(3_600));
     process.queues.register(process.claim, Some(Arc::clone(&process.arbiter) as Arc<dyn Registration>));
@@ -73,7 +73,7 @@ fn a_caller_that_waits_in_place_is_preempted_as_well() {
     };
     process.tend_until("it reports work", |process| process.arbiter.reports() == (1, 0));
     process.pass(A_WHILE);
-    process.tend();
+    process.run_due();
     assert!(!waiter.is_finished());
     process.set_state(AdmissionState::Beside);
     assert!(waiter.join().unwrap().is_some());
@@ -110,7 +110,7 @@ fn the_limit_is_lifted_for_a_waiting_caller_while_nothing_completes() {
 fn a_claim_with_short_time_slices_is_seen_to_be_stuck_as_well() {
     let process = Process::new(BELOW);
     // The start of a time slice is recognised by the state before it.
-    process.tend();
+    process.run_due();
     assert!(process.launch() && process.launch() && !process.launch());
     process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
     for slice in 0..3 {
@@ -137,8 +137,8 @@ fn a_caller_that_waits_for_deferred_commands_has_no_use_for_the_device_yet() {
             queues.wait_for_unqueued_admission(Some(urgent), (), &[position], Load::Signal).is_none()
         })
     };
-    wait_for("it waits", || process.queues.lock().waiters.is_any());
-    process.tend();
+    wait_for("it waits", || process.queues.lock().waiters.callers > 0);
+    process.run_due();
     assert_eq!(arbiter.reports(), (0, 0), "what it waits for would be deferred for its sake");
     process.set_state(BELOW);
     wait_for("it goes on", || waiter.is_finished());
@@ -189,7 +189,7 @@ fn a_command_behind_one_deferred_for_its_sake_has_no_use_for_the_device_yet() {
     process.queues.submit(urgent, vec![record], Load::Signal, 3).unwrap();
     process.queues.submit(urgent, Vec::new(), WORK, 4).unwrap();
     process.pass(A_WHILE);
-    process.tend();
+    process.run_due();
     assert_eq!(process.launched(), 0);
     process.complete_all();
     process.tend_until("both go on in their order", |process| process.launched() == 4);
@@ -245,7 +245,7 @@ fn while_markers_are_paused_nothing_is_limited_or_looked_at() {
     process.queues.pause_markers(true);
     assert!(matches!(process.queues.admit(process.queue, &[], WORK), Admission::Free));
     process.complete_all();
-    process.tend();
+    process.run_due();
     assert_eq!(process.recorded(), recorded);
     process.queues.pause_markers(false);
     process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));
@@ -266,7 +266,7 @@ fn a_claim_that_was_expired_is_renewed_by_progress_only() {
     assert!(process.launch());
     let expire = || {
         process.arbiter.is_ready.store(false, Ordering::SeqCst);
-        process.tend();
+        process.run_due();
         process.arbiter.reports()
     };
     assert_eq!(expire(), (2, 0), "it has launched something since it told");
@@ -296,7 +296,7 @@ fn a_refused_launch_on_a_per_thread_stream_does_not_make_others_forgotten() {
     process.queues.finish(go(), false);
     (0..10).for_each(|_| {
         process.clock.advance(Nanos::from_millis(1));
-        process.tend();
+        process.run_due();
     });
     assert_eq!(process.arbiter.reports(), (1, 0), "the first is there");
     process.complete_all();

@@ -52,7 +52,7 @@ fn a_deferred_command_is_recorded_with_its_reason_and_its_end() {
     let process = Process::new(BELOW);
     let mut recorder = Recorder::new();
     process.queues.record(Some(recorder.writer()));
-    process.tend();
+    process.run_due();
     process.set_state(PREEMPTED);
     process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
     process.pass(A_WHILE);
@@ -118,7 +118,7 @@ fn what_a_caller_has_seen_complete_makes_room_at_once() {
         .tend_until("two are on the device", |process| process.launched() == 2 && process.do_workers_sleep());
     process.bench.complete.store(1, Ordering::SeqCst);
     // The watcher would find nothing new after that. A worker that is not woken looks by itself some milliseconds later.
-    process.queues.look_around();
+    process.queues.check_all_if_recorded();
     assert!(!process.do_workers_sleep() || process.launched() == 3, "no thread has woken the worker");
     process.tend_until("the third goes", |process| process.launched() == 3);
 }
@@ -134,7 +134,7 @@ fn time_at_a_closed_gate_is_recorded_as_such_and_not_charged() {
     process.set_state(PREEMPTED);
     step(500);
     process.bench.complete.store(1, Ordering::SeqCst);
-    process.tend();
+    process.run_due();
     step(89_000);
     process.set_state(BELOW);
     step(1_000);

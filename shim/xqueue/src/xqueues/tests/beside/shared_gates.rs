@@ -40,7 +40,7 @@ fn the_arbiter_closes_a_gate_before_the_process_knows() {
     process.arbiter.decide(PREEMPTED);
     assert!(process.is_closed());
     assert!(!process.launch());
-    process.tend();
+    process.run_due();
     assert!(process.is_closed(), "nor does it open it when it looks");
     process.arbiter.decide(BELOW);
     assert!(!process.is_closed());
@@ -78,12 +78,12 @@ fn a_gate_stays_open_while_its_arbiter_is_silent() {
     assert!(process.is_closed());
     process.arbiter.is_silent.store(true, Ordering::SeqCst);
     *process.arbiter.state.lock().unwrap() = AdmissionState::Alone;
-    process.tend();
+    process.run_due();
     assert!(is_kept_open(&process));
     assert_eq!(gate_checks(&process), 0, "there is no controller to ask");
     process.arbiter.is_silent.store(false, Ordering::SeqCst);
     *process.arbiter.state.lock().unwrap() = PREEMPTED;
-    process.tend();
+    process.run_due();
     assert!(process.is_closed());
 }
 
@@ -91,16 +91,16 @@ fn a_gate_stays_open_while_its_arbiter_is_silent() {
 fn an_arbiter_whose_mask_says_something_else_than_its_gate_is_asked() {
     let process = process();
     *process.arbiter.state.lock().unwrap() = PREEMPTED;
-    process.tend();
+    process.run_due();
     assert!(gate_checks(&process) > 0, "it should be closed");
     process.set_state(PREEMPTED);
     let asked = gate_checks(&process);
     *process.arbiter.state.lock().unwrap() = BELOW;
-    process.tend();
+    process.run_due();
     assert!(gate_checks(&process) > asked, "it should be open");
     process.set_state(BELOW);
     let asked = gate_checks(&process);
-    process.tend();
+    process.run_due();
     assert_eq!(gate_checks(&process), asked);
 }
 
@@ -112,13 +112,13 @@ fn a_gate_opens_for_good_when_its_registration_goes_and_the_next_one_has_another
     process.set_state(PREEMPTED);
     assert!(process.is_closed());
     process.queues.register(process.claim, None);
-    process.tend();
+    process.run_due();
     assert!(is_kept_open(&process));
     let next = arbiter(PREEMPTED);
     process.queues.register(process.claim, Some(Arc::clone(&next) as Arc<dyn Registration>));
-    process.tend();
+    process.run_due();
     process.queues.make_gates();
-    process.tend();
+    process.run_due();
     assert!(is_kept_open(&process) && !next.page.as_ref().unwrap().is_open());
     next.decide(BELOW);
     process.complete_all();
@@ -136,7 +136,7 @@ fn it_opens_for_good_when_the_process_ends_or_the_device_is_reset() {
         assert!(process.launch());
         process.set_state(PREEMPTED);
         end(&process);
-        process.tend();
+        process.run_due();
         assert!(is_kept_open(&process));
     }
 }

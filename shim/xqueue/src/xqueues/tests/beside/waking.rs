@@ -10,7 +10,7 @@ fn with_bell(state: AdmissionState) -> (Process, Arc<AtomicUsize>) {
     process.queues.set_alarm(Box::new(move || {
         bell.fetch_add(1, Ordering::SeqCst);
     }));
-    process.tend();
+    process.run_due();
     (process, rung)
 }
 
@@ -23,7 +23,7 @@ fn a_process_without_work_beside_others_is_not_concerned() {
     let (process, _) = with_bell(AdmissionState::Alone);
     assert!(!process.queues.ignores_masks(), "another process may come");
     let unused = XQueues::new(Arc::new(Bench::default()), Setup::default());
-    unused.tend(now());
+    unused.run_due(now());
     assert!(!unused.ignores_masks() && !unused.is_contended());
 }
 
@@ -32,13 +32,13 @@ fn the_first_launch_wakes_the_watcher_however_soon_it_would_look() {
     let (process, rung) = with_bell(AdmissionState::Beside);
     assert!(process.launch());
     assert_eq!(rung.load(Ordering::SeqCst), 1);
-    process.tend();
+    process.run_due();
     assert!(!process.queues.ignores_masks(), "it has work");
     assert!(process.launch());
     assert_eq!(rung.load(Ordering::SeqCst), 1, "it is awake");
     process.complete_all();
     process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));
-    process.tend();
+    process.run_due();
     assert!(process.queues.ignores_masks());
 }
 
@@ -48,7 +48,7 @@ fn the_first_deferred_command_wakes_the_watcher() {
     assert!(matches!(process.queues.admit(process.queue, &[], WORK), Admission::Wait));
     process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
     assert_eq!(rung.load(Ordering::SeqCst), 1);
-    process.tend();
+    process.run_due();
     assert!(!process.queues.ignores_masks(), "it waits for the others");
 }
 
@@ -60,7 +60,7 @@ fn no_process_counts_as_alone_while_the_watcher_ignores_masks() {
     assert!(process.queues.is_contended());
     assert!(process.launch());
     assert_eq!((process.arbiter.reports(), rung.load(Ordering::SeqCst)), ((1, 0), 1), "others hear of it");
-    process.tend();
+    process.run_due();
     assert!(!process.queues.is_contended());
 }
 
@@ -68,7 +68,7 @@ fn no_process_counts_as_alone_while_the_watcher_ignores_masks() {
 fn at_work(gates: bool) -> Process {
     let process = if gates { shared_gates::process() } else { shared_gates::without_gate() };
     assert!(process.launch());
-    process.tend();
+    process.run_due();
     process
 }
 
@@ -85,15 +85,15 @@ fn a_process_whose_gate_the_arbiter_closes_is_not_woken_when_preempted() {
 #[test]
 fn a_process_that_closes_its_gates_or_is_recorded_is_woken_when_preempted() {
     let own_gate = Process::at(shared_gates::arbiter(BELOW)).has_gates();
-    own_gate.tend();
+    own_gate.run_due();
     assert!(is_woken(&own_gate));
     let recorded = at_work(true);
     let recorder = Recorder::new();
     recorded.queues.record(Some(recorder.writer()));
-    recorded.tend();
+    recorded.run_due();
     assert!(is_woken(&recorded));
     recorded.queues.record(None);
-    recorded.tend();
+    recorded.run_due();
     assert!(!is_woken(&recorded));
 }
 
@@ -105,10 +105,10 @@ fn an_unseen_preemption_counts_at_the_next_look() {
         assert!(!is_alert());
         process.arbiter.decide(PREEMPTED);
         process.arbiter.decide(BELOW);
-        process.tend();
+        process.run_due();
         assert!(is_alert());
         process.clock.advance(Nanos::from_secs(2));
-        process.tend();
+        process.run_due();
         assert!(!is_alert(), "once");
     }
 }

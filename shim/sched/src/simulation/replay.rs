@@ -5,26 +5,24 @@
 //! times: each event handled at its time, a decision right after it at the same time, and a decision at each time that the
 //! scheduler asked for, in order. How late these calls were made does not matter.
 
-use crate::{Event, Level, Nanos, PolicyKind, QueueId, Scheduler, Settings};
+use crate::{Level, Nanos, PolicyKind, QueueChange, QueueId, Scheduler, Settings};
 
 /// A call of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+enum Step {
     /// [`Scheduler::handle`]
-    Event(Event),
+    Change(QueueChange),
     /// [`Scheduler::decide`]
     Decide,
     /// [`Scheduler::set_policy`]
     Policy(PolicyKind),
-    /// [`Scheduler::set_settings`]
-    Settings(Settings),
 }
 
 /// A decision and its time.
-pub type Decided = (Nanos, QueueId, Level);
+type Decided = (Nanos, QueueId, Level);
 
 /// Repeats the steps of a scheduler that began with this policy and these settings.
-pub fn replay(
+fn replay(
     policy: PolicyKind,
     settings: Settings,
     steps: impl IntoIterator<Item = (Nanos, Step)>,
@@ -33,9 +31,8 @@ pub fn replay(
     let mut decided = Vec::new();
     for (now, step) in steps {
         match step {
-            Step::Event(event) => scheduler.handle(now, event),
+            Step::Change(event) => scheduler.handle(now, event),
             Step::Policy(policy) => scheduler.set_policy(now, policy),
-            Step::Settings(settings) => scheduler.set_settings(now, settings),
             Step::Decide => drop(decide(&mut scheduler, now, &mut decided)),
         }
     }
@@ -43,10 +40,10 @@ pub fn replay(
 }
 
 /// Handles events, which are in the order of their times, and decides after each and whenever the scheduler asks for it.
-pub fn replay_events(
+fn replay_events(
     policy: PolicyKind,
     settings: Settings,
-    events: impl IntoIterator<Item = (Nanos, Event)>,
+    events: impl IntoIterator<Item = (Nanos, QueueChange)>,
     until: Nanos,
 ) -> Vec<Decided> {
     let mut scheduler = Scheduler::new(policy, settings);
@@ -74,5 +71,4 @@ fn decide(scheduler: &mut Scheduler, now: Nanos, decided: &mut Vec<Decided>) -> 
     decisions.again
 }
 
-#[cfg(test)]
 mod tests;

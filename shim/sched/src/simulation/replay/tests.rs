@@ -16,7 +16,7 @@ fn the_same_steps_lead_to_the_same_decisions() {
             let settings = world.settings;
             let trace = simulation::run(world);
             let steps =
-                trace.steps.iter().map(|(time, event)| (*time, event.map_or(Step::Decide, Step::Event)));
+                trace.steps.iter().map(|(time, event)| (*time, event.map_or(Step::Decide, Step::Change)));
             let decided = trace.decisions.iter();
             let decided =
                 decided.flat_map(|(time, levels)| levels.iter().map(|(q, level)| (*time, *q, *level)));
@@ -33,7 +33,7 @@ fn the_same_steps_lead_to_the_same_decisions() {
 fn other_steps_lead_to_other_decisions() {
     let settings = Settings::default();
     let trace = simulation::run(worlds::any(PolicyKind::Fair, 1));
-    let steps = || trace.steps.iter().map(|(time, event)| (*time, event.map_or(Step::Decide, Step::Event)));
+    let steps = || trace.steps.iter().map(|(time, event)| (*time, event.map_or(Step::Decide, Step::Change)));
     let other = Settings { slice: Nanos::from_millis(5), ..settings };
     assert_ne!(replay(PolicyKind::Fair, settings, steps()), replay(PolicyKind::Fair, other, steps()));
     let later = steps().flat_map(|(time, step)| [(time, step), (time, Step::Policy(PolicyKind::Priority))]);
@@ -68,18 +68,18 @@ fn arbiter_events(world: World) -> (Vec<ArbiterEvent>, HashMap<u32, Attributes>)
 }
 
 /// An event of the arbiter, for the scheduler.
-fn event(of: &ArbiterEvent, attributes: &HashMap<u32, Attributes>) -> (Nanos, Event) {
+fn event(of: &ArbiterEvent, attributes: &HashMap<u32, Attributes>) -> (Nanos, QueueChange) {
     let queue = QueueId(of.slot);
     let change = |change: ArbiterChange| of.change == change as u32;
     let event = if change(ArbiterChange::Opened) {
         let process = ProcessId(of.owner as u32);
-        Event::Opened { queue, attributes: Attributes { process, ..attributes[&of.slot] } }
+        QueueChange::Opened { queue, attributes: Attributes { process, ..attributes[&of.slot] } }
     } else if change(ArbiterChange::Ready) {
-        Event::Ready { queue }
+        QueueChange::Ready { queue }
     } else if change(ArbiterChange::Idle) {
-        Event::Idle { queue }
+        QueueChange::Idle { queue }
     } else {
-        Event::Closed { queue }
+        QueueChange::Closed { queue }
     };
     (Nanos(of.time_ns), event)
 }

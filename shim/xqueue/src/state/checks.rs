@@ -10,16 +10,16 @@ use crate::queue::Queue;
 use crate::state::State;
 
 /// How often completions are looked for at least while the process is recorded.
-const LOOK_EVERY: Nanos = Nanos::from_millis(1);
+const CHECK_EVERY: Nanos = Nanos::from_millis(1);
 
 /// How late, at the latest, it is noticed that a launch has returned, for which streams were not asked.
 const LAUNCHED_WITHIN: Nanos = Nanos::from_millis(1);
 
 impl<D: Device> State<D> {
     /// When the watcher must look at a source's marker, or ask its stream.
-    pub(crate) fn next_look(&self, source: Source) -> Option<Nanos> {
+    pub(crate) fn next_check(&self, source: Source) -> Option<Nanos> {
         let flight = self.flight(source)?;
-        self.next_marker_look(source, flight, self.has_deferred())
+        self.next_marker_check(source, flight, self.has_deferred())
             .into_iter()
             .chain(flight.ask_stream_at())
             .min()
@@ -27,14 +27,14 @@ impl<D: Device> State<D> {
 
     /// When the watcher must look again, of all sources. None while completions are not followed: whatever ends that wakes the
     /// watcher.
-    pub(super) fn next_look_of_all(&self, now: Nanos) -> Option<Nanos> {
-        if self.limits.is_paused() {
+    pub(super) fn next_check_of_all(&self, now: Nanos) -> Option<Nanos> {
+        if self.limits.is_paused {
             return None;
         }
         let has_deferred = self.have_deferred();
         let markers = self
             .flights()
-            .filter_map(|(source, flight)| self.next_marker_look(source, flight, &has_deferred));
+            .filter_map(|(source, flight)| self.next_marker_check(source, flight, &has_deferred));
         let awaited = self.host_awaited_claim();
         let unawaited = self.queues.values().filter(|queue| !is_end_seen_by_host(queue, awaited));
         let streams = unawaited.filter_map(|queue| self.ask_stream_at(queue, now));
@@ -72,22 +72,23 @@ impl<D: Device> State<D> {
     /// Markers that are to be looked at now.
     pub(crate) fn due_markers(&self, now: Nanos) -> Vec<(Source, D::Marker)> {
         let has_deferred = self.have_deferred();
-        let is_due =
-            |source, flight| self.next_marker_look(source, flight, &has_deferred).is_some_and(|at| at <= now);
+        let is_due = |source, flight| {
+            self.next_marker_check(source, flight, &has_deferred).is_some_and(|at| at <= now)
+        };
         let due = self.flights().filter(|&(source, flight)| is_due(source, flight));
         due.filter_map(|(source, flight)| Some((source, flight.first_marker()?))).collect()
     }
 
-    fn next_marker_look(
+    fn next_marker_check(
         &self,
         source: Source,
         flight: &Flight<D::Marker>,
         has_deferred: impl FnOnce(ClaimId) -> bool,
     ) -> Option<Nanos> {
         flight.first_marker()?;
-        let at = flight.next_look(self.is_flight_waited_for(source, flight, has_deferred))?;
+        let at = flight.next_check(self.is_flight_waited_for(source, flight, has_deferred))?;
         // A recorded process is to know of each completion, and not only of the last one.
-        Some(if self.is_recorded() { at.min(flight.last_look() + LOOK_EVERY) } else { at })
+        Some(if self.is_recorded() { at.min(flight.last_check() + CHECK_EVERY) } else { at })
     }
 
     /// Whether commands wait until less of a source is in flight, or soon will.

@@ -59,10 +59,10 @@ impl Attributes {
     }
 }
 
-/// A change of a queue: an input of the scheduler, not an event of a recording. An event of an unknown queue is ignored and
-/// counted, since events of a dead process may come late.
+/// A change of a queue: an input of the scheduler, not an event of a recording. A change of an unknown queue is ignored
+/// and counted, since changes of a dead process may come late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum QueueChange {
     /// A queue was opened; it is not ready. An open one of the same name is closed first.
     Opened {
         /// Its name.
@@ -102,7 +102,7 @@ pub enum Event {
     },
 }
 
-impl Event {
+impl QueueChange {
     /// The queue that it is about.
     pub const fn queue(&self) -> QueueId {
         match *self {

@@ -1,0 +1,21 @@
+//! What tests ask of the state.
+
+use super::*;
+use crate::clock::now;
+
+impl<D: Device> State<D> {
+    /// Whether no queue is left.
+    pub(crate) fn has_no_queues(&self) -> bool {
+        self.queues.values().next().is_none()
+    }
+
+    /// Whether all workers sleep and nothing is being launched.
+    pub(crate) fn do_workers_sleep(&self) -> bool {
+        let sleeps = |queue: &Queue<D>| queue.is_worker_asleep() || !queue.has_worker();
+        self.queues.values().all(|queue| !queue.is_launching() && sleeps(queue))
+    }
+
+    pub(crate) fn is_alert(&self, claim: ClaimId) -> bool {
+        self.claims.get(claim).is_alert(now())
+    }
+}
