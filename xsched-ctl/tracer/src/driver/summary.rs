@@ -29,7 +29,6 @@ const COMMAND_COUNT_MAX: usize = 1024;
 const OTHERS: &str = "others";
 
 impl DriverSummary {
-    /// Counts a call.
     pub(crate) fn add(&mut self, call: &DriverCall) {
         let mut name = call.name();
         if !self.commands.contains_key(&name) && self.commands.len() >= COMMAND_COUNT_MAX {
