@@ -4,10 +4,12 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use xsched_protocol::arbiter_page::{
-    ArbiterEvent, Control, DEVICE_MAX, LEVEL_COUNT, QUEUE_MAX, QueueWord, Report, SPOKEN_FOR, Word,
+use xsched_protocol::{
+    arbiter_page::{
+        ArbiterEvent, Control, DEVICE_MAX, LEVEL_COUNT, QUEUE_MAX, QueueWord, Report, SPOKEN_FOR, Word,
+    },
+    wire::Keeper,
 };
-use xsched_protocol::wire::Keeper;
 use xsched_symbols::FileId;
 
 use crate::memory::Memory;
@@ -18,23 +20,19 @@ use crate::wake;
 
 /// Why an operation of the arbiter failed.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what has happened")]
 pub enum ArbiterError {
-    /// The page could not be created.
     #[error("cannot create the arbiter page: {0}")]
     Page(io::Error),
-    /// An epoll instance could not be created.
     #[error("cannot create an epoll instance: {0}")]
     Wake(io::Error),
-    /// The page has as many devices as it can have.
     #[error("the arbiter page is full: it has {DEVICE_MAX} devices")]
     DevicesFull,
-    /// The page has as many queues as it can have.
     #[error("the arbiter page is full: it has {QUEUE_MAX} queues")]
     QueuesFull,
     /// The queue was closed, by the end of its process or otherwise.
     #[error("the queue is closed")]
     QueueGone,
-    /// The process has ended, or has not joined.
     #[error("the process has ended or has not joined")]
     OwnerGone,
     /// A device's key must not be zero.
@@ -43,7 +41,6 @@ pub enum ArbiterError {
     /// The controller keeps the page, so no program receives reports.
     #[error("no programs are loaded")]
     NoPrograms,
-    /// The programs could not be used.
     #[error(transparent)]
     Programs(#[from] ProgramsError),
 }

@@ -7,7 +7,6 @@ use xsched_sched::PolicyKind;
 use super::config::{Config, ConfigError};
 use crate::options::Options;
 
-/// See the module.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asked {
     config: Option<PathBuf>,
@@ -17,7 +16,6 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Takes what a command line asks for.
     pub(super) fn of(arguments: &Options) -> Self {
         Self {
             config: arguments.config.clone(),

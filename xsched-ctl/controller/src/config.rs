@@ -34,8 +34,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use xsched_rules::document::{self, Entry, Fault, Faults, Section};
-use xsched_rules::{Mistake, Mistakes};
+use xsched_rules::{
+    Mistake, Mistakes,
+    document::{self, Entry, Fault, Faults, Section},
+};
 use xsched_sched::{Nanos, PolicyKind, Settings};
 
 use super::subject::Subject;
@@ -43,8 +45,8 @@ use super::users::Users;
 use crate::cgroup_version::Cgroups;
 use selector::Selector;
 pub(crate) use selector::user_name;
-use xsched_control_api::standing::{
-    Ceiling, Class, PRIORITY_MAX, PRIORITY_MIN, SHARE_MAX, Standing, WEIGHT_MAX, Wish,
+use xsched_control_api::parameters::{
+    Ceiling, Class, PRIORITY_MAX, PRIORITY_MIN, Parameters, SHARE_MAX, WEIGHT_MAX, Wish,
 };
 
 /// The configuration file if none is given. It need not exist.
@@ -68,7 +70,6 @@ const SCHEDULER_KEYS: [&str; 9] = [
 const RULE_KEYS: [&str; 7] = ["cgroup", "class", "executable", "priority", "share", "user", "weight"];
 const CEILING_KEYS: [&str; 6] = ["cgroup", "class", "priority", "share", "user", "weight"];
 
-/// All of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     /// How claims are ranked.
@@ -94,7 +95,7 @@ pub(crate) struct Config {
     pub(crate) rules: Option<PathBuf>,
     /// The file that this was read from; none if there is none.
     pub(crate) file: Option<PathBuf>,
-    standings: Vec<Rule>,
+    process_rules: Vec<Rule>,
     ceilings: Vec<CeilingRule>,
 }
 
@@ -126,7 +127,7 @@ impl Default for Config {
             observe: false,
             rules: None,
             file: None,
-            standings: Vec::new(),
+            process_rules: Vec::new(),
             ceilings: Vec::new(),
         }
     }
@@ -135,22 +136,10 @@ impl Default for Config {
 /// Why the configuration is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The file cannot be read.
     #[error("cannot read {path}: {cause}")]
-    Unreadable {
-        /// Which one.
-        path: PathBuf,
-        /// The system's error.
-        cause: std::io::Error,
-    },
-    /// The file has mistakes.
+    Unreadable { path: PathBuf, cause: std::io::Error },
     #[error("{}", .cause.of_file(.path))]
-    Wrong {
-        /// Which one.
-        path: PathBuf,
-        /// The mistakes with their lines.
-        cause: Mistakes,
-    },
+    Wrong { path: PathBuf, cause: Mistakes },
 }
 
 impl Config {
@@ -180,7 +169,7 @@ impl Config {
                 match entry.key {
                     "scheduler" => config.read_scheduler(entry.section()?, faults),
                     "rules" => config.rules = Some(entry.text("the path of a file")?.into()),
-                    "rule" => config.standings = all(entry, faults, rule)?,
+                    "rule" => config.process_rules = all(entry, faults, rule)?,
                     "ceiling" => config.ceilings = all(entry, faults, ceiling)?,
                     _ => return Err(entry.unknown("table", &TABLES)),
                 }
@@ -221,7 +210,6 @@ impl Config {
         });
     }
 
-    /// The scheduler's settings.
     pub(crate) fn settings(&self) -> Settings {
         let (bound, usual) = (Nanos::from(self.starvation), Settings::default());
         // A time slice takes at most a quarter of the time that others wait meanwhile.
@@ -230,9 +218,9 @@ impl Config {
     }
 
     /// The scheduling parameters of a process before any command has changed them.
-    pub(crate) fn standing(&self, subject: &Subject) -> Standing {
-        let rule = self.standings.iter().find(|rule| rule.selector.fits(subject));
-        rule.map_or_else(Wish::default, |rule| rule.wish).applied_to(Standing::default())
+    pub(crate) fn parameters(&self, subject: &Subject) -> Parameters {
+        let rule = self.process_rules.iter().find(|rule| rule.selector.fits(subject));
+        rule.map_or_else(Wish::default, |rule| rule.wish).applied_to(Parameters::default())
     }
 
     /// How far a user may raise a process.
@@ -247,8 +235,11 @@ impl Config {
         let strangers = self.named().filter_map(|(name, line)| {
             users.warning(&name).map(|warning| format!("{file}line {line}: {warning}"))
         });
-        let shares: Vec<_> =
-            self.standings.iter().filter_map(|rule| Some((rule.line, u32::from(rule.wish.share?)))).collect();
+        let shares: Vec<_> = self
+            .process_rules
+            .iter()
+            .filter_map(|rule| Some((rule.line, u32::from(rule.wish.share?))))
+            .collect();
         let percent: u32 = shares.iter().map(|(_, share)| share).sum();
         let overpromised = (percent > WHOLE_PERCENT).then(|| {
             let lines: Vec<_> = shares.iter().map(|(line, _)| line.to_string()).collect();
@@ -258,7 +249,7 @@ impl Config {
                 lines.join(", ")
             )
         });
-        let rules: Vec<_> = self.standings.iter().map(|rule| (&rule.selector, rule.line)).collect();
+        let rules: Vec<_> = self.process_rules.iter().map(|rule| (&rule.selector, rule.line)).collect();
         let ceilings: Vec<_> =
             self.ceilings.iter().map(|ceiling| (&ceiling.selector, ceiling.line)).collect();
         let unreached = [unreached(&rules), unreached(&ceilings)].into_iter().flatten();
@@ -276,14 +267,14 @@ impl Config {
 
     /// User names with their lines.
     fn named(&self) -> impl Iterator<Item = (String, usize)> {
-        let rules = self.standings.iter().map(|rule| (&rule.selector, rule.line));
+        let rules = self.process_rules.iter().map(|rule| (&rule.selector, rule.line));
         let ceilings = self.ceilings.iter().map(|ceiling| (&ceiling.selector, ceiling.line));
         rules.chain(ceilings).filter_map(|(selector, line)| Some((selector.user_name()?, line)))
     }
 
     /// Number of rules and of ceilings.
     pub(crate) fn counts(&self) -> (usize, usize) {
-        (self.standings.len(), self.ceilings.len())
+        (self.process_rules.len(), self.ceilings.len())
     }
 }
 

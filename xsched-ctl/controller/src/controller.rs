@@ -28,10 +28,14 @@ use std::sync::atomic::AtomicU64;
 
 use tokio::sync::{Notify, watch};
 use xsched_arbiter::{Arbiter, Owner, now_ns};
-use xsched_control_api::answer::{Counts, PageKeeper, Sight, State};
-use xsched_control_api::standing::Wish;
-use xsched_protocol::arbiter_page::{ArbiterChange, ArbiterEvent, QueueWord, Word};
-use xsched_protocol::wire::{Keeper, RefusalReason, Welcome};
+use xsched_control_api::{
+    answer::{Counts, PageKeeper, Sight, State},
+    parameters::Wish,
+};
+use xsched_protocol::{
+    arbiter_page::{ArbiterChange, ArbiterEvent, QueueWord, Word},
+    wire::{Keeper, RefusalReason, Welcome},
+};
 use xsched_sched::{Event, Nanos, QueueId, Scheduler};
 use xsched_symbols::FileId;
 use xsched_terminal::counted;
@@ -63,16 +67,12 @@ pub(crate) const HEARTBEAT: Nanos = Nanos::from_millis(20);
 pub(crate) struct Heard {
     /// Its process id as BPF programs see it.
     pub(crate) tgid: u32,
-    /// The file of its shim.
     pub(crate) shim: FileId,
 }
 
-/// A process was admitted.
 #[derive(Debug)]
 pub(crate) struct Admitted {
-    /// Its id from now on.
     pub(crate) id: ClientId,
-    /// The packet to send to it.
     pub(crate) welcome: Welcome,
     /// The descriptor that it may wait on.
     pub(crate) wake: OwnedFd,
@@ -96,7 +96,6 @@ impl Default for CallSight {
     }
 }
 
-/// See the module.
 pub(crate) struct Controller {
     arbiter: Arbiter,
     scheduler: Scheduler,
@@ -118,7 +117,6 @@ pub(crate) struct Controller {
     builds: Builds,
     /// Log messages on refused processes, by user.
     refusals: Repeated<u32>,
-    /// The current recording.
     recording: Option<Recording>,
     next_recording: u32,
     counts: Counts,
@@ -133,7 +131,6 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// One without any process.
     pub(crate) fn new(mut arbiter: Arbiter, config: Config, users: Users) -> Self {
         let state = if config.observe { State::Observing } else { State::Active };
         // A predecessor's queues: its processes connect again, and open theirs again.
@@ -196,7 +193,6 @@ impl Controller {
         )
     }
 
-    /// Warnings for the log.
     pub(crate) fn warnings(&self, rules: &Loaded) -> Vec<String> {
         let cgroups = Cgroups::here();
         let of_rules = rules.warnings(&self.users, cgroups);
@@ -354,7 +350,6 @@ impl Controller {
         self.again = decisions.again;
     }
 
-    /// Counts the end of a connection by its reason.
     pub(crate) fn count_end(&mut self, refused: Option<RefusalReason>, is_slow: bool) {
         match refused {
             Some(RefusalReason::Malformed | RefusalReason::NotJoined) => self.counts.malformed += 1,

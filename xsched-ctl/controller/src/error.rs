@@ -9,23 +9,18 @@ use crate::rules::RulesFileError;
 
 /// Why the controller could not start.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what has happened")]
 pub enum ServeError {
-    /// The configuration is not available.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The sockets could not be made.
     #[error(transparent)]
     Place(#[from] PlaceError),
-    /// The arbiter page could not be made.
     #[error(transparent)]
     Arbiter(#[from] ArbiterError),
-    /// The rules are not available.
     #[error(transparent)]
     Rules(#[from] RulesFileError),
-    /// Nothing can be printed.
     #[error(transparent)]
     Stdout(#[from] StdoutError),
-    /// An unexpected error.
     #[error(transparent)]
     Internal(#[from] Internal),
 }

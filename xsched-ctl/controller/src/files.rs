@@ -32,9 +32,7 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(super) struct Reading {
     /// The configuration, with the command line's overrides.
     pub(super) config: Config,
-    /// The users.
     pub(super) users: Users,
-    /// The rules on call chains.
     pub(super) rules: Loaded,
     /// Where the rules come from.
     pub(super) source: Source,
@@ -165,7 +163,6 @@ async fn adopt(shared: &Shared, read: Result<Box<Reading>, Vec<ServeError>>) -> 
     "reloaded files"
 }
 
-/// Replaces the rules on call chains if they differ.
 async fn adopt_rules(shared: &Shared, rules: Loaded) {
     let is_same = {
         let held = shared.rules.borrow();

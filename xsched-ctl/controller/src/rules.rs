@@ -12,13 +12,11 @@ use super::config::user_name;
 use super::users::Users;
 use crate::cgroup_version::Cgroups;
 
-/// Rules that apply.
 #[derive(Clone, Debug)]
 pub(crate) struct Loaded {
     pub(crate) rules: Arc<Rules>,
     /// Their text, for processes that decide for themselves.
     pub(crate) text: Arc<str>,
-    /// The file, if there is one.
     pub(crate) path: Option<PathBuf>,
 }
 
@@ -52,22 +50,10 @@ impl Loaded {
 /// Why the rules are not available.
 #[derive(Debug, thiserror::Error)]
 pub enum RulesFileError {
-    /// The file cannot be read.
     #[error("cannot read {path}: {cause}")]
-    Unreadable {
-        /// Which one.
-        path: PathBuf,
-        /// The system's error.
-        cause: std::io::Error,
-    },
-    /// The file has mistakes.
+    Unreadable { path: PathBuf, cause: std::io::Error },
     #[error("{}", .cause.of_file(.path))]
-    Wrong {
-        /// Which one.
-        path: PathBuf,
-        /// The mistakes with their lines.
-        cause: Mistakes,
-    },
+    Wrong { path: PathBuf, cause: Mistakes },
 }
 
 /// Tells whether a file has changed: modification time and length.

@@ -31,7 +31,6 @@ const JOIN_PATIENCE: Duration = Duration::from_millis(100);
 /// How long a process waits for its ring while the recorder does not confirm it.
 const RECORDER_PATIENCE: Duration = Duration::from_millis(100);
 
-/// Accepts connections.
 pub(super) async fn accept(shared: Rc<Shared>, listener: Listener) {
     let (room, mut shortage) = (Room::new(), Shortage::default());
     loop {

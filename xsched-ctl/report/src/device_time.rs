@@ -25,7 +25,6 @@ struct Owner {
     stream: Arc<str>,
 }
 
-/// Totals of an owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Share {
     commands: u64,
@@ -62,7 +61,6 @@ impl DeviceTime {
         self.0.entry(owner).or_default().add(one);
     }
 
-    /// Whether there is none.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

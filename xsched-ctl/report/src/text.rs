@@ -5,8 +5,7 @@ use std::path::Path;
 
 use xsched_abi::Counter;
 use xsched_perfetto::LOST_EVENTS;
-use xsched_recording::KernelNames;
-use xsched_recording::Reason;
+use xsched_recording::{KernelNames, Reason};
 use xsched_symbols::fold_templates;
 use xsched_terminal::{counted, duration, short_name, write_table};
 

@@ -82,25 +82,22 @@ pub struct Location {
 
 /// Why an address has no name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what has happened")]
 pub enum NameError {
-    /// The memory has no file.
     #[error("no file is mapped there ({0:?})")]
     NoFile(Backing),
-    /// The file cannot be opened any more.
     #[error("the file is gone or replaced")]
     Gone,
-    /// The file could be opened but not read.
     #[error(transparent)]
     Elf(#[from] ElfError),
-    /// No symbol of the file covers the address.
     #[error("no symbol there")]
     NoSymbol,
 }
 
 /// Why a process could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what has happened")]
 pub enum ScanError {
-    /// The process has ended, or may not be read.
     #[error("process {0} is gone or not readable")]
     Unreadable(u32),
 }

@@ -57,7 +57,6 @@ pub fn why_not_joined(pid: u32) -> Option<String> {
 /// could come too late.
 const SKEW_NS: u64 = 500_000;
 
-/// What is known of scheduling.
 pub(crate) struct Scheduling {
     source: Source,
     calls: Calls,
@@ -76,7 +75,6 @@ pub(crate) struct Scheduling {
 }
 
 impl Scheduling {
-    /// Nothing is known yet.
     pub(crate) fn new() -> Self {
         Self {
             source: Source::new(),
@@ -175,7 +173,6 @@ impl Scheduling {
         self.processes.uncalled(includes)
     }
 
-    /// Messages for the user.
     pub(crate) fn take_notices(&mut self) -> Vec<String> {
         self.source.take_notices()
     }

@@ -54,7 +54,6 @@ use input::Input;
 use late::Late;
 use lives::Lives;
 use resolve::Resolver;
-pub use runtimes::RuntimeError;
 use runtimes::Runtimes;
 use selection::Selection;
 pub use start::Settings;

@@ -39,7 +39,6 @@ struct Totals {
 pub(crate) struct Line {
     /// File name of the library or executable, or the kernel's name.
     pub(crate) name: Arc<str>,
-    /// Launches.
     pub(crate) launches: u64,
     /// Host time in these launches, in nanoseconds.
     pub(crate) launch_ns: u64,
@@ -47,7 +46,6 @@ pub(crate) struct Line {
     pub(crate) launch_median_ns: Option<u64>,
     /// Host time of the longest launch, in nanoseconds.
     pub(crate) launch_max_ns: Option<u64>,
-    /// Other calls.
     pub(crate) other_calls: u64,
     /// Host time in other calls, in nanoseconds.
     pub(crate) other_ns: u64,
@@ -75,7 +73,6 @@ impl Totals {
 }
 
 impl Summary {
-    /// Counts a call.
     pub(crate) fn add(&mut self, call: &HipCall) {
         self.origins.entry(call.origin.clone()).or_default().add(call);
         if call.is_launch()

@@ -38,8 +38,7 @@ use crate::hip_error;
 use scheduling::Tracks;
 pub(crate) use scheduling::{Program, Programs};
 use xsched_bpf::Losses;
-use xsched_recording::LeftOut;
-use xsched_recording::{FoldedNames, KernelNames};
+use xsched_recording::{FoldedNames, KernelNames, LeftOut};
 
 /// Settings of the format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,7 +75,6 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// Begins a trace.
     pub(crate) fn new(style: Style) -> Result<Self, WriteError> {
         Ok(Self {
             writer: TraceWriter::new(Vec::new(), Clocks::now())?,
@@ -116,12 +114,10 @@ impl Timeline {
         Ok(())
     }
 
-    /// Describes a process.
     pub(crate) fn process(&mut self, process: &Process<'_>) -> Result<(), WriteError> {
         self.writer.process(process)
     }
 
-    /// Names a thread.
     pub(crate) fn thread(&mut self, thread: ThreadId, name: &str) -> Result<(), WriteError> {
         self.writer.thread(thread, name)
     }
@@ -131,7 +127,6 @@ impl Timeline {
         self.writer.clock_snapshot(Clocks::now())
     }
 
-    /// Writes a call of the described process.
     pub(crate) fn call(&mut self, process: ProcessId, call: &HipCall) -> Result<(), WriteError> {
         self.texts.clear();
         let arguments: Vec<(&str, Argument)> = call.arguments().collect();

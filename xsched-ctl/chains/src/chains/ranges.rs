@@ -43,7 +43,6 @@ impl Ranges {
         }
     }
 
-    /// Frees an allocated range.
     pub(super) fn give_back(&mut self, range: Range<u32>) {
         if range.is_empty() {
             return;

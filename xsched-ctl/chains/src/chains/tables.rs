@@ -34,9 +34,7 @@ enum Content {
 pub(super) enum Known {
     /// Its table, and its location in the programs' maps if it is there.
     Table(Arc<Table>, Option<Loaded>),
-    /// Its table is being built.
     Building,
-    /// It has none.
     Tableless,
     /// The process has generated it: see [`Mapping::may_hold_generated_code`].
     Generated,
@@ -211,7 +209,6 @@ impl Tables {
     }
 }
 
-/// Opens the file of a mapping.
 fn open(pid: u32, mapping: &Mapping) -> Option<(Content, Image)> {
     if mapping.backing == Backing::Vdso {
         return Some((Content::Vdso, vdso().ok()??));

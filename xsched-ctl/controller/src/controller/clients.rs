@@ -7,12 +7,14 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use xsched_arbiter::{ArbiterError, Owner, ProbedShim, ShimSearch, now_ns};
-use xsched_control_api::answer::{PageKeeper, State};
-use xsched_control_api::peer::Peer;
-use xsched_control_api::standing::{Standing, Wish};
-use xsched_protocol::arbiter_page::{DEVICE_MAX, QUEUE_MAX, Report};
-use xsched_protocol::wire::{
-    Hello, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Reported, Usage, Welcome,
+use xsched_control_api::{
+    answer::{PageKeeper, State},
+    parameters::{Parameters, Wish},
+    peer::Peer,
+};
+use xsched_protocol::{
+    arbiter_page::{DEVICE_MAX, QUEUE_MAX, Report},
+    wire::{Hello, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Reported, Usage, Welcome},
 };
 use xsched_sched::{Event, Level, Nanos, QueueId};
 use xsched_symbols::FileId;
@@ -424,8 +426,8 @@ impl Controller {
     }
 
     /// The scheduling parameters of a process, without those that were set for single queues.
-    pub(super) fn standing_of(&self, client: &Client) -> Standing {
-        client.standing(&self.config, self.said(client)).0
+    pub(super) fn parameters_of(&self, client: &Client) -> Parameters {
+        client.parameters(&self.config, self.said(client)).0
     }
 
     /// The attributes of a queue for the scheduler.
@@ -433,8 +435,8 @@ impl Controller {
         let queue = self.queues.get(&slot)?;
         let client = self.clients.get(&queue.client)?;
         let said = self.said(client);
-        let (standing, _) = client.standing(&self.config, Said { set: queue.set.or(said.set), ..said });
-        Some(queue.attributes(standing, self.config.ceiling(&client.subject).priority))
+        let (parameters, _) = client.parameters(&self.config, Said { set: queue.set.or(said.set), ..said });
+        Some(queue.attributes(parameters, self.config.ceiling(&client.subject).priority))
     }
 
     /// Passes the current scheduling parameters of a process to the scheduler.

@@ -3,9 +3,11 @@
 use std::borrow::Cow;
 
 use xsched_arbiter::now_ns;
-use xsched_control_api::answer::{Answer, Changed, Reason, State};
-use xsched_control_api::request::{Request, Target};
-use xsched_control_api::standing::{Standing, Wish};
+use xsched_control_api::{
+    answer::{Answer, Changed, Reason, State},
+    parameters::{Parameters, Wish},
+    request::{Request, Target},
+};
 use xsched_sched::{Nanos, PolicyKind};
 
 use super::authority::{Actor, OrderError, audit};
@@ -57,7 +59,6 @@ impl Controller {
         }
     }
 
-    /// The connection of a command has ended.
     pub(crate) fn part(&mut self, attendance: &Attendance) {
         if let Attendance(Some(token)) = attendance {
             self.tokens.leave(token);
@@ -86,7 +87,7 @@ impl Controller {
                 self.clients.keys().copied().filter(is_in).collect()
             }
         };
-        let old: Vec<_> = ids.iter().map(|id| self.standing(*id, target)).collect();
+        let old: Vec<_> = ids.iter().map(|id| self.parameters(*id, target)).collect();
         for (id, now) in ids.iter().zip(&old) {
             let client = &self.clients[id];
             // A reset may remove what kept the process down: the rest must then be within the caller's rights.
@@ -103,7 +104,7 @@ impl Controller {
                 pid: subject.pid,
                 command: subject.command.clone(),
                 old,
-                new: self.standing(*id, target),
+                new: self.parameters(*id, target),
             }
         });
         let overpromised = wish.share.and_then(|_| self.overpromised(&ids));
@@ -140,14 +141,14 @@ impl Controller {
     }
 
     /// The scheduling parameters of a process or of one of its queues.
-    fn standing(&self, id: ClientId, target: &Target) -> Standing {
+    fn parameters(&self, id: ClientId, target: &Target) -> Parameters {
         let client = &self.clients[&id];
         let said = self.said(client);
         let set = match target {
             Target::Queue(slot) => self.queues.get(slot).map_or(said.set, |queue| queue.set.or(said.set)),
             _ => said.set,
         };
-        client.standing(&self.config, Said { set, ..said }).0
+        client.parameters(&self.config, Said { set, ..said }).0
     }
 
     /// What a process would have if nothing were set for this target.
@@ -159,7 +160,7 @@ impl Controller {
             Target::Queue(_) => said.set,
             Target::Cgroup(_) => Wish::default(),
         };
-        let Standing { priority, weight, share } = client.standing(&self.config, Said { set, ..said }).0;
+        let Parameters { priority, weight, share } = client.parameters(&self.config, Said { set, ..said }).0;
         Wish { priority: Some(priority), weight: Some(weight), share }
     }
 
@@ -230,7 +231,7 @@ impl Controller {
         // The command does not run yet; it will be in the cgroup of the process that starts it. Rules may give it more
         // than the ceiling does.
         let subject = Subject::read(actor.pid, actor.uid, &self.users);
-        actor.check_change(actor, self.config.ceiling(&subject), Standing::default(), wish)?;
+        actor.check_change(actor, self.config.ceiling(&subject), Parameters::default(), wish)?;
         // It is not known yet which devices it will use.
         let overpromised = wish.share.and_then(|share| self.overpromised_with(share));
         let granted = Granted { wish, is_privileged: actor.is_privileged() };

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use xsched_control_api::answer::Overpromised;
-use xsched_control_api::device_address::device_name;
+use xsched_control_api::{answer::Overpromised, device_address::device_name};
 use xsched_sched::PolicyKind;
 
 use super::{ClientId, Controller};

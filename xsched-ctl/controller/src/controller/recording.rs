@@ -9,9 +9,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use xsched_arbiter::now_ns;
 use xsched_control_api::ring_memory::SharedRing;
-use xsched_protocol::arbiter_page::{ArbiterChange, ArbiterEvent};
-use xsched_protocol::events::{Event, Ring};
-use xsched_protocol::wire::{Events, PacketKind, RecordPacketKind, RecordRefusal, RecordedRing};
+use xsched_protocol::{
+    arbiter_page::{ArbiterChange, ArbiterEvent},
+    events::{Event, Ring},
+    wire::{Events, PacketKind, RecordPacketKind, RecordRefusal, RecordedRing},
+};
 
 use super::authority::audit;
 use super::{Actor, ClientId, Controller};
@@ -19,7 +21,6 @@ use super::{Actor, ClientId, Controller};
 /// A message for a recorder.
 #[derive(Debug)]
 pub(crate) struct Announcement {
-    /// The packet to send.
     pub(crate) packet: RecordedRing,
     /// The memory of a new ring.
     pub(crate) memory: Option<OwnedFd>,
@@ -42,7 +43,6 @@ pub(crate) struct Told {
 /// A recording has begun.
 #[derive(Debug)]
 pub(crate) struct Recorded {
-    /// Its id.
     pub(crate) id: RecordingId,
     /// Messages for the recorder; closed when another recorder replaces it.
     pub(crate) announcements: UnboundedReceiver<Announcement>,
@@ -52,7 +52,6 @@ pub(crate) struct Recorded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordingId(u32);
 
-/// The current recording.
 #[derive(Debug)]
 pub(super) struct Recording {
     id: RecordingId,
@@ -62,7 +61,6 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// Whether the recorder may see a process.
     fn sees(&self, process: Actor) -> bool {
         self.actor.may_see(process)
     }
@@ -85,7 +83,6 @@ impl Recording {
 }
 
 impl Controller {
-    /// Begins a recording.
     pub(crate) fn record(&mut self, actor: Actor) -> Result<Recorded, RecordRefusal> {
         let is_taken = |other: &Recording| other.actor.is_privileged() || !actor.is_privileged();
         if self.recording.as_ref().is_some_and(is_taken) {
@@ -108,7 +105,6 @@ impl Controller {
         Ok(Recorded { id, announcements: told })
     }
 
-    /// A recorder has left.
     pub(crate) fn stop_recording(&mut self, id: RecordingId) {
         self.recording.take_if(|recording| recording.id == id);
     }

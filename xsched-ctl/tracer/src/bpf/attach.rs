@@ -9,8 +9,10 @@ use aya::programs::ProgramError;
 use aya::programs::trace_point::TracePointLink;
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLink, UProbeScope};
 use xsched_abi::Cookie;
-use xsched_bpf::BpfError;
-use xsched_bpf::sys::{self, Direction};
+use xsched_bpf::{
+    BpfError,
+    sys::{self, Direction},
+};
 use xsched_terminal::kind;
 
 use super::object::Programs;

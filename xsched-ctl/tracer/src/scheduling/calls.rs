@@ -36,10 +36,8 @@ pub(super) enum Told {
 /// Whether a call is in the timeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Settled {
-    /// Not decided yet.
     #[default]
     NotYet,
-    /// It is.
     Written,
     /// A filter has left it out.
     LeftOut,

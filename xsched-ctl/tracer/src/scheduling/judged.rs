@@ -7,8 +7,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use xsched_protocol::events::{Event, Record};
-use xsched_protocol::verdict::{DecidedBy, Judgement, SETTINGS};
+use xsched_protocol::{
+    events::{Event, Record},
+    verdict::{DecidedBy, Judgement, SETTINGS},
+};
 use xsched_rules::action_name;
 
 use crate::call::HipCall;
@@ -55,7 +57,6 @@ struct Said {
     judgement: Judgement,
 }
 
-/// A waiting call.
 #[derive(Debug)]
 struct Waiting {
     call: HipCall,

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
-use xsched_protocol::events::{Event, Observed, Record};
-use xsched_protocol::verdict::Judgement;
+use xsched_protocol::{
+    events::{Event, Observed, Record},
+    verdict::Judgement,
+};
 use xsched_sched::{Gate, Nanos};
 
 use super::arbiter::Arbiter;
@@ -141,7 +143,6 @@ impl Process {
         is_first
     }
 
-    /// Takes in an event.
     pub(super) fn take(
         &mut self,
         time_ns: u64,
@@ -334,7 +335,6 @@ impl Process {
         self.uncalled
     }
 
-    /// Whether it is finished.
     pub(super) fn is_done(&self) -> bool {
         self.ended_ns.is_some() && self.is_closed
     }

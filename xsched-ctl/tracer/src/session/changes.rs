@@ -13,8 +13,8 @@ use xsched_symbols::{Change, Mapping, now_ns};
 use super::Session;
 use super::audience::Targets;
 use super::guardian::go_on;
-use super::runtimes::{RuntimeError, Runtimes};
-use crate::error::TracerError;
+use super::runtimes::Runtimes;
+use crate::error::{RuntimeError, TracerError};
 
 impl Session {
     /// A process opens a file that may be a runtime: usually it can be probed before it is mapped.

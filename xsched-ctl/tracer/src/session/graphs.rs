@@ -14,7 +14,6 @@ use process::ProcessGraphs;
 /// The number of nodes in a graph, including contained graphs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Nodes {
-    /// Kernel nodes.
     pub(crate) kernels: u32,
     /// All nodes, except those that represent a contained graph.
     pub(crate) all: u32,
@@ -28,7 +27,6 @@ impl std::ops::Add for Nodes {
     }
 }
 
-/// The graphs of all processes.
 #[derive(Default)]
 pub(crate) struct Graphs {
     processes: HashMap<u32, ProcessGraphs>,
@@ -57,7 +55,6 @@ impl Graphs {
         self.is_incomplete = is_incomplete;
     }
 
-    /// Whether calls may be missing.
     pub(crate) fn is_incomplete(&self) -> bool {
         self.is_incomplete
     }
