@@ -94,6 +94,16 @@ enum Backend {
     Programs(Box<Programs>),
 }
 
+/// The same operation of either keeper.
+macro_rules! both {
+    ($backend:expr, $keeper:ident => $operation:expr) => {
+        match $backend {
+            Backend::Memory($keeper) => $operation,
+            Backend::Programs($keeper) => $operation,
+        }
+    };
+}
+
 impl Arbiter {
     /// A page in this process's memory. Processes report over a socket, and the controller applies their reports.
     ///
@@ -145,10 +155,7 @@ impl Arbiter {
 
     /// The page.
     pub fn page(&self) -> &Page {
-        match &self.backend {
-            Backend::Memory(memory) => &memory.page,
-            Backend::Programs(programs) => &programs.page,
-        }
+        both!(&self.backend, keeper => &keeper.page)
     }
 
     /// An epoll instance for one process to wait on. It becomes readable when masks change.
@@ -179,10 +186,7 @@ impl Arbiter {
 
     /// Moves pending events to `events`. If [`Word::EVENTS_LOST`] has grown, the caller must read the page again.
     pub fn drain(&mut self, events: &mut Vec<ArbiterEvent>) {
-        match &mut self.backend {
-            Backend::Memory(memory) => memory.drain(events),
-            Backend::Programs(programs) => programs.drain(events),
-        }
+        both!(&mut self.backend, keeper => keeper.drain(events));
     }
 
     /// A search for the shim of a process, for [`Self::expect`]. It is separate because it may take long.
@@ -235,10 +239,7 @@ impl Arbiter {
 
     /// All processes that have joined.
     pub fn owners(&self) -> Vec<Owner> {
-        let owners = match &self.backend {
-            Backend::Memory(memory) => memory.owners(),
-            Backend::Programs(programs) => programs.owners(),
-        };
+        let owners = both!(&self.backend, keeper => keeper.owners());
         owners.into_iter().map(Owner).collect()
     }
 
@@ -255,10 +256,7 @@ impl Arbiter {
         let owner = Owner(u64::from(pid) | SPOKEN_FOR);
         // The id may have belonged to another process.
         self.gone(owner);
-        match &mut self.backend {
-            Backend::Memory(memory) => memory.admit(owner.0),
-            Backend::Programs(programs) => programs.admit(owner.0),
-        }
+        both!(&mut self.backend, keeper => keeper.admit(owner.0));
         owner
     }
 
@@ -278,10 +276,7 @@ impl Arbiter {
     /// A process has ended or has given up its queues: they are closed, and their slots are free. A process of which programs
     /// receive the reports may continue, and join again; programs do this themselves when it ends.
     pub fn gone(&mut self, owner: Owner) {
-        match &mut self.backend {
-            Backend::Memory(memory) => memory.dismiss(owner.0),
-            Backend::Programs(programs) => programs.dismiss(owner.0),
-        }
+        both!(&mut self.backend, keeper => keeper.dismiss(owner.0));
         self.control(Control::Gone, 0, owner.0, 0);
     }
 
@@ -306,10 +301,7 @@ impl Arbiter {
     }
 
     fn make_gate(&mut self, slot: u32) -> io::Result<OwnedFd> {
-        match &mut self.backend {
-            Backend::Memory(memory) => memory.make_gate(slot),
-            Backend::Programs(programs) => programs.make_gate(slot),
-        }
+        both!(&mut self.backend, keeper => keeper.make_gate(slot))
     }
 
     /// Closes a queue, if it is still open.
@@ -395,9 +387,6 @@ impl Arbiter {
     }
 
     fn control(&self, operation: Control, slot: u64, first: u64, second: u64) {
-        match &self.backend {
-            Backend::Memory(memory) => memory.control(operation, slot, first, second),
-            Backend::Programs(programs) => programs.control(operation, slot, first, second),
-        }
+        both!(&self.backend, keeper => keeper.control(operation, slot, first, second));
     }
 }

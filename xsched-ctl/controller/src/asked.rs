@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use xsched_sched::PolicyKind;
 
-use super::config::{Config, ConfigError};
+use super::config::Config;
+use crate::error::FileError;
 use crate::options::Options;
 
 #[derive(Clone, Debug, Default)]
@@ -27,7 +28,7 @@ impl Asked {
 
     /// Reads the configuration and applies the overrides. If the file has mistakes, the part that could be read comes
     /// with the error.
-    pub(super) fn examine(&self) -> (Config, Option<ConfigError>) {
+    pub(super) fn examine(&self) -> (Config, Option<FileError>) {
         let (mut config, error) = Config::read_file(self.config.as_deref());
         config.policy = self.policy.unwrap_or(config.policy);
         config.observe |= self.observe;

@@ -43,6 +43,7 @@ use xsched_sched::{Nanos, PolicyKind, Settings};
 use super::subject::Subject;
 use super::users::Users;
 use crate::cgroup_version::Cgroups;
+use crate::error::FileError;
 use selector::Selector;
 pub(crate) use selector::user_name;
 use xsched_control_api::parameters::{
@@ -95,22 +96,16 @@ pub(crate) struct Config {
     pub(crate) rules: Option<PathBuf>,
     /// The file that this was read from; none if there is none.
     pub(crate) file: Option<PathBuf>,
-    process_rules: Vec<Rule>,
-    ceilings: Vec<CeilingRule>,
+    process_rules: Vec<Rule<Wish>>,
+    ceilings: Vec<Rule<Ceiling>>,
 }
 
+/// A value for the processes that a selector fits.
 #[derive(Clone, Debug)]
-struct Rule {
+struct Rule<T> {
     line: usize,
     selector: Selector,
-    wish: Wish,
-}
-
-#[derive(Clone, Debug)]
-struct CeilingRule {
-    line: usize,
-    selector: Selector,
-    ceiling: Ceiling,
+    value: T,
 }
 
 impl Default for Config {
@@ -133,31 +128,22 @@ impl Default for Config {
     }
 }
 
-/// Why the configuration is not available.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    #[error("cannot read {path}: {cause}")]
-    Unreadable { path: PathBuf, cause: std::io::Error },
-    #[error("{}", .cause.of_file(.path))]
-    Wrong { path: PathBuf, cause: Mistakes },
-}
-
 impl Config {
     /// Reads the file that was asked for, or else the default one if it exists. If the file has mistakes, the part that
     /// could be read comes with the error.
-    pub(crate) fn read_file(asked: Option<&Path>) -> (Self, Option<ConfigError>) {
+    pub(crate) fn read_file(asked: Option<&Path>) -> (Self, Option<FileError>) {
         let path = asked.unwrap_or(Path::new(DEFAULT_FILE));
         match std::fs::read_to_string(path) {
             Ok(text) => {
                 let (mut config, mistakes) = Self::read(&text);
                 config.rules = config.rules.map(|rules| path.parent().unwrap_or(Path::new("")).join(rules));
                 config.file = Some(path.to_owned());
-                (config, mistakes.map(|cause| ConfigError::Wrong { path: path.to_owned(), cause }))
+                (config, mistakes.map(|cause| FileError::Wrong { path: path.to_owned(), cause }))
             }
             Err(error) if asked.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
                 (Self::default(), None)
             }
-            Err(cause) => (Self::default(), Some(ConfigError::Unreadable { path: path.to_owned(), cause })),
+            Err(cause) => (Self::default(), Some(FileError::Unreadable { path: path.to_owned(), cause })),
         }
     }
 
@@ -220,13 +206,13 @@ impl Config {
     /// The scheduling parameters of a process before any command has changed them.
     pub(crate) fn parameters(&self, subject: &Subject) -> Parameters {
         let rule = self.process_rules.iter().find(|rule| rule.selector.fits(subject));
-        rule.map_or_else(Wish::default, |rule| rule.wish).applied_to(Parameters::default())
+        rule.map_or_else(Wish::default, |rule| rule.value).applied_to(Parameters::default())
     }
 
     /// How far a user may raise a process.
     pub(crate) fn ceiling(&self, subject: &Subject) -> Ceiling {
         let found = self.ceilings.iter().find(|ceiling| ceiling.selector.fits(subject));
-        found.map_or_else(Ceiling::default, |found| found.ceiling)
+        found.map_or_else(Ceiling::default, |found| found.value)
     }
 
     /// Settings that are valid but probably not intended.
@@ -238,7 +224,7 @@ impl Config {
         let shares: Vec<_> = self
             .process_rules
             .iter()
-            .filter_map(|rule| Some((rule.line, u32::from(rule.wish.share?))))
+            .filter_map(|rule| Some((rule.line, u32::from(rule.value.share?))))
             .collect();
         let percent: u32 = shares.iter().map(|(_, share)| share).sum();
         let overpromised = (percent > WHOLE_PERCENT).then(|| {
@@ -301,28 +287,28 @@ fn all<T>(
     Ok(entry.sections()?.into_iter().filter_map(|section| read(section, faults)).collect())
 }
 
-fn rule(section: Section<'_>, faults: &mut Faults) -> Option<Rule> {
+fn rule(section: Section<'_>, faults: &mut Faults) -> Option<Rule<Wish>> {
     let (selector, wish) = read_rule(section, &RULE_KEYS, faults)?;
     if wish.is_empty() {
         const EMPTY: Mistake = Mistake::Together("a rule needs a class, priority, weight or share");
         return faults.note(Err(section.fault(EMPTY)));
     }
-    Some(Rule { line: section.line(), selector, wish })
+    Some(Rule { line: section.line(), selector, value: wish })
 }
 
-fn ceiling(section: Section<'_>, faults: &mut Faults) -> Option<CeilingRule> {
+fn ceiling(section: Section<'_>, faults: &mut Faults) -> Option<Rule<Ceiling>> {
     let (selector, wish) = read_rule(section, &CEILING_KEYS, faults)?;
     if wish.is_empty() {
         const EMPTY: Mistake = Mistake::Together("a ceiling needs a class, priority, weight or share");
         return faults.note(Err(section.fault(EMPTY)));
     }
     let built_in = Ceiling::default();
-    let ceiling = Ceiling {
+    let value = Ceiling {
         priority: wish.priority.unwrap_or(built_in.priority),
         weight: wish.weight.unwrap_or(built_in.weight),
         share: wish.share.or(built_in.share),
     };
-    Some(CeilingRule { line: section.line(), selector, ceiling })
+    Some(Rule { line: section.line(), selector, value })
 }
 
 /// Reads what rules and ceilings have in common; none if it is wrong. A class means its own priority in a rule, and its

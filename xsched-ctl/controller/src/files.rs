@@ -42,8 +42,8 @@ impl Reading {
     /// Reads everything, or returns the mistakes in each file.
     pub(super) fn read(asked: &Asked) -> Result<Self, Vec<ServeError>> {
         let (config, error) = asked.examine();
-        let read = Source::read(config.rules.clone()).map_err(ServeError::from);
-        match (error.map(ServeError::from), read) {
+        let read = Source::read(config.rules.clone()).map_err(ServeError::Rules);
+        match (error.map(ServeError::Config), read) {
             (None, Ok((source, rules))) => {
                 let users = Users::read(&config.user_names() | &rules.user_names());
                 Ok(Self { config, users, rules, source })

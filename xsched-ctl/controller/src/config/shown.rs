@@ -14,13 +14,13 @@ impl Config {
         let file = self.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
         text.push_str("\nThe first matching rule sets the parameters of a process:\n");
         for rule in &self.process_rules {
-            let parameters = rule.wish.applied_to(Parameters::default());
+            let parameters = rule.value.applied_to(Parameters::default());
             let _ = writeln!(text, "  {file}:{}: {}: {parameters}", rule.line, rule.selector);
         }
         let _ = writeln!(text, "  otherwise: {}", Parameters::default());
         text.push_str("\nThe first matching ceiling limits how far its user may raise it:\n");
         for rule in &self.ceilings {
-            let _ = writeln!(text, "  {file}:{}: {}: {}", rule.line, rule.selector, ceiling(rule.ceiling));
+            let _ = writeln!(text, "  {file}:{}: {}: {}", rule.line, rule.selector, ceiling(rule.value));
         }
         let _ = writeln!(text, "  otherwise: {}", ceiling(Ceiling::default()));
         text

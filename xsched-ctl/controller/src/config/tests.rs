@@ -215,7 +215,7 @@ fn rules_by_cgroup_are_named_where_cgroups_are_unavailable() {
 #[test]
 fn a_file_that_was_asked_for_must_be_there() {
     let missing = Path::new("/nonexistent/config.toml");
-    assert!(matches!(Config::read_file(Some(missing)), (_, Some(ConfigError::Unreadable { .. }))));
+    assert!(matches!(Config::read_file(Some(missing)), (_, Some(FileError::Unreadable { .. }))));
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&file, "[scheduler]\nobserve = 1").unwrap();
     let refused = Config::read_file(Some(file.path())).1.unwrap().to_string();

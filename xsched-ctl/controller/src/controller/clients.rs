@@ -66,8 +66,8 @@ impl Controller {
         }
         self.replace(peer.pid);
         let wake = self.arbiter.wake_fd().map_err(|error| refuse_full(&error))?;
-        self.next_client = self.next_client.wrapping_add(1);
-        let id = ClientId(self.next_client);
+        let id = self.latest_client.next();
+        self.latest_client = id;
         // Reports that BPF programs cannot see come over the socket.
         let expected = shim.map(|shim| self.arbiter.expect(shim)).transpose();
         let (link, number) = match expected {
@@ -80,7 +80,7 @@ impl Controller {
         };
         let token = Some(hello.token).filter(|token| *token != [0; 16]);
         if let Some(token) = &token {
-            self.tokens.join(token, id);
+            self.wishes.tokens.join(token, id);
         }
         let replaced = Rc::default();
         let client = Client {
@@ -89,7 +89,7 @@ impl Controller {
             shim: shim.map(|shim| shim.id()),
             hint: hints(hello),
             token,
-            set: self.departed.take(peer),
+            set: self.wishes.departed.take(peer),
             peer: peer.clone(),
             queues: BTreeSet::new(),
             origins: BTreeMap::new(),
@@ -365,9 +365,9 @@ impl Controller {
             self.arbiter.gone(owner);
         }
         if let Some(token) = &client.token {
-            self.tokens.part(token, id);
+            self.wishes.tokens.part(token, id);
         }
-        self.departed.keep(client.peer, client.set);
+        self.wishes.departed.keep(client.peer, client.set);
     }
 
     /// Whether a process has a connection.
@@ -412,29 +412,16 @@ impl Controller {
         }
     }
 
-    /// What others have set for a process.
-    pub(super) fn said(&self, client: &Client) -> Said {
-        let run = client.token.as_ref().map(|token| self.tokens.granted(token)).unwrap_or_default();
-        Said { set: client.set.or(self.set_for_group_of(client)), run }
-    }
-
-    /// What was set for the cgroup of a process.
-    pub(super) fn set_for_group_of(&self, client: &Client) -> Wish {
-        let is_in = |cgroup: &str| client.subject.cgroups().any(|own| own == cgroup);
-        let group = self.groups.iter().rev().find(|(cgroup, _)| is_in(cgroup));
-        group.map(|(_, wish)| *wish).unwrap_or_default()
-    }
-
     /// The scheduling parameters of a process, without those that were set for single queues.
     pub(super) fn parameters_of(&self, client: &Client) -> Parameters {
-        client.parameters(&self.config, self.said(client)).0
+        client.parameters(&self.config, self.wishes.of(client)).0
     }
 
     /// The attributes of a queue for the scheduler.
     pub(super) fn attributes(&self, slot: u32) -> Option<xsched_sched::Attributes> {
         let queue = self.queues.get(&slot)?;
         let client = self.clients.get(&queue.client)?;
-        let said = self.said(client);
+        let said = self.wishes.of(client);
         let (parameters, _) = client.parameters(&self.config, Said { set: queue.set.or(said.set), ..said });
         Some(queue.attributes(parameters, self.config.ceiling(&client.subject).priority))
     }

@@ -72,7 +72,7 @@ impl Controller {
 
     fn process(&self, client: &Client, actor: Actor, company: &BTreeMap<u16, Company>) -> answer::Process {
         let subject = &client.subject;
-        let said = self.said(client);
+        let said = self.wishes.of(client);
         let (parameters, from) = client.parameters(&self.config, said);
         let may_know = actor.may_see(client.actor());
         let queues = client.queues.iter().filter_map(|slot| self.queues.get(slot));

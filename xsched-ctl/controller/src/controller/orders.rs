@@ -16,9 +16,6 @@ use super::tokens::{Granted, TokenKey, TokenRefused};
 use super::{ClientId, Controller};
 use crate::subject::Subject;
 
-/// Most cgroups for which something may be set at once.
-const GROUPS_MAX: usize = 1024;
-
 /// What a command's connection keeps between its requests.
 #[derive(Debug, Default)]
 pub(crate) struct Attendance(Option<TokenKey>);
@@ -61,7 +58,7 @@ impl Controller {
 
     pub(crate) fn part(&mut self, attendance: &Attendance) {
         if let Attendance(Some(token)) = attendance {
-            self.tokens.leave(token);
+            self.wishes.tokens.leave(token);
         }
     }
 
@@ -127,14 +124,7 @@ impl Controller {
                 }
             }
             Target::Cgroup(cgroup) => {
-                let before = self.groups.iter().position(|(known, _)| known == cgroup);
-                let before = before.map(|index| self.groups.remove(index).1).unwrap_or_default();
-                if self.groups.len() >= GROUPS_MAX {
-                    return Err(OrderError::Full("something is set for too many cgroups already"));
-                }
-                if !wish.is_empty() {
-                    self.groups.push((cgroup.clone(), merged(before)));
-                }
+                self.wishes.set_for_group(cgroup, wish)?;
             }
         }
         Ok(())
@@ -143,7 +133,7 @@ impl Controller {
     /// The scheduling parameters of a process or of one of its queues.
     fn parameters(&self, id: ClientId, target: &Target) -> Parameters {
         let client = &self.clients[&id];
-        let said = self.said(client);
+        let said = self.wishes.of(client);
         let set = match target {
             Target::Queue(slot) => self.queues.get(slot).map_or(said.set, |queue| queue.set.or(said.set)),
             _ => said.set,
@@ -154,9 +144,9 @@ impl Controller {
     /// What a process would have if nothing were set for this target.
     fn wish_without(&self, id: ClientId, target: &Target) -> Wish {
         let client = &self.clients[&id];
-        let said = self.said(client);
+        let said = self.wishes.of(client);
         let set = match target {
-            Target::Pid(_) => self.set_for_group_of(client),
+            Target::Pid(_) => self.wishes.of_group(client),
             Target::Queue(_) => said.set,
             Target::Cgroup(_) => Wish::default(),
         };
@@ -235,23 +225,29 @@ impl Controller {
         // It is not known yet which devices it will use.
         let overpromised = wish.share.and_then(|share| self.overpromised_with(share));
         let granted = Granted { wish, is_privileged: actor.is_privileged() };
-        let key = self.tokens.register(actor.account(), token, granted).map_err(|refused| match refused {
-            TokenRefused::Malformed => OrderError::Malformed("a token has 32 hexadecimal digits".to_owned()),
-            TokenRefused::Taken => OrderError::Malformed("the token is in use".to_owned()),
-            TokenRefused::Full => OrderError::Full("too many commands run at once"),
-        })?;
+        let key =
+            self.wishes.tokens.register(actor.account(), token, granted).map_err(
+                |refused| match refused {
+                    TokenRefused::Malformed => {
+                        OrderError::Malformed("a token has 32 hexadecimal digits".to_owned())
+                    }
+                    TokenRefused::Taken => OrderError::Malformed("the token is in use".to_owned()),
+                    TokenRefused::Full => OrderError::Full("too many commands run at once"),
+                },
+            )?;
         attendance.0 = Some(key);
         // After a restart of the controller, processes may have connected before the command that started them.
         let has_it = |id: &ClientId| self.clients[id].token == Some(key);
         for id in self.clients.keys().copied().filter(has_it).collect::<Vec<_>>() {
-            self.tokens.join(&key, id);
+            self.wishes.tokens.join(&key, id);
             self.restand(id);
         }
         Ok(Answer::Run { overpromised })
     }
 
     fn joined(&self, attendance: &Attendance) -> Answer {
-        let (clients, count) = attendance.0.map(|token| self.tokens.joined(&token)).unwrap_or_default();
+        let (clients, count) =
+            attendance.0.map(|token| self.wishes.tokens.joined(&token)).unwrap_or_default();
         Answer::Joined { processes: clients.iter().map(|id| self.clients[id].subject.pid).collect(), count }
     }
 }

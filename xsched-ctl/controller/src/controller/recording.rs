@@ -52,8 +52,21 @@ pub(crate) struct Recorded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordingId(u32);
 
+/// The current recording, if there is one.
+#[derive(Debug, Default)]
+pub(super) struct Recordings {
+    current: Option<Recording>,
+    latest: u32,
+}
+
+impl Recordings {
+    pub(super) fn is_under_way(&self) -> bool {
+        self.current.is_some()
+    }
+}
+
 #[derive(Debug)]
-pub(super) struct Recording {
+struct Recording {
     id: RecordingId,
     actor: Actor,
     announcements: UnboundedSender<Announcement>,
@@ -85,19 +98,19 @@ impl Recording {
 impl Controller {
     pub(crate) fn record(&mut self, actor: Actor) -> Result<Recorded, RecordRefusal> {
         let is_taken = |other: &Recording| other.actor.is_privileged() || !actor.is_privileged();
-        if self.recording.as_ref().is_some_and(is_taken) {
+        if self.recordings.current.as_ref().is_some_and(is_taken) {
             return Err(RecordRefusal::Busy);
         }
         let (arbiter, memory) = SharedRing::make().map_err(|error| {
             tracing::warn!("cannot make memory for events: {error}");
             RecordRefusal::Full
         })?;
-        self.next_recording = self.next_recording.wrapping_add(1);
-        let id = RecordingId(self.next_recording);
+        self.recordings.latest = self.recordings.latest.wrapping_add(1);
+        let id = RecordingId(self.recordings.latest);
         let (announcements, told) = unbounded_channel();
         let recording = Recording { id, actor, announcements, arbiter };
         drop(recording.announce(0, 0, Some(memory)));
-        self.recording = Some(recording);
+        self.recordings.current = Some(recording);
         audit(actor, "record", Ok("recording"));
         for slot in self.queues.keys().copied().collect::<Vec<_>>() {
             self.note_seat(slot);
@@ -106,13 +119,13 @@ impl Controller {
     }
 
     pub(crate) fn stop_recording(&mut self, id: RecordingId) {
-        self.recording.take_if(|recording| recording.id == id);
+        self.recordings.current.take_if(|recording| recording.id == id);
     }
 
     /// What a process must be sent about recording, if it does not know it yet.
     pub(crate) fn events_for(&mut self, id: ClientId) -> Option<Told> {
         let client = self.clients.get_mut(&id)?;
-        let wanted = self.recording.as_ref().filter(|recording| recording.sees(client.actor()));
+        let wanted = self.recordings.current.as_ref().filter(|recording| recording.sees(client.actor()));
         if client.recording == wanted.map(|recording| recording.id) {
             return None;
         }
@@ -136,14 +149,14 @@ impl Controller {
 
     /// A process is gone: nothing writes into its ring any more.
     pub(super) fn end_ring(&self, id: ClientId, is_recorded: bool) {
-        if let Some(recording) = self.recording.as_ref().filter(|_| is_recorded) {
+        if let Some(recording) = self.recordings.current.as_ref().filter(|_| is_recorded) {
             drop(recording.announce(id.0, 0, None));
         }
     }
 
     /// Writes the owner and the scheduling parameters of a queue into the arbiter's ring.
     pub(super) fn note_seat(&self, slot: u32) {
-        let Some(recording) = &self.recording else { return };
+        let Some(recording) = &self.recordings.current else { return };
         let Some(queue) = self.queues.get(&slot) else { return };
         let Some(client) = self.clients.get(&queue.client) else { return };
         if recording.sees(client.actor()) {
@@ -163,7 +176,7 @@ impl Controller {
 
     /// Writes a change of the page into the arbiter's ring.
     pub(super) fn note_change(&self, event: &ArbiterEvent) {
-        let Some(recording) = &self.recording else { return };
+        let Some(recording) = &self.recordings.current else { return };
         let is = |change: ArbiterChange| event.change == change as u32;
         // The token that a process shows is a secret.
         if is(ArbiterChange::Joined) {
@@ -262,7 +275,7 @@ mod tests {
         assert!(bench.0.events_for(id).is_some());
         assert_eq!(bench.0.record(ROOT).err(), Some(RecordRefusal::Busy));
         bench.0.stop_recording(strangers.recorded.id);
-        assert!(bench.0.recording.is_some(), "that of another");
+        assert!(bench.0.recordings.is_under_way(), "that of another");
         bench.0.stop_recording(roots.id);
     }
 }

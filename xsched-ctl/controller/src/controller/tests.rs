@@ -3,11 +3,12 @@ use std::collections::BTreeSet;
 use xsched_arbiter::Times;
 use xsched_control_api::{
     answer::{Answer, From, List, Reason},
+    parameters::Wish,
     peer::Peer,
     request::{Request, Target},
 };
 use xsched_protocol::{
-    arbiter_page::{Report, device_key},
+    arbiter_page::{Report, Word, device_key},
     wire::{Hello, OpenQueue, Opened, OriginName, OriginTime, OriginUsage, PacketKind, Reported, Usage},
 };
 use zerocopy::FromZeros as _;

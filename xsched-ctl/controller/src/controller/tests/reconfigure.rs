@@ -52,7 +52,7 @@ fn what_a_queue_was_set_to_stays_with_another_configuration() {
     let list = bench.list();
     let parameters = list.processes[0].queues[0].parameters.unwrap();
     assert_eq!((parameters.priority, parameters.weight), (-7, 7));
-    assert_eq!(bench.0.groups.len(), 1);
+    assert_eq!(bench.0.wishes.group_count(), 1);
 }
 
 #[test]
