@@ -59,8 +59,8 @@ fn text(list: &List, by: Lines) -> String {
     let mut text = format!("{}, policy {}, {processes}\n", controller.state, controller.policy);
     let written = match by {
         _ if list.processes.is_empty() => Ok(()),
-        Lines::Queue => write_table(&mut text, &queue_rows(list), NAMES),
-        Lines::Origin => write_table(&mut text, &origin_rows(list), ORIGIN_NAMES),
+        Lines::Queue => write_table(&mut text, HEADINGS, queue_rows(list), NAMES),
+        Lines::Origin => write_table(&mut text, ORIGIN_HEADINGS, origin_rows(list), ORIGIN_NAMES),
     };
     written.expect("writing to a string does not fail");
     let counts = &controller.counts;
@@ -87,7 +87,7 @@ fn text(list: &List, by: Lines) -> String {
 }
 
 fn queue_rows(list: &List) -> Vec<[String; HEADINGS.len()]> {
-    let mut rows = vec![HEADINGS.map(str::to_owned)];
+    let mut rows = Vec::new();
     for process in &list.processes {
         if process.queues.is_empty() {
             rows.push(row(list.controller.state, process, None));
@@ -104,7 +104,7 @@ const ORIGIN_HEADINGS: [&str; 8] =
 const ORIGIN_NAMES: usize = 4;
 
 fn origin_rows(list: &List) -> Vec<[String; ORIGIN_HEADINGS.len()]> {
-    let mut rows = vec![ORIGIN_HEADINGS.map(str::to_owned)];
+    let mut rows = Vec::new();
     for process in &list.processes {
         for queue in &process.queues {
             rows.extend(queue.origins.iter().map(|origin| {

@@ -106,7 +106,6 @@ pub(crate) async fn policy(arguments: cli::Policy) -> Result<u8, Failure> {
     printed(&format!("{}\n", chosen(&policy, &was, turned)))
 }
 
-/// The change of policy, as a message.
 fn chosen(policy: &str, was: &str, turned: Option<State>) -> String {
     let change = if policy == was { policy.to_owned() } else { format!("{policy}; was {was}") };
     match turned {

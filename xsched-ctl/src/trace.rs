@@ -133,7 +133,6 @@ struct CommandEnd<'a> {
 }
 
 impl CommandEnd<'_> {
-    /// Waits for it; returns the exit code.
     async fn wait(&mut self) -> Result<u8, Failure> {
         loop {
             tokio::select! {
@@ -200,7 +199,6 @@ fn why_none(targets: Targets) -> &'static str {
     }
 }
 
-/// Prints the totals of driver calls, if there are any.
 pub(crate) fn print_driver_summary(recorded: &Recorded) {
     if recorded.driver_summary.calls() > 0 {
         say!("{}", recorded.driver_summary);

@@ -251,7 +251,6 @@ impl Config {
         self.named().map(|(name, _)| name).collect()
     }
 
-    /// User names with their lines.
     fn named(&self) -> impl Iterator<Item = (String, usize)> {
         let rules = self.process_rules.iter().map(|rule| (&rule.selector, rule.line));
         let ceilings = self.ceilings.iter().map(|ceiling| (&ceiling.selector, ceiling.line));

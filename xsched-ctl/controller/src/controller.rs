@@ -193,7 +193,6 @@ impl Controller {
         }
     }
 
-    /// The page that processes map.
     pub(crate) fn page_fd(&self) -> BorrowedFd<'_> {
         self.arbiter.page_fd()
     }
@@ -247,7 +246,6 @@ impl Controller {
         self.arbiter.release();
     }
 
-    /// An orderly end.
     pub(crate) fn end(self) {
         self.arbiter.end();
     }

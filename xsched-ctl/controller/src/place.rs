@@ -71,7 +71,6 @@ pub(crate) struct Place {
     _lock: File,
 }
 
-/// The sockets that the controller listens at.
 pub(crate) struct Sockets {
     pub(crate) shims: Listener,
     pub(crate) commands: UnixListener,

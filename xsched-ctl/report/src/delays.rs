@@ -114,10 +114,9 @@ impl fmt::Display for Delays {
             "behind",
             "executing",
         ];
-        let mut rows = vec![heads.map(str::to_owned)];
-        for (process, delay) in &self.0 {
+        let rows = self.0.iter().map(|(process, delay)| {
             let part = |ns: u64| format!("{} ({})", duration(Some(ns)), percent(ns, delay.total_ns));
-            rows.push([
+            [
                 short_name(process),
                 delay.commands.to_string(),
                 percent(delay.measured, delay.commands),
@@ -127,9 +126,9 @@ impl fmt::Display for Delays {
                 part(delay.deferred_ns),
                 part(delay.behind_ns),
                 part(delay.executing_ns),
-            ]);
-        }
-        write_table(f, &rows, 1)?;
+            ]
+        });
+        write_table(f, heads, rows, 1)?;
         for (process, delay) in &self.0 {
             for (holder, ns) in delay.gave_way() {
                 writeln!(

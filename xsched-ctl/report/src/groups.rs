@@ -66,7 +66,6 @@ pub(super) enum Key {
 pub(super) struct Group {
     /// How many, unfinished ones included.
     pub(super) calls: u64,
-    /// How long they took.
     pub(super) durations: Durations,
 }
 

@@ -17,7 +17,6 @@ pub fn executable_mappings(pid: u32) -> io::Result<Vec<Mapping>> {
     Ok(parse(&text).filter(|entry| entry.executable).map(|entry| entry.mapping).collect())
 }
 
-/// One line of the file.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) executable: bool,

@@ -143,7 +143,7 @@ impl fmt::Display for Summary {
                 duration(Some(line.other_ns)),
             ]
         });
-        write_table(f, &std::iter::once(header.map(str::to_owned)).chain(rows).collect::<Vec<_>>(), 1)?;
+        write_table(f, header, rows, 1)?;
 
         let kernels = self.kernels();
         if kernels.is_empty() {
@@ -160,7 +160,7 @@ impl fmt::Display for Summary {
             ]
         });
         writeln!(f)?;
-        write_table(f, &std::iter::once(header.map(str::to_owned)).chain(rows).collect::<Vec<_>>(), 1)?;
+        write_table(f, header, rows, 1)?;
         match kernels.len().saturating_sub(KERNELS_SHOWN) {
             0 => Ok(()),
             more => writeln!(f, "and {more} more kernels"),

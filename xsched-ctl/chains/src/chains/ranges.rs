@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// The free ranges of an array.
 #[derive(Debug)]
 pub(super) struct Ranges {
     /// By first element: the end of the range. Adjacent ranges are merged.

@@ -40,14 +40,12 @@ pub(super) enum Known {
     Generated,
 }
 
-/// Files and their tables.
 pub(super) struct Tables {
     builder: Builder<Content>,
     /// By address of the mapping, which is kept alive so that the address stays unique.
     contents: HashMap<usize, (Arc<Mapping>, Option<Content>)>,
     /// The content of files when they were last opened.
     seen: HashMap<FileId, Content>,
-    /// The results of building tables.
     built: HashMap<Content, Known>,
     rows: Rows,
     /// How many more rows may be kept.

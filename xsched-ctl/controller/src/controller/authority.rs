@@ -62,7 +62,6 @@ impl OrderError {
 }
 
 impl Actor {
-    /// The process at the other end of a connection.
     pub(crate) fn of(peer: &Peer) -> Self {
         Self { pid: peer.pid, uid: peer.uid, container: peer.container }
     }
@@ -90,7 +89,6 @@ impl Actor {
         }
     }
 
-    /// Whether it may see the details of a process.
     pub(super) fn may_see(self, process: Self) -> bool {
         self.is_privileged() || self.check_owns(process).is_ok()
     }

@@ -13,7 +13,6 @@ use crate::users::Users;
 /// The effects of a new configuration, for the log.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
-    /// Changes that are in effect.
     pub(crate) effective: Vec<String>,
     /// Changes that are not, and why or for which processes.
     pub(crate) not_effective: Vec<String>,

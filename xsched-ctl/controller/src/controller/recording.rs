@@ -40,7 +40,6 @@ pub(crate) struct Told {
     pub(crate) is_announced: Option<oneshot::Receiver<()>>,
 }
 
-/// A recording has begun.
 #[derive(Debug)]
 pub(crate) struct Recorded {
     pub(crate) id: RecordingId,

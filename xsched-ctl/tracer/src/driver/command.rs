@@ -40,7 +40,6 @@ pub(super) enum Side {
     Returned,
 }
 
-/// The type of a field.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     U32,

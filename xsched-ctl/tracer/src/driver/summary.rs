@@ -62,9 +62,7 @@ impl fmt::Display for DriverSummary {
                 duration(Some(totals.longest_ns)),
             ]
         });
-        let header = ["driver call", "calls", "failed", "total", "longest"].map(str::to_owned);
-        let rows: Vec<_> = std::iter::once(header).chain(rows).collect();
-        write_table(f, &rows, 1)
+        write_table(f, ["driver call", "calls", "failed", "total", "longest"], rows, 1)
     }
 }
 
