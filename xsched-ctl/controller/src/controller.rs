@@ -61,6 +61,12 @@ pub(crate) use recording::{Announcement, Recorded, Told};
 /// no process is deferred.
 pub(crate) const HEARTBEAT: Nanos = Nanos::from_millis(20);
 
+/// How long the log does not mention a refused user again.
+const MENTION_AGAIN_NS: u64 = 3600 * 1_000_000_000;
+
+/// How long the log does not repeat the warning for a device: processes come and go.
+const PROMISES_QUIET_NS: u64 = 60_000_000_000;
+
 /// A process that BPF programs see.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heard {
@@ -147,12 +153,12 @@ impl Controller {
             wishes: Wishes::default(),
             latest_client: ClientId::default(),
             builds: Builds::default(),
-            refusals: Repeated::every(clients::MENTION_AGAIN_NS),
+            refusals: Repeated::every(MENTION_AGAIN_NS),
             recordings: Recordings::default(),
             counts: Counts::default(),
             started_ns: now_ns(),
             again: None,
-            overpromises: Repeated::every(promises::QUIET_NS),
+            overpromises: Repeated::every(PROMISES_QUIET_NS),
             changes,
         }
     }

@@ -1,5 +1,7 @@
 //! A recorded call with everything resolved, ready to be shown or counted.
 
+mod followed;
+
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -7,8 +9,7 @@ use std::sync::Arc;
 use xsched_abi::{ParamKind, Probe, Words};
 use xsched_chains::{Caller, Chain};
 
-use crate::scheduling::{Followed, Judged};
-use crate::session::Nodes;
+pub(crate) use followed::{Followed, Settled};
 
 /// One HIP call of one thread. Times are nanoseconds of `CLOCK_BOOTTIME`.
 #[derive(Clone, Debug)]
@@ -42,6 +43,33 @@ pub(crate) struct HipCall {
     pub(crate) followed: Option<Rc<Followed>>,
     /// Its verdict, if its process has reported it.
     pub(crate) judged: Option<Judged>,
+}
+
+/// The number of nodes in a graph, including contained graphs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Nodes {
+    pub(crate) kernels: u32,
+    /// All nodes, except those that represent a contained graph.
+    pub(crate) all: u32,
+}
+
+impl std::ops::Add for Nodes {
+    type Output = Self;
+
+    fn add(self, more: Self) -> Self {
+        Self { kernels: self.kernels + more.kernels, all: self.all + more.all }
+    }
+}
+
+/// The verdict on a call, as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Judged {
+    /// Its name in files of rules.
+    pub(crate) verdict: &'static str,
+    /// The highest preemption mode; 0: no limit.
+    pub(crate) level: u8,
+    /// The name of the rule that gave it.
+    pub(crate) rule: Arc<str>,
 }
 
 impl HipCall {

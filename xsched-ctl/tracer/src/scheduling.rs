@@ -39,11 +39,10 @@ use xsched_symbols::now_ns;
 
 use crate::call::HipCall;
 use arbiter::Arbiter;
-pub(crate) use calls::Followed;
 use calls::{Calls, Told};
 pub(crate) use entry::{Entry, Execution, Holder, Phase, Preemption, XQueueId};
+pub(crate) use judged::DEVICE_PATIENCE_NS;
 use judged::Judgements;
-pub(crate) use judged::{DEVICE_PATIENCE_NS, Judged};
 use process::Called;
 use processes::Processes;
 use source::{Origin, RingId, Source};

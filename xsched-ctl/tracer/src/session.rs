@@ -47,7 +47,6 @@ use crate::scheduling::Scheduling;
 use audience::Audience;
 pub use audience::Targets;
 use driver::Driver;
-pub(crate) use graphs::Nodes;
 use guardian::Guardian;
 use held::Held;
 use input::Input;

@@ -39,9 +39,6 @@ const QUEUES: Division = Division { room: QUEUE_MAX - 256, each: QUEUES_PER_CLIE
 /// devices that do not exist.
 const DEVICES: Division = Division { room: DEVICE_MAX - 64, each: 4 };
 
-/// How long the log does not mention a refused user again.
-pub(super) const MENTION_AGAIN_NS: u64 = 3600 * 1_000_000_000;
-
 /// Range of a program's own stream priorities; HIP's go from -1 to 1.
 const STREAM_PRIORITY_MAX: i32 = 255;
 

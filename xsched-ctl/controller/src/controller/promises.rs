@@ -8,9 +8,6 @@ use xsched_sched::PolicyKind;
 use super::{ClientId, Controller};
 use crate::config::WHOLE_PERCENT;
 
-/// How long the log does not repeat the warning for a device: processes come and go.
-pub(super) const QUIET_NS: u64 = 60_000_000_000;
-
 impl Controller {
     /// The device with the largest sum, among those that these processes use; none if it is within 100 %.
     pub(super) fn overpromised(&self, clients: &[ClientId]) -> Option<Overpromised> {
@@ -25,7 +22,7 @@ impl Controller {
     }
 
     /// The warning for a device on which something has changed, if its shares exceed 100 % and the policy uses shares.
-    /// Repeated at most once in `QUIET_NS`.
+    /// Repeated at most once in `PROMISES_QUIET_NS`.
     pub(super) fn warn_of_promises(&mut self, device: u64, now_ns: u64) -> Option<String> {
         if self.scheduler.policy() != PolicyKind::Partition {
             return None;

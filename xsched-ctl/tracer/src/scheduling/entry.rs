@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::judged::Judged;
+use crate::call::Judged;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Entry {

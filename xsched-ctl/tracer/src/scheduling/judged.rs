@@ -13,7 +13,7 @@ use xsched_protocol::{
 };
 use xsched_rules::action_name;
 
-use crate::call::HipCall;
+use crate::call::{HipCall, Judged};
 
 /// How long a call waits for an event about it: its thread may have been kept from writing.
 const PATIENCE_NS: u64 = 100_000_000;
@@ -33,17 +33,6 @@ const SAID_MAX: usize = 1 << 14;
 
 /// Most waiting calls of all processes.
 const WAITING_MAX: usize = 1 << 17;
-
-/// The verdict on a call, as it is shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Judged {
-    /// Its name in files of rules.
-    pub(crate) verdict: &'static str,
-    /// The highest preemption mode; 0: no limit.
-    pub(crate) level: u8,
-    /// The name of the rule that gave it.
-    pub(crate) rule: Arc<str>,
-}
 
 /// An event, and the interval in which its call was in progress.
 #[derive(Debug)]

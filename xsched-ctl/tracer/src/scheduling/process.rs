@@ -10,11 +10,12 @@ use xsched_protocol::{
 use xsched_sched::{Gate, Nanos};
 
 use super::arbiter::Arbiter;
-use super::calls::{Calls, Followed, Settled};
+use super::calls::Calls;
 use super::device_clock::{DeviceClock, Seen};
 use super::entry::{Entry, Execution, Timing, XQueueId};
 use super::judged::Judgements;
 use super::xqueue::{Waits, XQueue};
+use crate::call::{Followed, Settled};
 
 /// Most streams of a process, and commands of a stream, that are followed. The end of a stream is not reported.
 const STREAMS_MAX: usize = 1 << 12;

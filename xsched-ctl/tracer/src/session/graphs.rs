@@ -9,23 +9,8 @@ use std::collections::HashMap;
 
 use xsched_abi::{Call, Probe};
 
+use crate::call::Nodes;
 use process::ProcessGraphs;
-
-/// The number of nodes in a graph, including contained graphs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Nodes {
-    pub(crate) kernels: u32,
-    /// All nodes, except those that represent a contained graph.
-    pub(crate) all: u32,
-}
-
-impl std::ops::Add for Nodes {
-    type Output = Self;
-
-    fn add(self, more: Self) -> Self {
-        Self { kernels: self.kernels + more.kernels, all: self.all + more.all }
-    }
-}
 
 #[derive(Default)]
 pub(crate) struct Graphs {
