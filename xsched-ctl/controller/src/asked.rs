@@ -38,16 +38,15 @@ impl Asked {
 }
 
 #[cfg(test)]
-impl Asked {
-    /// Asks for this configuration file and overrides nothing.
-    pub(super) fn for_file(config: &std::path::Path) -> Self {
-        Self { config: Some(config.to_owned()), ..Self::default() }
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Asked {
+        /// Asks for this configuration file and overrides nothing.
+        pub(crate) fn for_file(config: &std::path::Path) -> Self {
+            Self { config: Some(config.to_owned()), ..Self::default() }
+        }
+    }
 
     #[test]
     fn the_command_line_overrides_the_file() {

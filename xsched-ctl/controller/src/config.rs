@@ -358,13 +358,4 @@ fn duration(entry: &Entry<'_>, min: Duration, max: Duration) -> Result<Duration,
 }
 
 #[cfg(test)]
-impl Config {
-    /// Reads the text of a file.
-    pub(crate) fn parse(text: &str) -> Result<Self, Mistakes> {
-        let (config, mistakes) = Self::read(text);
-        mistakes.map_or(Ok(config), Err)
-    }
-}
-
-#[cfg(test)]
 mod tests;

@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn lookups_agree_with_an_exhaustive_search() {
-        let mut rng = crate::random::seeded();
+        let mut rng = crate::tests::seeded();
         for _ in 0..300 {
             let mut space = AddressSpace::default();
             let mut history = Vec::new();

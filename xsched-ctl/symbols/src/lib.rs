@@ -46,12 +46,12 @@ mod open;
 mod process;
 mod processes;
 mod procfs;
-#[cfg(test)]
-mod random;
 mod runtime;
 mod sideband;
 mod signature;
 mod symbol_table;
+#[cfg(test)]
+mod tests;
 mod timeout;
 
 pub use demangle::{demangle, kernel_name, short_name};

@@ -146,11 +146,11 @@ mod tests {
 
     #[test]
     fn damaged_text_gives_valid_mappings_or_none() {
-        let mut rng = crate::random::seeded();
+        let mut rng = crate::tests::seeded();
         let text = std::fs::read("/proc/self/maps").unwrap();
         for _ in 0..2_000 {
             let mut damaged = text.clone();
-            crate::random::damage(&mut rng, &mut damaged);
+            crate::tests::damage(&mut rng, &mut damaged);
             for entry in parse(&damaged) {
                 assert!(entry.mapping.start < entry.mapping.end);
             }

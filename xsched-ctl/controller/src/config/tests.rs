@@ -1,5 +1,13 @@
 use super::*;
 
+impl Config {
+    /// Reads the text of a file.
+    pub(crate) fn parse(text: &str) -> Result<Self, Mistakes> {
+        let (config, mistakes) = Self::read(text);
+        mistakes.map_or(Ok(config), Err)
+    }
+}
+
 fn subject(executable: &str, user: &str, cgroup: &str) -> Subject {
     Subject {
         pid: 1,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::mapping::FileId;
-use crate::random;
+use crate::tests::seeded;
 
 /// Larger than any pid of the kernel (2^22).
 const PARENT: u32 = 5_000_001;
@@ -177,7 +177,7 @@ fn memory_that_becomes_executable_again_is_not_reported() {
 
 #[test]
 fn invariants_hold_for_random_events() {
-    let mut rng = random::seeded();
+    let mut rng = seeded();
     for _ in 0..200 {
         let mut processes = Processes::new();
         for _ in 0..200 {

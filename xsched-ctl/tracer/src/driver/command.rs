@@ -53,17 +53,6 @@ pub(super) enum Kind {
     Name(&'static [(u32, &'static str)]),
 }
 
-#[cfg(test)]
-impl Kind {
-    /// Bytes that it takes.
-    pub(super) const fn size(self) -> usize {
-        match self {
-            Self::U32 | Self::I32 | Self::Flags(_) | Self::Name(_) => 4,
-            Self::U64 | Self::Pointer => 8,
-        }
-    }
-}
-
 /// A command without fields to show.
 pub(super) const fn named(number: u8, name: &'static str) -> Command {
     Command { number, name, fields: &[] }
