@@ -118,7 +118,7 @@ impl Recorder {
             let start_ns = program.map_or(0, xsched_symbols::Process::started_ns);
             machine.add(ProcessId { pid: call.pid, start_ns }, call, || {
                 let name = program.map(|program| program.display_name()).unwrap_or_default();
-                Program::new(&name, program.and_then(xsched_symbols::Process::end).map(|end| end.time_ns))
+                Program::new(&name, program.and_then(xsched_symbols::Process::ended_ns))
             });
         }
         let Some(recording) = &mut self.recording else { return Ok(()) };

@@ -129,7 +129,8 @@ impl Session {
             Targets::Everybody | Targets::Children => drop(self.processes.scan_running()),
         }
         // Ends of processes may be among the lost events.
-        let has_ended = |pid: u32| self.processes.process(pid).is_none_or(|process| process.end().is_some());
+        let has_ended =
+            |pid: u32| self.processes.process(pid).is_none_or(|process| process.ended_ns().is_some());
         let ended: Vec<_> = self.lives.callers().filter(|&pid| has_ended(pid)).collect();
         for pid in ended {
             self.lives.changed(before_ns, Change::Exited { pid });
