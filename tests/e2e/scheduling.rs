@@ -334,7 +334,7 @@ fn the_report_shows_where_the_time_went() {
             delay["gave_way"].as_array().unwrap().iter().map(|one| one["ns"].as_u64().unwrap()).sum();
         let parts = number("host_ns")
             + gave_way
-            + number("held_back_ns")
+            + number("deferred_ns")
             + number("behind_ns")
             + number("executing_ns");
         assert_eq!(parts, number("total_ns"), "{delay}");

@@ -84,9 +84,10 @@ impl Failure {
                 }
                 _ => None,
             },
-            Self::Empty { .. } => {
-                Some("a recording has content from its first moment on; was this one started?".to_owned())
-            }
+            Self::Empty { .. } => Some(
+                "a recording has content from its first moment on; with `--ring`, from its first dump on"
+                    .to_owned(),
+            ),
             Self::CutCompressed { file } => Some(format!(
                 "what is there can be shown: `zcat {0} > whole.perfetto`, or `zstdcat {0} > whole.perfetto`",
                 file.display()

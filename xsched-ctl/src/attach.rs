@@ -5,19 +5,14 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use tokio::time::MissedTickBehavior;
-use xsched_terminal::say;
-use xsched_terminal::{Request, Signals};
-use xsched_tracer::Destination;
-use xsched_tracer::{Recorder, Sink};
-use xsched_tracer::{Session, Targets};
-use xsched_tracer::{check_privileges, find_process};
+use xsched_terminal::{Request, Signals, say};
+use xsched_tracer::{Destination, Recorder, Session, Sink, Targets, check_privileges, find_process};
 
 use crate::cli;
 use crate::ending::Limits;
 use crate::failure::Failure;
 use crate::{trace, trace_config};
 
-/// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
     let settings = arguments.recording.settings()?;
     let output = arguments.recording.output_if_asked()?;

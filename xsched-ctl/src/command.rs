@@ -7,8 +7,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitStatus, Stdio};
 
 use tokio::process::{Child, Command};
-use xsched_terminal::ExitCode;
-use xsched_terminal::Internal;
+use xsched_terminal::{ExitCode, Internal};
 use xsched_tracer::Enlistment;
 
 use crate::failure::Failure;
@@ -54,7 +53,6 @@ pub(crate) fn prepare(words: &[OsString]) -> Command {
     prepared
 }
 
-/// Starts what was prepared.
 pub(crate) fn start(prepared: &mut Command) -> Result<Child, Failure> {
     prepared.spawn().map_err(|cause| {
         let command = prepared.as_std().get_program().to_string_lossy().into_owned();

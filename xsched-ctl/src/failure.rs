@@ -18,69 +18,34 @@ const NO_EXECUTABLE: i32 = rustix::io::Errno::NOEXEC.raw_os_error();
 /// Why the program ends without having done its task.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// Nothing can be recorded.
     #[error(transparent)]
     Tracer(#[from] TracerError),
-    /// The controller could not be started.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// The report could not be made.
     #[error(transparent)]
     Report(#[from] ReportError),
-    /// A recording cannot be shown.
     #[error(transparent)]
     View(#[from] ViewError),
-    /// The controller could not be asked, or refused.
     #[error(transparent)]
     Ask(#[from] AskError),
-    /// A command cannot be run under the controller.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The status of the shim in a process cannot be read.
     #[error("cannot read the shim in process {pid}: {cause}")]
-    Shim {
-        /// The process.
-        pid: u32,
-        /// The obstacle.
-        cause: String,
-    },
-    /// The process belongs to another user.
+    Shim { pid: u32, cause: String },
     #[error("process {0} cannot be inspected: it belongs to another user, or is protected")]
     ForeignProcess(u32),
-    /// The command does not exist.
     #[error("cannot run `{0}`: not found")]
     CommandNotFound(String),
-    /// The command could not be started.
     #[error("cannot run `{command}`: {cause}")]
-    CommandNotExecutable {
-        /// Its name.
-        command: String,
-        /// The system's error.
-        cause: io::Error,
-    },
-    /// Options contradict each other.
+    CommandNotExecutable { command: String, cause: io::Error },
     #[error("{0}")]
     Usage(String),
-    /// A file could not be read.
     #[error("cannot read {path}: {cause}")]
-    InputUnreadable {
-        /// Which one.
-        path: PathBuf,
-        /// The system's error.
-        cause: io::Error,
-    },
-    /// A file of rules has mistakes.
+    InputUnreadable { path: PathBuf, cause: io::Error },
     #[error("{}", .cause.of_file(.path))]
-    Rules {
-        /// The file.
-        path: PathBuf,
-        /// The mistakes with their lines.
-        cause: Mistakes,
-    },
-    /// Printing a verb's output failed.
+    Rules { path: PathBuf, cause: Mistakes },
     #[error(transparent)]
     Stdout(#[from] StdoutError),
-    /// An unexpected error.
     #[error(transparent)]
     Internal(#[from] Internal),
 }

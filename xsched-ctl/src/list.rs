@@ -4,18 +4,18 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
-use xsched_control_api::answer::{Answer, From, List, Process, Queue, State};
-use xsched_control_api::client::Controller;
-use xsched_control_api::request::Request;
-use xsched_control_api::standing::{Class, WEIGHT_DEFAULT};
-use xsched_terminal::{Reader, print};
-use xsched_terminal::{counted, duration, short_name, write_table};
+use xsched_control_api::{
+    answer::{Answer, From, List, Process, Queue, State},
+    client::Controller,
+    parameters::{Class, WEIGHT_DEFAULT},
+    request::Request,
+};
+use xsched_terminal::{Reader, counted, duration, print, short_name, write_table};
 
 use crate::cli::{self, Lines};
 use crate::failure::Failure;
 use crate::order::strange;
 
-/// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::List) -> Result<u8, Failure> {
     let mut controller = Controller::connect().await?;
     loop {
@@ -59,8 +59,8 @@ fn text(list: &List, by: Lines) -> String {
     let mut text = format!("{}, policy {}, {processes}\n", controller.state, controller.policy);
     let written = match by {
         _ if list.processes.is_empty() => Ok(()),
-        Lines::Queue => write_table(&mut text, &queue_rows(list), NAMES),
-        Lines::Origin => write_table(&mut text, &origin_rows(list), ORIGIN_NAMES),
+        Lines::Queue => write_table(&mut text, HEADINGS, queue_rows(list), NAMES),
+        Lines::Origin => write_table(&mut text, ORIGIN_HEADINGS, origin_rows(list), ORIGIN_NAMES),
     };
     written.expect("writing to a string does not fail");
     let counts = &controller.counts;
@@ -87,7 +87,7 @@ fn text(list: &List, by: Lines) -> String {
 }
 
 fn queue_rows(list: &List) -> Vec<[String; HEADINGS.len()]> {
-    let mut rows = vec![HEADINGS.map(str::to_owned)];
+    let mut rows = Vec::new();
     for process in &list.processes {
         if process.queues.is_empty() {
             rows.push(row(list.controller.state, process, None));
@@ -104,7 +104,7 @@ const ORIGIN_HEADINGS: [&str; 8] =
 const ORIGIN_NAMES: usize = 4;
 
 fn origin_rows(list: &List) -> Vec<[String; ORIGIN_HEADINGS.len()]> {
-    let mut rows = vec![ORIGIN_HEADINGS.map(str::to_owned)];
+    let mut rows = Vec::new();
     for process in &list.processes {
         for queue in &process.queues {
             rows.extend(queue.origins.iter().map(|origin| {
@@ -129,10 +129,10 @@ fn percent(part: f64) -> String {
 }
 
 fn row(controller: State, process: &Process, queue: Option<&Queue>) -> [String; HEADINGS.len()] {
-    let of_queue = queue.and_then(|queue| queue.standing);
-    let (standing, from) = of_queue.map_or((process.standing, process.from), |own| (own, From::Set));
-    let class = format!("{} {}", Class::of(standing.priority), standing.priority);
-    let standing = match (standing.share, standing.weight) {
+    let of_queue = queue.and_then(|queue| queue.parameters);
+    let (parameters, from) = of_queue.map_or((process.parameters, process.from), |own| (own, From::Set));
+    let class = format!("{} {}", Class::of(parameters.priority), parameters.priority);
+    let parameters = match (parameters.share, parameters.weight) {
         (Some(share), _) => format!("{class}, {share} %"),
         (None, WEIGHT_DEFAULT) => class,
         (None, weight) => format!("{class}, x{weight}"),
@@ -155,7 +155,7 @@ fn row(controller: State, process: &Process, queue: Option<&Queue>) -> [String; 
         short_name(if process.command.is_empty() { "-" } else { &process.command }),
         process.user.clone(),
         or_dash(queue.map(|queue| queue.device.clone())),
-        standing,
+        parameters,
         from.to_string(),
         or_dash(state.map(str::to_owned)),
         process.pid.to_string(),
@@ -169,7 +169,7 @@ fn row(controller: State, process: &Process, queue: Option<&Queue>) -> [String; 
 #[cfg(test)]
 mod tests {
     use xsched_control_api::answer::{Counts, From, Origin, PageKeeper, State, Status};
-    use xsched_control_api::standing::Standing;
+    use xsched_control_api::parameters::Parameters;
 
     use super::*;
 
@@ -192,7 +192,7 @@ mod tests {
         Queue {
             slot: 3,
             device: "0000:c1:00.0".to_owned(),
-            standing: None,
+            parameters: None,
             stream_priority: 0,
             level: 1,
             ready: true,
@@ -205,7 +205,7 @@ mod tests {
                 Origin { library: "[unknown]".to_owned(), device_share: 0.054, device_ns: 7 },
             ],
             launched: 2,
-            held_back: 1,
+            deferred: 1,
             suspended_ns: 1_500_000,
         }
     }
@@ -217,7 +217,7 @@ mod tests {
             user: "root".to_owned(),
             command: "python3".to_owned(),
             cgroup: "/kubepods.slice/pod7".to_owned(),
-            standing: Standing { priority: 120, weight: 200, share: None },
+            parameters: Parameters { priority: 120, weight: 200, share: None },
             class: "high".to_owned(),
             from: From::Rule,
             reports: PageKeeper::Programs,
@@ -289,8 +289,8 @@ mod tests {
 
     #[test]
     fn parameters_set_for_a_queue_are_shown_as_set() {
-        let standing = Some(Standing { priority: -7, weight: 100, share: None });
-        let shown = line(State::Active, Queue { standing, ..queue() });
+        let parameters = Some(Parameters { priority: -7, weight: 100, share: None });
+        let shown = line(State::Active, Queue { parameters, ..queue() });
         assert!(shown.contains("normal -7 set held"), "{shown}");
     }
 

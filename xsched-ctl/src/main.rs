@@ -21,8 +21,7 @@ use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
 use xsched_report::ViewError;
-use xsched_terminal::Internal;
-use xsched_terminal::{Advice as _, ExitCode as Code, say, with_causes};
+use xsched_terminal::{Advice as _, ExitCode as Code, Internal, say, with_causes};
 
 use cli::{Cli, Verb};
 use failure::Failure;

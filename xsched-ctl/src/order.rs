@@ -5,14 +5,15 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, pidfd_send_signal};
-use xsched_control_api::answer::{Answer, Overpromised, Reason, State};
-use xsched_control_api::client::{AskError, Controller, ask};
-use xsched_control_api::peer::Peer;
-use xsched_control_api::request::{Request, Target};
-use xsched_control_api::standing::Wish;
+use xsched_control_api::{
+    answer::{Answer, Overpromised, Reason, State},
+    client::{AskError, Controller, ask},
+    parameters::Wish,
+    peer::Peer,
+    request::{Request, Target},
+};
 use xsched_sched::PolicyKind;
-use xsched_terminal::Internal;
-use xsched_terminal::{print, say};
+use xsched_terminal::{Internal, print, say};
 
 use crate::cgroup;
 use crate::cli;
@@ -25,15 +26,14 @@ const OFF_PATIENCE: Duration = Duration::from_millis(500);
 /// How long a killed controller may take to end.
 const DEATH: Duration = Duration::from_secs(2);
 
-/// `xsched-ctl set`.
 pub(crate) async fn set(arguments: cli::Set) -> Result<u8, Failure> {
-    let cli::Set { pid, cgroup, queue, standing, reset: _, json } = arguments;
+    let cli::Set { pid, cgroup, queue, parameters, reset: _, json } = arguments;
     let target = pid
         .map(Target::Pid)
         .or(cgroup.map(Target::Cgroup))
         .or(queue.map(Target::Queue))
         .ok_or_else(|| Failure::Usage("give --pid, --cgroup or --queue".to_owned()))?;
-    let wish = standing.wish();
+    let wish = parameters.wish();
     let mut controller = Controller::connect().await?;
     let answer = controller.ask(&Request::Set { target: target.clone(), wish }).await?;
     if json {
@@ -97,7 +97,6 @@ fn excess_share_warning(share: u8, Overpromised { device, percent }: &Overpromis
     )
 }
 
-/// `xsched-ctl policy`.
 pub(crate) async fn policy(arguments: cli::Policy) -> Result<u8, Failure> {
     let answer = ask(&Request::Policy { name: arguments.name.map(|policy| policy.to_string()) }).await?;
     if arguments.json {
@@ -107,7 +106,6 @@ pub(crate) async fn policy(arguments: cli::Policy) -> Result<u8, Failure> {
     printed(&format!("{}\n", chosen(&policy, &was, turned)))
 }
 
-/// The change of policy, as a message.
 fn chosen(policy: &str, was: &str, turned: Option<State>) -> String {
     let change = if policy == was { policy.to_owned() } else { format!("{policy}; was {was}") };
     match turned {
@@ -116,7 +114,6 @@ fn chosen(policy: &str, was: &str, turned: Option<State>) -> String {
     }
 }
 
-/// `xsched-ctl on`.
 pub(crate) async fn on(arguments: cli::On) -> Result<u8, Failure> {
     let answer = ask(&Request::On {}).await?;
     if arguments.json {
@@ -126,7 +123,6 @@ pub(crate) async fn on(arguments: cli::On) -> Result<u8, Failure> {
     printed(&format!("{state}; was {was}\n"))
 }
 
-/// `xsched-ctl off`.
 pub(crate) async fn off(arguments: cli::Off) -> Result<u8, Failure> {
     let started = Instant::now();
     let mut controller = match Controller::connect().await {

@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use xsched_control_api::answer::{Answer, By, Explained, Place, Process, Queue};
-use xsched_control_api::client::Controller;
-use xsched_control_api::request::Request;
+use xsched_control_api::{
+    answer::{Answer, By, Explained, Place, Process, Queue},
+    client::Controller,
+    request::Request,
+};
 use xsched_rules::Rules;
 use xsched_terminal::print;
 
@@ -13,7 +15,6 @@ use crate::cli;
 use crate::failure::Failure;
 use crate::order::strange;
 
-/// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::Rules) -> Result<u8, Failure> {
     match arguments.verb {
         cli::RulesVerb::Check(arguments) => check(&arguments),
@@ -28,7 +29,6 @@ fn check(arguments: &cli::RulesCheck) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Reads a file of rules.
 pub(crate) fn read(path: &Path) -> Result<Rules, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|cause| Failure::InputUnreadable { path: path.to_owned(), cause })?;
@@ -164,13 +164,13 @@ mod tests {
         let queue = |alone: bool| {
             serde_json::json!({
                 "slot": 1, "device": "0000:c1:00.0", "stream_priority": 0, "level": 1, "ready": false, "held": false,
-                "alone": alone, "device_share": 0.0, "device_ns": 0, "launched": 0, "held_back": 0, "suspended_ns": 0,
+                "alone": alone, "device_share": 0.0, "device_ns": 0, "launched": 0, "deferred": 0, "suspended_ns": 0,
             })
         };
         let shown = |queues: &[serde_json::Value]| {
             let process = serde_json::json!({
                 "pid": 7, "uid": 0, "user": "root", "command": "x", "class": "normal", "from": "default",
-                "standing": { "priority": 0, "weight": 100, "share": null }, "reports": "programs", "queues": queues,
+                "parameters": { "priority": 0, "weight": 100, "share": null }, "reports": "programs", "queues": queues,
             });
             explanation(&explained, Some(&serde_json::from_value(process).unwrap()))
         };

@@ -8,14 +8,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::process::Child;
-use xsched_control_api::answer::{Answer, Overpromised};
-use xsched_control_api::client::{AskError, Controller, ask};
-use xsched_control_api::request::Request;
-use xsched_control_api::standing::Wish;
-use xsched_terminal::Internal;
-use xsched_terminal::say;
-use xsched_terminal::{Advice, ExitCode};
-use xsched_terminal::{Request as SignalRequest, Signals};
+use xsched_control_api::{
+    answer::{Answer, Overpromised},
+    client::{AskError, Controller, ask},
+    parameters::Wish,
+    request::Request,
+};
+use xsched_terminal::{Advice, ExitCode, Internal, Request as SignalRequest, Signals, say};
 
 use crate::cli;
 use crate::command;
@@ -29,16 +28,12 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Why a command is not run under the controller.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunError {
-    /// The shim does not exist at its path.
     #[error("no shim at {0}")]
     NoShim(PathBuf),
-    /// The file is not the shim.
     #[error("{0} is no shared library, so it is not the shim")]
     NotAShim(PathBuf),
-    /// The loader would split its path.
     #[error("the path of the shim has a space or a colon in it, at which the loader splits LD_PRELOAD: {0}")]
     ShimPath(PathBuf),
-    /// Random numbers for tokens are not available.
     #[error("cannot draw random numbers: {0}")]
     Random(io::Error),
 }
@@ -64,11 +59,10 @@ impl Advice for RunError {
     }
 }
 
-/// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::Run) -> Result<u8, Failure> {
     let shim = environment::find_shim(arguments.shim.as_deref())?;
     let token = Token::draw().map_err(RunError::Random)?;
-    let wish = arguments.standing.wish();
+    let wish = arguments.parameters.wish();
     if let Some(policy) = arguments.policy {
         ask(&Request::Policy { name: Some(policy.to_string()) }).await?;
     }

@@ -6,13 +6,10 @@ use std::ffi::OsString;
 use tokio::process::Child;
 use xsched_abi::Counter;
 use xsched_bpf::Losses;
-use xsched_terminal::Internal;
-use xsched_terminal::{Request, Signals};
-use xsched_terminal::{one_line, say};
-use xsched_tracer::Destination;
-use xsched_tracer::{Recorded, Recorder, Sink};
-use xsched_tracer::{Session, Targets};
-use xsched_tracer::{check_privileges, find_process};
+use xsched_terminal::{Internal, Request, Signals, one_line, say};
+use xsched_tracer::{
+    Destination, Recorded, Recorder, Session, Sink, Targets, check_privileges, find_process,
+};
 
 use crate::cli;
 use crate::command::{self, CommandOutput};
@@ -20,7 +17,6 @@ use crate::ending::Limits;
 use crate::failure::Failure;
 use crate::trace_config;
 
-/// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::Trace) -> Result<u8, Failure> {
     let settings = arguments.recording.settings()?;
     let (destination, format) = arguments.recording.output()?;
@@ -137,7 +133,6 @@ struct CommandEnd<'a> {
 }
 
 impl CommandEnd<'_> {
-    /// Waits for it; returns the exit code.
     async fn wait(&mut self) -> Result<u8, Failure> {
         loop {
             tokio::select! {
@@ -204,7 +199,6 @@ fn why_none(targets: Targets) -> &'static str {
     }
 }
 
-/// Prints the totals of driver calls, if there are any.
 pub(crate) fn print_driver_summary(recorded: &Recorded) {
     if recorded.driver_summary.calls() > 0 {
         say!("{}", recorded.driver_summary);

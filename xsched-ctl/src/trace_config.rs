@@ -1,8 +1,6 @@
 //! The settings of a recording, for later readers.
 
-use xsched_control_api::answer::Answer;
-use xsched_control_api::client;
-use xsched_control_api::request::Request;
+use xsched_control_api::{answer::Answer, client, request::Request};
 
 /// By name: versions, machine, and the controller if there is one.
 pub(crate) async fn gather() -> Vec<(&'static str, String)> {

@@ -30,7 +30,7 @@ struct State {
 pub(crate) struct Process {
     pid: u32,
     uid: u32,
-    standing: SchedulingParameters,
+    parameters: SchedulingParameters,
     class: String,
     from: String,
     queues: Vec<Queue>,
@@ -48,7 +48,7 @@ struct Queue {
     slot: u32,
     device: String,
     #[serde(default)]
-    standing: Option<SchedulingParameters>,
+    parameters: Option<SchedulingParameters>,
     stream_priority: i32,
     level: u64,
 }
@@ -98,7 +98,7 @@ impl Witness {
         }
         let high = now.find(self.high.pid).ok_or("the urgent process is gone")?;
         for process in now.processes.iter().filter(|process| process.uid == USER) {
-            let SchedulingParameters { priority, weight, share } = process.standing;
+            let SchedulingParameters { priority, weight, share } = process.parameters;
             if priority > PRIORITY_MAX || weight > WEIGHT_MAX || share.is_some() {
                 return Err(format!("above its ceiling: {process:?}").into());
             }

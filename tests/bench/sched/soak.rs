@@ -47,7 +47,7 @@ enum Accident {
     OtherPolicy,
     OffAndOn,
     /// Another class for a client. Metrics contain the variants' names, so this one is not changed.
-    OtherStanding,
+    OtherParameters,
 }
 
 const ALL: [Accident; 12] = [
@@ -62,7 +62,7 @@ const ALL: [Accident; 12] = [
     Accident::FullSocket,
     Accident::OtherPolicy,
     Accident::OffAndOn,
-    Accident::OtherStanding,
+    Accident::OtherParameters,
 ];
 
 /// Prints how often each accident happened, and the consequences.
@@ -164,7 +164,7 @@ impl Soak {
                 self.pause(50);
                 self.order(&["on"])?;
             }
-            Accident::OtherStanding => {
+            Accident::OtherParameters => {
                 let class = ["low", "normal", "high"][self.random.usize(..3)];
                 if let Some(pid) = self.crowd.any(&mut self.random) {
                     // The client may have ended meanwhile; then the order is refused.

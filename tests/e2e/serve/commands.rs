@@ -25,7 +25,7 @@ fn a_command_has_the_priority_that_run_gives_it() {
     assert_eq!(outcome.code, 7, "{}", outcome.stderr);
     let list: serde_json::Value = serde_json::from_str(outcome.stdout.lines().last().unwrap()).unwrap();
     let process = &list["processes"][0];
-    assert_eq!((&process["standing"]["priority"], &process["from"]), (&150.into(), &"run".into()));
+    assert_eq!((&process["parameters"]["priority"], &process["from"]), (&150.into(), &"run".into()));
     let told = outcome.stderr.lines().last().unwrap();
     assert_eq!(told, r#"{"code":7,"controller":true,"joined":1}"#);
 }

@@ -20,7 +20,7 @@ fn users_of_a_directory_service_are_known_by_their_names() {
     }
     let stands = |controller: &Controller, process: &Process| {
         let listed = controller.listed(process);
-        (listed["user"].as_str().unwrap().to_owned(), listed["standing"]["priority"].as_i64().unwrap())
+        (listed["user"].as_str().unwrap().to_owned(), listed["parameters"]["priority"].as_i64().unwrap())
     };
     // The controller looks up the configured name, and shows the user under this name.
     assert_eq!(stands(&controller, &ada), ("ada".to_owned(), 100));
@@ -52,7 +52,7 @@ fn a_directory_service_that_does_not_answer_blocks_no_process() {
     std::fs::remove_file(&slow).unwrap();
     // The answer comes late, and applies from then on.
     let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
-    while controller.listed(&service)["standing"]["priority"] != -100 {
+    while controller.listed(&service)["parameters"]["priority"] != -100 {
         assert!(std::time::Instant::now() < deadline, "{}", controller.listed(&service));
     }
     assert_eq!(controller.listed(&service)["user"], "svc-render");

@@ -96,7 +96,7 @@ fn a_reloaded_configuration_applies_to_connected_processes() {
     );
     assert!(said.contains("active, policy fair, ") && said.contains("1 rule for processes"), "{said}");
     let priority = |controller: &Controller, process: &Process| {
-        controller.listed(process)["standing"]["priority"].as_i64().unwrap()
+        controller.listed(process)["parameters"]["priority"].as_i64().unwrap()
     };
     assert_eq!((priority(&controller, &roots), priority(&controller, &users)), (0, 30));
     assert!(users.level() < roots.level());
@@ -168,12 +168,12 @@ fn a_file_that_blocks_its_reader_blocks_no_process() {
         process.wait_for_ready(5, mask);
         process.report("idle");
         process.wait_for_ready(5, 0);
-        assert_eq!(controller.listed(&process)["standing"]["priority"], 0);
+        assert_eq!(controller.listed(&process)["parameters"]["priority"], 0);
     }
     std::io::Write::write_all(&mut &writer, b"[[rule]]\npriority = 9\nweight = 3\n").unwrap();
     drop(writer);
     controller.process().wait_for_stderr("reloaded files");
-    assert_eq!(controller.listed(&process)["standing"]["weight"], 3);
+    assert_eq!(controller.listed(&process)["parameters"]["weight"], 3);
 }
 
 #[needs(nothing)]

@@ -99,7 +99,7 @@ fn root_of_a_container_has_no_privileges_outside() {
         let refused = in_a_container(arguments);
         assert!(refused.code == 77 && refused.stderr.contains(why), "{arguments:?}: {}", refused.stderr);
     }
-    assert_eq!(controller.listed(&outside)["standing"]["priority"], 0);
+    assert_eq!(controller.listed(&outside)["parameters"]["priority"], 0);
     assert!(controller.say(&["off"]).starts_with("off; was active"));
 }
 

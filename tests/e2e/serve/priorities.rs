@@ -41,7 +41,7 @@ fn rules_hints_and_commands_set_the_priority_of_a_process() {
     by_rule.ask("connect");
     let stands = |process: &Process| {
         let listed = controller.listed(process);
-        (listed["standing"]["priority"].as_i64().unwrap(), listed["from"].as_str().unwrap().to_owned())
+        (listed["parameters"]["priority"].as_i64().unwrap(), listed["from"].as_str().unwrap().to_owned())
     };
     assert_eq!(stands(&by_rule), (20, "rule".into()));
     assert_eq!(stands(&by_hint), (-7, "hint".into()));
@@ -55,7 +55,7 @@ fn rules_hints_and_commands_set_the_priority_of_a_process() {
     controller.say(&["set", "--pid", &pid, "--reset"]);
     assert_eq!(stands(&by_hint), (-7, "hint".into()));
     controller.say(&["set", "--queue", &by_hint.slot().to_string(), "--priority", "-99"]);
-    assert_eq!(controller.listed(&by_hint)["queues"][0]["standing"]["priority"], -99);
+    assert_eq!(controller.listed(&by_hint)["queues"][0]["parameters"]["priority"], -99);
     let table = controller.say(&["list"]);
     assert!(table.starts_with("active, policy priority, 2 processes\n"), "{table}");
     assert!(table.contains("low -99") && table.contains("normal 20"), "{table}");
@@ -108,12 +108,12 @@ fn a_process_that_moves_to_another_cgroup_gets_its_priority() {
     assert_eq!(level, other.level());
     cgroup.add(process.id());
     let deadline = Instant::now() + Duration::from_mins(1);
-    while controller.listed(&process)["standing"]["priority"] != -33 {
+    while controller.listed(&process)["parameters"]["priority"] != -33 {
         assert!(Instant::now() < deadline, "{}", controller.listed(&process));
         std::thread::sleep(Duration::from_millis(10));
     }
     assert!(process.level() > other.level());
-    assert_eq!(controller.listed(&other)["standing"]["priority"], 0);
+    assert_eq!(controller.listed(&other)["parameters"]["priority"], 0);
     process.kill();
 }
 
@@ -174,7 +174,7 @@ fn a_user_changes_own_processes_within_the_ceiling() {
     let mut own = controller.process_of(USER);
     assert_eq!(own.ask("connect 255")["keeper"], 2);
     let roots = controller.joined(0, 1);
-    assert_eq!(controller.listed(&own)["standing"]["priority"], 49, "the ceiling of class normal");
+    assert_eq!(controller.listed(&own)["parameters"]["priority"], 49, "the ceiling of class normal");
     let set = |pid: u32, priority: i32| {
         format!(r#"order {{"verb":"set","target":{{"pid":{pid}}},"wish":{{"priority":{priority}}}}}"#)
     };

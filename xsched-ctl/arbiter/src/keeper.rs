@@ -4,10 +4,12 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use xsched_protocol::arbiter_page::{
-    ArbiterEvent, Control, DEVICE_MAX, LEVEL_COUNT, PROXIED, QUEUE_MAX, QueueWord, Report, Word,
+use xsched_protocol::{
+    arbiter_page::{
+        ArbiterEvent, Control, DEVICE_MAX, LEVEL_COUNT, PROXIED, QUEUE_MAX, QueueWord, Report, Word,
+    },
+    wire::Keeper,
 };
-use xsched_protocol::wire::Keeper;
 use xsched_symbols::FileId;
 
 use crate::memory::Memory;
@@ -18,23 +20,19 @@ use crate::wake;
 
 /// Why an operation of the arbiter failed.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what has happened")]
 pub enum ArbiterError {
-    /// The page could not be created.
     #[error("cannot create the arbiter page: {0}")]
     Page(io::Error),
-    /// An epoll instance could not be created.
     #[error("cannot create an epoll instance: {0}")]
     Wake(io::Error),
-    /// The page has as many devices as it can have.
     #[error("the arbiter page is full: it has {DEVICE_MAX} devices")]
     DevicesFull,
-    /// The page has as many queues as it can have.
     #[error("the arbiter page is full: it has {QUEUE_MAX} queues")]
     QueuesFull,
     /// The queue was closed, by the end of its process or otherwise.
     #[error("the queue is closed")]
     QueueGone,
-    /// The process has ended, or has not joined.
     #[error("the process has ended or has not joined")]
     OwnerGone,
     /// A device's key must not be zero.
@@ -43,7 +41,6 @@ pub enum ArbiterError {
     /// The controller keeps the page, so no program receives reports.
     #[error("no programs are loaded")]
     NoPrograms,
-    /// The programs could not be used.
     #[error(transparent)]
     Programs(#[from] ProgramsError),
 }
@@ -97,6 +94,16 @@ enum Backend {
     Programs(Box<Programs>),
 }
 
+/// The same operation of either keeper.
+macro_rules! both {
+    ($backend:expr, $keeper:ident => $operation:expr) => {
+        match $backend {
+            Backend::Memory($keeper) => $operation,
+            Backend::Programs($keeper) => $operation,
+        }
+    };
+}
+
 impl Arbiter {
     /// A page in this process's memory. Processes report over a socket, and the controller applies their reports.
     ///
@@ -148,10 +155,7 @@ impl Arbiter {
 
     /// The page.
     pub fn page(&self) -> &Page {
-        match &self.backend {
-            Backend::Memory(memory) => &memory.page,
-            Backend::Programs(programs) => &programs.page,
-        }
+        both!(&self.backend, keeper => &keeper.page)
     }
 
     /// An epoll instance for one process to wait on. It becomes readable when masks change.
@@ -182,10 +186,7 @@ impl Arbiter {
 
     /// Moves pending events to `events`. If [`Word::EVENTS_LOST`] has grown, the caller must read the page again.
     pub fn drain(&mut self, events: &mut Vec<ArbiterEvent>) {
-        match &mut self.backend {
-            Backend::Memory(memory) => memory.drain(events),
-            Backend::Programs(programs) => programs.drain(events),
-        }
+        both!(&mut self.backend, keeper => keeper.drain(events));
     }
 
     /// A search for the shim of a process, for [`Self::expect`]. It is separate because it may take long.
@@ -238,10 +239,7 @@ impl Arbiter {
 
     /// All processes that have joined.
     pub fn owners(&self) -> Vec<Owner> {
-        let owners = match &self.backend {
-            Backend::Memory(memory) => memory.owners(),
-            Backend::Programs(programs) => programs.owners(),
-        };
+        let owners = both!(&self.backend, keeper => keeper.owners());
         owners.into_iter().map(Owner).collect()
     }
 
@@ -258,10 +256,7 @@ impl Arbiter {
         let owner = Owner(u64::from(pid) | PROXIED);
         // The id may have belonged to another process.
         self.gone(owner);
-        match &mut self.backend {
-            Backend::Memory(memory) => memory.admit(owner.0),
-            Backend::Programs(programs) => programs.admit(owner.0),
-        }
+        both!(&mut self.backend, keeper => keeper.admit(owner.0));
         owner
     }
 
@@ -281,10 +276,7 @@ impl Arbiter {
     /// A process has ended or has given up its queues: they are closed, and their slots are free. A process of which programs
     /// receive the reports may continue, and join again; programs do this themselves when it ends.
     pub fn gone(&mut self, owner: Owner) {
-        match &mut self.backend {
-            Backend::Memory(memory) => memory.dismiss(owner.0),
-            Backend::Programs(programs) => programs.dismiss(owner.0),
-        }
+        both!(&mut self.backend, keeper => keeper.dismiss(owner.0));
         self.control(Control::Gone, 0, owner.0, 0);
     }
 
@@ -309,10 +301,7 @@ impl Arbiter {
     }
 
     fn make_gate(&mut self, slot: u32) -> io::Result<OwnedFd> {
-        match &mut self.backend {
-            Backend::Memory(memory) => memory.make_gate(slot),
-            Backend::Programs(programs) => programs.make_gate(slot),
-        }
+        both!(&mut self.backend, keeper => keeper.make_gate(slot))
     }
 
     /// Closes a queue, if it is still open.
@@ -398,9 +387,6 @@ impl Arbiter {
     }
 
     fn control(&self, operation: Control, slot: u64, first: u64, second: u64) {
-        match &self.backend {
-            Backend::Memory(memory) => memory.control(operation, slot, first, second),
-            Backend::Programs(programs) => programs.control(operation, slot, first, second),
-        }
+        both!(&self.backend, keeper => keeper.control(operation, slot, first, second));
     }
 }

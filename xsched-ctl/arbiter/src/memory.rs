@@ -7,10 +7,9 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
-use xsched_protocol::arbiter_page::protocol::Wakes;
 use xsched_protocol::arbiter_page::{
     ArbiterEvent, AtomicWords, Control, Host, PAGE_MAGIC, PAGE_VERSION, PAGE_WORDS, Report, Word, Words,
-    dispatch,
+    dispatch, protocol::Wakes,
 };
 
 use crate::clock::now_ns;

@@ -11,47 +11,36 @@ use crate::privilege;
 
 /// Why the kernel side could not be set up.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what has happened")]
 pub enum BpfError {
-    /// The object was refused before any program was loaded.
     #[error("the kernel refused the BPF maps: {0}")]
     Object(#[from] EbpfError),
     /// The number of possible processors cannot be read.
     #[error("cannot read {path}: {cause}")]
     Processors {
-        /// The file that lists them.
         path: &'static str,
-        /// The kernel's error.
         #[source]
         cause: io::Error,
     },
     /// The verifier refused a program, or the kernel lacks something that it uses.
     #[error("the kernel refused the BPF program `{program}`: {cause}{log}")]
     Load {
-        /// Its name.
         program: &'static str,
-        /// The kernel's error.
         #[source]
         cause: io::Error,
         /// The last lines of the verifier's log, each on a line of its own; empty if there is none.
         log: String,
     },
-    /// A probe could not be attached to a file.
     #[error("cannot attach `{program}` to {path}: {cause}")]
     Attach {
-        /// The program's name.
         program: &'static str,
-        /// The target.
         path: PathBuf,
-        /// The kernel's error.
         #[source]
         cause: io::Error,
     },
-    /// A map could not be used.
     #[error("cannot use the BPF map `{map}`: {cause}")]
     Map {
-        /// Its name.
         map: &'static str,
-        /// The cause.
         #[source]
         cause: aya::maps::MapError,
     },

@@ -20,10 +20,6 @@ pub struct Shared<T> {
 
 impl<T: IntoBytes + Immutable> Shared<T> {
     /// Maps the `count` elements of a map. Their size is a multiple of eight, as for all types of `xsched_abi`.
-    ///
-    /// # Errors
-    ///
-    /// The kernel's error.
     pub fn map(map: BorrowedFd<'_>, count: usize) -> io::Result<Self> {
         const { assert!(size_of::<T>().is_multiple_of(8), "the kernel rounds elements up to eight bytes") };
         let (bytes, access) = (count * size_of::<T>(), ProtFlags::READ | ProtFlags::WRITE);

@@ -14,10 +14,6 @@ use aya_obj::generated::{
 const LOG_SIZE: usize = 1 << 18;
 
 /// Creates an array map that can be mapped into memory.
-///
-/// # Errors
-///
-/// The kernel's error.
 pub fn create_mappable_array(value_size: u32, entries: u32) -> io::Result<OwnedFd> {
     let mut attr = zeroed();
     // SAFETY: this arm of the union is the one of BPF_MAP_CREATE, and all its fields are plain data.
@@ -31,10 +27,6 @@ pub fn create_mappable_array(value_size: u32, entries: u32) -> io::Result<OwnedF
 }
 
 /// Creates a hash map that evicts the least recently used elements when it is full.
-///
-/// # Errors
-///
-/// The kernel's error.
 pub fn create_lru_map(key_size: u32, value_size: u32, entries: u32) -> io::Result<OwnedFd> {
     let mut attr = zeroed();
     // SAFETY: this arm of the union is the one of BPF_MAP_CREATE, and all its fields are plain data.
@@ -47,10 +39,6 @@ pub fn create_lru_map(key_size: u32, value_size: u32, entries: u32) -> io::Resul
 }
 
 /// From now on only programs can change the map. Fails while the map is mapped for writing.
-///
-/// # Errors
-///
-/// The kernel's error.
 pub fn freeze(map: BorrowedFd<'_>) -> io::Result<()> {
     let mut attr = zeroed();
     attr.__bindgen_anon_2.map_fd = map.as_raw_fd() as u32;
@@ -82,10 +70,6 @@ pub struct Functions<'a> {
 }
 
 /// Gives the kernel type information.
-///
-/// # Errors
-///
-/// The kernel's error.
 pub fn load_btf(types: &[u8]) -> io::Result<OwnedFd> {
     let mut attr = zeroed();
     // SAFETY: this arm of the union is the one of BPF_BTF_LOAD, and all its fields are plain data.

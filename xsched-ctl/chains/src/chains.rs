@@ -223,7 +223,7 @@ impl Chains {
         // Walks request tables, so they come first.
         self.walk_waiting(processes, names, any_table);
         for (pid, renew) in std::mem::take(&mut self.untold) {
-            match processes.process(pid).filter(|process| process.end().is_none()) {
+            match processes.process(pid).filter(|process| process.ended_ns().is_none()) {
                 Some(process) => {
                     self.spaces.tell(&mut self.maps, &mut self.tables, process, seen_ns, renew);
                 }

@@ -5,12 +5,12 @@ use std::os::fd::AsFd as _;
 
 use aya::Ebpf;
 use aya::maps::{ArrayOfMaps, HashMap, Map, MapData, MapError};
-use xsched_abi::chain::{CHUNK_ROWS, CHUNKS_MAX, MAPPINGS_MAX, PAGES_MAX, Page};
-use xsched_abi::unwind::Row;
-use xsched_abi::{Code, Space};
-use xsched_bpf::BpfError;
-use xsched_bpf::Shared;
-use xsched_bpf::sys;
+use xsched_abi::{
+    Code, Space,
+    chain::{CHUNK_ROWS, CHUNKS_MAX, MAPPINGS_MAX, PAGES_MAX, Page},
+    unwind::Row,
+};
+use xsched_bpf::{BpfError, Shared, sys};
 
 #[repr(transparent)]
 #[derive(Clone, Copy)]

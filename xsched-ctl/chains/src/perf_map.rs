@@ -20,7 +20,6 @@ const BYTES_MAX: u64 = 64 << 20;
 /// Shortest time between two readings of one file.
 const REREAD: Duration = Duration::from_secs(1);
 
-/// The files of all processes.
 #[derive(Default)]
 pub(crate) struct PerfMaps(HashMap<u32, PerfMap>);
 

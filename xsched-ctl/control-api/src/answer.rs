@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::standing::Standing;
+use crate::parameters::Parameters;
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -237,7 +237,7 @@ pub struct Process {
     #[serde(default)]
     pub cgroup: String,
     /// Its scheduling parameters.
-    pub standing: Standing,
+    pub parameters: Parameters,
     /// The name of its priority's class.
     pub class: String,
     /// Where its priority comes from; if it is the default, where the other parameters come from.
@@ -285,7 +285,7 @@ pub struct Queue {
     pub device: String,
     /// Its scheduling parameters, if some were set for it alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub standing: Option<Standing>,
+    pub parameters: Option<Parameters>,
     /// How much more urgent its streams are than the process.
     pub stream_priority: i32,
     /// Its level; 0 is the most urgent.
@@ -307,7 +307,7 @@ pub struct Queue {
     /// Commands launched.
     pub launched: u64,
     /// Commands deferred before they were launched.
-    pub held_back: u64,
+    pub deferred: u64,
     /// For how long something was deferred.
     pub suspended_ns: u64,
 }
@@ -331,9 +331,9 @@ pub struct Changed {
     /// Its name.
     pub command: String,
     /// Before.
-    pub old: Standing,
+    pub old: Parameters,
     /// Now.
-    pub new: Standing,
+    pub new: Parameters,
 }
 
 /// The shares of a device exceed 100 %, so all shrink in proportion.

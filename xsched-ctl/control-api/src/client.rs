@@ -21,44 +21,25 @@ const CROWD_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what has happened")]
 pub enum AskError {
-    /// No controller runs.
     #[error("no controller is running")]
     NoController,
-    /// There is one, but its socket may not be opened.
     #[error("cannot reach the controller at {path}: {cause}")]
-    Unreachable {
-        /// Its socket.
-        path: std::path::PathBuf,
-        /// The system's error.
-        cause: io::Error,
-    },
-    /// There is one, but too many connections wait for it.
+    Unreachable { path: std::path::PathBuf, cause: io::Error },
     #[error("the controller accepts no connections: too many wait at {}", .folder.path().display())]
-    Crowded {
-        /// The folder of its sockets.
-        folder: Folder,
-    },
-    /// It does not answer in time.
+    Crowded { folder: Folder },
     #[error("the controller ({}) does not answer", place(*pid))]
     Silent {
         /// Its process; 0 if it has no id in this pid namespace.
         pid: u32,
     },
-    /// The connection ended.
     #[error("the controller has ended the connection: {0}")]
     Gone(io::Error),
-    /// The answer has an unexpected form.
     #[error("unexpected answer from the controller: {0}")]
     Strange(String),
-    /// It refuses.
     #[error("{message}")]
-    Refused {
-        /// The kind of reason.
-        reason: Reason,
-        /// The reason as a message.
-        message: String,
-    },
+    Refused { reason: Reason, message: String },
 }
 
 /// A connection to the controller.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::standing::Wish;
+use crate::parameters::Wish;
 
 /// Longest line that the controller accepts: the path of a cgroup of 4096 bytes, with each byte escaped as JSON allows,
 /// and some more.

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use xsched_sched::PolicyKind;
 
-use super::config::{Config, ConfigError};
+use super::config::Config;
+use crate::error::FileError;
 use crate::options::Options;
 
-/// See the module.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asked {
     config: Option<PathBuf>,
@@ -17,7 +17,6 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Takes what a command line asks for.
     pub(super) fn of(arguments: &Options) -> Self {
         Self {
             config: arguments.config.clone(),
@@ -29,7 +28,7 @@ impl Asked {
 
     /// Reads the configuration and applies the overrides. If the file has mistakes, the part that could be read comes
     /// with the error.
-    pub(super) fn examine(&self) -> (Config, Option<ConfigError>) {
+    pub(super) fn examine(&self) -> (Config, Option<FileError>) {
         let (mut config, error) = Config::read_file(self.config.as_deref());
         config.policy = self.policy.unwrap_or(config.policy);
         config.observe |= self.observe;
@@ -39,16 +38,15 @@ impl Asked {
 }
 
 #[cfg(test)]
-impl Asked {
-    /// Asks for this configuration file and overrides nothing.
-    pub(super) fn for_file(config: &std::path::Path) -> Self {
-        Self { config: Some(config.to_owned()), ..Self::default() }
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Asked {
+        /// Asks for this configuration file and overrides nothing.
+        pub(crate) fn for_file(config: &std::path::Path) -> Self {
+            Self { config: Some(config.to_owned()), ..Self::default() }
+        }
+    }
 
     #[test]
     fn the_command_line_overrides_the_file() {

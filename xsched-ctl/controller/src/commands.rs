@@ -6,9 +6,11 @@ use std::rc::Rc;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
-use xsched_control_api::answer::{Answer, Explained, Reason};
-use xsched_control_api::peer::{PATIENCE, Peer};
-use xsched_control_api::request::{REQUEST_LEN_MAX, Request};
+use xsched_control_api::{
+    answer::{Answer, Explained, Reason},
+    peer::{PATIENCE, Peer},
+    request::{REQUEST_LEN_MAX, Request},
+};
 use xsched_protocol::wire::RefusalReason;
 
 use super::controller::{Actor, Attendance};
@@ -17,7 +19,6 @@ use super::room::{Occupant, Room, Shortage};
 use crate::origin::Order;
 use crate::shared::Shared;
 
-/// Accepts connections.
 pub(super) async fn accept(shared: Rc<Shared>, listener: UnixListener) {
     let (room, mut shortage) = (Room::new(), Shortage::default());
     loop {
@@ -116,7 +117,6 @@ fn too_many_connections() -> Answer {
     Answer::Refused { reason: Reason::Full, message: message.to_owned() }
 }
 
-/// Returns the verdicts on the calls of a joined process.
 async fn explain(shared: &Shared, pid: u32) -> Answer {
     let refuse = |reason, message: &str| Answer::Refused { reason, message: message.to_owned() };
     let Some(origin) = &shared.origin else {

@@ -34,17 +34,20 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use xsched_rules::document::{self, Entry, Fault, Faults, Section};
-use xsched_rules::{Mistake, Mistakes};
+use xsched_rules::{
+    Mistake, Mistakes,
+    document::{self, Entry, Fault, Faults, Section},
+};
 use xsched_sched::{Nanos, PolicyKind, Settings};
 
 use super::subject::Subject;
 use super::users::Users;
 use crate::cgroup_version::Cgroups;
+use crate::error::FileError;
 use selector::Selector;
 pub(crate) use selector::user_name;
-use xsched_control_api::standing::{
-    Ceiling, Class, PRIORITY_MAX, PRIORITY_MIN, SHARE_MAX, Standing, WEIGHT_MAX, Wish,
+use xsched_control_api::parameters::{
+    Ceiling, Class, PRIORITY_MAX, PRIORITY_MIN, Parameters, SHARE_MAX, WEIGHT_MAX, Wish,
 };
 
 /// The configuration file if none is given. It need not exist.
@@ -68,7 +71,6 @@ const SCHEDULER_KEYS: [&str; 9] = [
 const RULE_KEYS: [&str; 7] = ["cgroup", "class", "executable", "priority", "share", "user", "weight"];
 const CEILING_KEYS: [&str; 6] = ["cgroup", "class", "priority", "share", "user", "weight"];
 
-/// All of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     /// How claims are ranked.
@@ -94,22 +96,16 @@ pub(crate) struct Config {
     pub(crate) rules: Option<PathBuf>,
     /// The file that this was read from; none if there is none.
     pub(crate) file: Option<PathBuf>,
-    standings: Vec<Rule>,
-    ceilings: Vec<CeilingRule>,
+    process_rules: Vec<Rule<Wish>>,
+    ceilings: Vec<Rule<Ceiling>>,
 }
 
+/// A value for the processes that a selector fits.
 #[derive(Clone, Debug)]
-struct Rule {
+struct Rule<T> {
     line: usize,
     selector: Selector,
-    wish: Wish,
-}
-
-#[derive(Clone, Debug)]
-struct CeilingRule {
-    line: usize,
-    selector: Selector,
-    ceiling: Ceiling,
+    value: T,
 }
 
 impl Default for Config {
@@ -126,49 +122,28 @@ impl Default for Config {
             observe: false,
             rules: None,
             file: None,
-            standings: Vec::new(),
+            process_rules: Vec::new(),
             ceilings: Vec::new(),
         }
     }
 }
 
-/// Why the configuration is not available.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The file cannot be read.
-    #[error("cannot read {path}: {cause}")]
-    Unreadable {
-        /// Which one.
-        path: PathBuf,
-        /// The system's error.
-        cause: std::io::Error,
-    },
-    /// The file has mistakes.
-    #[error("{}", .cause.of_file(.path))]
-    Wrong {
-        /// Which one.
-        path: PathBuf,
-        /// The mistakes with their lines.
-        cause: Mistakes,
-    },
-}
-
 impl Config {
     /// Reads the file that was asked for, or else the default one if it exists. If the file has mistakes, the part that
     /// could be read comes with the error.
-    pub(crate) fn read_file(asked: Option<&Path>) -> (Self, Option<ConfigError>) {
+    pub(crate) fn read_file(asked: Option<&Path>) -> (Self, Option<FileError>) {
         let path = asked.unwrap_or(Path::new(DEFAULT_FILE));
         match std::fs::read_to_string(path) {
             Ok(text) => {
                 let (mut config, mistakes) = Self::read(&text);
                 config.rules = config.rules.map(|rules| path.parent().unwrap_or(Path::new("")).join(rules));
                 config.file = Some(path.to_owned());
-                (config, mistakes.map(|cause| ConfigError::Wrong { path: path.to_owned(), cause }))
+                (config, mistakes.map(|cause| FileError::Wrong { path: path.to_owned(), cause }))
             }
             Err(error) if asked.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
                 (Self::default(), None)
             }
-            Err(cause) => (Self::default(), Some(ConfigError::Unreadable { path: path.to_owned(), cause })),
+            Err(cause) => (Self::default(), Some(FileError::Unreadable { path: path.to_owned(), cause })),
         }
     }
 
@@ -180,7 +155,7 @@ impl Config {
                 match entry.key {
                     "scheduler" => config.read_scheduler(entry.section()?, faults),
                     "rules" => config.rules = Some(entry.text("the path of a file")?.into()),
-                    "rule" => config.standings = all(entry, faults, rule)?,
+                    "rule" => config.process_rules = all(entry, faults, rule)?,
                     "ceiling" => config.ceilings = all(entry, faults, ceiling)?,
                     _ => return Err(entry.unknown("table", &TABLES)),
                 }
@@ -221,7 +196,6 @@ impl Config {
         });
     }
 
-    /// The scheduler's settings.
     pub(crate) fn settings(&self) -> Settings {
         let (bound, usual) = (Nanos::from(self.starvation), Settings::default());
         // A time slice takes at most a quarter of the time that others wait meanwhile.
@@ -230,15 +204,15 @@ impl Config {
     }
 
     /// The scheduling parameters of a process before any command has changed them.
-    pub(crate) fn standing(&self, subject: &Subject) -> Standing {
-        let rule = self.standings.iter().find(|rule| rule.selector.fits(subject));
-        rule.map_or_else(Wish::default, |rule| rule.wish).applied_to(Standing::default())
+    pub(crate) fn parameters(&self, subject: &Subject) -> Parameters {
+        let rule = self.process_rules.iter().find(|rule| rule.selector.fits(subject));
+        rule.map_or_else(Wish::default, |rule| rule.value).applied_to(Parameters::default())
     }
 
     /// How far a user may raise a process.
     pub(crate) fn ceiling(&self, subject: &Subject) -> Ceiling {
         let found = self.ceilings.iter().find(|ceiling| ceiling.selector.fits(subject));
-        found.map_or_else(Ceiling::default, |found| found.ceiling)
+        found.map_or_else(Ceiling::default, |found| found.value)
     }
 
     /// Settings that are valid but probably not intended.
@@ -247,8 +221,11 @@ impl Config {
         let strangers = self.named().filter_map(|(name, line)| {
             users.warning(&name).map(|warning| format!("{file}line {line}: {warning}"))
         });
-        let shares: Vec<_> =
-            self.standings.iter().filter_map(|rule| Some((rule.line, u32::from(rule.wish.share?)))).collect();
+        let shares: Vec<_> = self
+            .process_rules
+            .iter()
+            .filter_map(|rule| Some((rule.line, u32::from(rule.value.share?))))
+            .collect();
         let percent: u32 = shares.iter().map(|(_, share)| share).sum();
         let overpromised = (percent > WHOLE_PERCENT).then(|| {
             let lines: Vec<_> = shares.iter().map(|(line, _)| line.to_string()).collect();
@@ -258,7 +235,7 @@ impl Config {
                 lines.join(", ")
             )
         });
-        let rules: Vec<_> = self.standings.iter().map(|rule| (&rule.selector, rule.line)).collect();
+        let rules: Vec<_> = self.process_rules.iter().map(|rule| (&rule.selector, rule.line)).collect();
         let ceilings: Vec<_> =
             self.ceilings.iter().map(|ceiling| (&ceiling.selector, ceiling.line)).collect();
         let unreached = [unreached(&rules), unreached(&ceilings)].into_iter().flatten();
@@ -274,16 +251,15 @@ impl Config {
         self.named().map(|(name, _)| name).collect()
     }
 
-    /// User names with their lines.
     fn named(&self) -> impl Iterator<Item = (String, usize)> {
-        let rules = self.standings.iter().map(|rule| (&rule.selector, rule.line));
+        let rules = self.process_rules.iter().map(|rule| (&rule.selector, rule.line));
         let ceilings = self.ceilings.iter().map(|ceiling| (&ceiling.selector, ceiling.line));
         rules.chain(ceilings).filter_map(|(selector, line)| Some((selector.user_name()?, line)))
     }
 
     /// Number of rules and of ceilings.
     pub(crate) fn counts(&self) -> (usize, usize) {
-        (self.standings.len(), self.ceilings.len())
+        (self.process_rules.len(), self.ceilings.len())
     }
 }
 
@@ -310,28 +286,28 @@ fn all<T>(
     Ok(entry.sections()?.into_iter().filter_map(|section| read(section, faults)).collect())
 }
 
-fn rule(section: Section<'_>, faults: &mut Faults) -> Option<Rule> {
+fn rule(section: Section<'_>, faults: &mut Faults) -> Option<Rule<Wish>> {
     let (selector, wish) = read_rule(section, &RULE_KEYS, faults)?;
     if wish.is_empty() {
         const EMPTY: Mistake = Mistake::Together("a rule needs a class, priority, weight or share");
         return faults.note(Err(section.fault(EMPTY)));
     }
-    Some(Rule { line: section.line(), selector, wish })
+    Some(Rule { line: section.line(), selector, value: wish })
 }
 
-fn ceiling(section: Section<'_>, faults: &mut Faults) -> Option<CeilingRule> {
+fn ceiling(section: Section<'_>, faults: &mut Faults) -> Option<Rule<Ceiling>> {
     let (selector, wish) = read_rule(section, &CEILING_KEYS, faults)?;
     if wish.is_empty() {
         const EMPTY: Mistake = Mistake::Together("a ceiling needs a class, priority, weight or share");
         return faults.note(Err(section.fault(EMPTY)));
     }
     let built_in = Ceiling::default();
-    let ceiling = Ceiling {
+    let value = Ceiling {
         priority: wish.priority.unwrap_or(built_in.priority),
         weight: wish.weight.unwrap_or(built_in.weight),
         share: wish.share.or(built_in.share),
     };
-    Some(CeilingRule { line: section.line(), selector, ceiling })
+    Some(Rule { line: section.line(), selector, value })
 }
 
 /// Reads what rules and ceilings have in common; none if it is wrong. A class means its own priority in a rule, and its
@@ -378,15 +354,6 @@ fn duration(entry: &Entry<'_>, min: Duration, max: Duration) -> Result<Duration,
     } else {
         let (min, max) = (humantime::format_duration(min), humantime::format_duration(max));
         Err(entry.refuse(format!("expected {min} to {max}")))
-    }
-}
-
-#[cfg(test)]
-impl Config {
-    /// Reads the text of a file.
-    pub(crate) fn parse(text: &str) -> Result<Self, Mistakes> {
-        let (config, mistakes) = Self::read(text);
-        mistakes.map_or(Ok(config), Err)
     }
 }
 

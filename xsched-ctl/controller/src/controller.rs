@@ -5,6 +5,7 @@
 
 mod authority;
 mod builds;
+mod changes;
 mod client;
 mod client_id;
 mod clients;
@@ -18,6 +19,7 @@ mod reconfigure;
 mod recording;
 mod repeated;
 mod tokens;
+mod wishes;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -29,9 +31,10 @@ use std::sync::atomic::AtomicU64;
 use tokio::sync::{Notify, watch};
 use xsched_arbiter::{Arbiter, Owner, now_ns};
 use xsched_control_api::answer::{Counts, PageKeeper, Sight, State};
-use xsched_control_api::standing::Wish;
-use xsched_protocol::arbiter_page::{ArbiterChange, ArbiterEvent, QueueWord, Word};
-use xsched_protocol::wire::{Keeper, RefusalReason, Welcome};
+use xsched_protocol::{
+    arbiter_page::{ArbiterChange, ArbiterEvent, QueueWord},
+    wire::{Keeper, RefusalReason, Welcome},
+};
 use xsched_sched::{Nanos, QueueChange, QueueId, Scheduler};
 use xsched_symbols::FileId;
 use xsched_terminal::counted;
@@ -42,13 +45,13 @@ use super::users::Users;
 use crate::cgroup_version::Cgroups;
 use crate::origin::{Origin, OriginNames};
 use builds::Builds;
+use changes::Changes;
 use client::Client;
 pub(crate) use client_id::ClientId;
-use departed::Departed;
 use queue::Queue;
-use recording::Recording;
+use recording::Recordings;
 use repeated::Repeated;
-use tokens::Tokens;
+use wishes::Wishes;
 
 pub(crate) use authority::Actor;
 pub(crate) use orders::Attendance;
@@ -58,21 +61,23 @@ pub(crate) use recording::{Announcement, Recorded, Told};
 /// no process is deferred.
 pub(crate) const HEARTBEAT: Nanos = Nanos::from_millis(20);
 
+/// How long the log does not mention a refused user again.
+const MENTION_AGAIN_NS: u64 = 3600 * 1_000_000_000;
+
+/// How long the log does not repeat the warning for a device: processes come and go.
+const PROMISES_QUIET_NS: u64 = 60_000_000_000;
+
 /// A process that BPF programs see.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heard {
     /// Its process id as BPF programs see it.
     pub(crate) tgid: u32,
-    /// The file of its shim.
     pub(crate) shim: FileId,
 }
 
-/// A process was admitted.
 #[derive(Debug)]
 pub(crate) struct Admitted {
-    /// Its id from now on.
     pub(crate) id: ClientId,
-    /// The packet to send to it.
     pub(crate) welcome: Welcome,
     /// The descriptor that it may wait on.
     pub(crate) wake: OwnedFd,
@@ -96,7 +101,6 @@ impl Default for CallSight {
     }
 }
 
-/// See the module.
 pub(crate) struct Controller {
     arbiter: Arbiter,
     scheduler: Scheduler,
@@ -109,35 +113,25 @@ pub(crate) struct Controller {
     clients: BTreeMap<ClientId, Client>,
     /// By slot in the arbiter page.
     queues: BTreeMap<u32, Queue>,
-    tokens: Tokens,
-    /// What was set for processes that may connect again.
-    departed: Departed,
-    /// What was set for cgroups, the latest last.
-    groups: Vec<(String, Wish)>,
-    next_client: u32,
+    wishes: Wishes,
+    latest_client: ClientId,
     builds: Builds,
     /// Log messages on refused processes, by user.
     refusals: Repeated<u32>,
-    /// The current recording.
-    recording: Option<Recording>,
-    next_recording: u32,
+    recordings: Recordings,
     counts: Counts,
     started_ns: u64,
     again: Option<Nanos>,
-    /// [`Word::EVENTS_LOST`], when the page was last read completely.
-    events_lost: u64,
     /// Log messages on devices of which too much is promised, by the device's key.
     overpromises: Repeated<u64>,
-    /// Reused between calls.
-    events: Vec<ArbiterEvent>,
+    changes: Changes,
 }
 
 impl Controller {
-    /// One without any process.
     pub(crate) fn new(mut arbiter: Arbiter, config: Config, users: Users) -> Self {
         let state = if config.observe { State::Observing } else { State::Active };
         // A predecessor's queues: its processes connect again, and open theirs again.
-        let events_lost = arbiter.page().load(Word::EVENTS_LOST);
+        let changes = Changes::from_now(&arbiter);
         let left: Vec<_> = arbiter.page().queues().collect();
         for queue in left {
             arbiter.close(xsched_arbiter::Queue { slot: queue.slot, generation: queue.word.generation() });
@@ -156,20 +150,16 @@ impl Controller {
             calls: CallSight::default(),
             clients: BTreeMap::new(),
             queues: BTreeMap::new(),
-            tokens: Tokens::default(),
-            departed: Departed::default(),
-            groups: Vec::new(),
-            next_client: 0,
+            wishes: Wishes::default(),
+            latest_client: ClientId::default(),
             builds: Builds::default(),
-            refusals: Repeated::every(clients::MENTION_AGAIN_NS),
-            recording: None,
-            next_recording: 0,
+            refusals: Repeated::every(MENTION_AGAIN_NS),
+            recordings: Recordings::default(),
             counts: Counts::default(),
             started_ns: now_ns(),
             again: None,
-            events_lost,
-            overpromises: Repeated::every(promises::QUIET_NS),
-            events: Vec::new(),
+            overpromises: Repeated::every(PROMISES_QUIET_NS),
+            changes,
         }
     }
 
@@ -196,7 +186,6 @@ impl Controller {
         )
     }
 
-    /// Warnings for the log.
     pub(crate) fn warnings(&self, rules: &Loaded) -> Vec<String> {
         let cgroups = Cgroups::here();
         let of_rules = rules.warnings(&self.users, cgroups);
@@ -210,7 +199,6 @@ impl Controller {
         }
     }
 
-    /// The page that processes map.
     pub(crate) fn page_fd(&self) -> BorrowedFd<'_> {
         self.arbiter.page_fd()
     }
@@ -219,7 +207,7 @@ impl Controller {
     /// before anything else changes. A listener is woken before the launch that is reported.
     pub(crate) fn listens(&self) -> bool {
         self.scheduler.change_delay_max() < HEARTBEAT.times(2)
-            || self.recording.is_some()
+            || self.recordings.is_under_way()
             || self.clients.values().any(Client::is_awaited)
     }
 
@@ -240,7 +228,7 @@ impl Controller {
         if self.state == State::Active {
             self.arbiter.heartbeat();
         }
-        self.departed.look_at_one();
+        self.wishes.departed.look_at_one();
         // Waiting processes expire leases too, but there may be none.
         for queue in self.queues.values() {
             let state = self.arbiter.page().queue(queue.key.slot);
@@ -264,15 +252,13 @@ impl Controller {
         self.arbiter.release();
     }
 
-    /// An orderly end.
     pub(crate) fn end(self) {
         self.arbiter.end();
     }
 
     /// Takes in the events of the page; true if a process may have joined.
     pub(crate) fn take_events(&mut self, now_ns: u64) -> bool {
-        let mut events = std::mem::take(&mut self.events);
-        self.arbiter.drain(&mut events);
+        let events = self.changes.take(&mut self.arbiter);
         let mut has_joined = false;
         for event in &events {
             if event.change == ArbiterChange::Joined as u32 {
@@ -283,11 +269,8 @@ impl Controller {
             // Events may be older than the last decision, and the scheduler's clock must not go backwards.
             self.take_event(event, Nanos(event.time_ns.min(now_ns)));
         }
-        events.clear();
-        self.events = events;
-        let lost = self.arbiter.page().load(Word::EVENTS_LOST);
-        if lost != self.events_lost {
-            self.events_lost = lost;
+        self.changes.reuse(events);
+        if self.changes.have_been_lost(&self.arbiter) {
             self.read_page(Nanos(now_ns));
             // A lost event may have carried a process's token.
             self.dismiss_unconnected();
@@ -354,7 +337,6 @@ impl Controller {
         self.again = decisions.again;
     }
 
-    /// Counts the end of a connection by its reason.
     pub(crate) fn count_end(&mut self, refused: Option<RefusalReason>, is_slow: bool) {
         match refused {
             Some(RefusalReason::Malformed | RefusalReason::NotJoined) => self.counts.malformed += 1,

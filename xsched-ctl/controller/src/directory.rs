@@ -29,7 +29,6 @@ const QUESTIONS_MAX: usize = 1024;
 /// A user's number and name; none: the user has no name.
 type Answer = (u32, io::Result<Option<String>>);
 
-/// See the module.
 pub(super) struct Directory {
     ask: questions::SyncSender<u32>,
     /// By user: none while the answer is on its way; otherwise when a service last failed.

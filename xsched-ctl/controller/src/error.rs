@@ -1,39 +1,45 @@
 //! Why the controller could not start, with the hint and the exit code.
 
+use std::io;
+use std::path::PathBuf;
+
 use xsched_arbiter::{ArbiterError, ProgramsError};
+use xsched_rules::Mistakes;
 use xsched_terminal::{Advice, ExitCode, Internal, StdoutError, unreadable};
 
-use crate::config::ConfigError;
 use crate::place::PlaceError;
-use crate::rules::RulesFileError;
 
 /// Why the controller could not start.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what has happened")]
 pub enum ServeError {
-    /// The configuration is not available.
     #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The sockets could not be made.
+    Config(FileError),
     #[error(transparent)]
     Place(#[from] PlaceError),
-    /// The arbiter page could not be made.
     #[error(transparent)]
     Arbiter(#[from] ArbiterError),
-    /// The rules are not available.
     #[error(transparent)]
-    Rules(#[from] RulesFileError),
-    /// Nothing can be printed.
+    Rules(FileError),
     #[error(transparent)]
     Stdout(#[from] StdoutError),
-    /// An unexpected error.
     #[error(transparent)]
     Internal(#[from] Internal),
+}
+
+/// Why the configuration or the rules are not available.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    #[error("cannot read {path}: {cause}")]
+    Unreadable { path: PathBuf, cause: io::Error },
+    #[error("{}", .cause.of_file(.path))]
+    Wrong { path: PathBuf, cause: Mistakes },
 }
 
 impl Advice for ServeError {
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Config(ConfigError::Wrong { .. }) | Self::Rules(RulesFileError::Wrong { .. }) => {
+            Self::Config(FileError::Wrong { .. }) | Self::Rules(FileError::Wrong { .. }) => {
                 format!("{}; `xsched-ctl serve --check` checks the files and starts nothing", self.remedy()?)
             }
             Self::Place(error) => return error.hint(),
@@ -41,8 +47,8 @@ impl Advice for ServeError {
                 "its sockets are in another folder or it runs in a container; stop it first (`fuser -v {folder}` shows its process)"
             ),
             Self::Arbiter(_) => "`--no-bpf` runs without BPF programs".to_owned(),
-            Self::Config(ConfigError::Unreadable { path, cause })
-            | Self::Rules(RulesFileError::Unreadable { path, cause }) => unreadable::hint(path, cause),
+            Self::Config(FileError::Unreadable { path, cause })
+            | Self::Rules(FileError::Unreadable { path, cause }) => unreadable::hint(path, cause),
             Self::Stdout(error) => return error.hint(),
             Self::Internal(error) => return error.hint(),
         })
@@ -50,11 +56,9 @@ impl Advice for ServeError {
 
     fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Config(ConfigError::Unreadable { cause, .. })
-            | Self::Rules(RulesFileError::Unreadable { cause, .. }) => unreadable::exit_code(cause),
-            Self::Config(ConfigError::Wrong { .. }) | Self::Rules(RulesFileError::Wrong { .. }) => {
-                ExitCode::BadData
-            }
+            Self::Config(FileError::Unreadable { cause, .. })
+            | Self::Rules(FileError::Unreadable { cause, .. }) => unreadable::exit_code(cause),
+            Self::Config(FileError::Wrong { .. }) | Self::Rules(FileError::Wrong { .. }) => ExitCode::BadData,
             Self::Place(error) => error.exit_code(),
             Self::Arbiter(_) => ExitCode::Unavailable,
             Self::Stdout(error) => error.exit_code(),
@@ -67,8 +71,8 @@ impl ServeError {
     /// The hint for a command that has just tried the files.
     pub(crate) fn remedy(&self) -> Option<String> {
         let document = match self {
-            Self::Config(ConfigError::Wrong { .. }) => "docs/configuration.md",
-            Self::Rules(RulesFileError::Wrong { .. }) => "docs/rules.md",
+            Self::Config(FileError::Wrong { .. }) => "docs/configuration.md",
+            Self::Rules(FileError::Wrong { .. }) => "docs/rules.md",
             _ => return self.hint(),
         };
         Some(format!("correct these lines; {document} has an example"))

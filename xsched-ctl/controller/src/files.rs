@@ -32,9 +32,7 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(super) struct Reading {
     /// The configuration, with the command line's overrides.
     pub(super) config: Config,
-    /// The users.
     pub(super) users: Users,
-    /// The rules on call chains.
     pub(super) rules: Loaded,
     /// Where the rules come from.
     pub(super) source: Source,
@@ -44,8 +42,8 @@ impl Reading {
     /// Reads everything, or returns the mistakes in each file.
     pub(super) fn read(asked: &Asked) -> Result<Self, Vec<ServeError>> {
         let (config, error) = asked.examine();
-        let read = Source::read(config.rules.clone()).map_err(ServeError::from);
-        match (error.map(ServeError::from), read) {
+        let read = Source::read(config.rules.clone()).map_err(ServeError::Rules);
+        match (error.map(ServeError::Config), read) {
             (None, Ok((source, rules))) => {
                 let users = Users::read(&config.user_names() | &rules.user_names());
                 Ok(Self { config, users, rules, source })
@@ -165,7 +163,6 @@ async fn adopt(shared: &Shared, read: Result<Box<Reading>, Vec<ServeError>>) -> 
     "reloaded files"
 }
 
-/// Replaces the rules on call chains if they differ.
 async fn adopt_rules(shared: &Shared, rules: Loaded) {
     let is_same = {
         let held = shared.rules.borrow();

@@ -60,16 +60,9 @@ use tokio::sync::{Notify, watch};
 use tokio::task::LocalSet;
 use tokio::time::MissedTickBehavior;
 use xsched_arbiter::{Arbiter, ArbiterError, ProgramsError, Times, now_ns};
-use xsched_bpf::Written;
-use xsched_bpf::privilege;
-use xsched_bpf::tracefs_with;
-use xsched_control_api::answer::Answer;
-use xsched_control_api::folder::Folder;
-use xsched_control_api::readiness;
-use xsched_terminal::Internal;
-use xsched_terminal::{Request, Signals};
-use xsched_terminal::{is_permission, with_causes};
-use xsched_terminal::{print, say};
+use xsched_bpf::{Written, privilege, tracefs_with};
+use xsched_control_api::{answer::Answer, folder::Folder, readiness};
+use xsched_terminal::{Internal, Request, Signals, is_permission, print, say, with_causes};
 
 use asked::Asked;
 use config::Config;
@@ -214,7 +207,6 @@ fn make_origin(arbiter: &Arbiter, rules: &Loaded, names: &RuleNames) -> Option<O
         .ok()
 }
 
-/// Waits until a signal asks the controller to end.
 async fn end(signals: &mut Signals) {
     while signals.next().await == Request::Dump {}
 }

@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The manager, if there is one.
 pub(crate) struct Manager(Option<(UnixDatagram, SocketAddr)>);
 
 impl Manager {

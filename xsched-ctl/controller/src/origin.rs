@@ -41,16 +41,12 @@ use worker::Worker;
 /// Why BPF programs do not determine verdicts.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OriginError {
-    /// The kernel refused maps or programs.
     #[error(transparent)]
     Bpf(#[from] BpfError),
-    /// Mappings cannot be followed.
     #[error(transparent)]
     Sideband(#[from] xsched_symbols::SidebandError),
-    /// A thread or its descriptors could not be created.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
-    /// This process's own code was not found.
     #[error("cannot find the controller's own code: {0}")]
     OwnCode(io::Error),
     /// The probe at this process's own function did not fire.
@@ -61,18 +57,10 @@ pub(crate) enum OriginError {
 /// Why a process decides about its own calls.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JoinError {
-    /// It lacks the function that is probed.
     #[error("the shim of process {0} does not have the function `{symbol}`", symbol = xsched_protocol::verdict::CLASSIFY_SYMBOL)]
     NoFunction(u32),
-    /// It cannot be read.
     #[error("cannot read process {pid}: {cause}")]
-    Unreadable {
-        /// Which one.
-        pid: u32,
-        /// The kernel's error.
-        cause: io::Error,
-    },
-    /// The kernel refused a page or a probe.
+    Unreadable { pid: u32, cause: io::Error },
     #[error(transparent)]
     Bpf(#[from] BpfError),
 }
@@ -83,15 +71,12 @@ pub(crate) type ClientKey = u32;
 /// A process that has joined.
 #[derive(Debug)]
 pub(crate) struct Newcomer {
-    /// Its connection.
     pub(crate) key: ClientKey,
     /// Its id in the controller's pid namespace.
     pub(crate) pid: u32,
     /// Its id in the initial pid namespace.
     pub(crate) tgid: u32,
-    /// Its user.
     pub(crate) uid: u32,
-    /// The file of its shim.
     pub(crate) shim: FileId,
     /// What rules may ask about it.
     pub(crate) caller: Caller,
@@ -100,7 +85,6 @@ pub(crate) struct Newcomer {
 /// A verdict page for a process.
 #[derive(Debug)]
 pub(crate) struct Page {
-    /// What it maps.
     pub(crate) map: OwnedFd,
 }
 
@@ -140,7 +124,6 @@ struct Told {
 /// Names of the libraries to which calls belong, in the order of their numbers, which begin with 1.
 pub(crate) type OriginNames = watch::Receiver<Vec<Arc<str>>>;
 
-/// The thread.
 pub(crate) struct Origin {
     orders: Sender<Order>,
     bell: Arc<OwnedFd>,
@@ -181,7 +164,6 @@ impl Origin {
         Arc::clone(&self.answered_again)
     }
 
-    /// Sends the thread a message.
     pub(crate) fn tell(&self, order: Order) {
         // If the thread has ended, senders of requests notice that no answer comes.
         if self.orders.send(order).is_ok() {

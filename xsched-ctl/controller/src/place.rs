@@ -7,35 +7,27 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use tokio::net::UnixListener;
-use xsched_control_api::folder::{Folder, VARIABLE};
-use xsched_control_api::peer::Peer;
-use xsched_terminal::unreadable::folder_of;
-use xsched_terminal::{Advice, ExitCode};
+use xsched_control_api::{
+    folder::{Folder, VARIABLE},
+    peer::Peer,
+};
+use xsched_terminal::{Advice, ExitCode, unreadable::folder_of};
 
 use super::socket::Listener;
 
 /// Why the sockets could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
-    /// There is no folder for the sockets.
     #[error("no folder for the sockets: neither root, nor XDG_RUNTIME_DIR, nor {VARIABLE}")]
     NoFolder,
-    /// A controller is running.
     #[error("a controller is running already{}, in {folder}", process(*.pid))]
     Taken {
         /// Its process, if it can be seen from here.
         pid: Option<u32>,
-        /// The folder.
         folder: PathBuf,
     },
-    /// A file could not be made.
     #[error("cannot make {path}: {cause}")]
-    NotMade {
-        /// Which one.
-        path: PathBuf,
-        /// The system's error.
-        cause: io::Error,
-    },
+    NotMade { path: PathBuf, cause: io::Error },
 }
 
 impl Advice for PlaceError {
@@ -79,13 +71,9 @@ pub(crate) struct Place {
     _lock: File,
 }
 
-/// The sockets that the controller listens at.
 pub(crate) struct Sockets {
-    /// For processes with the shim.
     pub(crate) shims: Listener,
-    /// For commands.
     pub(crate) commands: UnixListener,
-    /// For recorders.
     pub(crate) recorders: Listener,
 }
 
@@ -144,7 +132,6 @@ impl Place {
         }
     }
 
-    /// The folder.
     pub(crate) fn folder(&self) -> &Folder {
         &self.folder
     }

@@ -85,7 +85,6 @@ impl Shortage {
 }
 
 impl Room {
-    /// Without connections.
     pub(super) fn new() -> Self {
         Self::default()
     }

@@ -6,19 +6,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use xsched_rules::{Mistakes, Rules};
+use xsched_rules::Rules;
 
 use super::config::user_name;
 use super::users::Users;
 use crate::cgroup_version::Cgroups;
+use crate::error::FileError;
 
-/// Rules that apply.
 #[derive(Clone, Debug)]
 pub(crate) struct Loaded {
     pub(crate) rules: Arc<Rules>,
     /// Their text, for processes that decide for themselves.
     pub(crate) text: Arc<str>,
-    /// The file, if there is one.
     pub(crate) path: Option<PathBuf>,
 }
 
@@ -49,27 +48,6 @@ impl Loaded {
     }
 }
 
-/// Why the rules are not available.
-#[derive(Debug, thiserror::Error)]
-pub enum RulesFileError {
-    /// The file cannot be read.
-    #[error("cannot read {path}: {cause}")]
-    Unreadable {
-        /// Which one.
-        path: PathBuf,
-        /// The system's error.
-        cause: std::io::Error,
-    },
-    /// The file has mistakes.
-    #[error("{}", .cause.of_file(.path))]
-    Wrong {
-        /// Which one.
-        path: PathBuf,
-        /// The mistakes with their lines.
-        cause: Mistakes,
-    },
-}
-
 /// Tells whether a file has changed: modification time and length.
 type Stamp = Option<(SystemTime, u64)>;
 
@@ -82,7 +60,7 @@ pub(crate) struct Source {
 
 impl Source {
     /// Reads the file, if one is given; otherwise the built-in rules apply.
-    pub(crate) fn read(path: Option<PathBuf>) -> Result<(Self, Loaded), RulesFileError> {
+    pub(crate) fn read(path: Option<PathBuf>) -> Result<(Self, Loaded), FileError> {
         let stamp = path.as_deref().and_then(stamp);
         let loaded = match &path {
             Some(path) => read(path)?,
@@ -116,11 +94,10 @@ fn stamp(path: &Path) -> Stamp {
     Some((metadata.modified().ok()?, metadata.len()))
 }
 
-fn read(path: &Path) -> Result<Loaded, RulesFileError> {
-    let text = fs::read_to_string(path)
-        .map_err(|cause| RulesFileError::Unreadable { path: path.to_owned(), cause })?;
-    let rules =
-        Rules::parse(&text).map_err(|cause| RulesFileError::Wrong { path: path.to_owned(), cause })?;
+fn read(path: &Path) -> Result<Loaded, FileError> {
+    let text =
+        fs::read_to_string(path).map_err(|cause| FileError::Unreadable { path: path.to_owned(), cause })?;
+    let rules = Rules::parse(&text).map_err(|cause| FileError::Wrong { path: path.to_owned(), cause })?;
     Ok(Loaded { rules: Arc::new(rules), text: text.into(), path: Some(path.to_owned()) })
 }
 
@@ -157,6 +134,6 @@ mod tests {
         fs::remove_file(&path).unwrap();
         assert!(source.reread().is_none());
         let error = Source::read(Some(path)).unwrap_err();
-        assert!(matches!(error, RulesFileError::Unreadable { .. }), "{error}");
+        assert!(matches!(error, FileError::Unreadable { .. }), "{error}");
     }
 }

@@ -13,7 +13,6 @@ use crate::origin::{Origin, RuleNames};
 use crate::rules::Loaded;
 use crate::turns::{Lines, Turns};
 
-/// What all tasks share.
 pub(crate) struct Shared {
     pub(crate) controller: RefCell<Controller>,
     /// The time of the next decision may have changed.
@@ -30,7 +29,6 @@ pub(crate) struct Shared {
     pub(crate) recording: Notify,
     /// The log has already warned of processes that have no id in this pid namespace.
     pub(crate) has_strangers: Cell<bool>,
-    /// Names of users.
     pub(crate) directory: Directory,
     /// Searches for the shims of processes.
     pub(crate) searches: Turns,

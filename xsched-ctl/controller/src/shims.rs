@@ -34,7 +34,6 @@ const DEPARTURE: Duration = Duration::from_millis(500);
 /// How long a process waits for its ring while the recorder does not confirm it.
 const RECORDER_PATIENCE: Duration = Duration::from_millis(100);
 
-/// Accepts connections.
 pub(super) async fn accept(shared: Rc<Shared>, listener: Listener) {
     let (room, mut shortage) = (Room::new(), Shortage::default());
     loop {
@@ -326,7 +325,7 @@ async fn take(
     descriptor: Option<OwnedFd>,
 ) -> Result<(), End> {
     match said {
-        FromShim::Hello(_) => Err(End::Refused(RefusalReason::Malformed)),
+        FromShim::Hello(_) => return Err(End::Refused(RefusalReason::Malformed)),
         FromShim::OpenQueue(wanted) => {
             wait_until_joined(shared, peer, id).await;
             let (opened, gate) =
@@ -338,36 +337,19 @@ async fn take(
             }
             // The process has it now; the controller does not need it.
             let descriptors: Vec<_> = gate.iter().map(|page| page.as_fd()).collect();
-            connection.send(opened.as_bytes(), &descriptors).map_err(send_failed)
+            connection.send(opened.as_bytes(), &descriptors).map_err(send_failed)?;
         }
-        FromShim::Reported(report) => {
-            shared.with(|controller| controller.report(id, report));
-            Ok(())
-        }
-        FromShim::Usage(usage) => {
-            shared.with(|controller| controller.usage(id, usage));
-            Ok(())
-        }
-        FromShim::OriginName(said) => {
-            shared.controller.borrow_mut().name_origin(id, said);
-            Ok(())
-        }
-        FromShim::OriginUsage(said) => {
-            shared.controller.borrow_mut().divide(id, said);
-            Ok(())
-        }
-        FromShim::Domain(said) => {
-            verdicts::domain(shared, id, said);
-            Ok(())
-        }
-        FromShim::KernelName(said) => {
-            verdicts::kernel(shared, id, said);
-            Ok(())
-        }
+        FromShim::Reported(report) => shared.with(|controller| controller.report(id, report)),
+        FromShim::Usage(usage) => shared.with(|controller| controller.usage(id, usage)),
+        FromShim::OriginName(said) => shared.controller.borrow_mut().name_origin(id, said),
+        FromShim::OriginUsage(said) => shared.controller.borrow_mut().divide(id, said),
+        FromShim::Domain(said) => verdicts::domain(shared, id, said),
+        FromShim::KernelName(said) => verdicts::kernel(shared, id, said),
         FromShim::Settings(said) => verdicts::settings(shared, peer, id, *said, descriptor)
             .await
-            .map_err(|_| End::Refused(RefusalReason::Malformed)),
+            .map_err(|_| End::Refused(RefusalReason::Malformed))?,
     }
+    Ok(())
 }
 
 /// Waits until a process has shown its token, or until `JOIN_PATIENCE` is over.

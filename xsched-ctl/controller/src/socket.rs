@@ -23,7 +23,6 @@ const DESCRIPTORS_MAX: usize = 2;
 
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
-/// The listening socket.
 pub(crate) struct Listener(AsyncFd<OwnedFd>);
 
 impl Listener {
@@ -35,7 +34,6 @@ impl Listener {
         Ok(Self(watch(socket)?))
     }
 
-    /// Waits for the next shim.
     pub(crate) async fn accept(&self) -> io::Result<Connection> {
         let accepted = self.0.async_io(Interest::READABLE, |socket| Ok(accept_with(socket, FLAGS)?)).await?;
         Ok(Connection(watch(accepted)?))
@@ -93,7 +91,6 @@ pub(crate) struct Packet {
 }
 
 impl Packet {
-    /// An empty one.
     pub(crate) fn new() -> Self {
         Self { bytes: [0; PACKET_LEN_MAX + 1], len: 0, descriptor: None }
     }

@@ -14,12 +14,10 @@ use crate::cgroup_version::unified;
 /// Longest file of `/proc` that is read; the path of a cgroup has at most 4096 bytes.
 const FILE_LEN_MAX: usize = 64 << 10;
 
-/// One process.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject {
     /// Its id, in the controller's pid namespace; 0 if it has none there.
     pub(crate) pid: u32,
-    /// The user that runs it.
     pub(crate) uid: u32,
     /// The names of this user, if it has any. The first is the one to show.
     pub(crate) users: Vec<String>,

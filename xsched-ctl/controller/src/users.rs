@@ -113,7 +113,6 @@ impl Users {
         })
     }
 
-    /// Whether a user's name need not be looked up.
     pub(crate) fn knows(&self, uid: u32) -> bool {
         self.names.contains_key(&uid) || self.learned.contains_key(&uid)
     }

@@ -11,8 +11,10 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 use xsched_control_api::peer::Peer;
-use xsched_protocol::verdict::VERDICT_SLOTS;
-use xsched_protocol::wire::{Domain, KernelName, PacketKind, Rules, SchedulingDomain, Settings, Verdicts};
+use xsched_protocol::{
+    verdict::VERDICT_SLOTS,
+    wire::{Domain, KernelName, PacketKind, Rules, SchedulingDomain, Settings, Verdicts},
+};
 use xsched_rules::{Caller, Rulebook};
 use xsched_terminal::one_line;
 use zerocopy::IntoBytes as _;
@@ -158,7 +160,6 @@ fn send_page(connection: &Connection, page: &OwnedFd, flags: u32) -> io::Result<
     connection.send(packet.as_bytes(), &[page.as_fd()])
 }
 
-/// The names of a process's user.
 fn names(shared: &Shared, id: ClientId) -> Vec<String> {
     shared.controller.borrow().identity(id).map_or(Vec::new(), |(subject, _)| subject.users)
 }

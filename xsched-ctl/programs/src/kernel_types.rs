@@ -5,31 +5,19 @@ use std::path::Path;
 
 use btf_rs::{Btf, Struct, Type};
 use xsched_abi::DriverConfig;
-use xsched_protocol::arbiter_page::KernelOffsets;
-use xsched_protocol::verdict::OriginConfig;
+use xsched_protocol::{arbiter_page::KernelOffsets, verdict::OriginConfig};
 
 /// Why the kernel's types could not be read.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what has happened")]
 pub enum TypesError {
-    /// The BTF does not exist or cannot be read.
     #[error("cannot read {path}: {cause}")]
-    Read {
-        /// The path of the BTF.
-        path: String,
-        /// The error.
-        cause: btf_rs::Error,
-    },
-    /// A type or a member does not exist.
+    Read { path: String, cause: btf_rs::Error },
     #[error("the kernel's BTF has no {0}")]
     Missing(String),
     /// The module is loaded, but its BTF cannot be opened.
     #[error("cannot open the BTF of {module}: {cause}")]
-    Module {
-        /// The module.
-        module: &'static str,
-        /// The kernel's error.
-        cause: io::Error,
-    },
+    Module { module: &'static str, cause: io::Error },
 }
 
 /// The kernel's BTF.

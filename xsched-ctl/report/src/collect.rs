@@ -20,11 +20,9 @@ pub(super) struct Collected {
     groups: [Groups; Dimension::ALL.len()],
     processes: HashMap<ProcessId, String>,
     threads: HashMap<ThreadId, String>,
-    /// All HIP calls.
     pub(super) calls: u64,
     /// Calls to the kernel driver, counted by function only: most of their time is part of a HIP call.
     pub(super) driver_calls: u64,
-    /// Launches among the HIP calls.
     pub(super) launches: u64,
     /// HIP calls that had not returned when recording ended.
     pub(super) unfinished: u64,
@@ -32,7 +30,6 @@ pub(super) struct Collected {
     span_ns: Option<(u64, u64)>,
     /// The last values of the trace's global counters: losses by cause, calls left out by filter.
     pub(super) counters: BTreeMap<Arc<str>, i64>,
-    /// Delays of commands, if recorded.
     pub(super) delays: Delays,
     /// Device time by process and origin, if recorded.
     pub(super) device_time: DeviceTime,
@@ -41,7 +38,6 @@ pub(super) struct Collected {
 }
 
 impl Collected {
-    /// Takes in an event.
     pub(super) fn event(&mut self, event: TraceEvent) {
         match event {
             TraceEvent::Slice(slice) if slice.category.starts_with("hip.") => self.call(&slice),
@@ -130,7 +126,6 @@ impl Collected {
         &self.groups[dimension as usize]
     }
 
-    /// Number of described processes.
     pub(super) fn process_count(&self) -> usize {
         self.processes.len()
     }
@@ -145,7 +140,6 @@ impl Collected {
         self.counters.get(LOST_EVENTS).copied().unwrap_or(0)
     }
 
-    /// The name of a group.
     pub(super) fn name(&self, key: &Key) -> String {
         match key {
             Key::Text(text) => text.to_string(),

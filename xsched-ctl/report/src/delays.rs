@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use xsched_perfetto::{OwnedAnnotation, OwnedSlice, OwnedValue};
-use xsched_terminal::one_line;
-use xsched_terminal::{duration, short_name, write_table};
+use xsched_terminal::{duration, one_line, short_name, write_table};
 
 /// Category of the slices of executions.
 pub(super) const EXECUTION: &str = "gpu";
@@ -31,7 +30,7 @@ struct Delay {
     /// Deferred, or stopped at a gate on the device, while others were more urgent; by preempting process.
     gave_way_ns: BTreeMap<Arc<str>, u64>,
     /// Deferred otherwise: to limit work in flight, or behind other deferred commands.
-    held_back_ns: u64,
+    deferred_ns: u64,
     /// On the device, behind earlier commands of the stream.
     behind_ns: u64,
     executing_ns: u64,
@@ -58,7 +57,7 @@ impl Delays {
         delay.measured += u64::from(text("timing").as_deref() == Some("measured"));
         delay.total_ns = delay.total_ns.saturating_add(number("queue_delay_ns")).saturating_add(executing_ns);
         delay.host_ns = delay.host_ns.saturating_add(number("host_ns"));
-        delay.held_back_ns = delay.held_back_ns.saturating_add(buffered_ns.saturating_sub(suspended_ns));
+        delay.deferred_ns = delay.deferred_ns.saturating_add(buffered_ns.saturating_sub(suspended_ns));
         delay.behind_ns = delay.behind_ns.saturating_add(number("behind_ns"));
         delay.executing_ns = delay.executing_ns.saturating_add(executing_ns);
         let gave_way_ns = suspended_ns.saturating_add(number("gated_ns"));
@@ -69,12 +68,10 @@ impl Delays {
         }
     }
 
-    /// Whether there is none.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The delays as JSON.
     pub(super) fn json(&self) -> Value {
         let processes = self.0.iter().map(|(process, delay)| {
             let gave_way: Vec<_> =
@@ -86,7 +83,7 @@ impl Delays {
                 "total_ns": delay.total_ns,
                 "host_ns": delay.host_ns,
                 "gave_way": gave_way,
-                "held_back_ns": delay.held_back_ns,
+                "deferred_ns": delay.deferred_ns,
                 "behind_ns": delay.behind_ns,
                 "executing_ns": delay.executing_ns,
             })
@@ -117,22 +114,21 @@ impl fmt::Display for Delays {
             "behind",
             "executing",
         ];
-        let mut rows = vec![heads.map(str::to_owned)];
-        for (process, delay) in &self.0 {
+        let rows = self.0.iter().map(|(process, delay)| {
             let part = |ns: u64| format!("{} ({})", duration(Some(ns)), percent(ns, delay.total_ns));
-            rows.push([
+            [
                 short_name(process),
                 delay.commands.to_string(),
                 percent(delay.measured, delay.commands),
                 duration(Some(delay.total_ns)),
                 part(delay.host_ns),
                 part(delay.gave_way_ns.values().fold(0, |sum, ns| sum.saturating_add(*ns))),
-                part(delay.held_back_ns),
+                part(delay.deferred_ns),
                 part(delay.behind_ns),
                 part(delay.executing_ns),
-            ]);
-        }
-        write_table(f, &rows, 1)?;
+            ]
+        });
+        write_table(f, heads, rows, 1)?;
         for (process, delay) in &self.0 {
             for (holder, ns) in delay.gave_way() {
                 writeln!(
@@ -210,11 +206,11 @@ mod tests {
         let expected = json!([
             {
                 "process": "high 2", "commands": 1, "measured": 0, "total_ns": 50, "host_ns": 0, "gave_way": [],
-                "held_back_ns": 0, "behind_ns": 0, "executing_ns": 50,
+                "deferred_ns": 0, "behind_ns": 0, "executing_ns": 50,
             },
             {
                 "process": "low 1", "commands": 2, "measured": 2, "total_ns": 2_000, "host_ns": 200,
-                "gave_way": [{ "to": "high 2", "ns": 800 }], "held_back_ns": 200, "behind_ns": 600,
+                "gave_way": [{ "to": "high 2", "ns": 800 }], "deferred_ns": 200, "behind_ns": 600,
                 "executing_ns": 200,
             },
         ]);

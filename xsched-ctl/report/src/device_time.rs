@@ -17,7 +17,6 @@ use super::collect::text;
 /// Most owners that are distinguished; further ones share a line.
 const LINES_MAX: usize = 1 << 14;
 
-/// A process, origin and stream.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Owner {
     process: Arc<str>,
@@ -25,7 +24,6 @@ struct Owner {
     stream: Arc<str>,
 }
 
-/// Totals of an owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Share {
     commands: u64,
@@ -62,7 +60,6 @@ impl DeviceTime {
         self.0.entry(owner).or_default().add(one);
     }
 
-    /// Whether there is none.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -105,17 +102,16 @@ impl Share {
 impl fmt::Display for DeviceTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let heads = ["device time of", "origin", "commands", "measured", "total"];
-        let mut rows = vec![heads.map(str::to_owned)];
-        for ((process, origin), share) in self.by_origin() {
-            rows.push([
+        let rows = self.by_origin().into_iter().map(|((process, origin), share)| {
+            [
                 short_name(process),
                 short_name(origin),
                 share.commands.to_string(),
                 share.measured.to_string(),
                 duration(Some(share.device_ns)),
-            ]);
-        }
-        write_table(f, &rows, 2)?;
+            ]
+        });
+        write_table(f, heads, rows, 2)?;
         f.write_str(MEANING)
     }
 }

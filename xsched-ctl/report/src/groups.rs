@@ -56,29 +56,23 @@ pub(super) enum Key {
     Text(Arc<str>),
     /// A stream of a process, if that is known.
     Stream(Option<ProcessId>, Arc<str>),
-    /// A thread.
     Thread(ThreadId),
-    /// A process.
     Process(ProcessId),
     /// None: there were too many groups.
     Others,
 }
 
-/// The calls of a group.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Group {
     /// How many, unfinished ones included.
     pub(super) calls: u64,
-    /// How long they took.
     pub(super) durations: Durations,
 }
 
-/// All groups of one property.
 #[derive(Clone, Default)]
 pub(super) struct Groups(HashMap<Key, Group>);
 
 impl Groups {
-    /// Counts a call.
     pub(super) fn add(&mut self, key: Key, duration_ns: Option<u64>) {
         let has_room = self.0.len() < GROUPS_MAX;
         let group = match self.0.entry(key) {
@@ -92,7 +86,6 @@ impl Groups {
         }
     }
 
-    /// Whether there is none.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -23,58 +23,29 @@ use collect::Collected;
 pub use groups::Dimension;
 pub use view::ViewError;
 use xsched_recording::KernelNames;
-use xsched_terminal::unreadable;
-use xsched_terminal::{Advice, ExitCode, StdoutError};
-use xsched_terminal::{print, say};
+use xsched_terminal::{Advice, ExitCode, StdoutError, print, say, unreadable};
 
 /// Why there is no report, or only one of a part of the file.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what has happened")]
 pub enum ReportError {
-    /// The file cannot be read.
     #[error("cannot read {path}: {cause}")]
-    Unreadable {
-        /// Which one.
-        path: PathBuf,
-        /// The system's error.
-        cause: io::Error,
-    },
-    /// The page cannot be written.
+    Unreadable { path: PathBuf, cause: io::Error },
     #[error("cannot write {path}: {cause}")]
-    Page {
-        /// Which one.
-        path: PathBuf,
-        /// The system's error.
-        cause: io::Error,
-    },
-    /// The page would replace the recording.
+    Page { path: PathBuf, cause: io::Error },
     #[error("{0} is the recording itself, which the page would replace")]
     PageIsRecording(PathBuf),
-    /// The file is empty.
     #[error("{0} is empty")]
     Empty(PathBuf),
-    /// It is not a trace.
     #[error("{path} is no Perfetto trace: failed to {cause}")]
-    NotATrace {
-        /// Which one.
-        path: PathBuf,
-        /// The cause.
-        cause: ReadError,
-    },
-    /// It is a trace of another program.
+    NotATrace { path: PathBuf, cause: ReadError },
     #[error("{0} is a Perfetto trace without HIP calls that xsched-ctl has recorded")]
     Foreign(PathBuf),
     /// It is damaged; what precedes the damage has been reported.
     #[error("{path} is damaged: failed to {cause}")]
-    Damaged {
-        /// Which one.
-        path: PathBuf,
-        /// The cause.
-        cause: ReadError,
-    },
-    /// The picture in the page cannot be made.
+    Damaged { path: PathBuf, cause: ReadError },
     #[error(transparent)]
     View(#[from] ViewError),
-    /// Nothing can be printed.
     #[error(transparent)]
     Stdout(#[from] StdoutError),
 }
@@ -93,9 +64,10 @@ impl Advice for ReportError {
             Self::Page { .. } | Self::PageIsRecording(_) => {
                 "choose another file with `--html FILE`".to_owned()
             }
-            Self::Empty(_) => "a recording has content from its beginning on; with \
-                               `--ring` from its first dump on"
-                .to_owned(),
+            Self::Empty(_) => {
+                "a recording has content from its first moment on; with `--ring`, from its first dump on"
+                    .to_owned()
+            }
             Self::NotATrace { .. } | Self::Foreign(_) => {
                 "`xsched-ctl trace -o FILE` records what this can read".to_owned()
             }

@@ -5,8 +5,7 @@ use std::path::Path;
 
 use xsched_abi::Counter;
 use xsched_perfetto::LOST_EVENTS;
-use xsched_recording::KernelNames;
-use xsched_recording::Reason;
+use xsched_recording::{KernelNames, Reason};
 use xsched_symbols::fold_templates;
 use xsched_terminal::{counted, duration, short_name, write_table};
 
@@ -131,7 +130,7 @@ fn table(
     let groups = groups.sorted();
     let is_whole = dimension == Dimension::Kernel && names == KernelNames::Full;
     let shown = |name: String| if is_whole { name } else { short_name(&name) };
-    let header = [dimension.name(), "calls", "total", "p50", "p99", "max"].map(str::to_owned);
+    let header = [dimension.name(), "calls", "total", "p50", "p99", "max"];
     let rows = groups.iter().take(top).map(|(key, group)| {
         [
             shown(collected.name(key)),
@@ -150,7 +149,7 @@ fn table(
     if groups.is_empty() {
         return writeln!(text, "no call in it has a {}{}", dimension.name(), whence(dimension));
     }
-    write_table(text, &std::iter::once(header).chain(rows).collect::<Vec<_>>(), 1)?;
+    write_table(text, header, rows, 1)?;
     match groups.len().saturating_sub(top) {
         0 => Ok(()),
         more => writeln!(text, "and {more} more"),

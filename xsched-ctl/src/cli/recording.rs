@@ -134,9 +134,7 @@ impl Recording {
             rules: self.rules.as_deref().map_or_else(|| Ok(Rules::default()), crate::rules::read)?,
         })
     }
-}
 
-impl Recording {
     /// The format of the timeline.
     pub(crate) fn style(&self) -> Style {
         let names = if self.fold_templates { KernelNames::Folded } else { KernelNames::Full };

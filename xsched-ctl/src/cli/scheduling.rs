@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
-use xsched_control_api::standing::{Class, PRIORITY_MAX, PRIORITY_MIN, WEIGHT_MAX, Wish};
+use xsched_control_api::parameters::{Class, PRIORITY_MAX, PRIORITY_MIN, WEIGHT_MAX, Wish};
 use xsched_sched::PolicyKind;
 
 use super::units::{cgroup, process_id, share};
@@ -51,7 +51,7 @@ impl Serve {
 
 /// Scheduling parameters.
 #[derive(Args, Clone, Copy, Debug, Default)]
-pub(crate) struct StandingOptions {
+pub(crate) struct ParameterOptions {
     /// From -255 to 255, or the name of a class; larger is more urgent
     #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "class", value_parser = priority)]
     pub(crate) priority: Option<i16>,
@@ -80,7 +80,7 @@ fn priority(text: &str) -> Result<i16, String> {
     })
 }
 
-impl StandingOptions {
+impl ParameterOptions {
     /// The requested parameters.
     pub(crate) fn wish(self) -> Wish {
         Wish {
@@ -94,7 +94,7 @@ impl StandingOptions {
 #[derive(Args, Debug)]
 pub(crate) struct Run {
     #[command(flatten)]
-    pub(crate) standing: StandingOptions,
+    pub(crate) parameters: ParameterOptions,
 
     /// First change the policy for all processes, like `xsched-ctl policy`, which also ends `off`
     #[arg(long, value_name = "NAME")]
@@ -136,7 +136,7 @@ pub(crate) struct Set {
     pub(crate) queue: Option<u32>,
 
     #[command(flatten)]
-    pub(crate) standing: StandingOptions,
+    pub(crate) parameters: ParameterOptions,
 
     /// Undo `set`: rules, hints and `run` apply again
     #[arg(long, conflicts_with_all = ["priority", "class", "weight", "share"])]
@@ -241,7 +241,7 @@ pub(crate) struct On {
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
-    use xsched_control_api::standing::Class;
+    use xsched_control_api::parameters::Class;
     use xsched_sched::PolicyKind;
 
     use crate::cli::{Cli, Verb};
@@ -283,7 +283,7 @@ mod tests {
         let cli =
             Cli::try_parse_from(["xsched-ctl", "run", "--priority", "-7", "app", "--class", "x"]).unwrap();
         let Verb::Run(run) = cli.verb else { panic!("not run") };
-        assert_eq!(run.standing.wish().priority, Some(-7));
+        assert_eq!(run.parameters.wish().priority, Some(-7));
         assert_eq!(run.command, ["app", "--class", "x"]);
     }
 
@@ -292,7 +292,7 @@ mod tests {
         for class in Class::ALL {
             let words = ["xsched-ctl", "run", "--priority", &class.to_string(), "--", "app"];
             let Verb::Run(run) = Cli::try_parse_from(words).unwrap().verb else { panic!("not run") };
-            assert_eq!(run.standing.wish().priority, Some(class.priority()));
+            assert_eq!(run.parameters.wish().priority, Some(class.priority()));
         }
         let error = refused(&["run", "--priority", "hihg", "app"]);
         assert!(error.contains("expected -255 to 255, or a class: realtime, high, normal, low"), "{error}");
@@ -302,6 +302,6 @@ mod tests {
     fn a_class_is_a_priority() {
         let cli = Cli::try_parse_from(["xsched-ctl", "run", "--class", "low", "--", "app"]).unwrap();
         let Verb::Run(run) = cli.verb else { panic!("not run") };
-        assert_eq!(run.standing.wish().priority, Some(-100));
+        assert_eq!(run.parameters.wish().priority, Some(-100));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use xsched_control_api::standing::SHARE_MAX;
+use xsched_control_api::parameters::SHARE_MAX;
 
 /// Bytes: a number, optionally with `K`, `M` or `G`.
 pub(super) fn size(text: &str) -> Result<u64, String> {

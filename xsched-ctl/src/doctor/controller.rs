@@ -96,7 +96,7 @@ fn describe_joined(list: &List, pid: u32, why_not: impl Fn(u32) -> Option<String
                 "joined",
                 format!(
                     "{}, {}, reports {heard}",
-                    process.standing,
+                    process.parameters,
                     counted(process.queues.len() as u64, "queue", "queues")
                 ),
             )
@@ -107,7 +107,7 @@ fn describe_joined(list: &List, pid: u32, why_not: impl Fn(u32) -> Option<String
 #[cfg(test)]
 mod tests {
     use xsched_control_api::answer::{Counts, From, Process};
-    use xsched_control_api::standing::Standing;
+    use xsched_control_api::parameters::Parameters;
 
     use super::*;
 
@@ -164,7 +164,7 @@ mod tests {
             user: String::new(),
             command: String::new(),
             cgroup: String::new(),
-            standing: Standing::default(),
+            parameters: Parameters::default(),
             class: String::new(),
             from: From::Default,
             reports: PageKeeper::Controller,

@@ -23,7 +23,6 @@ const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 pub(super) struct Token([u8; 16]);
 
 impl Token {
-    /// A new one.
     pub(super) fn draw() -> io::Result<Self> {
         let mut bytes = [0; 16];
         File::open("/dev/urandom")?.read_exact(&mut bytes)?;

@@ -129,7 +129,6 @@ impl AddressSpace {
         unknown
     }
 
-    /// The mapping at `address` at `time_ns`.
     pub(crate) fn at(&self, address: u64, time_ns: u64) -> Option<&Arc<Mapping>> {
         let below = self.0.current.range(..=address).next_back();
         if let Some((_, piece)) = below
@@ -175,7 +174,6 @@ impl AddressSpace {
         }
     }
 
-    /// The present mappings.
     pub(crate) fn current(&self) -> impl Iterator<Item = &Arc<Mapping>> {
         self.0.current.values().map(|piece| &piece.mapping)
     }
@@ -185,7 +183,6 @@ impl AddressSpace {
         self.0.current.iter().map(|(&start, piece)| (start..piece.end, &piece.mapping))
     }
 
-    /// Drops mappings that ended before `before_ns`.
     pub(crate) fn forget_before(&mut self, before_ns: u64) {
         if self.0.past.iter().any(|past| past.until_ns < before_ns) {
             Arc::make_mut(&mut self.0).past.retain(|past| past.until_ns >= before_ns);
@@ -369,7 +366,7 @@ mod tests {
 
     #[test]
     fn lookups_agree_with_an_exhaustive_search() {
-        let mut rng = crate::random::seeded();
+        let mut rng = crate::tests::seeded();
         for _ in 0..300 {
             let mut space = AddressSpace::default();
             let mut history = Vec::new();

@@ -46,12 +46,12 @@ mod open;
 mod process;
 mod processes;
 mod procfs;
-#[cfg(test)]
-mod random;
 mod runtime;
 mod sideband;
 mod signature;
 mod symbol_table;
+#[cfg(test)]
+mod tests;
 mod timeout;
 
 pub use demangle::{demangle, kernel_name, short_name};
@@ -60,7 +60,7 @@ pub use function::{MappedFunction, find_function, own_code};
 pub use mapping::{Backing, FileId, Mapping};
 pub use maps::executable_mappings;
 pub use open::{OpenError, open_mapped, open_regular};
-pub use process::{End, EndCause, Process};
+pub use process::Process;
 pub use processes::{Change, Location, NameError, Processes, ScanError};
 pub use runtime::is_hip_runtime;
 pub use sideband::{PerfEvent, PerfEventKind, Sideband, SidebandError};

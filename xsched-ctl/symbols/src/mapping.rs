@@ -140,7 +140,6 @@ impl Mapping {
         (self.start..self.end).contains(&address)
     }
 
-    /// Whether this and `other` are the same mapping.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         let same_file = match (&self.file, &other.file) {
             (Some(mine), Some(theirs)) => mine.matches(theirs) && self.file_offset == other.file_offset,

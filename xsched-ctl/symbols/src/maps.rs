@@ -17,7 +17,6 @@ pub fn executable_mappings(pid: u32) -> io::Result<Vec<Mapping>> {
     Ok(parse(&text).filter(|entry| entry.executable).map(|entry| entry.mapping).collect())
 }
 
-/// One line of the file.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) executable: bool,
@@ -147,11 +146,11 @@ mod tests {
 
     #[test]
     fn damaged_text_gives_valid_mappings_or_none() {
-        let mut rng = crate::random::seeded();
+        let mut rng = crate::tests::seeded();
         let text = std::fs::read("/proc/self/maps").unwrap();
         for _ in 0..2_000 {
             let mut damaged = text.clone();
-            crate::random::damage(&mut rng, &mut damaged);
+            crate::tests::damage(&mut rng, &mut damaged);
             for entry in parse(&damaged) {
                 assert!(entry.mapping.start < entry.mapping.end);
             }

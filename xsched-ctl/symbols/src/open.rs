@@ -31,17 +31,15 @@ use crate::timeout::{PathSpace, with_timeout};
 
 /// Why the file of a mapping could not be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what has happened")]
 pub enum OpenError {
-    /// The mapping has no file.
     #[error("no file is mapped there")]
     NoFile,
-    /// The file system does not answer.
     #[error("the file system of {} does not answer", path.display())]
     Silent {
         /// The path as the process saw it.
         path: PathBuf,
     },
-    /// No reachable file is the one that was mapped.
     #[error("{} is gone or replaced", path.display())]
     Gone {
         /// The path as the process saw it.
@@ -141,7 +139,6 @@ impl Candidate {
         Self { folder, path: path.strip_prefix("/").unwrap_or(path).to_owned(), links }
     }
 
-    /// Opens the file, if it is the wanted one.
     fn open(&self, wanted: Wanted) -> io::Result<File> {
         let folder = self.open_folder()?;
         let flags = OFlags::PATH | OFlags::CLOEXEC;

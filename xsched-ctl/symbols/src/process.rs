@@ -12,31 +12,13 @@ use crate::address_space::AddressSpace;
 use crate::mapping::{Backing, Mapping};
 use crate::procfs;
 
-/// How and when a program ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct End {
-    /// Boot-time nanoseconds.
-    pub time_ns: u64,
-    /// Why it ended.
-    pub cause: EndCause,
-}
-
-/// Why a program ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EndCause {
-    /// Its process executed another program.
-    Exec,
-    /// Its last thread has ended.
-    Exit,
-}
-
 /// One program in one process.
 #[derive(Debug)]
 pub struct Process {
     pub(crate) pid: u32,
     pub(crate) parent: Option<u32>,
     pub(crate) started_ns: u64,
-    pub(crate) end: Option<End>,
+    pub(crate) ended_ns: Option<u64>,
     pub(crate) executable: Option<Arc<Path>>,
     pub(crate) command_line: Option<Vec<String>>,
     pub(crate) threads: HashMap<u32, Thread>,
@@ -65,7 +47,7 @@ impl Process {
             pid,
             parent: None,
             started_ns,
-            end: None,
+            ended_ns: None,
             executable: None,
             command_line: None,
             threads: HashMap::new(),
@@ -98,9 +80,9 @@ impl Process {
         self.started_ns
     }
 
-    /// When and why it ended, if it has.
-    pub fn end(&self) -> Option<End> {
-        self.end
+    /// When it ended, in boot-time nanoseconds, if it has.
+    pub fn ended_ns(&self) -> Option<u64> {
+        self.ended_ns
     }
 
     /// The kernel's short name for it: that of its first thread, at most 15 bytes. Empty if unknown.
@@ -148,13 +130,13 @@ impl Process {
     }
 
     pub(crate) fn read_command_line(&mut self) -> &[String] {
-        let is_alive = self.end.is_none();
+        let is_alive = self.ended_ns.is_none();
         self.command_line
             .get_or_insert_with(|| if is_alive { procfs::command_line(self.pid) } else { Vec::new() })
     }
 
     pub(crate) fn is_alive(&self) -> bool {
-        self.end.is_none()
+        self.ended_ns.is_none()
     }
 
     /// Adds an executable mapping. Returns false if it is known already.
@@ -176,7 +158,7 @@ impl Process {
             thread.ended_ns = Some(time_ns);
         }
         if self.threads.values().all(|thread| thread.ended_ns.is_some()) {
-            self.finish(time_ns, EndCause::Exit);
+            self.finish(time_ns);
         }
     }
 
@@ -189,8 +171,8 @@ impl Process {
         }
     }
 
-    pub(crate) fn finish(&mut self, time_ns: u64, cause: EndCause) {
-        self.end.get_or_insert(End { time_ns, cause });
+    pub(crate) fn finish(&mut self, time_ns: u64) {
+        self.ended_ns.get_or_insert(time_ns);
     }
 
     /// The child that a fork makes: the same program in another process.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::binaries::Binaries;
 use crate::elf::ElfError;
 use crate::mapping::{Backing, Mapping};
-use crate::process::{EndCause, Process, Thread};
+use crate::process::{Process, Thread};
 use crate::sideband::{PerfEvent, PerfEventKind};
 use crate::symbol_table::Symbol;
 use crate::{maps, now_ns, procfs};
@@ -82,25 +82,22 @@ pub struct Location {
 
 /// Why an address has no name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what has happened")]
 pub enum NameError {
-    /// The memory has no file.
     #[error("no file is mapped there ({0:?})")]
     NoFile(Backing),
-    /// The file cannot be opened any more.
     #[error("the file is gone or replaced")]
     Gone,
-    /// The file could be opened but not read.
     #[error(transparent)]
     Elf(#[from] ElfError),
-    /// No symbol of the file covers the address.
     #[error("no symbol there")]
     NoSymbol,
 }
 
 /// Why a process could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what has happened")]
 pub enum ScanError {
-    /// The process has ended, or may not be read.
     #[error("process {0} is gone or not readable")]
     Unreadable(u32),
 }
@@ -129,7 +126,7 @@ impl Processes {
             let Some(process) = programs.last_mut() else { continue };
             // A process that started after the list was read is not missing from it.
             if process.is_alive() && process.started_ns < asked_ns && !pids.contains(&process.pid) {
-                process.finish(asked_ns, EndCause::Exit);
+                process.finish(asked_ns);
             }
         }
         pids.into_iter().filter(|&pid| self.scan(pid).is_ok()).count()
@@ -156,7 +153,10 @@ impl Processes {
         }
         let programs = self.by_pid.entry(pid).or_default();
         // The side-band may have reported the end of this same process, which is still exiting.
-        if programs.last().is_some_and(|last| last.end.is_some_and(|end| stat.started_ns <= end.time_ns)) {
+        if programs
+            .last()
+            .is_some_and(|last| last.ended_ns.is_some_and(|ended_ns| stat.started_ns <= ended_ns))
+        {
             return Err(unreadable);
         }
         if programs.last().is_none_or(|last| !last.is_alive()) {
@@ -176,7 +176,7 @@ impl Processes {
     fn record_end_of(&mut self, pid: u32, time_ns: u64) {
         let last = self.by_pid.get_mut(&pid).and_then(|programs| programs.last_mut());
         if let Some(process) = last.filter(|process| process.started_ns < time_ns) {
-            process.finish(time_ns, EndCause::Exit);
+            process.finish(time_ns);
         }
     }
 
@@ -209,7 +209,7 @@ impl Processes {
                 Some(Change::Renamed { pid, tid })
             }
             PerfEventKind::Executed { name } => {
-                process.finish(time_ns, EndCause::Exec);
+                process.finish(time_ns);
                 let mut next = Process { parent: process.parent, ..Process::new(pid, time_ns) };
                 next.name_thread(pid, name);
                 self.by_pid.entry(pid).or_default().push(next);
@@ -251,7 +251,7 @@ impl Processes {
             None => {
                 if let Some(last) = programs.last_mut() {
                     // The event of its end may have been lost. The kernel reuses a pid only after its process has ended.
-                    last.finish(time_ns, EndCause::Exit);
+                    last.finish(time_ns);
                 }
                 programs.push(child);
             }
@@ -262,7 +262,7 @@ impl Processes {
     /// Whether an event of this time belongs to an unknown program.
     fn has_missed(&self, pid: u32, time_ns: u64) -> bool {
         let last = self.by_pid.get(&pid).and_then(|programs| programs.last());
-        last.is_none_or(|last| last.end.is_some_and(|end| end.time_ns < time_ns))
+        last.is_none_or(|last| last.ended_ns.is_some_and(|ended_ns| ended_ns < time_ns))
     }
 
     /// The location of a process's address at a time, in boot-time nanoseconds (`u64::MAX`: the latest known state).
@@ -351,7 +351,7 @@ impl Processes {
     /// with a time before which no more records can arrive.
     pub fn forget_exited(&mut self, before_ns: u64) {
         self.by_pid.retain(|_, programs| {
-            programs.retain(|process| process.end.is_none_or(|end| end.time_ns >= before_ns));
+            programs.retain(|process| process.ended_ns.is_none_or(|ended_ns| ended_ns >= before_ns));
             for process in programs.iter_mut() {
                 process.forget_before(before_ns);
             }
@@ -388,7 +388,7 @@ impl Location {
 /// The program that an event belongs to. None if the event is outdated because `/proc` was read after it.
 fn at_event(by_pid: &mut HashMap<u32, Vec<Process>>, pid: u32, time_ns: u64) -> Option<&mut Process> {
     let ran_then = |process: &&mut Process| {
-        process.started_ns <= time_ns && process.end.is_none_or(|end| end.time_ns >= time_ns)
+        process.started_ns <= time_ns && process.ended_ns.is_none_or(|ended_ns| ended_ns >= time_ns)
     };
     by_pid.get_mut(&pid)?.iter_mut().rev().find(ran_then).filter(|process| process.scanned_ns <= time_ns)
 }

@@ -29,22 +29,15 @@ const MISC_COMM_EXEC: u16 = 1 << 13;
 
 /// Why the side-band could not be opened.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what has happened")]
 pub enum SidebandError {
     /// Watching every process needs CAP_PERFMON, or `kernel.perf_event_paranoid` of 0 or less.
     #[error("watch processes: not permitted (needs CAP_PERFMON or root)")]
     NotPermitted,
-    /// The kernel refused for another reason.
     #[error("watch processes on CPU {cpu}: {source}")]
-    Open {
-        /// The CPU.
-        cpu: usize,
-        /// The kernel's error.
-        source: io::Error,
-    },
-    /// The list of CPUs cannot be read.
+    Open { cpu: usize, source: io::Error },
     #[error("read the list of CPUs: {0}")]
     Cpus(io::Error),
-    /// Waiting for several rings at once cannot be set up.
     #[error("set up waiting: {0}")]
     Wait(io::Error),
 }

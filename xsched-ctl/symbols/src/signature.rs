@@ -44,7 +44,6 @@ pub fn fold_templates(demangled: &str) -> Cow<'_, str> {
     folded.into()
 }
 
-/// The ranges of the parts.
 struct Parts {
     /// The name with its template arguments.
     name: Range<usize>,

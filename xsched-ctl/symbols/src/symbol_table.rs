@@ -19,7 +19,6 @@ pub struct Symbol {
     pub offset: u64,
 }
 
-/// The kind of a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SymbolKind {
     Function,

@@ -7,7 +7,9 @@ use std::io;
 /// and knows none of them.
 pub trait Advice: Error {
     /// What to do about it: something to type, if there is anything.
-    fn hint(&self) -> Option<String>;
+    fn hint(&self) -> Option<String> {
+        None
+    }
 
     /// The command's exit code.
     fn exit_code(&self) -> ExitCode;
@@ -69,10 +71,6 @@ impl Internal {
 }
 
 impl Advice for Internal {
-    fn hint(&self) -> Option<String> {
-        None
-    }
-
     fn exit_code(&self) -> ExitCode {
         ExitCode::Software
     }

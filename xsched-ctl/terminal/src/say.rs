@@ -43,10 +43,6 @@ pub fn one_line(words: &str) -> Cow<'_, str> {
 pub struct StdoutError(io::Error);
 
 impl Advice for StdoutError {
-    fn hint(&self) -> Option<String> {
-        None
-    }
-
     fn exit_code(&self) -> ExitCode {
         ExitCode::OutputFailed
     }

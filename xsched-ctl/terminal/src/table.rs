@@ -1,6 +1,5 @@
 //! Tables and durations for a terminal.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -9,15 +8,16 @@ use crate::one_line;
 /// Longest name in a table, in characters.
 const NAME_LEN_MAX: usize = 60;
 
-/// Writes rows in columns: the first `names` columns left-aligned, the others, which are numbers, right-aligned. Names
+/// Writes headings and rows in columns: the first `names` columns left-aligned, the others, which are numbers, right-aligned. Names
 /// come from processes and files, so control characters are escaped.
 pub fn write_table<const COLUMNS: usize>(
     f: &mut impl fmt::Write,
-    rows: &[[String; COLUMNS]],
+    headings: [&str; COLUMNS],
+    rows: impl IntoIterator<Item = [String; COLUMNS]>,
     names: usize,
 ) -> fmt::Result {
-    let rows: Vec<[Cow<'_, str>; COLUMNS]> =
-        rows.iter().map(|row| row.each_ref().map(|cell| one_line(cell))).collect();
+    let rows = rows.into_iter().map(|row| row.map(|cell| one_line(&cell).into_owned()));
+    let rows: Vec<_> = std::iter::once(headings.map(str::to_owned)).chain(rows).collect();
     let widths: [usize; COLUMNS] =
         std::array::from_fn(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
     for row in &rows {
@@ -86,18 +86,18 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_what_is_in_them() {
-        let rows =
-            [["library", "calls"], ["é", "1"], ["libx.so", "100000"]].map(|row| row.map(str::to_owned));
+        let rows = [["é", "1"], ["libx.so", "100000"]].map(|row| row.map(str::to_owned));
         let mut text = String::new();
-        write_table(&mut text, &rows, 1).unwrap();
+        write_table(&mut text, ["library", "calls"], rows, 1).unwrap();
         assert_eq!(text, "library   calls\né             1\nlibx.so  100000\n");
     }
 
     #[test]
     fn names_cannot_control_the_terminal() {
         let mut text = String::new();
-        write_table(&mut text, &[["x\x1b[2J\r\nincomplete: 9".to_owned(), "1".to_owned()]], 1).unwrap();
-        assert_eq!(text, "x\\u{1b}[2J\\r\\nincomplete: 9  1\n");
+        let row = ["x\x1b[2J\r\nincomplete: 9".to_owned(), "1".to_owned()];
+        write_table(&mut text, ["library", "n"], [row], 1).unwrap();
+        assert_eq!(text.lines().nth(1), Some("x\\u{1b}[2J\\r\\nincomplete: 9  1"));
     }
 
     #[test]

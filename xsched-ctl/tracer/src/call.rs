@@ -1,5 +1,7 @@
 //! A recorded call with everything resolved, ready to be shown or counted.
 
+mod followed;
+
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -7,27 +9,20 @@ use std::sync::Arc;
 use xsched_abi::{ParamKind, Probe, Words};
 use xsched_chains::{Caller, Chain};
 
-use crate::scheduling::{Followed, Judged};
-use crate::session::Nodes;
+pub(crate) use followed::{Followed, Settled};
 
 /// One HIP call of one thread. Times are nanoseconds of `CLOCK_BOOTTIME`.
 #[derive(Clone, Debug)]
 pub(crate) struct HipCall {
-    /// The function.
     pub(crate) probe: &'static Probe,
-    /// Process.
     pub(crate) pid: u32,
-    /// Thread.
     pub(crate) tid: u32,
-    /// When it was entered.
     pub(crate) begin_ns: u64,
     /// When it returned; none for a call that was still in progress when recording ended.
     pub(crate) end_ns: Option<u64>,
     /// When its process ended or executed another program during the call.
     pub(crate) cut_ns: Option<u64>,
-    /// What it returned.
     pub(crate) ret: u64,
-    /// The argument words.
     pub(crate) words: Words,
     /// The handle that it returned through a pointer, or zero.
     pub(crate) out: u64,
@@ -37,7 +32,6 @@ pub(crate) struct HipCall {
     pub(crate) kernel: Option<Arc<str>>,
     /// The number of nodes of the graph that it launches, if known.
     pub(crate) graph: Option<Nodes>,
-    /// The immediate caller.
     pub(crate) caller: Caller,
     /// File name of the library to which the call belongs by the rules; the caller's if they name none.
     pub(crate) origin: Arc<str>,
@@ -51,6 +45,33 @@ pub(crate) struct HipCall {
     pub(crate) judged: Option<Judged>,
 }
 
+/// The number of nodes in a graph, including contained graphs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Nodes {
+    pub(crate) kernels: u32,
+    /// All nodes, except those that represent a contained graph.
+    pub(crate) all: u32,
+}
+
+impl std::ops::Add for Nodes {
+    type Output = Self;
+
+    fn add(self, more: Self) -> Self {
+        Self { kernels: self.kernels + more.kernels, all: self.all + more.all }
+    }
+}
+
+/// The verdict on a call, as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Judged {
+    /// Its name in files of rules.
+    pub(crate) verdict: &'static str,
+    /// The highest preemption mode; 0: no limit.
+    pub(crate) level: u8,
+    /// The name of the rule that gave it.
+    pub(crate) rule: Arc<str>,
+}
+
 impl HipCall {
     /// From the call until its execution began on the device, if that was seen.
     pub(crate) fn queue_delay_ns(&self) -> Option<u64> {
@@ -62,7 +83,6 @@ impl HipCall {
         Some(self.end_ns?.saturating_sub(self.begin_ns))
     }
 
-    /// Whether the call starts kernels.
     pub(crate) fn is_launch(&self) -> bool {
         self.probe.category == xsched_abi::Category::Launch
     }
@@ -157,85 +177,4 @@ impl fmt::Display for Argument {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use xsched_abi::{PROBES, WORD_COUNT};
-
-    use super::*;
-
-    /// A call of `name` with everything else zero.
-    pub(crate) fn call(name: &str) -> HipCall {
-        HipCall {
-            probe: PROBES.iter().find(|probe| probe.name == name).unwrap(),
-            pid: 1,
-            tid: 1,
-            begin_ns: 0,
-            end_ns: Some(0),
-            cut_ns: None,
-            ret: 0,
-            words: [0; WORD_COUNT],
-            out: 0,
-            text: None,
-            kernel: None,
-            graph: None,
-            caller: Caller { library: "libx.so".into(), symbol: None, address: 0 },
-            chain: None,
-            origin: "libx.so".into(),
-            queue: None,
-            followed: None,
-            judged: None,
-        }
-    }
-
-    fn shown(call: &HipCall) -> Vec<String> {
-        call.arguments().map(|(name, argument)| format!("{name}={argument}")).collect()
-    }
-
-    #[test]
-    fn dim3_by_value_is_unpacked_from_two_registers() {
-        let mut call = call("hipLaunchKernel");
-        call.words[..8].copy_from_slice(&[0xf, 2 << 32 | 64, 3, 5 << 32 | 256, 7, 0, 1024, 2]);
-        assert_eq!(shown(&call), ["grid=64x2x3", "block=256x5x7", "shared_bytes=1024", "stream=per-thread"]);
-    }
-
-    #[test]
-    fn separate_dimensions_ignore_the_upper_halves_of_their_words() {
-        let mut call = call("hipModuleLaunchKernel");
-        let dirt = 0xdead_beef << 32;
-        call.words[..9].copy_from_slice(&[
-            0xf,
-            dirt | 8,
-            dirt | 1,
-            dirt | 1,
-            dirt | 32,
-            dirt | 1,
-            dirt | 1,
-            dirt,
-            0x1000,
-        ]);
-        assert_eq!(shown(&call), ["grid=8x1x1", "block=32x1x1", "shared_bytes=0", "stream=0x1000"]);
-    }
-
-    #[test]
-    fn grids_in_threads_become_blocks() {
-        let mut call = call("hipExtModuleLaunchKernel");
-        call.words[..9].copy_from_slice(&[0xf, 1000, 4, 1, 256, 4, 0, 0, 0]);
-        assert_eq!(shown(&call), ["grid=4x1x1", "block=256x4x0", "shared_bytes=0", "stream=null"]);
-    }
-
-    #[test]
-    fn launch_configurations_are_read_from_their_struct() {
-        let mut call = call("hipLaunchKernelExC");
-        call.words[6..].copy_from_slice(&[2 << 32 | 1, 4 << 32 | 3, 6 << 32 | 5, 64, 1]);
-        assert_eq!(shown(&call), ["grid=1x2x3", "block=4x5x6", "shared_bytes=64", "stream=legacy"]);
-    }
-
-    #[test]
-    fn copies_name_their_direction() {
-        let mut call = call("hipMemcpyAsync");
-        call.words[..5].copy_from_slice(&[0x10, 0x20, 4096, 2, 0]);
-        assert_eq!(
-            shown(&call),
-            ["dst=0x10", "src=0x20", "bytes=4096", "kind=device to host", "stream=null"]
-        );
-    }
-}
+pub(crate) mod tests;

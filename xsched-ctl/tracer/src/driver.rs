@@ -15,11 +15,11 @@ mod command;
 mod device;
 mod drm;
 mod errno;
-#[cfg(test)]
-mod headers;
 mod kfd;
 mod queues;
 mod summary;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use call::{DriverCall, Shown};
 pub(crate) use device::Listed;

@@ -8,76 +8,79 @@ use xsched_terminal::{Advice, ExitCode, Internal, one_line};
 
 use crate::bpf::FunctionsError;
 use crate::filter::FilterError;
-use crate::session::RuntimeError;
+
+/// Why a copy of the runtime could not be probed.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what has happened")]
+pub enum RuntimeError {
+    #[error("cannot open {path}: {cause}")]
+    Open {
+        /// Its path, as the process sees it.
+        path: PathBuf,
+        cause: xsched_symbols::OpenError,
+    },
+    /// It was named by the user, but the file does not exist, cannot be opened, or its file system does not answer.
+    #[error("cannot open {path}: {cause}")]
+    Named {
+        /// Its path, as given.
+        path: PathBuf,
+        cause: io::Error,
+    },
+    #[error("cannot read the symbols of {path}: {cause}")]
+    Symbols {
+        /// Its path, as the process sees it.
+        path: PathBuf,
+        cause: xsched_symbols::ElfError,
+    },
+    #[error("{path} exports none of HIP's functions")]
+    NoFunctions {
+        /// Its path, as the process sees it.
+        path: PathBuf,
+    },
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+}
 
 /// Why a recording cannot begin or go on.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what has happened")]
 pub enum TracerError {
-    /// Tracing needs privileges that this process does not have.
     #[error("tracing is not permitted: missing {missing}")]
-    NotPermitted {
-        /// The missing capabilities.
-        missing: String,
-    },
-    /// `/proc` was mounted in another pid namespace than that of this process.
+    NotPermitted { missing: String },
     #[error("/proc shows the process ids of another pid namespace than this process is in")]
     ForeignProc,
-    /// No process has this id.
     #[error("no process has the id {0}")]
     NoSuchProcess(u32),
-    /// The process exists, but has no program that could be read.
     #[error("process {pid} cannot be inspected: {why}")]
     NoProgram {
-        /// Its id.
         pid: u32,
         /// What it is, or the obstacle.
         why: &'static str,
     },
-    /// The process exists and has no HIP runtime mapped.
     #[error("process {pid} ({}) does not use HIP: no libamdhip64 is mapped into it", one_line(name))]
-    NoRuntime {
-        /// Its id.
-        pid: u32,
-        /// Its name.
-        name: String,
-    },
-    /// Filters contradict each other.
+    NoRuntime { pid: u32, name: String },
     #[error(transparent)]
     Filters(#[from] FilterError),
-    /// What is kept in memory is written to files, and there is no name for them.
     #[error("`--ring` writes files: name one with `-o FILE`")]
     NoFileForRing,
-    /// The output could not be created.
     #[error("cannot write {path}: {cause}")]
-    OutputNotCreated {
-        /// Its destination.
-        path: PathBuf,
-        /// The system's error.
-        cause: io::Error,
-    },
-    /// Writing the output failed.
+    OutputNotCreated { path: PathBuf, cause: io::Error },
     #[error("writing the trace to {to} failed: {cause}")]
     OutputFailed {
-        /// Its destination.
         to: String,
-        /// The system's error.
         cause: io::Error,
         /// Bytes that were written and can be loaded.
         written: u64,
     },
-    /// The kernel side could not be set up.
     #[error(transparent)]
     Bpf(#[from] BpfError),
-    /// A copy of the runtime that the user named could not be probed.
     #[error("`--runtime`: {0}")]
     Runtime(#[from] RuntimeError),
     /// `--driver fentry` is not possible.
     #[error("cannot attach to the driver's functions: {0}")]
     DriverFunctions(FunctionsError),
-    /// The mappings of processes could not be followed.
     #[error("cannot follow the mappings of processes: {0}")]
     Sideband(#[from] xsched_symbols::SidebandError),
-    /// An unexpected error.
     #[error(transparent)]
     Internal(#[from] Internal),
 }

@@ -15,19 +15,12 @@ use xsched_recording::Reason;
 
 /// Why a combination of filters is refused.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what has happened")]
 pub enum FilterError {
-    /// A pattern is refused.
     #[error("`--{option}`: {cause}")]
-    Pattern {
-        /// The option.
-        option: &'static str,
-        /// The cause.
-        cause: PatternError,
-    },
-    /// An option needs launches, and none are recorded.
+    Pattern { option: &'static str, cause: PatternError },
     #[error("`--{0}` needs launches, which `--api` excludes")]
     NoLaunches(&'static str),
-    /// A filter by kernel needs launches, and none are recorded.
     #[error("`--kernel` needs launches or lookups of kernels, which `--api` excludes")]
     NoKernels,
 }
@@ -138,10 +131,8 @@ impl Filters {
     }
 }
 
-/// The decision on a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// It is recorded.
     Record,
     /// It was reported only for the names in it.
     NamesOnly,

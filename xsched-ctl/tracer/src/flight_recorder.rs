@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::call::HipCall;
 use crate::error::TracerError;
-use crate::output::Compression;
-use crate::recorder::Item;
+use crate::output::{Compression, Kept};
 use dumps::Dumps;
 pub(crate) use dumps::Written;
 use xsched_terminal::duration;
@@ -23,13 +22,13 @@ use segments::Segments;
 /// How long after a dump a slow launch causes no further one.
 const SLOW_DUMP_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How to keep a recording in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// Limit in bytes.
-    pub size_max: usize,
-    /// A launch that takes longer causes a dump.
-    pub slow_ns: Option<u64>,
+/// What has been written into the timeline.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Item<'a> {
+    Hip(&'a HipCall),
+    Driver,
+    /// A result of scheduling, which is not a call.
+    Scheduling,
 }
 
 /// The kept part of a recording.
@@ -37,7 +36,6 @@ pub struct FlightRecorder {
     segments: Segments,
     dumps: Dumps,
     slow_ns: Option<u64>,
-    /// Why a dump was requested.
     wanted: Option<String>,
     last_slow: Option<Instant>,
     /// Slow launches that caused no dump because one was recent.
@@ -50,7 +48,7 @@ impl FlightRecorder {
     pub(crate) fn new(
         path: PathBuf,
         compression: Option<Compression>,
-        settings: Settings,
+        settings: Kept,
     ) -> Result<Self, TracerError> {
         Ok(Self {
             segments: Segments::new(settings.size_max),
@@ -89,7 +87,6 @@ impl FlightRecorder {
         self.want(format!("{} of {kernel} took {}", call.probe.name, duration(Some(duration_ns))));
     }
 
-    /// Keeps a segment.
     pub(crate) fn close(&mut self, segment: Vec<u8>) {
         self.segments.push(segment);
     }
@@ -129,7 +126,6 @@ impl FlightRecorder {
         Ok((written, self.notices))
     }
 
-    /// Messages for the user.
     pub(crate) fn take_notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
     }
@@ -143,7 +139,7 @@ mod tests {
     #[tokio::test]
     async fn a_slow_launch_causes_a_dump_and_the_next_one_soon_after_does_not() {
         let dir = tempfile::tempdir().unwrap();
-        let settings = Settings { size_max: 1 << 20, slow_ns: Some(1000) };
+        let settings = Kept { size_max: 1 << 20, slow_ns: Some(1000) };
         let mut recorder = FlightRecorder::new(dir.path().join("f"), None, settings).unwrap();
         let mut slow = call("hipLaunchKernel");
         slow.end_ns = Some(1000);
@@ -164,7 +160,7 @@ mod tests {
     #[tokio::test]
     async fn only_calls_are_counted_in_dropped_segments() {
         let dir = tempfile::tempdir().unwrap();
-        let settings = Settings { size_max: 1 << 20, slow_ns: None };
+        let settings = Kept { size_max: 1 << 20, slow_ns: None };
         let mut recorder = FlightRecorder::new(dir.path().join("f"), None, settings).unwrap();
         let call = call("hipLaunchKernel");
         for item in [Item::Hip(&call), Item::Scheduling, Item::Driver, Item::Scheduling] {

@@ -34,12 +34,11 @@ pub use bpf::{
     try_driver_functions,
 };
 pub use driver::{Devices, number_of};
-pub use error::TracerError;
+pub use error::{RuntimeError, TracerError};
 pub use filter::{FilterError, Filters, Functions};
-pub use flight_recorder::Settings as Kept;
-pub use output::{Compression, Destination, Format};
+pub use output::{Compression, Destination, Format, Kept};
 pub use preflight::{check_privileges, find_process, why_nothing_is_mapped};
 pub use recorder::{Recorded, Recorder, Sink};
 pub use scheduling::why_not_joined;
-pub use session::{RuntimeError, Session, Settings, Targets};
+pub use session::{Session, Settings, Targets};
 pub use timeline::{Executions, Style};

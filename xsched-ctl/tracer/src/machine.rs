@@ -106,13 +106,13 @@ impl fmt::Display for Machine {
         }
         let ended_count = self.forgotten_count + ended.len() as u64;
 
-        let header = ["pid", "process", "launches", "total", "other calls", "total"].map(str::to_owned);
+        let header = ["pid", "process", "launches", "total", "other calls", "total"];
         let rows = running
             .into_iter()
             .map(|(id, program)| program.totals.cells(id.pid.to_string(), program.name.clone()));
         let last = (ended_count > 0)
             .then(|| of_ended.cells("-".to_owned(), format!("{ended_count} that have ended")));
-        write_table(f, &std::iter::once(header).chain(rows).chain(last).collect::<Vec<_>>(), 2)
+        write_table(f, header, rows.chain(last), 2)
     }
 }
 

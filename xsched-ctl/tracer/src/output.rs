@@ -15,7 +15,6 @@ use tokio::sync::{mpsc, oneshot};
 use xsched_perfetto::whole_packets;
 
 use crate::error::TracerError;
-use crate::flight_recorder;
 pub use compression::Compression;
 use xsched_terminal::Internal;
 
@@ -38,7 +37,16 @@ pub struct Format {
     /// Most bytes of its file.
     pub size_max: Option<u64>,
     /// Set if it is kept in memory and dumped.
-    pub kept: Option<flight_recorder::Settings>,
+    pub kept: Option<Kept>,
+}
+
+/// How to keep a recording in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Limit in bytes.
+    pub size_max: usize,
+    /// A launch that takes longer causes a dump.
+    pub slow_ns: Option<u64>,
 }
 
 /// The destination of the trace.
@@ -184,7 +192,6 @@ impl Output {
         })
     }
 
-    /// The destination of the trace.
     pub(crate) fn destination(&self) -> &Destination {
         &self.destination
     }

@@ -11,13 +11,13 @@ use xsched_symbols::{Change, Processes, now_ns};
 use crate::call::HipCall;
 use crate::driver::{DriverCall, DriverSummary};
 use crate::error::TracerError;
+use crate::flight_recorder::Item;
 use crate::machine::{Machine, Program};
 use crate::output::Destination;
 use crate::scheduling::Entry;
 use crate::summary::Summary;
 use crate::timeline::{Program as Scheduled, Programs, Style, Timeline};
 use sink::After;
-pub(crate) use sink::Item;
 pub use sink::Sink;
 use xsched_bpf::Losses;
 use xsched_recording::LeftOut;
@@ -108,7 +108,6 @@ impl Recorder {
         self.machine.as_ref()
     }
 
-    /// Takes in a call.
     pub(crate) fn call(&mut self, processes: &mut Processes, call: &HipCall) -> Result<(), TracerError> {
         if self.is_full() {
             return Ok(());
@@ -119,7 +118,7 @@ impl Recorder {
             let start_ns = program.map_or(0, xsched_symbols::Process::started_ns);
             machine.add(ProcessId { pid: call.pid, start_ns }, call, || {
                 let name = program.map(|program| program.display_name()).unwrap_or_default();
-                Program::new(&name, program.and_then(xsched_symbols::Process::end).map(|end| end.time_ns))
+                Program::new(&name, program.and_then(xsched_symbols::Process::ended_ns))
             });
         }
         let Some(recording) = &mut self.recording else { return Ok(()) };
@@ -142,7 +141,6 @@ impl Recorder {
         }
     }
 
-    /// Takes in a call to the driver.
     pub(crate) fn driver_call(
         &mut self,
         processes: &mut Processes,
@@ -159,7 +157,6 @@ impl Recorder {
         recording.end_or_close(Item::Driver)
     }
 
-    /// Takes in results of scheduling.
     pub(crate) fn scheduling(&mut self, processes: &Processes, entries: &[Entry]) -> Result<(), TracerError> {
         let Some(recording) = self.recording.as_mut().filter(|recording| !recording.is_full) else {
             return Ok(());
@@ -210,7 +207,6 @@ impl Recorder {
         }
     }
 
-    /// Notes all losses up to `now_ns`.
     pub(crate) fn losses(&mut self, now_ns: u64, losses: Losses) -> Result<(), TracerError> {
         if losses == self.losses {
             return Ok(());
@@ -222,7 +218,6 @@ impl Recorder {
         }
     }
 
-    /// Notes what filters have left out up to `now_ns`.
     pub(crate) fn left_out(&mut self, now_ns: u64, left_out: LeftOut) -> Result<(), TracerError> {
         self.left_out = left_out;
         match &mut self.recording {
@@ -254,7 +249,6 @@ impl Recorder {
         }
     }
 
-    /// Requests a dump of the flight recorder.
     pub(crate) fn dump(&mut self, reason: &str) {
         match &mut self.recording {
             Some(Recording { sink: Sink::Kept(kept), .. }) => kept.want(reason.to_owned()),
@@ -269,7 +263,6 @@ impl Recorder {
         }
     }
 
-    /// Messages for the user.
     pub(crate) fn take_notices(&mut self) -> Vec<String> {
         let mut notices = std::mem::take(&mut self.notices);
         if let Some(Recording { sink: Sink::Kept(kept), .. }) = &mut self.recording {
@@ -400,14 +393,13 @@ fn memory_write(error: WriteError) -> TracerError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flight_recorder;
-    use crate::output::Format;
+    use crate::output::{Format, Kept};
     use crate::scheduling::XQueueId;
 
     #[test]
     fn ended_processes_take_no_memory() {
         let dir = tempfile::tempdir().unwrap();
-        let kept = flight_recorder::Settings { size_max: 1 << 30, slow_ns: None };
+        let kept = Kept { size_max: 1 << 30, slow_ns: None };
         let format = Format { kept: Some(kept), ..Format::default() };
         let sink = Sink::open(Destination::File(dir.path().join("f")), format).unwrap();
         let mut recorder = Recorder::new(Some(sink), Style::default()).unwrap();

@@ -39,11 +39,10 @@ use xsched_symbols::now_ns;
 
 use crate::call::HipCall;
 use arbiter::Arbiter;
-pub(crate) use calls::Followed;
 use calls::{Calls, Told};
 pub(crate) use entry::{Entry, Execution, Holder, Phase, Preemption, XQueueId};
+pub(crate) use judged::DEVICE_PATIENCE_NS;
 use judged::Judgements;
-pub(crate) use judged::{DEVICE_PATIENCE_NS, Judged};
 use process::Called;
 use processes::Processes;
 use source::{Origin, RingId, Source};
@@ -57,7 +56,6 @@ pub fn why_not_joined(pid: u32) -> Option<String> {
 /// could come too late.
 const SKEW_NS: u64 = 500_000;
 
-/// What is known of scheduling.
 pub(crate) struct Scheduling {
     source: Source,
     calls: Calls,
@@ -76,7 +74,6 @@ pub(crate) struct Scheduling {
 }
 
 impl Scheduling {
-    /// Nothing is known yet.
     pub(crate) fn new() -> Self {
         Self {
             source: Source::new(),
@@ -175,7 +172,6 @@ impl Scheduling {
         self.processes.uncalled(includes)
     }
 
-    /// Messages for the user.
     pub(crate) fn take_notices(&mut self) -> Vec<String> {
         self.source.take_notices()
     }

@@ -47,14 +47,12 @@ use crate::scheduling::Scheduling;
 use audience::Audience;
 pub use audience::Targets;
 use driver::Driver;
-pub(crate) use graphs::Nodes;
 use guardian::Guardian;
 use held::Held;
 use input::Input;
 use late::Late;
 use lives::Lives;
 use resolve::Resolver;
-pub use runtimes::RuntimeError;
 use runtimes::Runtimes;
 use selection::Selection;
 pub use start::Settings;
@@ -111,7 +109,7 @@ impl Session {
     /// Whether the single recorded process has ended. Never true of several.
     pub fn target_has_ended(&self) -> bool {
         let Targets::Process(pid) = self.targets else { return false };
-        self.processes.process(pid.get()).is_none_or(|process| process.end().is_some())
+        self.processes.process(pid.get()).is_none_or(|process| process.ended_ns().is_some())
     }
 
     /// Whether the output has reached its size limit.

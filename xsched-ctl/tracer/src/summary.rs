@@ -39,7 +39,6 @@ struct Totals {
 pub(crate) struct Line {
     /// File name of the library or executable, or the kernel's name.
     pub(crate) name: Arc<str>,
-    /// Launches.
     pub(crate) launches: u64,
     /// Host time in these launches, in nanoseconds.
     pub(crate) launch_ns: u64,
@@ -47,7 +46,6 @@ pub(crate) struct Line {
     pub(crate) launch_median_ns: Option<u64>,
     /// Host time of the longest launch, in nanoseconds.
     pub(crate) launch_max_ns: Option<u64>,
-    /// Other calls.
     pub(crate) other_calls: u64,
     /// Host time in other calls, in nanoseconds.
     pub(crate) other_ns: u64,
@@ -75,7 +73,6 @@ impl Totals {
 }
 
 impl Summary {
-    /// Counts a call.
     pub(crate) fn add(&mut self, call: &HipCall) {
         self.origins.entry(call.origin.clone()).or_default().add(call);
         if call.is_launch()
@@ -146,7 +143,7 @@ impl fmt::Display for Summary {
                 duration(Some(line.other_ns)),
             ]
         });
-        write_table(f, &std::iter::once(header.map(str::to_owned)).chain(rows).collect::<Vec<_>>(), 1)?;
+        write_table(f, header, rows, 1)?;
 
         let kernels = self.kernels();
         if kernels.is_empty() {
@@ -163,7 +160,7 @@ impl fmt::Display for Summary {
             ]
         });
         writeln!(f)?;
-        write_table(f, &std::iter::once(header.map(str::to_owned)).chain(rows).collect::<Vec<_>>(), 1)?;
+        write_table(f, header, rows, 1)?;
         match kernels.len().saturating_sub(KERNELS_SHOWN) {
             0 => Ok(()),
             more => writeln!(f, "and {more} more kernels"),

@@ -38,8 +38,7 @@ use crate::hip_error;
 use scheduling::Tracks;
 pub(crate) use scheduling::{Program, Programs};
 use xsched_bpf::Losses;
-use xsched_recording::LeftOut;
-use xsched_recording::{FoldedNames, KernelNames};
+use xsched_recording::{FoldedNames, KernelNames, LeftOut};
 
 /// Settings of the format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,7 +75,6 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// Begins a trace.
     pub(crate) fn new(style: Style) -> Result<Self, WriteError> {
         Ok(Self {
             writer: TraceWriter::new(Vec::new(), Clocks::now())?,
@@ -116,12 +114,10 @@ impl Timeline {
         Ok(())
     }
 
-    /// Describes a process.
     pub(crate) fn process(&mut self, process: &Process<'_>) -> Result<(), WriteError> {
         self.writer.process(process)
     }
 
-    /// Names a thread.
     pub(crate) fn thread(&mut self, thread: ThreadId, name: &str) -> Result<(), WriteError> {
         self.writer.thread(thread, name)
     }
@@ -131,7 +127,6 @@ impl Timeline {
         self.writer.clock_snapshot(Clocks::now())
     }
 
-    /// Writes a call of the described process.
     pub(crate) fn call(&mut self, process: ProcessId, call: &HipCall) -> Result<(), WriteError> {
         self.texts.clear();
         let arguments: Vec<(&str, Argument)> = call.arguments().collect();
@@ -231,13 +226,8 @@ impl Timeline {
         }
         let annotations: Vec<_> =
             self.config.iter().map(|(name, value)| Annotation::new(name, &**value)).collect();
-        self.writer.instant(&Instant {
-            scope: Scope::Global,
-            ts_ns: now_ns,
-            category: "recording",
-            name: "trace_config",
-            annotations: &annotations,
-        })
+        let instant = global(now_ns, "recording", "trace_config", &annotations);
+        self.writer.instant(&instant)
     }
 
     /// Notes what was lost up to `now_ns`, given all losses so far: an instant for each cause and processor, and the
@@ -275,13 +265,7 @@ impl Timeline {
         let mut annotations =
             vec![Annotation::new("count", count), Annotation::new("cause", cause.describe())];
         annotations.extend(cpu);
-        self.writer.instant(&Instant {
-            scope: Scope::Global,
-            ts_ns: now_ns,
-            category: "loss",
-            name: "incomplete",
-            annotations: &annotations,
-        })
+        self.writer.instant(&global(now_ns, "loss", "incomplete", &annotations))
     }
 
     /// Notes what filters have left out up to `now_ns`, given the totals so far.
@@ -298,24 +282,14 @@ impl Timeline {
 
     /// Notes that the kept part is dumped, and that `let_go` calls before it have been dropped.
     pub(crate) fn dumped(&mut self, now_ns: u64, reason: &str, let_go: u64) -> Result<(), WriteError> {
-        self.writer.instant(&Instant {
-            scope: Scope::Global,
-            ts_ns: now_ns,
-            category: "recording",
-            name: "dumped",
-            annotations: &[Annotation::new("reason", reason), Annotation::new("let_go", let_go)],
-        })
+        let annotations = [Annotation::new("reason", reason), Annotation::new("let_go", let_go)];
+        self.writer.instant(&global(now_ns, "recording", "dumped", &annotations))
     }
 
     /// Notes why recording ends early.
     pub(crate) fn ends_because(&mut self, now_ns: u64, reason: &str) -> Result<(), WriteError> {
-        self.writer.instant(&Instant {
-            scope: Scope::Global,
-            ts_ns: now_ns,
-            category: "recording",
-            name: "recording ends",
-            annotations: &[Annotation::new("reason", reason)],
-        })
+        let annotations = [Annotation::new("reason", reason)];
+        self.writer.instant(&global(now_ns, "recording", "recording ends", &annotations))
     }
 
     fn counter(&mut self, name: &'static str) -> Result<CounterId, WriteError> {
@@ -327,6 +301,15 @@ impl Timeline {
         self.counters.insert(name, counter);
         Ok(counter)
     }
+}
+
+fn global<'a>(
+    ts_ns: u64,
+    category: &'a str,
+    name: &'a str,
+    annotations: &'a [Annotation<'a>],
+) -> Instant<'a> {
+    Instant { scope: Scope::Global, ts_ns, category, name, annotations }
 }
 
 fn is_text(argument: Argument) -> bool {

@@ -76,7 +76,6 @@ impl Cache {
         Some(table)
     }
 
-    /// Stores a table.
     pub(crate) fn store(&self, info: &UnwindInfo, table: &Table) {
         let Some(folder) = &self.folder else { return };
         let name = entry_name(info, table.id());

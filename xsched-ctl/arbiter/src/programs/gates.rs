@@ -16,7 +16,6 @@ use aya::maps::MapData;
 use xsched_bpf::sys;
 use xsched_protocol::arbiter_page::{GATE_ALLOWED, GATE_SIZE};
 
-/// The pause between two checks.
 const CHECK_PAUSE: Duration = Duration::from_micros(20);
 
 /// The map of maps.

@@ -116,7 +116,6 @@ impl ProbedShim {
     }
 }
 
-/// Files that are probed.
 pub(super) fn probed(pins: &Pins) -> Vec<FileId> {
     pins.names().filter_map(|name| id_of_link(name.to_str()?)).collect()
 }

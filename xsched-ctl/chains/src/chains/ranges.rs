@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// The free ranges of an array.
 #[derive(Debug)]
 pub(super) struct Ranges {
     /// By first element: the end of the range. Adjacent ranges are merged.
@@ -43,7 +42,6 @@ impl Ranges {
         }
     }
 
-    /// Frees an allocated range.
     pub(super) fn give_back(&mut self, range: Range<u32>) {
         if range.is_empty() {
             return;

@@ -3,8 +3,10 @@
 //! The rows of one page (64 KiB of code) lie in one chunk, so that a search reads only that. Pages are appended to the
 //! newest chunk. A full chunk is never written again.
 
-use xsched_abi::chain::{CHUNK_BITS, CHUNK_ROWS, CHUNKS_MAX, PAGES_MAX, Page};
-use xsched_abi::unwind::Row;
+use xsched_abi::{
+    chain::{CHUNK_BITS, CHUNK_ROWS, CHUNKS_MAX, PAGES_MAX, Page},
+    unwind::Row,
+};
 use xsched_bpf::{BpfError, Shared};
 use xsched_unwind::Table;
 
@@ -26,20 +28,13 @@ pub(super) struct Loaded {
     pub(super) pages: u32,
     /// The page of the file's addresses that this one is for.
     pub(super) page_first: u32,
-    /// Number of pages.
     pub(super) page_count: u32,
 }
 
-/// Why a table was not loaded.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LoadError {
-    /// The limit is reached.
     #[error("no space in the unwind tables for {rows} more rows")]
-    Full {
-        /// Rows of the table.
-        rows: usize,
-    },
-    /// The kernel refused.
+    Full { rows: usize },
     #[error(transparent)]
     Bpf(#[from] BpfError),
 }

@@ -4,10 +4,12 @@ use std::cell::OnceCell;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
-use xsched_abi::chain::Replaced;
-use xsched_abi::generated::{self, AddressKind, Surroundings};
-use xsched_abi::unwind::{Registers, Step, step};
-use xsched_abi::{ChainEnd, Snapshot};
+use xsched_abi::{
+    ChainEnd, Snapshot,
+    chain::Replaced,
+    generated::{self, AddressKind, Surroundings},
+    unwind::{Registers, Step, step},
+};
 use xsched_symbols::Process;
 
 use super::tables::{Known, Tables};
@@ -26,9 +28,7 @@ pub(super) type Walked = (Vec<(u64, bool)>, ChainEnd);
 /// What a walk does at a table that is still being built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Patience {
-    /// It is repeated later.
     Wait,
-    /// It ends there.
     End,
 }
 

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use xsched_abi::chain::{self, MAPPINGS_BITS, MAPPINGS_MAX};
-use xsched_abi::{Code, CodeState, Space};
+use xsched_abi::{
+    Code, CodeState, Space,
+    chain::{self, MAPPINGS_BITS, MAPPINGS_MAX},
+};
 use xsched_symbols::{Backing, Mapping, Process, now_ns};
 
 use super::ranges::Ranges;
@@ -49,17 +51,14 @@ impl Spaces {
         }
     }
 
-    /// Whether the programs know the process.
     pub(super) fn contains(&self, pid: u32) -> bool {
         self.processes.contains_key(&pid)
     }
 
-    /// The processes that the programs know.
     pub(super) fn pids(&self) -> impl Iterator<Item = u32> {
         self.processes.keys().copied()
     }
 
-    /// The generation of a process's mappings.
     pub(super) fn generation(&self, pid: u32) -> Option<u64> {
         self.processes.get(&pid).map(|told| told.generation)
     }
@@ -114,7 +113,6 @@ impl Spaces {
         }
     }
 
-    /// Makes the programs forget a process.
     pub(super) fn forget(&mut self, maps: &mut ChainMaps, pid: u32) {
         maps.remove_space(pid);
         if let Some(told) = self.processes.remove(&pid) {
@@ -122,7 +120,6 @@ impl Spaces {
         }
     }
 
-    /// Processes for which there was no space.
     pub(super) fn refused(&self) -> u64 {
         self.refused
     }

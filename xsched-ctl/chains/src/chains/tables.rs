@@ -34,22 +34,18 @@ enum Content {
 pub(super) enum Known {
     /// Its table, and its location in the programs' maps if it is there.
     Table(Arc<Table>, Option<Loaded>),
-    /// Its table is being built.
     Building,
-    /// It has none.
     Tableless,
     /// The process has generated it: see [`Mapping::may_hold_generated_code`].
     Generated,
 }
 
-/// Files and their tables.
 pub(super) struct Tables {
     builder: Builder<Content>,
     /// By address of the mapping, which is kept alive so that the address stays unique.
     contents: HashMap<usize, (Arc<Mapping>, Option<Content>)>,
     /// The content of files when they were last opened.
     seen: HashMap<FileId, Content>,
-    /// The results of building tables.
     built: HashMap<Content, Known>,
     rows: Rows,
     /// How many more rows may be kept.
@@ -211,7 +207,6 @@ impl Tables {
     }
 }
 
-/// Opens the file of a mapping.
 fn open(pid: u32, mapping: &Mapping) -> Option<(Content, Image)> {
     if mapping.backing == Backing::Vdso {
         return Some((Content::Vdso, vdso().ok()??));

@@ -19,7 +19,6 @@ pub(super) struct Selector {
 }
 
 impl Selector {
-    /// Whether it is about this process.
     pub(super) fn fits(&self, subject: &Subject) -> bool {
         let fits =
             |pattern: &Option<Pattern>, test: &dyn Fn(&Pattern) -> bool| pattern.as_ref().is_none_or(test);

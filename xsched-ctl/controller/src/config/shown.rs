@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use xsched_control_api::standing::{Ceiling, Standing};
+use xsched_control_api::parameters::{Ceiling, Parameters};
 
 use super::Config;
 
@@ -13,14 +13,14 @@ impl Config {
         let mut text = self.shown_scheduler();
         let file = self.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
         text.push_str("\nThe first matching rule sets the parameters of a process:\n");
-        for rule in &self.standings {
-            let standing = rule.wish.applied_to(Standing::default());
-            let _ = writeln!(text, "  {file}:{}: {}: {standing}", rule.line, rule.selector);
+        for rule in &self.process_rules {
+            let parameters = rule.value.applied_to(Parameters::default());
+            let _ = writeln!(text, "  {file}:{}: {}: {parameters}", rule.line, rule.selector);
         }
-        let _ = writeln!(text, "  otherwise: {}", Standing::default());
+        let _ = writeln!(text, "  otherwise: {}", Parameters::default());
         text.push_str("\nThe first matching ceiling limits how far its user may raise it:\n");
         for rule in &self.ceilings {
-            let _ = writeln!(text, "  {file}:{}: {}: {}", rule.line, rule.selector, ceiling(rule.ceiling));
+            let _ = writeln!(text, "  {file}:{}: {}: {}", rule.line, rule.selector, ceiling(rule.value));
         }
         let _ = writeln!(text, "  otherwise: {}", ceiling(Ceiling::default()));
         text
@@ -64,7 +64,7 @@ fn time(time: Duration) -> String {
 
 fn ceiling(Ceiling { priority, weight, share }: Ceiling) -> String {
     let none = if share.is_none() { ", no share" } else { "" };
-    format!("{}{none}", Standing { priority, weight, share })
+    format!("{}{none}", Parameters { priority, weight, share })
 }
 
 #[cfg(test)]

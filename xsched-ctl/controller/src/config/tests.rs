@@ -1,5 +1,13 @@
 use super::*;
 
+impl Config {
+    /// Reads the text of a file.
+    pub(crate) fn parse(text: &str) -> Result<Self, Mistakes> {
+        let (config, mistakes) = Self::read(text);
+        mistakes.map_or(Ok(config), Err)
+    }
+}
+
 fn subject(executable: &str, user: &str, cgroup: &str) -> Subject {
     Subject {
         pid: 1,
@@ -29,13 +37,13 @@ fn the_documented_example_is_read_as_documented() {
     assert_eq!(config.in_flight, Some(Duration::from_millis(2)));
     assert_eq!(config.counts(), (1, 1));
     let online = subject("/opt/online-serve", "alice", "/system.slice/online.service/worker");
-    assert_eq!(config.standing(&online), Standing { priority: 100, weight: 200, share: Some(50) });
+    assert_eq!(config.parameters(&online), Parameters { priority: 100, weight: 200, share: Some(50) });
     for other in [
         subject("/opt/offline", "alice", "/system.slice/online.service"),
         subject("/opt/online-serve", "bob", "/system.slice/online.service"),
         subject("/opt/online-serve", "alice", "/user.slice"),
     ] {
-        assert_eq!(config.standing(&other), Standing::default(), "{other:?}");
+        assert_eq!(config.parameters(&other), Parameters::default(), "{other:?}");
     }
     assert_eq!(config.ceiling(&online).priority, Class::High.highest());
 }
@@ -59,11 +67,11 @@ fn the_first_matching_rule_decides() {
     )
     .unwrap();
     let python = subject("/usr/bin/python3.11", "alice", "/");
-    assert_eq!(config.standing(&python), Standing { priority: 7, ..Standing::default() });
+    assert_eq!(config.parameters(&python), Parameters { priority: 7, ..Parameters::default() });
     let other = subject("/usr/bin/other", "alice", "/");
-    assert_eq!(config.standing(&other), Standing { weight: 5, ..Standing::default() });
+    assert_eq!(config.parameters(&other), Parameters { weight: 5, ..Parameters::default() });
     let root = Subject { uid: 0, ..other };
-    assert_eq!(config.standing(&root).priority, Class::Low.priority());
+    assert_eq!(config.parameters(&root).priority, Class::Low.priority());
 }
 
 #[track_caller]
@@ -215,7 +223,7 @@ fn rules_by_cgroup_are_named_where_cgroups_are_unavailable() {
 #[test]
 fn a_file_that_was_asked_for_must_be_there() {
     let missing = Path::new("/nonexistent/config.toml");
-    assert!(matches!(Config::read_file(Some(missing)), (_, Some(ConfigError::Unreadable { .. }))));
+    assert!(matches!(Config::read_file(Some(missing)), (_, Some(FileError::Unreadable { .. }))));
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&file, "[scheduler]\nobserve = 1").unwrap();
     let refused = Config::read_file(Some(file.path())).1.unwrap().to_string();

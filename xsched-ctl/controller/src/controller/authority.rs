@@ -2,9 +2,11 @@
 
 use std::fmt;
 
-use xsched_control_api::answer::Reason;
-use xsched_control_api::peer::{Container, Peer};
-use xsched_control_api::standing::{AboveCeiling, Ceiling, Standing, Wish};
+use xsched_control_api::{
+    answer::Reason,
+    parameters::{AboveCeiling, Ceiling, Parameters, Wish},
+    peer::{Container, Peer},
+};
 use xsched_terminal::one_line;
 
 /// The process that asks, as the kernel identifies it.
@@ -12,9 +14,7 @@ use xsched_terminal::one_line;
 pub(crate) struct Actor {
     /// Its id; 0 if it is in a foreign pid namespace.
     pub(crate) pid: u32,
-    /// Its user.
     pub(crate) uid: u32,
-    /// The container that it runs in, if any.
     pub(crate) container: Option<Container>,
 }
 
@@ -34,22 +34,16 @@ pub(crate) enum OrderError {
     /// It concerns all processes, and the process would be privileged outside of its container.
     #[error("root in a container is root of that container only: this is for root outside")]
     Contained,
-    /// It concerns another user's process.
     #[error("the process belongs to another user")]
     NotYours,
-    /// It concerns another container's process.
     #[error("the process is not in this container")]
     Elsewhere,
-    /// It exceeds a ceiling.
     #[error(transparent)]
     AboveCeiling(#[from] AboveCeiling),
-    /// The target does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// It is malformed.
     #[error("{0}")]
     Malformed(String),
-    /// A limit is reached.
     #[error("{0}")]
     Full(&'static str),
 }
@@ -68,7 +62,6 @@ impl OrderError {
 }
 
 impl Actor {
-    /// The process at the other end of a connection.
     pub(crate) fn of(peer: &Peer) -> Self {
         Self { pid: peer.pid, uid: peer.uid, container: peer.container }
     }
@@ -96,7 +89,6 @@ impl Actor {
         }
     }
 
-    /// Whether it may see the details of a process.
     pub(super) fn may_see(self, process: Self) -> bool {
         self.is_privileged() || self.check_owns(process).is_ok()
     }
@@ -115,7 +107,7 @@ impl Actor {
         self,
         process: Self,
         ceiling: Ceiling,
-        now: Standing,
+        now: Parameters,
         wish: Wish,
     ) -> Result<(), OrderError> {
         if self.is_privileged() {
@@ -145,7 +137,7 @@ pub(super) fn audit(actor: Actor, what: &str, outcome: Result<&str, &OrderError>
 
 #[cfg(test)]
 mod tests {
-    use xsched_control_api::standing::Class;
+    use xsched_control_api::parameters::Class;
 
     use super::*;
 
@@ -161,7 +153,7 @@ mod tests {
     }
 
     fn check_for(actor: Actor, owner: Actor, priority: i16, now: i16) -> Result<(), OrderError> {
-        let now = Standing { priority: now, ..Standing::default() };
+        let now = Parameters { priority: now, ..Parameters::default() };
         let wish = Wish { priority: Some(priority), ..Wish::default() };
         actor.check_change(owner, Ceiling::default(), now, wish)
     }

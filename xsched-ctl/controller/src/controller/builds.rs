@@ -19,7 +19,6 @@ const UNUSED_NS: u64 = 60 * 1_000_000_000;
 /// How often a probe is removed: removal keeps the kernel from changing other probes for a tenth of a second.
 const PERIOD_NS: u64 = 10 * 1_000_000_000;
 
-/// Builds of the shim that are probed.
 #[derive(Debug, Default)]
 pub(super) struct Builds {
     files: BTreeMap<FileId, Build>,

@@ -5,9 +5,11 @@ use std::rc::Rc;
 
 use tokio::sync::Notify;
 use xsched_arbiter::Owner;
-use xsched_control_api::answer::From;
-use xsched_control_api::peer::Peer;
-use xsched_control_api::standing::{PRIORITY_MAX, PRIORITY_MIN, SHARE_MAX, Standing, WEIGHT_MAX, Wish};
+use xsched_control_api::{
+    answer::From,
+    parameters::{PRIORITY_MAX, PRIORITY_MIN, Parameters, SHARE_MAX, WEIGHT_MAX, Wish},
+    peer::Peer,
+};
 use xsched_protocol::wire::Hello;
 use xsched_symbols::FileId;
 
@@ -75,23 +77,23 @@ impl Client {
 
     /// Its scheduling parameters. In order of precedence: `set`, `run`, the process's own hints, the rules. The ceiling
     /// limits hints, and `run` unless a privileged user ran it.
-    pub(super) fn standing(&self, config: &Config, said: Said) -> (Standing, From) {
-        let base = config.standing(&self.subject);
+    pub(super) fn parameters(&self, config: &Config, said: Said) -> (Parameters, From) {
+        let base = config.parameters(&self.subject);
         let ceiling = config.ceiling(&self.subject);
         let hint = ceiling.limit(self.hint, base);
         let Granted { wish, is_privileged } = said.run;
         let run = if is_privileged { wish } else { ceiling.limit(wish, base) };
-        let standing = said.set.or(run).or(hint).applied_to(base);
+        let parameters = said.set.or(run).or(hint).applied_to(base);
         let sources = [(said.set, From::Set), (run, From::Run), (hint, From::Hint)];
         let of_priority = sources.iter().find(|(wish, _)| wish.priority.is_some());
         let of_anything = sources.iter().find(|(wish, _)| !wish.is_empty());
         let from = match (of_priority, of_anything) {
             (Some(&(_, from)), _) => from,
-            _ if base != Standing::default() => From::Rule,
+            _ if base != Parameters::default() => From::Rule,
             (None, Some(&(_, from))) => from,
             (None, None) => From::Default,
         };
-        (standing, from)
+        (parameters, from)
     }
 }
 
@@ -136,27 +138,27 @@ mod tests {
     #[test]
     fn the_source_with_precedence_decides() {
         let config = Config::parse("[[rule]]\npriority = -10\nweight = 7").unwrap();
-        let standing = |hint, wish, set| {
-            client(hint).standing(&config, Said { set, run: Granted { wish, is_privileged: true } })
+        let parameters = |hint, wish, set| {
+            client(hint).parameters(&config, Said { set, run: Granted { wish, is_privileged: true } })
         };
         let none = Wish::default();
-        let stands = |priority, from| (Standing { priority, weight: 7, share: None }, from);
-        assert_eq!(standing(none, none, none), stands(-10, From::Rule));
-        assert_eq!(standing(priority(3), none, none), stands(3, From::Hint));
-        assert_eq!(standing(priority(3), priority(200), none), stands(200, From::Run));
-        assert_eq!(standing(priority(3), priority(200), priority(-1)), stands(-1, From::Set));
+        let stands = |priority, from| (Parameters { priority, weight: 7, share: None }, from);
+        assert_eq!(parameters(none, none, none), stands(-10, From::Rule));
+        assert_eq!(parameters(priority(3), none, none), stands(3, From::Hint));
+        assert_eq!(parameters(priority(3), priority(200), none), stands(200, From::Run));
+        assert_eq!(parameters(priority(3), priority(200), priority(-1)), stands(-1, From::Set));
         let by_nobody =
-            |wish| client(none).standing(&Config::default(), Said { set: wish, ..Said::default() }).1;
+            |wish| client(none).parameters(&Config::default(), Said { set: wish, ..Said::default() }).1;
         assert_eq!(by_nobody(none), From::Default);
         assert_eq!(by_nobody(Wish { share: Some(30), ..none }), From::Set, "its share was set");
     }
 
     #[test]
     fn hints_go_as_far_as_the_ceiling() {
-        let raised = client(priority(255)).standing(&Config::default(), Said::default());
+        let raised = client(priority(255)).parameters(&Config::default(), Said::default());
         assert_eq!(raised.0.priority, 49);
         let config = Config::parse("[[ceiling]]\nclass = 'high'").unwrap();
-        assert_eq!(client(priority(255)).standing(&config, Said::default()).0.priority, 149);
+        assert_eq!(client(priority(255)).parameters(&config, Said::default()).0.priority, 149);
     }
 
     #[test]

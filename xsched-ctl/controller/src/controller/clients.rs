@@ -7,12 +7,14 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use xsched_arbiter::{ArbiterError, Owner, ProbedShim, ShimSearch, now_ns};
-use xsched_control_api::answer::{PageKeeper, State};
-use xsched_control_api::peer::Peer;
-use xsched_control_api::standing::{Standing, Wish};
-use xsched_protocol::arbiter_page::{DEVICE_MAX, QUEUE_MAX, Report};
-use xsched_protocol::wire::{
-    Hello, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Reported, Usage, Welcome,
+use xsched_control_api::{
+    answer::{PageKeeper, State},
+    parameters::{Parameters, Wish},
+    peer::Peer,
+};
+use xsched_protocol::{
+    arbiter_page::{DEVICE_MAX, QUEUE_MAX, Report},
+    wire::{Hello, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Reported, Usage, Welcome},
 };
 use xsched_sched::{Level, Nanos, QueueChange, QueueId};
 use xsched_symbols::FileId;
@@ -36,9 +38,6 @@ const QUEUES: Division = Division { room: QUEUE_MAX - 256, each: QUEUES_PER_CLIE
 /// Devices, counted for the user that names one first. Others on the same device use none of theirs. Processes may name
 /// devices that do not exist.
 const DEVICES: Division = Division { room: DEVICE_MAX - 64, each: 4 };
-
-/// How long the log does not mention a refused user again.
-pub(super) const MENTION_AGAIN_NS: u64 = 3600 * 1_000_000_000;
 
 /// Range of a program's own stream priorities; HIP's go from -1 to 1.
 const STREAM_PRIORITY_MAX: i32 = 255;
@@ -64,8 +63,8 @@ impl Controller {
         }
         self.replace(peer.pid);
         let wake = self.arbiter.wake_fd().map_err(|error| refuse_full(&error))?;
-        self.next_client = self.next_client.wrapping_add(1);
-        let id = ClientId(self.next_client);
+        let id = self.latest_client.next();
+        self.latest_client = id;
         // Reports that BPF programs cannot see come over the socket.
         let expected = shim.map(|shim| self.arbiter.expect(shim)).transpose();
         let (link, number) = match expected {
@@ -78,7 +77,7 @@ impl Controller {
         };
         let token = Some(hello.token).filter(|token| *token != [0; 16]);
         if let Some(token) = &token {
-            self.tokens.join(token, id);
+            self.wishes.tokens.join(token, id);
         }
         let replaced = Rc::default();
         let client = Client {
@@ -87,7 +86,7 @@ impl Controller {
             shim: shim.map(|shim| shim.id()),
             hint: hints(hello),
             token,
-            set: self.departed.take(peer),
+            set: self.wishes.departed.take(peer),
             peer: peer.clone(),
             queues: BTreeSet::new(),
             origins: BTreeMap::new(),
@@ -364,9 +363,9 @@ impl Controller {
             self.arbiter.gone(owner);
         }
         if let Some(token) = &client.token {
-            self.tokens.part(token, id);
+            self.wishes.tokens.part(token, id);
         }
-        self.departed.keep(client.peer, client.set);
+        self.wishes.departed.keep(client.peer, client.set);
     }
 
     /// Whether a process has a connection.
@@ -411,31 +410,18 @@ impl Controller {
         }
     }
 
-    /// What others have set for a process.
-    pub(super) fn said(&self, client: &Client) -> Said {
-        let run = client.token.as_ref().map(|token| self.tokens.granted(token)).unwrap_or_default();
-        Said { set: client.set.or(self.set_for_group_of(client)), run }
-    }
-
-    /// What was set for the cgroup of a process.
-    pub(super) fn set_for_group_of(&self, client: &Client) -> Wish {
-        let is_in = |cgroup: &str| client.subject.cgroups().any(|own| own == cgroup);
-        let group = self.groups.iter().rev().find(|(cgroup, _)| is_in(cgroup));
-        group.map(|(_, wish)| *wish).unwrap_or_default()
-    }
-
     /// The scheduling parameters of a process, without those that were set for single queues.
-    pub(super) fn standing_of(&self, client: &Client) -> Standing {
-        client.standing(&self.config, self.said(client)).0
+    pub(super) fn parameters_of(&self, client: &Client) -> Parameters {
+        client.parameters(&self.config, self.wishes.of(client)).0
     }
 
     /// The attributes of a queue for the scheduler.
     pub(super) fn attributes(&self, slot: u32) -> Option<xsched_sched::Attributes> {
         let queue = self.queues.get(&slot)?;
         let client = self.clients.get(&queue.client)?;
-        let said = self.said(client);
-        let (standing, _) = client.standing(&self.config, Said { set: queue.set.or(said.set), ..said });
-        Some(queue.attributes(standing, self.config.ceiling(&client.subject).priority))
+        let said = self.wishes.of(client);
+        let (parameters, _) = client.parameters(&self.config, Said { set: queue.set.or(said.set), ..said });
+        Some(queue.attributes(parameters, self.config.ceiling(&client.subject).priority))
     }
 
     /// Passes the current scheduling parameters of a process to the scheduler.

@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use xsched_control_api::peer::Peer;
-use xsched_control_api::standing::Wish;
+use xsched_control_api::{parameters::Wish, peer::Peer};
 
 use super::authority::Actor;
 
 /// Most remembered processes of one user: each keeps a descriptor open.
 const OF_USER_MAX: usize = 1024;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Departed {
     by_pid: BTreeMap<u32, (Peer, Wish)>,

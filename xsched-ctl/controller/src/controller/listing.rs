@@ -5,9 +5,11 @@ use std::process;
 use std::sync::atomic::Ordering;
 
 use xsched_arbiter::now_ns;
-use xsched_control_api::answer::{self, Counts, List, State, Status};
-use xsched_control_api::device_address::device_name;
-use xsched_control_api::standing::Class;
+use xsched_control_api::{
+    answer::{self, Counts, List, State, Status},
+    device_address::device_name,
+    parameters::Class,
+};
 use xsched_protocol::arbiter_page::{QueueWord, Word, more_urgent};
 
 use super::Controller;
@@ -24,7 +26,6 @@ struct Company {
 }
 
 impl Controller {
-    /// The controller's state.
     pub(crate) fn status(&self) -> Status {
         let page = self.arbiter.page();
         Status {
@@ -71,8 +72,8 @@ impl Controller {
 
     fn process(&self, client: &Client, actor: Actor, company: &BTreeMap<u16, Company>) -> answer::Process {
         let subject = &client.subject;
-        let said = self.said(client);
-        let (standing, from) = client.standing(&self.config, said);
+        let said = self.wishes.of(client);
+        let (parameters, from) = client.parameters(&self.config, said);
         let may_know = actor.may_see(client.actor());
         let queues = client.queues.iter().filter_map(|slot| self.queues.get(slot));
         answer::Process {
@@ -81,8 +82,8 @@ impl Controller {
             user: subject.users.first().cloned().unwrap_or_else(|| subject.uid.to_string()),
             command: if may_know { subject.command.clone() } else { String::new() },
             cgroup: if may_know { subject.cgroup.clone() } else { String::new() },
-            standing,
-            class: Class::of(standing.priority).to_string(),
+            parameters,
+            class: Class::of(parameters.priority).to_string(),
             from,
             reports: Self::reports(client),
             queues: queues
@@ -115,7 +116,8 @@ impl Controller {
         answer::Queue {
             slot: queue.key.slot,
             device: device_name(queue.device_key),
-            standing: (!queue.set.is_empty()).then(|| client.standing(&self.config, Said { set, ..said }).0),
+            parameters: (!queue.set.is_empty())
+                .then(|| client.parameters(&self.config, Said { set, ..said }).0),
             stream_priority: queue.stream_priority,
             level: word.level(),
             ready: word.is_ready(),
@@ -125,7 +127,7 @@ impl Controller {
             device_ns: queue.usage.device.ns,
             origins: if may_know { self.origins(queue, client) } else { Vec::new() },
             launched: queue.usage.launched,
-            held_back: queue.usage.held_back,
+            deferred: queue.usage.deferred,
             suspended_ns: queue.usage.suspended_ns,
         }
     }

@@ -3,9 +3,11 @@
 use std::borrow::Cow;
 
 use xsched_arbiter::now_ns;
-use xsched_control_api::answer::{Answer, Changed, Reason, State};
-use xsched_control_api::request::{Request, Target};
-use xsched_control_api::standing::{Standing, Wish};
+use xsched_control_api::{
+    answer::{Answer, Changed, Reason, State},
+    parameters::{Parameters, Wish},
+    request::{Request, Target},
+};
 use xsched_sched::{Nanos, PolicyKind};
 
 use super::authority::{Actor, OrderError, audit};
@@ -13,9 +15,6 @@ use super::client::Said;
 use super::tokens::{Granted, TokenKey, TokenRefused};
 use super::{ClientId, Controller};
 use crate::subject::Subject;
-
-/// Most cgroups for which something may be set at once.
-const GROUPS_MAX: usize = 1024;
 
 /// What a command's connection keeps between its requests.
 #[derive(Debug, Default)]
@@ -57,10 +56,9 @@ impl Controller {
         }
     }
 
-    /// The connection of a command has ended.
     pub(crate) fn part(&mut self, attendance: &Attendance) {
         if let Attendance(Some(token)) = attendance {
-            self.tokens.leave(token);
+            self.wishes.tokens.leave(token);
         }
     }
 
@@ -86,7 +84,7 @@ impl Controller {
                 self.clients.keys().copied().filter(is_in).collect()
             }
         };
-        let old: Vec<_> = ids.iter().map(|id| self.standing(*id, target)).collect();
+        let old: Vec<_> = ids.iter().map(|id| self.parameters(*id, target)).collect();
         for (id, now) in ids.iter().zip(&old) {
             let client = &self.clients[id];
             // A reset may remove what kept the process down: the rest must then be within the caller's rights.
@@ -103,7 +101,7 @@ impl Controller {
                 pid: subject.pid,
                 command: subject.command.clone(),
                 old,
-                new: self.standing(*id, target),
+                new: self.parameters(*id, target),
             }
         });
         let overpromised = wish.share.and_then(|_| self.overpromised(&ids));
@@ -126,40 +124,33 @@ impl Controller {
                 }
             }
             Target::Cgroup(cgroup) => {
-                let before = self.groups.iter().position(|(known, _)| known == cgroup);
-                let before = before.map(|index| self.groups.remove(index).1).unwrap_or_default();
-                if self.groups.len() >= GROUPS_MAX {
-                    return Err(OrderError::Full("something is set for too many cgroups already"));
-                }
-                if !wish.is_empty() {
-                    self.groups.push((cgroup.clone(), merged(before)));
-                }
+                self.wishes.set_for_group(cgroup, wish)?;
             }
         }
         Ok(())
     }
 
     /// The scheduling parameters of a process or of one of its queues.
-    fn standing(&self, id: ClientId, target: &Target) -> Standing {
+    fn parameters(&self, id: ClientId, target: &Target) -> Parameters {
         let client = &self.clients[&id];
-        let said = self.said(client);
+        let said = self.wishes.of(client);
         let set = match target {
             Target::Queue(slot) => self.queues.get(slot).map_or(said.set, |queue| queue.set.or(said.set)),
             _ => said.set,
         };
-        client.standing(&self.config, Said { set, ..said }).0
+        client.parameters(&self.config, Said { set, ..said }).0
     }
 
     /// What a process would have if nothing were set for this target.
     fn wish_without(&self, id: ClientId, target: &Target) -> Wish {
         let client = &self.clients[&id];
-        let said = self.said(client);
+        let said = self.wishes.of(client);
         let set = match target {
-            Target::Pid(_) => self.set_for_group_of(client),
+            Target::Pid(_) => self.wishes.of_group(client),
             Target::Queue(_) => said.set,
             Target::Cgroup(_) => Wish::default(),
         };
-        let Standing { priority, weight, share } = client.standing(&self.config, Said { set, ..said }).0;
+        let Parameters { priority, weight, share } = client.parameters(&self.config, Said { set, ..said }).0;
         Wish { priority: Some(priority), weight: Some(weight), share }
     }
 
@@ -230,27 +221,33 @@ impl Controller {
         // The command does not run yet; it will be in the cgroup of the process that starts it. Rules may give it more
         // than the ceiling does.
         let subject = Subject::read(actor.pid, actor.uid, &self.users);
-        actor.check_change(actor, self.config.ceiling(&subject), Standing::default(), wish)?;
+        actor.check_change(actor, self.config.ceiling(&subject), Parameters::default(), wish)?;
         // It is not known yet which devices it will use.
         let overpromised = wish.share.and_then(|share| self.overpromised_with(share));
         let granted = Granted { wish, is_privileged: actor.is_privileged() };
-        let key = self.tokens.register(actor.account(), token, granted).map_err(|refused| match refused {
-            TokenRefused::Malformed => OrderError::Malformed("a token has 32 hexadecimal digits".to_owned()),
-            TokenRefused::Taken => OrderError::Malformed("the token is in use".to_owned()),
-            TokenRefused::Full => OrderError::Full("too many commands run at once"),
-        })?;
+        let key =
+            self.wishes.tokens.register(actor.account(), token, granted).map_err(
+                |refused| match refused {
+                    TokenRefused::Malformed => {
+                        OrderError::Malformed("a token has 32 hexadecimal digits".to_owned())
+                    }
+                    TokenRefused::Taken => OrderError::Malformed("the token is in use".to_owned()),
+                    TokenRefused::Full => OrderError::Full("too many commands run at once"),
+                },
+            )?;
         attendance.0 = Some(key);
         // After a restart of the controller, processes may have connected before the command that started them.
         let has_it = |id: &ClientId| self.clients[id].token == Some(key);
         for id in self.clients.keys().copied().filter(has_it).collect::<Vec<_>>() {
-            self.tokens.join(&key, id);
+            self.wishes.tokens.join(&key, id);
             self.restand(id);
         }
         Ok(Answer::Run { overpromised })
     }
 
     fn joined(&self, attendance: &Attendance) -> Answer {
-        let (clients, count) = attendance.0.map(|token| self.tokens.joined(&token)).unwrap_or_default();
+        let (clients, count) =
+            attendance.0.map(|token| self.wishes.tokens.joined(&token)).unwrap_or_default();
         Answer::Joined { processes: clients.iter().map(|id| self.clients[id].subject.pid).collect(), count }
     }
 }

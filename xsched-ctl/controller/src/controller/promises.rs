@@ -2,15 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use xsched_control_api::answer::Overpromised;
-use xsched_control_api::device_address::device_name;
+use xsched_control_api::{answer::Overpromised, device_address::device_name};
 use xsched_sched::PolicyKind;
 
 use super::{ClientId, Controller};
 use crate::config::WHOLE_PERCENT;
-
-/// How long the log does not repeat the warning for a device: processes come and go.
-pub(super) const QUIET_NS: u64 = 60_000_000_000;
 
 impl Controller {
     /// The device with the largest sum, among those that these processes use; none if it is within 100 %.
@@ -26,7 +22,7 @@ impl Controller {
     }
 
     /// The warning for a device on which something has changed, if its shares exceed 100 % and the policy uses shares.
-    /// Repeated at most once in `QUIET_NS`.
+    /// Repeated at most once in `PROMISES_QUIET_NS`.
     pub(super) fn warn_of_promises(&mut self, device: u64, now_ns: u64) -> Option<String> {
         if self.scheduler.policy() != PolicyKind::Partition {
             return None;

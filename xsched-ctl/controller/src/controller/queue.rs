@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use xsched_control_api::standing::{Standing, Wish};
+use xsched_control_api::parameters::{Parameters, Wish};
 use xsched_protocol::wire::{ORIGINS_MAX, OriginTime, Usage};
 use xsched_sched::{Attributes, DeviceId, ProcessId};
 
@@ -13,7 +13,6 @@ use super::ClientId;
 pub(super) struct Queue {
     /// Its slot in the page.
     pub(super) key: xsched_arbiter::Queue,
-    /// Its process.
     pub(super) client: ClientId,
     /// [`xsched_protocol::arbiter_page::device_key`]
     pub(super) device_key: u64,
@@ -30,13 +29,12 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// The attributes for the scheduler.
-    pub(super) fn attributes(&self, standing: Standing, ceiling: i16) -> Attributes {
+    pub(super) fn attributes(&self, parameters: Parameters, ceiling: i16) -> Attributes {
         Attributes {
-            priority: standing.priority,
+            priority: parameters.priority,
             ceiling,
-            weight: standing.weight,
-            share: standing.share,
+            weight: parameters.weight,
+            share: parameters.share,
             stream_priority: self.stream_priority,
             // Identified by connection: a process in another pid namespace may have no id here, and one that connects
             // again starts from zero.
@@ -56,12 +54,11 @@ impl Queue {
     }
 }
 
-/// Counters of a queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Used {
     pub(super) device: DeviceTime,
     pub(super) launched: u64,
-    pub(super) held_back: u64,
+    pub(super) deferred: u64,
     pub(super) suspended_ns: u64,
 }
 
@@ -85,7 +82,7 @@ impl Used {
     /// Takes in a process's report; returns the device time since the last one. Counters do not go backwards.
     pub(super) fn update(&mut self, now_ns: u64, usage: &Usage) -> u64 {
         self.launched = self.launched.max(usage.launched);
-        self.held_back = self.held_back.max(usage.deferred);
+        self.deferred = self.deferred.max(usage.deferred);
         self.suspended_ns = self.suspended_ns.max(usage.suspended_ns);
         self.device.update(now_ns, usage.device_ns)
     }

@@ -13,7 +13,6 @@ use crate::users::Users;
 /// The effects of a new configuration, for the log.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
-    /// Changes that are in effect.
     pub(crate) effective: Vec<String>,
     /// Changes that are not, and why or for which processes.
     pub(crate) not_effective: Vec<String>,
@@ -34,33 +33,30 @@ impl Controller {
         self.change_policy(&config, &mut changes);
         self.change_times(&config, &mut changes);
         self.report_settings_for_new_connections(&config, &mut changes);
-        let before: Vec<_> = self.clients.values().map(|client| self.standing_of(client)).collect();
+        let before: Vec<_> = self.clients.values().map(|client| self.parameters_of(client)).collect();
         self.config = config;
         self.replace_users(users);
         let ids = self.clients.keys().copied().collect::<Vec<_>>();
-        let mut restood = 0;
+        let mut changed = 0;
         for (id, before) in ids.iter().zip(before) {
             // What was set for its queues alone may now combine with other parameters.
             self.restand(*id);
-            restood += usize::from(self.standing_of(&self.clients[id]) != before);
+            changed += usize::from(self.parameters_of(&self.clients[id]) != before);
         }
         self.warn_of_all_promises(now_ns());
-        changes.effective.push(format!("parameters of {restood} of {} processes changed", ids.len()));
+        changes.effective.push(format!("parameters of {changed} of {} processes changed", ids.len()));
         changes
     }
 
-    /// Replaces the names of users.
     pub(crate) fn replace_users(&mut self, users: Users) {
         self.users.replace(users);
         self.update_user_names(|_| true);
     }
 
-    /// Whether a user's name need not be looked up.
     pub(crate) fn knows_user(&self, uid: u32) -> bool {
         self.users.knows(uid)
     }
 
-    /// Takes in a user's name, or that it has none.
     pub(crate) fn learn_user(&mut self, uid: u32, name: Option<&str>) {
         self.users.learn(uid, name);
         self.update_user_names(|of| of == uid);

@@ -9,9 +9,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use xsched_arbiter::now_ns;
 use xsched_control_api::ring_memory::SharedRing;
-use xsched_protocol::arbiter_page::{ArbiterChange, ArbiterEvent};
-use xsched_protocol::events::{Event, Ring};
-use xsched_protocol::wire::{Events, PacketKind, RecordPacketKind, RecordRefusal, RecordedRing};
+use xsched_protocol::{
+    arbiter_page::{ArbiterChange, ArbiterEvent},
+    events::{Event, Ring},
+    wire::{Events, PacketKind, RecordPacketKind, RecordRefusal, RecordedRing},
+};
 
 use super::authority::audit;
 use super::{Actor, ClientId, Controller};
@@ -19,7 +21,6 @@ use super::{Actor, ClientId, Controller};
 /// A message for a recorder.
 #[derive(Debug)]
 pub(crate) struct Announcement {
-    /// The packet to send.
     pub(crate) packet: RecordedRing,
     /// The memory of a new ring.
     pub(crate) memory: Option<OwnedFd>,
@@ -39,10 +40,8 @@ pub(crate) struct Told {
     pub(crate) is_announced: Option<oneshot::Receiver<()>>,
 }
 
-/// A recording has begun.
 #[derive(Debug)]
 pub(crate) struct Recorded {
-    /// Its id.
     pub(crate) id: RecordingId,
     /// Messages for the recorder; closed when another recorder replaces it.
     pub(crate) announcements: UnboundedReceiver<Announcement>,
@@ -52,9 +51,21 @@ pub(crate) struct Recorded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordingId(u32);
 
-/// The current recording.
+/// The current recording, if there is one.
+#[derive(Debug, Default)]
+pub(super) struct Recordings {
+    current: Option<Recording>,
+    latest: u32,
+}
+
+impl Recordings {
+    pub(super) fn is_under_way(&self) -> bool {
+        self.current.is_some()
+    }
+}
+
 #[derive(Debug)]
-pub(super) struct Recording {
+struct Recording {
     id: RecordingId,
     actor: Actor,
     announcements: UnboundedSender<Announcement>,
@@ -62,7 +73,6 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// Whether the recorder may see a process.
     fn sees(&self, process: Actor) -> bool {
         self.actor.may_see(process)
     }
@@ -85,22 +95,21 @@ impl Recording {
 }
 
 impl Controller {
-    /// Begins a recording.
     pub(crate) fn record(&mut self, actor: Actor) -> Result<Recorded, RecordRefusal> {
         let is_taken = |other: &Recording| other.actor.is_privileged() || !actor.is_privileged();
-        if self.recording.as_ref().is_some_and(is_taken) {
+        if self.recordings.current.as_ref().is_some_and(is_taken) {
             return Err(RecordRefusal::Busy);
         }
         let (arbiter, memory) = SharedRing::make().map_err(|error| {
             tracing::warn!("cannot make memory for events: {error}");
             RecordRefusal::Full
         })?;
-        self.next_recording = self.next_recording.wrapping_add(1);
-        let id = RecordingId(self.next_recording);
+        self.recordings.latest = self.recordings.latest.wrapping_add(1);
+        let id = RecordingId(self.recordings.latest);
         let (announcements, told) = unbounded_channel();
         let recording = Recording { id, actor, announcements, arbiter };
         drop(recording.announce(0, 0, Some(memory)));
-        self.recording = Some(recording);
+        self.recordings.current = Some(recording);
         audit(actor, "record", Ok("recording"));
         for slot in self.queues.keys().copied().collect::<Vec<_>>() {
             self.note_seat(slot);
@@ -108,15 +117,14 @@ impl Controller {
         Ok(Recorded { id, announcements: told })
     }
 
-    /// A recorder has left.
     pub(crate) fn stop_recording(&mut self, id: RecordingId) {
-        self.recording.take_if(|recording| recording.id == id);
+        self.recordings.current.take_if(|recording| recording.id == id);
     }
 
     /// What a process must be sent about recording, if it does not know it yet.
     pub(crate) fn events_for(&mut self, id: ClientId) -> Option<Told> {
         let client = self.clients.get_mut(&id)?;
-        let wanted = self.recording.as_ref().filter(|recording| recording.sees(client.actor()));
+        let wanted = self.recordings.current.as_ref().filter(|recording| recording.sees(client.actor()));
         if client.recording == wanted.map(|recording| recording.id) {
             return None;
         }
@@ -140,14 +148,14 @@ impl Controller {
 
     /// A process is gone: nothing writes into its ring any more.
     pub(super) fn end_ring(&self, id: ClientId, is_recorded: bool) {
-        if let Some(recording) = self.recording.as_ref().filter(|_| is_recorded) {
+        if let Some(recording) = self.recordings.current.as_ref().filter(|_| is_recorded) {
             drop(recording.announce(id.0, 0, None));
         }
     }
 
     /// Writes the owner and the scheduling parameters of a queue into the arbiter's ring.
     pub(super) fn note_seat(&self, slot: u32) {
-        let Some(recording) = &self.recording else { return };
+        let Some(recording) = &self.recordings.current else { return };
         let Some(queue) = self.queues.get(&slot) else { return };
         let Some(client) = self.clients.get(&queue.client) else { return };
         if recording.sees(client.actor()) {
@@ -167,7 +175,7 @@ impl Controller {
 
     /// Writes a change of the page into the arbiter's ring.
     pub(super) fn note_change(&self, event: &ArbiterEvent) {
-        let Some(recording) = &self.recording else { return };
+        let Some(recording) = &self.recordings.current else { return };
         let is = |change: ArbiterChange| event.change == change as u32;
         // The token that a process shows is a secret.
         if is(ArbiterChange::Joined) {
@@ -266,7 +274,7 @@ mod tests {
         assert!(bench.0.events_for(id).is_some());
         assert_eq!(bench.0.record(ROOT).err(), Some(RecordRefusal::Busy));
         bench.0.stop_recording(strangers.recorded.id);
-        assert!(bench.0.recording.is_some(), "that of another");
+        assert!(bench.0.recordings.is_under_way(), "that of another");
         bench.0.stop_recording(roots.id);
     }
 }

@@ -23,17 +23,18 @@ impl<K: Ord> Repeated<K> {
         self.logged.insert(about, now_ns);
         true
     }
-
-    /// By what they are about: when messages were last logged.
-    #[cfg(test)]
-    pub(super) fn logged(&self) -> &BTreeMap<K, u64> {
-        &self.logged
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl<K> Repeated<K> {
+        /// By what they are about: when messages were last logged.
+        pub(crate) fn logged(&self) -> &BTreeMap<K, u64> {
+            &self.logged
+        }
+    }
 
     #[test]
     fn a_message_is_repeated_after_the_interval_only() {

@@ -1,12 +1,15 @@
 use std::collections::BTreeSet;
 
 use xsched_arbiter::Times;
-use xsched_control_api::answer::{Answer, From, List, Reason};
-use xsched_control_api::peer::Peer;
-use xsched_control_api::request::{Request, Target};
-use xsched_protocol::arbiter_page::{Report, device_key};
-use xsched_protocol::wire::{
-    Hello, OpenQueue, Opened, OriginName, OriginTime, OriginUsage, PacketKind, Reported, Usage,
+use xsched_control_api::{
+    answer::{Answer, From, List, Reason},
+    parameters::Wish,
+    peer::Peer,
+    request::{Request, Target},
+};
+use xsched_protocol::{
+    arbiter_page::{Report, Word, device_key},
+    wire::{Hello, OpenQueue, Opened, OriginName, OriginTime, OriginUsage, PacketKind, Reported, Usage},
 };
 use zerocopy::FromZeros as _;
 
@@ -337,7 +340,7 @@ fn a_process_that_connects_again_starts_from_zero() {
     let (_, second) = bench.joined(11, 5);
     let list = bench.list();
     assert_eq!(list.processes.len(), 1);
-    assert_eq!(list.processes[0].standing.priority, 5);
+    assert_eq!(list.processes[0].parameters.priority, 5);
     assert_eq!(bench.0.arbiter.page().queues().count(), 1);
     assert!((first.slot, first.generation) != (second.slot, second.generation));
 }
@@ -355,10 +358,10 @@ fn what_is_set_holds_until_it_is_taken_back() {
     // Another part in addition.
     let weight = Wish { weight: Some(300), ..Wish::default() };
     bench.order(ROOT, Request::Set { target: Target::Pid(11), wish: weight });
-    let standing = bench.list().processes[0].standing;
-    assert_eq!((standing.priority, standing.weight), (200, 300));
+    let parameters = bench.list().processes[0].parameters;
+    assert_eq!((parameters.priority, parameters.weight), (200, 300));
     bench.order(ROOT, Request::Set { target: Target::Pid(11), wish: Wish::default() });
-    assert_eq!(bench.list().processes[0].standing.priority, -20);
+    assert_eq!(bench.list().processes[0].parameters.priority, -20);
     assert!(bench.level(high) < bench.level(low));
     assert_refused(&bench.order(ROOT, set(99, 1)), Reason::NotFound);
     assert_refused(&bench.order(ROOT, set(11, 256)), Reason::Malformed);
@@ -392,12 +395,12 @@ fn a_process_moved_to_another_cgroup_gets_that_ones_parameters() {
     assert!(bench.0.learn_cgroups(in_cgroup("/batch.slice/job")));
     bench.0.settle(now_ns());
     assert!(bench.level(moved) > bench.level(other));
-    assert_eq!(bench.list().processes[0].standing.priority, -50);
+    assert_eq!(bench.list().processes[0].parameters.priority, -50);
     assert!(!bench.0.learn_cgroups(in_cgroup("/batch.slice/job")), "it is there already");
     let wish = Wish { priority: Some(33), ..Wish::default() };
     bench.order(ROOT, Request::Set { target: Target::Cgroup("/online".into()), wish });
     assert!(bench.0.learn_cgroups(in_cgroup("/online/worker")));
-    assert_eq!(bench.list().processes[0].standing.priority, 33);
+    assert_eq!(bench.list().processes[0].parameters.priority, 33);
     bench.0.leave(online);
     assert!(!bench.0.learn_cgroups(in_cgroup("/batch.slice")), "it is gone");
 }
@@ -450,7 +453,7 @@ fn numbers_that_make_no_sense_change_nothing() {
     ];
     let mut bench = Bench::new("");
     let (_, queue) = bench.joined(11, 0);
-    let before = bench.list().processes[0].standing;
+    let before = bench.list().processes[0].parameters;
     let (mut understood, mut tokens) = (0, 0);
     for (field, least, most) in [("priority", -255, 255), ("weight", 1, 10_000), ("share", 1, 100)] {
         let around = [least, most]
@@ -482,7 +485,7 @@ fn numbers_that_make_no_sense_change_nothing() {
         }
     }
     assert!(understood > 30, "{understood}");
-    assert_eq!(bench.list().processes[0].standing, before);
+    assert_eq!(bench.list().processes[0].parameters, before);
     for target in ODD.iter().filter(|number| number.parse::<u32>().is_err()) {
         let line = format!(r#"{{"verb":"set","target":{{"pid":{target}}},"wish":{{"share":5}}}}"#);
         assert!(serde_json::from_str::<Request>(&line).is_err(), "{line}");
@@ -511,7 +514,7 @@ fn a_user_changes_its_own_processes_within_its_rights() {
         assert_refused(&bench.order(owner, request), Reason::NotPermitted);
     }
     let list = bench.list();
-    assert_eq!((list.processes[0].standing.priority, list.controller.counts.forbidden), (49, 6));
+    assert_eq!((list.processes[0].parameters.priority, list.controller.counts.forbidden), (49, 6));
 }
 
 #[test]
@@ -522,7 +525,7 @@ fn a_reset_by_the_user_does_not_undo_roots_setting_beyond_the_ceiling() {
     let owner = Actor { pid: 2, uid: USER, container: None };
     let reset = Request::Set { target: Target::Pid(11), wish: Wish::default() };
     assert_refused(&bench.order(owner, reset), Reason::AboveCeiling);
-    assert_eq!(bench.list().processes[0].standing.priority, -200);
+    assert_eq!(bench.list().processes[0].parameters.priority, -200);
 }
 
 #[test]
@@ -536,8 +539,8 @@ fn one_queue_can_have_its_own_parameters() {
     assert!(matches!(answer, Answer::Set { .. }), "{answer:?}");
     assert!(bench.level(first) < bench.level(second));
     let list = bench.list();
-    assert_eq!(list.processes[0].queues[1].standing.map(|standing| standing.priority), Some(-50));
-    assert_eq!(list.processes[0].standing.priority, 0);
+    assert_eq!(list.processes[0].queues[1].parameters.map(|parameters| parameters.priority), Some(-50));
+    assert_eq!(list.processes[0].parameters.priority, 0);
 }
 
 #[test]
@@ -549,11 +552,11 @@ fn a_setting_for_a_cgroup_applies_to_all_processes_in_and_below_it_now_and_later
     bench.joined(own, 0);
     let wish = Wish { priority: Some(33), ..Wish::default() };
     bench.order(ROOT, Request::Set { target: Target::Cgroup("/".into()), wish });
-    assert_eq!(bench.list().processes[0].standing.priority, 33);
+    assert_eq!(bench.list().processes[0].parameters.priority, 33);
     bench.joined(own, 0);
-    assert_eq!(bench.list().processes[0].standing.priority, 33);
+    assert_eq!(bench.list().processes[0].parameters.priority, 33);
     bench.order(ROOT, Request::Set { target: Target::Cgroup("/".into()), wish: Wish::default() });
-    assert_eq!(bench.list().processes[0].standing.priority, 0);
+    assert_eq!(bench.list().processes[0].parameters.priority, 0);
 }
 
 #[test]
@@ -567,18 +570,18 @@ fn a_command_has_the_parameters_given_to_run() {
     // The process connects first, as after a restart of the controller.
     let key: [u8; 16] = std::array::from_fn(|index| index as u8);
     let id = bench.admit(11, Hello { token: key, ..hello(-9) });
-    assert_eq!(bench.list().processes[0].standing.priority, -9);
+    assert_eq!(bench.list().processes[0].parameters.priority, -9);
     let mut attendance = Attendance::default();
     assert_eq!(bench.0.order(ROOT, run, &mut attendance), Answer::Run { overpromised: None });
     let process = &bench.list().processes[0];
-    assert_eq!((process.standing.priority, process.from), (150, From::Run));
+    assert_eq!((process.parameters.priority, process.from), (150, From::Run));
     let joined = bench.0.order(ROOT, Request::Joined {}, &mut attendance);
     assert_eq!(joined, Answer::Joined { processes: vec![11], count: 1 });
     bench.0.part(&attendance);
-    assert_eq!(bench.list().processes[0].standing.priority, 150, "the command runs on");
+    assert_eq!(bench.list().processes[0].parameters.priority, 150, "the command runs on");
     bench.0.leave(id);
     bench.admit(12, Hello { token: key, ..hello(-9) });
-    assert_eq!(bench.list().processes[0].standing.priority, -9, "the token is no longer needed");
+    assert_eq!(bench.list().processes[0].parameters.priority, -9, "the token is no longer needed");
 }
 
 #[test]
@@ -595,8 +598,8 @@ fn a_token_that_is_passed_on_raises_no_process_above_its_own_ceiling() {
         let hello = Hello { token: key, ..hello(0) };
         bench.0.admit(&Peer::unknown(pid, uid), &hello, None).unwrap();
     }
-    let standings: Vec<_> = bench.list().processes.iter().map(|one| one.standing.priority).collect();
-    assert_eq!(standings, [120, 49]);
+    let priorities: Vec<_> = bench.list().processes.iter().map(|one| one.parameters.priority).collect();
+    assert_eq!(priorities, [120, 49]);
 }
 
 #[test]
@@ -607,10 +610,10 @@ fn what_was_set_for_a_process_applies_when_it_connects_again() {
     bench.order(ROOT, Request::Set { target: Target::Pid(11), wish });
     bench.0.leave(id);
     let id = bench.admit(11, hello(0));
-    assert_eq!(bench.list().processes[0].standing.priority, -100);
+    assert_eq!(bench.list().processes[0].parameters.priority, -100);
     bench.0.leave(id);
     bench.0.admit(&Peer::unknown(11, USER + 1), &hello(0), None).unwrap();
-    assert_eq!(bench.list().processes[0].standing.priority, 0, "another user's process");
+    assert_eq!(bench.list().processes[0].parameters.priority, 0, "another user's process");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use xsched_control_api::standing::Wish;
+use xsched_control_api::parameters::Wish;
 
 use super::ClientId;
 use super::authority::Account;
@@ -13,7 +13,6 @@ pub(super) type TokenKey = [u8; 16];
 /// Most tokens of a user at once. Each belongs to a process that waits for its command.
 const TOKENS_PER_USER_MAX: usize = 1024;
 
-/// All tokens.
 #[derive(Debug, Default)]
 pub(super) struct Tokens(HashMap<TokenKey, Token>);
 

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use xsched_abi::{ChainEnd, PROBES};
 use xsched_chains::Chain;
-use xsched_protocol::verdict::{Decided, Subject, VerdictKey};
-use xsched_protocol::wire::SchedulingDomain;
+use xsched_protocol::{
+    verdict::{Decided, Subject, VerdictKey},
+    wire::SchedulingDomain,
+};
 use xsched_rules::{Call, Caller, Decision, Frame, Rulebook, Rules};
 use xsched_symbols::{FileId, now_ns};
 

@@ -29,7 +29,6 @@ pub(super) type ByProcess = HashOfMaps<MapData, u32, Answers>;
 /// The user of a map; none: all further users share it.
 type Holder = Option<u32>;
 
-/// All maps.
 pub(super) struct DecidedMaps {
     by_process: ByProcess,
     /// The maps with their numbers of processes.
@@ -88,7 +87,6 @@ impl DecidedMaps {
         }
     }
 
-    /// Writes a verdict for a process.
     pub(super) fn decide(&mut self, tgid: u32, key: VerdictKey, decided: Decided) {
         let Some((map, _)) = self.holders.get(&tgid).and_then(|holder| self.maps.get_mut(holder)) else {
             return;

@@ -15,7 +15,6 @@ use super::rule_names::RuleNames;
 const ORIGINS_MAX: usize = 1 << 16;
 const ORIGINS_PER_USER_MAX: usize = ORIGINS_MAX / 32;
 
-/// The numbers given so far.
 pub(super) struct Numbered {
     /// Libraries to which calls belong, from 1 on.
     origins: HashMap<String, u32>,

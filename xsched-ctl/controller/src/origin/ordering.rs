@@ -17,7 +17,6 @@ extern "C" fn xsched_origin_order(_operation: u64, _argument: u64) {
     core::arch::naked_asm!("nop", "ret")
 }
 
-/// Gives the program an order.
 pub(super) fn order(order: Order, argument: u64) {
     xsched_origin_order(order as u64, argument);
 }

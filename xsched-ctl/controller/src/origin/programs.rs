@@ -40,7 +40,6 @@ pub(super) struct Programs {
     pages: HashOfMaps<MapData, u32>,
     pub(super) decided: DecidedMaps,
     pub(super) counters: CounterMap,
-    /// The probes, by file.
     probed: HashMap<FileId, UProbeLinkId>,
     watches_mappings: bool,
 }
@@ -155,7 +154,6 @@ impl Programs {
         }
     }
 
-    /// Takes the probe out of a shim.
     pub(super) fn unprobe(&mut self, shim: FileId) {
         let probed = self.probed.extract_if(|id, _| id.matches(&shim)).next();
         let program: &mut UProbe = program(&mut self.object, "classify");

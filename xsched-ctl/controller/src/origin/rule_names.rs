@@ -31,7 +31,6 @@ struct Given {
 }
 
 impl RuleNames {
-    /// None yet.
     pub(crate) fn new() -> Self {
         Self { given: Arc::default(), names: watch::Sender::new(Vec::new()) }
     }

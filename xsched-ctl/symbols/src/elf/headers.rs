@@ -20,25 +20,18 @@ const PAGE_BYTES: u64 = 4096;
 
 /// Why an ELF file could not be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what has happened")]
 pub enum ElfError {
-    /// The file does not begin with ELF's magic number.
     #[error("not an ELF file")]
     NotElf,
-    /// A header or table contradicts itself or the file's size.
     #[error("corrupt ELF file: {0}")]
     Corrupt(&'static str),
     /// A table is larger than in any real file.
     #[error("{what} of {bytes} bytes is too large")]
-    TooLarge {
-        /// The table.
-        what: &'static str,
-        /// Its size according to the file.
-        bytes: u64,
-    },
+    TooLarge { what: &'static str, bytes: u64 },
     /// The file has no symbols of functions or data objects: it is stripped, or has no section headers.
     #[error("no symbols (stripped)")]
     NoSymbols,
-    /// Reading failed.
     #[error("read failed: {0}")]
     Read(io::ErrorKind),
 }

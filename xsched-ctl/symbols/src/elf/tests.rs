@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::*;
-use crate::random;
+use crate::tests::{damage, seeded};
 
 /// A library of two segments: code at file offset 0x1000 and address 0x2000, data at 0x2000 and 0x4000; the last
 /// half of the data is `.bss`. Both symbol tables have `run` (0x2010, 0x20 bytes); the full one also has `state`.
@@ -167,14 +167,14 @@ fn endless_names_and_repeated_tables_take_bounded_time() {
 
 #[test]
 fn damaged_files_never_panic() {
-    let mut rng = random::seeded();
+    let mut rng = seeded();
     let whole = library();
     let mut still_read = 0;
     for _ in 0..3_000 {
         let mut bytes = whole.clone();
         // Most of the file is padding, so only the tables are damaged.
-        random::damage(&mut rng, &mut bytes[..0x420]);
-        random::damage(&mut rng, &mut bytes[0x3000..]);
+        damage(&mut rng, &mut bytes[..0x420]);
+        damage(&mut rng, &mut bytes[0x3000..]);
         if rng.u64(..4) == 0 {
             bytes.truncate(rng.u64(..bytes.len() as u64) as usize);
         }
@@ -194,7 +194,7 @@ fn damaged_files_never_panic() {
 
 #[test]
 fn noise_is_not_an_elf_file() {
-    let mut rng = random::seeded();
+    let mut rng = seeded();
     for _ in 0..500 {
         let mut noise: Vec<u8> = (0..rng.u64(..600)).map(|_| rng.u8(..)).collect();
         let starts_right = rng.u64(..2) == 0 && noise.len() > 8;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::mapping::FileId;
-use crate::random;
+use crate::tests::seeded;
 
 /// Larger than any pid of the kernel (2^22).
 const PARENT: u32 = 5_000_001;
@@ -129,7 +129,7 @@ fn a_pid_is_reused() {
     }
     assert_eq!(path_at(&mut processes, CHILD, 0x1000, 25).as_deref(), Some("/lib/first.so"));
     assert_eq!(path_at(&mut processes, CHILD, 0x1000, 45).as_deref(), Some("/lib/the_second.so"));
-    assert_eq!(processes.find(CHILD, 25).unwrap().end().unwrap().time_ns, 30);
+    assert_eq!(processes.find(CHILD, 25).unwrap().ended_ns().unwrap(), 30);
     processes.forget_exited(35);
     assert_eq!(path_at(&mut processes, CHILD, 0x1000, 45).as_deref(), Some("/lib/the_second.so"));
     assert_eq!(processes.running().count(), 2);
@@ -161,7 +161,7 @@ fn the_process_ends_with_its_last_thread() {
     assert!(matches!(apply(exited(40, PARENT, PARENT + 10)), Some(Change::Exited { pid: PARENT })));
     let process = processes.process(PARENT).unwrap();
     assert_eq!(process.thread_name(PARENT + 10), Some("worker"));
-    assert_eq!(process.end().unwrap().time_ns, 40);
+    assert_eq!(process.ended_ns().unwrap(), 40);
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn memory_that_becomes_executable_again_is_not_reported() {
 
 #[test]
 fn invariants_hold_for_random_events() {
-    let mut rng = random::seeded();
+    let mut rng = seeded();
     for _ in 0..200 {
         let mut processes = Processes::new();
         for _ in 0..200 {

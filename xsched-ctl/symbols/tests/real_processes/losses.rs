@@ -41,7 +41,7 @@ fn a_ring_overflows_without_a_reader() {
     let pid = subject.pid();
     subject.end();
     watch.processes.scan_running();
-    assert!(watch.processes.process(pid).unwrap().end().is_some(), "an end without a report is noticed");
+    assert!(watch.processes.process(pid).unwrap().ended_ns().is_some(), "an end without a report is noticed");
 }
 
 #[needs(WATCHING)]
@@ -50,10 +50,10 @@ fn the_end_event_of_a_process_is_lost() {
     let mut subject = Subject::start(program);
     let pid = subject.pid();
     watch.processes.scan(pid).expect("it runs");
-    assert!(watch.processes.process(pid).unwrap().end().is_none());
+    assert!(watch.processes.process(pid).unwrap().ended_ns().is_none());
     subject.end();
     assert!(watch.processes.scan(pid).is_err());
-    assert!(watch.processes.process(pid).unwrap().end().is_some(), "an end without a report is noticed");
+    assert!(watch.processes.process(pid).unwrap().ended_ns().is_some(), "an end without a report is noticed");
 }
 
 #[needs(WATCHING)]

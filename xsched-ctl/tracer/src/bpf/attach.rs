@@ -9,8 +9,10 @@ use aya::programs::ProgramError;
 use aya::programs::trace_point::TracePointLink;
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLink, UProbeScope};
 use xsched_abi::Cookie;
-use xsched_bpf::BpfError;
-use xsched_bpf::sys::{self, Direction};
+use xsched_bpf::{
+    BpfError,
+    sys::{self, Direction},
+};
 use xsched_terminal::kind;
 
 use super::object::Programs;
@@ -72,7 +74,6 @@ impl Probes {
         self.features.attach == Attach::PerfEvents
     }
 
-    /// Attaches to the function at `offset` of a dynamic loader.
     pub(super) fn attach_loader(&mut self, path: &Path, offset: u64) -> Result<Links, BpfError> {
         // For a single probe, removal is as fast this way.
         self.attach_perf_events("loader_state", path, &[Site { probe: 0, offset }], Reach::Everybody)

@@ -7,8 +7,10 @@ use std::path::PathBuf;
 use aya::maps::{Array, HashMap, MapData};
 use aya::programs::trace_point::TracePointLink;
 use xsched_abi::{Device, DriverConfig, PendingIoctl};
-use xsched_bpf::sys::{self, Direction, Purpose};
-use xsched_bpf::{BpfError, map_value};
+use xsched_bpf::{
+    BpfError, map_value,
+    sys::{self, Direction, Purpose},
+};
 use xsched_programs::{KernelTypes, TypesError};
 
 use super::attach::Probes;
@@ -29,11 +31,10 @@ const FUNCTIONS: [(&str, &str, Direction); 4] = [
 
 /// Why the driver's own functions cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what has happened")]
 pub enum FunctionsError {
-    /// Their types are unknown.
     #[error(transparent)]
     Types(#[from] TypesError),
-    /// The kernel refuses the programs.
     #[error(transparent)]
     Refused(#[from] BpfError),
 }
@@ -56,7 +57,6 @@ impl FunctionPrograms {
         Ok(Self(loaded.try_into().expect("one program is loaded for each function")))
     }
 
-    /// Attaches them.
     pub(crate) fn attach(&self) -> Result<DriverLinks, BpfError> {
         let attach = |(program, (name, function, _)): (&OwnedFd, (&'static str, &str, Direction))| {
             sys::link_function(program.as_fd()).map_err(|cause| BpfError::Attach {
@@ -78,16 +78,10 @@ pub(crate) enum DriverLinks {
         _links: Vec<OwnedFd>,
     },
     /// The tracepoints of ioctl(2). Entries are detached first.
-    Syscalls {
-        /// Entries.
-        _enter: TracePointLink,
-        /// Returns.
-        _leave: TracePointLink,
-    },
+    Syscalls { _enter: TracePointLink, _leave: TracePointLink },
 }
 
 impl Probes {
-    /// Attaches to the tracepoints of ioctl(2).
     pub(crate) fn attach_ioctl(&mut self) -> Result<DriverLinks, BpfError> {
         let leave = self.attach_tracepoint("ioctl_leave", "syscalls", "sys_exit_ioctl")?;
         let enter = self.attach_tracepoint("ioctl_enter", "syscalls", "sys_enter_ioctl")?;
@@ -120,7 +114,6 @@ impl DriverMaps {
         self.config.set(0, ConfigValue(config), 0).map_err(|cause| BpfError::Map { map: "DRIVER", cause })
     }
 
-    /// Tells the programs about a device.
     pub(crate) fn list(&mut self, number: u32, device: Device) -> Result<(), BpfError> {
         self.devices
             .insert(number, device as u32, 0)
@@ -144,10 +137,6 @@ impl DriverMaps {
 }
 
 /// The result of an attempt to load programs for the driver's functions on this machine, for `doctor`.
-///
-/// # Errors
-///
-/// The obstacle.
 pub fn try_driver_functions(programs: &Programs) -> Result<(), FunctionsError> {
     FunctionPrograms::load(programs, &KernelTypes::read()?)?.attach().map(drop).map_err(Into::into)
 }

@@ -18,10 +18,6 @@ pub struct Enlistment {
 
 impl Enlistment {
     /// To be called between fork and exec: one system call, no allocation.
-    ///
-    /// # Errors
-    ///
-    /// The kernel's.
     pub fn enlist(self) -> io::Result<()> {
         // SAFETY: the map lives as long as the session, and the child of a fork still has the tracer's descriptors.
         let targets = unsafe { BorrowedFd::borrow_raw(self.targets) };

@@ -25,7 +25,6 @@ struct Watch {
 }
 
 impl LoaderWatch {
-    /// Whether this loader has been seen before.
     pub(crate) fn knows(&self, file: FileId) -> bool {
         self.loaders.keys().any(|known| known.matches(&file))
     }

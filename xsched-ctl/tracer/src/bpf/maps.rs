@@ -4,9 +4,7 @@ use std::collections::HashSet;
 
 use aya::maps::{Array, HashMap, Map, MapData, MapError};
 use xsched_abi::{CallKey, Config, Filter, Pending, Watched};
-use xsched_bpf::map_fd;
-use xsched_bpf::{BpfError, map_value};
-use xsched_bpf::{CounterMap, Losses};
+use xsched_bpf::{BpfError, CounterMap, Losses, map_fd, map_value};
 
 use super::enlist::Enlistment;
 use super::object::Programs;
@@ -25,7 +23,6 @@ pub(crate) struct Maps {
     counters: CounterMap,
 }
 
-/// Takes a map out of the object.
 pub(super) fn take<M: TryFrom<Map, Error = MapError>>(
     programs: &mut Programs,
     name: &'static str,
@@ -54,7 +51,6 @@ impl Maps {
         self.config.set(0, ConfigValue(config), 0).map_err(|cause| BpfError::Map { map: "CONFIG", cause })
     }
 
-    /// Adds a process to the list of watched processes.
     pub(crate) fn watch(&mut self, tgid: u32, how: Watched) -> Result<(), BpfError> {
         self.targets.insert(tgid, how as u8, 0).map_err(|cause| BpfError::Map { map: "TARGETS", cause })
     }
@@ -104,12 +100,10 @@ impl Maps {
             .collect()
     }
 
-    /// Threads that are in a call.
     pub(crate) fn threads_in_calls(&self) -> HashSet<u32> {
         self.pending.keys().filter_map(Result::ok).map(|key| key.0.tid).collect()
     }
 
-    /// What has been lost so far, by cause.
     pub(crate) fn losses(&self) -> Losses {
         self.counters.losses()
     }

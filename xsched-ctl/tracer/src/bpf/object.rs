@@ -5,8 +5,10 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use aya::programs::{TracePoint, UProbe};
 use aya::{Ebpf, EbpfError, EbpfLoader};
-use xsched_bpf::sys::{self, Purpose};
-use xsched_bpf::{BpfError, load_error, map_fd, processor_count};
+use xsched_bpf::{
+    BpfError, load_error, map_fd, processor_count,
+    sys::{self, Purpose},
+};
 use xsched_programs::TRACER;
 
 use super::options::{Driver, ExtraDevice, Uprobes};
@@ -54,7 +56,6 @@ impl Programs {
         Ok(Self { ebpf, processor_count, multi: HashMap::new() })
     }
 
-    /// The object, from which maps are taken.
     pub(crate) fn object(&mut self) -> &mut Ebpf {
         &mut self.ebpf
     }
@@ -69,7 +70,6 @@ impl Programs {
         Ok(program)
     }
 
-    /// A program for tracepoints.
     pub(super) fn tracepoint(&mut self, name: &'static str) -> Result<&mut TracePoint, BpfError> {
         let program: &mut TracePoint =
             self.program(name).try_into().expect("the object's programs have fixed types");

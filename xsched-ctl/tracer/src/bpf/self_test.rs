@@ -8,8 +8,10 @@ use std::path::Path;
 
 use aya::maps::Array;
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeScope};
-use xsched_bpf::BpfError;
-use xsched_bpf::sys::{self, Direction};
+use xsched_bpf::{
+    BpfError,
+    sys::{self, Direction},
+};
 
 use super::attach::cause;
 use super::object::Programs;

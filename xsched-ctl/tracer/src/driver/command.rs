@@ -1,29 +1,27 @@
 //! Descriptions of the driver's commands.
 //!
-//! Names and offsets are those of the kernel's headers; tests compare them (`headers.rs`).
+//! Names and offsets are those of the kernel's headers; `tests.rs` compares them.
 
 use std::borrow::Cow;
 
-use xsched_abi::Device;
-use xsched_abi::driver::{DRM_TYPE, KFD_TYPE, command_number, command_type};
+use xsched_abi::{
+    Device,
+    driver::{DRM_TYPE, KFD_TYPE, command_number, command_type},
+};
 
 use super::{amdgpu, drm, kfd};
 
-/// A command.
 #[derive(Debug)]
 pub(super) struct Command {
     /// Its number within its type (`_IOC_NR`).
     pub(super) number: u8,
-    /// The kernel's name.
     pub(super) name: &'static str,
     /// The fields worth showing.
     pub(super) fields: &'static [Field],
 }
 
-/// A field of a command's struct.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Field {
-    /// The kernel's name.
     pub(super) name: &'static str,
     /// Offset in the struct, in bytes.
     pub(super) offset: u8,
@@ -42,14 +40,10 @@ pub(super) enum Side {
     Returned,
 }
 
-/// The type of a field.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
-    /// `__u32`.
     U32,
-    /// `__s32`.
     I32,
-    /// `__u64`.
     U64,
     /// `__u64`: an address or handle.
     Pointer,
@@ -59,20 +53,15 @@ pub(super) enum Kind {
     Name(&'static [(u32, &'static str)]),
 }
 
-#[cfg(test)]
-impl Kind {
-    /// Bytes that it takes.
-    pub(super) const fn size(self) -> usize {
-        match self {
-            Self::U32 | Self::I32 | Self::Flags(_) | Self::Name(_) => 4,
-            Self::U64 | Self::Pointer => 8,
-        }
-    }
-}
-
 /// A command without fields to show.
 pub(super) const fn named(number: u8, name: &'static str) -> Command {
     Command { number, name, fields: &[] }
+}
+
+impl Command {
+    pub(super) const fn with(self, fields: &'static [Field]) -> Self {
+        Self { fields, ..self }
+    }
 }
 
 /// A field that the caller fills in.

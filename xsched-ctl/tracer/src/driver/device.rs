@@ -9,8 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use xsched_abi::Device;
-use xsched_abi::driver::device_number;
+use xsched_abi::{Device, driver::device_number};
 
 /// Devices by their number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,10 +17,8 @@ pub struct Devices {
     by_number: HashMap<u32, Listed>,
 }
 
-/// A device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listed {
-    /// What it is.
     pub(crate) device: Device,
     /// Its usual path.
     pub(crate) path: Arc<str>,
@@ -51,17 +48,14 @@ impl Devices {
         devices
     }
 
-    /// Adds a device.
     pub(crate) fn add(&mut self, number: u32, device: Device, path: &str) {
         self.by_number.insert(number, Listed { device, path: path.into() });
     }
 
-    /// The device with this number.
     pub(crate) fn get(&self, number: u32) -> Option<&Listed> {
         self.by_number.get(&number)
     }
 
-    /// All of them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Listed)> {
         self.by_number.iter().map(|(number, listed)| (*number, listed))
     }

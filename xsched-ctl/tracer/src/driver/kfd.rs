@@ -5,10 +5,8 @@
 use super::command::Kind::{Flags, I32, Name, Pointer, U32, U64};
 use super::command::{Command, named, passed, returned};
 
-/// Number of `AMDKFD_IOC_CREATE_QUEUE`.
 pub(super) const CREATE_QUEUE: u8 = 0x02;
 
-/// Number of `AMDKFD_IOC_DESTROY_QUEUE`.
 pub(super) const DESTROY_QUEUE: u8 = 0x03;
 
 /// Offset of `queue_id` in `struct kfd_ioctl_create_queue_args`.
@@ -79,225 +77,129 @@ const DEBUG_OPERATIONS: &[(u32, &str)] = &[
 
 /// By number.
 pub(super) const COMMANDS: &[Command] = &[
-    Command {
-        number: 0x01,
-        name: "AMDKFD_IOC_GET_VERSION",
-        fields: &[returned("major_version", 0, U32), returned("minor_version", 4, U32)],
-    },
-    Command {
-        number: CREATE_QUEUE,
-        name: "AMDKFD_IOC_CREATE_QUEUE",
-        fields: &[
-            passed("ring_base_address", 0, Pointer),
-            returned("write_pointer_address", 8, Pointer),
-            returned("read_pointer_address", 16, Pointer),
-            returned("doorbell_offset", 24, Pointer),
-            passed("ring_size", 32, U32),
-            passed("gpu_id", 36, U32),
-            passed("queue_type", CREATE_QUEUE_TYPE, Name(QUEUE_TYPES)),
-            passed("queue_percentage", 44, U32),
-            passed("queue_priority", 48, U32),
-            returned("queue_id", CREATE_QUEUE_ID, U32),
-            passed("ctx_save_restore_size", 80, U32),
-        ],
-    },
-    Command {
-        number: DESTROY_QUEUE,
-        name: "AMDKFD_IOC_DESTROY_QUEUE",
-        fields: &[passed("queue_id", 0, U32)],
-    },
-    Command {
-        number: 0x04,
-        name: "AMDKFD_IOC_SET_MEMORY_POLICY",
-        fields: &[passed("gpu_id", 16, U32), passed("default_policy", 20, U32)],
-    },
-    Command {
-        number: 0x05,
-        name: "AMDKFD_IOC_GET_CLOCK_COUNTERS",
-        fields: &[
-            returned("gpu_clock_counter", 0, U64),
-            returned("system_clock_counter", 16, U64),
-            passed("gpu_id", 32, U32),
-        ],
-    },
+    named(0x01, "AMDKFD_IOC_GET_VERSION")
+        .with(&[returned("major_version", 0, U32), returned("minor_version", 4, U32)]),
+    named(CREATE_QUEUE, "AMDKFD_IOC_CREATE_QUEUE").with(&[
+        passed("ring_base_address", 0, Pointer),
+        returned("write_pointer_address", 8, Pointer),
+        returned("read_pointer_address", 16, Pointer),
+        returned("doorbell_offset", 24, Pointer),
+        passed("ring_size", 32, U32),
+        passed("gpu_id", 36, U32),
+        passed("queue_type", CREATE_QUEUE_TYPE, Name(QUEUE_TYPES)),
+        passed("queue_percentage", 44, U32),
+        passed("queue_priority", 48, U32),
+        returned("queue_id", CREATE_QUEUE_ID, U32),
+        passed("ctx_save_restore_size", 80, U32),
+    ]),
+    named(DESTROY_QUEUE, "AMDKFD_IOC_DESTROY_QUEUE").with(&[passed("queue_id", 0, U32)]),
+    named(0x04, "AMDKFD_IOC_SET_MEMORY_POLICY")
+        .with(&[passed("gpu_id", 16, U32), passed("default_policy", 20, U32)]),
+    named(0x05, "AMDKFD_IOC_GET_CLOCK_COUNTERS").with(&[
+        returned("gpu_clock_counter", 0, U64),
+        returned("system_clock_counter", 16, U64),
+        passed("gpu_id", 32, U32),
+    ]),
     named(0x06, "AMDKFD_IOC_GET_PROCESS_APERTURES"),
-    Command {
-        number: 0x07,
-        name: "AMDKFD_IOC_UPDATE_QUEUE",
-        fields: &[
-            passed("ring_base_address", 0, Pointer),
-            passed("queue_id", 8, U32),
-            passed("ring_size", 12, U32),
-            passed("queue_percentage", 16, U32),
-            passed("queue_priority", 20, U32),
-        ],
-    },
-    Command {
-        number: 0x08,
-        name: "AMDKFD_IOC_CREATE_EVENT",
-        fields: &[
-            passed("event_type", 12, Name(EVENT_TYPES)),
-            passed("auto_reset", 16, U32),
-            returned("event_id", 24, U32),
-        ],
-    },
-    Command { number: 0x09, name: "AMDKFD_IOC_DESTROY_EVENT", fields: &[passed("event_id", 0, U32)] },
-    Command { number: 0x0a, name: "AMDKFD_IOC_SET_EVENT", fields: &[passed("event_id", 0, U32)] },
-    Command { number: 0x0b, name: "AMDKFD_IOC_RESET_EVENT", fields: &[passed("event_id", 0, U32)] },
-    Command {
-        number: 0x0c,
-        name: "AMDKFD_IOC_WAIT_EVENTS",
-        fields: &[
-            passed("num_events", 8, U32),
-            passed("wait_for_all", 12, U32),
-            // Milliseconds; all bits set: forever.
-            passed("timeout", 16, U32),
-            returned("wait_result", 20, Name(WAIT_RESULTS)),
-        ],
-    },
-    Command { number: 0x0d, name: "AMDKFD_IOC_DBG_REGISTER_DEPRECATED", fields: &[passed("gpu_id", 0, U32)] },
-    Command {
-        number: 0x0e,
-        name: "AMDKFD_IOC_DBG_UNREGISTER_DEPRECATED",
-        fields: &[passed("gpu_id", 0, U32)],
-    },
-    Command {
-        number: 0x0f,
-        name: "AMDKFD_IOC_DBG_ADDRESS_WATCH_DEPRECATED",
-        fields: &[passed("gpu_id", 8, U32)],
-    },
-    Command {
-        number: 0x10,
-        name: "AMDKFD_IOC_DBG_WAVE_CONTROL_DEPRECATED",
-        fields: &[passed("gpu_id", 8, U32)],
-    },
-    Command {
-        number: 0x11,
-        name: "AMDKFD_IOC_SET_SCRATCH_BACKING_VA",
-        fields: &[passed("va_addr", 0, Pointer), passed("gpu_id", 8, U32)],
-    },
-    Command { number: 0x12, name: "AMDKFD_IOC_GET_TILE_CONFIG", fields: &[passed("gpu_id", 24, U32)] },
-    Command {
-        number: 0x13,
-        name: "AMDKFD_IOC_SET_TRAP_HANDLER",
-        fields: &[passed("tba_addr", 0, Pointer), passed("tma_addr", 8, Pointer), passed("gpu_id", 16, U32)],
-    },
-    Command {
-        number: 0x14,
-        name: "AMDKFD_IOC_GET_PROCESS_APERTURES_NEW",
-        fields: &[returned("num_of_nodes", 8, U32)],
-    },
-    Command {
-        number: 0x15,
-        name: "AMDKFD_IOC_ACQUIRE_VM",
-        fields: &[passed("drm_fd", 0, U32), passed("gpu_id", 4, U32)],
-    },
-    Command {
-        number: 0x16,
-        name: "AMDKFD_IOC_ALLOC_MEMORY_OF_GPU",
-        fields: &[
-            passed("va_addr", 0, Pointer),
-            passed("size", 8, U64),
-            returned("handle", 16, Pointer),
-            passed("gpu_id", 32, U32),
-            passed("flags", 36, Flags(MEMORY_FLAGS)),
-        ],
-    },
-    Command { number: 0x17, name: "AMDKFD_IOC_FREE_MEMORY_OF_GPU", fields: &[passed("handle", 0, Pointer)] },
-    Command {
-        number: 0x18,
-        name: "AMDKFD_IOC_MAP_MEMORY_TO_GPU",
-        fields: &[passed("handle", 0, Pointer), passed("n_devices", 16, U32), returned("n_success", 20, U32)],
-    },
-    Command {
-        number: 0x19,
-        name: "AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU",
-        fields: &[passed("handle", 0, Pointer), passed("n_devices", 16, U32), returned("n_success", 20, U32)],
-    },
-    Command {
-        number: 0x1a,
-        name: "AMDKFD_IOC_SET_CU_MASK",
-        fields: &[
-            passed("queue_id", 0, U32),
-            passed("num_cu_mask", 4, U32),
-            passed("cu_mask_ptr", 8, Pointer),
-        ],
-    },
-    Command {
-        number: 0x1b,
-        name: "AMDKFD_IOC_GET_QUEUE_WAVE_STATE",
-        fields: &[
-            returned("ctl_stack_used_size", 8, U32),
-            returned("save_area_used_size", 12, U32),
-            passed("queue_id", 16, U32),
-        ],
-    },
-    Command {
-        number: 0x1c,
-        name: "AMDKFD_IOC_GET_DMABUF_INFO",
-        fields: &[
-            returned("size", 0, U64),
-            returned("gpu_id", 20, U32),
-            returned("flags", 24, Flags(MEMORY_FLAGS)),
-            passed("dmabuf_fd", 28, U32),
-        ],
-    },
-    Command {
-        number: 0x1d,
-        name: "AMDKFD_IOC_IMPORT_DMABUF",
-        fields: &[
-            passed("va_addr", 0, Pointer),
-            returned("handle", 8, Pointer),
-            passed("gpu_id", 16, U32),
-            passed("dmabuf_fd", 20, U32),
-        ],
-    },
-    Command {
-        number: 0x1e,
-        name: "AMDKFD_IOC_ALLOC_QUEUE_GWS",
-        fields: &[passed("queue_id", 0, U32), passed("num_gws", 4, U32), returned("first_gws", 8, U32)],
-    },
-    Command {
-        number: 0x1f,
-        name: "AMDKFD_IOC_SMI_EVENTS",
-        fields: &[passed("gpuid", 0, U32), returned("anon_fd", 4, U32)],
-    },
-    Command {
-        number: 0x20,
-        name: "AMDKFD_IOC_SVM",
-        fields: &[
-            passed("start_addr", 0, Pointer),
-            passed("size", 8, U64),
-            passed("op", 16, Name(SVM_OPERATIONS)),
-            passed("nattr", 20, U32),
-        ],
-    },
-    Command { number: 0x21, name: "AMDKFD_IOC_SET_XNACK_MODE", fields: &[passed("xnack_enabled", 0, I32)] },
-    Command {
-        number: 0x22,
-        name: "AMDKFD_IOC_CRIU_OP",
-        fields: &[passed("pid", 44, U32), passed("op", 48, Name(CRIU_OPERATIONS))],
-    },
-    Command {
-        number: 0x23,
-        name: "AMDKFD_IOC_AVAILABLE_MEMORY",
-        fields: &[returned("available", 0, U64), passed("gpu_id", 8, U32)],
-    },
-    Command {
-        number: 0x24,
-        name: "AMDKFD_IOC_EXPORT_DMABUF",
-        fields: &[passed("handle", 0, Pointer), returned("dmabuf_fd", 12, U32)],
-    },
-    Command {
-        number: 0x25,
-        name: "AMDKFD_IOC_RUNTIME_ENABLE",
-        fields: &[passed("r_debug", 0, Pointer), passed("mode_mask", 8, U32)],
-    },
-    Command {
-        number: 0x26,
-        name: "AMDKFD_IOC_DBG_TRAP",
-        fields: &[passed("pid", 0, U32), passed("op", 4, Name(DEBUG_OPERATIONS))],
-    },
+    named(0x07, "AMDKFD_IOC_UPDATE_QUEUE").with(&[
+        passed("ring_base_address", 0, Pointer),
+        passed("queue_id", 8, U32),
+        passed("ring_size", 12, U32),
+        passed("queue_percentage", 16, U32),
+        passed("queue_priority", 20, U32),
+    ]),
+    named(0x08, "AMDKFD_IOC_CREATE_EVENT").with(&[
+        passed("event_type", 12, Name(EVENT_TYPES)),
+        passed("auto_reset", 16, U32),
+        returned("event_id", 24, U32),
+    ]),
+    named(0x09, "AMDKFD_IOC_DESTROY_EVENT").with(&[passed("event_id", 0, U32)]),
+    named(0x0a, "AMDKFD_IOC_SET_EVENT").with(&[passed("event_id", 0, U32)]),
+    named(0x0b, "AMDKFD_IOC_RESET_EVENT").with(&[passed("event_id", 0, U32)]),
+    named(0x0c, "AMDKFD_IOC_WAIT_EVENTS").with(&[
+        passed("num_events", 8, U32),
+        passed("wait_for_all", 12, U32),
+        // Milliseconds; all bits set: forever.
+        passed("timeout", 16, U32),
+        returned("wait_result", 20, Name(WAIT_RESULTS)),
+    ]),
+    named(0x0d, "AMDKFD_IOC_DBG_REGISTER_DEPRECATED").with(&[passed("gpu_id", 0, U32)]),
+    named(0x0e, "AMDKFD_IOC_DBG_UNREGISTER_DEPRECATED").with(&[passed("gpu_id", 0, U32)]),
+    named(0x0f, "AMDKFD_IOC_DBG_ADDRESS_WATCH_DEPRECATED").with(&[passed("gpu_id", 8, U32)]),
+    named(0x10, "AMDKFD_IOC_DBG_WAVE_CONTROL_DEPRECATED").with(&[passed("gpu_id", 8, U32)]),
+    named(0x11, "AMDKFD_IOC_SET_SCRATCH_BACKING_VA")
+        .with(&[passed("va_addr", 0, Pointer), passed("gpu_id", 8, U32)]),
+    named(0x12, "AMDKFD_IOC_GET_TILE_CONFIG").with(&[passed("gpu_id", 24, U32)]),
+    named(0x13, "AMDKFD_IOC_SET_TRAP_HANDLER").with(&[
+        passed("tba_addr", 0, Pointer),
+        passed("tma_addr", 8, Pointer),
+        passed("gpu_id", 16, U32),
+    ]),
+    named(0x14, "AMDKFD_IOC_GET_PROCESS_APERTURES_NEW").with(&[returned("num_of_nodes", 8, U32)]),
+    named(0x15, "AMDKFD_IOC_ACQUIRE_VM").with(&[passed("drm_fd", 0, U32), passed("gpu_id", 4, U32)]),
+    named(0x16, "AMDKFD_IOC_ALLOC_MEMORY_OF_GPU").with(&[
+        passed("va_addr", 0, Pointer),
+        passed("size", 8, U64),
+        returned("handle", 16, Pointer),
+        passed("gpu_id", 32, U32),
+        passed("flags", 36, Flags(MEMORY_FLAGS)),
+    ]),
+    named(0x17, "AMDKFD_IOC_FREE_MEMORY_OF_GPU").with(&[passed("handle", 0, Pointer)]),
+    named(0x18, "AMDKFD_IOC_MAP_MEMORY_TO_GPU").with(&[
+        passed("handle", 0, Pointer),
+        passed("n_devices", 16, U32),
+        returned("n_success", 20, U32),
+    ]),
+    named(0x19, "AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU").with(&[
+        passed("handle", 0, Pointer),
+        passed("n_devices", 16, U32),
+        returned("n_success", 20, U32),
+    ]),
+    named(0x1a, "AMDKFD_IOC_SET_CU_MASK").with(&[
+        passed("queue_id", 0, U32),
+        passed("num_cu_mask", 4, U32),
+        passed("cu_mask_ptr", 8, Pointer),
+    ]),
+    named(0x1b, "AMDKFD_IOC_GET_QUEUE_WAVE_STATE").with(&[
+        returned("ctl_stack_used_size", 8, U32),
+        returned("save_area_used_size", 12, U32),
+        passed("queue_id", 16, U32),
+    ]),
+    named(0x1c, "AMDKFD_IOC_GET_DMABUF_INFO").with(&[
+        returned("size", 0, U64),
+        returned("gpu_id", 20, U32),
+        returned("flags", 24, Flags(MEMORY_FLAGS)),
+        passed("dmabuf_fd", 28, U32),
+    ]),
+    named(0x1d, "AMDKFD_IOC_IMPORT_DMABUF").with(&[
+        passed("va_addr", 0, Pointer),
+        returned("handle", 8, Pointer),
+        passed("gpu_id", 16, U32),
+        passed("dmabuf_fd", 20, U32),
+    ]),
+    named(0x1e, "AMDKFD_IOC_ALLOC_QUEUE_GWS").with(&[
+        passed("queue_id", 0, U32),
+        passed("num_gws", 4, U32),
+        returned("first_gws", 8, U32),
+    ]),
+    named(0x1f, "AMDKFD_IOC_SMI_EVENTS").with(&[passed("gpuid", 0, U32), returned("anon_fd", 4, U32)]),
+    named(0x20, "AMDKFD_IOC_SVM").with(&[
+        passed("start_addr", 0, Pointer),
+        passed("size", 8, U64),
+        passed("op", 16, Name(SVM_OPERATIONS)),
+        passed("nattr", 20, U32),
+    ]),
+    named(0x21, "AMDKFD_IOC_SET_XNACK_MODE").with(&[passed("xnack_enabled", 0, I32)]),
+    named(0x22, "AMDKFD_IOC_CRIU_OP")
+        .with(&[passed("pid", 44, U32), passed("op", 48, Name(CRIU_OPERATIONS))]),
+    named(0x23, "AMDKFD_IOC_AVAILABLE_MEMORY")
+        .with(&[returned("available", 0, U64), passed("gpu_id", 8, U32)]),
+    named(0x24, "AMDKFD_IOC_EXPORT_DMABUF")
+        .with(&[passed("handle", 0, Pointer), returned("dmabuf_fd", 12, U32)]),
+    named(0x25, "AMDKFD_IOC_RUNTIME_ENABLE")
+        .with(&[passed("r_debug", 0, Pointer), passed("mode_mask", 8, U32)]),
+    named(0x26, "AMDKFD_IOC_DBG_TRAP")
+        .with(&[passed("pid", 0, U32), passed("op", 4, Name(DEBUG_OPERATIONS))]),
     named(0x27, "AMDKFD_IOC_CREATE_PROCESS"),
     named(0x28, "AMDKFD_IOC_PROFILER"),
     named(0x80, "AMDKFD_IOC_IPC_IMPORT_HANDLE"),

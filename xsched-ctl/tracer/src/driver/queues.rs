@@ -17,7 +17,6 @@ use super::DriverCall;
 use super::kfd::{COMPUTE_TYPES, CREATE_QUEUE, CREATE_QUEUE_ID, CREATE_QUEUE_TYPE, DESTROY_QUEUE};
 use crate::call::HipCall;
 
-/// Queues of all processes.
 #[derive(Default)]
 pub(crate) struct Queues {
     /// By thread: creations whose surrounding call has not returned.
@@ -100,7 +99,6 @@ impl Queues {
         settled.into_values().flatten().collect()
     }
 
-    /// Whether creations wait for a call to return.
     pub(crate) fn has_kept(&self) -> bool {
         !self.kept.is_empty()
     }

@@ -29,7 +29,6 @@ const COMMAND_COUNT_MAX: usize = 1024;
 const OTHERS: &str = "others";
 
 impl DriverSummary {
-    /// Counts a call.
     pub(crate) fn add(&mut self, call: &DriverCall) {
         let mut name = call.name();
         if !self.commands.contains_key(&name) && self.commands.len() >= COMMAND_COUNT_MAX {
@@ -63,9 +62,7 @@ impl fmt::Display for DriverSummary {
                 duration(Some(totals.longest_ns)),
             ]
         });
-        let header = ["driver call", "calls", "failed", "total", "longest"].map(str::to_owned);
-        let rows: Vec<_> = std::iter::once(header).chain(rows).collect();
-        write_table(f, &rows, 1)
+        write_table(f, ["driver call", "calls", "failed", "total", "longest"], rows, 1)
     }
 }
 

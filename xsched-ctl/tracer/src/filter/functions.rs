@@ -16,21 +16,12 @@ pub struct Functions {
 /// Why a list of functions is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum FunctionsError {
-    /// There is no such function or category.
     #[error("no traced function and no category is called `{name}`{}", suggestion(meant.as_deref()))]
-    Unknown {
-        /// The item.
-        name: String,
-        /// A similar name.
-        meant: Option<String>,
-    },
-    /// Nothing matches.
+    Unknown { name: String, meant: Option<String> },
     #[error("no traced function matches `{0}`")]
     NoMatch(String),
-    /// A pattern is refused.
     #[error("{0}")]
     Pattern(#[from] PatternError),
-    /// No function remains.
     #[error("it leaves no function")]
     Nothing,
 }
@@ -52,12 +43,10 @@ fn short_name(category: Category) -> &'static str {
 }
 
 impl Functions {
-    /// Whether a function of the table is one of them.
     pub(crate) fn want(&self, probe: &Probe) -> bool {
         self.wanted.as_ref().is_none_or(|wanted| wanted.contains(probe.name))
     }
 
-    /// Whether it contains all functions of the table.
     pub(crate) fn are_all(&self) -> bool {
         self.wanted.is_none()
     }

@@ -13,7 +13,6 @@ use crate::output::{Compression, Destination, Untouched, claim, write_file};
 /// A file that has been written: which, and its size in bytes.
 pub(crate) type Written = (Destination, u64);
 
-/// The dumps of a recording.
 pub(super) struct Dumps {
     path: PathBuf,
     compression: Option<Compression>,
@@ -59,7 +58,6 @@ impl Dumps {
         path
     }
 
-    /// Begins to write a file.
     pub(super) fn begin(&mut self, parts: Vec<Arc<[u8]>>, reason: String) {
         let path = self.next_path();
         let (target, compression) = (path.clone(), self.compression);

@@ -36,12 +36,10 @@ impl Segments {
         Self { size_max, segment_size, closed: VecDeque::new(), size: 0, calls: 0, let_go: 0 }
     }
 
-    /// Counts a call in the current segment.
     pub(super) fn count_call(&mut self) {
         self.calls += 1;
     }
 
-    /// Whether the current segment should be closed at `len` bytes.
     pub(super) fn is_large_enough(&self, len: usize) -> bool {
         len >= self.segment_size
     }
@@ -58,7 +56,6 @@ impl Segments {
         }
     }
 
-    /// Calls in dropped segments.
     pub(super) fn let_go(&self) -> u64 {
         self.let_go
     }

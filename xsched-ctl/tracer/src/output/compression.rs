@@ -38,7 +38,6 @@ impl Compression {
         }
     }
 
-    /// Compresses a chunk.
     pub(crate) fn encode(self, chunk: &[u8]) -> Vec<u8> {
         let mut encoded = Vec::with_capacity(chunk.len() / 4);
         match self {

@@ -1,8 +1,7 @@
 //! The destination of the timeline: an output as it grows, or memory until it is dumped.
 
-use crate::call::HipCall;
 use crate::error::TracerError;
-use crate::flight_recorder::{FlightRecorder, Written};
+use crate::flight_recorder::{FlightRecorder, Item, Written};
 use crate::output::{Destination, Format, Output};
 use crate::timeline::Timeline;
 
@@ -14,21 +13,9 @@ pub enum Sink {
     Kept(FlightRecorder),
 }
 
-/// What has been written into the timeline.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Item<'a> {
-    /// A HIP call.
-    Hip(&'a HipCall),
-    /// A call to the driver.
-    Driver,
-    /// A result of scheduling, which is not a call.
-    Scheduling,
-}
-
 /// What must happen after something has been written into the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
-    /// Nothing.
     GoOn,
     /// No more calls.
     End,

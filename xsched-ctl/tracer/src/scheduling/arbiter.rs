@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use xsched_protocol::arbiter_page::{ArbiterChange, ArbiterEvent, QUEUE_MAX, QueueWord};
-use xsched_protocol::events::Event;
+use xsched_protocol::{
+    arbiter_page::{ArbiterChange, ArbiterEvent, QUEUE_MAX, QueueWord},
+    events::Event,
+};
 
 use super::entry::{Entry, Holder, Preemption, XQueueId};
 
@@ -29,7 +31,6 @@ struct Top {
     begin_ns: u64,
 }
 
-/// The followed state.
 #[derive(Debug, Default)]
 pub(super) struct Arbiter {
     seats: BTreeMap<u32, Seat>,
@@ -70,7 +71,6 @@ impl Arbiter {
         (holder.level < level).then_some(holder)
     }
 
-    /// A process is gone.
     pub(super) fn ended(&mut self, time_ns: u64, pid: u32, entries: &mut Vec<Entry>) {
         self.now_ns = self.now_ns.max(time_ns);
         let devices: Vec<_> = self

@@ -4,14 +4,12 @@
 //! With a dispatch table, the shim's hook runs inside the call that the tracer sees; otherwise around it. In both cases
 //! the two overlap, and a thread is in one such call at a time.
 
-use std::cell::{Cell, OnceCell};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
-use std::sync::Arc;
 
 use xsched_abi::{Category, ParamKind};
 
-use crate::call::HipCall;
+use crate::call::{Followed, HipCall};
 
 /// Most remembered calls of a thread.
 const CALLS_MAX: usize = 1 << 14;
@@ -31,62 +29,6 @@ pub(super) enum Told {
     Asked,
     /// It does, since this time.
     Since(u64),
-}
-
-/// Whether a call is in the timeline.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Settled {
-    /// Not decided yet.
-    #[default]
-    NotYet,
-    /// It is.
-    Written,
-    /// A filter has left it out.
-    LeftOut,
-}
-
-/// A call that is followed to the execution that it starts.
-#[derive(Debug)]
-pub(crate) struct Followed {
-    /// Links it to the execution. Never reused.
-    pub(crate) flow: u64,
-    pub(super) begin_ns: u64,
-    pub(super) end_ns: u64,
-    pub(super) api: &'static str,
-    pub(super) kernel: Option<Arc<str>>,
-    /// The library to which it belongs, once known.
-    origin: OnceCell<Arc<str>>,
-    settled: Cell<Settled>,
-    /// From the call until its execution begins on the device, once known.
-    queue_delay_ns: OnceCell<u64>,
-}
-
-impl Followed {
-    /// Its execution began this long after it.
-    pub(super) fn begun(&self, queue_delay_ns: u64) {
-        // A call that starts several executions keeps the first one's delay.
-        let _ = self.queue_delay_ns.set(queue_delay_ns);
-    }
-
-    /// From the call until its execution began on the device, if known.
-    pub(crate) fn queue_delay_ns(&self) -> Option<u64> {
-        self.queue_delay_ns.get().copied()
-    }
-
-    /// It is in the timeline, or will not be; it belongs to this library.
-    pub(crate) fn settle(&self, origin: &Arc<str>, is_written: bool) {
-        // A second call gives the same values.
-        let _ = self.origin.set(Arc::clone(origin));
-        self.settled.set(if is_written { Settled::Written } else { Settled::LeftOut });
-    }
-
-    pub(super) fn origin(&self) -> Option<Arc<str>> {
-        self.origin.get().cloned()
-    }
-
-    pub(super) fn settled(&self) -> Settled {
-        self.settled.get()
-    }
 }
 
 /// The calls, by process and thread.
@@ -126,16 +68,7 @@ impl Calls {
             Told::Since(since_ns) => self.early += u64::from(end_ns < since_ns),
         }
         self.flows += 1;
-        let followed = Rc::new(Followed {
-            flow: self.flows,
-            begin_ns: call.begin_ns,
-            end_ns,
-            api: call.probe.name,
-            kernel: call.kernel.clone(),
-            origin: OnceCell::new(),
-            settled: Cell::default(),
-            queue_delay_ns: OnceCell::new(),
-        });
+        let followed = Rc::new(Followed::new(self.flows, call, end_ns));
         call.followed = Some(Rc::clone(&followed));
         let calls = self.threads.entry((call.pid, call.tid)).or_default();
         if calls.len() >= CALLS_MAX {

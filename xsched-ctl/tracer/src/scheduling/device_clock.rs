@@ -23,7 +23,6 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// The best estimate so far.
     pub(super) fn time_ns(&self) -> u64 {
         self.device_ns.saturating_add_signed(self.chain.0.get()).min(self.observed_ns)
     }

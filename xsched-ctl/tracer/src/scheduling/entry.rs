@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::judged::Judged;
+use crate::call::Judged;
 
-/// One item to show.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Entry {
     /// Something was executed.
@@ -19,9 +18,7 @@ pub(crate) enum Entry {
         level: u64,
         /// Processes with work at that level.
         pids: Vec<u32>,
-        /// Start.
         begin_ns: u64,
-        /// End.
         end_ns: u64,
     },
     /// A queue with work was preempted.
@@ -60,7 +57,6 @@ impl Entry {
 /// All streams of a process with one priority on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct XQueueId {
-    /// The process.
     pub(crate) pid: u32,
     /// [`xsched_protocol::arbiter_page::device_key`]
     pub(crate) device: u64,
@@ -78,7 +74,6 @@ pub(crate) enum Timing {
 }
 
 impl Timing {
-    /// The name in the timeline.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Measured => "measured",
@@ -90,22 +85,18 @@ impl Timing {
 /// The process with more urgent work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
-    /// The process.
     pub(crate) pid: u32,
-    /// Its level.
     pub(crate) level: u64,
 }
 
 /// Something was executed. The intervals from the call to the end add up to the whole.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Execution {
-    /// Its XQueue.
     pub(crate) xqueue: XQueueId,
     /// The stream's HIP handle.
     pub(crate) stream: u64,
     /// The kernel, or the function for other commands; none if the call was not seen.
     pub(crate) name: Option<Arc<str>>,
-    /// The function.
     pub(crate) api: Option<&'static str>,
     /// The library to which the call belongs, if the call was seen.
     pub(crate) origin: Option<Arc<str>>,
@@ -115,11 +106,8 @@ pub(crate) struct Execution {
     pub(crate) flow: Option<u64>,
     /// When the call was entered, or the earliest known time of it.
     pub(crate) called_ns: u64,
-    /// Start.
     pub(crate) begin_ns: u64,
-    /// End.
     pub(crate) end_ns: u64,
-    /// How its times were determined.
     pub(crate) timing: Timing,
     /// Time on the host: in the call and on the way to the runtime.
     pub(crate) host_ns: u64,
@@ -135,7 +123,6 @@ pub(crate) struct Execution {
     pub(crate) gated_ns: u64,
 }
 
-/// The state of an XQueue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
     /// It has commands on the device.
@@ -147,7 +134,6 @@ pub(crate) enum Doing {
 }
 
 impl Doing {
-    /// The name in the timeline.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -160,13 +146,9 @@ impl Doing {
 /// An XQueue was in a state for an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Phase {
-    /// Which one.
     pub(crate) xqueue: XQueueId,
-    /// Its state.
     pub(crate) doing: Doing,
-    /// Start.
     pub(crate) begin_ns: u64,
-    /// End.
     pub(crate) end_ns: u64,
     /// Its level when it was suspended.
     pub(crate) level: Option<u8>,
@@ -177,14 +159,10 @@ pub(crate) struct Phase {
 /// A queue with work is suspended from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Preemption {
-    /// Its XQueue.
     pub(crate) xqueue: XQueueId,
-    /// When.
     pub(crate) time_ns: u64,
-    /// Its level.
     pub(crate) level: u64,
     /// The process that preempted it.
     pub(crate) by: Holder,
-    /// Why.
     pub(crate) reason: &'static str,
 }

@@ -7,11 +7,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use xsched_protocol::events::{Event, Record};
-use xsched_protocol::verdict::{DecidedBy, Judgement, SETTINGS};
+use xsched_protocol::{
+    events::{Event, Record},
+    verdict::{DecidedBy, Judgement, SETTINGS},
+};
 use xsched_rules::action_name;
 
-use crate::call::HipCall;
+use crate::call::{HipCall, Judged};
 
 /// How long a call waits for an event about it: its thread may have been kept from writing.
 const PATIENCE_NS: u64 = 100_000_000;
@@ -32,17 +34,6 @@ const SAID_MAX: usize = 1 << 14;
 /// Most waiting calls of all processes.
 const WAITING_MAX: usize = 1 << 17;
 
-/// The verdict on a call, as it is shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Judged {
-    /// Its name in files of rules.
-    pub(crate) verdict: &'static str,
-    /// The highest preemption mode; 0: no limit.
-    pub(crate) level: u8,
-    /// The name of the rule that gave it.
-    pub(crate) rule: Arc<str>,
-}
-
 /// An event, and the interval in which its call was in progress.
 #[derive(Debug)]
 struct Said {
@@ -55,7 +46,6 @@ struct Said {
     judgement: Judgement,
 }
 
-/// A waiting call.
 #[derive(Debug)]
 struct Waiting {
     call: HipCall,

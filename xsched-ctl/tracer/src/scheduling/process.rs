@@ -3,16 +3,19 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
-use xsched_protocol::events::{Event, Observed, Record};
-use xsched_protocol::verdict::Judgement;
+use xsched_protocol::{
+    events::{Event, Observed, Record},
+    verdict::Judgement,
+};
 use xsched_sched::{Gate, Nanos};
 
 use super::arbiter::Arbiter;
-use super::calls::{Calls, Followed, Settled};
+use super::calls::Calls;
 use super::device_clock::{DeviceClock, Seen};
 use super::entry::{Entry, Execution, Timing, XQueueId};
 use super::judged::Judgements;
 use super::xqueue::{Waits, XQueue};
+use crate::call::{Followed, Settled};
 
 /// Most streams of a process, and commands of a stream, that are followed. The end of a stream is not reported.
 const STREAMS_MAX: usize = 1 << 12;
@@ -141,7 +144,6 @@ impl Process {
         is_first
     }
 
-    /// Takes in an event.
     pub(super) fn take(
         &mut self,
         time_ns: u64,
@@ -334,7 +336,6 @@ impl Process {
         self.uncalled
     }
 
-    /// Whether it is finished.
     pub(super) fn is_done(&self) -> bool {
         self.ended_ns.is_some() && self.is_closed
     }

@@ -12,7 +12,6 @@ use super::judged::Judgements;
 use super::process::{Called, Process};
 use super::source::RingId;
 
-/// The processes.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     by_ring: HashMap<RingId, Process>,

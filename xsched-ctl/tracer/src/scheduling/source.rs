@@ -12,13 +12,13 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendFlags,
     SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, sendmsg, socket_with,
 };
-use xsched_control_api::folder::Folder;
-use xsched_control_api::peer::Peer;
-use xsched_control_api::ring_memory::SharedRing;
-use xsched_protocol::events::{Event, Reader, Record};
-use xsched_protocol::wire::{
-    PACKET_LEN_MAX, Record as RecordPacket, RecordPacketKind, RecordRefusal, RecordedRing, RecordedRule,
-    ToRecorder, WIRE_VERSION,
+use xsched_control_api::{folder::Folder, peer::Peer, ring_memory::SharedRing};
+use xsched_protocol::{
+    events::{Event, Reader, Record},
+    wire::{
+        PACKET_LEN_MAX, Record as RecordPacket, RecordPacketKind, RecordRefusal, RecordedRing, RecordedRule,
+        ToRecorder, WIRE_VERSION,
+    },
 };
 use xsched_symbols::now_ns;
 use zerocopy::IntoBytes as _;
@@ -35,9 +35,7 @@ pub(super) struct RingId(pub(super) u64);
 /// The writer of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The arbiter.
     Arbiter,
-    /// A process.
     Process(RingId),
 }
 

@@ -88,7 +88,6 @@ impl XQueue {
         }
     }
 
-    /// It is suspended from now on.
     pub(super) fn suspend(
         &mut self,
         time_ns: u64,
@@ -164,7 +163,6 @@ impl XQueue {
 }
 
 impl Waits {
-    /// Notes a suspension.
     pub(super) fn note(&mut self, suspension: (u64, u64, Option<Holder>)) {
         if self.suspensions.len() >= SUSPENSIONS_MAX {
             self.suspensions.pop_front();

@@ -13,8 +13,8 @@ use xsched_symbols::{Change, Mapping, now_ns};
 use super::Session;
 use super::audience::Targets;
 use super::guardian::go_on;
-use super::runtimes::{RuntimeError, Runtimes};
-use crate::error::TracerError;
+use super::runtimes::Runtimes;
+use crate::error::{RuntimeError, TracerError};
 
 impl Session {
     /// A process opens a file that may be a runtime: usually it can be probed before it is mapped.
@@ -129,7 +129,8 @@ impl Session {
             Targets::Everybody | Targets::Children => drop(self.processes.scan_running()),
         }
         // Ends of processes may be among the lost events.
-        let has_ended = |pid: u32| self.processes.process(pid).is_none_or(|process| process.end().is_some());
+        let has_ended =
+            |pid: u32| self.processes.process(pid).is_none_or(|process| process.ended_ns().is_some());
         let ended: Vec<_> = self.lives.callers().filter(|&pid| has_ended(pid)).collect();
         for pid in ended {
             self.lives.changed(before_ns, Change::Exited { pid });

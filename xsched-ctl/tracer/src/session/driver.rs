@@ -20,7 +20,6 @@ use crate::bpf::{DriverLinks, DriverMaps, FunctionPrograms, KernelTypes, Program
 use crate::driver::{Devices, DriverCall, Listed};
 use crate::error::TracerError;
 
-/// The driver's part of a session.
 pub(super) struct Driver {
     way: Way,
     maps: DriverMaps,
@@ -35,7 +34,6 @@ pub(super) struct Driver {
 
 /// How calls are recorded.
 enum Way {
-    /// Not at all.
     Off,
     /// At the driver's own functions.
     Functions(FunctionPrograms),
@@ -136,7 +134,6 @@ impl Driver {
         }
     }
 
-    /// A process has ended.
     pub(super) fn ended(&mut self, pid: u32) {
         self.users.remove(&pid);
     }
@@ -152,7 +149,6 @@ impl Driver {
         Ok(())
     }
 
-    /// Detaches the programs.
     pub(super) fn detach(&mut self) {
         self.links = None;
         self.way = Way::Off;
@@ -229,7 +225,6 @@ fn choose(programs: &Programs, wanted: bpf::Driver) -> Result<(Way, DriverConfig
 }
 
 impl Session {
-    /// A call to the driver has returned.
     pub(super) fn driver_returned(&mut self, ioctl: &Ioctl) -> Result<(), TracerError> {
         self.settle_changes(ioctl.end_ns)?;
         if !self.is_selected(ioctl.entered.tgid) {

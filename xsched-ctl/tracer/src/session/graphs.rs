@@ -9,26 +9,9 @@ use std::collections::HashMap;
 
 use xsched_abi::{Call, Probe};
 
+use crate::call::Nodes;
 use process::ProcessGraphs;
 
-/// The number of nodes in a graph, including contained graphs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Nodes {
-    /// Kernel nodes.
-    pub(crate) kernels: u32,
-    /// All nodes, except those that represent a contained graph.
-    pub(crate) all: u32,
-}
-
-impl std::ops::Add for Nodes {
-    type Output = Self;
-
-    fn add(self, more: Self) -> Self {
-        Self { kernels: self.kernels + more.kernels, all: self.all + more.all }
-    }
-}
-
-/// The graphs of all processes.
 #[derive(Default)]
 pub(crate) struct Graphs {
     processes: HashMap<u32, ProcessGraphs>,
@@ -57,7 +40,6 @@ impl Graphs {
         self.is_incomplete = is_incomplete;
     }
 
-    /// Whether calls may be missing.
     pub(crate) fn is_incomplete(&self) -> bool {
         self.is_incomplete
     }

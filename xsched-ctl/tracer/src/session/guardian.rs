@@ -20,7 +20,6 @@ pub(super) struct Guardian(Child);
 const SCRIPT: &str = "trap '' INT TERM HUP QUIT TSTP; read -r _; kill -s CONT 0";
 
 impl Guardian {
-    /// Starts the shell.
     pub(super) fn start() -> Result<Self, TracerError> {
         Command::new("/bin/sh")
             .args(["-c", SCRIPT])
@@ -40,7 +39,6 @@ impl Guardian {
     }
 }
 
-/// Resumes a process.
 pub(super) fn go_on(pid: u32) {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
     // This fails only if the process has ended.

@@ -6,9 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use xsched_chains::Chain;
-use xsched_chains::Names;
-use xsched_chains::{Chains, Lookup};
+use xsched_chains::{Chain, Chains, Lookup, Names};
 use xsched_symbols::Processes;
 
 use crate::call::HipCall;
@@ -16,7 +14,6 @@ use crate::call::HipCall;
 /// Most calls that wait.
 const HELD_MAX: usize = 1 << 18;
 
-/// The calls.
 #[derive(Default)]
 pub(crate) struct Held {
     threads: HashMap<u32, VecDeque<Waiting>>,
@@ -31,11 +28,8 @@ struct Waiting {
 
 /// Where chains are looked up.
 pub(crate) struct Source<'a> {
-    /// The chains.
     pub(crate) chains: &'a mut Chains,
-    /// The processes that they belong to.
     pub(crate) processes: &'a mut Processes,
-    /// Names for them.
     pub(crate) names: &'a mut Names,
 }
 
@@ -70,7 +64,6 @@ impl Held {
         released
     }
 
-    /// Whether any call waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -23,7 +23,6 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Nothing has been read yet.
     pub(super) fn new(events: Ring, snapshots: Ring) -> Result<Self, TracerError> {
         Ok(Self {
             events: wait_for(events)?,

@@ -20,7 +20,6 @@ struct Handles {
     by_source: HashMap<u64, Vec<u64>>,
 }
 
-/// A kernel in a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kernel {
     /// Demangled.
@@ -41,7 +40,6 @@ impl Kernels {
         }
     }
 
-    /// The kernel behind `handle`.
     pub(crate) fn get(&self, pid: u32, handle: u64) -> Option<&Kernel> {
         self.processes.get(&pid)?.kernels.get(&handle)
     }

@@ -6,7 +6,6 @@ use std::collections::HashMap;
 /// How long before the mapping of a runtime the report of the stop for it may be.
 const STOP_SLACK_NS: u64 = 1_000_000_000;
 
-/// See the module.
 #[derive(Default)]
 pub(super) struct Late {
     count: u64,
@@ -51,7 +50,6 @@ impl Late {
         went_on
     }
 
-    /// The number of processes that were probed too late.
     pub(super) fn count(&self) -> u64 {
         self.count
     }

@@ -4,7 +4,6 @@ use std::collections::{HashSet, VecDeque};
 
 use xsched_symbols::Change;
 
-/// See the module.
 #[derive(Default)]
 pub(super) struct Lives {
     /// Changes that happened after the records that have been resolved, with their times.
@@ -16,7 +15,6 @@ pub(super) struct Lives {
 }
 
 impl Lives {
-    /// Adds a change.
     pub(super) fn changed(&mut self, time_ns: u64, change: Change) {
         self.changes.push_back((time_ns, change));
     }
@@ -31,12 +29,10 @@ impl Lives {
         self.callers.insert(pid)
     }
 
-    /// Whether a process has made calls.
     pub(super) fn has_called(&self, pid: u32) -> bool {
         self.callers.contains(&pid)
     }
 
-    /// The processes that have made calls.
     pub(super) fn callers(&self) -> impl Iterator<Item = u32> {
         self.callers.iter().copied()
     }

@@ -51,7 +51,6 @@ impl Session {
         Ok(())
     }
 
-    /// Processes one batch.
     async fn pump_batch(&mut self) -> Result<(), TracerError> {
         let (mut records, drained_ns) = self.input.read();
         self.scheduling.hear();
@@ -149,7 +148,6 @@ impl Session {
         }
     }
 
-    /// A process has made a call.
     pub(super) fn meet(&mut self, pid: u32) {
         if self.lives.called(pid) {
             self.scheduling.meet(pid);
@@ -221,7 +219,6 @@ impl Session {
         self.scheduling.uncalled(|pid| self.audience.asks_for(pid))
     }
 
-    /// What filters have left out so far.
     pub(super) fn left_out(&self) -> LeftOut {
         let mut left_out = self.selection.left_out();
         left_out.add(Reason::Short, self.maps.left_out(Filter::Short));

@@ -60,7 +60,6 @@ impl Resolver {
         }
     }
 
-    /// Notes a change in a process.
     pub(crate) fn changed(&mut self, change: &Change) {
         self.names.changed(change);
         match change {
@@ -106,7 +105,6 @@ impl Resolver {
         Some(HipCall { graph, ..resolved })
     }
 
-    /// Resolves a call that has not returned.
     pub(crate) fn in_progress(
         &mut self,
         processes: &mut Processes,

@@ -14,8 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::io::unix::AsyncFd;
 use xsched_abi::PROBES;
-use xsched_bpf::BpfError;
-use xsched_bpf::Written;
+use xsched_bpf::{BpfError, Written};
 use xsched_symbols::{
     FileId, Mapping, Process, is_hip_runtime, now_ns, open_mapped, open_regular, symbol_file_offsets,
 };
@@ -25,47 +24,9 @@ use super::installed::installed;
 use crate::bpf::{
     Attachment, DriverLinks, LOADER_SYMBOL, LoaderWatch, Probes, Reach, Site, is_loader, own_loader,
 };
+use crate::error::RuntimeError;
 use crate::filter::Filters;
 
-/// Why a copy could not be probed.
-#[derive(Debug, thiserror::Error)]
-pub enum RuntimeError {
-    /// Its file cannot be opened.
-    #[error("cannot open {path}: {cause}")]
-    Open {
-        /// Its path, as the process sees it.
-        path: PathBuf,
-        /// The cause.
-        cause: xsched_symbols::OpenError,
-    },
-    /// It was named by the user, but the file does not exist, cannot be opened, or its file system does not answer.
-    #[error("cannot open {path}: {cause}")]
-    Named {
-        /// Its path, as given.
-        path: PathBuf,
-        /// The system's error.
-        cause: io::Error,
-    },
-    /// Its file cannot be read.
-    #[error("cannot read the symbols of {path}: {cause}")]
-    Symbols {
-        /// Its path, as the process sees it.
-        path: PathBuf,
-        /// The cause.
-        cause: xsched_symbols::ElfError,
-    },
-    /// It has none of the functions.
-    #[error("{path} exports none of HIP's functions")]
-    NoFunctions {
-        /// Its path, as the process sees it.
-        path: PathBuf,
-    },
-    /// The kernel refused.
-    #[error(transparent)]
-    Bpf(#[from] BpfError),
-}
-
-/// All probed copies.
 pub(crate) struct Runtimes {
     probes: Probes,
     reach: Reach,
@@ -118,7 +79,6 @@ impl Content {
 const FRESH: Duration = Duration::from_secs(1);
 
 impl Runtimes {
-    /// Nothing is probed yet.
     pub(crate) fn new(mut probes: Probes, reach: Reach, filters: Rc<Filters>) -> Self {
         if probes.detach_slowly() && !filters.choose_functions() {
             tracing::warn!(
@@ -392,17 +352,14 @@ impl Runtimes {
         found
     }
 
-    /// Paths of the probed copies.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.copies.iter().filter(|copy| copy.is_probed).map(|copy| copy.path.as_path())
     }
 
-    /// Attaches to the tracepoints of ioctl(2).
     pub(crate) fn attach_ioctl(&mut self) -> Result<DriverLinks, BpfError> {
         self.probes.attach_ioctl()
     }
 
-    /// Removes all probes.
     pub(crate) fn detach(&mut self) {
         if self.probes.detach_slowly() && self.paths().next().is_some() {
             say!("removing the probes takes some seconds on this kernel");

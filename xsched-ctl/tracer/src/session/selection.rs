@@ -21,12 +21,10 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    /// Nothing has been decided yet.
     pub(super) fn new(filters: Rc<Filters>) -> Self {
         Self { filters, left_out: LeftOut::default(), unnamed: 0, chain_ends: [0; ChainEnd::ALL.len()] }
     }
 
-    /// The filters.
     pub(super) fn filters(&self) -> &Filters {
         &self.filters
     }
@@ -65,7 +63,6 @@ impl Selection {
         }
     }
 
-    /// The calls that were left out here.
     pub(super) fn left_out(&self) -> LeftOut {
         self.left_out
     }

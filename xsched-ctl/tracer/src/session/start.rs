@@ -5,11 +5,8 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use xsched_abi::{Config, Watched};
-use xsched_bpf::Ring;
-use xsched_bpf::namespace::PidNamespace;
-use xsched_chains::ChainMaps;
-use xsched_chains::Chains;
-use xsched_chains::Label;
+use xsched_bpf::{Ring, namespace::PidNamespace};
+use xsched_chains::{ChainMaps, Chains, Label};
 use xsched_rules::Rules;
 use xsched_symbols::{Processes, Sideband, now_ns};
 use xsched_terminal::Internal;

@@ -15,7 +15,6 @@ use crate::call::Argument;
 use crate::driver::{DriverCall, Shown};
 
 impl Timeline {
-    /// Writes a driver call of the described process.
     pub(crate) fn driver_call(&mut self, process: ProcessId, call: &DriverCall) -> Result<(), WriteError> {
         let fields: Vec<(&str, Shown)> = call.fields().collect();
         let stream = call.stream.map(|stream| Argument::Stream(stream).to_string());

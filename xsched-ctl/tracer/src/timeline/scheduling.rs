@@ -34,8 +34,8 @@ use xsched_perfetto::{
 };
 
 use super::{Executions, Timeline};
-use crate::call::Argument;
-use crate::scheduling::{Entry, Execution, Holder, Judged, Phase, Preemption, XQueueId};
+use crate::call::{Argument, Judged};
+use crate::scheduling::{Entry, Execution, Holder, Phase, Preemption, XQueueId};
 
 /// Processes that scheduling entries refer to.
 pub(crate) type Programs = HashMap<u32, Program>;

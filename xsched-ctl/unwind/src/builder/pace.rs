@@ -21,7 +21,6 @@ struct State {
 }
 
 impl Pace {
-    /// Adds the calling thread.
     pub(super) fn join(&self) {
         let original = getpriority_process(None).unwrap_or(0);
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);

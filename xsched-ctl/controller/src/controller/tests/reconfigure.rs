@@ -13,7 +13,7 @@ impl Bench {
 
     /// Priorities of all processes.
     fn priorities(&mut self) -> Vec<i16> {
-        self.list().processes.iter().map(|process| process.standing.priority).collect()
+        self.list().processes.iter().map(|process| process.parameters.priority).collect()
     }
 }
 
@@ -50,9 +50,9 @@ fn what_a_queue_was_set_to_stays_with_another_configuration() {
     bench.order(ROOT, Request::Set { target: Target::Cgroup("/later".into()), wish });
     bench.reconfigure("[[rule]]\npriority = 60\nweight = 7\n");
     let list = bench.list();
-    let standing = list.processes[0].queues[0].standing.unwrap();
-    assert_eq!((standing.priority, standing.weight), (-7, 7));
-    assert_eq!(bench.0.groups.len(), 1);
+    let parameters = list.processes[0].queues[0].parameters.unwrap();
+    assert_eq!((parameters.priority, parameters.weight), (-7, 7));
+    assert_eq!(bench.0.wishes.group_count(), 1);
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn root_in_a_container_leaves_some_for_root_outside() {
     bench.0.clients.get_mut(&id).unwrap().set = wish;
     bench.0.leave(id);
     admit(&mut bench, &outside).unwrap();
-    assert_eq!(bench.list().processes[0].standing.priority, -1);
+    assert_eq!(bench.list().processes[0].parameters.priority, -1);
 
     let mut runs = Vec::new();
     let mut run = |bench: &mut Bench, actor| {

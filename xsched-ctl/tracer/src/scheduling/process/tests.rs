@@ -1,5 +1,7 @@
-use xsched_protocol::events::Record;
-use xsched_protocol::verdict::{Action, RuleId};
+use xsched_protocol::{
+    events::Record,
+    verdict::{Action, RuleId},
+};
 
 use super::*;
 use crate::call::HipCall;

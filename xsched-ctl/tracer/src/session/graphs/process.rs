@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use xsched_abi::{Call, Category, ParamKind, Probe};
 
-use super::Nodes;
+use crate::call::Nodes;
 
 /// Limit on node handles, which are kept for `hipGraphDestroyNode`. Beyond it, a graph that loses a node loses its
 /// count.

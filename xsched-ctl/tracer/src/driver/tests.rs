@@ -8,6 +8,16 @@ use std::{env, fs};
 use super::command::{Command, Kind};
 use super::{amdgpu, drm, kfd};
 
+impl Kind {
+    /// Bytes that it takes.
+    pub(super) const fn size(self) -> usize {
+        match self {
+            Self::U32 | Self::I32 | Self::Flags(_) | Self::Name(_) => 4,
+            Self::U64 | Self::Pointer => 8,
+        }
+    }
+}
+
 /// Folders in which the headers may be.
 fn folders() -> Vec<PathBuf> {
     let unpacked = env::var_os("XSCHED_ARTIFACTS").map(|folder| Path::new(&folder).join("clients/debian"));

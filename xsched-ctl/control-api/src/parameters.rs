@@ -22,7 +22,7 @@ pub const SHARE_MAX: u8 = 100;
 
 /// The scheduling parameters of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct Parameters {
     /// [`PRIORITY_MIN`] to [`PRIORITY_MAX`].
     pub priority: i16,
     /// 1 to [`WEIGHT_MAX`].
@@ -31,7 +31,7 @@ pub struct Standing {
     pub share: Option<u8>,
 }
 
-impl Default for Standing {
+impl Default for Parameters {
     fn default() -> Self {
         Self { priority: Class::Normal.priority(), weight: WEIGHT_DEFAULT, share: None }
     }
@@ -41,27 +41,25 @@ impl Default for Standing {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wish {
-    /// As in [`Standing`].
+    /// As in [`Parameters`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i16>,
-    /// As in [`Standing`].
+    /// As in [`Parameters`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
-    /// As in [`Standing`].
+    /// As in [`Parameters`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<u8>,
 }
 
 /// A requested parameter is out of bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what has happened")]
 pub enum OutOfBounds {
-    /// The priority.
     #[error("priorities go from {PRIORITY_MIN} to {PRIORITY_MAX}, not to {0}")]
     Priority(i16),
-    /// The weight.
     #[error("weights go from 1 to {WEIGHT_MAX}, not to {0}")]
     Weight(u32),
-    /// The share.
     #[error("shares go from 1 to {SHARE_MAX} percent, not to {0}")]
     Share(u8),
 }
@@ -115,16 +113,16 @@ impl Wish {
     }
 
     /// The parameters with these changed.
-    pub fn applied_to(self, standing: Standing) -> Standing {
-        Standing {
-            priority: self.priority.unwrap_or(standing.priority),
-            weight: self.weight.unwrap_or(standing.weight),
-            share: self.share.or(standing.share),
+    pub fn applied_to(self, parameters: Parameters) -> Parameters {
+        Parameters {
+            priority: self.priority.unwrap_or(parameters.priority),
+            weight: self.weight.unwrap_or(parameters.weight),
+            share: self.share.or(parameters.share),
         }
     }
 }
 
-impl fmt::Display for Standing {
+impl fmt::Display for Parameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "priority {} ({}), weight {}", self.priority, Class::of(self.priority), self.weight)?;
         match self.share {
@@ -153,36 +151,19 @@ impl Default for Ceiling {
 
 /// A requested parameter is above a ceiling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what has happened")]
 pub enum AboveCeiling {
-    /// The priority.
     #[error("priority {wanted} is above the ceiling, {ceiling} (class {})", Class::of(*.ceiling))]
-    Priority {
-        /// The requested value.
-        wanted: i16,
-        /// The ceiling.
-        ceiling: i16,
-    },
-    /// The weight.
+    Priority { wanted: i16, ceiling: i16 },
     #[error("weight {wanted} is above the ceiling, {ceiling}")]
-    Weight {
-        /// The requested value.
-        wanted: u32,
-        /// The ceiling.
-        ceiling: u32,
-    },
-    /// The share.
+    Weight { wanted: u32, ceiling: u32 },
     #[error("a share of {wanted} % is above the ceiling, {} %", .ceiling.unwrap_or(0))]
-    Share {
-        /// The requested value.
-        wanted: u8,
-        /// The ceiling.
-        ceiling: Option<u8>,
-    },
+    Share { wanted: u8, ceiling: Option<u8> },
 }
 
 impl Ceiling {
     /// Reduces a wish to the ceiling, or to the parameters in `base` where these are higher.
-    pub fn limit(self, wish: Wish, base: Standing) -> Wish {
+    pub fn limit(self, wish: Wish, base: Parameters) -> Wish {
         Wish {
             priority: wish.priority.map(|priority| priority.min(self.priority.max(base.priority))),
             weight: wish.weight.map(|weight| weight.min(self.weight.max(base.weight))),
@@ -191,7 +172,7 @@ impl Ceiling {
     }
 
     /// Refuses a wish that exceeds both the ceiling and the present parameters.
-    pub fn check(self, wish: Wish, base: Standing) -> Result<(), AboveCeiling> {
+    pub fn check(self, wish: Wish, base: Parameters) -> Result<(), AboveCeiling> {
         let limited = self.limit(wish, base);
         match (wish.priority, wish.weight, wish.share) {
             (Some(wanted), ..) if limited.priority != Some(wanted) => {
@@ -218,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_ceiling_limits_raising_and_never_lowering() {
-        let (ceiling, base) = (Ceiling::default(), Standing::default());
+        let (ceiling, base) = (Ceiling::default(), Parameters::default());
         assert_eq!(ceiling.limit(priority(3), base), priority(3));
         assert_eq!(ceiling.limit(priority(200), base), priority(Class::Normal.highest()));
         assert_eq!(ceiling.limit(priority(-255), base), priority(-255));
@@ -231,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_process_above_the_ceiling_may_stay_there_and_not_rise() {
-        let base = Standing { priority: 120, weight: 300, share: Some(40) };
+        let base = Parameters { priority: 120, weight: 300, share: Some(40) };
         let wish = Wish { priority: Some(130), weight: Some(300), share: Some(41) };
         let limited = Wish { priority: Some(120), weight: Some(300), share: Some(40) };
         assert_eq!(Ceiling::default().limit(wish, base), limited);
@@ -241,13 +222,13 @@ mod tests {
     #[test]
     fn without_a_ceiling_for_shares_none_is_allowed() {
         let wish = Wish { share: Some(1), ..Wish::default() };
-        assert_eq!(Ceiling::default().limit(wish, Standing::default()), Wish::default());
+        assert_eq!(Ceiling::default().limit(wish, Parameters::default()), Wish::default());
         assert_eq!(
-            Ceiling::default().check(wish, Standing::default()).unwrap_err().to_string(),
+            Ceiling::default().check(wish, Parameters::default()).unwrap_err().to_string(),
             "a share of 1 % is above the ceiling, 0 %"
         );
         let ceiling = Ceiling { share: Some(30), ..Ceiling::default() };
-        assert_eq!(ceiling.limit(wish, Standing::default()), wish);
+        assert_eq!(ceiling.limit(wish, Parameters::default()), wish);
     }
 
     #[test]
