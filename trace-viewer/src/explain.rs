@@ -70,11 +70,11 @@ pub(crate) fn explain(store: &Store, id: SliceId) -> Option<Explanation> {
         TrackKind::Execution => (store.begins_of(id).next(), Some(id)),
         _ => return None,
     };
-    let delay_ns = || store.argument_number(track.slices.arguments(index), "queue_delay_ns");
+    let delay_ns = || store.argument_number(track.slices.facts[index].arguments, "queue_delay_ns");
     let launched = launch.and_then(|launch| store.slices_with(launch));
     let executed = execution.and_then(|execution| store.slices_with(execution));
-    let called_ns = launched.map(|(track, index)| track.slices.begins_ns()[index]);
-    let began_ns = executed.map(|(track, index)| track.slices.begins_ns()[index]);
+    let called_ns = launched.map(|(track, index)| track.slices.begins_ns[index]);
+    let began_ns = executed.map(|(track, index)| track.slices.begins_ns[index]);
     let wait = match (called_ns, began_ns) {
         (Some(called_ns), Some(began_ns)) => called_ns..began_ns.max(called_ns),
         (Some(called_ns), None) => called_ns..called_ns.saturating_add(delay_ns()?),
@@ -84,9 +84,9 @@ pub(crate) fn explain(store: &Store, id: SliceId) -> Option<Explanation> {
     let group = launched.map_or_else(|| owner(store, id), |(track, _)| track.group);
     let states = states(store, group, &wait);
     let recorded =
-        executed.and_then(|(track, index)| recorded_parts(store, track.slices.arguments(index), &wait));
+        executed.and_then(|(track, index)| recorded_parts(store, track.slices.facts[index].arguments, &wait));
     let parts = recorded.unwrap_or_else(|| {
-        let returned_ns = launched.map_or(wait.start, |(track, index)| track.slices.ends_ns()[index]);
+        let returned_ns = launched.map_or(wait.start, |(track, index)| track.slices.ends_ns[index]);
         observed_parts(&states, &wait, returned_ns)
     });
     // A preemption before the call still counts if it lasted until the call.
@@ -103,15 +103,15 @@ pub(crate) fn explain(store: &Store, id: SliceId) -> Option<Explanation> {
 /// queues, these are the times of the queue that waited longest.
 fn states(store: &Store, group: usize, wait: &Range<u64>) -> Vec<(&'static str, Range<u64>)> {
     let is_own = |track: &&Track| {
-        let named = || named_process(store, track.slices.arguments(0));
+        let named = || named_process(store, track.slices.facts[0].arguments);
         track.kind == TrackKind::Queue && (track.group == group || named() == Some(group))
     };
     let of_track = |track: &Track| {
         let mut states = Vec::new();
-        for row in track.slices.rows() {
+        for row in &track.slices.rows {
             for index in track.slices.within(row, wait.start, wait.end) {
-                let time = track.slices.begins_ns()[index]..track.slices.ends_ns()[index];
-                match store.texts.get(track.slices.name(index)) {
+                let time = track.slices.begins_ns[index]..track.slices.ends_ns[index];
+                match store.texts.get(track.slices.facts[index].name) {
                     "suspended" => states.push(("suspended", time)),
                     "buffered" => states.push(("buffered", time)),
                     _ => {}
@@ -214,7 +214,7 @@ fn neighbours(store: &Store, group: usize, execution: Option<SliceId>, wait: &Ra
     let tracks = store.tracks.iter().enumerate();
     for (number, track) in tracks.filter(|(_, track)| track.kind == TrackKind::Execution && is_device(track))
     {
-        for row in track.slices.rows() {
+        for row in &track.slices.rows {
             for index in track.slices.within(row, wait.start, wait.end) {
                 seen += 1;
                 if seen > NEIGHBOURS_MAX {
@@ -223,7 +223,7 @@ fn neighbours(store: &Store, group: usize, execution: Option<SliceId>, wait: &Ra
                 let id = SliceId { track: number as u32, index: index as u32 };
                 let owner = owner(store, id);
                 if owner != group {
-                    let time = track.slices.begins_ns()[index]..track.slices.ends_ns()[index];
+                    let time = track.slices.begins_ns[index]..track.slices.ends_ns[index];
                     let ns = by_group.entry(owner).or_default();
                     *ns = total([*ns, overlap(&time, wait)].into_iter());
                 }
@@ -248,7 +248,8 @@ pub(crate) fn owner(store: &Store, execution: SliceId) -> usize {
     let track = &store.tracks[execution.track as usize];
     match store.begins_of(execution).next() {
         Some(launch) => store.tracks[launch.track as usize].group,
-        None => named_process(store, track.slices.arguments(execution.index as usize)).unwrap_or(track.group),
+        None => named_process(store, track.slices.facts[execution.index as usize].arguments)
+            .unwrap_or(track.group),
     }
 }
 
@@ -270,7 +271,7 @@ fn overlap(one: &Range<u64>, other: &Range<u64>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::tests as sample;
 
     fn first(store: &Store, kind: TrackKind, group: &str) -> SliceId {
         let is_it = |track: &Track| track.kind == kind && store.groups[track.group].name == group;

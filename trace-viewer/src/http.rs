@@ -13,10 +13,7 @@
 use std::{
     io::{self, Read, Write},
     net::{TcpListener, TcpStream},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     thread,
     time::Duration,
 };
@@ -35,7 +32,8 @@ pub(crate) fn accept<F>(listener: &TcpListener, answer: F) -> io::Error
 where
     F: Fn(&TcpStream) -> io::Result<()> + Clone + Send + 'static,
 {
-    let open = Arc::new(AtomicUsize::new(0));
+    // Each connection holds a copy for as long as it is open.
+    let open = Arc::new(());
     loop {
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
@@ -44,31 +42,15 @@ where
             Err(error) => return error,
         };
         // Only this thread adds connections, so none can be added between the check and the addition.
-        if open.load(Ordering::Relaxed) >= CONNECTIONS_MAX {
+        if Arc::strong_count(&open) > CONNECTIONS_MAX {
             continue;
         }
-        let (counted, answer) = (Counted::new(&open), answer.clone());
+        let (counted, answer) = (Arc::clone(&open), answer.clone());
         thread::spawn(move || {
-            let _counted = counted;
             // An error means that the client has disconnected before it had the whole answer. The server goes on.
             let _ = answer(&stream);
+            drop(counted);
         });
-    }
-}
-
-/// Counts a connection as open until it is dropped.
-struct Counted(Arc<AtomicUsize>);
-
-impl Counted {
-    fn new(open: &Arc<AtomicUsize>) -> Self {
-        open.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(open))
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

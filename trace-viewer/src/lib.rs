@@ -15,12 +15,12 @@ mod overview;
 mod page;
 mod positioned;
 mod resolution;
-#[cfg(test)]
-mod sample;
 mod search;
 mod server;
 mod store;
 mod summary;
+#[cfg(test)]
+mod tests;
 mod token;
 
 use std::{

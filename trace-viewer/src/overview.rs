@@ -76,7 +76,7 @@ impl Overview {
         let is_hip = store.tracks.iter().any(|track| {
             (0..track.slices.len()).any(|index| {
                 matches!(
-                    classes[track.slices.category(index).0 as usize],
+                    classes[track.slices.facts[index].category.0 as usize],
                     SliceClass::Launch | SliceClass::Call
                 )
             })
@@ -91,10 +91,10 @@ impl Overview {
                 if track.kind == TrackKind::Execution {
                     overview.executions += 1;
                     overview.device_ns = overview.device_ns.saturating_add(duration_ns);
-                    groups.by_executed.add(slices.name(index).0, duration_ns, false);
+                    groups.by_executed.add(slices.facts[index].name.0, duration_ns, false);
                     continue;
                 }
-                let class = classes[slices.category(index).0 as usize];
+                let class = classes[slices.facts[index].category.0 as usize];
                 let is_call = match class {
                     SliceClass::Launch | SliceClass::Call => true,
                     SliceClass::Driver => false,
@@ -105,18 +105,18 @@ impl Overview {
                 }
                 let is_launch = class == SliceClass::Launch;
                 overview.calls += 1;
-                groups.by_origin.add(slices.origin(index).0, duration_ns, is_launch);
+                groups.by_origin.add(slices.facts[index].origin.0, duration_ns, is_launch);
                 groups.by_process.add(track.group as u32, duration_ns, is_launch);
-                groups.by_function.add(slices.name(index).0, duration_ns, is_launch);
+                groups.by_function.add(slices.facts[index].name.0, duration_ns, is_launch);
                 if !is_launch {
                     continue;
                 }
                 overview.launches += 1;
-                groups.by_kernel.add(slices.kernel(index).0, duration_ns, true);
+                groups.by_kernel.add(slices.facts[index].kernel.0, duration_ns, true);
                 overview.latencies[bucket(duration_ns)] += 1;
                 *groups
                     .over_time
-                    .entry((slices.origin(index), store.part(slices.begins_ns()[index], PARTS)))
+                    .entry((slices.facts[index].origin, store.part(slices.begins_ns[index], PARTS)))
                     .or_default() += 1;
                 let id = SliceId { track: number as u32, index: index as u32 };
                 if let Some(wait_ns) = wait_ns(store, id) {
@@ -185,10 +185,10 @@ fn wait_ns(store: &Store, launch: SliceId) -> Option<u64> {
     let index = launch.index as usize;
     match store.ends_of(launch).next() {
         Some(end) => {
-            let begin_ns = store.tracks[end.track as usize].slices.begins_ns()[end.index as usize];
-            Some(begin_ns.saturating_sub(slices.begins_ns()[index]))
+            let begin_ns = store.tracks[end.track as usize].slices.begins_ns[end.index as usize];
+            Some(begin_ns.saturating_sub(slices.begins_ns[index]))
         }
-        None => store.argument_number(slices.arguments(index), "queue_delay_ns"),
+        None => store.argument_number(slices.facts[index].arguments, "queue_delay_ns"),
     }
 }
 
@@ -263,7 +263,7 @@ mod tests {
     use xsched_perfetto::{Clocks, Scope, TraceWriter, Track, TrackSlice};
 
     use super::*;
-    use crate::{sample, store};
+    use crate::{store, tests as sample};
 
     #[test]
     fn everything_is_counted_once() {

@@ -77,7 +77,7 @@ pub(crate) fn index(file: &str, store: &Store) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::tests as sample;
 
     #[test]
     fn texts_of_a_trace_are_escaped_on_every_page() {

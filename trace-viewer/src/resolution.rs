@@ -56,7 +56,7 @@ impl Window {
 /// What to draw of a row, in time order.
 pub(crate) fn drawn(slices: &Slices, row: &Row, window: Window) -> Vec<Drawn> {
     let within = slices.within(row, window.from_ns, window.to_ns);
-    let (begins, ends) = (slices.begins_ns(), slices.ends_ns());
+    let (begins, ends) = (&slices.begins_ns, &slices.ends_ns);
     let thing = |range: std::ops::Range<usize>| Drawn {
         begin_ns: begins[range.start],
         end_ns: ends[range.end - 1],
@@ -156,7 +156,7 @@ mod tests {
                 let from_ns = rng.u64(..=now);
                 let to_ns = from_ns + 1 + rng.u64(..=now);
                 let window = Window { from_ns, to_ns, bins: rng.u64(1..300) };
-                for row in slices.rows() {
+                for row in &slices.rows {
                     let things = drawn(&slices, row, window);
                     let within = slices.within(row, from_ns, to_ns);
                     let count: usize = things.iter().map(|thing| thing.count).sum();
@@ -179,7 +179,7 @@ mod tests {
     fn wide_slices_are_drawn_separately() {
         let slices = slices_of(&[(0, 100), (100, 101), (102, 103), (104, 200), (300, 400)]);
         let window = Window { from_ns: 0, to_ns: 400, bins: 8 };
-        let seen: Vec<_> = drawn(&slices, &slices.rows()[0], window)
+        let seen: Vec<_> = drawn(&slices, &slices.rows[0], window)
             .iter()
             .map(|thing| (thing.begin_ns, thing.end_ns, thing.count, thing.busy_ns, thing.longest))
             .collect();

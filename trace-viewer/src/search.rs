@@ -29,15 +29,15 @@ pub(crate) fn search(store: &Store, word: &str) -> Found {
     for (number, track) in store.tracks.iter().enumerate() {
         let slices = &track.slices;
         for index in 0..slices.len() {
-            let is_match = matching[slices.name(index).0 as usize]
-                || callers[slices.stack(index).index()]
+            let is_match = matching[slices.facts[index].name.0 as usize]
+                || callers[slices.facts[index].stack.index()]
                 || store
                     .arguments
-                    .at(slices.arguments(index))
+                    .at(slices.facts[index].arguments)
                     .any(|(_, value)| matches!(value, ArgumentValue::Str(text) if matching[text.0 as usize]));
             if is_match {
                 let id = SliceId { track: number as u32, index: index as u32 };
-                times.push((slices.begins_ns()[index], id));
+                times.push((slices.begins_ns[index], id));
             }
         }
     }
@@ -52,7 +52,7 @@ pub(crate) fn search(store: &Store, word: &str) -> Found {
 impl Found {
     /// The index of the first match that begins at `ts_ns` or later; 0, the first of all, if there is none.
     pub(crate) fn first_from(&self, store: &Store, ts_ns: u64) -> usize {
-        let begin_ns = |id: &SliceId| store.tracks[id.track as usize].slices.begins_ns()[id.index as usize];
+        let begin_ns = |id: &SliceId| store.tracks[id.track as usize].slices.begins_ns[id.index as usize];
         let index = self.slices.partition_point(|id| begin_ns(id) < ts_ns);
         if index == self.slices.len() { 0 } else { index }
     }
@@ -61,7 +61,7 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::tests as sample;
 
     #[test]
     fn names_and_texts_are_searched() {
@@ -76,7 +76,7 @@ mod tests {
     fn matches_are_in_time_order_and_all_counted() {
         let store = sample::store();
         let found = search(&store, "hip");
-        let begin = |id: &SliceId| store.tracks[id.track as usize].slices.begins_ns()[id.index as usize];
+        let begin = |id: &SliceId| store.tracks[id.track as usize].slices.begins_ns[id.index as usize];
         assert!(found.slices.is_sorted_by_key(begin));
         assert_eq!(found.parts.iter().sum::<u32>() as usize, found.slices.len());
         let third = begin(&found.slices[3]);

@@ -24,7 +24,7 @@ use std::{
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use self::presence::Presence;
@@ -99,7 +99,7 @@ impl Server {
         });
         while !accepting.is_finished() {
             thread::sleep(TICK);
-            if !keep && lock(&server.presence).is_over() {
+            if !keep && lock(&server.presence).is_over(Instant::now()) {
                 return Ok(());
             }
         }
@@ -113,7 +113,7 @@ impl Server {
             Ok(route) => route,
             Err(status) => return http::respond_empty(stream, status, &[]),
         };
-        lock(&self.presence).request();
+        lock(&self.presence).request(Instant::now());
         if route == "trace" && request.method == "GET" {
             return match File::open(&self.path).and_then(|file| Ok((file.metadata()?.len(), file))) {
                 Ok((len, mut file)) => send(stream, OCTETS, &mut file, len),

@@ -190,13 +190,13 @@ impl Store {
 
     /// The slices at which the flows end that begin at a slice.
     pub(crate) fn ends_of(&self, id: SliceId) -> impl Iterator<Item = SliceId> {
-        let flow = self.slices_with(id).map_or(0, |(track, index)| track.slices.flow(index));
+        let flow = self.slices_with(id).map_or(0, |(track, index)| track.slices.facts[index].flow);
         linked(&self.flows_ended, flow)
     }
 
     /// The slices at which the flows begin that end at a slice.
     pub(crate) fn begins_of(&self, id: SliceId) -> impl Iterator<Item = SliceId> {
-        let flow = self.slices_with(id).map_or(0, |(track, index)| track.slices.ended_flow(index));
+        let flow = self.slices_with(id).map_or(0, |(track, index)| track.slices.facts[index].ended_flow);
         linked(&self.flows_begun, flow)
     }
 }

@@ -13,16 +13,17 @@ use xsched_perfetto::{Input, LOST_EVENTS, ProcessId, ReadError, Scope, Tail, Tra
 use crate::failure::Failure;
 
 /// The contents of a timeline. Times are `CLOCK_BOOTTIME` nanoseconds.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) struct Summary {
-    process_count: usize,
+    processes: HashSet<ProcessId>,
     slice_count: u64,
     unfinished_count: u64,
     lost_count: u64,
     skipped_count: u64,
     /// The earliest and the latest time of any event.
     span_ns: Option<(u64, u64)>,
-    tail: Tail,
+    /// Where the file was cut off, if it was.
+    cut_at: Option<u64>,
 }
 
 /// Opens the file and checks that it is not empty.
@@ -42,48 +43,20 @@ impl Summary {
         let unreadable = |source| Failure::Input { file: path.to_owned(), source };
         let mut input = Input::open(trace).map_err(unreadable)?;
         let mut reader = TraceReader::new(&mut input);
-        let mut counting = Counting::default();
+        let mut summary = Self::default();
         while let Some(event) = reader.next() {
-            counting.event(&event.map_err(|error| failure(path, error, reader.bytes_read()))?);
+            summary.event(&event.map_err(|error| failure(path, error, reader.bytes_read()))?);
         }
-        let (skipped_count, tail) = (reader.skipped(), reader.tail());
+        summary.skipped_count = reader.skipped();
+        if let Tail::Cut { offset, .. } = reader.tail() {
+            summary.cut_at = Some(offset);
+        }
         if input.is_cut() {
             return Err(Failure::CutCompressed { file: path.to_owned() });
         }
-        Ok(Self {
-            process_count: counting.processes.len(),
-            slice_count: counting.slice_count,
-            unfinished_count: counting.unfinished_count,
-            lost_count: counting.lost_count,
-            skipped_count,
-            span_ns: counting.span_ns,
-            tail,
-        })
+        Ok(summary)
     }
-}
 
-fn failure(path: &Path, error: ReadError, whole_bytes: u64) -> Failure {
-    let file = path.to_owned();
-    match error {
-        // An error without an OS error code comes from decompression: the file is compressed, and damaged from its beginning.
-        ReadError::Io { source, .. } if whole_bytes > 0 || source.raw_os_error().is_some() => {
-            Failure::Input { file, source }
-        }
-        source if whole_bytes == 0 => Failure::NotATimeline { file, source },
-        source => Failure::Damaged { file, whole_bytes, source },
-    }
-}
-
-#[derive(Default)]
-struct Counting {
-    processes: HashSet<ProcessId>,
-    slice_count: u64,
-    unfinished_count: u64,
-    lost_count: u64,
-    span_ns: Option<(u64, u64)>,
-}
-
-impl Counting {
     fn event(&mut self, event: &TraceEvent) {
         match event {
             TraceEvent::Process { id, .. } => {
@@ -113,12 +86,24 @@ impl Counting {
     }
 }
 
+fn failure(path: &Path, error: ReadError, whole_bytes: u64) -> Failure {
+    let file = path.to_owned();
+    match error {
+        // An error without an OS error code comes from decompression: the file is compressed, and damaged from its beginning.
+        ReadError::Io { source, .. } if whole_bytes > 0 || source.raw_os_error().is_some() => {
+            Failure::Input { file, source }
+        }
+        source if whole_bytes == 0 => Failure::NotATimeline { file, source },
+        source => Failure::Damaged { file, whole_bytes, source },
+    }
+}
+
 /// One line, which mentions unusual conditions only where they apply.
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (first_ns, last_ns) = self.span_ns.unwrap_or_default();
         let seconds = (last_ns - first_ns) as f64 / 1e9;
-        let processes = counted(self.process_count as u64, "process", "processes");
+        let processes = counted(self.processes.len() as u64, "process", "processes");
         write!(f, "{processes}, {}, {seconds:.3} s", counted(self.slice_count, "slice", "slices"))?;
         if self.unfinished_count > 0 {
             write!(f, ", {} still running at the end", self.unfinished_count)?;
@@ -133,7 +118,7 @@ impl fmt::Display for Summary {
                 counted(self.skipped_count, "event", "events")
             )?;
         }
-        if let Tail::Cut { offset, .. } = self.tail {
+        if let Some(offset) = self.cut_at {
             write!(f, ", cut off after {offset} bytes")?;
         }
         Ok(())

@@ -1,11 +1,9 @@
 //! `cargo xtask check`: all automatic checks of the sources. All of them run; then failures are listed.
 
-mod circles;
 mod forbidden;
 mod imports;
 mod prose;
 mod rooms;
-mod source;
 mod words;
 
 use std::process::Command;
@@ -22,7 +20,7 @@ use crate::{
 /// Arguments of the verb.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only these checks; `rooms` and `words` then print all that they find
+    /// Only these checks; `rooms` then prints all that it finds
     #[arg(value_enum)]
     only: Vec<Name>,
 }
@@ -81,7 +79,7 @@ impl Name {
             Self::Docs => built(workspace, &mut docs(workspace)),
             Self::Forbidden => forbidden::check(&workspace.root),
             Self::Rooms => rooms::check(workspace, detail),
-            Self::Words => words::check(&workspace.root, detail),
+            Self::Words => words::check(&workspace.root),
         }
     }
 }

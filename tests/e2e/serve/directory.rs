@@ -6,14 +6,14 @@ use xsched_harness::needs::ROOT;
 use super::fixture::{self, Controller, Process};
 
 const FAR_AWAY: &str = "[[rule]]\nuser = 'ada'\nclass = 'high'\n[[rule]]\nuser = 'svc-*'\nclass = 'low'\n\
-                        [[ceiling]]\nuser = 'ada'\nclass = 'realtime'\n[[ceiling]]\nuser = 'nobody-at-all'\nclass = 'high'\n";
+                        [[ceiling]]\nuser = 'ada'\nclass = 'realtime'\n[[ceiling]]\nuser = 'unknown-to-all'\nclass = 'high'\n";
 
 #[needs(ROOT)]
 fn users_of_a_directory_service_are_known_by_their_names() {
     let (_folder, wrapper) = fixture::far_away_users();
     let mut controller = Controller::start_by(wrapper, FAR_AWAY);
     let line = controller.process().wait_for_stderr("never matches");
-    assert!(line.contains("config.toml, line 10: there is no user `nobody-at-all`"), "{line}");
+    assert!(line.contains("config.toml, line 10: there is no user `unknown-to-all`"), "{line}");
     let (mut ada, mut service) = (controller.process_of(70_001), controller.process_of(70_002));
     for process in [&mut ada, &mut service] {
         process.ask("connect");
@@ -57,5 +57,5 @@ fn a_directory_service_that_does_not_answer_blocks_no_process() {
     }
     assert_eq!(controller.listed(&service)["user"], "svc-render");
     let line = controller.reload(FAR_AWAY, "never matches");
-    assert!(line.contains("there is no user `nobody-at-all`"), "{line}");
+    assert!(line.contains("there is no user `unknown-to-all`"), "{line}");
 }

@@ -64,38 +64,14 @@ impl<'a> From<&'a Arc<str>> for Value<'a> {
     }
 }
 
-impl From<u64> for Value<'_> {
-    fn from(number: u64) -> Self {
-        Self::U64(number)
-    }
+macro_rules! from {
+    ($($type:ty => $kind:ident),*) => {$(
+        impl From<$type> for Value<'_> {
+            fn from(value: $type) -> Self {
+                Self::$kind(value.into())
+            }
+        }
+    )*};
 }
 
-impl From<u32> for Value<'_> {
-    fn from(number: u32) -> Self {
-        Self::U64(number.into())
-    }
-}
-
-impl From<i64> for Value<'_> {
-    fn from(number: i64) -> Self {
-        Self::I64(number)
-    }
-}
-
-impl From<i32> for Value<'_> {
-    fn from(number: i32) -> Self {
-        Self::I64(number.into())
-    }
-}
-
-impl From<f64> for Value<'_> {
-    fn from(number: f64) -> Self {
-        Self::F64(number)
-    }
-}
-
-impl From<bool> for Value<'_> {
-    fn from(truth: bool) -> Self {
-        Self::Bool(truth)
-    }
-}
+from!(u64 => U64, u32 => U64, i64 => I64, i32 => I64, f64 => F64, bool => Bool);

@@ -44,7 +44,7 @@ pub(crate) enum Table {
 }
 
 /// The writer's side of the interning tables of one sequence.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Interner {
     tables: [HashMap<Box<str>, u64, RandomState>; 6],
     /// Values by address. Keeping a value here keeps its address from being used again.
@@ -55,21 +55,12 @@ pub(crate) struct Interner {
     bytes: usize,
     count: usize,
     /// Definitions since the last packet, which the next packet must carry.
-    pending: InternedData,
+    pending: Option<Box<InternedData>>,
 }
 
 impl Interner {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self {
-            tables: Default::default(),
-            shared: HashMap::default(),
-            stacks: Stacks::default(),
-            gpu: Specifications::default(),
-            limits,
-            bytes: 0,
-            count: 0,
-            pending: InternedData::default(),
-        }
+        Self { limits, ..Self::default() }
     }
 
     /// Whether the tables should be cleared before the next packet. One packet may overshoot the limits by
@@ -86,7 +77,7 @@ impl Interner {
         self.gpu.clear();
         self.bytes = 0;
         self.count = 0;
-        self.pending = InternedData::default();
+        self.pending = None;
     }
 
     /// The number of `text`. If it is new, [`Self::take_pending`] returns its definition. Does not allocate
@@ -104,14 +95,16 @@ impl Interner {
         self.bytes += key.len();
         self.count += 1;
         let entry = InternedString { iid: Some(iid), text: Some(text::clean(text).into_bytes()) };
-        match table {
-            Table::Category => self.pending.event_categories.push(entry),
-            Table::EventName => self.pending.event_names.push(entry),
-            Table::AnnotationName => self.pending.debug_annotation_names.push(entry),
-            Table::AnnotationValue => self.pending.debug_annotation_string_values.push(entry),
-            Table::Function => self.pending.function_names.push(entry),
-            Table::Library => self.pending.mapping_paths.push(entry),
-        }
+        let pending = self.pending();
+        let entries = match table {
+            Table::Category => &mut pending.event_categories,
+            Table::EventName => &mut pending.event_names,
+            Table::AnnotationName => &mut pending.debug_annotation_names,
+            Table::AnnotationValue => &mut pending.debug_annotation_string_values,
+            Table::Function => &mut pending.function_names,
+            Table::Library => &mut pending.mapping_paths,
+        };
+        entries.push(entry);
         iid
     }
 
@@ -127,41 +120,14 @@ impl Interner {
         iid
     }
 
+    fn pending(&mut self) -> &mut InternedData {
+        self.pending.get_or_insert_default()
+    }
+
     /// The definitions that the next packet must carry; `None` (and no allocation) if there are none.
     pub(crate) fn take_pending(&mut self) -> Option<InternedData> {
-        (!is_empty(&self.pending)).then(|| std::mem::take(&mut self.pending))
+        self.pending.take().map(|pending| *pending)
     }
-}
-
-/// Whether there are no definitions. Called for each packet, so it does not build an empty value to compare with.
-fn is_empty(data: &InternedData) -> bool {
-    let InternedData {
-        event_categories,
-        event_names,
-        debug_annotation_names,
-        function_names,
-        frames,
-        callstacks,
-        mapping_paths,
-        mappings,
-        graphics_contexts,
-        gpu_specifications,
-        debug_annotation_string_values,
-    } = data;
-    let texts = [
-        event_categories,
-        event_names,
-        debug_annotation_names,
-        function_names,
-        mapping_paths,
-        debug_annotation_string_values,
-    ];
-    texts.iter().all(|texts| texts.is_empty())
-        && frames.is_empty()
-        && callstacks.is_empty()
-        && mappings.is_empty()
-        && graphics_contexts.is_empty()
-        && gpu_specifications.is_empty()
 }
 
 #[cfg(test)]

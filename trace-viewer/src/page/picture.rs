@@ -18,7 +18,7 @@ const SHADES: usize = 4;
 /// Draws the picture, unless there are no slices.
 pub(super) fn write(html: &mut Html, store: &Store) {
     let mut busiest: Vec<usize> =
-        (0..store.tracks.len()).filter(|track| !store.tracks[*track].slices.is_empty()).collect();
+        (0..store.tracks.len()).filter(|track| !store.tracks[*track].slices.begins_ns.is_empty()).collect();
     busiest.sort_by_key(|track| {
         let track = &store.tracks[*track];
         (track.kind == TrackKind::Thread, std::cmp::Reverse(track.slices.len()))
@@ -56,13 +56,13 @@ fn line(html: &mut Html, store: &Store, track: &Track) {
     let scale = WIDTH as f64 / (to_ns - from_ns) as f64;
     // By class, in a fixed order.
     let mut paths: BTreeMap<String, String> = BTreeMap::new();
-    let Some(row) = track.slices.rows().first() else { return };
+    let Some(row) = track.slices.rows.first() else { return };
     for thing in drawn(&track.slices, row, window) {
         let begin = (thing.begin_ns.max(from_ns) - from_ns) as f64 * scale;
         let width = ((thing.end_ns - thing.begin_ns) as f64 * scale).max(0.4);
         let share = thing.busy_ns as f64 / (thing.end_ns - thing.begin_ns).max(1) as f64;
         let shade = ((share * SHADES as f64).ceil() as usize).clamp(1, SHADES);
-        let name = store.texts.get(track.slices.name(thing.longest));
+        let name = store.texts.get(track.slices.facts[thing.longest].name);
         let class = match (track.kind, name) {
             (TrackKind::Queue, "suspended" | "buffered" | "running") => format!("{name} k{shade}"),
             _ => format!("{} k{shade}", track.kind.name()),

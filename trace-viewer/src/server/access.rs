@@ -12,30 +12,21 @@ const FORBIDDEN: u16 = 403;
 /// The part of the address behind the token, or the status of the refusal. A wrong token and an address that does not exist
 /// get the same answer.
 pub(super) fn check<'a>(request: &'a Request, token: &Token) -> Result<&'a str, u16> {
-    let (host, origin) = (request.host.as_deref(), request.origin.as_deref());
-    route(&request.url, host, origin, request.fetch_site.as_deref(), token)
-}
-
-fn route<'a>(
-    url: &'a str,
-    host: Option<&str>,
-    origin: Option<&str>,
-    fetch_site: Option<&str>,
-    token: &Token,
-) -> Result<&'a str, u16> {
-    let host = host.filter(|host| is_this_machine(host)).ok_or(FORBIDDEN)?;
-    if origin.is_some_and(|origin| origin.strip_prefix("http://") != Some(host)) {
+    let host = request.host.as_deref().filter(|host| is_this_machine(host)).ok_or(FORBIDDEN)?;
+    if request.origin.as_ref().is_some_and(|origin| origin.strip_prefix("http://") != Some(host)) {
         return Err(FORBIDDEN);
     }
-    if url.len() > URL_LEN_MAX {
+    if request.url.len() > URL_LEN_MAX {
         return Err(NOT_FOUND);
     }
-    let (guess, route) = url.strip_prefix('/').and_then(|url| url.split_once('/')).ok_or(NOT_FOUND)?;
+    let (guess, route) =
+        request.url.strip_prefix('/').and_then(|url| url.split_once('/')).ok_or(NOT_FOUND)?;
     if !token.is(guess) {
         return Err(NOT_FOUND);
     }
     // The page itself may be opened from anywhere, such as from a file or a mail: its address holds the token.
-    let is_cross_site = fetch_site.is_some_and(|site| site != "same-origin" && site != "none");
+    let is_cross_site =
+        request.fetch_site.as_ref().is_some_and(|site| site != "same-origin" && site != "none");
     if is_cross_site && !route.is_empty() {
         return Err(FORBIDDEN);
     }
@@ -59,7 +50,10 @@ mod tests {
 
     fn with(url: &str, host: Option<&str>, origin: Option<&str>, site: Option<&str>) -> Result<String, u16> {
         let token = Token::random().unwrap();
-        route(&url.replace("TOKEN", token.as_str()), host, origin, site, &token).map(str::to_owned)
+        let [host, origin, fetch_site] = [host, origin, site].map(|value| value.map(str::to_owned));
+        let url = url.replace("TOKEN", token.as_str());
+        let request = Request { method: "GET".to_owned(), url, host, origin, fetch_site };
+        check(&request, &token).map(str::to_owned)
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub(super) fn tracks<'a>(file: &'a str, store: &'a Store) -> Tracks<'a> {
                 name: &track.name,
                 group: track.group,
                 kind: track.kind.name(),
-                rows: track.slices.rows().len(),
+                rows: track.slices.rows.len(),
                 slices: track.slices.len(),
                 marks: track.marks.len(),
                 range: extremes(track),
@@ -80,7 +80,7 @@ pub(super) fn tracks<'a>(file: &'a str, store: &'a Store) -> Tracks<'a> {
 fn activity(store: &Store) -> Vec<u32> {
     let mut parts = vec![0; PARTS];
     for track in store.tracks.iter().filter(|track| track.kind == TrackKind::Thread) {
-        for begin_ns in track.slices.begins_ns() {
+        for begin_ns in &track.slices.begins_ns {
             parts[store.part(*begin_ns, PARTS)] += 1;
         }
     }
@@ -150,7 +150,7 @@ pub(super) fn tiles<'a>(store: &'a Store, tracks: &[usize], window: Window) -> T
         .map(|&number| {
             let track = &store.tracks[number];
             let mut tile = Tile { track: number, ..Tile::default() };
-            for row in track.slices.rows() {
+            for row in &track.slices.rows {
                 let mut columns = TileRow::default();
                 for thing in resolution::drawn(&track.slices, row, window) {
                     columns.begin.push(relative(thing.begin_ns));
@@ -159,7 +159,7 @@ pub(super) fn tiles<'a>(store: &'a Store, tracks: &[usize], window: Window) -> T
                     columns.busy.push(thing.busy_ns);
                     columns.index.push(thing.longest);
                     columns.label.push(named(label(track, thing.longest)));
-                    columns.origin.push(named(track.slices.origin(thing.longest)));
+                    columns.origin.push(named(track.slices.facts[thing.longest].origin));
                 }
                 tile.rows.push(columns);
             }
@@ -183,8 +183,8 @@ pub(super) fn tiles<'a>(store: &'a Store, tracks: &[usize], window: Window) -> T
 
 /// The label of a slice: its kernel if that is known, else its name.
 fn label(track: &Track, index: usize) -> TextId {
-    match track.slices.kernel(index) {
-        TextId(0) => track.slices.name(index),
+    match track.slices.facts[index].kernel {
+        TextId(0) => track.slices.facts[index].name,
         kernel => kernel,
     }
 }
@@ -228,13 +228,13 @@ fn position(store: &Store, id: SliceId) -> Option<Position<'_>> {
     Some(Position {
         track: id.track,
         index: id.index,
-        row: slices.rows().iter().position(|row| row.range.contains(&index))?,
+        row: slices.rows.iter().position(|row| row.range.contains(&index))?,
         label: store.texts.get(label(track, index)),
         track_name: &track.name,
         group_name: process_name(store, track.group),
-        begin_ns: slices.begins_ns()[index] - store.span_ns.start,
-        end_ns: slices.ends_ns()[index] - store.span_ns.start,
-        is_open: slices.is_open(index),
+        begin_ns: slices.begins_ns[index] - store.span_ns.start,
+        end_ns: slices.ends_ns[index] - store.span_ns.start,
+        is_open: slices.facts[index].is_open,
     })
 }
 
@@ -243,12 +243,12 @@ pub(super) fn slice(store: &Store, id: SliceId) -> Option<Slice<'_>> {
     let (track, index) = store.slices_with(id)?;
     let position_of = |id| position(store, id);
     let here = position(store, id)?;
-    let row = &track.slices.rows()[here.row];
-    let at = track.slices.arguments(index);
+    let row = &track.slices.rows[here.row];
+    let at = track.slices.facts[index].arguments;
     let (chain, callers) = callers(store, track, index);
     Some(Slice {
-        name: store.texts.get(track.slices.name(index)),
-        category: store.texts.get(track.slices.category(index)),
+        name: store.texts.get(track.slices.facts[index].name),
+        category: store.texts.get(track.slices.facts[index].category),
         arguments: arguments(store, at),
         chain,
         callers,
@@ -264,10 +264,10 @@ pub(super) fn slice(store: &Store, id: SliceId) -> Option<Slice<'_>> {
 /// Libraries and functions that called a slice, innermost first: from the recording's annotations, else from the call stack.
 fn callers<'a>(store: &'a Store, track: &Track, index: usize) -> (Vec<&'a str>, Vec<&'a str>) {
     let texts = |name| {
-        let text = store.argument_text(track.slices.arguments(index), name);
+        let text = store.argument_text(track.slices.facts[index].arguments, name);
         text.map_or(Vec::new(), |text| text.split(" < ").collect::<Vec<_>>())
     };
-    let stack = store.stacks.get(track.slices.stack(index));
+    let stack = store.stacks.get(track.slices.facts[index].stack);
     let (mut chain, mut callers) = (texts("chain"), texts("callers"));
     if callers.is_empty() {
         callers.extend(stack.iter().map(|frame| store.texts.get(frame.function)));
@@ -348,7 +348,7 @@ pub(super) fn hit(store: &Store, n: usize, id: SliceId) -> Option<Hit<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::tests as sample;
 
     #[test]
     fn callers_come_from_annotations_and_from_the_stack() {

@@ -27,41 +27,27 @@ pub(super) struct Presence {
 
 impl Presence {
     /// A page's heartbeat.
-    pub(super) fn here(&mut self, page: &str) {
-        self.here_at(page, Instant::now());
-    }
-
-    /// A page was closed.
-    pub(super) fn gone(&mut self, page: &str) {
-        self.gone_at(page, Instant::now());
-    }
-
-    /// A request of any kind.
-    pub(super) fn request(&mut self) {
-        if let Some(since) = &mut self.alone_since {
-            *since = Instant::now();
-        }
-    }
-
-    /// Whether the server is to end.
-    pub(super) fn is_over(&mut self) -> bool {
-        self.is_over_at(Instant::now())
-    }
-
-    fn here_at(&mut self, page: &str, now: Instant) {
+    pub(super) fn here(&mut self, page: &str, now: Instant) {
         if self.pages.len() < PAGES_MAX || self.pages.contains_key(page) {
             self.pages.insert(page.to_owned(), now);
             self.alone_since = None;
         }
     }
 
-    fn gone_at(&mut self, page: &str, now: Instant) {
+    /// A page was closed.
+    pub(super) fn gone(&mut self, page: &str, now: Instant) {
         if self.pages.remove(page).is_some() && self.pages.is_empty() {
             self.alone_since = Some(now);
         }
     }
 
-    fn is_over_at(&mut self, now: Instant) -> bool {
+    /// A request of any kind.
+    pub(super) fn request(&mut self, now: Instant) {
+        self.alone_since = self.alone_since.map(|_| now);
+    }
+
+    /// Whether the server is to end.
+    pub(super) fn is_over(&mut self, now: Instant) -> bool {
         let count = self.pages.len();
         self.pages.retain(|_, seen| now.saturating_duration_since(*seen) < SILENCE);
         if self.pages.is_empty() && count > 0 {
@@ -77,37 +63,37 @@ mod tests {
 
     #[test]
     fn the_server_does_not_end_before_the_first_page() {
-        assert!(!Presence::default().is_over_at(Instant::now() + 100 * SILENCE));
+        assert!(!Presence::default().is_over(Instant::now() + 100 * SILENCE));
     }
 
     #[test]
     fn the_server_ends_after_the_last_page_and_not_before() {
         let (mut presence, now) = (Presence::default(), Instant::now());
-        presence.here_at("a", now);
-        presence.here_at("b", now);
-        presence.gone_at("a", now);
-        presence.gone_at("a", now);
-        presence.gone_at("never seen", now);
-        assert!(!presence.is_over_at(now + RELOAD));
-        presence.gone_at("b", now);
-        assert!(!presence.is_over_at(now + RELOAD / 2));
-        assert!(presence.is_over_at(now + RELOAD));
+        presence.here("a", now);
+        presence.here("b", now);
+        presence.gone("a", now);
+        presence.gone("a", now);
+        presence.gone("never seen", now);
+        assert!(!presence.is_over(now + RELOAD));
+        presence.gone("b", now);
+        assert!(!presence.is_over(now + RELOAD / 2));
+        assert!(presence.is_over(now + RELOAD));
     }
 
     #[test]
     fn a_reload_does_not_end_the_server() {
         let (mut presence, now) = (Presence::default(), Instant::now());
-        presence.here_at("a", now);
-        presence.gone_at("a", now);
-        presence.here_at("b", now + RELOAD / 2);
-        assert!(!presence.is_over_at(now + 2 * RELOAD));
+        presence.here("a", now);
+        presence.gone("a", now);
+        presence.here("b", now + RELOAD / 2);
+        assert!(!presence.is_over(now + 2 * RELOAD));
     }
 
     #[test]
     fn a_killed_page_counts_as_closed_after_its_silence() {
         let (mut presence, now) = (Presence::default(), Instant::now());
-        presence.here_at("a", now);
-        assert!(!presence.is_over_at(now + SILENCE / 2));
-        assert!(presence.is_over_at(now + SILENCE));
+        presence.here("a", now);
+        assert!(!presence.is_over(now + SILENCE / 2));
+        assert!(presence.is_over(now + SILENCE));
     }
 }

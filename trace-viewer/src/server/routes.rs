@@ -11,6 +11,8 @@
 //!
 //! Times are nanoseconds from the begin of the timeline. A script's numbers hold these exactly, but not all times since boot.
 
+use std::time::Instant;
+
 use serde::Serialize;
 
 use super::{Server, answers, lock};
@@ -37,11 +39,11 @@ pub(super) fn answer(server: &Server, method: &str, route: &str) -> Option<Answe
             Some(Answer { content_type: "text/html; charset=utf-8", body })
         }
         ("POST", "api/here") => {
-            lock(&server.presence).here(query.text("page")?);
+            lock(&server.presence).here(query.text("page")?, Instant::now());
             json(&())
         }
         ("POST", "api/gone") => {
-            lock(&server.presence).gone(query.text("page")?);
+            lock(&server.presence).gone(query.text("page")?, Instant::now());
             json(&())
         }
         ("GET", path) => {

@@ -12,13 +12,13 @@ use std::{
     num::NonZero,
     ops::Range,
     path::Path,
-    sync::Mutex,
+    sync::{Mutex, PoisonError},
     thread::{self, ScopedJoinHandle},
 };
 
 use xsched_perfetto::{Input, ReadError, Tail};
 
-use self::{part::Part, whole::Whole};
+use self::part::Part;
 use super::{Store, read_ahead::ReadAhead, texts::Texts};
 use crate::{failure::Failure, positioned::PositionedReader};
 
@@ -75,14 +75,14 @@ fn in_parts<R: Read>(parts: &[Range<u64>], open: impl Fn() -> R + Sync) -> (Mute
 
 /// Combines adjacent parts into a store.
 fn store(path: &Path, (texts, parts): (Mutex<Texts>, Vec<Part>), is_cut: bool) -> Result<Store, Failure> {
-    let mut whole = Whole::new(texts);
-    let mut reading = Reading::default();
+    let mut whole = Part::default();
     for part in parts {
-        reading = whole.absorb(part);
-        if !reading.is_whole {
+        whole.absorb(part);
+        if !whole.reading.is_whole {
             break;
         }
     }
+    let reading = std::mem::take(&mut whole.reading);
     let is_cut = is_cut || reading.tail != Some(Tail::Whole);
     if reading.bytes == 0 {
         let file = path.to_owned();
@@ -96,7 +96,8 @@ fn store(path: &Path, (texts, parts): (Mutex<Texts>, Vec<Part>), is_cut: bool) -
             None => Failure::Empty { file },
         });
     }
-    Ok(whole.finish(is_cut, reading.error.map(|error| error.to_string())))
+    let texts = texts.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(whole.finish(texts, is_cut, reading.error.map(|error| error.to_string())))
 }
 
 /// The outcome of reading a part.
@@ -119,8 +120,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        sample,
-        store::{ArgumentValue, Condition, SliceId, Slices, Track},
+        store::{ArgumentValue, Condition, SliceId, Track},
+        tests as sample,
     };
 
     const CLOCKS: Clocks =
@@ -196,9 +197,9 @@ mod tests {
         let both = |id| [store.begins_of(id).collect::<Vec<_>>(), store.ends_of(id).collect()];
         assert_eq!((both(launch), both(execution)), ([vec![], vec![execution]], [vec![launch], vec![]]));
         let (track, index) = store.slices_with(launch).unwrap();
-        assert_eq!(store.texts.get(track.slices.kernel(index)), "gemm");
-        assert_eq!(store.texts.get(track.slices.origin(index)), "librocblas.so");
-        assert_eq!(store.argument_text(track.slices.arguments(index), "kernel"), Some("gemm"));
+        assert_eq!(store.texts.get(track.slices.facts[index].kernel), "gemm");
+        assert_eq!(store.texts.get(track.slices.facts[index].origin), "librocblas.so");
+        assert_eq!(store.argument_text(track.slices.facts[index].arguments, "kernel"), Some("gemm"));
         assert_eq!(store.slices_with(SliceId { track: 1, index: 99 }).map(|_| ()), None);
     }
 
@@ -244,18 +245,18 @@ mod tests {
             store.condition, store.span_ns, store.realtime_ns, store.groups
         )];
         for (number, Track { name, group, kind, slices, marks, samples }) in store.tracks.iter().enumerate() {
-            let rows: Vec<_> = slices.rows().iter().map(|row| row.range.clone()).collect();
+            let rows: Vec<_> = slices.rows.iter().map(|row| row.range.clone()).collect();
             contents.push(format!("{name} {group} {kind:?} {rows:?} {samples:?}"));
             contents.extend((0..slices.len()).map(|index| {
                 let id = SliceId { track: number as u32, index: index as u32 };
-                let time = slices.begins_ns()[index]..slices.ends_ns()[index];
-                let of = [Slices::name, Slices::category, Slices::kernel, Slices::origin];
-                let texts = of.map(|of| text(of(slices, index)));
-                let arguments = arguments(slices.arguments(index));
-                let frames = store.stacks.get(slices.stack(index)).iter();
+                let time = slices.begins_ns[index]..slices.ends_ns[index];
+                let facts = &slices.facts[index];
+                let texts = [facts.name, facts.category, facts.kernel, facts.origin].map(text);
+                let arguments = arguments(facts.arguments);
+                let frames = store.stacks.get(facts.stack).iter();
                 let functions: Vec<_> = frames.map(|frame| text(frame.function)).collect();
                 let arrows = [store.ends_of(id).collect::<Vec<_>>(), store.begins_of(id).collect()];
-                let is_open = slices.is_open(index);
+                let is_open = facts.is_open;
                 format!("{time:?} {is_open} {texts:?} {arguments:?} {functions:?} {arrows:?}")
             }));
             contents.extend(marks.iter().map(|mark| {

@@ -21,29 +21,33 @@ pub(super) struct Unsorted {
 
 /// The data of a slice beside its times.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Facts {
-    pub(super) name: TextId,
-    pub(super) category: TextId,
-    pub(super) kernel: TextId,
-    pub(super) origin: TextId,
-    pub(super) stack: StackId,
-    pub(super) arguments: u64,
+pub(crate) struct Facts {
+    pub(crate) name: TextId,
+    pub(crate) category: TextId,
+    /// The kernel that the slice launches or runs; the empty text if it is not known.
+    pub(crate) kernel: TextId,
+    /// The library that the call belongs to; the empty text if that is not known.
+    pub(crate) origin: TextId,
+    /// The call stack.
+    pub(crate) stack: StackId,
+    pub(crate) arguments: u64,
     /// The flow that begins here; 0 if none does.
-    pub(super) flow: u64,
+    pub(crate) flow: u64,
     /// The flow that ends here; 0 if none does.
-    pub(super) ended_flow: u64,
-    pub(super) is_open: bool,
+    pub(crate) ended_flow: u64,
+    /// Whether the slice had not ended when the recording ended.
+    pub(crate) is_open: bool,
 }
 
 /// The columns.
 #[derive(Debug, Default)]
 pub(crate) struct Slices {
-    rows: Vec<Row>,
-    begins_ns: Vec<u64>,
-    ends_ns: Vec<u64>,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) begins_ns: Vec<u64>,
+    pub(crate) ends_ns: Vec<u64>,
     /// The sum of the durations of all slices before each one, and at the end that of all slices.
     busy_before_ns: Vec<u64>,
-    facts: Vec<Facts>,
+    pub(crate) facts: Vec<Facts>,
 }
 
 /// One line of a track.
@@ -111,24 +115,8 @@ impl Slices {
         (slices, too_deep)
     }
 
-    pub(crate) fn rows(&self) -> &[Row] {
-        &self.rows
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.begins_ns.len()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.begins_ns.is_empty()
-    }
-
-    pub(crate) fn begins_ns(&self) -> &[u64] {
-        &self.begins_ns
-    }
-
-    pub(crate) fn ends_ns(&self) -> &[u64] {
-        &self.ends_ns
     }
 
     pub(crate) fn duration_ns(&self, index: usize) -> u64 {
@@ -138,46 +126,6 @@ impl Slices {
     /// The sum of the durations of some slices.
     pub(crate) fn busy_ns(&self, range: Range<usize>) -> u64 {
         self.busy_before_ns[range.end] - self.busy_before_ns[range.start]
-    }
-
-    pub(crate) fn name(&self, index: usize) -> TextId {
-        self.facts[index].name
-    }
-
-    pub(crate) fn category(&self, index: usize) -> TextId {
-        self.facts[index].category
-    }
-
-    /// The kernel that the slice launches or runs; the empty text if it is not known.
-    pub(crate) fn kernel(&self, index: usize) -> TextId {
-        self.facts[index].kernel
-    }
-
-    /// The library that the call belongs to; the empty text if that is not known.
-    pub(crate) fn origin(&self, index: usize) -> TextId {
-        self.facts[index].origin
-    }
-
-    /// The call stack.
-    pub(crate) fn stack(&self, index: usize) -> StackId {
-        self.facts[index].stack
-    }
-
-    pub(crate) fn arguments(&self, index: usize) -> u64 {
-        self.facts[index].arguments
-    }
-
-    /// Whether the slice had not ended when the recording ended.
-    pub(crate) fn is_open(&self, index: usize) -> bool {
-        self.facts[index].is_open
-    }
-
-    pub(crate) fn flow(&self, index: usize) -> u64 {
-        self.facts[index].flow
-    }
-
-    pub(crate) fn ended_flow(&self, index: usize) -> u64 {
-        self.facts[index].ended_flow
     }
 
     /// The slices of a row that overlap `from_ns..to_ns`.
@@ -324,7 +272,7 @@ pub(crate) mod tests {
         });
         let (slices, too_deep) = Slices::new(unsorted.collect(), 1_000);
         assert_eq!((slices.len(), too_deep), (ROWS_MAX, 7));
-        assert!(slices.is_open(0) && slices.ends_ns[0] == 1_000);
+        assert!(slices.facts[0].is_open && slices.ends_ns[0] == 1_000);
     }
 
     #[test]
@@ -332,7 +280,7 @@ pub(crate) mod tests {
         let slices = slices(&[(0, 5), (5, 5), (5, 10), (10, 20), (30, 40)]);
         let within = |from, to| {
             let mut times = Vec::new();
-            for row in slices.rows() {
+            for row in &slices.rows {
                 times.extend(slices.within(row, from, to).map(|index| slices.begins_ns[index]));
             }
             times
@@ -349,7 +297,7 @@ pub(crate) mod tests {
         let times: Vec<_> =
             (0..3_000_u64).map(|number| (number * 100, number * 100 + rng.u64(..50))).collect();
         let slices = slices(&times);
-        let row = &slices.rows()[0];
+        let row = &slices.rows[0];
         for _ in 0..2_000 {
             let first = rng.usize(..3_000);
             let range = first..rng.usize(first..=3_000);

@@ -178,7 +178,7 @@ mod tests {
         assert!(Peer::of_lock(&path).is_none(), "the id belongs to another process");
         let _open = fs::File::open(&path).unwrap();
         assert_eq!(Peer::of_lock(&path).map(|peer| peer.pid), Some(std::process::id()));
-        fs::write(&path, "nobody\n").unwrap();
+        fs::write(&path, "no id\n").unwrap();
         assert!(Peer::of_lock(&path).is_none());
     }
 

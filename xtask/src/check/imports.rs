@@ -1,7 +1,6 @@
 //! Which names the files of a crate take from each other.
 //!
-//! A file is read as a list of words, without comments, as far as modules, `use` and paths go. An arrow leads from a file to
-//! the one that defines a name which the first file uses:
+//! An arrow leads from a file to the one that defines a name which the first file uses:
 //!
 //! * A name that some file only passes on (`pub use`) is followed to the file that defines it. So an arrow between a
 //!   module's root `foo.rs` and `foo/bar.rs` says that one really uses the other, not that one re-exports it.
@@ -18,8 +17,14 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-
-use crate::check::source::{self, Kind};
+use proc_macro2::{Ident, TokenStream, TokenTree};
+use syn::{
+    Attribute, Expr, ExprLit, Item, ItemMod, ItemUse, Lit, Macro, Meta, MetaNameValue, PatIdent, Token,
+    UseName, UsePath, UseRename, UseTree, Visibility,
+    ext::IdentExt as _,
+    parse::{ParseStream, Parser as _},
+    visit::{self, Visit},
+};
 
 /// The names that one file takes from another.
 pub(super) type Arrows = BTreeMap<(PathBuf, PathBuf), BTreeSet<String>>;
@@ -78,31 +83,26 @@ impl Tree {
     /// `folder` is where files of modules are that this file declares.
     fn read_file(&mut self, file: &Path, path: ModulePath, folder: &Path) -> Result<()> {
         let text = fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))?;
-        for child in self.read_text(file, path, &words(&text)) {
-            let inline: PathBuf = child.inline.iter().collect();
+        let items =
+            syn::parse_file(&text).with_context(|| format!("failed to parse {}", file.display()))?.items;
+        let mut reader =
+            Reader { tree: self, file, here: path, inline: PathBuf::new(), children: Vec::new() };
+        reader.read(&items);
+        for child in reader.children {
+            let name = child.path.last().map_or("", String::as_str);
             let found = match &child.file {
                 // Beside the file that says so, or in the folder of the inline module there.
-                Some(named) if inline.as_os_str().is_empty() => file.with_file_name(named),
-                Some(named) => folder.join(&inline).join(named),
-                None => folder.join(&inline).join(format!("{}.rs", child.name)),
+                Some(named) if child.inline.as_os_str().is_empty() => file.with_file_name(named),
+                Some(named) => folder.join(&child.inline).join(named),
+                None => folder.join(&child.inline).join(format!("{name}.rs")),
             };
             let found =
-                if found.exists() { found } else { folder.join(inline).join(&child.name).join("mod.rs") };
+                if found.exists() { found } else { folder.join(&child.inline).join(name).join("mod.rs") };
             let is_root = child.file.is_some() || found.ends_with("mod.rs");
             let folder = if is_root { found.with_file_name("") } else { found.with_extension("") };
             self.read_file(&normal(&found), child.path, &folder)?;
         }
         Ok(())
-    }
-
-    fn module(&mut self, path: &ModulePath) -> &mut Module {
-        self.modules.entry(path.clone()).or_default()
-    }
-
-    /// Returns the modules that are in files of their own.
-    fn read_text(&mut self, file: &Path, path: ModulePath, words: &[Word<'_>]) -> Vec<Child> {
-        let reader = Reader { words, at: 0, depth: 0, file: None, children: Vec::new(), inline: Vec::new() };
-        reader.read(self, file, path)
     }
 
     fn add_arrows(&self, path: &ModulePath, module: &Module, arrows: &mut Arrows) {
@@ -181,337 +181,218 @@ impl Tree {
 
 /// A module in a file of its own.
 struct Child {
-    name: String,
     path: ModulePath,
     /// The modules within its file's parent around the declaration.
-    inline: Vec<String>,
+    inline: PathBuf,
     /// `#[path = ".."]`
     file: Option<PathBuf>,
 }
 
 /// A file as it is read.
-struct Reader<'w, 't> {
-    words: &'w [Word<'t>],
-    at: usize,
-    /// Braces that are open.
-    depth: usize,
-    /// Of a `#[path]` before the next item.
-    file: Option<PathBuf>,
+struct Reader<'t> {
+    tree: &'t mut Tree,
+    file: &'t Path,
+    here: ModulePath,
+    /// The inline modules here.
+    inline: PathBuf,
     children: Vec<Child>,
-    /// The inline modules here, and the depth within each.
-    inline: Vec<(String, usize)>,
 }
 
-impl<'t> Reader<'_, 't> {
-    fn read(mut self, tree: &mut Tree, file: &Path, path: ModulePath) -> Vec<Child> {
-        let base = path.len();
-        let mut here = path;
-        tree.module(&here).file = file.into();
-        while let Some(word) = self.peek(0) {
-            let module = tree.module(&here);
-            match word {
-                Word::Name("use") => self.read_use(module),
-                Word::Name("mod") if self.peek(2) == Some(Word::Mark('{')) => {
-                    let name = self.name(1).unwrap_or_default().to_owned();
-                    self.at += 3;
-                    self.depth += 1;
-                    self.inline.push((name.clone(), self.depth));
-                    here.push(name);
-                    tree.module(&here).file = file.into();
-                }
-                Word::Name("mod") if self.peek(2) == Some(Word::Mark(';')) => {
-                    let name = self.name(1).unwrap_or_default().to_owned();
-                    self.children.push(Child {
-                        path: here.iter().cloned().chain([name.clone()]).collect(),
-                        name,
-                        inline: self.inline.iter().map(|(name, _)| name.clone()).collect(),
-                        file: self.file.take(),
-                    });
-                    self.at += 3;
-                }
-                Word::Name("pub") => self.skip_visibility(),
-                Word::Name(_) => self.read_name(module),
-                // The rest of a path that begins with a type or with the name of another crate.
-                Word::Path => {
-                    while matches!(self.peek(0), Some(Word::Path | Word::Name(_))) {
-                        self.at += 1;
-                    }
-                }
-                Word::Mark('#') => self.read_attribute(),
-                // `$crate` is `crate`; what other variables stand for is not known.
-                Word::Mark('$') => self.at += if self.name(1) == Some("crate") { 1 } else { 2 },
-                Word::Mark('{') => {
-                    self.depth += 1;
-                    self.at += 1;
-                }
-                Word::Mark('}') => {
-                    if self.inline.last().is_some_and(|(_, depth)| *depth == self.depth) {
-                        self.inline.pop();
-                        here.truncate(base + self.inline.len());
-                    }
-                    self.depth = self.depth.saturating_sub(1);
-                    self.at += 1;
-                }
-                Word::Mark(_) | Word::Text(_) => self.at += 1,
+impl Reader<'_> {
+    fn read(&mut self, items: &[Item]) {
+        self.module().file = self.file.into();
+        for item in items {
+            if let Some(ident) = definition(item) {
+                self.module().defined.insert(name(ident));
             }
-        }
-        self.children
-    }
-
-    fn peek(&self, ahead: usize) -> Option<Word<'t>> {
-        self.words.get(self.at + ahead).copied()
-    }
-
-    fn name(&self, ahead: usize) -> Option<&'t str> {
-        match self.peek(ahead)? {
-            Word::Name(name) => Some(name),
-            _ => None,
+            self.visit_item(item);
         }
     }
 
-    /// A definition, a path or a single word.
-    fn read_name(&mut self, module: &mut Module) {
-        let is_at_module = self.depth == self.inline.last().map_or(0, |(_, depth)| *depth);
-        if is_at_module && let Some(name) = self.definition() {
-            module.defined.insert(name.to_owned());
-            self.at += 1;
-            return;
-        }
-        let is_field = self.at > 0 && self.words[self.at - 1] == Word::Mark('.');
-        let path = self.path();
-        if is_field {
-            return;
-        }
-        module.words.insert(path[0].to_owned());
+    fn module(&mut self) -> &mut Module {
+        self.tree.modules.entry(self.here.clone()).or_default()
+    }
+
+    fn add_path(&mut self, path: Vec<String>) {
+        let module = self.module();
+        module.words.insert(path[0].clone());
         if path.len() > 1 {
-            module.paths.insert(path.into_iter().map(str::to_owned).collect());
+            module.paths.insert(path);
         }
     }
 
-    /// The name that is defined by the keyword here.
-    fn definition(&self) -> Option<&'t str> {
-        let ahead = match (self.name(0)?, self.peek(1)) {
-            ("macro_rules", _) | ("static", Some(Word::Name("mut"))) => 2,
-            ("const", Some(Word::Name("fn" | "unsafe" | "extern"))) => return None,
-            ("fn" | "struct" | "enum" | "union" | "trait" | "type" | "const" | "static", _) => 1,
-            _ => return None,
-        };
-        self.name(ahead)
-    }
-
-    /// Reads `a::b::c` to its end.
-    fn path(&mut self) -> Vec<&'t str> {
-        let mut path = Vec::new();
-        while let Some(name) = self.name(0) {
-            path.push(name);
-            self.at += 1;
-            if self.peek(0) != Some(Word::Path) || self.name(1).is_none() {
-                break;
+    fn add_use(&mut self, tree: &UseTree, mut path: Vec<String>, is_passed_on: bool) {
+        match tree {
+            UseTree::Path(UsePath { ident, tree, .. }) => {
+                path.push(name(ident));
+                self.add_use(tree, path, is_passed_on);
             }
-            self.at += 1;
-        }
-        path
-    }
-
-    /// `pub`, and what is in brackets behind it.
-    fn skip_visibility(&mut self) {
-        self.at += 1;
-        if self.peek(0) == Some(Word::Mark('('))
-            && matches!(self.name(1), Some("crate" | "super" | "in" | "self"))
-        {
-            self.skip_group();
-        }
-    }
-
-    /// From an opening bracket to behind the closing one.
-    fn skip_group(&mut self) {
-        let mut open = 0_usize;
-        while let Some(word) = self.peek(0) {
-            self.at += 1;
-            match word {
-                Word::Mark('(' | '[' | '{') => open += 1,
-                Word::Mark(')' | ']' | '}') => open = open.saturating_sub(1),
-                _ => {}
-            }
-            if open == 0 {
-                return;
-            }
-        }
-    }
-
-    /// `#[..]`: remembers a `path`, and skips what is only for tests.
-    fn read_attribute(&mut self) {
-        self.at += 1;
-        if self.peek(0) == Some(Word::Mark('!')) {
-            self.at += 1;
-        }
-        let start = self.at;
-        self.skip_group();
-        match &self.words[start.min(self.at)..self.at] {
-            [_, Word::Name("path"), Word::Mark('='), Word::Text(file), _] => self.file = Some(file.into()),
-            [_, Word::Name("cfg"), _, Word::Name("test"), ..]
-            | [_, Word::Name("cfg"), _, Word::Name("all"), _, Word::Name("test"), ..] => self.skip_item(),
-            _ => {}
-        }
-    }
-
-    fn skip_item(&mut self) {
-        while self.peek(0) == Some(Word::Mark('#')) {
-            self.at += 1;
-            self.skip_group();
-        }
-        if self.name(0) == Some("pub") {
-            self.skip_visibility();
-        }
-        let keywords = [
-            "async",
-            "const",
-            "enum",
-            "extern",
-            "fn",
-            "impl",
-            "let",
-            "macro_rules",
-            "mod",
-            "static",
-            "struct",
-            "trait",
-            "type",
-            "unsafe",
-            "use",
-        ];
-        // Fields, variants and arms end with a comma; the list of names in a `use` does not end it.
-        let is_item = self.name(0).is_some_and(|name| keywords.contains(&name));
-        let is_use = self.name(0) == Some("use");
-        while let Some(word) = self.peek(0) {
-            match word {
-                Word::Mark(';') => {
-                    self.at += 1;
-                    return;
+            UseTree::Group(group) => {
+                for tree in &group.items {
+                    self.add_use(tree, path.clone(), is_passed_on);
                 }
-                Word::Mark('{') if is_item && !is_use => return self.skip_group(),
-                Word::Mark('(' | '[' | '{') => self.skip_group(),
-                Word::Mark(')' | ']' | '}') => return,
-                Word::Mark(',') if !is_item => return,
-                _ => self.at += 1,
+            }
+            UseTree::Glob(_) => self.module().globs.push(path),
+            UseTree::Name(UseName { ident }) => self.add_import(ident, None, path, is_passed_on),
+            UseTree::Rename(UseRename { ident, rename, .. }) => {
+                self.add_import(ident, Some(name(rename)), path, is_passed_on);
             }
         }
     }
 
-    /// From `use` to its semicolon.
-    fn read_use(&mut self, module: &mut Module) {
-        // Whether `pub` or `pub(..)` is in front.
-        let is_passed_on = match self.at.checked_sub(1).map(|before| self.words[before]) {
-            Some(Word::Name("pub")) => true,
-            Some(Word::Mark(')')) => {
-                let open = self.words[..self.at].iter().rposition(|word| *word == Word::Mark('('));
-                open.is_some_and(|open| open > 0 && self.words[open - 1] == Word::Name("pub"))
-            }
-            _ => false,
+    fn add_import(
+        &mut self,
+        ident: &Ident,
+        rename: Option<String>,
+        mut path: Vec<String>,
+        is_passed_on: bool,
+    ) {
+        if ident != "self" {
+            path.push(name(ident));
+        }
+        let name = match rename {
+            // Distinct, since several may be `as _`.
+            Some(rename) if rename == "_" => path.join("::"),
+            Some(rename) => rename,
+            None => path.last().cloned().unwrap_or_default(),
         };
-        self.at += 1;
-        if self.peek(0) == Some(Word::Path) {
-            // Of another crate.
-            while self.peek(0).is_some_and(|word| word != Word::Mark(';')) {
-                self.at += 1;
+        self.module().imports.insert(name, Import { path, is_passed_on });
+    }
+
+    /// What macros are given, or are made of, need not be Rust: only paths are read.
+    fn read_tokens(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
+        // Behind a dot is a field or method. `::` goes on a path that begins with a type, or leads to another crate. `$crate` is
+        // `crate`; what other variables stand for is not known.
+        let mut is_unknown = false;
+        while !input.is_empty() {
+            if input.peek(Ident::peek_any) {
+                let mut path = vec![name(&input.call(Ident::parse_any)?)];
+                while input.peek(Token![::]) && input.peek3(Ident::peek_any) {
+                    input.parse::<Token![::]>()?;
+                    path.push(name(&input.call(Ident::parse_any)?));
+                }
+                if !is_unknown {
+                    self.add_path(path);
+                }
+                is_unknown = false;
+            } else if input.peek(Token![::]) {
+                input.parse::<Token![::]>()?;
+                is_unknown = true;
+            } else {
+                is_unknown = input.peek(Token![.]) || (input.peek(Token![$]) && !input.peek2(Token![crate]));
+                if let TokenTree::Group(group) = input.parse()? {
+                    self.read_group(group.stream());
+                }
             }
+        }
+        Ok(())
+    }
+
+    fn read_group(&mut self, tokens: TokenStream) {
+        let read = |input: ParseStream<'_>| self.read_tokens(input);
+        read.parse2(tokens).expect("any sequence of tokens can be read");
+    }
+}
+
+/// Visits what is not only for tests.
+macro_rules! skip_tests {
+    ($($visit:ident $node:ident),*) => {$(
+        fn $visit(&mut self, node: &'ast syn::$node) {
+            if !is_for_tests(&node.attrs) {
+                visit::$visit(self, node);
+            }
+        }
+    )*};
+}
+
+impl<'ast> Visit<'ast> for Reader<'_> {
+    skip_tests! {
+        visit_arm Arm, visit_expr_block ExprBlock, visit_expr_call ExprCall, visit_field Field,
+        visit_field_value FieldValue, visit_impl_item_const ImplItemConst, visit_impl_item_fn ImplItemFn,
+        visit_item_const ItemConst, visit_item_enum ItemEnum, visit_item_fn ItemFn, visit_item_impl ItemImpl,
+        visit_item_macro ItemMacro, visit_item_static ItemStatic, visit_item_struct ItemStruct,
+        visit_item_trait ItemTrait, visit_item_type ItemType, visit_local Local, visit_stmt_macro StmtMacro,
+        visit_trait_item_fn TraitItemFn, visit_variant Variant
+    }
+
+    fn visit_item_mod(&mut self, item: &'ast ItemMod) {
+        if is_for_tests(&item.attrs) {
             return;
         }
-        self.read_use_tree(&[], is_passed_on, module);
+        self.here.push(name(&item.ident));
+        if let Some((_, items)) = &item.content {
+            self.inline.push(name(&item.ident));
+            self.read(items);
+            self.inline.pop();
+        } else {
+            let file = item.attrs.iter().find_map(|attribute| match &attribute.meta {
+                Meta::NameValue(MetaNameValue {
+                    path,
+                    value: Expr::Lit(ExprLit { lit: Lit::Str(file), .. }),
+                    ..
+                }) if path.is_ident("path") => Some(file.value().into()),
+                _ => None,
+            });
+            self.children.push(Child { path: self.here.clone(), inline: self.inline.clone(), file });
+        }
+        self.here.pop();
     }
 
-    fn read_use_tree(&mut self, prefix: &[String], is_passed_on: bool, module: &mut Module) {
-        let mut path = prefix.to_vec();
-        while let Some(word) = self.peek(0) {
-            match word {
-                Word::Name("as") => break,
-                Word::Name(name) => {
-                    path.push(name.to_owned());
-                    self.at += 1;
-                }
-                Word::Path => self.at += 1,
-                Word::Mark('*') => {
-                    self.at += 1;
-                    module.globs.push(path);
-                    return;
-                }
-                Word::Mark('{') => {
-                    self.at += 1;
-                    while self.peek(0).is_some_and(|word| word != Word::Mark('}')) {
-                        self.read_use_tree(&path, is_passed_on, module);
-                        if self.peek(0) == Some(Word::Mark(',')) {
-                            self.at += 1;
-                        } else if self.peek(0) != Some(Word::Mark('}')) {
-                            // Within a macro, say, where `use` is followed by anything.
-                            self.at += 1;
-                        }
-                    }
-                    self.at += 1;
-                    return;
-                }
-                Word::Mark(_) | Word::Text(_) => break,
-            }
-        }
-        if path.last().is_some_and(|last| last == "self") {
-            path.pop();
-        }
-        let mut name = path.last().cloned().unwrap_or_default();
-        if self.name(0) == Some("as") {
-            // Distinct, since several may be `as _`.
-            name = self.name(1).filter(|name| *name != "_").map_or_else(|| path.join("::"), str::to_owned);
-            self.at += 2;
-        }
-        if !path.is_empty() {
-            module.imports.insert(name, Import { path, is_passed_on });
+    fn visit_item_use(&mut self, item: &'ast ItemUse) {
+        if !is_for_tests(&item.attrs) && item.leading_colon.is_none() {
+            self.add_use(&item.tree, Vec::new(), !matches!(item.vis, Visibility::Inherited));
         }
     }
-}
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Word<'t> {
-    Name(&'t str),
-    /// `::`
-    Path,
-    Mark(char),
-    Text(&'t str),
-}
-
-fn words(text: &str) -> Vec<Word<'_>> {
-    let mut words = Vec::new();
-    for piece in source::pieces(text) {
-        match piece.kind {
-            Kind::Code => add_words(piece.text, &mut words),
-            Kind::Text => words.push(Word::Text(piece.text)),
-            Kind::Comment | Kind::Doc => {}
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        if path.leading_colon.is_none() {
+            self.add_path(path.segments.iter().map(|segment| name(&segment.ident)).collect());
         }
+        visit::visit_path(self, path);
     }
-    words
+
+    /// A constant in a pattern looks like a variable.
+    fn visit_pat_ident(&mut self, pattern: &'ast PatIdent) {
+        self.add_path(vec![name(&pattern.ident)]);
+        visit::visit_pat_ident(self, pattern);
+    }
+
+    fn visit_macro(&mut self, called: &'ast Macro) {
+        self.visit_path(&called.path);
+        self.read_group(called.tokens.clone());
+    }
+
+    fn visit_attribute(&mut self, _: &'ast Attribute) {}
+
+    fn visit_visibility(&mut self, _: &'ast Visibility) {}
 }
 
-fn add_words<'t>(code: &'t str, words: &mut Vec<Word<'t>>) {
-    let mut rest = code;
-    while let Some(first) = rest.chars().next() {
-        let mut length = first.len_utf8();
-        if is_in_name(first) {
-            // A raw name is the name without its mark.
-            let mark = if rest.starts_with("r#") { 2 } else { 0 };
-            length = rest[mark..].find(|c| !is_in_name(c)).map_or(rest.len(), |end| mark + end);
-            words.push(Word::Name(&rest[mark..length]));
-        } else if rest.starts_with("::") {
-            length = 2;
-            words.push(Word::Path);
-        } else if first == '\'' {
-            // A character, which may be a bracket, or the mark of a lifetime.
-            length = source::quote_length(rest.as_bytes());
-        } else if !first.is_whitespace() {
-            words.push(Word::Mark(first));
-        }
-        rest = &rest[length..];
+/// The name that an item gives to its module, unless it is a module.
+fn definition(item: &Item) -> Option<&Ident> {
+    match item {
+        Item::Const(item) => Some(&item.ident),
+        Item::Enum(item) => Some(&item.ident),
+        Item::Fn(item) => Some(&item.sig.ident),
+        Item::Macro(item) => item.ident.as_ref(),
+        Item::Static(item) => Some(&item.ident),
+        Item::Struct(item) => Some(&item.ident),
+        Item::Trait(item) => Some(&item.ident),
+        Item::Type(item) => Some(&item.ident),
+        Item::Union(item) => Some(&item.ident),
+        _ => None,
     }
 }
 
-fn is_in_name(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
+/// A raw name is the name without its mark.
+fn name(ident: &Ident) -> String {
+    ident.unraw().to_string()
+}
+
+fn is_for_tests(attributes: &[Attribute]) -> bool {
+    attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).any(|attribute| {
+        let condition = attribute.meta.require_list().map(|list| list.tokens.to_string().replace(' ', ""));
+        condition.is_ok_and(|condition| condition == "test" || condition.starts_with("all(test,"))
+    })
 }
 
 /// Without `..`, so that a file has one name.

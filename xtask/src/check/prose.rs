@@ -1,6 +1,9 @@
 //! Finds the text that people read in Rust and Markdown files: paragraphs, sentences and words.
 
-use super::source::{self, Kind};
+use std::ops::Range;
+
+use anyhow::{Result, anyhow};
+use proc_macro2::{TokenStream, TokenTree};
 
 /// Consecutive lines of text.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,26 +25,109 @@ pub(super) struct Sentence {
 }
 
 /// Comments, doc comments, string literals, and the names that are defined.
-pub(super) fn of_rust(text: &str) -> Vec<Paragraph> {
-    let mut reader = Reader::default();
-    let mut last = (Kind::Code, 0);
-    for piece in source::pieces(text) {
-        let lines = piece.text.lines().zip(piece.line..);
-        // Lines of one comment follow each other with nothing but indentation between them.
-        if last != (piece.kind, piece.line) {
-            reader.end();
-            reader.is_in_code = false;
+pub(super) fn of_rust(text: &str) -> Result<Vec<Paragraph>> {
+    let tokens: TokenStream = text.parse().map_err(|error| anyhow!("no Rust: {error}"))?;
+    let mut source =
+        Source { text, at: 0, line: 1, last: (Kind::Text, 0), is_defined: false, reader: Reader::default() };
+    source.read(tokens);
+    source.comments_until(text.len());
+    source.reader.end();
+    Ok(source.reader.paragraphs)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Comment,
+    Doc,
+    /// String literals and names.
+    Text,
+}
+
+/// A Rust file as it is read.
+struct Source<'t> {
+    text: &'t str,
+    /// The end of what is read, in bytes.
+    at: usize,
+    /// The line of that end.
+    line: usize,
+    /// The kind of the last piece, and the line behind it.
+    last: (Kind, usize),
+    /// The next name is defined.
+    is_defined: bool,
+    reader: Reader,
+}
+
+impl Source<'_> {
+    fn read(&mut self, tokens: TokenStream) {
+        for token in tokens {
+            if let TokenTree::Group(group) = &token {
+                self.token(group.span_open().byte_range(), false);
+                self.read(group.stream());
+                self.token(group.span_close().byte_range(), false);
+            } else {
+                self.token(token.span().byte_range(), matches!(token, TokenTree::Ident(_)));
+            }
         }
-        reader.is_measured = piece.kind == Kind::Doc;
-        match piece.kind {
-            Kind::Code => lines.for_each(|(line, number)| reader.names(number, line)),
-            Kind::Doc | Kind::Comment => lines.for_each(|(line, number)| reader.line(number, line)),
-            Kind::Text => lines.for_each(|(line, number)| reader.paragraph.push((number, line.to_owned()))),
-        }
-        last = (piece.kind, piece.line + piece.text.lines().count().max(1));
     }
-    reader.end();
-    reader.paragraphs
+
+    fn token(&mut self, range: Range<usize>, is_ident: bool) {
+        // A doc comment is several tokens, all with its whole range.
+        if range.start < self.at {
+            return;
+        }
+        self.comments_until(range.start);
+        let text = &self.text[range];
+        if text.starts_with("//") {
+            self.piece(Kind::Doc, &text[3..]);
+        } else if let Some(string) = inside_quotes(text) {
+            self.piece(Kind::Text, string);
+        } else if is_ident && self.is_defined {
+            self.piece(Kind::Text, &text.replace('_', " "));
+        } else {
+            self.last = (Kind::Text, 0);
+        }
+        self.is_defined = is_ident
+            && matches!(text, "fn" | "struct" | "enum" | "trait" | "type" | "const" | "static" | "mod");
+        self.skip(text);
+    }
+
+    /// Between tokens are only white space and comments without `doc`.
+    fn comments_until(&mut self, end: usize) {
+        let text = &self.text[self.at..end];
+        for line in text.split_inclusive('\n') {
+            if let Some(comment) = line.trim_start().strip_prefix("//") {
+                self.piece(Kind::Comment, comment);
+            }
+            self.skip(line);
+        }
+    }
+
+    fn skip(&mut self, text: &str) {
+        self.at += text.len();
+        self.line += text.matches('\n').count();
+    }
+
+    fn piece(&mut self, kind: Kind, text: &str) {
+        // Lines of one comment follow each other with nothing but indentation between them.
+        if self.last != (kind, self.line) {
+            self.reader.end();
+            self.reader.is_in_code = false;
+        }
+        self.reader.is_measured = kind == Kind::Doc;
+        for (line, number) in text.lines().zip(self.line..) {
+            match kind {
+                Kind::Doc | Kind::Comment => self.reader.line(number, line),
+                Kind::Text => self.reader.paragraph.push((number, line.to_owned())),
+            }
+        }
+        self.last = (kind, self.line + 1);
+    }
+}
+
+/// The inside of a string literal, escapes as they are written. Characters are no strings.
+fn inside_quotes(literal: &str) -> Option<&str> {
+    let (prefix, rest) = literal.split_once('"')?;
+    if prefix.contains('\'') { None } else { rest.rsplit_once('"').map(|(inside, _)| inside) }
 }
 
 /// All text outside of code blocks.
@@ -92,19 +178,6 @@ impl Reader {
         }
         if trimmed.starts_with('#') {
             self.end();
-        }
-    }
-
-    /// Each name that a line of code defines is a text.
-    fn names(&mut self, number: usize, code: &str) {
-        let mut is_defined = false;
-        for word in code.split(|c: char| c != '_' && !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
-            if is_defined {
-                self.paragraph.push((number, word.replace('_', " ")));
-                self.end();
-            }
-            is_defined =
-                matches!(word, "fn" | "struct" | "enum" | "trait" | "type" | "const" | "static" | "mod");
         }
     }
 
@@ -186,7 +259,14 @@ mod tests {
     #[test]
     fn comments_are_paragraphs_and_code_is_left_out() {
         let text = "//! One\n//! more.\n//!\n//! ```text\n//! picture\n//! ```\nfn a() { // why `x y`\n    \"text\"; }";
-        assert_eq!(texts(&of_rust(text)), ["One more.", "a", "why  CODE", "text"]);
+        assert_eq!(texts(&of_rust(text).unwrap()), ["One more.", "a", "why  CODE", "text"]);
+    }
+
+    #[test]
+    fn strings_begin_and_end_with_their_own_quotes() {
+        let found = |text| texts(&of_rust(text).unwrap());
+        assert_eq!(found("say(\"a \\\" // b\", '\"', br#\"c \"d\"#)"), ["a \\\" // b", "c \"d"]);
+        assert_eq!(found("x<'a>(b'\"', '\\'') // c \"d\"\n\n// e\nr#fn"), ["c \"d\"", "e"]);
     }
 
     #[test]

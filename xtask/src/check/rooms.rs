@@ -10,10 +10,10 @@ use std::{
 };
 
 use anyhow::{Result, bail};
+use petgraph::{algo::tarjan_scc, graphmap::DiGraphMap};
 
 use super::{
     Detail,
-    circles::{Graph, circles},
     imports::{self, Arrows},
 };
 use crate::workspace::{Package, Workspace};
@@ -84,8 +84,7 @@ pub(super) fn check(workspace: &Workspace, detail: Detail) -> Result<()> {
             imports::add_target(&target.src_path, &mut arrows, &mut files)?;
         }
         let arrows = within(package.folder(), arrows);
-        let graph = graph(&arrows);
-        let circles = circles(&graph);
+        let circles = circles(&arrows);
         if detail == Detail::All {
             println!("{}: {} files, {} arrows", package.name, files.len(), arrows.len());
             print!("{}", describe(&arrows, &circles));
@@ -106,12 +105,17 @@ fn within(folder: &Path, arrows: Arrows) -> Arrows {
     arrows.into_iter().map(|((from, to), names)| ((short(from), short(to)), names)).collect()
 }
 
-fn graph(arrows: &Arrows) -> Graph<&Path> {
-    let mut graph = Graph::new();
-    for (from, to) in arrows.keys() {
-        graph.entry(from.as_path()).or_insert_with(BTreeSet::new).insert(to.as_path());
+/// The files of each circle in order; the largest circle first.
+fn circles(arrows: &Arrows) -> Vec<Vec<&Path>> {
+    let graph =
+        DiGraphMap::<_, ()>::from_edges(arrows.keys().map(|(from, to)| (from.as_path(), to.as_path())));
+    let mut circles = tarjan_scc(&graph);
+    circles.retain(|circle| circle.len() > 1);
+    for circle in &mut circles {
+        circle.sort();
     }
-    graph
+    circles.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+    circles
 }
 
 /// Each circle with its arrows, and the folders that use each other.
@@ -239,7 +243,7 @@ mod tests {
     fn circles_are_printed_arrow_by_arrow() {
         let arrows = arrows(&[("src/a.rs", "src/b.rs"), ("src/b.rs", "src/a.rs"), ("src/b.rs", "src/c.rs")]);
         assert_eq!(
-            describe(&arrows, &circles(&graph(&arrows))),
+            describe(&arrows, &circles(&arrows)),
             "  circle of 2 files\n    src/a.rs -> src/b.rs: name\n    src/b.rs -> src/a.rs: name\n"
         );
     }

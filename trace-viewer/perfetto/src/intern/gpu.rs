@@ -55,7 +55,7 @@ impl Interner {
         by_description.insert(description_key.into(), iid);
         self.bytes += name_key.len() + description_key.len();
         self.count += 1;
-        self.pending.gpu_specifications.push(RenderStage {
+        self.pending().gpu_specifications.push(RenderStage {
             iid: Some(iid),
             name: Some(text::clean(name)),
             description: (!description.is_empty()).then(|| text::clean(description)),
@@ -69,7 +69,7 @@ impl Interner {
         if self.gpu.contexts.insert(pid) {
             self.count += 1;
             let context = GraphicsContext { iid: Some(pid.into()), pid: Some(pid as i32) };
-            self.pending.graphics_contexts.push(context);
+            self.pending().graphics_contexts.push(context);
         }
         pid.into()
     }

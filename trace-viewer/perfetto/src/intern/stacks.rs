@@ -53,7 +53,7 @@ impl Interner {
     fn define_stack(&mut self, frames: Box<[u64]>) -> u64 {
         let iid = self.stacks.by_frames.len() as u64 + 1;
         self.bytes += size_of_val(&*frames);
-        self.pending.callstacks.push(Callstack { iid: Some(iid), frame_ids: frames.to_vec() });
+        self.pending().callstacks.push(Callstack { iid: Some(iid), frame_ids: frames.to_vec() });
         self.stacks.by_frames.insert(frames, iid);
         iid
     }
@@ -63,16 +63,16 @@ impl Interner {
         let mapping_iid = self.iid(Table::Library, library);
         if mapping_iid > self.stacks.mappings {
             self.stacks.mappings = mapping_iid;
-            self.pending.mappings.push(Mapping { iid: Some(mapping_iid), path: vec![mapping_iid] });
+            self.pending().mappings.push(Mapping { iid: Some(mapping_iid), path: vec![mapping_iid] });
         }
         let next = self.stacks.frames.len() as u64 + 1;
-        let pending = &mut self.pending.frames;
-        let count = &mut self.count;
-        *self.stacks.frames.entry((function_iid, mapping_iid)).or_insert_with(|| {
-            pending.push(Frame { iid: Some(next), function: Some(function_iid), mapping: Some(mapping_iid) });
-            *count += 1;
-            next
-        })
+        let iid = *self.stacks.frames.entry((function_iid, mapping_iid)).or_insert(next);
+        if iid == next {
+            let frame = Frame { iid: Some(iid), function: Some(function_iid), mapping: Some(mapping_iid) };
+            self.pending().frames.push(frame);
+            self.count += 1;
+        }
+        iid
     }
 }
 

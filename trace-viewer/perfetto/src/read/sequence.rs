@@ -11,13 +11,13 @@ use crate::{
     schema::{FLAGS_CLEARED, FLAGS_NEEDS_STATE, InternedData, TracePacketDefaults, clock},
 };
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Sequences<T> {
     by_id: HashMap<u32, Interned<T>, RandomState>,
 }
 
 /// The definitions of one sequence since it was cleared.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Interned<T> {
     pub(super) categories: Table<T>,
     pub(super) event_names: Table<T>,
@@ -36,27 +36,6 @@ pub(super) struct GpuName<T> {
     pub(super) name: T,
     /// For a queue: the track of this name below the track with the name of the GPU.
     pub(super) track: TrackId,
-}
-
-impl<T> Default for Sequences<T> {
-    fn default() -> Self {
-        Self { by_id: HashMap::default() }
-    }
-}
-
-impl<T> Default for Interned<T> {
-    fn default() -> Self {
-        Self {
-            categories: Table::default(),
-            event_names: Table::default(),
-            annotation_names: Table::default(),
-            annotation_values: Table::default(),
-            stacks: Stacks::default(),
-            gpu: Table::default(),
-            default_clock: None,
-            valid: false,
-        }
-    }
 }
 
 impl<T: Clone + Default> Sequences<T> {

@@ -9,25 +9,13 @@ use crate::{
 /// The most frames of a stack that are kept. A file with more is damaged or hostile.
 const FRAMES_MAX: usize = 1024;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Stacks<T> {
     functions: Table<T>,
     paths: Table<T>,
     libraries: Table<T>,
     frames: Table<StackFrame<T>>,
     whole: Table<Stack<T>>,
-}
-
-impl<T> Default for Stacks<T> {
-    fn default() -> Self {
-        Self {
-            functions: Table::default(),
-            paths: Table::default(),
-            libraries: Table::default(),
-            frames: Table::default(),
-            whole: Table::default(),
-        }
-    }
 }
 
 impl<T: Clone + Default> Stacks<T> {

@@ -10,7 +10,7 @@ use crate::{
     schema::{ProcessDescriptor, TrackDescriptor},
 };
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Tracks<T> {
     described: HashMap<u64, Track<T>, RandomState>,
 }
@@ -19,12 +19,6 @@ pub(super) struct Tracks<T> {
 struct Track<T> {
     scope: Scope,
     name: T,
-}
-
-impl<T> Default for Tracks<T> {
-    fn default() -> Self {
-        Self { described: HashMap::default() }
-    }
 }
 
 impl<T: Clone + Default> Tracks<T> {

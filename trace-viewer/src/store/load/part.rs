@@ -22,8 +22,8 @@ use crate::store::{
     texts::{TextId, Texts},
 };
 
-/// The contents of a part.
-#[derive(Debug)]
+/// The contents of a part, or of several adjacent ones.
+#[derive(Debug, Default)]
 pub(super) struct Part {
     pub(super) arguments: Arguments,
     pub(super) stacks: Stacks,
@@ -68,7 +68,7 @@ pub(super) struct UnsortedTrack {
 }
 
 /// Texts with a meaning for the viewer.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Names {
     kernel: TextId,
     origin: TextId,
@@ -81,7 +81,7 @@ impl Part {
     pub(super) fn read(input: impl Read, part: Range<u64>, texts: &Mutex<Texts>) -> Self {
         let end = part.end;
         let mut reader = RawEventReader::part(input, part);
-        let mut read = Self::new(&mut lock(texts));
+        let mut read = Self { names: Names::new(&mut lock(texts)), ..Self::default() };
         // A text is looked up when it is defined, which is rare, so readers hardly ever wait for this lock.
         let mut intern = |text: &str| lock(texts).add(text);
         read.reading.error = loop {
@@ -97,28 +97,6 @@ impl Part {
         read.reading.bytes = reader.bytes_read();
         read.reading.is_whole = read.reading.bytes >= end;
         read
-    }
-
-    fn new(texts: &mut Texts) -> Self {
-        Self {
-            arguments: Arguments::default(),
-            stacks: Stacks::default(),
-            tracks: Vec::new(),
-            open: HashMap::default(),
-            ends: Vec::new(),
-            processes: HashMap::new(),
-            threads: HashMap::new(),
-            described: HashMap::new(),
-            followed: HashSet::new(),
-            span_ns: None,
-            realtime_offset_ns: None,
-            lost: None,
-            skipped: 0,
-            reading: Reading::default(),
-            names: Names::new(texts),
-            track_indexes: HashMap::default(),
-            last_track: None,
-        }
     }
 
     fn event(&mut self, event: RawEvent<TextId>, details: &EventDetails<TextId>) {
@@ -158,13 +136,7 @@ impl Part {
                 self.realtime_offset_ns.get_or_insert(offset_ns);
             }
             RawEvent::Process { id, name, cmdline } => {
-                let known = self.processes.entry(id).or_default();
-                if let Some(name) = name.filter(|_| known.0.is_empty()) {
-                    known.0 = name;
-                }
-                if !cmdline.is_empty() {
-                    known.1 = cmdline.join(" ");
-                }
+                self.add_process(id, name.unwrap_or_default(), cmdline.join(" "));
             }
             RawEvent::Thread { id, name } => {
                 if let Some(name) = name {
@@ -208,30 +180,36 @@ impl Part {
         (track, slices.len() - 1)
     }
 
-    fn reach(&mut self, ts_ns: u64) {
+    /// The first name of a process is kept, and its last command line.
+    pub(super) fn add_process(&mut self, id: ProcessId, name: String, cmdline: String) {
+        let known = self.processes.entry(id).or_default();
+        if known.0.is_empty() {
+            known.0 = name;
+        }
+        if !cmdline.is_empty() {
+            known.1 = cmdline;
+        }
+    }
+
+    pub(super) fn reach(&mut self, ts_ns: u64) {
         let (first, last) = self.span_ns.unwrap_or((ts_ns, ts_ns));
         self.span_ns = Some((first.min(ts_ns), last.max(ts_ns)));
     }
 
     /// The index of the track with this key; adds the track if it is new.
-    fn track(&mut self, key: TrackKey) -> usize {
+    pub(super) fn track(&mut self, key: TrackKey) -> usize {
         if let Some((last, index)) = self.last_track
             && last == key
         {
             return index;
         }
         let index = *self.track_indexes.entry(key).or_insert_with(|| {
-            self.tracks.push(UnsortedTrack::new(key));
+            let (slices, marks, samples) = Default::default();
+            self.tracks.push(UnsortedTrack { key, slices, marks, samples });
             self.tracks.len() - 1
         });
         self.last_track = Some((key, index));
         index
-    }
-}
-
-impl UnsortedTrack {
-    pub(super) fn new(key: TrackKey) -> Self {
-        Self { key, slices: Vec::new(), marks: Vec::new(), samples: Vec::new() }
     }
 }
 
