@@ -148,14 +148,12 @@ executable = instantiated(graph)";
 new(hip.hipGraphAddEventRecordNode, graph, None, ctypes.c_size_t(0), other)
 executable = instantiated(graph)";
     assert!(!defers(with_event, launch), "the record concerns other streams");
-    let within = format!(
-        "inner = captured()
+    let within = "inner = captured()
 new(hip.hipGraphAddEventRecordNode, inner, None, ctypes.c_size_t(0), other)
 graph = new(hip.hipGraphCreate, 0)
 new(hip.hipGraphAddChildGraphNode, graph, None, ctypes.c_size_t(0), inner)
-executable = instantiated(graph)"
-    );
-    assert!(!defers(&within, launch), "a graph within has an event");
+executable = instantiated(graph)";
+    assert!(!defers(within, launch), "a graph within has an event");
     let beside = format!("{with_event}\n{alone}");
     assert!(defers(&beside, launch), "only the other graph has an event");
 }
