@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 
 use crate::{command, venv, workspace::Workspace};
 
@@ -42,12 +42,7 @@ pub(crate) fn fetch(workspace: &Workspace) -> Result<()> {
         hiprtc::make(&clients.join("hiprtc"), &debian, |package| unpack(&debian, package)),
         venv::setup(&clients.join("python"), &requirements).map(drop),
     ];
-    let failures: Vec<_> =
-        outcomes.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
-    if !failures.is_empty() {
-        bail!("not all clients could be fetched: {}", failures.join("; "));
-    }
-    Ok(())
+    command::all(outcomes).context("not all clients could be fetched")
 }
 
 /// Folder of the public HIP headers, once they are there.

@@ -4,10 +4,10 @@ use std::{
     env,
     ffi::{OsStr, OsString},
     path::{Path, PathBuf},
-    process::{Command, ExitStatus},
+    process::{Command, ExitStatus, Stdio},
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, ensure};
 
 /// A command that inherits this process's environment, except for what `cargo run` added to the library path.
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
@@ -34,9 +34,7 @@ pub(crate) fn cargo(root: &Path) -> Command {
 /// Runs a command to its end, showing it first; anything but exit status 0 is an error.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = status(command)?;
-    if !status.success() {
-        bail!("`{}` ended with {status}", shown(command));
-    }
+    ensure!(status.success(), "`{}` ended with {status}", shown(command));
     Ok(())
 }
 
@@ -44,6 +42,23 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 pub(crate) fn status(command: &mut Command) -> Result<ExitStatus> {
     announce(command);
     command.status().with_context(|| format!("failed to start `{}`", command.get_program().display()))
+}
+
+/// Runs a command to its end, showing it and its messages; returns what it has printed on stdout.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    announce(command);
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("failed to start `{}`", command.get_program().display()))?;
+    ensure!(output.status.success(), "`{}` ended with {}", shown(command), output.status);
+    String::from_utf8(output.stdout).with_context(|| format!("`{}` has printed no text", shown(command)))
+}
+
+/// One error for all outcomes that are errors.
+pub(crate) fn all(outcomes: impl IntoIterator<Item = Result<()>>) -> Result<()> {
+    let failures = outcomes.into_iter().filter_map(Result::err);
+    let failures: Vec<_> = failures.map(|error| format!("{error:#}")).collect();
+    ensure!(failures.is_empty(), "{}", failures.join("; "));
+    Ok(())
 }
 
 /// Shows a command on stderr, cut to a line. If it fails, the error has all of it, with its variables.

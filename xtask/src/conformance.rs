@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use crate::{
     artifacts::{self, Suite},
@@ -35,15 +35,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         Suite::simulated(workspace)
     };
     suite.build()?;
-    let mut failures = Vec::new();
-    for program in suite.programs() {
+    command::all(suite.programs().into_iter().map(|program| {
         let mut command = command::command(&program);
         // A real runtime ignores these variables. Some cases need two devices.
-        command.env("HIP_SIM_TWINS", suite.twins()).env("HIP_SIM_DEVICES", "2");
-        failures.extend(command::run(&mut command).err().map(|error| format!("{error:#}")));
-    }
-    if !failures.is_empty() {
-        bail!("{}", failures.join("; "));
-    }
-    Ok(())
+        command::run(command.env("HIP_SIM_TWINS", suite.twins()).env("HIP_SIM_DEVICES", "2"))
+    }))
 }

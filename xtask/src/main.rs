@@ -10,7 +10,6 @@ mod command;
 mod conformance;
 mod demo;
 mod package;
-mod perfetto;
 mod setup;
 mod subject;
 mod test;

@@ -16,7 +16,7 @@ use anyhow::{Result, bail};
 
 use self::machine::{Machine, ThisMachine};
 pub(crate) use self::requirements::Need;
-use crate::{clients, perfetto, venv, workspace::Workspace};
+use crate::{clients, command, venv, workspace::Workspace};
 
 /// The verb: all needs.
 pub(crate) fn everything(workspace: &Workspace) -> Result<()> {
@@ -27,18 +27,16 @@ pub(crate) fn everything(workspace: &Workspace) -> Result<()> {
         browser(workspace).map(drop),
         clients::fetch(workspace),
     ];
-    let failures: Vec<_> =
-        outcomes.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
-    if !failures.is_empty() {
-        bail!("{}", failures.join("; "));
-    }
+    command::all(outcomes)?;
     eprintln!("setup: everything is there ({:.1} s)", started.elapsed().as_secs_f64());
     Ok(())
 }
 
-/// The Python interpreter with Perfetto's own engine; made in the target directory if it is not there.
+/// The Python interpreter with Perfetto's own engine, for `XSCHED_PERFETTO_PYTHON`; made in the target directory if it is not
+/// there.
 pub(crate) fn perfetto(workspace: &Workspace) -> Result<PathBuf> {
-    perfetto::setup(&workspace.root, &workspace.target_dir)
+    let requirements = workspace.root.join("tests/perfetto/requirements.txt");
+    venv::setup(&workspace.target_dir.join("perfetto-venv"), &requirements)
 }
 
 /// The Python interpreter with Playwright, which drives chromium for the viewer's tests; made in the same way.

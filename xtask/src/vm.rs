@@ -9,7 +9,7 @@ use std::{
     process::Stdio,
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow};
 use serde::Deserialize;
 
 use crate::{
@@ -35,8 +35,7 @@ const CHAIN: [(&str, u32); 2] = [("libtorch_hip.so", 3), ("librccl.so.1", 2)];
 pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<()> {
     setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms, Need::VirtualMachine])?;
     let share = stage(workspace)?;
-    let mut failures = Vec::new();
-    for kernel in KERNELS {
+    command::all(KERNELS.map(|kernel| {
         eprintln!("== Linux {kernel} with amdgpu");
         let mut boot = command::command("bash");
         boot.arg(workspace.root.join("tests/vm/boot.sh"))
@@ -45,12 +44,8 @@ pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<()> {
             .arg("--")
             .arg(in_there(filter))
             .stdin(Stdio::null());
-        failures.extend(command::run(&mut boot).err().map(|_| format!("Linux {kernel}: tests failed")));
-    }
-    if !failures.is_empty() {
-        bail!("{}", failures.join("; "));
-    }
-    Ok(())
+        command::run(&mut boot).map_err(|_| anyhow!("Linux {kernel}: tests failed"))
+    }))
 }
 
 /// The command in the virtual machine, where the shared folder is the working directory.
@@ -145,12 +140,7 @@ fn test_program(workspace: &Workspace) -> Result<PathBuf> {
         "--message-format",
         "json",
     ]);
-    command::announce(&cargo);
-    let output = cargo.stderr(Stdio::inherit()).output().context("failed to start cargo")?;
-    if !output.status.success() {
-        bail!("`{}` ended with {}", command::shown(&cargo), output.status);
-    }
-    executable(&String::from_utf8_lossy(&output.stdout)).context("cargo has built no test program")
+    executable(&command::output(&mut cargo)?).context("cargo has built no test program")
 }
 
 /// The test program in cargo's messages, which name the package's other programs too.

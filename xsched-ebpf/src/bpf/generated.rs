@@ -6,9 +6,8 @@ use xsched_abi::chain::Range;
 use xsched_abi::generated::{AddressKind, Surroundings, is_return_address, step};
 use xsched_abi::unwind::Registers;
 
-use crate::scratch::Scratch;
+use crate::scratch::{NOT_REMEMBERED, ON, Scratch};
 use crate::space::{NO_ROW, find_row};
-use crate::walk::{self, ON};
 
 /// Goes one frame up out of generated code; returns [`ON`] or how the walk ends.
 ///
@@ -23,8 +22,8 @@ pub extern "C" fn generated_frame(scratch: *mut Scratch) -> u32 {
     match step(&at, scratch) {
         Some(registers) => {
             // The step depends on code as well, which may change at any time.
-            scratch.word_count = walk::NOT_REMEMBERED;
-            walk::advance(scratch, &registers, 0)
+            scratch.word_count = NOT_REMEMBERED;
+            scratch.advance(&registers, 0)
         }
         None => ChainEnd::Generated as u32,
     }

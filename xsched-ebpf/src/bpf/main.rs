@@ -27,6 +27,7 @@ mod scope;
 mod scratch;
 mod self_test;
 mod shadow;
+mod shipped;
 mod snapshot;
 mod space;
 mod walk;
@@ -68,7 +69,9 @@ pub fn loader_state(_ctx: ProbeContext) -> u32 {
 /// `task:task_newtask`: children of watched processes are watched.
 #[tracepoint]
 pub fn task_new(ctx: TracePointContext) -> u32 {
-    scope::follow(&ctx);
+    if let Some((parent, child)) = scope::follow(&ctx) {
+        space::inherit(parent, child);
+    }
     0
 }
 

@@ -9,7 +9,6 @@ use aya_ebpf::programs::TracePointContext;
 use xsched_abi::{Config, Counter, Scope, Watched};
 
 use crate::count::count;
-use crate::space;
 
 #[map]
 static CONFIG: Array<Config> = Array::with_max_entries(1, 0);
@@ -107,26 +106,27 @@ fn how(tgid: u32) -> Option<u8> {
     TARGETS.get_ptr(tgid).map(|how| unsafe { *how })
 }
 
-/// A watched process has made a child: the child is watched in the same way.
+/// A watched process has made a child: the child is watched in the same way. Returns both.
 #[inline(always)]
-pub(crate) fn follow(ctx: &TracePointContext) {
-    let Some(config) = config() else { return };
+pub(crate) fn follow(ctx: &TracePointContext) -> Option<(u32, u32)> {
+    let config = config()?;
     if config.scope != Scope::ListedAndChildren as u32 {
-        return;
+        return None;
     }
     // The tracepoint has ids of the initial namespace, so user space attaches this program only there.
-    let Some(current) = Current::now(config) else { return };
-    let Some(how) = how(current.tgid) else { return };
+    let current = Current::now(config)?;
+    let how = how(current.tgid)?;
     // SAFETY: both offsets lie within the tracepoint's record.
     let (child, flags) =
         unsafe { (ctx.read_at::<u32>(NEWTASK_PID), ctx.read_at::<u64>(NEWTASK_CLONE_FLAGS)) };
-    let (Ok(child), Ok(flags)) = (child, flags) else { return };
-    if flags & CLONE_THREAD == 0 {
-        if TARGETS.insert(child, how, 0).is_err() {
-            count(Counter::TargetsFull);
-        }
-        space::inherit(current.tgid, child);
+    let (Ok(child), Ok(flags)) = (child, flags) else { return None };
+    if flags & CLONE_THREAD != 0 {
+        return None;
     }
+    if TARGETS.insert(child, how, 0).is_err() {
+        count(Counter::TargetsFull);
+    }
+    Some((current.tgid, child))
 }
 
 /// A process changes a process group: its own, or that of a child.

@@ -7,8 +7,9 @@ use aya_ebpf::helpers::bpf_probe_read_user_buf;
 use aya_ebpf::helpers::generated::bpf_get_smp_processor_id;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
-use xsched_abi::chain::{FRAMES_MAX, REPLACED_MAX, Replaced};
-use xsched_abi::{Code, Space, Stack};
+use xsched_abi::chain::{FRAMES_MAX, REPLACED_MAX, Replaced, mix};
+use xsched_abi::unwind::Registers;
+use xsched_abi::{ChainEnd, Code, Space, Stack};
 use xsched_protocol::return_probe::is_trampoline;
 
 use crate::atomic;
@@ -30,6 +31,12 @@ pub(crate) const WINDOW: usize = 2048;
 
 /// Words of the stack that a walk may have depended on, and still be remembered.
 pub(crate) const WORDS_MAX: usize = 128;
+
+/// A count of more words than are remembered.
+pub(crate) const NOT_REMEMBERED: u32 = WORDS_MAX as u32 + 1;
+
+/// A frame was found, and the walk continues.
+pub(crate) const ON: u32 = u32::MAX;
 
 /// The state of one walk.
 #[repr(C)]
@@ -119,6 +126,24 @@ impl Scratch {
         // SAFETY: the reference is valid.
         let word = unsafe { core::ptr::read_volatile(&raw const self.word) };
         if is_there { Some(word) } else { None }
+    }
+
+    /// Records a caller. Returns [`ON`], or that the chain is full.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self, registers: &Registers, interrupted: u32) -> u32 {
+        let index = self.stack.count as usize;
+        if index >= FRAMES_MAX {
+            return ChainEnd::Depth as u32;
+        }
+        self.addresses[index] = registers.rip;
+        self.stack.interrupted[(index / 64) % 2] |= u64::from(interrupted) << (index % 64);
+        self.stack.count = index as u32 + 1;
+        self.stack.chain = mix(self.stack.chain, registers.rip);
+        self.rip = registers.rip;
+        self.rsp = registers.rsp;
+        self.rbp = registers.rbp;
+        self.interrupted = interrupted;
+        ON
     }
 
     /// Number of bytes in the window.

@@ -16,8 +16,8 @@ use crate::count::count;
 use crate::events::{now_ns, wakeup};
 use crate::scratch::{Scratch, WINDOW, refill};
 use crate::shadow;
+use crate::shipped::{begin_shipping, cancel_shipping, has_sent};
 use crate::space;
-use crate::walk::{begin_shipping, cancel_shipping, has_sent};
 
 /// Snapshots for user space, which sets the size.
 #[map]

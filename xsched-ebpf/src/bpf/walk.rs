@@ -6,8 +6,6 @@
 
 use aya_ebpf::bindings::BPF_RB_NO_WAKEUP;
 use aya_ebpf::helpers::generated::bpf_ringbuf_output;
-use aya_ebpf::macros::map;
-use aya_ebpf::maps::{Array, LruHashMap};
 use xsched_abi::chain::{DEPTH_MAX, FRAMES_MAX, chain_seed, mix};
 use xsched_abi::unwind::{RBP_UNCHANGED, Registers, Row, Rule, Step, step};
 use xsched_abi::{ChainEnd, Counter, RecordKind, Space, Stack};
@@ -17,37 +15,11 @@ use crate::events::{EVENTS, now_ns};
 use crate::generated::generated_frame;
 use crate::memo;
 use crate::scope::Current;
-use crate::scratch::{self, Scratch, WORDS_MAX};
+use crate::scratch::{self, NOT_REMEMBERED, ON, Scratch, WORDS_MAX};
+use crate::shipped::{begin_shipping, cancel_shipping, has_sent};
 use crate::snapshot;
 use crate::space;
 use crate::zero;
-
-/// Chains that have been shipped, or are being: [`SHIPPING`] or [`SENT`].
-#[map]
-static SHIPPED: LruHashMap<u64, u8> = LruHashMap::with_max_entries(1 << 16, 0);
-
-/// A program is about to ship it, and may yet find the ring full.
-const SHIPPING: u8 = 1;
-
-/// User space has it.
-const SENT: u8 = 2;
-
-/// Chains that user space has, by their ids: fewer than in [`SHIPPED`], and nearer. An id is never used for another chain, and a chain
-/// that is to be shipped again gets another id, so an entry stays true.
-#[map]
-static LATELY: Array<u64> = Array::with_max_entries(LATELY_COUNT, 0);
-
-const LATELY_COUNT: u32 = 1 << 12;
-
-/// `BPF_ANY` and `BPF_NOEXIST`: insert or replace, or fail if the key exists.
-const ANY: u64 = 0;
-const NOEXIST: u64 = 1;
-
-/// The kernel's number for "exists already".
-const EEXIST: i32 = -17;
-
-/// A frame was found, and the walk continues.
-pub(crate) const ON: u32 = u32::MAX;
 
 /// The chain of calls to which a probed function at its entry returns: its id, or 0 if it could not be shipped.
 ///
@@ -159,25 +131,7 @@ pub extern "C" fn frame(scratch: *mut Scratch) -> u32 {
         Step::End => return ChainEnd::Complete as u32,
         Step::Stop(stop) => return ChainEnd::from(stop) as u32,
     };
-    advance(scratch, &registers, interrupted)
-}
-
-/// Records a caller. Returns [`ON`], or that the chain is full.
-#[inline(always)]
-pub(crate) fn advance(scratch: &mut Scratch, registers: &Registers, interrupted: u32) -> u32 {
-    let index = scratch.stack.count as usize;
-    if index >= FRAMES_MAX {
-        return ChainEnd::Depth as u32;
-    }
-    scratch.addresses[index] = registers.rip;
-    scratch.stack.interrupted[(index / 64) % 2] |= u64::from(interrupted) << (index % 64);
-    scratch.stack.count = index as u32 + 1;
-    scratch.stack.chain = mix(scratch.stack.chain, registers.rip);
-    scratch.rip = registers.rip;
-    scratch.rsp = registers.rsp;
-    scratch.rbp = registers.rbp;
-    scratch.interrupted = interrupted;
-    ON
+    scratch.advance(&registers, interrupted)
 }
 
 /// Records what the step from `at` depended on. A saved frame pointer counts when a later frame is found by it, and not where it is
@@ -231,9 +185,6 @@ fn depend_on_end(scratch: &mut Scratch, rule: &Rule, at: &Registers, offset: u64
     depend_on(scratch, cfa.wrapping_sub(8), 0);
 }
 
-/// A count of more words than are remembered.
-pub(crate) const NOT_REMEMBERED: u32 = WORDS_MAX as u32 + 1;
-
 #[inline(always)]
 fn depend_on(scratch: &mut Scratch, address: u64, word: u64) {
     let offset = address.wrapping_sub(scratch.first_rsp);
@@ -278,49 +229,6 @@ pub extern "C" fn ship(scratch: *mut Scratch) -> u32 {
     }
     has_sent(chain);
     1
-}
-
-/// Whether this program has to ship a chain: it has not been shipped and is not being shipped. The caller then calls [`has_sent`] or
-/// [`cancel_shipping`].
-#[inline(always)]
-pub(crate) fn begin_shipping(chain: u64) -> bool {
-    if LATELY.get(lately_index(chain)) == Some(&chain) {
-        return false;
-    }
-    match SHIPPED.get_ptr(chain) {
-        // SAFETY: the map may give the element to another chain at any time. Then this reads the other chain's state: this one
-        // had been shipped long before, or its element would not have been evicted.
-        Some(state) if unsafe { *state } == SENT => remember(chain),
-        Some(_) => {}
-        None => return SHIPPED.insert(chain, SHIPPING, NOEXIST) != Err(EEXIST),
-    }
-    false
-}
-
-/// A chain has been shipped.
-#[inline(always)]
-pub(crate) fn has_sent(chain: u64) {
-    let _ = SHIPPED.insert(chain, SENT, ANY);
-}
-
-/// A chain could not be shipped after all.
-#[inline(always)]
-pub(crate) fn cancel_shipping(chain: u64) {
-    let _ = SHIPPED.remove(chain);
-}
-
-#[inline(always)]
-fn remember(chain: u64) {
-    if let Some(known) = LATELY.get_ptr_mut(lately_index(chain)) {
-        // SAFETY: the map owns the element, which is written and read whole.
-        unsafe { core::ptr::write_volatile(known, chain) };
-    }
-}
-
-/// The lowest bit of an id is always set.
-#[inline(always)]
-fn lately_index(chain: u64) -> u32 {
-    (chain >> 1) as u32 % LATELY_COUNT
 }
 
 /// Offsets in a signal's frame, as in `xsched_abi::unwind`.

@@ -15,9 +15,8 @@
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
 use xsched_protocol::return_probe::is_trampoline;
 
-use crate::scratch::{Scratch, WINDOW, WORDS_MAX};
+use crate::scratch::{NOT_REMEMBERED, Scratch, WINDOW, WORDS_MAX};
 use crate::shadow;
-use crate::walk::NOT_REMEMBERED;
 
 /// The words that a walk has depended on.
 #[repr(C)]

@@ -5,11 +5,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::{ffi::OsStr, fs};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 
-use super::step::Step;
+use super::step::{self, Step};
 
 pub(super) const CLANG: &str = "clang++-19";
 /// The device that the simulator shows by default.
@@ -142,7 +141,7 @@ impl Apps {
         .collect();
         let folder = target_dir.join("apps");
         let apps = Self {
-            headers: headers(&include)?,
+            headers: step::headers(&include)?,
             include,
             runtime: target_dir.join("hip-sim/6/libamdhip64.so.6"),
             objects: folder.join("obj"),
@@ -157,7 +156,7 @@ impl Apps {
     fn compilation(&self, source: &str, output: PathBuf) -> Step {
         let is_hip = Path::new(source).extension().is_some_and(|e| e == "hip");
         let step = Step::new(CLANG, output).arguments(COMPILE);
-        let step = step.arguments(self.include.iter().map(|folder| format!("-I{}", folder.display())));
+        let step = step.include(&self.include);
         let step = if is_hip { step.arguments(OFFLOAD) } else { step };
         step.input(self.sources.join(source)).depends_on(self.headers.iter().cloned())
     }
@@ -317,20 +316,6 @@ impl Apps {
         let step = objects.iter().chain(libraries.iter().copied()).cloned().fold(step, Step::input);
         step.arguments([RUN_PATH]).run()
     }
-}
-
-fn headers(folders: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let mut headers = Vec::new();
-    for folder in folders {
-        let entries = fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))?;
-        for entry in entries {
-            let path = entry?.path();
-            if path.extension().and_then(OsStr::to_str).is_some_and(|e| matches!(e, "h" | "hpp")) {
-                headers.push(path);
-            }
-        }
-    }
-    Ok(headers)
 }
 
 /// Reports a missing compiler before the first step would fail.

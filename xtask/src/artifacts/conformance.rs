@@ -10,12 +10,12 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::{fs, thread};
+use std::thread;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use super::apps::CLANG;
-use super::step::Step;
+use super::step::{self, Step};
 use crate::clients;
 use crate::workspace::Workspace;
 
@@ -164,7 +164,7 @@ impl Suite {
             return Ok(Vec::new());
         };
         let sources = self.sources.join("clients/rocrand");
-        let own_headers = list(&sources, "hpp")?;
+        let own_headers = step::files(&sources, &["hpp"])?;
         let step = |name: &str| -> Result<Step> {
             let step = self.compilation(self.folder.join(format!("librocrand_{name}.so")))?;
             let step = step.depends_on(own_headers.clone()).arguments(["-O2", "-shared"]);
@@ -176,7 +176,7 @@ impl Suite {
 
     /// The sources of cases with this extension, in a fixed order.
     fn sources(&self, extension: &str) -> Result<Vec<PathBuf>> {
-        list(&self.sources.join("src"), extension)
+        step::files(&self.sources.join("src"), &[extension])
     }
 
     fn object(&self, source: &Path, packing: &str) -> PathBuf {
@@ -187,16 +187,9 @@ impl Suite {
     /// A step without its source, which is to be appended.
     fn compilation(&self, output: PathBuf) -> Result<Step> {
         let include = [self.sources.join("include"), self.sources.join("../hip-sim/include")];
-        let mut headers = Vec::new();
-        for folder in &include {
-            for extension in ["h", "hpp"] {
-                headers.extend(list(folder, extension)?);
-            }
-        }
-        let step = Step::new(CLANG, output).arguments(COMPILE);
-        let step = step.arguments(include.iter().map(|folder| format!("-I{}", folder.display())));
+        let step = Step::new(CLANG, output).arguments(COMPILE).include(&include);
         let step = step.arguments([OsStr::new("-isystem"), self.headers.as_os_str()]);
-        Ok(step.depends_on(headers))
+        Ok(step.depends_on(step::headers(&include)?))
     }
 
     /// The same for a source with device code.
@@ -204,19 +197,6 @@ impl Suite {
         let step = self.compilation(output)?;
         Ok(step.arguments(DEVICE).arguments([format!("--offload-arch={}", self.arch)]))
     }
-}
-
-fn list(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    let entries = fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))?;
-    for entry in entries {
-        let path = entry?.path();
-        if path.extension().is_some_and(|e| e == extension) {
-            found.push(path);
-        }
-    }
-    found.sort();
-    Ok(found)
 }
 
 fn link(program: &Path, objects: Vec<PathBuf>, runtime: &Runtime) -> Result<()> {

@@ -30,14 +30,14 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     let compile = |source: &str, output: PathBuf| {
         Step::new(CLANG, output)
             .arguments(COMPILE)
-            .arguments(include.iter().map(|folder| format!("-I{}", folder.display())))
+            .include(&include)
             .depends_on(headers.iter().cloned())
             .input(sources.join(source))
     };
     // `-x hip` must precede its source.
     let device = |output: &str, argument: &str| {
         let step = Step::new(CLANG, folder.join(output)).arguments(COMPILE).arguments(OFFLOAD);
-        step.arguments(include.iter().map(|folder| format!("-I{}", folder.display())))
+        step.include(&include)
             .arguments([argument])
             .depends_on(headers.iter().cloned())
             .input(sources.join("kernels.hip"))

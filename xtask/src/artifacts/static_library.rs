@@ -1,9 +1,8 @@
 //! Packages that cargo builds as static libraries, to be linked by other linkers.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use serde::Deserialize;
 
 use crate::command;
@@ -20,12 +19,8 @@ pub(super) fn build(root: &Path, target_dir: &Path, package: &str) -> Result<Sta
     let mut cargo = command::cargo(root);
     cargo.args(["build", "--package", package, "--release"]);
     cargo.arg("--message-format=json-render-diagnostics").arg("--target-dir").arg(target_dir);
-    command::announce(&cargo);
     // The first build takes a minute; cargo's messages show progress.
-    let output = cargo.stderr(Stdio::inherit()).output().context("failed to start cargo")?;
-    ensure!(output.status.success(), "`cargo build --package {package}` ended with {}", output.status);
-    let messages = String::from_utf8(output.stdout).context("cargo's messages are not text")?;
-    built(&messages, package)
+    built(&command::output(&mut cargo)?, package)
 }
 
 /// The JSON messages of cargo that are read.

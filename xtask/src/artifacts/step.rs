@@ -30,6 +30,11 @@ impl Step {
         self
     }
 
+    /// Appends folders in which the compiler looks for headers.
+    pub(super) fn include(self, folders: &[PathBuf]) -> Self {
+        self.arguments(folders.iter().map(|folder| format!("-I{}", folder.display())))
+    }
+
     /// Appends a word that is an input.
     pub(super) fn input(mut self, path: PathBuf) -> Self {
         self.arguments.push(path.clone().into());
@@ -82,6 +87,25 @@ impl Step {
         }
         Ok(true)
     }
+}
+
+/// The headers in some folders.
+pub(super) fn headers(folders: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let listed: Result<Vec<_>> = folders.iter().map(|folder| files(folder, &["h", "hpp"])).collect();
+    Ok(listed?.concat())
+}
+
+/// The files of a folder with one of these extensions, in a fixed order.
+pub(super) fn files(folder: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))? {
+        let path = entry?.path();
+        if path.extension().and_then(OsStr::to_str).is_some_and(|e| extensions.contains(&e)) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 /// When a file last changed; none if there is no such file.

@@ -101,17 +101,8 @@ fn checkout(workspace: &Workspace, revision: &str) -> Result<PathBuf> {
 fn measure(root: &Path, target: &Path, name: &str, words: &[String]) -> Result<Vec<Measured>> {
     let mut bench = command::cargo(root);
     bench.env("CARGO_TARGET_DIR", target).args(["xtask", "bench", name, "--json"]).args(words);
-    bench.env_remove("CARGO_MANIFEST_DIR").stderr(std::process::Stdio::inherit());
-    command::announce(&bench);
-    let output = bench.output().context("failed to start cargo")?;
-    ensure!(
-        output.status.success(),
-        "`{}` in {} ended with {}",
-        command::words(&bench),
-        root.display(),
-        output.status
-    );
-    let lines = String::from_utf8_lossy(&output.stdout);
+    let lines = command::output(bench.env_remove("CARGO_MANIFEST_DIR"))
+        .with_context(|| format!("failed to measure {}", root.display()))?;
     lines
         .lines()
         .map(|line| serde_json::from_str(line).with_context(|| format!("not a benchmark row: {line}")))

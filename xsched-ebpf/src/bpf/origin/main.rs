@@ -28,6 +28,8 @@ mod memo;
 mod row_cache;
 #[path = "../scratch.rs"]
 mod scratch;
+#[path = "../shipped.rs"]
+mod shipped;
 #[path = "../snapshot.rs"]
 mod snapshot;
 #[path = "../space.rs"]
