@@ -6,14 +6,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use xsched_harness::needs;
 use xsched_harness::needs::ROOT;
-use xsched_tests::artifacts::{app, app_copy, hip_sim};
+use xsched_tests::artifacts::{app, app_copy, hip_sim, shim};
 use xsched_tests::needs::FUSE;
+use xsched_tests::serving::Serving;
+use xsched_tests::small_controller::SmallController;
 use xsched_tests::tracer::{Running, TracedCall, calls, run, wait_for_bytes, wait_until, xsched_ctl};
 
 /// Traces a command.
@@ -39,6 +41,80 @@ fn by_library(calls: &[TracedCall]) -> BTreeMap<(&str, &str), usize> {
 
 fn launches(calls: &[TracedCall]) -> usize {
     calls.iter().filter(|call| call.category == "hip.launch").count()
+}
+
+/// A program whose main thread ends while another thread goes on to use HIP, until its input ends.
+fn without_main_thread() -> Command {
+    let script = "
+import ctypes, sys, threading
+hip, c = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(None)
+def work():
+    size, memory, stream = ctypes.c_size_t(4096), ctypes.c_void_p(), ctypes.c_void_p()
+    assert hip.hipMalloc(ctypes.byref(memory), size) == hip.hipStreamCreate(ctypes.byref(stream)) == 0
+    threading.Thread(target=lambda: (sys.stdin.read(), c.syscall(231, 0))).start()
+    while True:
+        assert hip.hipMemsetAsync(memory, 1, size, stream) == hip.hipStreamSynchronize(stream) == 0
+threading.Thread(target=work).start()
+c.syscall(60, 0) # exit of this thread alone; 231 is exit_group
+";
+    let mut program = Command::new("python3");
+    program.args(["-c", script]).arg(hip_sim(6).join("libamdhip64.so.6")).stdin(Stdio::piped());
+    program
+}
+
+/// Waits until the main thread of a process has ended.
+fn wait_for_end_of_main_thread(pid: u32) {
+    wait_until("the main thread ends", || {
+        fs::read(format!("/proc/{pid}/maps")).is_ok_and(|maps| maps.is_empty())
+    });
+}
+
+#[needs(nothing)]
+fn a_process_whose_main_thread_has_ended_is_held_and_examined() {
+    let folder = tempfile::tempdir().unwrap();
+    let controller = SmallController::start(folder.path()).unwrap();
+    let mut program = without_main_thread();
+    let mut program =
+        program.env("LD_PRELOAD", shim()).env("XSCHED_SOCKET_DIR", folder.path()).spawn().unwrap();
+    wait_for_end_of_main_thread(program.id());
+    wait_until("it reports", || controller.reports() > 0);
+    let doctor = run(&mut xsched_ctl(["doctor", "--pid", &program.id().to_string()]));
+    assert_eq!(doctor.code, 0, "{}", doctor.stderr);
+    assert!(doctor.stdout.starts_with("shim         active   "), "{}", doctor.stdout);
+    drop(program.stdin.take());
+    program.wait().unwrap();
+}
+
+#[needs(ROOT)]
+fn a_process_whose_main_thread_has_ended_is_traced_and_listed_by_each_controller() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut serving = Serving::start("").unwrap();
+    let folder = serving.folder().to_owned();
+    let mut program = without_main_thread();
+    program.env("LD_PRELOAD", shim()).env("XSCHED_SOCKET_DIR", &folder);
+    let mut program = program.spawn().unwrap();
+    let pid = program.id();
+    wait_for_end_of_main_thread(pid);
+    let is_listed = || {
+        let mut list = xsched_ctl(["list", "--json"]);
+        let listed = run(list.env("XSCHED_SOCKET_DIR", &folder)).stdout;
+        let listed: serde_json::Value = serde_json::from_str(&listed).unwrap_or_default();
+        let processes = listed["processes"].as_array().cloned().unwrap_or_default();
+        processes.iter().any(|process| process["pid"] == pid && process["queues"] != serde_json::json!([]))
+    };
+    wait_until("it is listed", is_listed);
+    for of in [&["--all"][..], &["--pid", &pid.to_string()]] {
+        let trace = dir.path().join("run.perfetto");
+        let outcome = run(xsched_ctl(["trace", "--duration", "1s", "-o"]).arg(&trace).args(of));
+        assert_eq!(outcome.code, 0, "{of:?}: {}", outcome.stderr);
+        let calls = calls(&trace).unwrap();
+        let fills = calls.iter().filter(|call| call.name == "hipMemsetAsync").count();
+        assert!(fills > 10, "{of:?}: {fills} of {} calls", calls.len());
+    }
+    serving.restart().unwrap();
+    wait_until("another controller lists it", is_listed);
+    drop(program.stdin.take());
+    program.wait().unwrap();
 }
 
 /// A copy of the runtime that no process has mapped yet, so that it has no probe yet.
@@ -247,11 +323,8 @@ fn children_and_their_children_are_recorded() {
 #[needs(ROOT)]
 fn processes_beside_the_command_are_not_recorded() {
     let vector_add = app("vector_add");
-    let mut beside = Command::new(&vector_add)
-        .args(["--seconds", "120"])
-        .stdout(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut beside =
+        Command::new(&vector_add).args(["--seconds", "120"]).stdout(Stdio::null()).spawn().unwrap();
     let command = [vector_add.to_str().unwrap(), "--launches", "25"];
     let calls = traced(&command);
     beside.kill().unwrap();

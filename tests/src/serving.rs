@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 pub struct Serving {
     folder: TempDir,
     child: Child,
+    serve: Command,
     /// What `doctor` prints about a process that knows where its verdicts come from.
     verdict_source: &'static str,
 }
@@ -59,21 +60,39 @@ impl Serving {
         let mut serve = xsched_ctl(["serve", "--rules"]);
         serve.arg(&file).args(options).env("XSCHED_SOCKET_DIR", folder.path()).stdout(Stdio::null());
         serve.stderr(File::create(folder.path().join("log"))?);
-        let mut serving = Self { child: serve.spawn()?, folder, verdict_source };
+        let child = serve.spawn()?;
+        let mut serving = Self { folder, child, serve, verdict_source };
+        serving.wait_for_answer()?;
+        Ok(serving)
+    }
+
+    /// Kills it, and starts another in the same folder.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::start`].
+    pub fn restart(&mut self) -> io::Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        self.child = self.serve.spawn()?;
+        self.wait_for_answer()
+    }
+
+    fn wait_for_answer(&mut self) -> io::Result<()> {
         let begin = Instant::now();
         // Its sockets exist before it answers, which on a busy machine is longer than commands wait.
-        while !serving.answers()? {
+        while !self.answers()? {
             if begin.elapsed() > PATIENCE {
-                let said = serving.log();
+                let said = self.log();
                 return Err(io::Error::other(format!("the controller does not start: {said}")));
             }
             thread::sleep(Duration::from_millis(10));
             // Another controller may still be ending.
-            if serving.child.try_wait()?.is_some() {
-                serving.child = serve.spawn()?;
+            if self.child.try_wait()?.is_some() {
+                self.child = self.serve.spawn()?;
             }
         }
-        Ok(serving)
+        Ok(())
     }
 
     /// Whether it answers a command.

@@ -1,7 +1,7 @@
 //! Which file this process executes.
 
-use std::env::current_exe;
 use std::ffi::OsString;
+use std::fs::read_link;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
@@ -10,7 +10,8 @@ const DELETED_MARK: &[u8] = b" (deleted)";
 
 /// The file that this process executes. After an upgrade of its package, a program keeps the path that it was started from.
 pub(crate) fn path() -> Option<PathBuf> {
-    let mut path = current_exe().ok()?.into_os_string().into_vec();
+    // `/proc/self` is the main thread, which may have ended.
+    let mut path = read_link("/proc/thread-self/exe").ok()?.into_os_string().into_vec();
     if path.ends_with(DELETED_MARK) {
         path.truncate(path.len() - DELETED_MARK.len());
     }

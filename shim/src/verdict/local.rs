@@ -181,7 +181,7 @@ fn parse(text: &str) -> Rules {
 
 fn this_process(users: &[String]) -> Caller {
     let executable = program::path().map(|path| path.to_string_lossy().into_owned());
-    let cgroup = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let cgroup = fs::read_to_string("/proc/thread-self/cgroup").unwrap_or_default();
     let own = cgroup.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
     let cgroups = std::path::Path::new(own).ancestors();
     Caller {

@@ -10,6 +10,8 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 
+use xsched_symbols::process_folder;
+
 /// A pid namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PidNamespace {
@@ -68,7 +70,7 @@ pub fn proc_is_own() -> bool {
 
 /// Whether a process sees other file systems than this one. False if it has ended.
 pub fn has_own_mounts(pid: u32) -> bool {
-    match (fs::read_link("/proc/self/ns/mnt"), fs::read_link(format!("/proc/{pid}/ns/mnt"))) {
+    match (fs::read_link("/proc/self/ns/mnt"), fs::read_link(process_folder(pid).join("ns/mnt"))) {
         (Ok(own), Ok(other)) => own != other,
         _ => false,
     }

@@ -14,6 +14,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use xsched_symbols::process_folder;
+
 /// Most bytes of a file that are read.
 const BYTES_MAX: u64 = 64 << 20;
 
@@ -62,7 +64,7 @@ impl PerfMaps {
 fn path(pid: u32) -> Option<PathBuf> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let inner = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_whitespace().last()?;
-    Some(format!("/proc/{pid}/root/tmp/perf-{inner}.map").into())
+    Some(process_folder(pid).join(format!("root/tmp/perf-{inner}.map")))
 }
 
 fn read(pid: u32) -> Option<Functions> {

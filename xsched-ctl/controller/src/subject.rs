@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
+use xsched_symbols::process_folder;
 use xsched_terminal::one_line;
 
 use super::users::Users;
@@ -37,7 +38,7 @@ impl Subject {
             pid,
             uid,
             users: users.names(uid),
-            executable: fs::read_link(format!("/proc/{pid}/exe")).map(without_mark).unwrap_or_default(),
+            executable: fs::read_link(process_folder(pid).join("exe")).map(without_mark).unwrap_or_default(),
             command: one_line(file("comm").trim_end()).into_owned(),
             cgroup: cgroup_of(pid).unwrap_or_default(),
         }

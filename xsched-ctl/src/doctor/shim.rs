@@ -12,7 +12,7 @@ use xsched_protocol::shim_status::{
     SHIM_STATUS_MAGIC, SHIM_STATUS_SYMBOL, SHIM_STATUS_VERSION, ShimCopy, ShimState, ShimStatus,
     ShimVerdicts, ShimWay,
 };
-use xsched_symbols::{is_hip_runtime, variable_address};
+use xsched_symbols::{is_hip_runtime, process_folder, variable_address};
 use xsched_terminal::print;
 use xsched_tracer::{TracerError, why_nothing_is_mapped};
 use zerocopy::{FromBytes as _, IntoBytes as _};
@@ -38,11 +38,12 @@ fn no_program(pid: u32) -> Failure {
 /// Prints the shim's state in a process, a line for each copy of the runtime, and whether the controller knows the
 /// process.
 pub(crate) async fn run(pid: u32) -> Result<u8, Failure> {
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => TracerError::NoSuchProcess(pid).into(),
-        io::ErrorKind::PermissionDenied => Failure::ForeignProcess(pid),
-        _ => no_program(pid),
-    })?;
+    let maps =
+        std::fs::read_to_string(process_folder(pid).join("maps")).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => TracerError::NoSuchProcess(pid).into(),
+            io::ErrorKind::PermissionDenied => Failure::ForeignProcess(pid),
+            _ => no_program(pid),
+        })?;
     if maps.is_empty() {
         return Err(no_program(pid));
     }
@@ -146,14 +147,15 @@ fn files(maps: &str) -> Vec<Mapped> {
 
 /// Reads the shim's status.
 fn read(pid: u32, shim: &Mapped) -> Result<ShimStatus, io::Error> {
-    let file = File::open(format!("/proc/{pid}/root{}", shim.path))?;
+    let process = process_folder(pid);
+    let file = File::open(format!("{}/root{}", process.display(), shim.path))?;
     let address = variable_address(&file, SHIM_STATUS_SYMBOL)
         .map_err(io::Error::other)?
         .ok_or_else(|| io::Error::other(format!("no symbol `{SHIM_STATUS_SYMBOL}` in {}", shim.path)))?;
     let mut status = ShimStatus::read_from_bytes(&[0; size_of::<ShimStatus>()])
         .map_err(|error| io::Error::other(error.to_string()))?;
     // Libraries are linked for a base address of 0.
-    File::open(format!("/proc/{pid}/mem"))?.read_exact_at(status.as_mut_bytes(), shim.base + address)?;
+    File::open(process.join("mem"))?.read_exact_at(status.as_mut_bytes(), shim.base + address)?;
     if status.magic != SHIM_STATUS_MAGIC || status.version != SHIM_STATUS_VERSION {
         return Err(io::Error::other(format!("{} is of another version", shim.path)));
     }

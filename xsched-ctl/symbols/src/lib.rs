@@ -62,6 +62,7 @@ pub use maps::executable_mappings;
 pub use open::{OpenError, open_mapped, open_regular};
 pub use process::Process;
 pub use processes::{Change, Location, NameError, Processes, ScanError};
+pub use procfs::{lacks_main_thread, process_folder};
 pub use runtime::is_hip_runtime;
 pub use sideband::{PerfEvent, PerfEventKind, Sideband, SidebandError};
 pub use signature::{fold_templates, plain_name};

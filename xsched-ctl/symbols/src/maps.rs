@@ -6,6 +6,7 @@
 use std::io;
 
 use crate::mapping::{FileId, Mapping};
+use crate::procfs::process_folder;
 
 /// The present executable mappings of a process.
 ///
@@ -13,7 +14,7 @@ use crate::mapping::{FileId, Mapping};
 ///
 /// If there is no such process, or its mappings may not be read.
 pub fn executable_mappings(pid: u32) -> io::Result<Vec<Mapping>> {
-    let text = std::fs::read(format!("/proc/{pid}/maps"))?;
+    let text = std::fs::read(process_folder(pid).join("maps"))?;
     Ok(parse(&text).filter(|entry| entry.executable).map(|entry| entry.mapping).collect())
 }
 

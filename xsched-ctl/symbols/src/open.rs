@@ -27,6 +27,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, StatxFlags
 use rustix::io::Errno;
 
 use crate::mapping::{FileId, Mapping};
+use crate::procfs::process_folder;
 use crate::timeout::{PathSpace, with_timeout};
 
 /// Why the file of a mapping could not be opened.
@@ -78,7 +79,7 @@ enum Wanted {
 pub fn open_mapped(pid: u32, mapping: &Mapping) -> Result<File, OpenError> {
     let wanted = mapping.file.ok_or(OpenError::NoFile)?;
     let path = mapping.raw_path().into_owned();
-    let process = Path::new("/proc").join(pid.to_string());
+    let process = process_folder(pid);
     let inside = Candidate::below(process.join("root"), &path);
     let exact = format!("{:x}-{:x}", mapping.start, mapping.end);
     let exact = Candidate::below(process.join("map_files"), Path::new(&exact));

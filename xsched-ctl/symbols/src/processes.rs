@@ -141,7 +141,7 @@ impl Processes {
             self.record_end_of(pid, scanned_ns);
             return Err(unreadable);
         };
-        let text = std::fs::read(format!("/proc/{pid}/maps")).map_err(|_| unreadable)?;
+        let text = std::fs::read(procfs::process_folder(pid).join("maps")).map_err(|_| unreadable)?;
         let threads: HashMap<u32, Thread> = (procfs::tids(pid).into_iter())
             .filter_map(|tid| {
                 Some((tid, Thread { name: procfs::thread_name(pid, tid)?.into(), ended_ns: None }))
@@ -283,7 +283,7 @@ impl Processes {
         }
         let now_ns = now_ns();
         if now_ns.saturating_sub(process.others.read_ns) >= REREAD_NS_MIN {
-            let text = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
+            let text = std::fs::read(procfs::process_folder(pid).join("maps")).ok()?;
             process.read_maps(now_ns, &text);
             // If the process has executed another program since, this reads the maps of that one. The event of the
             // exec then removes the mappings that were read here.

@@ -2,8 +2,9 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Every process, in any order.
 pub(crate) fn pids() -> Vec<u32> {
@@ -13,6 +14,32 @@ pub(crate) fn pids() -> Vec<u32> {
 /// The threads of a process; empty if it does not exist.
 pub(crate) fn tids(pid: u32) -> Vec<u32> {
     numbers_in(&format!("/proc/{pid}/task"))
+}
+
+/// The folder in `/proc` with what the threads of a process share: memory, files, root, program.
+///
+/// `/proc/PID` shows what its main thread has, which is nothing once that thread has ended (`pthread_exit` in `main`), although
+/// other threads go on. Then the folder is the one of another thread.
+pub fn process_folder(pid: u32) -> PathBuf {
+    let process = folder_of_main_thread(pid);
+    let has_ended = |folder: &Path| {
+        fs::read_link(folder.join("exe")).is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    };
+    if !has_ended(&process) {
+        return process;
+    }
+    let mut threads = tids(pid).into_iter().map(|tid| process.join(format!("task/{tid}")));
+    // Kernel threads have no program either.
+    threads.find(|thread| !has_ended(thread)).unwrap_or(process)
+}
+
+/// Whether a process goes on without its main thread.
+pub fn lacks_main_thread(pid: u32) -> bool {
+    process_folder(pid) != folder_of_main_thread(pid)
+}
+
+fn folder_of_main_thread(pid: u32) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}"))
 }
 
 fn numbers_in(folder: &str) -> Vec<u32> {
@@ -28,7 +55,7 @@ pub(crate) fn thread_name(pid: u32, tid: u32) -> Option<String> {
 
 /// The arguments of the program; empty for kernel threads and ended processes.
 pub(crate) fn command_line(pid: u32) -> Vec<String> {
-    let Ok(bytes) = fs::read(format!("/proc/{pid}/cmdline")) else { return Vec::new() };
+    let Ok(bytes) = fs::read(process_folder(pid).join("cmdline")) else { return Vec::new() };
     let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
     if bytes.is_empty() {
         return Vec::new();
@@ -38,7 +65,7 @@ pub(crate) fn command_line(pid: u32) -> Vec<String> {
 
 /// The program's file as the process sees it; None for kernel threads and ended processes.
 pub(crate) fn executable(pid: u32) -> Option<PathBuf> {
-    let path = fs::read_link(format!("/proc/{pid}/exe")).ok()?.into_os_string().into_vec();
+    let path = fs::read_link(process_folder(pid).join("exe")).ok()?.into_os_string().into_vec();
     let path = path.strip_suffix(b" (deleted)").unwrap_or(&path);
     Some(OsString::from_vec(path.to_vec()).into())
 }

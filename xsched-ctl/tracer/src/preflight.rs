@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::num::NonZeroU32;
 
 use xsched_bpf::{namespace, privilege};
-use xsched_symbols::Processes;
+use xsched_symbols::{Processes, lacks_main_thread, process_folder};
 
 use crate::error::TracerError;
 
@@ -42,9 +42,10 @@ fn thread_group(id: u32) -> Option<NonZeroU32> {
 
 /// Why nothing is mapped in a process, as far as can be read.
 pub fn why_nothing_is_mapped(pid: u32) -> &'static str {
-    if status(pid, "State:").is_none_or(|state| state.starts_with(['Z', 'X'])) {
-        "it has ended, or its first thread has"
-    } else if fs::read_link(format!("/proc/{pid}/exe"))
+    let is_zombie = |state: String| state.starts_with(['Z', 'X']);
+    if !lacks_main_thread(pid) && status(pid, "State:").is_none_or(is_zombie) {
+        "it has ended"
+    } else if fs::read_link(process_folder(pid).join("exe"))
         .is_err_and(|error| error.kind() == ErrorKind::NotFound)
     {
         "it is a kernel thread"

@@ -91,7 +91,7 @@ pub fn check_seals(page: BorrowedFd<'_>) -> Result<(), PageError> {
 
 fn is_bpf_map(page: BorrowedFd<'_>) -> bool {
     use std::os::fd::AsRawFd;
-    let target = std::fs::read_link(format!("/proc/self/fd/{}", page.as_raw_fd()));
+    let target = std::fs::read_link(format!("/proc/thread-self/fd/{}", page.as_raw_fd()));
     target.is_ok_and(|target| target.as_os_str() == "anon_inode:bpf-map")
 }
 

@@ -10,7 +10,7 @@ use xsched_abi::{
     generated::{self, AddressKind, Surroundings},
     unwind::{Registers, Step, step},
 };
-use xsched_symbols::Process;
+use xsched_symbols::{Process, process_folder};
 
 use super::tables::{Known, Tables};
 
@@ -102,7 +102,7 @@ impl Memory {
     }
 
     fn word(&self, address: u64) -> Option<u64> {
-        let file = self.file.get_or_init(|| File::open(format!("/proc/{}/mem", self.pid)).ok());
+        let file = self.file.get_or_init(|| File::open(process_folder(self.pid).join("mem")).ok());
         let mut word = [0; 8];
         file.as_ref()?.read_exact_at(&mut word, address).ok()?;
         Some(u64::from_le_bytes(word))

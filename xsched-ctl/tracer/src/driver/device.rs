@@ -6,10 +6,11 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use xsched_abi::{Device, driver::device_number};
+use xsched_symbols::process_folder;
 
 /// Devices by their number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,12 +68,12 @@ impl Devices {
 
     /// The device behind a descriptor of a process; an error if the descriptor can no longer be read.
     pub(crate) fn behind(&self, pid: u32, fd: i32) -> std::io::Result<Option<&Listed>> {
-        Ok(self.get(number_of(&PathBuf::from(format!("/proc/{pid}/fd/{fd}")))?))
+        Ok(self.get(number_of(&process_folder(pid).join(format!("fd/{fd}")))?))
     }
 
     /// Whether a process has one of them open.
     pub(crate) fn are_used_by(&self, pid: u32) -> bool {
-        let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten();
+        let descriptors = fs::read_dir(process_folder(pid).join("fd")).into_iter().flatten();
         descriptors
             .filter_map(|entry| number_of(&entry.ok()?.path()).ok())
             .any(|number| self.get(number).is_some())

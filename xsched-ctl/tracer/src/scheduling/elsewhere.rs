@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use xsched_control_api::folder::{Folder, VARIABLE};
 use xsched_protocol::wire::{RECORD_SOCKET, SYSTEM_FOLDER, USER_FOLDER};
+use xsched_symbols::process_folder;
 use xsched_terminal::one_line;
 
 use super::source::{connect_to, is_trusted};
@@ -27,7 +28,7 @@ const SHIM: &str = "libxsched_shim";
 pub(super) fn notice(pid: u32, is_asked: bool) -> Option<String> {
     let why = why_not_asked(pid, is_asked)?;
     // Checked last because it is the slowest: programs without the shim look for no controller.
-    let has_shim = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?.contains(SHIM);
+    let has_shim = fs::read_to_string(process_folder(pid).join("maps")).ok()?.contains(SHIM);
     has_shim.then(|| format!("warning: scheduling of process {pid} is not in the timeline: {why}"))
 }
 
@@ -36,7 +37,7 @@ pub(super) fn notice(pid: u32, is_asked: bool) -> Option<String> {
 pub(super) fn why_not_asked(pid: u32, is_asked: bool) -> Option<String> {
     let places = &Environment::of(pid)?.places()?;
     let root =
-        openat(CWD, format!("/proc/{pid}/root"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        openat(CWD, process_folder(pid).join("root"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let asked: Vec<_> = Folder::candidates().iter().filter_map(|own| Socket::at(own.path()).ok()).collect();
     let found = places.iter().filter_map(|place| Some((place, Socket::within(&root, place).ok()?)));
     let found: Vec<_> = found.collect();
@@ -133,13 +134,13 @@ fn seen_as(map: &str, user: u32) -> u32 {
 
 /// Whether a process sees another file system than this program.
 fn sees_other_files(pid: u32) -> bool {
-    let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
-    let root = |process: &str| {
-        let root = fs::metadata(format!("/proc/{process}/root")).ok()?;
+    let namespace = |process: &Path| fs::read_link(process.join("ns/mnt")).ok();
+    let root = |process: &Path| {
+        let root = fs::metadata(process.join("root")).ok()?;
         Some((root.dev(), root.ino()))
     };
-    let pid = pid.to_string();
-    namespace(&pid) != namespace("self") || root(&pid) != root("self")
+    let [process, own] = [&process_folder(pid), Path::new("/proc/self")];
+    namespace(process) != namespace(own) || root(process) != root(own)
 }
 
 /// The environment that a process was started with.
@@ -152,7 +153,7 @@ const ENVIRONMENT_LEN_MAX: u64 = 6 << 20;
 impl Environment {
     /// None if it cannot be read or is invalid.
     fn of(pid: u32) -> Option<Self> {
-        Self::read(fs::File::open(format!("/proc/{pid}/environ")).ok()?)
+        Self::read(fs::File::open(process_folder(pid).join("environ")).ok()?)
     }
 
     fn read(from: impl io::Read) -> Option<Self> {

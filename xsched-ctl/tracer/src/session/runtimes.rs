@@ -16,7 +16,8 @@ use tokio::io::unix::AsyncFd;
 use xsched_abi::PROBES;
 use xsched_bpf::{BpfError, Written};
 use xsched_symbols::{
-    FileId, Mapping, Process, is_hip_runtime, now_ns, open_mapped, open_regular, symbol_file_offsets,
+    FileId, Mapping, Process, is_hip_runtime, now_ns, open_mapped, open_regular, process_folder,
+    symbol_file_offsets,
 };
 use xsched_terminal::say;
 
@@ -150,7 +151,7 @@ impl Runtimes {
         if self.is_over {
             return false;
         }
-        let process = Path::new("/proc").join(pid.to_string());
+        let process = process_folder(pid);
         let folder = process.join(if path.is_absolute() { "root" } else { "cwd" });
         match self.probe_file(&folder, path) {
             Ok(is_probed) => is_probed,

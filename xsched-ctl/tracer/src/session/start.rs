@@ -8,7 +8,7 @@ use xsched_abi::{Config, Watched};
 use xsched_bpf::{Ring, namespace::PidNamespace};
 use xsched_chains::{ChainMaps, Chains, Label};
 use xsched_rules::Rules;
-use xsched_symbols::{Processes, Sideband, now_ns};
+use xsched_symbols::{Processes, Sideband, lacks_main_thread, now_ns};
 use xsched_terminal::Internal;
 
 use super::Session;
@@ -62,8 +62,10 @@ impl Session {
             .map_err(Internal::at("starting threads"))?;
         let input = Input::new(Ring::events(programs.object())?, Ring::snapshots(programs.object())?)?;
         let reach = match targets {
-            Targets::Process(pid) => Reach::Process(pid),
-            Targets::Everybody | Targets::Children => Reach::Everybody,
+            // The kernel tells processes apart by the memory of their main threads, and an ended one has none: probes for such a
+            // process are not placed. The programs tell them apart as well.
+            Targets::Process(pid) if !lacks_main_thread(pid.get()) => Reach::Process(pid),
+            Targets::Process(_) | Targets::Everybody | Targets::Children => Reach::Everybody,
         };
         let namespace = PidNamespace::own().map_err(Internal::at("reading the pid namespace"))?;
         let mut session = Box::new(Self {
