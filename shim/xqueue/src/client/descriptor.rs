@@ -1,7 +1,7 @@
 //! Descriptors of this crate in the application's table, whose numbers the application may close or reuse at any time.
 //!
 //! Programs close every number from 3 up (daemons, `closefrom`), put files of their own onto any number (`dup2`), and expect the
-//! lowest free number from `open`. Using a number after that would read, write or close somebody else's file. Therefore each
+//! lowest free number from `open`. Using a number after that would read, write or close another file. Therefore each
 //! descriptor that stays open
 //!
 //! * has a high number, which the kernel gives to no `open` while lower ones are free;
