@@ -144,7 +144,6 @@ functions! {
     fn hipStreamWriteValue32(stream: Handle, word: Handle, value: c_uint, flags: c_uint);
     fn hipEventCreateWithFlags(out: *mut Handle, flags: c_uint);
     fn hipEventDestroy(event: Handle);
-    fn hipEventRecordWithFlags(event: Handle, stream: Handle, flags: c_uint);
     fn hipEventSynchronize(event: Handle);
     fn hipEventQuery(event: Handle);
     fn hipEventElapsedTime(out: *mut f32, from: Handle, to: Handle);

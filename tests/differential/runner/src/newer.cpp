@@ -50,6 +50,10 @@ hipError_t hipExtModuleLaunchKernel(hipFunction_t function, unsigned x, unsigned
                                     unsigned block_y, unsigned block_z, size_t lds_size, hipStream_t stream,
                                     void **arguments, void **extra, hipEvent_t start, hipEvent_t stop, unsigned flags);
 
+hipError_t hipEventRecordWithFlags(hipEvent_t event, hipStream_t stream, unsigned flags);
+
+hipError_t newer_record(hipEvent_t event, hipStream_t stream) { return hipEventRecordWithFlags(event, stream, 0); }
+
 hipError_t newer_launch_by_config(const void *kernel, unsigned threads, void **arguments, hipStream_t stream,
                                   int is_cooperative) {
     Attribute attributes[3] = {{PRIORITY, 0, {}}, {COOPERATIVE, 0, {0}}, {COOPERATIVE, 0, {1}}};
@@ -118,6 +122,8 @@ hipError_t newer_launch_by_driver_config(hipFunction_t function, unsigned thread
 }
 
 hipError_t newer_function_of_symbol(const void *, hipFunction_t *) { return hipSuccess; }
+
+hipError_t newer_record(hipEvent_t event, hipStream_t stream) { return hipEventRecord(event, stream); }
 
 #endif
 

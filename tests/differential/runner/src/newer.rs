@@ -41,6 +41,7 @@ unsafe extern "C" {
         start: Handle,
         stop: Handle,
     ) -> Code;
+    pub(crate) fn newer_record(event: Handle, stream: Handle) -> Code;
     fn newer_function_of_symbol(kernel: *const c_void, function: *mut Handle) -> Code;
     fn newer_function_of_library(path: *const c_char, name: *const c_char, function: *mut Handle) -> Code;
     fn newer_copy_peer_box(copy: *const PeerBox, stream: Handle) -> Code;

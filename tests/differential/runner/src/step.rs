@@ -63,7 +63,7 @@ fn call(world: &World<'_>, op: &Op) -> Code {
             }
             // Frameworks use either name for an ordinary record.
             Op::Record(recorded, on) if recorded.0 % 2 == 1 && names::are_plain() => {
-                hip::hipEventRecordWithFlags(event(recorded), stream(on), 0)
+                newer::newer_record(event(recorded), stream(on))
             }
             Op::Record(recorded, on) => names::hipEventRecord(event(recorded), stream(on)),
             Op::Wait(on, awaited) => names::hipStreamWaitEvent(stream(on), event(awaited), 0),
