@@ -157,6 +157,10 @@ fn submitted<S: Hooked>(work: Work, call: &Call<'_, S>) -> Outcome<S::Ret> {
         return Outcome::Pass(Reason::NotScheduled);
     }
     let stopped = call.stopped();
+    if defer::reaches_out(&stopped) {
+        counters::delayed();
+        return call.carry_out(defer::order(&stopped));
+    }
     if defer::passes_at_once(&stopped) {
         return Outcome::Pass(Reason::NotScheduled);
     }

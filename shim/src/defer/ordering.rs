@@ -161,13 +161,15 @@ fn waits_for_device(call: &Stopped<'_>) -> bool {
 }
 
 /// Whether a call puts work on several streams, or on one that it does not name, or orders work of several streams.
-pub(crate) fn is_on_many_streams(call: &Stopped<'_>) -> bool {
-    match (call.id(), call.target.copy) {
-        (Id::hipGraphLaunch | Id::hipGraphLaunch_spt, Some(copy)) => {
-            !deferral().dependencies().is_graph_alone((copy.index(), call.size(0)))
-        }
-        _ => call.function.family == Family::launch,
-    }
+fn is_on_many_streams(call: &Stopped<'_>) -> bool {
+    call.function.family == Family::launch || reaches_out(call)
+}
+
+/// Whether a call launches a graph that may concern more streams than the call's own.
+pub(crate) fn reaches_out(call: &Stopped<'_>) -> bool {
+    let is_launch = matches!(call.id(), Id::hipGraphLaunch | Id::hipGraphLaunch_spt);
+    let graph = call.target.copy.filter(|_| is_launch).map(|copy| (copy.index(), call.size(0)));
+    graph.is_some_and(|graph| !deferral().dependencies().is_graph_alone(graph))
 }
 
 /// Whether a call that must not be made later puts work on a device.

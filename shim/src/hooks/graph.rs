@@ -3,17 +3,12 @@
 use crate::abi::{Hooked, InRegister};
 use crate::api::Id;
 use crate::defer;
-use crate::ground::counters::{self, Work};
+use crate::ground::counters::Work;
 use crate::ground::outcome::Outcome;
 use crate::hooks::Call;
 
 /// A graph's launch or upload on the stream that the call names.
 pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
-    if defer::is_engaged() && defer::is_on_many_streams(&call.stopped()) {
-        counters::submitted(Work::Graph, call.stream_kind());
-        counters::delayed();
-        return super::ordered(call);
-    }
     super::submitted(Work::Graph, call)
 }
 

@@ -4,7 +4,7 @@ use crate::fixture::{Run, Workshop, function_names, same_with_and_without, shim}
 
 /// Functions that the shim calls instead of jumping to them (they get what their signature says, and nothing behind it), and
 /// those that name their stream in a structure, which must be there.
-const OBSERVED: [&str; 32] = [
+const OBSERVED: [&str; 36] = [
     "hipLaunchKernelExC",
     "hipDrvLaunchKernelEx",
     "hipGetProcAddress",
@@ -37,6 +37,10 @@ const OBSERVED: [&str; 32] = [
     "hipStreamBeginCaptureToGraph",
     "hipStreamEndCapture",
     "hipStreamEndCapture_spt",
+    "hipGraphInstantiate",
+    "hipGraphInstantiateWithFlags",
+    "hipGraphInstantiateWithParams",
+    "hipIpcOpenEventHandle",
 ];
 
 #[test]
