@@ -60,7 +60,7 @@ pub(crate) use finding::{
     device_reset, device_set, event_destroyed, event_shared, stream_created, stream_destroyed,
 };
 pub(crate) use graphs::{graph_destroyed, graph_instantiated};
-pub(crate) use ordering::{order, reaches_out};
+pub(crate) use ordering::order;
 pub(crate) use submission::{passes_at_once, submit};
 
 /// Whether any call may have to wait, or is to be followed for other processes. True until the first use of a device.

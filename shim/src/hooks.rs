@@ -16,7 +16,7 @@ use crate::ground::counters::{self, StreamKind, Trouble, Work};
 use crate::ground::env;
 use crate::ground::outcome::{Outcome, Reason};
 use crate::ground::reentry::ReentryGuard;
-use crate::runtime::copies::Target;
+use crate::runtime::copies::{RuntimeCopy, Target};
 use crate::runtime::stopped::{Stopped, StreamName};
 
 pub(crate) mod copy;
@@ -50,6 +50,18 @@ impl<S: Hooked> Call<'_, S> {
         // SAFETY: the frame is of a call to this very function, and its caller has promised what the function
         // requires.
         S::Ret::from_word(unsafe { replay(self.frame, self.target.address, stack_words) })
+    }
+
+    /// Calls the real function, which makes an object and puts its handle where the first argument points. If it succeeds,
+    /// `note` gets the handle.
+    fn make(&self, note: impl FnOnce(&'static RuntimeCopy, usize)) -> Outcome<S::Ret> {
+        let result = self.real();
+        if let (Some(copy), 0) = (self.target.copy, result.into_word()) {
+            let address = self.stopped().size(0) as *const usize;
+            // SAFETY: the runtime has put the handle there, and says that it succeeded.
+            note(copy, unsafe { address.read() });
+        }
+        Outcome::Done(result)
     }
 
     /// This call for code that does not know its types.
@@ -157,10 +169,6 @@ fn submitted<S: Hooked>(work: Work, call: &Call<'_, S>) -> Outcome<S::Ret> {
         return Outcome::Pass(Reason::NotScheduled);
     }
     let stopped = call.stopped();
-    if defer::reaches_out(&stopped) {
-        counters::delayed();
-        return call.carry_out(defer::order(&stopped));
-    }
     if defer::passes_at_once(&stopped) {
         return Outcome::Pass(Reason::NotScheduled);
     }

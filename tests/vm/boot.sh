@@ -123,12 +123,12 @@ make_initrd() {
 # The root file system: Debian 12 with its ROCm, 5.2.3.
 make_root() {
     local packages=kmod,strace,libamdhip64-5,libhsa-runtime64-1,libhsakmt1,libdrm-amdgpu1
-    [ "$(cat "$cache/root/.packages" 2>/dev/null)" = "$packages" ] && return
+    [ "$(cat "$cache/rootfs/.packages" 2>/dev/null)" = "$packages" ] && return
     say "making a root file system with $packages"
-    rm -rf "$cache/root"
-    quietly "$cache/root.log" mmdebstrap -q --variant=minbase --include="$packages" bookworm "$cache/root" \
+    rm -rf "$cache/rootfs"
+    quietly "$cache/root.log" mmdebstrap -q --variant=minbase --include="$packages" bookworm "$cache/rootfs" \
         "deb $(mirror bookworm) bookworm main" "deb $(mirror bookworm-security) bookworm-security main"
-    echo "$packages" >"$cache/root/.packages"
+    echo "$packages" >"$cache/rootfs/.packages"
 }
 
 # QEMU 10.1 or later supports devices in other processes; Debian 12's is older. The package is unpacked, not installed.
@@ -194,7 +194,7 @@ QEMU_MODULE_DIR=$libraries/qemu timeout -k 5 "$timeout" "${qemu[@]}" \
     -kernel "$kernel/vmlinux" -initrd "$kernel/initrd.cpio" \
     -append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off nopti nokaslr tsc=reliable \
 rcupdate.rcu_expedited=1 random.trust_cpu=on firmware_class.path=/ctl/firmware" \
-    $(folder root "$cache/root" ,readonly=on) $(folder mods "$kernel/lib/modules/$release" ,readonly=on) \
+    $(folder root "$cache/rootfs" ,readonly=on) $(folder mods "$kernel/lib/modules/$release" ,readonly=on) \
     $(folder host "$share" "") $(folder ctl "$run/control" "") \
     -device virtio-rng-pci -device virtio-serial-pci \
     -chardev file,id=out,path=/dev/fd/3,append=on -device virtserialport,chardev=out,name=out \

@@ -26,7 +26,7 @@ pub(crate) fn order(call: &Stopped<'_>) -> Decision {
     deferral().order(call, copy)
 }
 impl Deferral {
-    fn order(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) -> Decision {
+    pub(super) fn order(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) -> Decision {
         if puts_work(call) || is_on_many_streams(call) {
             self.note_first_use(copy);
         }
@@ -166,7 +166,7 @@ fn is_on_many_streams(call: &Stopped<'_>) -> bool {
 }
 
 /// Whether a call launches a graph that may concern more streams than the call's own.
-pub(crate) fn reaches_out(call: &Stopped<'_>) -> bool {
+pub(super) fn reaches_out(call: &Stopped<'_>) -> bool {
     let is_launch = matches!(call.id(), Id::hipGraphLaunch | Id::hipGraphLaunch_spt);
     let graph = call.target.copy.filter(|_| is_launch).map(|copy| (copy.index(), call.size(0)));
     graph.is_some_and(|graph| !deferral().dependencies().is_graph_alone(graph))

@@ -10,6 +10,7 @@ use crate::defer::decision::{Decision, Effect};
 use crate::defer::deferral::{DEFERRAL, Deferral, deferral};
 use crate::defer::dependencies::{Dependencies, EventUse};
 use crate::defer::load::load;
+use crate::defer::ordering::reaches_out;
 use crate::defer::streams::{self, KnownStream, StreamKey};
 use crate::defer::{deferrable, exit};
 use crate::ground::outcome::Reason;
@@ -57,6 +58,7 @@ impl Deferral {
                 entry.status.is_clear() && !has_failed && self.is_independent(KnownStream { key, entry })
             })
             && deferrable::events(call, copy).is_empty()
+            && !reaches_out(call)
     }
 
     /// Whether nothing that is deferred on other streams concerns a stream, except for events.
@@ -70,6 +72,9 @@ impl Deferral {
         let uses = &deferrable::events(call, copy);
         if self.is_capturing.load(Ordering::Acquire) {
             return self.during_capture(call, copy, uses);
+        }
+        if reaches_out(call) {
+            return self.order(call, copy);
         }
         let Some((stream, device)) = self.stream_of(call, copy) else {
             return self.without_a_queue(call, copy, uses);

@@ -1,6 +1,6 @@
 //! Events.
 
-use crate::abi::{Hooked, InRegister};
+use crate::abi::Hooked;
 use crate::api::Id;
 use crate::defer;
 use crate::ground::counters::Work;
@@ -27,11 +27,5 @@ pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
 
 /// An event of another process.
 pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
-    let result = call.real();
-    if let (Some(copy), 0) = (call.target.copy, result.into_word()) {
-        let address = call.stopped().size(0) as *const usize;
-        // SAFETY: the runtime has put the event there, and says that it succeeded.
-        defer::event_shared(copy, unsafe { address.read() });
-    }
-    Outcome::Done(result)
+    call.make(defer::event_shared)
 }

@@ -1,6 +1,6 @@
 //! Graphs that were instantiated. Building one touches no stream.
 
-use crate::abi::{Hooked, InRegister};
+use crate::abi::Hooked;
 use crate::api::Id;
 use crate::defer;
 use crate::ground::counters::Work;
@@ -14,14 +14,7 @@ pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
 
 /// A new executable graph.
 pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
-    let result = call.real();
-    if let (Some(copy), 0) = (call.target.copy, result.into_word()) {
-        let [address, graph] = [0, 1].map(|index| call.stopped().size(index));
-        // SAFETY: the runtime has put the executable graph there, and says that it succeeded.
-        let executable = unsafe { (address as *const usize).read() };
-        defer::graph_instantiated(copy, executable, graph);
-    }
-    Outcome::Done(result)
+    call.make(|copy, executable| defer::graph_instantiated(copy, executable, call.stopped().size(1)))
 }
 
 /// A change to an executable graph, or its end: launches made before must run the graph as it was.

@@ -1,5 +1,7 @@
 //! Streams: waits, destruction and capture.
 
+use std::ptr;
+
 use crate::abi::{Hooked, InRegister, Stream};
 use crate::api::Id;
 use crate::defer;
@@ -17,13 +19,7 @@ pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
 
 /// A new stream.
 pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
-    let result = call.real();
-    if let (Some(copy), 0) = (call.target.copy, result.into_word()) {
-        let address = call.stopped().word(0) as *const Stream;
-        // SAFETY: the runtime has put the stream there, and says that it succeeded.
-        defer::stream_created(copy, unsafe { address.read() });
-    }
-    Outcome::Done(result)
+    call.make(|copy, handle| defer::stream_created(copy, Stream(ptr::without_provenance_mut(handle))))
 }
 
 /// A query answers for all work of the stream, a destroyed stream finishes its work, and attributes hold for

@@ -117,6 +117,10 @@ async fn serve(shared: Rc<Shared>, connection: Connection, peer: Peer, occupant:
 /// Names a process that goes on without its connection. The kernel closes the connection of a process that ends just before
 /// that process counts as ended.
 async fn note_departure(shared: &Shared, peer: &Peer) {
+    // Whether a process has ended is not known of one from outside of this pid namespace.
+    if peer.pidfd().is_none() {
+        return;
+    }
     let has_ended = timeout(DEPARTURE, peer.ended()).await.is_ok();
     if !has_ended && peer.is_alive() && shared.lines.have_room(peer.uid) {
         tracing::info!(
