@@ -39,17 +39,21 @@ pub const LEVEL_COUNT: usize = 64;
 /// Queues that a page has slots for.
 pub const QUEUE_MAX: usize = 4096;
 
+/// Slots in one block: a change of a device's mask looks only at the blocks with queues of that device.
+pub const BLOCK_SLOTS: usize = 64;
+
 /// First word of a [`Page`].
 pub const PAGE_MAGIC: u64 = u64::from_le_bytes(*b"XSCHPAGE");
 
 /// Changes whenever the page or the operations of the report function change their layout or meaning.
-pub const PAGE_VERSION: u64 = 3;
+pub const PAGE_VERSION: u64 = 4;
 
 /// Bytes of the programs' ring of events.
 pub const EVENTS_SIZE: u32 = 1 << 20;
 
-/// Bytes of the ring by which the programs wake the controller. Its records carry no information, so a full ring loses nothing.
-pub const CALLS_SIZE: u32 = 4096;
+/// Bytes of a device's ring of wake-ups, see [`Host::wake`]. The controller makes space in it with each heartbeat. A wake-up that
+/// finds no space is lost: processes look every 10 ms by themselves.
+pub const WAKE_UPS_SIZE: u32 = 1 << 16;
 
 /// Marks the owner of a proxied queue: the controller reports for its process, because no program sees the process's reports. The
 /// other bits are the process's id in the controller's pid namespace.
@@ -68,6 +72,8 @@ pub const CONTROL_SYMBOL: &str = "xsched_arbiter_control";
 pub struct Page {
     /// What holds for the machine.
     pub header: PageHeader,
+    /// By block of slots: bit D is set if a queue of a device may be there whose index is D modulo 64.
+    pub blocks: [u64; QUEUE_MAX / BLOCK_SLOTS],
     /// By device index.
     pub devices: [DeviceWords; DEVICE_MAX],
     /// By slot.
@@ -144,6 +150,7 @@ pub struct QueueEntry {
     pub reserved: u64,
 }
 
+const _: () = assert!(QUEUE_MAX.is_multiple_of(BLOCK_SLOTS));
 const _: () = assert!(size_of::<PageHeader>() == 128);
 const _: () = assert!(size_of::<DeviceWords>() == 32 + 16 * LEVEL_COUNT);
 const _: () = assert!(size_of::<QueueEntry>() == 32);

@@ -24,7 +24,7 @@ use crate::wake;
 pub enum ArbiterError {
     #[error("cannot create the arbiter page: {0}")]
     Page(io::Error),
-    #[error("cannot create an epoll instance: {0}")]
+    #[error("cannot wait for changes of the arbiter page: {0}")]
     Wake(io::Error),
     #[error("the arbiter page is full: it has {DEVICE_MAX} devices")]
     DevicesFull,
@@ -158,17 +158,24 @@ impl Arbiter {
         both!(&self.backend, keeper => &keeper.page)
     }
 
-    /// An epoll instance for one process to wait on. It becomes readable when masks change.
+    /// An epoll instance for one process to wait on, see [`Self::wake_for`].
     ///
     /// # Errors
     ///
     /// [`ArbiterError::Wake`]
     pub fn wake_fd(&self) -> Result<OwnedFd, ArbiterError> {
-        let source = match &self.backend {
-            Backend::Memory(memory) => memory.wakes.as_fd(),
-            Backend::Programs(programs) => programs.events_fd(),
-        };
-        wake::edge(source).map_err(ArbiterError::Wake)
+        wake::instance().map_err(ArbiterError::Wake)
+    }
+
+    /// From now on the instance becomes readable when masks or levels change on the device of an open queue.
+    ///
+    /// # Errors
+    ///
+    /// [`ArbiterError::Wake`]
+    pub fn wake_for(&mut self, queue: Queue, instance: BorrowedFd<'_>) -> Result<(), ArbiterError> {
+        let device = self.page().queue(queue.slot).word.device();
+        let source = both!(&mut self.backend, keeper => keeper.wake_ups(device));
+        source.and_then(|source| wake::add(instance, source)).map_err(ArbiterError::Wake)
     }
 
     /// Sets whether [`Self::calls_fd`] signals. If not, events wait for the next [`Self::drain`].
@@ -180,7 +187,7 @@ impl Arbiter {
     pub fn calls_fd(&self) -> BorrowedFd<'_> {
         match &self.backend {
             Backend::Memory(memory) => memory.calls.as_fd(),
-            Backend::Programs(programs) => programs.calls_fd(),
+            Backend::Programs(programs) => programs.events_fd(),
         }
     }
 
@@ -287,9 +294,11 @@ impl Arbiter {
     /// If the page is full, or the process has not joined or has ended.
     pub fn open(&mut self, owner: Owner, device_key: u64, level: u8) -> Result<Opened, ArbiterError> {
         let device = self.device(device_key)?;
-        let page = self.page();
-        let free = (0..QUEUE_MAX as u32).map(|slot| page.queue(slot)).find(|queue| !queue.word.is_open());
-        let free = free.ok_or(ArbiterError::QueuesFull)?;
+        let free = self.page().free_slot(device).ok_or(ArbiterError::QueuesFull)?;
+        if free.is_block_empty {
+            self.control(Control::ClearBlock, u64::from(free.queue.slot), 0, 0);
+        }
+        let free = free.queue;
         // Before the queue is open, because changes of masks write to the gates of open queues.
         let gate = self.make_gate(free.slot);
         let generation = free.word.generation().wrapping_add(1);

@@ -1,15 +1,16 @@
 //! An arbiter page without programs: shared memory that only this process can write.
 
 use std::cell::RefCell;
+use std::collections::hash_map::{Entry, HashMap};
 use std::collections::{HashSet, VecDeque};
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use xsched_protocol::arbiter_page::{
     ArbiterEvent, AtomicWords, Control, Host, PAGE_MAGIC, PAGE_VERSION, PAGE_WORDS, Report, Word, Words,
-    dispatch, protocol::Wakes,
+    dispatch,
 };
 
 use crate::clock::now_ns;
@@ -25,8 +26,8 @@ const EVENTS_MAX: usize = 1 << 16;
 pub(crate) struct Memory {
     pub(crate) page: Page,
     pub(crate) file: OwnedFd,
-    /// Wakes processes. Never read, so that it stays readable: see `wake.rs`.
-    pub(crate) wakes: OwnedFd,
+    /// By device, what wakes processes. Never read, so that it stays readable: see `wake.rs`.
+    wake_ups: HashMap<u64, OwnedFd>,
     /// Wakes the controller. Never read, either.
     pub(crate) calls: OwnedFd,
     owners: HashSet<u64>,
@@ -54,8 +55,8 @@ impl Memory {
         Ok(Self {
             file,
             page,
-            wakes: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
-            calls: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            wake_ups: HashMap::new(),
+            calls: bell()?,
             owners: HashSet::new(),
             gates: Gates::default(),
             events: RefCell::default(),
@@ -79,6 +80,15 @@ impl Memory {
         self.gates.make(u64::from(slot))
     }
 
+    /// What wakes the processes that wait for changes of a device.
+    pub(crate) fn wake_ups(&mut self, device: u64) -> io::Result<BorrowedFd<'_>> {
+        let bell: &OwnedFd = match self.wake_ups.entry(device) {
+            Entry::Occupied(there) => there.into_mut(),
+            Entry::Vacant(vacant) => vacant.insert(bell()?),
+        };
+        Ok(bell.as_fd())
+    }
+
     pub(crate) fn control(&self, operation: Control, slot: u64, first: u64, second: u64) {
         dispatch::control(self, 0, operation, slot, first, second);
     }
@@ -94,6 +104,16 @@ impl Memory {
     fn words(&self) -> AtomicWords<'_> {
         AtomicWords::new(self.page.words())
     }
+}
+
+/// A counter whose every change wakes its pollers.
+fn bell() -> io::Result<OwnedFd> {
+    Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
+}
+
+fn ring(bell: &OwnedFd) {
+    // The counter would block only at its maximum, 2^64 - 2.
+    let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
 }
 
 impl Words for Memory {
@@ -143,19 +163,21 @@ impl Host for Memory {
         self.owners.contains(&owner)
     }
 
-    fn emit(&self, event: ArbiterEvent, wakes: Wakes) {
+    fn emit(&self, event: ArbiterEvent, calls: bool) {
         let mut events = self.events.borrow_mut();
         if events.len() < EVENTS_MAX {
             events.push_back(event);
         } else {
             self.add(Word::EVENTS_LOST, 1);
         }
-        // The counters would block only at their maximum, 2^64 - 2.
-        if wakes.processes {
-            let _ = rustix::io::write(&self.wakes, &1u64.to_ne_bytes());
+        if calls && self.load(Word::LISTENS) != 0 {
+            ring(&self.calls);
         }
-        if wakes.controller && self.load(Word::LISTENS) != 0 {
-            let _ = rustix::io::write(&self.calls, &1u64.to_ne_bytes());
+    }
+
+    fn wake(&self, device: u64) {
+        if let Some(bell) = self.wake_ups.get(&device) {
+            ring(bell);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use xsched_protocol::arbiter_page::{DEVICE_MAX, PAGE_WORDS, QUEUE_MAX, QueueWord, Word};
+use xsched_protocol::arbiter_page::{BLOCK_SLOTS, DEVICE_MAX, PAGE_WORDS, QUEUE_MAX, QueueWord, Word};
 
 /// The mapped page. Programs or other threads may change it at any time; each word is read atomically.
 #[derive(Debug)]
@@ -26,6 +26,14 @@ pub struct QueueState {
     pub lease_until_ns: u64,
     /// Its process, see [`crate::Owner`].
     pub owner: u64,
+}
+
+/// A slot without a queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FreeSlot {
+    pub(crate) queue: QueueState,
+    /// No slot of its block has an open queue.
+    pub(crate) is_block_empty: bool,
 }
 
 impl Page {
@@ -79,6 +87,21 @@ impl Page {
             lease_until_ns: self.load(Word::lease_until(index)),
             owner: self.load(Word::owner(index)),
         }
+    }
+
+    /// The best free slot for a queue of a device: in a block of this device alone, else in an empty block, else in one with few
+    /// other devices. Each change of the device's mask looks at all slots of such blocks.
+    pub(crate) fn free_slot(&self, device: u64) -> Option<FreeSlot> {
+        let own = 1 << (device % 64);
+        let blocks = (0..QUEUE_MAX as u32).step_by(BLOCK_SLOTS).filter_map(|first| {
+            let slots = (first..first + BLOCK_SLOTS as u32).map(|slot| self.queue(slot));
+            let queue = slots.clone().find(|queue| !queue.word.is_open())?;
+            let is_block_empty = slots.into_iter().all(|queue| !queue.word.is_open());
+            let devices = if is_block_empty { 0 } else { self.load(Word::block(first.into())) };
+            let rank = if devices == own { 0 } else { 1 + (devices & !own).count_ones() };
+            Some((rank, FreeSlot { queue, is_block_empty }))
+        });
+        blocks.min_by_key(|&(rank, _)| rank).map(|(_, free)| free)
     }
 
     /// All open queues.

@@ -9,15 +9,16 @@ mod control;
 mod create;
 mod error;
 mod gates;
+mod map_of_maps;
 mod pins;
-mod ring;
 mod shim;
+mod wake_ups;
 
-use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::{fmt, io};
 
-use aya::maps::{HashMap, Map, MapData};
+use aya::maps::{HashMap, Map, MapData, RingBuf};
 use aya::programs::{ProbeKind, UProbe};
 use xsched_protocol::arbiter_page::{ArbiterEvent, Control, PAGE_MAGIC, PAGE_VERSION, PROXIED, Word};
 use xsched_symbols::FileId;
@@ -26,26 +27,32 @@ use crate::page::Page;
 use crate::times::Times;
 pub use error::ProgramsError;
 use gates::Gates;
+use map_of_maps::MapOfMaps;
 pub use pins::PINS;
 use pins::Pins;
-use ring::{Calls, Ring};
 pub use shim::{FoundShim, ProbedShim, SHIMS_MAX, ShimSearch};
+use wake_ups::WakeUps;
+use zerocopy::FromBytes as _;
 
 /// The maps, the programs and this controller's link to them.
-#[derive(Debug)]
 pub(crate) struct Programs {
     pub(crate) page: Page,
     page_map: MapData,
-    events_map: MapData,
-    calls_map: MapData,
+    events: RingBuf<MapData>,
     gates: Gates,
-    ring: Ring,
-    calls: Calls,
+    wake_ups: WakeUps,
     expected: HashMap<MapData, u64, u64>,
     owners: HashMap<MapData, u64, u64>,
     /// The link of this program must not outlive this process.
     _control: UProbe,
     pins: Pins,
+}
+
+impl fmt::Debug for Programs {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The reader of the ring has no such form.
+        to.debug_struct("Programs").field("page", &self.page).field("pins", &self.pins).finish_non_exhaustive()
+    }
 }
 
 impl Programs {
@@ -81,21 +88,19 @@ impl Programs {
 
     fn open(pins: Pins) -> Result<Self, ProgramsError> {
         let page_map = map_at(&pins, "page")?;
-        let events_map = map_at(&pins, "events")?;
-        let calls_map = map_at(&pins, "calls")?;
+        let events = RingBuf::try_from(Map::RingBuf(map_at(&pins, "events")?))
+            .map_err(|cause| ProgramsError::Map { map: "events", cause })?;
         let mut control_program = program_at(&pins, "control")?;
         control::probe(&mut control_program)?;
         Ok(Self {
             page: Page::map(page_map.fd().as_fd(), false).map_err(ProgramsError::Page)?,
-            ring: Ring::map(events_map.fd().as_fd()).map_err(ProgramsError::Page)?,
-            calls: Calls::map(calls_map.fd().as_fd()).map_err(ProgramsError::Page)?,
-            gates: Gates::new(map_at(&pins, "gates")?),
+            events,
+            gates: Gates(MapOfMaps::new(map_at(&pins, "gates")?)),
+            wake_ups: WakeUps::new(MapOfMaps::new(map_at(&pins, "wake_ups")?)),
             expected: table_at(&pins, "expected")?,
             owners: table_at(&pins, "owners")?,
             _control: control_program,
             page_map,
-            events_map,
-            calls_map,
             pins,
         })
     }
@@ -192,9 +197,15 @@ impl Programs {
     }
 
     pub(crate) fn drain(&mut self, events: &mut Vec<ArbiterEvent>) {
-        // The calls are reset first, so that later events signal again.
-        self.calls.forget();
-        self.ring.drain(events);
+        self.wake_ups.make_space();
+        while let Some(record) = self.events.next() {
+            events.extend(ArbiterEvent::read_from_bytes(&record));
+        }
+    }
+
+    /// The ring that wakes the processes that wait for changes of a device.
+    pub(crate) fn wake_ups(&mut self, device: u64) -> io::Result<BorrowedFd<'_>> {
+        self.wake_ups.of(device as u32)
     }
 
     pub(crate) fn page_fd(&self) -> BorrowedFd<'_> {
@@ -202,11 +213,7 @@ impl Programs {
     }
 
     pub(crate) fn events_fd(&self) -> BorrowedFd<'_> {
-        self.events_map.fd().as_fd()
-    }
-
-    pub(crate) fn calls_fd(&self) -> BorrowedFd<'_> {
-        self.calls_map.fd().as_fd()
+        self.events.as_fd()
     }
 
     /// Removes all pins.

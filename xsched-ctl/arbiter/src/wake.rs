@@ -1,8 +1,9 @@
 //! Lets a process wait for changes of the masks without access to the descriptor that it waits for.
 //!
-//! The source of wake-ups wakes all its pollers repeatedly, and always has data to read. Each process gets a separate epoll
-//! instance in which the source is registered edge-triggered: a wait returns if there was a wake-up since the last wait. The
-//! process cannot reach the source through the instance, because changing a registration needs the source's descriptor.
+//! The source of a device's wake-ups wakes all its pollers repeatedly, and always has data to read. Each process gets a separate
+//! epoll instance in which the sources of its devices are registered edge-triggered: a wait returns if there was a wake-up since
+//! the last wait. The process cannot reach a source through the instance, because changing a registration needs the source's
+//! descriptor.
 //!
 //! The source must always have data to read: when a waiter wakes, the kernel checks again whether the source is readable, and
 //! continues the wait if it is not (<https://github.com/torvalds/linux/blob/v6.12/fs/eventpoll.c>, `ep_send_events`). If the
@@ -12,10 +13,17 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno;
 
-/// An epoll instance that becomes readable whenever `source` wakes those that poll it.
-pub(crate) fn edge(source: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    let instance = epoll::create(CreateFlags::CLOEXEC)?;
-    epoll::add(&instance, source, EventData::new_u64(0), EventFlags::IN | EventFlags::ET)?;
-    Ok(instance)
+/// The epoll instance of one process, with no source yet.
+pub(crate) fn instance() -> io::Result<OwnedFd> {
+    Ok(epoll::create(CreateFlags::CLOEXEC)?)
+}
+
+/// From now on the instance becomes readable whenever `source` wakes its pollers.
+pub(crate) fn add(instance: BorrowedFd<'_>, source: BorrowedFd<'_>) -> io::Result<()> {
+    match epoll::add(instance, source, EventData::new_u64(0), EventFlags::IN | EventFlags::ET) {
+        Err(Errno::EXIST) => Ok(()),
+        outcome => Ok(outcome?),
+    }
 }

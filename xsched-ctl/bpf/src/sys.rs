@@ -26,6 +26,16 @@ pub fn create_mappable_array(value_size: u32, entries: u32) -> io::Result<OwnedF
     bpf(bpf_cmd::BPF_MAP_CREATE, &mut attr)
 }
 
+/// Creates a ring buffer of so many bytes: a power of two, and a multiple of the page size.
+pub fn create_ring(bytes: u32) -> io::Result<OwnedFd> {
+    let mut attr = zeroed();
+    // SAFETY: this arm of the union is the one of BPF_MAP_CREATE, and all its fields are plain data.
+    let fields = unsafe { &mut attr.__bindgen_anon_1 };
+    fields.map_type = bpf_map_type::BPF_MAP_TYPE_RINGBUF as u32;
+    fields.max_entries = bytes;
+    bpf(bpf_cmd::BPF_MAP_CREATE, &mut attr)
+}
+
 /// Creates a hash map that evicts the least recently used elements when it is full.
 pub fn create_lru_map(key_size: u32, value_size: u32, entries: u32) -> io::Result<OwnedFd> {
     let mut attr = zeroed();

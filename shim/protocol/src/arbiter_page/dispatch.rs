@@ -18,8 +18,11 @@ pub trait Host: Words {
     /// Whether the process that a queue is opened for still exists.
     fn lives(&self, owner: u64) -> bool;
 
-    /// Emits an event about a change, and wakes the waiters that it concerns.
-    fn emit(&self, event: ArbiterEvent, wakes: Wakes);
+    /// Emits an event about a change. With `calls` it wakes the controller, if that listens.
+    fn emit(&self, event: ArbiterEvent, calls: bool);
+
+    /// Wakes the processes that wait for changes of a device.
+    fn wake(&self, device: u64);
 
     /// [`protocol::refresh`]
     #[inline(always)]
@@ -99,7 +102,7 @@ pub fn control<H: Host>(host: &H, owner: u64, control: Control, slot: u64, first
         Control::Heartbeat => {
             if protocol::obey(host, host.now_ns()) {
                 refresh_all(host);
-                emit(host, ArbiterChange::Obeyed, owner, 0, QueueWord::default(), Wakes::ALL);
+                emit(host, ArbiterChange::Obeyed, owner, 0, QueueWord::default(), CONTROLLER);
             }
         }
         Control::Release => {
@@ -109,6 +112,8 @@ pub fn control<H: Host>(host: &H, owner: u64, control: Control, slot: u64, first
         }
         // Only the controller assigns entries, and it opens no queue meanwhile.
         Control::AddDevice => host.store(Word::key(slot), first),
+        // Likewise. It has seen that the block has no open queue.
+        Control::ClearBlock => host.store(Word::block(slot), 0),
         Control::Open => {
             let outcome = protocol::open(host, slot, QueueWord(first), second, || host.lives(second));
             finish(host, ArbiterChange::Opened, slot, second, outcome);
@@ -141,7 +146,7 @@ pub fn control<H: Host>(host: &H, owner: u64, control: Control, slot: u64, first
         Control::Repair => {
             let changed = host.refresh(slot);
             if host.follow_gates(slot, ALL_GATES) || changed {
-                emit(host, ArbiterChange::Repaired, owner, 0, QueueWord::default(), Wakes::ALL);
+                emit(host, ArbiterChange::Repaired, owner, 0, QueueWord::new(0, slot, 0), Wakes::ALL);
             }
         }
         Control::Claim => {}
@@ -168,13 +173,17 @@ pub fn close_one<H: Host>(host: &H, slot: u64, owner: u64) {
 #[inline(always)]
 pub fn released<H: Host>(host: &H, owner: u64) {
     refresh_all(host);
-    emit(host, ArbiterChange::Released, owner, 0, QueueWord::default(), Wakes::ALL);
+    emit(host, ArbiterChange::Released, owner, 0, QueueWord::default(), CONTROLLER);
 }
+
+/// Processes were woken before.
+const CONTROLLER: Wakes = Wakes { processes: false, controller: true };
 
 #[inline(always)]
 fn refresh_all<H: Host>(host: &H) {
     for device in 0..DEVICE_MAX as u64 {
         host.refresh(device);
+        host.wake(device);
     }
 }
 
@@ -198,5 +207,8 @@ fn emit<H: Host>(host: &H, kind: ArbiterChange, owner: u64, slot: u64, word: Que
         ready: host.load(Word::ready(word.device())),
         owner,
     };
-    host.emit(event, wakes);
+    host.emit(event, wakes.controller);
+    if wakes.processes {
+        host.wake(word.device());
+    }
 }

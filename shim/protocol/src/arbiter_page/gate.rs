@@ -12,7 +12,7 @@
 #![expect(clippy::inline_always, reason = "a call costs a BPF program stack space and the verifier time")]
 
 use super::protocol::{TRIES, bit};
-use super::{QUEUE_MAX, QueueWord, Word, Words, more_urgent};
+use super::{BLOCK_SLOTS, QUEUE_MAX, QueueWord, Word, Words, more_urgent};
 
 /// Bytes of a gate page. The gate is its first word; all words but those below belong to the process.
 pub const GATE_SIZE: usize = 4096;
@@ -42,11 +42,6 @@ pub const GATE_QUIET: u64 = 1;
 
 /// For [`follow_all`]: gates of all levels, and of free slots.
 pub const ALL_GATES: u64 = u64::MAX;
-
-/// Slots in one block. The verifier follows a loop whose rounds branch only for a limited number of rounds.
-const BLOCK: usize = 64;
-
-const _: () = assert!(QUEUE_MAX.is_multiple_of(BLOCK));
 
 /// Makes a slot's gate agree with the queue's word and the ready mask. Returns true if a process with work must be woken for it:
 /// if the gate opened, or if it closed and the process has not asked for quiet. Without a gate that is not known, so a ready
@@ -88,22 +83,25 @@ pub fn follow_all<W: Words>(words: &W, device: u64, levels: u64) -> bool {
     }
     let slots = words.load(Word::SLOTS);
     // A constant bound: for one that is only known to be small, the verifier of Linux 6.1 does not finish.
-    for first_slot in (0..QUEUE_MAX as u64).step_by(BLOCK) {
+    for first_slot in (0..QUEUE_MAX as u64).step_by(BLOCK_SLOTS) {
         if first_slot >= slots {
             return wakes;
         }
-        wakes |= words.follow_block(first_slot, device, levels);
+        if levels == ALL_GATES || words.load(Word::block(first_slot)) & bit(device) != 0 {
+            wakes |= words.follow_block(first_slot, device, levels);
+        }
     }
     wakes
 }
 
-/// The same for the slots of one block, from `first_slot` on.
+/// The same for the slots of one block, from `first_slot` on. The verifier follows a loop whose rounds branch only for a limited
+/// number of rounds, so this one has no more.
 #[inline(always)]
 pub fn follow_block<W: Words>(words: &W, first_slot: u64, device: u64, levels: u64) -> bool {
     let mut wakes = false;
-    for slot in first_slot..first_slot + BLOCK as u64 {
-        // A queue that is opened or moved from now on is updated by the caller that does so. Most queues are of other devices
-        // and cost one load each.
+    for slot in first_slot..first_slot + BLOCK_SLOTS as u64 {
+        // A queue that is opened or moved from now on is updated by the caller that does so. Queues of other devices
+        // cost one load each.
         let word = QueueWord(words.load(Word::queue(slot)));
         let is_meant = (word.is_open() || levels == ALL_GATES) && levels & bit(word.level()) != 0;
         if is_meant && word.device() == device {

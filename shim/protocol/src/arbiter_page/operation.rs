@@ -53,12 +53,14 @@ pub enum Control {
     Repair = 12,
     /// Whether to wake the controller at every change of a mask with several levels. First: 1 or 0.
     Listen = 13,
+    /// Forgets which devices had queues in a block of slots. Slot: the block's first; none of its slots has an open queue.
+    ClearBlock = 14,
 }
 
 from_number!(u64, Report: Join Ready Idle Expire Check Close Gate);
-from_number!(u64, Control: Heartbeat Release AddDevice Open Close SetLevel SetTimes Expire Claim ProxyReport Gone Repair Listen);
+from_number!(u64, Control: Heartbeat Release AddDevice Open Close SetLevel SetTimes Expire Claim ProxyReport Gone Repair Listen ClearBlock);
 
-/// One change, in the arbiter's ring buffer. Processes that wait for the masks to change poll that ring.
+/// One change, in the arbiter's ring of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ArbiterEvent {

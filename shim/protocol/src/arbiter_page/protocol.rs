@@ -40,8 +40,8 @@ pub struct Change {
 /// What a change wakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wakes {
-    /// Processes that wait for changes: a queue with work may launch now; or it may not any more, and its process wants to be
-    /// notified; or a queue's level has changed.
+    /// Processes that wait for changes of the device: a queue with work may launch now; or it may not any more, and its process
+    /// wants to be notified; or a queue's level has changed.
     pub processes: bool,
     /// The controller, if it asked for that: a mask with several levels has changed.
     pub controller: bool,
@@ -96,6 +96,8 @@ pub fn open<W: Words>(
     if words.load(Word::SLOTS) <= slot {
         words.store(Word::SLOTS, slot + 1);
     }
+    // Before the queue is there: a change of its device's mask looks for it from then on.
+    words.set(Word::block(slot), bit(word.device()));
     if !words.replace(Word::queue(slot), old.0, word.0) {
         return Err(Refusal::Refused);
     }

@@ -4,11 +4,14 @@
 
 use core::mem::offset_of;
 
-use super::{DEVICE_MAX, DeviceWords, LEVEL_COUNT, Page, PageHeader, QUEUE_MAX, QueueEntry, gate, protocol};
+use super::{
+    BLOCK_SLOTS, DEVICE_MAX, DeviceWords, LEVEL_COUNT, Page, PageHeader, QUEUE_MAX, QueueEntry, gate, protocol,
+};
 
 /// How many words a page has.
 pub const PAGE_WORDS: usize = size_of::<Page>() / 8;
 
+const BLOCKS: usize = offset_of!(Page, blocks) / 8;
 const DEVICES: usize = offset_of!(Page, devices) / 8;
 const QUEUES: usize = offset_of!(Page, queues) / 8;
 const DEVICE_WORDS: usize = size_of::<DeviceWords>() / 8;
@@ -47,6 +50,13 @@ impl Word {
     fields! {
         of_device(device) DeviceWords: key key, ready ready, exists exists, changes changes;
         of_queue(slot) QueueEntry: queue word, lease_until lease_until_ns, owner owner;
+    }
+
+    /// The element of [`Page::blocks`] for a slot.
+    #[inline(always)]
+    pub const fn block(slot: u64) -> Self {
+        let slot = slot as usize & (QUEUE_MAX - 1);
+        Self((BLOCKS + slot / BLOCK_SLOTS) as u32)
     }
 
     /// An element of [`DeviceWords::ready_counts`].

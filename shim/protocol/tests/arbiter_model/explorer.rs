@@ -12,7 +12,6 @@ use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{Hash as _, Hasher as _};
 
-use xsched_protocol::arbiter_page::protocol::Wakes;
 use xsched_protocol::arbiter_page::{
     ArbiterEvent, GATE_ALLOWED, GATE_QUIET, Host, PAGE_WORDS, QUEUE_MAX, QueueWord, Word, Words, gate,
     more_urgent,
@@ -235,8 +234,11 @@ impl Host for Machine<'_> {
         self.read(OWNERS + owner) != 0
     }
 
-    fn emit(&self, _event: ArbiterEvent, wakes: Wakes) {
-        if wakes.processes {
+    fn emit(&self, _event: ArbiterEvent, _calls: bool) {}
+
+    fn wake(&self, device: u64) {
+        // The only device with queues.
+        if device == 0 {
             self.access(WAKE, |_| 1);
         }
     }

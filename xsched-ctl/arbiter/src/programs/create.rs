@@ -60,8 +60,8 @@ pub(super) fn create(pins: &Pins, times: &Times) -> Result<(), ProgramsError> {
         ("EXPECTED", "expected"),
         ("OWNERS", "owners"),
         ("EVENTS", "events"),
-        ("CALLS", "calls"),
         ("GATES", "gates"),
+        ("WAKE_UPS", "wake_ups"),
     ];
     for (map, name) in maps {
         let (Map::HashMap(data) | Map::RingBuf(data) | Map::ArrayOfMaps(data)) = take(&mut object, map)

@@ -11,7 +11,7 @@ use xsched_protocol::arbiter_page::{
     QUEUE_MAX, Report, Word,
 };
 
-use super::{Kind, key, now_ns, ready, wait};
+use super::{Kind, key, now_ns, ready, wait, waiter};
 
 /// A gate page, mapped for the duration of the test.
 #[derive(Clone, Copy)]
@@ -184,8 +184,7 @@ pub(crate) fn a_quiet_process_is_woken_only_when_its_gate_opens(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, _), (b, other, second)) = urgent_and_other(&mut arbiter);
         ready(&mut arbiter, b, other);
-        let waiter = arbiter.wake_fd().unwrap();
-        assert!(wait(&waiter, 0).unwrap(), "earlier changes wake a new waiter");
+        let waiter = waiter(&mut arbiter, other);
         for (asks, is_woken) in [(0, true), (GATE_QUIET, false)] {
             second.0[GATE_WISHES].store(asks, Ordering::SeqCst);
             arbiter.report(a, Report::Idle, urgent.slot, u64::from(urgent.generation));

@@ -5,7 +5,8 @@
 
 mod gates;
 
-use std::os::fd::AsFd;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,7 +21,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use xsched_arbiter::{Arbiter, ArbiterError, Owner, PINS, ProgramsError, Queue, Times};
 use xsched_harness::{Arguments, Case, needs, needs::ROOT};
 use xsched_protocol::arbiter_page::{
-    ArbiterChange, DEVICE_MAX, PAGE_WORDS, QUEUE_MAX, REPORT_SYMBOL, Report, Word, device_key,
+    ArbiterChange, BLOCK_SLOTS, DEVICE_MAX, PAGE_WORDS, QUEUE_MAX, REPORT_SYMBOL, Report, Word, device_key,
 };
 
 /// The number of tests so far that have pinned a page.
@@ -272,14 +273,75 @@ fn wait(on: impl AsFd, milliseconds: i64) -> io::Result<bool> {
     Ok(!events.is_empty())
 }
 
+/// An epoll instance that waits for changes of a queue's device, without one that was there before.
+fn waiter(arbiter: &mut Arbiter, queue: Queue) -> OwnedFd {
+    let waiter = arbiter.wake_fd().unwrap();
+    arbiter.wake_for(queue, waiter.as_fd()).unwrap();
+    wait(&waiter, 0).unwrap();
+    waiter
+}
+
+fn changes_of_one_device_wake_no_process_of_another(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
+        let owner = arbiter.speak_for(100);
+        let mut of_device = |bus| {
+            let mut open = |level| arbiter.open(owner, device_key(0, bus, 0, 0), level).unwrap().queue;
+            (open(1), open(2))
+        };
+        let (here, there) = (of_device(1), of_device(2));
+        let (at_both, elsewhere) = (waiter(&mut arbiter, here.1), waiter(&mut arbiter, there.1));
+        arbiter.wake_for(there.1, at_both.as_fd()).unwrap();
+        wait(&at_both, 0).unwrap();
+        for queue in [here.0, here.1, there.0, there.1] {
+            ready(&mut arbiter, owner, queue);
+        }
+        assert!(!wait(&at_both, 0).unwrap() && !wait(&elsewhere, 0).unwrap());
+        let mut events = Vec::new();
+        for round in 0..3 {
+            for (urgent, is_elsewhere) in [(here.0, false), (there.0, true)] {
+                arbiter.report(owner, Report::Idle, urgent.slot, u64::from(urgent.generation));
+                assert!(wait(&at_both, 0).unwrap(), "round {round}");
+                assert_eq!(wait(&elsewhere, 0).unwrap(), is_elsewhere, "round {round}");
+                ready(&mut arbiter, owner, urgent);
+                wait(&at_both, 0).unwrap();
+                wait(&elsewhere, 0).unwrap();
+            }
+            arbiter.drain(&mut events);
+        }
+        // What concerns all devices wakes all.
+        arbiter.release();
+        assert!(wait(&at_both, 0).unwrap() && wait(&elsewhere, 0).unwrap());
+    });
+}
+
+fn queues_of_one_device_share_blocks_of_slots(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
+        let owner = arbiter.speak_for(100);
+        let mut blocks = BTreeMap::<u8, BTreeSet<u32>>::new();
+        let mut queues = Vec::new();
+        for index in 0..3 * BLOCK_SLOTS as u32 {
+            let bus = (index % 3) as u8;
+            let queue = arbiter.open(owner, device_key(0, bus.into(), 0, 0), 1).unwrap().queue;
+            blocks.entry(bus).or_default().insert(queue.slot / BLOCK_SLOTS as u32);
+            queues.push(queue);
+        }
+        assert!(blocks.values().all(|of_device| of_device.len() == 1), "{blocks:?}");
+        queues.into_iter().for_each(|queue| arbiter.close(queue));
+        // A block that is empty serves any device, and forgets those before.
+        let queue = arbiter.open(owner, device_key(0, 2, 0, 0), 1).unwrap().queue;
+        let device = arbiter.page().queue(queue.slot).word.device();
+        assert_eq!(arbiter.page().load(Word::block(queue.slot.into())), 1 << device);
+        ready(&mut arbiter, owner, queue);
+        assert_eq!(arbiter.page().load(Word::ready(device)), 1 << 1);
+    });
+}
+
 fn draining_events_does_not_affect_other_waiters(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
-        let (one, two) = (arbiter.wake_fd().unwrap(), arbiter.wake_fd().unwrap());
         let owner = arbiter.speak_for(100);
         let urgent = arbiter.open(owner, key(), 1).unwrap().queue;
         let other = arbiter.open(owner, key(), 2).unwrap().queue;
-        assert!(wait(&one, 0).unwrap(), "earlier changes wake a new waiter");
-        assert!(wait(&two, 0).unwrap());
+        let (one, two) = (waiter(&mut arbiter, urgent), waiter(&mut arbiter, other));
         // No other queue has work, so no process can be affected.
         ready(&mut arbiter, owner, urgent);
         assert!(!wait(&one, 0).unwrap());
@@ -300,6 +362,7 @@ fn draining_events_does_not_affect_other_waiters(kind: Kind) {
 
 fn a_listening_controller_is_called_for_changes_with_several_levels(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
+        arbiter.drain(&mut Vec::new());
         let calls = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
         let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&calls, arbiter.calls_fd(), epoll::EventData::new_u64(0), edge).unwrap();
@@ -398,6 +461,8 @@ fn main() -> ExitCode {
         a_full_page_is_an_error,
         processes_can_only_read_the_page,
         draining_events_does_not_affect_other_waiters,
+        changes_of_one_device_wake_no_process_of_another,
+        queues_of_one_device_share_blocks_of_slots,
         a_listening_controller_is_called_for_changes_with_several_levels,
         gates::a_gate_is_closed_while_a_more_urgent_queue_has_work,
         gates::gates_follow_levels,

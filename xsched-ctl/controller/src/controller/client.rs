@@ -1,6 +1,7 @@
 //! A process with the shim, and its scheduling parameters.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use tokio::sync::Notify;
@@ -39,6 +40,8 @@ pub(super) struct Client {
     pub(super) link: Link,
     /// The file of its shim, if BPF programs can see its reports.
     pub(super) shim: Option<FileId>,
+    /// What it waits on for changes of the arbiter page.
+    pub(super) wake: OwnedFd,
     /// Its own hints.
     pub(super) hint: Wish,
     /// The token that `run` has given it.

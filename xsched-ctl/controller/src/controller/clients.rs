@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::rc::Rc;
 
 use xsched_arbiter::{ArbiterError, Owner, ProbedShim, ShimSearch, now_ns};
@@ -63,6 +63,7 @@ impl Controller {
         }
         self.replace(peer.pid);
         let wake = self.arbiter.wake_fd().map_err(|error| refuse_full(&error))?;
+        let given = wake.try_clone().map_err(|error| refuse_full(&ArbiterError::Wake(error)))?;
         let id = self.latest_client.next();
         self.latest_client = id;
         // Reports that BPF programs cannot see come over the socket.
@@ -84,6 +85,7 @@ impl Controller {
             subject: Subject::read(peer.pid, peer.uid, &self.users),
             link,
             shim: shim.map(|shim| shim.id()),
+            wake,
             hint: hints(hello),
             token,
             set: self.wishes.departed.take(peer),
@@ -105,7 +107,7 @@ impl Controller {
             observe: u32::from(self.state == State::Observing),
             poll_below_ns: self.config.poll.as_nanos() as u64,
         };
-        Ok(Admitted { id, welcome, wake, replaced })
+        Ok(Admitted { id, welcome, wake: given, replaced })
     }
 
     /// A process that connects again has given up its former connection, whether or not the kernel has noticed.
@@ -217,6 +219,11 @@ impl Controller {
             Err(ArbiterError::OwnerGone) => return Err(RefusalReason::NotJoined),
             Err(error) => return Err(refuse_full(&error)),
         };
+        if let Some(Err(error)) =
+            self.clients.get(&id).map(|client| self.arbiter.wake_for(key, client.wake.as_fd()))
+        {
+            tracing::warn!("process {pid} looks for changes every 10 ms instead of being woken: {error}");
+        }
         let (now_ns, device) = (now_ns(), self.arbiter.page().queue(key.slot).word.device() as u16);
         // A previous queue in this slot is closed, and that event is still on its way.
         self.forget_queue(Nanos(now_ns), key.slot);

@@ -4,7 +4,6 @@ use aya_ebpf::helpers::generated::bpf_get_current_task;
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_probe_read_kernel};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap};
-use xsched_protocol::arbiter_page::protocol::Wakes;
 use xsched_protocol::arbiter_page::{
     ArbiterChange, ArbiterEvent, Control, Host as _, KernelOffsets, Report, Word, Words as _, dispatch,
     protocol,
@@ -58,7 +57,7 @@ fn join(kept: Kept, owner: u64, token: u64) {
         ready: 0,
         owner,
     };
-    kept.emit(event, Wakes { processes: false, controller: true });
+    kept.emit(event, true);
 }
 
 /// A control operation is called.

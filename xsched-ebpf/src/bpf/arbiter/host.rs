@@ -1,12 +1,12 @@
 //! The environment of the page: a clock, the list of processes, the ring of events.
 
 use aya_ebpf::bindings::{BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP};
+use aya_ebpf::btf_maps::{self, ArrayOfMaps};
 use aya_ebpf::helpers::generated::bpf_ktime_get_boot_ns;
-use aya_ebpf::macros::map;
+use aya_ebpf::macros::{btf_map, map};
 use aya_ebpf::maps::{HashMap, RingBuf};
-use xsched_protocol::arbiter_page::protocol::Wakes;
 use xsched_protocol::arbiter_page::{
-    ArbiterEvent, CALLS_SIZE, EVENTS_SIZE, Host, Word, Words as _, dispatch, protocol,
+    ArbiterEvent, DEVICE_MAX, EVENTS_SIZE, Host, WAKE_UPS_SIZE, Word, Words as _, dispatch, protocol,
 };
 
 use crate::page::Kept;
@@ -15,13 +15,15 @@ use crate::page::Kept;
 #[map]
 pub(crate) static OWNERS: HashMap<u64, u64> = HashMap::with_max_entries(16384, 0);
 
-/// All events. The controller reads them but leaves the last record, so that the ring is always readable: processes poll it.
+/// All events, for the controller.
 #[map]
 static EVENTS: RingBuf = RingBuf::with_byte_size(EVENTS_SIZE, 0);
 
-/// Wakes the controller. If it polled the ring of events, it would be woken with every process.
-#[map]
-static CALLS: RingBuf = RingBuf::with_byte_size(CALLS_SIZE, 0);
+/// A ring for each device, which wakes the processes that poll it. Its records carry no information. User space inserts a device's
+/// ring before it opens the first queue on it.
+#[btf_map]
+static WAKE_UPS: ArrayOfMaps<btf_maps::RingBuf<u64, { WAKE_UPS_SIZE as usize }>, DEVICE_MAX> =
+    ArrayOfMaps::new();
 
 impl Host for Kept {
     #[inline(always)]
@@ -36,22 +38,21 @@ impl Host for Kept {
     }
 
     #[inline(always)]
-    fn emit(&self, event: ArbiterEvent, wakes: Wakes) {
+    fn emit(&self, event: ArbiterEvent, calls: bool) {
         match EVENTS.reserve::<ArbiterEvent>(0) {
             Some(mut entry) => {
                 entry.write(event);
-                let flag = if wakes.processes { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP };
+                let is_heard = calls && self.load(Word::LISTENS) != 0;
+                let flag = if is_heard { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP };
                 entry.submit(u64::from(flag));
             }
             None => self.add(Word::EVENTS_LOST, 1),
         }
-        if wakes.controller
-            && self.load(Word::LISTENS) != 0
-            && let Some(mut call) = CALLS.reserve::<u64>(0)
-        {
-            call.write(0);
-            call.submit(u64::from(BPF_RB_FORCE_WAKEUP));
-        }
+    }
+
+    #[inline(always)]
+    fn wake(&self, device: u64) {
+        wake(device);
     }
 
     #[inline(always)]
@@ -63,6 +64,17 @@ impl Host for Kept {
     fn close_one(&self, slot: u64, owner: u64) {
         close_one(slot, owner);
     }
+}
+
+/// A function of its own, which the verifier checks once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn wake(device: u64) -> u64 {
+    if let Some(ring) = WAKE_UPS.get(device as u32 & (DEVICE_MAX as u32 - 1)) {
+        // A full ring wakes no process: see `WAKE_UPS_SIZE`.
+        let _ = ring.output(0, u64::from(BPF_RB_FORCE_WAKEUP));
+    }
+    0
 }
 
 /// A function of its own, which the verifier checks once and not for each device.
