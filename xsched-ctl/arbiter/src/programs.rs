@@ -51,7 +51,10 @@ pub(crate) struct Programs {
 impl fmt::Debug for Programs {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The reader of the ring has no such form.
-        to.debug_struct("Programs").field("page", &self.page).field("pins", &self.pins).finish_non_exhaustive()
+        to.debug_struct("Programs")
+            .field("page", &self.page)
+            .field("pins", &self.pins)
+            .finish_non_exhaustive()
     }
 }
 

@@ -5,7 +5,8 @@
 use core::mem::offset_of;
 
 use super::{
-    BLOCK_SLOTS, DEVICE_MAX, DeviceWords, LEVEL_COUNT, Page, PageHeader, QUEUE_MAX, QueueEntry, gate, protocol,
+    BLOCK_SLOTS, DEVICE_MAX, DeviceWords, LEVEL_COUNT, Page, PageHeader, QUEUE_MAX, QueueEntry, gate,
+    protocol,
 };
 
 /// How many words a page has.

@@ -326,7 +326,9 @@ fn queues_of_one_device_share_blocks_of_slots(kind: Kind) {
             queues.push(queue);
         }
         assert!(blocks.values().all(|of_device| of_device.len() == 1), "{blocks:?}");
-        queues.into_iter().for_each(|queue| arbiter.close(queue));
+        for queue in queues {
+            arbiter.close(queue);
+        }
         // A block that is empty serves any device, and forgets those before.
         let queue = arbiter.open(owner, device_key(0, 2, 0, 0), 1).unwrap().queue;
         let device = arbiter.page().queue(queue.slot).word.device();

@@ -113,6 +113,8 @@ pub(super) fn hints(hello: &Hello) -> Wish {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use zerocopy::FromZeros as _;
 
     use super::*;
@@ -124,6 +126,7 @@ mod tests {
             peer: Peer::unknown(0, 0),
             link: Link::Awaited(0),
             shim: None,
+            wake: File::open("/dev/null").unwrap().into(),
             hint,
             token: None,
             set: Wish::default(),

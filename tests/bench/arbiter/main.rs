@@ -9,9 +9,11 @@
 //! measured with the machine at rest, and with as many busy threads as there are processors; the machine's
 //! own timer noise is measured too.
 
+mod waiters;
+
 use std::error::Error;
 use std::hint::black_box;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -55,6 +57,7 @@ fn measure_all(arbiter: &mut Arbiter) -> Result<(), Box<dyn Error>> {
     print("at rest: queue opened", &openings(arbiter, owner)?, None)?;
     let queues = Queues { many: queues, alone: other, pair };
     at(arbiter, &queues, "at rest")?;
+    waiters::measure(arbiter, owner)?;
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
         let processors = thread::available_parallelism().map_or(1, usize::from);
@@ -270,12 +273,14 @@ fn seen(arbiter: &Arbiter, queues: &[Queue]) -> (Samples, f64) {
 }
 
 /// The most urgent queue becomes idle, and a thread that waits for that runs.
-fn wakes(arbiter: &Arbiter, queues: &[Queue]) -> Result<Samples, Box<dyn Error>> {
+fn wakes(arbiter: &mut Arbiter, queues: &[Queue]) -> Result<Samples, Box<dyn Error>> {
     let urgent = queues[0];
     let report = |operation: Report| {
         xsched_arbiter_report(operation as u64, urgent.slot.into(), urgent.generation.into());
     };
-    let (wake, page) = (arbiter.wake_fd()?, arbiter.page());
+    let wake = arbiter.wake_fd()?;
+    arbiter.wake_for(queues[1], wake.as_fd())?;
+    let page = arbiter.page();
     let began = Instant::now();
     let clock = || began.elapsed().as_nanos() as u64;
     let (seen_ns, is_done) = (AtomicU64::new(0), AtomicBool::new(false));
