@@ -27,7 +27,7 @@ use crate::{
 pub(crate) struct Args {
     /// Which benchmark; without it, they are listed
     name: Option<String>,
-    /// Scenarios of `sched`, or bugs of `differential --planted`; all unless some are named
+    /// Scenarios of `sched`, parts of `shim`, or bugs of `differential --planted`; all unless some are named
     parts: Vec<String>,
     /// Pass the rows on as JSON, one object a line
     #[arg(long)]

@@ -18,6 +18,7 @@ mod estimate;
 mod gate;
 
 use std::collections::VecDeque;
+use std::mem;
 use std::ops::Range;
 
 use crate::Nanos;
@@ -73,6 +74,10 @@ pub struct InFlight {
     disturbed_until: Nanos,
     /// Charges by payer since the last [`InFlight::take_charges`]. A few, in no order.
     charges: Vec<(Payer, Nanos)>,
+    /// The next command comes behind a wait for something outside the device.
+    is_next_behind_wait: bool,
+    /// The longest time that a command took of late, whatever its class.
+    longest: Nanos,
     gate: Gate,
     estimates: Estimates,
 }
@@ -99,6 +104,8 @@ struct Command {
     launched: Nanos,
     /// The estimate of its class at launch.
     estimate: Option<Estimate>,
+    /// It begins only when something outside the device allows it.
+    is_behind_wait: bool,
 }
 
 /// The clock by which a time was measured.
@@ -182,6 +189,11 @@ impl InFlight {
         }
     }
 
+    /// The next command begins only when something outside the device allows it: the host, or another process.
+    pub fn waits(&mut self) {
+        self.is_next_behind_wait = true;
+    }
+
     /// A command was launched.
     pub fn launched(&mut self, now: Nanos, class: u64) {
         self.launched_for(now, Launch { class, payer: 0, begun: now, is_gated: false });
@@ -190,7 +202,12 @@ impl InFlight {
     /// The same for a payer, which [`Self::take_charges`] returns with the charge.
     pub fn launched_for(&mut self, now: Nanos, launch: Launch) {
         let launch = Launch { begun: launch.begun.min(now), ..launch };
-        let command = Command { launch, launched: now, estimate: self.estimates.of(launch.class) };
+        let command = Command {
+            launch,
+            launched: now,
+            estimate: self.estimates.of(launch.class),
+            is_behind_wait: mem::take(&mut self.is_next_behind_wait),
+        };
         self.at_least += command.at_least();
         self.at_most += command.at_most();
         self.launched.push_back(command);
@@ -296,6 +313,7 @@ impl InFlight {
             self.at_least = self.at_least - command.at_least();
             self.at_most = self.at_most - command.at_most();
             self.estimates.learn(command.launch.class, part, known);
+            self.longest = part.max(self.longest - self.longest / 64);
         }
         self.completed = end;
         self.completed_by = by;
@@ -349,6 +367,15 @@ impl InFlight {
     /// For how long the first command has been running, by the host's times. Zero if nothing is in flight.
     pub fn running_for(&self, now: Nanos) -> Nanos {
         self.launched.front().map_or(Nanos::ZERO, |first| now - self.began(first))
+    }
+
+    /// Whether the first command probably executes: it waits for nothing outside the device, and takes no longer than its class, or
+    /// if that is not known any command, took before, by a quarter.
+    pub fn is_executing(&self, now: Nanos) -> bool {
+        self.launched.front().is_some_and(|first| {
+            let longest = first.estimate.map_or(self.longest, |estimate| estimate.at_most);
+            !first.is_behind_wait && now < self.runs_since(first) + longest + longest / 4
+        })
     }
 
     /// By how much the first command exceeds the time that its class hardly ever exceeds. Without an estimate, all of its time.

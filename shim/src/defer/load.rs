@@ -14,7 +14,10 @@ pub(super) fn load(call: &Stopped<'_>) -> Load {
     (call.id() as usize).hash(&mut hasher);
     match call.function.family {
         // Other work may wait for it, so it must not wait for a free slot on the device.
-        Family::stream | Family::event | Family::host | Family::external => return Load::Signal,
+        Family::host | Family::external => return Load::Wait,
+        Family::stream | Family::event => {
+            return if waits_for_memory(call.id()) { Load::Wait } else { Load::Signal };
+        }
         Family::launch => launch(call, &mut hasher),
         // By its order of magnitude.
         Family::copy | Family::set => bytes(call).checked_ilog2().hash(&mut hasher),
@@ -22,6 +25,11 @@ pub(super) fn load(call: &Stopped<'_>) -> Load {
         _ => {}
     }
     Load::Work(DurationClass(hasher.finish()))
+}
+
+/// Whether a call lets its stream wait for a word of memory, or may.
+fn waits_for_memory(id: Id) -> bool {
+    matches!(id, Id::hipStreamWaitValue32 | Id::hipStreamWaitValue64 | Id::hipStreamBatchMemOp)
 }
 
 /// Kernel and grid.

@@ -65,6 +65,17 @@ pub(crate) enum Gate<G> {
     },
 }
 
+/// A claim's work, at a look.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    /// There is some: in flight, deferred, or about to be launched.
+    pub(crate) is_any: bool,
+    /// Some is deferred, or a caller waits.
+    pub(crate) is_deferred: bool,
+    /// A command executes, and takes no longer than commands took before.
+    pub(crate) is_executing: bool,
+}
+
 #[derive(Debug)]
 pub(crate) struct Claim<D: Device> {
     pub(crate) key: ClaimKey,
@@ -233,10 +244,11 @@ impl<D: Device> Claim<D> {
     }
 
     /// Reports that it has work or has none, as is due at this time. Returns when to look again.
-    pub(crate) fn report_as_due(&mut self, has_work: bool, has_deferred: bool, now: Nanos) -> Option<Nanos> {
+    pub(crate) fn report_as_due(&mut self, work: Work, now: Nanos) -> Option<Nanos> {
+        let has_work = work.is_any;
         let registration = Arc::clone(self.registration.as_ref()?);
         let state = registration.state();
-        self.note_deferring(state.is_preempted() && has_deferred, now);
+        self.note_deferring(state.is_preempted() && work.is_deferred, now);
         self.note_preempted(state.is_preempted(), now);
         let reported = self.reported?;
         if has_work {
@@ -248,8 +260,9 @@ impl<D: Device> Claim<D> {
             self.reported = None;
             return None;
         }
-        // It cannot help being preempted; but a claim that neither launches nor completes does not keep others waiting.
-        let is_alive = self.has_progressed || self.deferred_since.is_some();
+        // It cannot help being preempted, or that a command takes its time; but a claim whose work does not end does not keep
+        // others waiting.
+        let is_alive = self.has_progressed || self.deferred_since.is_some() || work.is_executing;
         let renew_at = reported + registration.lease() / 4;
         if is_alive && (renew_at <= now || !registration.is_ready()) {
             self.report_ready(now);

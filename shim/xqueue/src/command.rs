@@ -24,8 +24,11 @@ pub struct DurationClass(pub u64);
 pub enum Load {
     /// It occupies it, about as long as others of its class.
     Work(DurationClass),
-    /// It does not: an event, a wait, a function of the host. Never limited, since other work may wait for it.
+    /// It does not: an event, or a wait for one. Never limited, since other work may wait for it.
     Signal,
+    /// The same, and what comes behind it begins only when something outside the device allows it: a function of the host has
+    /// returned, or a word of memory was written.
+    Wait,
 }
 
 /// How a command is treated while its process must wait.

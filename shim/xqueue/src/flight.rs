@@ -141,6 +141,16 @@ impl<M: Copy> Flight<M> {
         self.commands.outstanding() == 0
     }
 
+    /// The next command begins only when something outside the device allows it.
+    pub(crate) fn waits(&mut self) {
+        self.commands.waits();
+    }
+
+    /// Whether its first command probably executes, and takes no longer than commands took before.
+    pub(crate) fn is_executing(&self, now: Nanos) -> bool {
+        self.commands.is_executing(now)
+    }
+
     /// How many commands have not completed.
     pub(crate) fn in_flight(&self) -> usize {
         self.commands.outstanding()

@@ -24,6 +24,7 @@ mod equals;
 mod faults;
 mod field;
 mod groups;
+mod leases;
 mod limits;
 mod neighbours;
 mod policy_step;
@@ -42,7 +43,7 @@ type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 type Scenario = (&'static str, fn(Rounds) -> Result<()>);
 
 /// In the order of the issue that requests them.
-const SCENARIOS: [Scenario; 12] = [
+const SCENARIOS: [Scenario; 13] = [
     ("preemption", preemption::run),
     ("neighbours", neighbours::run),
     ("field", field::run),
@@ -50,6 +51,7 @@ const SCENARIOS: [Scenario; 12] = [
     ("devices", devices::run),
     ("shares", shares::run),
     ("limits", limits::run),
+    ("leases", leases::run),
     ("equals", equals::run),
     ("arrival", arrival::run),
     ("crowd", crowd::run),

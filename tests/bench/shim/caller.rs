@@ -32,6 +32,9 @@ pub(crate) const STREAM_LAUNCH: &str = "launch on a created stream";
 /// A launch by each of several threads at once, each on a stream of its own.
 pub(crate) const THREADS_LAUNCH: &str = "4 threads that launch";
 
+/// The same of many threads.
+pub(crate) const MANY_THREADS_LAUNCH: &str = "16 threads that launch";
+
 /// First word of the line that names an entered library.
 pub(crate) const ENTERED: &str = "entered";
 
@@ -49,8 +52,11 @@ const LAUNCHES: usize = 1_000;
 const BATCHES: usize = 8;
 
 const THREADS: usize = 4;
-/// For each thread.
-const THREADS_CALLS: u32 = 50_000;
+const MANY_THREADS: usize = 16;
+/// Streams of all these threads together, where they have many.
+const MANY_STREAMS: usize = 1000;
+/// Of all threads together.
+const THREADS_CALLS: u32 = 200_000;
 
 pub(crate) fn run(scenario: Scenario) -> Result<(), Box<dyn Error>> {
     let hip = Hip::open()?;
@@ -78,11 +84,20 @@ pub(crate) fn run(scenario: Scenario) -> Result<(), Box<dyn Error>> {
                 |stream| hip.query(stream) == NOT_READY,
             )?;
         }
-        Scenario::Threads => threads(&hip, null_mut())?,
+        Scenario::Threads => finding(THREADS_LAUNCH, "mean", threads(&hip, THREADS, 1)?),
+        Scenario::ManyThreads | Scenario::ManyThreadsAndStreams => {
+            wait_with_a_queue(&hip)?;
+            let is_many = scenario == Scenario::ManyThreadsAndStreams;
+            let each = if is_many { MANY_STREAMS / MANY_THREADS } else { 1 };
+            finding(MANY_THREADS_LAUNCH, "mean", threads(&hip, MANY_THREADS, each)?);
+        }
         Scenario::ThreadsBesideSuspendedStream => {
             let held = hip.stream()?;
             wait_until_only_deferred(&hip, held, hip.stream()?)?;
-            threads(&hip, held)?;
+            finding(THREADS_LAUNCH, "mean", threads(&hip, THREADS, 1)?);
+            if hip.query(held) != NOT_READY {
+                return Err("the stream was resumed too early: the threads took too long".into());
+            }
         }
     }
     for library in hip.entered()? {
@@ -219,35 +234,36 @@ fn wait_until_only_deferred(hip: &Hip, held: Handle, free: Handle) -> Result<(),
     Ok(())
 }
 
-/// Launches by several threads, each on a stream of its own, with deferred work on the stream `held` if there
-/// is one.
-fn threads(hip: &Hip, held: Handle) -> Result<(), Box<dyn Error>> {
-    let streams = (0..THREADS).map(|_| hip.stream().map(Handle::addr)).collect::<Result<Vec<_>, _>>()?;
-    let start = Barrier::new(THREADS);
-    let launch = |stream: usize| -> Result<f64, String> {
-        let launch = || hip.launch(std::ptr::with_exposed_provenance_mut(stream));
+/// The mean time of a launch by several threads, each of which has so many streams of its own and uses them in turn.
+fn threads(hip: &Hip, count: usize, streams_each: usize) -> Result<f64, Box<dyn Error>> {
+    let streams =
+        (0..count * streams_each).map(|_| hip.stream().map(Handle::addr)).collect::<Result<Vec<_>, _>>()?;
+    let (start, calls) = (Barrier::new(count), THREADS_CALLS / count as u32);
+    let launch = |streams: &[usize]| -> Result<f64, String> {
+        let mut streams = streams.iter().cycle();
+        let mut launch = || {
+            let stream = streams.next().copied().unwrap_or_default();
+            hip.launch(std::ptr::with_exposed_provenance_mut(stream))
+        };
         for _ in 0..WARM_UP_CALLS {
             check(launch()).map_err(|error| error.to_string())?;
         }
         start.wait();
         let started = Instant::now();
-        let failed = (0..THREADS_CALLS).fold(0, |failed, _| failed | launch());
+        let failed = (0..calls).fold(0, |failed, _| failed | launch());
         let taken = started.elapsed();
         check(failed).map_err(|error| error.to_string())?;
-        Ok(taken.as_secs_f64() * 1e9 / f64::from(THREADS_CALLS))
+        Ok(taken.as_secs_f64() * 1e9 / f64::from(calls))
     };
     let taken = thread::scope(|scope| {
-        let threads: Vec<_> = streams.iter().map(|&stream| scope.spawn(move || launch(stream))).collect();
+        let own = streams.chunks(streams_each);
+        let threads: Vec<_> = own.map(|streams| scope.spawn(move || launch(streams))).collect();
         threads
             .into_iter()
             .map(|thread| thread.join().map_err(|_| "a thread panicked".to_owned())?)
             .collect::<Result<Vec<_>, String>>()
     })?;
-    if !held.is_null() && hip.query(held) != NOT_READY {
-        return Err("the stream was resumed too early: the threads took too long".into());
-    }
-    finding(THREADS_LAUNCH, "mean", taken.iter().sum::<f64>() / taken.len() as f64);
-    Ok(())
+    Ok(taken.iter().sum::<f64>() / taken.len() as f64)
 }
 
 fn finding(name: &str, aspect: &str, time_ns: f64) {

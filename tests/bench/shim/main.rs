@@ -16,7 +16,7 @@ mod process;
 
 use std::{env, error::Error, process::ExitCode};
 
-use caller::{FUNCTIONS, LAUNCH_AND_SYNCHRONIZE, STREAM_LAUNCH, THREADS_LAUNCH, TIMER};
+use caller::{FUNCTIONS, LAUNCH_AND_SYNCHRONIZE, MANY_THREADS_LAUNCH, STREAM_LAUNCH, THREADS_LAUNCH, TIMER};
 use process::{Findings, IdleNeighbour, Scenario, Way, measure, measure_under, pairs};
 use xsched_tests::bench::{Goal, Paired, Row, alternate};
 use xsched_tests::serving::Serving;
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
             Some(scenario) => caller::run(scenario),
             None => Err(format!("no scenario `{scenario}`").into()),
         },
-        _ => compare(),
+        _ => compare(&words),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -58,19 +58,55 @@ fn main() -> ExitCode {
     }
 }
 
-fn compare() -> Result<(), Box<dyn Error>> {
-    for way in [Way::Symbols, Way::Tables, Way::TablesAlone] {
-        calls(way)?;
+/// A name, and the function that prints its rows for one way, with the ways.
+type Part = (&'static str, fn(Way) -> Result<(), Box<dyn Error>>, &'static [Way]);
+
+const PARTS: [Part; 5] = [
+    ("calls", calls, &[Way::Symbols, Way::Tables, Way::TablesAlone]),
+    ("deferred", deferred_launches, &[Way::Symbols, Way::Tables]),
+    ("controller", launches_under_a_controller, &[Way::Symbols, Way::Tables]),
+    ("threads", threads, &[Way::Symbols, Way::Tables]),
+    ("streams", streams, &[Way::Tables]),
+];
+
+/// All parts, or those that are named.
+fn compare(wanted: &[String]) -> Result<(), Box<dyn Error>> {
+    if let Some(unknown) = wanted.iter().find(|name| PARTS.iter().all(|(known, ..)| known != *name)) {
+        let known: Vec<_> = PARTS.iter().map(|(name, ..)| *name).collect();
+        return Err(format!("no part `{unknown}`; there are: {}", known.join(", ")).into());
     }
-    for way in [Way::Symbols, Way::Tables] {
-        deferred_launches(way)?;
+    for (name, part, ways) in PARTS {
+        if wanted.is_empty() || wanted.iter().any(|one| one == name) {
+            ways.iter().try_for_each(|&way| part(way))?;
+        }
     }
-    for way in [Way::Symbols, Way::Tables] {
-        launches_under_a_controller(way)?;
-    }
-    for way in [Way::Symbols, Way::Tables] {
-        threads(way)?;
-    }
+    Ok(())
+}
+
+/// The time of a launch by many threads on a thousand streams, with that on one stream for each thread, beside an idle process
+/// that is as urgent or more.
+fn streams(way: Way) -> Result<(), Box<dyn Error>> {
+    [0, 10].into_iter().try_for_each(|priority| streams_beside(way, priority))
+}
+
+fn streams_beside(way: Way, priority: i32) -> Result<(), Box<dyn Error>> {
+    const RATIO_MAX: f64 = 1.5;
+    const ROUNDS: usize = 7;
+    let controller = Serving::start("")?;
+    let _other = IdleNeighbour::join(&controller, way, priority)?;
+    let measure = |scenario| measure_under(&controller, way, scenario, 1);
+    let rounds =
+        alternate(ROUNDS, || measure(Scenario::ManyThreads), || measure(Scenario::ManyThreadsAndStreams))?;
+    let pair = Paired::new(&pairs(&rounds, &format!("{MANY_THREADS_LAUNCH}: mean"))?);
+    let urgent = if priority > 0 { "a more urgent" } else { "an" };
+    Row::compared(
+        BENCH,
+        format!("{MANY_THREADS_LAUNCH} on 1000 streams, beside {urgent} idle process"),
+        "ns",
+        &pair,
+    )
+    .with_goal(Goal::RatioAtMost(RATIO_MAX))
+    .print()?;
     Ok(())
 }
 
@@ -135,11 +171,11 @@ fn launches_under_a_controller(way: Way) -> Result<(), Box<dyn Error>> {
     {
         let controller = if observing { Serving::start_observing()? } else { Serving::start("")? };
         let _others: Vec<_> =
-            (0..others).map(|_| IdleNeighbour::join(&controller, way)).collect::<Result<_, _>>()?;
+            (0..others).map(|_| IdleNeighbour::join(&controller, way, 0)).collect::<Result<_, _>>()?;
         let rounds = alternate(
             ROUNDS,
             || measure(Way::Absent, Scenario::Launches),
-            || measure_under(&controller, way, others),
+            || measure_under(&controller, way, Scenario::LaunchesWhenSignalled, others),
         )?;
         for aspect in ["p50", "p99"] {
             let pair = Paired::new(&pairs(&rounds, &format!("{STREAM_LAUNCH}: {aspect}"))?);

@@ -58,10 +58,14 @@ pub(crate) enum Scenario {
     Threads,
     /// The same while another stream is suspended.
     ThreadsBesideSuspendedStream,
+    /// Launches by many threads after a signal to begin, each on a stream of its own.
+    ManyThreads,
+    /// The same on so many streams that each thread has dozens, which it uses in turn.
+    ManyThreadsAndStreams,
 }
 
 impl Scenario {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 10] = [
         Self::Calls,
         Self::Launches,
         Self::LaunchesWhenSignalled,
@@ -70,6 +74,8 @@ impl Scenario {
         Self::DeferredLaunchesBesideOthers,
         Self::Threads,
         Self::ThreadsBesideSuspendedStream,
+        Self::ManyThreads,
+        Self::ManyThreadsAndStreams,
     ];
 
     /// How long the shim defers launches at a time: many times the cost of deferring them.
@@ -86,6 +92,8 @@ impl Scenario {
             Self::DeferredLaunchesBesideOthers => "held-launches-beside-others",
             Self::Threads => "threads",
             Self::ThreadsBesideSuspendedStream => "threads-beside-held-stream",
+            Self::ManyThreads => "many-threads",
+            Self::ManyThreadsAndStreams => "many-threads-and-streams",
         }
     }
 
@@ -105,7 +113,9 @@ impl Scenario {
             | Self::Launches
             | Self::LaunchesWhenSignalled
             | Self::IdleNeighbour
-            | Self::Threads => None,
+            | Self::Threads
+            | Self::ManyThreads
+            | Self::ManyThreadsAndStreams => None,
             Self::DeferredLaunches | Self::DeferredLaunchesBesideOthers => {
                 Some(format!("held:{}", Self::HELD.as_millis()))
             }
@@ -127,9 +137,10 @@ pub(crate) fn measure(way: Way, scenario: Scenario) -> Result<Findings, Box<dyn 
 pub(crate) fn measure_under(
     controller: &Serving,
     way: Way,
+    scenario: Scenario,
     others: usize,
 ) -> Result<Findings, Box<dyn Error>> {
-    let mut caller = command(way, Scenario::LaunchesWhenSignalled)?;
+    let mut caller = command(way, scenario)?;
     let caller = caller.env(SOCKETS, controller.folder()).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut caller = caller.stderr(Stdio::piped()).spawn()?;
     let joined = controller.wait_for_queues(others + 1);
@@ -137,16 +148,17 @@ pub(crate) fn measure_under(
     drop(caller.stdin.take());
     let output = caller.wait_with_output()?;
     joined?;
-    heard(way, Scenario::LaunchesWhenSignalled, &output)
+    heard(way, scenario, &output)
 }
 
 /// An idle process beside the measured ones: it has a queue on the device, but no work. Ended when dropped.
 pub(crate) struct IdleNeighbour(Child);
 
 impl IdleNeighbour {
-    pub(crate) fn join(controller: &Serving, way: Way) -> Result<Self, Box<dyn Error>> {
+    pub(crate) fn join(controller: &Serving, way: Way, priority: i32) -> Result<Self, Box<dyn Error>> {
         let mut company = command(way, Scenario::IdleNeighbour)?;
         let company = company.env(SOCKETS, controller.folder()).stdin(Stdio::piped()).stdout(Stdio::null());
+        let company = company.env("XSCHED_AUTO_XQUEUE_PRIORITY", priority.to_string());
         let company = Self(company.spawn()?);
         controller.wait_for_queues(1)?;
         Ok(company)

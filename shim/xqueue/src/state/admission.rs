@@ -57,6 +57,11 @@ impl<D: Device> State<D> {
     ) -> Option<PendingLaunch<D>> {
         let Demand { load, treatment, judgement, .. } = demand;
         let Load::Work(class) = load else {
+            if load == Load::Wait
+                && let Some(flight) = self.flight_mut(source)
+            {
+                flight.waits();
+            }
             if treatment.is_forced() {
                 // It is not followed, and other work waits for it, or for what it comes after.
                 self.pin_all();

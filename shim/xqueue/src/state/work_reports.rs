@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xsched_sched::Nanos;
 
-use crate::claim::Claim;
+use crate::claim::{Claim, Work};
 use crate::clock::now;
 use crate::device::Device;
 use crate::ids::{ClaimId, QueueId};
@@ -69,11 +69,23 @@ impl<D: Device> State<D> {
     pub(crate) fn report_as_due(&mut self, now: Nanos) -> Option<Nanos> {
         let mut next: Option<Nanos> = None;
         for id in self.claims.ids() {
-            let (has_work, waits) = (self.has_work(id), self.is_waited_for(id));
-            let at = self.claims.get_mut(id).report_as_due(has_work, waits, now);
+            let work = Work {
+                is_any: self.has_work(id),
+                is_deferred: self.is_waited_for(id),
+                is_executing: self.is_executing(id, now),
+            };
+            let at = self.claims.get_mut(id).report_as_due(work, now);
             next = next.into_iter().chain(at).min();
         }
         next.into_iter().chain(self.next_check_of_all(now)).min()
+    }
+
+    /// Whether a command of this claim probably executes. It may wait for another claim's, if that is preempted: then it does not.
+    fn is_executing(&self, id: ClaimId, now: Nanos) -> bool {
+        let is_held = |other: ClaimId| other != id && self.is_preempted(other) && self.has_work(other);
+        let of_queues = self.queues.of_claim(id).map(Queue::flight);
+        of_queues.chain([self.claims.get(id).unqueued()]).any(|flight| flight.is_executing(now))
+            && !self.claims.ids().any(is_held)
     }
 
     /// Whether nothing that other processes do concerns this one until it launches or defers something: it is known that there are

@@ -22,6 +22,7 @@ use crate::xqueues::{Admission, Setup, XQueues};
 
 mod completions;
 mod gates;
+mod leases;
 mod limits;
 mod recorded;
 mod shared_gates;

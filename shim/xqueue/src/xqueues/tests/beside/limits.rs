@@ -147,7 +147,7 @@ fn a_caller_that_waits_for_deferred_commands_has_no_use_for_the_device_yet() {
 
 /// Beside a claim that is more urgent: held while that is ready.
 #[derive(Debug)]
-struct Behind(Arc<TestArbiter>);
+pub(super) struct Behind(pub(super) Arc<TestArbiter>);
 
 impl Registration for Behind {
     fn state(&self) -> AdmissionState {

@@ -1,0 +1,58 @@
+//! Requests of kernels that take longer than a lease, beside one process that fills the device with short ones.
+//!
+//! The device is served round-robin, so another's kernel starts between two kernels of a request if the request's process does not
+//! count as ready any more when the first one ends. The length of a kernel is known once one has ended: the first request is left
+//! out.
+
+use crate::{
+    Result,
+    client::{Parameters, Plan, Until},
+    node::{Node, Regime},
+    scenario::{Figures, Rounds, Run, largest, mean},
+    service::Service,
+};
+
+/// Durations of a request's kernels, in microseconds. A lease lasts 50 ms.
+const KERNELS_US: [u32; 2] = [200_000, 2_000_000];
+const REQUESTS: u32 = 4;
+const SHORT_US: u32 = 1000;
+
+pub(crate) fn run(rounds: Rounds) -> Result<()> {
+    for kernel_us in KERNELS_US {
+        let name = format!("leases, requests of kernels of {} ms", kernel_us / 1000);
+        let table = rounds.measure(name, Regime::all(), |regime| measure(regime, kernel_us))?;
+        table.print_as(
+            mean,
+            "kernels of the other that start during a request, mean",
+            "",
+            Regime::count_goal,
+        )?;
+        table.print_as(
+            largest,
+            "kernels of the other that start during a request, most",
+            "",
+            Regime::count_goal,
+        )?;
+        table.print_noise()?;
+    }
+    Ok(())
+}
+
+fn measure(regime: Regime, kernel_us: u32) -> Result<Figures> {
+    let seconds = |microseconds: u32| f64::from(microseconds) / 1e6;
+    let rate = 1.0 / seconds(3 * kernel_us);
+    let urgent = Plan::requests(vec![kernel_us; 2], rate, Until::Requests(REQUESTS));
+    let other = Plan::saturating(vec![SHORT_US; 8], f64::from(REQUESTS) / rate);
+    let plans = [(urgent.clone(), Parameters::High), (other, Parameters::Low)];
+    let run = Run::of(&Node::new(regime)?, &plans)?;
+    let service = Service::of(&run.outcomes[0], &urgent, &run.timeline, &run.others(0));
+    let starts: Vec<_> = service.iter().skip(1).map(|request| request.overtaken_while_ready as f64).collect();
+    let largest = starts.iter().copied().fold(0.0, f64::max);
+    Ok(Figures::from([
+        (
+            "kernels of the other that start during a request, mean",
+            starts.iter().sum::<f64>() / starts.len() as f64,
+        ),
+        ("kernels of the other that start during a request, most", largest),
+    ]))
+}
