@@ -1,6 +1,7 @@
 //! A queue: deferred commands in front of one stream, and what it has in flight.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 
@@ -66,6 +67,8 @@ pub(crate) struct Queue<D: Device> {
     forced: u64,
     /// Its status for others, as long as it has a stream: then it may be another queue's.
     status: &'static QueueStatus,
+    /// It is among those that are looked at.
+    is_busy: bool,
 }
 
 impl<D: Device> Queue<D> {
@@ -88,7 +91,25 @@ impl<D: Device> Queue<D> {
             host_waits: 0,
             forced: 0,
             status,
+            is_busy: false,
         }
+    }
+
+    /// It may have something to look at from now on; whether it had none before.
+    pub(crate) fn becomes_busy(&mut self) -> bool {
+        !mem::replace(&mut self.is_busy, true)
+    }
+
+    /// Whether it has anything to look at: in flight, deferred or being launched, a worker, a caller that waits, or a stream that is
+    /// gone.
+    pub(crate) fn stays_busy(&mut self) -> bool {
+        self.is_busy = !self.flight.is_empty()
+            || !self.is_drained()
+            || self.has_worker
+            || self.host_waits > 0
+            || self.suspended
+            || self.stream.is_none();
+        self.is_busy
     }
 
     pub(crate) fn stream(&self) -> Option<D::Stream> {

@@ -67,8 +67,9 @@ pub(crate) struct State<D: Device> {
     pub(crate) limits: Limits,
     claims: ClaimTable<D>,
     queues: QueueTable<D>,
-    /// Pending launches that must not be stopped.
+    /// Pending launches that must not be stopped, and whether such commands may be in flight.
     pinned_launches: usize,
+    may_be_pinned: bool,
     /// Where events go, while the process is recorded.
     events: Option<EventWriter>,
 }
@@ -83,6 +84,7 @@ impl<D: Device> State<D> {
             claims: ClaimTable::new(),
             queues: QueueTable::new(),
             pinned_launches: 0,
+            may_be_pinned: false,
             events: None,
         }
     }
@@ -117,13 +119,18 @@ impl<D: Device> State<D> {
 
     /// Whether any queue has neither a stream nor anything in flight any more.
     pub(crate) fn is_any_over(&self) -> bool {
-        self.queues.values().any(|queue| queue.is_over(false))
+        self.queues.busy().any(|(_, queue)| queue.is_over(false))
     }
 
     /// Forgets queues without a stream that have nothing in flight any more; with `all`, also the others. Returns markers that
     /// are not needed any more.
     pub(crate) fn forget_detached(&mut self, all: bool) -> Vec<D::Marker> {
         self.queues.forget_over(all)
+    }
+
+    /// Looks no more at queues that have nothing in flight, deferred or waiting.
+    pub(crate) fn leave_out_quiet_queues(&mut self) {
+        self.queues.leave_out_quiet();
     }
 
     /// The queues that there are.
@@ -194,9 +201,9 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// All sources and what they have in flight.
+    /// All sources that may have anything in flight, and what they have.
     fn flights(&self) -> impl Iterator<Item = (Source, &Flight<D::Marker>)> {
-        let queues = self.queues.iter().map(|(id, queue)| (Source::Queue(id), queue.flight()));
+        let queues = self.queues.busy().map(|(id, queue)| (Source::Queue(id), queue.flight()));
         queues.chain(self.claims.iter().map(|(id, claim)| (Source::Unqueued(id), claim.unqueued())))
     }
 

@@ -36,7 +36,8 @@ impl<D: Device> State<D> {
             .flights()
             .filter_map(|(source, flight)| self.next_marker_check(source, flight, &has_deferred));
         let awaited = self.host_awaited_claim();
-        let unawaited = self.queues.values().filter(|queue| !is_end_seen_by_host(queue, awaited));
+        let busy = self.queues.busy().map(|(_, queue)| queue);
+        let unawaited = busy.filter(|queue| !is_end_seen_by_host(queue, awaited));
         let streams = unawaited.filter_map(|queue| self.ask_stream_at(queue, now));
         markers.chain(streams).min()
     }
@@ -117,14 +118,14 @@ impl<D: Device> State<D> {
     /// Whether a claim has something deferred that would be launched if it might.
     fn has_deferred(&self) -> impl Fn(ClaimId) -> bool {
         let is_of = |queue: &Queue<D>, claim| queue.claim() == Some(claim) && self.has_use(queue);
-        // Most often nothing is deferred, and a launch does not look at thousands of queues to find that.
-        move |claim| self.is_any_buffered() && self.queues.values().any(|queue| is_of(queue, claim))
+        // Most often nothing is deferred, and a launch does not look at all queues to find that.
+        move |claim| self.is_any_buffered() && self.queues.busy().any(|(_, queue)| is_of(queue, claim))
     }
 
-    /// The same for many questions: of a process that may have thousands of queues, each is looked at once.
+    /// The same for many questions: each queue is looked at once.
     fn have_deferred(&self) -> impl Fn(ClaimId) -> bool + use<D> {
         let mut deferred = vec![false; self.claims.len()];
-        for queue in self.queues.values() {
+        for (_, queue) in self.queues.busy() {
             if let Some(ClaimId(index)) = queue.claim() {
                 deferred[index] = deferred[index] || self.has_use(queue);
             }
@@ -141,7 +142,7 @@ impl<D: Device> State<D> {
     /// stream, is given up.
     pub(crate) fn quiet_streams(&self, now: Nanos) -> Vec<(QueueId, Option<D::Stream>, u64)> {
         let awaited = self.host_awaited_claim();
-        let quiet = self.queues.iter().filter(|(_, queue)| {
+        let quiet = self.queues.busy().filter(|(_, queue)| {
             !self.is_claim_launching(queue)
                 && !is_end_seen_by_host(queue, awaited)
                 && queue.flight().ask_stream_at().is_some_and(|at| at <= now)
@@ -178,7 +179,7 @@ impl<D: Device> State<D> {
     /// The claim whose streams' ends are seen by callers that wait for them. Not in time if callers wait for another claim's
     /// streams as well, as for a device: these may have work for much longer.
     fn host_awaited_claim(&self) -> Option<ClaimId> {
-        let mut awaited = self.queues.values().filter(|queue| queue.is_host_waiting());
+        let mut awaited = self.queues.busy().map(|(_, queue)| queue).filter(|queue| queue.is_host_waiting());
         let claim = awaited.next()?.claim();
         claim.filter(|_| awaited.all(|other| other.claim() == claim))
     }

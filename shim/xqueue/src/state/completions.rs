@@ -16,6 +16,7 @@ impl<D: Device> State<D> {
     pub(crate) fn launch_returned(&mut self, launch: &PendingLaunch<D>, on_device: bool) -> Option<u64> {
         let now = now();
         self.pinned_launches -= usize::from(launch.demand.treatment.is_pinned());
+        self.may_be_pinned |= launch.demand.treatment.is_pinned();
         let is_recorded = self.is_recorded();
         let Some(flight) = self.flight_mut(launch.source).filter(|_| on_device) else {
             self.note_launch(launch, false, now, Nanos::ZERO);
@@ -202,6 +203,6 @@ impl<D: Device> State<D> {
         self.is_waited_for(id)
             || claim.is_launching()
             || !claim.unqueued().is_empty()
-            || self.queues.of_claim(id).any(|queue| !queue.flight().is_empty())
+            || self.queues.busy_of_claim(id).any(|queue| !queue.flight().is_empty())
     }
 }

@@ -25,11 +25,14 @@ impl<D: Device> State<D> {
     /// Nothing that is in flight is stopped from now on: a command comes after it, in its stream or another one, that must not
     /// wait for it.
     pub(crate) fn pin_all(&mut self) {
+        self.may_be_pinned = true;
         self.flights_mut().filter(|flight| !flight.is_empty()).for_each(Flight::pin);
     }
 
     /// Whether anything is in flight, or being launched, that must not be stopped.
-    pub(super) fn is_any_pinned(&self) -> bool {
-        self.pinned_launches > 0 || self.flights().any(|(_, flight)| flight.is_any_pinned())
+    pub(super) fn is_any_pinned(&mut self) -> bool {
+        // Nearly always nothing is, and a launch does not look at all flights to find that.
+        self.may_be_pinned = self.may_be_pinned && self.flights().any(|(_, flight)| flight.is_any_pinned());
+        self.pinned_launches > 0 || self.may_be_pinned
     }
 }

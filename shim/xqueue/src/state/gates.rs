@@ -34,7 +34,8 @@ const GATE_EVERY: Nanos = Nanos::from_micros(10);
 impl<D: Device> State<D> {
     /// The registrations of all claims with their admission states when these were last looked at, if a gate is to be closed sooner
     /// than the watcher could be woken. Empty while gates must stay open.
-    pub(crate) fn polled(&self, now: Nanos) -> Vec<(Arc<dyn Registration>, AdmissionState)> {
+    pub(crate) fn polled(&mut self, now: Nanos) -> Vec<(Arc<dyn Registration>, AdmissionState)> {
+        let is_any_pinned = self.is_any_pinned();
         let is_polled = |(id, claim): (ClaimId, &Claim<D>)| {
             matches!(claim.gate, Gate::There { is_open: true, shared: None, .. })
                 && self.claims.last_state(id) == AdmissionState::Below { preempted: false }
@@ -42,7 +43,7 @@ impl<D: Device> State<D> {
                 && claim.is_alert(now)
                 && self.runs_short_commands(id, now)
         };
-        if self.is_any_pinned() || !self.claims.iter().any(is_polled) {
+        if is_any_pinned || !self.claims.iter().any(is_polled) {
             return Vec::new();
         }
         let registered = |(id, claim): (ClaimId, &Claim<D>)| {
@@ -54,7 +55,8 @@ impl<D: Device> State<D> {
     /// Whether a claim has commands in flight that are shorter, in the mean, than the bound for polling. Commands that have taken
     /// longer than that already are not.
     fn runs_short_commands(&self, id: ClaimId, now: Nanos) -> bool {
-        let flights = self.queues.of_claim(id).map(Queue::flight).chain([self.claims.get(id).unqueued()]);
+        let flights =
+            self.queues.busy_of_claim(id).map(Queue::flight).chain([self.claims.get(id).unqueued()]);
         let (count, length) = flights.fold((0, Nanos::ZERO), |(count, length), flight| {
             (count + flight.in_flight() as u64, length + flight.length(now))
         });

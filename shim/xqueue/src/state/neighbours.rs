@@ -56,7 +56,8 @@ impl<D: Device> State<D> {
     /// work again, since the arbiter may be another one.
     fn adopt(&mut self, claim: ClaimId, is_concerned: impl Fn(&Flight<D::Marker>) -> bool) {
         let is_only_stream = self.has_one_stream();
-        for queue in self.queues.of_claim_mut(claim) {
+        for id in self.queues.ids_of_claim(claim) {
+            let Some(queue) = self.queues.get_mut(id) else { continue };
             let may_be_asked = queue.stream().is_some() && (is_only_stream || !queue.orders_others());
             if may_be_asked && is_concerned(queue.flight()) {
                 queue.flight_mut().adopt(now());

@@ -55,7 +55,7 @@ impl<D: Device> State<D> {
     }
 
     pub(super) fn is_any_queue_suspended(&self) -> bool {
-        self.queues.values().any(Queue::is_suspended)
+        self.queues.busy().any(|(_, queue)| queue.is_suspended())
     }
 
     pub(crate) fn is_any_suspended(&self) -> bool {
@@ -71,7 +71,7 @@ impl<D: Device> State<D> {
 
     /// Whether any command was deferred that has not been launched.
     pub(crate) fn is_any_deferred(&self) -> bool {
-        self.queues.values().any(|queue| !queue.is_drained())
+        self.queues.busy().any(|(_, queue)| !queue.is_drained())
     }
 
     /// Whether any command is in a buffer: its launch has not begun.
@@ -139,7 +139,7 @@ impl<D: Device> State<D> {
 
     /// The same of all queues.
     pub(crate) fn all_last(&self) -> Vec<Position> {
-        self.queues.iter().filter_map(|(id, queue)| queue.last(id)).collect()
+        self.queues.busy().filter_map(|(id, queue)| queue.last(id)).collect()
     }
 
     pub(crate) fn are_launched(&self, positions: &[Position]) -> bool {
@@ -156,7 +156,7 @@ impl<D: Device> State<D> {
     /// streams share hardware queues, and a wait that comes before what it waits for would hold up both.
     pub(super) fn next_to_launch(&self) -> Option<QueueId> {
         // While a queue launches, its next command is no candidate: that launch may never return.
-        let candidates = self.queues.iter().filter(|(_, queue)| !queue.is_launching());
+        let candidates = self.queues.busy().filter(|(_, queue)| !queue.is_launching());
         let may_launch = |id: QueueId, first: &DeferredCommand<_>| {
             let may_launch =
                 || !self.is_suspended(id) && self.may_launch_ahead(Source::Queue(id), first.demand.load);
@@ -167,7 +167,7 @@ impl<D: Device> State<D> {
             may_launch(id, first).then_some((first.ticket, id))
         });
         let (ticket, id) = candidates.min()?;
-        let is_older_launching = self.queues.values().any(|queue| queue.is_launching_before(ticket));
+        let is_older_launching = self.queues.busy().any(|(_, queue)| queue.is_launching_before(ticket));
         (!is_older_launching).then_some(id)
     }
 

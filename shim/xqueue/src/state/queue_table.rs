@@ -11,6 +11,8 @@ use crate::queue::{Queue, QueueParts};
 
 pub(crate) struct QueueTable<D: Device> {
     queues: HashMap<QueueId, Queue<D>>,
+    /// Those that may have anything in flight, deferred or waiting, see [`Self::busy`].
+    busy: Vec<QueueId>,
     /// Commands in all their buffers.
     deferred: usize,
     created: u64,
@@ -19,7 +21,7 @@ pub(crate) struct QueueTable<D: Device> {
 
 impl<D: Device> QueueTable<D> {
     pub(super) fn new() -> Self {
-        Self { queues: HashMap::default(), deferred: 0, created: 0, tickets: 0 }
+        Self { queues: HashMap::default(), busy: Vec::new(), deferred: 0, created: 0, tickets: 0 }
     }
 
     pub(super) fn create(&mut self, parts: &QueueParts<D>, limit: Limit) -> QueueId {
@@ -43,16 +45,32 @@ impl<D: Device> QueueTable<D> {
         self.queues.get(&id)
     }
 
+    /// Whatever is done with it, it is looked at from now on.
     pub(super) fn get_mut(&mut self, id: QueueId) -> Option<&mut Queue<D>> {
-        self.queues.get_mut(&id)
+        let queue = self.queues.get_mut(&id)?;
+        if queue.becomes_busy() {
+            self.busy.push(id);
+        }
+        Some(queue)
+    }
+
+    /// Those that may have anything in flight, deferred or waiting: of a program's thousands, only the ones that it uses.
+    pub(super) fn busy(&self) -> impl Iterator<Item = (QueueId, &Queue<D>)> {
+        self.busy.iter().filter_map(|&id| Some((id, self.queues.get(&id)?)))
+    }
+
+    pub(super) fn busy_of_claim(&self, claim: ClaimId) -> impl Iterator<Item = &Queue<D>> {
+        self.busy().map(|(_, queue)| queue).filter(move |queue| queue.claim() == Some(claim))
+    }
+
+    /// Looks no more at those that have nothing.
+    pub(super) fn leave_out_quiet(&mut self) {
+        let Self { queues, busy, .. } = self;
+        busy.retain(|id| queues.get_mut(id).is_some_and(Queue::stays_busy));
     }
 
     pub(super) fn ids(&self) -> impl Iterator<Item = QueueId> {
         self.queues.keys().copied()
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = (QueueId, &Queue<D>)> {
-        self.queues.iter().map(|(&id, queue)| (id, queue))
     }
 
     pub(super) fn values(&self) -> impl Iterator<Item = &Queue<D>> {
@@ -65,6 +83,11 @@ impl<D: Device> QueueTable<D> {
 
     pub(super) fn of_claim(&self, claim: ClaimId) -> impl Iterator<Item = &Queue<D>> {
         self.queues.values().filter(move |queue| queue.claim() == Some(claim))
+    }
+
+    pub(super) fn ids_of_claim(&self, claim: ClaimId) -> Vec<QueueId> {
+        let of_claim = self.queues.iter().filter(|(_, queue)| queue.claim() == Some(claim));
+        of_claim.map(|(&id, _)| id).collect()
     }
 
     pub(super) fn of_claim_mut(&mut self, claim: ClaimId) -> impl Iterator<Item = &mut Queue<D>> {
@@ -85,15 +108,16 @@ impl<D: Device> QueueTable<D> {
         command: D::Command,
         now: Nanos,
     ) -> Position {
-        let queue = self.queues.get_mut(&id).expect("a queue is destroyed after its last command");
         self.deferred += 1;
         self.tickets += 1;
-        Position { queue: id, number: queue.push(self.tickets, after, demand, command, now) }
+        let ticket = self.tickets;
+        let queue = self.get_mut(id).expect("a queue is destroyed after its last command");
+        Position { queue: id, number: queue.push(ticket, after, demand, command, now) }
     }
 
     /// Takes a queue's next command, whose launch begins.
     pub(super) fn take(&mut self, id: QueueId, bugs: Bugs) -> Option<D::Command> {
-        let command = self.queues.get_mut(&id)?.take(bugs)?;
+        let command = self.get_mut(id)?.take(bugs)?;
         self.deferred -= 1;
         Some(command)
     }

@@ -71,7 +71,7 @@ impl<D: Device> State<D> {
     pub(crate) fn wake_concerned_worker(&mut self) {
         let Some(next) = self.next_to_launch() else { return };
         // The worker of that queue may be launching for another queue, whose own worker can do its part then.
-        let sleeping = self.queues.iter().filter(|(_, queue)| queue.is_worker_asleep()).map(|(id, _)| id);
+        let sleeping = self.queues.busy().filter(|(_, queue)| queue.is_worker_asleep()).map(|(id, _)| id);
         let Some(woken) = sleeping.min_by_key(|&id| id != next) else { return };
         if let Some(queue) = self.queues.get_mut(woken) {
             self.waiters.wakes.workers.push(queue.wake_worker());

@@ -33,7 +33,7 @@ impl<D: Device> State<D> {
 
     /// The same of all queues.
     pub(super) fn report_uses(&mut self) {
-        let with_commands = self.queues.iter().filter(|(_, queue)| queue.first().is_some());
+        let with_commands = self.queues.busy().filter(|(_, queue)| queue.first().is_some());
         let waiting: Vec<_> = with_commands.map(|(id, _)| id).collect();
         for queue in waiting {
             self.report_use(queue);
@@ -83,7 +83,7 @@ impl<D: Device> State<D> {
     /// Whether a command of this claim probably executes. It may wait for another claim's, if that is preempted: then it does not.
     fn is_executing(&self, id: ClaimId, now: Nanos) -> bool {
         let is_held = |other: ClaimId| other != id && self.is_preempted(other) && self.has_work(other);
-        let of_queues = self.queues.of_claim(id).map(Queue::flight);
+        let of_queues = self.queues.busy_of_claim(id).map(Queue::flight);
         of_queues.chain([self.claims.get(id).unqueued()]).any(|flight| flight.is_executing(now))
             && !self.claims.ids().any(is_held)
     }

@@ -107,6 +107,7 @@ impl<D: Device> XQueues<D> {
         let ignores_masks = state.is_unconcerned();
         state.watch.set(next, ignores_masks);
         let is_any_over = state.is_any_over();
+        state.leave_out_quiet_queues();
         if is_state_new || is_any_complete {
             self.publish(&mut state);
         } else {
