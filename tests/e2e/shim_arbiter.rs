@@ -130,6 +130,23 @@ fn randomly_suspended_streams_compute_the_same_as_alone() {
 }
 
 #[needs(nothing)]
+fn launches_with_the_shared_memory_of_a_large_device_are_deferred() {
+    let machine = Machine::new("shared");
+    let controller = machine.controller();
+    // As gfx950 has. A block may use all of it.
+    let mut command = machine.command("load --launches 500 --us 20 --lds 160");
+    let mut load = DeviceLoad::start(command.env("HIP_SIM_LDS_KIB", "160")).expect("the program starts");
+    wait_until("it has a queue", || controller.queues() == 1);
+    controller.hold(true);
+    load.begin().expect("the process is ready");
+    thread::sleep(A_WHILE);
+    controller.hold(false);
+    is_right(load);
+    let summary = std::fs::read_to_string(machine.folder.path().join("log")).expect("the shim writes it");
+    assert!(summary.contains("500  held back"), "{summary}");
+}
+
+#[needs(nothing)]
 fn a_process_continues_when_its_controller_ends() {
     let machine = Machine::new("ends");
     let controller = machine.controller();
