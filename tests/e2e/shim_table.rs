@@ -217,6 +217,27 @@ fn a_profiler_that_starts_late_gets_the_tables() {
     assert_eq!(outcome.tool_calls(COUNT_ENTRY), 50, "{}", outcome.tool);
 }
 
+/// Two libraries that register at the same moment: AMD's library refuses the second, and the runtime does not ask again.
+#[test]
+fn a_copy_whose_registration_is_refused_is_seen_by_its_symbols() {
+    let folder = tempfile::tempdir().unwrap();
+    named(folder.path(), "librocprofiler-register.so.0", "libtable_register.so");
+    let refused = |program: &str, arguments: &[&str]| {
+        let path = format!("{}:{}", folder.path().display(), hip_sim(6).display());
+        let run = Run::new(program, arguments).preloaded().with("LD_LIBRARY_PATH", path);
+        run.with("TABLE_REGISTER_BUSY", "1").finish()
+    };
+    refused("vector_add", &["--launches", "100"]).assert_launches(100);
+    let outcome = refused("table_client", &["calls", "50", &library(6)]);
+    assert_eq!(
+        (outcome.last.as_str(), outcome.calls("hipGetDeviceCount")),
+        ("ok", 50),
+        "{}",
+        outcome.summary
+    );
+    assert_eq!(outcome.calls("hipGetDevice"), 50, "through hipGetProcAddress: {}", outcome.summary);
+}
+
 /// The loader does not search AMD's folder, but AMD's library does.
 #[test]
 fn a_requested_profiler_is_found_beside_amds_registration_library() {
