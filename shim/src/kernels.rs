@@ -12,7 +12,7 @@ mod metadata;
 
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use foldhash::HashMap;
 
@@ -71,9 +71,13 @@ struct Registered {
 /// A fat binary that compiled code has registered.
 struct FatBinary {
     wrapper: usize,
-    /// None until a launch needs them.
-    kernels: Option<Arc<Kernels>>,
+    contents: Arc<Contents>,
 }
+
+/// The kernels of a fat binary; None until a launch needs them. To read a large one takes seconds, so its lock is its own, taken
+/// before the registry's is released and held meanwhile: calls that do not need this one go on, and it is unregistered
+/// only afterwards.
+type Contents = Mutex<Option<Kernels>>;
 
 /// Everything that was registered and loaded.
 #[derive(Default)]
@@ -116,17 +120,20 @@ fn replace<V>(map: &mut HashMap<Key, V>, key: Key, value: Option<V>) {
     }
 }
 
-/// In a forked child: what was registered before the fork still holds, unless another thread was just noting
+/// In a forked child: what was registered before the fork still holds, unless another thread was just noting or reading
 /// something.
 pub(crate) fn renew_after_fork() {
-    if REGISTRY.get().try_lock().is_err() {
-        REGISTRY.renew();
+    match REGISTRY.get().try_lock() {
+        Ok(mut registry) => {
+            registry.fat_binaries.retain(|_, fat_binary| fat_binary.contents.try_lock().is_ok());
+        }
+        Err(_) => REGISTRY.renew(),
     }
 }
 
 /// Notes a fat binary for which the copy has returned the handle `modules`.
 pub(crate) fn fat_binary_registered(copy: usize, modules: usize, wrapper: usize) {
-    insert(&mut registry().fat_binaries, (copy, modules), FatBinary { wrapper, kernels: None });
+    insert(&mut registry().fat_binaries, (copy, modules), FatBinary { wrapper, contents: Arc::default() });
 }
 
 /// Notes a kernel's handle.
@@ -151,7 +158,11 @@ pub(crate) fn fat_binary_unregistered(copy: usize, modules: usize) -> Option<usi
         Function::Registered(handle) => registered.contains_key(&(of, *handle)),
         Function::Loaded(..) => true,
     });
-    registry.fat_binaries.remove(&(copy, modules)).map(|fat_binary| fat_binary.wrapper)
+    let fat_binary = registry.fat_binaries.remove(&(copy, modules))?;
+    drop(registry);
+    // A thread may be reading it.
+    drop(fat_binary.contents.lock());
+    Some(fat_binary.wrapper)
 }
 
 /// Notes a module or library that was loaded from an image in memory.
@@ -224,19 +235,17 @@ pub(crate) fn module_unloaded(copy: usize, module: usize) {
 
 /// A kernel by the handle that compiled code launches it with.
 pub(crate) fn by_handle(copy: usize, handle: usize) -> Option<Arc<Kernel>> {
-    registry().by_handle(copy, handle)
+    by_handle_in(registry(), copy, handle)
 }
 
 /// A kernel by the function that a module, a library or the runtime gave.
 pub(crate) fn by_function(copy: usize, function: usize) -> Option<Arc<Kernel>> {
-    let mut registry = registry();
-    match registry.functions.get(&(copy, function))? {
-        Function::Loaded(_, kernel) => Some(Arc::clone(kernel)),
-        Function::Registered(handle) => {
-            let handle = *handle;
-            registry.by_handle(copy, handle)
-        }
-    }
+    let registry = registry();
+    let handle = match registry.functions.get(&(copy, function))? {
+        Function::Loaded(_, kernel) => return Some(Arc::clone(kernel)),
+        Function::Registered(handle) => *handle,
+    };
+    by_handle_in(registry, copy, handle)
 }
 
 /// The name of a kernel as its code object has it, by the handle or the function that a launch names.
@@ -254,22 +263,33 @@ pub(crate) fn name(copy: usize, handle: usize) -> Option<String> {
     }
 }
 
-impl Registry {
-    fn by_handle(&mut self, copy: usize, handle: usize) -> Option<Arc<Kernel>> {
-        let Self { fat_binaries, registered, .. } = self;
-        let kernel = registered.get(&(copy, handle))?;
-        let fat_binary = fat_binaries.get_mut(&kernel.modules)?;
-        let kernels = fat_binary.kernels.get_or_insert_with(|| {
-            // SAFETY: compiled code registers data of its own, and unregisters it before it is unmapped.
-            let kernels = unsafe {
-                bundle::unwrap(fat_binary.wrapper as *const u8)
-                    .ok_or(ImageError::Unknown)
-                    .and_then(|image| read(bundle::image(image)?))
-            };
-            Arc::new(kernels.unwrap_or_default())
-        });
-        kernels.get(&kernel.name).cloned()
+fn by_handle_in(registry: MutexGuard<'static, Registry>, copy: usize, handle: usize) -> Option<Arc<Kernel>> {
+    let kernel = registry.registered.get(&(copy, handle))?;
+    let fat_binary = registry.fat_binaries.get(&kernel.modules)?;
+    let (wrapper, shared) = (fat_binary.wrapper, Arc::clone(&fat_binary.contents));
+    let mut contents = match shared.try_lock() {
+        Ok(contents) => contents,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => {
+            let name = kernel.name.clone();
+            drop(registry);
+            // Whatever it was by then, it may be unregistered now: it must not be read here.
+            let contents = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            return contents.as_ref()?.get(&name).cloned();
+        }
+    };
+    if let Some(kernels) = &*contents {
+        return kernels.get(&kernel.name).cloned();
     }
+    let name = kernel.name.clone();
+    drop(registry);
+    // SAFETY: compiled code registers data of its own, and unregisters it, which waits for this, before it is unmapped.
+    let kernels = unsafe {
+        bundle::unwrap(wrapper as *const u8)
+            .ok_or(ImageError::Unknown)
+            .and_then(|image| read(bundle::image(image)?))
+    };
+    contents.insert(kernels.unwrap_or_default()).get(&name).cloned()
 }
 
 /// The kernels of an image. Arguments have the same layout for every GPU, so the first code object is enough.

@@ -129,6 +129,14 @@ pub(crate) fn definition_in_library(prefix: &[u8], name: &CStr) -> Option<NonNul
     libraries.find_map(|library| Handle::of_mapped(library)?.definition(name))
 }
 
+/// The path of a mapped library whose file name begins so.
+pub(crate) fn path_of_library(prefix: &[u8]) -> Option<CString> {
+    objects::mapped()
+        .iter()
+        .find(|object| object.file_name().starts_with(prefix))
+        .map(|object| object.path().to_owned())
+}
+
 /// The mapped library that contains an address.
 pub(crate) fn library_at(address: usize) -> Option<MappedObject> {
     objects::mapped().into_iter().find(|object| object.contains(address))

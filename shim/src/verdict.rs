@@ -55,8 +55,11 @@ static GENERATION: AtomicU64 = AtomicU64::new(0);
 /// How often a thread checks whether the controller has processed a packet.
 const CHECK_EVERY: Duration = Duration::from_micros(100);
 
-/// Whether verdicts depend on the kernel that is launched.
+/// Whether rules have conditions on the kernel that is launched.
 static NAMES_KERNELS: AtomicBool = AtomicBool::new(false);
+
+/// Whether a verdict that depends on the kernel was cached.
+static DEPENDS_ON_KERNELS: AtomicBool = AtomicBool::new(false);
 
 /// How a call that puts work on a stream, or waits for some, is to be treated, and why; and the library that it
 /// belongs to, except in a thread's system domain.
@@ -90,11 +93,15 @@ pub(crate) fn judge(call: &Stopped<'_>, is_urgent: impl Fn() -> bool) -> Judged 
 
 fn judge_caller(call: &Stopped<'_>, is_urgent: impl Fn() -> bool) -> Judged {
     let generation = generation();
-    let kernel = if NAMES_KERNELS.load(Ordering::Relaxed) { call.kernel_handle().unwrap_or(0) } else { 0 };
     let copy = call.target.copy.map_or(0, |copy| copy.index() + 1);
-    let site = Site::new(call.frame.return_address, copy, call.id() as usize, kernel as u64);
+    let site = Site::new(call.frame.return_address, copy, call.id() as usize, 0);
+    let find = |site| CACHE.find(site, generation);
+    let by_kernel = || {
+        let handle = DEPENDS_ON_KERNELS.load(Ordering::Relaxed).then(|| call.kernel_handle()).flatten();
+        find(site.of_kernel(handle? as u64))
+    };
     let known =
-        CACHE.find(site, generation).unwrap_or_else(|| decide_site(call, site, generation, is_urgent));
+        find(site).or_else(by_kernel).unwrap_or_else(|| decide_site(call, site, generation, is_urgent));
     Judged { judgement: known.judgement, origin: Origin(known.origin) }
 }
 
@@ -110,15 +117,16 @@ fn decide_site(call: &Stopped<'_>, site: Site, mut generation: u64, is_urgent: i
     if !page::is_in_force() {
         local::prepare();
     }
-    let kernel = NAMES_KERNELS.load(Ordering::Relaxed).then(|| kernel_names::of(call)).flatten();
+    let kernel = || NAMES_KERNELS.load(Ordering::Relaxed).then(|| kernel_names::of(call)).flatten();
+    let ask = |kernel| ask::ask(call.frame, Subject::new(api(call), kernel), &is_urgent);
     let own = GENERATION.load(Ordering::Acquire);
     let is_asked = page::is_in_force();
-    let asked = is_asked
-        .then(|| {
-            let subject = Subject::new(api(call), kernel.as_ref().map(|(number, _)| *number));
-            ask::ask(call.frame, subject, is_urgent)
-        })
-        .flatten();
+    // Few callers have rules on kernels. For the others, a kernel that is launched for the first time is nothing new.
+    let asked = is_asked.then(|| ask(None)).flatten().and_then(|answer| {
+        let is_known = answer.verdict.action().is_some();
+        let kernel = (is_known && !answer.verdict.is_for_any_kernel()).then(kernel).flatten();
+        kernel.map_or(Some(answer), |(number, _)| ask(Some(number)))
+    });
     // A question without an answer is asked again the next time.
     let is_final = asked.is_some() || !is_asked;
     let (verdict, library) = match asked {
@@ -126,13 +134,17 @@ fn decide_site(call: &Stopped<'_>, site: Site, mut generation: u64, is_urgent: i
             generation = own.wrapping_add(answer.generation);
             (answer.verdict, (answer.origin != 0).then_some(Library::Controllers(answer.origin)))
         }
-        None => local::decide(call, kernel.as_ref().map(|(_, name)| name.as_str())),
+        None => local::decide(call, kernel().as_ref().map(|(_, name)| name.as_str())),
     };
     let Origin(origin) = library.map_or(Origin::UNKNOWN, origins::number);
     let known = Known { judgement: verdict.into(), origin };
     // A return probe has put its own address there: all callers look the same.
     if is_final && verdict.is_decided_by_caller() && !is_trampoline(call.frame.return_address) {
-        CACHE.insert(site, known, generation);
+        let kernel = (!verdict.is_for_any_kernel()).then(|| call.kernel_handle()).flatten();
+        if kernel.is_some() {
+            DEPENDS_ON_KERNELS.store(true, Ordering::Relaxed);
+        }
+        CACHE.insert(site.of_kernel(kernel.unwrap_or(0) as u64), known, generation);
     }
     known
 }
@@ -180,7 +192,7 @@ pub(crate) fn wait_for_invalidation(send: impl FnOnce()) {
 
 /// A module was unloaded: the handles of its kernels may become those of others.
 pub(crate) fn forget_kernels() {
-    if NAMES_KERNELS.load(Ordering::Relaxed) {
+    if DEPENDS_ON_KERNELS.load(Ordering::Relaxed) {
         invalidate();
     }
 }

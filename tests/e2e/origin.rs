@@ -152,7 +152,7 @@ fn verdicts_follow_the_whole_chain() {
     assert_eq!(ask(&mut peer, &format!("{deep} librccl.so.1")), "NeverSuspend 0 kept rule 1");
     assert_eq!(
         ask(&mut peer, &format!("{deep} libMIOpen.so.1:find libtorch_hip.so libMIOpen.so.1")),
-        "Passthrough 0 asked rule 3"
+        "Passthrough 0 asked rule 8"
     );
     assert_eq!(ask(&mut peer, &format!("{deep} libMIOpen.so.1")), "Schedule 0 asked rule 0");
     let explained = controller.ctl(&["rules", "explain", "--pid", &peer.pid().to_string()]);

@@ -193,6 +193,26 @@ sys.stdin.read()";
     assert!(of(6).starts_with("runtime      table    ") && of(6).ends_with("entries replaced)"), "{}", of(6));
     assert!(of(5).starts_with("runtime      "), "{}", of(5));
 
+    // Named for rocprofiler-register, which calls another profiler.
+    let folder = tempfile::tempdir().unwrap();
+    let profiler = folder.path().join("librocprofiler-sdk.so.1");
+    std::fs::copy(app("libtable_tool.so"), &profiler).unwrap();
+    let mut passed_over = Command::new("python3")
+        .args(["-c", script])
+        .arg(library(6))
+        .env("ROCPROFILER_REGISTER_LIBRARY", shim())
+        .env("LD_PRELOAD", &profiler)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    BufReader::new(passed_over.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let said = run(&mut xsched_ctl(["doctor", "--pid", &passed_over.id().to_string()])).stdout;
+    drop(passed_over.stdin.take());
+    passed_over.wait().unwrap();
+    let why = format!("{} comes before the library in ROCPROFILER_REGISTER_LIBRARY;", profiler.display());
+    assert!(said.starts_with("shim         absent   ") && said.contains(&why), "{said}");
+
     let own = run(&mut xsched_ctl(["doctor", "--pid", &std::process::id().to_string()]));
     assert!(own.stdout.starts_with("shim         absent   "), "{}", own.stdout);
     assert_eq!(run(&mut xsched_ctl(["doctor", "--pid", "4194305"])).code, 66, "no such process");

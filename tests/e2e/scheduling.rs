@@ -15,8 +15,9 @@ use xsched_harness::needs;
 use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::{app, hip_sim, shim};
 use xsched_tests::execution_log::Timeline;
+use xsched_tests::needs::TIME_NAMESPACES;
 use xsched_tests::sql::Sql;
-use xsched_tests::tracer::{Outcome, Running, run, wait_until, xsched_ctl};
+use xsched_tests::tracer::{Outcome, Running, in_time_namespace, run, wait_until, xsched_ctl};
 
 /// The variable for the folder of the controller's sockets.
 const FOLDER: &str = "XSCHED_SOCKET_DIR";
@@ -28,23 +29,29 @@ const USER: u32 = 65534;
 struct Node {
     folder: TempDir,
     controller: Option<Running>,
+    /// Seconds that boot time in the time namespace of controller and tracer is ahead.
+    ahead: i64,
 }
 
 impl Node {
     fn new() -> Self {
-        Self::with_preemption(1)
+        Self::start(1, 0)
+    }
+
+    fn with_preemption(mode: u8) -> Self {
+        Self::start(mode, 0)
     }
 
     /// Starts the controller with this preemption mode, without BPF programs: another controller may use the machine's.
-    fn with_preemption(mode: u8) -> Self {
+    fn start(mode: u8, ahead: i64) -> Self {
         let folder = TempDir::new().expect("the temporary folder is writable");
         let config = folder.path().join("config.toml");
         fs::write(&config, format!("[scheduler]\npreemption = {mode}\n")).expect("the folder is writable");
         let mut serve = xsched_ctl(["serve", "--no-bpf", "--config"]);
         serve.arg(config).env(FOLDER, folder.path());
-        let mut controller = Running::start(&mut serve);
+        let mut controller = Running::start(&mut placed(ahead, serve));
         controller.wait_for_stderr("sockets in");
-        Self { folder, controller: Some(controller) }
+        Self { folder, controller: Some(controller), ahead }
     }
 
     fn ctl(&self, arguments: &[&str]) -> Command {
@@ -83,7 +90,7 @@ impl Node {
             .arg("-o")
             .arg(trace)
             .env("XSCHED_CTL_LOG", "info");
-        let mut tracer = Running::start(&mut record);
+        let mut tracer = Running::start(&mut placed(self.ahead, record));
         tracer.wait_for_stderr("recording every process");
         let mut running: Vec<_> = clients.iter_mut().map(Client::start).collect();
         // From then on the tracer joins every call with the command that it starts.
@@ -95,6 +102,10 @@ impl Node {
         tracer.signal(Signal::TERM);
         (outcomes, tracer.finish())
     }
+}
+
+fn placed(ahead: i64, command: Command) -> Command {
+    if ahead == 0 { command } else { in_time_namespace(ahead, &command) }
 }
 
 impl Drop for Node {
@@ -241,6 +252,31 @@ fn every_launch_has_its_execution_and_an_arrow_to_it() {
         assert!(early.len() * 50 <= own.len(), "{early:?}");
         let measured = own.iter().filter(|one| one.timing == "measured").count();
         assert!(measured * 10 >= own.len() * 9, "{measured} of {}", own.len());
+    }
+}
+
+/// Controller and tracer in one, a client that is ahead of them, and one that is behind.
+#[needs(ROOT, TIME_NAMESPACES)]
+fn processes_of_three_time_namespaces_are_recorded_on_one_clock() {
+    let node = Node::start(1, 3_600);
+    let trace = node.folder.path().join("run.perfetto");
+    let arguments = ["--us", "500", "--ahead", "2", "--requests", "10", "--kernels", "20"];
+    let mut clients = [86_400, -10].map(|ahead| in_time_namespace(ahead, &node.client("low", &arguments)));
+    let (outcomes, tracer) = node.record(&trace, &[], &mut clients);
+    assert_eq!(tracer.code, 0, "{}", tracer.stderr);
+    let mut sql = Sql::open(&trace).unwrap();
+    sql.assert_clean();
+    let executions: Vec<Executed> = sql.query_as(EXECUTIONS).unwrap();
+    for pid in outcomes.iter().map(pid) {
+        let own: Vec<_> = executions.iter().filter(|one| one.pid == pid).collect();
+        assert_eq!(own.len(), 200, "{}", tracer.stderr);
+        for one in own {
+            assert_eq!(
+                (one.call_pid, one.call_ts),
+                (Some(pid), Some(one.ts - one.queue_delay_ns)),
+                "{one:?}"
+            );
+        }
     }
 }
 

@@ -2,18 +2,20 @@
 //! waits for a controller that has ended. The tests use a controller of their own (`tests/src/small_controller.rs`).
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
+use xsched_harness::needs;
 use xsched_protocol::wire::Usage;
 use xsched_tests::artifacts::shim;
 use xsched_tests::device_load::{DeviceLoad, command};
 use xsched_tests::execution_log::Timeline;
+use xsched_tests::needs::TIME_NAMESPACES;
 use xsched_tests::small_controller::{SmallController, refuse_one};
-use xsched_tests::tracer::wait_until;
+use xsched_tests::tracer::{in_time_namespace, wait_until};
 
 /// Long enough to notice an event that should not happen.
 const A_WHILE: Duration = Duration::from_millis(300);
@@ -64,7 +66,16 @@ impl Machine {
     }
 
     fn begin(&self, mode: &str) -> DeviceLoad {
-        let mut load = self.start(mode);
+        Self::begun(self.start(mode))
+    }
+
+    /// The same in a time namespace of its own, whose boot time is so many seconds ahead.
+    fn begin_ahead(&self, seconds: i64, mode: &str) -> DeviceLoad {
+        let mut command = in_time_namespace(seconds, &self.command(mode));
+        Self::begun(DeviceLoad::start(&mut command).expect("the program starts"))
+    }
+
+    fn begun(mut load: DeviceLoad) -> DeviceLoad {
         load.begin().expect("the process is ready");
         load
     }
@@ -94,7 +105,7 @@ fn suspend(machine: &Machine, controller: &SmallController, load: &mut DeviceLoa
     assert!(!load.has_ended().expect("a child can be waited for"));
 }
 
-#[test]
+#[needs(nothing)]
 fn a_suspended_process_continues_when_it_may() {
     let machine = Machine::new("held");
     let controller = machine.controller();
@@ -106,7 +117,7 @@ fn a_suspended_process_continues_when_it_may() {
     wait_until("it says what it has used", || controller.usage().first().is_some_and(is_told));
 }
 
-#[test]
+#[needs(nothing)]
 fn randomly_suspended_streams_compute_the_same_as_alone() {
     let machine = Machine::new("flapping");
     let controller = machine.controller();
@@ -118,7 +129,24 @@ fn randomly_suspended_streams_compute_the_same_as_alone() {
     assert!(controller.usage().iter().all(|usage| usage.launched > 0), "{:?}", controller.usage());
 }
 
-#[test]
+#[needs(nothing)]
+fn launches_with_the_shared_memory_of_a_large_device_are_deferred() {
+    let machine = Machine::new("shared");
+    let controller = machine.controller();
+    // As gfx950 has. A block may use all of it.
+    let mut command = machine.command("load --launches 500 --us 20 --lds 160");
+    let mut load = DeviceLoad::start(command.env("HIP_SIM_LDS_KIB", "160")).expect("the program starts");
+    wait_until("it has a queue", || controller.queues() == 1);
+    controller.hold(true);
+    load.begin().expect("the process is ready");
+    thread::sleep(A_WHILE);
+    controller.hold(false);
+    is_right(load);
+    let summary = std::fs::read_to_string(machine.folder.path().join("log")).expect("the shim writes it");
+    assert!(summary.contains("500  held back"), "{summary}");
+}
+
+#[needs(nothing)]
 fn a_process_continues_when_its_controller_ends() {
     let machine = Machine::new("ends");
     let controller = machine.controller();
@@ -128,7 +156,7 @@ fn a_process_continues_when_its_controller_ends() {
     is_right(load);
 }
 
-#[test]
+#[needs(nothing)]
 fn a_process_continues_when_its_controller_is_silent() {
     let machine = Machine::new("silent");
     let controller = machine.controller();
@@ -138,7 +166,30 @@ fn a_process_continues_when_its_controller_is_silent() {
     is_right(load);
 }
 
-#[test]
+#[needs(TIME_NAMESPACES)]
+fn a_process_whose_boot_time_is_ahead_is_suspended_like_others() {
+    let machine = Machine::new("ahead");
+    let controller = machine.controller();
+    let mut load = machine.begin_ahead(86_400, "single --launches 6000 --us 500");
+    suspend(&machine, &controller, &mut load);
+    controller.hold(false);
+    is_right(load);
+}
+
+#[needs(TIME_NAMESPACES)]
+fn a_process_whose_boot_time_is_behind_continues_when_its_controller_is_silent() {
+    let machine = Machine::new("behind");
+    let controller = machine.controller();
+    let since_boot = i64::try_from(boottime_ns() / 1_000_000_000).expect("the machine started not long ago");
+    let mut load = machine.begin_ahead(1 - since_boot, "single --launches 6000 --us 500");
+    suspend(&machine, &controller, &mut load);
+    let suspended_at = machine.kernels(load.id());
+    controller.be_silent(true);
+    wait_until("it continues", || machine.kernels(load.id()) > suspended_at + 10 * IN_FLIGHT);
+    is_right(load);
+}
+
+#[needs(nothing)]
 fn a_restarted_controller_is_obeyed_again() {
     let machine = Machine::new("again");
     let first = machine.controller();
@@ -152,7 +203,7 @@ fn a_restarted_controller_is_obeyed_again() {
     is_right(load);
 }
 
-#[test]
+#[needs(nothing)]
 fn a_controller_that_starts_late_is_found() {
     let machine = Machine::new("late");
     let mut load = machine.begin("single --launches 8000 --us 500");
@@ -163,7 +214,7 @@ fn a_controller_that_starts_late_is_found() {
     is_right(load);
 }
 
-#[test]
+#[needs(nothing)]
 fn a_controller_of_another_version_may_be_followed_by_one_of_the_same() {
     let machine = Machine::new("version");
     let mut load = thread::scope(|scope| {
@@ -181,7 +232,7 @@ fn a_controller_of_another_version_may_be_followed_by_one_of_the_same() {
 /// Upper bound of the difference between clocks that are read in different processes.
 const CLOCKS_NS: u64 = 100_000;
 
-#[test]
+#[needs(nothing)]
 fn while_an_urgent_process_has_work_others_launch_nothing() {
     // Where the controller's thread does not run for too long, processes may ignore the page, and nothing is checked.
     assert!(
@@ -231,9 +282,13 @@ fn urgent_launches_in_checked_spans() -> usize {
 }
 
 /// Programs find a controller only through the folder.
-#[test]
+#[needs(nothing)]
 fn a_folder_without_a_controller_has_no_effect() {
     let machine = Machine::new("nobody");
     assert!(!Path::new(&machine.folder.path().join("shim.sock")).exists());
     is_right(machine.begin("load --launches 100 --us 50"));
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

@@ -107,6 +107,8 @@ fn both(first: &Path, second: &Path) -> String {
 
 /// `hipLaunchKernel` in the runtime's table.
 const LAUNCH_ENTRY: usize = 214;
+/// `hipGetDeviceCount` there.
+const COUNT_ENTRY: usize = 103;
 
 #[test]
 fn each_way_of_interception_sees_every_call_once() {
@@ -173,6 +175,77 @@ fn a_profiler_before_or_after_the_shim_sees_every_call_too() {
 
     // A tool that does not know of others keeps the tables; the shim uses symbols.
     let outcome = run().with("LD_PRELOAD", both(&tool(), &shim())).finish();
+    outcome.assert_launches(100);
+    assert_eq!(outcome.tool_calls(LAUNCH_ENTRY), 100, "{}", outcome.tool);
+}
+
+/// A copy of the tool, or of another library, under a name of AMD's.
+fn named(folder: &Path, name: &str, library: &str) -> String {
+    let path = folder.join(name);
+    fs::copy(app(library), &path).unwrap();
+    path.to_str().expect("a path in UTF-8").to_owned()
+}
+
+/// As the profilers of PyTorch and JAX come.
+#[test]
+fn a_profiler_in_a_plugins_scope_gets_the_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let profiler = named(folder.path(), "librocprofiler-sdk.so.1", "libtable_tool.so");
+    let outcome = Run::new("table_client", &["plugin", "50", &profiler, &library(6)]).preloaded().finish();
+    assert_eq!(
+        (outcome.last.as_str(), outcome.calls("hipGetDeviceCount")),
+        ("ok", 50),
+        "{}",
+        outcome.summary
+    );
+    assert_eq!(outcome.tool_calls(COUNT_ENTRY), 50, "{}", outcome.tool);
+}
+
+#[test]
+fn a_profiler_that_starts_late_gets_the_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    named(folder.path(), "librocprofiler-register.so.0", "libtable_register.so");
+    let profiler = named(folder.path(), "librocprofiler-sdk.so.1", "libtable_tool.so");
+    let run = Run::new("table_client", &["late", "50", &profiler, &library(6)]).preloaded();
+    let outcome = run.with("LD_LIBRARY_PATH", folder.path()).with("TABLE_REGISTER_OFFERS", "1").finish();
+    assert_eq!(
+        (outcome.last.as_str(), outcome.calls("hipGetDeviceCount")),
+        ("ok", 100),
+        "{}",
+        outcome.summary
+    );
+    assert_eq!(outcome.tool_calls(COUNT_ENTRY), 50, "{}", outcome.tool);
+}
+
+/// Two libraries that register at the same moment: AMD's library refuses the second, and the runtime does not ask again.
+#[test]
+fn a_copy_whose_registration_is_refused_is_seen_by_its_symbols() {
+    let folder = tempfile::tempdir().unwrap();
+    named(folder.path(), "librocprofiler-register.so.0", "libtable_register.so");
+    let refused = |program: &str, arguments: &[&str]| {
+        let path = format!("{}:{}", folder.path().display(), hip_sim(6).display());
+        let run = Run::new(program, arguments).preloaded().with("LD_LIBRARY_PATH", path);
+        run.with("TABLE_REGISTER_BUSY", "1").finish()
+    };
+    refused("vector_add", &["--launches", "100"]).assert_launches(100);
+    let outcome = refused("table_client", &["calls", "50", &library(6)]);
+    assert_eq!(
+        (outcome.last.as_str(), outcome.calls("hipGetDeviceCount")),
+        ("ok", 50),
+        "{}",
+        outcome.summary
+    );
+    assert_eq!(outcome.calls("hipGetDevice"), 50, "through hipGetProcAddress: {}", outcome.summary);
+}
+
+/// The loader does not search AMD's folder, but AMD's library does.
+#[test]
+fn a_requested_profiler_is_found_beside_amds_registration_library() {
+    let folder = tempfile::tempdir().unwrap();
+    let register = named(folder.path(), "librocprofiler-register.so.0", "libtable_register.so");
+    named(folder.path(), "librocprofiler-sdk.so", "libtable_tool.so");
+    let run = Run::new("vector_add", &["--launches", "100"]).with("ROCP_TOOL_LIBRARIES", "/some/tool.so");
+    let outcome = run.with("LD_PRELOAD", both(&shim(), Path::new(&register))).finish();
     outcome.assert_launches(100);
     assert_eq!(outcome.tool_calls(LAUNCH_ENTRY), 100, "{}", outcome.tool);
 }

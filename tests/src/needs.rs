@@ -25,6 +25,15 @@ pub static VM: Need = Need {
 /// The command `sudo`.
 pub static SUDO: Need = Need { name: "sudo", missing: || fails(Command::new("sudo").arg("-V")) };
 
+/// Root may make time namespaces, which Linux has from 5.6 on and programs enter by `exec` from 6.0 on.
+pub static TIME_NAMESPACES: Need = Need {
+    name: "time namespaces",
+    missing: || {
+        let check = "grep -q 'boottime *7 ' /proc/self/timens_offsets";
+        fails(Command::new("unshare").args(["--time", "--boottime", "7", "sh", "-c", check]))
+    },
+};
+
 /// FUSE file systems can be mounted in a mount namespace.
 pub static FUSE: Need = Need {
     name: "fuse",

@@ -67,6 +67,19 @@ pub struct Outcome {
     pub stderr: String,
 }
 
+/// The same command in a time namespace of its own, whose boot time is so many seconds ahead of the machine's.
+#[must_use]
+pub fn in_time_namespace(seconds: i64, command: &Command) -> Command {
+    let mut outer = Command::new("unshare");
+    outer
+        .args(["--time", "--boottime"])
+        .arg(seconds.to_string())
+        .arg(command.get_program())
+        .args(command.get_args());
+    outer.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    outer
+}
+
 /// Runs a command to its end.
 ///
 /// # Panics

@@ -2,6 +2,7 @@
 //!
 //! Data goes to standard output, everything else to standard error. ARCHITECTURE.md describes the parts.
 
+mod absence;
 mod attach;
 mod cgroup;
 mod cli;

@@ -1,7 +1,7 @@
 //! What the shim, the controller and the BPF programs share.
 //!
 //! Plain data only: `#[repr(C)]`, sized by assertion, without padding, readable by each side without `unsafe`.
-//! Times are nanoseconds of `CLOCK_BOOTTIME`.
+//! Times are nanoseconds of the machine's `CLOCK_BOOTTIME`, outside all time namespaces.
 //!
 //! | module | what crosses |
 //! | --- | --- |
@@ -12,6 +12,7 @@
 //! | `shim_status` | the shim's state, for other processes to read |
 //! | `probe` | HIP's functions, by the numbers that verdicts and records use |
 //! | `return_probe` | how the kernel replaces a return address |
+//! | `time_namespace` | what a process's clock is ahead of the machine's |
 //!
 //! Nothing here knows BPF, a socket or a clock.
 
@@ -39,5 +40,6 @@ pub mod events;
 pub mod probe;
 pub mod return_probe;
 pub mod shim_status;
+pub mod time_namespace;
 pub mod verdict;
 pub mod wire;

@@ -89,6 +89,9 @@ impl Verdict {
     /// Any call with the same return address, API and kernel has the same verdict, so it may be cached by call site.
     pub const DECIDED_BY_CALLER: u64 = 1 << 16;
 
+    /// And any kernel: no rule that may decide on calls with this return address has a condition on the kernel.
+    pub const FOR_ANY_KERNEL: u64 = 1 << 18;
+
     /// Not decided yet: the process asks again soon.
     pub const PENDING: u64 = 1 << 17;
 
@@ -100,6 +103,13 @@ impl Verdict {
     pub const fn new(action: Action, mode: u8, decided_by_caller: bool) -> Self {
         let decided = if decided_by_caller { Self::DECIDED_BY_CALLER } else { 0 };
         Self(action as u64 | (mode as u64) << 8 | decided)
+    }
+
+    /// The same, see [`Verdict::FOR_ANY_KERNEL`].
+    #[inline]
+    #[must_use]
+    pub const fn for_any_kernel(self) -> Self {
+        Self(self.0 | Self::FOR_ANY_KERNEL)
     }
 
     /// The same, with the rule that decided.
@@ -131,6 +141,12 @@ impl Verdict {
     #[inline]
     pub const fn is_decided_by_caller(self) -> bool {
         self.0 & Self::DECIDED_BY_CALLER != 0
+    }
+
+    /// See [`Verdict::FOR_ANY_KERNEL`].
+    #[inline]
+    pub const fn is_for_any_kernel(self) -> bool {
+        self.0 & Self::FOR_ANY_KERNEL != 0
     }
 
     /// See [`Verdict::PENDING`].
@@ -268,7 +284,8 @@ mod tests {
                     let verdict = Verdict::new(action, mode, decided);
                     assert_eq!(verdict.action(), Some(action));
                     assert_eq!((verdict.mode(), verdict.is_decided_by_caller()), (mode, decided));
-                    assert!(!verdict.is_pending());
+                    assert!(!verdict.is_pending() && !verdict.is_for_any_kernel());
+                    assert!(verdict.for_any_kernel().is_for_any_kernel());
                 }
             }
         }

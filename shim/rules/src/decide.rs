@@ -54,12 +54,15 @@ pub struct Decision {
     pub by: Decider,
     /// Whether every call with the same immediate caller, HIP function and kernel gets the same decision.
     pub is_by_caller: bool,
+    /// Whether the same holds for other kernels.
+    pub is_for_any_kernel: bool,
 }
 
 impl Decision {
     /// The decision as one word.
     pub const fn verdict(self) -> Verdict {
-        Verdict::new(self.action, self.level, self.is_by_caller)
+        let verdict = Verdict::new(self.action, self.level, self.is_by_caller);
+        if self.is_for_any_kernel { verdict.for_any_kernel() } else { verdict }
     }
 }
 
@@ -122,12 +125,11 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether a rule matches, and whether it would match other calls with the same immediate caller.
+    /// Whether a rule matches, and whether it would match other calls with the same immediate caller, each apart from its condition
+    /// on the kernel.
     fn evaluate(&self, rule: &Rule) -> (bool, Truth) {
         let wanted = &rule.wanted;
-        let api = is_any(&wanted.api, self.call.api);
-        let kernel = is_any(&wanted.kernel, self.call.kernel);
-        if !(api && kernel) {
+        if !is_any(&wanted.api, self.call.api) {
             return (false, Truth::No);
         }
         let own = (
@@ -206,6 +208,7 @@ impl Rulebook {
         // All decisions that are possible for calls with this immediate caller.
         let mut possible: Vec<(Action, u8)> = Vec::new();
         let mut is_settled = false;
+        let mut is_for_any_kernel = true;
         let nearest = |domain: &&Domain| call.chain.iter().position(|frame| frame.library == domain.library);
         let mut domains: Vec<_> = self.domains.iter().filter(|domain| nearest(domain).is_some()).collect();
         domains.sort_by_key(nearest);
@@ -227,6 +230,10 @@ impl Rulebook {
             }
             let rule = self.rule(number);
             let (fits, truth) = view.evaluate(rule);
+            is_for_any_kernel &= is_settled || truth == Truth::No || !rule.names_kernels();
+            if !is_any(&rule.wanted.kernel, call.kernel) {
+                continue;
+            }
             if fits && decided.is_none() {
                 decided = Some((rule.action, rule.level, Decider::Rule(number)));
             }
@@ -240,7 +247,7 @@ impl Rulebook {
         }
         let (action, level, by) = decided.unwrap_or((Action::Schedule, 0, Decider::Default));
         let is_by_caller = !call.chain.is_empty() && possible.iter().all(|&other| other == (action, level));
-        Decision { action, level, by, is_by_caller }
+        Decision { action, level, by, is_by_caller, is_for_any_kernel }
     }
 }
 

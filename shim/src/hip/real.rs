@@ -17,9 +17,11 @@ use crate::runtime::copies::RuntimeCopy;
 
 /// `hipStreamNonBlocking`
 const NON_BLOCKING: u32 = 1;
-/// `hipDeviceAttributeCooperativeLaunch`, `hipDeviceAttributeMultiprocessorCount`
+/// `hipDeviceAttributeCooperativeLaunch`, `hipDeviceAttributeMultiprocessorCount`,
+/// `hipDeviceAttributeMaxSharedMemoryPerBlock`
 const COOPERATIVE_LAUNCH: u32 = 10;
 const COMPUTE_UNITS: u32 = 63;
+const SHARED_BYTES_OF_BLOCK: u32 = 74;
 /// `HIP_POINTER_ATTRIBUTE_MEMORY_TYPE`
 const MEMORY_TYPE: u32 = 2;
 /// `HIP_POINTER_ATTRIBUTE_IS_MANAGED`
@@ -398,15 +400,21 @@ pub(crate) fn blocks_of_unit(
 
 /// The compute units of a device that supports cooperative launches.
 pub(crate) fn compute_units_for_cooperation(copy: &RuntimeCopy, device: i32) -> Option<u32> {
+    attribute(copy, device, COOPERATIVE_LAUNCH).filter(|&is_supported| is_supported != 0)?;
+    attribute(copy, device, COMPUTE_UNITS)
+}
+
+/// The most shared memory that a block may have on this device. The runtime compares launches with it.
+pub(crate) fn shared_bytes_of_block(copy: &RuntimeCopy, device: i32) -> Option<u32> {
+    attribute(copy, device, SHARED_BYTES_OF_BLOCK)
+}
+
+fn attribute(copy: &RuntimeCopy, device: i32, number: u32) -> Option<u32> {
+    let mut value = 0;
     let ask = real!(copy, hipDeviceGetAttribute: fn(*mut i32, u32, i32))?;
-    let attribute = |number| {
-        let mut value = 0;
-        // SAFETY: a variable for the answer.
-        let code = unsafe { ask(&raw mut value, number, device) };
-        u32::try_from(value).ok().filter(|_| code == 0)
-    };
-    attribute(COOPERATIVE_LAUNCH).filter(|&is_supported| is_supported != 0)?;
-    attribute(COMPUTE_UNITS)
+    // SAFETY: a variable for the answer.
+    let code = unsafe { ask(&raw mut value, number, device) };
+    u32::try_from(value).ok().filter(|_| code == 0)
 }
 
 /// Whether there is a device with this ordinal.

@@ -191,6 +191,41 @@ fn kernels_are_known_by_handle_until_they_are_unregistered() {
 }
 
 #[test]
+fn while_a_fat_binary_is_read_only_those_wait_that_need_it() {
+    let image = bundle(&code_object("kernel_of_the_test"));
+    let wrapper = [u64::from(u32::from_be_bytes(*b"HIPF")) | 1 << 32, image.as_ptr() as u64, 0];
+    let copy = 10;
+    let register = |modules, handle| {
+        fat_binary_registered(copy, modules, wrapper.as_ptr() as usize);
+        // SAFETY: a C string.
+        unsafe { kernel_registered(copy, modules, handle, c"kernel_of_the_test".as_ptr()) };
+    };
+    register(1, 11);
+    let contents = Arc::clone(&registry().fat_binaries[&(copy, 1)].contents);
+    // As a thread does that reads it.
+    let mut reading = contents.lock().unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| by_handle(copy, 11));
+        while Arc::strong_count(&contents) < 3 {
+            std::thread::yield_now();
+        }
+        register(2, 12);
+        assert_eq!(by_handle(copy, 12).as_deref(), Some(&expected()));
+        let unregistering = scope.spawn(|| fat_binary_unregistered(copy, 1));
+        while registry().fat_binaries.contains_key(&(copy, 1)) {
+            std::thread::yield_now();
+        }
+        assert!(!waiting.is_finished() && !unregistering.is_finished(), "the image is still being read");
+        *reading = Some(read(&image).unwrap());
+        drop(reading);
+        assert_eq!(waiting.join().unwrap().as_deref(), Some(&expected()));
+        assert_eq!(unregistering.join().unwrap(), Some(wrapper.as_ptr() as usize));
+    });
+    assert_eq!(by_handle(copy, 11), None);
+    fat_binary_unregistered(copy, 2);
+}
+
+#[test]
 fn functions_are_known_until_their_module_is_unloaded() {
     let image = code_object("kernel_of_the_test");
     let (copy, module, function) = (9, 0x30, 0x40);

@@ -30,7 +30,7 @@ const BEING_WRITTEN: u64 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Site {
     key: u64,
-    /// The handle of the kernel that is launched, if the rules name kernels; else 0.
+    /// The handle of the kernel that is launched; 0: any.
     kernel: u64,
 }
 
@@ -39,6 +39,11 @@ impl Site {
     pub(super) fn new(return_address: u64, copy: usize, id: usize, kernel: u64) -> Self {
         // User addresses have 47 bits, functions fewer than 10.
         Self { key: return_address << 16 | (copy as u64) << 12 | id as u64, kernel }
+    }
+
+    /// Calls from there that launch this kernel.
+    pub(super) fn of_kernel(self, kernel: u64) -> Self {
+        Self { kernel, ..self }
     }
 
     fn first_index(self) -> usize {

@@ -9,7 +9,7 @@ use xsched_protocol::return_probe::is_trampoline;
 use xsched_protocol::shim_status::ShimVerdicts;
 use xsched_protocol::verdict::{Action, RuleId, Verdict};
 use xsched_protocol::wire::SchedulingDomain;
-use xsched_rules::{Call, Caller, Decider, Frame, Rulebook, Rules};
+use xsched_rules::{Call, Caller, Decider, Decision, Frame, Rulebook, Rules};
 use xsched_xqueue::{ControllerRules, Library};
 
 use crate::ground::counters::{self, Trouble, VerdictSource};
@@ -107,7 +107,7 @@ pub(super) fn decide(call: &Stopped<'_>, kernel: Option<&str>) -> (Verdict, Opti
         rules_in_force().rules.rules().origin([name]).map(|name| Library::Own(name.to_owned()))
     });
     let declared = path.as_deref().map_or(SchedulingDomain::Auto, domain::of_library);
-    let by_domain = |action| Verdict::new(action, 0, true).by(RuleId::DOMAIN);
+    let by_domain = |action| Verdict::new(action, 0, true).for_any_kernel().by(RuleId::DOMAIN);
     match declared {
         SchedulingDomain::System => return (by_domain(Action::NeverSuspend), origin),
         SchedulingDomain::Application => return (by_domain(Action::Schedule), origin),
@@ -118,9 +118,9 @@ pub(super) fn decide(call: &Stopped<'_>, kernel: Option<&str>) -> (Verdict, Opti
     let api = call.function.name.to_str().ok();
     let call = Call { chain: frame.as_slice(), is_whole: false, api, kernel };
     let book = rules_in_force();
-    let decision = book.rules.decide(call);
     // The immediate caller is all that is ever known here.
-    (Verdict::new(decision.action, decision.level, true).by(book.id(decision.by)), origin)
+    let decision = Decision { is_by_caller: true, ..book.rules.decide(call) };
+    (decision.verdict().by(book.id(decision.by)), origin)
 }
 
 /// How the verdict of a call is found that returns there.

@@ -1,6 +1,9 @@
-//! The clock of launches and completions.
+//! The clock of launches and completions, and the one on which processes compare times.
+
+use std::fs;
 
 use rustix::time::{ClockId, clock_gettime};
+use xsched_protocol::time_namespace::boottime_ahead_ns;
 use xsched_sched::Nanos;
 
 /// The time by this module's clock: it never goes back.
@@ -9,8 +12,49 @@ pub fn now() -> Nanos {
     if let Some(now) = tests::stopped_at() {
         return now;
     }
-    let now = clock_gettime(ClockId::Monotonic);
-    Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+    Nanos(read(ClockId::Monotonic))
+}
+
+/// The machine's boot time, by which gate pages and event rings go. The process's own differs from it in a time namespace.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MachineClock {
+    /// What the process's boot time is ahead of it.
+    own_ahead_ns: i64,
+}
+
+/// How often clocks are read to compare them: another thread may get the processor in between.
+const READINGS: usize = 8;
+
+impl MachineClock {
+    /// As seen from this thread's time namespace. A process that was checkpointed goes on in another one; it has lost its controller
+    /// then, and does this again for the next.
+    pub(crate) fn of_this_thread() -> Self {
+        // `/proc/self` is the main thread, which may have ended, and the folder of a thread in it lacks the file.
+        let thread = fs::read_link("/proc/thread-self").ok();
+        let thread = thread.as_deref().and_then(|path| path.file_name()?.to_str());
+        let offsets = thread.and_then(|id| fs::read_to_string(format!("/proc/{id}/timens_offsets")).ok());
+        Self { own_ahead_ns: boottime_ahead_ns(&offsets.unwrap_or_default()) }
+    }
+
+    /// The time by this clock.
+    pub(crate) fn now_ns(self) -> u64 {
+        read(ClockId::Boottime).saturating_add_signed(self.own_ahead_ns.saturating_neg())
+    }
+
+    /// What it is ahead of [`now`]. That changes while the machine sleeps, which it hardly does beside work. What lies between two
+    /// readings adds to the difference, so the least is the best.
+    pub(crate) fn ahead_ns(self) -> i64 {
+        let reading = |_| {
+            let own = read(ClockId::Monotonic);
+            self.now_ns().cast_signed() - own.cast_signed()
+        };
+        (0..READINGS).map(reading).min().unwrap_or_default()
+    }
+}
+
+fn read(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// For tests whose outcome must not depend on how fast the machine is: the clock stands still until the test advances it.

@@ -11,10 +11,11 @@ use std::ptr::{self, NonNull};
 use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use rustix::time::{ClockId, clock_gettime};
 use thiserror::Error;
 use xsched_protocol::events::{Event, RING_SIZE, Ring, RingMemory};
 use xsched_sched::Nanos;
+
+use crate::clock::MachineClock;
 
 /// Why events are not written.
 #[derive(Debug, Error)]
@@ -32,18 +33,18 @@ pub(crate) enum EventWriterError {
 pub(crate) struct EventWriter {
     memory: NonNull<RingMemory>,
     /// What the records' clock is ahead of the queues' clock.
-    ahead_ns: u64,
+    ahead_ns: i64,
 }
 
 // SAFETY: the memory is shared words, and belongs to this value until it is dropped.
 unsafe impl Send for EventWriter {}
 
 impl EventWriter {
-    /// Maps a ring.
+    /// Maps a ring, whose records have the times of this clock.
     ///
     /// # Errors
     /// It cannot be mapped, is none, or could become shorter under its writer.
-    pub(crate) fn map(ring: impl AsFd) -> Result<Self, EventWriterError> {
+    pub(crate) fn map(ring: impl AsFd, clock: MachineClock) -> Result<Self, EventWriterError> {
         let ring = ring.as_fd();
         let is_sealed = fcntl_get_seals(ring).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
         let size = fstat(ring)?.st_size;
@@ -54,7 +55,7 @@ impl EventWriter {
         // SAFETY: at an address of the kernel's choice.
         let at = unsafe { mmap(ptr::null_mut(), RING_SIZE, access, MapFlags::SHARED, ring, 0) }?;
         let memory = NonNull::new(at.cast()).ok_or(EventWriterError::Map(Errno::NOMEM))?;
-        let writer = Self { memory, ahead_ns: boottime_ahead_ns() };
+        let writer = Self { memory, ahead_ns: clock.ahead_ns() };
         if Ring::of(writer.memory()).is_none() {
             return Err(EventWriterError::Version);
         }
@@ -70,7 +71,7 @@ impl EventWriter {
 
     /// A time of the queues' clock on that of the records.
     pub(crate) fn time_ns(&self, at: Nanos) -> u64 {
-        at.0 + self.ahead_ns
+        at.0.saturating_add_signed(self.ahead_ns)
     }
 
     fn memory(&self) -> &RingMemory {
@@ -85,23 +86,6 @@ impl Drop for EventWriter {
         // SAFETY: the value's own mapping, to which there is no reference any more.
         let _ = unsafe { munmap(self.memory.as_ptr().cast(), RING_SIZE) };
     }
-}
-
-/// How often the clocks are read to compare them: another thread may get the processor in between.
-const READINGS: usize = 8;
-
-/// The clocks differ by the time for which the machine slept, which it hardly does while a process is recorded. What lies between
-/// the two readings adds to it, so the least difference is the best.
-fn boottime_ahead_ns() -> u64 {
-    let ns = |clock| {
-        let now = clock_gettime(clock);
-        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-    };
-    let reading = |_| {
-        let monotonic = ns(ClockId::Monotonic);
-        ns(ClockId::Boottime).saturating_sub(monotonic)
-    };
-    (0..READINGS).map(reading).min().unwrap_or_default()
 }
 
 thread_local! {

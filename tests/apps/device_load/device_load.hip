@@ -1,7 +1,7 @@
 // Puts load on the device and prints the results. Tests and benchmarks of the simulated device run it, often
 // several at once.
 //
-//     device_load load   [--launches N] [--threads T] [--blocks B] [--us U]   each thread on a stream of its own
+//     device_load load   [--launches N] [--threads T] [--blocks B] [--us U] [--lds KIB]   each thread on a stream of its own
 //     device_load single [--launches N] [--blocks B] [--us U]                 waits for each launch
 //     device_load idle   [--threads T]                                        T idle streams
 //     device_load gate   [--launches N] [--us U]                              waits for a word, which the host writes after U
@@ -40,7 +40,7 @@ using Clock = std::chrono::steady_clock;
 
 struct Load {
     unsigned long launches = 1000;
-    unsigned threads = 1, blocks = 1, us = 100;
+    unsigned threads = 1, blocks = 1, us = 100, lds_kib = 0;
 
     Load(int argc, char **argv) {
         for (int i = 2; i + 1 < argc; i += 2) {
@@ -49,6 +49,7 @@ struct Load {
             if (!std::strcmp(argv[i], "--threads")) threads = static_cast<unsigned>(value);
             if (!std::strcmp(argv[i], "--blocks")) blocks = static_cast<unsigned>(value);
             if (!std::strcmp(argv[i], "--us")) us = static_cast<unsigned>(value);
+            if (!std::strcmp(argv[i], "--lds")) lds_kib = static_cast<unsigned>(value);
         }
     }
 };
@@ -88,7 +89,7 @@ static int load(const Load &load) {
     for (Stream &stream : streams)
         threads.emplace_back([&] {
             for (unsigned long number = 0; number < load.launches; number++) {
-                stream.launch(load.blocks, load.us);
+                stream.launch(load.blocks, load.us, load.lds_kib * 1024);
                 if (&stream == &streams[0] && number == load.launches / 4) quarter_kb = resident_kb();
             }
             stream.wait();

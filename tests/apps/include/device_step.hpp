@@ -27,8 +27,8 @@ class Stream {
         CHECK(hipDeviceSynchronize());
     }
 
-    void launch(unsigned blocks, unsigned us) {
-        device_step<<<blocks, 64, 0, handle>>>(state, us, launched++);
+    void launch(unsigned blocks, unsigned us, unsigned lds_bytes = 0) {
+        device_step<<<blocks, 64, lds_bytes, handle>>>(state, us, launched++);
         CHECK(hipGetLastError());
     }
 

@@ -1,6 +1,8 @@
 // Clients that reach HIP without being linked with it.
 //
 //     table_client calls N LIBRARY..       N calls in each by dlsym, and N through the result of hipGetProcAddress
+//     table_client plugin N PROFILER LIBRARY   the same, after PROFILER was loaded into a scope of its own
+//     table_client late N PROFILER LIBRARY     N calls, then PROFILER is loaded so and asks for the tables, then N calls
 //     table_client threads T LIBRARY       T threads make the process's first call together
 //     table_client load LIBRARY FILE NAME  loads a module and looks up its kernel NAME; prints result codes
 
@@ -45,6 +47,17 @@ int calls(unsigned long count, char **paths) {
     return 0;
 }
 
+int plugin(unsigned long count, char **paths) { return open_library(paths[0]) ? calls(count, paths + 1) : 1; }
+
+// As rocprofiler-sdk does it for a tool that starts late.
+int late(unsigned long count, char **paths) {
+    if (calls(count, paths + 1) || !open_library(paths[0])) return 1;
+    setenv("ROCPROFILER_REGISTER_LIBRARY", paths[0], 1);
+    void *registration = dlopen("librocprofiler-register.so.0", RTLD_NOLOAD | RTLD_LAZY);
+    if (!registration || find<int()>(registration, "rocprofiler_register_invoke_all_registrations")()) return 1;
+    return calls(count, paths + 1);
+}
+
 int threads(unsigned long count, const char *path) {
     void *library = open_library(path);
     if (!library) return 1;
@@ -80,8 +93,10 @@ int load(const char *path, const char *file, const char *name) {
 
 int main(int argc, char **argv) {
     if (argc >= 4 && !std::strcmp(argv[1], "calls")) return calls(std::strtoul(argv[2], nullptr, 0), argv + 3);
+    if (argc == 5 && !std::strcmp(argv[1], "plugin")) return plugin(std::strtoul(argv[2], nullptr, 0), argv + 3);
+    if (argc == 5 && !std::strcmp(argv[1], "late")) return late(std::strtoul(argv[2], nullptr, 0), argv + 3);
     if (argc == 4 && !std::strcmp(argv[1], "threads")) return threads(std::strtoul(argv[2], nullptr, 0), argv[3]);
     if (argc == 5 && !std::strcmp(argv[1], "load")) return load(argv[2], argv[3], argv[4]);
-    std::fprintf(stderr, "usage: table_client calls|threads|load ..\n");
+    std::fprintf(stderr, "usage: table_client calls|plugin|late|threads|load ..\n");
     return 2;
 }

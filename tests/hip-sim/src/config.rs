@@ -21,6 +21,8 @@ pub(crate) struct Config {
     /// The processes that share the devices.
     pub(crate) sharing: Sharing,
     pub(crate) compute_units: usize,
+    /// Local data share of a compute unit, in KiB.
+    pub(crate) lds_kib: usize,
     /// Hardware queues of this process on each device, for each priority of its streams.
     pub(crate) queues: usize,
     pub(crate) copy_engines: usize,
@@ -69,6 +71,7 @@ impl Config {
             sharing: text("HIP_SIM_SHARED").map_or_else(Sharing::default, Sharing::from),
             // Compute units define the device's shape, which the device properties report.
             compute_units: positive("HIP_SIM_COMPUTE_UNITS", 304),
+            lds_kib: positive("HIP_SIM_LDS_KIB", 64),
             queues: positive("HIP_SIM_QUEUES", 4),
             copy_engines: positive("HIP_SIM_COPY_ENGINES", 2),
             copy_time: CopyTime {

@@ -10,7 +10,7 @@ use crate::abi::{
 use crate::boundary::{self, write};
 use crate::error::HipError;
 use crate::kernel::Kernel;
-use crate::properties::{self, LDS_SIZE};
+use crate::properties::{self, lds_size};
 use crate::runtime;
 
 /// No preference, shared, L1, equal.
@@ -32,7 +32,7 @@ fn binary_version() -> i32 {
 
 /// Dynamic local data share that a launch may use in addition to the kernel's static one.
 fn dynamic_lds_max(kernel: &Kernel) -> i32 {
-    LDS_SIZE.saturating_sub(kernel.lds_size) as i32
+    lds_size().saturating_sub(kernel.lds_size) as i32
 }
 
 fn value_of(kernel: &Kernel, attribute: hipFunction_attribute) -> Result<i32, HipError> {

@@ -12,7 +12,7 @@ use crate::engine::{Command, clock};
 use crate::error::HipError;
 use crate::kernel::{Kernel, Passed};
 use crate::operation::Operation;
-use crate::properties::{LDS_SIZE, MAX_THREADS_PER_BLOCK, MAX_THREADS_PER_COMPUTE_UNIT, compute_units};
+use crate::properties::{self, MAX_THREADS_PER_BLOCK, MAX_THREADS_PER_COMPUTE_UNIT, compute_units};
 use crate::stream::Stream;
 use crate::{capture, config, counters, event, runtime, stream};
 
@@ -127,7 +127,7 @@ fn check(kernel: &Kernel, geometry: &Geometry, passed: Passed, residency: Reside
     if threads > u64::from(kernel.max_threads_per_block) {
         return Err(HipError::LaunchFailure);
     }
-    if geometry.lds_size + kernel.lds_size > LDS_SIZE {
+    if geometry.lds_size + kernel.lds_size > properties::lds_size() {
         return Err(HipError::InvalidValue);
     }
     let resident = u64::from((MAX_THREADS_PER_COMPUTE_UNIT * compute_units()).unsigned_abs()) / threads;
@@ -284,7 +284,7 @@ pub(crate) unsafe extern "C" fn cooperative(
         if geometry.threads_per_block() > u64::from(MAX_THREADS_PER_BLOCK) {
             return Err(HipError::InvalidConfiguration);
         }
-        if geometry.lds_size > LDS_SIZE {
+        if geometry.lds_size > properties::lds_size() {
             return Err(HipError::CooperativeLaunchTooLarge);
         }
         let passed = Passed::Pointers(arguments);
@@ -467,7 +467,7 @@ mod tests {
         assert_eq!(any(one, cube(256, 1, 1), 0), Ok(()));
         assert_eq!(any(one, cube(1025, 1, 1), 0), Err(HipError::InvalidValue));
         assert_eq!(any(one, cube(512, 1, 1), 0), Err(HipError::LaunchFailure));
-        assert_eq!(any(one, one, LDS_SIZE), Err(HipError::InvalidValue));
+        assert_eq!(any(one, one, properties::lds_size()), Err(HipError::InvalidValue));
         assert_eq!(any(cube(1 << 30, 1, 1), cube(8, 1, 1), 0), Err(HipError::InvalidConfiguration));
     }
 

@@ -8,7 +8,7 @@ use crate::abi::{hipError_t, hipFunction_t};
 use crate::boundary::{self, write};
 use crate::error::HipError;
 use crate::kernel::Kernel;
-use crate::properties::{LDS_SIZE, MAX_THREADS_PER_BLOCK, MAX_THREADS_PER_COMPUTE_UNIT, compute_units};
+use crate::properties::{MAX_THREADS_PER_BLOCK, MAX_THREADS_PER_COMPUTE_UNIT, compute_units, lds_size};
 use crate::runtime;
 
 /// Number of blocks of this size that one compute unit runs at once; 0 for a size that the device does not
@@ -18,8 +18,8 @@ fn blocks(kernel: &Kernel, threads: u32, dynamic_lds_size: usize) -> u32 {
         return 0;
     }
     let by_threads = MAX_THREADS_PER_COMPUTE_UNIT.unsigned_abs() / threads;
-    let lds_size = kernel.lds_size + dynamic_lds_size;
-    let by_lds = LDS_SIZE.checked_div(lds_size).map_or(u32::MAX, |blocks| blocks as u32);
+    let of_block = kernel.lds_size + dynamic_lds_size;
+    let by_lds = lds_size().checked_div(of_block).map_or(u32::MAX, |blocks| blocks as u32);
     by_threads.min(by_lds)
 }
 
@@ -152,7 +152,7 @@ pub(crate) unsafe extern "C" fn available_lds(
 ) -> hipError_t {
     boundary::call(|| {
         let blocks = usize::try_from(blocks).ok().filter(|blocks| *blocks > 0);
-        let share = LDS_SIZE / blocks.ok_or(HipError::InvalidValue)?;
+        let share = lds_size() / blocks.ok_or(HipError::InvalidValue)?;
         let available = share.saturating_sub(of_symbol(host)?.lds_size);
         // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, available) }

@@ -12,8 +12,6 @@ use crate::{code_object, config, runtime};
 const FIRST_PCI_BUS: usize = 0xc1;
 pub(crate) const MAX_THREADS_PER_BLOCK: u32 = 1024;
 pub(crate) const MAX_THREADS_PER_COMPUTE_UNIT: i32 = 2048;
-/// Local data share of a compute unit; one block may use all of it.
-pub(crate) const LDS_SIZE: usize = 64 << 10;
 const MAX_GRID: [i32; 3] = [i32::MAX, 65_536, 65_536];
 const CLOCK_KHZ: i32 = 2_100_000;
 const MEMORY_CLOCK_KHZ: i32 = 1_300_000;
@@ -27,6 +25,11 @@ pub(crate) const PITCH_ALIGNMENT: usize = 256;
 pub(crate) fn compute_units() -> i32 {
     let units = runtime::get().device().map_or(0, |device| device.engine.compute_units());
     i32::try_from(units).unwrap_or(i32::MAX)
+}
+
+/// Local data share of a compute unit; one block may use all of it.
+pub(crate) fn lds_size() -> usize {
+    config::get().lds_kib << 10
 }
 
 /// Names the simulation, so that no report mistakes it for hardware.
@@ -84,8 +87,8 @@ macro_rules! shared_fields {
         $prop.name = text(&name());
         $prop.gcnArchName = text(&code_object::device_target());
         $prop.totalGlobalMem = runtime::get().memory.total_size();
-        $prop.sharedMemPerBlock = LDS_SIZE;
-        $prop.maxSharedMemoryPerMultiProcessor = LDS_SIZE;
+        $prop.sharedMemPerBlock = lds_size();
+        $prop.maxSharedMemoryPerMultiProcessor = lds_size();
         $prop.regsPerBlock = REGISTERS;
         $prop.warpSize = warp_size();
         $prop.memPitch = i32::MAX as usize;
@@ -121,8 +124,8 @@ pub(crate) fn r0600(device: &Device) -> hipDeviceProp_tR0600 {
     let mut prop = hipDeviceProp_tR0600::new_zeroed();
     shared_fields!(prop, device);
     prop.uuid = uuid(device.physical);
-    prop.sharedMemPerMultiprocessor = LDS_SIZE;
-    prop.sharedMemPerBlockOptin = LDS_SIZE;
+    prop.sharedMemPerMultiprocessor = lds_size();
+    prop.sharedMemPerBlockOptin = lds_size();
     prop.regsPerMultiprocessor = REGISTERS;
     prop.maxBlocksPerMultiProcessor = MAX_THREADS_PER_COMPUTE_UNIT / warp_size();
     prop.streamPrioritiesSupported = 1;
@@ -170,7 +173,7 @@ pub(crate) fn attribute(attribute: u32, device: &Device) -> Option<i32> {
         69 => prop.pciDomainID,
         71 => prop.regsPerBlock,
         72 => prop.regsPerMultiprocessor,
-        74..=76 | 10_002 => LDS_SIZE as i32,
+        74..=76 | 10_002 => lds_size() as i32,
         78 => prop.streamPrioritiesSupported,
         81 | 82 => PITCH_ALIGNMENT as i32,
         83 => prop.totalConstMem as i32,

@@ -11,8 +11,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use xsched_protocol::arbiter_page::{
     GATE_ALLOWED, GATE_CLOSED_AT, GATE_OPENED_AT, GATE_QUIET, GATE_SIZE, GATE_WISHES,
 };
-
-use crate::clock::now_ns;
+use xsched_symbols::now_ns;
 
 const WORDS: usize = GATE_SIZE / size_of::<AtomicU64>();
 

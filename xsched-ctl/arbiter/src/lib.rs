@@ -6,7 +6,6 @@
 //!
 //! This crate does not block and makes no scheduling decisions; a policy makes these.
 
-mod clock;
 mod gates;
 mod keeper;
 mod memory;
@@ -15,7 +14,6 @@ mod programs;
 mod times;
 mod wake;
 
-pub use clock::now_ns;
 pub use keeper::{Arbiter, ArbiterError, Opened, Owner, Queue};
 pub use page::{Page, QueueState};
 pub use programs::{FoundShim, PINS, ProbedShim, ProgramsError, SHIMS_MAX, ShimSearch};

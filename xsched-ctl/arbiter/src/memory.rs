@@ -12,8 +12,8 @@ use xsched_protocol::arbiter_page::{
     ArbiterEvent, AtomicWords, Control, Host, PAGE_MAGIC, PAGE_VERSION, PAGE_WORDS, Report, Word, Words,
     dispatch,
 };
+use xsched_symbols::now_ns;
 
-use crate::clock::now_ns;
 use crate::gates::Gates;
 use crate::page::Page;
 use crate::times::Times;

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use tokio::sync::{Notify, watch};
-use xsched_arbiter::{Arbiter, Owner, now_ns};
+use xsched_arbiter::{Arbiter, Owner};
 use xsched_control_api::answer::{Counts, PageKeeper, Sight, State};
 use xsched_protocol::{
     arbiter_page::{ArbiterChange, ArbiterEvent, QueueWord},
@@ -37,6 +37,7 @@ use xsched_protocol::{
 };
 use xsched_sched::{Nanos, QueueChange, QueueId, Scheduler};
 use xsched_symbols::FileId;
+use xsched_symbols::now_ns;
 use xsched_terminal::counted;
 
 use super::config::Config;

@@ -59,9 +59,10 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, watch};
 use tokio::task::LocalSet;
 use tokio::time::MissedTickBehavior;
-use xsched_arbiter::{Arbiter, ArbiterError, ProgramsError, Times, now_ns};
+use xsched_arbiter::{Arbiter, ArbiterError, ProgramsError, Times};
 use xsched_bpf::{Written, privilege, tracefs_with};
 use xsched_control_api::{answer::Answer, folder::Folder, readiness};
+use xsched_symbols::now_ns;
 use xsched_terminal::{Internal, Request, Signals, is_permission, print, say, with_causes};
 
 use asked::Asked;

@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, watch};
-use xsched_arbiter::now_ns;
 use xsched_bpf::Written;
+use xsched_symbols::now_ns;
 
 use crate::controller::Controller;
 use crate::directory::Directory;

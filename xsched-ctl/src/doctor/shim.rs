@@ -18,10 +18,8 @@ use xsched_tracer::{TracerError, why_nothing_is_mapped};
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use super::controller;
+use crate::absence::{SHIM_FILE_PREFIX, why_passed_over};
 use crate::failure::Failure;
-
-/// Beginning of the file names of all builds of the shim.
-const SHIM_FILE_PREFIX: &str = "libxsched_shim";
 
 /// A file as it is mapped into the process.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,9 +49,9 @@ pub(crate) async fn run(pid: u32) -> Result<u8, Failure> {
     let runtimes: Vec<_> = files.iter().filter(|file| is_hip_runtime(Path::new(&file.path))).collect();
     let shim = files.iter().find(|file| file.name().starts_with(SHIM_FILE_PREFIX));
     let Some(shim) = shim else {
-        print(
-            &(line("shim", "absent", &format!("not loaded into process {pid}")) + &about(&runtimes, None)),
-        )?;
+        let why = why_passed_over(pid, &maps).map_or_else(String::new, |why| format!(": {why}"));
+        let absent = line("shim", "absent", &format!("not loaded into process {pid}{why}"));
+        print(&(absent + &about(&runtimes, None)))?;
         return Ok(0);
     };
     let status = read(pid, shim).map_err(|cause| Failure::Shim { pid, cause: cause.to_string() })?;

@@ -8,6 +8,8 @@ use std::time::Duration;
 use xsched_symbols::is_hip_runtime;
 use xsched_terminal::say;
 
+use crate::absence::{SHIM_FILE_PREFIX, why_passed_over};
+
 /// Time until the first check; it doubles after each check.
 const FIRST: Duration = Duration::from_millis(100);
 /// The longest time between two checks.
@@ -21,13 +23,16 @@ pub(super) async fn warn_without_shim(root: u32) -> Infallible {
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST);
         for pid in family(root) {
-            if !told.contains(&pid) && uses_hip_without_shim(pid) {
-                say!(
-                    "xsched-ctl: process {pid} uses HIP without the shim, and runs unscheduled: the loader has not \
-                     loaded it (setuid, another C library, or no access to the file)"
-                );
-                told.insert(pid);
+            if told.contains(&pid) {
+                continue;
             }
+            let Some(maps) = maps_without_shim(pid) else { continue };
+            let why = why_passed_over(pid, &maps).unwrap_or_else(|| {
+                "the loader has not loaded it (setuid, another C library, or no access to the file)"
+                    .to_owned()
+            });
+            say!("xsched-ctl: process {pid} uses HIP without the shim, and runs unscheduled: {why}");
+            told.insert(pid);
         }
     }
 }
@@ -52,8 +57,9 @@ fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-fn uses_hip_without_shim(pid: u32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| is_without_shim(&maps))
+/// The memory map of a process that uses HIP without the shim.
+fn maps_without_shim(pid: u32) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{pid}/maps")).ok().filter(|maps| is_without_shim(maps))
 }
 
 fn is_without_shim(maps: &str) -> bool {
@@ -62,7 +68,7 @@ fn is_without_shim(maps: &str) -> bool {
     files
         .try_for_each(|file| {
             hip |= is_hip_runtime(Path::new(file));
-            shim |= file.rsplit('/').next().is_some_and(|name| name.starts_with("libxsched_shim"));
+            shim |= file.rsplit('/').next().is_some_and(|name| name.starts_with(SHIM_FILE_PREFIX));
             if shim { Err(()) } else { Ok(()) }
         })
         .is_ok_and(|()| hip)

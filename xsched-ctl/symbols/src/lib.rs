@@ -32,11 +32,12 @@
 //! # Ok::<(), xsched_symbols::SidebandError>(())
 //! ```
 //!
-//! Times are nanoseconds of `CLOCK_BOOTTIME`, the clock of `bpf_ktime_get_boot_ns`. Process and thread ids are
+//! Times are nanoseconds of the machine's `CLOCK_BOOTTIME`, the clock of `bpf_ktime_get_boot_ns`. Process and thread ids are
 //! those of the reader's pid namespace, for which `/proc` must be mounted; processes without an id there are not known.
 
 mod address_space;
 mod binaries;
+mod clock;
 mod demangle;
 mod elf;
 mod function;
@@ -54,6 +55,7 @@ mod symbol_table;
 mod tests;
 mod timeout;
 
+pub use clock::now_ns;
 pub use demangle::{demangle, kernel_name, short_name};
 pub use elf::{ElfError, symbol_file_offsets, variable_address};
 pub use function::{MappedFunction, find_function, own_code};
@@ -68,9 +70,3 @@ pub use sideband::{PerfEvent, PerfEventKind, Sideband, SidebandError};
 pub use signature::{fold_templates, plain_name};
 pub use symbol_table::Symbol;
 pub use timeout::{PathSpace, with_timeout};
-
-/// The present time in nanoseconds of `CLOCK_BOOTTIME`, the clock of every time in this crate.
-pub fn now_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}

@@ -6,6 +6,8 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use crate::clock::machine_ns;
+
 /// Every process, in any order.
 pub(crate) fn pids() -> Vec<u32> {
     numbers_in("/proc")
@@ -93,7 +95,8 @@ fn parse_stat(text: &[u8], ticks_per_second: u64) -> Option<Stat> {
     // State is field 3, parent field 4, and starttime field 22.
     let ticks: u64 = fields.nth(22 - 4 - 1)?.parse().ok()?;
     let started_ns = u128::from(ticks) * 1_000_000_000 / u128::from(ticks_per_second.max(1));
-    Some(Stat { parent, started_ns: u64::try_from(started_ns).ok()?, is_zombie: matches!(state, "Z" | "X") })
+    let started_ns = machine_ns(u64::try_from(started_ns).ok()?);
+    Some(Stat { parent, started_ns, is_zombie: matches!(state, "Z" | "X") })
 }
 
 #[cfg(test)]

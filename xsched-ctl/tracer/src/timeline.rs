@@ -39,6 +39,7 @@ use scheduling::Tracks;
 pub(crate) use scheduling::{Program, Programs};
 use xsched_bpf::Losses;
 use xsched_recording::{FoldedNames, KernelNames, LeftOut};
+use xsched_symbols::now_ns;
 
 /// Settings of the format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,6 +60,11 @@ pub enum Executions {
     RenderStages,
 }
 
+/// The machine's boot time, which this process's is not in a time namespace, and the other clocks.
+fn clocks() -> Clocks {
+    Clocks { boottime_ns: now_ns(), ..Clocks::now() }
+}
+
 /// Writes calls into a buffer, as whole packets.
 pub(crate) struct Timeline {
     writer: TraceWriter<Vec<u8>>,
@@ -77,7 +83,7 @@ pub(crate) struct Timeline {
 impl Timeline {
     pub(crate) fn new(style: Style) -> Result<Self, WriteError> {
         Ok(Self {
-            writer: TraceWriter::new(Vec::new(), Clocks::now())?,
+            writer: TraceWriter::new(Vec::new(), clocks())?,
             losses: Losses::default(),
             left_out: LeftOut::default(),
             counters: HashMap::new(),
@@ -97,7 +103,7 @@ impl Timeline {
     /// Begins a new trace: nothing from here on refers to what was written before. Processes and threads must be
     /// described again.
     pub(crate) fn restart(&mut self) -> Result<(), WriteError> {
-        let clocks = Clocks::now();
+        let clocks = clocks();
         self.writer.restart(clocks)?;
         self.counters.clear();
         self.tracks.restart();
@@ -124,7 +130,7 @@ impl Timeline {
 
     /// Writes a correlation of the clocks, which drift apart.
     pub(crate) fn clocks(&mut self) -> Result<(), WriteError> {
-        self.writer.clock_snapshot(Clocks::now())
+        self.writer.clock_snapshot(clocks())
     }
 
     pub(crate) fn call(&mut self, process: ProcessId, call: &HipCall) -> Result<(), WriteError> {

@@ -8,8 +8,12 @@ fn frame(text: &str) -> Frame<'_> {
 }
 
 fn decide_in(book: &Rulebook, chain: &[&str]) -> Decision {
+    decide_launch(book, chain, "gemm")
+}
+
+fn decide_launch(book: &Rulebook, chain: &[&str], kernel: &str) -> Decision {
     let chain: Vec<_> = chain.iter().map(|text| frame(text)).collect();
-    book.decide(Call { chain: &chain, is_whole: true, api: Some("hipLaunchKernel"), kernel: Some("gemm") })
+    book.decide(Call { chain: &chain, is_whole: true, api: Some("hipLaunchKernel"), kernel: Some(kernel) })
 }
 
 fn book(text: &str) -> Rulebook {
@@ -45,6 +49,57 @@ fn the_default_set_decides_as_documented() {
     assert_decided("", &["libamdhip64.so.6", "libc.so.6"], Passthrough, false);
     assert_decided("", &["libamdhip64.so.6", "libtorch_hip.so", "python3.11"], Schedule, false);
     assert_decided("", &["app"], Schedule, true);
+}
+
+#[test]
+fn kernels_that_wait_for_peers_are_never_suspended_by_default() {
+    for library in [
+        "module_custom_all_reduce.so",
+        "module_quick_all_reduce.so",
+        "libmori_ops.so",
+        "libmori_shmem.so",
+        "deep_ep_cpp.cpython-312-x86_64-linux-gnu.so",
+        "librocshmem.so.3",
+        "_pyrocshmem.cpython-312-x86_64-linux-gnu.so",
+        "libmscclpp.so.0",
+        "libucc.so.1",
+    ] {
+        assert_decided("", &[library, "python3.12"], NeverSuspend, true);
+    }
+    let kernels = [
+        (
+            "_C.abi3.so",
+            "_ZN4vllm26cross_device_reduce_1stageI6__halfLi8EEEvPNS_8RankDataENS_11RankSignalsEPNS_6SignalEPT_ii",
+        ),
+        (
+            "_C.abi3.so",
+            "_ZN11quickreduce27allreduce_prototype_twoshotINS_16AllReduceTwoshotI6__halfEES2_EEvPKT0_PS4_jjiPPhjjl",
+        ),
+        (
+            "common_ops.abi3.so",
+            "_ZN6sglang26cross_device_reduce_2stageI6__halfLi4EEEvPNS_8RankDataENS_11RankSignalsEPNS_6SignalEPT_ii",
+        ),
+        (
+            "libtorch_hip.so",
+            "_ZN12_GLOBAL__N_126two_shot_all_reduce_kernelIN3c108BFloat16ELi16ELi8ELb0ELb0EEEvPPT_S4_mmPPjmmm",
+        ),
+        ("libtorch_hip.so", "_ZN4c10d16symmetric_memoryL18wait_signal_kernelEPPjiiiim"),
+        ("libtransformer_engine.so", "_Z21kuserbuffers_pushrecviiiiPiS_ii"),
+        ("__triton_launcher.cpython-312-x86_64-linux-gnu.so", "persistent_all_reduce_two_shot"),
+        ("__triton_launcher.cpython-312-x86_64-linux-gnu.so", "barrier_all_intra_node_atomic_cas_block"),
+    ];
+    let book = book("");
+    for (library, kernel) in kernels {
+        let decide = |kernel| decide_launch(&book, &[library, "python3.12"], kernel);
+        let (waiting, usual) = (decide(kernel), decide("_ZN2at6native18elementwise_kernelE"));
+        assert_eq!((waiting.action, waiting.is_by_caller), (NeverSuspend, true), "{kernel}");
+        assert_eq!((usual.action, usual.is_by_caller), (Schedule, true), "{library}");
+        assert!(!waiting.is_for_any_kernel && !usual.is_for_any_kernel, "{library}");
+    }
+    // Nothing is asked about the kernels of others.
+    for library in ["librocblas.so.4", "librccl.so.1", "module_gemm_a8w8.so", "python3.12"] {
+        assert!(decide_in(&book, &[library, "app"]).is_for_any_kernel, "{library}");
+    }
 }
 
 #[test]
@@ -147,17 +202,18 @@ fn the_nearest_scheduling_domain_precedes_the_rules() {
 
 #[test]
 fn only_rules_for_a_process_need_its_kernel_names() {
-    let text = "[[rule]]\nkernel = 'x*'\nprocess = 'other'\naction = 'passthrough'\n";
+    let text = "profile = 'compat'\n[[rule]]\nkernel = 'x*'\nprocess = 'other'\naction = 'passthrough'\n";
     let rules = Arc::new(Rules::parse(text).unwrap());
     let names = |executable: &str| {
         Rulebook::new(Arc::clone(&rules), &Caller { executable: executable.into(), ..Caller::default() })
             .names_kernels()
     };
     assert!(names("/bin/other") && !names("/bin/app"));
-    assert!(!book("").names_kernels());
+    assert!(book("").names_kernels());
 }
 
-/// For random rules: if the flag is set, random chains with the same immediate caller get the same verdict.
+/// For random rules: if the flag is set, random chains with the same immediate caller get the same verdict; with any kernel, if
+/// the other flag is set too.
 #[test]
 fn decisions_by_caller_are_the_same_for_all_chains() {
     use std::fmt::Write as _;
@@ -187,6 +243,9 @@ fn decisions_by_caller_are_the_same_for_all_chains() {
                 }
             }
             if below(4) == 0 {
+                writeln!(text, "kernel = '{}*'", ["x", "xy"][below(2)]).unwrap();
+            }
+            if below(4) == 0 {
                 writeln!(text, "function = '{}*'", FUNCTIONS[below(3)]).unwrap();
             }
             writeln!(text, "action = '{}'", ["schedule", "passthrough", "never-suspend"][below(3)]).unwrap();
@@ -206,24 +265,25 @@ fn decisions_by_caller_are_the_same_for_all_chains() {
             if let Some(first) = first {
                 frames[0] = first;
             }
-            (frames, below(5) != 0)
+            (frames, below(5) != 0, [None, Some("x"), Some("xyz"), Some("z")][below(4)])
         };
         for _ in 0..20 {
-            let (frames, is_whole) = chain(None);
-            let decide = |frames: &[Frame<'_>], is_whole| {
-                book.decide(Call { chain: frames, is_whole, api: Some("hipMalloc"), kernel: None })
+            let (frames, is_whole, kernel) = chain(None);
+            let decide = |frames: &[Frame<'_>], is_whole, kernel| {
+                book.decide(Call { chain: frames, is_whole, api: Some("hipLaunchKernel"), kernel })
             };
-            let decision = decide(&frames, is_whole);
+            let decision = decide(&frames, is_whole, kernel);
             if !decision.is_by_caller {
                 continue;
             }
             decided += 1;
             for _ in 0..20 {
-                let (others, is_whole) = chain(Some(frames[0]));
-                let other = decide(&others, is_whole);
+                let (others, is_whole, any) = chain(Some(frames[0]));
+                let kernel = if decision.is_for_any_kernel { any } else { kernel };
+                let other = decide(&others, is_whole, kernel);
                 assert_eq!(
-                    (other.action, other.level, other.is_by_caller),
-                    (decision.action, decision.level, true),
+                    (other.action, other.level, other.is_by_caller, other.is_for_any_kernel),
+                    (decision.action, decision.level, true, decision.is_for_any_kernel),
                     "seed {SEED:#x}, round {round}: {frames:?} and {others:?} by\n{text}{:?}",
                     book.domains()
                 );

@@ -51,7 +51,7 @@ pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy, device: i32)
         return None;
     }
     let shape = Shape { grid: dimensions(0), block: dimensions(3), shared_bytes };
-    let kernel = checked(copy, named, shape)?;
+    let kernel = checked(copy, device, named, shape)?;
     // SAFETY: as many attributes as the configuration says.
     let attributes = unsafe { attributes_at(words[CONFIG_ATTRIBUTES], words[6] as u32)? };
     if !attributes.is_empty() {

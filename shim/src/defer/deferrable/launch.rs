@@ -4,6 +4,7 @@
 //! it might refuse is not deferred.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::api::Id;
 use crate::defer::deferrable::configured;
@@ -11,12 +12,17 @@ use crate::hip::owned::{Extra, Owner, params_words};
 use crate::hip::real::{self, KernelRef};
 use crate::kernels::{self, Kernel};
 use crate::planted::{Bug, is_planted};
-use crate::runtime::copies::RuntimeCopy;
+use crate::runtime::copies::{COPIES_MAX, RuntimeCopy};
 use crate::runtime::stopped::{Stopped, StreamName};
 
 /// Threads of a block, and bytes of shared memory, that every device has.
 const BLOCK_THREADS_MAX: u64 = 1024;
 const SHARED_BYTES_MAX: u64 = 65536;
+
+/// What devices with more shared memory have, by copy and ordinal; 0: not asked yet.
+static SHARED_BYTES: [[AtomicU32; ORDINALS_KEPT]; COPIES_MAX] =
+    [const { [const { AtomicU32::new(0) }; ORDINALS_KEPT] }; COPIES_MAX];
+const ORDINALS_KEPT: usize = 64;
 
 /// Blocks of a grid, threads of a block, bytes of shared memory besides the kernel's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,12 +36,12 @@ pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy, device: i32)
     let dimensions = |first| [first, first + 1, first + 2].map(|argument| call.int(argument));
     let by_handle = |shared_bytes| {
         let shape = Shape { grid: call.dim3(1), block: call.dim3(2), shared_bytes };
-        let kernel = checked(copy, KernelRef::Handle(call.size(0)), shape)?;
+        let kernel = checked(copy, device, KernelRef::Handle(call.size(0)), shape)?;
         Some((kernel, shape))
     };
     let by_function = |grid, shared_bytes| {
         let shape = Shape { grid, block: dimensions(4), shared_bytes };
-        let kernel = checked(copy, KernelRef::Function(call.size(0)), shape)?;
+        let kernel = checked(copy, device, KernelRef::Function(call.size(0)), shape)?;
         Some((kernel, shape))
     };
     match call.id() {
@@ -72,23 +78,44 @@ pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy, device: i32)
     }
 }
 
-/// The kernel, if it is known and every runtime accepts it in this shape.
-pub(super) fn checked(copy: &RuntimeCopy, named: KernelRef, shape: Shape) -> Option<Arc<Kernel>> {
+/// The kernel, if it is known and the runtime accepts it in this shape on this device.
+pub(super) fn checked(
+    copy: &RuntimeCopy,
+    device: i32,
+    named: KernelRef,
+    shape: Shape,
+) -> Option<Arc<Kernel>> {
     let kernel = match named {
         KernelRef::Handle(handle) => kernels::by_handle(copy.index(), handle)?,
         KernelRef::Function(function) => kernels::by_function(copy.index(), function)?,
     };
-    check_shape(&kernel, shape)?;
+    check_shape(&kernel, shape, || shared_bytes_max(copy, device))?;
     Some(kernel)
 }
 
-fn check_shape(kernel: &Kernel, Shape { grid, block, shared_bytes }: Shape) -> Option<()> {
+/// `shared_max` is asked about launches with more than every device has.
+fn check_shape(
+    kernel: &Kernel,
+    Shape { grid, block, shared_bytes }: Shape,
+    shared_max: impl FnOnce() -> u64,
+) -> Option<()> {
     let limit = BLOCK_THREADS_MAX.min(kernel.threads_max.into());
     let in_grid = grid.iter().zip(block).map(|(&blocks, threads)| u64::from(blocks) * u64::from(threads));
     let fits = in_grid.clone().all(|threads| (1..=u64::from(u32::MAX)).contains(&threads));
     let shared = shared_bytes.checked_add(kernel.shared_bytes.into())?;
-    let is_taken = fits && volume(block) <= limit && shared <= SHARED_BYTES_MAX;
+    let is_taken = fits && volume(block) <= limit && (shared <= SHARED_BYTES_MAX || shared <= shared_max());
     (is_taken || is_planted(Bug::UncheckedLaunch)).then_some(())
+}
+
+/// Bytes of shared memory that one block may have.
+fn shared_bytes_max(copy: &RuntimeCopy, device: i32) -> u64 {
+    let kept = usize::try_from(device).ok().and_then(|ordinal| SHARED_BYTES[copy.index()].get(ordinal));
+    if let Some(known @ 1..) = kept.map(|kept| kept.load(Ordering::Relaxed)) {
+        return known.into();
+    }
+    let asked = real::shared_bytes_of_block(copy, device).unwrap_or(0);
+    kept.inspect(|kept| kept.store(asked, Ordering::Relaxed));
+    asked.into()
 }
 
 fn volume(extent: [u32; 3]) -> u64 {
@@ -169,9 +196,14 @@ mod tests {
     }
 
     #[test]
-    fn only_launches_that_every_device_accepts_are_deferred() {
-        let is_taken =
-            |grid, block, shared_bytes| check_shape(&kernel(), Shape { grid, block, shared_bytes }).is_some();
+    fn only_launches_that_the_device_accepts_are_deferred() {
+        let shape = |grid, block, shared_bytes| Shape { grid, block, shared_bytes };
+        let on_device = |shape, shared_max| check_shape(&kernel(), shape, || shared_max).is_some();
+        // As gfx950 has.
+        let large = 160 << 10;
+        let filling = shape([1, 1, 1], [256, 1, 1], large - 1024);
+        assert!(on_device(filling, large) && !on_device(filling, large - 1) && !on_device(filling, 0));
+        let is_taken = |grid, block, shared_bytes| on_device(shape(grid, block, shared_bytes), 0);
         assert!(is_taken([1, 1, 1], [256, 1, 1], SHARED_BYTES_MAX - 1024));
         assert!(
             !is_taken([1, 1, 1], [256, 1, 1], SHARED_BYTES_MAX - 1023),
@@ -181,6 +213,6 @@ mod tests {
         assert!(!is_taken([0, 1, 1], [1, 1, 1], 0), "no blocks");
         assert!(!is_taken([1, 1, 1], [0, 1, 1], 0), "no threads");
         assert!(!is_taken([1 << 31, 1, 1], [2, 1, 1], 0), "more threads than can be counted");
-        assert!(!is_taken([1, 1, 1], [1, 1, 1], u64::MAX), "a size that overflows");
+        assert!(!on_device(shape([1, 1, 1], [1, 1, 1], u64::MAX), u64::MAX), "a size that overflows");
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::time::{ClockId, clock_gettime};
 use xsched_protocol::arbiter_page::{QueueWord, Report, Word, more_urgent};
 use xsched_protocol::wire::{Keeper, PacketKind, Reported};
 use xsched_sched::Level;
@@ -110,12 +109,6 @@ impl Link {
     fn socket(&self) -> MutexGuard<'_, Option<Arc<Connection>>> {
         self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The page's clock.
-pub(super) fn page_time_ns() -> u64 {
-    let now = clock_gettime(ClockId::Boottime);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 #[cfg(test)]

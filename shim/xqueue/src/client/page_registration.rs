@@ -5,7 +5,8 @@ use std::sync::Arc;
 use xsched_protocol::arbiter_page::{QueueWord, Report, Word};
 use xsched_sched::Nanos;
 
-use crate::client::link::{Link, Slot, page_time_ns};
+use crate::client::link::{Link, Slot};
+use crate::clock::MachineClock;
 use crate::gate_page::GatePage;
 use crate::registration::{AdmissionState, Registration};
 
@@ -14,6 +15,7 @@ pub(super) struct PageRegistration {
     pub(super) link: Arc<Link>,
     pub(super) slot: Slot,
     pub(super) gate: Option<Arc<GatePage>>,
+    pub(super) clock: MachineClock,
 }
 
 impl PageRegistration {
@@ -65,6 +67,6 @@ impl Registration for PageRegistration {
     }
 
     fn age_of(&self, page_ns: u64) -> Nanos {
-        Nanos(page_time_ns().saturating_sub(page_ns))
+        Nanos(self.clock.now_ns().saturating_sub(page_ns))
     }
 }

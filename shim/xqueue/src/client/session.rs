@@ -26,6 +26,7 @@ use crate::client::link::{Link, Slot};
 use crate::client::page_registration::PageRegistration;
 use crate::client::settings::{SchedulerChoice, Settings};
 use crate::client::usage::{Account, Names};
+use crate::clock::MachineClock;
 use crate::device::Device;
 use crate::event_writer::EventWriter;
 use crate::gate_page::GatePage;
@@ -89,6 +90,7 @@ enum Phase {
         connection: Arc<Connection>,
         wake: Descriptor,
         keeper: Keeper,
+        clock: MachineClock,
         claims: Vec<Opening>,
         origins: Names,
         usage_at: Nanos,
@@ -240,12 +242,21 @@ impl Client {
                 let connection = Arc::clone(connection);
                 self.join(queues, connection, welcome, received.descriptors, now)
             }
-            (FromController::Opened(opened), Phase::Joined { claims, .. }) => {
-                queue_opened(&self.link, claims, &opened, gate_page(&received.descriptors), queues)
+            (FromController::Opened(opened), Phase::Joined { claims, clock, .. }) => {
+                let opening = claims.get_mut(opened.request as usize).ok_or(ClientError::Unexpected)?;
+                let registration = PageRegistration {
+                    link: Arc::clone(&self.link),
+                    slot: slot_of(&opened),
+                    gate: gate_page(&received.descriptors),
+                    clock: *clock,
+                };
+                opening.slot = Some(registration.slot);
+                queues.register(opening.claim, Some(Arc::new(registration)));
+                Ok(())
             }
-            (FromController::Events(events), Phase::Joined { .. }) => {
+            (FromController::Events(events), Phase::Joined { clock, .. }) => {
                 let ring = received.descriptors.first().filter(|_| events.wanted != 0);
-                let journal = ring.map(EventWriter::map);
+                let journal = ring.map(|ring| EventWriter::map(ring, *clock));
                 if matches!(journal, Some(Err(_))) {
                     queues.trouble(Trouble::NoEventRing);
                 }
@@ -295,9 +306,10 @@ impl Client {
         self.host.forget_origins();
         queues.forget_origins();
         self.link.put_in_force(true);
-        let (wake, claims, origins) =
-            (Descriptor::new(wake).map_err(SocketError::from)?, Vec::new(), Names::default());
-        self.phase = Phase::Joined { connection, wake, keeper, claims, origins, usage_at: now };
+        let (wake, clock) =
+            (Descriptor::new(wake).map_err(SocketError::from)?, MachineClock::of_this_thread());
+        let (claims, origins) = (Vec::new(), Names::default());
+        self.phase = Phase::Joined { connection, wake, keeper, clock, claims, origins, usage_at: now };
         Ok(())
     }
 }
@@ -353,19 +365,8 @@ fn gate_page(descriptors: &[OwnedFd]) -> Option<Arc<GatePage>> {
     GatePage::map(page).ok().map(Arc::new)
 }
 
-/// A queue was opened.
-fn queue_opened<D: Device>(
-    link: &Arc<Link>,
-    claims: &mut [Opening],
-    opened: &Opened,
-    gate: Option<Arc<GatePage>>,
-    queues: &XQueues<D>,
-) -> Result<(), ClientError> {
-    let opening = claims.get_mut(opened.request as usize).ok_or(ClientError::Unexpected)?;
-    let slot = Slot { index: opened.slot, generation: opened.generation, keeper: keeper(opened.keeper) };
-    opening.slot = Some(slot);
-    queues.register(opening.claim, Some(Arc::new(PageRegistration { link: Arc::clone(link), slot, gate })));
-    Ok(())
+fn slot_of(opened: &Opened) -> Slot {
+    Slot { index: opened.slot, generation: opened.generation, keeper: keeper(opened.keeper) }
 }
 
 /// Sends what claims have used since the last time.

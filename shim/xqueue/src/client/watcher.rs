@@ -18,7 +18,7 @@ use xsched_sched::Nanos;
 use crate::client::connection::Connection;
 use crate::client::descriptor::Descriptor;
 use crate::client::host::Host;
-use crate::client::link::{Link, page_time_ns};
+use crate::client::link::Link;
 use crate::client::local::LocalArbiter;
 use crate::client::session::{Client, RETRY};
 use crate::client::settings::{SchedulerChoice, Settings};
@@ -65,7 +65,8 @@ pub(super) fn start<D: Device>(
             SchedulerChoice::Itself(policy) => Some(LocalArbiter::new(policy, bell(&alarm))),
         };
         let may_poll = thread::available_parallelism().is_ok_and(|count| count.get() >= POLL_FROM);
-        let mut watcher = Watcher { queues, link, client, local, alarm, may_poll };
+        let heartbeat = Heartbeat::default();
+        let mut watcher = Watcher { queues, link, client, local, heartbeat, alarm, may_poll };
         if catch_unwind(AssertUnwindSafe(|| watcher.run())).is_err() {
             trouble(Trouble::Panic);
         }
@@ -134,12 +135,37 @@ impl Alarm {
     }
 }
 
+/// The controller's last heartbeat. Its time is by the page's clock, which the process does not compare with its own: in a time
+/// namespace that is another one, and a process that was checkpointed goes on with another.
+#[derive(Clone, Copy, Default)]
+struct Heartbeat {
+    written_ns: u64,
+    /// When it was first seen, by the process's clock.
+    seen_at: Nanos,
+}
+
+impl Heartbeat {
+    /// Takes note of what the page says, and returns for how long it has said so.
+    fn look(&mut self, written_ns: u64, now: Nanos) -> Nanos {
+        if self.written_ns != written_ns {
+            *self = Self { written_ns, seen_at: now };
+        }
+        now - self.seen_at
+    }
+
+    /// What the page's clock says by now, at least.
+    fn page_ns(self, now: Nanos) -> u64 {
+        self.written_ns.saturating_add((now - self.seen_at).0)
+    }
+}
+
 struct Watcher<D: Device> {
     queues: Arc<XQueues<D>>,
     link: Arc<Link>,
     client: Client,
     /// Instead of a controller.
     local: Option<Arc<LocalArbiter>>,
+    heartbeat: Heartbeat,
     alarm: Arc<Alarm>,
     /// There are processors enough.
     may_poll: bool,
@@ -177,11 +203,11 @@ impl<D: Device> Watcher<D> {
     }
 
     /// Takes the page out of force while the controller's heartbeat is missing.
-    fn check_heartbeat(&self) {
+    fn check_heartbeat(&mut self) {
         let Some(keeper) = self.client.keeper() else { return };
         let limit_ns = self.link.page.load(Word::SILENCE);
-        let silence_ns = page_time_ns().saturating_sub(self.link.page.load(Word::HEARTBEAT));
-        let is_silent = limit_ns != 0 && silence_ns > limit_ns;
+        let silence = self.heartbeat.look(self.link.page.load(Word::HEARTBEAT), now());
+        let is_silent = limit_ns != 0 && silence.0 > limit_ns;
         if is_silent && self.link.page.load(Word::OBEY) != 0 {
             self.link.report(Report::Check, 0, 0, keeper);
         }
@@ -192,7 +218,7 @@ impl<D: Device> Watcher<D> {
     fn expire_others(&self) {
         let page = &self.link.page;
         for slot in self.client.slots().filter(|&slot| self.link.state_of(slot).is_preempted()) {
-            let (Some(own), now_ns) = (self.link.word(slot), page_time_ns()) else { continue };
+            let (Some(own), now_ns) = (self.link.word(slot), self.heartbeat.page_ns(now())) else { continue };
             for other in 0..page.load(Word::SLOTS).min(QUEUE_MAX as u64) {
                 let word = QueueWord(page.load(Word::queue(other)));
                 let holds = word.is_open() && word.is_ready() && word.device() == own.device();
@@ -291,6 +317,19 @@ mod tests {
         let second = alarm.polled(lost_at + RETRY).unwrap();
         assert!(!Arc::ptr_eq(&first, &second) && second.get().is_some());
         file.write_all(b"still open").unwrap();
+    }
+
+    #[test]
+    fn a_heartbeat_is_fresh_while_it_changes_whatever_its_clock_says() {
+        let at = Nanos::from_millis;
+        let mut heartbeat = Heartbeat::default();
+        // A day behind, a day ahead, and again behind, as after a restart of the machine.
+        for (written_ns, now) in [(7, at(1_000_000)), (86_400_000_000_000, at(1_000_300)), (5, at(1_000_900))]
+        {
+            assert_eq!(heartbeat.look(written_ns, now), Nanos::ZERO, "it was not looked at for some time");
+            assert_eq!(heartbeat.look(written_ns, now + at(101)), at(101));
+            assert_eq!(heartbeat.page_ns(now + at(3)), written_ns + at(3).0);
+        }
     }
 
     /// Preempted when the test says so.

@@ -20,16 +20,16 @@ impl Recorder {
         ftruncate(&fd, RING_SIZE as u64).unwrap();
         fcntl_add_seals(&fd, SealFlags::SHRINK).unwrap();
         // As the controller does it; any mapping serves.
-        let unprepared = EventWriter::map(&fd);
+        let unprepared = EventWriter::map(&fd, MachineClock::of_this_thread());
         assert!(matches!(unprepared, Err(EventWriterError::Version)));
         prepare(&fd);
-        let writer = EventWriter::map(&fd).unwrap();
+        let writer = EventWriter::map(&fd, MachineClock::of_this_thread()).unwrap();
         let reader = Reader::new(writer.memory()).unwrap();
         Self { writer, fd, reader }
     }
 
     pub(crate) fn writer(&self) -> EventWriter {
-        EventWriter::map(&self.fd).unwrap()
+        EventWriter::map(&self.fd, MachineClock::of_this_thread()).unwrap()
     }
 
     /// What was written since the last time.
@@ -74,10 +74,13 @@ fn events_are_read_as_they_were_written() {
 fn memory_that_could_become_shorter_is_refused() {
     let fd = memory();
     ftruncate(&fd, RING_SIZE as u64).unwrap();
-    assert!(matches!(EventWriter::map(&fd), Err(EventWriterError::Unsealed)));
+    assert!(matches!(EventWriter::map(&fd, MachineClock::of_this_thread()), Err(EventWriterError::Unsealed)));
     let short = memory();
     ftruncate(&short, 4096).unwrap();
     fcntl_add_seals(&short, SealFlags::SHRINK).unwrap();
-    assert!(matches!(EventWriter::map(&short), Err(EventWriterError::Unsealed)));
-    assert!(EventWriter::map(File::open("/dev/null").unwrap()).is_err());
+    assert!(matches!(
+        EventWriter::map(&short, MachineClock::of_this_thread()),
+        Err(EventWriterError::Unsealed)
+    ));
+    assert!(EventWriter::map(File::open("/dev/null").unwrap(), MachineClock::of_this_thread()).is_err());
 }

@@ -2,7 +2,7 @@
 
 use crate::abi::dim3;
 use crate::error::HipError;
-use crate::properties::LDS_SIZE;
+use crate::properties::lds_size;
 
 /// `hipModuleLaunchKernel`'s limits for the grid in blocks.
 const MODULE_GRID_MAX: [u32; 3] = [i32::MAX as u32, 65_536, 65_536];
@@ -49,7 +49,7 @@ impl Geometry {
         if self.threads_per_block() == 0 {
             return Err(HipError::InvalidConfiguration);
         }
-        if self.lds_size > LDS_SIZE {
+        if self.lds_size > lds_size() {
             return Err(HipError::InvalidValue);
         }
         // Code compiled for HIP requires blocks of equal size.

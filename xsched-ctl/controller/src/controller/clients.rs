@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::rc::Rc;
 
-use xsched_arbiter::{ArbiterError, Owner, ProbedShim, ShimSearch, now_ns};
+use xsched_arbiter::{ArbiterError, Owner, ProbedShim, ShimSearch};
 use xsched_control_api::{
     answer::{PageKeeper, State},
     parameters::{Parameters, Wish},
@@ -18,6 +18,7 @@ use xsched_protocol::{
 };
 use xsched_sched::{Level, Nanos, QueueChange, QueueId};
 use xsched_symbols::FileId;
+use xsched_symbols::now_ns;
 
 use super::authority::{Actor, OrderError};
 use super::client::{Client, Link, Said, hints};

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::process;
 use std::sync::atomic::Ordering;
 
-use xsched_arbiter::now_ns;
 use xsched_control_api::{
     answer::{self, Counts, List, State, Status},
     device_address::device_name,
     parameters::Class,
 };
 use xsched_protocol::arbiter_page::{QueueWord, Word, more_urgent};
+use xsched_symbols::now_ns;
 
 use super::Controller;
 use super::authority::Actor;

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use xsched_arbiter::now_ns;
 use xsched_control_api::{
     answer::{Answer, Changed, Reason, State},
     parameters::{Parameters, Wish},
     request::{Request, Target},
 };
 use xsched_sched::{Nanos, PolicyKind};
+use xsched_symbols::now_ns;
 
 use super::authority::{Actor, OrderError, audit};
 use super::client::Said;

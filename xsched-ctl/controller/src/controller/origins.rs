@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use xsched_arbiter::now_ns;
 use xsched_control_api::answer;
 use xsched_protocol::wire::{OriginName, OriginTime, OriginUsage};
+use xsched_symbols::now_ns;
 use xsched_terminal::one_line;
 
 use super::client::Client;

@@ -3,8 +3,9 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use xsched_arbiter::{Times, now_ns};
+use xsched_arbiter::Times;
 use xsched_sched::Nanos;
+use xsched_symbols::now_ns;
 
 use super::Controller;
 use crate::config::Config;

@@ -7,13 +7,13 @@ use std::os::fd::OwnedFd;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
-use xsched_arbiter::now_ns;
 use xsched_control_api::ring_memory::SharedRing;
 use xsched_protocol::{
     arbiter_page::{ArbiterChange, ArbiterEvent},
     events::{Event, Ring},
     wire::{Events, PacketKind, RecordPacketKind, RecordRefusal, RecordedRing},
 };
+use xsched_symbols::now_ns;
 
 use super::authority::audit;
 use super::{Actor, ClientId, Controller};
