@@ -2,16 +2,16 @@
 //! waits for a controller that has ended. The tests use a controller of their own (`tests/src/small_controller.rs`).
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
 use xsched_protocol::wire::Usage;
-use xsched_tests::artifacts::shim;
+use xsched_tests::artifacts::{app_command, shim};
 use xsched_tests::device_load::{DeviceLoad, command};
-use xsched_tests::execution_log::Timeline;
+use xsched_tests::execution_log::{Execution, Timeline};
 use xsched_tests::small_controller::{SmallController, refuse_one};
 use xsched_tests::tracer::wait_until;
 
@@ -236,4 +236,47 @@ fn a_folder_without_a_controller_has_no_effect() {
     let machine = Machine::new("nobody");
     assert!(!Path::new(&machine.folder.path().join("shim.sock")).exists());
     is_right(machine.begin("load --launches 100 --us 50"));
+}
+
+/// As a system's runtime and a wheel's. The program looks for an error after each launch.
+#[test]
+fn work_of_two_runtime_copies_is_gated_and_neither_sees_errors_of_the_others_gates() {
+    let machine = Machine::new("copies");
+    let controller = machine.controller();
+    let _urgent = machine.start("single --launches 1");
+    wait_until("it has a queue", || controller.queues() == 1);
+    let mut command = app_command("two_runtimes", &["1000"]);
+    command
+        .env("LD_PRELOAD", shim())
+        .env("HIP_SIM_SHARED", &machine.device)
+        .env("HIP_SIM_DURATIONS", "*step*=200us")
+        .env("HIP_SIM_EXECUTION_LOG", machine.log())
+        .env("XSCHED_SOCKET_DIR", machine.folder.path())
+        .env("XSCHED_LOG", machine.folder.path().join("log"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut process = command.spawn().expect("the program was built");
+    let mut held = Vec::new();
+    while process.try_wait().expect("a child can be waited for").is_none() {
+        controller.hold(true);
+        let from_ns = boottime_ns() + CLOCKS_NS;
+        thread::sleep(Duration::from_millis(5));
+        held.push((from_ns, boottime_ns() - CLOCKS_NS));
+        controller.hold(false);
+        thread::sleep(Duration::from_millis(5));
+    }
+    let outcome = process.wait_with_output().expect("a child can be waited for");
+    let said = [outcome.stdout, outcome.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert_eq!(said, ["right\nright\n", ""], "{}", outcome.status);
+    let timeline = Timeline::read(&machine.log()).expect("the device writes its log");
+    for kernel in ["two_runtimes_step_a", "two_runtimes_step_b"] {
+        let waited_at_a_gate = |execution: &&Execution| {
+            let (submitted_ns, start_ns) = (execution.submitted_ns, execution.start_ns);
+            execution.kernel == kernel
+                && held.iter().any(|&(from_ns, to_ns)| submitted_ns < from_ns && start_ns >= to_ns)
+        };
+        assert!(timeline.kernels().iter().any(|execution| waited_at_a_gate(&execution)), "none of {kernel}");
+    }
+    let summary = std::fs::read_to_string(machine.folder.path().join("log")).expect("the shim writes it");
+    assert!(summary.ends_with("trouble\n               0  none\n"), "{summary}");
 }

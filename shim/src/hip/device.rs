@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use xsched_sched::Nanos;
-use xsched_xqueue::{Device, GatePage};
+use xsched_xqueue::{Device, GatePage, RuntimeId};
 
 use crate::ground::counters::{self, Trouble};
 use crate::ground::reentry::stay_inside;
@@ -57,6 +57,10 @@ impl Device for Hip {
 
     fn orders_others(&self, stream: HipStream) -> bool {
         stream.name == StreamName::Legacy
+    }
+
+    fn runtime(&self, stream: HipStream) -> RuntimeId {
+        stream.copy.runtime()
     }
 
     fn launch(&self, command: HipCommand) -> bool {

@@ -6,7 +6,7 @@
 //!   Launch workers and the watcher are threads of this crate ([`crate::threads`]): a back end that hooks the runtime must not
 //!   take their calls for the application's (see [`crate::Host::enter`] for the watcher).
 //! * **Locks.** The table says which of the crate's locks the caller holds. *None* means that the function may call the queues.
-//!   Under the *queues' lock* ([`Device::stream_number`], [`Device::orders_others`], [`Device::set_gate`]) it must not call the
+//!   Under the *queues' lock* ([`Device::stream_number`], [`Device::orders_others`], [`Device::runtime`], [`Device::set_gate`]) it must not call the
 //!   queues or the runtime, and must not wait for any other thread. The *markers' lock* keeps
 //!   [`crate::XQueues::pause_markers`], `destroy`, `detach_stream`, `forget_detached` and `close` waiting. The *lock for making
 //!   gates* keeps `pause_markers`, `retire_gates` and `close` waiting. A thread that waits in one of these must not hold
@@ -15,7 +15,7 @@
 //!
 //! | function | called on | lock held | may block |
 //! | --- | --- | --- | --- |
-//! | `stream_number`, `orders_others` | any thread | queues' | no |
+//! | `stream_number`, `orders_others`, `runtime` | any thread | queues' | no |
 //! | `launch` | launch worker | none | yes |
 //! | `mark` | any thread | markers' | only as a call of the runtime does |
 //! | `is_done` | any thread | markers' | no |
@@ -30,6 +30,7 @@ use std::fmt::Debug;
 use xsched_sched::Nanos;
 
 use crate::gate_page::GatePage;
+use crate::ids::RuntimeId;
 
 /// Where commands are launched: the devices of one runtime.
 ///
@@ -47,7 +48,8 @@ pub trait Device: Send + Sync + 'static {
     /// A point in the order of a stream, such as a recorded event. Each is given to [`Device::retire`] once.
     type Marker: Copy + Debug + Eq + Send + 'static;
 
-    /// A gate: a word in memory for which a stream can wait. Gates are made once for each claim and never freed.
+    /// A gate: a word in memory for which streams of one runtime can wait. Gates are made once for each claim and runtime, and
+    /// never freed.
     type Gate: Copy + Debug + Send + 'static;
 
     /// The number that names a stream in events. Must not change while the stream lives.
@@ -58,6 +60,11 @@ pub trait Device: Send + Sync + 'static {
     /// are others. Asked once, when the queue is created.
     fn orders_others(&self, _stream: Self::Stream) -> bool {
         false
+    }
+
+    /// The runtime of a stream, where a process may use several copies. What was made with one is no other's.
+    fn runtime(&self, _stream: Self::Stream) -> RuntimeId {
+        RuntimeId::default()
     }
 
     /// Gives a command to the runtime.
@@ -93,7 +100,7 @@ pub trait Device: Send + Sync + 'static {
     /// Takes a marker back that is not needed any more, complete or not. The marker's stream may be gone.
     fn retire(&self, marker: Self::Marker);
 
-    /// Makes a gate for a stream's device, open. None where there are none: the claim then launches little ahead. The stream may be
+    /// Makes a gate for a stream's device and runtime, open. None where there are none: the claim then launches little ahead. The stream may be
     /// gone: it only names the device. Not called while markers are paused.
     fn make_gate(&self, stream: Self::Stream) -> Option<Self::Gate>;
 
@@ -106,7 +113,8 @@ pub trait Device: Send + Sync + 'static {
 
     /// Puts a gate before what is given to a stream next. Called right before the launch, on its thread. The stream exists.
     ///
-    /// False if that fails: the command is launched all the same and just cannot be kept from beginning.
+    /// False if that fails: the command is launched all the same and just cannot be kept from beginning. The gate is not used any
+    /// more then.
     fn put_gate(&self, gate: Self::Gate, stream: Self::Stream) -> bool;
 
     /// Opens or closes a gate that was made by [`Device::make_gate`]. A store to memory; it cannot fail. Gates of

@@ -55,7 +55,7 @@ pub use clock::now;
 pub use command::{Demand, DurationClass, KnownEnd, Load, PendingLaunch, Treatment};
 pub use device::Device;
 pub use gate_page::GatePage;
-pub use ids::{ClaimId, ClaimKey, Position, QueueId};
+pub use ids::{ClaimId, ClaimKey, Position, QueueId, RuntimeId};
 pub use origins::{Judged, Origin};
 pub use planted::Bugs;
 pub use state::Refused;

@@ -5,6 +5,7 @@
 //! | `mode` | what applies to all commands of the process |
 //! | `queue_table`, [`crate::queue`] | queues, and their deferred commands |
 //! | `claim_table`, [`crate::claim`] | claims, and their admission states |
+//! | `gate_table` | gates |
 //! | `waiters` | which callers wait, and which threads to wake |
 //! | `watch_schedule` | when the watcher looks again |
 //! | `limits` | how much may be launched ahead |
@@ -28,6 +29,7 @@ mod claim_table;
 mod completions;
 mod events;
 mod forcing;
+mod gate_table;
 mod gates;
 mod limits;
 mod mode;
@@ -48,6 +50,7 @@ use crate::ids::{ClaimId, ClaimKey, QueueId, Source};
 use crate::origins::OriginTimes;
 use crate::queue::{Queue, QueueParts};
 use claim_table::ClaimTable;
+use gate_table::GateTable;
 use queue_table::QueueTable;
 
 pub(crate) use limits::Limits;
@@ -67,6 +70,7 @@ pub(crate) struct State<D: Device> {
     pub(crate) limits: Limits,
     claims: ClaimTable<D>,
     queues: QueueTable<D>,
+    gates: GateTable<D>,
     /// Pending launches that must not be stopped.
     pinned_launches: usize,
     /// Where events go, while the process is recorded.
@@ -82,6 +86,7 @@ impl<D: Device> State<D> {
             limits: Limits::default(),
             claims: ClaimTable::new(),
             queues: QueueTable::new(),
+            gates: GateTable::new(),
             pinned_launches: 0,
             events: None,
         }
@@ -89,7 +94,10 @@ impl<D: Device> State<D> {
 
     /// A new queue.
     pub(crate) fn create_queue(&mut self, parts: &QueueParts<D>) -> QueueId {
-        let limit = self.limit_of(parts.claim);
+        if let Some(claim) = parts.claim {
+            self.add_gate(claim, parts.runtime);
+        }
+        let limit = self.limit_of(parts.claim, parts.runtime);
         self.queues.create(parts, limit)
     }
 

@@ -1,7 +1,8 @@
 //! When gates are open. Much may be launched ahead behind a gate, since it keeps no other process waiting.
 //!
-//! A claim has one gate, which is closed while the claim is preempted. The arbiter closes it by itself where the device can look at
-//! a word that they share (`gate_page.rs`). The process then only keeps it open while it must be, and notes its state.
+//! Each runtime that uses a device has a gate there, which is closed while the claim on the device is preempted. The arbiter closes
+//! it by itself where the device can look at a word that they share (`gate_page.rs`). The process then only keeps it open while it
+//! must be, and notes its state.
 //!
 //! Otherwise the process closes it: the watcher, or a launch that notices first. Waking the watcher takes some microseconds, and
 //! the report of urgent work as many more. Beside kernels of a millisecond that is nothing; short ones begin meanwhile. So the
@@ -12,15 +13,16 @@ use std::sync::Arc;
 
 use xsched_sched::{Limit, Nanos};
 
-use crate::claim::{Claim, Gate};
+use crate::claim::Claim;
 use crate::clock::now;
 use crate::command::DurationClass;
 use crate::device::Device;
 use crate::gate_page::GatePage;
-use crate::ids::{ClaimId, Source};
+use crate::ids::{ClaimId, RuntimeId, Source};
 use crate::queue::Queue;
 use crate::registration::{AdmissionState, Registration};
 use crate::state::State;
+use crate::state::gate_table::{Gate, Shared, Stage};
 
 /// How much may be launched ahead behind gates.
 const GATED: Limit = Limit::Time { ahead: Nanos::from_millis(1), commands: 2 };
@@ -31,18 +33,30 @@ const GATED: Limit = Limit::Time { ahead: Nanos::from_millis(1), commands: 2 };
 const GATE_EVERY_WHEN_ALERT: Nanos = Nanos::from_micros(5);
 const GATE_EVERY: Nanos = Nanos::from_micros(10);
 
+/// A gate that is to be made.
+pub(crate) struct WantedGate<D: Device> {
+    pub(crate) runtime: RuntimeId,
+    /// The claim for which it will be closed.
+    pub(crate) claim: ClaimId,
+    /// A stream that will have it.
+    pub(crate) stream: D::Stream,
+    /// Where the arbiter closes it.
+    pub(crate) page: Option<Arc<GatePage>>,
+}
+
 impl<D: Device> State<D> {
     /// The registrations of all claims with their admission states when these were last looked at, if a gate is to be closed sooner
     /// than the watcher could be woken. Empty while gates must stay open.
     pub(crate) fn polled(&self, now: Nanos) -> Vec<(Arc<dyn Registration>, AdmissionState)> {
-        let is_polled = |(id, claim): (ClaimId, &Claim<D>)| {
-            matches!(claim.gate, Gate::There { is_open: true, shared: None, .. })
-                && self.claims.last_state(id) == AdmissionState::Below { preempted: false }
-                && self.may_use_gate(id)
-                && claim.is_alert(now)
-                && self.runs_short_commands(id, now)
+        let is_polled = |gate: &Gate<D::Gate>| {
+            gate.is_open
+                && gate.shared.is_none()
+                && self.claims.last_state(gate.claim) == AdmissionState::Below { preempted: false }
+                && self.may_close(gate)
+                && self.claims.get(gate.claim).is_alert(now)
+                && self.runs_short_commands(gate.claim, now)
         };
-        if self.is_any_pinned() || !self.claims.iter().any(is_polled) {
+        if self.is_any_pinned() || !self.gates.iter().filter_map(|gate| gate.there()).any(is_polled) {
             return Vec::new();
         }
         let registered = |(id, claim): (ClaimId, &Claim<D>)| {
@@ -61,32 +75,55 @@ impl<D: Device> State<D> {
         count > 0 && length < self.limits.poll_below.times(count)
     }
 
-    /// How much a queue of this claim may launch ahead.
-    pub(super) fn limit_of(&self, claim: Option<ClaimId>) -> Limit {
-        let limit = self.limits.limit;
-        match claim.filter(|&claim| self.may_use_gate(claim)).map(|claim| self.claims.get(claim).gate) {
+    /// How much a queue of this claim may launch ahead on a runtime's stream.
+    pub(super) fn limit_of(&self, claim: Option<ClaimId>, runtime: RuntimeId) -> Limit {
+        self.limit_if(claim.is_some_and(|claim| self.gate_for(claim, runtime).is_some()))
+    }
+
+    /// The same of a claim's streams without queues, which may be of any runtime.
+    fn unqueued_limit_of(&self, claim: ClaimId) -> Limit {
+        let mut gates = self.gates.of_device(self.claims.get(claim).key.device).peekable();
+        let has_any = gates.peek().is_some();
+        self.limit_if(has_any && gates.all(|gate| self.gate_for(claim, gate.runtime).is_some()))
+    }
+
+    fn limit_if(&self, is_gated: bool) -> Limit {
+        match self.limits.limit {
             // A limit from the controller or the environment goes before.
-            Some(Gate::There { .. }) if limit == Limit::default() => GATED,
-            _ => limit,
+            limit if is_gated && limit == Limit::default() => GATED,
+            limit => limit,
         }
     }
 
     pub(super) fn apply_limits(&mut self) {
-        self.claims.ids().for_each(|claim| self.apply_limit(claim));
+        let of_queue =
+            |(id, queue): (_, &Queue<D>)| (Source::Queue(id), self.limit_of(queue.claim(), queue.runtime()));
+        let of_claim = |claim| (Source::Unqueued(claim), self.unqueued_limit_of(claim));
+        let limits: Vec<_> =
+            self.queues.iter().map(of_queue).chain(self.claims.ids().map(of_claim)).collect();
+        for (source, limit) in limits {
+            if let Some(flight) = self.flight_mut(source) {
+                flight.set_limit(limit);
+            }
+        }
     }
 
-    fn apply_limit(&mut self, claim: ClaimId) {
-        let limit = self.limit_of(Some(claim));
-        self.flights_of_mut(claim).for_each(|flight| flight.set_limit(limit));
+    /// Streams of this runtime are used for a claim from now on.
+    pub(super) fn add_gate(&mut self, claim: ClaimId, runtime: RuntimeId) {
+        self.gates.add(self.claims.get(claim).key.device, runtime);
     }
 
-    /// A claim that should have a gate and has none yet, a stream of it, and where the arbiter closes its gate.
-    pub(crate) fn wants_gate(&self) -> Option<(ClaimId, D::Stream, Option<Arc<GatePage>>)> {
-        let is_without = |claim: &Claim<D>| matches!(claim.gate, Gate::Untried) && claim.is_below();
-        self.claims.iter().filter(|(_, claim)| is_without(claim)).find_map(|(id, claim)| {
-            let stream = self.queues.of_claim(id).find_map(Queue::stream)?;
-            let page = claim.gate_page();
-            (!self.mode.closed && self.may_use_gate(id)).then_some((id, stream, page))
+    /// A gate that should be there and was not tried yet.
+    pub(crate) fn wants_gate(&self) -> Option<WantedGate<D>> {
+        if self.mode.closed || !self.limits.uses_gates {
+            return None;
+        }
+        let mut untried = self.gates.iter().filter(|gate| matches!(gate.stage, Stage::Untried));
+        untried.find_map(|gate| {
+            let claim = self.gate_claim(gate.device).filter(|&claim| self.claims.get(claim).is_below())?;
+            let mut queues = self.queues.of_claim(claim).filter(|queue| queue.runtime() == gate.runtime);
+            let (stream, page) = (queues.find_map(Queue::stream)?, self.claims.get(claim).gate_page());
+            Some(WantedGate { runtime: gate.runtime, claim, stream, page })
         })
     }
 
@@ -96,12 +133,14 @@ impl<D: Device> State<D> {
     pub(crate) fn ask_for_quiet(&self) {
         for (id, claim) in self.claims.iter() {
             let Some(page) = claim.gate_page() else { continue };
-            let closes_it_itself = match claim.gate {
-                Gate::Untried => self.limits.uses_gates,
-                Gate::There { shared, .. } => shared.is_none() && self.may_use_gate(id),
-                Gate::None => false,
+            let closes_it_itself = |stage: &Stage<_>| match stage {
+                Stage::Untried => self.limits.uses_gates,
+                Stage::There(gate) => gate.shared.is_none() && gate.claim == id && self.may_close(gate),
+                Stage::None => false,
             };
-            page.ask_for_quiet(!closes_it_itself && !self.is_recorded());
+            let closes_any_itself =
+                self.gates.of_device(claim.key.device).any(|gate| closes_it_itself(&gate.stage));
+            page.ask_for_quiet(!closes_any_itself && !self.is_recorded());
         }
     }
 
@@ -112,69 +151,99 @@ impl<D: Device> State<D> {
         self.update_gates(device);
     }
 
-    /// Whether a gate of this claim may be closed, and put before its commands.
-    fn may_use_gate(&self, id: ClaimId) -> bool {
-        self.limits.uses_gates && self.is_only_claim_of_device(id)
+    /// The claim for which a device's gates are closed: the only one, since streams of several priorities share hardware queues,
+    /// and one's gate would hold up the others'.
+    fn gate_claim(&self, device: u64) -> Option<ClaimId> {
+        let mut claims = self.claims.iter().filter(|(_, claim)| claim.key.device == device);
+        let (claim, _) = claims.next()?;
+        claims.next().is_none().then_some(claim)
     }
 
-    /// Whether the process has no other claim on the device: streams of several priorities share hardware queues, and one's
-    /// gate would hold up the others'.
-    fn is_only_claim_of_device(&self, id: ClaimId) -> bool {
-        let device = self.claims.get(id).key.device;
-        self.claims.iter().filter(|(_, claim)| claim.key.device == device).count() == 1
+    /// Whether a gate may be closed, and put before commands.
+    fn may_close(&self, gate: &Gate<D::Gate>) -> bool {
+        self.limits.uses_gates && self.gate_claim(self.claims.get(gate.claim).key.device) == Some(gate.claim)
     }
 
-    /// A claim has this gate from now on, or none until it is registered again.
-    pub(crate) fn give_gate(&mut self, claim: ClaimId, gate: Option<(D::Gate, Option<&'static GatePage>)>) {
-        let gate = gate.filter(|_| !self.mode.closed);
-        let gate = gate.map_or(Gate::None, |(gate, shared)| Gate::There { gate, is_open: true, shared });
-        self.claims.get_mut(claim).gate = gate;
-        self.apply_limit(claim);
+    /// The gate for a claim's commands on a runtime's streams, if it may be closed.
+    fn gate_for(&self, claim: ClaimId, runtime: RuntimeId) -> Option<&Gate<D::Gate>> {
+        let gate = self.gates.find(self.claims.get(claim).key.device, runtime)?.there()?;
+        self.may_close(gate).then_some(gate)
     }
 
-    /// The gate to put before a command.
+    /// A gate was made, for good or until its claim's registration goes; None: the runtime has none.
+    pub(crate) fn give_gate(
+        &mut self,
+        WantedGate { runtime, claim, .. }: &WantedGate<D>,
+        gate: Option<(D::Gate, Option<&'static GatePage>)>,
+    ) {
+        let closing_noted = self.claims.get(*claim).last_gate_closing();
+        let there = |(on_device, page): (_, Option<_>)| Gate {
+            on_device,
+            claim: *claim,
+            is_open: true,
+            shared: page.map(|page| Shared { page, closing_noted }),
+        };
+        let made = gate.filter(|_| !self.mode.closed).map_or(Stage::None, |made| Stage::There(there(made)));
+        if let Some(index) = self.gates.position(self.claims.get(*claim).key.device, *runtime) {
+            self.gates.at_mut(index).stage = made;
+        }
+        self.apply_limits();
+    }
+
+    /// The gate to put before a command on a runtime's stream.
     pub(super) fn gate_before(
         &mut self,
         source: Source,
         claim: ClaimId,
+        runtime: RuntimeId,
         class: DurationClass,
     ) -> Option<D::Gate> {
-        let Gate::There { gate, .. } = self.claims.get(claim).gate else { return None };
+        let gate = self.gate_for(claim, runtime)?.on_device;
         let is_alert = self.claims.get(claim).is_alert(now());
         let every = if is_alert { GATE_EVERY_WHEN_ALERT } else { GATE_EVERY };
-        let is_wanted = self.may_use_gate(claim) && self.flight_mut(source)?.wants_gate(class, every);
-        is_wanted.then_some(gate)
+        self.flight_mut(source)?.wants_gate(class, every).then_some(gate)
     }
 
     /// Opens and closes gates by the claims' admission states. All are open while anything is in flight that must not be stopped.
     pub(crate) fn update_gates(&mut self, device: &D) {
-        for id in self.claims.ids() {
-            let Gate::There { gate, is_open, shared } = self.claims.get(id).gate else { continue };
-            let must_open = self.is_any_pinned() || !self.may_use_gate(id);
-            let opens = match shared {
-                None => must_open || !self.is_preempted(id),
-                Some(page) => self.look_at_shared_gate(id, page, must_open),
-            };
-            let closure = shared.and_then(|_| self.claims.get_mut(id).take_gate_closure(now()));
-            if opens == is_open {
-                // It is as it was, but was closed in between.
-                if let Some((closed, Some(opened))) = closure.filter(|_| opens && !must_open) {
-                    self.gate_changed(id, closed, false);
-                    self.gate_changed(id, opened, true);
-                }
-                continue;
-            }
-            if shared.is_none() {
-                device.set_gate(gate, opens);
-            }
-            self.claims.get_mut(id).gate = Gate::There { gate, is_open: opens, shared };
-            let at = match closure {
-                Some((closed, _)) if !opens => closed,
-                _ if opens && !must_open => self.claims.get(id).gate_opened_at(now()).unwrap_or_else(now),
-                _ => now(),
-            };
-            self.gate_changed(id, at, opens);
+        if self.gates.iter().all(|gate| gate.there().is_none()) {
+            return;
         }
+        let is_any_pinned = self.is_any_pinned();
+        for index in 0..self.gates.len() {
+            self.update_gate(index, is_any_pinned, device);
+        }
+    }
+
+    fn update_gate(&mut self, index: usize, is_any_pinned: bool, device: &D) {
+        let Some(mut gate) = self.gates.at(index).there().copied() else { return };
+        let must_open = is_any_pinned || !self.may_close(&gate);
+        let opens = match gate.shared {
+            None => must_open || !self.is_preempted(gate.claim),
+            Some(Shared { page, .. }) => self.look_at_shared_gate(gate.claim, page, must_open),
+        };
+        let claim = self.claims.get(gate.claim);
+        let noted = gate.shared.as_mut().map(|shared| &mut shared.closing_noted);
+        let closure = noted.and_then(|noted| claim.take_gate_closure(noted, now()));
+        let was_open = std::mem::replace(&mut gate.is_open, opens);
+        self.gates.at_mut(index).stage = Stage::There(gate);
+        if opens == was_open {
+            // It is as it was, but was closed in between.
+            if let Some((closed, Some(opened))) = closure.filter(|_| opens && !must_open) {
+                self.gate_changed(index, closed, false);
+                self.gate_changed(index, opened, true);
+            }
+            return;
+        }
+        if gate.shared.is_none() {
+            device.set_gate(gate.on_device, opens);
+        }
+        let at = match closure {
+            Some((closed, _)) if !opens => closed,
+            _ if opens && !must_open => self.claims.get(gate.claim).gate_opened_at(now()).unwrap_or_else(now),
+            _ => now(),
+        };
+        self.gate_changed(index, at, opens);
     }
 
     /// Keeps a gate open that the arbiter closes, or does so no more; whether it is open.
@@ -195,35 +264,59 @@ impl<D: Device> State<D> {
 
     /// The claim's registration goes: what the arbiter last wrote in its gate page means nothing any more.
     pub(super) fn leave_gate(&mut self, id: ClaimId) {
-        if let Gate::There { shared: Some(page), is_open, .. } = self.claims.get(id).gate {
-            page.keep_open(true);
-            if !is_open {
-                self.gate_changed(id, now(), true);
+        for index in 0..self.gates.len() {
+            if let Some(&Gate { claim, shared: Some(Shared { page, .. }), .. }) = self.gates.at(index).there()
+                && claim == id
+            {
+                page.keep_open(true);
+                self.end_gate(index, Stage::Untried);
             }
-            self.claims.get_mut(id).gate = Gate::Untried;
         }
     }
 
-    /// A claim's gate was opened or closed. Commands that wait at it are not executed meanwhile.
-    fn gate_changed(&mut self, id: ClaimId, at: Nanos, is_open: bool) {
-        self.flights_of_mut(id).for_each(|flight| flight.set_gate(at, is_open));
-        self.note_gate(id, is_open);
+    /// A gate was refused by its runtime, which is not asked again. What may wait there goes on.
+    pub(crate) fn gate_refused(&mut self, claim: ClaimId, runtime: RuntimeId, device: &D) {
+        if let Some(index) = self.gates.position(self.claims.get(claim).key.device, runtime) {
+            self.open_for_good(index, device);
+            self.apply_limits();
+        }
     }
 
-    /// Opens all gates, for good: they are not used again.
-    pub(crate) fn retire_gates(&mut self, device: &D) {
-        for id in self.claims.ids() {
-            if let Gate::There { gate, is_open, shared } = self.claims.get(id).gate {
-                match shared {
-                    Some(page) => page.keep_open(true),
-                    None => device.set_gate(gate, true),
-                }
-                if !is_open {
-                    self.gate_changed(id, now(), true);
-                }
+    /// Opens all gates of a runtime, or all of the process, for good: they are not used again.
+    pub(crate) fn retire_gates(&mut self, runtime: Option<RuntimeId>, device: &D) {
+        for index in 0..self.gates.len() {
+            if runtime.is_none_or(|runtime| self.gates.at(index).runtime == runtime) {
+                self.open_for_good(index, device);
             }
-            self.claims.get_mut(id).gate = Gate::None;
-            self.apply_limit(id);
         }
+        self.apply_limits();
+    }
+
+    fn open_for_good(&mut self, index: usize, device: &D) {
+        match self.gates.at(index).there().copied() {
+            // While another runtime's streams wait at the same word, this one's go on when they do.
+            Some(Gate { shared: Some(Shared { page, .. }), .. }) => page.keep_open(true),
+            Some(Gate { on_device, .. }) => device.set_gate(on_device, true),
+            None => {}
+        }
+        self.end_gate(index, Stage::None);
+    }
+
+    /// A gate is open, and not looked at any more.
+    fn end_gate(&mut self, index: usize, stage: Stage<D::Gate>) {
+        if self.gates.at(index).there().is_some_and(|gate| !gate.is_open) {
+            self.gate_changed(index, now(), true);
+        }
+        self.gates.at_mut(index).stage = stage;
+    }
+
+    /// A gate was opened or closed. Commands that wait at it are not executed meanwhile.
+    fn gate_changed(&mut self, index: usize, at: Nanos, is_open: bool) {
+        let runtime = self.gates.at(index).runtime;
+        let Some(claim) = self.gates.at(index).there().map(|gate| gate.claim) else { return };
+        let behind = self.queues.of_claim_mut(claim).filter(|queue| queue.runtime() == runtime);
+        behind.map(Queue::flight_mut).for_each(|flight| flight.set_gate(at, is_open));
+        self.claims.get_mut(claim).unqueued_mut().set_gate(at, is_open);
+        self.note_gate(claim, is_open);
     }
 }

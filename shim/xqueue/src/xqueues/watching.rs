@@ -10,7 +10,7 @@ use xsched_sched::{Limit, Nanos};
 use crate::claim::Usage;
 use crate::clock::now;
 use crate::device::Device;
-use crate::ids::{ClaimId, ClaimKey, QueueId, Source};
+use crate::ids::{ClaimId, ClaimKey, QueueId, RuntimeId, Source};
 use crate::origins::OriginTimes;
 use crate::registration::{AdmissionState, Registration};
 use crate::xqueues::XQueues;
@@ -140,7 +140,7 @@ impl<D: Device> XQueues<D> {
         self.lock().limits.poll_below = time;
     }
 
-    /// Makes gates for claims that need them. May take a while, once for each claim.
+    /// Makes gates for claims that need them. May take a while, once for each claim and runtime.
     pub(crate) fn make_gates(&self) {
         if self.lock().wants_gate().is_none() {
             return;
@@ -151,16 +151,17 @@ impl<D: Device> XQueues<D> {
         if *self.pause() {
             return;
         }
-        let Some((claim, stream, page)) = self.lock().wants_gate() else { return };
+        let Some(mut wanted) = self.lock().wants_gate() else { return };
         // A stream that was destroyed meanwhile is only looked at for its device.
-        let shared = page.and_then(|page| {
+        let stream = wanted.stream;
+        let shared = wanted.page.take().and_then(|page| {
             // For good: it is not known when the device has looked there for the last time.
             let page = &**Box::leak(Box::new(page));
             self.device.share_gate(stream, page).map(|gate| (gate, Some(page)))
         });
         let gate = shared.or_else(|| self.device.make_gate(stream).map(|gate| (gate, None)));
         let mut state = self.lock();
-        state.give_gate(claim, gate);
+        state.give_gate(&wanted, gate);
         self.publish(&mut state);
     }
 
@@ -169,10 +170,10 @@ impl<D: Device> XQueues<D> {
         self.lock().use_gates(uses, &self.device);
     }
 
-    /// The devices are about to be reset: gates are not used any more, and none is being made.
-    pub fn retire_gates(&self) {
+    /// A runtime's devices are about to be reset: its gates are not used any more, and none is being made.
+    pub fn retire_gates(&self, runtime: RuntimeId) {
         let _none_is_made = self.making_gate.lock().unwrap_or_else(PoisonError::into_inner);
-        self.lock().retire_gates(&self.device);
+        self.lock().retire_gates(Some(runtime), &self.device);
     }
 
     /// The host waits from now on for what these queues have in flight. How much that is, for [`Self::host_wait_ends`].

@@ -15,7 +15,7 @@ use crate::command::{Demand, DurationClass, KnownEnd, Load, PendingLaunch, Treat
 use crate::device::Device;
 use crate::event_writer::tests::Recorder;
 use crate::gate_page::GatePage;
-use crate::ids::{ClaimId, ClaimKey, QueueId, Source};
+use crate::ids::{ClaimId, ClaimKey, QueueId, RuntimeId, Source};
 use crate::registration::{AdmissionState, Registration};
 use crate::xqueues::tests::status;
 use crate::xqueues::{Admission, Setup, XQueues};
@@ -42,10 +42,13 @@ struct Bench {
     took_ns: AtomicU64,
     /// Whether it can wait where the arbiter writes.
     shares_gates: AtomicBool,
-    /// Whether it has gates; how many were put before commands, and whether they are closed.
+    /// Whether it has gates, and refuses to put them before commands; how many it has put there and refused, and which are
+    /// closed.
     has_gates: AtomicBool,
+    refuses_gates: AtomicBool,
     gated: AtomicU64,
-    is_closed: AtomicBool,
+    refused: AtomicU64,
+    closed: Mutex<Vec<usize>>,
     /// What queues are made for from now on.
     orders_others: AtomicBool,
     /// Whether it takes a while to ask a stream, to make a gate and to take a marker back, and whether it is at that.
@@ -65,16 +68,22 @@ impl Bench {
 
 impl Device for Arc<Bench> {
     type Command = u32;
-    type Stream = ();
+    /// Its runtime.
+    type Stream = usize;
     type Marker = u64;
-    type Gate = ();
+    /// The same.
+    type Gate = usize;
 
-    fn stream_number(&self, (): ()) -> u64 {
+    fn stream_number(&self, _: usize) -> u64 {
         7
     }
 
-    fn orders_others(&self, (): ()) -> bool {
+    fn orders_others(&self, _: usize) -> bool {
         self.orders_others.load(Ordering::SeqCst)
+    }
+
+    fn runtime(&self, stream: usize) -> RuntimeId {
+        RuntimeId(stream)
     }
 
     fn launch(&self, command: u32) -> bool {
@@ -82,11 +91,11 @@ impl Device for Arc<Bench> {
         true
     }
 
-    fn mark(&self, (): ()) -> Option<u64> {
+    fn mark(&self, _: usize) -> Option<u64> {
         Some(self.recorded.fetch_add(1, Ordering::SeqCst))
     }
 
-    fn is_done(&self, (): ()) -> Option<bool> {
+    fn is_done(&self, _: usize) -> Option<bool> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         self.take_a_while();
         let is_mute = self.is_mute.load(Ordering::SeqCst);
@@ -107,22 +116,26 @@ impl Device for Arc<Bench> {
         self.retired.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn make_gate(&self, (): ()) -> Option<()> {
+    fn make_gate(&self, stream: usize) -> Option<usize> {
         self.take_a_while();
-        self.has_gates.load(Ordering::SeqCst).then_some(())
+        self.has_gates.load(Ordering::SeqCst).then_some(stream)
     }
 
-    fn share_gate(&self, (): (), _: &'static GatePage) -> Option<()> {
-        self.shares_gates.load(Ordering::SeqCst).then_some(())
+    fn share_gate(&self, stream: usize, _: &'static GatePage) -> Option<usize> {
+        self.shares_gates.load(Ordering::SeqCst).then_some(stream)
     }
 
-    fn put_gate(&self, (): (), (): ()) -> bool {
-        self.gated.fetch_add(1, Ordering::SeqCst);
-        true
+    fn put_gate(&self, gate: usize, stream: usize) -> bool {
+        let is_taken = gate == stream && !self.refuses_gates.load(Ordering::SeqCst);
+        let count = if is_taken { &self.gated } else { &self.refused };
+        count.fetch_add(1, Ordering::SeqCst);
+        is_taken
     }
 
-    fn set_gate(&self, (): (), is_open: bool) {
-        self.is_closed.store(!is_open, Ordering::SeqCst);
+    fn set_gate(&self, gate: usize, is_open: bool) {
+        let mut closed = self.closed.lock().unwrap();
+        closed.retain(|other| *other != gate);
+        closed.extend((!is_open).then_some(gate));
     }
 }
 
@@ -244,7 +257,7 @@ impl Process {
         queues.register(claim, Some(Arc::clone(&arbiter) as Arc<dyn Registration>));
         // It has been so for long.
         queues.lock().take_has_new_admission_state();
-        let queue = queues.create((), Some(claim), status());
+        let queue = queues.create(0, Some(claim), status());
         Self { clock, bench, queues, arbiter, claim, queue }
     }
 
@@ -291,8 +304,8 @@ impl Process {
 
     /// A launch by the application's own thread. False if it has to wait.
     fn launch(&self) -> bool {
-        let launched = self.admit().map(|begun| {
-            self.queues.prepare(&begun);
+        let launched = self.admit().map(|mut begun| {
+            self.queues.prepare(&mut begun);
             self.queues.finish(begun, true);
         });
         launched.is_some()
@@ -305,7 +318,7 @@ impl Process {
     }
 
     fn is_closed(&self) -> bool {
-        let own = || self.bench.is_closed.load(Ordering::SeqCst);
+        let own = || !self.bench.closed.lock().unwrap().is_empty();
         self.arbiter.page.as_ref().map_or_else(own, |page| !page.is_open())
     }
 

@@ -40,7 +40,7 @@ fn gates_open_for_good_when_the_process_ends_or_the_device_is_reset() {
     assert!(!process.is_closed());
     let process = Process::new(PREEMPTED).has_gates();
     process.run_due();
-    process.queues.retire_gates();
+    process.queues.retire_gates(RuntimeId(0));
     process.run_due();
     assert!(!process.is_closed());
     process.set_state(BELOW);
@@ -57,7 +57,7 @@ fn a_gate_that_is_in_the_making_when_the_device_is_reset_is_waited_for_and_not_u
     let queues = Arc::clone(&process.queues);
     let maker = thread::spawn(move || queues.make_gates());
     wait_for("it is being made", || process.bench.is_busy.load(Ordering::SeqCst));
-    process.queues.retire_gates();
+    process.queues.retire_gates(RuntimeId(0));
     assert!(!process.bench.is_busy.load(Ordering::SeqCst), "its memory would go meanwhile");
     maker.join().unwrap();
     process.queues.make_gates();
@@ -100,6 +100,54 @@ fn a_claim_with_short_commands_is_polled_after_a_preemption() {
     process.queues.poll_below(Nanos::from_micros(80));
     process.clock.advance(Nanos::from_millis(100));
     assert!(!is_polled(&process), "it was not preempted for long");
+}
+
+/// Another copy of the runtime does not know the memory.
+#[test]
+fn a_gate_of_one_runtime_is_put_before_no_launch_of_another() {
+    let process = Process::new(BELOW).has_gates();
+    let elsewhere = process.queues.create(1, Some(process.claim), status());
+    let launch_elsewhere = || match process.queues.admit(elsewhere, &[], WORK) {
+        Admission::Now(mut begun) => {
+            process.queues.prepare(&mut begun);
+            process.queues.finish(begun, true);
+            true
+        }
+        Admission::Free => panic!("others are there"),
+        Admission::Wait => false,
+    };
+    assert!(process.launch() && launch_elsewhere() && process.launch());
+    let put = || [&process.bench.gated, &process.bench.refused].map(|count| count.load(Ordering::SeqCst));
+    assert_eq!(put(), [2, 0]);
+    process.queues.make_gates();
+    assert!(launch_elsewhere());
+    assert_eq!(put(), [3, 0], "it has one of its own now");
+    process.set_state(PREEMPTED);
+    assert_eq!(process.bench.closed.lock().unwrap().len(), 2);
+    process.queues.retire_gates(RuntimeId(1));
+    assert_eq!(*process.bench.closed.lock().unwrap(), [0], "devices of the other are not reset");
+}
+
+#[test]
+fn a_gate_that_was_refused_is_opened_and_not_tried_again() {
+    for process in [|| Process::new(BELOW).has_gates(), shared_gates::process] {
+        let process = process();
+        assert!(process.launch());
+        process.bench.refuses_gates.store(true, Ordering::SeqCst);
+        let mut begun = process.admit().unwrap();
+        process.arbiter.decide(PREEMPTED);
+        process.queues.prepare(&mut begun);
+        process.queues.finish(begun, true);
+        assert!(!process.is_closed(), "nothing would open it");
+        process.set_state(BELOW);
+        process.bench.refuses_gates.store(false, Ordering::SeqCst);
+        process.complete_all();
+        process.tend_until("it goes on", Process::launch);
+        process.queues.make_gates();
+        assert!(process.launch());
+        let put = [&process.bench.gated, &process.bench.refused].map(|count| count.load(Ordering::SeqCst));
+        assert_eq!(put, [1, 1]);
+    }
 }
 
 /// For how long a process polls that was preempted so often, every 20 ms. Its commands take next to no time.
@@ -225,8 +273,8 @@ fn an_admitted_launch_does_not_wait_behind_a_gate_that_was_closed_unseen() {
     process.run_due();
     assert!(process.is_closed() && process.queues.ignores_masks());
     *process.arbiter.state.lock().unwrap() = BELOW;
-    let begun = process.queues.wait_for_unqueued_admission(Some(process.claim), (), &[], WORK).unwrap();
-    process.queues.prepare(&begun);
+    let mut begun = process.queues.wait_for_unqueued_admission(Some(process.claim), 0, &[], WORK).unwrap();
+    process.queues.prepare(&mut begun);
     assert_eq!((process.bench.gated.load(Ordering::SeqCst), process.is_closed()), (1, false));
     process.queues.finish(begun, true);
 }
@@ -290,8 +338,8 @@ fn a_claim_on_the_first_level_puts_no_gates() {
 
 fn launch_treated(process: &Process, treatment: Treatment) -> bool {
     match process.queues.admit(process.queue, &[], Demand { treatment, ..WORK.into() }) {
-        Admission::Now(begun) => {
-            process.queues.prepare(&begun);
+        Admission::Now(mut begun) => {
+            process.queues.prepare(&mut begun);
             process.queues.finish(begun, true);
             true
         }
