@@ -144,8 +144,6 @@ impl<D: Device> State<D> {
         let (claim, is_new) = self.claims.find_or_add(key, self.limits.limit);
         if is_new {
             self.note_claim(claim);
-            // The other claims of its device have no gate any more.
-            self.apply_limits();
         }
         (claim, is_new)
     }

@@ -41,8 +41,8 @@ impl<D: Device> State<D> {
         for claim in self.claims.ids() {
             self.note_claim(claim);
             self.note_admission_state(claim);
-            let gates = self.gates.of_device(self.claims.get(claim).key.device).filter_map(DeviceGate::there);
-            let is_open = gates.filter(|gate| gate.claim == claim).all(|gate| gate.is_open);
+            let gates = self.gates.of_device(self.claims.get(claim).key.device);
+            let is_open = gates.filter_map(DeviceGate::there).all(|gate| gate.is_open);
             self.note_gate(claim, is_open);
         }
         for queue in self.queue_ids() {

@@ -26,7 +26,7 @@ pub(super) enum Stage<G> {
 pub(super) struct Gate<G> {
     /// As the device knows it.
     pub(super) on_device: G,
-    /// The claim for which it is closed.
+    /// The claim for which it is closed: while that is preempted.
     pub(super) claim: ClaimId,
     pub(super) is_open: bool,
     pub(super) shared: Option<Shared>,

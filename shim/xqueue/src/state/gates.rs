@@ -1,8 +1,9 @@
 //! When gates are open. Much may be launched ahead behind a gate, since it keeps no other process waiting.
 //!
-//! Each runtime that uses a device has a gate there, which is closed while the claim on the device is preempted. The arbiter closes
-//! it by itself where the device can look at a word that they share (`gate_page.rs`). The process then only keeps it open while it
-//! must be, and notes its state.
+//! Each runtime that uses a device has a gate there, for streams of all priorities: they may share hardware queues, and wait for each
+//! other. It is closed while all of the process's claims on the device are preempted. The arbiter closes it by itself, with the
+//! claim of the most urgent streams, where the device can look at a word that they share (`gate_page.rs`). The process then only
+//! keeps it open while it must be, and notes its state.
 //!
 //! Otherwise the process closes it: the watcher, or a launch that notices first. Waking the watcher takes some microseconds, and
 //! the report of urgent work as many more. Beside kernels of a millisecond that is nothing; short ones begin meanwhile. So the
@@ -22,7 +23,7 @@ use crate::ids::{ClaimId, RuntimeId, Source};
 use crate::queue::Queue;
 use crate::registration::{AdmissionState, Registration};
 use crate::state::State;
-use crate::state::gate_table::{Gate, Shared, Stage};
+use crate::state::gate_table::{DeviceGate, Gate, Shared, Stage};
 
 /// How much may be launched ahead behind gates.
 const GATED: Limit = Limit::Time { ahead: Nanos::from_millis(1), commands: 2 };
@@ -52,7 +53,7 @@ impl<D: Device> State<D> {
             gate.is_open
                 && gate.shared.is_none()
                 && self.claims.last_state(gate.claim) == AdmissionState::Below { preempted: false }
-                && self.may_close(gate)
+                && self.limits.uses_gates
                 && self.claims.get(gate.claim).is_alert(now)
                 && self.runs_short_commands(gate.claim, now)
         };
@@ -121,7 +122,7 @@ impl<D: Device> State<D> {
         let mut untried = self.gates.iter().filter(|gate| matches!(gate.stage, Stage::Untried));
         untried.find_map(|gate| {
             let claim = self.gate_claim(gate.device).filter(|&claim| self.claims.get(claim).is_below())?;
-            let mut queues = self.queues.of_claim(claim).filter(|queue| queue.runtime() == gate.runtime);
+            let mut queues = self.queues.values().filter(|queue| self.is_behind(queue, gate));
             let (stream, page) = (queues.find_map(Queue::stream)?, self.claims.get(claim).gate_page());
             Some(WantedGate { runtime: gate.runtime, claim, stream, page })
         })
@@ -133,13 +134,15 @@ impl<D: Device> State<D> {
     pub(crate) fn ask_for_quiet(&self) {
         for (id, claim) in self.claims.iter() {
             let Some(page) = claim.gate_page() else { continue };
-            let closes_it_itself = |stage: &Stage<_>| match stage {
-                Stage::Untried => self.limits.uses_gates,
-                Stage::There(gate) => gate.shared.is_none() && gate.claim == id && self.may_close(gate),
+            let closes_it_itself = |gate: &DeviceGate<_>| match &gate.stage {
+                Stage::Untried => true,
+                Stage::There(gate) if gate.shared.is_none() => gate.claim == id,
+                // It is kept open for this claim.
+                Stage::There(gate) => gate.claim != id && self.is_another_ahead(gate),
                 Stage::None => false,
             };
-            let closes_any_itself =
-                self.gates.of_device(claim.key.device).any(|gate| closes_it_itself(&gate.stage));
+            let mut gates = self.gates.of_device(claim.key.device);
+            let closes_any_itself = self.limits.uses_gates && gates.any(closes_it_itself);
             page.ask_for_quiet(!closes_any_itself && !self.is_recorded());
         }
     }
@@ -151,23 +154,51 @@ impl<D: Device> State<D> {
         self.update_gates(device);
     }
 
-    /// The claim for which a device's gates are closed: the only one, since streams of several priorities share hardware queues,
-    /// and one's gate would hold up the others'.
+    /// The claim for which a device's gates are closed: that of the most urgent streams, which is preempted last.
     fn gate_claim(&self, device: u64) -> Option<ClaimId> {
-        let mut claims = self.claims.iter().filter(|(_, claim)| claim.key.device == device);
-        let (claim, _) = claims.next()?;
-        claims.next().is_none().then_some(claim)
+        let registered = self.registered_on(device);
+        registered.max_by_key(|(_, claim)| claim.key.stream_priority).map(|(id, _)| id)
     }
 
-    /// Whether a gate may be closed, and put before commands.
-    fn may_close(&self, gate: &Gate<D::Gate>) -> bool {
-        self.limits.uses_gates && self.gate_claim(self.claims.get(gate.claim).key.device) == Some(gate.claim)
+    fn registered_on(&self, device: u64) -> impl Iterator<Item = (ClaimId, &Claim<D>)> {
+        self.claims
+            .iter()
+            .filter(move |(_, claim)| claim.key.device == device && claim.registration().is_some())
     }
 
-    /// The gate for a claim's commands on a runtime's streams, if it may be closed.
+    /// Whether another claim on the device may go while the gate's is preempted, as when its streams were kept waiting for too long.
+    /// Its work may be behind the gate.
+    fn is_another_ahead(&self, gate: &Gate<D::Gate>) -> bool {
+        let mut others =
+            self.registered_on(self.claims.get(gate.claim).key.device).filter(|(id, _)| *id != gate.claim);
+        self.is_preempted(gate.claim) && others.any(|(id, _)| !self.is_preempted(id))
+    }
+
+    /// A claim on this device was registered, or is not any more: its gates are closed for the one that is the most urgent now.
+    pub(super) fn settle_gates(&mut self, device: u64) {
+        let claim = self.gate_claim(device);
+        for index in 0..self.gates.len() {
+            let gate = self.gates.at_mut(index);
+            let Stage::There(there) = &mut gate.stage else { continue };
+            let Some(claim) = claim.filter(|claim| gate.device == device && *claim != there.claim) else {
+                continue;
+            };
+            there.claim = claim;
+            if let Some(Shared { page, .. }) = there.shared {
+                // What waits there goes on. The other claim has a page of its own.
+                page.keep_open(true);
+                self.end_gate(index, Stage::Untried);
+            }
+        }
+        self.apply_limits();
+    }
+
+    /// The gate for a claim's commands on a runtime's streams, if it can be closed while the claim is preempted: not where the most
+    /// urgent streams of its process never are.
     fn gate_for(&self, claim: ClaimId, runtime: RuntimeId) -> Option<&Gate<D::Gate>> {
         let gate = self.gates.find(self.claims.get(claim).key.device, runtime)?.there()?;
-        self.may_close(gate).then_some(gate)
+        let closes = gate.claim == claim || self.claims.get(gate.claim).is_below();
+        (self.limits.uses_gates && closes).then_some(gate)
     }
 
     /// A gate was made, for good or until its claim's registration goes; None: the runtime has none.
@@ -217,7 +248,7 @@ impl<D: Device> State<D> {
 
     fn update_gate(&mut self, index: usize, is_any_pinned: bool, device: &D) {
         let Some(mut gate) = self.gates.at(index).there().copied() else { return };
-        let must_open = is_any_pinned || !self.may_close(&gate);
+        let must_open = is_any_pinned || !self.limits.uses_gates || self.is_another_ahead(&gate);
         let opens = match gate.shared {
             None => must_open || !self.is_preempted(gate.claim),
             Some(Shared { page, .. }) => self.look_at_shared_gate(gate.claim, page, must_open),
@@ -312,11 +343,24 @@ impl<D: Device> State<D> {
 
     /// A gate was opened or closed. Commands that wait at it are not executed meanwhile.
     fn gate_changed(&mut self, index: usize, at: Nanos, is_open: bool) {
-        let runtime = self.gates.at(index).runtime;
-        let Some(claim) = self.gates.at(index).there().map(|gate| gate.claim) else { return };
-        let behind = self.queues.of_claim_mut(claim).filter(|queue| queue.runtime() == runtime);
-        behind.map(Queue::flight_mut).for_each(|flight| flight.set_gate(at, is_open));
-        self.claims.get_mut(claim).unqueued_mut().set_gate(at, is_open);
-        self.note_gate(claim, is_open);
+        let Self { queues, claims, gates, .. } = self;
+        let DeviceGate { device, runtime, .. } = *gates.at(index);
+        for queue in queues.values_mut().filter(|queue| queue.runtime() == runtime) {
+            if queue.claim().is_some_and(|claim| claims.get(claim).key.device == device) {
+                queue.flight_mut().set_gate(at, is_open);
+            }
+        }
+        let of_device: Vec<_> =
+            claims.iter().filter(|(_, claim)| claim.key.device == device).map(|(id, _)| id).collect();
+        for claim in of_device {
+            self.claims.get_mut(claim).unqueued_mut().set_gate(at, is_open);
+            self.note_gate(claim, is_open);
+        }
+    }
+
+    /// Whether a queue's commands have this gate before them.
+    fn is_behind(&self, queue: &Queue<D>, gate: &DeviceGate<D::Gate>) -> bool {
+        let device = queue.claim().map(|claim| self.claims.get(claim).key.device);
+        queue.runtime() == gate.runtime && device == Some(gate.device)
     }
 }

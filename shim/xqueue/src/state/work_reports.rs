@@ -17,6 +17,7 @@ impl<D: Device> State<D> {
     pub(crate) fn register(&mut self, claim: ClaimId, registration: Option<Arc<dyn Registration>>) {
         self.leave_gate(claim);
         self.claims.get_mut(claim).register(registration, now());
+        self.settle_gates(self.claims.get(claim).key.device);
     }
 
     /// Reports a queue's work, if the queue has a use for the device now that it may not have had before.

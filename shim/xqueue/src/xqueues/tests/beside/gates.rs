@@ -258,13 +258,86 @@ fn a_claim_without_a_gate_to_close_is_not_polled() {
     assert!(!is_polled(&process));
 }
 
+/// Streams of another priority of the process, on the same device.
+struct Others {
+    arbiter: Arc<TestArbiter>,
+    claim: ClaimId,
+    queue: QueueId,
+}
+
+impl Others {
+    fn of(process: &Process, stream_priority: i32, arbiter: Arc<TestArbiter>) -> Self {
+        let claim = process.queues.claim(ClaimKey { device: 1, stream_priority });
+        process.queues.register(claim, Some(Arc::clone(&arbiter) as Arc<dyn Registration>));
+        let queue = process.queues.create(0, Some(claim), status());
+        process.run_due();
+        Self { arbiter, claim, queue }
+    }
+
+    fn launch(&self, process: &Process) -> bool {
+        match process.queues.admit(self.queue, &[], WORK) {
+            Admission::Now(mut begun) => {
+                process.queues.prepare(&mut begun);
+                process.queues.finish(begun, true);
+                true
+            }
+            Admission::Free => panic!("others are there"),
+            Admission::Wait => false,
+        }
+    }
+}
+
+fn gated(process: &Process) -> u64 {
+    process.bench.gated.load(Ordering::SeqCst)
+}
+
+/// FSDP has such streams.
 #[test]
-fn streams_of_several_priorities_have_no_gates() {
+fn streams_of_several_priorities_stay_gated() {
     let process = Process::new(BELOW);
-    process.queues.claim(ClaimKey { device: 1, stream_priority: 1 });
+    let urgent = Others::of(&process, 1, TestArbiter::new(BELOW));
     let process = process.has_gates();
+    assert!(process.launch() && urgent.launch(&process));
+    assert_eq!(gated(&process), 2);
+    let set_states = |usual, others| {
+        urgent.arbiter.decide(others);
+        process.set_state(usual);
+    };
+    set_states(PREEMPTED, BELOW);
+    assert!(!process.is_closed(), "they may wait for what is behind the gate");
+    set_states(PREEMPTED, PREEMPTED);
+    assert!(process.is_closed());
+    set_states(BELOW, PREEMPTED);
+    assert!(!process.is_closed(), "they have waited for too long, and go first");
+    set_states(PREEMPTED, AdmissionState::Beside);
+    process.complete_all();
+    set_states(BELOW, AdmissionState::Beside);
+    process.tend_until("it goes on", Process::launch);
+    assert_eq!(gated(&process), 2, "a gate would never be closed");
+}
+
+#[test]
+fn a_gate_is_closed_with_the_most_urgent_streams_that_there_are() {
+    let process = shared_gates::process();
     assert!(process.launch());
-    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
+    let urgent = Others::of(&process, 1, shared_gates::arbiter(BELOW));
+    let is_open = |arbiter: &TestArbiter| arbiter.page.as_ref().unwrap().is_open();
+    process.arbiter.decide(PREEMPTED);
+    assert!(is_open(&process.arbiter), "what waits there goes on, whatever becomes of it");
+    process.queues.make_gates();
+    assert!(urgent.launch(&process));
+    assert_eq!(gated(&process), 2);
+    urgent.arbiter.decide(PREEMPTED);
+    assert!(!is_open(&urgent.arbiter), "in the moment in which both are preempted");
+    process.queues.register(urgent.claim, None);
+    assert!(is_open(&urgent.arbiter));
+    process.queues.make_gates();
+    process.run_due();
+    assert!(process.is_closed(), "the other claim's gate is used again");
+    process.set_state(BELOW);
+    process.complete_all();
+    process.tend_until("it goes on", Process::launch);
+    assert_eq!(gated(&process), 3);
 }
 
 #[test]
@@ -277,21 +350,6 @@ fn an_admitted_launch_does_not_wait_behind_a_gate_that_was_closed_unseen() {
     process.queues.prepare(&mut begun);
     assert_eq!((process.bench.gated.load(Ordering::SeqCst), process.is_closed()), (1, false));
     process.queues.finish(begun, true);
-}
-
-/// They share hardware queues: more urgent work would wait behind the gate that is closed for its sake.
-#[test]
-fn a_gate_from_before_streams_of_another_priority_is_not_closed_any_more() {
-    let process = Process::new(BELOW).has_gates();
-    assert!(process.launch());
-    process.set_state(PREEMPTED);
-    assert!(process.is_closed());
-    process.queues.claim(ClaimKey { device: 1, stream_priority: 1 });
-    process.run_due();
-    assert!(!process.is_closed());
-    process.set_state(BELOW);
-    assert!(process.launch() && !process.launch(), "without gates less is launched ahead");
-    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 1);
 }
 
 #[test]
