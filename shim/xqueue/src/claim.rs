@@ -26,6 +26,9 @@ use crate::registration::{AdmissionState, Registration};
 const ALERT: Nanos = Nanos::from_millis(50);
 const ALERT_MAX: Nanos = Nanos::from_secs(1);
 
+/// How long a claim is kept after its last stream: another one may come soon.
+const UNUSED: Nanos = Nanos::from_secs(1);
+
 /// What a claim has used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -59,6 +62,9 @@ pub(crate) struct Claim<D: Device> {
     pub(crate) by_origin: OriginTimes,
     /// In flight, from streams that have no queue.
     unqueued: Flight<D::Marker>,
+    /// Queues of its streams, and since when it has none any more.
+    queues: usize,
+    unused_since: Option<Nanos>,
     /// Callers that wait for admission.
     waiting: usize,
     /// Launches that were admitted and have not returned.
@@ -87,6 +93,8 @@ impl<D: Device> Claim<D> {
             usage: Usage::default(),
             by_origin: OriginTimes::default(),
             unqueued: Flight::new(limit),
+            queues: 0,
+            unused_since: None,
             waiting: 0,
             launching: 0,
             reported: None,
@@ -97,6 +105,25 @@ impl<D: Device> Claim<D> {
             is_preempted: false,
             alert_until: Nanos::ZERO,
         }
+    }
+
+    /// A stream of it has a queue.
+    pub(crate) fn queue_created(&mut self) {
+        self.queues += 1;
+        self.unused_since = None;
+    }
+
+    /// A queue of it is gone.
+    pub(crate) fn queue_gone(&mut self, now: Nanos) {
+        self.queues -= 1;
+        self.unused_since = (self.queues == 0).then_some(now);
+    }
+
+    /// Whether the process is done with it: it has had no stream for a while. What a process does by default on a device, at the
+    /// usual priority, it may do at any time.
+    pub(crate) fn is_unused(&self, now: Nanos) -> bool {
+        let is_over = self.unused_since.is_some_and(|since| since + UNUSED <= now);
+        is_over && self.key.stream_priority != 0 && !self.is_reported_ready()
     }
 
     pub(crate) fn registration(&self) -> Option<&Arc<dyn Registration>> {

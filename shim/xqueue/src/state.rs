@@ -42,7 +42,8 @@ mod work_reports;
 
 use xsched_sched::Limit;
 
-use crate::claim::Usage;
+use crate::claim::{Claim, Usage};
+use crate::clock::now;
 use crate::device::Device;
 use crate::event_writer::EventWriter;
 use crate::flight::Flight;
@@ -59,6 +60,15 @@ pub use order::Refused;
 pub(crate) use order::TakenCommand;
 pub(crate) use waiters::Waiters;
 pub(crate) use watch_schedule::WatchSchedule;
+
+/// A claim as its arbiter is to know it.
+#[derive(Clone, Copy)]
+pub(crate) struct ClaimState {
+    pub(crate) id: ClaimId,
+    pub(crate) key: ClaimKey,
+    /// It is to be registered.
+    pub(crate) is_used: bool,
+}
 
 pub(crate) struct State<D: Device> {
     /// What applies to all commands.
@@ -96,6 +106,7 @@ impl<D: Device> State<D> {
     pub(crate) fn create_queue(&mut self, parts: &QueueParts<D>) -> QueueId {
         if let Some(claim) = parts.claim {
             self.add_gate(claim, parts.runtime);
+            self.claims.get_mut(claim).queue_created();
         }
         let limit = self.limit_of(parts.claim, parts.runtime);
         self.queues.create(parts, limit)
@@ -108,7 +119,7 @@ impl<D: Device> State<D> {
             return None;
         }
         let destroyed = self.queues.remove(queue);
-        Some(destroyed.map(|mut queue| queue.flight_mut().abandon()).unwrap_or_default())
+        Some(destroyed.map(|queue| self.queue_gone(queue)).unwrap_or_default())
     }
 
     /// A queue's stream goes, and what it has in flight stays until it is done. False if not all of its commands were launched:
@@ -131,7 +142,16 @@ impl<D: Device> State<D> {
     /// Forgets queues without a stream that have nothing in flight any more; with `all`, also the others. Returns markers that
     /// are not needed any more.
     pub(crate) fn forget_detached(&mut self, all: bool) -> Vec<D::Marker> {
-        self.queues.forget_over(all)
+        let over = self.queues.take_over(all);
+        over.into_iter().flat_map(|queue| self.queue_gone(queue)).collect()
+    }
+
+    /// A queue does not exist any more. Returns markers that are not needed.
+    fn queue_gone(&mut self, mut queue: Queue<D>) -> Vec<D::Marker> {
+        if let Some(claim) = queue.claim() {
+            self.claims.get_mut(claim).queue_gone(now());
+        }
+        queue.flight_mut().abandon()
     }
 
     /// The queues that there are.
@@ -139,18 +159,21 @@ impl<D: Device> State<D> {
         self.queues.ids().collect()
     }
 
-    /// The claim with this key, a new one if need be; whether it is new.
+    /// The claim with this key, a new one if need be; whether it is new, or was not used any more.
     pub(crate) fn claim(&mut self, key: ClaimKey) -> (ClaimId, bool) {
         let (claim, is_new) = self.claims.find_or_add(key, self.limits.limit);
         if is_new {
             self.note_claim(claim);
         }
-        (claim, is_new)
+        (claim, is_new || self.claims.get(claim).is_unused(now()))
     }
 
     /// All claims, in the order in which they were made.
-    pub(crate) fn claim_keys(&self) -> Vec<(ClaimId, ClaimKey)> {
-        self.claims.iter().map(|(id, claim)| (id, claim.key)).collect()
+    pub(crate) fn all_claims(&self) -> Vec<ClaimState> {
+        let now = now();
+        let is_used = |id, claim: &Claim<D>| !claim.is_unused(now) || self.has_work(id);
+        let claims = self.claims.iter();
+        claims.map(|(id, claim)| ClaimState { id, key: claim.key, is_used: is_used(id, claim) }).collect()
     }
 
     /// What a claim has used so far.

@@ -33,10 +33,9 @@ impl<D: Device> QueueTable<D> {
         self.queues.remove(&id)
     }
 
-    /// Forgets those without a stream, see [`Queue::is_over`]. Returns markers that are not needed any more.
-    pub(super) fn forget_over(&mut self, all: bool) -> Vec<D::Marker> {
-        let over = self.queues.extract_if(|_, queue| queue.is_over(all));
-        over.flat_map(|(_, mut queue)| queue.flight_mut().abandon()).collect()
+    /// Removes those without a stream, see [`Queue::is_over`].
+    pub(super) fn take_over(&mut self, all: bool) -> Vec<Queue<D>> {
+        self.queues.extract_if(|_, queue| queue.is_over(all)).map(|(_, queue)| queue).collect()
     }
 
     pub(super) fn get(&self, id: QueueId) -> Option<&Queue<D>> {

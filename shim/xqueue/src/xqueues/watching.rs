@@ -13,6 +13,7 @@ use crate::device::Device;
 use crate::ids::{ClaimId, ClaimKey, QueueId, RuntimeId, Source};
 use crate::origins::OriginTimes;
 use crate::registration::{AdmissionState, Registration};
+use crate::state::ClaimState;
 use crate::xqueues::XQueues;
 
 /// How often a marker is looked at that a caller waits for, and for how long at most: the device is done with what is before it,
@@ -32,8 +33,8 @@ impl<D: Device> XQueues<D> {
     }
 
     /// All claims, in the order in which they were made.
-    pub(crate) fn claims(&self) -> Vec<(ClaimId, ClaimKey)> {
-        self.lock().claim_keys()
+    pub(crate) fn claims(&self) -> Vec<ClaimState> {
+        self.lock().all_claims()
     }
 
     /// Gives a claim a registration with the arbiter, or takes it away: it is alone then.

@@ -341,6 +341,29 @@ fn a_gate_is_closed_with_the_most_urgent_streams_that_there_are() {
 }
 
 #[test]
+fn streams_of_a_priority_that_has_none_any_more_are_forgotten_a_second_later() {
+    let process = Process::new(BELOW);
+    let urgent = Others::of(&process, 1, TestArbiter::new(BELOW));
+    let used = || process.queues.claims().iter().map(|claim| claim.is_used).collect::<Vec<_>>();
+    assert!(urgent.launch(&process) && process.queues.detach_stream(urgent.queue));
+    process.clock.advance(Nanos::from_secs(2));
+    process.run_due();
+    assert_eq!(used(), [true, true], "its work is not done");
+    process.complete_all();
+    process.tend_until("it is idle", |_| urgent.arbiter.reports().1 > 0);
+    process.clock.advance(Nanos::from_secs(1));
+    assert_eq!(used(), [true, false]);
+    process.queues.register(urgent.claim, None);
+    process.run_due();
+    assert!(process.queues.ignores_masks(), "it is no work that others have to wait for");
+    process.queues.create(0, Some(urgent.claim), status());
+    assert_eq!(used(), [true, true], "there is one again");
+    assert!(process.queues.destroy(process.queue));
+    process.clock.advance(Nanos::from_secs(2));
+    assert_eq!(used(), [true, true], "what a process does by default it may do at any time");
+}
+
+#[test]
 fn an_admitted_launch_does_not_wait_behind_a_gate_that_was_closed_unseen() {
     let process = Process::new(PREEMPTED).has_gates();
     process.run_due();
