@@ -2,6 +2,7 @@
 //! waits for a controller that has ended. The tests use a controller of their own (`tests/src/small_controller.rs`).
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
-use xsched_protocol::wire::Usage;
+use xsched_protocol::wire::{SHIM_SOCKET, Usage};
 use xsched_tests::artifacts::{app_command, shim};
 use xsched_tests::device_load::{DeviceLoad, command};
 use xsched_tests::execution_log::{Execution, SpanNs, Timeline};
@@ -334,4 +335,27 @@ fn a_process_with_streams_of_several_priorities_stays_gated() {
     let _urgent = more_urgent(&machine, &controller);
     let load = machine.start("priorities --launches 600 --threads 3 --us 2000");
     stays_gated(&machine, &controller, load);
+}
+
+/// Gates are tried when the process learns its level; what it has launched by then takes longer than any trial should wait.
+#[test]
+fn a_process_that_has_launched_much_when_it_learns_its_level_is_gated_afterwards() {
+    let machine = Machine::new("backlog");
+    let controller = machine.controller();
+    let _urgent = more_urgent(&machine, &controller);
+    let later = TempDir::new().expect("the temporary folder is writable");
+    let mut command = machine.command("priorities --launches 10000 --burst 5000 --us 300");
+    // All streams share a hardware queue.
+    command.env("XSCHED_SOCKET_DIR", later.path()).env("HIP_SIM_QUEUES", "1");
+    let mut load = DeviceLoad::start(&mut command).expect("the program starts");
+    load.begin().expect("the process is ready");
+    wait_until("it has launched much", || machine.kernels(load.id()) > 0);
+    symlink(machine.folder.path().join(SHIM_SOCKET), later.path().join(SHIM_SOCKET)).expect("it is writable");
+    let held = hold_until(&controller, || load.has_ended().expect("a child can be waited for"));
+    let id = load.id();
+    is_right(load);
+    let timeline = Timeline::read(&machine.log()).expect("the device writes its log").of(&[id]);
+    // What was launched before is not stopped.
+    let later = &timeline.kernels()[5000..];
+    assert!(later.iter().any(|execution| waited_at_a_gate(execution, &held)), "{} kernels", later.len());
 }

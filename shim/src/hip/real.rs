@@ -314,8 +314,8 @@ pub(crate) fn create_stream(copy: &RuntimeCopy) -> Option<Stream> {
 }
 
 /// Destroys objects of the shim's own that have nothing left to do.
-pub(crate) fn destroy(copy: &RuntimeCopy, event: Event, stream: Stream) {
-    if let Some(destroy) = real!(copy, hipEventDestroy: fn(Event)) {
+pub(crate) fn destroy(copy: &RuntimeCopy, event: Option<Event>, stream: Stream) {
+    if let (Some(destroy), Some(event)) = (real!(copy, hipEventDestroy: fn(Event)), event) {
         // SAFETY: the shim's own, and not used any more.
         unsafe { destroy(event) };
     }

@@ -21,6 +21,7 @@
 //! | `checks` | when to look for completions |
 //! | `work_reports` | when claims report that they have work, or none |
 //! | `gates` | when gates are open |
+//! | `trials` | how gates are made |
 //! | `events` | what is written while the process is recorded |
 
 mod admission;
@@ -36,6 +37,7 @@ mod mode;
 mod neighbours;
 mod order;
 mod queue_table;
+mod trials;
 mod waiters;
 mod watch_schedule;
 mod work_reports;

@@ -3,8 +3,8 @@
 //
 //     device_load load   [--launches N] [--threads T] [--blocks B] [--us U]   each thread on a stream of its own
 //     device_load single [--launches N] [--blocks B] [--us U]                 waits for each launch
-//     device_load priorities [--launches N] [--threads T] [--us U]            on T streams of three priorities in turn, after a stream of
-//                                                                             the highest one has come and gone
+//     device_load priorities [--launches N] [--burst B] [--threads T] [--us U] on T streams of three priorities in turn, after a stream
+//                                                                             of the highest one has come and gone; waits after B
 //     device_load idle   [--threads T]                                        T idle streams
 //     device_load gate   [--launches N] [--us U]                              waits for a word, which the host writes after U
 //     device_load gated  [--launches N] [--blocks B] [--us U]                 each kernel behind an open gate in signal memory
@@ -41,13 +41,14 @@ extern "C" __global__ void device_poke(unsigned *words, unsigned offset, unsigne
 using Clock = std::chrono::steady_clock;
 
 struct Load {
-    unsigned long launches = 1000;
+    unsigned long launches = 1000, burst = 6;
     unsigned threads = 1, blocks = 1, us = 100;
 
     Load(int argc, char **argv) {
         for (int i = 2; i + 1 < argc; i += 2) {
             unsigned long value = std::strtoul(argv[i + 1], nullptr, 10);
             if (!std::strcmp(argv[i], "--launches")) launches = value;
+            if (!std::strcmp(argv[i], "--burst")) burst = value;
             if (!std::strcmp(argv[i], "--threads")) threads = static_cast<unsigned>(value);
             if (!std::strcmp(argv[i], "--blocks")) blocks = static_cast<unsigned>(value);
             if (!std::strcmp(argv[i], "--us")) us = static_cast<unsigned>(value);
@@ -131,7 +132,7 @@ static int priorities(const Load &load) {
     wait_for_start();
     for (unsigned long number = 0; number < load.launches; number++) {
         streams[number % load.threads].launch(load.blocks, load.us);
-        if (number % 6 == 5) CHECK(hipDeviceSynchronize());
+        if ((number + 1) % load.burst == 0) CHECK(hipDeviceSynchronize());
     }
     CHECK(hipDeviceSynchronize());
     unsigned long long wrong = 0;

@@ -1,25 +1,41 @@
 //! The gates of this process: one for each device and each runtime through which it uses the device. A runtime knows only memory
 //! that was registered with it.
 
+use xsched_sched::Nanos;
+
 use crate::device::Device;
 use crate::gate_page::GatePage;
 use crate::ids::{ClaimId, RuntimeId};
 
-pub(crate) struct GateTable<D: Device>(Vec<DeviceGate<D::Gate>>);
+pub(crate) struct GateTable<D: Device>(Vec<DeviceGate<D>>);
 
 /// The gate of one runtime's streams on one device.
-pub(super) struct DeviceGate<G> {
+pub(super) struct DeviceGate<D: Device> {
     pub(super) device: u64,
     pub(super) runtime: RuntimeId,
-    pub(super) stage: Stage<G>,
+    pub(super) stage: Stage<D>,
+    /// The device does not look at pages that the arbiter writes.
+    pub(super) refuses_pages: bool,
 }
 
-pub(super) enum Stage<G> {
-    /// None was made yet.
+pub(super) enum Stage<D: Device> {
+    /// None is being made.
     Untried,
+    Tried(Attempt<D>),
     /// The runtime has none, has refused it, or it must not be used.
     None,
-    There(Gate<G>),
+    There(Gate<D::Gate>),
+}
+
+/// A gate of which it is not known yet whether streams wait there.
+pub(super) struct Attempt<D: Device> {
+    /// The watcher has it while it looks.
+    pub(super) trial: Option<D::Trial>,
+    pub(super) page: Option<&'static GatePage>,
+    /// The claim for which it will be closed. None: it will not be used, and is only brought to its end.
+    pub(super) claim: Option<ClaimId>,
+    /// When to look.
+    pub(super) look_at: Nanos,
 }
 
 #[derive(Clone, Copy)]
@@ -48,11 +64,11 @@ impl<D: Device> GateTable<D> {
     /// Streams of this runtime use a device.
     pub(super) fn add(&mut self, device: u64, runtime: RuntimeId) {
         if self.position(device, runtime).is_none() {
-            self.0.push(DeviceGate { device, runtime, stage: Stage::Untried });
+            self.0.push(DeviceGate { device, runtime, stage: Stage::Untried, refuses_pages: false });
         }
     }
 
-    pub(super) fn find(&self, device: u64, runtime: RuntimeId) -> Option<&DeviceGate<D::Gate>> {
+    pub(super) fn find(&self, device: u64, runtime: RuntimeId) -> Option<&DeviceGate<D>> {
         self.position(device, runtime).map(|index| &self.0[index])
     }
 
@@ -64,28 +80,28 @@ impl<D: Device> GateTable<D> {
         self.0.len()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &DeviceGate<D::Gate>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &DeviceGate<D>> {
         self.0.iter()
     }
 
-    pub(super) fn of_device(&self, device: u64) -> impl Iterator<Item = &DeviceGate<D::Gate>> {
+    pub(super) fn of_device(&self, device: u64) -> impl Iterator<Item = &DeviceGate<D>> {
         self.0.iter().filter(move |gate| gate.device == device)
     }
 
-    pub(super) fn at_mut(&mut self, index: usize) -> &mut DeviceGate<D::Gate> {
+    pub(super) fn at_mut(&mut self, index: usize) -> &mut DeviceGate<D> {
         &mut self.0[index]
     }
 
-    pub(super) fn at(&self, index: usize) -> &DeviceGate<D::Gate> {
+    pub(super) fn at(&self, index: usize) -> &DeviceGate<D> {
         &self.0[index]
     }
 }
 
-impl<G> DeviceGate<G> {
-    pub(super) fn there(&self) -> Option<&Gate<G>> {
+impl<D: Device> DeviceGate<D> {
+    pub(super) fn there(&self) -> Option<&Gate<D::Gate>> {
         match &self.stage {
             Stage::There(gate) => Some(gate),
-            Stage::Untried | Stage::None => None,
+            Stage::Untried | Stage::Tried(_) | Stage::None => None,
         }
     }
 }

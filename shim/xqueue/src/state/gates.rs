@@ -34,17 +34,6 @@ const GATED: Limit = Limit::Time { ahead: Nanos::from_millis(1), commands: 2 };
 const GATE_EVERY_WHEN_ALERT: Nanos = Nanos::from_micros(5);
 const GATE_EVERY: Nanos = Nanos::from_micros(10);
 
-/// A gate that is to be made.
-pub(crate) struct WantedGate<D: Device> {
-    pub(crate) runtime: RuntimeId,
-    /// The claim for which it will be closed.
-    pub(crate) claim: ClaimId,
-    /// A stream that will have it.
-    pub(crate) stream: D::Stream,
-    /// Where the arbiter closes it.
-    pub(crate) page: Option<Arc<GatePage>>,
-}
-
 impl<D: Device> State<D> {
     /// The registrations of all claims with their admission states when these were last looked at, if a gate is to be closed sooner
     /// than the watcher could be woken. Empty while gates must stay open.
@@ -114,20 +103,6 @@ impl<D: Device> State<D> {
         self.gates.add(self.claims.get(claim).key.device, runtime);
     }
 
-    /// A gate that should be there and was not tried yet.
-    pub(crate) fn wants_gate(&self) -> Option<WantedGate<D>> {
-        if self.mode.closed || !self.limits.uses_gates {
-            return None;
-        }
-        let mut untried = self.gates.iter().filter(|gate| matches!(gate.stage, Stage::Untried));
-        untried.find_map(|gate| {
-            let claim = self.gate_claim(gate.device).filter(|&claim| self.claims.get(claim).is_below())?;
-            let mut queues = self.queues.values().filter(|queue| self.is_behind(queue, gate));
-            let (stream, page) = (queues.find_map(Queue::stream)?, self.claims.get(claim).gate_page());
-            Some(WantedGate { runtime: gate.runtime, claim, stream, page })
-        })
-    }
-
     /// Asks the arbiter not to wake this process when a claim is preempted for which nothing must be done then: launches look at the
     /// mask, the arbiter closes the gate, and the page tells when that was. Not while the process is recorded, which is to see it
     /// in time.
@@ -135,7 +110,7 @@ impl<D: Device> State<D> {
         for (id, claim) in self.claims.iter() {
             let Some(page) = claim.gate_page() else { continue };
             let closes_it_itself = |gate: &DeviceGate<_>| match &gate.stage {
-                Stage::Untried => true,
+                Stage::Untried | Stage::Tried(_) => true,
                 Stage::There(gate) if gate.shared.is_none() => gate.claim == id,
                 // It is kept open for this claim.
                 Stage::There(gate) => gate.claim != id && self.is_another_ahead(gate),
@@ -155,7 +130,7 @@ impl<D: Device> State<D> {
     }
 
     /// The claim for which a device's gates are closed: that of the most urgent streams, which is preempted last.
-    fn gate_claim(&self, device: u64) -> Option<ClaimId> {
+    pub(super) fn gate_claim(&self, device: u64) -> Option<ClaimId> {
         let registered = self.registered_on(device);
         registered.max_by_key(|(_, claim)| claim.key.stream_priority).map(|(id, _)| id)
     }
@@ -179,15 +154,19 @@ impl<D: Device> State<D> {
         let claim = self.gate_claim(device);
         for index in 0..self.gates.len() {
             let gate = self.gates.at_mut(index);
-            let Stage::There(there) = &mut gate.stage else { continue };
-            let Some(claim) = claim.filter(|claim| gate.device == device && *claim != there.claim) else {
-                continue;
-            };
-            there.claim = claim;
-            if let Some(Shared { page, .. }) = there.shared {
+            let Some(claim) = claim.filter(|_| gate.device == device) else { continue };
+            match &mut gate.stage {
+                Stage::Tried(attempt) if attempt.page.is_none() => attempt.claim = Some(claim),
+                Stage::Tried(attempt) => attempt.claim = attempt.claim.filter(|known| *known == claim),
                 // What waits there goes on. The other claim has a page of its own.
-                page.keep_open(true);
-                self.end_gate(index, Stage::Untried);
+                &mut Stage::There(Gate { claim: known, shared: Some(Shared { page, .. }), .. })
+                    if known != claim =>
+                {
+                    page.keep_open(true);
+                    self.end_gate(index, Stage::Untried);
+                }
+                Stage::There(gate) => gate.claim = claim,
+                Stage::Untried | Stage::None => {}
             }
         }
         self.apply_limits();
@@ -199,26 +178,6 @@ impl<D: Device> State<D> {
         let gate = self.gates.find(self.claims.get(claim).key.device, runtime)?.there()?;
         let closes = gate.claim == claim || self.claims.get(gate.claim).is_below();
         (self.limits.uses_gates && closes).then_some(gate)
-    }
-
-    /// A gate was made, for good or until its claim's registration goes; None: the runtime has none.
-    pub(crate) fn give_gate(
-        &mut self,
-        WantedGate { runtime, claim, .. }: &WantedGate<D>,
-        gate: Option<(D::Gate, Option<&'static GatePage>)>,
-    ) {
-        let closing_noted = self.claims.get(*claim).last_gate_closing();
-        let there = |(on_device, page): (_, Option<_>)| Gate {
-            on_device,
-            claim: *claim,
-            is_open: true,
-            shared: page.map(|page| Shared { page, closing_noted }),
-        };
-        let made = gate.filter(|_| !self.mode.closed).map_or(Stage::None, |made| Stage::There(there(made)));
-        if let Some(index) = self.gates.position(self.claims.get(*claim).key.device, *runtime) {
-            self.gates.at_mut(index).stage = made;
-        }
-        self.apply_limits();
     }
 
     /// The gate to put before a command on a runtime's stream.
@@ -296,11 +255,15 @@ impl<D: Device> State<D> {
     /// The claim's registration goes: what the arbiter last wrote in its gate page means nothing any more.
     pub(super) fn leave_gate(&mut self, id: ClaimId) {
         for index in 0..self.gates.len() {
-            if let Some(&Gate { claim, shared: Some(Shared { page, .. }), .. }) = self.gates.at(index).there()
-                && claim == id
-            {
-                page.keep_open(true);
-                self.end_gate(index, Stage::Untried);
+            match &mut self.gates.at_mut(index).stage {
+                Stage::Tried(attempt) if attempt.page.is_some() => {
+                    attempt.claim = attempt.claim.filter(|known| *known != id);
+                }
+                &mut Stage::There(Gate { claim, shared: Some(Shared { page, .. }), .. }) if claim == id => {
+                    page.keep_open(true);
+                    self.end_gate(index, Stage::Untried);
+                }
+                _ => {}
             }
         }
     }
@@ -324,17 +287,18 @@ impl<D: Device> State<D> {
     }
 
     fn open_for_good(&mut self, index: usize, device: &D) {
-        match self.gates.at(index).there().copied() {
+        match &mut self.gates.at_mut(index).stage {
+            Stage::Tried(attempt) => attempt.trial.iter_mut().for_each(|trial| device.release_trial(trial)),
             // While another runtime's streams wait at the same word, this one's go on when they do.
-            Some(Gate { shared: Some(Shared { page, .. }), .. }) => page.keep_open(true),
-            Some(Gate { on_device, .. }) => device.set_gate(on_device, true),
-            None => {}
+            Stage::There(Gate { shared: Some(Shared { page, .. }), .. }) => page.keep_open(true),
+            Stage::There(gate) => device.set_gate(gate.on_device, true),
+            Stage::Untried | Stage::None => {}
         }
         self.end_gate(index, Stage::None);
     }
 
     /// A gate is open, and not looked at any more.
-    fn end_gate(&mut self, index: usize, stage: Stage<D::Gate>) {
+    fn end_gate(&mut self, index: usize, stage: Stage<D>) {
         if self.gates.at(index).there().is_some_and(|gate| !gate.is_open) {
             self.gate_changed(index, now(), true);
         }
@@ -359,7 +323,7 @@ impl<D: Device> State<D> {
     }
 
     /// Whether a queue's commands have this gate before them.
-    fn is_behind(&self, queue: &Queue<D>, gate: &DeviceGate<D::Gate>) -> bool {
+    pub(super) fn is_behind(&self, queue: &Queue<D>, gate: &DeviceGate<D>) -> bool {
         let device = queue.claim().map(|claim| self.claims.get(claim).key.device);
         queue.runtime() == gate.runtime && device == Some(gate.device)
     }

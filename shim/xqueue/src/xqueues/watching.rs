@@ -79,7 +79,10 @@ impl<D: Device> XQueues<D> {
         drop(self.making_gate.lock().unwrap_or_else(PoisonError::into_inner));
         let mut state = self.lock();
         state.limits.is_paused = paused;
-        if !paused {
+        if paused {
+            // Nothing is looked at until then.
+            state.release_trials(&self.device);
+        } else {
             state.adopt_unfollowed();
         }
         self.publish(&mut state);
@@ -141,29 +144,35 @@ impl<D: Device> XQueues<D> {
         self.lock().limits.poll_below = time;
     }
 
-    /// Makes gates for claims that need them. May take a while, once for each claim and runtime.
-    pub(crate) fn make_gates(&self) {
-        if self.lock().wants_gate().is_none() {
-            return;
+    /// Makes gates where they are needed, one at a time, and looks at those that are being tried. Returns when to come again for
+    /// that.
+    pub(crate) fn make_gates(&self) -> Option<Nanos> {
+        if self.lock().see_to_gates_at()? > now() {
+            return self.lock().see_to_gates_at();
         }
         // Not while a stream captures: memory that any thread asks for then ends the capture. Nor across a reset, which takes
         // the memory back.
         let _made = self.making_gate.lock().unwrap_or_else(PoisonError::into_inner);
         if *self.pause() {
-            return;
+            // What ends that wakes the watcher.
+            return None;
         }
-        let Some(mut wanted) = self.lock().wants_gate() else { return };
-        // A stream that was destroyed meanwhile is only looked at for its device.
-        let stream = wanted.stream;
-        let shared = wanted.page.take().and_then(|page| {
+        let wanted = self.lock().wanted_gate();
+        if let Some(mut wanted) = wanted {
             // For good: it is not known when the device has looked there for the last time.
-            let page = &**Box::leak(Box::new(page));
-            self.device.share_gate(stream, page).map(|gate| (gate, Some(page)))
-        });
-        let gate = shared.or_else(|| self.device.make_gate(stream).map(|gate| (gate, None)));
+            let page = wanted.page.take().map(|page| &**Box::leak(Box::new(page)));
+            // A stream that was destroyed meanwhile is only looked at for its device.
+            let trial = self.device.make_gate(wanted.stream, page);
+            self.lock().trial_begins(&wanted, page, trial);
+        }
+        loop {
+            let Some((index, mut trial)) = self.lock().due_trial() else { break };
+            let tried = self.device.look_at_trial(&mut trial);
+            self.lock().trial_looked_at(index, trial, tried, &self.device);
+        }
         let mut state = self.lock();
-        state.give_gate(&wanted, gate);
         self.publish(&mut state);
+        state.see_to_gates_at()
     }
 
     /// Whether gates may be used, from now on. One that may not stays open.

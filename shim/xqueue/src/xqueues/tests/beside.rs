@@ -12,7 +12,7 @@ use xsched_sched::{Limit, Nanos};
 use crate::clock::now;
 use crate::clock::tests::Stopped;
 use crate::command::{Demand, DurationClass, KnownEnd, Load, PendingLaunch, Treatment};
-use crate::device::Device;
+use crate::device::{Device, Tried};
 use crate::event_writer::tests::Recorder;
 use crate::gate_page::GatePage;
 use crate::ids::{ClaimId, ClaimKey, QueueId, RuntimeId, Source};
@@ -46,6 +46,10 @@ struct Bench {
     /// closed.
     has_gates: AtomicBool,
     refuses_gates: AtomicBool,
+    /// Whether trials wait for what is before them; how often one was looked at, and released.
+    is_backlogged: AtomicBool,
+    looked: AtomicU64,
+    released: AtomicU64,
     gated: AtomicU64,
     refused: AtomicU64,
     closed: Mutex<Vec<usize>>,
@@ -55,6 +59,14 @@ struct Bench {
     is_slow: AtomicBool,
     is_busy: AtomicBool,
 }
+
+/// A gate that is tried by looking at it once, when nothing is before it.
+struct Trial {
+    gate: usize,
+    is_released: bool,
+}
+
+const LOOK_AGAIN: Nanos = Nanos::from_millis(1);
 
 impl Bench {
     fn take_a_while(&self) {
@@ -73,6 +85,7 @@ impl Device for Arc<Bench> {
     type Marker = u64;
     /// The same.
     type Gate = usize;
+    type Trial = Trial;
 
     fn stream_number(&self, _: usize) -> u64 {
         7
@@ -116,13 +129,25 @@ impl Device for Arc<Bench> {
         self.retired.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn make_gate(&self, stream: usize) -> Option<usize> {
+    fn make_gate(&self, stream: usize, page: Option<&'static GatePage>) -> Option<Trial> {
         self.take_a_while();
-        self.has_gates.load(Ordering::SeqCst).then_some(stream)
+        let has_any = if page.is_some() { &self.shares_gates } else { &self.has_gates };
+        let trial = Trial { gate: stream, is_released: false };
+        has_any.load(Ordering::SeqCst).then_some(trial)
     }
 
-    fn share_gate(&self, stream: usize, _: &'static GatePage) -> Option<usize> {
-        self.shares_gates.load(Ordering::SeqCst).then_some(stream)
+    fn look_at_trial(&self, trial: &mut Trial) -> Tried<usize> {
+        self.looked.fetch_add(1, Ordering::SeqCst);
+        if self.is_backlogged.load(Ordering::SeqCst) {
+            return Tried::Pending { again: LOOK_AGAIN };
+        }
+        let is_released = std::mem::take(&mut trial.is_released);
+        if is_released { Tried::Undecided } else { Tried::Works(trial.gate) }
+    }
+
+    fn release_trial(&self, trial: &mut Trial) {
+        trial.is_released = true;
+        self.released.fetch_add(1, Ordering::SeqCst);
     }
 
     fn put_gate(&self, gate: usize, stream: usize) -> bool {
@@ -313,8 +338,13 @@ impl Process {
 
     fn has_gates(self) -> Self {
         self.bench.has_gates.store(true, Ordering::SeqCst);
-        self.queues.make_gates();
+        self.make_gates();
         self
+    }
+
+    /// As far as that is possible now.
+    fn make_gates(&self) {
+        while self.queues.make_gates().is_some_and(|at| at <= now()) {}
     }
 
     fn is_closed(&self) -> bool {

@@ -132,9 +132,9 @@ fn no_gate_is_made_by_a_destroyed_stream() {
     let process = Process::new(BELOW);
     assert!(process.launch());
     assert!(process.queues.detach_stream(process.queue));
-    assert!(process.queues.lock().wants_gate().is_none());
+    assert!(process.queues.lock().wanted_gate().is_none());
     process.queues.create(0, Some(process.claim), status());
-    assert!(process.queues.lock().wants_gate().is_some());
+    assert!(process.queues.lock().wanted_gate().is_some());
 }
 
 /// Its last command has no marker, since it could be asked, and cannot be asked any more.

@@ -396,6 +396,80 @@ fn gates_are_not_used_when_another_controller_forbids_them() {
     assert_eq!(process.bench.gated.load(Ordering::SeqCst), 2, "the next one may allow them again");
 }
 
+/// A process whose gate's trial has work of hundreds of milliseconds before it.
+fn beside_a_backlog() -> Process {
+    let process = Process::new(BELOW);
+    process.bench.is_backlogged.store(true, Ordering::SeqCst);
+    process.has_gates()
+}
+
+fn is_gated(process: &Process) -> bool {
+    process.complete_all();
+    let before = gated(process);
+    process.tend_until("it goes on", Process::launch);
+    gated(process) > before
+}
+
+#[test]
+fn a_trial_behind_a_backlog_is_looked_at_and_never_waited_for() {
+    let process = beside_a_backlog();
+    let looked = || process.bench.looked.load(Ordering::SeqCst);
+    for turn in 1..1000 {
+        assert_eq!((looked(), process.queues.make_gates()), (turn, Some(now() + LOOK_AGAIN)));
+        process.run_due();
+        process.clock.advance(LOOK_AGAIN);
+        process.queues.make_gates();
+    }
+    assert!(!is_gated(&process), "it is not known whether a gate works");
+    process.bench.is_backlogged.store(false, Ordering::SeqCst);
+    process.clock.advance(LOOK_AGAIN);
+    assert_eq!(process.queues.make_gates(), None);
+    assert!(is_gated(&process), "however long that took");
+    assert_eq!(process.bench.released.load(Ordering::SeqCst), 0);
+}
+
+/// What the capture waits for may wait behind the trial, which is not looked at meanwhile.
+#[test]
+fn a_capture_ends_a_trial_that_begins_anew_afterwards() {
+    let process = beside_a_backlog();
+    process.queues.pause_markers(true);
+    assert_eq!(process.bench.released.load(Ordering::SeqCst), 1);
+    process.bench.is_backlogged.store(false, Ordering::SeqCst);
+    process.clock.advance(Nanos::from_secs(1));
+    assert_eq!((process.queues.make_gates(), process.bench.looked.load(Ordering::SeqCst)), (None, 1));
+    process.queues.pause_markers(false);
+    assert_eq!((process.queues.make_gates(), process.bench.looked.load(Ordering::SeqCst)), (None, 3));
+    assert!(is_gated(&process));
+}
+
+#[test]
+fn a_trial_is_ended_by_a_reset_by_the_end_and_by_another_controller() {
+    let ends: [fn(&Process); 2] =
+        [|process| process.queues.close(Instant::now()), |process| process.queues.retire_gates(RuntimeId(0))];
+    for end in ends {
+        let process = beside_a_backlog();
+        end(&process);
+        assert_eq!((process.bench.released.load(Ordering::SeqCst), process.queues.make_gates()), (1, None));
+    }
+    let process = Process::at(shared_gates::arbiter(BELOW));
+    for switch in [&process.bench.shares_gates, &process.bench.is_backlogged] {
+        switch.store(true, Ordering::SeqCst);
+    }
+    process.queues.make_gates();
+    let next = shared_gates::arbiter(BELOW);
+    process.queues.register(process.claim, Some(Arc::clone(&next) as Arc<dyn Registration>));
+    process.clock.advance(LOOK_AGAIN);
+    process.queues.make_gates();
+    assert_eq!(process.bench.released.load(Ordering::SeqCst), 1, "its page means nothing any more");
+    process.bench.is_backlogged.store(false, Ordering::SeqCst);
+    process.clock.advance(LOOK_AGAIN);
+    process.make_gates();
+    assert!(is_gated(&process));
+    next.decide(PREEMPTED);
+    process.run_due();
+    assert!(!next.page.as_ref().unwrap().is_open());
+}
+
 #[test]
 fn no_gate_is_made_while_a_stream_captures() {
     let process = Process::new(BELOW);

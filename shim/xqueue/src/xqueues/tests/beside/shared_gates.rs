@@ -19,7 +19,7 @@ pub(super) fn process() -> Process {
 /// One on a device that has no gates.
 pub(super) fn without_gate() -> Process {
     let process = Process::at(arbiter(BELOW));
-    process.queues.make_gates();
+    process.make_gates();
     process
 }
 
@@ -117,7 +117,7 @@ fn a_gate_opens_for_good_when_its_registration_goes_and_the_next_one_has_another
     let next = arbiter(PREEMPTED);
     process.queues.register(process.claim, Some(Arc::clone(&next) as Arc<dyn Registration>));
     process.run_due();
-    process.queues.make_gates();
+    process.make_gates();
     process.run_due();
     assert!(is_kept_open(&process) && !next.page.as_ref().unwrap().is_open());
     next.decide(BELOW);
