@@ -45,7 +45,7 @@ pub enum Tried<G> {
     Works(G),
     /// They do not, or the runtime refuses.
     Refused,
-    /// The trial was released before it was decided, and nothing is left of it. It may begin anew.
+    /// The trial was released before it was decided, and nothing is left of it. It may begin again.
     Undecided,
 }
 

@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_released_trial_holds_up_nothing_and_begins_anew() {
+    fn a_released_trial_holds_up_nothing_and_begins_again() {
         with_trial(Runtime { has_backlog: true, ..Runtime::default() }, |trial| {
             assert!(matches!(trial.look(), Tried::Pending { .. }));
             trial.release();

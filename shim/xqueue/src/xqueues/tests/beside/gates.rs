@@ -430,7 +430,7 @@ fn a_trial_behind_a_backlog_is_looked_at_and_never_waited_for() {
 
 /// What the capture waits for may wait behind the trial, which is not looked at meanwhile.
 #[test]
-fn a_capture_ends_a_trial_that_begins_anew_afterwards() {
+fn a_capture_ends_a_trial_that_begins_again_afterwards() {
     let process = beside_a_backlog();
     process.queues.pause_markers(true);
     assert_eq!(process.bench.released.load(Ordering::SeqCst), 1);
