@@ -38,15 +38,17 @@ impl<D: Device> State<D> {
     /// The registrations of all claims with their admission states when these were last looked at, if a gate is to be closed sooner
     /// than the watcher could be woken. Empty while gates must stay open.
     pub(crate) fn polled(&self, now: Nanos) -> Vec<(Arc<dyn Registration>, AdmissionState)> {
-        let is_polled = |gate: &Gate<D::Gate>| {
-            gate.is_open
-                && gate.shared.is_none()
-                && self.claims.last_state(gate.claim) == AdmissionState::Below { preempted: false }
-                && self.limits.uses_gates
-                && self.claims.get(gate.claim).is_alert(now)
-                && self.runs_short_commands(gate.claim, now)
+        let is_polled = |gate: &DeviceGate<D>| {
+            gate.there().is_some_and(|there| {
+                there.is_open
+                    && there.shared.is_none()
+                    && self.claims.last_state(there.claim) == AdmissionState::Below { preempted: false }
+                    && self.limits.uses_gates
+                    && self.claims.get(there.claim).is_alert(now)
+                    && self.runs_short_commands(gate, now)
+            })
         };
-        if self.is_any_pinned() || !self.gates.iter().filter_map(|gate| gate.there()).any(is_polled) {
+        if self.is_any_pinned() || !self.gates.iter().any(is_polled) {
             return Vec::new();
         }
         let registered = |(id, claim): (ClaimId, &Claim<D>)| {
@@ -55,10 +57,12 @@ impl<D: Device> State<D> {
         self.claims.iter().filter_map(registered).collect()
     }
 
-    /// Whether a claim has commands in flight that are shorter, in the mean, than the bound for polling. Commands that have taken
+    /// Whether the commands in flight behind a gate are shorter, in the mean, than the bound for polling. Commands that have taken
     /// longer than that already are not.
-    fn runs_short_commands(&self, id: ClaimId, now: Nanos) -> bool {
-        let flights = self.queues.of_claim(id).map(Queue::flight).chain([self.claims.get(id).unqueued()]);
+    fn runs_short_commands(&self, gate: &DeviceGate<D>, now: Nanos) -> bool {
+        let queues = self.queues.values().filter(|queue| self.is_behind(queue, gate)).map(Queue::flight);
+        let of_device = self.claims.iter().filter(|(_, claim)| claim.key.device == gate.device);
+        let flights = queues.chain(of_device.map(|(_, claim)| claim.unqueued()));
         let (count, length) = flights.fold((0, Nanos::ZERO), |(count, length), flight| {
             (count + flight.in_flight() as u64, length + flight.length(now))
         });
@@ -111,9 +115,11 @@ impl<D: Device> State<D> {
             let Some(page) = claim.gate_page() else { continue };
             let closes_it_itself = |gate: &DeviceGate<_>| match &gate.stage {
                 Stage::Untried | Stage::Tried(_) => true,
-                Stage::There(gate) if gate.shared.is_none() => gate.claim == id,
-                // It is kept open for this claim.
-                Stage::There(gate) => gate.claim != id && self.is_another_ahead(gate),
+                // It is kept open for another claim until that is preempted, too.
+                Stage::There(gate) => {
+                    gate.claim == id && gate.shared.is_none()
+                        || gate.claim != id && self.is_another_ahead(gate)
+                }
                 Stage::None => false,
             };
             let mut gates = self.gates.of_device(claim.key.device);
