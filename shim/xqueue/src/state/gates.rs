@@ -38,6 +38,7 @@ impl<D: Device> State<D> {
     /// The registrations of all claims with their admission states when these were last looked at, if a gate is to be closed sooner
     /// than the watcher could be woken. Empty while gates must stay open.
     pub(crate) fn polled(&self, now: Nanos) -> Vec<(Arc<dyn Registration>, AdmissionState)> {
+        let is_any_pinned = self.is_any_pinned();
         let is_polled = |gate: &DeviceGate<D>| {
             gate.there().is_some_and(|there| {
                 there.is_open
@@ -48,7 +49,7 @@ impl<D: Device> State<D> {
                     && self.runs_short_commands(gate, now)
             })
         };
-        if self.is_any_pinned() || !self.gates.iter().any(is_polled) {
+        if is_any_pinned || !self.gates.iter().any(is_polled) {
             return Vec::new();
         }
         let registered = |(id, claim): (ClaimId, &Claim<D>)| {
@@ -90,15 +91,15 @@ impl<D: Device> State<D> {
     }
 
     pub(super) fn apply_limits(&mut self) {
-        let of_queue =
-            |(id, queue): (_, &Queue<D>)| (Source::Queue(id), self.limit_of(queue.claim(), queue.runtime()));
-        let of_claim = |claim| (Source::Unqueued(claim), self.unqueued_limit_of(claim));
-        let limits: Vec<_> =
-            self.queues.iter().map(of_queue).chain(self.claims.ids().map(of_claim)).collect();
-        for (source, limit) in limits {
-            if let Some(flight) = self.flight_mut(source) {
-                flight.set_limit(limit);
+        for id in self.queue_ids() {
+            let limit = self.queues.get(id).map(|queue| self.limit_of(queue.claim(), queue.runtime()));
+            if let Some((queue, limit)) = self.queues.get_mut(id).zip(limit) {
+                queue.flight_mut().set_limit(limit);
             }
+        }
+        for claim in self.claims.ids() {
+            let limit = self.unqueued_limit_of(claim);
+            self.claims.get_mut(claim).unqueued_mut().set_limit(limit);
         }
     }
 

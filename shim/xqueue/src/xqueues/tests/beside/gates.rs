@@ -428,6 +428,27 @@ fn a_trial_behind_a_backlog_is_looked_at_and_never_waited_for() {
     assert_eq!(process.bench.released.load(Ordering::SeqCst), 0);
 }
 
+#[test]
+fn the_gates_of_eight_devices_are_tried_side_by_side_and_the_watcher_has_a_turn_before_each() {
+    let process = Process::new(BELOW);
+    for switch in [&process.bench.has_gates, &process.bench.is_backlogged] {
+        switch.store(true, Ordering::SeqCst);
+    }
+    for device in 2..=8 {
+        let claim = process.queues.claim(ClaimKey { device, stream_priority: 0 });
+        process.queues.register(claim, Some(TestArbiter::new(BELOW)));
+        process.queues.create(0, Some(claim), status());
+    }
+    for tried in 1..=8 {
+        let again = process.queues.make_gates();
+        assert_eq!(process.bench.looked.load(Ordering::SeqCst), tried);
+        assert_eq!(again, Some(if tried < 8 { now() } else { now() + LOOK_AGAIN }));
+    }
+    process.bench.is_backlogged.store(false, Ordering::SeqCst);
+    process.clock.advance(LOOK_AGAIN);
+    assert_eq!((process.queues.make_gates(), process.bench.looked.load(Ordering::SeqCst)), (None, 16));
+}
+
 /// What the capture waits for may wait behind the trial, which is not looked at meanwhile.
 #[test]
 fn a_capture_ends_a_trial_that_begins_again_afterwards() {
