@@ -212,7 +212,7 @@ fn graph_within(copy: &RuntimeCopy, node: usize) -> Option<usize> {
 
 /// Whether the runtime takes a call that it should take. The application has not made it, so the error of a failure is
 /// taken back; where the thread has an error of the application's, which ROCm 7 keeps, there still is one.
-fn taken(copy: &RuntimeCopy, call: impl FnOnce() -> u32) -> bool {
+pub(crate) fn taken(copy: &RuntimeCopy, call: impl FnOnce() -> u32) -> bool {
     // SAFETY: it takes nothing.
     let has_error = || real!(copy, hipPeekAtLastError: fn()).is_some_and(|peek| unsafe { peek() } != 0);
     let is_unwatched = is_shims_thread() || has_error();

@@ -223,7 +223,9 @@ impl<D: Device> State<D> {
         let noted = gate.shared.as_mut().map(|shared| &mut shared.closing_noted);
         let closure = noted.and_then(|noted| claim.take_gate_closure(noted, now()));
         let was_open = std::mem::replace(&mut gate.is_open, opens);
-        self.gates.at_mut(index).stage = Stage::There(gate);
+        if opens != was_open || closure.is_some() {
+            self.gates.at_mut(index).stage = Stage::There(gate);
+        }
         if opens == was_open {
             // It is as it was, but was closed in between.
             if let Some((closed, Some(opened))) = closure.filter(|_| opens && !must_open) {
