@@ -93,7 +93,7 @@ impl<S: Hooked> Call<'_, S> {
                 Outcome::Done(S::Ret::from_word(result.into_word()))
             }
             Decision::Pass(reason) => Outcome::Pass(reason),
-            Decision::Make(followed) => {
+            Decision::Make(mut followed) => {
                 counters::passed(followed.reason);
                 followed.prepare();
                 // Functions whose calls are followed return an error code.

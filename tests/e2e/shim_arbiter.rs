@@ -1,18 +1,20 @@
 //! The shim in a program beside more urgent ones: the program is preempted, computes the same results as alone, and never
 //! waits for a controller that has ended. The tests use a controller of their own (`tests/src/small_controller.rs`).
 
+use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
 use xsched_harness::needs;
-use xsched_protocol::wire::Usage;
-use xsched_tests::artifacts::shim;
+use xsched_protocol::wire::{SHIM_SOCKET, Usage};
+use xsched_tests::artifacts::{app_command, shim};
 use xsched_tests::device_load::{DeviceLoad, command};
-use xsched_tests::execution_log::Timeline;
+use xsched_tests::execution_log::{Execution, SpanNs, Timeline};
 use xsched_tests::needs::TIME_NAMESPACES;
 use xsched_tests::small_controller::{SmallController, refuse_one};
 use xsched_tests::tracer::{in_time_namespace, wait_until};
@@ -287,6 +289,126 @@ fn a_folder_without_a_controller_has_no_effect() {
     let machine = Machine::new("nobody");
     assert!(!Path::new(&machine.folder.path().join("shim.sock")).exists());
     is_right(machine.begin("load --launches 100 --us 50"));
+}
+
+/// Gives the controller's own process work now and then, until `is_over`; when another process was suspended for it.
+fn hold_until(controller: &SmallController, mut is_over: impl FnMut() -> bool) -> Vec<SpanNs> {
+    let mut held = Vec::new();
+    wait_until("it knows its level", || controller.reports() > 0);
+    // What it has launched before is not limited.
+    thread::sleep(Duration::from_millis(100));
+    while !is_over() {
+        controller.hold(true);
+        let from_ns = boottime_ns() + CLOCKS_NS;
+        thread::sleep(Duration::from_millis(5));
+        held.push((from_ns, boottime_ns() - CLOCKS_NS));
+        controller.hold(false);
+        thread::sleep(Duration::from_millis(5));
+    }
+    held
+}
+
+/// Whether a kernel was launched before its process was suspended, and has started afterwards.
+fn waited_at_a_gate(execution: &Execution, held: &[SpanNs]) -> bool {
+    held.iter().any(|&(from_ns, to_ns)| execution.submitted_ns < from_ns && execution.start_ns >= to_ns)
+}
+
+/// A process that is more urgent than those that come later, and has no work.
+fn more_urgent(machine: &Machine, controller: &SmallController) -> DeviceLoad {
+    let urgent = machine.start("single --launches 1");
+    wait_until("it has a queue", || controller.queues() == 1);
+    urgent
+}
+
+/// As a system's runtime and a wheel's. The program looks for an error after each call.
+#[needs(nothing)]
+fn work_of_two_runtime_copies_is_gated_and_neither_sees_errors_of_the_others_gates() {
+    let machine = Machine::new("copies");
+    let controller = machine.controller();
+    let _urgent = more_urgent(&machine, &controller);
+    let mut command = app_command("two_runtimes", &["1000"]);
+    command
+        .env("LD_PRELOAD", shim())
+        .env("HIP_SIM_SHARED", &machine.device)
+        .env("HIP_SIM_DURATIONS", "*step*=200us")
+        .env("HIP_SIM_EXECUTION_LOG", machine.log())
+        .env("XSCHED_SOCKET_DIR", machine.folder.path())
+        .env("XSCHED_LOG", machine.folder.path().join("log"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut process = command.spawn().expect("the program was built");
+    let held = hold_until(&controller, || process.try_wait().expect("a child can be waited for").is_some());
+    let outcome = process.wait_with_output().expect("a child can be waited for");
+    let said = [outcome.stdout, outcome.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert_eq!(said, ["right\nright\n", ""], "{}", outcome.status);
+    let timeline = Timeline::read(&machine.log()).expect("the device writes its log");
+    for kernel in ["two_runtimes_step_a", "two_runtimes_step_b"] {
+        let mut kernels = timeline.kernels().iter().filter(|execution| execution.kernel == kernel);
+        assert!(kernels.any(|execution| waited_at_a_gate(execution, &held)), "none of {kernel}");
+    }
+    let summary = std::fs::read_to_string(machine.folder.path().join("log")).expect("the shim writes it");
+    assert!(summary.ends_with("trouble\n               0  none\n"), "{summary}");
+}
+
+/// Runs a mode that makes streams of several priorities, and checks that its kernels on each stream are stopped on the device.
+#[track_caller]
+fn stays_gated(machine: &Machine, controller: &SmallController, mut load: DeviceLoad) {
+    load.begin().expect("the process is ready");
+    let held = hold_until(controller, || load.has_ended().expect("a child can be waited for"));
+    let id = load.id();
+    is_right(load);
+    let timeline = Timeline::read(&machine.log()).expect("the device writes its log").of(&[id]);
+    let streams: BTreeSet<_> = timeline.kernels().iter().map(|execution| execution.stream).collect();
+    for stream in streams {
+        let mut kernels = timeline.kernels().iter().filter(|execution| execution.stream == stream);
+        assert!(kernels.any(|execution| waited_at_a_gate(execution, &held)), "none of stream {stream}");
+    }
+}
+
+/// As FSDP makes one.
+#[needs(nothing)]
+fn a_process_that_once_had_a_stream_of_high_priority_stays_gated() {
+    let machine = Machine::new("passing");
+    let controller = machine.controller();
+    let _urgent = more_urgent(&machine, &controller);
+    let load = machine.start("priorities --launches 600 --threads 1 --us 2000");
+    stays_gated(&machine, &controller, load);
+    let machine = Machine::new("passing");
+    let controller = machine.controller();
+    let _idle = machine.start("priorities --launches 1");
+    wait_until("the queue of streams that are gone is closed", || controller.closed() == 1);
+}
+
+#[needs(nothing)]
+fn a_process_with_streams_of_several_priorities_stays_gated() {
+    let machine = Machine::new("priorities");
+    let controller = machine.controller();
+    let _urgent = more_urgent(&machine, &controller);
+    let load = machine.start("priorities --launches 600 --threads 3 --us 2000");
+    stays_gated(&machine, &controller, load);
+}
+
+/// Gates are tried when the process learns its level; what it has launched by then takes longer than any trial should wait.
+#[needs(nothing)]
+fn a_process_that_has_launched_much_when_it_learns_its_level_is_gated_afterwards() {
+    let machine = Machine::new("backlog");
+    let controller = machine.controller();
+    let _urgent = more_urgent(&machine, &controller);
+    let later = TempDir::new().expect("the temporary folder is writable");
+    let mut command = machine.command("priorities --launches 10000 --burst 5000 --us 300");
+    // All streams share a hardware queue.
+    command.env("XSCHED_SOCKET_DIR", later.path()).env("HIP_SIM_QUEUES", "1");
+    let mut load = DeviceLoad::start(&mut command).expect("the program starts");
+    load.begin().expect("the process is ready");
+    wait_until("it has launched much", || machine.kernels(load.id()) > 0);
+    symlink(machine.folder.path().join(SHIM_SOCKET), later.path().join(SHIM_SOCKET)).expect("it is writable");
+    let held = hold_until(&controller, || load.has_ended().expect("a child can be waited for"));
+    let id = load.id();
+    is_right(load);
+    let timeline = Timeline::read(&machine.log()).expect("the device writes its log").of(&[id]);
+    // What was launched before is not stopped.
+    let later = &timeline.kernels()[5000..];
+    assert!(later.iter().any(|execution| waited_at_a_gate(execution, &held)), "{} kernels", later.len());
 }
 
 fn main() -> ExitCode {

@@ -66,8 +66,9 @@ struct Shared {
     processes: AtomicUsize,
     usage: Mutex<Vec<Usage>>,
     reports: AtomicU64,
-    /// Queues of processes that were opened so far, and those that have work.
+    /// Queues of processes that were opened so far, that they have closed, and those that have work.
     queues: AtomicUsize,
+    closed: AtomicUsize,
     ready: AtomicUsize,
     urgent: Mutex<Urgent>,
 }
@@ -168,6 +169,12 @@ impl SmallController {
     #[must_use]
     pub fn queues(&self) -> usize {
         self.shared.queues.load(Ordering::SeqCst)
+    }
+
+    /// Queues that processes have closed.
+    #[must_use]
+    pub fn closed(&self) -> usize {
+        self.shared.closed.load(Ordering::SeqCst)
     }
 
     /// Queues of processes that have work now.
@@ -451,7 +458,10 @@ impl Controller {
             Some(Report::Ready) => protocol::ready(words, slot, generation, caller, now_ns()),
             Some(Report::Idle) => protocol::idle(words, slot, generation, caller),
             Some(Report::Expire) => protocol::expire(words, slot, generation, now_ns()),
-            Some(Report::Close) => protocol::close(words, slot, generation, caller),
+            Some(Report::Close) => {
+                self.shared.closed.fetch_add(1, Ordering::SeqCst);
+                protocol::close(words, slot, generation, caller)
+            }
             // Queues of this controller have no gates.
             Some(Report::Join | Report::Check | Report::Gate) | None => Err(protocol::Refusal::Unchanged),
         });

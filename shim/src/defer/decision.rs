@@ -60,8 +60,8 @@ impl Decision {
 
 impl Followed {
     /// The call is about to be made.
-    pub(crate) fn prepare(&self) {
-        if let Effect::Work(begun) = &self.effect {
+    pub(crate) fn prepare(&mut self) {
+        if let Effect::Work(begun) = &mut self.effect {
             deferral().queues.prepare(begun);
         }
     }
@@ -90,7 +90,8 @@ impl Wait {
         if !self.queues.is_empty() {
             queues.host_wait_ends(&self.queues, is_success);
         }
-        if self.is_recorded {
+        // After a failure nothing more is asked: the thread's last error is the call's own.
+        if self.is_recorded && is_success {
             queues.check_all_if_recorded();
         }
         for event in self.events.into_iter().filter(|&event| event != 0 && is_success) {

@@ -59,6 +59,7 @@ pub(super) fn note_trouble(trouble: xsched_xqueue::Trouble) {
         xsched_xqueue::Trouble::UnsentReport => Trouble::UnsentReport,
         xsched_xqueue::Trouble::LostConnection => Trouble::LostConnection,
         xsched_xqueue::Trouble::NoEventRing => Trouble::NoEventRing,
+        xsched_xqueue::Trouble::RefusedGate => Trouble::RefusedGate,
         xsched_xqueue::Trouble::Panic => Trouble::Panic,
     });
 }

@@ -60,7 +60,7 @@ pub(crate) fn event_destroyed(copy: &RuntimeCopy, event: usize) {
 /// All streams of a copy may be about to be destroyed.
 pub(crate) fn device_reset(copy: &RuntimeCopy) {
     let Some(deferral) = DEFERRAL.existing() else { return };
-    deferral.queues.retire_gates();
+    deferral.queues.retire_gates(copy.runtime());
     let mut dependencies = deferral.dependencies();
     deferral.null_streams.forget(copy.index());
     let entries = dependencies.remove_streams(copy.index());

@@ -45,6 +45,8 @@ counted! {
         LostConnection = "connections to the controller that the program closed: unscheduled for a second",
         /// The controller gave memory for events that the shim does not write into.
         NoEventRing = "rings of events that could not be used",
+        /// A runtime did not take a gate: commands on that device are not stopped any more once they were launched.
+        RefusedGate = "gates that a runtime refused: launched commands are not stopped any more",
         /// The user's settings, or the controller's rules, could not be read.
         Settings = "settings that could not be read",
         /// The shim panicked.

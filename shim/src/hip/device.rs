@@ -4,12 +4,12 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use xsched_sched::Nanos;
-use xsched_xqueue::{Device, GatePage};
+use xsched_xqueue::{Device, GatePage, RuntimeId, Tried};
 
 use crate::ground::counters::{self, Trouble};
 use crate::ground::reentry::stay_inside;
 use crate::hip::failure::LateFailure;
-use crate::hip::gate::HipGate;
+use crate::hip::gate::{HipGate, HipTrial};
 use crate::hip::marker::{HipMarker, HipStream, MarkerPool};
 use crate::hip::owned::OwnedCall;
 use crate::hip::real;
@@ -50,6 +50,7 @@ impl Device for Hip {
     type Stream = HipStream;
     type Marker = HipMarker;
     type Gate = HipGate;
+    type Trial = HipTrial;
 
     fn stream_number(&self, stream: HipStream) -> u64 {
         stream.handle().0.addr() as u64
@@ -57,6 +58,10 @@ impl Device for Hip {
 
     fn orders_others(&self, stream: HipStream) -> bool {
         stream.name == StreamName::Legacy
+    }
+
+    fn runtime(&self, stream: HipStream) -> RuntimeId {
+        stream.copy.runtime()
     }
 
     fn launch(&self, command: HipCommand) -> bool {
@@ -102,12 +107,16 @@ impl Device for Hip {
         self.markers.retire(marker);
     }
 
-    fn make_gate(&self, stream: HipStream) -> Option<HipGate> {
-        HipGate::new(stream)
+    fn make_gate(&self, stream: HipStream, page: Option<&'static GatePage>) -> Option<HipTrial> {
+        HipTrial::new(stream, page)
     }
 
-    fn share_gate(&self, stream: HipStream, page: &'static GatePage) -> Option<HipGate> {
-        HipGate::shared(stream, page)
+    fn look_at_trial(&self, trial: &mut HipTrial) -> Tried<HipGate> {
+        trial.look()
+    }
+
+    fn release_trial(&self, trial: &mut HipTrial) {
+        trial.release();
     }
 
     fn put_gate(&self, gate: HipGate, stream: HipStream) -> bool {

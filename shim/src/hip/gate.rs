@@ -8,15 +8,17 @@
 //! it can do in signal memory only. So if the runtime refuses a page, or does not wait there as it should, the word
 //! lies in signal memory and the host writes it. If there is no signal memory either, there are no gates.
 
+mod trial;
+
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use xsched_protocol::arbiter_page::{GATE_KEPT_OPEN, GATE_OPEN, GATE_SIZE};
-use xsched_xqueue::{GatePage, now};
+use xsched_protocol::arbiter_page::{GATE_KEPT_OPEN, GATE_OPEN};
+use xsched_xqueue::GatePage;
 
 use crate::abi::Stream;
+pub(crate) use crate::hip::gate::trial::HipTrial;
 use crate::hip::marker::HipStream;
 use crate::hip::real;
 use crate::runtime::copies::RuntimeCopy;
@@ -28,10 +30,6 @@ const OPEN: u64 = GATE_KEPT_OPEN;
 /// Any of [`GATE_OPEN`]'s bits makes a word as large as this.
 const AT_LEAST: u64 = 1;
 const _: () = assert!(GATE_OPEN.count_ones() == 2 && CLOSED < AT_LEAST);
-
-/// How long a waiting stream is watched, and how long a stream may take to go on after its gate was opened.
-const WATCHED: Duration = Duration::from_millis(1);
-const OPENED_MAX: Duration = Duration::from_millis(200);
 
 /// A word of memory that is never freed.
 #[derive(Clone, Copy, Debug)]
@@ -45,38 +43,12 @@ pub(crate) struct HipGate {
 unsafe impl Send for HipGate {}
 
 impl HipGate {
-    /// A new gate of a stream's device, open. Tests it, which may take a fifth of a second.
-    ///
-    /// On a thread of the shim's own: it sets the device.
-    pub(crate) fn new(stream: HipStream) -> Option<Self> {
-        let HipStream { copy, device, .. } = stream;
-        if !real::has_wait_value(copy, device) {
-            return None;
-        }
-        real::set_device(copy, device);
-        let host = real::signal_memory(copy)?;
-        let gate = Self { host, device: host.cast() };
-        let works = gate.makes_streams_wait(copy).unwrap_or(false);
-        gate.set(true);
-        works.then_some(gate)
-    }
-
-    /// The gate in a page, which the arbiter opens and closes. Tests the page, as above.
-    pub(crate) fn shared(stream: HipStream, page: &'static GatePage) -> Option<Self> {
-        let HipStream { copy, device, .. } = stream;
-        if !real::has_wait_value(copy, device) {
-            return None;
-        }
-        real::set_device(copy, device);
-        let start = real::register(copy, page.start(), GATE_SIZE)?;
-        let at = |word: &'static AtomicU64| {
-            let host = NonNull::from(word);
-            let offset = host.addr().get() - page.start().addr().get();
-            // SAFETY: in the page, of which the device has as much as the host.
-            Self { host, device: unsafe { start.byte_add(offset) } }
-        };
-        // The arbiter may close the gate itself at any time, so another word of the page is tested.
-        at(page.trial()).makes_streams_wait(copy).unwrap_or(false).then(|| at(page.word()))
+    /// A word of a page, of which the device has as much as the host.
+    fn within(page: &'static GatePage, word: &'static AtomicU64, start: NonNull<c_void>) -> Self {
+        let host = NonNull::from(word);
+        let offset = host.addr().get() - page.start().addr().get();
+        // SAFETY: the word is in the page.
+        Self { host, device: unsafe { start.byte_add(offset) } }
     }
 
     pub(crate) fn set(self, is_open: bool) {
@@ -101,28 +73,6 @@ impl HipGate {
     fn word(&self) -> &AtomicU64 {
         // SAFETY: allocated for good. A reset of the device would free it: gates are forgotten before.
         unsafe { self.host.as_ref() }
-    }
-
-    /// Whether a stream waits here while the gate is closed, and goes on when it opens.
-    fn makes_streams_wait(self, copy: &RuntimeCopy) -> Option<bool> {
-        let (stream, event) = (real::create_stream(copy)?, real::create_event(copy)?);
-        self.set(false);
-        if !self.put(copy, stream) || !real::record_event(copy, event, stream) {
-            return None;
-        }
-        std::thread::sleep(WATCHED);
-        let waits = real::is_event_pending(copy, event);
-        self.set(true);
-        let deadline = now() + OPENED_MAX.into();
-        while real::is_event_pending(copy, event) {
-            if now() >= deadline {
-                // The stream is leaked: destroying it would wait for it.
-                return Some(false);
-            }
-            std::thread::sleep(WATCHED / 10);
-        }
-        real::destroy(copy, event, stream);
-        Some(waits)
     }
 }
 
@@ -158,8 +108,8 @@ mod tests {
 
     #[test]
     fn a_gate_for_a_null_stream_is_put_on_that_streams_device() {
-        // No other test uses this copy.
-        const COPY: usize = 2;
+        // No other test uses this copy's functions.
+        const COPY: usize = 0;
         static WORD: AtomicU64 = AtomicU64::new(OPEN);
         let functions = [
             (Id::hipGetDevice, device as *mut c_void),

@@ -1,8 +1,8 @@
 //! Queries and actions of the shim's own on a runtime copy.
 //!
-//! All of them return without waiting for the device. Up to ROCm 6 a successful call overwrites the thread's last
-//! error, as the deferred call would have. A query that may fail is made only where its failure makes the
-//! application's own call fail as well, or quietly.
+//! All of them return without waiting for the device. On an application's thread they leave the thread's last error as
+//! it was: see [`taken`] and [`quietly`]. Up to ROCm 6 a successful call overwrites it, as the application's own call
+//! does, so none is made after one that has failed.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
@@ -64,7 +64,7 @@ pub(crate) fn current_device(copy: &RuntimeCopy) -> Option<i32> {
 pub(crate) fn set_device(copy: &RuntimeCopy, device: i32) {
     if let Some(set) = real!(copy, hipSetDevice: fn(i32)) {
         // SAFETY: no pointers.
-        unsafe { set(device) };
+        taken(copy, || unsafe { set(device) });
     }
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn is_blocking(copy: &RuntimeCopy, stream: Stream) -> Option<bool> {
     let mut flags = 0;
     let ask = real!(copy, hipStreamGetFlags: fn(Stream, *mut u32))?;
     // SAFETY: a stream that the application uses, and a variable for the answer.
-    (unsafe { ask(stream, &raw mut flags) } == 0).then_some(flags & NON_BLOCKING == 0)
+    taken(copy, || unsafe { ask(stream, &raw mut flags) }).then_some(flags & NON_BLOCKING == 0)
 }
 
 /// The device of a created stream, where the runtime can tell.
@@ -81,7 +81,7 @@ pub(crate) fn device_of(copy: &RuntimeCopy, stream: Stream) -> Option<i32> {
     let mut device = 0;
     let ask = real!(copy, hipStreamGetDevice: fn(Stream, *mut i32))?;
     // SAFETY: as above.
-    (unsafe { ask(stream, &raw mut device) } == 0).then_some(device)
+    taken(copy, || unsafe { ask(stream, &raw mut device) }).then_some(device)
 }
 
 /// Whether a created stream captures.
@@ -89,7 +89,7 @@ pub(crate) fn is_capturing(copy: &RuntimeCopy, stream: Stream) -> bool {
     let mut status = 0_u32;
     let Some(ask) = real!(copy, hipStreamIsCapturing: fn(Stream, *mut u32)) else { return false };
     // SAFETY: as above.
-    let answered = unsafe { ask(stream, &raw mut status) } == 0;
+    let answered = taken(copy, || unsafe { ask(stream, &raw mut status) });
     // Without an answer the stream may capture: then nothing is done to it.
     !answered || status != 0
 }
@@ -99,7 +99,7 @@ pub(crate) fn priority(copy: &RuntimeCopy, stream: Stream) -> i32 {
     let mut priority = 0;
     let Some(ask) = real!(copy, hipStreamGetPriority: fn(Stream, *mut i32)) else { return 0 };
     // SAFETY: as above.
-    if unsafe { ask(stream, &raw mut priority) } == 0 { priority } else { 0 }
+    if taken(copy, || unsafe { ask(stream, &raw mut priority) }) { priority } else { 0 }
 }
 
 /// A device's PCI address as text: domain, bus, device, function.
@@ -107,7 +107,7 @@ pub(crate) fn pci_address(copy: &RuntimeCopy, device: i32) -> Option<String> {
     let mut text = [0_u8; 32];
     let ask = real!(copy, hipDeviceGetPCIBusId: fn(*mut u8, i32, i32))?;
     // SAFETY: a buffer of the given size.
-    (unsafe { ask(text.as_mut_ptr(), text.len() as i32, device) } == 0).then_some(())?;
+    taken(copy, || unsafe { ask(text.as_mut_ptr(), text.len() as i32, device) }).then_some(())?;
     CStr::from_bytes_until_nul(&text).ok()?.to_str().ok().map(str::to_owned)
 }
 
@@ -119,15 +119,15 @@ pub(crate) fn create_event(copy: &RuntimeCopy) -> Option<Event> {
     let create = real!(copy, hipEventCreateWithFlags: fn(*mut Event, u32))?;
     let mut event = Event(std::ptr::null_mut());
     // SAFETY: a variable for the answer. Releases that do not know the flag refuse it.
-    let created = [NO_FENCE, 0].into_iter().any(|flags| unsafe { create(&raw mut event, flags) } == 0);
-    created.then_some(event)
+    let created = |flags| taken(copy, || unsafe { create(&raw mut event, flags) });
+    [NO_FENCE, 0].into_iter().any(created).then_some(event)
 }
 
 /// Records an event. False if the runtime refuses.
 pub(crate) fn record_event(copy: &RuntimeCopy, event: Event, stream: Stream) -> bool {
     let Some(record) = real!(copy, hipEventRecord: fn(Event, Stream)) else { return false };
     // SAFETY: an event of the shim's own, and a stream that its user keeps.
-    unsafe { record(event, stream) == 0 }
+    taken(copy, || unsafe { record(event, stream) })
 }
 
 /// `hipErrorNotReady`
@@ -212,6 +212,23 @@ fn graph_within(copy: &RuntimeCopy, node: usize) -> Option<usize> {
     (quietly(copy, || unsafe { ask(node, &raw mut graph) })? == 0).then_some(graph)
 }
 
+/// Whether the runtime takes a call that it should take. The application has not made it, so the error of a failure is
+/// taken back; where the thread has an error of the application's, which ROCm 7 keeps, there still is one.
+pub(crate) fn taken(copy: &RuntimeCopy, call: impl FnOnce() -> u32) -> bool {
+    // SAFETY: it takes nothing.
+    let has_error = || real!(copy, hipPeekAtLastError: fn()).is_some_and(|peek| unsafe { peek() } != 0);
+    let is_unwatched = is_shims_thread() || has_error();
+    let is_taken = call() == 0;
+    if !is_taken
+        && !is_unwatched
+        && let Some(forget) = real!(copy, hipGetLastError: fn())
+    {
+        // SAFETY: it takes nothing.
+        unsafe { forget() };
+    }
+    is_taken
+}
+
 /// The result of a query that may fail. Its failure would be the thread's last error, which the application could
 /// read. So the error is taken back, and no query is made while the application has an error of its own. Threads of
 /// the shim have none; errors that they leave, such as those of refused gates, do not prevent queries.
@@ -263,6 +280,8 @@ pub(crate) fn signal_memory(copy: &RuntimeCopy) -> Option<NonNull<AtomicU64>> {
     NonNull::new(word).filter(|_| code == 0)
 }
 
+/// `hipErrorHostMemoryAlreadyRegistered`
+const ALREADY_REGISTERED: u32 = 712;
 /// `hipHostRegisterPortable | hipHostRegisterMapped`
 const FOR_ALL_DEVICES: u32 = 1 | 2;
 
@@ -274,7 +293,7 @@ pub(crate) fn register(copy: &RuntimeCopy, start: NonNull<c_void>, bytes: usize)
     // SAFETY: memory that stays mapped, and a variable for the answer.
     let code = unsafe {
         match register(start.as_ptr(), bytes, FOR_ALL_DEVICES) {
-            0 => ask(&raw mut on_device, start.as_ptr(), 0),
+            0 | ALREADY_REGISTERED => ask(&raw mut on_device, start.as_ptr(), 0),
             code => code,
         }
     };
@@ -285,7 +304,7 @@ pub(crate) fn register(copy: &RuntimeCopy, start: NonNull<c_void>, bytes: usize)
 pub(crate) fn wait_value(copy: &RuntimeCopy, stream: Stream, word: NonNull<c_void>, value: u64) -> bool {
     let wait = real!(copy, hipStreamWaitValue64: fn(Stream, *mut c_void, u64, u32, u64));
     // SAFETY: a stream that its user keeps, and a word that is never freed.
-    wait.is_some_and(|wait| unsafe { wait(stream, word.as_ptr(), value, AT_LEAST, u64::MAX) } == 0)
+    wait.is_some_and(|wait| taken(copy, || unsafe { wait(stream, word.as_ptr(), value, AT_LEAST, u64::MAX) }))
 }
 
 /// A new stream of the calling thread's device that is not ordered with the null stream.
@@ -297,8 +316,8 @@ pub(crate) fn create_stream(copy: &RuntimeCopy) -> Option<Stream> {
 }
 
 /// Destroys objects of the shim's own that have nothing left to do.
-pub(crate) fn destroy(copy: &RuntimeCopy, event: Event, stream: Stream) {
-    if let Some(destroy) = real!(copy, hipEventDestroy: fn(Event)) {
+pub(crate) fn destroy(copy: &RuntimeCopy, event: Option<Event>, stream: Stream) {
+    if let (Some(destroy), Some(event)) = (real!(copy, hipEventDestroy: fn(Event)), event) {
         // SAFETY: the shim's own, and not used any more.
         unsafe { destroy(event) };
     }
@@ -321,7 +340,7 @@ pub(crate) fn memory(copy: &RuntimeCopy, address: usize) -> Option<Range> {
     let attribute = real!(copy, hipDrvPointerGetAttributes: fn(u32, *mut u32, *mut *mut c_void, usize))?;
     let ask = |mut name: u32, mut answer: *mut c_void| {
         // SAFETY: one attribute, with a variable of the right size for it.
-        (unsafe { attribute(1, &raw mut name, &raw mut answer, address) } == 0).then_some(())
+        taken(copy, || unsafe { attribute(1, &raw mut name, &raw mut answer, address) }).then_some(())
     };
     let mut start = 0_usize;
     ask(RANGE_START, (&raw mut start).cast())?;
@@ -333,9 +352,7 @@ pub(crate) fn memory(copy: &RuntimeCopy, address: usize) -> Option<Range> {
     let (mut base, mut size) = (0_usize, 0_usize);
     let ask = real!(copy, hipMemGetAddressRange: fn(*mut usize, *mut usize, usize))?;
     // SAFETY: variables for the answers.
-    if unsafe { ask(&raw mut base, &raw mut size, address) } != 0 {
-        return None;
-    }
+    taken(copy, || unsafe { ask(&raw mut base, &raw mut size, address) }).then_some(())?;
     let end = start.checked_add(size)?;
     let device_kind = if version(copy)? >= UNREGISTERED_SINCE { 2 } else { 1 };
     let range = Range { bytes_left: end.checked_sub(address)?, is_device: kind == device_kind };
@@ -348,8 +365,9 @@ pub(crate) fn is_managed(copy: &RuntimeCopy, address: usize) -> bool {
     let mut answer: *mut c_void = (&raw mut is_managed).cast();
     let ask = real!(copy, hipDrvPointerGetAttributes: fn(u32, *mut u32, *mut *mut c_void, usize));
     // SAFETY: one attribute, with a variable that the answer fits into, a byte or a word.
-    let is_answered = |ask: unsafe extern "C" fn(_, _, _, _) -> u32| unsafe {
-        ask(1, &raw mut name, &raw mut answer, address) == 0
+    let is_answered = |ask: unsafe extern "C" fn(_, _, _, _) -> u32| {
+        // SAFETY: as above.
+        taken(copy, || unsafe { ask(1, &raw mut name, &raw mut answer, address) })
     };
     ask.is_some_and(is_answered) && is_managed != 0
 }
@@ -360,8 +378,8 @@ pub(crate) fn variable_bytes(copy: &RuntimeCopy, symbol: usize) -> Option<usize>
     let ask_address = real!(copy, hipGetSymbolAddress: fn(*mut usize, usize))?;
     let ask_size = real!(copy, hipGetSymbolSize: fn(*mut usize, usize))?;
     // SAFETY: variables for the answers; an unknown symbol is looked up and not found.
-    let is_known =
-        unsafe { ask_address(&raw mut address, symbol) == 0 && ask_size(&raw mut bytes, symbol) == 0 };
+    let is_known = taken(copy, || unsafe { ask_address(&raw mut address, symbol) })
+        && taken(copy, || unsafe { ask_size(&raw mut bytes, symbol) });
     (is_known && address != 0).then_some(bytes)
 }
 
@@ -394,8 +412,8 @@ pub(crate) fn blocks_of_unit(
     };
     let mut blocks = 0;
     // SAFETY: a variable for the answer; the handle is a registered one, the function one that the runtime has given.
-    let code = unsafe { ask(&raw mut blocks, kernel, threads, shared_bytes) };
-    u32::try_from(blocks).ok().filter(|_| code == 0)
+    let answered = taken(copy, || unsafe { ask(&raw mut blocks, kernel, threads, shared_bytes) });
+    u32::try_from(blocks).ok().filter(|_| answered)
 }
 
 /// The compute units of a device that supports cooperative launches.
@@ -413,8 +431,8 @@ fn attribute(copy: &RuntimeCopy, device: i32, number: u32) -> Option<u32> {
     let mut value = 0;
     let ask = real!(copy, hipDeviceGetAttribute: fn(*mut i32, u32, i32))?;
     // SAFETY: a variable for the answer.
-    let code = unsafe { ask(&raw mut value, number, device) };
-    u32::try_from(value).ok().filter(|_| code == 0)
+    let answered = taken(copy, || unsafe { ask(&raw mut value, number, device) });
+    u32::try_from(value).ok().filter(|_| answered)
 }
 
 /// Whether there is a device with this ordinal.
@@ -422,7 +440,7 @@ pub(crate) fn is_device(copy: &RuntimeCopy, device: i32) -> bool {
     let mut count = 0;
     let Some(ask) = real!(copy, hipGetDeviceCount: fn(*mut i32)) else { return false };
     // SAFETY: a variable for the answer.
-    unsafe { ask(&raw mut count) == 0 && (0..count).contains(&device) }
+    taken(copy, || unsafe { ask(&raw mut count) }) && (0..count).contains(&device)
 }
 
 /// The size of an array: elements in a row, rows, slices; 0 for a dimension that it does not have.
@@ -438,10 +456,10 @@ pub(crate) fn array(copy: &RuntimeCopy, handle: usize) -> Option<Array> {
     let none = std::ptr::null_mut();
     let ask = real!(copy, hipArrayGetInfo: fn(*mut ChannelFormatDesc, *mut Extent, *mut u32, usize))?;
     // SAFETY: variables for the answers; the application names the array.
-    let code = unsafe { ask(&raw mut channels, &raw mut size, none, handle) };
+    let answered = taken(copy, || unsafe { ask(&raw mut channels, &raw mut size, none, handle) });
     let bits = [channels.x, channels.y, channels.z, channels.w].iter().sum::<i32>();
     let element_bytes = usize::try_from(bits).ok()? / 8;
-    (code == 0 && element_bytes > 0).then_some(Array { size, element_bytes })
+    (answered && element_bytes > 0).then_some(Array { size, element_bytes })
 }
 
 /// A `hipMemoryType`, whose numbers changed with ROCm 6.
@@ -528,6 +546,25 @@ mod tests {
         assert_eq!(peek(), 0, "the application has asked for nothing");
         LAST_ERROR.set(1);
         assert_eq!((answers(copy), peek()), ((true, None), 1), "it is not asked");
+    }
+
+    extern "C" fn is_refused(_: usize, _: usize) -> u32 {
+        LAST_ERROR.set(1);
+        1
+    }
+
+    #[test]
+    fn a_refused_marker_leaves_no_error_and_takes_none_of_the_applications() {
+        let copy = busy_runtime();
+        ORIGINALS[COPIES_MAX - 1][Id::hipEventRecord as usize]
+            .store(is_refused as *mut c_void, Ordering::Release);
+        let none = std::ptr::null_mut();
+        let refused = || !record_event(copy, Event(none), Stream(none));
+        assert!(refused());
+        assert_eq!(peek(), 0, "the application has recorded nothing");
+        LAST_ERROR.set(2);
+        assert!(refused());
+        assert_ne!(peek(), 0, "it has an error to read");
     }
 
     #[test]

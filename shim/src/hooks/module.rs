@@ -7,6 +7,7 @@ use std::ptr::{self, NonNull};
 use crate::abi::{Hooked, InRegister};
 use crate::api::Id;
 use crate::ground::outcome::Outcome;
+use crate::hip::real::taken;
 use crate::hooks::Call;
 use crate::runtime::by_name;
 use crate::runtime::copies::RuntimeCopy;
@@ -70,7 +71,8 @@ unsafe fn note_all(runtime: &RuntimeCopy, call: &Stopped<'_>) {
     let (library, mut count) = (call.size(2), 0);
     // SAFETY: HIP's signatures of these functions, handles being words, and a variable for the answer.
     let get_name = unsafe {
-        mem::transmute::<NonNull<c_void>, GetCount>(get_count)(&raw mut count, library);
+        let get_count = mem::transmute::<NonNull<c_void>, GetCount>(get_count);
+        taken(runtime, || get_count(&raw mut count, library));
         mem::transmute::<NonNull<c_void>, GetName>(get_name)
     };
     for index in 0..count.min(call.int(1)) as usize {
@@ -78,7 +80,7 @@ unsafe fn note_all(runtime: &RuntimeCopy, call: &Stopped<'_>) {
         // SAFETY: the runtime has filled so much of the array; names live as long as the library.
         unsafe {
             let kernel = (call.word(0) as *const usize).add(index).read();
-            if get_name(&raw mut name, kernel) == 0 && !name.is_null() {
+            if taken(runtime, || get_name(&raw mut name, kernel)) && !name.is_null() {
                 kernels::function_found(runtime.index(), library, kernel, CStr::from_ptr(name));
             }
         }

@@ -16,6 +16,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use xsched_protocol::shim_status::SHIM_COPY_COUNT;
+use xsched_xqueue::RuntimeId;
 
 use crate::api::{COUNT, Id, Slot, TABLE};
 use crate::ground::counters::{self, Trouble};
@@ -110,6 +111,11 @@ impl RuntimeCopy {
     /// Its index among the copies.
     pub(crate) fn index(&self) -> usize {
         (ptr::from_ref(self).addr() - ptr::from_ref(&ALL).addr()) / size_of::<Self>()
+    }
+
+    /// Its name among the runtimes of queues.
+    pub(crate) fn runtime(&self) -> RuntimeId {
+        RuntimeId(self.index())
     }
 
     /// The copy with this index.

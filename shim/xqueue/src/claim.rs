@@ -26,6 +26,9 @@ use crate::registration::{AdmissionState, Registration};
 const ALERT: Nanos = Nanos::from_millis(50);
 const ALERT_MAX: Nanos = Nanos::from_secs(1);
 
+/// How long a claim is kept after its last stream: another one may come soon.
+const UNUSED: Nanos = Nanos::from_secs(1);
+
 /// What a claim has used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -50,21 +53,6 @@ impl Usage {
     }
 }
 
-/// A claim's gate.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Gate<G> {
-    /// None was made yet.
-    Untried,
-    /// The device has none, or it must not be used.
-    None,
-    There {
-        gate: G,
-        is_open: bool,
-        /// Where the arbiter closes it, too.
-        shared: Option<&'static GatePage>,
-    },
-}
-
 /// A claim's work, at a look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
@@ -85,7 +73,9 @@ pub(crate) struct Claim<D: Device> {
     pub(crate) by_origin: OriginTimes,
     /// In flight, from streams that have no queue.
     unqueued: Flight<D::Marker>,
-    pub(crate) gate: Gate<D::Gate>,
+    /// Queues of its streams, and since when it has none any more.
+    queues: usize,
+    unused_since: Option<Nanos>,
     /// Callers that wait for admission.
     waiting: usize,
     /// Launches that were admitted and have not returned.
@@ -94,9 +84,8 @@ pub(crate) struct Claim<D: Device> {
     reported: Option<Nanos>,
     /// Something was launched or has completed since.
     has_progressed: bool,
-    /// The arbiter's last closing of its gate that was accounted for, on the page's clock: as time that its commands waited there,
-    /// and as time for which the claim was preempted.
-    gate_closing_noted: u64,
+    /// The arbiter's last closing of its gate that was accounted for as time for which the claim was preempted, on the page's
+    /// clock.
     preemption_noted: u64,
     /// When it last was seen to have work.
     busy: Option<Nanos>,
@@ -115,18 +104,37 @@ impl<D: Device> Claim<D> {
             usage: Usage::default(),
             by_origin: OriginTimes::default(),
             unqueued: Flight::new(limit),
-            gate: Gate::Untried,
+            queues: 0,
+            unused_since: None,
             waiting: 0,
             launching: 0,
             reported: None,
             has_progressed: false,
-            gate_closing_noted: 0,
             preemption_noted: 0,
             busy: None,
             deferred_since: None,
             is_preempted: false,
             alert_until: Nanos::ZERO,
         }
+    }
+
+    /// A stream of it has a queue.
+    pub(crate) fn queue_created(&mut self) {
+        self.queues += 1;
+        self.unused_since = None;
+    }
+
+    /// A queue of it is gone.
+    pub(crate) fn queue_gone(&mut self, now: Nanos) {
+        self.queues -= 1;
+        self.unused_since = (self.queues == 0).then_some(now);
+    }
+
+    /// Whether the process is done with it: it has had no stream for a while. What a process does by default on a device, at the
+    /// usual priority, it may do at any time.
+    pub(crate) fn is_unused(&self, now: Nanos) -> bool {
+        let is_over = self.unused_since.is_some_and(|since| since + UNUSED <= now);
+        is_over && self.key.stream_priority != 0 && !self.is_reported_ready()
     }
 
     pub(crate) fn registration(&self) -> Option<&Arc<dyn Registration>> {
@@ -318,11 +326,15 @@ impl<D: Device> Claim<D> {
         self.gate_page()?.last_closure()
     }
 
-    /// When the arbiter last closed its gate, if that is not accounted for, and opened it again. From now on it is.
-    pub(crate) fn take_gate_closure(&mut self, now: Nanos) -> Option<(Nanos, Option<Nanos>)> {
-        let (closed, opened) =
-            self.last_closure().filter(|&(closed, _)| closed != self.gate_closing_noted)?;
-        self.gate_closing_noted = closed;
+    /// The arbiter's last closing of its gate, on the page's clock; 0: there was none.
+    pub(crate) fn last_gate_closing(&self) -> u64 {
+        self.last_closure().map_or(0, |(closed, _)| closed)
+    }
+
+    /// When the arbiter last closed its gate, if that is another closing than `noted`, and opened it again. Then it is noted.
+    pub(crate) fn take_gate_closure(&self, noted: &mut u64, now: Nanos) -> Option<(Nanos, Option<Nanos>)> {
+        let (closed, opened) = self.last_closure().filter(|&(closed, _)| closed != *noted)?;
+        *noted = closed;
         let registration = self.registration.as_ref()?;
         let at = |page_ns| now - registration.age_of(page_ns);
         Some((at(closed), opened.map(at)))
@@ -361,8 +373,7 @@ impl<D: Device> Claim<D> {
         self.registration = registration;
         self.reported = None;
         // Closings from before do not concern it.
-        let closed = self.last_closure().map_or(0, |(closed, _)| closed);
-        (self.gate_closing_noted, self.preemption_noted) = (closed, closed);
+        self.preemption_noted = self.last_gate_closing();
     }
 }
 

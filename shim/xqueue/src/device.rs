@@ -6,8 +6,8 @@
 //!   Launch workers and the watcher are threads of this crate ([`crate::threads`]): a back end that hooks the runtime must not
 //!   take their calls for the application's (see [`crate::Host::enter`] for the watcher).
 //! * **Locks.** The table says which of the crate's locks the caller holds. *None* means that the function may call the queues.
-//!   Under the *queues' lock* ([`Device::stream_number`], [`Device::orders_others`], [`Device::set_gate`]) it must not call the
-//!   queues or the runtime, and must not wait for any other thread. The *markers' lock* keeps
+//!   Under the *queues' lock* (see the table) it must not call the queues or the runtime, and must not wait for any other thread.
+//!   The *markers' lock* keeps
 //!   [`crate::XQueues::pause_markers`], `destroy`, `detach_stream`, `forget_detached` and `close` waiting. The *lock for making
 //!   gates* keeps `pause_markers`, `retire_gates` and `close` waiting. A thread that waits in one of these must not hold
 //!   anything that the function needs.
@@ -15,13 +15,14 @@
 //!
 //! | function | called on | lock held | may block |
 //! | --- | --- | --- | --- |
-//! | `stream_number`, `orders_others` | any thread | queues' | no |
+//! | `stream_number`, `orders_others`, `runtime` | any thread | queues' | no |
 //! | `launch` | launch worker | none | yes |
 //! | `mark` | any thread | markers' | only as a call of the runtime does |
 //! | `is_done` | any thread | markers' | no |
 //! | `is_complete`, `time_between` | any thread | markers' | no |
 //! | `retire` | any thread | markers', or none | no |
-//! | `make_gate`, `share_gate` | watcher | for making gates | yes |
+//! | `make_gate`, `look_at_trial` | watcher | for making gates | only as a call of the runtime does |
+//! | `release_trial` | any thread | queues' | no |
 //! | `put_gate` | thread that launches | none | only as a call of the runtime does |
 //! | `set_gate` | any thread | queues' | no |
 
@@ -30,6 +31,23 @@ use std::fmt::Debug;
 use xsched_sched::Nanos;
 
 use crate::gate_page::GatePage;
+use crate::ids::RuntimeId;
+
+/// What a look at a gate's trial has found.
+#[derive(Clone, Copy, Debug)]
+pub enum Tried<G> {
+    /// Nothing yet: look again after this time.
+    Pending {
+        /// From now on.
+        again: Nanos,
+    },
+    /// Streams wait there, as they should. It is open.
+    Works(G),
+    /// They do not, or the runtime refuses.
+    Refused,
+    /// The trial was released before it was decided, and nothing is left of it. It may begin again.
+    Undecided,
+}
 
 /// Where commands are launched: the devices of one runtime.
 ///
@@ -47,8 +65,12 @@ pub trait Device: Send + Sync + 'static {
     /// A point in the order of a stream, such as a recorded event. Each is given to [`Device::retire`] once.
     type Marker: Copy + Debug + Eq + Send + 'static;
 
-    /// A gate: a word in memory for which a stream can wait. Gates are made once for each claim and never freed.
+    /// A gate: a word in memory for which streams of one runtime can wait. Gates are made once for each claim and runtime, and
+    /// never freed.
     type Gate: Copy + Debug + Send + 'static;
+
+    /// A gate that is being tried, with what that takes.
+    type Trial: Send + 'static;
 
     /// The number that names a stream in events. Must not change while the stream lives.
     fn stream_number(&self, stream: Self::Stream) -> u64;
@@ -58,6 +80,11 @@ pub trait Device: Send + Sync + 'static {
     /// are others. Asked once, when the queue is created.
     fn orders_others(&self, _stream: Self::Stream) -> bool {
         false
+    }
+
+    /// The runtime of a stream, where a process may use several copies. What was made with one is no other's.
+    fn runtime(&self, _stream: Self::Stream) -> RuntimeId {
+        RuntimeId::default()
     }
 
     /// Gives a command to the runtime.
@@ -93,23 +120,26 @@ pub trait Device: Send + Sync + 'static {
     /// Takes a marker back that is not needed any more, complete or not. The marker's stream may be gone.
     fn retire(&self, marker: Self::Marker);
 
-    /// Makes a gate for a stream's device, open. None where there are none: the claim then launches little ahead. The stream may be
-    /// gone: it only names the device. Not called while markers are paused.
-    fn make_gate(&self, stream: Self::Stream) -> Option<Self::Gate>;
+    /// Makes a gate for a stream's device and runtime, to be tried: its word lies in a page that the arbiter writes, too, or in
+    /// memory of the device's own. None where there are none of that kind. The stream may be gone: it only names the device. The
+    /// page stays mapped for as long as the process lives, since the device may read it from now on. Not called while markers are
+    /// paused.
+    fn make_gate(&self, stream: Self::Stream, page: Option<&'static GatePage>) -> Option<Self::Trial>;
 
-    /// The same with the gate's word in a page that the arbiter writes, too. None where the device cannot wait for a word there:
-    /// [`Device::make_gate`] is tried then. The page stays mapped for as long as the process lives, since the device may read it
-    /// from now on.
-    fn share_gate(&self, _stream: Self::Stream, _page: &'static GatePage) -> Option<Self::Gate> {
-        None
-    }
+    /// Looks whether streams wait at a gate while it is closed, and go on when it opens. Begins a trial that has not begun, or was
+    /// undecided. Must not wait for the device: what it has to do may come first. Not called while markers are paused.
+    fn look_at_trial(&self, trial: &mut Self::Trial) -> Tried<Self::Gate>;
+
+    /// Has streams go on that wait because of a trial; unless that is decided by now, it is undecided. A store to memory.
+    fn release_trial(&self, trial: &mut Self::Trial);
 
     /// Puts a gate before what is given to a stream next. Called right before the launch, on its thread. The stream exists.
     ///
-    /// False if that fails: the command is launched all the same and just cannot be kept from beginning.
+    /// False if that fails: the command is launched all the same and just cannot be kept from beginning. The gate is not used any
+    /// more then.
     fn put_gate(&self, gate: Self::Gate, stream: Self::Stream) -> bool;
 
-    /// Opens or closes a gate that was made by [`Device::make_gate`]. A store to memory; it cannot fail. Gates of
-    /// [`Device::share_gate`] are opened and closed in their page.
+    /// Opens or closes a gate in memory of the device's own. A store to memory; it cannot fail. Others are opened and closed in
+    /// their page.
     fn set_gate(&self, gate: Self::Gate, is_open: bool);
 }

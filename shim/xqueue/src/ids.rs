@@ -25,6 +25,10 @@ pub struct ClaimKey {
     pub stream_priority: i32,
 }
 
+/// Names one of the runtimes that a process has copies of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RuntimeId(pub usize);
+
 /// Where commands in flight come from: each source is followed on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {

@@ -53,9 +53,9 @@ pub use client::{
 };
 pub use clock::now;
 pub use command::{Demand, DurationClass, KnownEnd, Load, PendingLaunch, Treatment};
-pub use device::Device;
+pub use device::{Device, Tried};
 pub use gate_page::GatePage;
-pub use ids::{ClaimId, ClaimKey, Position, QueueId};
+pub use ids::{ClaimId, ClaimKey, Position, QueueId, RuntimeId};
 pub use origins::{Judged, Origin};
 pub use planted::Bugs;
 pub use state::Refused;

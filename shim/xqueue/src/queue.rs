@@ -10,7 +10,7 @@ use xsched_sched::{Limit, Nanos};
 use crate::command::Demand;
 use crate::device::Device;
 use crate::flight::Flight;
-use crate::ids::{ClaimId, Position, QueueId};
+use crate::ids::{ClaimId, Position, QueueId, RuntimeId};
 use crate::origins::Origin;
 use crate::planted::{Bug, Bugs};
 use crate::status::QueueStatus;
@@ -38,6 +38,7 @@ pub(crate) struct DeferredCommand<C> {
 /// What a queue is made of.
 pub(crate) struct QueueParts<D: Device> {
     pub(crate) stream: D::Stream,
+    pub(crate) runtime: RuntimeId,
     /// A marker in its stream comes after what other streams have by then, and they wait for it.
     pub(crate) orders_others: bool,
     pub(crate) claim: Option<ClaimId>,
@@ -58,6 +59,7 @@ pub(crate) struct Queue<D: Device> {
     is_worker_asleep: bool,
     /// None: it is gone, and what it had on the device is followed to its end.
     stream: Option<D::Stream>,
+    runtime: RuntimeId,
     orders_others: bool,
     claim: Option<ClaimId>,
     flight: Flight<D::Marker>,
@@ -73,7 +75,7 @@ pub(crate) struct Queue<D: Device> {
 
 impl<D: Device> Queue<D> {
     pub(crate) fn new(id: QueueId, parts: &QueueParts<D>, limit: Limit) -> Self {
-        let &QueueParts { stream, orders_others, claim, status } = parts;
+        let &QueueParts { stream, runtime, orders_others, claim, status } = parts;
         status.assign(id);
         Self {
             suspended: false,
@@ -85,6 +87,7 @@ impl<D: Device> Queue<D> {
             wakeup: Arc::default(),
             is_worker_asleep: false,
             stream: Some(stream),
+            runtime,
             orders_others,
             claim,
             flight: Flight::new(limit),
@@ -114,6 +117,11 @@ impl<D: Device> Queue<D> {
 
     pub(crate) fn stream(&self) -> Option<D::Stream> {
         self.stream
+    }
+
+    /// The runtime of its stream.
+    pub(crate) fn runtime(&self) -> RuntimeId {
+        self.runtime
     }
 
     pub(crate) fn claim(&self) -> Option<ClaimId> {

@@ -5,6 +5,7 @@
 //! | `mode` | what applies to all commands of the process |
 //! | `queue_table`, [`crate::queue`] | queues, and their deferred commands |
 //! | `claim_table`, [`crate::claim`] | claims, and their admission states |
+//! | `gate_table` | gates |
 //! | `waiters` | which callers wait, and which threads to wake |
 //! | `watch_schedule` | when the watcher looks again |
 //! | `limits` | how much may be launched ahead |
@@ -20,6 +21,7 @@
 //! | `checks` | when to look for completions |
 //! | `work_reports` | when claims report that they have work, or none |
 //! | `gates` | when gates are open |
+//! | `trials` | how gates are made |
 //! | `events` | what is written while the process is recorded |
 
 mod admission;
@@ -28,19 +30,22 @@ mod claim_table;
 mod completions;
 mod events;
 mod forcing;
+mod gate_table;
 mod gates;
 mod limits;
 mod mode;
 mod neighbours;
 mod order;
 mod queue_table;
+mod trials;
 mod waiters;
 mod watch_schedule;
 mod work_reports;
 
 use xsched_sched::Limit;
 
-use crate::claim::Usage;
+use crate::claim::{Claim, Usage};
+use crate::clock::now;
 use crate::device::Device;
 use crate::event_writer::EventWriter;
 use crate::flight::Flight;
@@ -48,6 +53,7 @@ use crate::ids::{ClaimId, ClaimKey, QueueId, Source};
 use crate::origins::OriginTimes;
 use crate::queue::{Queue, QueueParts};
 use claim_table::ClaimTable;
+use gate_table::GateTable;
 use queue_table::QueueTable;
 
 pub(crate) use limits::Limits;
@@ -56,6 +62,15 @@ pub use order::Refused;
 pub(crate) use order::TakenCommand;
 pub(crate) use waiters::Waiters;
 pub(crate) use watch_schedule::WatchSchedule;
+
+/// A claim as its arbiter is to know it.
+#[derive(Clone, Copy)]
+pub(crate) struct ClaimState {
+    pub(crate) id: ClaimId,
+    pub(crate) key: ClaimKey,
+    /// It is to be registered.
+    pub(crate) is_used: bool,
+}
 
 pub(crate) struct State<D: Device> {
     /// What applies to all commands.
@@ -67,6 +82,7 @@ pub(crate) struct State<D: Device> {
     pub(crate) limits: Limits,
     claims: ClaimTable<D>,
     queues: QueueTable<D>,
+    gates: GateTable<D>,
     /// Pending launches that must not be stopped, and whether such commands may be in flight.
     pinned_launches: usize,
     may_be_pinned: bool,
@@ -83,6 +99,7 @@ impl<D: Device> State<D> {
             limits: Limits::default(),
             claims: ClaimTable::new(),
             queues: QueueTable::new(),
+            gates: GateTable::new(),
             pinned_launches: 0,
             may_be_pinned: false,
             events: None,
@@ -91,7 +108,11 @@ impl<D: Device> State<D> {
 
     /// A new queue.
     pub(crate) fn create_queue(&mut self, parts: &QueueParts<D>) -> QueueId {
-        let limit = self.limit_of(parts.claim);
+        if let Some(claim) = parts.claim {
+            self.add_gate(claim, parts.runtime);
+            self.claims.get_mut(claim).queue_created();
+        }
+        let limit = self.limit_of(parts.claim, parts.runtime);
         self.queues.create(parts, limit)
     }
 
@@ -102,7 +123,7 @@ impl<D: Device> State<D> {
             return None;
         }
         let destroyed = self.queues.remove(queue);
-        Some(destroyed.map(|mut queue| queue.flight_mut().abandon()).unwrap_or_default())
+        Some(destroyed.map(|queue| self.queue_gone(queue)).unwrap_or_default())
     }
 
     /// A queue's stream goes, and what it has in flight stays until it is done. False if not all of its commands were launched:
@@ -125,7 +146,16 @@ impl<D: Device> State<D> {
     /// Forgets queues without a stream that have nothing in flight any more; with `all`, also the others. Returns markers that
     /// are not needed any more.
     pub(crate) fn forget_detached(&mut self, all: bool) -> Vec<D::Marker> {
-        self.queues.forget_over(all)
+        let over = self.queues.take_over(all);
+        over.into_iter().flat_map(|queue| self.queue_gone(queue)).collect()
+    }
+
+    /// A queue does not exist any more. Returns markers that are not needed.
+    fn queue_gone(&mut self, mut queue: Queue<D>) -> Vec<D::Marker> {
+        if let Some(claim) = queue.claim() {
+            self.claims.get_mut(claim).queue_gone(now());
+        }
+        queue.flight_mut().abandon()
     }
 
     /// Looks no more at queues that have nothing in flight, deferred or waiting.
@@ -138,20 +168,21 @@ impl<D: Device> State<D> {
         self.queues.ids().collect()
     }
 
-    /// The claim with this key, a new one if need be; whether it is new.
+    /// The claim with this key, a new one if need be; whether it is new, or was not used any more.
     pub(crate) fn claim(&mut self, key: ClaimKey) -> (ClaimId, bool) {
         let (claim, is_new) = self.claims.find_or_add(key, self.limits.limit);
         if is_new {
             self.note_claim(claim);
-            // The other claims of its device have no gate any more.
-            self.apply_limits();
         }
-        (claim, is_new)
+        (claim, is_new || self.claims.get(claim).is_unused(now()))
     }
 
     /// All claims, in the order in which they were made.
-    pub(crate) fn claim_keys(&self) -> Vec<(ClaimId, ClaimKey)> {
-        self.claims.iter().map(|(id, claim)| (id, claim.key)).collect()
+    pub(crate) fn all_claims(&self) -> Vec<ClaimState> {
+        let now = now();
+        let is_used = |id, claim: &Claim<D>| !claim.is_unused(now) || self.has_work(id);
+        let claims = self.claims.iter();
+        claims.map(|(id, claim)| ClaimState { id, key: claim.key, is_used: is_used(id, claim) }).collect()
     }
 
     /// What a claim has used so far.

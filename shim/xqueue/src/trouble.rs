@@ -11,6 +11,8 @@ pub enum Trouble {
     NoEventRing,
     /// The program has closed or replaced the connection to the controller: it is not scheduled until the next one.
     LostConnection,
+    /// The runtime did not take a gate: the process's commands on that device are not stopped any more once they were launched.
+    RefusedGate,
     /// The crate panicked on a thread of its own.
     Panic,
 }

@@ -180,7 +180,8 @@ impl<D: Device> XQueues<D> {
     pub fn create(&self, stream: D::Stream, claim: Option<ClaimId>, status: &'static QueueStatus) -> QueueId {
         let mut state = self.lock();
         let orders_others = self.device.orders_others(stream);
-        let queue = state.create_queue(&QueueParts { stream, orders_others, claim, status });
+        let runtime = self.device.runtime(stream);
+        let queue = state.create_queue(&QueueParts { stream, runtime, orders_others, claim, status });
         state.note_queue(queue, &self.device);
         queue
     }
@@ -284,10 +285,16 @@ impl<D: Device> XQueues<D> {
     }
 
     /// A launch that was admitted is about to happen, on this thread.
-    pub fn prepare(&self, launch: &PendingLaunch<D>) {
-        if let Some(gate) = launch.gate {
+    pub fn prepare(&self, launch: &mut PendingLaunch<D>) {
+        if let Some(gate) = launch.gate
+            && !self.device.put_gate(gate, launch.stream)
+        {
             // Without it the command just cannot be kept from beginning.
-            self.device.put_gate(gate, launch.stream);
+            launch.gate = None;
+            self.trouble(Trouble::RefusedGate);
+            let mut state = self.lock();
+            state.gate_refused(launch.claim, self.device.runtime(launch.stream), &self.device);
+            self.publish(&mut state);
         }
     }
 
@@ -397,7 +404,7 @@ impl<D: Device> XQueues<D> {
         self.check_all_if_recorded();
         let mut state = self.lock();
         state.close();
-        state.retire_gates(&self.device);
+        state.retire_gates(None, &self.device);
         self.publish(&mut state);
         let positions = state.all_last();
         while !state.are_launched(&positions) && Instant::now() < deadline {

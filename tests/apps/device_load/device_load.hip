@@ -3,6 +3,8 @@
 //
 //     device_load load   [--launches N] [--threads T] [--blocks B] [--us U] [--lds KIB]   each thread on a stream of its own
 //     device_load single [--launches N] [--blocks B] [--us U]                 waits for each launch
+//     device_load priorities [--launches N] [--burst B] [--threads T] [--us U] on T streams of three priorities in turn, after a stream
+//                                                                             of the highest one has come and gone; waits after B
 //     device_load idle   [--threads T]                                        T idle streams
 //     device_load gate   [--launches N] [--us U]                              waits for a word, which the host writes after U
 //     device_load gated  [--launches N] [--blocks B] [--us U]                 each kernel behind an open gate in signal memory
@@ -39,13 +41,14 @@ extern "C" __global__ void device_poke(unsigned *words, unsigned offset, unsigne
 using Clock = std::chrono::steady_clock;
 
 struct Load {
-    unsigned long launches = 1000;
+    unsigned long launches = 1000, burst = 6;
     unsigned threads = 1, blocks = 1, us = 100, lds_kib = 0;
 
     Load(int argc, char **argv) {
         for (int i = 2; i + 1 < argc; i += 2) {
             unsigned long value = std::strtoul(argv[i + 1], nullptr, 10);
             if (!std::strcmp(argv[i], "--launches")) launches = value;
+            if (!std::strcmp(argv[i], "--burst")) burst = value;
             if (!std::strcmp(argv[i], "--threads")) threads = static_cast<unsigned>(value);
             if (!std::strcmp(argv[i], "--blocks")) blocks = static_cast<unsigned>(value);
             if (!std::strcmp(argv[i], "--us")) us = static_cast<unsigned>(value);
@@ -118,6 +121,24 @@ static int single(const Load &load) {
     unsigned long long wrong = stream.wrong();
     std::printf("p50_us %.1f\np99_us %.1f\ntotal_us %.1f\nwrong %llu\n", latencies_us[latencies_us.size() / 2],
                 latencies_us[latencies_us.size() * 99 / 100], total_us, wrong);
+    return wrong != 0;
+}
+
+static int priorities(const Load &load) {
+    const int each[] = {0, -1, 1};
+    Stream passing(&each[1]);
+    CHECK(hipStreamDestroy(passing.handle));
+    std::vector<Stream> streams;
+    for (unsigned number = 0; number < load.threads; number++) streams.emplace_back(&each[number % 3]);
+    wait_for_start();
+    for (unsigned long number = 0; number < load.launches; number++) {
+        streams[number % load.threads].launch(load.blocks, load.us);
+        if ((number + 1) % load.burst == 0) CHECK(hipDeviceSynchronize());
+    }
+    CHECK(hipDeviceSynchronize());
+    unsigned long long wrong = 0;
+    for (Stream &stream : streams) wrong += stream.wrong();
+    std::printf("wrong %llu\n", wrong);
     return wrong != 0;
 }
 
@@ -240,11 +261,12 @@ int main(int argc, char **argv) {
     Load options(argc, argv);
     if (mode == "load") return load(options);
     if (mode == "single") return single(options);
+    if (mode == "priorities") return priorities(options);
     if (mode == "idle") return idle(options);
     if (mode == "gate") return gate(options);
     if (mode == "gated" || mode == "registered") return gated(options, mode == "registered");
     if (mode == "overlap") return overlap(options);
     if (mode == "fault") return fault(options);
-    std::fprintf(stderr, "usage: %s load|single|gate|gated|registered|idle|overlap|fault [--launches N] [--threads T] [--blocks B] [--us U]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s load|single|priorities|gate|gated|registered|idle|overlap|fault [--launches N] [--threads T] [--blocks B] [--us U]\n", argv[0]);
     return 2;
 }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use xsched_sched::Nanos;
 
 use super::*;
-use xsched_xqueue::{Load, Setup};
+use xsched_xqueue::{GatePage, Load, Setup, Tried};
 
 /// Launches nothing: in these tests everything stays deferred.
 struct Nowhere;
@@ -13,6 +13,7 @@ impl Device for Nowhere {
     type Stream = ();
     type Marker = ();
     type Gate = ();
+    type Trial = ();
 
     fn stream_number(&self, (): ()) -> u64 {
         0
@@ -40,9 +41,15 @@ impl Device for Nowhere {
 
     fn retire(&self, (): ()) {}
 
-    fn make_gate(&self, (): ()) -> Option<()> {
+    fn make_gate(&self, (): (), _: Option<&'static GatePage>) -> Option<()> {
         None
     }
+
+    fn look_at_trial(&self, (): &mut ()) -> Tried<()> {
+        Tried::Refused
+    }
+
+    fn release_trial(&self, (): &mut ()) {}
 
     fn put_gate(&self, (): (), (): ()) -> bool {
         false

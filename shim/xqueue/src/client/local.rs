@@ -13,8 +13,9 @@ use xsched_sched::{
 
 use crate::clock::now;
 use crate::device::Device;
-use crate::ids::ClaimId;
+use crate::ids::{ClaimId, ClaimKey};
 use crate::registration::{AdmissionState, Registration};
+use crate::state::ClaimState;
 use crate::xqueues::XQueues;
 
 const LEASE: Nanos = Nanos::from_millis(50);
@@ -44,6 +45,7 @@ struct State {
 struct Claim {
     id: ClaimId,
     device: u16,
+    is_open: bool,
     shared: Arc<SharedState>,
     /// Device time that the scheduler knows of.
     known: Nanos,
@@ -79,13 +81,16 @@ impl LocalArbiter {
 
     /// Takes in new claims, and what has been used; decides what time has brought.
     pub(super) fn step<D: Device>(self: &Arc<Self>, queues: &XQueues<D>, now: Nanos) {
-        let known = self.lock().claims.len();
-        for &(claim, key) in queues.claims().iter().skip(known) {
-            let (queue, shared) = self.lock().open(now, claim, key.device, key.stream_priority);
-            queues.register(
-                claim,
-                Some(Arc::new(LocalRegistration { arbiter: Arc::clone(self), queue, shared })),
-            );
+        for (index, claim) in queues.claims().into_iter().enumerate() {
+            let is_open = self.lock().claims.get(index).is_some_and(|known| known.is_open);
+            if claim.is_used && !is_open {
+                let (queue, shared) = self.lock().open(now, index, &claim);
+                let registration = LocalRegistration { arbiter: Arc::clone(self), queue, shared };
+                queues.register(claim.id, Some(Arc::new(registration)));
+            } else if !claim.is_used && is_open {
+                queues.register(claim.id, None);
+                self.lock().close(now, index);
+            }
         }
         if self.lock().usage_at <= now {
             // Read without this lock: a thread that launches holds the queues' lock and asks for this one.
@@ -129,19 +134,19 @@ impl LocalArbiter {
 }
 
 impl State {
+    /// Opens the queue of the claim with this index.
     fn open(
         &mut self,
         now: Nanos,
-        id: ClaimId,
-        key: u64,
-        stream_priority: i32,
+        index: usize,
+        &ClaimState { id, key: ClaimKey { device, stream_priority }, .. }: &ClaimState,
     ) -> (QueueId, Arc<SharedState>) {
-        let known = self.devices.iter().position(|device| *device == key);
+        let known = self.devices.iter().position(|known| *known == device);
         let device = known.unwrap_or_else(|| {
-            self.devices.push(key);
+            self.devices.push(device);
             self.devices.len() - 1
         }) as u16;
-        let queue = QueueId(self.claims.len() as u32);
+        let queue = QueueId(index as u32);
         // Where time is shared, each has its own share; by priority, they are streams of one process.
         let process = if self.policy == PolicyKind::Priority { 0 } else { queue.0 };
         let attributes = Attributes {
@@ -154,10 +159,27 @@ impl State {
             is_ready: AtomicBool::new(false),
             lease_until: AtomicU64::new(0),
         });
-        self.claims.push(Claim { id, device, shared: Arc::clone(&shared), known: Nanos::ZERO });
+        if let Some(known) = self.claims.get_mut(index) {
+            (known.is_open, known.shared) = (true, Arc::clone(&shared));
+        } else {
+            self.claims.push(Claim {
+                id,
+                device,
+                is_open: true,
+                shared: Arc::clone(&shared),
+                known: Nanos::ZERO,
+            });
+        }
         let changes = self.core.handle(now, QueueChange::Opened { queue, attributes });
         self.apply(&changes);
         (queue, shared)
+    }
+
+    /// Closes the queue of a claim that is not used any more.
+    fn close(&mut self, now: Nanos, index: usize) {
+        self.claims[index].is_open = false;
+        let changes = self.core.handle(now, QueueChange::Closed { queue: QueueId(index as u32) });
+        self.apply(&changes);
     }
 
     fn take_usage(&mut self, now: Nanos, used: &[Nanos]) {
@@ -196,7 +218,8 @@ impl State {
         self.again = changes.again;
         for (index, claim) in self.claims.iter().enumerate() {
             let queue = QueueId(index as u32);
-            let is_alone = self.claims.iter().filter(|other| other.device == claim.device).count() < 2;
+            let neighbours = self.claims.iter().filter(|other| other.device == claim.device && other.is_open);
+            let is_alone = neighbours.count() < 2;
             let state = match () {
                 () if is_alone || self.is_over => ALONE,
                 () if !self.core.may_launch(queue) => PREEMPTED,
@@ -288,7 +311,9 @@ mod tests {
         };
         let arbiter = LocalArbiter::new(policy, Box::new(ring));
         let open = |(index, &priority): (usize, &i32)| {
-            let (queue, shared) = arbiter.lock().open(now(), ClaimId(index), 7, priority);
+            let key = ClaimKey { device: 7, stream_priority: priority };
+            let claim = ClaimState { id: ClaimId(index), key, is_used: true };
+            let (queue, shared) = arbiter.lock().open(now(), index, &claim);
             LocalRegistration { arbiter: Arc::clone(&arbiter), queue, shared }
         };
         (priorities.iter().enumerate().map(open).collect(), rung)

@@ -75,6 +75,8 @@ impl ClientError {
 /// A claim's queue with the controller.
 struct Opening {
     claim: ClaimId,
+    /// The controller was asked to open it.
+    is_asked: bool,
     slot: Option<Slot>,
     account: Account,
 }
@@ -174,7 +176,8 @@ impl Client {
             Phase::Joined { claims, .. } => claims.as_slice(),
             Phase::Away { .. } | Phase::Greeted { .. } => &[],
         };
-        claims.iter().all(|opening| opening.account.is_sent(queues, opening.claim))
+        let is_sent = |opening: &Opening| opening.account.is_sent(queues, opening.claim);
+        claims.iter().filter(|opening| opening.slot.is_some()).all(is_sent)
     }
 
     fn leave<D: Device>(&mut self, queues: &XQueues<D>, retry_at: Nanos) {
@@ -182,8 +185,8 @@ impl Client {
         self.link.connect(None, false);
         queues.record(None);
         self.host.connect(None);
-        for (claim, _) in queues.claims() {
-            queues.register(claim, None);
+        for claim in queues.claims() {
+            queues.register(claim.id, None);
         }
         self.phase = Phase::Away { retry_at };
     }
@@ -216,7 +219,7 @@ impl Client {
             return Err(ClientError::QueueGone);
         }
         if let Phase::Joined { connection, claims, origins, usage_at, .. } = &mut self.phase {
-            open_new(connection, claims, queues)?;
+            open_and_close(connection, &self.link, claims, queues)?;
             if *usage_at <= now {
                 *usage_at = now + USAGE_EVERY;
                 send_usage(connection, self.host.as_ref(), claims, origins, queues);
@@ -337,23 +340,40 @@ fn keeper(number: u32) -> Keeper {
     if number == Keeper::Programs as u32 { Keeper::Programs } else { Keeper::Controller }
 }
 
-/// Asks for queues for claims that have none.
-fn open_new<D: Device>(
+/// Asks for queues for claims that have none, and closes those of claims that are not used any more.
+fn open_and_close<D: Device>(
     connection: &Connection,
+    link: &Link,
     claims: &mut Vec<Opening>,
     queues: &XQueues<D>,
 ) -> Result<(), ClientError> {
-    let all = queues.claims();
-    for &(claim, key) in all.iter().skip(claims.len()) {
-        let packet = OpenQueue {
-            kind: PacketKind::OpenQueue as u32,
-            request: claims.len() as u32,
-            device: key.device,
-            stream_priority: key.stream_priority,
-            reserved: 0,
-        };
-        connection.send(&packet).map_err(SocketError::from)?;
-        claims.push(Opening { claim, slot: None, account: Account::default() });
+    for (request, claim) in queues.claims().into_iter().enumerate() {
+        if claims.len() == request {
+            claims.push(Opening {
+                claim: claim.id,
+                is_asked: false,
+                slot: None,
+                account: Account::default(),
+            });
+        }
+        let opening = &mut claims[request];
+        if !claim.is_used {
+            if let Some(slot) = opening.slot.take() {
+                queues.register(claim.id, None);
+                link.report(Report::Close, slot.index, slot.generation.into(), slot.keeper);
+                (opening.is_asked, opening.account) = (false, Account::default());
+            }
+        } else if !opening.is_asked {
+            let packet = OpenQueue {
+                kind: PacketKind::OpenQueue as u32,
+                request: request as u32,
+                device: claim.key.device,
+                stream_priority: claim.key.stream_priority,
+                reserved: 0,
+            };
+            connection.send(&packet).map_err(SocketError::from)?;
+            opening.is_asked = true;
+        }
     }
     Ok(())
 }

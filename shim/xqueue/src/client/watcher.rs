@@ -179,10 +179,11 @@ impl<D: Device> Watcher<D> {
             self.local.as_ref().inspect(|local| local.step(&self.queues, now()));
             self.check_heartbeat();
             self.expire_others();
-            self.queues.make_gates();
+            let gates = self.queues.make_gates();
             let latest = now() + self.patience();
             let again = self.local.as_ref().and_then(|local| local.again());
-            let latest = self.client.come_again_at().into_iter().chain(again).fold(latest, Nanos::min);
+            let latest =
+                self.client.come_again_at().into_iter().chain(again).chain(gates).fold(latest, Nanos::min);
             let until = self.queues.run_due(latest);
             self.sleep(until);
         }

@@ -5,7 +5,7 @@ use crate::clock::now;
 use crate::command::{Delay, Demand, Load, PendingLaunch};
 use crate::device::Device;
 use crate::flight::Flight;
-use crate::ids::{ClaimId, QueueId, Source};
+use crate::ids::{ClaimId, QueueId, RuntimeId, Source};
 use crate::registration::AdmissionState;
 use crate::state::State;
 
@@ -39,11 +39,11 @@ impl<D: Device> State<D> {
     /// A command of a queue is about to be launched. None if its end is not followed.
     pub(crate) fn begin(&mut self, queue: QueueId, demand: Demand, delay: Delay) -> Option<PendingLaunch<D>> {
         let known = self.queues.get(queue)?;
-        let (claim, stream) = (known.claim()?, known.stream()?);
+        let (claim, stream, runtime) = (known.claim()?, known.stream()?, known.runtime());
         if matches!(delay, Delay::Deferred(..)) && demand.treatment.is_counted() {
             self.claims.get_mut(claim).count_deferred();
         }
-        self.begin_from(Source::Queue(queue), claim, stream, demand, delay)
+        self.begin_from(Source::Queue(queue), claim, (stream, runtime), demand, delay)
     }
 
     /// The same of any source.
@@ -51,7 +51,7 @@ impl<D: Device> State<D> {
         &mut self,
         source: Source,
         claim: ClaimId,
-        stream: D::Stream,
+        (stream, runtime): (D::Stream, RuntimeId),
         demand: Demand,
         delay: Delay,
     ) -> Option<PendingLaunch<D>> {
@@ -98,7 +98,8 @@ impl<D: Device> State<D> {
         let is_limited = matches!(state, AdmissionState::Below { .. });
         let is_pinned = treatment.is_pinned();
         self.pinned_launches += usize::from(is_pinned);
-        let gate = if is_limited && !is_pinned { self.gate_before(source, claim, class) } else { None };
+        let gate =
+            if is_limited && !is_pinned { self.gate_before(source, claim, runtime, class) } else { None };
         Some(PendingLaunch {
             source,
             claim,

@@ -26,6 +26,12 @@ pub(crate) struct StateChange {
 }
 
 impl StateChange {
+    /// Whether it may be preempted from now on and could not before, or the reverse.
+    pub(super) fn concerns_level(self) -> bool {
+        matches!(self.before, AdmissionState::Below { .. })
+            != matches!(self.now, AdmissionState::Below { .. })
+    }
+
     /// Whether it is preempted now and was not, or the reverse.
     pub(super) fn concerns_preemption(self) -> bool {
         self.before.is_preempted() != self.now.is_preempted()

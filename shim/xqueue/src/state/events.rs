@@ -7,7 +7,6 @@ use xsched_protocol::events::{Event, Observed};
 use xsched_protocol::verdict::Judgement;
 use xsched_sched::Nanos;
 
-use crate::claim::Gate;
 use crate::clock::now;
 use crate::command::{Delay, Demand, Load, PendingLaunch};
 use crate::device::Device;
@@ -15,6 +14,7 @@ use crate::event_writer::EventWriter;
 use crate::flight::Flight;
 use crate::ids::{ClaimId, ClaimKey, QueueId, Source};
 use crate::state::State;
+use crate::state::gate_table::DeviceGate;
 
 /// The number by which HIP names a thread's own stream.
 const PER_THREAD: u64 = 2;
@@ -41,8 +41,9 @@ impl<D: Device> State<D> {
         for claim in self.claims.ids() {
             self.note_claim(claim);
             self.note_admission_state(claim);
-            let gate = self.claims.get(claim).gate;
-            self.note_gate(claim, !matches!(gate, Gate::There { is_open: false, .. }));
+            let gates = self.gates.of_device(self.claims.get(claim).key.device);
+            let is_open = gates.filter_map(DeviceGate::there).all(|gate| gate.is_open);
+            self.note_gate(claim, is_open);
         }
         for queue in self.queue_ids() {
             self.note_queue(queue, device);

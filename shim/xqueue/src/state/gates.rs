@@ -1,7 +1,9 @@
 //! When gates are open. Much may be launched ahead behind a gate, since it keeps no other process waiting.
 //!
-//! A claim has one gate, which is closed while the claim is preempted. The arbiter closes it by itself where the device can look at
-//! a word that they share (`gate_page.rs`). The process then only keeps it open while it must be, and notes its state.
+//! Each runtime that uses a device has a gate there, for streams of all priorities: they may share hardware queues, and wait for each
+//! other. It is closed while all of the process's claims on the device are preempted. The arbiter closes it by itself, with the
+//! claim of the most urgent streams, where the device can look at a word that they share (`gate_page.rs`). The process then only
+//! keeps it open while it must be, and notes its state.
 //!
 //! Otherwise the process closes it: the watcher, or a launch that notices first. Waking the watcher takes some microseconds, and
 //! the report of urgent work as many more. Beside kernels of a millisecond that is nothing; short ones begin meanwhile. So the
@@ -12,15 +14,16 @@ use std::sync::Arc;
 
 use xsched_sched::{Limit, Nanos};
 
-use crate::claim::{Claim, Gate};
+use crate::claim::Claim;
 use crate::clock::now;
 use crate::command::DurationClass;
 use crate::device::Device;
 use crate::gate_page::GatePage;
-use crate::ids::{ClaimId, Source};
+use crate::ids::{ClaimId, RuntimeId, Source};
 use crate::queue::Queue;
 use crate::registration::{AdmissionState, Registration};
 use crate::state::State;
+use crate::state::gate_table::{DeviceGate, Gate, Shared, Stage};
 
 /// How much may be launched ahead behind gates.
 const GATED: Limit = Limit::Time { ahead: Nanos::from_millis(1), commands: 2 };
@@ -36,14 +39,17 @@ impl<D: Device> State<D> {
     /// than the watcher could be woken. Empty while gates must stay open.
     pub(crate) fn polled(&mut self, now: Nanos) -> Vec<(Arc<dyn Registration>, AdmissionState)> {
         let is_any_pinned = self.is_any_pinned();
-        let is_polled = |(id, claim): (ClaimId, &Claim<D>)| {
-            matches!(claim.gate, Gate::There { is_open: true, shared: None, .. })
-                && self.claims.last_state(id) == AdmissionState::Below { preempted: false }
-                && self.may_use_gate(id)
-                && claim.is_alert(now)
-                && self.runs_short_commands(id, now)
+        let is_polled = |gate: &DeviceGate<D>| {
+            gate.there().is_some_and(|there| {
+                there.is_open
+                    && there.shared.is_none()
+                    && self.claims.last_state(there.claim) == AdmissionState::Below { preempted: false }
+                    && self.limits.uses_gates
+                    && self.claims.get(there.claim).is_alert(now)
+                    && self.runs_short_commands(gate, now)
+            })
         };
-        if is_any_pinned || !self.claims.iter().any(is_polled) {
+        if is_any_pinned || !self.gates.iter().any(is_polled) {
             return Vec::new();
         }
         let registered = |(id, claim): (ClaimId, &Claim<D>)| {
@@ -52,44 +58,59 @@ impl<D: Device> State<D> {
         self.claims.iter().filter_map(registered).collect()
     }
 
-    /// Whether a claim has commands in flight that are shorter, in the mean, than the bound for polling. Commands that have taken
+    /// Whether the commands in flight behind a gate are shorter, in the mean, than the bound for polling. Commands that have taken
     /// longer than that already are not.
-    fn runs_short_commands(&self, id: ClaimId, now: Nanos) -> bool {
-        let flights =
-            self.queues.busy_of_claim(id).map(Queue::flight).chain([self.claims.get(id).unqueued()]);
+    fn runs_short_commands(&self, gate: &DeviceGate<D>, now: Nanos) -> bool {
+        let queues = self
+            .queues
+            .busy()
+            .map(|(_, queue)| queue)
+            .filter(|queue| self.is_behind(queue, gate))
+            .map(Queue::flight);
+        let of_device = self.claims.iter().filter(|(_, claim)| claim.key.device == gate.device);
+        let flights = queues.chain(of_device.map(|(_, claim)| claim.unqueued()));
         let (count, length) = flights.fold((0, Nanos::ZERO), |(count, length), flight| {
             (count + flight.in_flight() as u64, length + flight.length(now))
         });
         count > 0 && length < self.limits.poll_below.times(count)
     }
 
-    /// How much a queue of this claim may launch ahead.
-    pub(super) fn limit_of(&self, claim: Option<ClaimId>) -> Limit {
-        let limit = self.limits.limit;
-        match claim.filter(|&claim| self.may_use_gate(claim)).map(|claim| self.claims.get(claim).gate) {
+    /// How much a queue of this claim may launch ahead on a runtime's stream.
+    pub(super) fn limit_of(&self, claim: Option<ClaimId>, runtime: RuntimeId) -> Limit {
+        self.limit_if(claim.is_some_and(|claim| self.gate_for(claim, runtime).is_some()))
+    }
+
+    /// The same of a claim's streams without queues, which may be of any runtime.
+    fn unqueued_limit_of(&self, claim: ClaimId) -> Limit {
+        let mut gates = self.gates.of_device(self.claims.get(claim).key.device).peekable();
+        let has_any = gates.peek().is_some();
+        self.limit_if(has_any && gates.all(|gate| self.gate_for(claim, gate.runtime).is_some()))
+    }
+
+    fn limit_if(&self, is_gated: bool) -> Limit {
+        match self.limits.limit {
             // A limit from the controller or the environment goes before.
-            Some(Gate::There { .. }) if limit == Limit::default() => GATED,
-            _ => limit,
+            limit if is_gated && limit == Limit::default() => GATED,
+            limit => limit,
         }
     }
 
     pub(super) fn apply_limits(&mut self) {
-        self.claims.ids().for_each(|claim| self.apply_limit(claim));
+        for id in self.queue_ids() {
+            let limit = self.queues.get(id).map(|queue| self.limit_of(queue.claim(), queue.runtime()));
+            if let Some((queue, limit)) = self.queues.get_mut(id).zip(limit) {
+                queue.flight_mut().set_limit(limit);
+            }
+        }
+        for claim in self.claims.ids() {
+            let limit = self.unqueued_limit_of(claim);
+            self.claims.get_mut(claim).unqueued_mut().set_limit(limit);
+        }
     }
 
-    fn apply_limit(&mut self, claim: ClaimId) {
-        let limit = self.limit_of(Some(claim));
-        self.flights_of_mut(claim).for_each(|flight| flight.set_limit(limit));
-    }
-
-    /// A claim that should have a gate and has none yet, a stream of it, and where the arbiter closes its gate.
-    pub(crate) fn wants_gate(&self) -> Option<(ClaimId, D::Stream, Option<Arc<GatePage>>)> {
-        let is_without = |claim: &Claim<D>| matches!(claim.gate, Gate::Untried) && claim.is_below();
-        self.claims.iter().filter(|(_, claim)| is_without(claim)).find_map(|(id, claim)| {
-            let stream = self.queues.of_claim(id).find_map(Queue::stream)?;
-            let page = claim.gate_page();
-            (!self.mode.closed && self.may_use_gate(id)).then_some((id, stream, page))
-        })
+    /// Streams of this runtime are used for a claim from now on.
+    pub(super) fn add_gate(&mut self, claim: ClaimId, runtime: RuntimeId) {
+        self.gates.add(self.claims.get(claim).key.device, runtime);
     }
 
     /// Asks the arbiter not to wake this process when a claim is preempted for which nothing must be done then: launches look at the
@@ -98,12 +119,18 @@ impl<D: Device> State<D> {
     pub(crate) fn ask_for_quiet(&self) {
         for (id, claim) in self.claims.iter() {
             let Some(page) = claim.gate_page() else { continue };
-            let closes_it_itself = match claim.gate {
-                Gate::Untried => self.limits.uses_gates,
-                Gate::There { shared, .. } => shared.is_none() && self.may_use_gate(id),
-                Gate::None => false,
+            let closes_it_itself = |gate: &DeviceGate<_>| match &gate.stage {
+                Stage::Untried | Stage::Tried(_) => true,
+                // It is kept open for another claim until that is preempted, too.
+                Stage::There(gate) => {
+                    gate.claim == id && gate.shared.is_none()
+                        || gate.claim != id && self.is_another_ahead(gate)
+                }
+                Stage::None => false,
             };
-            page.ask_for_quiet(!closes_it_itself && !self.is_recorded());
+            let mut gates = self.gates.of_device(claim.key.device);
+            let closes_any_itself = self.limits.uses_gates && gates.any(closes_it_itself);
+            page.ask_for_quiet(!closes_any_itself && !self.is_recorded());
         }
     }
 
@@ -114,69 +141,113 @@ impl<D: Device> State<D> {
         self.update_gates(device);
     }
 
-    /// Whether a gate of this claim may be closed, and put before its commands.
-    fn may_use_gate(&self, id: ClaimId) -> bool {
-        self.limits.uses_gates && self.is_only_claim_of_device(id)
+    /// The claim for which a device's gates are closed: that of the most urgent streams, which is preempted last.
+    pub(super) fn gate_claim(&self, device: u64) -> Option<ClaimId> {
+        let registered = self.registered_on(device);
+        registered.max_by_key(|(_, claim)| claim.key.stream_priority).map(|(id, _)| id)
     }
 
-    /// Whether the process has no other claim on the device: streams of several priorities share hardware queues, and one's
-    /// gate would hold up the others'.
-    fn is_only_claim_of_device(&self, id: ClaimId) -> bool {
-        let device = self.claims.get(id).key.device;
-        self.claims.iter().filter(|(_, claim)| claim.key.device == device).count() == 1
+    fn registered_on(&self, device: u64) -> impl Iterator<Item = (ClaimId, &Claim<D>)> {
+        self.claims
+            .iter()
+            .filter(move |(_, claim)| claim.key.device == device && claim.registration().is_some())
     }
 
-    /// A claim has this gate from now on, or none until it is registered again.
-    pub(crate) fn give_gate(&mut self, claim: ClaimId, gate: Option<(D::Gate, Option<&'static GatePage>)>) {
-        let gate = gate.filter(|_| !self.mode.closed);
-        let gate = gate.map_or(Gate::None, |(gate, shared)| Gate::There { gate, is_open: true, shared });
-        self.claims.get_mut(claim).gate = gate;
-        self.apply_limit(claim);
+    /// Whether another claim on the device may go while the gate's is preempted, as when its streams were kept waiting for too long.
+    /// Its work may be behind the gate.
+    fn is_another_ahead(&self, gate: &Gate<D::Gate>) -> bool {
+        let mut others =
+            self.registered_on(self.claims.get(gate.claim).key.device).filter(|(id, _)| *id != gate.claim);
+        self.is_preempted(gate.claim) && others.any(|(id, _)| !self.is_preempted(id))
     }
 
-    /// The gate to put before a command.
+    /// A claim on this device was registered, or is not any more: its gates are closed for the one that is the most urgent now.
+    pub(super) fn settle_gates(&mut self, device: u64) {
+        let claim = self.gate_claim(device);
+        for index in 0..self.gates.len() {
+            let gate = self.gates.at_mut(index);
+            let Some(claim) = claim.filter(|_| gate.device == device) else { continue };
+            match &mut gate.stage {
+                Stage::Tried(attempt) if attempt.page.is_none() => attempt.claim = Some(claim),
+                Stage::Tried(attempt) => attempt.claim = attempt.claim.filter(|known| *known == claim),
+                // What waits there goes on. The other claim has a page of its own.
+                &mut Stage::There(Gate { claim: known, shared: Some(Shared { page, .. }), .. })
+                    if known != claim =>
+                {
+                    page.keep_open(true);
+                    self.end_gate(index, Stage::Untried);
+                }
+                Stage::There(gate) => gate.claim = claim,
+                Stage::Untried | Stage::None => {}
+            }
+        }
+        self.apply_limits();
+    }
+
+    /// The gate for a claim's commands on a runtime's streams, if it can be closed while the claim is preempted: not where the most
+    /// urgent streams of its process never are.
+    fn gate_for(&self, claim: ClaimId, runtime: RuntimeId) -> Option<&Gate<D::Gate>> {
+        let gate = self.gates.find(self.claims.get(claim).key.device, runtime)?.there()?;
+        let closes = gate.claim == claim || self.claims.get(gate.claim).is_below();
+        (self.limits.uses_gates && closes).then_some(gate)
+    }
+
+    /// The gate to put before a command on a runtime's stream.
     pub(super) fn gate_before(
         &mut self,
         source: Source,
         claim: ClaimId,
+        runtime: RuntimeId,
         class: DurationClass,
     ) -> Option<D::Gate> {
-        let Gate::There { gate, .. } = self.claims.get(claim).gate else { return None };
+        let gate = self.gate_for(claim, runtime)?.on_device;
         let is_alert = self.claims.get(claim).is_alert(now());
         let every = if is_alert { GATE_EVERY_WHEN_ALERT } else { GATE_EVERY };
-        let is_wanted = self.may_use_gate(claim) && self.flight_mut(source)?.wants_gate(class, every);
-        is_wanted.then_some(gate)
+        self.flight_mut(source)?.wants_gate(class, every).then_some(gate)
     }
 
     /// Opens and closes gates by the claims' admission states. All are open while anything is in flight that must not be stopped.
     pub(crate) fn update_gates(&mut self, device: &D) {
-        for id in self.claims.ids() {
-            let Gate::There { gate, is_open, shared } = self.claims.get(id).gate else { continue };
-            let must_open = self.is_any_pinned() || !self.may_use_gate(id);
-            let opens = match shared {
-                None => must_open || !self.is_preempted(id),
-                Some(page) => self.look_at_shared_gate(id, page, must_open),
-            };
-            let closure = shared.and_then(|_| self.claims.get_mut(id).take_gate_closure(now()));
-            if opens == is_open {
-                // It is as it was, but was closed in between.
-                if let Some((closed, Some(opened))) = closure.filter(|_| opens && !must_open) {
-                    self.gate_changed(id, closed, false);
-                    self.gate_changed(id, opened, true);
-                }
-                continue;
-            }
-            if shared.is_none() {
-                device.set_gate(gate, opens);
-            }
-            self.claims.get_mut(id).gate = Gate::There { gate, is_open: opens, shared };
-            let at = match closure {
-                Some((closed, _)) if !opens => closed,
-                _ if opens && !must_open => self.claims.get(id).gate_opened_at(now()).unwrap_or_else(now),
-                _ => now(),
-            };
-            self.gate_changed(id, at, opens);
+        if self.gates.iter().all(|gate| gate.there().is_none()) {
+            return;
         }
+        let is_any_pinned = self.is_any_pinned();
+        for index in 0..self.gates.len() {
+            self.update_gate(index, is_any_pinned, device);
+        }
+    }
+
+    fn update_gate(&mut self, index: usize, is_any_pinned: bool, device: &D) {
+        let Some(mut gate) = self.gates.at(index).there().copied() else { return };
+        let must_open = is_any_pinned || !self.limits.uses_gates || self.is_another_ahead(&gate);
+        let opens = match gate.shared {
+            None => must_open || !self.is_preempted(gate.claim),
+            Some(Shared { page, .. }) => self.look_at_shared_gate(gate.claim, page, must_open),
+        };
+        let claim = self.claims.get(gate.claim);
+        let noted = gate.shared.as_mut().map(|shared| &mut shared.closing_noted);
+        let closure = noted.and_then(|noted| claim.take_gate_closure(noted, now()));
+        let was_open = std::mem::replace(&mut gate.is_open, opens);
+        if opens != was_open || closure.is_some() {
+            self.gates.at_mut(index).stage = Stage::There(gate);
+        }
+        if opens == was_open {
+            // It is as it was, but was closed in between.
+            if let Some((closed, Some(opened))) = closure.filter(|_| opens && !must_open) {
+                self.gate_changed(index, closed, false);
+                self.gate_changed(index, opened, true);
+            }
+            return;
+        }
+        if gate.shared.is_none() {
+            device.set_gate(gate.on_device, opens);
+        }
+        let at = match closure {
+            Some((closed, _)) if !opens => closed,
+            _ if opens && !must_open => self.claims.get(gate.claim).gate_opened_at(now()).unwrap_or_else(now),
+            _ => now(),
+        };
+        self.gate_changed(index, at, opens);
     }
 
     /// Keeps a gate open that the arbiter closes, or does so no more; whether it is open.
@@ -197,35 +268,77 @@ impl<D: Device> State<D> {
 
     /// The claim's registration goes: what the arbiter last wrote in its gate page means nothing any more.
     pub(super) fn leave_gate(&mut self, id: ClaimId) {
-        if let Gate::There { shared: Some(page), is_open, .. } = self.claims.get(id).gate {
-            page.keep_open(true);
-            if !is_open {
-                self.gate_changed(id, now(), true);
+        for index in 0..self.gates.len() {
+            match &mut self.gates.at_mut(index).stage {
+                Stage::Tried(attempt) if attempt.page.is_some() => {
+                    attempt.claim = attempt.claim.filter(|known| *known != id);
+                }
+                &mut Stage::There(Gate { claim, shared: Some(Shared { page, .. }), .. }) if claim == id => {
+                    page.keep_open(true);
+                    self.end_gate(index, Stage::Untried);
+                }
+                _ => {}
             }
-            self.claims.get_mut(id).gate = Gate::Untried;
         }
     }
 
-    /// A claim's gate was opened or closed. Commands that wait at it are not executed meanwhile.
-    fn gate_changed(&mut self, id: ClaimId, at: Nanos, is_open: bool) {
-        self.flights_of_mut(id).for_each(|flight| flight.set_gate(at, is_open));
-        self.note_gate(id, is_open);
+    /// A gate was refused by its runtime, which is not asked again. What may wait there goes on.
+    pub(crate) fn gate_refused(&mut self, claim: ClaimId, runtime: RuntimeId, device: &D) {
+        if let Some(index) = self.gates.position(self.claims.get(claim).key.device, runtime) {
+            self.open_for_good(index, device);
+            self.apply_limits();
+        }
     }
 
-    /// Opens all gates, for good: they are not used again.
-    pub(crate) fn retire_gates(&mut self, device: &D) {
-        for id in self.claims.ids() {
-            if let Gate::There { gate, is_open, shared } = self.claims.get(id).gate {
-                match shared {
-                    Some(page) => page.keep_open(true),
-                    None => device.set_gate(gate, true),
-                }
-                if !is_open {
-                    self.gate_changed(id, now(), true);
-                }
+    /// Opens all gates of a runtime, or all of the process, for good: they are not used again.
+    pub(crate) fn retire_gates(&mut self, runtime: Option<RuntimeId>, device: &D) {
+        for index in 0..self.gates.len() {
+            if runtime.is_none_or(|runtime| self.gates.at(index).runtime == runtime) {
+                self.open_for_good(index, device);
             }
-            self.claims.get_mut(id).gate = Gate::None;
-            self.apply_limit(id);
         }
+        self.apply_limits();
+    }
+
+    fn open_for_good(&mut self, index: usize, device: &D) {
+        match &mut self.gates.at_mut(index).stage {
+            Stage::Tried(attempt) => attempt.trial.iter_mut().for_each(|trial| device.release_trial(trial)),
+            // While another runtime's streams wait at the same word, this one's go on when they do.
+            Stage::There(Gate { shared: Some(Shared { page, .. }), .. }) => page.keep_open(true),
+            Stage::There(gate) => device.set_gate(gate.on_device, true),
+            Stage::Untried | Stage::None => {}
+        }
+        self.end_gate(index, Stage::None);
+    }
+
+    /// A gate is open, and not looked at any more.
+    fn end_gate(&mut self, index: usize, stage: Stage<D>) {
+        if self.gates.at(index).there().is_some_and(|gate| !gate.is_open) {
+            self.gate_changed(index, now(), true);
+        }
+        self.gates.at_mut(index).stage = stage;
+    }
+
+    /// A gate was opened or closed. Commands that wait at it are not executed meanwhile.
+    fn gate_changed(&mut self, index: usize, at: Nanos, is_open: bool) {
+        let Self { queues, claims, gates, .. } = self;
+        let DeviceGate { device, runtime, .. } = *gates.at(index);
+        for queue in queues.values_mut().filter(|queue| queue.runtime() == runtime) {
+            if queue.claim().is_some_and(|claim| claims.get(claim).key.device == device) {
+                queue.flight_mut().set_gate(at, is_open);
+            }
+        }
+        let of_device: Vec<_> =
+            claims.iter().filter(|(_, claim)| claim.key.device == device).map(|(id, _)| id).collect();
+        for claim in of_device {
+            self.claims.get_mut(claim).unqueued_mut().set_gate(at, is_open);
+            self.note_gate(claim, is_open);
+        }
+    }
+
+    /// Whether a queue's commands have this gate before them.
+    pub(super) fn is_behind(&self, queue: &Queue<D>, gate: &DeviceGate<D>) -> bool {
+        let device = queue.claim().map(|claim| self.claims.get(claim).key.device);
+        queue.runtime() == gate.runtime && device == Some(gate.device)
     }
 }

@@ -32,6 +32,9 @@ impl<D: Device> State<D> {
             let is_seen = changes.iter().any(|change| change.claim == claim && change.concerns_preemption());
             self.note_unseen_preemption(claim, !is_seen);
         }
+        if changes.iter().any(|change| change.concerns_level()) {
+            self.apply_limits();
+        }
         for change in changes.iter().filter(|change| change.concerns_preemption()) {
             self.note_admission_state(change.claim);
         }

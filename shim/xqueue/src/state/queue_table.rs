@@ -35,10 +35,9 @@ impl<D: Device> QueueTable<D> {
         self.queues.remove(&id)
     }
 
-    /// Forgets those without a stream, see [`Queue::is_over`]. Returns markers that are not needed any more.
-    pub(super) fn forget_over(&mut self, all: bool) -> Vec<D::Marker> {
-        let over = self.queues.extract_if(|_, queue| queue.is_over(all));
-        over.flat_map(|(_, mut queue)| queue.flight_mut().abandon()).collect()
+    /// Removes those without a stream, see [`Queue::is_over`].
+    pub(super) fn take_over(&mut self, all: bool) -> Vec<Queue<D>> {
+        self.queues.extract_if(|_, queue| queue.is_over(all)).map(|(_, queue)| queue).collect()
     }
 
     pub(super) fn get(&self, id: QueueId) -> Option<&Queue<D>> {
@@ -79,10 +78,6 @@ impl<D: Device> QueueTable<D> {
 
     pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Queue<D>> {
         self.queues.values_mut()
-    }
-
-    pub(super) fn of_claim(&self, claim: ClaimId) -> impl Iterator<Item = &Queue<D>> {
-        self.queues.values().filter(move |queue| queue.claim() == Some(claim))
     }
 
     pub(super) fn ids_of_claim(&self, claim: ClaimId) -> Vec<QueueId> {

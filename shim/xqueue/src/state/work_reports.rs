@@ -17,6 +17,7 @@ impl<D: Device> State<D> {
     pub(crate) fn register(&mut self, claim: ClaimId, registration: Option<Arc<dyn Registration>>) {
         self.leave_gate(claim);
         self.claims.get_mut(claim).register(registration, now());
+        self.settle_gates(self.claims.get(claim).key.device);
     }
 
     /// Reports a queue's work, if the queue has a use for the device now that it may not have had before.
@@ -93,9 +94,13 @@ impl<D: Device> State<D> {
     pub(crate) fn is_unconcerned(&self) -> bool {
         let is_idle = |claim: &Claim<D>| {
             let is_waited_for = claim.has_waiting_callers() || claim.is_launching();
-            !claim.is_alone() && !claim.is_reported_ready() && !is_waited_for
+            !claim.is_reported_ready() && !is_waited_for
         };
-        self.claims.len() > 0
+        // A claim that is not used any more has no registration.
+        let mut registered =
+            self.claims.iter().filter(|(_, claim)| claim.registration().is_some()).peekable();
+        registered.peek().is_some()
+            && registered.all(|(_, claim)| !claim.is_alone())
             && self.claims.iter().all(|(_, claim)| is_idle(claim))
             && self.flights().all(|(_, flight)| flight.is_empty())
             && !self.is_any_buffered()

@@ -5,6 +5,8 @@ use std::thread;
 
 use super::*;
 use crate::command::{Load, Treatment};
+use crate::device::Tried;
+use crate::gate_page::GatePage;
 use crate::queue::DEFERRED_MAX;
 
 /// Notes what was launched, in order.
@@ -15,6 +17,7 @@ impl Device for Notes {
     type Stream = ();
     type Marker = ();
     type Gate = ();
+    type Trial = ();
 
     fn stream_number(&self, (): ()) -> u64 {
         0
@@ -43,9 +46,15 @@ impl Device for Notes {
 
     fn retire(&self, (): ()) {}
 
-    fn make_gate(&self, (): ()) -> Option<()> {
+    fn make_gate(&self, (): (), _: Option<&'static GatePage>) -> Option<()> {
         None
     }
+
+    fn look_at_trial(&self, (): &mut ()) -> Tried<()> {
+        Tried::Refused
+    }
+
+    fn release_trial(&self, (): &mut ()) {}
 
     fn put_gate(&self, (): (), (): ()) -> bool {
         false
@@ -223,6 +232,7 @@ fn a_launch_that_waits_for_younger_work_gets_it() {
         type Stream = ();
         type Marker = ();
         type Gate = ();
+        type Trial = ();
 
         fn stream_number(&self, (): ()) -> u64 {
             0
@@ -255,9 +265,15 @@ fn a_launch_that_waits_for_younger_work_gets_it() {
 
         fn retire(&self, (): ()) {}
 
-        fn make_gate(&self, (): ()) -> Option<()> {
+        fn make_gate(&self, (): (), _: Option<&'static GatePage>) -> Option<()> {
             None
         }
+
+        fn look_at_trial(&self, (): &mut ()) -> Tried<()> {
+            Tried::Refused
+        }
+
+        fn release_trial(&self, (): &mut ()) {}
 
         fn put_gate(&self, (): (), (): ()) -> bool {
             false

@@ -74,6 +74,7 @@ impl<D: Device> XQueues<D> {
             demand.treatment.is_forced() || !state.mode.all_suspended && may_launch()
         });
         let source = Source::Unqueued(claim?);
+        let stream = (stream, self.device.runtime(stream));
         let launch = state.begin_from(source, claim?, stream, demand, Delay::InPlace(since));
         self.open_gates_for(&mut state, launch.as_ref());
         launch

@@ -10,9 +10,10 @@ use xsched_sched::{Limit, Nanos};
 use crate::claim::Usage;
 use crate::clock::now;
 use crate::device::Device;
-use crate::ids::{ClaimId, ClaimKey, QueueId, Source};
+use crate::ids::{ClaimId, ClaimKey, QueueId, RuntimeId, Source};
 use crate::origins::OriginTimes;
 use crate::registration::{AdmissionState, Registration};
+use crate::state::ClaimState;
 use crate::xqueues::XQueues;
 
 /// How often a marker is looked at that a caller waits for, and for how long at most: the device is done with what is before it,
@@ -32,8 +33,8 @@ impl<D: Device> XQueues<D> {
     }
 
     /// All claims, in the order in which they were made.
-    pub(crate) fn claims(&self) -> Vec<(ClaimId, ClaimKey)> {
-        self.lock().claim_keys()
+    pub(crate) fn claims(&self) -> Vec<ClaimState> {
+        self.lock().all_claims()
     }
 
     /// Gives a claim a registration with the arbiter, or takes it away: it is alone then.
@@ -78,7 +79,10 @@ impl<D: Device> XQueues<D> {
         drop(self.making_gate.lock().unwrap_or_else(PoisonError::into_inner));
         let mut state = self.lock();
         state.limits.is_paused = paused;
-        if !paused {
+        if paused {
+            // Nothing is looked at until then.
+            state.release_trials(&self.device);
+        } else {
             state.adopt_unfollowed();
         }
         self.publish(&mut state);
@@ -141,28 +145,35 @@ impl<D: Device> XQueues<D> {
         self.lock().limits.poll_below = time;
     }
 
-    /// Makes gates for claims that need them. May take a while, once for each claim.
-    pub(crate) fn make_gates(&self) {
-        if self.lock().wants_gate().is_none() {
-            return;
+    /// Makes gates where they are needed, one at a time, and looks at those that are being tried. Returns when to come again for
+    /// that.
+    pub(crate) fn make_gates(&self) -> Option<Nanos> {
+        if self.lock().see_to_gates_at()? > now() {
+            return self.lock().see_to_gates_at();
         }
         // Not while a stream captures: memory that any thread asks for then ends the capture. Nor across a reset, which takes
         // the memory back.
         let _made = self.making_gate.lock().unwrap_or_else(PoisonError::into_inner);
         if *self.pause() {
-            return;
+            // What ends that wakes the watcher.
+            return None;
         }
-        let Some((claim, stream, page)) = self.lock().wants_gate() else { return };
-        // A stream that was destroyed meanwhile is only looked at for its device.
-        let shared = page.and_then(|page| {
+        let wanted = self.lock().wanted_gate();
+        if let Some(mut wanted) = wanted {
             // For good: it is not known when the device has looked there for the last time.
-            let page = &**Box::leak(Box::new(page));
-            self.device.share_gate(stream, page).map(|gate| (gate, Some(page)))
-        });
-        let gate = shared.or_else(|| self.device.make_gate(stream).map(|gate| (gate, None)));
+            let page = wanted.page.take().map(|page| &**Box::leak(Box::new(page)));
+            // A stream that was destroyed meanwhile is only looked at for its device.
+            let trial = self.device.make_gate(wanted.stream, page);
+            self.lock().trial_begins(&wanted, page, trial);
+        }
+        loop {
+            let Some((index, mut trial)) = self.lock().due_trial() else { break };
+            let tried = self.device.look_at_trial(&mut trial);
+            self.lock().trial_looked_at(index, trial, tried, &self.device);
+        }
         let mut state = self.lock();
-        state.give_gate(claim, gate);
         self.publish(&mut state);
+        state.see_to_gates_at()
     }
 
     /// Whether gates may be used, from now on. One that may not stays open.
@@ -170,10 +181,10 @@ impl<D: Device> XQueues<D> {
         self.lock().use_gates(uses, &self.device);
     }
 
-    /// The devices are about to be reset: gates are not used any more, and none is being made.
-    pub fn retire_gates(&self) {
+    /// A runtime's devices are about to be reset: its gates are not used any more, and none is being made.
+    pub fn retire_gates(&self, runtime: RuntimeId) {
         let _none_is_made = self.making_gate.lock().unwrap_or_else(PoisonError::into_inner);
-        self.lock().retire_gates(&self.device);
+        self.lock().retire_gates(Some(runtime), &self.device);
     }
 
     /// The host waits from now on for what these queues have in flight. How much that is, for [`Self::host_wait_ends`].

@@ -33,10 +33,10 @@ fn run<D: Device>(queues: &Arc<XQueues<D>>, queue: QueueId) {
     let mut state = queues.lock();
     let mut idle_since = Instant::now();
     loop {
-        if let Some(TakenCommand { queue: taken, command, launch }) = state.take(queues.setup.bugs) {
+        if let Some(TakenCommand { queue: taken, command, mut launch }) = state.take(queues.setup.bugs) {
             queues.open_gates_for(&mut state, launch.as_ref());
             drop(state);
-            if let Some(launch) = &launch {
+            if let Some(launch) = &mut launch {
                 queues.prepare(launch);
             }
             let on_device = queues.device.launch(command);

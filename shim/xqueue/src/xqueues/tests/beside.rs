@@ -12,10 +12,10 @@ use xsched_sched::{Limit, Nanos};
 use crate::clock::now;
 use crate::clock::tests::Stopped;
 use crate::command::{Demand, DurationClass, KnownEnd, Load, PendingLaunch, Treatment};
-use crate::device::Device;
+use crate::device::{Device, Tried};
 use crate::event_writer::tests::Recorder;
 use crate::gate_page::GatePage;
-use crate::ids::{ClaimId, ClaimKey, QueueId, Source};
+use crate::ids::{ClaimId, ClaimKey, QueueId, RuntimeId, Source};
 use crate::registration::{AdmissionState, Registration};
 use crate::xqueues::tests::status;
 use crate::xqueues::{Admission, Setup, XQueues};
@@ -43,16 +43,31 @@ struct Bench {
     took_ns: AtomicU64,
     /// Whether it can wait where the arbiter writes.
     shares_gates: AtomicBool,
-    /// Whether it has gates; how many were put before commands, and whether they are closed.
+    /// Whether it has gates, and refuses to put them before commands; how many it has put there and refused, and which are
+    /// closed.
     has_gates: AtomicBool,
+    refuses_gates: AtomicBool,
+    /// Whether trials wait for what is before them; how often one was looked at, and released.
+    is_backlogged: AtomicBool,
+    looked: AtomicU64,
+    released: AtomicU64,
     gated: AtomicU64,
-    is_closed: AtomicBool,
+    refused: AtomicU64,
+    closed: Mutex<Vec<usize>>,
     /// What queues are made for from now on.
     orders_others: AtomicBool,
     /// Whether it takes a while to ask a stream, to make a gate and to take a marker back, and whether it is at that.
     is_slow: AtomicBool,
     is_busy: AtomicBool,
 }
+
+/// A gate that is tried by looking at it once, when nothing is before it.
+struct Trial {
+    gate: usize,
+    is_released: bool,
+}
+
+const LOOK_AGAIN: Nanos = Nanos::from_millis(1);
 
 impl Bench {
     fn take_a_while(&self) {
@@ -66,16 +81,23 @@ impl Bench {
 
 impl Device for Arc<Bench> {
     type Command = u32;
-    type Stream = ();
+    /// Its runtime.
+    type Stream = usize;
     type Marker = u64;
-    type Gate = ();
+    /// The same.
+    type Gate = usize;
+    type Trial = Trial;
 
-    fn stream_number(&self, (): ()) -> u64 {
+    fn stream_number(&self, _: usize) -> u64 {
         7
     }
 
-    fn orders_others(&self, (): ()) -> bool {
+    fn orders_others(&self, _: usize) -> bool {
         self.orders_others.load(Ordering::SeqCst)
+    }
+
+    fn runtime(&self, stream: usize) -> RuntimeId {
+        RuntimeId(stream)
     }
 
     fn launch(&self, command: u32) -> bool {
@@ -83,11 +105,11 @@ impl Device for Arc<Bench> {
         true
     }
 
-    fn mark(&self, (): ()) -> Option<u64> {
+    fn mark(&self, _: usize) -> Option<u64> {
         Some(self.recorded.fetch_add(1, Ordering::SeqCst))
     }
 
-    fn is_done(&self, (): ()) -> Option<bool> {
+    fn is_done(&self, _: usize) -> Option<bool> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         self.take_a_while();
         let is_mute = self.is_mute.load(Ordering::SeqCst);
@@ -108,22 +130,38 @@ impl Device for Arc<Bench> {
         self.retired.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn make_gate(&self, (): ()) -> Option<()> {
+    fn make_gate(&self, stream: usize, page: Option<&'static GatePage>) -> Option<Trial> {
         self.take_a_while();
-        self.has_gates.load(Ordering::SeqCst).then_some(())
+        let has_any = if page.is_some() { &self.shares_gates } else { &self.has_gates };
+        let trial = Trial { gate: stream, is_released: false };
+        has_any.load(Ordering::SeqCst).then_some(trial)
     }
 
-    fn share_gate(&self, (): (), _: &'static GatePage) -> Option<()> {
-        self.shares_gates.load(Ordering::SeqCst).then_some(())
+    fn look_at_trial(&self, trial: &mut Trial) -> Tried<usize> {
+        self.looked.fetch_add(1, Ordering::SeqCst);
+        if self.is_backlogged.load(Ordering::SeqCst) {
+            return Tried::Pending { again: LOOK_AGAIN };
+        }
+        let is_released = std::mem::take(&mut trial.is_released);
+        if is_released { Tried::Undecided } else { Tried::Works(trial.gate) }
     }
 
-    fn put_gate(&self, (): (), (): ()) -> bool {
-        self.gated.fetch_add(1, Ordering::SeqCst);
-        true
+    fn release_trial(&self, trial: &mut Trial) {
+        trial.is_released = true;
+        self.released.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn set_gate(&self, (): (), is_open: bool) {
-        self.is_closed.store(!is_open, Ordering::SeqCst);
+    fn put_gate(&self, gate: usize, stream: usize) -> bool {
+        let is_taken = gate == stream && !self.refuses_gates.load(Ordering::SeqCst);
+        let count = if is_taken { &self.gated } else { &self.refused };
+        count.fetch_add(1, Ordering::SeqCst);
+        is_taken
+    }
+
+    fn set_gate(&self, gate: usize, is_open: bool) {
+        let mut closed = self.closed.lock().unwrap();
+        closed.retain(|other| *other != gate);
+        closed.extend((!is_open).then_some(gate));
     }
 }
 
@@ -245,7 +283,7 @@ impl Process {
         queues.register(claim, Some(Arc::clone(&arbiter) as Arc<dyn Registration>));
         // It has been so for long.
         queues.lock().take_has_new_admission_state();
-        let queue = queues.create((), Some(claim), status());
+        let queue = queues.create(0, Some(claim), status());
         Self { clock, bench, queues, arbiter, claim, queue }
     }
 
@@ -292,8 +330,8 @@ impl Process {
 
     /// A launch by the application's own thread. False if it has to wait.
     fn launch(&self) -> bool {
-        let launched = self.admit().map(|begun| {
-            self.queues.prepare(&begun);
+        let launched = self.admit().map(|mut begun| {
+            self.queues.prepare(&mut begun);
             self.queues.finish(begun, true);
         });
         launched.is_some()
@@ -301,12 +339,17 @@ impl Process {
 
     fn has_gates(self) -> Self {
         self.bench.has_gates.store(true, Ordering::SeqCst);
-        self.queues.make_gates();
+        self.make_gates();
         self
     }
 
+    /// As far as that is possible now.
+    fn make_gates(&self) {
+        while self.queues.make_gates().is_some_and(|at| at <= now()) {}
+    }
+
     fn is_closed(&self) -> bool {
-        let own = || self.bench.is_closed.load(Ordering::SeqCst);
+        let own = || !self.bench.closed.lock().unwrap().is_empty();
         self.arbiter.page.as_ref().map_or_else(own, |page| !page.is_open())
     }
 

@@ -6,12 +6,12 @@ use super::*;
 fn a_stream_that_orders_others_is_marked_at_once_or_not_at_all() {
     let process = Process::new(AdmissionState::Beside);
     process.bench.orders_others.store(true, Ordering::SeqCst);
-    let null = process.queues.create((), Some(process.claim), status());
+    let null = process.queues.create(0, Some(process.claim), status());
     let recorded = || process.recorded();
-    let Admission::Now(begun) = process.queues.admit(null, &[], WORK) else {
+    let Admission::Now(mut begun) = process.queues.admit(null, &[], WORK) else {
         panic!("no other is more urgent")
     };
-    process.queues.prepare(&begun);
+    process.queues.prepare(&mut begun);
     process.queues.finish(begun, true);
     assert_eq!(recorded(), 1, "before the program gives anything to another stream");
     (0..10).for_each(|_| {
@@ -112,14 +112,14 @@ fn a_reset_of_the_device_waits_until_the_watcher_has_retired_markers() {
 fn a_destroyed_stream_leaves_its_status_to_others() {
     let process = Process::new(BELOW);
     let shared = status();
-    let gone = process.queues.create((), Some(process.claim), shared);
+    let gone = process.queues.create(0, Some(process.claim), shared);
     let Admission::Now(begun) = process.queues.admit(gone, &[], WORK) else {
         panic!("no other is more urgent")
     };
     process.queues.finish(begun, true);
     process.queues.suspend(gone, true);
     assert!(process.queues.detach_stream(gone));
-    let next = process.queues.create((), Some(process.claim), shared);
+    let next = process.queues.create(0, Some(process.claim), shared);
     process.queues.suspend(next, true);
     process.queues.suspend(gone, false);
     assert!(!shared.is_clear(), "it is the next one's");
@@ -132,9 +132,9 @@ fn no_gate_is_made_by_a_destroyed_stream() {
     let process = Process::new(BELOW);
     assert!(process.launch());
     assert!(process.queues.detach_stream(process.queue));
-    assert!(process.queues.lock().wants_gate().is_none());
-    process.queues.create((), Some(process.claim), status());
-    assert!(process.queues.lock().wants_gate().is_some());
+    assert!(process.queues.lock().wanted_gate().is_none());
+    process.queues.create(0, Some(process.claim), status());
+    assert!(process.queues.lock().wanted_gate().is_some());
 }
 
 /// Its last command has no marker, since it could be asked, and cannot be asked any more.
@@ -143,10 +143,10 @@ fn what_a_null_stream_had_while_it_was_the_only_one_does_not_count_for_ever() {
     let process = Process::new(AdmissionState::Beside);
     process.queues.destroy(process.queue);
     process.bench.orders_others.store(true, Ordering::SeqCst);
-    let process = Process { queue: process.queues.create((), Some(process.claim), status()), ..process };
+    let process = Process { queue: process.queues.create(0, Some(process.claim), status()), ..process };
     assert!(process.launch());
     process.bench.orders_others.store(false, Ordering::SeqCst);
-    process.queues.create((), Some(process.claim), status());
+    process.queues.create(0, Some(process.claim), status());
     process.complete_all();
     (0..10).for_each(|_| {
         process.clock.advance(Nanos::from_millis(1));
@@ -228,7 +228,7 @@ fn looks(process: &Process) -> usize {
 fn a_launch_that_does_not_return_does_not_keep_the_watcher_busy() {
     let process = Process::new(AdmissionState::Beside);
     assert!(process.launch());
-    let other = process.queues.create((), Some(process.claim), status());
+    let other = process.queues.create(0, Some(process.claim), status());
     let Admission::Now(begun) = process.queues.admit(other, &[], WORK) else {
         panic!("no other is more urgent")
     };
@@ -289,7 +289,7 @@ fn a_call_that_cannot_ask_leaves_that_to_the_watcher() {
     process.complete_all();
     process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));
     process.bench.orders_others.store(true, Ordering::SeqCst);
-    let null = process.queues.create((), Some(process.claim), status());
+    let null = process.queues.create(0, Some(process.claim), status());
     process.bench.is_mute.store(true, Ordering::SeqCst);
     let demand = Demand { end: KnownEnd::ByReturn, ..WORK.into() };
     let Admission::Now(begun) = process.queues.admit(null, &[], demand) else { panic!("there is room") };
@@ -334,7 +334,7 @@ fn a_caller_that_knows_the_work_before_a_marker_to_be_done_waits_for_the_marker(
     process.queues.event_seen(7);
     assert!(in_doubt());
     process.complete_all();
-    process.queues.await_doubtful_marker(Some(process.queue), None, ());
+    process.queues.await_doubtful_marker(Some(process.queue), None, 0);
     launch(9);
     assert!(!in_doubt(), "of a launch before");
     process.queues.event_seen(9);
@@ -405,7 +405,7 @@ fn work_in_flight_is_reported_to_another_controller() {
 fn what_was_launched_before_the_first_registration_is_followed() {
     let process = Process::new(AdmissionState::Beside);
     let urgent = process.queues.claim(ClaimKey { device: 1, stream_priority: 1 });
-    let queue = process.queues.create((), Some(urgent), status());
+    let queue = process.queues.create(0, Some(urgent), status());
     assert!(matches!(process.queues.admit(queue, &[], WORK), Admission::Free));
     let arbiter = TestArbiter::new(AdmissionState::Beside);
     process.queues.register(urgent, Some(Arc::clone(&arbiter) as Arc<dyn Registration>));
@@ -416,7 +416,7 @@ fn what_was_launched_before_the_first_registration_is_followed() {
 #[test]
 fn what_was_launched_while_a_stream_captured_is_followed_afterwards() {
     let process = Process::new(AdmissionState::Beside);
-    process.queues.create((), Some(process.claim), status());
+    process.queues.create(0, Some(process.claim), status());
     process.queues.pause_markers(true);
     assert!(matches!(process.queues.admit(process.queue, &[], WORK), Admission::Free));
     process.queues.pause_markers(false);
@@ -434,7 +434,7 @@ fn what_was_launched_while_a_stream_captured_is_followed_afterwards() {
 fn a_wait_for_the_device_does_not_hide_the_end_of_one_claims_work() {
     let process = Process::new(AdmissionState::Beside);
     let other = process.queues.claim(ClaimKey { device: 1, stream_priority: -1 });
-    let other = process.queues.create((), Some(other), status());
+    let other = process.queues.create(0, Some(other), status());
     assert!(process.launch());
     let waited = process.queues.host_wait_begins(&[process.queue]);
     process.clock.advance(Nanos::from_millis(1));

@@ -40,7 +40,7 @@ fn gates_open_for_good_when_the_process_ends_or_the_device_is_reset() {
     assert!(!process.is_closed());
     let process = Process::new(PREEMPTED).has_gates();
     process.run_due();
-    process.queues.retire_gates();
+    process.queues.retire_gates(RuntimeId(0));
     process.run_due();
     assert!(!process.is_closed());
     process.set_state(BELOW);
@@ -57,7 +57,7 @@ fn a_gate_that_is_in_the_making_when_the_device_is_reset_is_waited_for_and_not_u
     let queues = Arc::clone(&process.queues);
     let maker = thread::spawn(move || queues.make_gates());
     wait_for("it is being made", || process.bench.is_busy.load(Ordering::SeqCst));
-    process.queues.retire_gates();
+    process.queues.retire_gates(RuntimeId(0));
     assert!(!process.bench.is_busy.load(Ordering::SeqCst), "its memory would go meanwhile");
     maker.join().unwrap();
     process.queues.make_gates();
@@ -100,6 +100,54 @@ fn a_claim_with_short_commands_is_polled_after_a_preemption() {
     process.queues.poll_below(Nanos::from_micros(80));
     process.clock.advance(Nanos::from_millis(100));
     assert!(!is_polled(&process), "it was not preempted for long");
+}
+
+/// Another copy of the runtime does not know the memory.
+#[test]
+fn a_gate_of_one_runtime_is_put_before_no_launch_of_another() {
+    let process = Process::new(BELOW).has_gates();
+    let elsewhere = process.queues.create(1, Some(process.claim), status());
+    let launch_elsewhere = || match process.queues.admit(elsewhere, &[], WORK) {
+        Admission::Now(mut begun) => {
+            process.queues.prepare(&mut begun);
+            process.queues.finish(begun, true);
+            true
+        }
+        Admission::Free => panic!("others are there"),
+        Admission::Wait => false,
+    };
+    assert!(process.launch() && launch_elsewhere() && process.launch());
+    let put = || [&process.bench.gated, &process.bench.refused].map(|count| count.load(Ordering::SeqCst));
+    assert_eq!(put(), [2, 0]);
+    process.queues.make_gates();
+    assert!(launch_elsewhere());
+    assert_eq!(put(), [3, 0], "it has one of its own now");
+    process.set_state(PREEMPTED);
+    assert_eq!(process.bench.closed.lock().unwrap().len(), 2);
+    process.queues.retire_gates(RuntimeId(1));
+    assert_eq!(*process.bench.closed.lock().unwrap(), [0], "devices of the other are not reset");
+}
+
+#[test]
+fn a_gate_that_was_refused_is_opened_and_not_tried_again() {
+    for process in [|| Process::new(BELOW).has_gates(), shared_gates::process] {
+        let process = process();
+        assert!(process.launch());
+        process.bench.refuses_gates.store(true, Ordering::SeqCst);
+        let mut begun = process.admit().unwrap();
+        process.arbiter.decide(PREEMPTED);
+        process.queues.prepare(&mut begun);
+        process.queues.finish(begun, true);
+        assert!(!process.is_closed(), "nothing would open it");
+        process.set_state(BELOW);
+        process.bench.refuses_gates.store(false, Ordering::SeqCst);
+        process.complete_all();
+        process.tend_until("it goes on", Process::launch);
+        process.queues.make_gates();
+        assert!(process.launch());
+        let put = [&process.bench.gated, &process.bench.refused].map(|count| count.load(Ordering::SeqCst));
+        assert_eq!(put, [1, 1]);
+    }
 }
 
 /// For how long a process polls that was preempted so often, every 20 ms. Its commands take next to no time.
@@ -210,13 +258,109 @@ fn a_claim_without_a_gate_to_close_is_not_polled() {
     assert!(!is_polled(&process));
 }
 
+/// Streams of another priority of the process, on the same device.
+struct Others {
+    arbiter: Arc<TestArbiter>,
+    claim: ClaimId,
+    queue: QueueId,
+}
+
+impl Others {
+    fn of(process: &Process, stream_priority: i32, arbiter: Arc<TestArbiter>) -> Self {
+        let claim = process.queues.claim(ClaimKey { device: 1, stream_priority });
+        process.queues.register(claim, Some(Arc::clone(&arbiter) as Arc<dyn Registration>));
+        let queue = process.queues.create(0, Some(claim), status());
+        process.run_due();
+        Self { arbiter, claim, queue }
+    }
+
+    fn launch(&self, process: &Process) -> bool {
+        match process.queues.admit(self.queue, &[], WORK) {
+            Admission::Now(mut begun) => {
+                process.queues.prepare(&mut begun);
+                process.queues.finish(begun, true);
+                true
+            }
+            Admission::Free => panic!("others are there"),
+            Admission::Wait => false,
+        }
+    }
+}
+
+fn gated(process: &Process) -> u64 {
+    process.bench.gated.load(Ordering::SeqCst)
+}
+
+/// FSDP has such streams.
 #[test]
-fn streams_of_several_priorities_have_no_gates() {
+fn streams_of_several_priorities_stay_gated() {
     let process = Process::new(BELOW);
-    process.queues.claim(ClaimKey { device: 1, stream_priority: 1 });
+    let urgent = Others::of(&process, 1, TestArbiter::new(BELOW));
     let process = process.has_gates();
+    assert!(process.launch() && urgent.launch(&process));
+    assert_eq!(gated(&process), 2);
+    let set_states = |usual, others| {
+        urgent.arbiter.decide(others);
+        process.set_state(usual);
+    };
+    set_states(PREEMPTED, BELOW);
+    assert!(!process.is_closed(), "they may wait for what is behind the gate");
+    set_states(PREEMPTED, PREEMPTED);
+    assert!(process.is_closed());
+    set_states(BELOW, PREEMPTED);
+    assert!(!process.is_closed(), "they have waited for too long, and go first");
+    set_states(PREEMPTED, AdmissionState::Beside);
+    process.complete_all();
+    set_states(BELOW, AdmissionState::Beside);
+    process.tend_until("it goes on", Process::launch);
+    assert_eq!(gated(&process), 2, "a gate would never be closed");
+}
+
+#[test]
+fn a_gate_is_closed_with_the_most_urgent_streams_that_there_are() {
+    let process = shared_gates::process();
     assert!(process.launch());
-    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
+    let urgent = Others::of(&process, 1, shared_gates::arbiter(BELOW));
+    let is_open = |arbiter: &TestArbiter| arbiter.page.as_ref().unwrap().is_open();
+    process.arbiter.decide(PREEMPTED);
+    assert!(is_open(&process.arbiter), "what waits there goes on, whatever becomes of it");
+    process.queues.make_gates();
+    assert!(urgent.launch(&process));
+    assert_eq!(gated(&process), 2);
+    urgent.arbiter.decide(PREEMPTED);
+    assert!(!is_open(&urgent.arbiter), "in the moment in which both are preempted");
+    process.queues.register(urgent.claim, None);
+    assert!(is_open(&urgent.arbiter));
+    process.queues.make_gates();
+    process.run_due();
+    assert!(process.is_closed(), "the other claim's gate is used again");
+    process.set_state(BELOW);
+    process.complete_all();
+    process.tend_until("it goes on", Process::launch);
+    assert_eq!(gated(&process), 3);
+}
+
+#[test]
+fn streams_of_a_priority_that_has_none_any_more_are_forgotten_a_second_later() {
+    let process = Process::new(BELOW);
+    let urgent = Others::of(&process, 1, TestArbiter::new(BELOW));
+    let used = || process.queues.claims().iter().map(|claim| claim.is_used).collect::<Vec<_>>();
+    assert!(urgent.launch(&process) && process.queues.detach_stream(urgent.queue));
+    process.clock.advance(Nanos::from_secs(2));
+    process.run_due();
+    assert_eq!(used(), [true, true], "its work is not done");
+    process.complete_all();
+    process.tend_until("it is idle", |_| urgent.arbiter.reports().1 > 0);
+    process.clock.advance(Nanos::from_secs(1));
+    assert_eq!(used(), [true, false]);
+    process.queues.register(urgent.claim, None);
+    process.run_due();
+    assert!(process.queues.ignores_masks(), "it is no work that others have to wait for");
+    process.queues.create(0, Some(urgent.claim), status());
+    assert_eq!(used(), [true, true], "there is one again");
+    assert!(process.queues.destroy(process.queue));
+    process.clock.advance(Nanos::from_secs(2));
+    assert_eq!(used(), [true, true], "what a process does by default it may do at any time");
 }
 
 #[test]
@@ -225,25 +369,10 @@ fn an_admitted_launch_does_not_wait_behind_a_gate_that_was_closed_unseen() {
     process.run_due();
     assert!(process.is_closed() && process.queues.ignores_masks());
     *process.arbiter.state.lock().unwrap() = BELOW;
-    let begun = process.queues.wait_for_unqueued_admission(Some(process.claim), (), &[], WORK).unwrap();
-    process.queues.prepare(&begun);
+    let mut begun = process.queues.wait_for_unqueued_admission(Some(process.claim), 0, &[], WORK).unwrap();
+    process.queues.prepare(&mut begun);
     assert_eq!((process.bench.gated.load(Ordering::SeqCst), process.is_closed()), (1, false));
     process.queues.finish(begun, true);
-}
-
-/// They share hardware queues: more urgent work would wait behind the gate that is closed for its sake.
-#[test]
-fn a_gate_from_before_streams_of_another_priority_is_not_closed_any_more() {
-    let process = Process::new(BELOW).has_gates();
-    assert!(process.launch());
-    process.set_state(PREEMPTED);
-    assert!(process.is_closed());
-    process.queues.claim(ClaimKey { device: 1, stream_priority: 1 });
-    process.run_due();
-    assert!(!process.is_closed());
-    process.set_state(BELOW);
-    assert!(process.launch() && !process.launch(), "without gates less is launched ahead");
-    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 1);
 }
 
 #[test]
@@ -265,6 +394,101 @@ fn gates_are_not_used_when_another_controller_forbids_them() {
     process.tend_until("all is done", |process| process.arbiter.reports().1 > 0);
     assert!(process.launch());
     assert_eq!(process.bench.gated.load(Ordering::SeqCst), 2, "the next one may allow them again");
+}
+
+/// A process whose gate's trial has work of hundreds of milliseconds before it.
+fn beside_a_backlog() -> Process {
+    let process = Process::new(BELOW);
+    process.bench.is_backlogged.store(true, Ordering::SeqCst);
+    process.has_gates()
+}
+
+fn is_gated(process: &Process) -> bool {
+    process.complete_all();
+    let before = gated(process);
+    process.tend_until("it goes on", Process::launch);
+    gated(process) > before
+}
+
+#[test]
+fn a_trial_behind_a_backlog_is_looked_at_and_never_waited_for() {
+    let process = beside_a_backlog();
+    let looked = || process.bench.looked.load(Ordering::SeqCst);
+    for turn in 1..1000 {
+        assert_eq!((looked(), process.queues.make_gates()), (turn, Some(now() + LOOK_AGAIN)));
+        process.run_due();
+        process.clock.advance(LOOK_AGAIN);
+        process.queues.make_gates();
+    }
+    assert!(!is_gated(&process), "it is not known whether a gate works");
+    process.bench.is_backlogged.store(false, Ordering::SeqCst);
+    process.clock.advance(LOOK_AGAIN);
+    assert_eq!(process.queues.make_gates(), None);
+    assert!(is_gated(&process), "however long that took");
+    assert_eq!(process.bench.released.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn the_gates_of_eight_devices_are_tried_side_by_side_and_the_watcher_has_a_turn_before_each() {
+    let process = Process::new(BELOW);
+    for switch in [&process.bench.has_gates, &process.bench.is_backlogged] {
+        switch.store(true, Ordering::SeqCst);
+    }
+    for device in 2..=8 {
+        let claim = process.queues.claim(ClaimKey { device, stream_priority: 0 });
+        process.queues.register(claim, Some(TestArbiter::new(BELOW)));
+        process.queues.create(0, Some(claim), status());
+    }
+    for tried in 1..=8 {
+        let again = process.queues.make_gates();
+        assert_eq!(process.bench.looked.load(Ordering::SeqCst), tried);
+        assert_eq!(again, Some(if tried < 8 { now() } else { now() + LOOK_AGAIN }));
+    }
+    process.bench.is_backlogged.store(false, Ordering::SeqCst);
+    process.clock.advance(LOOK_AGAIN);
+    assert_eq!((process.queues.make_gates(), process.bench.looked.load(Ordering::SeqCst)), (None, 16));
+}
+
+/// What the capture waits for may wait behind the trial, which is not looked at meanwhile.
+#[test]
+fn a_capture_ends_a_trial_that_begins_again_afterwards() {
+    let process = beside_a_backlog();
+    process.queues.pause_markers(true);
+    assert_eq!(process.bench.released.load(Ordering::SeqCst), 1);
+    process.bench.is_backlogged.store(false, Ordering::SeqCst);
+    process.clock.advance(Nanos::from_secs(1));
+    assert_eq!((process.queues.make_gates(), process.bench.looked.load(Ordering::SeqCst)), (None, 1));
+    process.queues.pause_markers(false);
+    assert_eq!((process.queues.make_gates(), process.bench.looked.load(Ordering::SeqCst)), (None, 3));
+    assert!(is_gated(&process));
+}
+
+#[test]
+fn a_trial_is_ended_by_a_reset_by_the_end_and_by_another_controller() {
+    let ends: [fn(&Process); 2] =
+        [|process| process.queues.close(Instant::now()), |process| process.queues.retire_gates(RuntimeId(0))];
+    for end in ends {
+        let process = beside_a_backlog();
+        end(&process);
+        assert_eq!((process.bench.released.load(Ordering::SeqCst), process.queues.make_gates()), (1, None));
+    }
+    let process = Process::at(shared_gates::arbiter(BELOW));
+    for switch in [&process.bench.shares_gates, &process.bench.is_backlogged] {
+        switch.store(true, Ordering::SeqCst);
+    }
+    process.queues.make_gates();
+    let next = shared_gates::arbiter(BELOW);
+    process.queues.register(process.claim, Some(Arc::clone(&next) as Arc<dyn Registration>));
+    process.clock.advance(LOOK_AGAIN);
+    process.queues.make_gates();
+    assert_eq!(process.bench.released.load(Ordering::SeqCst), 1, "its page means nothing any more");
+    process.bench.is_backlogged.store(false, Ordering::SeqCst);
+    process.clock.advance(LOOK_AGAIN);
+    process.make_gates();
+    assert!(is_gated(&process));
+    next.decide(PREEMPTED);
+    process.run_due();
+    assert!(!next.page.as_ref().unwrap().is_open());
 }
 
 #[test]
@@ -290,8 +514,8 @@ fn a_claim_on_the_first_level_puts_no_gates() {
 
 fn launch_treated(process: &Process, treatment: Treatment) -> bool {
     match process.queues.admit(process.queue, &[], Demand { treatment, ..WORK.into() }) {
-        Admission::Now(begun) => {
-            process.queues.prepare(&begun);
+        Admission::Now(mut begun) => {
+            process.queues.prepare(&mut begun);
             process.queues.finish(begun, true);
             true
         }

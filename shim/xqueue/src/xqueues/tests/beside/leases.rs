@@ -52,10 +52,11 @@ fn a_command_that_takes_as_long_as_before_keeps_its_lease() {
 fn a_command_of_an_unknown_length_keeps_its_lease_as_long_as_others_did() {
     let process = Process::with_lease();
     process.run(LONG);
-    let Admission::Now(begun) = process.queues.admit(process.queue, &[], Load::Work(DurationClass(2))) else {
+    let Admission::Now(mut begun) = process.queues.admit(process.queue, &[], Load::Work(DurationClass(2)))
+    else {
         panic!("no other is more urgent")
     };
-    process.queues.prepare(&begun);
+    process.queues.prepare(&mut begun);
     process.queues.finish(begun, true);
     assert!(process.renewals_in(LONG) > 0);
 }
@@ -75,7 +76,7 @@ fn a_command_that_may_wait_for_a_preempted_one_of_its_process_does_not_keep_its_
     process.run(LONG);
     let usual = process.queues.claim(ClaimKey { device: 1, stream_priority: -1 });
     process.queues.register(usual, Some(Arc::new(Behind(Arc::clone(&process.arbiter)))));
-    let other = process.queues.create((), Some(usual), status());
+    let other = process.queues.create(0, Some(usual), status());
     assert!(process.launch());
     process.queues.submit(other, Vec::new(), WORK, 0).expect("it is deferred");
     assert_eq!(process.renewals_in(LONG), 0);

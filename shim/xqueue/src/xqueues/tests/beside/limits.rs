@@ -134,7 +134,7 @@ fn a_caller_that_waits_for_deferred_commands_has_no_use_for_the_device_yet() {
         let (clock, queues) = (process.clock.clone(), Arc::clone(&process.queues));
         thread::spawn(move || {
             clock.enter();
-            queues.wait_for_unqueued_admission(Some(urgent), (), &[position], Load::Signal).is_none()
+            queues.wait_for_unqueued_admission(Some(urgent), 0, &[position], Load::Signal).is_none()
         })
     };
     wait_for("it waits", || process.queues.lock().waiters.callers > 0);
@@ -181,7 +181,7 @@ fn a_command_behind_one_deferred_for_its_sake_has_no_use_for_the_device_yet() {
     let (urgent, usual) = (process.queue, ClaimKey { device: 1, stream_priority: -1 });
     let usual = process.queues.claim(usual);
     process.queues.register(usual, Some(Arc::new(Behind(Arc::clone(&process.arbiter)))));
-    let other = process.queues.create((), Some(usual), status());
+    let other = process.queues.create(0, Some(usual), status());
     // It is at work, so the other is deferred, and the next of its own with it.
     assert!(process.launch() && process.arbiter.is_ready());
     process.queues.submit(other, Vec::new(), WORK, 1).unwrap();
@@ -204,7 +204,7 @@ fn a_command_behind_a_deferred_one_is_reported_once_that_is_launched() {
     let usual = process.queues.claim(ClaimKey { device: 1, stream_priority: -1 });
     let arbiter = TestArbiter::new(PREEMPTED);
     process.queues.register(usual, Some(Arc::clone(&arbiter) as Arc<dyn Registration>));
-    let other = process.queues.create((), Some(usual), status());
+    let other = process.queues.create(0, Some(usual), status());
     let first = process.queues.submit(other, Vec::new(), WORK, 1).unwrap();
     process.queues.submit(process.queue, vec![first], WORK, 2).unwrap();
     process.queues.submit(process.queue, Vec::new(), WORK, 3).unwrap();
@@ -278,7 +278,7 @@ fn a_claim_that_was_expired_is_renewed_by_progress_only() {
 #[test]
 fn per_thread_streams_are_preempted_and_limited_too() {
     let process = Process::new(BELOW);
-    let go = |load| process.queues.wait_for_unqueued_admission(Some(process.claim), (), &[], load);
+    let go = |load| process.queues.wait_for_unqueued_admission(Some(process.claim), 0, &[], load);
     for _ in 0..2 {
         process.queues.finish(go(WORK).unwrap(), true);
     }
@@ -291,7 +291,7 @@ fn per_thread_streams_are_preempted_and_limited_too() {
 #[test]
 fn a_refused_launch_on_a_per_thread_stream_does_not_make_others_forgotten() {
     let process = Process::new(AdmissionState::Beside);
-    let go = || process.queues.wait_for_unqueued_admission(Some(process.claim), (), &[], WORK).unwrap();
+    let go = || process.queues.wait_for_unqueued_admission(Some(process.claim), 0, &[], WORK).unwrap();
     process.queues.finish(go(), true);
     process.queues.finish(go(), false);
     (0..10).for_each(|_| {

@@ -19,7 +19,7 @@ pub(super) fn process() -> Process {
 /// One on a device that has no gates.
 pub(super) fn without_gate() -> Process {
     let process = Process::at(arbiter(BELOW));
-    process.queues.make_gates();
+    process.make_gates();
     process
 }
 
@@ -47,7 +47,7 @@ fn the_arbiter_closes_a_gate_before_the_process_knows() {
     process.complete_all();
     process.tend_until("it goes on", Process::launch);
     assert_eq!(gate_checks(&process), 0);
-    assert!(!process.bench.is_closed.load(Ordering::SeqCst), "it has none of its own");
+    assert!(process.bench.closed.lock().unwrap().is_empty(), "it has none of its own");
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_device_that_cannot_look_there_has_a_gate_of_its_own() {
     let process = Process::at(arbiter(BELOW)).has_gates();
     assert!(process.launch());
     process.set_state(PREEMPTED);
-    assert!(process.bench.is_closed.load(Ordering::SeqCst));
+    assert!(!process.bench.closed.lock().unwrap().is_empty());
     assert_eq!(process.bench.gated.load(Ordering::SeqCst), 1);
 }
 
@@ -117,7 +117,7 @@ fn a_gate_opens_for_good_when_its_registration_goes_and_the_next_one_has_another
     let next = arbiter(PREEMPTED);
     process.queues.register(process.claim, Some(Arc::clone(&next) as Arc<dyn Registration>));
     process.run_due();
-    process.queues.make_gates();
+    process.make_gates();
     process.run_due();
     assert!(is_kept_open(&process) && !next.page.as_ref().unwrap().is_open());
     next.decide(BELOW);
@@ -130,7 +130,7 @@ fn a_gate_opens_for_good_when_its_registration_goes_and_the_next_one_has_another
 #[test]
 fn it_opens_for_good_when_the_process_ends_or_the_device_is_reset() {
     let ends: [fn(&Process); 2] =
-        [|process| process.queues.close(Instant::now()), |process| process.queues.retire_gates()];
+        [|process| process.queues.close(Instant::now()), |process| process.queues.retire_gates(RuntimeId(0))];
     for end in ends {
         let process = process();
         assert!(process.launch());

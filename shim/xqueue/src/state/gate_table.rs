@@ -1,0 +1,107 @@
+//! The gates of this process: one for each device and each runtime through which it uses the device. A runtime knows only memory
+//! that was registered with it.
+
+use xsched_sched::Nanos;
+
+use crate::device::Device;
+use crate::gate_page::GatePage;
+use crate::ids::{ClaimId, RuntimeId};
+
+pub(crate) struct GateTable<D: Device>(Vec<DeviceGate<D>>);
+
+/// The gate of one runtime's streams on one device.
+pub(super) struct DeviceGate<D: Device> {
+    pub(super) device: u64,
+    pub(super) runtime: RuntimeId,
+    pub(super) stage: Stage<D>,
+    /// The device does not look at pages that the arbiter writes.
+    pub(super) refuses_pages: bool,
+}
+
+pub(super) enum Stage<D: Device> {
+    /// None is being made.
+    Untried,
+    Tried(Attempt<D>),
+    /// The runtime has none, has refused it, or it must not be used.
+    None,
+    There(Gate<D::Gate>),
+}
+
+/// A gate of which it is not known yet whether streams wait there.
+pub(super) struct Attempt<D: Device> {
+    /// The watcher has it while it looks.
+    pub(super) trial: Option<D::Trial>,
+    pub(super) page: Option<&'static GatePage>,
+    /// The claim for which it will be closed. None: it will not be used, and is only brought to its end.
+    pub(super) claim: Option<ClaimId>,
+    /// When to look.
+    pub(super) look_at: Nanos,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Gate<G> {
+    /// As the device knows it.
+    pub(super) on_device: G,
+    /// The claim for which it is closed: while that is preempted.
+    pub(super) claim: ClaimId,
+    pub(super) is_open: bool,
+    pub(super) shared: Option<Shared>,
+}
+
+/// Where the arbiter closes a gate, too.
+#[derive(Clone, Copy)]
+pub(super) struct Shared {
+    pub(super) page: &'static GatePage,
+    /// The arbiter's last closing that was accounted for as time that commands waited there, on the page's clock.
+    pub(super) closing_noted: u64,
+}
+
+impl<D: Device> GateTable<D> {
+    pub(super) fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Streams of this runtime use a device.
+    pub(super) fn add(&mut self, device: u64, runtime: RuntimeId) {
+        if self.position(device, runtime).is_none() {
+            self.0.push(DeviceGate { device, runtime, stage: Stage::Untried, refuses_pages: false });
+        }
+    }
+
+    pub(super) fn find(&self, device: u64, runtime: RuntimeId) -> Option<&DeviceGate<D>> {
+        self.position(device, runtime).map(|index| &self.0[index])
+    }
+
+    pub(super) fn position(&self, device: u64, runtime: RuntimeId) -> Option<usize> {
+        self.0.iter().position(|gate| gate.device == device && gate.runtime == runtime)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &DeviceGate<D>> {
+        self.0.iter()
+    }
+
+    pub(super) fn of_device(&self, device: u64) -> impl Iterator<Item = &DeviceGate<D>> {
+        self.0.iter().filter(move |gate| gate.device == device)
+    }
+
+    pub(super) fn at_mut(&mut self, index: usize) -> &mut DeviceGate<D> {
+        &mut self.0[index]
+    }
+
+    pub(super) fn at(&self, index: usize) -> &DeviceGate<D> {
+        &self.0[index]
+    }
+}
+
+impl<D: Device> DeviceGate<D> {
+    pub(super) fn there(&self) -> Option<&Gate<D::Gate>> {
+        match &self.stage {
+            Stage::There(gate) => Some(gate),
+            Stage::Untried | Stage::Tried(_) | Stage::None => None,
+        }
+    }
+}
