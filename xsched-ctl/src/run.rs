@@ -82,7 +82,7 @@ pub(crate) async fn run(arguments: cli::Run) -> Result<u8, Failure> {
     };
     let had_controller = controller.is_some();
     let mut signals = Signals::catch()?;
-    let mut prepared = command::prepare(&arguments.command);
+    let mut prepared = command::prepare(&arguments.command, &signals);
     prepared
         .env("LD_PRELOAD", environment::preload(&shim))
         .env(environment::TOKEN_VARIABLE, token.to_string());
@@ -150,9 +150,9 @@ async fn wait(child: &mut Child, signals: &mut Signals) -> Result<u8, Failure> {
                 return Ok(command::exit_code(status));
             }
             request = signals.next() => match request {
-                // The terminal has also sent it to the command, which decides what to do.
-                SignalRequest::Interrupt | SignalRequest::Dump => {}
-                SignalRequest::Terminate => command::terminate(child),
+                // The terminal has also sent it to the command, which decides what to do. Limits hold for each process.
+                SignalRequest::Interrupt | SignalRequest::OutOfTime => {}
+                request => command::pass_on(request, child),
             },
         }
     }

@@ -208,7 +208,7 @@ fn make_origin(arbiter: &Arbiter, rules: &Loaded, names: &RuleNames) -> Option<O
 }
 
 async fn end(signals: &mut Signals) {
-    while signals.next().await == Request::Dump {}
+    while matches!(signals.next().await, Request::Dump | Request::Other) {}
 }
 
 /// The controller's periodic work: writes the heartbeat, takes in events, decides.
