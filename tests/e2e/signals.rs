@@ -77,7 +77,12 @@ fn signals_of_terminals_timers_and_limits_end_a_recording_in_an_orderly_way() {
 fn a_cpu_limit_ends_the_recording_and_not_the_command() {
     let dir = tempfile::tempdir().unwrap();
     let mut tracer = xsched_ctl(["trace", "-o"]);
-    tracer.arg(dir.path().join("f")).args(["--", "sh", "-c", "echo begun; while :; do sleep 0.1; done"]);
+    tracer.arg(dir.path().join("f")).args([
+        "--",
+        "sh",
+        "-c",
+        "echo begun; for i in $(seq 600); do sleep 0.1; done",
+    ]);
     let mut tracer = Running::start(&mut tracer);
     tracer.wait_for_stdout("begun");
     tracer.signal(Signal::XCPU);
@@ -119,8 +124,7 @@ fn a_command_has_the_signals_that_its_wrapper_was_started_with() {
 
 #[needs(nothing)]
 fn signals_without_a_meaning_for_run_reach_the_command() {
-    let script =
-        "trap 'echo one' USR1; trap 'echo two; exit 4' USR2; echo begun; while :; do sleep 0.1; done";
+    let script = "trap 'echo one' USR1; trap 'echo two; exit 4' USR2; echo begun; for i in $(seq 600); do sleep 0.1; done";
     let mut command = xsched_ctl(["run", "--shim"]);
     command.arg(shim()).args(["--", "bash", "-c", script]);
     let mut running = Running::start(&mut command);

@@ -37,26 +37,26 @@ pub(crate) fn spawn(
             .map(Stdio::from)
             .map_err(Internal::at("duplicating standard error"))?,
     };
-    let mut prepared = prepare(command, signals);
+    let mut prepared = prepare(command);
     prepared.stdout(stdout);
     if let Some(enlistment) = enlistment {
         // SAFETY: enlisting is one system call; it allocates nothing and takes no lock.
         unsafe { prepared.pre_exec(move || enlistment.enlist()) };
     }
-    start(&mut prepared)
+    start(&mut prepared, signals)
 }
 
-/// A command: its name, found along `PATH`, and its arguments. It gets the signals that this program was started with.
-pub(crate) fn prepare(words: &[OsString], signals: &Signals) -> Command {
+/// A command: its name, found along `PATH`, and its arguments.
+pub(crate) fn prepare(words: &[OsString]) -> Command {
     let (program, arguments) = words.split_first().expect("the command line parser wants at least one word");
     let mut prepared = Command::new(program);
     prepared.args(arguments);
-    signals.give_back(&mut prepared);
     prepared
 }
 
-pub(crate) fn start(prepared: &mut Command) -> Result<Child, Failure> {
-    prepared.spawn().map_err(|cause| {
+/// Starts a command, with the signals that this program was started with.
+pub(crate) fn start(prepared: &mut Command, signals: &Signals) -> Result<Child, Failure> {
+    signals.give_back(|| prepared.spawn()).map_err(|cause| {
         let command = prepared.as_std().get_program().to_string_lossy().into_owned();
         match cause.kind() {
             io::ErrorKind::NotFound => Failure::CommandNotFound(command),

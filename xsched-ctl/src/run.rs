@@ -82,12 +82,13 @@ pub(crate) async fn run(arguments: cli::Run) -> Result<u8, Failure> {
     };
     let had_controller = controller.is_some();
     let mut signals = Signals::catch()?;
-    let mut prepared = command::prepare(&arguments.command, &signals);
+    let mut prepared = command::prepare(&arguments.command);
     prepared
         .env("LD_PRELOAD", environment::preload(&shim))
+        .env(environment::SANITIZER_VARIABLE, environment::sanitizer_options())
         .env(environment::TOKEN_VARIABLE, token.to_string());
     environment::warn_if_not_preloadable(&arguments.command[0]);
-    let mut child = command::start(&mut prepared)?;
+    let mut child = command::start(&mut prepared, &signals)?;
     let mut attendance = Attendance { wish, token, controller };
     let pid = child.id().unwrap_or(0);
     let code = tokio::select! {

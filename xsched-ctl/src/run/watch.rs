@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::path::Path;
 use std::time::Duration;
 
-use xsched_symbols::is_hip_runtime;
+use xsched_symbols::{is_hip_runtime, process_folder};
 use xsched_terminal::say;
 
 /// Time until the first check; it doubles after each check.
@@ -53,7 +53,7 @@ fn children(pid: u32) -> Vec<u32> {
 }
 
 fn uses_hip_without_shim(pid: u32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| is_without_shim(&maps))
+    std::fs::read_to_string(process_folder(pid).join("maps")).is_ok_and(|maps| is_without_shim(&maps))
 }
 
 fn is_without_shim(maps: &str) -> bool {

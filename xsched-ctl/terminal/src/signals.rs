@@ -17,9 +17,9 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::mem::MaybeUninit;
 use std::task::Poll;
 
-use tokio::process::Command;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::Internal;
@@ -106,18 +106,17 @@ impl Signals {
         .await
     }
 
-    /// Lets a command ignore what was ignored before it was caught here.
-    pub fn give_back(&self, command: &mut Command) {
-        let ignored = self.ignored.clone();
-        let ignore = move || {
-            for &number in &ignored {
-                // SAFETY: this only makes the kernel drop these signals.
-                unsafe { libc::signal(number, libc::SIG_IGN) };
-            }
-            Ok(())
-        };
-        // SAFETY: system calls only: no memory is allocated and no lock taken.
-        unsafe { command.pre_exec(ignore) };
+    /// Starts a command. It ignores what was ignored before it was caught here, and so does this process meanwhile.
+    pub fn give_back<T>(&self, start: impl FnOnce() -> T) -> T {
+        let caught: Vec<_> = self.ignored.iter().map(|&number| (number, action(number, None))).collect();
+        for (number, caught) in &caught {
+            action(*number, Some(&libc::sigaction { sa_sigaction: libc::SIG_IGN, ..*caught }));
+        }
+        let started = start();
+        for (number, caught) in &caught {
+            action(*number, Some(caught));
+        }
+        started
     }
 }
 
@@ -133,10 +132,16 @@ pub fn survive_writes() {
 }
 
 /// Whether a signal is ignored; the parent process may have arranged that.
-fn is_ignored(signal: libc::c_int) -> bool {
-    let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: this changes nothing, and there is space for the current action.
-    let outcome = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
-    // SAFETY: it has been written if the call succeeded.
-    outcome == 0 && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
+fn is_ignored(number: libc::c_int) -> bool {
+    action(number, None).sa_sigaction == libc::SIG_IGN
+}
+
+/// The action of a signal, and the one that replaces it.
+fn action(number: libc::c_int, new: Option<&libc::sigaction>) -> libc::sigaction {
+    let mut before = MaybeUninit::<libc::sigaction>::zeroed();
+    let new = new.map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: a new action comes from here or ignores the signal, and there is space for the present one.
+    unsafe { libc::sigaction(number, new, before.as_mut_ptr()) };
+    // SAFETY: all bits zero, which mean the default, are an action.
+    unsafe { before.assume_init() }
 }
