@@ -191,9 +191,10 @@ fn make_origin(arbiter: &Arbiter, rules: &Loaded, names: &RuleNames) -> Option<O
         return None;
     }
     // Otherwise each process would find out and log this on its own.
-    if tracefs_with(&["syscalls/sys_enter_mmap"]).is_none() {
+    if let Err(why) = tracefs_with(&["syscalls/sys_enter_mmap"]) {
         tracing::warn!(
-            "processes decide about their calls by the immediate caller only: tracefs is not mounted here, at /sys/kernel/tracing"
+            "processes decide about their calls by the immediate caller only: {why} ({})",
+            why.remedy()
         );
         return None;
     }
