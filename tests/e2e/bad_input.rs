@@ -1,11 +1,13 @@
 //! Every mistake gets a message that names its object, a hint, and its documented exit code.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, ExitCode, Stdio};
 
 use rustix::process::Signal;
 use xsched_harness::needs;
 use xsched_harness::needs::ROOT;
-use xsched_tests::artifacts::{app, xsched_ctl as binary};
+use xsched_tests::artifacts::{app, hip_sim, xsched_ctl as binary};
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{Outcome, Running, calls, run, wait_for_bytes, xsched_ctl};
 
@@ -60,10 +62,7 @@ fn a_file_that_is_not_a_runtime() {
 #[needs(ROOT)]
 fn not_root() {
     // A copy where the other user can reach it.
-    let dir = tempfile::Builder::new()
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .tempdir()
-        .unwrap();
+    let dir = tempfile::Builder::new().permissions(Permissions::from_mode(0o755)).tempdir().unwrap();
     let copy = dir.path().join("xsched-ctl");
     std::fs::copy(binary(), &copy).unwrap();
     let as_nobody = |arguments: &[&str]| {
@@ -82,6 +81,38 @@ fn a_command_that_is_missing_or_not_a_program() {
     assert_fails(&outcome, 127, "cannot run `no-such-command`: not found");
     let outcome = run(&mut xsched_ctl(["trace", "--", "/etc/hostname"]));
     assert_fails(&outcome, 126, "cannot run `/etc/hostname`: ");
+}
+
+/// tracefs is root's alone, and is not missing.
+#[needs(ROOT)]
+fn the_documented_capabilities_are_enough_and_a_missing_one_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
+    let copy = dir.path().join("xsched-ctl");
+    std::fs::copy(binary(), &copy).unwrap();
+    let with = |capabilities: &str, arguments: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "nobody", "--clear-groups"]).current_dir(&dir);
+        command.args(["--inh-caps", capabilities, "--ambient-caps", capabilities]).arg(&copy);
+        run(command.args(arguments).env("LD_LIBRARY_PATH", hip_sim(6)))
+    };
+    let program = app("vector_add").display().to_string();
+    let trace = ["trace", "-o", "f", "--", &program];
+    let documented = "+bpf,+perfmon,+sys_ptrace,+dac_read_search";
+    let outcome = with(documented, &trace);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("300 launches"), "{}", outcome.stderr);
+    let fewer = "+bpf,+perfmon,+sys_ptrace";
+    let outcome = with(fewer, &trace);
+    assert_fails(
+        &outcome,
+        77,
+        "cannot attach `task_new` to task/task_newtask: /sys/kernel/tracing may not be read",
+    );
+    assert!(outcome.stderr.contains("grant CAP_DAC_READ_SEARCH"), "{}", outcome.stderr);
+    let doctor = with(fewer, &["doctor"]).stdout;
+    assert!(doctor.contains("tracefs      reduced  /sys/kernel/tracing may not be read"), "{doctor}");
+    assert!(doctor.contains("CAP_DAC_READ_SEARCH") && !doctor.contains("mount -t tracefs"), "{doctor}");
 }
 
 #[needs(ROOT)]

@@ -44,6 +44,8 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
         tokio::select! {
             request = signals.next() => match request {
                 Request::Dump => session.dump(trace::SIGNALLED),
+                Request::OutOfTime => limits.out_of_time(),
+                Request::Other => {}
                 Request::Interrupt | Request::Terminate => break,
             },
             _ = ticks.tick() => display.show(started.elapsed(), session.recorder()),
@@ -79,7 +81,7 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
     }
     trace::print_driver_summary(&recorded);
     trace::report_losses(&recorded);
-    Ok(0)
+    recorded.failure.map_or(Ok(0), |failure| Err(failure.into()))
 }
 
 /// The live summary: redrawn in place on a terminal, otherwise printed again each time.

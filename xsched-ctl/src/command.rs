@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitStatus, Stdio};
 
 use tokio::process::{Child, Command};
-use xsched_terminal::{ExitCode, Internal};
+use xsched_terminal::{ExitCode, Internal, Request, Signals};
 use xsched_tracer::Enlistment;
 
 use crate::failure::Failure;
@@ -26,6 +26,7 @@ pub(crate) enum CommandOutput {
 pub(crate) fn spawn(
     command: &[OsString],
     output: CommandOutput,
+    signals: &Signals,
     enlistment: Option<Enlistment>,
 ) -> Result<Child, Failure> {
     let stdout = match output {
@@ -42,7 +43,7 @@ pub(crate) fn spawn(
         // SAFETY: enlisting is one system call; it allocates nothing and takes no lock.
         unsafe { prepared.pre_exec(move || enlistment.enlist()) };
     }
-    start(&mut prepared)
+    start(&mut prepared, signals)
 }
 
 /// A command: its name, found along `PATH`, and its arguments.
@@ -53,8 +54,9 @@ pub(crate) fn prepare(words: &[OsString]) -> Command {
     prepared
 }
 
-pub(crate) fn start(prepared: &mut Command) -> Result<Child, Failure> {
-    prepared.spawn().map_err(|cause| {
+/// Starts a command, with the signals that this program was started with.
+pub(crate) fn start(prepared: &mut Command, signals: &Signals) -> Result<Child, Failure> {
+    signals.give_back(|| prepared.spawn()).map_err(|cause| {
         let command = prepared.as_std().get_program().to_string_lossy().into_owned();
         match cause.kind() {
             io::ErrorKind::NotFound => Failure::CommandNotFound(command),
@@ -63,11 +65,12 @@ pub(crate) fn start(prepared: &mut Command) -> Result<Child, Failure> {
     })
 }
 
-/// Passes a request to end on to the command.
-pub(crate) fn terminate(child: &Child) {
+/// Passes a signal on to the command.
+pub(crate) fn pass_on(request: Request, child: &Child) {
     let Some(pid) = child.id().and_then(|pid| rustix::process::Pid::from_raw(pid as i32)) else { return };
     // This fails only if the command has just ended.
-    let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    let signal = rustix::process::Signal::from_named_raw(request.passed_on());
+    let _ = signal.map(|signal| rustix::process::kill_process(pid, signal));
 }
 
 /// The exit code for a command's end, as in shells.
@@ -87,7 +90,7 @@ mod tests {
 
     async fn run(words: &[&str]) -> Result<u8, Failure> {
         let words: Vec<OsString> = words.iter().map(Into::into).collect();
-        let mut child = spawn(&words, CommandOutput::Inherited, None)?;
+        let mut child = spawn(&words, CommandOutput::Inherited, &Signals::catch()?, None)?;
         Ok(exit_code(child.wait().await.unwrap()))
     }
 

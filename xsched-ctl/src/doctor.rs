@@ -134,21 +134,20 @@ fn uprobes() -> Finding {
 
 fn tracefs() -> Finding {
     const EVENTS: [&str; 2] = ["syscalls/sys_enter_openat", "task/task_newtask"];
-    let advice =
-        "mount -t tracefs tracefs /sys/kernel/tracing; needed by `trace -- CMD`, and to catch first calls";
+    let name = "tracefs";
     match tracefs_with(&EVENTS) {
-        Some(path) => Finding { name: "tracefs", verdict: Verdict::Found, value: path.to_owned(), advice },
-        None if privilege::missing().is_empty() => Finding {
-            name: "tracefs",
-            verdict: Verdict::Reduced,
-            value: "not mounted, or without system call tracepoints".to_owned(),
-            advice,
-        },
-        None => Finding {
-            name: "tracefs",
+        Ok(path) => Finding { name, verdict: Verdict::Found, value: path.to_owned(), advice: "" },
+        Err(_) if !privilege::missing().is_empty() => Finding {
+            name,
             verdict: Verdict::Unknown,
             value: "only root can check this".to_owned(),
             advice: "run as root: sudo xsched-ctl doctor",
+        },
+        Err(why) => Finding {
+            name,
+            verdict: Verdict::Reduced,
+            value: format!("{why}; `trace -- CMD`, first calls and whole chains need it"),
+            advice: why.remedy(),
         },
     }
 }

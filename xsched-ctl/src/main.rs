@@ -22,12 +22,13 @@ use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
 use xsched_report::ViewError;
-use xsched_terminal::{Advice as _, ExitCode as Code, Internal, say, with_causes};
+use xsched_terminal::{Advice as _, ExitCode as Code, Internal, say, survive_writes, with_causes};
 
 use cli::{Cli, Verb};
 use failure::Failure;
 
 fn main() -> ExitCode {
+    survive_writes();
     let cli = match Cli::read(&std::env::args_os().collect::<Vec<_>>()) {
         Ok(cli) => cli,
         Err(error) => {

@@ -85,9 +85,10 @@ pub(crate) async fn run(arguments: cli::Run) -> Result<u8, Failure> {
     let mut prepared = command::prepare(&arguments.command);
     prepared
         .env("LD_PRELOAD", environment::preload(&shim))
+        .env(environment::SANITIZER_VARIABLE, environment::sanitizer_options())
         .env(environment::TOKEN_VARIABLE, token.to_string());
     environment::warn_if_not_preloadable(&arguments.command[0]);
-    let mut child = command::start(&mut prepared)?;
+    let mut child = command::start(&mut prepared, &signals)?;
     let mut attendance = Attendance { wish, token, controller };
     let pid = child.id().unwrap_or(0);
     let code = tokio::select! {
@@ -150,9 +151,9 @@ async fn wait(child: &mut Child, signals: &mut Signals) -> Result<u8, Failure> {
                 return Ok(command::exit_code(status));
             }
             request = signals.next() => match request {
-                // The terminal has also sent it to the command, which decides what to do.
-                SignalRequest::Interrupt | SignalRequest::Dump => {}
-                SignalRequest::Terminate => command::terminate(child),
+                // The terminal has also sent it to the command, which decides what to do. Limits hold for each process.
+                SignalRequest::Interrupt | SignalRequest::OutOfTime => {}
+                request => command::pass_on(request, child),
             },
         }
     }

@@ -43,7 +43,11 @@ pub(crate) async fn run(arguments: cli::Trace) -> Result<u8, Failure> {
         (0, record_running(session, &mut signals, limits).await?)
     };
     conclude(&recorded, targets);
-    Ok(code)
+    let Some(failure) = recorded.failure else { return Ok(code) };
+    if targets == Targets::Children {
+        say!("the command has ended with status {code}");
+    }
+    Err(failure.into())
 }
 
 fn describe(targets: Targets) -> String {
@@ -63,6 +67,8 @@ async fn record_running(
         tokio::select! {
             request = signals.next() => match request {
                 Request::Dump => session.dump(SIGNALLED),
+                Request::OutOfTime => limits.out_of_time(),
+                Request::Other => {}
                 Request::Interrupt | Request::Terminate => break,
             },
             () = limits.wait(&session) => session.pump().await?,
@@ -87,10 +93,15 @@ async fn record_command(
     words: &[OsString],
     output: CommandOutput,
 ) -> Result<(u8, Recorded), Failure> {
-    let mut child = command::spawn(words, output, session.enlistment())?;
+    let mut child = command::spawn(words, output, signals, session.enlistment())?;
     let is_dump_wanted = Cell::new(false);
-    let mut end =
-        CommandEnd { child: &mut child, signals, interrupted: false, is_dump_wanted: &is_dump_wanted };
+    let mut end = CommandEnd {
+        child: &mut child,
+        signals,
+        interrupted: false,
+        is_dump_wanted: &is_dump_wanted,
+        limits: &limits,
+    };
     let recording = async {
         loop {
             limits.wait(&session).await;
@@ -130,6 +141,7 @@ struct CommandEnd<'a> {
     signals: &'a mut Signals,
     interrupted: bool,
     is_dump_wanted: &'a Cell<bool>,
+    limits: &'a Limits,
 }
 
 impl CommandEnd<'_> {
@@ -148,7 +160,8 @@ impl CommandEnd<'_> {
                         say!("waiting for the command to end; Ctrl-C again does not wait");
                     }
                     Request::Interrupt => return Ok(INTERRUPTED),
-                    Request::Terminate => command::terminate(self.child),
+                    Request::OutOfTime => self.limits.out_of_time(),
+                    Request::Terminate | Request::Other => command::pass_on(request, self.child),
                 },
             }
         }

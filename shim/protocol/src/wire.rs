@@ -329,7 +329,7 @@ pub enum RefusalReason {
     Malformed = 2,
     /// The page, or the process's part of it, is full.
     Full = 3,
-    /// The process did not show its token.
+    /// The process has not joined, or has ended, executed another program or connected again since.
     NotJoined = 4,
 }
 

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use xsched_harness::needs;
-use xsched_harness::needs::ROOT;
+use xsched_harness::needs::{ROOT, SANITIZERS};
 use xsched_tests::artifacts::xsched_ctl as binary;
 use xsched_tests::tracer::{Running, run, xsched_ctl};
 
@@ -93,6 +93,43 @@ fn a_command_gets_the_shim_after_its_own_preloaded_libraries() {
         .args(["echo", "ran"])
         .env("XSCHED_SOCKET_DIR", folder.path()));
     assert_eq!((required.code, required.stdout.as_str()), (69, ""), "{}", required.stderr);
+}
+
+/// Their libraries want to be the first.
+#[needs(SANITIZERS)]
+fn programs_with_sanitizers_start_under_run() {
+    const SOURCE: &str = "
+#include <stddef.h>
+#include <stdio.h>
+int hipMalloc(void **, size_t), hipMemset(void *, int, size_t), hipFree(void *), hipDeviceSynchronize(void);
+int main(void) {
+    void *memory;
+    if (hipMalloc(&memory, 64) || hipMemset(memory, 1, 64) || hipDeviceSynchronize() || hipFree(memory)) return 1;
+    puts(\"done\");
+    return 0;
+}";
+    let (folder, hip) = (tempfile::tempdir().unwrap(), xsched_tests::artifacts::hip_sim(6));
+    let source = folder.path().join("source.c");
+    std::fs::write(&source, SOURCE).unwrap();
+    let controller = Controller::start("");
+    for sanitizer in ["address", "leak", "undefined"] {
+        let program = folder.path().join(sanitizer);
+        let mut compiler = Command::new("cc");
+        compiler.arg(format!("-fsanitize={sanitizer}")).arg(&source).arg("-o").arg(&program);
+        assert!(compiler.arg(hip.join("libamdhip64.so.6")).status().unwrap().success());
+        // By itself, and by programs that the command starts.
+        for wrapper in [&[][..], &["env", "sh", "-c", "\"$@\"", "sh"]] {
+            let mut command = controller.command(&["run", "--shim"]);
+            command.arg(xsched_tests::artifacts::shim()).arg("--").args(wrapper).arg(&program);
+            let outcome = run(command.env("LD_LIBRARY_PATH", &hip));
+            assert_eq!(
+                (outcome.code, outcome.stdout.as_str()),
+                (0, "done\n"),
+                "{sanitizer}: {}",
+                outcome.stderr
+            );
+        }
+    }
 }
 
 /// A job of a user who logs out continues.

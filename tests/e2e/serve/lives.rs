@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use xsched_harness::needs;
 use xsched_harness::needs::ROOT;
 use xsched_protocol::arbiter_page::GATE_ALLOWED;
-use xsched_tests::artifacts::{app, shim, xsched_ctl as binary};
+use xsched_tests::artifacts::{app, hip_sim, shim, xsched_ctl as binary};
 use xsched_tests::tracer::{Running, run, wait_until, xsched_ctl};
 
 use super::fixture::{self, Controller};
@@ -177,6 +177,27 @@ fn processes_rejoin_after_the_controller_was_killed() {
     let [low, high] = &mut processes;
     assert!(high.level() < low.level());
     assert_eq!(controller.list()["processes"].as_array().unwrap().len(), 2);
+}
+
+/// It executes another program between a packet and its answer, whichever that is.
+#[needs(ROOT)]
+fn a_process_that_executes_itself_again_and_again_sends_nothing_malformed() {
+    let controller = Controller::start_with_programs("");
+    let script = "
+import ctypes, os, sys, time
+hip, left, memory = ctypes.CDLL(sys.argv[1]), int(sys.argv[2]), ctypes.c_void_p()
+assert hip.hipMalloc(ctypes.byref(memory), ctypes.c_size_t(64)) == 0
+assert hip.hipMemset(memory, 1, ctypes.c_size_t(64)) == 0
+time.sleep(left % 12 / 1500)
+if left: os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:-1], str(left - 1)])";
+    let mut program = Command::new("python3");
+    program.args(["-c", script]).arg(hip_sim(6).join("libamdhip64.so.6")).arg("60");
+    program.env("LD_PRELOAD", shim()).env("XSCHED_SOCKET_DIR", controller.folder());
+    let outcome = run(&mut program);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let counts = &controller.list()["controller"]["counts"];
+    assert!(counts["joined"].as_u64() > Some(9), "{counts}");
+    assert_eq!(counts["malformed"], 0, "{counts}");
 }
 
 #[needs(ROOT)]

@@ -66,6 +66,16 @@ pub static CC_32_BIT: Need = Need {
     },
 };
 
+/// A C compiler that has the runtimes of its sanitizers.
+pub static SANITIZERS: Need = Need {
+    name: "sanitizers",
+    missing: || {
+        let mut cc = Command::new("cc");
+        cc.args(["-fsanitize=address", "-shared", "-fPIC", "-x", "c", "/dev/null", "-o", "/dev/null"]);
+        fails(&mut cc)
+    },
+};
+
 /// The kernel describes its types.
 pub static BTF: Need = Need { name: "BTF", missing: || no_file(["/sys/kernel/btf/vmlinux".into()]) };
 

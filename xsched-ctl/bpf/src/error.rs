@@ -8,6 +8,7 @@ use aya::programs::ProgramError;
 use xsched_terminal::{Advice, ExitCode, is_permission};
 
 use crate::privilege;
+use crate::tracefs::NoTracepoints;
 
 /// Why the kernel side could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +39,8 @@ pub enum BpfError {
         #[source]
         cause: io::Error,
     },
+    #[error("cannot attach `{program}` to {tracepoint}: {cause}")]
+    Tracepoint { program: &'static str, tracepoint: String, cause: NoTracepoints },
     #[error("cannot use the BPF map `{map}`: {cause}")]
     Map {
         map: &'static str,
@@ -60,7 +63,9 @@ impl BpfError {
 
 impl Advice for BpfError {
     fn hint(&self) -> Option<String> {
-        Some(if self.is_permission() {
+        Some(if let Self::Tracepoint { cause, .. } = self {
+            cause.remedy().to_owned()
+        } else if self.is_permission() {
             privilege::advice()
         } else {
             "`xsched-ctl doctor` says what this kernel lacks".to_owned()
@@ -68,7 +73,11 @@ impl Advice for BpfError {
     }
 
     fn exit_code(&self) -> ExitCode {
-        if self.is_permission() { ExitCode::NotPermitted } else { ExitCode::Unavailable }
+        match self {
+            Self::Tracepoint { cause, .. } => cause.exit_code(),
+            _ if self.is_permission() => ExitCode::NotPermitted,
+            _ => ExitCode::Unavailable,
+        }
     }
 }
 

@@ -17,5 +17,5 @@ pub use error::{BpfError, load_error};
 pub use maps::{map_fd, processor_count};
 pub use ring::{Drained, Record, Ring};
 pub use shared::Shared;
-pub use tracefs::tracefs_with;
+pub use tracefs::{NoTracepoints, tracefs_with};
 pub use written::Written;

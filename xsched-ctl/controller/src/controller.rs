@@ -340,10 +340,11 @@ impl Controller {
 
     pub(crate) fn count_end(&mut self, refused: Option<RefusalReason>, is_slow: bool) {
         match refused {
-            Some(RefusalReason::Malformed | RefusalReason::NotJoined) => self.counts.malformed += 1,
+            Some(RefusalReason::Malformed) => self.counts.malformed += 1,
             Some(RefusalReason::Full) => self.counts.full += 1,
             Some(RefusalReason::Version) => self.counts.outdated += 1,
-            None => {}
+            // It has ended, executed another program or connected again before its packet was handled.
+            Some(RefusalReason::NotJoined) | None => {}
         }
         self.counts.slow += u64::from(is_slow);
     }

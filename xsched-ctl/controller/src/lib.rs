@@ -192,9 +192,10 @@ fn make_origin(arbiter: &Arbiter, rules: &Loaded, names: &RuleNames) -> Option<O
         return None;
     }
     // Otherwise each process would find out and log this on its own.
-    if tracefs_with(&["syscalls/sys_enter_mmap"]).is_none() {
+    if let Err(why) = tracefs_with(&["syscalls/sys_enter_mmap"]) {
         tracing::warn!(
-            "processes decide about their calls by the immediate caller only: tracefs is not mounted here, at /sys/kernel/tracing"
+            "processes decide about their calls by the immediate caller only: {why} ({})",
+            why.remedy()
         );
         return None;
     }
@@ -209,7 +210,7 @@ fn make_origin(arbiter: &Arbiter, rules: &Loaded, names: &RuleNames) -> Option<O
 }
 
 async fn end(signals: &mut Signals) {
-    while signals.next().await == Request::Dump {}
+    while matches!(signals.next().await, Request::Dump | Request::Other) {}
 }
 
 /// The controller's periodic work: writes the heartbeat, takes in events, decides.

@@ -154,6 +154,10 @@ async fn greet(shared: &Shared, connection: &Connection, peer: &Peer) -> Result<
     if !peer.is_alive() {
         return Err(End::Gone);
     }
+    // It may have executed another program, in which its shim was looked for.
+    if connection.is_closed() {
+        return Err(End::Closed);
+    }
     let admitted = shared.with(|controller| controller.admit(peer, &hello, shim)).map_err(End::Refused)?;
     // What was read by its id may also be another process's.
     if !peer.is_alive() {
@@ -331,7 +335,7 @@ async fn take(
     match said {
         FromShim::Hello(_) => return Err(End::Refused(RefusalReason::Malformed)),
         FromShim::OpenQueue(wanted) => {
-            wait_until_joined(shared, peer, id).await;
+            wait_until_joined(shared, connection, peer, id).await;
             let (opened, gate) =
                 shared.with(|controller| controller.open(id, wanted)).map_err(End::Refused)?;
             if let Err(error) = &gate
@@ -357,7 +361,7 @@ async fn take(
 }
 
 /// Waits until a process has shown its token, or until `JOIN_PATIENCE` is over.
-async fn wait_until_joined(shared: &Shared, peer: &Peer, id: ClientId) {
+async fn wait_until_joined(shared: &Shared, connection: &Connection, peer: &Peer, id: ClientId) {
     let joined = async {
         loop {
             let next = shared.joined.notified();
@@ -368,6 +372,7 @@ async fn wait_until_joined(shared: &Shared, peer: &Peer, id: ClientId) {
         }
     };
     if timeout(JOIN_PATIENCE, joined).await.is_err()
+        && !connection.is_closed()
         && shared.with(|controller| controller.speak_for(id))
         && shared.lines.have_room(peer.uid)
     {

@@ -5,11 +5,13 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen,
     recvmsg, sendmsg, socket_with,
 };
+use rustix::time::Timespec;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use xsched_control_api::readiness::watch;
@@ -62,6 +64,12 @@ impl Connection {
                 Ok(())
             })
             .await
+    }
+
+    /// Whether the other end is closed, even if packets from there are still to be received.
+    pub(crate) fn is_closed(&self) -> bool {
+        let mut fds = [PollFd::new(&self.0, PollFlags::empty())];
+        poll(&mut fds, Some(&Timespec::default())).is_ok() && fds[0].revents().contains(PollFlags::HUP)
     }
 
     /// Sends a packet at once, or fails: a peer that does not read is not waited for.
@@ -131,7 +139,11 @@ mod tests {
             connection.receive(&mut packet).await.unwrap();
             assert_eq!(packet.bytes(), vec![7; len]);
         }
+        rustix::net::send(&client, &[7], SendFlags::empty()).unwrap();
+        assert!(!connection.is_closed());
         drop(client);
+        assert!(connection.is_closed(), "although a packet is left");
+        connection.receive(&mut packet).await.unwrap();
         connection.receive(&mut packet).await.unwrap();
         assert_eq!(packet.bytes(), b"");
     }

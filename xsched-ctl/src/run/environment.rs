@@ -19,6 +19,11 @@ pub(super) const TOKEN_VARIABLE: &str = "XSCHED_TOKEN";
 const SHIM_FILE: &str = "libxsched_shim.so";
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 
+/// The options of AddressSanitizer, and the one without which a program that is linked with its library does not start, because
+/// the shim comes before that. The shim replaces nothing that the library does, so their order does not matter.
+pub(super) const SANITIZER_VARIABLE: &str = "ASAN_OPTIONS";
+const SANITIZER_OPTION: &str = "verify_asan_link_order";
+
 /// Identifies the processes of a command: 128 random bits.
 pub(super) struct Token([u8; 16]);
 
@@ -86,6 +91,22 @@ fn appended(existing: Option<OsString>, shim: &Path) -> OsString {
     list
 }
 
+/// The new value of `ASAN_OPTIONS`: the present one, and what lets a program start with the shim. Which programs a command starts
+/// is not known, and others do not read it.
+pub(super) fn sanitizer_options() -> OsString {
+    with_sanitizer_option(env::var_os(SANITIZER_VARIABLE).unwrap_or_default())
+}
+
+fn with_sanitizer_option(mut options: OsString) -> OsString {
+    if !options.to_string_lossy().contains(SANITIZER_OPTION) {
+        if !options.is_empty() {
+            options.push(":");
+        }
+        options.push(format!("{SANITIZER_OPTION}=0"));
+    }
+    options
+}
+
 /// Warns if the loader will not give the shim to a command; the loader itself is silent.
 pub(super) fn warn_if_not_preloadable(program: &OsStr) {
     let Some(path) = find(program) else { return };
@@ -147,6 +168,14 @@ mod tests {
         assert_eq!(with(Some("")), "/lib/shim.so");
         assert_eq!(with(Some("/lib/a.so")), "/lib/a.so:/lib/shim.so");
         assert_eq!(with(Some("/lib/shim.so /lib/a.so")), "/lib/shim.so /lib/a.so");
+    }
+
+    #[test]
+    fn options_of_the_sanitizer_are_kept() {
+        let with = |options: &str| with_sanitizer_option(options.into());
+        assert_eq!(with(""), "verify_asan_link_order=0");
+        assert_eq!(with("detect_leaks=0"), "detect_leaks=0:verify_asan_link_order=0");
+        assert_eq!(with("verify_asan_link_order=1"), "verify_asan_link_order=1");
     }
 
     #[test]

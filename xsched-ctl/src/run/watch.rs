@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::path::Path;
 use std::time::Duration;
 
-use xsched_symbols::is_hip_runtime;
+use xsched_symbols::{is_hip_runtime, process_folder};
 use xsched_terminal::say;
 
 use crate::absence::{SHIM_FILE_PREFIX, why_passed_over};
@@ -59,7 +59,7 @@ fn children(pid: u32) -> Vec<u32> {
 
 /// The memory map of a process that uses HIP without the shim.
 fn maps_without_shim(pid: u32) -> Option<String> {
-    std::fs::read_to_string(format!("/proc/{pid}/maps")).ok().filter(|maps| is_without_shim(maps))
+    std::fs::read_to_string(process_folder(pid).join("maps")).ok().filter(|maps| is_without_shim(maps))
 }
 
 fn is_without_shim(maps: &str) -> bool {

@@ -11,5 +11,5 @@ pub mod unreadable;
 pub use advice::{Advice, ExitCode, Internal};
 pub use causes::{is_permission, kind, with_causes};
 pub use say::{Reader, StdoutError, line, one_line, print};
-pub use signals::{Request, Signals};
+pub use signals::{Request, Signals, survive_writes};
 pub use table::{counted, duration, short_name, write_table};

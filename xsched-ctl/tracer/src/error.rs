@@ -103,6 +103,11 @@ impl Advice for TracerError {
             }
             Self::Filters(_) | Self::NoFileForRing => "`xsched-ctl help trace` lists the options".to_owned(),
             Self::OutputNotCreated { .. } => "choose another file with `-o FILE`".to_owned(),
+            Self::OutputFailed { cause, .. } if cause.kind() == io::ErrorKind::FileTooLarge => {
+                "files may not be larger here: `ulimit -f unlimited`, or end before that with `--max-size`; what was written up \
+                 to then loads in Perfetto"
+                    .to_owned()
+            }
             Self::OutputFailed { written: 0, cause, .. } if cause.kind() == io::ErrorKind::StorageFull => {
                 "there is nothing in it to load: free space (`df -h`), or choose another file with `-o FILE`"
                     .to_owned()

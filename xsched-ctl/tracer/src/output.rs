@@ -6,7 +6,7 @@
 mod compression;
 
 use std::fs::{self, File};
-use std::io::{self, IsTerminal as _, Seek as _, Write as _};
+use std::io::{self, IsTerminal as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -22,6 +22,9 @@ use compression::encoded_len_max;
 
 /// Bytes that are collected before they are handed over, and that are written at once. More may have been collected.
 const CHUNK_SIZE: usize = 1 << 18;
+
+/// What of a chunk is written at once if all of it does not fit.
+const PART_SIZE: usize = 1 << 12;
 
 /// Chunks under way to the writing thread.
 const CHUNKS_MAX: usize = 64;
@@ -269,9 +272,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes a chunk in parts, so that on a full disk almost everything that fits is written.
+    /// Writes a chunk in parts: small ones if a large one fails, so that on a full disk almost everything that fits is written.
     fn write(&mut self, chunk: &[u8]) -> io::Result<()> {
-        whole_packets(chunk, CHUNK_SIZE).try_for_each(|part| self.write_part(part))
+        whole_packets(chunk, CHUNK_SIZE).try_for_each(|part| match self.write_part(part) {
+            Err(_) if self.can_be_cut => {
+                whole_packets(part, PART_SIZE).try_for_each(|part| self.write_part(part))
+            }
+            outcome => outcome,
+        })
     }
 
     fn write_part(&mut self, part: &[u8]) -> io::Result<()> {
@@ -283,9 +291,10 @@ impl Writer {
         self.has_begun = true;
         if let Err(error) = self.file.write_all(bytes) {
             if self.can_be_cut {
-                // The incomplete part would make a compressed file unreadable. If it cannot be removed, readers find a
+                // The next part may fit. The incomplete part would make a compressed file unreadable. If it cannot be removed, readers find a
                 // cut end.
-                let _ = self.file.set_len(self.progress.written.load(Relaxed));
+                let written = self.progress.written.load(Relaxed);
+                let _ = self.file.set_len(written).and_then(|()| self.file.seek(SeekFrom::Start(written)));
             } else if let (None, Ok(end)) = (self.compression, self.file.stream_position()) {
                 // The incomplete part stays; it can be loaded up to its last whole packet.
                 self.progress.written.store(end, Relaxed);

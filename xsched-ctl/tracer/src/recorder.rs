@@ -26,6 +26,8 @@ use xsched_terminal::Internal;
 /// Takes in calls.
 pub struct Recorder {
     recording: Option<Recording>,
+    /// Why the timeline could not be written to its end.
+    failure: Option<TracerError>,
     summary: Summary,
     driver_summary: DriverSummary,
     /// For each process, if requested.
@@ -54,8 +56,10 @@ const PROGRAMS_MAX: usize = 1 << 12;
 
 /// What was recorded, for the final report.
 pub struct Recorded {
-    /// Destination of the trace and its size in bytes; none if no trace was requested.
+    /// Destination of the trace and its size in bytes; none if no trace was requested, or it could not be written.
     pub trace: Option<(Destination, u64)>,
+    /// Why it could not be written to its end. The totals are those of what was to be in it.
+    pub failure: Option<TracerError>,
     /// Further messages for the user.
     pub notices: Vec<String>,
     /// By library.
@@ -88,6 +92,7 @@ impl Recorder {
             .transpose()?;
         Ok(Self {
             recording,
+            failure: None,
             summary: Summary::default(),
             driver_summary: DriverSummary::default(),
             machine: None,
@@ -128,9 +133,14 @@ impl Recorder {
         recording.end_or_close(Item::Hip(call))
     }
 
-    /// Whether the output has reached its size limit, which ends the recording.
+    /// Whether the output takes no more calls, which ends the recording: it has reached its size limit, or has failed.
     pub(crate) fn is_full(&self) -> bool {
-        self.recording.as_ref().is_some_and(|recording| recording.is_full)
+        self.has_failed() || self.recording.as_ref().is_some_and(|recording| recording.is_full)
+    }
+
+    /// Whether the output has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failure.is_some()
     }
 
     /// Notes in the timeline why recording ends early.
@@ -242,10 +252,12 @@ impl Recorder {
     }
 
     /// Passes the timeline to the output once there is enough of it; with `all`, passes everything.
-    pub(crate) async fn pass_on(&mut self, all: bool) -> Result<(), TracerError> {
-        match &mut self.recording {
-            Some(Recording { timeline, sink, .. }) => sink.pass_on(timeline, now_ns(), all).await,
-            None => Ok(()),
+    pub(crate) async fn pass_on(&mut self, all: bool) {
+        if let Some(Recording { timeline, sink, .. }) = &mut self.recording
+            && let Err(failure) = sink.pass_on(timeline, now_ns(), all).await
+        {
+            self.recording = None;
+            self.failure = Some(failure);
         }
     }
 
@@ -282,25 +294,28 @@ impl Recorder {
     }
 
     /// Writes the rest and waits until it is written.
-    pub(crate) async fn finish(mut self) -> Result<Recorded, TracerError> {
+    pub(crate) async fn finish(mut self) -> Recorded {
         let mut notices = self.take_notices();
-        let trace = match self.recording {
-            Some(Recording { mut timeline, sink, .. }) => {
-                let (written, more) = sink.finish(&mut timeline, now_ns()).await?;
-                notices.extend(more);
-                Some(written)
+        let (mut trace, mut failure) = (None, self.failure);
+        if let Some(Recording { mut timeline, sink, .. }) = self.recording {
+            match sink.finish(&mut timeline, now_ns()).await {
+                Ok((written, more)) => {
+                    trace = Some(written);
+                    notices.extend(more);
+                }
+                Err(error) => failure = Some(error),
             }
-            None => None,
-        };
-        Ok(Recorded {
+        }
+        Recorded {
             trace,
+            failure,
             notices,
             summary: self.summary,
             driver_summary: self.driver_summary,
             machine: self.machine,
             losses: self.losses,
             left_out: self.left_out,
-        })
+        }
     }
 }
 

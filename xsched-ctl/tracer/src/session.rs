@@ -117,6 +117,11 @@ impl Session {
         self.recorder.is_full()
     }
 
+    /// Whether the output has failed.
+    pub fn has_failed(&self) -> bool {
+        self.recorder.has_failed()
+    }
+
     /// Requests a dump of the flight recorder.
     pub fn dump(&mut self, reason: &str) {
         self.recorder.dump(reason);
@@ -143,7 +148,7 @@ impl Session {
         self.runtimes.paths()
     }
 
-    /// Removes the probes and records what is left.
+    /// Removes the probes and records what is left. An output that fails ends up in what was recorded.
     pub async fn finish(mut self: Box<Self>) -> Result<Recorded, TracerError> {
         let started = std::time::Instant::now();
         self.driver.detach();
@@ -178,6 +183,6 @@ impl Session {
         }
         self.recorder.left_out(now_ns(), self.left_out())?;
         // Boxed because the future contains the recorder.
-        Box::pin(self.recorder.finish()).await
+        Ok(Box::pin(self.recorder.finish()).await)
     }
 }

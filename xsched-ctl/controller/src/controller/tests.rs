@@ -102,6 +102,17 @@ fn assert_refused(answer: &Answer, wanted: Reason) {
     assert!(matches!(answer, Answer::Refused { reason, .. } if *reason == wanted), "{answer:?}");
 }
 
+/// It connects again before its packet is handled, as after it has executed itself.
+#[test]
+fn a_packet_of_a_process_that_is_no_longer_there_is_not_malformed() {
+    let mut bench = Bench::new("");
+    let id = bench.admit(11, hello(0));
+    bench.admit(11, hello(0));
+    let late = bench.0.open(id, &OpenQueue::new_zeroed()).unwrap_err();
+    bench.0.count_end(Some(late), false);
+    assert_eq!(bench.list().controller.counts.malformed, 0);
+}
+
 #[test]
 fn a_process_that_shows_an_abandoned_token_uses_no_table_entry() {
     let mut bench = Bench::new("");

@@ -12,6 +12,7 @@ use xsched_abi::Cookie;
 use xsched_bpf::{
     BpfError,
     sys::{self, Direction},
+    tracefs_with,
 };
 use xsched_terminal::kind;
 
@@ -75,8 +76,7 @@ impl Probes {
     }
 
     pub(super) fn attach_loader(&mut self, path: &Path, offset: u64) -> Result<Links, BpfError> {
-        // For a single probe, removal is as fast this way.
-        self.attach_perf_events("loader_state", path, &[Site { probe: 0, offset }], Reach::Everybody)
+        self.attach("loader_state", Direction::Enter, path, &[Site { probe: 0, offset }], Reach::Everybody)
     }
 
     /// Adds children of listed processes to the list, from their first instruction on. Works in the initial pid
@@ -198,7 +198,11 @@ impl Probes {
 }
 
 fn tracepoint_error(program: &'static str, category: &str, name: &str, error: ProgramError) -> BpfError {
-    BpfError::Attach { program, path: Path::new(category).join(name), cause: cause(error) }
+    let tracepoint = format!("{category}/{name}");
+    match tracefs_with(&[&tracepoint]) {
+        Ok(_) => BpfError::Attach { program, path: tracepoint.into(), cause: cause(error) },
+        Err(cause) => BpfError::Tracepoint { program, tracepoint, cause },
+    }
 }
 
 /// The kernel's own error, if there is one below aya's.

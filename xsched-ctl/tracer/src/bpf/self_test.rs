@@ -44,8 +44,8 @@ pub struct Features {
     pub attach: Attach,
 }
 
-/// The programs for the functions in the table.
-const CALL_PROGRAMS: [&str; 2] = ["hip_enter", "hip_return"];
+/// The programs at functions: those in the table, and the loader's.
+const PROGRAMS: [&str; 3] = ["hip_enter", "hip_return", "loader_state"];
 
 impl Features {
     /// Probes the tracer itself. This loads programs that are needed later, so a refusal shows up here.
@@ -66,18 +66,17 @@ impl Features {
             Uprobes::PerfEvents => None,
         };
         let attach = if let Some(filter) = multi {
-            for program in CALL_PROGRAMS {
+            for program in PROGRAMS {
                 programs.multi(program)?;
             }
             Attach::Multi(filter)
         } else {
             perf_works(programs, offset)?;
-            for program in CALL_PROGRAMS {
+            for program in PROGRAMS {
                 programs.uprobe(program)?;
             }
             Attach::PerfEvents
         };
-        programs.uprobe("loader_state")?;
         tracing::debug!(?attach, "attaching works");
         Ok(Self { attach })
     }

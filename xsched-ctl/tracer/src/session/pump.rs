@@ -42,7 +42,7 @@ impl Session {
             self.driver.tidy()?;
             self.settle_queues()?;
             // A user may watch the file grow.
-            self.recorder.pass_on(true).await?;
+            self.recorder.pass_on(true).await;
             // A full ring buffer may still hold records of processes that ended long ago.
             if !self.input.has_more() {
                 self.forget_before(now_ns.saturating_sub(GRACE_NS));
@@ -103,7 +103,7 @@ impl Session {
         if !self.input.has_more() {
             self.settle_changes(drained_ns)?;
         }
-        self.recorder.pass_on(false).await?;
+        self.recorder.pass_on(false).await;
         self.input.reuse(records);
         Ok(())
     }
