@@ -289,7 +289,8 @@ fn the_controller_closes_the_gates_of_both_runtime_copies_of_a_process() {
             one.kernel == kernel && requests.iter().any(waited_for)
         };
         let waited = timeline.kernels().iter().filter(waited).count();
-        assert!(waited > 0, "none of {kernel}");
+        // One or two are launched before the controller's thread has heard of the request.
+        assert!(waited > 5, "{waited} of {kernel} beside {} requests", requests.len());
     }
 }
 
