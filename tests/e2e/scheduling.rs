@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use xsched_harness::needs;
 use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::{app, hip_sim, shim};
-use xsched_tests::execution_log::Timeline;
+use xsched_tests::execution_log::{Execution, Timeline};
 use xsched_tests::needs::TIME_NAMESPACES;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{Outcome, Running, in_time_namespace, run, wait_until, xsched_ctl};
@@ -300,6 +300,34 @@ fn a_kernel_that_waits_at_a_closed_gate_is_not_shown_as_executing() {
     shown.sort_unstable();
     let median = shown.get(shown.len() / 2).expect("a kernel has waited at its gate");
     assert!(*median < 100_000_000, "kernels of 20 ms: {shown:?}");
+}
+
+/// Each copy knows the gate page by its own registration.
+#[needs(ROOT)]
+fn the_controller_closes_the_gates_of_both_runtime_copies_of_a_process() {
+    let node = Node::with_preemption(2);
+    let high = ["--us", "500", "--rate", "40", "--requests", "100", "--kernels", "8"];
+    let mut high = Client::start(&mut node.client("high", &high));
+    high.begin();
+    let mut low = node.program("two_runtimes", "low", &["1500"]);
+    let low = Client::start(low.env("HIP_SIM_DURATIONS", "two_runtimes*=200us")).finish();
+    assert_eq!((low.code, low.stdout.as_str()), (0, "right\nright\n"), "{}", low.stderr);
+    let high = pid(&high.finish());
+    let timeline = Timeline::read(&node.log()).unwrap();
+    let urgent = timeline.of(&[high]);
+    // From a request's first kernel on, its process has work until the last one ends.
+    let requests = urgent.kernels().chunks(8).map(|kernels| (kernels[0].submitted_ns, kernels[7].end_ns));
+    let requests: Vec<_> = requests.filter(|(from_ns, to_ns)| to_ns - from_ns > 3_000_000).collect();
+    for kernel in ["two_runtimes_step_a", "two_runtimes_step_b"] {
+        let waited = |one: &&Execution| {
+            let waited_for =
+                |&(from_ns, to_ns): &(u64, u64)| one.submitted_ns < from_ns && one.start_ns >= to_ns;
+            one.kernel == kernel && requests.iter().any(waited_for)
+        };
+        let waited = timeline.kernels().iter().filter(waited).count();
+        // One or two are launched before the controller's thread has heard of the request.
+        assert!(waited > 5, "{waited} of {kernel} beside {} requests", requests.len());
+    }
 }
 
 #[needs(ROOT)]
