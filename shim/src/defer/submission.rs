@@ -84,7 +84,9 @@ impl Deferral {
         if self.must_wait(&submission) {
             return self.defer_call(&submission);
         }
-        let admission = {
+        let admission = if uses.is_empty() && self.is_independent(stream) {
+            self.queues.admit(stream.queue(), &[], demand)
+        } else {
             let dependencies = self.dependencies();
             self.queues.admit(stream.queue(), &self.predecessors(&dependencies, stream.key, uses), demand)
         };

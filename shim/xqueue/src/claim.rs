@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use xsched_sched::{Limit, Nanos};
 
+use crate::clock::now;
 use crate::device::Device;
 use crate::flight::Flight;
 use crate::gate_page::GatePage;
@@ -316,7 +317,7 @@ impl<D: Device> Claim<D> {
     }
 
     /// The page in which the arbiter closes its gate.
-    pub(crate) fn gate_page(&self) -> Option<Arc<GatePage>> {
+    pub(crate) fn gate_page(&self) -> Option<&Arc<GatePage>> {
         self.registration.as_ref()?.gate_page()
     }
 
@@ -332,18 +333,18 @@ impl<D: Device> Claim<D> {
     }
 
     /// When the arbiter last closed its gate, if that is another closing than `noted`, and opened it again. Then it is noted.
-    pub(crate) fn take_gate_closure(&self, noted: &mut u64, now: Nanos) -> Option<(Nanos, Option<Nanos>)> {
+    pub(crate) fn take_gate_closure(&self, noted: &mut u64) -> Option<(Nanos, Option<Nanos>)> {
         let (closed, opened) = self.last_closure().filter(|&(closed, _)| closed != *noted)?;
         *noted = closed;
         let registration = self.registration.as_ref()?;
-        let at = |page_ns| now - registration.age_of(page_ns);
+        let at = |page_ns| now() - registration.age_of(page_ns);
         Some((at(closed), opened.map(at)))
     }
 
     /// When the arbiter last opened its gate, if it has since it last closed it.
-    pub(crate) fn gate_opened_at(&self, now: Nanos) -> Option<Nanos> {
+    pub(crate) fn gate_opened_at(&self) -> Option<Nanos> {
         let (_, opened) = self.last_closure()?;
-        Some(now - self.registration.as_ref()?.age_of(opened?))
+        Some(now() - self.registration.as_ref()?.age_of(opened?))
     }
 
     /// Takes note of the arbiter's last closing of its gate. True if no look has seen that the claim was preempted then and

@@ -56,7 +56,7 @@ pub(crate) trait Registration: Debug + Send + Sync {
     fn linger(&self) -> Nanos;
 
     /// The gate that the arbiter closes by itself, if there is one.
-    fn gate_page(&self) -> Option<Arc<GatePage>> {
+    fn gate_page(&self) -> Option<&Arc<GatePage>> {
         None
     }
 

@@ -301,27 +301,41 @@ impl<D: Device> XQueues<D> {
     /// A launch that was admitted has returned. With `on_device` the runtime took it.
     #[expect(clippy::needless_pass_by_value, reason = "a launch is finished once")]
     pub fn finish(&self, launch: PendingLaunch<D>, on_device: bool) {
-        let launched = self.lock().launch_returned(&launch, on_device);
-        let paused = launched.map(|_| self.pause()).filter(|paused| !**paused);
+        let mut state = self.lock();
+        let returned = now();
+        let Some(launched) = state.launch_returned(&launch, on_device, returned) else {
+            let (sleeps, retired) = state.finish(&launch, None, on_device, returned);
+            drop(state);
+            return self.finished(sleeps, retired);
+        };
+        drop(state);
+        let paused = Some(self.pause()).filter(|paused| !**paused);
         let may_be_done = paused.is_some() && launch.demand.end == KnownEnd::ByReturn;
         let is_done = may_be_done.then(|| self.device.is_done(launch.stream));
         let marker = match (launch.source, is_done) {
             // The program may know it as well: a marker behind it would be the only thing left to wait for.
             (Source::Queue(queue), Some(Some(true))) => {
-                self.note_answer(queue, launched.unwrap_or(0), Some(true));
+                self.note_answer(queue, launched, Some(true));
                 None
             }
             // The watcher will ask.
             (Source::Queue(queue), Some(None)) if self.lock().may_be_asked_later(queue) => None,
-            _ => paused.as_ref().and_then(|_| self.device.mark(launch.stream)).zip(launched),
+            _ => {
+                paused.as_ref().and_then(|_| self.device.mark(launch.stream)).map(|marker| (marker, launched))
+            }
         };
         drop(paused);
-        let (sleeps, retired) = self.lock().finish(&launch, marker, on_device);
-        self.retire(retired);
+        let (sleeps, retired) = self.lock().finish(&launch, marker, on_device, now());
         if is_done == Some(Some(true)) && marker.is_some() {
             // Streams without a queue are followed by markers only.
             self.await_marker(launch.stream);
         }
+        self.finished(sleeps, retired);
+    }
+
+    /// Wakes the watcher if it would look too late, and retires markers.
+    fn finished(&self, sleeps: bool, retired: Vec<D::Marker>) {
+        self.retire(retired);
         if sleeps {
             self.wake_watcher();
         }

@@ -1,6 +1,6 @@
 //! How long commands of a class take.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use crate::Nanos;
 

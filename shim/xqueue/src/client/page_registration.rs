@@ -54,8 +54,8 @@ impl Registration for PageRegistration {
         Nanos(self.link.page.load(Word::LINGER))
     }
 
-    fn gate_page(&self) -> Option<Arc<GatePage>> {
-        self.gate.clone()
+    fn gate_page(&self) -> Option<&Arc<GatePage>> {
+        self.gate.as_ref()
     }
 
     fn is_in_force(&self) -> bool {

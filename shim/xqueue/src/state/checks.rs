@@ -107,7 +107,7 @@ impl<D: Device> State<D> {
         has_deferred: impl FnOnce(ClaimId) -> bool,
     ) -> bool {
         let Some(claim) = self.claim_of_source(source) else { return false };
-        self.claims.get(claim).has_waiting_callers() || flight.is_half_full(now()) && has_deferred(claim)
+        self.claims.get(claim).has_waiting_callers() || has_deferred(claim) && flight.is_half_full(now())
     }
 
     /// Whether commands of a claim wait, for whatever reason.

@@ -13,8 +13,12 @@ use crate::state::State;
 impl<D: Device> State<D> {
     /// A launch has returned; with `on_device` the runtime took it. How many were launched so far, if a marker is to be recorded
     /// behind them.
-    pub(crate) fn launch_returned(&mut self, launch: &PendingLaunch<D>, on_device: bool) -> Option<u64> {
-        let now = now();
+    pub(crate) fn launch_returned(
+        &mut self,
+        launch: &PendingLaunch<D>,
+        on_device: bool,
+        now: Nanos,
+    ) -> Option<u64> {
         self.pinned_launches -= usize::from(launch.demand.treatment.is_pinned());
         self.may_be_pinned |= launch.demand.treatment.is_pinned();
         let is_recorded = self.is_recorded();
@@ -58,8 +62,8 @@ impl<D: Device> State<D> {
         launch: &PendingLaunch<D>,
         marker: Option<(D::Marker, u64)>,
         on_device: bool,
+        now: Nanos,
     ) -> (bool, Vec<D::Marker>) {
-        let now = now();
         // Not before: the watcher would ask the stream, and the marker would come behind commands that it knows to be done.
         self.claims.get_mut(launch.claim).launch_returned();
         let mut retired = Vec::new();
@@ -73,10 +77,9 @@ impl<D: Device> State<D> {
             }
             (_, None) => {}
         }
-        let is_waited_for = self.is_completion_waited_for(launch.source);
-        let due = self.next_check(launch.source);
         // Most often it looks early enough by itself.
-        let sleeps = (launch.is_first || is_waited_for) && self.watch.sleeps_beyond(due.unwrap_or(now));
+        let is_expected = launch.is_first || self.is_completion_waited_for(launch.source);
+        let sleeps = is_expected && self.watch.sleeps_beyond(self.next_check(launch.source).unwrap_or(now));
         (sleeps, retired)
     }
 

@@ -226,7 +226,7 @@ impl<D: Device> State<D> {
         };
         let claim = self.claims.get(gate.claim);
         let noted = gate.shared.as_mut().map(|shared| &mut shared.closing_noted);
-        let closure = noted.and_then(|noted| claim.take_gate_closure(noted, now()));
+        let closure = noted.and_then(|noted| claim.take_gate_closure(noted));
         let was_open = std::mem::replace(&mut gate.is_open, opens);
         if opens != was_open || closure.is_some() {
             self.gates.at_mut(index).stage = Stage::There(gate);
@@ -244,7 +244,7 @@ impl<D: Device> State<D> {
         }
         let at = match closure {
             Some((closed, _)) if !opens => closed,
-            _ if opens && !must_open => self.claims.get(gate.claim).gate_opened_at(now()).unwrap_or_else(now),
+            _ if opens && !must_open => self.claims.get(gate.claim).gate_opened_at().unwrap_or_else(now),
             _ => now(),
         };
         self.gate_changed(index, at, opens);

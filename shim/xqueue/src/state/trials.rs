@@ -46,7 +46,7 @@ impl<D: Device> State<D> {
             let claim = self.gate_claim(gate.device).filter(|&claim| self.claims.get(claim).is_below())?;
             let stream =
                 self.queues.values().filter(|queue| self.is_behind(queue, gate)).find_map(Queue::stream)?;
-            let page = self.claims.get(claim).gate_page().filter(|_| !gate.refuses_pages);
+            let page = self.claims.get(claim).gate_page().filter(|_| !gate.refuses_pages).cloned();
             Some(WantedGate { device: gate.device, runtime: gate.runtime, claim, stream, page })
         })
     }

@@ -240,8 +240,8 @@ impl Registration for TestArbiter {
         LINGER
     }
 
-    fn gate_page(&self) -> Option<Arc<GatePage>> {
-        self.page.clone()
+    fn gate_page(&self) -> Option<&Arc<GatePage>> {
+        self.page.as_ref()
     }
 
     fn is_in_force(&self) -> bool {
