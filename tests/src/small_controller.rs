@@ -70,6 +70,8 @@ struct Shared {
     queues: AtomicUsize,
     ready: AtomicUsize,
     urgent: Mutex<Urgent>,
+    /// The device of each queue that was opened.
+    devices: Mutex<Vec<u64>>,
 }
 
 /// When the first level of processes had work.
@@ -168,6 +170,16 @@ impl SmallController {
     #[must_use]
     pub fn queues(&self) -> usize {
         self.shared.queues.load(Ordering::SeqCst)
+    }
+
+    /// The key of the device of each queue that was opened, in their order.
+    ///
+    /// # Panics
+    ///
+    /// If the controller's thread has panicked.
+    #[must_use]
+    pub fn devices(&self) -> Vec<u64> {
+        self.shared.devices.lock().expect("no holder panics").clone()
     }
 
     /// Queues of processes that have work now.
@@ -405,6 +417,7 @@ impl Controller {
         match packet {
             FromShim::Hello(_) => self.welcome(index),
             FromShim::OpenQueue(asked) => {
+                self.shared.devices.lock().expect("no holder panics").push(asked.device);
                 let device = self.device(asked.device);
                 let level = self.level;
                 // After the last level, the first one is next.
