@@ -6,4 +6,5 @@ pub(crate) mod failure;
 pub(crate) mod gate;
 pub(crate) mod marker;
 pub(crate) mod owned;
+pub(crate) mod partition;
 pub(crate) mod real;

@@ -94,14 +94,13 @@ pub(crate) fn judge(call: &Stopped<'_>, is_urgent: impl Fn() -> bool) -> Judged 
 fn judge_caller(call: &Stopped<'_>, is_urgent: impl Fn() -> bool) -> Judged {
     let generation = generation();
     let copy = call.target.copy.map_or(0, |copy| copy.index() + 1);
-    let site = Site::new(call.frame.return_address, copy, call.id() as usize, 0);
-    let find = |site| CACHE.find(site, generation);
+    let site = |kernel: usize| Site::new(call.frame.return_address, copy, call.id() as usize, kernel as u64);
+    let find = |kernel| CACHE.find(site(kernel), generation);
     let by_kernel = || {
         let handle = DEPENDS_ON_KERNELS.load(Ordering::Relaxed).then(|| call.kernel_handle()).flatten();
-        find(site.of_kernel(handle? as u64))
+        find(handle?)
     };
-    let known =
-        find(site).or_else(by_kernel).unwrap_or_else(|| decide_site(call, site, generation, is_urgent));
+    let known = find(0).or_else(by_kernel).unwrap_or_else(|| decide_site(call, site, generation, is_urgent));
     Judged { judgement: known.judgement, origin: Origin(known.origin) }
 }
 
@@ -113,7 +112,12 @@ fn generation() -> u64 {
 
 #[cold]
 #[inline(never)]
-fn decide_site(call: &Stopped<'_>, site: Site, mut generation: u64, is_urgent: impl Fn() -> bool) -> Known {
+fn decide_site(
+    call: &Stopped<'_>,
+    site: impl Fn(usize) -> Site,
+    mut generation: u64,
+    is_urgent: impl Fn() -> bool,
+) -> Known {
     if !page::is_in_force() {
         local::prepare();
     }
@@ -144,7 +148,7 @@ fn decide_site(call: &Stopped<'_>, site: Site, mut generation: u64, is_urgent: i
         if kernel.is_some() {
             DEPENDS_ON_KERNELS.store(true, Ordering::Relaxed);
         }
-        CACHE.insert(site.of_kernel(kernel.unwrap_or(0) as u64), known, generation);
+        CACHE.insert(site(kernel.unwrap_or(0)), known, generation);
     }
     known
 }

@@ -284,11 +284,22 @@ fn processes_of_three_time_namespaces_are_recorded_on_one_clock() {
 /// Kernels are long here, so that some kernels do wait at the gate even on a busy machine.
 #[needs(ROOT)]
 fn a_kernel_that_waits_at_a_closed_gate_is_not_shown_as_executing() {
+    check_stopped_kernels(0);
+}
+
+/// The arbiter notes when it closes a gate, and the process accounts for it.
+#[needs(ROOT, TIME_NAMESPACES)]
+fn nor_is_one_in_another_time_namespace() {
+    check_stopped_kernels(86_400);
+}
+
+#[track_caller]
+fn check_stopped_kernels(ahead: i64) {
     let node = Node::with_preemption(2);
     let trace = node.folder.path().join("run.perfetto");
     let low = ["--us", "20000", "--ahead", "3", "--requests", "40", "--kernels", "2"];
     let high = ["--us", "1000", "--rate", "2", "--requests", "4", "--kernels", "250"];
-    let mut clients = [node.client("low", &low), node.client("high", &high)];
+    let mut clients = [placed(ahead, node.client("low", &low)), node.client("high", &high)];
     let (outcomes, tracer) = node.record(&trace, &[], &mut clients);
     assert_eq!(tracer.code, 0, "{}", tracer.stderr);
     let low = pid(&outcomes[0]);

@@ -12,7 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
 use xsched_harness::needs;
 use xsched_protocol::wire::{SHIM_SOCKET, Usage};
-use xsched_tests::artifacts::{app_command, shim};
+use xsched_tests::artifacts::{app, app_command, hip_sim, shim};
 use xsched_tests::device_load::{DeviceLoad, command};
 use xsched_tests::execution_log::{Execution, SpanNs, Timeline};
 use xsched_tests::needs::TIME_NAMESPACES;
@@ -281,6 +281,41 @@ fn urgent_launches_in_checked_spans() -> usize {
     let meanwhile = spans.iter().map(|span| urgent.submitted_in(*span)).sum();
     assert!(meanwhile > 0 || was_silent, "{spans:?}");
     meanwhile
+}
+
+/// Before ROCm 6.2 the runtime prints the same address for all partitions of an accelerator.
+#[needs(nothing)]
+fn processes_agree_on_partitions_whatever_they_see_and_whichever_runtime_they_use() {
+    let machine = Machine::new("partitions");
+    let controller = machine.controller();
+    let hsa = machine.folder.path().join("libhsa-runtime64.so.1");
+    std::fs::copy(app("libhsa_agents.so"), &hsa).expect("the folder is writable");
+    let key = |major: u32, visible: Option<&str>, device: i32| {
+        let library = hip_sim(major).join(format!("libamdhip64.so.{major}"));
+        let script = format!(
+            "import ctypes, sys; hip = ctypes.CDLL({library:?}); hip.hipSetDevice({device})
+hip.hipStreamCreate(ctypes.byref(ctypes.c_void_p())); sys.stdin.read()"
+        );
+        let mut command = Command::new("python3");
+        command.args(["-c", &script]).stdin(Stdio::piped());
+        command.env("LD_PRELOAD", format!("{}:{}", shim().display(), hsa.display()));
+        command.env("XSCHED_SOCKET_DIR", machine.folder.path()).env("HIP_SIM_DEVICES", "8");
+        command.env("HIP_SIM_PARTITIONS", "4").envs(visible.map(|visible| ("HIP_VISIBLE_DEVICES", visible)));
+        let before = controller.queues();
+        let mut process = command.spawn().expect("python3 is installed");
+        wait_until("it has a queue", || controller.queues() > before);
+        drop(process.stdin.take());
+        process.wait().expect("a child can be waited for");
+        controller.devices()[before]
+    };
+    let sixth = key(5, None, 6);
+    assert_eq!(
+        [key(5, Some("6"), 0), key(5, Some("0,6"), 1), key(6, None, 6), key(7, Some("6"), 0)],
+        [sixth; 4]
+    );
+    let all = [0, 1, 3, 4, 5, 6].map(|device| key(5, None, device));
+    let distinct: std::collections::HashSet<_> = all.into_iter().collect();
+    assert_eq!(distinct.len(), all.len(), "{all:x?}");
 }
 
 /// Programs find a controller only through the folder.

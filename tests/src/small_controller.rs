@@ -71,6 +71,8 @@ struct Shared {
     closed: AtomicUsize,
     ready: AtomicUsize,
     urgent: Mutex<Urgent>,
+    /// The device of each queue that was opened.
+    devices: Mutex<Vec<u64>>,
 }
 
 /// When the first level of processes had work.
@@ -175,6 +177,16 @@ impl SmallController {
     #[must_use]
     pub fn closed(&self) -> usize {
         self.shared.closed.load(Ordering::SeqCst)
+    }
+
+    /// The key of the device of each queue that was opened, in their order.
+    ///
+    /// # Panics
+    ///
+    /// If the controller's thread has panicked.
+    #[must_use]
+    pub fn devices(&self) -> Vec<u64> {
+        self.shared.devices.lock().expect("no holder panics").clone()
     }
 
     /// Queues of processes that have work now.
@@ -412,6 +424,7 @@ impl Controller {
         match packet {
             FromShim::Hello(_) => self.welcome(index),
             FromShim::OpenQueue(asked) => {
+                self.shared.devices.lock().expect("no holder panics").push(asked.device);
                 let device = self.device(asked.device);
                 let level = self.level;
                 // After the last level, the first one is next.

@@ -7,7 +7,7 @@ use xsched_protocol::arbiter_page::device_key;
 use xsched_xqueue::{ClaimId, ClaimKey, XQueues};
 
 use crate::hip::device::Hip;
-use crate::hip::real;
+use crate::hip::{partition, real};
 use crate::runtime::copies::RuntimeCopy;
 
 /// Keys of the devices that this process uses, by copy and ordinal. None: the runtime does not know the address.
@@ -33,14 +33,16 @@ impl Devices {
         let ordinal = (copy.index(), device);
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&ordinal).copied();
         known.unwrap_or_else(|| {
-            let key = real::pci_address(copy, device).and_then(|address| parse(&address));
+            let printed = real::pci_address(copy, device).and_then(|address| parse(&address));
+            let key = printed.map(|printed| partition::key_of(copy, device, printed));
             self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(ordinal, key);
             key
         })
     }
 }
 
-/// The key of a PCI address such as `0000:c1:00.0`. The partitions of one accelerator are its functions.
+/// The key of a PCI address such as `0000:c1:00.0`. The partitions of one accelerator are its functions, where the runtime prints
+/// them (`hip/partition.rs`).
 fn parse(address: &str) -> Option<u64> {
     let (rest, function) = address.split_once('.').unwrap_or((address, "0"));
     let mut parts = rest.rsplit(':').map(|part| u32::from_str_radix(part, 16).ok());

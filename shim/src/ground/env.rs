@@ -109,6 +109,12 @@ pub(crate) fn hint(variable: &str) -> Option<i64> {
     read(variable)?.to_str()?.trim().parse().ok()
 }
 
+/// The devices that the runtime has, among those that HSA has.
+pub(crate) fn visible_devices() -> Option<String> {
+    let of = |variable| read(variable).filter(|value| !value.is_empty());
+    of("HIP_VISIBLE_DEVICES").or_else(|| of("CUDA_VISIBLE_DEVICES"))?.into_string().ok()
+}
+
 /// A variable of rocprofiler-register, unless it is empty.
 pub(crate) fn of_profiler(variable: &str) -> Option<OsString> {
     read(variable).filter(|value| !value.is_empty())

@@ -437,10 +437,14 @@ fn attribute(copy: &RuntimeCopy, device: i32, number: u32) -> Option<u32> {
 
 /// Whether there is a device with this ordinal.
 pub(crate) fn is_device(copy: &RuntimeCopy, device: i32) -> bool {
+    device_count(copy).is_some_and(|count| (0..count).contains(&device))
+}
+
+pub(super) fn device_count(copy: &RuntimeCopy) -> Option<i32> {
     let mut count = 0;
-    let Some(ask) = real!(copy, hipGetDeviceCount: fn(*mut i32)) else { return false };
+    let ask = real!(copy, hipGetDeviceCount: fn(*mut i32))?;
     // SAFETY: a variable for the answer.
-    taken(copy, || unsafe { ask(&raw mut count) }) && (0..count).contains(&device)
+    taken(copy, || unsafe { ask(&raw mut count) }).then_some(count)
 }
 
 /// The size of an array: elements in a row, rows, slices; 0 for a dimension that it does not have.
@@ -485,7 +489,7 @@ impl MemoryType {
     }
 }
 
-fn version(copy: &RuntimeCopy) -> Option<i32> {
+pub(super) fn version(copy: &RuntimeCopy) -> Option<i32> {
     let mut version = 0;
     let ask = real!(copy, hipRuntimeGetVersion: fn(*mut i32))?;
     // SAFETY: a variable for the answer.

@@ -41,11 +41,6 @@ impl Site {
         Self { key: return_address << 16 | (copy as u64) << 12 | id as u64, kernel }
     }
 
-    /// Calls from there that launch this kernel.
-    pub(super) fn of_kernel(self, kernel: u64) -> Self {
-        Self { kernel, ..self }
-    }
-
     fn first_index(self) -> usize {
         let mixed = (self.key ^ self.kernel.rotate_left(32)).wrapping_mul(HASH_MULTIPLIER);
         (mixed >> (u64::BITS as usize - BITS)) as usize

@@ -35,6 +35,8 @@ pub(crate) struct Config {
     pub(crate) arch: String,
     /// Devices of the machine.
     pub(crate) devices: usize,
+    /// Devices in a row that are partitions of one accelerator.
+    pub(crate) partitions: usize,
     /// Memory of each device in bytes.
     pub(crate) memory_size: usize,
     /// File to which the counters are appended when the process exits.
@@ -82,6 +84,7 @@ impl Config {
             executor: env::var_os("HIP_SIM_EXECUTOR").filter(|v| !v.is_empty()).map(PathBuf::from),
             twins: env::var_os("HIP_SIM_TWINS").map(|v| env::split_paths(&v).collect()).unwrap_or_default(),
             arch: text("HIP_SIM_ARCH").unwrap_or_else(|| "gfx942".to_owned()),
+            partitions: positive("HIP_SIM_PARTITIONS", 1),
             devices: text("HIP_SIM_DEVICES").and_then(|v| v.parse().ok()).unwrap_or(1),
             memory_size: memory_mib << 20,
             report: env::var_os("HIP_SIM_REPORT").map(PathBuf::from),

@@ -6,7 +6,7 @@ use zerocopy::FromZeros;
 
 use crate::abi::{hipDeviceProp_tR0000, hipDeviceProp_tR0600};
 use crate::devices::Device;
-use crate::{code_object, config, runtime};
+use crate::{code_object, config, runtime, version};
 
 /// Bus of the machine's first device; those of the other devices follow.
 const FIRST_PCI_BUS: usize = 0xc1;
@@ -60,10 +60,19 @@ fn warp_size() -> i32 {
     if compute_capability().0 >= 10 { 32 } else { 64 }
 }
 
-/// Domain, bus, device, function. The address belongs to a physical device, whatever its ordinal.
+/// Domain and bus of a physical device, and its number among the partitions there.
+fn pci_address(physical: usize) -> (usize, usize, usize) {
+    let partitions = config::get().partitions;
+    let bus = FIRST_PCI_BUS + physical / partitions;
+    (bus >> 8, bus & 0xff, physical % partitions)
+}
+
+/// Domain, bus, device, function. The address belongs to a physical device, whatever its ordinal. Releases before 6.2 do not
+/// print the number of a partition.
 pub(crate) fn pci_bus_id(physical: usize) -> String {
-    let bus = FIRST_PCI_BUS + physical;
-    format!("{:04x}:{:02x}:00.0", bus >> 8, bus & 0xff)
+    let (domain, bus, partition) = pci_address(physical);
+    let function = if version::release() < 60_200_000 { 0 } else { partition };
+    format!("{domain:04x}:{bus:02x}:00.{function:x}")
 }
 
 /// Unique within the machine; it belongs to a physical device.
@@ -113,9 +122,9 @@ macro_rules! shared_fields {
         $prop.managedMemory = 1;
         $prop.ECCEnabled = 1;
         $prop.isLargeBar = 1;
-        let bus = (FIRST_PCI_BUS + $device.physical) as i32;
-        $prop.pciDomainID = bus >> 8;
-        $prop.pciBusID = bus & 0xff;
+        let (domain, bus, _) = pci_address($device.physical);
+        $prop.pciDomainID = domain as i32;
+        $prop.pciBusID = bus as i32;
     };
 }
 

@@ -54,6 +54,8 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     }
     let register = [apps.compile("table/table_register.cpp")?];
     apps.library("libtable_register.so", &register, &[])?;
+    let agents = [apps.compile("hsa/hsa_agents.cpp")?];
+    apps.library("libhsa_agents.so", &agents, &[])?;
     let client = [apps.compile("table/table_client.cpp")?];
     apps.program("table_client", &client, &[])?;
     apps.origin_chain()?;

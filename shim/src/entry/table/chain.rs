@@ -2,7 +2,7 @@
 //!
 //! rocprofiler-register asks the global scope first, where it finds the shim, and only otherwise looks for rocprofiler-sdk. It
 //! finds one that came with a plugin in the plugin's own scope, and loads one that the environment asks for. Both must
-//! still get the tables. Who asks for them later, as rocprofiler-sdk's `rocprofiler_force_configure` does, has
+//! still get the tables. A profiler that asks for them later, as rocprofiler-sdk's `rocprofiler_force_configure` does, has
 //! rocprofiler-register offer all of them again.
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
