@@ -59,6 +59,13 @@ pub enum TracerError {
     },
     #[error("process {pid} ({}) does not use HIP: no libamdhip64 is mapped into it", one_line(name))]
     NoRuntime { pid: u32, name: String },
+    /// Its runtime may not be opened, for example.
+    #[error("process {pid} cannot be recorded: {cause}")]
+    NotProbed {
+        pid: u32,
+        #[source]
+        cause: RuntimeError,
+    },
     #[error(transparent)]
     Filters(#[from] FilterError),
     #[error("`--ring` writes files: name one with `-o FILE`")]
@@ -101,6 +108,8 @@ impl Advice for TracerError {
                 "attach once the program has loaded HIP, or start it under `xsched-ctl trace -- CMD`"
                     .to_owned()
             }
+            Self::NotProbed { cause: RuntimeError::Bpf(error), .. } => return error.hint(),
+            Self::NotProbed { .. } => "root can open it, if it can be opened: `sudo xsched-ctl …`".to_owned(),
             Self::Filters(_) | Self::NoFileForRing => "`xsched-ctl help trace` lists the options".to_owned(),
             Self::OutputNotCreated { .. } => "choose another file with `-o FILE`".to_owned(),
             Self::OutputFailed { cause, .. } if cause.kind() == io::ErrorKind::FileTooLarge => {
@@ -133,9 +142,12 @@ impl Advice for TracerError {
             Self::NotPermitted { .. } | Self::Sideband(xsched_symbols::SidebandError::NotPermitted) => {
                 ExitCode::NotPermitted
             }
-            Self::NoSuchProcess(_) | Self::NoProgram { .. } | Self::NoRuntime { .. } | Self::Runtime(_) => {
-                ExitCode::NoTarget
-            }
+            Self::NotProbed { cause: RuntimeError::Bpf(error), .. } => error.exit_code(),
+            Self::NoSuchProcess(_)
+            | Self::NoProgram { .. }
+            | Self::NoRuntime { .. }
+            | Self::NotProbed { .. }
+            | Self::Runtime(_) => ExitCode::NoTarget,
             Self::Filters(_) | Self::NoFileForRing => ExitCode::Usage,
             Self::OutputNotCreated { .. } => ExitCode::CannotCreate,
             Self::OutputFailed { .. } => ExitCode::OutputFailed,
