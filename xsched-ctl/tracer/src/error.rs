@@ -24,6 +24,7 @@ pub enum RuntimeError {
     Named {
         /// Its path, as given.
         path: PathBuf,
+        #[source]
         cause: io::Error,
     },
     #[error("cannot read the symbols of {path}: {cause}")]
@@ -71,10 +72,15 @@ pub enum TracerError {
     #[error("`--ring` writes files: name one with `-o FILE`")]
     NoFileForRing,
     #[error("cannot write {path}: {cause}")]
-    OutputNotCreated { path: PathBuf, cause: io::Error },
+    OutputNotCreated {
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
     #[error("writing the trace to {to} failed: {cause}")]
     OutputFailed {
         to: String,
+        #[source]
         cause: io::Error,
         /// Bytes that were written and can be loaded.
         written: u64,
@@ -108,8 +114,6 @@ impl Advice for TracerError {
                 "attach once the program has loaded HIP, or start it under `xsched-ctl trace -- CMD`"
                     .to_owned()
             }
-            Self::NotProbed { cause: RuntimeError::Bpf(error), .. } => return error.hint(),
-            Self::NotProbed { .. } => "root can open it, if it can be opened: `sudo xsched-ctl …`".to_owned(),
             Self::Filters(_) | Self::NoFileForRing => "`xsched-ctl help trace` lists the options".to_owned(),
             Self::OutputNotCreated { .. } => "choose another file with `-o FILE`".to_owned(),
             Self::OutputFailed { cause, .. } if cause.kind() == io::ErrorKind::FileTooLarge => {
@@ -125,14 +129,15 @@ impl Advice for TracerError {
                 "there is nothing in it to load: choose another file with `-o FILE`".to_owned()
             }
             Self::OutputFailed { .. } => "what was written up to then loads in Perfetto".to_owned(),
-            Self::Bpf(error) => return error.hint(),
+            Self::Bpf(error) | Self::NotProbed { cause: RuntimeError::Bpf(error), .. } => return error.hint(),
+            Self::NotProbed { .. } => "root can open it, if it can be opened: `sudo xsched-ctl …`".to_owned(),
             Self::Runtime(_) => {
                 "give the path of libamdhip64.so.N itself on this machine: `find / -name 'libamdhip64.so*'`"
                     .to_owned()
             }
             Self::DriverFunctions(_) => "`--driver tracepoint` works without this".to_owned(),
             Self::Sideband(xsched_symbols::SidebandError::NotPermitted) => privilege::advice(),
-            Self::Sideband(_) => "`xsched-ctl doctor` says what this kernel lacks".to_owned(),
+            Self::Sideband(error) => privilege::hint(error),
             Self::Internal(error) => return error.hint(),
         })
     }
@@ -142,16 +147,14 @@ impl Advice for TracerError {
             Self::NotPermitted { .. } | Self::Sideband(xsched_symbols::SidebandError::NotPermitted) => {
                 ExitCode::NotPermitted
             }
-            Self::NotProbed { cause: RuntimeError::Bpf(error), .. } => error.exit_code(),
-            Self::NoSuchProcess(_)
-            | Self::NoProgram { .. }
-            | Self::NoRuntime { .. }
-            | Self::NotProbed { .. }
-            | Self::Runtime(_) => ExitCode::NoTarget,
+            Self::NoSuchProcess(_) | Self::NoProgram { .. } | Self::NoRuntime { .. } | Self::Runtime(_) => {
+                ExitCode::NoTarget
+            }
             Self::Filters(_) | Self::NoFileForRing => ExitCode::Usage,
             Self::OutputNotCreated { .. } => ExitCode::CannotCreate,
             Self::OutputFailed { .. } => ExitCode::OutputFailed,
-            Self::Bpf(error) => error.exit_code(),
+            Self::Bpf(error) | Self::NotProbed { cause: RuntimeError::Bpf(error), .. } => error.exit_code(),
+            Self::NotProbed { .. } => ExitCode::NoTarget,
             Self::DriverFunctions(_) | Self::Sideband(_) | Self::ForeignProc => ExitCode::Unavailable,
             Self::Internal(error) => error.exit_code(),
         }

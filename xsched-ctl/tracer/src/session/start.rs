@@ -154,13 +154,12 @@ impl Session {
     fn why_unprobed(&mut self, pid: u32) -> TracerError {
         let process = self.processes.process(pid);
         let mapped = process.and_then(|process| process.runtimes().next().cloned());
-        match mapped.map(|mapping| self.runtimes.mapped(pid, &mapping, u64::MAX)) {
-            Some(Err(cause)) => TracerError::NotProbed { pid, cause },
-            Some(Ok(_)) | None => {
-                let process = self.processes.process(pid);
-                let name = process.map(|process| process.display_name().into_owned()).unwrap_or_default();
-                TracerError::NoRuntime { pid, name }
-            }
+        let outcome = mapped.map(|mapping| self.runtimes.mapped(pid, &mapping, u64::MAX));
+        if let Some(Err(cause)) = outcome {
+            return TracerError::NotProbed { pid, cause };
         }
+        let process = self.processes.process(pid);
+        let name = process.map(|process| process.display_name().into_owned()).unwrap_or_default();
+        TracerError::NoRuntime { pid, name }
     }
 }
