@@ -18,5 +18,5 @@ mod wake;
 pub use clock::now_ns;
 pub use keeper::{Arbiter, ArbiterError, Opened, Owner, Queue};
 pub use page::{Page, QueueState};
-pub use programs::{FoundShim, PINS, ProbedShim, ProgramsError, SHIMS_MAX, ShimSearch};
+pub use programs::{FoundShim, PINS, ProbedShim, ProgramsError, SHIMS_MAX, ShimSearch, try_programs};
 pub use times::Times;

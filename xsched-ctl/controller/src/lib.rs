@@ -49,6 +49,7 @@ pub use error::ServeError;
 pub use options::Options;
 
 use std::cell::{Cell, RefCell};
+use std::error::Error;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -183,6 +184,23 @@ fn make_arbiter(config: &Config, no_bpf: bool) -> Result<Arbiter, ArbiterError> 
             Arbiter::in_memory(&times)
         }
         made => made,
+    }
+}
+
+/// What `serve` would find on this machine.
+#[derive(Debug)]
+pub struct Tried {
+    /// Whether programs can keep the arbiter page.
+    pub arbiter: Result<(), Box<dyn Error>>,
+    /// Whether programs can see the chains of calls.
+    pub verdicts: Result<(), Box<dyn Error>>,
+}
+
+/// Loads and attaches a controller's programs for a moment, beside those of one that may be running.
+pub fn try_programs() -> Tried {
+    Tried {
+        arbiter: xsched_arbiter::try_programs().map_err(Into::into),
+        verdicts: origin::try_programs().map_err(Into::into),
     }
 }
 

@@ -36,6 +36,7 @@ pub(crate) use rule_names::{Names, RuleNames};
 use xsched_bpf::BpfError;
 use xsched_control_api::answer::Explained;
 
+use programs::Programs;
 use worker::Worker;
 
 /// Why BPF programs do not determine verdicts.
@@ -134,6 +135,12 @@ pub(crate) struct Origin {
     thread: Option<JoinHandle<()>>,
     libraries: OriginNames,
     answered_again: Arc<AtomicU64>,
+}
+
+/// Loads and attaches the programs for a moment, beside those of a controller that may be running.
+pub(crate) fn try_programs() -> Result<(), OriginError> {
+    let (mut programs, _) = Programs::load()?;
+    Ok(programs.watch_mappings()?)
 }
 
 impl Origin {

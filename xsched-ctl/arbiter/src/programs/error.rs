@@ -20,7 +20,7 @@ pub enum ProgramsError {
     },
     #[error("cannot create the BPF maps: {0}")]
     Object(#[from] aya::EbpfError),
-    #[error("cannot load the BPF program `{program}`: {cause}")]
+    #[error("cannot use the BPF program `{program}`: {cause}")]
     Program {
         program: &'static str,
         /// The kernel's error, with the verifier's log if it wrote one.
