@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode, Stdio};
 use rustix::process::Signal;
 use xsched_harness::needs;
 use xsched_harness::needs::ROOT;
-use xsched_tests::artifacts::{app, hip_sim, xsched_ctl as binary};
+use xsched_tests::artifacts::{app, hip_sim, shim, xsched_ctl as binary};
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{Outcome, Running, calls, run, wait_for_bytes, xsched_ctl};
 
@@ -113,6 +113,62 @@ fn the_documented_capabilities_are_enough_and_a_missing_one_is_named() {
     let doctor = with(fewer, &["doctor"]).stdout;
     assert!(doctor.contains("tracefs      reduced  /sys/kernel/tracing may not be read"), "{doctor}");
     assert!(doctor.contains("CAP_DAC_READ_SEARCH") && !doctor.contains("mount -t tracefs"), "{doctor}");
+}
+
+/// A shell that executes xsched-ctl after this.
+fn after(script: &str) -> Command {
+    let mut command = Command::new("bash");
+    command.args(["-c", &format!("{script}; exec \"$@\""), "bash"]).arg(binary());
+    command
+}
+
+#[needs(ROOT)]
+fn limits_are_named_and_neither_the_kernel_nor_this_program_is_blamed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (few, little) = ("this process may open too few files", "memory is short, or limited");
+    let limits =
+        [("ulimit -n 64", few), ("ulimit -n 32", few), ("ulimit -n 17", few), ("ulimit -v 200000", little)];
+    for (limit, hint) in limits {
+        let mut command = after(limit);
+        let outcome = run(command.args(["trace", "-o", "f", "--"]).arg(app("vector_add")).current_dir(&dir));
+        assert_eq!(outcome.code, 71, "{limit}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(&format!("\nhint: {hint}")), "{limit}: {}", outcome.stderr);
+        assert!(!outcome.stderr.contains("the kernel"), "{limit}: {}", outcome.stderr);
+    }
+}
+
+#[needs(ROOT)]
+fn a_low_limit_of_open_files_is_raised_for_the_tracer_and_not_for_its_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let shim = shim().display().to_string();
+    for verb in [&["trace", "-o", "f"][..], &["run", "--shim", &shim]] {
+        let mut command = after("ulimit -S -n 48");
+        command.args(verb).args(["--", "sh", "-c", "ulimit -S -n; ulimit -H -n"]).current_dir(&dir);
+        let outcome = run(&mut command);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        let hard = run(Command::new("sh").args(["-c", "ulimit -H -n"])).stdout;
+        assert_eq!(outcome.stdout, format!("48\n{hard}"));
+    }
+}
+
+/// To be told that the process does not use HIP helps only those who may trace it.
+#[needs(ROOT)]
+fn a_missing_right_is_named_before_a_missing_runtime() {
+    let dir = tempfile::tempdir().unwrap();
+    let denied = dir.path().join("denied");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/denied.c");
+    assert!(Command::new("cc").arg(source).arg("-o").arg(&denied).status().unwrap().success());
+    let own = std::process::id().to_string();
+    for (errno, code, hint) in
+        [("1", 77, "no capability is missing"), ("38", 69, "this kernel lacks that, or a container's")]
+    {
+        for verb in ["attach", "trace"] {
+            let mut command = Command::new(&denied);
+            let outcome = run(command.arg(errno).arg(binary()).args([verb, "--pid", &own]).current_dir(&dir));
+            assert_fails(&outcome, code, "cannot follow the mappings of processes: watch processes");
+            assert!(outcome.stderr.contains(&format!("\nhint: {hint}")), "{}", outcome.stderr);
+        }
+    }
 }
 
 #[needs(ROOT)]

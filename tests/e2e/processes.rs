@@ -445,6 +445,93 @@ assert all(os.waitpid(child, 0)[1] == 0 for child in children)",
     assert_eq!(calls.len(), 1 + 5 * 9, "{:?}", by_library(&calls));
 }
 
+/// A program that uses HIP until it is killed, from a file of which the process has the only reference: one in memory, a deleted
+/// one, or one that another has replaced. Bundles of one file unpack their libraries so.
+fn from_a_file_that_is_gone(way: &str) -> Running {
+    let script = "
+import ctypes, os, shutil, sys, tempfile, time
+way, source, folder = sys.argv[1], sys.argv[2], tempfile.mkdtemp()
+path = folder + '/libamdhip64.so.6'
+if way == 'memory':
+    file = os.memfd_create('libamdhip64.so.6')
+    os.write(file, open(source, 'rb').read())
+    path = f'/proc/self/fd/{file}'
+else:
+    shutil.copy(source, path)
+hip = ctypes.CDLL(path)
+if way == 'replaced':
+    shutil.copy(source, path + '.new')
+    os.rename(path + '.new', path)
+    open(path, 'r+b').truncate(0)
+shutil.rmtree(folder)
+print('ready', flush=True)
+size, memory = ctypes.c_size_t(4096), ctypes.c_void_p()
+for turn in range(60000):
+    assert hip.hipMalloc(ctypes.byref(memory), size) == hip.hipMemset(memory, 0, size) == hip.hipFree(memory) == 0
+    time.sleep(0.002)";
+    let mut program = Command::new("python3");
+    program.args(["-c", script, way]).arg(hip_sim(6).join("libamdhip64.so.6"));
+    let mut program = Running::start(&mut program);
+    program.wait_for_stdout("ready");
+    program
+}
+
+#[needs(ROOT)]
+fn a_runtime_in_memory_or_in_a_file_that_is_gone_is_recorded_and_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    for way in ["memory", "deleted", "replaced"] {
+        let trace = dir.path().join(way);
+        let program = from_a_file_that_is_gone(way);
+        let pid = program.pid().to_string();
+        let listed = run(&mut xsched_ctl(["doctor"])).stdout;
+        assert!(listed.contains(&format!("{pid} /")), "{way}: {listed}");
+        let mut tracer = Running::start(xsched_ctl(["trace", "--pid", &pid, "-o"]).arg(&trace));
+        tracer.wait_for_stderr("recording process");
+        wait_for_bytes(&trace, 2000);
+        let outcome = tracer.interrupt();
+        program.signal(Signal::KILL);
+        assert_eq!(outcome.code, 0, "{way}: {}", outcome.stderr);
+        assert!(
+            calls(&trace).unwrap().iter().any(|call| call.name == "hipMemset"),
+            "{way}: {}",
+            outcome.stderr
+        );
+    }
+}
+
+/// As after an upgrade of both.
+#[needs(nothing)]
+fn a_shim_and_a_runtime_that_were_deleted_since_are_examined() {
+    let dir = tempfile::tempdir().unwrap();
+    let (hip, copy) = (fresh_runtime(dir.path()), dir.path().join("libxsched_shim.so"));
+    fs::copy(shim(), &copy).unwrap();
+    let script = "
+import ctypes, sys
+hip, memory = ctypes.CDLL(sys.argv[1]), ctypes.c_void_p()
+assert hip.hipMalloc(ctypes.byref(memory), ctypes.c_size_t(64)) == 0
+print('ready', flush=True)
+sys.stdin.read()";
+    let mut program = Command::new("python3");
+    program
+        .args(["-c", script])
+        .arg(&hip)
+        .env("LD_PRELOAD", &copy)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut program = program.spawn().unwrap();
+    std::io::Read::read_exact(program.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+    for file in [&hip, &copy] {
+        fs::remove_file(file).unwrap();
+    }
+    let doctor = run(&mut xsched_ctl(["doctor", "--pid", &program.id().to_string()]));
+    drop(program.stdin.take());
+    program.wait().unwrap();
+    assert_eq!(doctor.code, 0, "{}", doctor.stderr);
+    assert!(doctor.stdout.starts_with("shim         active   "), "{}", doctor.stdout);
+    assert_eq!(doctor.stdout.matches("(deleted or replaced since)").count(), 2, "{}", doctor.stdout);
+    assert!(doctor.stdout.contains("runtime      "), "{}", doctor.stdout);
+}
+
 #[needs(ROOT)]
 fn files_that_are_deleted_while_they_run_keep_their_names() {
     let dir = tempfile::tempdir().unwrap();

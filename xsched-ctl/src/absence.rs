@@ -9,9 +9,10 @@ pub(crate) const SHIM_FILE_PREFIX: &str = "libxsched_shim";
 
 const VARIABLE: &str = "ROCPROFILER_REGISTER_LIBRARY";
 
-/// The reason, by a memory map without the shim. None: the environment does not name it, or may not be read.
-pub(crate) fn why_passed_over(pid: u32, maps: &str) -> Option<String> {
-    passed_over(&fs::read(process_folder(pid).join("environ")).ok()?, maps)
+/// The reason for a process without the shim. None: the environment does not name it, or may not be read.
+pub(crate) fn why_passed_over(pid: u32) -> Option<String> {
+    let folder = process_folder(pid);
+    passed_over(&fs::read(folder.join("environ")).ok()?, &fs::read_to_string(folder.join("maps")).ok()?)
 }
 
 fn passed_over(environment: &[u8], maps: &str) -> Option<String> {

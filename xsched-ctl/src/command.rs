@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitStatus, Stdio};
 
 use tokio::process::{Child, Command};
-use xsched_terminal::{ExitCode, Internal, Request, Signals};
+use xsched_terminal::{Descriptors, ExitCode, Internal, Request, Signals};
 use xsched_tracer::Enlistment;
 
 use crate::failure::Failure;
@@ -27,6 +27,7 @@ pub(crate) fn spawn(
     command: &[OsString],
     output: CommandOutput,
     signals: &Signals,
+    descriptors: &mut Descriptors,
     enlistment: Option<Enlistment>,
 ) -> Result<Child, Failure> {
     let stdout = match output {
@@ -43,7 +44,7 @@ pub(crate) fn spawn(
         // SAFETY: enlisting is one system call; it allocates nothing and takes no lock.
         unsafe { prepared.pre_exec(move || enlistment.enlist()) };
     }
-    start(&mut prepared, signals)
+    start(&mut prepared, signals, descriptors)
 }
 
 /// A command: its name, found along `PATH`, and its arguments.
@@ -54,9 +55,13 @@ pub(crate) fn prepare(words: &[OsString]) -> Command {
     prepared
 }
 
-/// Starts a command, with the signals that this program was started with.
-pub(crate) fn start(prepared: &mut Command, signals: &Signals) -> Result<Child, Failure> {
-    signals.give_back(|| prepared.spawn()).map_err(|cause| {
+/// Starts a command, with the signals and the limit of open files that this program was started with.
+pub(crate) fn start(
+    prepared: &mut Command,
+    signals: &Signals,
+    descriptors: &mut Descriptors,
+) -> Result<Child, Failure> {
+    signals.give_back(|| descriptors.give_back(|| prepared.spawn())).map_err(|cause| {
         let command = prepared.as_std().get_program().to_string_lossy().into_owned();
         match cause.kind() {
             io::ErrorKind::NotFound => Failure::CommandNotFound(command),
@@ -90,7 +95,13 @@ mod tests {
 
     async fn run(words: &[&str]) -> Result<u8, Failure> {
         let words: Vec<OsString> = words.iter().map(Into::into).collect();
-        let mut child = spawn(&words, CommandOutput::Inherited, &Signals::catch()?, None)?;
+        let mut child = spawn(
+            &words,
+            CommandOutput::Inherited,
+            &Signals::catch()?,
+            &mut Descriptors::raise().unwrap(),
+            None,
+        )?;
         Ok(exit_code(child.wait().await.unwrap()))
     }
 

@@ -61,6 +61,7 @@ impl fmt::Display for Verdict {
 
 /// Prints a line for each requirement. The exit code says whether tracing works.
 pub(crate) async fn run() -> Result<u8, Failure> {
+    let [arbiter, verdicts] = controllers_programs();
     let findings = [
         kernel(),
         privileges(),
@@ -69,6 +70,8 @@ pub(crate) async fn run() -> Result<u8, Failure> {
         cgroups(Cgroups::here()),
         btf(),
         links(),
+        arbiter,
+        verdicts,
         namespace(),
         driver(),
         driver_calls(),
@@ -194,28 +197,42 @@ fn links() -> Finding {
         Ok(Features { attach: Attach::Multi(PidFilter::Process) }) => Finding {
             name,
             verdict: Verdict::Found,
-            value: "programs load; uprobe_multi links, selecting by process".to_owned(),
+            value: "the tracer's programs load; uprobe_multi links, selecting by process".to_owned(),
             advice: "",
         },
         Ok(Features { attach: Attach::Multi(PidFilter::Thread) }) => Finding {
             name,
             verdict: Verdict::Reduced,
-            value: "programs load; uprobe_multi links cannot select by process".to_owned(),
+            value: "the tracer's programs load; uprobe_multi links cannot select by process".to_owned(),
             advice: "with --pid, the probes slow down other processes that use HIP too; kernel 6.10 fixes this",
         },
         Ok(Features { attach: Attach::PerfEvents }) => Finding {
             name,
             verdict: Verdict::Reduced,
-            value: "programs load; one perf event for each probe".to_owned(),
+            value: "the tracer's programs load; one perf event for each probe".to_owned(),
             advice: "detaching takes seconds, and fewer functions are recorded; kernel 6.6 has uprobe_multi links",
         },
         Err(error) => Finding {
             name,
             verdict: Verdict::Missing,
             value: with_causes(&error),
-            advice: "use a kernel of 5.15 or later with BPF (CONFIG_BPF_SYSCALL, CONFIG_BPF_JIT)",
+            advice: "use a kernel with BPF (CONFIG_BPF_SYSCALL, CONFIG_BPF_JIT), 6.1 or later; 5.15 might do",
         },
     }
+}
+
+/// Loads and attaches the programs of a controller: those that keep the arbiter page, and those that see the chains of calls.
+fn controllers_programs() -> [Finding; 2] {
+    let xsched_controller::Tried { arbiter, verdicts } = xsched_controller::try_programs();
+    let by_itself = "run `serve` as root, on a kernel with BTF; otherwise it keeps the page itself, and reports are slower";
+    let callers_only = "run `serve` as root, with tracefs; otherwise rules see immediate callers only";
+    [("arbiter", arbiter, by_itself), ("verdicts", verdicts, callers_only)].map(|(name, tried, advice)| {
+        let (verdict, value) = match tried {
+            Ok(()) => (Verdict::Found, "the controller's programs load and attach".to_owned()),
+            Err(error) => (Verdict::Reduced, with_causes(error.as_ref())),
+        };
+        Finding { name, verdict, value, advice }
+    })
 }
 
 /// The smallest options, for programs that are only loaded to test whether they load.

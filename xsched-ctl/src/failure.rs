@@ -37,11 +37,19 @@ pub(crate) enum Failure {
     #[error("cannot run `{0}`: not found")]
     CommandNotFound(String),
     #[error("cannot run `{command}`: {cause}")]
-    CommandNotExecutable { command: String, cause: io::Error },
+    CommandNotExecutable {
+        command: String,
+        #[source]
+        cause: io::Error,
+    },
     #[error("{0}")]
     Usage(String),
     #[error("cannot read {path}: {cause}")]
-    InputUnreadable { path: PathBuf, cause: io::Error },
+    InputUnreadable {
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
     #[error("{}", .cause.of_file(.path))]
     Rules { path: PathBuf, cause: Mistakes },
     #[error(transparent)]

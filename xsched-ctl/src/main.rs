@@ -22,7 +22,9 @@ use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
 use xsched_report::ViewError;
-use xsched_terminal::{Advice as _, ExitCode as Code, Internal, say, survive_writes, with_causes};
+use xsched_terminal::{
+    Advice as _, Descriptors, ExitCode as Code, Internal, Shortage, say, survive_writes, with_causes,
+};
 
 use cli::{Cli, Verb};
 use failure::Failure;
@@ -53,10 +55,14 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             say!("xsched-ctl: {}", with_causes(&failure));
-            if let Some(hint) = failure.hint() {
+            let (hint, code) = match Shortage::behind(&failure) {
+                Some(shortage) => (Some(shortage.hint().to_owned()), shortage.exit_code()),
+                None => (failure.hint(), failure.exit_code()),
+            };
+            if let Some(hint) = hint {
                 say!("hint: {hint}");
             }
-            failure.exit_code().into()
+            code.into()
         }
     }
 }
@@ -75,13 +81,14 @@ fn filter(usual: &str) -> EnvFilter {
 }
 
 fn run_verb(verb: Verb) -> Result<u8, Failure> {
+    let descriptors = Descriptors::raise().map_err(Internal::at("opening files"))?;
     // One thread is enough: work comes in batches, and output has its own thread.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(Internal::at("starting the event loop"))?;
     match verb {
-        Verb::Trace(arguments) => runtime.block_on(trace::run(arguments)),
+        Verb::Trace(arguments) => runtime.block_on(trace::run(arguments, descriptors)),
         Verb::Attach(arguments) => runtime.block_on(attach::run(arguments)),
         Verb::Report(arguments) => Ok(xsched_report::run(&arguments.options()).map(|()| 0)?),
         Verb::View(arguments) => Ok(trace_viewer::view(&arguments).map(|()| 0).map_err(ViewError)?),
@@ -90,7 +97,7 @@ fn run_verb(verb: Verb) -> Result<u8, Failure> {
             Some(pid) => runtime.block_on(doctor::shim::run(pid)),
         },
         Verb::Serve(arguments) => Ok(runtime.block_on(xsched_controller::run(arguments.options()))?),
-        Verb::Run(arguments) => runtime.block_on(run::run(arguments)),
+        Verb::Run(arguments) => runtime.block_on(run::run(arguments, descriptors)),
         Verb::Set(arguments) => runtime.block_on(order::set(arguments)),
         Verb::Policy(arguments) => runtime.block_on(order::policy(arguments)),
         Verb::Rules(arguments) => runtime.block_on(rules::run(arguments)),

@@ -14,7 +14,7 @@ use xsched_control_api::{
     parameters::Wish,
     request::Request,
 };
-use xsched_terminal::{Advice, ExitCode, Internal, Request as SignalRequest, Signals, say};
+use xsched_terminal::{Advice, Descriptors, ExitCode, Internal, Request as SignalRequest, Signals, say};
 
 use crate::cli;
 use crate::command;
@@ -35,7 +35,7 @@ pub(crate) enum RunError {
     #[error("the path of the shim has a space or a colon in it, at which the loader splits LD_PRELOAD: {0}")]
     ShimPath(PathBuf),
     #[error("cannot draw random numbers: {0}")]
-    Random(io::Error),
+    Random(#[source] io::Error),
 }
 
 impl Advice for RunError {
@@ -59,7 +59,7 @@ impl Advice for RunError {
     }
 }
 
-pub(crate) async fn run(arguments: cli::Run) -> Result<u8, Failure> {
+pub(crate) async fn run(arguments: cli::Run, mut descriptors: Descriptors) -> Result<u8, Failure> {
     let shim = environment::find_shim(arguments.shim.as_deref())?;
     let token = Token::draw().map_err(RunError::Random)?;
     let wish = arguments.parameters.wish();
@@ -88,7 +88,7 @@ pub(crate) async fn run(arguments: cli::Run) -> Result<u8, Failure> {
         .env(environment::SANITIZER_VARIABLE, environment::sanitizer_options())
         .env(environment::TOKEN_VARIABLE, token.to_string());
     environment::warn_if_not_preloadable(&arguments.command[0]);
-    let mut child = command::start(&mut prepared, &signals)?;
+    let mut child = command::start(&mut prepared, &signals, &mut descriptors)?;
     let mut attendance = Attendance { wish, token, controller };
     let pid = child.id().unwrap_or(0);
     let code = tokio::select! {

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use tokio::process::Child;
 use xsched_abi::Counter;
 use xsched_bpf::Losses;
-use xsched_terminal::{Internal, Request, Signals, one_line, say};
+use xsched_terminal::{Descriptors, Internal, Request, Signals, one_line, say};
 use xsched_tracer::{
     Destination, Recorded, Recorder, Session, Sink, Targets, check_privileges, find_process,
 };
@@ -17,7 +17,7 @@ use crate::ending::Limits;
 use crate::failure::Failure;
 use crate::trace_config;
 
-pub(crate) async fn run(arguments: cli::Trace) -> Result<u8, Failure> {
+pub(crate) async fn run(arguments: cli::Trace, mut descriptors: Descriptors) -> Result<u8, Failure> {
     let settings = arguments.recording.settings()?;
     let (destination, format) = arguments.recording.output()?;
     check_privileges()?;
@@ -37,7 +37,8 @@ pub(crate) async fn run(arguments: cli::Trace) -> Result<u8, Failure> {
     let session = Session::start(targets, settings, recorder)?;
     let limits = Limits::begin(arguments.recording.duration);
     let (code, recorded) = if targets == Targets::Children {
-        record_command(session, &mut signals, limits, &arguments.command, command_output).await?
+        record_command(session, &mut signals, &mut descriptors, limits, &arguments.command, command_output)
+            .await?
     } else {
         say!("recording {}; Ctrl-C ends it", describe(targets));
         (0, record_running(session, &mut signals, limits).await?)
@@ -89,11 +90,12 @@ async fn record_running(
 async fn record_command(
     mut session: Box<Session>,
     signals: &mut Signals,
+    descriptors: &mut Descriptors,
     limits: Limits,
     words: &[OsString],
     output: CommandOutput,
 ) -> Result<(u8, Recorded), Failure> {
-    let mut child = command::spawn(words, output, signals, session.enlistment())?;
+    let mut child = command::spawn(words, output, signals, descriptors, session.enlistment())?;
     let is_dump_wanted = Cell::new(false);
     let mut end = CommandEnd {
         child: &mut child,

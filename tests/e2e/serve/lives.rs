@@ -141,6 +141,32 @@ fn a_controller_without_tracefs_warns_that_it_sees_no_chains() {
     assert!(outcome.stderr.contains("tracefs is not mounted here"), "{}", outcome.stderr);
 }
 
+/// That the tracer's programs load says nothing about the controller's.
+#[needs(ROOT)]
+fn doctor_tries_the_programs_of_a_controller_beside_a_running_one() {
+    let doctor = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", &format!("{script}; exec \"$0\" doctor")]).arg(binary());
+        run(&mut command).stdout
+    };
+    let controller = Controller::start_with_programs("");
+    let mut process = controller.process_of(0);
+    process.ask("connect");
+    process.open(5);
+    let found = doctor(":");
+    for name in ["arbiter", "verdicts"] {
+        let line = format!("{name:<12} ok       the controller's programs load and attach\n");
+        assert!(found.contains(&line), "{found}");
+    }
+    process.report("ready");
+    let mask = 1 << process.level();
+    process.wait_for_ready(5, mask);
+    let found = doctor("mount -t tmpfs none /sys/kernel/debug; mount -t tmpfs none /sys/kernel/tracing");
+    assert!(found.contains("verdicts     reduced  cannot attach `map_enter`"), "{found}");
+    let found = doctor("mount -t tmpfs -o ro none /sys/fs/bpf");
+    assert!(found.contains("arbiter      reduced  cannot use /sys/fs/bpf: Read-only"), "{found}");
+}
+
 #[needs(ROOT)]
 fn a_regular_end_resumes_all_processes_and_removes_the_sockets() {
     let mut controller = Controller::start("");

@@ -23,9 +23,9 @@ use crate::wake;
 #[expect(missing_docs, reason = "each message says what has happened")]
 pub enum ArbiterError {
     #[error("cannot create the arbiter page: {0}")]
-    Page(io::Error),
+    Page(#[source] io::Error),
     #[error("cannot wait for changes of the arbiter page: {0}")]
-    Wake(io::Error),
+    Wake(#[source] io::Error),
     #[error("the arbiter page is full: it has {DEVICE_MAX} devices")]
     DevicesFull,
     #[error("the arbiter page is full: it has {QUEUE_MAX} queues")]

@@ -16,5 +16,5 @@ mod wake;
 
 pub use keeper::{Arbiter, ArbiterError, Opened, Owner, Queue};
 pub use page::{Page, QueueState};
-pub use programs::{FoundShim, PINS, ProbedShim, ProgramsError, SHIMS_MAX, ShimSearch};
+pub use programs::{FoundShim, PINS, ProbedShim, ProgramsError, SHIMS_MAX, ShimSearch, try_programs};
 pub use times::Times;

@@ -25,6 +25,7 @@ use xsched_symbols::FileId;
 
 use crate::page::Page;
 use crate::times::Times;
+pub use create::try_programs;
 pub use error::ProgramsError;
 use gates::Gates;
 use map_of_maps::MapOfMaps;

@@ -14,7 +14,7 @@ use crate::tracefs::NoTracepoints;
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says what has happened")]
 pub enum BpfError {
-    #[error("the kernel refused the BPF maps: {0}")]
+    #[error("cannot create the BPF maps: {0}")]
     Object(#[from] EbpfError),
     /// The number of possible processors cannot be read.
     #[error("cannot read {path}: {cause}")]
@@ -24,7 +24,7 @@ pub enum BpfError {
         cause: io::Error,
     },
     /// The verifier refused a program, or the kernel lacks something that it uses.
-    #[error("the kernel refused the BPF program `{program}`: {cause}{log}")]
+    #[error("cannot load the BPF program `{program}`: {cause}{log}")]
     Load {
         program: &'static str,
         #[source]
@@ -63,12 +63,9 @@ impl BpfError {
 
 impl Advice for BpfError {
     fn hint(&self) -> Option<String> {
-        Some(if let Self::Tracepoint { cause, .. } = self {
-            cause.remedy().to_owned()
-        } else if self.is_permission() {
-            privilege::advice()
-        } else {
-            "`xsched-ctl doctor` says what this kernel lacks".to_owned()
+        Some(match self {
+            Self::Tracepoint { cause, .. } => cause.remedy().to_owned(),
+            error => privilege::hint(error),
         })
     }
 
@@ -121,13 +118,13 @@ mod tests {
         let error = BpfError::Object(EbpfError::from(refused));
         assert_eq!(
             with_causes(&error),
-            "the kernel refused the BPF maps: map error: failed to create map `OWNERS`: Operation not permitted (os error 1)"
+            "cannot create the BPF maps: map error: failed to create map `OWNERS`: Operation not permitted (os error 1)"
         );
         assert!(is_permission(&error));
         let gone = BpfError::Load { program: "report", cause: Errno::INVAL.into(), log: String::new() };
         assert_eq!(
             with_causes(&gone),
-            "the kernel refused the BPF program `report`: Invalid argument (os error 22)",
+            "cannot load the BPF program `report`: Invalid argument (os error 22)",
             "nothing is repeated"
         );
         assert!(!is_permission(&gone));

@@ -1,6 +1,9 @@
 //! The capabilities that tracing needs.
 
-use std::fs;
+use std::error::Error;
+use std::{fs, io};
+
+use xsched_terminal::kind;
 
 use crate::namespace;
 
@@ -58,6 +61,17 @@ fn lacking(capabilities: &[&Capability]) -> Vec<&'static str> {
     let effective = effective();
     let lacking = capabilities.iter().filter(|capability| !capability.is_in(effective));
     lacking.map(|capability| capability.name).collect()
+}
+
+/// A hint for an error of the kernel's side.
+pub fn hint(error: &(dyn Error + 'static)) -> String {
+    match kind(error) {
+        Some(io::ErrorKind::PermissionDenied) => advice(),
+        Some(io::ErrorKind::Unsupported) => {
+            "this kernel lacks that, or a container's settings (seccomp) hide it".to_owned()
+        }
+        _ => "`xsched-ctl doctor` says what this kernel lacks".to_owned(),
+    }
 }
 
 /// A hint for when the kernel has refused something that needs privileges.

@@ -55,11 +55,13 @@ pub fn tracefs_with(tracepoints: &[&str]) -> Result<&'static str, NoTracepoints>
     tried.into_iter().min_by_key(rank).unwrap_or(Err(NoTracepoints::NotMounted))
 }
 
+/// Other errors, such as a lack of descriptors, say nothing about tracefs.
 fn has(path: &'static str, tracepoints: &[&str]) -> Result<(), NoTracepoints> {
     let events = Path::new(path).join("events");
     tracepoints.iter().try_for_each(|tracepoint| match File::open(events.join(tracepoint).join("id")) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(NoTracepoints::Unreadable(path)),
+        Err(error) if error.kind() != ErrorKind::NotFound => Ok(()),
         Err(_) if events.exists() => Err(NoTracepoints::Lacking(path)),
         Err(_) => Err(NoTracepoints::NotMounted),
     })

@@ -26,7 +26,11 @@ pub enum AskError {
     #[error("no controller is running")]
     NoController,
     #[error("cannot reach the controller at {path}: {cause}")]
-    Unreachable { path: std::path::PathBuf, cause: io::Error },
+    Unreachable {
+        path: std::path::PathBuf,
+        #[source]
+        cause: io::Error,
+    },
     #[error("the controller accepts no connections: too many wait at {}", .folder.path().display())]
     Crowded { folder: Folder },
     #[error("the controller ({}) does not answer", place(*pid))]
@@ -35,7 +39,7 @@ pub enum AskError {
         pid: u32,
     },
     #[error("the controller has ended the connection: {0}")]
-    Gone(io::Error),
+    Gone(#[source] io::Error),
     #[error("unexpected answer from the controller: {0}")]
     Strange(String),
     #[error("{message}")]

@@ -31,7 +31,11 @@ pub enum ServeError {
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     #[error("cannot read {path}: {cause}")]
-    Unreadable { path: PathBuf, cause: io::Error },
+    Unreadable {
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
     #[error("{}", .cause.of_file(.path))]
     Wrong { path: PathBuf, cause: Mistakes },
 }

@@ -49,6 +49,7 @@ pub use error::ServeError;
 pub use options::Options;
 
 use std::cell::{Cell, RefCell};
+use std::error::Error;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -63,7 +64,7 @@ use xsched_arbiter::{Arbiter, ArbiterError, ProgramsError, Times};
 use xsched_bpf::{Written, privilege, tracefs_with};
 use xsched_control_api::{answer::Answer, folder::Folder, readiness};
 use xsched_symbols::now_ns;
-use xsched_terminal::{Internal, Request, Signals, is_permission, print, say, with_causes};
+use xsched_terminal::{Internal, Request, Shortage, Signals, is_permission, print, say, with_causes};
 
 use asked::Asked;
 use config::Config;
@@ -84,7 +85,6 @@ pub async fn run(arguments: Options) -> Result<u8, ServeError> {
     }
     let Reading { config, users, rules, source } = Reading::read(&asked).map_err(first_of)?;
     let manager = notify::Manager::of_environment().map_err(Internal::at("reading NOTIFY_SOCKET"))?;
-    raise_descriptor_limit();
     let (mut signals, hangups) = (Signals::catch_for_service()?, files::hangups()?);
     let names = config.user_names();
     let (directory, answers) = Directory::start(users::name_service::name)?;
@@ -176,12 +176,32 @@ fn make_arbiter(config: &Config, no_bpf: bool) -> Result<Arbiter, ArbiterError> 
                 "the controller maintains the arbiter page itself, and reports are slower: {}",
                 with_causes(&error)
             );
+            if let Some(shortage) = Shortage::behind(&error) {
+                tracing::warn!("{}", shortage.hint());
+            }
             if is_permission(&error) {
                 tracing::warn!("for BPF programs, {}; `--no-bpf` runs without them", privilege::advice());
             }
             Arbiter::in_memory(&times)
         }
         made => made,
+    }
+}
+
+/// What `serve` would find on this machine.
+#[derive(Debug)]
+pub struct Tried {
+    /// Whether programs can keep the arbiter page.
+    pub arbiter: Result<(), Box<dyn Error>>,
+    /// Whether programs can see the chains of calls.
+    pub verdicts: Result<(), Box<dyn Error>>,
+}
+
+/// Loads and attaches a controller's programs for a moment, beside those of one that may be running.
+pub fn try_programs() -> Tried {
+    Tried {
+        arbiter: xsched_arbiter::try_programs().map_err(Into::into),
+        verdicts: origin::try_programs().map_err(Into::into),
     }
 }
 
@@ -275,15 +295,5 @@ async fn send_watchdog(manager: &notify::Manager, every: Option<Duration>) -> st
     loop {
         ticks.tick().await;
         manager.tell("WATCHDOG=1");
-    }
-}
-
-/// Raises the limit of open files: each process takes four descriptors, and the usual limit is 1024. If that fails, the
-/// limit stays.
-fn raise_descriptor_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
-        tracing::warn!("cannot raise the limit of open files: {error}");
     }
 }

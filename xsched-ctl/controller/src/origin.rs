@@ -36,6 +36,7 @@ pub(crate) use rule_names::{Names, RuleNames};
 use xsched_bpf::BpfError;
 use xsched_control_api::answer::Explained;
 
+use programs::Programs;
 use worker::Worker;
 
 /// Why BPF programs do not determine verdicts.
@@ -46,9 +47,9 @@ pub(crate) enum OriginError {
     #[error(transparent)]
     Sideband(#[from] xsched_symbols::SidebandError),
     #[error("cannot start a thread: {0}")]
-    Thread(io::Error),
+    Thread(#[source] io::Error),
     #[error("cannot find the controller's own code: {0}")]
-    OwnCode(io::Error),
+    OwnCode(#[source] io::Error),
     /// The probe at this process's own function did not fire.
     #[error("the programs do not see this process")]
     Unheard,
@@ -60,7 +61,11 @@ pub(crate) enum JoinError {
     #[error("the shim of process {0} does not have the function `{symbol}`", symbol = xsched_protocol::verdict::CLASSIFY_SYMBOL)]
     NoFunction(u32),
     #[error("cannot read process {pid}: {cause}")]
-    Unreadable { pid: u32, cause: io::Error },
+    Unreadable {
+        pid: u32,
+        #[source]
+        cause: io::Error,
+    },
     #[error(transparent)]
     Bpf(#[from] BpfError),
 }
@@ -130,6 +135,12 @@ pub(crate) struct Origin {
     thread: Option<JoinHandle<()>>,
     libraries: OriginNames,
     answered_again: Arc<AtomicU64>,
+}
+
+/// Loads and attaches the programs for a moment, beside those of a controller that may be running.
+pub(crate) fn try_programs() -> Result<(), OriginError> {
+    let (mut programs, _) = Programs::load()?;
+    Ok(programs.watch_mappings()?)
 }
 
 impl Origin {

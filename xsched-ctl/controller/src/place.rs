@@ -27,7 +27,11 @@ pub enum PlaceError {
         folder: PathBuf,
     },
     #[error("cannot make {path}: {cause}")]
-    NotMade { path: PathBuf, cause: io::Error },
+    NotMade {
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
 }
 
 impl Advice for PlaceError {

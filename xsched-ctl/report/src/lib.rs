@@ -30,9 +30,17 @@ use xsched_terminal::{Advice, ExitCode, StdoutError, print, say, unreadable};
 #[expect(missing_docs, reason = "each message says what has happened")]
 pub enum ReportError {
     #[error("cannot read {path}: {cause}")]
-    Unreadable { path: PathBuf, cause: io::Error },
+    Unreadable {
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
     #[error("cannot write {path}: {cause}")]
-    Page { path: PathBuf, cause: io::Error },
+    Page {
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
     #[error("{0} is the recording itself, which the page would replace")]
     PageIsRecording(PathBuf),
     #[error("{0} is empty")]

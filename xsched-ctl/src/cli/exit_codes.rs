@@ -9,6 +9,7 @@ Exit codes:
   66   no such process, it does not use HIP, or a file cannot be read
   69   the kernel lacks something, or no controller runs; `xsched-ctl doctor` says what
   70   a fault in xsched-ctl
+  71   descriptors, memory or threads are short, or limited
   73   the output cannot be created
   74   writing the output failed; what was written loads
   77   not permitted; run as root

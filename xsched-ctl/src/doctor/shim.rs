@@ -6,13 +6,12 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
 
 use xsched_protocol::shim_status::{
     SHIM_STATUS_MAGIC, SHIM_STATUS_SYMBOL, SHIM_STATUS_VERSION, ShimCopy, ShimState, ShimStatus,
     ShimVerdicts, ShimWay,
 };
-use xsched_symbols::{is_hip_runtime, process_folder, variable_address};
+use xsched_symbols::{Mapping, mapped_files, open_mapped, process_folder, variable_address};
 use xsched_terminal::print;
 use xsched_tracer::{TracerError, why_nothing_is_mapped};
 use zerocopy::{FromBytes as _, IntoBytes as _};
@@ -21,14 +20,6 @@ use super::controller;
 use crate::absence::{SHIM_FILE_PREFIX, why_passed_over};
 use crate::failure::Failure;
 
-/// A file as it is mapped into the process.
-#[derive(Debug, PartialEq, Eq)]
-struct Mapped {
-    /// The address of its first byte.
-    base: u64,
-    path: String,
-}
-
 fn no_program(pid: u32) -> Failure {
     TracerError::NoProgram { pid, why: why_nothing_is_mapped(pid) }.into()
 }
@@ -36,20 +27,15 @@ fn no_program(pid: u32) -> Failure {
 /// Prints the shim's state in a process, a line for each copy of the runtime, and whether the controller knows the
 /// process.
 pub(crate) async fn run(pid: u32) -> Result<u8, Failure> {
-    let maps =
-        std::fs::read_to_string(process_folder(pid).join("maps")).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => TracerError::NoSuchProcess(pid).into(),
-            io::ErrorKind::PermissionDenied => Failure::ForeignProcess(pid),
-            _ => no_program(pid),
-        })?;
-    if maps.is_empty() {
-        return Err(no_program(pid));
-    }
-    let files = files(&maps);
-    let runtimes: Vec<_> = files.iter().filter(|file| is_hip_runtime(Path::new(&file.path))).collect();
-    let shim = files.iter().find(|file| file.name().starts_with(SHIM_FILE_PREFIX));
+    let files = mapped_files(pid).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => TracerError::NoSuchProcess(pid).into(),
+        io::ErrorKind::PermissionDenied => Failure::ForeignProcess(pid),
+        _ => no_program(pid),
+    })?;
+    let runtimes: Vec<_> = files.iter().filter(|file| file.is_hip_runtime()).collect();
+    let shim = files.iter().find(|file| file.library().starts_with(SHIM_FILE_PREFIX));
     let Some(shim) = shim else {
-        let why = why_passed_over(pid, &maps).map_or_else(String::new, |why| format!(": {why}"));
+        let why = why_passed_over(pid).map_or_else(String::new, |why| format!(": {why}"));
         let absent = line("shim", "absent", &format!("not loaded into process {pid}{why}"));
         print(&(absent + &about(&runtimes, None)))?;
         return Ok(0);
@@ -60,7 +46,7 @@ pub(crate) async fn run(pid: u32) -> Result<u8, Failure> {
         state if state == ShimState::Disabled as u32 => "disabled",
         _ => "idle",
     };
-    let mut text = line("shim", state, &shim.path) + &about(&runtimes, Some(&status));
+    let mut text = line("shim", state, &shown(shim)) + &about(&runtimes, Some(&status));
     let (word, detail) = callers(&status);
     text += &line("callers", word, detail);
     let (word, detail) = controller::joined(pid).await;
@@ -73,15 +59,20 @@ fn line(name: &str, word: &str, detail: &str) -> String {
     format!("{name:<12} {word:<8} {detail}\n")
 }
 
+/// The path of a file, and what became of it.
+fn shown(file: &Mapping) -> String {
+    format!("{}{}", file.path.display(), if file.deleted { " (deleted or replaced since)" } else { "" })
+}
+
 /// A line for each copy of the runtime.
-fn about(runtimes: &[&Mapped], status: Option<&ShimStatus>) -> String {
+fn about(runtimes: &[&Mapping], status: Option<&ShimStatus>) -> String {
     if runtimes.is_empty() {
         return line("runtime", "absent", "no libamdhip64 is mapped");
     }
     let lines = runtimes.iter().map(|runtime| {
-        let copy = status.and_then(|status| status.copies.iter().find(|copy| copy.base == runtime.base));
+        let copy = status.and_then(|status| status.copies.iter().find(|copy| copy.base == runtime.start));
         let (way, detail) = copy.map_or(("unseen", String::new()), describe);
-        line("runtime", way, &format!("{}{detail}", runtime.path))
+        line("runtime", way, &format!("{}{detail}", shown(runtime)))
     });
     lines.collect()
 }
@@ -116,46 +107,20 @@ fn describe(copy: &ShimCopy) -> (&'static str, String) {
     }
 }
 
-impl Mapped {
-    fn name(&self) -> &str {
-        self.path.rsplit('/').next().unwrap_or(&self.path)
-    }
-}
-
-/// The files of a memory map, each with the address of its beginning.
-fn files(maps: &str) -> Vec<Mapped> {
-    let beginnings = maps.lines().filter_map(|line| {
-        let mut words = line.splitn(6, ' ');
-        let (range, _, offset) = (words.next()?, words.next()?, words.next()?);
-        let path = words.nth(2)?.trim_start();
-        let (start, _) = range.split_once('-')?;
-        let is_beginning = u64::from_str_radix(offset, 16) == Ok(0) && path.starts_with('/');
-        is_beginning
-            .then(|| Some(Mapped { base: u64::from_str_radix(start, 16).ok()?, path: path.to_owned() }))?
-    });
-    let mut files: Vec<Mapped> = Vec::new();
-    for file in beginnings {
-        // Another mapping of the same file may begin at its first byte too.
-        if files.last().is_none_or(|last| last.path != file.path) {
-            files.push(file);
-        }
-    }
-    files
-}
-
 /// Reads the shim's status.
-fn read(pid: u32, shim: &Mapped) -> Result<ShimStatus, io::Error> {
-    let process = process_folder(pid);
-    let file = File::open(format!("{}/root{}", process.display(), shim.path))?;
+fn read(pid: u32, shim: &Mapping) -> Result<ShimStatus, io::Error> {
+    let file = open_mapped(pid, shim).map_err(io::Error::other)?;
+    let path = shim.path.display();
     let address = variable_address(&file, SHIM_STATUS_SYMBOL)
         .map_err(io::Error::other)?
-        .ok_or_else(|| io::Error::other(format!("no symbol `{SHIM_STATUS_SYMBOL}` in {}", shim.path)))?;
+        .ok_or_else(|| io::Error::other(format!("no symbol `{SHIM_STATUS_SYMBOL}` in {path}")))?;
     let mut status = ShimStatus::read_from_bytes(&[0; size_of::<ShimStatus>()])
         .map_err(|error| io::Error::other(error.to_string()))?;
     // Libraries are linked for a base address of 0.
-    File::open(process.join("mem"))?.read_exact_at(status.as_mut_bytes(), shim.base + address)?;
+    File::open(process_folder(pid).join("mem"))?
+        .read_exact_at(status.as_mut_bytes(), shim.start + address)?;
     if status.magic != SHIM_STATUS_MAGIC || status.version != SHIM_STATUS_VERSION {
-        return Err(io::Error::other(format!("{} is of another version", shim.path)));
+        return Err(io::Error::other(format!("{path} is of another version")));
     }
     Ok(status)
 }
@@ -163,20 +128,6 @@ fn read(pid: u32, shim: &Mapped) -> Result<ShimStatus, io::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_file_is_found_where_its_beginning_is_mapped() {
-        let maps = "\
-7f00-7f10 r--p 00000000 fe:01 7                          /opt/my rocm/libamdhip64.so.6
-7f10-7f20 r-xp 00010000 fe:01 7                          /opt/my rocm/libamdhip64.so.6
-7f20-7f30 rw-p 00000000 00:00 0
-7f30-7f40 r--p 00000000 fe:01 8                          /lib/libxsched_shim.so
-7ffe-7fff rw-p 00000000 00:00 0                          [stack]
-";
-        let found = files(maps);
-        let expected = [(0x7f00, "/opt/my rocm/libamdhip64.so.6"), (0x7f30, "/lib/libxsched_shim.so")];
-        assert_eq!(found, expected.map(|(base, path)| Mapped { base, path: path.to_owned() }));
-    }
 
     #[test]
     fn a_copy_is_described_by_how_its_calls_are_intercepted() {

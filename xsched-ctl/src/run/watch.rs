@@ -23,11 +23,10 @@ pub(super) async fn warn_without_shim(root: u32) -> Infallible {
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST);
         for pid in family(root) {
-            if told.contains(&pid) {
+            if told.contains(&pid) || !uses_hip_without_shim(pid) {
                 continue;
             }
-            let Some(maps) = maps_without_shim(pid) else { continue };
-            let why = why_passed_over(pid, &maps).unwrap_or_else(|| {
+            let why = why_passed_over(pid).unwrap_or_else(|| {
                 "the loader has not loaded it (setuid, another C library, or no access to the file)"
                     .to_owned()
             });
@@ -57,9 +56,8 @@ fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// The memory map of a process that uses HIP without the shim.
-fn maps_without_shim(pid: u32) -> Option<String> {
-    std::fs::read_to_string(process_folder(pid).join("maps")).ok().filter(|maps| is_without_shim(maps))
+fn uses_hip_without_shim(pid: u32) -> bool {
+    std::fs::read_to_string(process_folder(pid).join("maps")).is_ok_and(|maps| is_without_shim(&maps))
 }
 
 fn is_without_shim(maps: &str) -> bool {

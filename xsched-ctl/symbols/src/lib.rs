@@ -60,7 +60,7 @@ pub use demangle::{demangle, kernel_name, short_name};
 pub use elf::{ElfError, symbol_file_offsets, variable_address};
 pub use function::{MappedFunction, find_function, own_code};
 pub use mapping::{Backing, FileId, Mapping};
-pub use maps::executable_mappings;
+pub use maps::{executable_mappings, mapped_files};
 pub use open::{OpenError, open_mapped, open_regular};
 pub use process::Process;
 pub use processes::{Change, Location, NameError, Processes, ScanError};

@@ -85,7 +85,7 @@ pub struct Mapping {
     unopenable_by: AtomicU32,
 }
 
-const DELETED_MARK: &[u8] = b" (deleted)";
+pub(crate) const DELETED_MARK: &[u8] = b" (deleted)";
 
 impl Mapping {
     /// `name` is the kernel's text: a path, perhaps marked as deleted, or a label.

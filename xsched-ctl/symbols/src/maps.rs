@@ -18,6 +18,23 @@ pub fn executable_mappings(pid: u32) -> io::Result<Vec<Mapping>> {
     Ok(parse(&text).filter(|entry| entry.executable).map(|entry| entry.mapping).collect())
 }
 
+/// The mappings of a process that begin with the first byte of a file, one for each file and place.
+///
+/// # Errors
+///
+/// If there is no such process, or its mappings may not be read; [`io::ErrorKind::InvalidData`] if it has none.
+pub fn mapped_files(pid: u32) -> io::Result<Vec<Mapping>> {
+    let text = std::fs::read(process_folder(pid).join("maps"))?;
+    if text.is_empty() {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let is_beginning = |mapping: &Mapping| mapping.file.is_some() && mapping.file_offset == 0;
+    let mut files: Vec<_> = parse(&text).map(|entry| entry.mapping).filter(is_beginning).collect();
+    // Another mapping of the same file may begin at its first byte too.
+    files.dedup_by(|next, last| next.file == last.file);
+    Ok(files)
+}
+
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) executable: bool,

@@ -46,6 +46,12 @@ pub enum OpenError {
         /// The path as the process saw it.
         path: PathBuf,
     },
+    /// Only through `/proc/PID/map_files`, which takes another capability than inspecting the process.
+    #[error("{} is gone, replaced or in memory, and CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE is needed to open it", path.display())]
+    Forbidden {
+        /// The path as the process saw it.
+        path: PathBuf,
+    },
 }
 
 /// The process in whose view a path is resolved.
@@ -92,12 +98,20 @@ pub fn open_mapped(pid: u32, mapping: &Mapping) -> Result<File, OpenError> {
         [(inside, by_process), (exact, by_process), (here, Wanted::Same(wanted, ResolvedBy::ThisProcess))];
     let space = PathSpace::Device(wanted.device_major, wanted.device_minor);
     let found = with_timeout(space, folder_of(&path), move || {
-        candidates.iter().find_map(|(candidate, file)| candidate.open(*file).ok())
+        let mut is_forbidden = false;
+        let opened = candidates.iter().find_map(|(candidate, file)| {
+            let opened = candidate.open(*file);
+            is_forbidden |= matches!(&opened, Err(error) if error.kind() == io::ErrorKind::PermissionDenied);
+            opened.ok()
+        });
+        opened.ok_or(is_forbidden)
     });
+    let path = mapping.path.to_path_buf();
     match found {
-        Some(Some(file)) => Ok(file),
-        Some(None) => Err(OpenError::Gone { path: mapping.path.to_path_buf() }),
-        None => Err(OpenError::Silent { path: mapping.path.to_path_buf() }),
+        Some(Ok(file)) => Ok(file),
+        Some(Err(true)) => Err(OpenError::Forbidden { path }),
+        Some(Err(false)) => Err(OpenError::Gone { path }),
+        None => Err(OpenError::Silent { path }),
     }
 }
 

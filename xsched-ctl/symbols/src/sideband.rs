@@ -37,9 +37,9 @@ pub enum SidebandError {
     #[error("watch processes on CPU {cpu}: {source}")]
     Open { cpu: usize, source: io::Error },
     #[error("read the list of CPUs: {0}")]
-    Cpus(io::Error),
+    Cpus(#[source] io::Error),
     #[error("set up waiting: {0}")]
-    Wait(io::Error),
+    Wait(#[source] io::Error),
 }
 
 /// A side-band event of a process.

@@ -29,6 +29,8 @@ pub enum ExitCode {
     Unavailable = 69,
     /// A fault in xsched-ctl itself (`EX_SOFTWARE`).
     Software = 70,
+    /// Descriptors, memory or threads are short (`EX_OSERR`).
+    Shortage = 71,
     /// The output cannot be created (`EX_CANTCREAT`).
     CannotCreate = 73,
     /// Writing the output failed (`EX_IOERR`).
@@ -60,6 +62,7 @@ pub struct Internal {
     /// What was being done.
     what: &'static str,
     /// The system's error.
+    #[source]
     cause: io::Error,
 }
 

@@ -34,6 +34,6 @@ fn kinds<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = io::Error
 }
 
 /// The error and its causes, outermost first.
-fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+pub(crate) fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| error.source())
 }

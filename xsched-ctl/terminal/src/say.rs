@@ -40,7 +40,7 @@ pub fn one_line(words: &str) -> Cow<'_, str> {
 /// A command's data could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write to standard output: {0}")]
-pub struct StdoutError(io::Error);
+pub struct StdoutError(#[source] io::Error);
 
 impl Advice for StdoutError {
     fn exit_code(&self) -> ExitCode {

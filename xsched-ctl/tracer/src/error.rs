@@ -24,6 +24,7 @@ pub enum RuntimeError {
     Named {
         /// Its path, as given.
         path: PathBuf,
+        #[source]
         cause: io::Error,
     },
     #[error("cannot read the symbols of {path}: {cause}")]
@@ -59,15 +60,27 @@ pub enum TracerError {
     },
     #[error("process {pid} ({}) does not use HIP: no libamdhip64 is mapped into it", one_line(name))]
     NoRuntime { pid: u32, name: String },
+    /// Its runtime may not be opened, for example.
+    #[error("process {pid} cannot be recorded: {cause}")]
+    NotProbed {
+        pid: u32,
+        #[source]
+        cause: RuntimeError,
+    },
     #[error(transparent)]
     Filters(#[from] FilterError),
     #[error("`--ring` writes files: name one with `-o FILE`")]
     NoFileForRing,
     #[error("cannot write {path}: {cause}")]
-    OutputNotCreated { path: PathBuf, cause: io::Error },
+    OutputNotCreated {
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
     #[error("writing the trace to {to} failed: {cause}")]
     OutputFailed {
         to: String,
+        #[source]
         cause: io::Error,
         /// Bytes that were written and can be loaded.
         written: u64,
@@ -116,14 +129,15 @@ impl Advice for TracerError {
                 "there is nothing in it to load: choose another file with `-o FILE`".to_owned()
             }
             Self::OutputFailed { .. } => "what was written up to then loads in Perfetto".to_owned(),
-            Self::Bpf(error) => return error.hint(),
+            Self::Bpf(error) | Self::NotProbed { cause: RuntimeError::Bpf(error), .. } => return error.hint(),
+            Self::NotProbed { .. } => "root can open it, if it can be opened: `sudo xsched-ctl …`".to_owned(),
             Self::Runtime(_) => {
                 "give the path of libamdhip64.so.N itself on this machine: `find / -name 'libamdhip64.so*'`"
                     .to_owned()
             }
             Self::DriverFunctions(_) => "`--driver tracepoint` works without this".to_owned(),
             Self::Sideband(xsched_symbols::SidebandError::NotPermitted) => privilege::advice(),
-            Self::Sideband(_) => "`xsched-ctl doctor` says what this kernel lacks".to_owned(),
+            Self::Sideband(error) => privilege::hint(error),
             Self::Internal(error) => return error.hint(),
         })
     }
@@ -139,7 +153,8 @@ impl Advice for TracerError {
             Self::Filters(_) | Self::NoFileForRing => ExitCode::Usage,
             Self::OutputNotCreated { .. } => ExitCode::CannotCreate,
             Self::OutputFailed { .. } => ExitCode::OutputFailed,
-            Self::Bpf(error) => error.exit_code(),
+            Self::Bpf(error) | Self::NotProbed { cause: RuntimeError::Bpf(error), .. } => error.exit_code(),
+            Self::NotProbed { .. } => ExitCode::NoTarget,
             Self::DriverFunctions(_) | Self::Sideband(_) | Self::ForeignProc => ExitCode::Unavailable,
             Self::Internal(error) => error.exit_code(),
         }

@@ -21,16 +21,13 @@ pub fn check_privileges() -> Result<(), TracerError> {
     Ok(())
 }
 
-/// Checks that a process exists and uses HIP. The id of a thread, as `top -H` shows it, is taken for its process.
+/// Checks that a process exists and can be inspected. Whether it uses HIP is said once everything else is there. The id of a thread, as `top -H` shows it, is taken for its process.
 pub fn find_process(pid: u32) -> Result<NonZeroU32, TracerError> {
     let pid = thread_group(pid).ok_or(TracerError::NoSuchProcess(pid))?;
     let mut processes = Processes::new();
     let readable = processes.scan(pid.get()).ok().and_then(|()| processes.process(pid.get()));
-    let Some(process) = readable.filter(|process| process.mappings().next().is_some()) else {
+    if readable.is_none_or(|process| process.mappings().next().is_none()) {
         return Err(TracerError::NoProgram { pid: pid.get(), why: why_nothing_is_mapped(pid.get()) });
-    };
-    if process.runtimes().next().is_none() {
-        return Err(TracerError::NoRuntime { pid: pid.get(), name: process.display_name().into_owned() });
     }
     Ok(pid)
 }

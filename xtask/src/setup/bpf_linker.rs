@@ -7,20 +7,37 @@ use std::{fs, os::unix::fs::symlink};
 
 use anyhow::{Context as _, Result};
 
-use super::machine::Machine;
+use super::{machine::Machine, requirements};
 use crate::command;
 
-/// The version that is installed, and the oldest that is accepted.
-const VERSION: [u32; 3] = [0, 13, 0];
+/// The version that is installed.
+const VERSION: &str = "0.13.0";
+
+/// What is compiled and linked to try it.
+const TRIAL: &str = "#![no_std]\n#[unsafe(no_mangle)]\npub extern \"C\" fn trial(x: u64) -> u64 { x + 1 }\n";
 
 /// Where Debian's libllvm22 puts its library, by architecture.
 const LLVM_LIBRARIES: [&str; 2] =
     ["/usr/lib/x86_64-linux-gnu/libLLVM.so.22.1", "/usr/lib/aarch64-linux-gnu/libLLVM.so.22.1"];
 
-/// Whether there is a bpf-linker that starts and is recent enough.
-pub(crate) fn is_installed(machine: &dyn Machine) -> bool {
-    let answer = machine.output("bpf-linker", &["--version"]);
-    answer.as_deref().and_then(version).is_some_and(|found| found >= VERSION)
+/// Whether there is a bpf-linker that links what the compiler for the BPF programs writes: its LLVM may be too old for that, whatever
+/// its own version.
+pub(crate) fn works(machine: &dyn Machine) -> bool {
+    let tried = || {
+        let folder = tempfile::tempdir().ok()?;
+        let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+        let (source, compiled) = (path("trial.rs"), path("trial.bc"));
+        fs::write(&source, TRIAL).ok()?;
+        let rustc = requirements::bpf_rustc(machine)?;
+        let (program, first) = rustc.split_first()?;
+        let first: Vec<_> = first.iter().map(String::as_str).collect();
+        let options =
+            ["--edition=2024", "--crate-type=lib", "-O", "--emit=llvm-bc", "-o", &compiled, &source];
+        machine.output(program, &[&first[..], &options].concat())?;
+        let options = ["--target", "bpfel", "--btf", "--export", "trial", "-o", &path("trial.o"), &compiled];
+        machine.output("bpf-linker", &options)
+    };
+    tried().is_some()
 }
 
 /// Builds it into cargo's home.
@@ -33,7 +50,6 @@ pub(crate) fn install(machine: &dyn Machine) -> Result<()> {
     fs::create_dir(prefix.path().join("lib"))?;
     symlink(library, prefix.path().join("lib/libLLVM.so"))?;
 
-    let [major, minor, patch] = VERSION;
     let mut cargo = command::cargo(prefix.path()); // away from the workspace, whose settings are not its own
     for ours in
         ["CARGO_TARGET_DIR", "CARGO_BUILD_TARGET", "CARGO_ENCODED_RUSTFLAGS", "RUSTFLAGS", "RUSTC_WRAPPER"]
@@ -42,26 +58,6 @@ pub(crate) fn install(machine: &dyn Machine) -> Result<()> {
     }
     cargo.env("LLVM_PREFIX", prefix.path());
     cargo.args(["install", "bpf-linker", "--locked", "--force", "--no-default-features"]);
-    cargo.args(["--features", "llvm-22", "--version", &format!("{major}.{minor}.{patch}")]);
+    cargo.args(["--features", "llvm-22", "--version", VERSION]);
     machine.run(&mut cargo)
-}
-
-/// Reads `bpf-linker 0.13.0`.
-fn version(answer: &str) -> Option<[u32; 3]> {
-    let mut numbers = answer.trim().strip_prefix("bpf-linker ")?.split(['.', '-', '+']).map(str::parse);
-    let mut next = || numbers.next()?.ok();
-    Some([next()?, next()?, next()?])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_compare_by_number() {
-        assert_eq!(version("bpf-linker 0.13.0\n"), Some([0, 13, 0]));
-        assert!(version("bpf-linker 0.9.15") < Some(VERSION));
-        assert!(version("bpf-linker 0.14.1-dev") > Some(VERSION));
-        assert_eq!(version("ld.lld 19"), None);
-    }
 }

@@ -8,6 +8,7 @@ use super::machine::Machine;
 
 /// Sysroot of Debian's own Rust, whose `rust-web-src` package carries the sources of `core`.
 pub(crate) const SYSROOT: &str = "/usr";
+pub(crate) const RUSTC: &str = "/usr/bin/rustc";
 
 /// Minor version of Debian's Rust 1 that compiles the BPF programs; without its security archive Debian 12 has 1.85.
 const RUST_MINOR_MIN: u32 = 95;
@@ -31,7 +32,7 @@ pub(crate) fn install(machine: &dyn Machine, packages: &[&str]) -> Result<()> {
 
 /// Whether the Rust compiler in [`SYSROOT`] is recent enough for the BPF programs.
 pub(crate) fn has_recent_rustc(machine: &dyn Machine) -> bool {
-    let answer = machine.output("/usr/bin/rustc", &["--version"]);
+    let answer = machine.output(RUSTC, &["--version"]);
     answer.as_deref().and_then(rust_minor).is_some_and(|minor| minor >= RUST_MINOR_MIN)
 }
 

@@ -7,8 +7,14 @@ use super::machine::Machine;
 /// First release with both BPF ring buffers (5.8) and cookies for uprobes (5.15).
 const RELEASE_MIN: (u32, u32) = (5, 15);
 
-/// Whether the kernel is new enough.
-pub(crate) fn is_recent(machine: &dyn Machine) -> bool {
+/// What the kernel's list of functions has if both are there. Distributions backport features, and numbers do not tell.
+const FUNCTIONS: [&str; 2] = [" bpf_ringbuf_reserve", " bpf_get_attach_cookie"];
+
+/// Whether the kernel has the features. Without its list of functions, its release says so.
+pub(crate) fn has_features(machine: &dyn Machine) -> bool {
+    if let Some(functions) = machine.read("/proc/kallsyms").filter(|functions| !functions.is_empty()) {
+        return FUNCTIONS.into_iter().all(|function| functions.contains(function));
+    }
     let release = machine.read("/proc/sys/kernel/osrelease");
     release.as_deref().and_then(major_minor).is_some_and(|found| found >= RELEASE_MIN)
 }

@@ -51,9 +51,6 @@ pub(crate) enum Remedy {
     Nothing,
 }
 
-/// Oldest node with the WebAssembly and fetch classes that Perfetto's engine needs.
-const NODE_MAJOR_MIN: u32 = 18;
-
 /// Every requirement. Steps come after the packages that they build on.
 #[expect(clippy::too_many_lines, reason = "it is one list")]
 pub(crate) fn all() -> Vec<Requirement> {
@@ -62,7 +59,7 @@ pub(crate) fn all() -> Vec<Requirement> {
             name: "C compiler",
             need: Need::BpfBuild,
             why: "to link every Rust program",
-            is_met: |m| m.output("cc", &["--version"]).is_some(),
+            is_met: |m| m.output("cc", &["-shared", "-x", "c", "/dev/null", "-o", "/dev/null"]).is_some(),
             remedy: Remedy::Packages(&["gcc", "libc6-dev"]),
             elsewhere: "install gcc or clang, so that `cc` is found",
         },
@@ -70,7 +67,7 @@ pub(crate) fn all() -> Vec<Requirement> {
             name: "Rust compiler for BPF",
             need: Need::BpfBuild,
             why: "to compile the BPF programs: a rustc together with the sources of `core`",
-            is_met: has_bpf_rustc,
+            is_met: |m| bpf_rustc(m).is_some(),
             remedy: Remedy::Packages(&["rustc-web", "cargo-web", "rust-web-src"]),
             elsewhere: "rustup toolchain install nightly --component rust-src   (Debian 12: rustc-web 1.96 is in its security archive)",
         },
@@ -78,7 +75,7 @@ pub(crate) fn all() -> Vec<Requirement> {
             name: "bpf-linker",
             need: Need::BpfBuild,
             why: "to link the BPF programs",
-            is_met: bpf_linker::is_installed,
+            is_met: bpf_linker::works,
             remedy: Remedy::Step(bpf_linker::install),
             elsewhere: "cargo binstall bpf-linker   (or a release of https://github.com/aya-rs/bpf-linker)",
         },
@@ -88,21 +85,21 @@ pub(crate) fn all() -> Vec<Requirement> {
             why: "to compile real HIP programs with real GPU code, without ROCm",
             is_met: |m| {
                 let tool = |name| m.output(name, &["--version"]).is_some();
-                // The bundler calls llvm-objcopy.
-                ["clang++-19", "clang-offload-bundler-19", "ld.lld-19", "llvm-objcopy-19"]
-                    .into_iter()
-                    .all(tool)
+                // An empty program for both sides, which takes compiler, linker and bundler. The last two are called by tests, too.
+                let options = "-x hip --offload-arch=gfx942 -nogpuinc -nogpulib -c /dev/null -o /dev/null";
+                let options: Vec<_> = options.split(' ').collect();
+                m.output("clang++-19", &options).is_some()
+                    && ["clang-offload-bundler-19", "llvm-objcopy-19"].into_iter().all(tool)
             },
             remedy: Remedy::Packages(&["clang-19", "clang-tools-19", "lld-19", "llvm-19"]),
             elsewhere: "sudo apt-get install clang-19 clang-tools-19 lld-19 llvm-19   (Debian 12, or apt.llvm.org)",
         },
         Requirement {
-            name: "node 18 or later",
+            name: "node",
             need: Need::TimelineChecks,
             why: "to run Perfetto's own trace processor over recorded timelines",
             is_met: |m| {
-                let version = m.output("node", &["--version"]);
-                version.and_then(|v| major(v.trim().strip_prefix('v')?)).is_some_and(|v| v >= NODE_MAJOR_MIN)
+                m.output("node", &["-e", "new WebAssembly.Memory({initial: 1}); fetch.name"]).is_some()
             },
             remedy: Remedy::Packages(&["nodejs"]),
             elsewhere: "install Node.js 18 or later, https://nodejs.org",
@@ -135,9 +132,9 @@ pub(crate) fn all() -> Vec<Requirement> {
             name: "BPF features of the kernel",
             need: Need::Kernel,
             why: "for ring buffers and a cookie per attached probe",
-            is_met: kernel::is_recent,
+            is_met: kernel::has_features,
             remedy: Remedy::Nothing,
-            elsewhere: "boot Linux 5.15 or later",
+            elsewhere: "boot Linux 6.1 or later (5.15 has these features, but was never tried)",
         },
         Requirement {
             name: "uprobes",
@@ -191,27 +188,24 @@ pub(crate) fn all() -> Vec<Requirement> {
     ]
 }
 
-/// The toolchains that xsched-ctl's build script accepts: the one that `BPF_TOOLCHAIN` names (for rustup, or the
-/// path of a sysroot), Debian's, a nightly, the one on the path. The quickest check comes first.
-fn has_bpf_rustc(machine: &dyn Machine) -> bool {
+/// The command of the compiler that xsched-ctl's build script will use, with the sources of `core`: of the toolchain that
+/// `BPF_TOOLCHAIN` names (for rustup, or the path of a sysroot), a nightly, Debian's, the one on the path.
+pub(super) fn bpf_rustc(machine: &dyn Machine) -> Option<Vec<String>> {
     let has_core = |sysroot: &str| {
         let core = Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library/core/Cargo.toml");
         machine.exists(&core.to_string_lossy())
     };
-    let print_sysroot = ["--print", "sysroot"];
-    let through_rustup = |toolchain: &str| {
-        let arguments = [&["run", toolchain, "rustc"][..], &print_sysroot].concat();
-        machine.output("rustup", &arguments).is_some_and(|sysroot| has_core(&sysroot))
+    let usable = |command: &[&str]| {
+        let (program, first) = command.split_first()?;
+        let sysroot = machine.output(program, &[first, &["--print", "sysroot"]].concat())?;
+        has_core(&sysroot).then(|| command.iter().map(|word| (*word).to_owned()).collect())
     };
     if let Some(named) = machine.variable("BPF_TOOLCHAIN") {
-        return through_rustup(&named);
+        return usable(&["rustup", "run", &named, "rustc"]);
     }
-    (has_core(debian::SYSROOT) && debian::has_recent_rustc(machine))
-        || through_rustup("nightly")
-        || machine.output("rustc", &print_sysroot).is_some_and(|sysroot| has_core(&sysroot))
-}
-
-/// The first number of a version such as `18.20.4`.
-fn major(version: &str) -> Option<u32> {
-    version.split('.').next()?.parse().ok()
+    let debian = || {
+        let is_usable = has_core(debian::SYSROOT) && debian::has_recent_rustc(machine);
+        is_usable.then(|| vec![debian::RUSTC.to_owned()])
+    };
+    usable(&["rustup", "run", "nightly", "rustc"]).or_else(debian).or_else(|| usable(&["rustc"]))
 }

@@ -39,8 +39,24 @@ pub(super) fn fingerprint() -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Creates all pins, in an order in which an incomplete set lacks the last one.
-pub(super) fn create(pins: &Pins, times: &Times) -> Result<(), ProgramsError> {
+/// Loads and attaches the programs for a moment, beside those of a controller that may be running. What `serve` would find.
+///
+/// # Errors
+///
+/// What would keep `serve` from using programs.
+pub fn try_programs() -> Result<(), ProgramsError> {
+    super::pins::check()?;
+    let (mut object, _) = load()?;
+    super::control::probe(program(&mut object, "control"))?;
+    for (name, tracepoint, _) in TRACEPOINTS {
+        let program: &mut RawTracePoint = program(&mut object, name);
+        program.attach(tracepoint).map_err(|cause| refused(name, cause))?;
+    }
+    Ok(())
+}
+
+/// Loads the programs, and finds out what they need to know of this kernel.
+fn load() -> Result<(Ebpf, KernelOffsets), ProgramsError> {
     let mut object = EbpfLoader::new().load(ARBITER)?;
     // Before the maps are taken out of the object, because loading a program needs them there.
     for name in UPROBES {
@@ -49,7 +65,12 @@ pub(super) fn create(pins: &Pins, times: &Times) -> Result<(), ProgramsError> {
     for (name, ..) in TRACEPOINTS {
         program::<RawTracePoint>(&mut object, name).load().map_err(|cause| refused(name, cause))?;
     }
-    let offsets = KernelTypes::read()?.thread_count_offsets()?;
+    Ok((object, KernelTypes::read()?.thread_count_offsets()?))
+}
+
+/// Creates all pins, in an order in which an incomplete set lacks the last one.
+pub(super) fn create(pins: &Pins, times: &Times) -> Result<(), ProgramsError> {
+    let (mut object, offsets) = load()?;
     let mut kernel: Array<_, Offsets> = take(&mut object, "KERNEL")
         .try_into()
         .map_err(|cause| ProgramsError::Map { map: "KERNEL", cause })?;

@@ -18,9 +18,9 @@ pub enum ProgramsError {
         #[source]
         cause: io::Error,
     },
-    #[error("the kernel refused the BPF maps: {0}")]
+    #[error("cannot create the BPF maps: {0}")]
     Object(#[from] aya::EbpfError),
-    #[error("the kernel refused the BPF program `{program}`: {cause}")]
+    #[error("cannot use the BPF program `{program}`: {cause}")]
     Program {
         program: &'static str,
         /// The kernel's error, with the verifier's log if it wrote one.

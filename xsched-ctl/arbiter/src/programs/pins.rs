@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use rustix::fs::{Access, FlockOperation, Mode, OFlags, access, flock, open};
 use rustix::mount::{MountFlags, mount};
 
 use super::error::ProgramsError;
@@ -86,6 +86,12 @@ fn open_own(folder: &Path) -> io::Result<File> {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
     }
     Ok(opened)
+}
+
+/// Whether this process may keep pins.
+pub(super) fn check() -> Result<(), ProgramsError> {
+    access(FILE_SYSTEM, Access::WRITE_OK | Access::EXEC_OK)
+        .map_err(|cause| ProgramsError::Folder { path: FILE_SYSTEM.to_owned(), cause: cause.into() })
 }
 
 fn ensure_file_system() -> io::Result<()> {

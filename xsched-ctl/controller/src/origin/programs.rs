@@ -96,7 +96,7 @@ impl Programs {
 
     /// Notifies the programs of all code that processes map. Starts only when the first process needs it, because it
     /// costs every process.
-    fn watch_mappings(&mut self) -> Result<(), BpfError> {
+    pub(super) fn watch_mappings(&mut self) -> Result<(), BpfError> {
         if self.watches_mappings {
             return Ok(());
         }

@@ -143,15 +143,23 @@ impl Session {
         }
         self.chains.work(&mut self.processes, &mut self.resolver.names, 0);
         match self.targets {
-            Targets::Process(pid) if self.runtimes.paths().next().is_none() => Err(TracerError::NoRuntime {
-                pid: pid.get(),
-                name: self
-                    .processes
-                    .process(pid.get())
-                    .map(|p| p.display_name().into_owned())
-                    .unwrap_or_default(),
-            }),
+            Targets::Process(pid) if self.runtimes.paths().next().is_none() => {
+                Err(self.why_unprobed(pid.get()))
+            }
             _ => Ok(()),
         }
+    }
+
+    /// Why no runtime of a process is probed.
+    fn why_unprobed(&mut self, pid: u32) -> TracerError {
+        let process = self.processes.process(pid);
+        let mapped = process.and_then(|process| process.runtimes().next().cloned());
+        let outcome = mapped.map(|mapping| self.runtimes.mapped(pid, &mapping, u64::MAX));
+        if let Some(Err(cause)) = outcome {
+            return TracerError::NotProbed { pid, cause };
+        }
+        let process = self.processes.process(pid);
+        let name = process.map(|process| process.display_name().into_owned()).unwrap_or_default();
+        TracerError::NoRuntime { pid, name }
     }
 }
