@@ -225,7 +225,7 @@ fn every_launch_has_its_execution_and_an_arrow_to_it() {
     let mut sql = Sql::open(&recorded.trace).unwrap();
     sql.assert_clean();
     assert!(!recorded.messages.contains("executions without the call"), "{}", recorded.messages);
-    let executions: Vec<Executed> = sql.query_as(EXECUTIONS).unwrap();
+    let executions: Vec<Executed> = sql.query_as(EXECUTIONS).expect("the query is right");
     let truth = Timeline::read(&recorded.node.log()).unwrap();
     for (pid, (requests, kernels)) in [(recorded.high, HIGH), (recorded.low, LOW)] {
         let own: Vec<_> = executions.iter().filter(|one| one.pid == pid).collect();
@@ -264,7 +264,7 @@ fn processes_of_three_time_namespaces_are_recorded_on_one_clock() {
     let mut clients = [86_400, -10].map(|ahead| in_time_namespace(ahead, &node.client("low", &arguments)));
     let (outcomes, tracer) = node.record(&trace, &[], &mut clients);
     assert_eq!(tracer.code, 0, "{}", tracer.stderr);
-    let mut sql = Sql::open(&trace).unwrap();
+    let mut sql = Sql::open(&trace).expect("the recording loads");
     sql.assert_clean();
     let executions: Vec<Executed> = sql.query_as(EXECUTIONS).unwrap();
     for pid in outcomes.iter().map(pid) {
@@ -303,9 +303,9 @@ fn check_stopped_kernels(ahead: i64) {
     let (outcomes, tracer) = node.record(&trace, &[], &mut clients);
     assert_eq!(tracer.code, 0, "{}", tracer.stderr);
     let low = pid(&outcomes[0]);
-    let mut sql = Sql::open(&trace).unwrap();
+    let mut sql = Sql::open(&trace).expect("the recording loads");
     sql.assert_clean();
-    let executions: Vec<Executed> = sql.query_as(EXECUTIONS).unwrap();
+    let executions: Vec<Executed> = sql.query_as(EXECUTIONS).expect("the query is right");
     let stopped = |one: &&Executed| one.pid == low && one.gated_ns > 100_000_000;
     let mut shown: Vec<_> = executions.iter().filter(stopped).map(|one| one.dur).collect();
     shown.sort_unstable();

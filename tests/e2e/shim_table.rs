@@ -182,7 +182,7 @@ fn a_profiler_before_or_after_the_shim_sees_every_call_too() {
 /// A copy of the tool, or of another library, under a name of AMD's.
 fn named(folder: &Path, name: &str, library: &str) -> String {
     let path = folder.join(name);
-    fs::copy(app(library), &path).unwrap();
+    fs::copy(app(library), &path).expect("the library was built");
     path.to_str().expect("a path in UTF-8").to_owned()
 }
 

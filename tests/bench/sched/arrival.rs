@@ -1,9 +1,9 @@
 //! First arrival: an urgent process that has never used the device meets the backlog of another process.
 
 use crate::{
-    Result,
     client::{Parameters, Plan, Until},
     node::{Node, Regime},
+    result::Result,
     scenario::{Figures, Rounds, Run, no_goal},
     service::Service,
 };

@@ -12,7 +12,7 @@ use rustix::{
 };
 use serde::Deserialize;
 
-use crate::Result;
+use crate::result::Result;
 
 /// A client's plan; the options of `tests/apps/sched_client`.
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use xsched_tests::{artifacts, tracer::xsched_ctl};
 
-use crate::{Result, client::Parameters};
+use crate::{client::Parameters, result::Result};
 
 /// Time limit for its start, for clients to join, and for its end.
 const TIMEOUT: Duration = Duration::from_secs(20);

@@ -2,9 +2,9 @@
 //! to the urgent one.
 
 use crate::{
-    Result,
     client::{Parameters, Plan, Until},
     node::{Node, Regime},
+    result::Result,
     scenario::{Figures, Rounds, Run, no_goal, quantile},
     service::Service,
 };

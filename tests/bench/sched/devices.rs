@@ -5,9 +5,9 @@
 use xsched_tests::bench::Goal;
 
 use crate::{
-    Result,
     client::{Parameters, Plan, Until},
     node::{Node, Regime},
+    result::Result,
     scenario::{Figures, Rounds, Run, no_goal, quantile},
 };
 

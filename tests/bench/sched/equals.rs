@@ -2,9 +2,9 @@
 //! and by kernel length. No shares are set here; see `shares`.
 
 use crate::{
-    Result,
     client::{Outcome, Parameters, Plan},
     node::{Node, Regime},
+    result::Result,
     scenario::{Figures, Rounds, Run, no_goal},
 };
 

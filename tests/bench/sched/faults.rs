@@ -10,9 +10,9 @@ use rustix::{
 use xsched_tests::bench::Goal;
 
 use crate::{
-    Result,
     client::{Client, Parameters, Plan},
     node::{Node, Regime},
+    result::Result,
     scenario::{Rounds, quantile},
 };
 

@@ -1,9 +1,9 @@
 //! Six services like BERT, in three groups of two with different urgency.
 
 use crate::{
-    Result,
     client::{Outcome, Parameters, Plan, Until},
     node::{Node, Regime},
+    result::Result,
     scenario::{Figures, Rounds, Run, Table, no_goal, quantile},
     service::Service,
 };

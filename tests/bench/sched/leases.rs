@@ -5,9 +5,9 @@
 //! out.
 
 use crate::{
-    Result,
     client::{Parameters, Plan, Until},
     node::{Node, Regime},
+    result::Result,
     scenario::{Figures, Rounds, Run, largest, mean},
     service::Service,
 };

@@ -14,6 +14,7 @@ mod client;
 mod controller;
 mod node;
 mod noise;
+mod result;
 mod scenario;
 mod service;
 
@@ -33,11 +34,10 @@ mod shares;
 mod soak;
 mod threads;
 
-use std::{env, error::Error, process::ExitCode};
+use std::{env, process::ExitCode};
 
+use result::Result;
 use scenario::Rounds;
-
-type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
 /// A name, and the function that prints its rows.
 type Scenario = (&'static str, fn(Rounds) -> Result<()>);

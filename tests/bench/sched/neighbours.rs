@@ -4,9 +4,9 @@
 use xsched_tests::bench::Goal;
 
 use crate::{
-    Result,
     client::{Parameters, Plan, Until},
     node::{Node, Regime},
+    result::Result,
     scenario::{Figures, Rounds, Run, Table, no_goal, quantile},
     service::Service,
 };

@@ -13,9 +13,9 @@ use tempfile::TempDir;
 use xsched_tests::{artifacts::app_command, bench::Goal, execution_log::Timeline};
 
 use crate::{
-    Result,
     client::{Client, Parameters, Plan},
     controller::{self, Controller, Scheduling},
+    result::Result,
 };
 
 /// The regime that decides what runs.

@@ -12,7 +12,7 @@ use std::{
 
 use xsched_tests::bench::{Row, Samples, wake_in_time};
 
-use crate::{Result, scenario::BENCH};
+use crate::{result::Result, scenario::BENCH};
 
 const PERIOD: Duration = Duration::from_millis(1);
 

@@ -9,7 +9,7 @@ use xsched_sched::{
 };
 use xsched_tests::bench::{Goal, Row, repeated};
 
-use crate::{Result, scenario::BENCH};
+use crate::{result::Result, scenario::BENCH};
 
 const QUEUES: u32 = 64;
 const STEPS: u32 = 20_000;

@@ -13,9 +13,9 @@ use std::error::Error;
 use xsched_tests::bench::Goal;
 
 use crate::{
-    Result,
     client::{Parameters, Plan, Until},
     node::{Node, Regime},
+    result::Result,
     scenario::{Figures, Rounds, Run, Table, largest, mean, no_goal, quantile},
     service::Service,
 };

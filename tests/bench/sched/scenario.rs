@@ -8,10 +8,11 @@ use xsched_tests::{
 };
 
 use crate::{
-    Result,
     client::{Client, Outcome, Parameters, Plan},
     node::{Node, Regime},
-    noise, threads,
+    noise,
+    result::Result,
+    threads,
 };
 
 pub(crate) const BENCH: &str = "sched";

@@ -4,9 +4,9 @@ use xsched_sched::Settings;
 use xsched_tests::bench::Goal;
 
 use crate::{
-    Result,
     client::{Outcome, Parameters, Plan},
     node::{Node, Regime},
+    result::Result,
     scenario::{Figures, Rounds, Run, no_goal},
 };
 

@@ -18,9 +18,9 @@ use rustix::process::Signal;
 use xsched_tests::bench::{Goal, Row, Samples};
 
 use crate::{
-    Result,
     controller::Scheduling,
     node::{Node, Regime},
+    result::Result,
     scenario::BENCH,
 };
 use crowd::Crowd;

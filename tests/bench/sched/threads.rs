@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::Result;
+use crate::result::Result;
 
 /// Prefix of the names of the shim's threads.
 const NAME: &str = "xsched-";

@@ -13,9 +13,9 @@ use rustix::{
 use xsched_tests::execution_log::Timeline;
 
 use crate::{
-    Result,
     client::{Client, Outcome, Parameters, Plan, Until},
     node::Node,
+    result::Result,
 };
 
 /// Scheduling parameters of each slot: two services and three jobs.

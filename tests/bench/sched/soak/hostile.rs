@@ -13,7 +13,7 @@ use xsched_protocol::{
 use xsched_tests::peer::greeted;
 use zerocopy::IntoBytes as _;
 
-use crate::Result;
+use crate::result::Result;
 
 const PACKETS: usize = 50;
 
