@@ -151,7 +151,7 @@ fn a_low_limit_of_open_files_is_raised_for_the_tracer_and_not_for_its_command() 
     }
 }
 
-/// That the process does not use HIP helps only a caller that may trace it.
+/// That a process does not use HIP helps only a user with the rights to trace it.
 #[needs(ROOT)]
 fn a_missing_right_is_named_before_a_missing_runtime() {
     let dir = tempfile::tempdir().unwrap();

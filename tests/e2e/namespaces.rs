@@ -244,6 +244,57 @@ fn doctor_accepts_a_relative_folder() {
     assert!(said.lines().any(|line| line == expected), "{said}");
 }
 
+/// Refuses every process for a reason.
+const REFUSING: &str = "
+import os, socket, struct, sys
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listener.bind(os.path.join(sys.argv[1], 'shim.sock'))
+listener.listen()
+print('ready', flush=True)
+while True:
+    process = listener.accept()[0]
+    process.recv(64)
+    process.send(struct.pack('=II', 7, int(sys.argv[2])))
+    process.close()";
+
+/// That a process joins when it first uses a device helps only where it has not.
+#[needs(nothing)]
+fn doctor_says_why_a_process_that_uses_a_device_is_not_listed() {
+    let controller = Serving::start_without_bpf("").unwrap();
+    let script = "
+import ctypes, sys
+hip, memory, size = ctypes.CDLL(sys.argv[1]), ctypes.c_void_p(), ctypes.c_size_t(64)
+assert hip.hipMalloc(ctypes.byref(memory), size) == hip.hipMemset(memory, 1, size) == 0
+print('ready', flush=True)
+sys.stdin.read()";
+    let why = |reason: u32, scheduler: &str, wanted: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut refusing = Command::new("python3");
+        refusing.args(["-c", REFUSING]).arg(folder.path()).arg(reason.to_string());
+        let mut refusing = Running::start(&mut refusing);
+        refusing.wait_for_stdout("ready");
+        let mut process = Command::new("python3");
+        process.args(["-c", script]).arg(hip_sim(6).join("libamdhip64.so.6")).env("LD_PRELOAD", shim());
+        process.env("XSCHED_SOCKET_DIR", folder.path()).env("XSCHED_SCHEDULER", scheduler);
+        process.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut process = process.spawn().unwrap();
+        std::io::Read::read_exact(process.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        // Its watcher may not have asked yet.
+        wait_until(wanted, || {
+            let mut doctor = xsched_ctl(["doctor", "--pid", &process.id().to_string()]);
+            let said = run(doctor.env("XSCHED_SOCKET_DIR", controller.folder())).stdout;
+            said.contains(&format!("controller   absent   the process has not joined: {wanted}"))
+        });
+        drop(process.stdin.take());
+        process.wait().unwrap();
+        refusing.signal(Signal::KILL);
+    };
+    why(1, "GLB", "its shim is of another version than the controller");
+    why(3, "GLB", "the controller has no room for it");
+    why(1, "LCL", "it schedules its own streams (XSCHED_SCHEDULER=LCL)");
+    why(1, "APP", "nothing is to schedule it (XSCHED_SCHEDULER=APP)");
+}
+
 /// Its user namespace maps only its own user.
 #[needs(ROOT, NAMESPACES, OTHER_USERS, USER_NAMESPACES)]
 fn a_container_with_users_of_its_own_does_not_trust_the_controller() {

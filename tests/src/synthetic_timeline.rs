@@ -132,7 +132,7 @@ impl<W: Write> Recording<W> {
         let scope = Scope::Process(BATCH);
         let depth = writer.counter_track(&CounterTrack {
             scope,
-            name: "held back 0000:c1:00.0",
+            name: "deferred 0000:c1:00.0",
             unit: Unit::Count,
         })?;
         let (next_ns, done_ns) = (BEGIN_NS, BEGIN_NS);

@@ -12,7 +12,7 @@ pub const SHIM_STATUS_SYMBOL: &str = "xsched_shim_status";
 pub const SHIM_STATUS_MAGIC: [u8; 8] = *b"XSCHSHIM";
 
 /// Changes whenever [`ShimStatus`] changes its layout or meaning.
-pub const SHIM_STATUS_VERSION: u32 = 2;
+pub const SHIM_STATUS_VERSION: u32 = 3;
 
 /// Runtime copies that a shim distinguishes.
 pub const SHIM_COPY_COUNT: usize = 4;
@@ -31,8 +31,8 @@ pub struct ShimStatus {
     pub copies: [ShimCopy; SHIM_COPY_COUNT],
     /// A [`ShimVerdicts`].
     pub verdicts: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// A [`ShimScheduling`].
+    pub scheduling: u32,
 }
 
 /// One runtime copy.
@@ -59,6 +59,28 @@ pub enum ShimState {
     Active = 1,
     /// `XSCHED_DISABLE` is set.
     Disabled = 2,
+}
+
+/// What schedules the process, or why no controller does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ShimScheduling {
+    /// It has not used a device yet.
+    NotYet = 0,
+    /// A controller, which it has joined.
+    Controller = 1,
+    /// None: it finds no controller that it trusts, and looks again every second.
+    NoController = 2,
+    /// None: the controller refuses it for its version.
+    Version = 3,
+    /// None: the controller has no room for it.
+    Full = 4,
+    /// None: the controller refuses it for another reason.
+    Refused = 5,
+    /// The process itself (`XSCHED_SCHEDULER=LCL`).
+    Itself = 6,
+    /// None: it is not to be scheduled (`XSCHED_SCHEDULER=APP`).
+    Nothing = 7,
 }
 
 /// How the shim determines the origin of calls.

@@ -4,11 +4,14 @@ mod hints;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use xsched_protocol::shim_status::ShimScheduling;
 use xsched_protocol::wire::Verdicts;
 use xsched_xqueue::{Connection, ControllerRules, Device, Host, Library, Origin, PageError, XQueues};
 
 use crate::ground::reentry::stay_inside;
+use crate::ground::status::xsched_shim_status;
 use crate::verdict::{self, connection, domain};
 
 /// Starts the watcher of these queues, which talks to the controller.
@@ -30,6 +33,10 @@ impl Host for Shim {
         if is_alone {
             verdict::controller_gone();
         }
+    }
+
+    fn scheduled_by(&self, what: ShimScheduling) {
+        xsched_shim_status.scheduling.store(what as u32, Ordering::Relaxed);
     }
 
     fn forget_origins(&self) {

@@ -3,6 +3,7 @@
 use xsched_control_api::answer::{Answer, List, PageKeeper, Sight, State, Status};
 use xsched_control_api::client::{AskError, ask};
 use xsched_control_api::request::Request;
+use xsched_protocol::shim_status::{ShimScheduling, ShimState, ShimStatus};
 use xsched_terminal::counted;
 use xsched_tracer::why_not_joined;
 
@@ -73,20 +74,57 @@ fn describe_status(status: &Status) -> String {
 }
 
 /// A line about whether a process has joined: the word, and the details.
-pub(super) async fn joined(pid: u32) -> (&'static str, String) {
+pub(super) async fn joined(pid: u32, status: &ShimStatus) -> (&'static str, String) {
     match ask(&Request::List {}).await {
-        Ok(Answer::List(list)) => describe_joined(&list, pid, why_not_joined),
+        Ok(Answer::List(list)) => describe_joined(&list, pid, |pid| {
+            own_reason(status)
+                .map(str::to_owned)
+                .or_else(|| why_not_joined(pid))
+                .unwrap_or_else(|| other_reason(status).to_owned())
+        }),
         Ok(_) => ("unknown", "the controller is of another version".to_owned()),
         Err(error) => ("unknown", error.to_string()),
     }
 }
 
-fn describe_joined(list: &List, pid: u32, why_not: impl Fn(u32) -> Option<String>) -> (&'static str, String) {
+/// Why a process does not join, by its own account.
+fn own_reason(status: &ShimStatus) -> Option<&'static str> {
+    let is = |what: ShimScheduling| status.scheduling == what as u32;
+    if status.state == ShimState::Disabled as u32 {
+        Some("XSCHED_DISABLE is set for it")
+    } else if is(ShimScheduling::Version) {
+        Some(
+            "its shim is of another version than the controller: install both from one build, and start it again",
+        )
+    } else if is(ShimScheduling::Full) {
+        Some(
+            "the controller has no room for it: its user has reached a limit, which the controller's log names",
+        )
+    } else if is(ShimScheduling::Refused) {
+        Some("the controller has refused it, for a packet that it did not understand")
+    } else if is(ShimScheduling::Itself) {
+        Some("it schedules its own streams (XSCHED_SCHEDULER=LCL)")
+    } else if is(ShimScheduling::Nothing) {
+        Some("nothing is to schedule it (XSCHED_SCHEDULER=APP)")
+    } else {
+        None
+    }
+}
+
+/// The same where nothing else is known.
+fn other_reason(status: &ShimStatus) -> &'static str {
+    if status.scheduling == ShimScheduling::NoController as u32 {
+        "it finds no controller that it trusts, and looks again every second"
+    } else if status.scheduling == ShimScheduling::Controller as u32 {
+        "it has joined another controller"
+    } else {
+        "it joins when it first uses a device"
+    }
+}
+
+fn describe_joined(list: &List, pid: u32, why_not: impl Fn(u32) -> String) -> (&'static str, String) {
     match list.processes.iter().find(|process| process.pid == pid) {
-        None => {
-            let why = why_not(pid).unwrap_or_else(|| "it joins when it first uses a device".to_owned());
-            ("absent", format!("the process has not joined: {why}"))
-        }
+        None => ("absent", format!("the process has not joined: {}", why_not(pid))),
         Some(process) => {
             let heard = match process.reports {
                 PageKeeper::Programs => "by BPF programs",
@@ -174,9 +212,8 @@ mod tests {
         let list = List { controller, processes: vec![process] };
         let expected = "priority 0 (normal), weight 100, 0 queues, reports over the socket";
         assert_eq!(describe_joined(&list, 11, |_| unreachable!()), ("joined", expected.to_owned()));
-        assert_eq!(describe_joined(&list, 12, |_| None).0, "absent");
         let why = "the process has not joined: no controller is in /x of its container";
-        let because = |_| Some("no controller is in /x of its container".to_owned());
+        let because = |_| String::from("no controller is in /x of its container");
         assert_eq!(describe_joined(&list, 12, because), ("absent", why.to_owned()));
     }
 }

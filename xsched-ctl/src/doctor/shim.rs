@@ -49,7 +49,7 @@ pub(crate) async fn run(pid: u32) -> Result<u8, Failure> {
     let mut text = line("shim", state, &shown(shim)) + &about(&runtimes, Some(&status));
     let (word, detail) = callers(&status);
     text += &line("callers", word, detail);
-    let (word, detail) = controller::joined(pid).await;
+    let (word, detail) = controller::joined(pid, &status).await;
     text += &line("controller", word, &detail);
     print(&text)?;
     Ok(0)

@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use xsched_protocol::shim_status::ShimScheduling;
 use xsched_protocol::wire::Verdicts;
 
 use crate::client::arbiter_page::PageError;
@@ -20,6 +21,9 @@ pub trait Host: Send + 'static {
     /// There is a controller at the other end from now on. None: there is none, and the process decides about calls by itself.
     /// Called with None at every failed attempt to reach a controller, too.
     fn connect(&self, connection: Option<Arc<Connection>>);
+
+    /// What schedules the process from now on, or why no controller does.
+    fn scheduled_by(&self, what: ShimScheduling);
 
     /// Another controller is there: what numbers of libraries stand for is forgotten.
     fn forget_origins(&self);

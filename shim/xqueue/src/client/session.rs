@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 use xsched_protocol::arbiter_page::Report;
+use xsched_protocol::shim_status::ShimScheduling;
 use xsched_protocol::wire::{
     FromController, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Rules, Welcome,
 };
@@ -70,6 +71,16 @@ impl ClientError {
         let reasons = [RefusalReason::Version as u32, RefusalReason::Malformed as u32];
         matches!(self, Self::Refused(reason) if reasons.contains(reason))
     }
+
+    /// Why no controller schedules the process.
+    fn scheduling(&self) -> ShimScheduling {
+        match self {
+            Self::Refused(reason) if *reason == RefusalReason::Version as u32 => ShimScheduling::Version,
+            Self::Refused(reason) if *reason == RefusalReason::Full as u32 => ShimScheduling::Full,
+            Self::Refused(_) => ShimScheduling::Refused,
+            _ => ShimScheduling::NoController,
+        }
+    }
 }
 
 /// A claim's queue with the controller.
@@ -115,6 +126,11 @@ impl Client {
     /// A client without a session. It looks for a controller only if the process is to be scheduled by one.
     pub(super) fn new(link: Arc<Link>, settings: Settings, host: Box<dyn Host>) -> Self {
         let looks = settings.scheduler == SchedulerChoice::Controller;
+        match settings.scheduler {
+            SchedulerChoice::Controller => {}
+            SchedulerChoice::Itself(_) => host.scheduled_by(ShimScheduling::Itself),
+            SchedulerChoice::None => host.scheduled_by(ShimScheduling::Nothing),
+        }
         let retry_at = if looks { Nanos::ZERO } else { Nanos(u64::MAX) };
         let phase = Phase::Away { retry_at };
         Self { link, settings, host, phase, tried: Vec::new(), is_refused: false }
@@ -157,6 +173,7 @@ impl Client {
                 ClientError::Connection(SocketError::Lost) => queues.trouble(Trouble::LostConnection),
                 _ => {}
             }
+            self.host.scheduled_by(error.scheduling());
             self.is_refused = error.is_final();
             self.leave(queues, now + RETRY);
         }
@@ -309,6 +326,7 @@ impl Client {
         self.host.forget_origins();
         queues.forget_origins();
         self.link.put_in_force(true);
+        self.host.scheduled_by(ShimScheduling::Controller);
         let (wake, clock) =
             (Descriptor::new(wake).map_err(SocketError::from)?, MachineClock::of_this_thread());
         let (claims, origins) = (Vec::new(), Names::default());

@@ -14,7 +14,7 @@
 //! | the state of an XQueue | slices `running`, `suspended`, `buffered` on the track `NAME PID XQueue`, category `xqueue`; `debug.by`, … |
 //! | a queue with work is suspended | an instant `preempted` there, category `arbiter`, with `debug.by`, `debug.by_pid`, `debug.by_level`, `debug.level`, `debug.reason` |
 //! | the most urgent level with work | a slice `level N: NAME PID, …` on the track `arbiter`, category `arbiter`; `debug.level`, `debug.pids` |
-//! | deferred commands | the counter `held back ADDRESS` of the process |
+//! | deferred commands | the counter `deferred ADDRESS` of the process |
 //! | expected device time of what is in flight | the counter `in-flight time ADDRESS` of the process |
 //! | device time of executions | the counter `device time ADDRESS` of the process |
 //!
@@ -160,7 +160,7 @@ impl Timeline {
             }
             Entry::Preempted(preemption) => self.preemption(programs, preemption),
             Entry::Depth(xqueue, time_ns, depth) => {
-                self.sample(programs, *xqueue, "held back", Unit::Count, *time_ns, *depth)
+                self.sample(programs, *xqueue, "deferred", Unit::Count, *time_ns, *depth)
             }
             Entry::InFlight(xqueue, time_ns, ahead_ns) => {
                 self.sample(programs, *xqueue, "in-flight time", Unit::Ns, *time_ns, *ahead_ns)
