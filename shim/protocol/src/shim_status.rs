@@ -12,7 +12,7 @@ pub const SHIM_STATUS_SYMBOL: &str = "xsched_shim_status";
 pub const SHIM_STATUS_MAGIC: [u8; 8] = *b"XSCHSHIM";
 
 /// Changes whenever [`ShimStatus`] changes its layout or meaning.
-pub const SHIM_STATUS_VERSION: u32 = 2;
+pub const SHIM_STATUS_VERSION: u32 = 3;
 
 /// Runtime copies that a shim distinguishes.
 pub const SHIM_COPY_COUNT: usize = 4;
@@ -31,8 +31,8 @@ pub struct ShimStatus {
     pub copies: [ShimCopy; SHIM_COPY_COUNT],
     /// A [`ShimVerdicts`].
     pub verdicts: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Not 0: more places call HIP than the shim's table has entries.
+    pub sites_full: u32,
 }
 
 /// One runtime copy.

@@ -18,7 +18,8 @@ pub(crate) struct Status {
     pub(crate) copies: [CopyStatus; SHIM_COPY_COUNT],
     /// A [`ShimVerdicts`](xsched_protocol::shim_status::ShimVerdicts).
     pub(crate) verdicts: AtomicU32,
-    reserved: u32,
+    /// Not 0: a call site had no place.
+    pub(crate) sites_full: AtomicU32,
 }
 
 /// [`ShimCopy`] of one copy.
@@ -48,5 +49,5 @@ pub(crate) static xsched_shim_status: Status = Status {
         }
     }; SHIM_COPY_COUNT],
     verdicts: AtomicU32::new(0),
-    reserved: 0,
+    sites_full: AtomicU32::new(0),
 };
