@@ -52,7 +52,7 @@ use xsched_xqueue::Usage;
 use crate::hip::failure;
 use deferral::{DEFERRAL, deferral};
 
-pub(crate) use capturing::{capture_begins, capture_ended};
+pub(crate) use capturing::{capture_begins, capture_broke, capture_ended};
 pub(crate) use decision::Decision;
 #[cfg(test)]
 pub(crate) use finding::tests as finding_tests;

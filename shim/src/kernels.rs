@@ -292,19 +292,19 @@ fn by_handle_in(registry: MutexGuard<'static, Registry>, copy: usize, handle: us
     contents.insert(kernels.unwrap_or_default()).get(&name).cloned()
 }
 
-/// The kernels of an image. Arguments have the same layout for every GPU, so the first code object is enough.
+/// The kernels of an image. Arguments have the same layout for every GPU, so the first code object that can be read is enough:
+/// a bundle may begin with code of another kind, such as SPIR-V.
 fn read(image: &[u8]) -> Result<Kernels, ImageError> {
     if !reserve::can_allocate(image.len()) {
         return Err(ImageError::NoMemory);
     }
-    let mut kernels = Kernels::default();
+    let mut read = Err(ImageError::NoMetadata);
     bundle::code_objects(image, &mut |code_object| {
-        kernels.extend(
-            metadata::kernels(code_object)?.into_iter().map(|(name, kernel)| (name, Arc::new(kernel))),
-        );
-        Ok(!kernels.is_empty())
+        read = metadata::kernels(code_object)
+            .map(|kernels| kernels.into_iter().map(|(name, kernel)| (name, Arc::new(kernel))).collect());
+        read.is_ok()
     })?;
-    Ok(kernels)
+    read
 }
 
 #[cfg(test)]

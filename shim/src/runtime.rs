@@ -25,10 +25,14 @@ pub(crate) mod stopped;
 
 use std::ffi::{CStr, CString, c_void};
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
 
-use crate::api::ApiFunction;
+use crate::api::{ApiFunction, Family};
 use crate::ground::counters::{self, Trouble};
+use crate::ground::log;
+use crate::ground::status::xsched_shim_status;
 use crate::runtime::copies::{RuntimeCopy, Way};
+use crate::runtime::objects::{Answer, Objects, Question};
 use crate::runtime::sites::{Key, Original, sites};
 
 pub(crate) use crate::runtime::objects::{Handle, MappedObject};
@@ -39,61 +43,80 @@ const RUNTIME_FILE_PREFIX: &[u8] = b"libamdhip64";
 /// Finds the real function for the call that returns to `return_address`, and remembers it.
 pub(crate) fn resolve(function: &ApiFunction, key: Key, return_address: usize) -> Option<Original> {
     let _errno = Errno::save();
-    let name = function.name;
-    let objects = objects::mapped();
-    let caller = containing(&objects, return_address);
-    let found = Found::in_global_scope(name, &objects)
-        .or_else(|| Found::in_scope_of(caller?, name, &objects))
-        .or_else(|| Found::in_any_runtime(name, &objects))?;
-    let found = caller.and_then(|caller| in_settled_copy(caller, &found, name, &objects)).unwrap_or(found);
+    let (Answer { original, is_pinned }, (caller, _)) =
+        objects::answer(return_address, function.id as u64).or_else(|| answer(function, return_address))?;
+    if original.way == Way::Undecided {
+        return Some(original);
+    }
+    // Compiled code registers each kernel once, from a place of its own.
+    if function.family != Family::registration {
+        if caller == 0 {
+            // The return address does not identify the caller: it may be the trampoline of a return probe.
+            counters::trouble(Trouble::UnknownCaller);
+        } else if !(is_pinned && sites().insert(key, original)) {
+            site_not_kept();
+        }
+    }
+    Some(original)
+}
 
-    let copy = found.copy(&objects);
+/// Looks an answer up, and keeps it for other calls from the same object.
+fn answer(function: &ApiFunction, return_address: usize) -> Option<(Answer, Question)> {
+    let objects = objects::mapped();
+    let question = objects::question(&objects, return_address, function.id as u64);
+    let answer = look_up(function, return_address, &objects)?;
+    if answer.original.way != Way::Undecided {
+        objects::remember(&objects, question, answer);
+    }
+    Some((answer, question))
+}
+
+/// Which function a call reaches, by the rules of the dynamic linker.
+fn look_up(function: &ApiFunction, return_address: usize, objects: &Objects) -> Option<Answer> {
+    let name = function.name;
+    let caller = objects.containing(return_address);
+    let mut found = Found::in_global_scope(name, objects)
+        .or_else(|| Found::in_scope_of(caller?, name, objects))
+        .or_else(|| Found::in_any_runtime(name, objects))?;
+    let mut copy = found.copy(objects);
+    if let (Some(caller), Some(first)) = (caller, copy)
+        && found.is_in_a_runtime(objects)
+    {
+        let settled = objects::settled_copy(caller, first);
+        if settled.index() != first.index()
+            && let Some(address) = settled.definition(name)
+        {
+            (found, copy) = (Found { address }, Some(settled));
+        }
+    }
     let original = Original {
         address: found.address.as_ptr(),
         caller_is_runtime: caller.is_some_and(MappedObject::is_runtime),
         copy,
         way: copy.map_or(Way::Symbols, |copy| copy.settle(function.slot)),
     };
-    if original.way == Way::Undecided {
-        return Some(original);
+    Some(Answer { original, is_pinned: found.pin(objects) })
+}
+
+/// Counts a call whose site has no place, and says so at the first.
+fn site_not_kept() {
+    counters::trouble(Trouble::SiteNotKept);
+    if xsched_shim_status.sites_full.swap(1, Ordering::Relaxed) == 0 {
+        log::write(
+            "xsched-shim: more places call HIP than the table of call sites has entries: the others are looked up at each call\n",
+        );
     }
-    // Without a caller's object the return address does not identify the caller: it may be the trampoline of a return
-    // probe, which is the same for all callers.
-    let kept = caller.is_some() && found.pin(&objects) && sites().insert(key, original);
-    if !kept {
-        counters::trouble(Trouble::SiteNotKept);
-    }
-    Some(original)
 }
 
 /// The copy whose code or data these addresses are in; most likely the first one is.
 pub(crate) fn copy_of(addresses: impl IntoIterator<Item = usize>) -> Option<&'static RuntimeCopy> {
     let _errno = Errno::save();
     let objects = objects::mapped();
-    let is_copy = |&address: &usize| containing(&objects, address).filter(|object| object.is_runtime());
+    let is_copy = |&address: &usize| objects.containing(address).filter(|object| object.is_runtime());
     let object = addresses.into_iter().find_map(|address| is_copy(&address))?;
     let copy = RuntimeCopy::of(object)?;
     copy.keep_mapped(object);
     Some(copy)
-}
-
-/// The definition in the copy that the caller's library belongs to, if `found` lies in another copy.
-fn in_settled_copy(
-    caller: &MappedObject,
-    found: &Found,
-    name: &CStr,
-    objects: &[MappedObject],
-) -> Option<Found> {
-    let copy = containing(objects, found.address.addr().get()).filter(|object| object.is_runtime())?;
-    let key = Key::of_library(caller.identity());
-    if let Some(settled) = sites().find(key) {
-        let address = Handle::borrow(NonNull::new(settled.address)?).definition(name)?;
-        return Some(Found { address });
-    }
-    let address = Handle::of_mapped(copy)?.keep_mapped().as_ptr();
-    let settled = Original { address, caller_is_runtime: false, copy: None, way: Way::Undecided };
-    sites().insert(key, settled);
-    None
 }
 
 /// The copy whose code this is, if it is the only one in the process.
@@ -113,13 +136,13 @@ pub(crate) fn only_copy_at(address: usize) -> Option<&'static RuntimeCopy> {
 /// The path of the mapped object that contains an address; empty for the program itself.
 pub(crate) fn path_of_object_at(address: usize) -> Option<CString> {
     let _errno = Errno::save();
-    Some(containing(&objects::mapped(), address)?.path().to_owned())
+    Some(objects::mapped().containing(address)?.path().to_owned())
 }
 
 /// Bytes from an address in a mapped object to the end of its segment.
 pub(crate) fn bytes_mapped_from(address: usize) -> Option<u64> {
     let objects = objects::mapped();
-    containing(&objects, address)?.segment_end(address).map(|end| (end - address) as u64)
+    objects.containing(address)?.segment_end(address).map(|end| (end - address) as u64)
 }
 
 /// A symbol of a mapped library whose file name has this prefix, in any scope.
@@ -137,14 +160,14 @@ pub(crate) fn path_of_library(prefix: &[u8]) -> Option<CString> {
         .map(|object| object.path().to_owned())
 }
 
-/// The mapped library that contains an address.
-pub(crate) fn library_at(address: usize) -> Option<MappedObject> {
-    objects::mapped().into_iter().find(|object| object.contains(address))
-}
-
-/// Forgets the call sites of a library, which may be about to be unloaded.
-pub(crate) fn forget(library: &MappedObject) {
-    sites().forget(|return_address| library.contains(return_address));
+/// Forgets the call sites of the library that contains an address: it may be about to be unloaded. False if there is none.
+pub(crate) fn forget_library_at(address: usize) -> bool {
+    let objects = objects::mapped();
+    let library = objects.containing(address);
+    if let Some(library) = library {
+        sites().forget(|return_address| library.contains(return_address));
+    }
+    library.is_some()
 }
 
 /// A definition that is not the shim's own.
@@ -153,15 +176,15 @@ struct Found {
 }
 
 impl Found {
-    fn in_global_scope(name: &CStr, objects: &[MappedObject]) -> Option<Self> {
+    fn in_global_scope(name: &CStr, objects: &Objects) -> Option<Self> {
         Self::unless_shims(objects::next_definition(name)?, objects)
     }
 
-    fn in_scope_of(object: &MappedObject, name: &CStr, objects: &[MappedObject]) -> Option<Self> {
+    fn in_scope_of(object: &MappedObject, name: &CStr, objects: &Objects) -> Option<Self> {
         Self::unless_shims(Handle::of_mapped(object)?.definition(name)?, objects)
     }
 
-    fn in_any_runtime(name: &CStr, objects: &[MappedObject]) -> Option<Self> {
+    fn in_any_runtime(name: &CStr, objects: &Objects) -> Option<Self> {
         let mut runtimes = objects.iter().filter(|object| object.is_runtime());
         let first = Self::in_scope_of(runtimes.next()?, name, objects);
         if runtimes.next().is_some() {
@@ -170,16 +193,20 @@ impl Found {
         first
     }
 
-    fn unless_shims(address: NonNull<c_void>, objects: &[MappedObject]) -> Option<Self> {
-        let shim = containing(objects, resolve as *const () as usize);
+    fn unless_shims(address: NonNull<c_void>, objects: &Objects) -> Option<Self> {
+        let shim = objects.containing(resolve as *const () as usize);
         let is_shims = shim.is_some_and(|object| object.contains(address.addr().get()));
         (!is_shims).then_some(Self { address })
     }
 
+    fn is_in_a_runtime(&self, objects: &Objects) -> bool {
+        objects.containing(self.address.addr().get()).is_some_and(MappedObject::is_runtime)
+    }
+
     /// The copy that it belongs to. A definition outside of all copies is another interposer's: it serves the only
     /// copy, and is of no known copy if there are several.
-    fn copy(&self, objects: &[MappedObject]) -> Option<&'static RuntimeCopy> {
-        let object = containing(objects, self.address.addr().get()).filter(|object| object.is_runtime());
+    fn copy(&self, objects: &Objects) -> Option<&'static RuntimeCopy> {
+        let object = objects.containing(self.address.addr().get()).filter(|object| object.is_runtime());
         let mut runtimes = objects.iter().filter(|object| object.is_runtime());
         let object = object.or_else(|| runtimes.next().filter(|_| runtimes.next().is_none()))?;
         let copy = RuntimeCopy::of(object)?;
@@ -188,8 +215,8 @@ impl Found {
     }
 
     /// Keeps the defining object mapped for good. False if that fails.
-    fn pin(&self, objects: &[MappedObject]) -> bool {
-        let handle = containing(objects, self.address.addr().get()).and_then(Handle::of_mapped);
+    fn pin(&self, objects: &Objects) -> bool {
+        let handle = objects.containing(self.address.addr().get()).and_then(Handle::of_mapped);
         handle.map(Handle::keep_mapped).is_some()
     }
 }
@@ -198,10 +225,6 @@ impl MappedObject {
     pub(crate) fn is_runtime(&self) -> bool {
         self.file_name().starts_with(RUNTIME_FILE_PREFIX)
     }
-}
-
-fn containing(objects: &[MappedObject], address: usize) -> Option<&MappedObject> {
-    objects.iter().find(|object| object.contains(address))
 }
 
 /// Restores `errno`: the loader's calls change it, and a HIP call must not seem to.

@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use xsched_tests::artifacts::{app, app_command, hip_sim};
+use xsched_tests::artifacts::{app, app_command, hip_sim, shim};
 
 const RUNS: &str = "it was built";
 const TEXT: &str = "programs print text";
@@ -104,4 +105,80 @@ fn a_damaged_module_is_refused_with_the_right_code() {
     assert_eq!(load(&bundle[..bundle.len() / 2]), "200");
     assert_eq!(load(b"plain text"), "218");
     assert_eq!(load(&fs::read("/bin/true").unwrap()), "200", "a host program");
+}
+
+/// The code object of `vector_add` as if it had been linked from two, as Tensile's are from hundreds: another kernel's note comes
+/// before its own.
+fn linked_from_two() -> Vec<u8> {
+    const NOTE_SEGMENT: u64 = 4;
+    let bundle = module("vector_add.co");
+    let elf = bundle.windows(4).position(|bytes| bytes == b"\x7fELF").expect("it holds code");
+    let mut code = bundle[elf..].to_vec();
+    let field = |code: &[u8], at: usize, len: usize| {
+        code[at..at + len].iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
+    };
+    let segments =
+        (0..field(&code, 0x38, 2)).map(|n| (field(&code, 0x20, 8) + n * field(&code, 0x36, 2)) as usize);
+    let segment = segments.into_iter().find(|&at| field(&code, at, 4) == NOTE_SEGMENT).expect("it has notes");
+    let (offset, size) = (field(&code, segment + 8, 8) as usize, field(&code, segment + 32, 8) as usize);
+
+    // MessagePack: a map of one list of one map.
+    let metadata = b"\x81\xaeamdhsa.kernels\x91\x81\xa5.name\xa5other";
+    let mut notes: Vec<u8> = [7, metadata.len() as u32, 32].into_iter().flat_map(u32::to_le_bytes).collect();
+    notes.extend(b"AMDGPU\0\0");
+    notes.extend(metadata);
+    notes.resize(notes.len().next_multiple_of(4), 0);
+    notes.extend(&code[offset..offset + size]);
+
+    let sections = field(&code, 0x28, 8) as usize;
+    let sections =
+        code[sections..sections + (field(&code, 0x3a, 2) * field(&code, 0x3c, 2)) as usize].to_vec();
+    code.resize(code.len().next_multiple_of(8), 0);
+    let (new_notes, new_sections) =
+        (code.len() as u64, (code.len() + notes.len()).next_multiple_of(8) as u64);
+    for (at, value) in [(segment + 8, new_notes), (segment + 32, notes.len() as u64), (0x28, new_sections)] {
+        code[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    }
+    code.extend(notes);
+    code.resize(new_sections as usize, 0);
+    code.extend(sections);
+    code
+}
+
+#[test]
+fn kernels_behind_the_first_of_several_notes_are_found_and_deferred() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = linked_from_two();
+    assert_eq!(loaded(&image, folder.path()), FINE);
+
+    let script = "import ctypes, sys
+hip = ctypes.CDLL(sys.argv[1])
+image = open(sys.argv[2], 'rb').read()
+def ok(code): assert code == 0, code
+module, function, stream = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+ok(hip.hipModuleLoadData(ctypes.byref(module), image))
+ok(hip.hipModuleGetFunction(ctypes.byref(function), module, b'vector_add'))
+ok(hip.hipStreamCreate(ctypes.byref(stream)))
+vectors, sum = ctypes.create_string_buffer(256), ctypes.c_void_p()
+arguments = (ctypes.c_void_p * 2)(ctypes.addressof(vectors), ctypes.addressof(sum))
+for launch in range(3000):
+    ok(hip.hipModuleLaunchKernel(function, 1, 1, 1, 64, 1, 1, 0, stream, arguments, None))
+ok(hip.hipStreamSynchronize(stream))
+print('done')";
+    let (log, report) = (folder.path().join("log"), folder.path().join("report"));
+    let output = Command::new("python3")
+        .args(["-c", script])
+        .arg(hip_sim(6).join("libamdhip64.so.6"))
+        .arg(folder.path().join("module"))
+        .env("LD_PRELOAD", shim())
+        .env("XSCHED_LOG", &log)
+        .env("XSCHED_TEST_SUSPEND", "random:1")
+        .env("HIP_SIM_REPORT", &report)
+        .output()
+        .expect("python3 is installed");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n", "{error}");
+    let (log, report) = (fs::read_to_string(log).unwrap(), fs::read_to_string(report).unwrap());
+    assert!(report.contains("launch vector_add 3000\n"), "{report}");
+    assert!(log.contains("  held back\n") && !log.contains("  waited in place\n"), "{log}");
 }

@@ -33,6 +33,10 @@ pub struct ShimStatus {
     pub verdicts: u32,
     /// A [`ShimScheduling`].
     pub scheduling: u32,
+    /// Not 0: more places call HIP than the shim's table has entries.
+    pub sites_full: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// One runtime copy.
@@ -107,4 +111,4 @@ pub enum ShimWay {
     Table = 2,
 }
 
-const _: () = assert!(size_of::<ShimCopy>() == 24 && size_of::<ShimStatus>() == 24 + SHIM_COPY_COUNT * 24);
+const _: () = assert!(size_of::<ShimCopy>() == 24 && size_of::<ShimStatus>() == 32 + SHIM_COPY_COUNT * 24);

@@ -38,6 +38,13 @@ pub(crate) fn capture_ended(copy: &RuntimeCopy, stream: StreamName) {
     deferral.note_captures(true);
 }
 
+/// A capture has ended without a graph. The runtime keeps its streams as they are: it refuses work on them, at once, until their
+/// next capture. Which streams these are is asked from now on before anything is deferred.
+pub(crate) fn capture_broke(copy: &RuntimeCopy, stream: StreamName) {
+    deferral().has_broken_captures.store(true, Ordering::Release);
+    capture_ended(copy, stream);
+}
+
 /// A number that no other capturing stream has. The per-thread stream is a different one in each thread.
 fn number(stream: StreamName) -> usize {
     thread_local! {
@@ -64,6 +71,13 @@ impl Deferral {
         if with_markers {
             self.queues.pause_markers(is_any);
         }
+    }
+
+    /// Whether a call's stream is left over from a capture.
+    pub(super) fn is_on_broken_capture(&self, call: &Stopped<'_>, copy: &RuntimeCopy) -> bool {
+        self.has_broken_captures.load(Ordering::Acquire)
+            && matches!(call.stream_name(), StreamName::Created(_))
+            && real::is_capturing(copy, call.stream_name().handle())
     }
 
     /// A call that puts work on a stream while any stream captures.

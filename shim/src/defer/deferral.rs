@@ -25,6 +25,8 @@ pub(crate) struct Deferral {
     pub(super) captures: Mutex<()>,
     /// Whether any did, when the queues were last informed.
     pub(super) is_capturing: AtomicBool,
+    /// A capture has ended without a graph, and streams may be left over from it.
+    pub(super) has_broken_captures: AtomicBool,
     devices: Devices,
     /// The process's first use of a device was noted.
     pub(super) is_used: AtomicBool,
@@ -44,6 +46,7 @@ impl Default for Deferral {
             null_streams: NullStreams::default(),
             captures: Mutex::default(),
             is_capturing: AtomicBool::new(false),
+            has_broken_captures: AtomicBool::new(false),
             devices: Devices::default(),
             is_used: AtomicBool::new(false),
         }

@@ -73,6 +73,9 @@ impl Deferral {
         if self.is_capturing.load(Ordering::Acquire) {
             return self.during_capture(call, copy, uses);
         }
+        if self.is_on_broken_capture(call, copy) {
+            return Decision::Pass(Reason::StreamCapture);
+        }
         if reaches_out(call) {
             return self.order(call, copy);
         }

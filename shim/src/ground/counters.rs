@@ -29,8 +29,10 @@ counted! {
         Missing = "missing in the runtime",
         /// Several runtime copies are mapped and nothing says which one the caller reaches: the first was taken.
         Ambiguous = "ambiguous runtime copies",
-        /// The call site was not remembered and is looked up at each call.
-        SiteNotKept = "call sites not kept",
+        /// The table of call sites has no place for the caller's: the call was answered by its library.
+        SiteNotKept = "calls from places without an entry",
+        /// The caller is in no library: generated code, or hidden by a return probe. No site can be kept.
+        UnknownCaller = "calls from code of no library",
         /// The process has more runtime copies than the shim supports: no call of the others is deferred.
         TooManyCopies = "runtime copies without a place",
         /// A runtime handed a dispatch table out after calls by symbols: the table was left alone.

@@ -20,6 +20,9 @@ pub(crate) struct Status {
     pub(crate) verdicts: AtomicU32,
     /// A [`ShimScheduling`](xsched_protocol::shim_status::ShimScheduling).
     pub(crate) scheduling: AtomicU32,
+    /// Not 0: a call site had no place.
+    pub(crate) sites_full: AtomicU32,
+    reserved: u32,
 }
 
 /// [`ShimCopy`] of one copy.
@@ -50,4 +53,6 @@ pub(crate) static xsched_shim_status: Status = Status {
     }; SHIM_COPY_COUNT],
     verdicts: AtomicU32::new(0),
     scheduling: AtomicU32::new(0),
+    sites_full: AtomicU32::new(0),
+    reserved: 0,
 };

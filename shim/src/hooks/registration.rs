@@ -41,9 +41,8 @@ pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     let wrapper =
         copy.and_then(|copy| kernels::fat_binary_unregistered(copy.index(), call.stopped().size(0)));
     // The wrapper lies in the library's own data, wherever the call comes from.
-    if let Some(library) = runtime::library_at(wrapper.unwrap_or(call.frame.return_address as usize)) {
+    if runtime::forget_library_at(wrapper.unwrap_or(call.frame.return_address as usize)) {
         verdict::invalidate();
-        runtime::forget(&library);
     }
     outcome
 }

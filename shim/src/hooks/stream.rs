@@ -12,6 +12,9 @@ use crate::hooks::Call;
 /// `hipErrorStreamCaptureUnmatched` and `hipErrorStreamCaptureWrongThread`: the capture goes on elsewhere.
 const CAPTURE_GOES_ON: [u64; 2] = [903, 908];
 
+/// `hipErrorStreamCaptureInvalidated` and `hipErrorStreamCaptureUnjoined`.
+const CAPTURE_BROKE: [u64; 2] = [901, 904];
+
 /// A wait, or a value written, in stream order.
 pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::submitted(Work::Signal, call)
@@ -53,8 +56,10 @@ pub(crate) fn captures<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
         }
         Id::hipStreamEndCapture | Id::hipStreamEndCapture_spt => {
             let result = call.real();
-            if !CAPTURE_GOES_ON.contains(&result.into_word()) {
-                defer::capture_ended(copy, stream);
+            match result.into_word() {
+                code if CAPTURE_GOES_ON.contains(&code) => {}
+                code if CAPTURE_BROKE.contains(&code) => defer::capture_broke(copy, stream),
+                _ => defer::capture_ended(copy, stream),
             }
             Outcome::Done(result)
         }

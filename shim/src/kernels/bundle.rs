@@ -102,17 +102,14 @@ unsafe fn bundle_len(start: *const u8) -> Result<u64, ImageError> {
 }
 
 /// Calls `found` with each code object of an image, until it returns true.
-pub(super) fn code_objects(
-    image: &[u8],
-    found: &mut dyn FnMut(&[u8]) -> Result<bool, ImageError>,
-) -> Result<bool, ImageError> {
+pub(super) fn code_objects(image: &[u8], found: &mut dyn FnMut(&[u8]) -> bool) -> Result<bool, ImageError> {
     if image.starts_with(ELF) {
-        found(image)
+        Ok(found(image))
     } else if image.starts_with(COMPRESSED) {
         code_objects(&decompressed(image)?, found)
     } else if image.starts_with(BUNDLE) {
         for entry in entries(image)? {
-            if found(entry?)? {
+            if found(entry?) {
                 return Ok(true);
             }
         }

@@ -1,4 +1,5 @@
-//! The metadata of a code object: a note in MessagePack that names its kernels and their arguments.
+//! The metadata of a code object: notes in MessagePack that name its kernels and their arguments. Linkers concatenate the notes
+//! of what they link: clang writes one for all kernels, and Tensile's code objects have one for each.
 //!
 //! Field names are those of LLVM's "User Guide for AMDGPU Backend", section "Code Object Metadata", versions 3 to 6.
 
@@ -49,23 +50,26 @@ struct ArgumentMetadata {
 
 /// The kernels of a code object.
 pub(super) fn kernels(code_object: &[u8]) -> Result<Vec<(String, Kernel)>, ImageError> {
-    let note = note(code_object).map_err(|_| ImageError::Elf)?.ok_or(ImageError::NoMetadata)?;
-    let metadata: Metadata = rmp_serde::from_slice(note).map_err(|_| ImageError::NoMetadata)?;
-    Ok(metadata.kernels.into_iter().filter_map(kernel).collect())
+    let notes = notes(code_object).map_err(|_| ImageError::Elf)?;
+    // Kernels of a note that cannot be read are unknown.
+    let read = notes.iter().filter_map(|note| rmp_serde::from_slice::<Metadata>(note).ok());
+    let kernels: Vec<_> = read.flat_map(|metadata| metadata.kernels).filter_map(kernel).collect();
+    if kernels.is_empty() { Err(ImageError::NoMetadata) } else { Ok(kernels) }
 }
 
-fn note(code_object: &[u8]) -> object::Result<Option<&[u8]>> {
+fn notes(code_object: &[u8]) -> object::Result<Vec<&[u8]>> {
     let header = FileHeader64::<LittleEndian>::parse(code_object)?;
     let endian = header.endian()?;
+    let mut found = Vec::new();
     for segment in header.program_headers(endian, code_object)? {
         let Some(mut notes) = segment.notes(endian, code_object)? else { continue };
         while let Some(note) = notes.next()? {
             if note.n_type(endian) == NOTE_TYPE && note.name() == NOTE_OWNER {
-                return Ok(Some(note.desc()));
+                found.push(note.desc());
             }
         }
     }
-    Ok(None)
+    Ok(found)
 }
 
 /// None for a kernel that no runtime would launch: memory for its arguments would be wasted.

@@ -40,9 +40,12 @@ fn argument(offset: u64, size: u64, kind: &str) -> Vec<u8> {
     map(&[(".offset", int(offset)), (".size", int(size)), (".value_kind", text(kind))])
 }
 
-/// A code object with one kernel, with the parts that the reader uses: an ELF header, a segment of notes, section
-/// headers last.
 fn code_object(kernel: &str) -> Vec<u8> {
+    code_object_of(&[metadata_note(kernel)])
+}
+
+/// A note with the metadata of one kernel.
+fn metadata_note(kernel: &str) -> Vec<u8> {
     let arguments = [
         argument(0, 8, "global_buffer"),
         argument(8, 4, "by_value"),
@@ -63,7 +66,12 @@ fn code_object(kernel: &str) -> Vec<u8> {
     notes.extend(b"AMDGPU\0\0");
     notes.extend(&note);
     notes.resize(notes.len().next_multiple_of(4), 0);
+    notes
+}
 
+/// A code object with the parts that the reader uses: an ELF header, a segment of notes, section headers last.
+fn code_object_of(notes: &[Vec<u8>]) -> Vec<u8> {
+    let notes = notes.concat();
     let (header, segment) = (64, 56);
     let mut bytes = vec![0; header + segment];
     bytes[..8].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1, 64]);
@@ -85,19 +93,25 @@ fn code_object(kernel: &str) -> Vec<u8> {
     bytes
 }
 
+const TARGET: &str = "hipv4-amdgcn-amd-amdhsa--gfx942";
+
 fn bundle(code_object: &[u8]) -> Vec<u8> {
-    let entries =
-        [("host-x86_64-unknown-linux--", &b""[..]), ("hipv4-amdgcn-amd-amdhsa--gfx942", code_object)];
+    bundle_of(&[("host-x86_64-unknown-linux--", b""), (TARGET, code_object)])
+}
+
+fn bundle_of(entries: &[(&str, &[u8])]) -> Vec<u8> {
     let header: usize = 32 + entries.iter().map(|(id, _)| 24 + id.len()).sum::<usize>();
     let mut bytes = b"__CLANG_OFFLOAD_BUNDLE__".to_vec();
     bytes.extend((entries.len() as u64).to_le_bytes());
+    let mut offset = header;
     for (id, code) in entries {
-        for word in [header, code.len(), id.len()] {
+        for word in [offset, code.len(), id.len()] {
             bytes.extend((word as u64).to_le_bytes());
         }
         bytes.extend(id.as_bytes());
+        offset += code.len();
     }
-    bytes.extend(code_object);
+    bytes.extend(entries.iter().flat_map(|(_, code)| *code));
     bytes
 }
 
@@ -146,6 +160,38 @@ fn explicit_arguments_are_found_in_every_container() {
         let kernels = read(image).unwrap_or_else(|error| panic!("image {index}: {error}"));
         assert_eq!(*kernels["add"], expected(), "image {index}");
     }
+}
+
+#[test]
+fn a_code_object_with_a_note_for_each_kernel_has_all_of_them() {
+    let mut notes: Vec<_> = (0..464).map(|number| metadata_note(&format!("gemm_{number}"))).collect();
+    // A kernel without arguments, a note of another owner, and one that is no MessagePack.
+    let bare = map(&[("amdhsa.kernels", list(&[map(&[(".name", text("bare"))])]))]);
+    for (owner, contents) in
+        [(b"AMDGPU\0\0", bare), (b"OTHERS\0\0", vec![1; 8]), (b"AMDGPU\0\0", vec![0xc1; 8])]
+    {
+        let mut note: Vec<u8> =
+            [7, contents.len() as u32, 32].into_iter().flat_map(u32::to_le_bytes).collect();
+        note.extend(owner);
+        note.extend(contents);
+        note.resize(note.len().next_multiple_of(4), 0);
+        notes.insert(notes.len() / 2, note);
+    }
+    let kernels = read(&code_object_of(&notes)).unwrap();
+    assert_eq!(kernels.len(), 465);
+    for number in [0, 1, 463] {
+        assert_eq!(*kernels[&format!("gemm_{number}")], expected());
+    }
+    assert_eq!(*kernels["bare"], Kernel { parameters: vec![], threads_max: 1024, shared_bytes: 0 });
+}
+
+#[test]
+fn a_bundle_that_begins_with_spirv_gives_the_kernels_of_its_other_code() {
+    let (spirv, code) = (b"\x03\x02\x23\x07 and more", code_object("add"));
+    let spirv_id = "hip-spirv64-amd-amdhsa--amdgcnspirv";
+    let bundle = bundle_of(&[("host-x86_64-unknown-linux--", b""), (spirv_id, spirv), (TARGET, &code)]);
+    assert_eq!(*read(&bundle).unwrap()["add"], expected());
+    assert_eq!(read(&bundle_of(&[(spirv_id, spirv)])), Err(ImageError::Elf));
 }
 
 #[test]

@@ -11,7 +11,7 @@
 //!
 //! Four copies are supported. More are forwarded and counted, and none of their calls is ever deferred.
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
@@ -195,11 +195,16 @@ impl RuntimeCopy {
         }
     }
 
+    /// What its file defines under this name.
+    pub(crate) fn definition(&self, name: &CStr) -> Option<NonNull<c_void>> {
+        Handle::borrow(self.handle()?).definition(name)
+    }
+
     /// The real function with this number, if this copy has it.
     pub(crate) fn original(&self, id: Id) -> Option<NonNull<c_void>> {
         let original = &ORIGINALS[self.index()][id as usize];
         NonNull::new(original.load(Ordering::Acquire)).or_else(|| {
-            let found = Handle::borrow(self.handle()?).definition(TABLE[id as usize].name)?;
+            let found = self.definition(TABLE[id as usize].name)?;
             original.store(found.as_ptr(), Ordering::Release);
             Some(found)
         })

@@ -1,17 +1,23 @@
-//! The objects that the dynamic linker has mapped, and lookups in them.
+//! The objects that the dynamic linker has mapped, lookups in them, and the answers that hold until one is mapped or unmapped.
+//!
+//! The loader counts what it maps and unmaps, and tells both numbers to a callback at the first object of its list. So whether
+//! the list is the known one costs as much as one object of it.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem::ManuallyDrop;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 use std::slice;
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
 
 use crate::ground::dlsym;
+use crate::runtime::copies::RuntimeCopy;
+use crate::runtime::sites::{Original, sites};
 
 /// One mapped program or library.
 pub(crate) struct MappedObject {
@@ -55,9 +61,74 @@ impl MappedObject {
     }
 }
 
-/// Held while the loader's list is walked. The C library leaves the lock of that list in a forked child as it was. If
-/// another thread held it, it would never be released there, and the child's first HIP call would wait forever.
-static WALKING: Mutex<()> = Mutex::new(());
+/// The loader's list as it was walked last.
+pub(crate) struct Objects {
+    /// In the loader's order.
+    list: Vec<MappedObject>,
+    /// Segments by their addresses, each with its object's index.
+    segments: Vec<(Range<usize>, usize)>,
+    /// None if the loader does not count.
+    generation: Option<Generation>,
+}
+
+/// How many objects the loader has mapped and unmapped so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Generation {
+    mapped: u64,
+    unmapped: u64,
+}
+
+impl Deref for Objects {
+    type Target = [MappedObject];
+
+    fn deref(&self) -> &[MappedObject] {
+        &self.list
+    }
+}
+
+impl Objects {
+    fn new(list: Vec<MappedObject>, generation: Option<Generation>) -> Self {
+        let of = |(index, object): (usize, &MappedObject)| {
+            object.segments.iter().map(|segment| (segment.clone(), index)).collect::<Vec<_>>()
+        };
+        let mut segments: Vec<_> = list.iter().enumerate().flat_map(of).collect();
+        segments.sort_unstable_by_key(|(segment, _)| segment.start);
+        Self { list, segments, generation }
+    }
+
+    /// The object with code or data at an address.
+    pub(crate) fn containing(&self, address: usize) -> Option<&MappedObject> {
+        let behind = self.segments.partition_point(|(segment, _)| segment.start <= address);
+        let (segment, index) = &self.segments[behind.checked_sub(1)?];
+        segment.contains(&address).then(|| &self.list[*index])
+    }
+}
+
+/// A function's number, called from an object: where that is mapped, 0 for code in none.
+pub(crate) type Question = (usize, u64);
+
+/// Which function calls from an object reach.
+#[derive(Clone, Copy)]
+pub(crate) struct Answer {
+    pub(crate) original: Original,
+    /// The object with that function stays mapped for good.
+    pub(crate) is_pinned: bool,
+}
+
+struct Walked {
+    objects: Arc<Objects>,
+    /// What was looked up in these objects.
+    answers: HashMap<Question, Answer>,
+    /// Libraries that have reached a copy, by their identity.
+    settled: HashMap<u64, &'static RuntimeCopy>,
+}
+
+// SAFETY: the pointers among the answers are addresses of functions, which are not read here.
+unsafe impl Send for Walked {}
+
+/// What is known of the loader's list, held while that is walked. The C library leaves the lock of the list in a forked child
+/// as it was. If another thread held it, it would never be released there, and the child's first HIP call would wait forever.
+static WALKED: Mutex<Option<Walked>> = Mutex::new(None);
 
 /// How often, a millisecond apart, a thread that forks checks whether any thread walks. A signal handler that
 /// interrupts a walk and forks would otherwise wait for itself.
@@ -65,13 +136,13 @@ const CHECKS: u32 = 50;
 
 thread_local! {
     /// The guard of a thread that forks.
-    static NO_WALK: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
+    static NO_WALK: RefCell<Option<MutexGuard<'static, Option<Walked>>>> = const { RefCell::new(None) };
 }
 
 /// Before a fork: waits until no thread walks, and prevents further walks.
 pub(crate) fn hold_for_fork() {
     for _ in 0..CHECKS {
-        match WALKING.try_lock() {
+        match WALKED.try_lock() {
             Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(1)),
             // The lock protects nothing that a panic could leave undone.
             Err(TryLockError::Poisoned(poisoned)) => return keep(poisoned.into_inner()),
@@ -80,7 +151,7 @@ pub(crate) fn hold_for_fork() {
     }
 }
 
-fn keep(guard: MutexGuard<'static, ()>) {
+fn keep(guard: MutexGuard<'static, Option<Walked>>) {
     // The thread is ending, so it does not fork.
     let _ = NO_WALK.try_with(|kept| *kept.borrow_mut() = Some(guard));
 }
@@ -90,19 +161,102 @@ pub(crate) fn release_after_fork() {
     let _ = NO_WALK.try_with(|kept| kept.borrow_mut().take());
 }
 
-/// What is mapped right now, in the loader's order.
-pub(crate) fn mapped() -> Vec<MappedObject> {
-    let mut objects: Vec<MappedObject> = Vec::new();
-    let _walking = WALKING.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: the callback gets back the vector that is passed here, which no other thread uses meanwhile.
-    unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut objects).cast()) };
-    objects
+/// What is mapped right now.
+pub(crate) fn mapped() -> Arc<Objects> {
+    with_walked(|walked| walked.objects.clone())
 }
 
-/// Appends one object to the vector behind `objects`.
-unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, objects: *mut c_void) -> c_int {
-    // SAFETY: the loader passes a valid record, and its name is a C string; the vector is `mapped`'s.
-    let (info, objects) = unsafe { (&*info, &mut *objects.cast::<Vec<MappedObject>>()) };
+/// What was answered to a question about the objects that are mapped right now.
+pub(crate) fn answer(return_address: usize, id: u64) -> Option<(Answer, Question)> {
+    with_walked(|walked| {
+        let question = question(&walked.objects, return_address, id);
+        Some((*walked.answers.get(&question)?, question))
+    })
+}
+
+/// The question which function a call reaches.
+pub(crate) fn question(objects: &Objects, return_address: usize, id: u64) -> Question {
+    (objects.containing(return_address).and_then(MappedObject::start).unwrap_or(0), id)
+}
+
+/// Keeps an answer for as long as these objects are mapped and no others.
+pub(crate) fn remember(objects: &Arc<Objects>, question: Question, answer: Answer) {
+    with_walked(|walked| {
+        if Arc::ptr_eq(&walked.objects, objects) && walked.answers.try_reserve(1).is_ok() {
+            walked.answers.insert(question, answer);
+        }
+    });
+}
+
+/// The copy that a library has reached first: `found`, if it is this one.
+pub(crate) fn settled_copy(library: &MappedObject, found: &'static RuntimeCopy) -> &'static RuntimeCopy {
+    with_walked(|walked| match walked.settled.try_reserve(1) {
+        Ok(()) => walked.settled.entry(library.identity()).or_insert(found),
+        Err(_) => walked.settled.get(&library.identity()).copied().unwrap_or(found),
+    })
+}
+
+/// Walks the loader's list if it has changed.
+///
+/// What is forgotten then, is forgotten under the lock. A thread that comes to know a new library has taken the lock before, so
+/// none of that library's call sites is among the forgotten ones.
+fn with_walked<R>(act: impl FnOnce(&mut Walked) -> R) -> R {
+    let mut guard = WALKED.lock().unwrap_or_else(PoisonError::into_inner);
+    let generation = guard.as_ref().and_then(|walked| walked.objects.generation);
+    if let Some(walked) = guard.as_mut().filter(|_| generation.is_some() && generation == current()) {
+        return act(walked);
+    }
+    let objects = walk();
+    let unmapped = |generation: Option<Generation>| generation.map(|generation| generation.unmapped);
+    if guard.is_some()
+        && (objects.generation.is_none() || unmapped(objects.generation) != unmapped(generation))
+    {
+        sites().forget(|address| objects.containing(address).is_none());
+    }
+    let mut settled = guard.take().map(|walked| walked.settled).unwrap_or_default();
+    let identities: Vec<_> = objects.iter().map(MappedObject::identity).collect();
+    settled.retain(|library, _| identities.contains(library));
+    act(guard.insert(Walked { objects: Arc::new(objects), answers: HashMap::new(), settled }))
+}
+
+/// Two numbers behind the fields that a loader's record has always had.
+fn generation_of(info: &libc::dl_phdr_info, size: usize) -> Option<Generation> {
+    let has_them = size >= std::mem::offset_of!(libc::dl_phdr_info, dlpi_subs) + size_of::<u64>();
+    let generation = Generation { mapped: info.dlpi_adds, unmapped: info.dlpi_subs };
+    (has_them && generation.mapped != 0).then_some(generation)
+}
+
+/// The loader's generation now.
+fn current() -> Option<Generation> {
+    /// Notes the generation, and ends the walk.
+    unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, size: usize, generation: *mut c_void) -> c_int {
+        // SAFETY: the loader passes a valid record, and the variable is `current`'s.
+        unsafe { *generation.cast::<Option<Generation>>() = generation_of(&*info, size) };
+        1
+    }
+    let mut generation: Option<Generation> = None;
+    // SAFETY: the callback gets back the variable that is passed here, which no other thread uses.
+    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut generation).cast()) };
+    generation
+}
+
+fn walk() -> Objects {
+    let mut found = Found::default();
+    // SAFETY: the callback gets back the variable that is passed here, which no other thread uses meanwhile.
+    unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut found).cast()) };
+    Objects::new(found.objects, found.generation)
+}
+
+#[derive(Default)]
+struct Found {
+    objects: Vec<MappedObject>,
+    generation: Option<Generation>,
+}
+
+/// Appends one object to those behind `found`.
+unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, size: usize, found: *mut c_void) -> c_int {
+    // SAFETY: the loader passes a valid record, and its name is a C string; the variable is `walk`'s.
+    let (info, found) = unsafe { (&*info, &mut *found.cast::<Found>()) };
     // SAFETY: as above; the program headers are mapped for as long as the object is.
     let (path, headers) = unsafe {
         (CStr::from_ptr(info.dlpi_name), slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()))
@@ -111,7 +265,8 @@ unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, object
         let start = (info.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
         start..start + header.p_memsz as usize
     });
-    objects.push(MappedObject { path: path.to_owned(), segments: segments.collect() });
+    found.objects.push(MappedObject { path: path.to_owned(), segments: segments.collect() });
+    found.generation = generation_of(info, size);
     0
 }
 
@@ -168,13 +323,13 @@ mod tests {
     #[test]
     fn no_thread_walks_the_list_while_a_process_is_forked() {
         hold_for_fork();
-        assert!(WALKING.try_lock().is_err());
+        assert!(WALKED.try_lock().is_err());
         let walker = thread::spawn(|| mapped().len());
         release_after_fork();
         assert!(walker.join().unwrap() > 0);
 
         // A handler of a signal that has interrupted a walk forks.
-        let walking = WALKING.lock().unwrap_or_else(PoisonError::into_inner);
+        let walking = WALKED.lock().unwrap_or_else(PoisonError::into_inner);
         hold_for_fork();
         release_after_fork();
         drop(walking);

@@ -11,12 +11,14 @@
 //!   rest   undefined      undefined         valid       undefined
 //! ```
 //!
-//! A full neighbourhood is no error: the site is then resolved at each call, and that is counted.
+//! A full neighbourhood is no error: the call is then answered by its library (`objects.rs`) at some ten times the price, and
+//! that is counted. Registrations of compiled code are so from the start: a library makes thousands, each from a place of its
+//! own and once.
 //!
 //! Sites must not outlive their code: otherwise another library that is mapped there later would reach the copy of
 //! its predecessor. Compiled code unregisters its fat binaries when it is unloaded; then the sites of its library are
 //! forgotten. No thread can be calling from there at that time, so no reader sees an entry change under it. Libraries
-//! without kernels are unloaded unnoticed, see `DESIGN.md`.
+//! without kernels are unloaded unnoticed: their sites are forgotten when the next new site is looked up, see `DESIGN.md`.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
@@ -25,8 +27,7 @@ use crate::api::COUNT;
 use crate::ground::hashing::MULTIPLIER;
 use crate::runtime::copies::{RuntimeCopy, Way, way_numbered};
 
-/// log2 of the number of entries: enough for every launch site of a large framework. Pages are touched as they are
-/// used.
+/// log2 of the number of entries: enough for every launch site of a large framework. Pages are touched as they are used.
 pub(crate) const TABLE_BITS: usize = 14;
 
 /// How far from its first index an entry may lie.
@@ -36,12 +37,9 @@ const EMPTY: u64 = 0;
 const BEING_WRITTEN: u64 = 1;
 const FORGOTTEN: u64 = 2;
 
-/// Instead of a function's number: the key is of a library.
-const LIBRARY: u64 = COUNT as u64;
-const _: () = assert!(LIBRARY < 1 << Key::ADDRESS_SHIFT);
+const _: () = assert!(COUNT <= 1 << Key::ADDRESS_SHIFT);
 
-/// A call site and the function it calls, since one site may call through a pointer. Or a library, to remember which
-/// copy it belongs to.
+/// A call site and the function it calls, since one site may call through a pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key(u64);
 
@@ -54,15 +52,9 @@ impl Key {
         Self(return_address << Self::ADDRESS_SHIFT | id)
     }
 
-    /// The key of a library, by a hash that distinguishes it from others.
-    pub(crate) fn of_library(hash: u64) -> Self {
-        Self::new(hash, LIBRARY)
-    }
-
-    /// Where the call returns to; None if the key is of a library.
-    fn return_address(self) -> Option<usize> {
-        let function = self.0 & ((1 << Self::ADDRESS_SHIFT) - 1);
-        (function != LIBRARY).then_some((self.0 >> Self::ADDRESS_SHIFT) as usize)
+    /// Where the call returns to.
+    fn return_address(self) -> usize {
+        (self.0 >> Self::ADDRESS_SHIFT) as usize
     }
 
     fn first_index(self) -> usize {
@@ -86,10 +78,10 @@ pub(crate) struct Site {
 pub(crate) const SITE_SHIFT: usize = 5;
 const _: () = assert!(size_of::<Site>() == 1 << SITE_SHIFT);
 
-/// The real function behind a call site; for a library, its copy of the runtime.
+/// The real function behind a call site.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Original {
-    /// The function's code; for a library, a handle of the loader.
+    /// The function's code.
     pub(crate) address: *mut c_void,
     /// The call comes from inside a runtime copy: the runtime using its own API.
     pub(crate) caller_is_runtime: bool,
@@ -192,9 +184,7 @@ impl Sites {
     pub(crate) fn forget(&self, is_gone: impl Fn(usize) -> bool) {
         for site in &self.0 {
             let key = Key(site.key.load(Ordering::Relaxed));
-            if !matches!(key.0, EMPTY | BEING_WRITTEN | FORGOTTEN)
-                && key.return_address().is_some_and(&is_gone)
-            {
+            if !matches!(key.0, EMPTY | BEING_WRITTEN | FORGOTTEN) && is_gone(key.return_address()) {
                 // Relaxed: a thread that takes the entry reserves it again. If another thread did since the load,
                 // the exchange fails, as it should.
                 let _ = site.key.compare_exchange(key.0, FORGOTTEN, Ordering::Relaxed, Ordering::Relaxed);
@@ -266,14 +256,12 @@ mod tests {
     fn forgotten_sites_leave_free_entries_and_others_stay() {
         let sites = table();
         let (gone, stays) = (Key::new(0x7f00_0000_1000, 1), Key::new(0x7f00_0000_9000, 1));
-        let library = Key::of_library(0x7f00_0000_1000);
-        for key in [gone, stays, library] {
+        for key in [gone, stays] {
             assert!(sites.insert(key, original(8)));
         }
         sites.forget(|address| (0x7f00_0000_0000..0x7f00_0000_2000).contains(&address));
         assert_eq!(sites.find(gone), None);
         assert_eq!(sites.find(stays), Some(original(8)));
-        assert_eq!(sites.find(library), Some(original(8)));
         assert!(sites.insert(gone, original(16)));
         assert_eq!(sites.find(gone), Some(original(16)));
     }

@@ -38,7 +38,7 @@ void is_invalidated(hipStream_t stream) {
     hipGraph_t graph = nullptr;
     REFUSED(hipStreamEndCapture(stream, &graph), hipErrorStreamCaptureInvalidated);
     REQUIRE(graph == nullptr);
-    EQUAL(status_of(stream), hipStreamCaptureStatusNone);
+    EQUAL(status_of(stream), hipStreamCaptureStatusInvalidated);
 }
 
 } // namespace
@@ -190,14 +190,22 @@ CASE(a_synchronous_copy_during_a_capture_breaks_it) {
     is_invalidated(stream);
 }
 
-CASE(after_a_broken_capture_the_stream_works) {
+// Work on other streams goes on meanwhile.
+CASE(after_a_broken_capture_the_stream_refuses_work_until_the_next_one) {
     Device<unsigned> data(COUNT, 0);
-    Stream stream;
+    Pinned<unsigned> from(COUNT, 9);
+    Stream stream, other;
     begin(stream);
     REFUSED(hipStreamSynchronize(stream), hipErrorStreamCaptureUnsupported);
     is_invalidated(stream);
-    affine(stream, data, COUNT, 1, 1);
-    OK(hipStreamSynchronize(stream));
+    hipGraph_t graph = nullptr;
+    REFUSED(hipStreamEndCapture(stream, &graph), hipErrorStreamCaptureWrongThread);
+    for (int i = 0; i < 300; i++) {
+        REFUSED(hipMemcpyAsync(data, from, data.bytes(), hipMemcpyHostToDevice, stream), hipErrorStreamCaptureInvalidated);
+        OK(hipMemsetAsync(data, 0, data.bytes(), other));
+    }
+    affine(other, data, COUNT, 1, 1);
+    OK(hipStreamSynchronize(other));
     REQUIRE(data.holds(1));
     begin(stream);
     affine(stream, data, COUNT, 1, 1);

@@ -177,3 +177,28 @@ for value in range(400):
 ";
     same_while_suspended(script, &[]);
 }
+
+#[needs(nothing)]
+fn work_on_a_stream_of_a_broken_capture_is_refused_and_other_work_deferred() {
+    let script = "
+hip.hipHostMalloc.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint]
+stream, other, device, graph = new(hip.hipStreamCreate), new(hip.hipStreamCreate), new(hip.hipMalloc, size), ctypes.c_void_p()
+host = ctypes.c_void_p()
+ok(hip.hipHostMalloc(ctypes.byref(host), SIZE, 0))
+ok(hip.hipStreamBeginCapture(stream, 0))
+print('query', hip.hipStreamQuery(stream), 'ends', *[hip.hipStreamEndCapture(stream, ctypes.byref(graph)) for _ in range(2)])
+codes = set()
+for copy in range(2000):
+    codes.add(hip.hipMemcpyAsync(device, host, size, 1, stream))
+    ok(hip.hipMemsetAsync(device, copy % 256, size, other))
+print('copies', codes)
+ok(hip.hipStreamBeginCapture(stream, 0))
+ok(hip.hipStreamEndCapture(stream, ctypes.byref(graph)))
+ok(hip.hipMemcpyAsync(device, host, size, 1, stream))
+ok(hip.hipStreamSynchronize(stream))
+ok(hip.hipStreamDestroy(stream))
+";
+    let (outcome, summary) = same_while_suspended(script, &[]);
+    assert_eq!(outcome.stdout, "query 900 ends 901 908\ncopies {901}\n");
+    assert!(summary.contains("  held back\n"), "{summary}");
+}

@@ -3,7 +3,8 @@
 //!
 //! A session begins and ends on one stream. Another stream joins by waiting for an event that was recorded in
 //! the session, and belongs to it until the end. Calls that would have to wait for captured work invalidate
-//! sessions. The rules for these calls and the affected sessions are those of the genuine runtime (6.3,
+//! sessions. The end of an invalid session leaves its streams as they are: work on them is refused until its origin begins
+//! anew or is destroyed, and a second end comes from the wrong thread (seen on 6.4.3). The rules for these calls and the affected sessions are those of the genuine runtime (6.3,
 //! [hip_graph.cpp](https://github.com/ROCm/clr/blob/fe70c0d6b08e/hipamd/src/hip_graph.cpp)).
 
 use core::cell::Cell;
@@ -59,6 +60,9 @@ pub(crate) struct Session {
     thread: ThreadId,
     graph: Arc<Graph>,
     is_invalid: AtomicBool,
+    /// `hipStreamEndCapture` has refused to make a graph of it. Its streams take no work until one begins anew, and it
+    /// forbids nothing any more.
+    is_broken: AtomicBool,
     is_over: AtomicBool,
     /// Nodes, by address, that the capture added.
     added: Mutex<HashSet<usize>>,
@@ -73,6 +77,10 @@ impl Session {
 
     fn is_invalid(&self) -> bool {
         self.is_invalid.load(Ordering::Acquire)
+    }
+
+    fn is_broken(&self) -> bool {
+        self.is_broken.load(Ordering::Acquire)
     }
 
     fn invalidate(&self) {
@@ -108,7 +116,7 @@ pub(crate) struct Moment {
     pub(crate) nodes: Vec<Arc<Node>>,
 }
 
-/// The sessions of a runtime that have not ended.
+/// The sessions of a runtime in which streams are.
 #[derive(Default)]
 pub(crate) struct Sessions {
     active: Mutex<Vec<Arc<Session>>>,
@@ -134,6 +142,7 @@ impl Sessions {
             thread: thread::current().id(),
             graph,
             is_invalid: AtomicBool::new(false),
+            is_broken: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             added: Mutex::default(),
             dropped: Mutex::default(),
@@ -157,7 +166,7 @@ impl Sessions {
             return false;
         }
         let mut any = false;
-        for session in self.lock().iter().filter(|s| concerns(s)) {
+        for session in self.lock().iter().filter(|s| !s.is_broken() && concerns(s)) {
             session.invalidate();
             any = true;
         }
@@ -203,7 +212,7 @@ pub(crate) fn check_waiting_for(stream: &Stream) -> Result<(), HipError> {
     if sessions().is_empty() {
         return Ok(());
     }
-    match stream.capture() {
+    match stream.capture().filter(|session| !session.is_broken()) {
         Some(session) => {
             session.invalidate();
             Err(HipError::StreamCaptureUnsupported)

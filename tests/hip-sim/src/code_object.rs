@@ -87,7 +87,10 @@ impl CodeObject {
         if image.target.as_ref().is_some_and(|code| device.fit(code).is_none()) {
             return Err(CodeObjectError::NoEntry);
         }
-        let kernels = metadata::kernels(image.metadata)?;
+        let mut kernels = Vec::new();
+        for note in image.metadata {
+            kernels.extend(metadata::kernels(note)?);
+        }
         if config::get().executor.is_some() {
             let code_object: Arc<[u8]> = elf.into();
             for kernel in &kernels {

@@ -49,6 +49,13 @@ pub(crate) async fn run(pid: u32) -> Result<u8, Failure> {
     let mut text = line("shim", state, &shown(shim)) + &about(&runtimes, Some(&status));
     let (word, detail) = callers(&status);
     text += &line("callers", word, detail);
+    if status.sites_full != 0 {
+        text += &line(
+            "call sites",
+            "full",
+            "more places call HIP than the shim's table has entries: calls from others take longer",
+        );
+    }
     let (word, detail) = controller::joined(pid, &status).await;
     text += &line("controller", word, &detail);
     print(&text)?;

@@ -1,6 +1,7 @@
 //! The functions that begin, end and query captures.
 
 use core::ptr;
+use core::sync::atomic::Ordering::Release;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -29,8 +30,13 @@ fn begin_capture(handle: hipStream_t, mode: u32, graph: Option<Arc<Graph>>) -> R
     }
     let mode = Mode::from_code(mode)?;
     let mut own = stream.own_capture();
-    if own.is_some() {
-        return Err(HipError::IllegalState);
+    match own.take() {
+        Some(valid) if !valid.session.is_invalid() => {
+            *own = Some(valid);
+            return Err(HipError::IllegalState);
+        }
+        Some(broken) if broken.is_origin => sessions().end(&broken.session),
+        _ => {}
     }
     let graph = graph.unwrap_or_else(graph::create_registered);
     *own = Some(Capture { session: sessions().begin(mode, graph), is_origin: true, tail: Vec::new() });
@@ -85,21 +91,26 @@ fn end_capture(handle: hipStream_t, out: *mut hipGraph_t) -> Result<(), HipError
     if !capture.is_origin {
         return Err(HipError::StreamCaptureUnmatched);
     }
-    if capture.session.mode != Mode::Relaxed && capture.session.thread != std::thread::current().id() {
+    let session = &capture.session;
+    let is_here = session.thread == std::thread::current().id() && !session.is_broken();
+    if session.mode != Mode::Relaxed && !is_here {
         return Err(HipError::StreamCaptureWrongThread);
+    }
+    if session.is_invalid() {
+        if !session.is_broken.swap(true, Release) {
+            graph::destroy_registered(&session.graph);
+        }
+        // SAFETY: the caller passes null or a writable out-parameter.
+        unsafe { write(out, ptr::null_mut())? };
+        return Err(HipError::StreamCaptureInvalidated);
     }
     let Some(Capture { session, tail, .. }) = own.take() else { return Err(HipError::IllegalState) };
     sessions().end(&session);
-    let failure = match () {
-        () if session.is_invalid() => Some(HipError::StreamCaptureInvalidated),
-        () if !session.is_joined(&tail) => Some(HipError::StreamCaptureUnjoined),
-        () => None,
-    };
-    if let Some(error) = failure {
+    if !session.is_joined(&tail) {
         graph::destroy_registered(&session.graph);
         // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, ptr::null_mut())? };
-        return Err(error);
+        return Err(HipError::StreamCaptureUnjoined);
     }
     // SAFETY: the caller passes null or a writable out-parameter.
     unsafe { write(out, graph::handle(&session.graph)) }

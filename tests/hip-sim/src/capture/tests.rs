@@ -259,3 +259,35 @@ fn the_state_of_a_capture_can_be_read_and_its_dependencies_replaced() {
         assert_eq!(node_count(graph), 2);
     });
 }
+
+#[test]
+fn a_broken_capture_leaves_its_stream_without_work_until_the_next() {
+    isolated::run(&[], || {
+        let (stream, other, memory) = (begun(GLOBAL), new_stream(), device_memory(16));
+        let mut status = 9;
+        // SAFETY: live handles and local out-parameters.
+        unsafe {
+            assert_eq!(stream::query(stream), HipError::StreamCaptureUnsupported.code());
+            assert_eq!(ended(stream), Err(HipError::StreamCaptureInvalidated.code()));
+            assert_eq!(ended(stream), Err(HipError::StreamCaptureWrongThread.code()));
+            assert_eq!(is_capturing(stream, &raw mut status), 0);
+            assert_eq!(status, 2);
+            let refused = HipError::StreamCaptureInvalidated.code();
+            assert_eq!(set::memset_async(memory, 1, 16, stream), refused);
+            assert_eq!(set::memset_async(memory, 1, 16, other), 0);
+            assert_eq!(stream::synchronize(other), 0, "nothing else is forbidden any more");
+            assert_eq!(stream::synchronize(stream), 0);
+            assert_eq!(begin(stream, GLOBAL), 0);
+            assert_eq!(set::memset_async(memory, 1, 16, stream), 0);
+            assert_eq!(node_count(ended(stream).unwrap()), 1);
+
+            assert_eq!(begin(stream, RELAXED), 0);
+            assert_eq!(stream::query(stream), HipError::StreamCaptureUnsupported.code());
+            for _ in 0..2 {
+                assert_eq!(ended(stream), Err(refused), "no thread is wrong");
+            }
+            assert_eq!(stream::destroy(stream), 0);
+        }
+        assert!(sessions().is_empty());
+    });
+}

@@ -1,10 +1,10 @@
-//! The ELF file of a code object: its target, its metadata note and its global variables.
+//! The ELF file of a code object: its target, its metadata notes and its global variables.
 
 use core::ops::RangeInclusive;
 use std::collections::HashMap;
 
 use object::elf;
-use object::read::elf::{ElfFile64, FileHeader as _, NoteIterator, ProgramHeader as _};
+use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
 use object::{LittleEndian, Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
 
 use super::CodeObjectError;
@@ -28,8 +28,8 @@ pub(crate) struct Global {
 pub(super) struct Image<'a> {
     /// None for a processor that the simulation does not know.
     pub(super) target: Option<Target>,
-    /// In MessagePack format.
-    pub(super) metadata: &'a [u8],
+    /// Notes in MessagePack format: one of each object that the linker has put together, such as each of Tensile's kernels.
+    pub(super) metadata: Vec<&'a [u8]>,
     pub(super) globals: HashMap<String, Global>,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Image<'a> {
             return Err(malformed(format!("code object version {}", u16::from(ident.abi_version) + 2)));
         }
         let target = Target::of_elf(header.e_flags(endian).0, ident.abi_version);
-        Ok(Self { target, metadata: metadata_note(&file)?, globals: globals(&file) })
+        Ok(Self { target, metadata: metadata_notes(&file)?, globals: globals(&file) })
     }
 }
 
@@ -53,27 +53,18 @@ fn malformed(error: impl core::fmt::Display) -> CodeObjectError {
     CodeObjectError::Malformed(error.to_string())
 }
 
-fn metadata_note<'a>(file: &ElfFile64<'a, LittleEndian>) -> Result<&'a [u8], CodeObjectError> {
+fn metadata_notes<'a>(file: &ElfFile64<'a, LittleEndian>) -> Result<Vec<&'a [u8]>, CodeObjectError> {
     let endian = LittleEndian;
-    let segments = file.elf_header().program_headers(endian, file.data()).map_err(malformed)?;
-    for segment in segments {
-        let Some(notes) = segment.notes(endian, file.data()).map_err(malformed)? else { continue };
-        if let Some(note) = find_note(notes)? {
-            return Ok(note);
+    let mut found = Vec::new();
+    for segment in file.elf_header().program_headers(endian, file.data()).map_err(malformed)? {
+        let Some(mut notes) = segment.notes(endian, file.data()).map_err(malformed)? else { continue };
+        while let Some(note) = notes.next().map_err(malformed)? {
+            if note.n_type(endian) == NOTE_METADATA && note.name() == NOTE_NAME {
+                found.push(note.desc());
+            }
         }
     }
-    Err(CodeObjectError::Malformed("no metadata note".into()))
-}
-
-fn find_note(
-    mut notes: NoteIterator<'_, elf::FileHeader64<LittleEndian>>,
-) -> Result<Option<&[u8]>, CodeObjectError> {
-    while let Some(note) = notes.next().map_err(malformed)? {
-        if note.n_type(LittleEndian) == NOTE_METADATA && note.name() == NOTE_NAME {
-            return Ok(Some(note.desc()));
-        }
-    }
-    Ok(None)
+    if found.is_empty() { Err(malformed("no metadata note")) } else { Ok(found) }
 }
 
 /// Data symbols, without kernel descriptors, which are data symbols whose names end in `.kd`.

@@ -238,11 +238,10 @@ mod tests {
         client.set_rules(&rules(&format!("origin.also_transparent = ['libwrapper*']\n[[rule]]\n{rule}")));
         let changed = client.reconsider(&mut numbered);
         let [(_, second)] = changed[..] else { panic!("{changed:?}") };
+        // The origin of a call with the same caller may be another library now, for which rules name kernels.
+        let is_same = |one: u64, other: u64| (one ^ other) & !Verdict::FOR_ANY_KERNEL == 0;
+        assert!(is_same(second.verdict, first.verdict), "{first:?} {second:?}");
         assert_eq!(library(second), "libapp.so");
-        assert_eq!(
-            (second.verdict.action(), second.verdict.rule()),
-            (first.verdict.action(), first.verdict.rule())
-        );
 
         let rule = rule.replace("first", "second");
         client.set_rules(&rules(&format!("origin.also_transparent = ['libwrapper*']\n[[rule]]\n{rule}")));
