@@ -148,7 +148,10 @@ fn decide_site(
         if kernel.is_some() {
             DEPENDS_ON_KERNELS.store(true, Ordering::Relaxed);
         }
-        CACHE.insert(site(kernel.unwrap_or(0)), known, generation);
+        // No kernel's handle is 0, which stands for all.
+        if kernel != Some(0) {
+            CACHE.insert(site(kernel.unwrap_or(0)), known, generation);
+        }
     }
     known
 }

@@ -124,6 +124,9 @@ const DISTURBED_FOR: Nanos = Nanos::from_micros(250);
 /// The clocks of the host and of a device differ by less than one part in this number.
 const CLOCKS: u64 = 4096;
 
+/// The longest time for which a command is taken to execute.
+const EXECUTING_MAX: Nanos = Nanos::from_secs(10);
+
 /// When to look for a completion without an estimate.
 const FIRST_LOOK: Nanos = Nanos::from_micros(20);
 
@@ -192,6 +195,11 @@ impl InFlight {
     /// The next command begins only when something outside the device allows it: the host, or another process.
     pub fn waits(&mut self) {
         self.is_next_behind_wait = true;
+    }
+
+    /// That was allowed, before the next command.
+    pub fn wait_is_over(&mut self) {
+        self.is_next_behind_wait = false;
     }
 
     /// A command was launched.
@@ -313,7 +321,9 @@ impl InFlight {
             self.at_least = self.at_least - command.at_least();
             self.at_most = self.at_most - command.at_most();
             self.estimates.learn(command.launch.class, part, known);
-            self.longest = part.max(self.longest - self.longest / 64);
+            if !command.is_behind_wait {
+                self.longest = part.max(self.longest - self.longest / 64);
+            }
         }
         self.completed = end;
         self.completed_by = by;
@@ -370,11 +380,12 @@ impl InFlight {
     }
 
     /// Whether the first command probably executes: it waits for nothing outside the device, and takes no longer than its class, or
-    /// if that is not known any command, took before, by a quarter.
+    /// if that is not known any command, took before, by a quarter. Not for ever: what it took before may have been a wait as well.
     pub fn is_executing(&self, now: Nanos) -> bool {
         self.launched.front().is_some_and(|first| {
             let longest = first.estimate.map_or(self.longest, |estimate| estimate.at_most);
-            !first.is_behind_wait && now < self.runs_since(first) + longest + longest / 4
+            let most = (longest + longest / 4).min(EXECUTING_MAX);
+            !first.is_behind_wait && now < self.runs_since(first) + most
         })
     }
 

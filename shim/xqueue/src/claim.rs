@@ -29,6 +29,7 @@ const ALERT_MAX: Nanos = Nanos::from_secs(1);
 
 /// How long a claim is kept after its last stream: another one may come soon.
 const UNUSED: Nanos = Nanos::from_secs(1);
+const REOPENED_MAX: u32 = 8;
 
 /// What a claim has used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,6 +78,8 @@ pub(crate) struct Claim<D: Device> {
     /// Queues of its streams, and since when it has none any more.
     queues: usize,
     unused_since: Option<Nanos>,
+    /// How often it had streams again after it was unused.
+    reopened: u32,
     /// Callers that wait for admission.
     waiting: usize,
     /// Launches that were admitted and have not returned.
@@ -107,6 +110,7 @@ impl<D: Device> Claim<D> {
             unqueued: Flight::new(limit),
             queues: 0,
             unused_since: None,
+            reopened: 0,
             waiting: 0,
             launching: 0,
             reported: None,
@@ -120,9 +124,15 @@ impl<D: Device> Claim<D> {
     }
 
     /// A stream of it has a queue.
-    pub(crate) fn queue_created(&mut self) {
+    pub(crate) fn queue_created(&mut self, now: Nanos) {
+        self.reopened += u32::from(self.is_unused(now));
         self.queues += 1;
         self.unused_since = None;
+    }
+
+    /// Whether the arbiter is to be told of it: it has its first stream, and is not registered.
+    pub(crate) fn wants_registration(&self) -> bool {
+        self.queues == 1 && self.registration.is_none()
     }
 
     /// A queue of it is gone.
@@ -132,10 +142,11 @@ impl<D: Device> Claim<D> {
     }
 
     /// Whether the process is done with it: it has had no stream for a while. What a process does by default on a device, at the
-    /// usual priority, it may do at any time.
+    /// usual priority, it may do at any time, and what it did over and over it will do again: each time costs a gate page for good.
     pub(crate) fn is_unused(&self, now: Nanos) -> bool {
         let is_over = self.unused_since.is_some_and(|since| since + UNUSED <= now);
-        is_over && self.key.stream_priority != 0 && !self.is_reported_ready()
+        let may_return = self.key.stream_priority == 0 || self.reopened >= REOPENED_MAX;
+        is_over && !may_return && !self.is_reported_ready()
     }
 
     pub(crate) fn registration(&self) -> Option<&Arc<dyn Registration>> {

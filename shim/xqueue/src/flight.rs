@@ -408,6 +408,10 @@ impl<M: Copy> Flight<M> {
         seen: Seen,
         retired: &mut Vec<M>,
     ) -> Option<Nanos> {
+        if launched == self.launched {
+            // What was put in the stream since then is over, too: it was asked, or waited for.
+            self.commands.wait_is_over();
+        }
         let in_flight = self.commands.outstanding() as u64;
         let completed = self.launched - in_flight;
         let commands = launched.saturating_sub(completed).min(in_flight) as usize;

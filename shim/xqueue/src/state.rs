@@ -110,7 +110,7 @@ impl<D: Device> State<D> {
     pub(crate) fn create_queue(&mut self, parts: &QueueParts<D>) -> QueueId {
         if let Some(claim) = parts.claim {
             self.add_gate(claim, parts.runtime);
-            self.claims.get_mut(claim).queue_created();
+            self.claims.get_mut(claim).queue_created(now());
         }
         let limit = self.limit_of(parts.claim, parts.runtime);
         self.queues.create(parts, limit)
@@ -183,6 +183,11 @@ impl<D: Device> State<D> {
         let is_used = |id, claim: &Claim<D>| !claim.is_unused(now) || self.has_work(id);
         let claims = self.claims.iter();
         claims.map(|(id, claim)| ClaimState { id, key: claim.key, is_used: is_used(id, claim) }).collect()
+    }
+
+    /// See [`Claim::wants_registration`](crate::claim::Claim::wants_registration).
+    pub(crate) fn wants_registration(&self, claim: ClaimId) -> bool {
+        self.claims.get(claim).wants_registration()
     }
 
     /// What a claim has used so far.

@@ -183,6 +183,12 @@ impl<D: Device> XQueues<D> {
         let runtime = self.device.runtime(stream);
         let queue = state.create_queue(&QueueParts { stream, runtime, orders_others, claim, status });
         state.note_queue(queue, &self.device);
+        let is_new = claim.is_some_and(|claim| state.wants_registration(claim));
+        drop(state);
+        if is_new {
+            // It may have seen the claim without a stream.
+            self.wake_watcher();
+        }
         queue
     }
 
@@ -439,7 +445,8 @@ impl<D: Device> XQueues<D> {
         if let Some(mut paused) = lock_until(&self.markers_paused, deadline) {
             *paused = true;
         }
-        drop(lock_until(&self.making_gate, deadline));
+        let _none_is_made = lock_until(&self.making_gate, deadline);
+        self.lock().release_trials(&self.device);
     }
 
     /// A panic while the lock was held is the crate's own; the state is only changed by whole steps.

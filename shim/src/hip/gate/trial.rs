@@ -114,7 +114,8 @@ impl HipTrial {
                 run.enter(Phase::Opened(outcome));
                 again_in(LOOK_SOONEST)
             }
-            Phase::Opened(_) if is_done(run) != Some(true) => again_in(run.patience()),
+            // A device with a fault never says that it is.
+            Phase::Opened(_) if is_done(run) == Some(false) => again_in(run.patience()),
             Phase::Opened(outcome) => {
                 run.destroy(copy);
                 self.run = None;

@@ -284,7 +284,8 @@ impl<D: Device> State<D> {
 
     /// A gate was refused by its runtime, which is not asked again. What may wait there goes on.
     pub(crate) fn gate_refused(&mut self, claim: ClaimId, runtime: RuntimeId, device: &D) {
-        if let Some(index) = self.gates.position(self.claims.get(claim).key.device, runtime) {
+        let known = self.gates.position(self.claims.get(claim).key.device, runtime);
+        if let Some(index) = known.filter(|&index| self.gates.at(index).there().is_some()) {
             self.open_for_good(index, device);
             self.apply_limits();
         }

@@ -11,7 +11,7 @@ use crate::gate_page::GatePage;
 use crate::ids::{ClaimId, RuntimeId};
 use crate::queue::Queue;
 use crate::state::State;
-use crate::state::gate_table::{Attempt, Gate, Shared, Stage};
+use crate::state::gate_table::{Attempt, DeviceGate, Gate, Shared, Stage};
 
 /// A gate that is to be tried.
 pub(crate) struct WantedGate<D: Device> {
@@ -41,7 +41,11 @@ impl<D: Device> State<D> {
         if self.mode.closed || !self.limits.uses_gates {
             return None;
         }
-        let mut untried = self.gates.iter().filter(|gate| matches!(gate.stage, Stage::Untried));
+        // One at a time: all runtimes' trials on a device use one word of the page.
+        let is_tried = |gate: &DeviceGate<D>| matches!(gate.stage, Stage::Tried(_));
+        let mut untried = self.gates.iter().filter(|gate| {
+            matches!(gate.stage, Stage::Untried) && !self.gates.of_device(gate.device).any(is_tried)
+        });
         untried.find_map(|gate| {
             let claim = self.gate_claim(gate.device).filter(|&claim| self.claims.get(claim).is_below())?;
             let stream =
@@ -58,7 +62,8 @@ impl<D: Device> State<D> {
         page: Option<&'static GatePage>,
         trial: Option<D::Trial>,
     ) {
-        let Some(index) = self.gates.position(device, runtime) else { return };
+        // Nothing was put on the device for it yet.
+        let Some(index) = self.gates.position(device, runtime).filter(|_| !self.mode.closed) else { return };
         let is_there = trial.is_some();
         let attempt = Attempt { trial, page, claim: Some(claim), look_at: now() };
         self.gates.at_mut(index).stage = Stage::Tried(attempt);
@@ -85,7 +90,7 @@ impl<D: Device> State<D> {
         device: &D,
     ) {
         let Stage::Tried(attempt) = &mut self.gates.at_mut(index).stage else {
-            // The process ends.
+            // Its gate was refused, or the process ends.
             device.release_trial(&mut trial);
             return;
         };

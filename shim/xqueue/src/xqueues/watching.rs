@@ -148,8 +148,9 @@ impl<D: Device> XQueues<D> {
     /// Makes gates where they are needed, one at a time, and looks at those that are being tried. Returns when to come again for
     /// that.
     pub(crate) fn make_gates(&self) -> Option<Nanos> {
-        if self.lock().see_to_gates_at()? > now() {
-            return self.lock().see_to_gates_at();
+        let at = self.lock().see_to_gates_at()?;
+        if at > now() {
+            return Some(at);
         }
         // Not while a stream captures: memory that any thread asks for then ends the capture. Nor across a reset, which takes
         // the memory back.

@@ -20,7 +20,7 @@ pub(crate) static OWNERS: HashMap<u64, u64> = HashMap::with_max_entries(16384, 0
 static EVENTS: RingBuf = RingBuf::with_byte_size(EVENTS_SIZE, 0);
 
 /// A ring for each device, which wakes the processes that poll it. Its records carry no information. User space inserts a device's
-/// ring before it opens the first queue on it.
+/// ring before any process waits for it.
 #[btf_map]
 static WAKE_UPS: ArrayOfMaps<btf_maps::RingBuf<u64, { WAKE_UPS_SIZE as usize }>, DEVICE_MAX> =
     ArrayOfMaps::new();

@@ -363,6 +363,21 @@ fn streams_of_a_priority_that_has_none_any_more_are_forgotten_a_second_later() {
     assert_eq!(used(), [true, true], "what a process does by default it may do at any time");
 }
 
+/// Each time the arbiter gives it another gate page, which stays mapped.
+#[test]
+fn a_priority_whose_streams_come_and_go_all_the_time_is_not_forgotten() {
+    let process = Process::new(BELOW);
+    let urgent = process.queues.claim(ClaimKey { device: 1, stream_priority: 1 });
+    let is_used = || process.queues.claims()[1].is_used;
+    let was_forgotten = (0..100).filter(|_| {
+        let queue = process.queues.create(0, Some(urgent), status());
+        assert!(is_used() && process.queues.destroy(queue));
+        process.clock.advance(Nanos::from_secs(2));
+        !is_used()
+    });
+    assert_eq!(was_forgotten.count(), 8);
+}
+
 #[test]
 fn an_admitted_launch_does_not_wait_behind_a_gate_that_was_closed_unseen() {
     let process = Process::new(PREEMPTED).has_gates();
@@ -447,6 +462,19 @@ fn the_gates_of_eight_devices_are_tried_side_by_side_and_the_watcher_has_a_turn_
     process.bench.is_backlogged.store(false, Ordering::SeqCst);
     process.clock.advance(LOOK_AGAIN);
     assert_eq!((process.queues.make_gates(), process.bench.looked.load(Ordering::SeqCst)), (None, 16));
+}
+
+/// They look at one word of the page: the end of one's trial would let the other's stream go on.
+#[test]
+fn the_gates_of_two_runtimes_on_a_device_are_tried_one_after_the_other() {
+    let process = beside_a_backlog();
+    let looked = || process.bench.looked.load(Ordering::SeqCst);
+    process.queues.create(1, Some(process.claim), status());
+    assert_eq!((process.queues.make_gates(), looked()), (Some(now() + LOOK_AGAIN), 1));
+    process.bench.is_backlogged.store(false, Ordering::SeqCst);
+    process.clock.advance(LOOK_AGAIN);
+    assert_eq!((process.queues.make_gates(), looked()), (Some(now()), 2));
+    assert_eq!((process.queues.make_gates(), looked()), (None, 3));
 }
 
 /// What the capture waits for may wait behind the trial, which is not looked at meanwhile.

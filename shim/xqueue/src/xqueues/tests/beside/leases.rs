@@ -68,6 +68,10 @@ fn a_command_that_waits_for_something_outside_the_device_does_not_keep_its_lease
     assert!(matches!(process.queues.admit(process.queue, &[], Load::Wait), Admission::Free));
     assert_eq!(process.run(LONG), 0);
     assert!(process.run(LONG) > 0, "the wait is over");
+    assert!(matches!(process.queues.admit(process.queue, &[], Load::Wait), Admission::Free));
+    let waited = process.queues.host_wait_begins(&[process.queue]);
+    process.queues.host_wait_ends(&waited, true);
+    assert!(process.run(LONG) > 0, "the program knows that the wait is over");
 }
 
 #[test]
