@@ -71,7 +71,12 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// Whether it adds no nodes any more: an event of it stands for no captured work.
     pub(crate) fn is_over(&self) -> bool {
+        self.is_broken() || self.has_no_streams()
+    }
+
+    fn has_no_streams(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
     }
 
@@ -233,7 +238,7 @@ pub(crate) fn check_event(moment: &Moment) -> Result<(), HipError> {
 impl Stream {
     fn own_capture(&self) -> MutexGuard<'_, Option<Capture>> {
         let mut capture = self.capture.lock().expect("no holder panics");
-        if capture.as_ref().is_some_and(|c| c.session.is_over()) {
+        if capture.as_ref().is_some_and(|c| c.session.has_no_streams()) {
             *capture = None;
         }
         capture
