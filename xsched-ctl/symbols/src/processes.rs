@@ -315,10 +315,16 @@ impl Processes {
     }
 
     /// The mangled name of the kernel with a handle at this location, in a file without a symbol table. It is read from the
-    /// constructors that register the kernel.
+    /// constructors that register the kernel. Waits while [`Processes::is_reading_kernels`].
     pub fn registered_kernel(&mut self, location: &Location) -> Option<Arc<str>> {
         let binary = self.binaries.of(location.pid, &location.mapping).ok()?;
         binary.registered_kernel(location.file_address?)
+    }
+
+    /// Whether the kernels of the file at this location are being read, from now on if need be.
+    pub fn is_reading_kernels(&mut self, location: &Location) -> bool {
+        let binary = self.binaries.of(location.pid, &location.mapping);
+        location.file_address.is_some() && binary.is_ok_and(|binary| binary.is_reading_kernels())
     }
 
     /// The present or the last program of a pid.
