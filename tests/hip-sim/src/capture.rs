@@ -4,7 +4,7 @@
 //! A session begins and ends on one stream. Another stream joins by waiting for an event that was recorded in
 //! the session, and belongs to it until the end. Calls that would have to wait for captured work invalidate
 //! sessions. The end of an invalid session leaves its streams as they are: work on them is refused until its origin begins
-//! anew or is destroyed, and a second end comes from the wrong thread (seen on 6.4.3). The rules for these calls and the affected sessions are those of the genuine runtime (6.3,
+//! another or is destroyed, and a second end comes from the wrong thread (seen on 6.4.3). The rules for these calls and the affected sessions are those of the genuine runtime (6.3,
 //! [hip_graph.cpp](https://github.com/ROCm/clr/blob/fe70c0d6b08e/hipamd/src/hip_graph.cpp)).
 
 use core::cell::Cell;
@@ -60,7 +60,7 @@ pub(crate) struct Session {
     thread: ThreadId,
     graph: Arc<Graph>,
     is_invalid: AtomicBool,
-    /// `hipStreamEndCapture` has refused to make a graph of it. Its streams take no work until one begins anew, and it
+    /// `hipStreamEndCapture` has refused to make a graph of it. Its streams take no work until one begins another, and it
     /// forbids nothing any more.
     is_broken: AtomicBool,
     is_over: AtomicBool,

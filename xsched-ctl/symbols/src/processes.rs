@@ -10,6 +10,7 @@ use crate::binaries::Binaries;
 use crate::elf::ElfError;
 use crate::mapping::{Backing, Mapping};
 use crate::process::{Process, Thread};
+use crate::roots;
 use crate::sideband::{PerfEvent, PerfEventKind};
 use crate::symbol_table::Symbol;
 use crate::{maps, now_ns, procfs};
@@ -356,6 +357,7 @@ impl Processes {
     /// Drops programs, threads and mappings that ended before `before_ns`. The caller calls this from time to time,
     /// with a time before which no more records can arrive.
     pub fn forget_exited(&mut self, before_ns: u64) {
+        roots::let_go();
         self.by_pid.retain(|_, programs| {
             programs.retain(|process| process.ended_ns.is_none_or(|ended_ns| ended_ns >= before_ns));
             for process in programs.iter_mut() {

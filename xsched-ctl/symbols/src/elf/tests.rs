@@ -110,7 +110,7 @@ fn symbols_of_code_and_data_are_found() {
     assert_eq!(offsets, Ok(vec![("run".to_owned(), 0x1010)]));
 }
 
-/// A giant stripped library: whoever only wants the name of a caller in it must not pay for its device code.
+/// A giant stripped library: the name of a caller in it does not need its device code.
 #[test]
 fn the_name_of_a_function_does_not_cost_the_reading_of_registered_kernels() {
     let mut bytes = library();
