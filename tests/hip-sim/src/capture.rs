@@ -3,8 +3,9 @@
 //!
 //! A session begins and ends on one stream. Another stream joins by waiting for an event that was recorded in
 //! the session, and belongs to it until the end. Calls that would have to wait for captured work invalidate
-//! sessions. The end of an invalid session leaves its streams as they are: work on them is refused until its origin begins
-//! another or is destroyed, and a second end comes from the wrong thread (seen on 6.4.3). The rules for these calls and the affected sessions are those of the genuine runtime (6.3,
+//! sessions. The end of an invalid session leaves its streams as they are: work on them is refused until its origin
+//! begins another or is destroyed, and a second end comes from the wrong thread (seen on 6.4.3). The rules for these
+//! calls and the affected sessions are those of the genuine runtime (6.3,
 //! [hip_graph.cpp](https://github.com/ROCm/clr/blob/fe70c0d6b08e/hipamd/src/hip_graph.cpp)).
 
 use core::cell::Cell;
