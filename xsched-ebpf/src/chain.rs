@@ -159,11 +159,13 @@ pub enum ChainEnd {
     Unreadable = 7,
     /// The chain has not reached user space.
     Lost = 8,
+    /// In a file that could not be opened, usually because its process had ended. Found by user space.
+    Gone = 9,
 }
 
 impl ChainEnd {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Complete,
         Self::Depth,
         Self::NoTable,
@@ -173,6 +175,7 @@ impl ChainEnd {
         Self::Unsupported,
         Self::Unreadable,
         Self::Lost,
+        Self::Gone,
     ];
 
     /// Whether the walk would end there again with any other mappings: the end belongs to an address, or to the depth that was

@@ -61,6 +61,7 @@ counters! {
     /// Walks through them are made in user space. Counted there, as all that follow.
     ChainMapsFull "chain_maps_full" "processes or unwind tables did not fit in the kernel's maps: their stacks are copied",
     ChainNoTable "chain_no_table" "chains end in a file without unwind information",
+    ChainGone "chain_gone" "chains end in a file that was gone before it could be read: its process was short",
     ChainUnknownCode "chain_unknown_code" "chains end at an address in no known code",
     ChainGenerated "chain_generated" "chains end in generated code",
     /// The file has some unwind information.
@@ -102,6 +103,7 @@ impl Counter {
             ChainEnd::Unsupported => Some(Self::ChainUnsupported),
             ChainEnd::Unreadable => Some(Self::ChainUnreadable),
             ChainEnd::Lost => Some(Self::ChainLost),
+            ChainEnd::Gone => Some(Self::ChainGone),
         }
     }
 

@@ -53,7 +53,7 @@ pub const EVENTS_SIZE: u32 = 1 << 20;
 
 /// Bytes of a device's ring of wake-ups, see [`Host::wake`]. The controller makes space in it with each heartbeat. A wake-up that
 /// finds no space is lost: processes look every 10 ms by themselves.
-pub const WAKE_UPS_SIZE: u32 = 1 << 16;
+pub const WAKE_UPS_SIZE: u32 = 1 << 14;
 
 /// Marks the owner of a proxied queue: the controller reports for its process, because no program sees the process's reports. The
 /// other bits are the process's id in the controller's pid namespace.

@@ -3,9 +3,9 @@
 //!
 //! A session begins and ends on one stream. Another stream joins by waiting for an event that was recorded in
 //! the session, and belongs to it until the end. Calls that would have to wait for captured work invalidate
-//! sessions. The end of an invalid session leaves its streams as they are: work on them is refused until its origin begins
-//! another session or is destroyed, and a second end comes from the wrong thread (seen on 6.4.3). The rules for these calls
-//! and the affected sessions are those of the genuine runtime (6.3,
+//! sessions. The end of an invalid session leaves its streams as they are: work on them is refused until its origin
+//! begins another or is destroyed, and a second end comes from the wrong thread (seen on 6.4.3). The rules for these
+//! calls and the affected sessions are those of the genuine runtime (6.3,
 //! [hip_graph.cpp](https://github.com/ROCm/clr/blob/fe70c0d6b08e/hipamd/src/hip_graph.cpp)).
 
 use core::cell::Cell;
@@ -61,7 +61,7 @@ pub(crate) struct Session {
     thread: ThreadId,
     graph: Arc<Graph>,
     is_invalid: AtomicBool,
-    /// `hipStreamEndCapture` has refused to make a graph of it. Its streams take no work until one begins again, and it
+    /// `hipStreamEndCapture` has refused to make a graph of it. Its streams take no work until one begins another, and it
     /// forbids nothing any more.
     is_broken: AtomicBool,
     is_over: AtomicBool,
@@ -72,7 +72,12 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// Whether it adds no nodes any more: an event of it stands for no captured work.
     pub(crate) fn is_over(&self) -> bool {
+        self.is_broken() || self.has_no_streams()
+    }
+
+    fn has_no_streams(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
     }
 
@@ -234,7 +239,7 @@ pub(crate) fn check_event(moment: &Moment) -> Result<(), HipError> {
 impl Stream {
     fn own_capture(&self) -> MutexGuard<'_, Option<Capture>> {
         let mut capture = self.capture.lock().expect("no holder panics");
-        if capture.as_ref().is_some_and(|c| c.session.is_over()) {
+        if capture.as_ref().is_some_and(|c| c.session.has_no_streams()) {
             *capture = None;
         }
         capture

@@ -337,6 +337,7 @@ impl Arbiter {
     /// The controller's heartbeat: the page is in force. Must be called several times within [`Times::silence`].
     pub fn heartbeat(&mut self) {
         self.control(Control::Heartbeat, 0, 0, 0);
+        both!(&mut self.backend, keeper => keeper.retain_wake_ups());
         let exhausted = self.page().load(Word::EXHAUSTED);
         if exhausted != self.repaired_at {
             self.repaired_at = exhausted;
@@ -385,8 +386,7 @@ impl Arbiter {
         for queue in self.page().queues() {
             used[queue.word.device() as usize] = true;
         }
-        (0..DEVICE_MAX as u64)
-            .find(|&index| !used[index as usize] && self.page().load(Word::exists(index)) == 0)
+        (0..DEVICE_MAX as u64).find(|&index| !used[index as usize] && !self.page().is_used(index))
     }
 
     fn check(&self, queue: Queue) -> Result<(), ArbiterError> {

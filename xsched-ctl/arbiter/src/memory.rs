@@ -80,6 +80,12 @@ impl Memory {
         self.gates.make(u64::from(slot))
     }
 
+    /// Closes what wakes processes that wait for devices that none uses.
+    pub(crate) fn retain_wake_ups(&mut self) {
+        let Self { wake_ups, page, .. } = self;
+        wake_ups.retain(|&device, _| page.is_used(device));
+    }
+
     /// What wakes the processes that wait for changes of a device.
     pub(crate) fn wake_ups(&mut self, device: u64) -> io::Result<BorrowedFd<'_>> {
         let bell: &OwnedFd = match self.wake_ups.entry(device) {

@@ -77,6 +77,11 @@ impl Page {
         (0..DEVICE_MAX as u64).find(|&index| self.load(Word::key(index)) == key)
     }
 
+    /// Whether a device has open queues.
+    pub(crate) fn is_used(&self, device: u64) -> bool {
+        self.load(Word::exists(device)) != 0
+    }
+
     /// The present state of a queue.
     pub fn queue(&self, slot: u32) -> QueueState {
         let slot = slot % QUEUE_MAX as u32;

@@ -10,8 +10,6 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 
-use xsched_symbols::process_folder;
-
 /// A pid namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PidNamespace {
@@ -66,14 +64,6 @@ pub fn user_is_initial() -> bool {
 /// Whether `/proc` shows this process under its own id, and therefore all others of its namespace too.
 pub fn proc_is_own() -> bool {
     fs::read_link("/proc/self").is_ok_and(|name| name.as_os_str() == std::process::id().to_string().as_str())
-}
-
-/// Whether a process sees other file systems than this one. False if it has ended.
-pub fn has_own_mounts(pid: u32) -> bool {
-    match (fs::read_link("/proc/self/ns/mnt"), fs::read_link(process_folder(pid).join("ns/mnt"))) {
-        (Ok(own), Ok(other)) => own != other,
-        _ => false,
-    }
 }
 
 #[cfg(test)]

@@ -23,8 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use xsched_abi::{ChainEnd, Snapshot, Stack};
-use xsched_bpf::namespace;
-use xsched_symbols::{Change, Process, Processes};
+use xsched_symbols::{Change, Process, Processes, has_own_files, hold_root};
 
 use crate::chain::Chain;
 use crate::maps::ChainMaps;
@@ -137,6 +136,7 @@ impl Chains {
             return;
         }
         let pid = process.pid();
+        hold_root(pid);
         for (_, mapping) in process.code() {
             let is_program = process.executable().is_some_and(|path| *path == mapping.path);
             if is_program || COMMON.iter().any(|name| mapping.library().starts_with(name)) {
@@ -146,10 +146,10 @@ impl Chains {
         self.untold.entry(pid).or_insert(false);
     }
 
-    /// A process uses HIP and is stopped. Files that are visible in its own mount namespace only become unreachable
+    /// A process uses HIP and is stopped. Files that are visible in its own mount namespace or root only become unreachable
     /// when it ends, so all of them are opened now.
     pub fn secure(&mut self, process: &Process) {
-        if !self.are_recorded() || !namespace::has_own_mounts(process.pid()) {
+        if !self.are_recorded() || !has_own_files(process.pid()) {
             return;
         }
         for (_, mapping) in process.code() {

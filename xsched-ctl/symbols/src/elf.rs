@@ -9,6 +9,7 @@ mod registration;
 use std::collections::HashMap;
 use std::fs::File;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
 
 pub use self::headers::ElfError;
 use self::headers::{Headers, read_range};
@@ -21,17 +22,20 @@ const WANTED_BYTES_MAX: usize = 256;
 /// One ELF file: its segments, and its symbols, which are read on the first request.
 #[derive(Debug)]
 pub(crate) struct Elf {
-    headers: Headers,
-    /// Open until the symbols are read, so that they are found even after the file is deleted.
+    headers: Arc<Headers>,
+    /// Open until the symbols are read, so that they are found even after the file is deleted; longer if it registers kernels.
     file: Mutex<Option<File>>,
     symbols: OnceLock<Result<SymbolTable, ElfError>>,
-    /// For a file without a symbol table: names of kernels by the addresses of their handles.
-    kernels: OnceLock<HashMap<u64, Arc<str>>>,
+    /// For a file without a symbol table: the kernels that it registers, as soon as one is asked for.
+    kernels: OnceLock<Arc<RegisteredKernels>>,
 }
+
+/// Names of kernels by the addresses of their handles, as soon as they are read.
+type RegisteredKernels = OnceLock<HashMap<u64, Arc<str>>>;
 
 impl Elf {
     pub(crate) fn open(file: File) -> Result<Self, ElfError> {
-        let headers = Headers::read(&file)?;
+        let headers = Arc::new(Headers::read(&file)?);
         let (symbols, kernels) = (OnceLock::new(), OnceLock::new());
         Ok(Self { headers, file: Mutex::new(Some(file)), symbols, kernels })
     }
@@ -57,21 +61,53 @@ impl Elf {
     pub(crate) fn symbols(&self) -> Result<&SymbolTable, ElfError> {
         let read = || {
             // A panic while the lock was held leaves the file unchanged.
-            let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let file = file.ok_or(ElfError::NoSymbols)?;
-            if self.headers.tables.iter().all(|table| table.dynamic) {
-                self.kernels.get_or_init(|| registration::read(&self.headers, &file));
-            }
-            self.headers.read_symbols(&file)
+            let mut kept = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+            let file = kept.take().ok_or(ElfError::NoSymbols)?;
+            let symbols = self.headers.read_symbols(&file);
+            let is_stripped = self.headers.tables.iter().all(|table| table.dynamic);
+            *kept = (is_stripped && registration::is_possible(&self.headers, &file)).then_some(file);
+            symbols
         };
         self.symbols.get_or_init(read).as_ref().map_err(ElfError::clone)
     }
 
-    /// The mangled name of the kernel that a stripped file registers by a handle at the file's address.
+    /// The mangled name of the kernel that a stripped file registers by a handle at the file's address. Waits while the file is
+    /// read.
     pub(crate) fn registered_kernel(&self, address: u64) -> Option<Arc<str>> {
-        // The kernels are read together with the symbols. The file may have no symbols.
+        self.registered_kernels().wait().get(&address).cloned()
+    }
+
+    /// Whether the kernels that a stripped file registers are being read, from now on if need be. Code and data of a large library
+    /// take seconds.
+    pub(crate) fn is_reading_kernels(&self) -> bool {
+        self.registered_kernels().get().is_none()
+    }
+
+    fn registered_kernels(&self) -> &Arc<RegisteredKernels> {
+        // It says whether the file is kept. It may have no symbols.
         let _ = self.symbols();
-        self.kernels.get()?.get(&address).cloned()
+        self.kernels.get_or_init(|| {
+            let kernels = Arc::<RegisteredKernels>::default();
+            let Some(file) = self.file.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+                let _ = kernels.set(HashMap::new());
+                return kernels;
+            };
+            let reading = Reading(Arc::clone(&kernels));
+            let headers = Arc::clone(&self.headers);
+            let read = move || drop(reading.0.set(registration::read(&headers, &file)));
+            // Without a thread, or after a panic, no kernel is known.
+            let _ = thread::Builder::new().name("kernel names".to_owned()).spawn(read);
+            kernels
+        })
+    }
+}
+
+/// Held by the thread that reads; ends the wait for it, however it ends.
+struct Reading(Arc<RegisteredKernels>);
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        let _ = self.0.set(HashMap::new());
     }
 }
 

@@ -1,10 +1,11 @@
 //! Opens the file that a process has mapped, never another one of the same name.
 //!
-//! It tries three candidates, in this order:
+//! It tries these candidates, in this order:
 //!
 //! 1. the path as the process sees it, through `/proc/PID/root`: correct in containers;
 //! 2. `/proc/PID/map_files/START-END`: correct for deleted files and memfds;
-//! 3. the path as this process sees it: the only one that remains when the other process has ended.
+//! 3. the path as this process sees it: it remains when the other process has ended;
+//! 4. the path in the roots of processes that are known (`roots.rs`): for ended processes in a chroot.
 //!
 //! Accesses that may need the answer of a server have a timeout (`timeout.rs`).
 //!
@@ -15,7 +16,7 @@
 //! kernel's records, an anonymous one (major number 0;
 //! <https://docs.kernel.org/filesystems/overlayfs.html#inode-properties>). For the first two candidates, the path
 //! is resolved as the mapping process sees it, so an equal inode number is sufficient if one of the devices is
-//! anonymous. For the third, device and inode must both be equal. Not supported: overlays over several file systems
+//! anonymous. For the others, device and inode must both be equal. Not supported: overlays over several file systems
 //! without `xino`, for which `stat` reports other inode numbers, too; their files count as gone.
 
 use std::fs::File;
@@ -28,6 +29,7 @@ use rustix::io::Errno;
 
 use crate::mapping::{FileId, Mapping};
 use crate::procfs::process_folder;
+use crate::roots;
 use crate::timeout::{PathSpace, with_timeout};
 
 /// Why the file of a mapping could not be opened.
@@ -94,10 +96,14 @@ pub fn open_mapped(pid: u32, mapping: &Mapping) -> Result<File, OpenError> {
     if let Some(Ok(file)) = inside.open_at_once(by_process) {
         return Ok(file);
     }
-    let candidates =
-        [(inside, by_process), (exact, by_process), (here, Wanted::Same(wanted, ResolvedBy::ThisProcess))];
+    let by_this = Wanted::Same(wanted, ResolvedBy::ThisProcess);
+    let mut candidates = vec![(inside, by_process), (exact, by_process), (here, by_this)];
+    let roots = roots::held();
+    candidates.extend(roots.iter().map(|(root, _)| (Candidate::in_root(root.clone(), &path), by_this)));
     let space = PathSpace::Device(wanted.device_major, wanted.device_minor);
     let found = with_timeout(space, folder_of(&path), move || {
+        // Its paths name descriptors.
+        let _roots = roots;
         let mut is_forbidden = false;
         let opened = candidates.iter().find_map(|(candidate, file)| {
             let opened = candidate.open(*file);
@@ -152,6 +158,11 @@ impl Candidate {
         let is_others_root = folder.starts_with("/proc") && folder.ends_with("root");
         let links = if is_others_root { ResolveFlags::IN_ROOT } else { ResolveFlags::empty() };
         Self { folder, path: path.strip_prefix("/").unwrap_or(path).to_owned(), links }
+    }
+
+    /// A path of a process whose root this is.
+    fn in_root(root: PathBuf, path: &Path) -> Self {
+        Self { links: ResolveFlags::IN_ROOT, ..Self::below(root, path) }
     }
 
     fn open(&self, wanted: Wanted) -> io::Result<File> {

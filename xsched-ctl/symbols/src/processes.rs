@@ -10,6 +10,7 @@ use crate::binaries::Binaries;
 use crate::elf::ElfError;
 use crate::mapping::{Backing, Mapping};
 use crate::process::{Process, Thread};
+use crate::roots;
 use crate::sideband::{PerfEvent, PerfEventKind};
 use crate::symbol_table::Symbol;
 use crate::{maps, now_ns, procfs};
@@ -315,10 +316,16 @@ impl Processes {
     }
 
     /// The mangled name of the kernel with a handle at this location, in a file without a symbol table. It is read from the
-    /// constructors that register the kernel.
+    /// constructors that register the kernel. Waits while [`Processes::is_reading_kernels`].
     pub fn registered_kernel(&mut self, location: &Location) -> Option<Arc<str>> {
         let binary = self.binaries.of(location.pid, &location.mapping).ok()?;
         binary.registered_kernel(location.file_address?)
+    }
+
+    /// Whether the kernels of the file at this location are being read, from now on if need be.
+    pub fn is_reading_kernels(&mut self, location: &Location) -> bool {
+        let binary = self.binaries.of(location.pid, &location.mapping);
+        location.file_address.is_some() && binary.is_ok_and(|binary| binary.is_reading_kernels())
     }
 
     /// The present or the last program of a pid.
@@ -350,6 +357,7 @@ impl Processes {
     /// Drops programs, threads and mappings that ended before `before_ns`. The caller calls this from time to time,
     /// with a time before which no more records can arrive.
     pub fn forget_exited(&mut self, before_ns: u64) {
+        roots::let_go();
         self.by_pid.retain(|_, programs| {
             programs.retain(|process| process.ended_ns.is_none_or(|ended_ns| ended_ns >= before_ns));
             for process in programs.iter_mut() {

@@ -31,6 +31,7 @@ pub(crate) mod resolve;
 mod runtimes;
 mod selection;
 mod start;
+mod unread;
 
 use std::path::Path;
 use std::time::Duration;
@@ -56,6 +57,7 @@ use resolve::Resolver;
 use runtimes::Runtimes;
 use selection::Selection;
 pub use start::Settings;
+use unread::Unread;
 
 /// How often the ring buffer is emptied when no program requests it.
 const TICK: Duration = Duration::from_millis(20);
@@ -76,6 +78,7 @@ pub struct Session {
     input: Input,
     chains: Box<Chains>,
     held: Held,
+    unread: Unread,
     sideband: Sideband,
     processes: Processes,
     resolver: Resolver,
@@ -157,7 +160,7 @@ impl Session {
         // No records are added any more, but calls may wait for their chains.
         loop {
             self.pump().await?;
-            if !self.input.has_more() && self.held.is_empty() {
+            if !self.input.has_more() && self.held.is_empty() && self.unread.is_empty() {
                 break;
             }
             self.wait().await;
@@ -169,6 +172,7 @@ impl Session {
         self.record_pending(None, |_| true)?;
         let settled = self.queues.give_up(|_| false);
         self.record_driver_calls(settled)?;
+        self.read_all_unread(true)?;
         self.release(true)?;
         for call in self.scheduling.release_all() {
             self.write(&call)?;

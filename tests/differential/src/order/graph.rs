@@ -93,7 +93,7 @@ impl Order {
     /// With several threads, other threads may make any calls meanwhile that the capture does not forbid. So
     /// only streams that are not ordered with the null stream are captured.
     pub(super) fn begin_capture(&mut self, thread: usize, stream: u8, mode: CaptureMode) -> Result<(), Flaw> {
-        let line = self.made(thread, stream)?;
+        let line = self.maybe_broken(thread, Stream::Made(stream))?;
         if self.captures[thread].is_some() || self.thread_count > 1 && self.stream_of(line).is_implicit {
             return Err(Flaw::Capture);
         }
@@ -102,6 +102,7 @@ impl Order {
         if is_global {
             self.forbidden.check(&self.threads[thread].clock)?;
         }
+        self.stream_mut(line).is_broken = false;
         self.captures_begun += 1;
         self.captures[thread] = Some(Capture {
             number: self.captures_begun,
@@ -121,9 +122,13 @@ impl Order {
         if let Some(line) = capture.unjoined().filter(|_| !capture.is_spoilt) {
             return Err(Flaw::Unjoined(line));
         }
-        let (accesses, is_spoilt, is_global) =
-            (capture.accesses.clone(), capture.is_spoilt, capture.is_global);
-        self.captures[thread] = None;
+        let Some(Capture { accesses, is_spoilt, is_global, members, .. }) = self.captures[thread].take()
+        else {
+            return Err(Flaw::Capture);
+        };
+        for (member, _) in members {
+            self.stream_mut(member).is_broken |= is_spoilt;
+        }
         let clock = self.threads[thread].clock;
         self.captures_ended.note(Line::thread(thread), &clock);
         if is_global {

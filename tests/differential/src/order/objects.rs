@@ -71,6 +71,8 @@ pub(super) struct StreamState {
     pub(super) device: usize,
     /// Whether it waits for the null stream and the null stream for it.
     pub(super) is_implicit: bool,
+    /// It was in a capture that broke: the runtime refuses its work until it begins another.
+    pub(super) is_broken: bool,
     pub(super) clock: Clock,
     /// Closed gates that certainly precede its next command, and those that may.
     pub(super) sure: Gates,
@@ -88,6 +90,7 @@ impl StreamState {
             is_there: true,
             device,
             is_implicit: true,
+            is_broken: false,
             clock: Clock::default(),
             sure: 0,
             maybe: 0,
@@ -159,8 +162,13 @@ impl Order {
         &mut self.streams[line.0 - THREADS]
     }
 
-    /// A stream of the thread's device, with this call as its next.
+    /// A stream of the thread's device that takes work, with this call as its next.
     pub(super) fn stream(&mut self, thread: usize, stream: Stream) -> Result<Line, Flaw> {
+        let line = self.maybe_broken(thread, stream)?;
+        if self.stream_of(line).is_broken { Err(Flaw::Capture) } else { Ok(line) }
+    }
+
+    pub(super) fn maybe_broken(&mut self, thread: usize, stream: Stream) -> Result<Line, Flaw> {
         let line = self.line(thread, stream)?;
         let ThreadState { clock, device, .. } = self.threads[thread];
         let state = self.stream_mut(line);
@@ -197,7 +205,7 @@ impl Order {
 
     /// It is left open whether destruction waits for the stream's work.
     pub(super) fn destroy_stream(&mut self, thread: usize, number: u8) -> Result<(), Flaw> {
-        let line = self.made(thread, number)?;
+        let line = self.maybe_broken(thread, Stream::Made(number))?;
         self.check_may_wait(thread, self.stream_of(line).maybe)?;
         self.stream_mut(line).is_there = false;
         Ok(())

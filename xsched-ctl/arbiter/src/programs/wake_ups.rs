@@ -43,6 +43,11 @@ impl WakeUps {
         Ok(ring.map.as_fd())
     }
 
+    /// Closes the rings of devices that no process uses. The programs keep them, and write there what wakes no process.
+    pub(super) fn retain(&mut self, is_used: impl Fn(u64) -> bool) {
+        self.rings.retain(|&device, _| is_used(device.into()));
+    }
+
     /// Makes space for wake-ups.
     pub(super) fn make_space(&self) {
         self.rings.values().for_each(Ring::make_space);

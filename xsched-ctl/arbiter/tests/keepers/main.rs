@@ -11,8 +11,8 @@ use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
-use std::{fs, io};
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
 
 use rustix::event::epoll;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -314,6 +314,37 @@ fn changes_of_one_device_wake_no_process_of_another(kind: Kind) {
     });
 }
 
+fn devices_that_no_process_uses_take_no_descriptors(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
+        let owner = arbiter.speak_for(100);
+        let count = || fs::read_dir("/proc/self/fd").unwrap().count();
+        let before = count();
+        let use_devices = |arbiter: &mut Arbiter| {
+            for bus in 0..100 {
+                let queue = arbiter.open(owner, device_key(0, bus, 0, 0), 1).unwrap().queue;
+                drop(waiter(arbiter, queue));
+                arbiter.close(queue);
+            }
+        };
+        use_devices(&mut arbiter);
+        arbiter.heartbeat();
+        // Threads that change maps of maps have some for a moment.
+        let deadline = Instant::now() + Duration::from_mins(1);
+        while count() >= before + 10 {
+            assert!(Instant::now() < deadline, "{} of {before}", count());
+            thread::sleep(Duration::from_millis(10));
+        }
+        // The rings of these are other ones.
+        let [urgent, other] = [1, 2].map(|level| arbiter.open(owner, key(), level).unwrap().queue);
+        let woken = waiter(&mut arbiter, other);
+        arbiter.heartbeat();
+        ready(&mut arbiter, owner, urgent);
+        ready(&mut arbiter, owner, other);
+        arbiter.report(owner, Report::Idle, urgent.slot, u64::from(urgent.generation));
+        assert!(wait(&woken, 0).unwrap());
+    });
+}
+
 fn queues_of_one_device_share_blocks_of_slots(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
         let owner = arbiter.speak_for(100);
@@ -465,6 +496,7 @@ fn main() -> ExitCode {
         draining_events_does_not_affect_other_waiters,
         changes_of_one_device_wake_no_process_of_another,
         queues_of_one_device_share_blocks_of_slots,
+        devices_that_no_process_uses_take_no_descriptors,
         a_listening_controller_is_called_for_changes_with_several_levels,
         gates::a_gate_is_closed_while_a_more_urgent_queue_has_work,
         gates::gates_follow_levels,

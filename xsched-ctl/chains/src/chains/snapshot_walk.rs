@@ -64,6 +64,7 @@ impl Copied {
                 Known::Table(table, _) => table,
                 Known::Building if patience == Patience::Wait => return None,
                 Known::Building | Known::Tableless => break ChainEnd::NoTable,
+                Known::Gone => break ChainEnd::Gone,
             };
             let bias = table.bias(mapping.start, mapping.file_offset);
             let row = bias.and_then(|bias| table.row_at(address.wrapping_sub(bias)));
@@ -132,7 +133,7 @@ impl Surroundings for Around<'_> {
             None => AddressKind::NoCode,
             Some(mapping) => match self.tables.look(tgid, mapping) {
                 Known::Generated => AddressKind::Generated,
-                Known::Table(..) | Known::Building | Known::Tableless => AddressKind::Code,
+                Known::Table(..) | Known::Building | Known::Tableless | Known::Gone => AddressKind::Code,
             },
         }
     }

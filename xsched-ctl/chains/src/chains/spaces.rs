@@ -159,7 +159,7 @@ fn element(tables: &mut Tables, pid: u32, (range, mapping): &Piece) -> Code {
         },
         // User space walks for the programs: until the table is built, or because there was no space for it.
         Known::Table(_, None) | Known::Building => with_state(CodeState::Wanted),
-        Known::Tableless => with_state(CodeState::Tableless),
+        Known::Tableless | Known::Gone => with_state(CodeState::Tableless),
         Known::Generated => with_state(CodeState::Generated),
     }
 }

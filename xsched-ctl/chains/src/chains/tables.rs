@@ -36,6 +36,8 @@ pub(super) enum Known {
     Table(Arc<Table>, Option<Loaded>),
     Building,
     Tableless,
+    /// Its file could not be opened.
+    Gone,
     /// The process has generated it: see [`Mapping::may_hold_generated_code`].
     Generated,
 }
@@ -76,7 +78,7 @@ impl Tables {
             Backing::File | Backing::Memfd | Backing::Vdso => {}
             _ => return Known::Generated,
         }
-        let Some(content) = self.content(pid, mapping) else { return Known::Tableless };
+        let Some(content) = self.content(pid, mapping) else { return Known::Gone };
         match self.built.get(&content) {
             // Which parts of an arbitrary file are code is unknown.
             Some(Known::Generated) if !mapping.may_hold_generated_code() => Known::Tableless,
@@ -91,7 +93,7 @@ impl Tables {
         if !matches!(known, Known::Building) {
             return known;
         }
-        let Some(content) = self.content(pid, mapping) else { return Known::Tableless };
+        let Some(content) = self.content(pid, mapping) else { return Known::Gone };
         match open(pid, mapping) {
             Some((_, image)) => {
                 self.builder.request(content, image);
@@ -99,7 +101,7 @@ impl Tables {
             }
             // It may have been requested before, by a process that still existed.
             None if self.builder.pending() > 0 => Known::Building,
-            None => Known::Tableless,
+            None => Known::Gone,
         }
     }
 

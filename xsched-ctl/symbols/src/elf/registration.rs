@@ -28,6 +28,11 @@ use dynamic::Dynamic;
 /// The longest name that is read. Names of templates have thousands of bytes.
 const NAME_BYTES_MAX: usize = 16 << 10;
 
+/// Whether a file imports the functions that register kernels.
+pub(super) fn is_possible(headers: &Headers, file: &File) -> bool {
+    dynamic::imports(&Image { headers, file }).is_some()
+}
+
 /// Mangled names by the file's addresses of their handles; empty if no registered kernels can be found.
 pub(super) fn read(headers: &Headers, file: &File) -> HashMap<u64, Arc<str>> {
     let image = Image { headers, file };

@@ -110,6 +110,18 @@ fn symbols_of_code_and_data_are_found() {
     assert_eq!(offsets, Ok(vec![("run".to_owned(), 0x1010)]));
 }
 
+/// A giant stripped library: the name of a caller in it does not need its device code.
+#[test]
+fn the_name_of_a_function_does_not_cost_the_reading_of_registered_kernels() {
+    let mut bytes = library();
+    // The full symbol table becomes a table of strings.
+    bytes[0x3000 + 64 + 4] = 3;
+    let elf = Elf::open(file_of(&bytes)).unwrap();
+    assert_eq!(elf.symbols().unwrap().at(0x2010).unwrap().mangled.to_string(), "run");
+    assert!(elf.kernels.get().is_none());
+    assert!(elf.registered_kernel(0x4000).is_none() && !elf.is_reading_kernels());
+}
+
 #[test]
 fn a_file_without_section_headers_has_offsets_but_no_names() {
     let mut bytes = library();

@@ -1,9 +1,11 @@
 //! Files that are deleted, replaced or stripped.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::process::Command;
 
 use xsched_harness::needs;
-use xsched_symbols::{ElfError, NameError, OpenError, open_mapped};
+use xsched_symbols::{ElfError, NameError, OpenError, hold_root, open_mapped};
 
 use crate::subject::{Subject, WATCHING, Watch, build, folder, library, replace, subject};
 
@@ -143,4 +145,37 @@ fn a_stripped_program_keeps_its_dynamic_names_only() {
     let pid = subject.pid();
     assert_eq!(watch.describe(pid, code, NOW), "subject_code+0 in stripped");
     assert_eq!(watch.symbol(pid, hidden, NOW), Err(NameError::NoSymbol));
+}
+
+/// Short programs in a chroot: their paths lead nowhere once they have ended.
+#[needs(WATCHING)]
+fn a_short_process_in_another_root_ends_before_its_files_are_read() {
+    let (root, mut watch) = (folder(), Watch::start());
+    let listed = Command::new("ldd").arg("/bin/sleep").output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    for file in listed.split_whitespace().filter(|word| word.starts_with('/')).chain(["/bin/sleep"]) {
+        let copy = root.path().join(&file[1..]);
+        fs::create_dir_all(copy.parent().unwrap()).unwrap();
+        fs::copy(file, copy).unwrap();
+    }
+    let start = || {
+        let child = Command::new("chroot").arg(root.path()).args(["/bin/sleep", "1000"]).spawn().unwrap();
+        let exe = format!("/proc/{}/exe", child.id());
+        while !fs::read_link(&exe).unwrap().starts_with(root.path()) {
+            std::thread::yield_now();
+        }
+        child
+    };
+    let (mut long, mut short) = (start(), start());
+    hold_root(long.id());
+    watch.catch_up();
+    for child in [&mut short, &mut long] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let process = watch.processes.process(short.id()).unwrap();
+    let (_, program) = process.code().find(|(_, code)| code.library() == "sleep").unwrap();
+    let opened = open_mapped(short.id(), program).unwrap();
+    let inode = fs::metadata(root.path().join("bin/sleep")).unwrap().ino();
+    assert_eq!(opened.metadata().unwrap().ino(), inode);
 }

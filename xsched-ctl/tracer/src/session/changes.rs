@@ -145,6 +145,12 @@ impl Session {
     /// Applies changes up to `time_ns` to what later calls mean.
     pub(super) fn settle_changes(&mut self, time_ns: u64) -> Result<(), TracerError> {
         while let Some((change_ns, change)) = self.lives.take_until(time_ns) {
+            // What calls before it mean, it may change.
+            if let Change::Exited { pid } | Change::Executed { pid } | Change::Forked { parent: pid, .. } =
+                change
+            {
+                self.read_unread(pid, true)?;
+            }
             if let Change::Exited { pid } | Change::Executed { pid } = change
                 && self.lives.has_called(pid)
             {

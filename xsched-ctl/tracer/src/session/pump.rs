@@ -99,6 +99,7 @@ impl Session {
                 | Record::Wanted(_) => {}
             }
         }
+        self.read_all_unread(false)?;
         self.release(false)?;
         if !self.input.has_more() {
             self.settle_changes(drained_ns)?;
@@ -139,6 +140,11 @@ impl Session {
             return Ok(());
         }
         self.meet(call.tgid);
+        if self.leave_unread(call, text)? { Ok(()) } else { self.named(call, text) }
+    }
+
+    /// Records a call whose kernel has a name, if it ever gets one.
+    pub(super) fn named(&mut self, call: &Call, text: &[u8]) -> Result<(), TracerError> {
         match self.resolver.returned(&mut self.processes, call, text) {
             Some(mut resolved) => {
                 self.scheduling.called(&mut resolved);

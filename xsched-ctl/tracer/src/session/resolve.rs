@@ -105,6 +105,19 @@ impl Resolver {
         Some(HipCall { graph, ..resolved })
     }
 
+    /// Whether the file that registered the call's kernel before the recording began is being read.
+    pub(crate) fn awaits_kernel(&self, processes: &mut Processes, call: &Call) -> bool {
+        let probe = PROBES.get(call.probe as usize).filter(|probe| !names_kernel(probe));
+        let Some(handle) = probe.and_then(|probe| handle(probe, call)) else { return false };
+        let is_known = self.kernels.get(call.tgid, handle).is_some()
+            || self.of_symbols.get(&call.tgid).is_some_and(|names| names.contains_key(&handle));
+        !is_known
+            && processes.locate(call.tgid, handle, call.begin_ns).is_some_and(|location| {
+                !processes.name(&location).is_ok_and(|symbol| symbol.offset == 0)
+                    && processes.is_reading_kernels(&location)
+            })
+    }
+
     pub(crate) fn in_progress(
         &mut self,
         processes: &mut Processes,

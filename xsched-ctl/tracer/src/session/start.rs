@@ -22,6 +22,7 @@ use super::lives::Lives;
 use super::resolve::Resolver;
 use super::runtimes::Runtimes;
 use super::selection::Selection;
+use super::unread::Unread;
 use crate::bpf::{Features, Maps, Options, Probes, Programs, Reach};
 use crate::driver::Queues;
 use crate::error::TracerError;
@@ -80,6 +81,7 @@ impl Session {
             input,
             chains,
             held: Held::default(),
+            unread: Unread::default(),
             sideband,
             processes: Processes::new(),
             resolver: Resolver::new(rules, label, sees_all),

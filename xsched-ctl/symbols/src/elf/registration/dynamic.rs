@@ -62,24 +62,30 @@ struct Relocation {
     addend: u64,
 }
 
+/// The dynamic section and its string table; None if the file imports no function that registers kernels, or is not valid.
+pub(super) fn imports(image: &Image<'_>) -> Option<(HashMap<u64, u64>, Vec<u8>)> {
+    let section = image.headers.dynamic?;
+    let section = image.bytes(section.0, usize::try_from(section.1).ok()?.min(1 << 16))?;
+    let entries: HashMap<u64, u64> = section
+        .chunks_exact(ENTRY_BYTES)
+        .map(|entry| (word(entry, 0), word(entry, 8)))
+        .take_while(|&(tag, _)| tag != 0)
+        .collect();
+    let strings = table(image, *entries.get(&tag::STRTAB)?, entries.get(&tag::STRSZ).copied())?;
+    memmem::find(&strings, b"\0__hipRegisterFunction\0")?;
+    Some((entries, strings))
+}
+
+fn table(image: &Image<'_>, address: u64, bytes: Option<u64>) -> Option<Vec<u8>> {
+    let bytes = bytes.filter(|&bytes| bytes <= TABLE_BYTES_MAX)?;
+    image.bytes(address, usize::try_from(bytes).ok()?)
+}
+
 impl Dynamic {
     /// None if the file imports no function that registers kernels, or is not valid.
     pub(super) fn read(image: &Image<'_>) -> Option<Self> {
-        let section = image.headers.dynamic?;
-        let section = image.bytes(section.0, usize::try_from(section.1).ok()?.min(1 << 16))?;
-        let entries: HashMap<u64, u64> = section
-            .chunks_exact(ENTRY_BYTES)
-            .map(|entry| (word(entry, 0), word(entry, 8)))
-            .take_while(|&(tag, _)| tag != 0)
-            .collect();
+        let (entries, strings) = imports(image)?;
         let get = |tag| entries.get(&tag).copied();
-        let table = |address, bytes: Option<u64>| {
-            let bytes = bytes.filter(|&bytes| bytes <= TABLE_BYTES_MAX)?;
-            image.bytes(address, usize::try_from(bytes).ok()?)
-        };
-        let strings = table(get(tag::STRTAB)?, get(tag::STRSZ))?;
-        memmem::find(&strings, b"\0__hipRegisterFunction\0")?;
-
         let symbols = get(tag::SYMTAB)?;
         let import = |symbol: u32| {
             let name = image.bytes(symbols.checked_add(SYMBOL_BYTES * u64::from(symbol))?, 4)?;
@@ -90,9 +96,9 @@ impl Dynamic {
                 _ => None,
             }
         };
-        let of_slots = get(tag::JMPREL).and_then(|address| table(address, get(tag::PLTRELSZ)));
+        let of_slots = get(tag::JMPREL).and_then(|address| table(image, address, get(tag::PLTRELSZ)));
         let relocations =
-            get(tag::RELA).and_then(|address| table(address, get(tag::RELASZ))).unwrap_or_default();
+            get(tag::RELA).and_then(|address| table(image, address, get(tag::RELASZ))).unwrap_or_default();
         let slots = (relocations_in(&of_slots.unwrap_or_default()).chain(relocations_in(&relocations)))
             .filter(|relocation| matches!(relocation.kind, GLOB_DAT | JUMP_SLOT))
             .filter_map(|relocation| Some((relocation.address, import(relocation.symbol)?)))
