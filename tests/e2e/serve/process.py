@@ -9,7 +9,9 @@ import array, ctypes, fcntl, json, mmap, os, resource, select, socket, struct, s
 HELLO, WELCOME, OPEN, OPENED, REPORTED, USAGE, REFUSAL, VERDICTS, RULES = range(1, 10)
 SETTINGS = 12
 REPORTS = {"join": 1, "ready": 2, "idle": 3, "expire": 4, "check": 5, "close": 6}
-DEVICES, DEVICE_LEN, QUEUES, QUEUE_LEN = 128, 32 + 16 * 64, 128 + 256 * (32 + 16 * 64), 32
+BLOCKS = 8 * 64
+DEVICES, DEVICE_LEN, QUEUE_LEN = 128 + BLOCKS, 32 + 16 * 64, 32
+QUEUES = DEVICES + 256 * DEVICE_LEN
 PAGE_LEN = QUEUES + 4096 * QUEUE_LEN
 
 
