@@ -165,20 +165,13 @@ impl<D: Device> State<D> {
     pub(super) fn settle_gates(&mut self, device: u64) {
         let claim = self.gate_claim(device);
         for index in 0..self.gates.len() {
-            let gate = self.gates.at_mut(index);
-            let Some(claim) = claim.filter(|_| gate.device == device) else { continue };
-            match &mut gate.stage {
+            let Some(claim) = claim.filter(|_| self.gates.at(index).device == device) else { continue };
+            // The other claim has a page of its own.
+            self.give_up_page(index, |known| known != claim);
+            match &mut self.gates.at_mut(index).stage {
                 Stage::Tried(attempt) if attempt.page.is_none() => attempt.claim = Some(claim),
-                Stage::Tried(attempt) => attempt.claim = attempt.claim.filter(|known| *known == claim),
-                // What waits there goes on. The other claim has a page of its own.
-                &mut Stage::There(Gate { claim: known, shared: Some(Shared { page, .. }), .. })
-                    if known != claim =>
-                {
-                    page.keep_open(true);
-                    self.end_gate(index, Stage::Untried);
-                }
                 Stage::There(gate) => gate.claim = claim,
-                Stage::Untried | Stage::None => {}
+                Stage::Tried(_) | Stage::Untried | Stage::None => {}
             }
         }
         self.apply_limits();
@@ -269,16 +262,23 @@ impl<D: Device> State<D> {
     /// The claim's registration goes: what the arbiter last wrote in its gate page means nothing any more.
     pub(super) fn leave_gate(&mut self, id: ClaimId) {
         for index in 0..self.gates.len() {
-            match &mut self.gates.at_mut(index).stage {
-                Stage::Tried(attempt) if attempt.page.is_some() => {
-                    attempt.claim = attempt.claim.filter(|known| *known != id);
-                }
-                &mut Stage::There(Gate { claim, shared: Some(Shared { page, .. }), .. }) if claim == id => {
-                    page.keep_open(true);
-                    self.end_gate(index, Stage::Untried);
-                }
-                _ => {}
+            self.give_up_page(index, |claim| claim == id);
+        }
+    }
+
+    /// A gate in a page is not used any more if its claim is one of these. What waits there goes on.
+    fn give_up_page(&mut self, index: usize, is_given_up: impl Fn(ClaimId) -> bool) {
+        match &mut self.gates.at_mut(index).stage {
+            Stage::Tried(attempt) if attempt.page.is_some() => {
+                attempt.claim = attempt.claim.filter(|&claim| !is_given_up(claim));
             }
+            &mut Stage::There(Gate { claim, shared: Some(Shared { page, .. }), .. })
+                if is_given_up(claim) =>
+            {
+                page.keep_open(true);
+                self.end_gate(index, Stage::Untried);
+            }
+            _ => {}
         }
     }
 

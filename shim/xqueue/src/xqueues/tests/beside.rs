@@ -330,11 +330,20 @@ impl Process {
 
     /// A launch by the application's own thread. False if it has to wait.
     fn launch(&self) -> bool {
-        let launched = self.admit().map(|mut begun| {
-            self.queues.prepare(&mut begun);
-            self.queues.finish(begun, true);
-        });
-        launched.is_some()
+        self.launch_on(self.queue, WORK)
+    }
+
+    /// The same on any queue, of any load.
+    fn launch_on(&self, queue: QueueId, load: Load) -> bool {
+        match self.queues.admit(queue, &[], load) {
+            Admission::Now(mut begun) => {
+                self.queues.prepare(&mut begun);
+                self.queues.finish(begun, true);
+                true
+            }
+            Admission::Wait => false,
+            Admission::Free => panic!("others are there"),
+        }
     }
 
     fn has_gates(self) -> Self {

@@ -8,11 +8,7 @@ fn a_stream_that_orders_others_is_marked_at_once_or_not_at_all() {
     process.bench.orders_others.store(true, Ordering::SeqCst);
     let null = process.queues.create(0, Some(process.claim), status());
     let recorded = || process.recorded();
-    let Admission::Now(mut begun) = process.queues.admit(null, &[], WORK) else {
-        panic!("no other is more urgent")
-    };
-    process.queues.prepare(&mut begun);
-    process.queues.finish(begun, true);
+    assert!(process.launch_on(null, WORK), "no other is more urgent");
     assert_eq!(recorded(), 1, "before the program gives anything to another stream");
     (0..10).for_each(|_| {
         process.clock.advance(Nanos::from_millis(5));

@@ -107,15 +107,7 @@ fn a_claim_with_short_commands_is_polled_after_a_preemption() {
 fn a_gate_of_one_runtime_is_put_before_no_launch_of_another() {
     let process = Process::new(BELOW).has_gates();
     let elsewhere = process.queues.create(1, Some(process.claim), status());
-    let launch_elsewhere = || match process.queues.admit(elsewhere, &[], WORK) {
-        Admission::Now(mut begun) => {
-            process.queues.prepare(&mut begun);
-            process.queues.finish(begun, true);
-            true
-        }
-        Admission::Free => panic!("others are there"),
-        Admission::Wait => false,
-    };
+    let launch_elsewhere = || process.launch_on(elsewhere, WORK);
     assert!(process.launch() && launch_elsewhere() && process.launch());
     let put = || [&process.bench.gated, &process.bench.refused].map(|count| count.load(Ordering::SeqCst));
     assert_eq!(put(), [2, 0]);
@@ -275,15 +267,7 @@ impl Others {
     }
 
     fn launch(&self, process: &Process) -> bool {
-        match process.queues.admit(self.queue, &[], WORK) {
-            Admission::Now(mut begun) => {
-                process.queues.prepare(&mut begun);
-                process.queues.finish(begun, true);
-                true
-            }
-            Admission::Free => panic!("others are there"),
-            Admission::Wait => false,
-        }
+        process.launch_on(self.queue, WORK)
     }
 }
 

@@ -52,12 +52,7 @@ fn a_command_that_takes_as_long_as_before_keeps_its_lease() {
 fn a_command_of_an_unknown_length_keeps_its_lease_as_long_as_others_did() {
     let process = Process::with_lease();
     process.run(LONG);
-    let Admission::Now(mut begun) = process.queues.admit(process.queue, &[], Load::Work(DurationClass(2)))
-    else {
-        panic!("no other is more urgent")
-    };
-    process.queues.prepare(&mut begun);
-    process.queues.finish(begun, true);
+    assert!(process.launch_on(process.queue, Load::Work(DurationClass(2))));
     assert!(process.renewals_in(LONG) > 0);
 }
 
