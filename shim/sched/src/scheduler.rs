@@ -68,6 +68,8 @@ pub struct QueueState {
     pub charged: Nanos,
     /// How long it has been ready without being allowed to launch, less what being allowed has taken back.
     pub waited: Nanos,
+    /// If its process has an SLO: that percentile of the latencies of its latest requests.
+    pub latency: Option<Nanos>,
 }
 
 impl Scheduler {
@@ -189,6 +191,7 @@ impl Scheduler {
                 allowed: device.is_allowed(queue),
                 charged: queue.account.charged(),
                 waited: queue.patience.waited(),
+                latency: device.latency(queue),
             })
         })
     }

@@ -1,6 +1,8 @@
 //! Wrong policies, each with one fault.
 
 use crate::Nanos;
+use crate::policy::mlfq::MultilevelFeedback;
+use crate::policy::partition::Partition;
 use crate::policy::{Policy, View};
 use crate::ranks::{Rank, Ranks};
 
@@ -62,5 +64,91 @@ impl Policy for LeastUsedFirst {
             ranks.set(index, Rank { order: view.processes[queue.process].charged.0, sliced: true });
         }
         Some(view.now + view.settings.slice)
+    }
+}
+
+/// A multilevel feedback queue in which a process that has just come is not made to wait for those of its level: it runs beside the
+/// one in front until it has used its first slice.
+#[derive(Debug, Default)]
+pub(super) struct NewcomersBeside {
+    right: MultilevelFeedback,
+}
+
+impl NewcomersBeside {
+    pub(super) fn start() -> Box<dyn Policy> {
+        Box::new(Self::default())
+    }
+}
+
+impl Policy for NewcomersBeside {
+    fn joined(&mut self) {
+        self.right.joined();
+    }
+
+    fn left(&mut self, index: usize) {
+        self.right.left(index);
+    }
+
+    fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos> {
+        let again = self.right.rank(view, ranks);
+        for (index, queue) in view.queues.iter().enumerate() {
+            let is_new = view.processes[queue.process].charged < view.settings.slice.times(4);
+            let order = if is_new { 0 } else { 1 + u64::from(queue.id.0) };
+            ranks.set(index, Rank { order, sliced: true });
+        }
+        again
+    }
+}
+
+/// A partition that knows only processes with a share: all others come last, for ever.
+#[derive(Debug, Default)]
+pub(super) struct PromisedOnly {
+    right: Partition,
+}
+
+impl PromisedOnly {
+    pub(super) fn start() -> Box<dyn Policy> {
+        Box::new(Self::default())
+    }
+}
+
+impl Policy for PromisedOnly {
+    fn joined(&mut self) {
+        self.right.joined();
+    }
+
+    fn left(&mut self, index: usize) {
+        self.right.left(index);
+    }
+
+    fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos> {
+        let again = self.right.rank(view, ranks);
+        let others = view.queues.iter().enumerate().filter(|(_, queue)| queue.attributes.share.is_none());
+        for (index, _) in others {
+            ranks.set(index, Rank { order: u64::MAX, sliced: true });
+        }
+        again
+    }
+}
+
+/// Earliest deadlines first, two at a time, counted among all processes: one without work takes the place of one that has some.
+#[derive(Debug)]
+pub(super) struct IdleCount;
+
+impl IdleCount {
+    pub(super) fn start() -> Box<dyn Policy> {
+        Box::new(Self)
+    }
+}
+
+impl Policy for IdleCount {
+    fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos> {
+        let deadline = |index: &usize| view.queues[*index].attributes.deadline;
+        let mut by_deadline: Vec<_> = (0..view.queues.len()).collect();
+        by_deadline.sort_by_key(deadline);
+        for (place, index) in by_deadline.into_iter().enumerate() {
+            ranks.set(index, Rank { order: u64::from(place >= 2) * (1 + place as u64), sliced: true });
+        }
+        None
     }
 }
