@@ -189,12 +189,13 @@ pub(super) fn partly_promised(policy: PolicyKind, seed: u64) -> World {
     world
 }
 
-/// A few with one request each, which all can be done by their deadlines, or not; and one that always has work, without a deadline.
+/// A few with one request each, which all can be done by their deadlines, or not; and two that always have work, without a deadline.
+/// One would have more on the device when the others come.
 pub(super) fn with_deadlines(policy: PolicyKind, seed: u64) -> World {
     let mut random = fastrand::Rng::with_seed(seed);
-    let clients: Vec<_> = (0..random.u32(3..=5)).map(process).collect();
+    let clients: Vec<_> = (0..random.u32(4..=6)).map(process).collect();
     let mut world = always_busy(policy, seed, ms(120), &clients);
-    for plan in world.plans.iter_mut().skip(1) {
+    for plan in world.plans.iter_mut().skip(2) {
         let kernels = random.u32(15..60);
         plan.kernel = Nanos::from_micros(100);
         plan.opens = ms(5) + Nanos(random.u64(0..ms(20).0));
@@ -204,7 +205,9 @@ pub(super) fn with_deadlines(policy: PolicyKind, seed: u64) -> World {
         plan.attributes.work = Some(most + Nanos::from_micros(500));
         plan.attributes.deadline = Some(Nanos((most.0 as f64 * (1.2 + 3.0 * random.f64())) as u64));
     }
-    world.plans[0].kernel = Nanos::from_micros(100);
+    for plan in world.plans.iter_mut().take(2) {
+        (plan.kernel, plan.opens) = (Nanos::from_micros(100), Nanos::ZERO);
+    }
     world
 }
 

@@ -1,9 +1,9 @@
 //! Wrong policies, each with one fault.
 
 use crate::Nanos;
-use crate::policy::mlfq::MultilevelFeedback;
 use crate::policy::partition::Partition;
 use crate::policy::{Policy, View};
+use crate::queue::Process;
 use crate::ranks::{Rank, Ranks};
 
 /// Ranks by priority, in reverse.
@@ -67,36 +67,27 @@ impl Policy for LeastUsedFirst {
     }
 }
 
-/// A multilevel feedback queue in which a process that has just come is not made to wait for those of its level: it runs beside the
-/// one in front until it has used its first slice.
-#[derive(Debug, Default)]
-pub(super) struct NewcomersBeside {
-    right: MultilevelFeedback,
-}
+/// Processes alternate by what they have used. One that has just come is not made to wait for its turn: it runs beside the one in front.
+#[derive(Debug)]
+pub(super) struct NewcomersBeside;
 
 impl NewcomersBeside {
     pub(super) fn start() -> Box<dyn Policy> {
-        Box::new(Self::default())
+        Box::new(Self)
     }
 }
 
 impl Policy for NewcomersBeside {
-    fn joined(&mut self) {
-        self.right.joined();
-    }
-
-    fn left(&mut self, index: usize) {
-        self.right.left(index);
-    }
-
     fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos> {
-        let again = self.right.rank(view, ranks);
+        let is_new = |process: &&Process| process.charged < view.settings.slice.times(4);
+        let others = view.processes.iter().filter(|process| process.ready > 0 && !is_new(process));
+        let least = others.map(|process| process.charged).min();
         for (index, queue) in view.queues.iter().enumerate() {
-            let is_new = view.processes[queue.process].charged < view.settings.slice.times(4);
-            let order = if is_new { 0 } else { 1 + u64::from(queue.id.0) };
-            ranks.set(index, Rank { order, sliced: true });
+            let process = &view.processes[queue.process];
+            let is_in_front = is_new(&process) || Some(process.charged) == least;
+            ranks.set(index, Rank { order: u64::from(!is_in_front), sliced: true });
         }
-        again
+        Some(view.now + view.settings.slice)
     }
 }
 

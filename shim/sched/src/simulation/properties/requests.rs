@@ -90,14 +90,20 @@ fn fewest_misses(jobs: &[Job]) -> u32 {
     jobs.len() as u32 - feasible.map(u32::count_ones).max().unwrap_or_default()
 }
 
-/// If an offline schedule could keep all deadlines, all are kept. What each has to spare is what a simulated device and its clients
-/// lose: the kernels of others that run when it comes to the front, and delays.
+/// What a request loses in the simulation, which an ideal schedule does not: kernels of others run when it comes to the front, and its
+/// client looks for its first kernels one by one.
+const LOST: Nanos = Nanos::from_micros(1_000);
+
+/// The fewest misses if each request took as much longer as it may lose.
+fn optimum(jobs: &[Job]) -> u32 {
+    fewest_misses(&jobs.iter().map(|job| Job { took: job.took + LOST, ..*job }).collect::<Vec<_>>())
+}
+
+/// If an offline schedule could keep all deadlines, all are kept.
 fn no_more_misses_than_the_optimum(trace: &Trace) -> Verdict {
     let jobs = jobs(trace);
-    let lost = Nanos::from_micros(400) + Delays::default().sum().times(2);
-    let harder: Vec<_> = jobs.iter().map(|job| Job { took: job.took + lost, ..*job }).collect();
     let missed = jobs.iter().filter(|job| !job.was_in_time).count();
-    if fewest_misses(&harder) == 0 && missed > 0 {
+    if optimum(&jobs) == 0 && missed > 0 {
         return Err(format!("{missed} miss deadlines that can be kept: {jobs:?}"));
     }
     Ok(())
@@ -122,9 +128,9 @@ fn a_policy_without_deadlines_is_found() {
 
 #[test]
 fn these_worlds_have_deadlines_that_can_be_kept_and_others() {
-    let fewest = |seed| fewest_misses(&jobs(&run(worlds::with_deadlines(PolicyKind::Edf, seed))));
+    let fewest = |seed| optimum(&jobs(&run(worlds::with_deadlines(PolicyKind::Edf, seed))));
     let feasible = seeds().filter(|seed| fewest(*seed) == 0).count();
-    assert!((4..16).contains(&feasible), "{feasible}");
+    assert!(feasible * 4 > seeds().count() && feasible < seeds().count(), "{feasible}");
 }
 
 // --- SLO: two seconds after a change the latency is what it is to be, and the others get the rest.
