@@ -34,6 +34,6 @@ impl Policy for EarliestDeadline {
         }
         let side_by_side = view.settings.side_by_side as usize;
         let again = self.order.rank(view, side_by_side, has_deadline, ranks);
-        again.into_iter().chain(self.jobs.again(view, |process| self.order.is_in_front(process))).min()
+        again.into_iter().chain(self.jobs.again(view, self.order.in_front())).min()
     }
 }

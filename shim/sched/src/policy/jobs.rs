@@ -35,6 +35,7 @@ pub(super) struct Job {
 pub(super) struct Jobs {
     terms: Vec<Terms>,
     jobs: Vec<Job>,
+    next_deadline: Option<Nanos>,
 }
 
 /// Whether the requests of a queue's process have deadlines.
@@ -56,8 +57,13 @@ impl Jobs {
         if view.altered {
             self.find_terms(view);
         }
+        self.next_deadline = None;
         for ((job, terms), process) in self.jobs.iter_mut().zip(&self.terms).zip(view.processes) {
-            job.follow(*terms, process, view.now);
+            if !terms.deadline.is_zero() {
+                job.follow(*terms, process, view.now);
+                let deadline = job.began.map(|_| job.deadline);
+                self.next_deadline = self.next_deadline.into_iter().chain(deadline).min();
+            }
         }
     }
 
@@ -73,16 +79,12 @@ impl Jobs {
         work - (process.charged - self.jobs[index].charged_before)
     }
 
-    /// When to look again: at the next deadline, or when a process in front has used up the work that it has said.
-    pub(super) fn again(&self, view: &View<'_>, is_in_front: impl Fn(usize) -> bool) -> Option<Nanos> {
-        let next = |index: usize| {
-            let deadline = self.of(index)?.deadline;
-            let is_limited =
-                is_in_front(index) && self.terms[index].work.is_some() && !view.has_starvation_slice;
-            let left = self.work_left(index, &view.processes[index]).max(LOOK_EVERY);
-            Some(if is_limited { deadline.min(view.now + left) } else { deadline })
-        };
-        (0..self.jobs.len()).filter_map(next).min()
+    /// When to look again: at the next deadline, or when a process `in_front` has used up the work that it has said.
+    pub(super) fn again(&self, view: &View<'_>, in_front: impl Iterator<Item = usize>) -> Option<Nanos> {
+        let in_front =
+            in_front.filter(|index| !view.has_starvation_slice && self.terms[*index].work.is_some());
+        let left = in_front.map(|index| self.work_left(index, &view.processes[index]).max(LOOK_EVERY));
+        left.map(|left| view.now + left).chain(self.next_deadline).min()
     }
 
     /// A process with several queues has the earliest deadline of them, and the most work.
@@ -101,12 +103,9 @@ impl Jobs {
 
 impl Job {
     fn follow(&mut self, terms: Terms, process: &Process, now: Nanos) {
-        if terms.deadline.is_zero() || (process.requests.began.is_none() && self.began.is_none()) {
-            return;
-        }
-        if process.requests.began != self.began {
-            let before = std::mem::replace(&mut self.began, process.requests.began);
-            let Some(began) = self.began else { return };
+        let before = std::mem::replace(&mut self.began, process.requests.began);
+        let Some(began) = self.began else { return };
+        if before != self.began {
             if before.is_some() || !self.still_counts(terms, process, began) {
                 (self.deadline, self.charged_before) = (began + terms.deadline, process.charged);
             }

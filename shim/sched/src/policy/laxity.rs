@@ -42,7 +42,7 @@ impl Policy for LeastLaxity {
             self.order.claim(index, begins.map_or(Claim::Sharing, |begins| Claim::Urgent(begins.0)));
         }
         let again = self.order.rank(view, 1, has_deadline, ranks);
-        let jobs = self.jobs.again(view, |process| self.order.is_in_front(process));
+        let jobs = self.jobs.again(view, self.order.in_front());
         again.into_iter().chain(jobs).chain(self.overtaken(view)).min()
     }
 }
@@ -50,7 +50,7 @@ impl Policy for LeastLaxity {
 impl LeastLaxity {
     /// When another process may come to the front: while one runs, what it has left shrinks.
     fn overtaken(&self, view: &View<'_>) -> Option<Nanos> {
-        let front = (0..self.begins.len()).find(|index| self.order.is_in_front(*index))?;
+        let front = self.order.in_front().next()?;
         let others = self.begins.iter().enumerate().filter(|(index, _)| *index != front);
         let next = others.filter_map(|(_, begins)| *begins).min()?;
         let head_start = next - self.begins[front]? + LOOK_EVERY;

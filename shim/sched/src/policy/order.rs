@@ -45,8 +45,11 @@ pub(super) struct Order {
     shares: Vec<Share>,
     claims: Vec<Claim>,
     places: Vec<Place>,
-    /// Keys and indices of urgent processes. Kept for its memory.
+    /// Processes that stand elsewhere than at the last call.
+    moved: Vec<bool>,
+    /// Keys and indices of urgent processes; the most urgent ones, so many, come first.
     urgent: Vec<(u64, usize)>,
+    side_by_side: usize,
 }
 
 /// Groups of processes that share: those of the highest priority, and those that stand behind all others.
@@ -99,6 +102,11 @@ impl Order {
         self.places[process] == Place::Front
     }
 
+    /// The most urgent processes since the last call of [`Self::rank`].
+    pub(super) fn in_front(&self) -> impl Iterator<Item = usize> {
+        self.urgent.iter().take(self.side_by_side).map(|(_, process)| *process)
+    }
+
     /// Ranks all queues by what was claimed. Up to `side_by_side` urgent processes are in front. `has_claim` says which processes ever
     /// claim to be urgent: they share only with each other. Returns when to call it again for those that share.
     pub(super) fn rank(
@@ -111,10 +119,11 @@ impl Order {
         if view.altered {
             self.find_shares(view, has_claim);
         }
-        let has_moved = self.find_places(view, side_by_side);
+        self.find_places(view, side_by_side);
         let again = self.time.elect(view, &self.shares, &Sharing { claims: &self.claims, view });
-        if view.altered || has_moved || !self.time.moved().is_empty() {
-            for (index, queue) in view.queues.iter().enumerate() {
+        self.time.moved().iter().for_each(|process| self.moved[*process] = true);
+        for (index, queue) in view.queues.iter().enumerate() {
+            if view.altered || self.moved[queue.process] {
                 ranks.set(index, self.rank_of(queue, side_by_side));
             }
         }
@@ -139,42 +148,42 @@ impl Order {
         }
     }
 
-    /// Returns whether any process stands elsewhere than before.
-    fn find_places(&mut self, view: &View<'_>, side_by_side: usize) -> bool {
+    /// Finds where processes stand, and which of them stand elsewhere than before.
+    fn find_places(&mut self, view: &View<'_>, side_by_side: usize) {
+        self.side_by_side = side_by_side;
         self.urgent.clear();
+        self.moved.clear();
+        self.moved.resize(self.places.len(), false);
         for (index, (claim, process)) in self.claims.iter().zip(view.processes).enumerate() {
             if let (Claim::Urgent(key), true) = (claim, process.ready > 0) {
                 self.urgent.push((*key, index));
             }
         }
-        let Self { urgent, places, .. } = self;
+        let Self { urgent, places, moved, .. } = self;
         if urgent.len() > side_by_side {
             // Those that come before the next one come to lie before it, in any order.
             urgent.select_nth_unstable(side_by_side);
         }
-        let place = |position: usize| match position.cmp(&side_by_side) {
-            Ordering::Less => Place::Front,
-            Ordering::Equal => Place::Next,
-            Ordering::Greater => Place::Waiting,
-        };
-        let mut has_moved = false;
         let mut left = places.iter().filter(|place| **place != Place::Below).count();
         for (position, (_, index)) in urgent.iter().enumerate() {
-            let place = place(position);
+            let place = match position.cmp(&side_by_side) {
+                Ordering::Less => Place::Front,
+                Ordering::Equal => Place::Next,
+                Ordering::Greater => Place::Waiting,
+            };
             let before = std::mem::replace(&mut places[*index], place);
             left -= usize::from(before != Place::Below);
-            has_moved |= before != place;
+            moved[*index] = before != place;
         }
-        if left > 0 {
-            has_moved = true;
-            for (index, place) in places.iter_mut().enumerate() {
-                let is_urgent = matches!(self.claims[index], Claim::Urgent(_));
-                if !is_urgent || view.processes[index].ready == 0 {
-                    *place = Place::Below;
-                }
+        if left == 0 {
+            return;
+        }
+        for (index, place) in places.iter_mut().enumerate() {
+            let is_urgent = matches!(self.claims[index], Claim::Urgent(_)) && view.processes[index].ready > 0;
+            if *place != Place::Below && !is_urgent {
+                (*place, moved[index]) = (Place::Below, true);
             }
         }
-        has_moved
     }
 
     fn rank_of(&self, queue: &Queue, side_by_side: usize) -> Rank {

@@ -76,15 +76,13 @@ impl Quotas {
 
     /// When a window ends, or the quota of the process in front.
     fn again(&self, view: &View<'_>) -> Option<Nanos> {
-        let next = |(index, window): (usize, &Window)| {
-            let quota = self.quotas[index].filter(|_| view.processes[index].ready > 0)?;
-            if !self.order.is_in_front(index) || view.has_starvation_slice {
-                return Some(window.ends);
-            }
-            let left = (quota.time - window.used).max(LOOK_EVERY);
-            Some(window.ends.min(view.now + left))
-        };
-        self.windows.iter().enumerate().filter_map(next).filter(|at| *at > view.now).min()
+        let is_counted = |index: &usize| view.processes[*index].ready > 0 && self.quotas[*index].is_some();
+        let ends = (0..self.windows.len()).filter(is_counted).map(|index| self.windows[index].ends);
+        let used_up = self.order.in_front().filter(|_| !view.has_starvation_slice).filter_map(|index| {
+            let left = self.quotas[index]?.time - self.windows[index].used;
+            Some(view.now + left.max(LOOK_EVERY))
+        });
+        ends.chain(used_up).filter(|at| *at > view.now).min()
     }
 }
 
