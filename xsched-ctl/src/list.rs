@@ -131,12 +131,16 @@ fn percent(part: f64) -> String {
 fn row(controller: State, process: &Process, queue: Option<&Queue>) -> [String; HEADINGS.len()] {
     let of_queue = queue.and_then(|queue| queue.parameters);
     let (parameters, from) = of_queue.map_or((process.parameters, process.from), |own| (own, From::Set));
+    let reservations = parameters.reservations();
     let class = format!("{} {}", Class::of(parameters.priority), parameters.priority);
     let parameters = match (parameters.share, parameters.weight) {
         (Some(share), _) => format!("{class}, {share} %"),
         (None, WEIGHT_DEFAULT) => class,
         (None, weight) => format!("{class}, x{weight}"),
     };
+    let now =
+        queue.and_then(|queue| queue.latency_ns).map(|latency| format!(" (now {})", duration(Some(latency))));
+    let parameters = parameters + &reservations + &now.unwrap_or_default();
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let state = queue.map(|queue| match (queue.ready, queue.held) {
         (false, _) if queue.alone => "alone",
@@ -207,6 +211,7 @@ mod tests {
             launched: 2,
             deferred: 1,
             suspended_ns: 1_500_000,
+            latency_ns: None,
         }
     }
 
@@ -217,7 +222,7 @@ mod tests {
             user: "root".to_owned(),
             command: "python3".to_owned(),
             cgroup: "/kubepods.slice/pod7".to_owned(),
-            parameters: Parameters { priority: 120, weight: 200, share: None },
+            parameters: Parameters { priority: 120, weight: 200, ..Parameters::default() },
             class: "high".to_owned(),
             from: From::Rule,
             reports: PageKeeper::Programs,
@@ -289,9 +294,17 @@ mod tests {
 
     #[test]
     fn parameters_set_for_a_queue_are_shown_as_set() {
-        let parameters = Some(Parameters { priority: -7, weight: 100, share: None });
+        let parameters = Some(Parameters { priority: -7, ..Parameters::default() });
         let shown = line(State::Active, Queue { parameters, ..queue() });
         assert!(shown.contains("normal -7 set held"), "{shown}");
+    }
+
+    #[test]
+    fn an_slo_is_shown_beside_the_latency() {
+        let mut list = list(vec![process(Queue { latency_ns: Some(10_800_000), ..queue() })]);
+        list.processes[0].parameters.slo = Some("p99 < 12ms".parse().unwrap());
+        let shown = text(&list, Lines::Queue);
+        assert!(shown.contains("high 120, x200, p99 < 12ms (now 10.8 ms)"), "{shown}");
     }
 
     #[test]

@@ -16,6 +16,7 @@ fn subject(executable: &str, user: &str, cgroup: &str) -> Subject {
         executable: executable.into(),
         command: "x".to_owned(),
         cgroup: cgroup.to_owned(),
+        nice: 0,
     }
 }
 
@@ -37,7 +38,10 @@ fn the_documented_example_is_read_as_documented() {
     assert_eq!(config.in_flight, Some(Duration::from_millis(2)));
     assert_eq!(config.counts(), (1, 1));
     let online = subject("/opt/online-serve", "alice", "/system.slice/online.service/worker");
-    assert_eq!(config.parameters(&online), Parameters { priority: 100, weight: 200, share: Some(50) });
+    assert_eq!(
+        config.parameters(&online),
+        Parameters { priority: 100, weight: 200, share: Some(50), ..Parameters::default() }
+    );
     for other in [
         subject("/opt/offline", "alice", "/system.slice/online.service"),
         subject("/opt/online-serve", "bob", "/system.slice/online.service"),
