@@ -1,5 +1,6 @@
 //! Properties of every policy, checked on random worlds; and faults that each check must find.
 
+mod first_come;
 mod planted;
 mod requests;
 mod slices;
@@ -12,6 +13,8 @@ use super::client::{REPORT_EVERY, UNLIMITED, Work};
 use super::trace::{Act, Trace};
 use super::{Delays, World, run, worlds};
 use crate::{Attributes, Level, Nanos, PolicyKind, Settings};
+use crate::policy::Policy;
+use first_come::FirstCome;
 use planted::{NewestStarves, Reversed};
 
 /// Worlds for each property and policy: as many as `XSCHED_TEST_SEEDS` says. Properties hold for 2,000:
@@ -273,6 +276,21 @@ fn the_bound_holds_for_a_policy_under_which_all_starve() -> Result<(), String> {
         ..worlds::any(PolicyKind::Priority, seed)
     };
     holds(world, starvation(BOUND))
+}
+
+/// The policy that `docs/policies.md` shows is a policy, and the page has all of it.
+#[test]
+fn the_page_on_policies_shows_a_policy() -> Result<(), String> {
+    let page = include_str!("../../../../docs/policies.md");
+    assert!(page.contains(include_str!("properties/first_come.rs")), "the page shows another text");
+    let start: fn() -> Box<dyn Policy> = || Box::<FirstCome>::default();
+    let world = |seed| World {
+        settings: BOUND,
+        planted: Some(start),
+        ..worlds::any(PolicyKind::Priority, seed)
+    };
+    holds(world, starvation(BOUND))?;
+    holds(world, conservation)
 }
 
 #[test]
