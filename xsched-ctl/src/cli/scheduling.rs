@@ -264,7 +264,7 @@ pub(crate) struct On {
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
-    use xsched_control_api::parameters::Class;
+    use xsched_control_api::parameters::{Class, Parameters};
     use xsched_sched::PolicyKind;
 
     use crate::cli::{Cli, Verb};
@@ -302,6 +302,19 @@ mod tests {
         let cli = Cli::try_parse_from(["xsched-ctl", "policy", "HPF"]).unwrap();
         let Verb::Policy(policy) = cli.verb else { panic!("not policy") };
         assert_eq!(policy.name, Some(PolicyKind::Priority));
+    }
+
+    #[test]
+    fn hints_are_given_as_users_write_them() {
+        let words = ["xsched-ctl", "run", "--quota", "20ms/100ms", "--deadline", "33ms", "--work", "5ms"];
+        let cli = Cli::try_parse_from([&words[..], &["--slo", "p99 < 12ms", "app"]].concat()).unwrap();
+        let Verb::Run(run) = cli.verb else { panic!("not run") };
+        let wish = run.parameters.wish();
+        assert_eq!(
+            wish.applied_to(Parameters::default()).to_string(),
+            "priority 0 (normal), weight 100, quota 20ms/100ms, deadline 33ms (work 5ms), p99 < 12ms"
+        );
+        assert!(refused(&["run", "--slo", "12ms", "app"]).contains("expected an SLO such as `p99 < 12ms`"));
     }
 
     #[test]

@@ -12,8 +12,8 @@ use std::ops::Range;
 use super::client::{REPORT_EVERY, UNLIMITED, Work};
 use super::trace::{Act, Trace};
 use super::{Delays, World, run, worlds};
-use crate::{Attributes, Level, Nanos, PolicyKind, Settings};
 use crate::policy::Policy;
+use crate::{Attributes, Level, Nanos, PolicyKind, Settings};
 use first_come::FirstCome;
 use planted::{NewestStarves, Reversed};
 
@@ -284,11 +284,8 @@ fn the_page_on_policies_shows_a_policy() -> Result<(), String> {
     let page = include_str!("../../../../docs/policies.md");
     assert!(page.contains(include_str!("properties/first_come.rs")), "the page shows another text");
     let start: fn() -> Box<dyn Policy> = || Box::<FirstCome>::default();
-    let world = |seed| World {
-        settings: BOUND,
-        planted: Some(start),
-        ..worlds::any(PolicyKind::Priority, seed)
-    };
+    let world =
+        |seed| World { settings: BOUND, planted: Some(start), ..worlds::any(PolicyKind::Priority, seed) };
     holds(world, starvation(BOUND))?;
     holds(world, conservation)
 }

@@ -69,7 +69,12 @@ impl Promise {
 
 impl Controller {
     /// Refuses a change after which more of a device would be promised than there is, and more than before.
-    pub(super) fn check_promises(&self, ids: &[ClientId], target: &Target, wish: Wish) -> Result<(), OrderError> {
+    pub(super) fn check_promises(
+        &self,
+        ids: &[ClientId],
+        target: &Target,
+        wish: Wish,
+    ) -> Result<(), OrderError> {
         for promise in Promise::ALL.into_iter().filter(|promise| promise.is_in(wish)) {
             let before = self.parts(promise);
             let mut after = before.clone();
