@@ -38,8 +38,8 @@ const HOUR: Nanos = Nanos::from_secs(3_600);
 const BOUND: RangeInclusive<Nanos> = Nanos::from_millis(10)..=HOUR;
 const SLICE: RangeInclusive<Nanos> = Nanos::from_micros(500)..=Nanos::from_secs(1);
 const PATIENCE: RangeInclusive<Nanos> = Nanos::from_millis(20)..=HOUR;
-/// More are as good as all.
-const SIDE_BY_SIDE_MAX: u32 = 64;
+/// More hardly fill a device better, and are looked for one by one.
+const SIDE_BY_SIDE_MAX: u32 = 8;
 const QUANTUM_LEAST: Nanos = Nanos::from_micros(500);
 
 impl Settings {

@@ -98,9 +98,8 @@ impl Witness {
         }
         let high = now.find(self.high.pid).ok_or("the urgent process is gone")?;
         for process in now.processes.iter().filter(|process| process.uid == USER) {
-            let SchedulingParameters { priority, weight, share, quota, deadline, work: _, slo } = process.parameters;
-            let is_reserved = share.is_some() || quota.is_some() || deadline.is_some() || slo.is_some();
-            if priority > PRIORITY_MAX || weight > WEIGHT_MAX || is_reserved {
+            let SchedulingParameters { priority, weight, share } = process.parameters;
+            if priority > PRIORITY_MAX || weight > WEIGHT_MAX || share.is_some() {
                 return Err(format!("above its ceiling: {process:?}").into());
             }
             for (queue, urgent) in

@@ -204,7 +204,7 @@ impl Config {
                 "lease" => self.lease = duration(&entry, Duration::from_millis(5), Duration::from_secs(10))?,
                 "linger" => self.linger = duration(&entry, Duration::ZERO, Duration::from_secs(1))?,
                 "one_at_a_time" => self.one_at_a_time = duration(&entry, Duration::ZERO, LONG)?,
-                "side_by_side" => self.side_by_side = entry.integer(1..=64)? as u32,
+                "side_by_side" => self.side_by_side = entry.integer(1..=8)? as u32,
                 // For longer kernels, the time to wake a thread does not matter.
                 "poll" => self.poll = duration(&entry, Duration::ZERO, Duration::from_millis(1))?,
                 "in_flight" => {

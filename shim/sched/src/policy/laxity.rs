@@ -14,8 +14,6 @@ use crate::ranks::Ranks;
 pub(crate) struct LeastLaxity {
     jobs: Jobs,
     order: Order,
-    /// When each process would have to begin to be done in time; the one in front is put first by a slice.
-    begins: Vec<Option<Nanos>>,
 }
 
 impl Policy for LeastLaxity {
@@ -31,29 +29,19 @@ impl Policy for LeastLaxity {
 
     fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos> {
         self.jobs.follow(view);
-        self.begins.clear();
         for (index, process) in view.processes.iter().enumerate() {
-            let begins = self.jobs.of(index).map(|job| {
+            let claim = self.jobs.of(index).map_or(Claim::Sharing, |job| {
+                // When it would have to begin to be done in time.
                 let begins = job.deadline - self.jobs.work_left(index, process);
                 let bonus = view.settings.slice.min((begins - view.now) / 2);
-                if self.order.is_in_front(index) { begins - bonus } else { begins }
+                Claim::Urgent(if self.order.is_in_front(index) { begins - bonus } else { begins }.0)
             });
-            self.begins.push(begins);
-            self.order.claim(index, begins.map_or(Claim::Sharing, |begins| Claim::Urgent(begins.0)));
+            self.order.claim(index, claim);
         }
         let again = self.order.rank(view, 1, has_deadline, ranks);
         let jobs = self.jobs.again(view, self.order.in_front());
-        again.into_iter().chain(jobs).chain(self.overtaken(view)).min()
-    }
-}
-
-impl LeastLaxity {
-    /// When another process may come to the front: while one runs, what it has left shrinks.
-    fn overtaken(&self, view: &View<'_>) -> Option<Nanos> {
-        let front = self.order.in_front().next()?;
-        let others = self.begins.iter().enumerate().filter(|(index, _)| *index != front);
-        let next = others.filter_map(|(_, begins)| *begins).min()?;
-        let head_start = next - self.begins[front]? + LOOK_EVERY;
-        (!view.has_starvation_slice).then(|| view.now + head_start)
+        // While the one in front runs, it gets nearer to its end, and its lead shrinks.
+        let lead = self.order.lead().filter(|_| !view.has_starvation_slice);
+        again.into_iter().chain(jobs).chain(lead.map(|lead| view.now + Nanos(lead) + LOOK_EVERY)).min()
     }
 }

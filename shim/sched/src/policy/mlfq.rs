@@ -52,6 +52,9 @@ impl Policy for MultilevelFeedback {
             } else if is_used_up {
                 share.group = (share.group + 1).min(LEVELS - 1);
             }
+            if rises || is_used_up {
+                self.time.regroup_next();
+            }
             if rises || is_used_up || *before > process.charged {
                 *before = process.charged;
             }

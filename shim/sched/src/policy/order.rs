@@ -107,6 +107,12 @@ impl Order {
         self.urgent.iter().take(self.side_by_side).map(|(_, process)| *process)
     }
 
+    /// By how much the key of the most urgent process is smaller than that of the next one, if one is in front at a time.
+    pub(super) fn lead(&self) -> Option<u64> {
+        let [(first, _), (next, _), ..] = self.urgent[..] else { return None };
+        Some(next - first)
+    }
+
     /// Ranks all queues by what was claimed. Up to `side_by_side` urgent processes are in front. `has_claim` says which processes ever
     /// claim to be urgent: they share only with each other. Returns when to call it again for those that share.
     pub(super) fn rank(
@@ -160,9 +166,10 @@ impl Order {
             }
         }
         let Self { urgent, places, moved, .. } = self;
-        if urgent.len() > side_by_side {
-            // Those that come before the next one come to lie before it, in any order.
-            urgent.select_nth_unstable(side_by_side);
+        // Those in front and the next one come to lie first. They are few: to sort all takes longer.
+        for position in 0..urgent.len().min(side_by_side + 1) {
+            let rest = (position..urgent.len()).min_by_key(|other| urgent[*other]).unwrap_or(position);
+            urgent.swap(position, rest);
         }
         let mut left = places.iter().filter(|place| **place != Place::Below).count();
         for (position, (_, index)) in urgent.iter().enumerate() {

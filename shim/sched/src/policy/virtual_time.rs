@@ -61,8 +61,9 @@ pub(super) struct VirtualTime {
     groups: Vec<Group>,
     /// Processes that came to the front, or left it, at the last election.
     moved: Vec<usize>,
-    /// Groups have other members since the last election.
+    /// Groups have other members since the last election, and will have with the next one.
     is_regrouped: bool,
+    are_groups_old: bool,
 }
 
 #[derive(Debug, Default)]
@@ -117,6 +118,7 @@ impl VirtualTime {
     pub(super) fn forget(&mut self) {
         self.members.fill_with(Member::default);
         self.groups.clear();
+        self.regroup_next();
     }
 
     /// Ranks all queues, given the shares of processes. Returns when to call it again.
@@ -174,6 +176,11 @@ impl VirtualTime {
         &self.moved
     }
 
+    /// The shares of the next election have other groups.
+    pub(super) fn regroup_next(&mut self) {
+        self.are_groups_old = true;
+    }
+
     /// Whether a process competes has changed, without a change of its work or charge.
     pub(super) fn recount(&mut self, process: usize) {
         if let Some(group) = self.groups.get_mut(self.members[process].group_index) {
@@ -191,8 +198,7 @@ impl VirtualTime {
 
     /// Brings virtual times and groups up to date.
     fn catch_up(&mut self, view: &View<'_>, shares: &[Share], terms: &impl Terms) {
-        let has_other_group = |(member, share): (&Member, &Share)| member.group != Some(share.group);
-        self.is_regrouped = view.altered || self.members.iter().zip(shares).any(has_other_group);
+        self.is_regrouped = view.altered || std::mem::take(&mut self.are_groups_old);
         if self.is_regrouped {
             self.regroup(shares);
             (0..shares.len()).for_each(|process| self.catch_up_with(process, view, shares));
