@@ -34,7 +34,7 @@ pub(super) struct Job {
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
     terms: Vec<Terms>,
-    jobs: Vec<Job>,
+    of_processes: Vec<Job>,
     next_deadline: Option<Nanos>,
 }
 
@@ -45,11 +45,11 @@ pub(super) fn has_deadline(attributes: &Attributes) -> bool {
 
 impl Jobs {
     pub(super) fn joined(&mut self) {
-        self.jobs.push(Job::default());
+        self.of_processes.push(Job::default());
     }
 
     pub(super) fn left(&mut self, index: usize) {
-        self.jobs.swap_remove(index);
+        self.of_processes.swap_remove(index);
     }
 
     /// Brings all jobs up to date.
@@ -58,7 +58,7 @@ impl Jobs {
             self.find_terms(view);
         }
         self.next_deadline = None;
-        for ((job, terms), process) in self.jobs.iter_mut().zip(&self.terms).zip(view.processes) {
+        for ((job, terms), process) in self.of_processes.iter_mut().zip(&self.terms).zip(view.processes) {
             if !terms.deadline.is_zero() {
                 job.follow(*terms, process, view.now);
                 let deadline = job.began.map(|_| job.deadline);
@@ -69,14 +69,14 @@ impl Jobs {
 
     /// The job of a process, if it has work and a deadline.
     pub(super) fn of(&self, process: usize) -> Option<&Job> {
-        let job = &self.jobs[process];
+        let job = &self.of_processes[process];
         (job.began.is_some() && !self.terms[process].deadline.is_zero()).then_some(job)
     }
 
     /// What is left of the work of a job: of what was said, or of what requests usually take.
     pub(super) fn work_left(&self, index: usize, process: &Process) -> Nanos {
         let work = self.terms[index].work.unwrap_or(process.requests.usual_work);
-        work - (process.charged - self.jobs[index].charged_before)
+        work - (process.charged - self.of_processes[index].charged_before)
     }
 
     /// When to look again: at the next deadline, or when a process `in_front` has used up the work that it has said.
@@ -105,10 +105,8 @@ impl Job {
     fn follow(&mut self, terms: Terms, process: &Process, now: Nanos) {
         let before = std::mem::replace(&mut self.began, process.requests.began);
         let Some(began) = self.began else { return };
-        if before != self.began {
-            if before.is_some() || !self.still_counts(terms, process, began) {
-                (self.deadline, self.charged_before) = (began + terms.deadline, process.charged);
-            }
+        if before != self.began && !self.still_counts(terms, process, began) {
+            (self.deadline, self.charged_before) = (began + terms.deadline, process.charged);
         }
         if self.deadline <= now {
             let missed = (now - self.deadline).0 / terms.deadline.0 + 1;

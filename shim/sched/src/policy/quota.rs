@@ -18,7 +18,7 @@ use crate::{Nanos, Quota};
 pub(crate) struct Quotas {
     order: Order,
     /// By process.
-    quotas: Vec<Option<Quota>>,
+    of_processes: Vec<Option<Quota>>,
     windows: Vec<Window>,
     /// How many processes had work at the last look.
     ready: usize,
@@ -52,7 +52,7 @@ impl Policy for Quotas {
         self.ready = 0;
         for (index, process) in view.processes.iter().enumerate() {
             self.ready += usize::from(process.ready > 0);
-            let claim = match self.quotas[index] {
+            let claim = match self.of_processes[index] {
                 Some(quota) => self.windows[index].follow(quota, process, view.now, was_contended),
                 None => Claim::Sharing,
             };
@@ -66,20 +66,21 @@ impl Policy for Quotas {
 impl Quotas {
     /// A process with several queues has the quota of the first that has one.
     fn find_quotas(&mut self, view: &View<'_>) {
-        self.quotas.clear();
-        self.quotas.resize(view.processes.len(), None);
+        self.of_processes.clear();
+        self.of_processes.resize(view.processes.len(), None);
         for queue in view.queues {
-            let quota = &mut self.quotas[queue.process];
+            let quota = &mut self.of_processes[queue.process];
             *quota = quota.or(queue.attributes.quota.map(in_range));
         }
     }
 
     /// When a window ends, or the quota of the process in front.
     fn again(&self, view: &View<'_>) -> Option<Nanos> {
-        let is_counted = |index: &usize| view.processes[*index].ready > 0 && self.quotas[*index].is_some();
+        let is_counted =
+            |index: &usize| view.processes[*index].ready > 0 && self.of_processes[*index].is_some();
         let ends = (0..self.windows.len()).filter(is_counted).map(|index| self.windows[index].ends);
         let used_up = self.order.in_front().filter(|_| !view.has_starvation_slice).filter_map(|index| {
-            let left = self.quotas[index]?.time - self.windows[index].used;
+            let left = self.of_processes[index]?.time - self.windows[index].used;
             Some(view.now + left.max(LOOK_EVERY))
         });
         ends.chain(used_up).filter(|at| *at > view.now).min()
