@@ -56,8 +56,8 @@ pub(crate) async fn set(arguments: cli::Set) -> Result<u8, Failure> {
     printed(&lines.collect::<String>())
 }
 
-/// Tells the user the effect of a wish under the current policy. `overpromised`: the
-/// shares of that device would come to more than 100 %.
+/// Tells the user the effect of a wish under the current policy. `overpromised`: with this command's, the shares of that
+/// device would come to more than 100 %.
 pub(crate) async fn tell_worth(controller: &mut Controller, wish: Wish, overpromised: Option<&Overpromised>) {
     if wish.is_empty() {
         return;
