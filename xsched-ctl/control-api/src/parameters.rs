@@ -191,6 +191,18 @@ impl Parameters {
         Some(self.work.map_or(1.0, |work| work.0 as f64 / deadline.0.max(1) as f64))
     }
 
+    /// Without the quota, deadline or SLO that a policy ignores.
+    #[must_use]
+    pub fn heeded_by(self, policy: PolicyKind) -> Self {
+        let by_deadline = matches!(policy, PolicyKind::Edf | PolicyKind::Laxity);
+        Self {
+            quota: self.quota.filter(|_| policy == PolicyKind::Quota),
+            deadline: self.deadline.filter(|_| by_deadline),
+            slo: self.slo.filter(|_| policy == PolicyKind::Slo),
+            ..self
+        }
+    }
+
     /// What is reserved for it, beside its share.
     pub fn reservations(self) -> String {
         let work = self.work.map(|work| format!(" (work {work})")).unwrap_or_default();
