@@ -1,4 +1,4 @@
-//! Totals of HIP calls for each process of this machine.
+//! Totals of calls to GPU runtimes for each process of this machine.
 //!
 //! Ended programs share one line. They are kept separately for a while, because calls may wait until their chains are
 //! known. Then they are summed up, so memory grows with the number of running programs.
@@ -21,7 +21,7 @@ pub struct Machine {
     forgotten_count: u64,
 }
 
-/// A program that calls HIP.
+/// A program that calls a GPU runtime.
 pub(crate) struct Program {
     name: String,
     ended_ns: Option<u64>,

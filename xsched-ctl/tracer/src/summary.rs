@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use xsched_recording::Durations;
+use xsched_recording::{Calls, Durations};
 use xsched_symbols::fold_templates;
 use xsched_terminal::{duration, short_name, write_table};
 
@@ -24,6 +24,7 @@ const OTHERS: &str = "(others)";
 pub struct Summary {
     origins: HashMap<Arc<str>, Totals>,
     kernels: HashMap<Arc<str>, Totals>,
+    calls: Calls,
 }
 
 #[derive(Default)]
@@ -74,6 +75,7 @@ impl Totals {
 
 impl Summary {
     pub(crate) fn add(&mut self, call: &HipCall) {
+        self.calls.add(call.probe.runtime);
         self.origins.entry(call.origin.clone()).or_default().add(call);
         if call.is_launch()
             && let Some(kernel) = &call.kernel
@@ -104,8 +106,8 @@ impl Summary {
     }
 
     /// All calls, launches included.
-    pub fn calls(&self) -> u64 {
-        self.origins.values().map(|totals| totals.launches + totals.other_calls).sum()
+    pub const fn calls(&self) -> Calls {
+        self.calls
     }
 }
 
@@ -205,7 +207,7 @@ mod tests {
         let median = lines[0].launch_median_ns.unwrap();
         assert!((3_992..=4_008).contains(&median), "{median}");
         assert_eq!(&*lines[1].name, "app");
-        assert_eq!((summary.launches(), summary.calls()), (4, 5));
+        assert_eq!((summary.launches(), summary.calls().total()), (4, 5));
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub fn hip_return(ctx: RetProbeContext) -> u32 {
     0
 }
 
-/// `syscalls:sys_enter_openat`: a HIP runtime may be opened.
+/// `syscalls:sys_enter_openat`: a GPU runtime may be opened.
 #[tracepoint]
 pub fn open_enter(ctx: TracePointContext) -> u32 {
     hold::note_open(&ctx);

@@ -57,7 +57,7 @@ impl Probes {
         Self { programs, features }
     }
 
-    /// Attaches to the entries and returns of a HIP runtime's functions.
+    /// Attaches to the entries and returns of a runtime's functions.
     pub(crate) fn attach_runtime(
         &mut self,
         path: &Path,

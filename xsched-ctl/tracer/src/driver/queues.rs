@@ -62,7 +62,7 @@ impl Queues {
                 }
             }
             hip.queue = self.of_stream.get(&(hip.pid, stream)).copied();
-            if hip.probe.name == "hipStreamDestroy" && hip.ret == 0 {
+            if hip.probe.stem == "StreamDestroy" && hip.ret == 0 {
                 self.of_stream.remove(&(hip.pid, stream));
             }
         }
@@ -117,7 +117,7 @@ impl Queues {
 
 /// The stream that a call uses or creates.
 fn stream(hip: &HipCall) -> Option<u64> {
-    if hip.probe.name.starts_with("hipStreamCreate") {
+    if hip.probe.stem.starts_with("StreamCreate") {
         return (hip.out != 0).then_some(hip.out);
     }
     if let Some(param) = hip.probe.params.iter().find(|param| param.kind == ParamKind::Stream) {

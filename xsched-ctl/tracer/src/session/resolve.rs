@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use xsched_abi::{Call, CallKey, Category, PROBES, ParamKind, Pending, Probe};
+use xsched_abi::{Call, CallKey, PROBES, ParamKind, Pending, Probe};
 use xsched_chains::{Caller, Label, Names};
 use xsched_rules::Rules;
 use xsched_symbols::{Change, Processes, kernel_name};
@@ -155,7 +155,9 @@ impl Resolver {
             (_, Some(handle)) => Some(self.kernel(processes, pid, handle, begin_ns)),
             _ => None,
         };
-        if let (Some(kernel), Some(handle)) = (&kernel, defined_handle(probe, call)) {
+        if let (Some(kernel), Some(handle)) = (&kernel, defined_handle(probe, call))
+            && (kernel.source != 0 || self.kernels.get(pid, handle).is_none_or(Kernel::is_unnamed))
+        {
             self.kernels.define(pid, handle, kernel.clone());
         }
         let kernel = kernel.map(|kernel| kernel.name);
@@ -215,29 +217,35 @@ fn handle(probe: &Probe, call: &Call) -> Option<u64> {
 
 /// Whether the text of a call is a kernel's name.
 fn names_kernel(probe: &Probe) -> bool {
-    matches!(probe.name, "hipModuleGetFunction" | "hipLibraryGetKernel" | "__hipRegisterFunction")
+    matches!(
+        probe.stem,
+        "ModuleGetFunction" | "LibraryGetKernel" | "RegisterFunction" | "FuncGetName" | "KernelGetName"
+    )
 }
 
 /// The handle by which the named kernel is known from now on.
 fn defined_handle(probe: &Probe, call: &Call) -> Option<u64> {
-    let handle = match (probe.category, probe.name) {
-        (Category::Register, "__hipRegisterFunction") => call.words[1],
-        (
-            Category::Module,
-            "hipModuleGetFunction" | "hipLibraryGetKernel" | "hipGetFuncBySymbol" | "hipKernelGetFunction",
-        ) if call.ret as u32 == 0 => call.out,
+    let handle = match probe.stem {
+        "RegisterFunction" => call.words[1],
+        _ if call.ret as u32 != 0 => 0,
+        "ModuleGetFunction" | "LibraryGetKernel" | "GetFuncBySymbol" | "KernelGetFunction" => call.out,
+        "FuncGetName" | "KernelGetName" => call.words[1],
         _ => 0,
     };
     (handle != 0).then_some(handle)
 }
 
-/// The module, library or binary from which a function that names a kernel takes it.
+/// The module, library or binary from which a function that names a kernel takes it; zero if it does not say.
 fn source(probe: &Probe, call: &Call) -> u64 {
-    if probe.category == Category::Register { call.words[0] } else { call.words[1] }
+    match probe.stem {
+        "RegisterFunction" => call.words[0],
+        "ModuleGetFunction" | "LibraryGetKernel" => call.words[1],
+        // It has a name already, wherever it came from.
+        _ => 0,
+    }
 }
 
 /// The module, library or binary that a call unloads.
 fn unloaded(probe: &Probe, call: &Call) -> Option<u64> {
-    matches!(probe.name, "hipModuleUnload" | "hipLibraryUnload" | "__hipUnregisterFatBinary")
-        .then_some(call.words[0])
+    matches!(probe.stem, "ModuleUnload" | "LibraryUnload" | "UnregisterFatBinary").then_some(call.words[0])
 }
