@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <initializer_list>
+
 #include "gpu_kernels.h"
 
 static const char CODE[] = R"(
