@@ -173,7 +173,9 @@ pub(crate) fn process_name(store: &Store, group: usize) -> String {
 fn class(category: &str) -> SliceClass {
     match category {
         "hip.launch" | "cuda.launch" => SliceClass::Launch,
-        _ if ["hip.", "cuda."].iter().any(|runtime| category.starts_with(runtime)) => SliceClass::Call,
+        _ if category == "hip" || ["hip.", "cuda."].iter().any(|runtime| category.starts_with(runtime)) => {
+            SliceClass::Call
+        }
         _ if category.starts_with("driver.") => SliceClass::Driver,
         _ => SliceClass::Other,
     }

@@ -10,7 +10,10 @@ set -u
 ctl=$(realpath "$1") out=$(realpath "$2") here=$(dirname "$(realpath "$0")")
 cd "$here" || exit 1
 
+# Minimal systems do not mount it.
+[ -e /sys/kernel/tracing/events ] || mount -t tracefs none /sys/kernel/tracing
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+uname -r
 "$ctl" doctor
 
 echo "== launches"

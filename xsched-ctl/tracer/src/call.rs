@@ -13,7 +13,7 @@ pub(crate) use followed::{Followed, Settled};
 
 /// One call of one thread to a runtime. Times are nanoseconds of `CLOCK_BOOTTIME`.
 #[derive(Clone, Debug)]
-pub(crate) struct HipCall {
+pub(crate) struct RuntimeCall {
     pub(crate) probe: &'static Probe,
     pub(crate) pid: u32,
     pub(crate) tid: u32,
@@ -72,7 +72,7 @@ pub(crate) struct Judged {
     pub(crate) rule: Arc<str>,
 }
 
-impl HipCall {
+impl RuntimeCall {
     /// From the call until its execution began on the device, if that was seen.
     pub(crate) fn queue_delay_ns(&self) -> Option<u64> {
         self.followed.as_ref().and_then(|followed| followed.queue_delay_ns())

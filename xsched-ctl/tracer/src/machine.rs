@@ -10,7 +10,7 @@ use std::fmt;
 use xsched_perfetto::ProcessId;
 use xsched_terminal::{duration, write_table};
 
-use crate::call::HipCall;
+use crate::call::RuntimeCall;
 
 /// Totals of all calls seen so far.
 #[derive(Default)]
@@ -65,7 +65,7 @@ impl Totals {
 
 impl Machine {
     /// Counts a call of a program; `new` describes the program if it is new.
-    pub(crate) fn add(&mut self, id: ProcessId, call: &HipCall, new: impl FnOnce() -> Program) {
+    pub(crate) fn add(&mut self, id: ProcessId, call: &RuntimeCall, new: impl FnOnce() -> Program) {
         let ns = call.duration_ns().unwrap_or(0);
         let more = if call.is_launch() {
             Totals { launches: 1, launch_ns: ns, ..Totals::default() }

@@ -8,7 +8,7 @@ use xsched_recording::{Calls, Durations};
 use xsched_symbols::fold_templates;
 use xsched_terminal::{duration, short_name, write_table};
 
-use crate::call::HipCall;
+use crate::call::RuntimeCall;
 
 /// Most kernels with their own line; further ones share a line, so that memory is bounded.
 const KERNELS_MAX: usize = 16_384;
@@ -53,7 +53,7 @@ pub(crate) struct Line {
 }
 
 impl Totals {
-    fn add(&mut self, call: &HipCall) {
+    fn add(&mut self, call: &RuntimeCall) {
         if call.is_launch() {
             self.launches += 1;
             if let Some(ns) = call.duration_ns() {
@@ -74,7 +74,7 @@ impl Totals {
 }
 
 impl Summary {
-    pub(crate) fn add(&mut self, call: &HipCall) {
+    pub(crate) fn add(&mut self, call: &RuntimeCall) {
         self.calls.add(call.probe.runtime);
         self.origins.entry(call.origin.clone()).or_default().add(call);
         if call.is_launch()

@@ -33,7 +33,7 @@ use xsched_perfetto::{
 };
 use xsched_protocol::probe::Return;
 
-use crate::call::{Argument, HipCall};
+use crate::call::{Argument, RuntimeCall};
 use crate::error_names;
 use scheduling::Tracks;
 pub(crate) use scheduling::{Program, Programs};
@@ -133,7 +133,7 @@ impl Timeline {
         self.writer.clock_snapshot(clocks())
     }
 
-    pub(crate) fn call(&mut self, process: ProcessId, call: &HipCall) -> Result<(), WriteError> {
+    pub(crate) fn call(&mut self, process: ProcessId, call: &RuntimeCall) -> Result<(), WriteError> {
         self.texts.clear();
         let arguments: Vec<(&str, Argument)> = call.arguments().collect();
         self.texts

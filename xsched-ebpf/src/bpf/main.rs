@@ -40,14 +40,14 @@ use xsched_abi::Device;
 
 /// Entry of every function in the table.
 #[uprobe]
-pub fn hip_enter(ctx: ProbeContext) -> u32 {
+pub fn call_enter(ctx: ProbeContext) -> u32 {
     calls::enter(&ctx);
     0
 }
 
 /// Return of every function in the table.
 #[uretprobe]
-pub fn hip_return(ctx: RetProbeContext) -> u32 {
+pub fn call_return(ctx: RetProbeContext) -> u32 {
     calls::leave(&ctx);
     0
 }

@@ -65,8 +65,8 @@ impl Probes {
         reach: Reach,
     ) -> Result<Attachment, BpfError> {
         // Returns first, for the reason given at the fields.
-        let returns = self.attach("hip_return", Direction::Return, path, sites, reach)?;
-        let enter = self.attach("hip_enter", Direction::Enter, path, sites, reach)?;
+        let returns = self.attach("call_return", Direction::Return, path, sites, reach)?;
+        let enter = self.attach("call_enter", Direction::Enter, path, sites, reach)?;
         Ok(Attachment { _enter: enter, _return: returns })
     }
 

@@ -10,7 +10,7 @@ use xsched_symbols::{Change, Processes, kernel_name};
 
 use super::graphs::Graphs;
 use super::kernels::{Kernel, Kernels};
-use crate::call::HipCall;
+use crate::call::RuntimeCall;
 
 /// Names for everything in a record.
 pub(crate) struct Resolver {
@@ -93,7 +93,7 @@ impl Resolver {
         processes: &mut Processes,
         call: &Call,
         text: &[u8],
-    ) -> Option<HipCall> {
+    ) -> Option<RuntimeCall> {
         let probe = PROBES.get(call.probe as usize)?;
         let graph = self.graphs.note(probe, call);
         let resolved = self.resolve(processes, &Recorded { probe, call, text, end_ns: Some(call.end_ns) });
@@ -102,7 +102,7 @@ impl Resolver {
         {
             self.kernels.unload(call.tgid, source);
         }
-        Some(HipCall { graph, ..resolved })
+        Some(RuntimeCall { graph, ..resolved })
     }
 
     /// Whether the file that registered the call's kernel before the recording began is being read.
@@ -123,7 +123,7 @@ impl Resolver {
         processes: &mut Processes,
         key: &CallKey,
         pending: &Pending,
-    ) -> Option<HipCall> {
+    ) -> Option<RuntimeCall> {
         let probe = PROBES.get(key.probe as usize)?;
         let call = Call {
             kind: 0,
@@ -143,7 +143,7 @@ impl Resolver {
         Some(self.resolve(processes, &Recorded { probe, call: &call, text: &[], end_ns: None }))
     }
 
-    fn resolve(&mut self, processes: &mut Processes, recorded: &Recorded<'_>) -> HipCall {
+    fn resolve(&mut self, processes: &mut Processes, recorded: &Recorded<'_>) -> RuntimeCall {
         let &Recorded { probe, call, text, end_ns } = recorded;
         let (pid, begin_ns) = (call.tgid, call.begin_ns);
         let text: Option<Arc<str>> = (!text.is_empty()).then(|| String::from_utf8_lossy(text).into());
@@ -164,7 +164,7 @@ impl Resolver {
         // The return address may already belong to the next function, so use the call instruction before it.
         let code = self.names.function(processes, pid, call.caller.wrapping_sub(1), begin_ns);
         let caller = Caller { library: code.library, symbol: code.symbol, address: call.caller };
-        HipCall {
+        RuntimeCall {
             probe,
             pid,
             tid: call.tid,
