@@ -27,12 +27,6 @@ python3 trace_compare.py "$out"
 echo "== eager"
 head -60 "$out/eager.txt"
 
-echo "== a process that runs already"
-python3 trace_loop.py & loop=$!
-sleep 12
-timeout 60 "$ctl" attach --pid $loop --duration 3s --interval 10
-kill $loop
-
 echo "== cost: host time of a launch, median and least, ns"
 nvcc -O2 -arch=native -o "$out/trace_cost" trace_cost.cu
 for round in 1 2 3 4 5; do
@@ -41,7 +35,15 @@ for round in 1 2 3 4 5; do
     grep -E "incomplete" "$out/cost.txt"
     echo "traced, callers only $("$ctl" trace --depth 0 -o "$out/cost.perfetto" -- "$out/trace_cost" 2> "$out/cost.txt")"
 done
-for round in 1 2 3; do
+
+echo "== a process that runs already"
+python3 trace_loop.py & loop=$!
+sleep 10
+timeout 60 "$ctl" attach --pid $loop --duration 3s --interval 10
+kill $loop
+
+echo "== cost of CUPTI, by torch.profiler"
+for round in 1 2; do
     echo "PyTorch: alone, under CUPTI $(python3 trace_profiler.py)"
     echo "PyTorch: traced, under CUPTI and traced $("$ctl" trace -o "$out/cost.perfetto" -- python3 trace_profiler.py 2> "$out/cost.txt")"
 done
