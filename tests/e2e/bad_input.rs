@@ -51,7 +51,7 @@ fn a_file_that_is_not_a_runtime() {
     let dir = tempfile::tempdir().unwrap();
     for (file, message) in [
         ("/there/is/no/such.so", "`--runtime`: cannot open /there/is/no/such.so: "),
-        ("/bin/true", "`--runtime`: /bin/true exports none of HIP's functions"),
+        ("/bin/true", "`--runtime`: /bin/true exports none of HIP's or CUDA's functions"),
         ("/etc/passwd", "`--runtime`: cannot read the symbols of /etc/passwd: "),
     ] {
         let outcome = run(xsched_ctl(["trace", "--runtime", file, "-o"]).arg(dir.path().join("x.perfetto")));
