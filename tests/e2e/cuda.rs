@@ -1,7 +1,5 @@
 //! Programs that call CUDA, on a simulated `libcuda`: the tracer sees them as it sees those that call HIP.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, ExitCode};
