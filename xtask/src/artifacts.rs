@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! <target>/hip-sim/{5,6,7}/libamdhip64.so.N, libamdhip64.so -> libamdhip64.so.N    the simulated runtime
+//! <target>/cuda-sim/libcuda.so.1, libcuda.so -> libcuda.so.1                       the simulated driver of CUDA
 //! <target>/apps/{vector_add, two_libraries, .., lib*.so}                           programs and libraries on top
 //! <target>/apps/obj/                                                               their objects
 //! <target>/differential/{differential-*, ..}                                       the client of differential tests
@@ -10,6 +11,7 @@
 
 mod apps;
 mod conformance;
+mod cuda_sim;
 mod differential;
 mod hip_sim;
 mod static_library;
@@ -26,6 +28,7 @@ use crate::workspace::Workspace;
 /// Brings everything up to date; quick when it already is.
 pub(crate) fn build(workspace: &Workspace) -> Result<()> {
     hip_sim::build(&workspace.root, &workspace.target_dir)?;
+    cuda_sim::build(&workspace.root, &workspace.target_dir)?;
     apps::build(&workspace.root, &workspace.target_dir)
 }
 

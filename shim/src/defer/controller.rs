@@ -1,7 +1,5 @@
 //! What the controller sends to the shim, besides what concerns queues, and everything that a new controller is sent.
 
-mod hints;
-
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,6 +8,7 @@ use xsched_protocol::shim_status::ShimScheduling;
 use xsched_protocol::wire::Verdicts;
 use xsched_xqueue::{Connection, ControllerRules, Device, Host, Library, Origin, PageError, XQueues};
 
+use crate::ground::hints;
 use crate::ground::reentry::stay_inside;
 use crate::ground::status::xsched_shim_status;
 use crate::verdict::{self, connection, domain};

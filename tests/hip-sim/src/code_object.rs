@@ -16,6 +16,7 @@ mod bundle;
 mod compressed;
 mod image;
 mod metadata;
+mod ptx;
 mod reader;
 mod target;
 
@@ -65,7 +66,7 @@ pub(crate) struct CodeObject {
 }
 
 impl CodeObject {
-    /// Reads a bundle, compressed or not, or a bare ELF file in memory.
+    /// Reads a bundle, compressed or not, a bare ELF file, or a PTX text in memory.
     ///
     /// # Safety
     ///
@@ -73,6 +74,10 @@ impl CodeObject {
     pub(crate) unsafe fn from_address(image: *const c_void, len: usize) -> Result<Self, CodeObjectError> {
         let arch = &config::get().arch;
         let read = || {
+            // SAFETY: the caller upholds this function's contract.
+            if let Some(text) = unsafe { ptx_at(image.cast(), len) } {
+                return Ok(Self::new(ptx::kernels(text)?, HashMap::new()));
+            }
             let device = Target::of_device(arch).ok_or_else(|| CodeObjectError::NoDevice(arch.clone()))?;
             // SAFETY: the caller upholds this function's contract.
             let elf = unsafe { bundle::elf_for(image.cast(), len, &device) }?;
@@ -97,7 +102,35 @@ impl CodeObject {
                 kernel.twin.set_code_object(&code_object);
             }
         }
-        let kernels = kernels.into_iter().map(|kernel| (kernel.name().to_owned(), Arc::new(kernel)));
-        Ok(Self { kernels: kernels.collect(), globals: image.globals })
+        Ok(Self::new(kernels, image.globals))
     }
+
+    fn new(kernels: Vec<Kernel>, globals: HashMap<String, Global>) -> Self {
+        let kernels = kernels.into_iter().map(|kernel| (kernel.name().to_owned(), Arc::new(kernel)));
+        Self { kernels: kernels.collect(), globals }
+    }
+}
+
+/// The text of an image that is PTX, which only the simulated `libcuda` (`tests/cuda-sim`) is given.
+///
+/// # Safety
+///
+/// `image` points to an image in one of the known formats, or a terminated string. It is as long as its headers or its
+/// terminator say, or as `len`.
+unsafe fn ptx_at<'a>(image: *const u8, len: usize) -> Option<&'a str> {
+    // Every known format has four bytes; binary formats begin with others.
+    let may_be_text = |byte: u8| byte.is_ascii_whitespace() || byte == b'/' || byte == b'.';
+    // SAFETY: as above.
+    if image.is_null() || len == 0 || !may_be_text(unsafe { *image }) {
+        return None;
+    }
+    // SAFETY: a text is terminated, or as long as its file.
+    let text = unsafe {
+        if len == UNKNOWN_LEN {
+            core::ffi::CStr::from_ptr(image.cast()).to_bytes()
+        } else {
+            core::slice::from_raw_parts(image, len)
+        }
+    };
+    core::str::from_utf8(text).ok().filter(|text| ptx::is_ptx(text))
 }

@@ -37,14 +37,16 @@ enum Side {
 }
 
 /// The crates of this workspace from the top layer to the lowest. Those of one layer know nothing of each other.
-const LAYERS: [&[(&str, Side)]; 11] = [
+const LAYERS: [&[(&str, Side)]; 12] = [
     &[
+        ("cuda-sim", Side::Development),
         ("differential-runner", Side::Development),
         ("xsched-tests", Side::Development),
         ("xtask", Side::Development),
     ],
     &[("hip-sim", Side::Development), ("xsched-differential", Side::Development)],
-    &[("xsched-ctl", Side::Command), ("xsched-shim", Side::Shim)],
+    &[("xsched-ctl", Side::Command), ("xsched-cuda", Side::Shim), ("xsched-shim", Side::Shim)],
+    &[("xsched-ground", Side::Shim)],
     &[
         ("xsched-controller", Side::Command),
         ("xsched-report", Side::Command),

@@ -5,7 +5,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// The C library's `dlsym`; null until it is needed. The code of the exported `dlsym` reads it.
-pub(crate) static REAL: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+pub static REAL: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 /// Its versions on x86-64, newest first.
 const VERSIONS: [&CStr; 2] = [c"GLIBC_2.34", c"GLIBC_2.2.5"];
@@ -16,7 +16,7 @@ type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 ///
 /// Without one this process could not have been linked with the shim, so the search does not fail. Should it fail, a
 /// function that finds nothing takes its place.
-pub(crate) extern "C" fn find() {
+pub extern "C" fn find() {
     let found = VERSIONS.iter().find_map(|version| {
         // SAFETY: C strings; the search runs no foreign code.
         let found = unsafe { libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
@@ -33,7 +33,7 @@ extern "C" fn nothing(_: *mut c_void, _: *const c_char) -> *mut c_void {
 ///
 /// # Safety
 /// As for `dlsym`.
-pub(crate) unsafe fn real(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+pub unsafe fn real(handle: *mut c_void, name: *const c_char) -> *mut c_void {
     if REAL.load(Ordering::Acquire).is_null() {
         find();
     }
@@ -45,7 +45,7 @@ pub(crate) unsafe fn real(handle: *mut c_void, name: *const c_char) -> *mut c_vo
 }
 
 /// Looks a symbol up, for the shim itself.
-pub(crate) fn look_up(handle: *mut c_void, name: &CStr) -> Option<NonNull<c_void>> {
+pub fn look_up(handle: *mut c_void, name: &CStr) -> Option<NonNull<c_void>> {
     // SAFETY: a C string; looking up runs no foreign code.
     NonNull::new(unsafe { real(handle, name.as_ptr()) })
 }

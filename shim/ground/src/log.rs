@@ -7,12 +7,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::ground::env::{self, LogTarget};
+use crate::env::{self, LogTarget};
 
 /// Writes `text`, in one piece so that the lines of processes that share a log do not mix.
 ///
 /// Nothing happens if there is no log or it cannot be written: there is no other place for an error.
-pub(crate) fn write(text: &str) {
+pub fn write(text: &str) {
     let Some(target) = env::log_target() else { return };
     let _sigpipe = SigpipeBlocked::new();
     let _ = write_to(target, text);
@@ -35,7 +35,7 @@ fn write_to(target: LogTarget, text: &str) -> io::Result<()> {
 static STDERR: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// Remembers the program's standard error.
-pub(crate) fn remember_stderr() {
+pub fn remember_stderr() {
     let [device, inode] = number_two().unwrap_or_default();
     STDERR[0].store(device, Ordering::Relaxed);
     STDERR[1].store(inode, Ordering::Relaxed);
@@ -46,7 +46,7 @@ pub(crate) fn remember_stderr() {
 ///
 /// # Errors
 /// It cannot be written, or is not there any more.
-pub(crate) fn write_to_stderr(text: &str) -> io::Result<()> {
+pub fn write_to_stderr(text: &str) -> io::Result<()> {
     let remembered = [&STDERR[0], &STDERR[1]].map(|number| number.load(Ordering::Relaxed));
     if remembered == [0; 2] || number_two() != Some(remembered) {
         return Err(io::ErrorKind::NotFound.into());

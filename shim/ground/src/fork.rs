@@ -7,21 +7,22 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// State with locks in it, made at its first use, that a forked child can replace. The state that was replaced is never freed.
-pub(crate) struct Renewable<T>(AtomicPtr<T>);
+pub struct Renewable<T>(AtomicPtr<T>);
 
 impl<T: Default> Renewable<T> {
-    pub(crate) const fn new() -> Self {
+    /// Not made yet.
+    pub const fn new() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
     /// The state, if it was ever used.
-    pub(crate) fn existing(&self) -> Option<&'static T> {
+    pub fn existing(&self) -> Option<&'static T> {
         // SAFETY: null or leaked by `get`. Acquire pairs with the exchange there.
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
 
     /// The state.
-    pub(crate) fn get(&self) -> &'static T {
+    pub fn get(&self) -> &'static T {
         self.existing().unwrap_or_else(|| {
             let made = Box::into_raw(Box::default());
             let first = self.0.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire);
@@ -38,7 +39,7 @@ impl<T: Default> Renewable<T> {
     }
 
     /// Leaves the state behind; the next use makes a new one.
-    pub(crate) fn renew(&self) {
+    pub fn renew(&self) {
         self.0.store(ptr::null_mut(), Ordering::Release);
     }
 }

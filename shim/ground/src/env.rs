@@ -12,7 +12,7 @@
 //! | `XSCHED_SCHEDULER` | `LCL`: no controller, the process's own streams are scheduled among each other by their priorities, or as `XSCHED_POLICY` says; `APP`: neither; otherwise, as with `GLB`, the controller says |
 //! | `XSCHED_AUTO_XQUEUE_THRESHOLD`, `_BATCH_SIZE` | commands launched ahead beside more urgent processes, and at once, instead of what the shim finds out; the controller's `in_flight` goes before |
 //! | `XSCHED_AUTO_XQUEUE_LEVEL` | 1: nothing is gated on the device, see [`xsched_xqueue`] |
-//! | `XSCHED_PASSTHROUGH_LIBS`, `XSCHED_CONFIG` | whose calls pass through, see [`crate::verdict`] |
+//! | `XSCHED_PASSTHROUGH_LIBS`, `XSCHED_CONFIG` | whose calls pass through, see `verdict.rs` |
 //! | `XSCHED_VERBOSE` | `1` or `2`: on standard error, what passes through |
 //! | `XSCHED_TEST_SUSPEND` | `random[:seed[:rate]]`, `held[:ms]`, `held-stream[:ms]`: what tests suspend, see `defer/test_suspension.rs` (only with the feature `test-switches`) |
 //! | `XSCHED_TEST_VERDICTS` | `random[:seed]`: calls get all verdicts at random, see `verdict/random.rs` (only with the feature `test-switches`) |
@@ -30,7 +30,7 @@ const NO: u8 = 1;
 const YES: u8 = 2;
 
 /// Whether hooks are switched off. Read once, so that a change does not come between two calls that belong together.
-pub(crate) fn disabled() -> bool {
+pub fn disabled() -> bool {
     // Not a `OnceLock`: in a forked child it could wait for a thread that does not exist there.
     static DISABLED: AtomicU8 = AtomicU8::new(UNKNOWN);
     match DISABLED.load(Ordering::Relaxed) {
@@ -45,7 +45,7 @@ pub(crate) fn disabled() -> bool {
 
 /// Where the shim writes its log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum LogTarget {
+pub enum LogTarget {
     /// The process's standard error.
     Stderr,
     /// A file, created if need be and appended to.
@@ -53,84 +53,84 @@ pub(crate) enum LogTarget {
 }
 
 /// Where to write; None keeps the shim silent.
-pub(crate) fn log_target() -> Option<LogTarget> {
+pub fn log_target() -> Option<LogTarget> {
     let value = read("XSCHED_LOG").filter(|value| !value.is_empty())?;
     Some(if value == "stderr" { LogTarget::Stderr } else { LogTarget::File(value) })
 }
 
 /// What `XSCHED_TEST_SUSPEND` says.
 #[cfg(feature = "test-switches")]
-pub(crate) fn test_suspend() -> Option<String> {
+pub fn test_suspend() -> Option<String> {
     read("XSCHED_TEST_SUSPEND")?.into_string().ok()
 }
 
 /// Libraries whose calls pass through.
-pub(crate) fn passthrough_libraries() -> Option<String> {
+pub fn passthrough_libraries() -> Option<String> {
     read("XSCHED_PASSTHROUGH_LIBS")?.into_string().ok()
 }
 
 /// The file that configures which calls pass through.
-pub(crate) fn config() -> Option<OsString> {
+pub fn config() -> Option<OsString> {
     read("XSCHED_CONFIG").filter(|value| !value.is_empty())
 }
 
 /// How much is printed about calls that pass through.
-pub(crate) fn verbosity() -> u8 {
+pub fn verbosity() -> u8 {
     read("XSCHED_VERBOSE").and_then(|value| value.to_str()?.trim().parse().ok()).unwrap_or(0)
 }
 
 /// What `XSCHED_TEST_VERDICTS` says.
 #[cfg(feature = "test-switches")]
-pub(crate) fn test_verdicts() -> Option<String> {
+pub fn test_verdicts() -> Option<String> {
     read("XSCHED_TEST_VERDICTS")?.into_string().ok()
 }
 
 /// The controller's folder, if it is not in the usual location.
-pub(crate) fn socket_folder() -> Option<OsString> {
+pub fn socket_folder() -> Option<OsString> {
     read("XSCHED_SOCKET_DIR").filter(|value| !value.is_empty())
 }
 
 /// The folder for this user's sockets.
-pub(crate) fn user_folder() -> Option<OsString> {
+pub fn user_folder() -> Option<OsString> {
     read("XDG_RUNTIME_DIR").filter(|value| !value.is_empty())
 }
 
 /// The token that the controller has given to this process and its children.
-pub(crate) fn token() -> Option<String> {
+pub fn token() -> Option<String> {
     read("XSCHED_TOKEN")?.into_string().ok()
 }
 
 /// A hint that is a word.
-pub(crate) fn word(variable: &str) -> Option<String> {
+pub fn word(variable: &str) -> Option<String> {
     Some(read(variable)?.to_str()?.trim().to_owned())
 }
 
 /// A hint that is a number.
-pub(crate) fn hint(variable: &str) -> Option<i64> {
+pub fn hint(variable: &str) -> Option<i64> {
     read(variable)?.to_str()?.trim().parse().ok()
 }
 
 /// The devices that the runtime has, among those that HSA has.
-pub(crate) fn visible_devices() -> Option<String> {
+pub fn visible_devices() -> Option<String> {
     let of = |variable| read(variable).filter(|value| !value.is_empty());
     of("HIP_VISIBLE_DEVICES").or_else(|| of("CUDA_VISIBLE_DEVICES"))?.into_string().ok()
 }
 
 /// A variable of rocprofiler-register, unless it is empty.
-pub(crate) fn of_profiler(variable: &str) -> Option<OsString> {
+pub fn of_profiler(variable: &str) -> Option<OsString> {
     read(variable).filter(|value| !value.is_empty())
 }
 
 /// Panics if `XSCHED_TEST_PANIC` names this function.
 #[cfg(all(feature = "test-switches", debug_assertions))]
-pub(crate) fn panic_if_asked(function: &CStr) {
+pub fn panic_if_asked(function: &CStr) {
     let asked = read("XSCHED_TEST_PANIC").is_some_and(|name| name.as_encoded_bytes() == function.to_bytes());
     assert!(!asked, "asked to panic in {}", function.to_string_lossy());
 }
 
 /// A build for users has no way to ask for a panic.
 #[cfg(not(all(feature = "test-switches", debug_assertions)))]
-pub(crate) fn panic_if_asked(_: &CStr) {}
+pub fn panic_if_asked(_: &CStr) {}
 
 fn read(variable: &str) -> Option<OsString> {
     // SAFETY: the call reads one word of the auxiliary vector.

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use xsched_sched::{Limit, PolicyKind};
 use xsched_xqueue::{SchedulerChoice, Settings};
 
-use crate::ground::env;
+use crate::env;
 
 /// The most commands that a program may ask to have launched ahead.
 const COMMANDS_MAX: i64 = 1024;
 
 /// The settings for queues.
-pub(super) fn settings() -> Settings {
+pub fn settings() -> Settings {
     Settings {
         scheduler: scheduled_by(
             env::word("XSCHED_SCHEDULER").as_deref(),

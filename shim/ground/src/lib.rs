@@ -1,0 +1,15 @@
+//! What the shims of all runtimes stand on. Nothing here knows a runtime.
+//!
+//! | module | responsible for |
+//! | --- | --- |
+//! | [`env`] | the environment variables |
+//! | [`log`] | writing to the place that `XSCHED_LOG` names |
+//! | [`fork`] | state that a forked child replaces |
+//! | [`dlsym`] | the next `dlsym` behind the shim's own |
+//! | [`hints`] | what the environment asks the queues for |
+
+pub mod dlsym;
+pub mod env;
+pub mod fork;
+pub mod hints;
+pub mod log;
