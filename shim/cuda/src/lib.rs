@@ -34,3 +34,5 @@ mod hooks;
 mod marker;
 mod process;
 mod scheduling;
+#[cfg(feature = "test-switches")]
+mod test_suspension;

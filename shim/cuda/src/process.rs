@@ -4,7 +4,7 @@ use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use xsched_ground::{env, log};
+use xsched_ground::{dlsym, env, log};
 
 use crate::counters;
 use crate::scheduling::SCHEDULING;
@@ -23,6 +23,7 @@ pub(crate) fn prepare() -> bool {
     }
     if !PREPARED.load(Ordering::Relaxed) && !PREPARED.swap(true, Ordering::Relaxed) {
         log::remember_stderr();
+        share_reports();
         // This is the hook of the shim's own copy of the standard library. The default hook prints to the application's standard
         // error.
         panic::set_hook(Box::new(|info| log::write(&format!("xsched-cuda: {info}\n"))));
@@ -33,6 +34,14 @@ pub(crate) fn prepare() -> bool {
         }
     }
     true
+}
+
+/// Reports go through the function of a shim that comes behind this one, if there is any: the arbiter probes one of them.
+fn share_reports() {
+    if let Some(function) = dlsym::look_up(libc::RTLD_NEXT, c"xsched_arbiter_report") {
+        // SAFETY: the function of that name in another shim, which is preloaded and so never unmapped.
+        unsafe { xsched_xqueue::report_through(function.as_ptr()) };
+    }
 }
 
 /// Runs in a forked child, which has none of its parent's threads. CUDA does not work there either.

@@ -21,6 +21,8 @@ use crate::counters::{Counter, count};
 use crate::device::Cuda;
 use crate::driver::{self, Context};
 use crate::marker::CudaStream;
+#[cfg(feature = "test-switches")]
+use crate::test_suspension;
 
 /// The state of scheduling.
 pub(crate) struct Scheduling {
@@ -174,6 +176,8 @@ impl Scheduling {
         // Work that goes there while the process is alone is looked for as soon as others come.
         self.stream(Named::Legacy);
         controller::start(&self.queues);
+        #[cfg(feature = "test-switches")]
+        test_suspension::start_if_configured(&self.queues);
         self.queues.await_first_use(false);
     }
 

@@ -35,6 +35,7 @@ pub(crate) use descriptor::after_fork_in_child;
 pub use arbiter_page::{PageError, check_seals};
 pub use connection::Connection;
 pub use host::{ControllerRules, Host, Library};
+pub use report_probe::report_through;
 pub use settings::{SchedulerChoice, Settings};
 
 /// Starts the watcher of these queues.
