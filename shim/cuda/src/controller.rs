@@ -14,6 +14,7 @@ use crate::driver;
 /// Starts the watcher of these queues, which talks to the controller.
 pub(crate) fn start(queues: &Arc<XQueues<Cuda>>) {
     xsched_xqueue::start_client(queues, hints::settings(), Box::new(Shim));
+    xsched_xqueue::start_guard(queues);
 }
 
 /// Calls are judged by the kernel's name, in the process: it has no use for the controller's verdicts and rules.

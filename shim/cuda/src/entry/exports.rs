@@ -38,7 +38,6 @@ macro_rules! define_exports {
     ($($class:ident { $($name:ident($($argument:ident: $type:ty),*) on $stream:expr, $work:expr;)* })*) => {
         $($(
             #[cfg_attr(not(test), unsafe(no_mangle))]
-            #[expect(clippy::too_many_arguments, reason = "CUDA's functions have them")]
             unsafe extern "C" fn $name($($argument: $type),*) -> Code {
                 let Some(real) = driver::real(Id::$name) else { return NOT_FOUND };
                 // SAFETY: libcuda's function of this name, with the type that `cuda.h` declares; the arguments are the caller's.

@@ -32,7 +32,7 @@ pub(crate) fn report(operation: u64, slot: u64, argument: u64) {
     }
     // SAFETY: what `report_through` was promised.
     unsafe {
-        std::mem::transmute::<*mut c_void, extern "C" fn(u64, u64, u64)>(other)(operation, slot, argument)
+        std::mem::transmute::<*mut c_void, extern "C" fn(u64, u64, u64)>(other)(operation, slot, argument);
     }
 }
 
