@@ -151,7 +151,7 @@ static int steps(unsigned launches, CUcontext context) {
     }
     CHECK(cuCtxSynchronize());
     bad += wrong(&a, "blocking") + wrong(&b, "urgent") + wrong(&c, "per-thread") + wrong(&d, "null");
-    printf("host functions %u\nwrong %u\n", calls, bad);
+    printf("host_functions %u\nwrong %u\n", calls, bad);
     CHECK(cuStreamDestroy_v2(blocking));
     CHECK(cuStreamDestroy_v2(urgent));
     CHECK(cuGraphExecDestroy(graph));

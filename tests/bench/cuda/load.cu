@@ -1,8 +1,9 @@
 // An urgent client and a batch job, by CUDA's runtime.
 //
 //     load calibrate                                iterations of a millisecond: of the batch job, of a tenth of one of the urgent client
-//     load urgent SECONDS ITERATIONS [KERNELS]      40 requests of 8 kernels a second; prints their times in ms
+//     load urgent SECONDS ITERATIONS [KERNELS]      40 requests of 8 kernels a second; prints their times in ms, without the first second
 //     load batch SECONDS ITERATIONS                 kernels of 1 to 3 ms that fill the device; prints the part of the time that they took
+//     load frees SECONDS                             20 kernels, an allocation and its release, again and again; prints the longest round
 //
 // nvcc -O2 -arch=sm_90 -o load load.cu
 
@@ -69,6 +70,7 @@ static void urgent(double seconds, long iterations, int kernels, cudaStream_t st
         double begin = now_ms();
         for (int k = 0; k < kernels; k++) burn<<<SMALL_BLOCKS, SMALL_THREADS, 0, stream>>>(iterations, out);
         CHECK(cudaStreamSynchronize(stream));
+        if (i < 40) continue;
         times.push_back(now_ms() - begin);
         sum += times.back();
     }
@@ -99,6 +101,20 @@ static void batch(double seconds, long iterations_of_ms, cudaStream_t stream, fl
     std::printf("batch: %ld kernels, %.3f of the device\n", count, work_ms / took);
 }
 
+static void frees(double seconds, cudaStream_t stream, float *out) {
+    double start = now_ms(), longest = 0;
+    long rounds = 0;
+    for (; now_ms() - start < seconds * 1e3; rounds++) {
+        double begin = now_ms();
+        void *memory;
+        for (int i = 0; i < 20; i++) burn<<<SMALL_BLOCKS, SMALL_THREADS, 0, stream>>>(1000, out);
+        CHECK(cudaMalloc(&memory, 1 << 20));
+        CHECK(cudaFree(memory));
+        longest = std::max(longest, now_ms() - begin);
+    }
+    std::printf("frees: %ld rounds, the longest %.1f ms\n", rounds, longest);
+}
+
 int main(int argc, char **argv) {
     auto number = [&](int index) { return index < argc ? std::atof(argv[index]) : 0.0; };
     if (argc < 2) return 64;
@@ -111,5 +127,6 @@ int main(int argc, char **argv) {
     if (!std::strcmp(argv[1], "urgent"))
         urgent(number(2), (long)number(3), argc > 4 ? (int)number(4) : 8, stream, out);
     if (!std::strcmp(argv[1], "batch")) batch(number(2), (long)number(3), stream, out);
+    if (!std::strcmp(argv[1], "frees")) frees(number(2), stream, out);
     return 0;
 }

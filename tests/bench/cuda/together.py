@@ -1,8 +1,8 @@
 """Runs workloads of worker.py at the same time, each in a process of its own, and prints their lines.
 
-    together.py NAME SECONDS [--ctl XSCHED_CTL] WORKLOAD[:OPTION..][@CLASS] ..
+    together.py NAME SECONDS [--ctl XSCHED_CTL | --shim FILE] WORKLOAD[:OPTION..][@CLASS] ..
 
-With --ctl each runs under `xsched-ctl run`, with the class that follows its name.
+With --shim those with the option `shim` get it preloaded, without a controller. With --ctl each runs under `xsched-ctl run`, with the class that follows its name.
 """
 
 import os
@@ -12,9 +12,11 @@ import tempfile
 import time
 
 name, seconds, workloads = sys.argv[1], sys.argv[2], sys.argv[3:]
-ctl = None
+ctl = shim = None
 if workloads[0] == "--ctl":
     ctl, workloads = workloads[1], workloads[2:]
+elif workloads[0] == "--shim":
+    shim, workloads = workloads[1], workloads[2:]
 folder, here, workers = tempfile.mkdtemp(), os.path.dirname(os.path.abspath(__file__)), []
 for index, workload in enumerate(workloads):
     what, _, scheduling_class = workload.partition("@")
@@ -23,7 +25,8 @@ for index, workload in enumerate(workloads):
     if ctl:
         command = [ctl, "run", "--class", scheduling_class or "normal", "--"] + command
     errors = open(f"/tmp/{name}.{index}.err", "w")
-    workers.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True))
+    environment = dict(os.environ, LD_PRELOAD=shim) if shim and "shim" in what else None
+    workers.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True))
 begun = time.time()
 while len([file for file in os.listdir(folder) if file.startswith("ready")]) < len(workers):
     if any(worker.poll() is not None for worker in workers) or time.time() - begun > 90:

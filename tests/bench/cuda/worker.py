@@ -1,8 +1,9 @@
 """One PyTorch workload; the models have random weights.
 
-    worker.py WORKLOAD SECONDS TAG FOLDER [prio]
+    worker.py WORKLOAD SECONDS TAG FOLDER [prio] [even|odd]
 
-Writes FOLDER/ready.TAG, waits for FOLDER/go, and prints a JSON line.
+Writes FOLDER/ready.TAG, waits for FOLDER/go, and prints a JSON line. With `even` or `odd` it works in such seconds only, so two
+processes can be compared second by second.
 
     bert      BERT base, batch 1, again and again
     r18       ResNet-18, batch 1, 20 times a second
@@ -81,10 +82,15 @@ def begin():
 
 def again_and_again(act, stream):
     times, end = [], time.perf_counter() + seconds
+    slot = 0 if "even" in options else 1 if "odd" in options else None
     while True:
         begun = time.perf_counter()
         if begun >= end:
             return times
+        # Not in the last moment of a second either.
+        if slot is not None and (int(time.time()) % 2 != slot or time.time() % 1 > 0.97):
+            time.sleep(0.0005)
+            continue
         act()
         stream.synchronize()
         times.append(time.perf_counter() - begun)
