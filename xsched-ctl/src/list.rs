@@ -138,13 +138,13 @@ fn row(controller: State, process: &Process, queue: Option<&Queue>) -> [String; 
         (None, weight) => format!("{class}, x{weight}"),
     };
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    let state = queue.map(|queue| match (queue.ready, queue.held) {
+    let state = queue.map(|queue| match (queue.ready, queue.suspended) {
         (false, _) if queue.alone => "alone",
         // A process that was connected while the controller observed still reports work, but that has no effect while
         // it is off.
         _ if controller == State::Off => "free",
         (true, true) if controller == State::Observing => "would wait",
-        (true, true) => "held",
+        (true, true) => "suspended",
         (true, false) => "ready",
         (false, _) => "idle",
     });
@@ -196,7 +196,7 @@ mod tests {
             stream_priority: 0,
             level: 1,
             ready: true,
-            held: true,
+            suspended: true,
             alone: false,
             device_share: 0.254,
             device_ns: 9,
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(lines[0], "active, policy priority, 1 process");
         assert_eq!(
             lines[2].split_whitespace().collect::<Vec<_>>().join(" "),
-            "python3 root 0000:c1:00.0 high 120, x200 rule held 4711 3 1 25 % 1.50 ms"
+            "python3 root 0000:c1:00.0 high 120, x200 rule suspended 4711 3 1 25 % 1.50 ms"
         );
         assert_eq!(lines[3], "2 connections ended because the process did not answer");
         assert!(lines[4].starts_with("7 verdicts had to be given again"), "{shown}");
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn unknown_device_time_is_not_shown_as_zero() {
-        let queue = Queue { ready: false, held: false, alone: true, device_share: 0.0, ..queue() };
+        let queue = Queue { ready: false, suspended: false, alone: true, device_share: 0.0, ..queue() };
         let shown = text(&list(vec![process(queue)]), Lines::Queue);
         let line = shown.lines().nth(2).unwrap_or_default();
         let words: Vec<_> = line.split_whitespace().collect();
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn while_off_no_process_is_called_idle() {
-        let queue = || Queue { ready: false, held: false, device_share: 0.0, ..queue() };
+        let queue = || Queue { ready: false, suspended: false, device_share: 0.0, ..queue() };
         let before = "python3 root 0000:c1:00.0 high 120, x200 rule";
         assert_eq!(line(State::Off, queue()), format!("{before} free 4711 3 1 - 1.50 ms"));
         assert_eq!(line(State::Active, queue()), format!("{before} idle 4711 3 1 0 % 1.50 ms"));
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn while_off_no_process_is_called_ready() {
         // While the controller observes, processes report that all the time.
-        let queue = Queue { held: false, ..queue() };
+        let queue = Queue { suspended: false, ..queue() };
         let before = "python3 root 0000:c1:00.0 high 120, x200 rule";
         assert_eq!(line(State::Off, queue), format!("{before} free 4711 3 1 25 % 1.50 ms"));
     }
@@ -291,7 +291,7 @@ mod tests {
     fn parameters_set_for_a_queue_are_shown_as_set() {
         let parameters = Some(Parameters { priority: -7, weight: 100, share: None });
         let shown = line(State::Active, Queue { parameters, ..queue() });
-        assert!(shown.contains("normal -7 set held"), "{shown}");
+        assert!(shown.contains("normal -7 set suspended"), "{shown}");
     }
 
     #[test]

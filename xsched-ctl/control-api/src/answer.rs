@@ -293,7 +293,7 @@ pub struct Queue {
     /// It has work.
     pub ready: bool,
     /// A more urgent queue of its device has work.
-    pub held: bool,
+    pub suspended: bool,
     /// No other queue is open on its device. Its process then tracks none of its commands, so it reports neither
     /// whether it has work nor what it uses.
     pub alone: bool,

@@ -121,7 +121,7 @@ impl Controller {
             stream_priority: queue.stream_priority,
             level: word.level(),
             ready: word.is_ready(),
-            held: self.has_more_urgent_work(word, company),
+            suspended: self.has_more_urgent_work(word, company),
             alone: company.queues == 1,
             device_share: queue.usage.device.share(now_ns()),
             device_ns: queue.usage.device.ns,

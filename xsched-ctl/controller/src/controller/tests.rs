@@ -214,7 +214,7 @@ fn the_more_urgent_process_is_before_the_others() {
     bench.report(urgent_id, urgent, Report::Ready);
     assert_eq!(bench.ready(), 1 << bench.level(batch) | 1 << bench.level(urgent));
     let list = bench.list();
-    assert_eq!(list.processes.iter().map(|one| one.queues[0].held).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(list.processes.iter().map(|one| one.queues[0].suspended).collect::<Vec<_>>(), [true, false]);
     bench.report(urgent_id, urgent, Report::Idle);
     assert_eq!(bench.ready(), 1 << bench.level(batch));
 }
@@ -291,7 +291,7 @@ fn an_observing_controller_decides_and_defers_nothing() {
     assert!(bench.level(urgent) < bench.level(batch));
     assert_eq!(bench.ready(), 0);
     let held = |bench: &mut Bench| -> Vec<_> {
-        bench.list().processes.iter().map(|process| process.queues[0].held).collect()
+        bench.list().processes.iter().map(|process| process.queues[0].suspended).collect()
     };
     assert_eq!(held(&mut bench), [true, false], "the list shows what would be suspended");
     bench.report(id, urgent, Report::Idle);
