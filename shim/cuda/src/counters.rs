@@ -46,7 +46,9 @@ pub(crate) fn count(counter: Counter) {
 
 /// In a forked child, which counts its own.
 pub(crate) fn reset() {
-    COUNTS.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+    for count in &COUNTS {
+        count.store(0, Ordering::Relaxed);
+    }
 }
 
 /// The summary: what has happened at all.

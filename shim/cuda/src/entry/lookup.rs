@@ -3,6 +3,7 @@
 //! The shim's `dlsym` precedes the next one for the whole process: that of another preloaded library, or the C library's. It jumps
 //! there at once unless the name begins with `cu` and the handle is a real one, so that `RTLD_NEXT` and `RTLD_DEFAULT` keep their
 //! caller and their meaning.
+#![cfg_attr(test, expect(dead_code, reason = "unexported, `dlsym` is an ordinary unused function"))]
 
 use std::arch::naked_asm;
 use std::ffi::{CStr, c_char, c_void};
