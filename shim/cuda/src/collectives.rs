@@ -1,6 +1,6 @@
 //! Kernels that wait on the device for other devices: stopping one stops all of them, so they are never suspended.
 //!
-//! The built-in rules name such libraries; the shim for CUDA knows the kernel's name only, not who launches it.
+//! The built-in rules name such libraries; the shim for CUDA knows the kernel's name only, not the library that launches it.
 
 /// Parts of their names: NCCL, NVSHMEM, the all-reduce of vLLM and SGLang, symmetric memory of PyTorch, Transformer Engine.
 const PARTS: [&str; 10] = [

@@ -119,7 +119,7 @@ fn a_gate_is_open_while_the_watcher_is_stuck() {
     guard_after(200);
     assert!(is_kept_open(&process));
     process.run_due();
-    assert!(is_kept_open(&process), "whoever looks");
+    assert!(is_kept_open(&process), "whichever thread looks");
     process.queues.watcher_sleeps(true);
     guard_after(200);
     assert!(process.is_closed());
