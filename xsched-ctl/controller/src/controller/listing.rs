@@ -10,6 +10,7 @@ use xsched_control_api::{
     parameters::Class,
 };
 use xsched_protocol::arbiter_page::{QueueWord, Word, more_urgent};
+use xsched_sched::QueueId;
 use xsched_symbols::now_ns;
 
 use super::Controller;
@@ -129,6 +130,10 @@ impl Controller {
             launched: queue.usage.launched,
             deferred: queue.usage.deferred,
             suspended_ns: queue.usage.suspended_ns,
+            latency_ns: self
+                .scheduler
+                .queue(QueueId(queue.key.slot))
+                .and_then(|state| Some(state.latency?.0)),
         }
     }
 }

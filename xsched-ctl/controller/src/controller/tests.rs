@@ -15,6 +15,7 @@ use zerocopy::FromZeros as _;
 
 use super::client::Link;
 use super::*;
+use crate::subject::Seen;
 
 mod promises;
 mod reconfigure;
@@ -402,7 +403,7 @@ fn a_process_moved_to_another_cgroup_gets_that_ones_parameters() {
     let mut bench = Bench::new("[[rule]]\ncgroup = '/batch*'\npriority = -50\n");
     let [online, other] = [11, 12].map(|pid| bench.admit(pid, Hello { hints: 0, ..hello(0) }));
     let [moved, other] = [online, other].map(|id| bench.open(id, 1));
-    let in_cgroup = |cgroup: &str| vec![(online, cgroup.to_owned())];
+    let in_cgroup = |cgroup: &str| vec![(online, Seen { cgroup: cgroup.to_owned(), nice: 0 })];
     assert!(bench.0.learn_cgroups(in_cgroup("/batch.slice/job")));
     bench.0.settle(now_ns());
     assert!(bench.level(moved) > bench.level(other));
