@@ -30,6 +30,16 @@ pub fn switchable_shim() -> PathBuf {
     built("XSCHED_SWITCHABLE_SHIM")
 }
 
+/// The library to preload for CUDA, beside the other one.
+pub fn cuda_shim() -> PathBuf {
+    shim().with_file_name("libxsched_cuda.so")
+}
+
+/// The folder of the simulated libcuda and its client.
+pub fn cuda_sim() -> PathBuf {
+    built("XSCHED_ARTIFACTS").join("cuda-sim")
+}
+
 /// A program or library of `tests/apps`.
 pub fn app(name: &str) -> PathBuf {
     built("XSCHED_ARTIFACTS").join("apps").join(name)

@@ -41,13 +41,15 @@ const PACKAGERS: [Packager; 2] = [
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     setup::ensure(workspace, &[Need::BpfBuild])?;
     // Separately: otherwise cargo would unify their features.
-    for package in ["xsched-shim", "xsched-ctl"] {
+    for package in ["xsched-shim", "xsched-cuda", "xsched-ctl"] {
         let mut build = command::cargo(&workspace.root);
         command::run(
             build.args(["build", "--locked", "--package", package]).args(Profile::Release.arguments()),
         )?;
     }
-    subject::ensure_released(&workspace.built(Profile::Release, "libxsched_shim.so"))?;
+    for shim in ["libxsched_shim.so", "libxsched_cuda.so"] {
+        subject::ensure_released(&workspace.built(Profile::Release, shim))?;
+    }
     let folder = workspace.target_dir.join("package");
     fs::create_dir_all(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
     for packager in &PACKAGERS {

@@ -15,7 +15,8 @@ use crate::{
 pub(crate) type Variables = Vec<(&'static str, OsString)>;
 
 /// Cargo's arguments for a shim with the variables `XSCHED_TEST_*`, which builds for users do not have.
-pub(crate) const WITH_SWITCHES: [&str; 2] = ["--features", "xsched-shim/test-switches"];
+pub(crate) const WITH_SWITCHES: [&str; 2] =
+    ["--features", "xsched-shim/test-switches,xsched-cuda/test-switches"];
 
 /// The library to preload, as cargo names it.
 const SHIM: &str = "libxsched_shim.so";
@@ -57,7 +58,7 @@ fn variables(workspace: &Workspace, profile: Profile) -> Variables {
 
 fn build_commands(workspace: &Workspace, profile: Profile, features: &[&str]) -> Result<()> {
     let mut build = command::cargo(&workspace.root);
-    build.args(["build", "--package", "xsched-ctl", "--package", "xsched-shim"]);
+    build.args(["build", "--package", "xsched-ctl", "--package", "xsched-cuda", "--package", "xsched-shim"]);
     command::run(build.args(features).args(profile.arguments()))
 }
 

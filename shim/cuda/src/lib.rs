@@ -1,1 +1,38 @@
-//! `libxsched_cuda.so`: stands between an application and libcuda. Exports nothing yet.
+//! `libxsched_cuda.so`: stands between an application and libcuda, the driver library of CUDA.
+//!
+//! Preloaded into a process, it exports the functions that put work on streams, wait for it, or take streams and contexts away. All
+//! calls are passed on to the process's libcuda; those that put work on a stream wait first, in place, while their process must.
+//! `DESIGN.md` beside this crate says why it is built this way.
+//!
+//! A part uses only those below it in this table:
+//!
+//! | layer | module | responsible for |
+//! | --- | --- | --- |
+//! | entry | `entry` | how calls come in: exports, `dlsym` |
+//! | decision | `hooks` | what is done with a call of each class |
+//! | life | `process` | first call, fork, exit |
+//! | judgement | `scheduling` | queues, streams, captures; when work may go |
+//! | | `controller` | the process as the queues' client sees it |
+//! | | `claims`, `collectives` | claims on devices; kernels that are never suspended |
+//! | device | `device` | libcuda as the device of queues |
+//! | | `gate`, `marker` | gates and their trials; events of the shim's own |
+//! | knowledge | `driver` | the real functions |
+//! | ground | `counters`, `api` | what the summary counts; the one list of functions |
+//!
+//! Queues, gates and the client of the arbiter are `xsched-xqueue`, which the shim for HIP uses too.
+
+mod api;
+mod claims;
+mod collectives;
+mod controller;
+mod counters;
+mod device;
+mod driver;
+mod entry;
+mod gate;
+mod hooks;
+mod marker;
+mod process;
+mod scheduling;
+#[cfg(feature = "test-switches")]
+mod test_suspension;

@@ -44,7 +44,11 @@ pub unsafe fn real(handle: *mut c_void, name: *const c_char) -> *mut c_void {
     }
 }
 
-/// Looks a symbol up, for the shim itself.
+/// Looks a symbol up, for the shim itself. The handle is the loader's, or one of its constants.
+#[expect(
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "the handle is not followed here, and the loader refuses unknown ones"
+)]
 pub fn look_up(handle: *mut c_void, name: &CStr) -> Option<NonNull<c_void>> {
     // SAFETY: a C string; looking up runs no foreign code.
     NonNull::new(unsafe { real(handle, name.as_ptr()) })

@@ -9,6 +9,12 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// State with locks in it, made at its first use, that a forked child can replace. The state that was replaced is never freed.
 pub struct Renewable<T>(AtomicPtr<T>);
 
+impl<T: Default> Default for Renewable<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T: Default> Renewable<T> {
     /// Not made yet.
     pub const fn new() -> Self {

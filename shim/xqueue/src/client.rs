@@ -15,6 +15,7 @@
 mod arbiter_page;
 mod connection;
 mod descriptor;
+mod guard;
 mod host;
 mod link;
 mod local;
@@ -34,7 +35,9 @@ pub(crate) use descriptor::after_fork_in_child;
 
 pub use arbiter_page::{PageError, check_seals};
 pub use connection::Connection;
+pub use guard::start_guard;
 pub use host::{ControllerRules, Host, Library};
+pub use report_probe::report_through;
 pub use settings::{SchedulerChoice, Settings};
 
 /// Starts the watcher of these queues.

@@ -1,4 +1,4 @@
-//! What queues ask of a runtime's devices: the contract of a back end. `shim/src/hip` is the one for HIP.
+//! What queues ask of a runtime's devices: the contract of a back end. `shim/src/hip` is the one for HIP, `shim/cuda` the one for CUDA.
 //!
 //! # Rules for every function
 //!

@@ -2,7 +2,7 @@
 //!
 //! The crate knows no runtime. A back end for one implements [`Device`], which launches commands and looks at what has
 //! completed ([the contract](mod@device)), and [`Host`], which passes on what the controller says of calls. Then it puts each
-//! command through [`XQueues`]. `libxsched_shim.so` is the back end for HIP. `DESIGN.md` says why queues work as they do.
+//! command through [`XQueues`]. `libxsched_shim.so` is the back end for HIP, `libxsched_cuda.so` the one for CUDA. `DESIGN.md` says why queues work as they do.
 //!
 //! A module uses only those above it:
 //!
@@ -49,7 +49,7 @@ mod xqueues;
 pub use claim::Usage;
 pub use client::{
     Connection, ControllerRules, Host, Library, PageError, SchedulerChoice, Settings, check_seals,
-    start as start_client,
+    report_through, start as start_client, start_guard,
 };
 pub use clock::now;
 pub use command::{Demand, DurationClass, KnownEnd, Load, PendingLaunch, Treatment};

@@ -28,6 +28,7 @@ mod waiting;
 mod watching;
 mod worker;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -51,6 +52,9 @@ const WAIT_MAX: Duration = Duration::from_millis(10);
 
 /// How often an ending process tries whether the watcher has left the runtime.
 const LOCKED_AGAIN: Duration = Duration::from_micros(100);
+
+/// A watcher that is busy for longer is stuck.
+const STUCK_AFTER: Nanos = Nanos::from_millis(100);
 
 /// A watcher that looks so soon need not be woken.
 const SOON: Nanos = Nanos::from_millis(1);
@@ -83,6 +87,8 @@ pub struct XQueues<D: Device> {
     markers_paused: Mutex<bool>,
     /// Held while a gate is made.
     making_gate: Mutex<()>,
+    /// Since when the watcher has been busy; 0 while it sleeps.
+    watcher_busy_since: AtomicU64,
     /// Wakes the watcher.
     alarm: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
@@ -110,6 +116,7 @@ impl<D: Device> XQueues<D> {
             setup,
             markers_paused: Mutex::new(false),
             making_gate: Mutex::new(()),
+            watcher_busy_since: AtomicU64::new(0),
             alarm: OnceLock::new(),
         })
     }
@@ -447,6 +454,22 @@ impl<D: Device> XQueues<D> {
         }
         let _none_is_made = lock_until(&self.making_gate, deadline);
         self.lock().release_trials(&self.device);
+    }
+
+    /// The watcher goes to sleep, or is busy from now on.
+    pub(crate) fn watcher_sleeps(&self, sleeps: bool) {
+        let since = if sleeps { 0 } else { now().0.max(1) };
+        self.watcher_busy_since.store(since, Ordering::Release);
+    }
+
+    /// Opens gates while the watcher is stuck in a call of the runtime. Not on its thread; makes no calls of the runtime.
+    pub(crate) fn guard_gates(&self, now: Nanos) {
+        let since = Nanos(self.watcher_busy_since.load(Ordering::Acquire));
+        let is_stuck = !since.is_zero() && now > since + STUCK_AFTER;
+        let mut state = self.lock();
+        if std::mem::replace(&mut state.limits.is_watcher_stuck, is_stuck) != is_stuck {
+            state.update_gates(&self.device);
+        }
     }
 
     /// A panic while the lock was held is the crate's own; the state is only changed by whole steps.

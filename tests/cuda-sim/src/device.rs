@@ -27,7 +27,7 @@ fn pci_address(device: c_int) -> [c_int; 3] {
 fn attribute(number: u32, device: c_int) -> Option<c_int> {
     let [domain, bus, slot] = pci_address(device);
     Some(match number {
-        1 | 2 | 3 => 1024,
+        1..=3 => 1024,
         4 => 64,
         5 => c_int::MAX,
         6 | 7 => 65_535,

@@ -21,6 +21,13 @@ pub(crate) fn or_per_thread(stream: Handle) -> Handle {
     if stream.is_null() { core::ptr::without_provenance_mut(2) } else { stream }
 }
 
+/// What every export relies on, also one that does nothing unsafe itself.
+///
+/// # Safety
+///
+/// The arguments of the export are what CUDA's documentation requires.
+pub(crate) unsafe fn as_documented() {}
+
 /// The code of a function's result.
 pub(crate) fn code(result: Result<(), CUresult>) -> CUresult {
     result.err().unwrap_or(0)
@@ -49,11 +56,13 @@ macro_rules! export {
     ($name:ident ($($argument:ident: $type:ty),* $(,)?) $body:block) => {
         #[unsafe(no_mangle)]
         pub(crate) unsafe extern "C" fn $name($($argument: $type),*) -> $crate::result::CUresult {
-            #[allow(unused_unsafe, clippy::allow_attributes, reason = "some functions need nothing unsafe")]
             let body = || -> Result<(), $crate::result::CUresult> {
                 // SAFETY: arguments are what CUDA's documentation requires of the caller, and handles are looked up by the
                 // simulated runtime, not followed.
-                unsafe { $body }
+                unsafe {
+                    $crate::export::as_documented();
+                    $body
+                }
             };
             $crate::export::code(body())
         }

@@ -72,17 +72,19 @@ unsafe fn launch(
 ) -> Result<(), CUresult> {
     enter()?;
     let function = function_of(function).ok_or(INVALID_HANDLE)?;
-    let ([x, y, z], [u, v, w]) = (grid, block);
+    let [[gx, gy, gz], [bx, by, bz]] = [grid, block];
     // SAFETY: the caller upholds this function's contract.
     unsafe {
         if is_cooperative {
             return of_hip(hip::hipModuleLaunchCooperativeKernel(
-                function, x, y, z, u, v, w, shared, stream, parameters,
+                function, gx, gy, gz, bx, by, bz, shared, stream, parameters,
             ));
         }
         let mut hip_extra = hip_extra(extra);
         let extra = hip_extra.as_mut().map_or(ptr::null_mut(), |array| array.as_mut_ptr());
-        of_hip(hip::hipModuleLaunchKernel(function, x, y, z, u, v, w, shared, stream, parameters, extra))
+        of_hip(hip::hipModuleLaunchKernel(
+            function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra,
+        ))
     }
 }
 

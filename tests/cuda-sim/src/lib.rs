@@ -8,12 +8,6 @@
 //! 3. `context`: contexts and each thread's stack of them.
 //! 4. One module for each noun of CUDA.
 
-#![allow(
-    clippy::missing_safety_doc,
-    clippy::allow_attributes,
-    reason = "the contract of each export is CUDA's documentation"
-)]
-
 mod context;
 mod device;
 mod event;

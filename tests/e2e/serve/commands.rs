@@ -70,7 +70,7 @@ fn overpromised_shares_are_reported_by_run_and_in_the_log() {
 }
 
 #[needs(nothing)]
-fn a_command_gets_the_shim_after_its_own_preloaded_libraries() {
+fn a_command_gets_both_shims_after_its_own_preloaded_libraries() {
     let folder = tempfile::tempdir().unwrap();
     let shim = xsched_tests::artifacts::shim();
     let outcome = run(xsched_ctl(["run", "--shim"])
@@ -81,7 +81,8 @@ fn a_command_gets_the_shim_after_its_own_preloaded_libraries() {
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let mut lines = outcome.stdout.lines();
     let shim = std::fs::canonicalize(shim).unwrap();
-    assert_eq!(lines.next().unwrap(), format!("libc.so.6:{}", shim.display()));
+    let cuda = std::fs::canonicalize(xsched_tests::artifacts::cuda_shim()).unwrap();
+    assert_eq!(lines.next().unwrap(), format!("libc.so.6:{}:{}", cuda.display(), shim.display()));
     assert_eq!(lines.next().unwrap().len(), 32);
     assert!(
         outcome.stderr.contains("no controller is running: the command runs unscheduled"),

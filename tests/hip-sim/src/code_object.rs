@@ -6,11 +6,13 @@
 
 use core::ffi::c_void;
 use std::collections::HashMap;
+use std::ffi::CString;
 use std::sync::Arc;
 
 use crate::config;
 use crate::error::HipError;
-use crate::kernel::Kernel;
+use crate::kernel::{Argument, Kernel, Resources};
+use crate::twin::Twin;
 
 mod bundle;
 mod compressed;
@@ -76,7 +78,7 @@ impl CodeObject {
         let read = || {
             // SAFETY: the caller upholds this function's contract.
             if let Some(text) = unsafe { ptx_at(image.cast(), len) } {
-                return Ok(Self::new(ptx::kernels(text)?, HashMap::new()));
+                return Self::from_ptx(text);
             }
             let device = Target::of_device(arch).ok_or_else(|| CodeObjectError::NoDevice(arch.clone()))?;
             // SAFETY: the caller upholds this function's contract.
@@ -103,6 +105,22 @@ impl CodeObject {
             }
         }
         Ok(Self::new(kernels, image.globals))
+    }
+
+    fn from_ptx(text: &str) -> Result<Self, CodeObjectError> {
+        let entries = ptx::kernels(text).map_err(CodeObjectError::Malformed)?;
+        let kernels = entries.into_iter().map(|ptx::Entry { name, parameters }| {
+            let arguments = parameters.into_iter().map(|(offset, size)| Argument { offset, size });
+            Ok(Kernel {
+                name: CString::new(name).map_err(|error| CodeObjectError::Malformed(error.to_string()))?,
+                arguments: arguments.collect(),
+                max_threads_per_block: 1024,
+                lds_size: 0,
+                resources: Resources::default(),
+                twin: Twin::default(),
+            })
+        });
+        Ok(Self::new(kernels.collect::<Result<_, CodeObjectError>>()?, HashMap::new()))
     }
 
     fn new(kernels: Vec<Kernel>, globals: HashMap<String, Global>) -> Self {

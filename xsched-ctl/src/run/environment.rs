@@ -17,6 +17,8 @@ use super::RunError;
 pub(super) const TOKEN_VARIABLE: &str = "XSCHED_TOKEN";
 
 const SHIM_FILE: &str = "libxsched_shim.so";
+/// The shim for CUDA, beside the other one. It must come first: a `dlsym` of its own leads on to the other's.
+const CUDA_SHIM_FILE: &str = "libxsched_cuda.so";
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 
 /// The options of AddressSanitizer, and the one without which a program that is linked with its library does not start, because
@@ -72,9 +74,16 @@ fn usual_places() -> Vec<PathBuf> {
     ["", "../lib", "../lib/xsched"].iter().map(|place| folder.join(place).join(SHIM_FILE)).collect()
 }
 
-/// The new value of `LD_PRELOAD`: the present one, and the shim.
+/// The new value of `LD_PRELOAD`: the present one, and the shims. Which runtime a command uses is not known, and a shim does nothing
+/// in a program that does not use its runtime.
 pub(super) fn preload(shim: &Path) -> OsString {
-    appended(env::var_os(PRELOAD_VARIABLE), shim)
+    with_shims(env::var_os(PRELOAD_VARIABLE), shim)
+}
+
+fn with_shims(existing: Option<OsString>, shim: &Path) -> OsString {
+    let cuda = shim.with_file_name(CUDA_SHIM_FILE);
+    let existing = if is_elf(&cuda) { Some(appended(existing, &cuda)) } else { existing };
+    appended(existing, shim)
 }
 
 fn appended(existing: Option<OsString>, shim: &Path) -> OsString {
@@ -159,6 +168,21 @@ fn find(program: &OsStr) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_shim_for_cuda_comes_before_the_other_if_it_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let (shim, cuda) = (folder.path().join(SHIM_FILE), folder.path().join(CUDA_SHIM_FILE));
+        assert_eq!(with_shims(None, &shim), shim.as_os_str());
+        std::fs::write(&cuda, b"\x7fELF").unwrap();
+        let both = format!("/lib/other.so:{}:{}", cuda.display(), shim.display());
+        assert_eq!(with_shims(Some("/lib/other.so".into()), &shim), OsString::from(both.clone()));
+        assert_eq!(
+            with_shims(Some(both.clone().into()), &shim),
+            OsString::from(both),
+            "they are there already"
+        );
+    }
 
     #[test]
     fn the_shim_comes_after_what_is_preloaded_already() {

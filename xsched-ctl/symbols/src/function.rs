@@ -6,7 +6,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use crate::elf::symbol_file_offsets;
-use crate::mapping::FileId;
+use crate::mapping::{FileId, Mapping};
 use crate::maps::executable_mappings;
 use crate::open::open_mapped;
 
@@ -46,8 +46,12 @@ pub fn own_code(address: u64) -> io::Result<(File, u64)> {
 /// How long a search may take. A process can map any number of files, and the caller waits while they are read.
 const SEARCH_MAX: Duration = Duration::from_secs(1);
 
-/// Searches for the function `symbol` in the executable mappings of a process: first in files with names that begin with
-/// `usual_name`, then in all others. Each file is searched once, however often it is mapped.
+/// How the file names of shims begin, in the order in which they are searched. Where a process has several, all of them report
+/// through the first one's function.
+const SHIMS: [&str; 2] = ["libxsched_shim", "libxsched_cuda"];
+
+/// Searches for the function `symbol` of a shim in the executable mappings of a process: in the files that are named like shims,
+/// or in all others if there are none. Each file is searched once, however often it is mapped.
 ///
 /// # Errors
 ///
@@ -55,11 +59,14 @@ const SEARCH_MAX: Duration = Duration::from_secs(1);
 pub fn find_function(
     pid: u32,
     symbol: &str,
-    usual_name: &str,
     is_known: impl Fn(FileId) -> bool,
 ) -> io::Result<MappedFunction> {
     let mut mappings = executable_mappings(pid)?;
-    mappings.sort_by_key(|mapping| !mapping.library().starts_with(usual_name));
+    let rank = |mapping: &Mapping| SHIMS.iter().position(|name| mapping.library().starts_with(name));
+    if mappings.iter().any(|mapping| rank(mapping).is_some()) {
+        mappings.retain(|mapping| rank(mapping).is_some());
+        mappings.sort_by_key(rank);
+    }
     let (began, mut seen) = (Instant::now(), HashSet::new());
     for mapping in &mappings {
         let Some(id) = mapping.file.filter(|id| seen.insert(*id)) else { continue };

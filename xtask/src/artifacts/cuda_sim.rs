@@ -6,11 +6,13 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
+use super::step::Step;
 use crate::command;
 
 const SONAME: &str = "libcuda.so.1";
 
-/// `<target>/cuda-sim/libcuda.so.1`, and `libcuda.so` for the linker. Optimised, as the simulated HIP runtime is.
+/// `<target>/cuda-sim/libcuda.so.1`, and `libcuda.so` for the linker; beside them a client with its twins. Optimised, as the
+/// simulated HIP runtime is.
 pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     let mut cargo = command::cargo(root);
     cargo.args(["build", "--package", "cuda-sim", "--release"]).arg("--target-dir").arg(target_dir);
@@ -24,5 +26,23 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     fs::copy(&built, &library).with_context(|| format!("failed to copy {}", built.display()))?;
     let link = folder.join("libcuda.so");
     let _ = fs::remove_file(&link);
-    symlink(SONAME, &link).with_context(|| format!("failed to create {}", link.display()))
+    symlink(SONAME, &link).with_context(|| format!("failed to create {}", link.display()))?;
+    client(&root.join("tests"), &folder)
+}
+
+/// A program for libcuda, genuine or simulated, and the host functions that the simulator runs as its kernels.
+fn client(tests: &Path, folder: &Path) -> Result<()> {
+    let sources = tests.join("apps/cuda");
+    let include = [tests.join("cuda-sim/include"), tests.join("hip-sim/include"), sources.clone()];
+    let step = |output: &str, source: &str| {
+        let step = Step::new("cc", folder.join(output))
+            .arguments(["-O2", "-g", "-Wall", "-Wextra"])
+            .include(&include);
+        step.input(sources.join(source))
+            .depends_on([include[0].join("cuda_subset.h"), sources.join("kernels.h")])
+    };
+    step("libcuda_twins.so", "twins.c").arguments(["-shared", "-fPIC"]).run()?;
+    let library = folder.join(SONAME);
+    step("cuda_client", "cuda_client.c").input(library).arguments(["-Wl,-rpath,$ORIGIN"]).run()?;
+    Ok(())
 }

@@ -9,7 +9,7 @@ use xsched_sched::Level;
 
 use crate::client::arbiter_page::MappedPage;
 use crate::client::connection::Connection;
-use crate::client::report_probe::xsched_arbiter_report;
+use crate::client::report_probe::report as call_probe;
 use crate::registration::AdmissionState;
 
 use crate::trouble::Trouble;
@@ -97,7 +97,7 @@ impl Link {
     /// Reports something to the arbiter. Never waits; a report that cannot be sent is counted.
     pub(super) fn report(&self, report: Report, slot: u32, argument: u64, keeper: Keeper) {
         if keeper == Keeper::Programs {
-            return xsched_arbiter_report(report as u64, slot.into(), argument);
+            return call_probe(report as u64, slot.into(), argument);
         }
         let Some(socket) = self.socket().clone() else { return };
         let packet = Reported { kind: PacketKind::Reported as u32, slot, operation: report as u64, argument };

@@ -3,12 +3,38 @@
 //! The arbiter's programs are attached to the function's first instruction. They see caller and arguments and have changed the
 //! page by the time the call returns. Without them the call costs a nanosecond and has no effect.
 
-#![cfg_attr(
-    not(test),
-    expect(unsafe_code, reason = "a function in assembly, which programs are attached to")
+#![expect(
+    unsafe_code,
+    reason = "a function in assembly, which programs are attached to, maybe in another library"
 )]
 
 use std::arch::naked_asm;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// The function that is called, if it is not this library's own.
+static OTHER: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// Reports go through another library's function of the same name from now on. A process with two shims has one probe.
+///
+/// # Safety
+/// It is an `xsched_arbiter_report`, in a library that is never unmapped.
+pub unsafe fn report_through(function: *mut c_void) {
+    OTHER.store(function, Ordering::Release);
+}
+
+/// Reports something, see [`xsched_arbiter_report`].
+pub(crate) fn report(operation: u64, slot: u64, argument: u64) {
+    let other = OTHER.load(Ordering::Acquire);
+    if other.is_null() {
+        return xsched_arbiter_report(operation, slot, argument);
+    }
+    // SAFETY: what `report_through` was promised.
+    unsafe {
+        std::mem::transmute::<*mut c_void, extern "C" fn(u64, u64, u64)>(other)(operation, slot, argument);
+    }
+}
 
 /// Reports something to the arbiter's programs: see `xsched_protocol::arbiter_page::Report`.
 ///

@@ -185,7 +185,9 @@ impl<D: Device> Watcher<D> {
             let latest =
                 self.client.come_again_at().into_iter().chain(again).chain(gates).fold(latest, Nanos::min);
             let until = self.queues.run_due(latest);
+            self.queues.watcher_sleeps(true);
             self.sleep(until);
+            self.queues.watcher_sleeps(false);
         }
     }
 

@@ -212,7 +212,10 @@ impl<D: Device> State<D> {
 
     fn update_gate(&mut self, index: usize, is_any_pinned: bool, device: &D) {
         let Some(mut gate) = self.gates.at(index).there().copied() else { return };
-        let must_open = is_any_pinned || !self.limits.uses_gates || self.is_another_ahead(&gate);
+        let must_open = is_any_pinned
+            || self.limits.is_watcher_stuck
+            || !self.limits.uses_gates
+            || self.is_another_ahead(&gate);
         let opens = match gate.shared {
             None => must_open || !self.is_preempted(gate.claim),
             Some(Shared { page, .. }) => self.look_at_shared_gate(gate.claim, page, must_open),

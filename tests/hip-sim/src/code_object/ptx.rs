@@ -7,14 +7,12 @@
 //! ) ..
 //! ```
 
-use std::ffi::CString;
-
-use super::CodeObjectError;
-use crate::kernel::{Argument, Kernel, Resources};
-use crate::twin::Twin;
-
-/// Limit of threads in a block.
-const MAX_THREADS: u32 = 1024;
+/// A kernel's name, and offset and size of each of its parameters.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) parameters: Vec<(usize, usize)>,
+}
 
 /// Whether a text is PTX: its first directive is its version.
 pub(super) fn is_ptx(text: &str) -> bool {
@@ -25,31 +23,25 @@ pub(super) fn is_ptx(text: &str) -> bool {
 }
 
 /// The kernels of a text.
-pub(super) fn kernels(text: &str) -> Result<Vec<Kernel>, CodeObjectError> {
+///
+/// # Errors
+///
+/// What is not understood.
+pub(super) fn kernels(text: &str) -> Result<Vec<Entry>, String> {
     text.split(".entry").skip(1).map(kernel).collect()
 }
 
 /// `text` begins behind `.entry`.
-fn kernel(text: &str) -> Result<Kernel, CodeObjectError> {
-    let malformed = || CodeObjectError::Malformed("a kernel without parameters or body".to_owned());
-    let name_end = text.find(['(', '{', ')']).ok_or_else(malformed)?;
-    let name = text[..name_end].trim();
+fn kernel(text: &str) -> Result<Entry, String> {
+    let name_end = text.find(['(', '{', ')']).ok_or("a kernel without parameters or body")?;
     let list = text[name_end..].strip_prefix('(').map(|rest| rest.split(')').next().unwrap_or(rest));
-    let mut arguments = Vec::new();
+    let mut parameters = Vec::new();
     for parameter in list.unwrap_or("").split(',').map(str::trim).filter(|parameter| !parameter.is_empty()) {
-        let (size, alignment) = size_of(parameter)
-            .ok_or_else(|| CodeObjectError::Malformed(format!("the parameter `{parameter}`")))?;
-        let end = arguments.last().map_or(0, |last: &Argument| last.offset + last.size);
-        arguments.push(Argument { offset: end.next_multiple_of(alignment), size });
+        let (size, alignment) = size_of(parameter).ok_or_else(|| format!("the parameter `{parameter}`"))?;
+        let end = parameters.last().map_or(0, |(offset, size)| offset + size);
+        parameters.push((usize::next_multiple_of(end, alignment), size));
     }
-    Ok(Kernel {
-        name: CString::new(name).map_err(|e| CodeObjectError::Malformed(e.to_string()))?,
-        arguments,
-        max_threads_per_block: MAX_THREADS,
-        lds_size: 0,
-        resources: Resources::default(),
-        twin: Twin::default(),
-    })
+    Ok(Entry { name: text[..name_end].trim().to_owned(), parameters })
 }
 
 /// Size and alignment of a parameter, in bytes.
@@ -89,17 +81,15 @@ mod tests {
     #[test]
     fn parameters_have_the_offsets_of_a_structure() {
         assert!(is_ptx(TEXT));
-        let kernels = kernels(TEXT).unwrap();
-        assert_eq!(kernels.iter().map(Kernel::name).collect::<Vec<_>>(), ["add", "nothing"]);
-        let argument = |offset, size| Argument { offset, size };
-        assert_eq!(kernels[0].arguments, [argument(0, 8), argument(8, 4), argument(16, 24), argument(40, 4)]);
-        assert_eq!(kernels[1].arguments, []);
+        let entry = |name: &str, parameters| Entry { name: name.to_owned(), parameters };
+        let add = entry("add", vec![(0, 8), (8, 4), (16, 24), (40, 4)]);
+        assert_eq!(kernels(TEXT), Ok(vec![add, entry("nothing", Vec::new())]));
     }
 
     #[test]
     fn other_texts_are_no_ptx() {
         assert!(!is_ptx("plain text"));
         assert!(kernels(".entry add(.param .u64").is_ok_and(|kernels| kernels.len() == 1));
-        assert!(matches!(kernels(".entry add(.param .weird x)"), Err(CodeObjectError::Malformed(_))));
+        assert_eq!(kernels(".entry add(.param .weird x)"), Err("the parameter `.param .weird x`".to_owned()));
     }
 }

@@ -12,9 +12,6 @@ use super::attach::attach;
 use super::error::ProgramsError;
 use super::pins::Pins;
 
-/// The prefix of the file names of the shim. A shim with another name is also found, by its symbol.
-const USUAL_NAME: &str = "libxsched_shim";
-
 /// The prefix of the names of the links.
 const PREFIX: &str = "shim-";
 
@@ -55,7 +52,7 @@ impl ShimSearch {
     pub fn run(self) -> Result<FoundShim, ProgramsError> {
         let Self { pins, pid } = self;
         // A link keeps its file alive, so no other file has the same inode number.
-        let found = find_function(pid, REPORT_SYMBOL, USUAL_NAME, |id| pins.join(link_name(id)).exists())
+        let found = find_function(pid, REPORT_SYMBOL, |id| pins.join(link_name(id)).exists())
             .map_err(|cause| ProgramsError::Mappings { pid, cause })?;
         match found {
             MappedFunction::Known(id) => Ok(FoundShim { pins, id, unprobed: None }),

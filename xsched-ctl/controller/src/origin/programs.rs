@@ -25,9 +25,6 @@ map_value!(Configuration, OriginConfig);
 /// Size of the ring buffer for requests and chains.
 const RING_SIZE: u32 = 1 << 20;
 
-/// Beginning of the shim's file names. A shim with another name is found too, by its symbol.
-const USUAL_NAME: &str = "libxsched_shim";
-
 /// Programs at tracepoints, and the names of these.
 const TRACEPOINTS: [(&str, &[&str]); 2] = [
     ("map_enter", &["sys_enter_mmap", "sys_enter_mprotect"]),
@@ -128,7 +125,7 @@ impl Programs {
         shim: FileId,
         used: impl FnOnce() -> HashSet<FileId>,
     ) -> Result<(), JoinError> {
-        let found = find_function(pid, CLASSIFY_SYMBOL, USUAL_NAME, |id| self.probed.contains_key(&id));
+        let found = find_function(pid, CLASSIFY_SYMBOL, |id| self.probed.contains_key(&id));
         match found.map_err(|cause| JoinError::Unreadable { pid, cause })? {
             MappedFunction::Known(id) if id == shim => Ok(()),
             MappedFunction::New { id, file, offset } if id == shim => {

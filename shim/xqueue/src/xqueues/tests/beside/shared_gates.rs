@@ -104,6 +104,27 @@ fn an_arbiter_whose_mask_says_something_else_than_its_gate_is_asked() {
     assert_eq!(gate_checks(&process), asked);
 }
 
+/// A thread of the program may wait in the runtime for what is behind the gate, and hold a lock that the watcher's call needs.
+#[test]
+fn a_gate_is_open_while_the_watcher_is_stuck() {
+    let process = process();
+    assert!(process.launch());
+    process.arbiter.decide(PREEMPTED);
+    let guard_after = |ms| process.queues.guard_gates(now() + Nanos::from_millis(ms));
+    guard_after(1000);
+    assert!(process.is_closed(), "it sleeps");
+    process.queues.watcher_sleeps(false);
+    guard_after(50);
+    assert!(process.is_closed(), "it is at work");
+    guard_after(200);
+    assert!(is_kept_open(&process));
+    process.run_due();
+    assert!(is_kept_open(&process), "whichever thread looks");
+    process.queues.watcher_sleeps(true);
+    guard_after(200);
+    assert!(process.is_closed());
+}
+
 /// Commands may wait there, and their arbiter writes no more.
 #[test]
 fn a_gate_opens_for_good_when_its_registration_goes_and_the_next_one_has_another() {

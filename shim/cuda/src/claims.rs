@@ -1,0 +1,65 @@
+//! Which claim a stream's work belongs to: its device, by an address that all processes agree on, and its priority.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use xsched_protocol::arbiter_page::device_key;
+use xsched_xqueue::{ClaimId, ClaimKey, XQueues};
+
+use crate::device::Cuda;
+use crate::driver;
+
+/// Keys of the devices that this process uses, by ordinal. None: the driver does not know the address.
+#[derive(Debug, Default)]
+pub(crate) struct Devices(Mutex<HashMap<i32, Option<u64>>>);
+
+impl Devices {
+    /// The claim on a device for streams of this priority, as CUDA counts it: smaller is more urgent.
+    pub(crate) fn claim(&self, queues: &XQueues<Cuda>, device: i32, priority: i32) -> Option<ClaimId> {
+        let device = self.key(device)?;
+        Some(queues.claim(ClaimKey { device, stream_priority: priority.saturating_neg() }))
+    }
+
+    fn key(&self, device: i32) -> Option<u64> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&device).copied();
+        known.unwrap_or_else(|| {
+            let key = driver::pci_address(device).and_then(|address| parse(&address, part(device)));
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(device, key);
+            key
+        })
+    }
+}
+
+/// A number for the part of the device that the process has: 0 for all of it, another for an instance of MIG. The driver prints one
+/// address for all of them, so it is made of the instance's identity.
+fn part(device: i32) -> u32 {
+    match driver::identities(device) {
+        Some([whole, part]) if whole != part => {
+            1 + part.iter().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add((*byte).into())) % 255
+        }
+        _ => 0,
+    }
+}
+
+/// The key of a PCI address such as `0000:c1:00.0`.
+fn parse(address: &str, part: u32) -> Option<u64> {
+    let (rest, _) = address.split_once('.').unwrap_or((address, "0"));
+    let mut fields = rest.rsplit(':').map(|field| u32::from_str_radix(field, 16).ok());
+    let (device, bus) = (fields.next()??, fields.next()??);
+    let domain = fields.next().unwrap_or(Some(0))?;
+    fields.next().is_none().then(|| device_key(domain, bus, device, part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_the_driver_writes_them() {
+        assert_eq!(parse("0000:c1:00.0", 0), Some(device_key(0, 0xc1, 0, 0)));
+        assert_eq!(parse("00010000:0A:1f.0", 3), Some(device_key(0x1_0000, 0x0a, 0x1f, 3)));
+        for wrong in ["", "c1", "0000:c1:zz.0", "0:0:0:0.0"] {
+            assert_eq!(parse(wrong, 0), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The process as the queues' client sees it.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use xsched_ground::hints;
+use xsched_protocol::shim_status::ShimScheduling;
+use xsched_protocol::wire::Verdicts;
+use xsched_xqueue::{Connection, ControllerRules, Host, Library, Origin, PageError, XQueues};
+
+use crate::device::Cuda;
+use crate::driver;
+
+/// Starts the watcher of these queues, which talks to the controller.
+pub(crate) fn start(queues: &Arc<XQueues<Cuda>>) {
+    xsched_xqueue::start_client(queues, hints::settings(), Box::new(Shim));
+    xsched_xqueue::start_guard(queues);
+}
+
+/// Calls are judged by the kernel's name, in the process: it has no use for the controller's verdicts and rules.
+struct Shim;
+
+impl Host for Shim {
+    fn enter(&self) {
+        driver::ignore_captures();
+    }
+
+    fn connect(&self, _: Option<Arc<Connection>>) {}
+
+    fn scheduled_by(&self, _: ShimScheduling) {}
+
+    fn forget_origins(&self) {}
+
+    fn set_verdicts(&self, _: &OwnedFd, _: Verdicts) -> Result<(), PageError> {
+        Ok(())
+    }
+
+    fn set_rules(&self, _: ControllerRules) {}
+
+    fn origins(&self) -> Vec<(Origin, Library)> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,65 @@
+//! What the summary at exit counts. Calls that go straight to the driver are not counted: that would be most of their cost.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! counted {
+    ($($(#[$doc:meta])* $variant:ident = $text:literal,)*) => {
+        /// What is counted.
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) enum Counter {
+            $($(#[$doc])* $variant,)*
+        }
+
+        const TEXTS: &[&str] = &[$($text,)*];
+    };
+}
+
+counted! {
+    /// Work beside other processes that went at once.
+    Beside = "work beside others",
+    /// Work that waited until its process could go on.
+    Waited = "work that waited in place",
+    /// Work on a stream that captures.
+    Captured = "work in captures",
+    /// Work on a stream whose context is not known.
+    Unknown = "work on unknown streams",
+    /// A gate that works: with the arbiter's page, or with a word of the shim's own.
+    SharedGate = "gates in the arbiter's pages",
+    OwnGate = "gates in memory of the shim's own",
+    /// A page of the arbiter's that the driver did not take.
+    RefusedPage = "pages that the driver refused",
+    /// A gate at which streams did not wait.
+    FailedTrial = "gates that did not work",
+    /// The queues had something happen that should not.
+    Trouble = "troubles of the queues",
+    /// The shim panicked.
+    Panic = "panics",
+}
+
+static COUNTS: [AtomicU64; TEXTS.len()] = [const { AtomicU64::new(0) }; TEXTS.len()];
+
+/// Counts one.
+pub(crate) fn count(counter: Counter) {
+    COUNTS[counter as usize].fetch_add(1, Ordering::Relaxed);
+}
+
+/// In a forked child, which counts its own.
+pub(crate) fn reset() {
+    for count in &COUNTS {
+        count.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The summary: what has happened at all.
+pub(crate) fn summary() -> String {
+    let mut text = format!("xsched-cuda: process {}\n", std::process::id());
+    for (name, count) in TEXTS.iter().zip(&COUNTS) {
+        let count = count.load(Ordering::Relaxed);
+        if count > 0 {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "  {count:>10} {name}");
+        }
+    }
+    text
+}

@@ -1,0 +1,82 @@
+//! libcuda as a [`Device`] of queues. Nothing is ever deferred: calls that must wait do so in place, so there is nothing to launch
+//! later.
+
+use std::convert::Infallible;
+
+use xsched_sched::Nanos;
+use xsched_xqueue::{Device, GatePage, RuntimeId, Tried};
+
+use crate::api::Named;
+use crate::gate::{CudaGate, CudaTrial};
+use crate::marker::{CudaMarker, CudaStream, MarkerPool};
+
+/// The contexts of this process.
+#[derive(Debug, Default)]
+pub(crate) struct Cuda {
+    pub(crate) markers: MarkerPool,
+}
+
+impl Device for Cuda {
+    type Command = Infallible;
+    type Stream = CudaStream;
+    type Marker = CudaMarker;
+    type Gate = CudaGate;
+    type Trial = CudaTrial;
+
+    fn stream_number(&self, stream: CudaStream) -> u64 {
+        stream.handle() as u64
+    }
+
+    fn orders_others(&self, stream: CudaStream) -> bool {
+        stream.name == Named::Legacy
+    }
+
+    /// Each context counts as a runtime of its own: registered memory, events and streams belong to it, and go with it.
+    fn runtime(&self, stream: CudaStream) -> RuntimeId {
+        RuntimeId(stream.context.0)
+    }
+
+    fn launch(&self, command: Infallible) -> bool {
+        match command {}
+    }
+
+    fn mark(&self, stream: CudaStream) -> Option<CudaMarker> {
+        self.markers.record(stream)
+    }
+
+    fn is_done(&self, stream: CudaStream) -> Option<bool> {
+        stream.is_done()
+    }
+
+    fn is_complete(&self, marker: CudaMarker) -> bool {
+        marker.is_complete()
+    }
+
+    fn time_between(&self, earlier: CudaMarker, later: CudaMarker) -> Option<Nanos> {
+        later.since(earlier)
+    }
+
+    fn retire(&self, marker: CudaMarker) {
+        self.markers.retire(marker);
+    }
+
+    fn make_gate(&self, stream: CudaStream, page: Option<&'static GatePage>) -> Option<CudaTrial> {
+        CudaTrial::new(stream, page)
+    }
+
+    fn look_at_trial(&self, trial: &mut CudaTrial) -> Tried<CudaGate> {
+        trial.look()
+    }
+
+    fn release_trial(&self, trial: &mut CudaTrial) {
+        trial.release();
+    }
+
+    fn put_gate(&self, gate: CudaGate, stream: CudaStream) -> bool {
+        gate.put_before(stream)
+    }
+
+    fn set_gate(&self, gate: CudaGate, is_open: bool) {
+        gate.set(is_open);
+    }
+}

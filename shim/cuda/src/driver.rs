@@ -1,0 +1,288 @@
+//! The process's libcuda: its real functions, and the questions and actions of the shim itself.
+//!
+//! A process has one libcuda, by its SONAME. The shim never opens one that is not mapped. Calls here go to the real functions, so
+//! none of them meets a hook.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem::transmute;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+use xsched_ground::dlsym;
+
+use crate::api::{COUNT, Handle, Id, NAMES};
+
+/// A result code.
+pub(crate) type Code = u32;
+
+/// `CUDA_SUCCESS`, `CUDA_ERROR_NOT_FOUND`, `CUDA_ERROR_NOT_READY`, `CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED`
+pub(crate) const SUCCESS: Code = 0;
+pub(crate) const NOT_FOUND: Code = 500;
+const NOT_READY: Code = 600;
+const ALREADY_REGISTERED: Code = 712;
+
+const LIBRARY: &CStr = c"libcuda.so.1";
+
+/// The real functions of the list; null until they are looked up.
+static REAL: [AtomicPtr<c_void>; COUNT] = [const { AtomicPtr::new(ptr::null_mut()) }; COUNT];
+
+/// The real function, if the process's libcuda has it.
+#[inline]
+pub(crate) fn real(id: Id) -> Option<NonNull<c_void>> {
+    NonNull::new(REAL[id as usize].load(Ordering::Acquire)).or_else(|| find(id))
+}
+
+#[cold]
+fn find(id: Id) -> Option<NonNull<c_void>> {
+    let found = dlsym::look_up(library()?, NAMES[id as usize])?;
+    REAL[id as usize].store(found.as_ptr(), Ordering::Release);
+    Some(found)
+}
+
+/// The function of the list whose real function lies at an address.
+pub(crate) fn id_of(address: *mut c_void) -> Option<usize> {
+    static ALL_FOUND: AtomicBool = AtomicBool::new(false);
+    if !ALL_FOUND.load(Ordering::Acquire) {
+        let library = library()?;
+        for (known, name) in REAL.iter().zip(NAMES) {
+            if let Some(found) = dlsym::look_up(library, name) {
+                known.store(found.as_ptr(), Ordering::Release);
+            }
+        }
+        ALL_FOUND.store(true, Ordering::Release);
+    }
+    REAL.iter().position(|known| known.load(Ordering::Acquire) == address)
+}
+
+/// The loader's handle of the process's libcuda, if it is mapped.
+fn library() -> Option<*mut c_void> {
+    static HANDLE: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+    let known = HANDLE.load(Ordering::Acquire);
+    if !known.is_null() {
+        return Some(known);
+    }
+    // SAFETY: a C string; a library that is mapped already has run its constructors.
+    let found = unsafe { libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    HANDLE.store(found, Ordering::Release);
+    NonNull::new(found).map(NonNull::as_ptr)
+}
+
+/// Defines a question to libcuda, by its exported name and C type, which is looked up at its first call. `Err(NOT_FOUND)` where the
+/// process's libcuda has no such function.
+macro_rules! ask {
+    ($name:ident($($argument:ident: $type:ty),*)) => {{
+        static FOUND: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+        let mut found = FOUND.load(Ordering::Acquire);
+        if found.is_null() {
+            let name = concat!(stringify!($name), "\0");
+            let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
+            found = library()
+                .and_then(|library| dlsym::look_up(library, name))
+                .map_or(ptr::null_mut(), NonNull::as_ptr);
+            FOUND.store(found, Ordering::Release);
+        }
+        if found.is_null() {
+            NOT_FOUND
+        } else {
+            // SAFETY: libcuda's function of this name, with the type that `cuda.h` declares. Out-parameters are local, and handles
+            // are the driver's own.
+            unsafe { transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> Code>(found)($($argument),*) }
+        }
+    }};
+}
+
+/// What an out-parameter holds if the call has succeeded.
+fn given<T>(initial: T, call: impl FnOnce(*mut T) -> Code) -> Option<T> {
+    let mut out = initial;
+    (call(&raw mut out) == SUCCESS).then_some(out)
+}
+
+/// A context, by its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Context(pub(crate) usize);
+
+/// An event of the shim's, by its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Event(usize);
+
+fn handle(address: usize) -> Handle {
+    ptr::with_exposed_provenance_mut(address)
+}
+
+/// The calling thread's context; None if it has none.
+pub(crate) fn current_context() -> Option<Context> {
+    let current = given(ptr::null_mut(), |out| ask!(cuCtxGetCurrent(out: *mut Handle)))?;
+    (!current.is_null()).then(|| Context(current.expose_provenance()))
+}
+
+/// Runs `act` while a context is the calling thread's; afterwards it is the one from before. None if the driver refuses.
+pub(crate) fn within<R>(context: Context, act: impl FnOnce() -> Option<R>) -> Option<R> {
+    if current_context() == Some(context) {
+        return act();
+    }
+    let wanted = handle(context.0);
+    if ask!(cuCtxPushCurrent_v2(wanted: Handle)) != SUCCESS {
+        return None;
+    }
+    let done = act();
+    given(ptr::null_mut(), |out| ask!(cuCtxPopCurrent_v2(out: *mut Handle)));
+    done
+}
+
+/// The device of the calling thread's context.
+pub(crate) fn current_device() -> Option<c_int> {
+    given(0, |out| ask!(cuCtxGetDevice(out: *mut c_int)))
+}
+
+/// Whether a device's primary context exists.
+pub(crate) fn is_primary_active(device: c_int) -> bool {
+    let mut flags = 0_u32;
+    let flags = &raw mut flags;
+    given(0, |out| ask!(cuDevicePrimaryCtxGetState(device: c_int, flags: *mut u32, out: *mut c_int)))
+        == Some(1)
+}
+
+/// A device's PCI address, as the driver prints it.
+pub(crate) fn pci_address(device: c_int) -> Option<String> {
+    let mut text = [0 as c_char; 32];
+    let (start, len) = (text.as_mut_ptr(), text.len() as c_int);
+    if ask!(cuDeviceGetPCIBusId(start: *mut c_char, len: c_int, device: c_int)) != SUCCESS {
+        return None;
+    }
+    text[text.len() - 1] = 0;
+    // SAFETY: terminated by the line above, if not by the driver.
+    unsafe { CStr::from_ptr(text.as_ptr()) }.to_str().ok().map(str::to_owned)
+}
+
+/// The identity of a device, and that of the part of it that the process has: different ones for an instance of MIG.
+pub(crate) fn identities(device: c_int) -> Option<[[u8; 16]; 2]> {
+    let whole = given([0; 16], |out| ask!(cuDeviceGetUuid(out: *mut [u8; 16], device: c_int)))?;
+    let part = given([0; 16], |out| ask!(cuDeviceGetUuid_v2(out: *mut [u8; 16], device: c_int)))?;
+    Some([whole, part])
+}
+
+/// The context of a created stream.
+pub(crate) fn context_of(stream: usize) -> Option<Context> {
+    let stream = handle(stream);
+    let context = given(ptr::null_mut(), |out| ask!(cuStreamGetCtx(stream: Handle, out: *mut Handle)))?;
+    (!context.is_null()).then(|| Context(context.expose_provenance()))
+}
+
+/// A stream's priority: smaller is more urgent.
+pub(crate) fn priority(stream: usize) -> c_int {
+    let stream = handle(stream);
+    given(0, |out| ask!(cuStreamGetPriority(stream: Handle, out: *mut c_int))).unwrap_or(0)
+}
+
+/// Whether a stream captures, or is left over from a capture.
+pub(crate) fn is_capturing(stream: usize) -> bool {
+    let stream = handle(stream);
+    given(0_u32, |out| ask!(cuStreamIsCapturing(stream: Handle, out: *mut u32))) != Some(0)
+}
+
+/// Whether a stream of the current context is done; None if the driver does not say.
+pub(crate) fn is_stream_done(stream: usize) -> Option<bool> {
+    let stream = handle(stream);
+    match ask!(cuStreamQuery(stream: Handle)) {
+        SUCCESS => Some(true),
+        NOT_READY => Some(false),
+        _ => None,
+    }
+}
+
+/// A new event with times, in the current context.
+pub(crate) fn create_event() -> Option<Event> {
+    let flags = 0;
+    let event = given(ptr::null_mut(), |out| ask!(cuEventCreate(out: *mut Handle, flags: u32)))?;
+    Some(Event(event.expose_provenance()))
+}
+
+/// Records an event on a stream of the current context.
+pub(crate) fn record(event: Event, stream: usize) -> bool {
+    let (event, stream) = (handle(event.0), handle(stream));
+    ask!(cuEventRecord(event: Handle, stream: Handle)) == SUCCESS
+}
+
+/// Whether an event is certain not to be complete.
+pub(crate) fn is_pending(event: Event) -> bool {
+    let event = handle(event.0);
+    ask!(cuEventQuery(event: Handle)) == NOT_READY
+}
+
+/// The device's time from one complete event to another, in milliseconds.
+pub(crate) fn milliseconds(earlier: Event, later: Event) -> Option<f32> {
+    let (earlier, later) = (handle(earlier.0), handle(later.0));
+    given(0.0_f32, |out| ask!(cuEventElapsedTime(out: *mut f32, earlier: Handle, later: Handle)))
+}
+
+/// Destroys an event.
+pub(crate) fn destroy_event(event: Event) {
+    let event = handle(event.0);
+    ask!(cuEventDestroy_v2(event: Handle));
+}
+
+/// A new stream of the current context, which is not ordered with the null stream.
+pub(crate) fn create_stream() -> Option<usize> {
+    let flags = 1;
+    let stream = given(ptr::null_mut(), |out| ask!(cuStreamCreate(out: *mut Handle, flags: u32)))?;
+    Some(stream.expose_provenance())
+}
+
+/// Destroys a stream that is done.
+pub(crate) fn destroy_stream(stream: usize) {
+    let stream = handle(stream);
+    ask!(cuStreamDestroy_v2(stream: Handle));
+}
+
+/// Lets a stream of the current context wait until the word at a device address is, as a signed number, at least 1.
+pub(crate) fn wait_value(stream: usize, word: u64) -> bool {
+    let (stream, value, at_least) = (handle(stream), 1, 0);
+    let code = ask!(cuStreamWaitValue32_v2(stream: Handle, word: u64, value: u32, at_least: u32));
+    code == SUCCESS
+        || code == NOT_FOUND
+            && ask!(cuStreamWaitValue32(stream: Handle, word: u64, value: u32, at_least: u32)) == SUCCESS
+}
+
+/// Registers memory of the host's with the current context, for all contexts; its address on the device.
+pub(crate) fn register(start: NonNull<c_void>, size: usize) -> Option<u64> {
+    // CU_MEMHOSTREGISTER_PORTABLE and CU_MEMHOSTREGISTER_DEVICEMAP
+    let (start, flags) = (start.as_ptr(), 1 | 2);
+    let code = ask!(cuMemHostRegister_v2(start: *mut c_void, size: usize, flags: u32));
+    if code != SUCCESS && code != ALREADY_REGISTERED {
+        return None;
+    }
+    device_address(start)
+}
+
+fn device_address(host: *mut c_void) -> Option<u64> {
+    let flags = 0;
+    given(0, |out| ask!(cuMemHostGetDevicePointer_v2(out: *mut u64, host: *mut c_void, flags: u32)))
+}
+
+/// Memory of the host's that the device reads, and its address there. Never freed.
+pub(crate) fn allocate(size: usize) -> Option<(NonNull<c_void>, u64)> {
+    // CU_MEMHOSTALLOC_PORTABLE and CU_MEMHOSTALLOC_DEVICEMAP
+    let flags = 1 | 2;
+    let host =
+        given(ptr::null_mut(), |out| ask!(cuMemHostAlloc(out: *mut *mut c_void, size: usize, flags: u32)))?;
+    Some((NonNull::new(host)?, device_address(host)?))
+}
+
+/// From now on no call of this thread's ends another thread's capture.
+pub(crate) fn ignore_captures() {
+    // CU_STREAM_CAPTURE_MODE_RELAXED
+    let mut mode = 2_u32;
+    let mode = &raw mut mode;
+    ask!(cuThreadExchangeStreamCaptureMode(mode: *mut u32));
+}
+
+/// The name of a function, or of a library's kernel.
+pub(crate) fn name_of(function: usize) -> Option<String> {
+    let function = handle(function);
+    let name = given(ptr::null(), |out| ask!(cuFuncGetName(out: *mut *const c_char, function: Handle)))
+        .or_else(|| {
+            given(ptr::null(), |out| ask!(cuKernelGetName(out: *mut *const c_char, function: Handle)))
+        })?;
+    // SAFETY: the driver's string, which lives as long as the function.
+    (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
+}

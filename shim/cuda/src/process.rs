@@ -1,0 +1,73 @@
+//! The shim's life in a process: first call, fork, exit. There is no constructor.
+
+use std::panic;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use xsched_ground::{dlsym, env, log};
+
+use crate::counters;
+use crate::scheduling::SCHEDULING;
+
+/// How long an ending process waits for its callers and its watcher.
+const EXIT_LIMIT: Duration = Duration::from_secs(5);
+
+static PREPARED: AtomicBool = AtomicBool::new(false);
+
+/// Prepares the process, once. False if the shim is switched off.
+///
+/// Other threads do not wait for the one that does it: nothing here is needed for a call to be passed on.
+pub(crate) fn prepare() -> bool {
+    if env::disabled() {
+        return false;
+    }
+    if !PREPARED.load(Ordering::Relaxed) && !PREPARED.swap(true, Ordering::Relaxed) {
+        log::remember_stderr();
+        share_reports();
+        // This is the hook of the shim's own copy of the standard library. The default hook prints to the application's standard
+        // error.
+        panic::set_hook(Box::new(|info| log::write(&format!("xsched-cuda: {info}\n"))));
+        // SAFETY: the handlers only store to the shim's own atomics, and take locks of its own for a bounded time.
+        unsafe {
+            libc::pthread_atfork(None, None, Some(renew_after_fork));
+            libc::atexit(release_all);
+        }
+    }
+    true
+}
+
+/// Reports go through the function of a shim that comes behind this one, if there is any: the arbiter probes one of them.
+fn share_reports() {
+    if let Some(function) = dlsym::look_up(libc::RTLD_NEXT, c"xsched_arbiter_report") {
+        // SAFETY: the function of that name in another shim, which is preloaded and so never unmapped.
+        unsafe { xsched_xqueue::report_through(function.as_ptr()) };
+    }
+}
+
+/// Runs in a forked child, which has none of its parent's threads. CUDA does not work there either.
+unsafe extern "C" fn renew_after_fork() {
+    counters::reset();
+    SCHEDULING.renew();
+    xsched_xqueue::after_fork_in_child();
+}
+
+/// Runs when the process begins to exit: the watcher leaves the driver before its own data is destroyed.
+extern "C" fn release_all() {
+    // Nothing depends on what a panic would leave undone.
+    let _ = panic::catch_unwind(|| {
+        if let Some(scheduling) = SCHEDULING.existing() {
+            scheduling.queues.close(Instant::now() + EXIT_LIMIT);
+        }
+    });
+}
+
+/// Runs when the process exits or the shim is unloaded, after the program's own exit handlers.
+extern "C" fn at_exit() {
+    if PREPARED.load(Ordering::Relaxed) {
+        let _ = panic::catch_unwind(|| log::write(&counters::summary()));
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = at_exit;

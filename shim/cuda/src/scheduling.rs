@@ -1,0 +1,361 @@
+//! What the shim knows of the process: its queues, its streams, and which of them capture.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher as _, Hash, Hasher as _};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use foldhash::fast::FixedState;
+use xsched_ground::fork::Renewable;
+use xsched_xqueue::{
+    Admission, AdmissionMode, Bugs, ClaimId, Demand, DurationClass, KnownEnd, Load, PendingLaunch, QueueId,
+    QueueStatus, RuntimeId, Setup, Treatment, XQueues,
+};
+
+use crate::api::{Named, Work};
+use crate::claims::Devices;
+use crate::collectives::is_collective;
+use crate::controller;
+use crate::counters::{Counter, count};
+use crate::device::Cuda;
+use crate::driver::{self, Context};
+use crate::marker::CudaStream;
+#[cfg(feature = "test-switches")]
+use crate::test_suspension;
+
+/// The state of scheduling.
+pub(crate) struct Scheduling {
+    pub(crate) queues: Arc<XQueues<Cuda>>,
+    streams: Mutex<Streams>,
+    devices: Devices,
+    /// The process's first use of a device was noted.
+    is_used: AtomicBool,
+    captures: Mutex<HashSet<usize>>,
+    /// Whether there are any.
+    is_capturing: AtomicBool,
+    /// Treatments of functions, by address.
+    treatments: Mutex<HashMap<usize, Treatment>>,
+}
+
+/// The streams that have a queue.
+#[derive(Default)]
+struct Streams {
+    /// A null stream by its context, a created one without.
+    known: HashMap<(Option<Context>, Named), KnownStream>,
+    /// Of queues that are gone. Threads may still read there, so this memory is kept and used again.
+    spare: Vec<&'static QueueStatus>,
+    devices: HashMap<Context, i32>,
+    primary: HashMap<i32, Context>,
+}
+
+#[derive(Clone, Copy)]
+struct KnownStream {
+    stream: CudaStream,
+    status: &'static QueueStatus,
+}
+
+pub(crate) static SCHEDULING: Renewable<Scheduling> = Renewable::new();
+
+impl Default for Scheduling {
+    fn default() -> Self {
+        let setup = Setup { trouble: |_| count(Counter::Trouble), bugs: Bugs::NONE };
+        let queues = XQueues::new(Cuda::default(), setup);
+        queues.await_first_use(true);
+        Self {
+            queues,
+            streams: Mutex::default(),
+            devices: Devices::default(),
+            is_used: AtomicBool::new(false),
+            captures: Mutex::default(),
+            is_capturing: AtomicBool::new(false),
+            treatments: Mutex::default(),
+        }
+    }
+}
+
+/// Never held while waiting, or while calling the driver.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Scheduling {
+    /// Work is about to be put on a stream: waits until it may go. None if its end is not followed.
+    pub(crate) fn admit(&self, named: Named, work: Work) -> Option<PendingLaunch<Cuda>> {
+        self.note_first_use();
+        if self.is_capturing.load(Ordering::Acquire) && is_in_capture(named) {
+            count(Counter::Captured);
+            return None;
+        }
+        let demand = self.demand(work);
+        let begun = match named {
+            Named::PerThread => self.admit_unqueued(demand),
+            Named::Legacy | Named::Created(_) => self.admit_queued(named, demand),
+        }?;
+        // Behind a closed gate a copy may keep its caller waiting in the driver, which may hold its locks meanwhile.
+        Some(begun.gated_if(|| matches!(work, Work::Kernel(..) | Work::Graph(_))))
+    }
+
+    fn admit_queued(&self, named: Named, demand: Demand) -> Option<PendingLaunch<Cuda>> {
+        let Some(known) = self.stream(named) else {
+            count(Counter::Unknown);
+            return None;
+        };
+        let queue = known.status.queue();
+        let is_kept = self.queues.admission_mode() == AdmissionMode::Suspended || !known.status.is_clear();
+        if !is_kept || demand.treatment.is_forced() {
+            match self.queues.admit(queue, &[], demand) {
+                Admission::Free => return None,
+                Admission::Now(begun) => {
+                    count(Counter::Beside);
+                    return Some(begun);
+                }
+                Admission::Wait => {}
+            }
+        }
+        count(Counter::Waited);
+        self.queues.wait_for_admission(queue, &[], demand)
+    }
+
+    /// The per-thread stream has no name in other threads, so it has no queue.
+    fn admit_unqueued(&self, demand: Demand) -> Option<PendingLaunch<Cuda>> {
+        let context = driver::current_context()?;
+        let claim = self.claim(self.device_of(context)?, 0);
+        count(Counter::Beside);
+        self.queues.wait_for_unqueued_admission(
+            claim,
+            CudaStream { context, name: Named::PerThread },
+            &[],
+            demand,
+        )
+    }
+
+    fn demand(&self, work: Work) -> Demand {
+        let mut hasher = FixedState::default().build_hasher();
+        let mut end = KnownEnd::Unknown;
+        let mut treatment = Treatment::Schedule;
+        match work {
+            Work::Kernel(function, grid) => {
+                (function, grid).hash(&mut hasher);
+                treatment = self.treatment_of(function);
+            }
+            Work::Graph(graph) => graph.hash(&mut hasher),
+            // By their order of magnitude.
+            Work::Copy(size) => ("copy", size.checked_ilog2()).hash(&mut hasher),
+            Work::AwaitedCopy(size) => {
+                ("awaited", size.checked_ilog2()).hash(&mut hasher);
+                end = KnownEnd::ByReturn;
+            }
+            Work::Fill(count) => ("fill", count.checked_ilog2()).hash(&mut hasher),
+        }
+        Demand { treatment, end, ..Load::Work(DurationClass(hasher.finish())).into() }
+    }
+
+    fn treatment_of(&self, function: usize) -> Treatment {
+        if let Some(known) = lock(&self.treatments).get(&function) {
+            return *known;
+        }
+        let is_collective = driver::name_of(function).is_some_and(|name| is_collective(&name));
+        let treatment = if is_collective { Treatment::NeverSuspend } else { Treatment::Schedule };
+        lock(&self.treatments).insert(function, treatment);
+        treatment
+    }
+
+    /// Claims the device that the process uses first, and starts the client of the controller.
+    fn note_first_use(&self) {
+        if self.is_used.load(Ordering::Acquire) {
+            return;
+        }
+        let Some(context) = driver::current_context() else { return };
+        if self.is_used.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if let Some(device) = self.device_of(context) {
+            self.claim(device, 0);
+        }
+        // Work that goes there while the process is alone is looked for as soon as others come.
+        self.stream(Named::Legacy);
+        controller::start(&self.queues);
+        #[cfg(feature = "test-switches")]
+        test_suspension::start_if_configured(&self.queues);
+        self.queues.await_first_use(false);
+    }
+
+    fn claim(&self, device: i32, priority: i32) -> Option<ClaimId> {
+        self.devices.claim(&self.queues, device, priority)
+    }
+
+    /// A context's device; None if it is none.
+    fn device_of(&self, context: Context) -> Option<i32> {
+        if let Some(known) = lock(&self.streams).devices.get(&context) {
+            return Some(*known);
+        }
+        let device = driver::within(context, driver::current_device)?;
+        lock(&self.streams).devices.insert(context, device);
+        Some(device)
+    }
+
+    /// The stream that a call means, with its queue. None without a context.
+    fn stream(&self, named: Named) -> Option<KnownStream> {
+        let context = if named == Named::Legacy { Some(driver::current_context()?) } else { None };
+        let known = lock(&self.streams).known.get(&(context, named)).copied();
+        known.or_else(|| self.add_stream(context, named))
+    }
+
+    fn add_stream(&self, of: Option<Context>, named: Named) -> Option<KnownStream> {
+        let (context, priority) = match (of, named) {
+            (Some(context), _) => (context, 0),
+            (None, Named::Created(handle)) => (driver::context_of(handle)?, driver::priority(handle)),
+            (None, _) => return None,
+        };
+        let claim = self.claim(self.device_of(context)?, priority);
+        let stream = CudaStream { context, name: named };
+        let mut streams = lock(&self.streams);
+        if let Some(known) = streams.known.get(&(of, named)) {
+            return Some(*known);
+        }
+        let status = streams.spare.pop().unwrap_or_else(|| Box::leak(Box::default()));
+        self.queues.create(stream, claim, status);
+        let known = KnownStream { stream, status };
+        streams.known.insert((of, named), known);
+        Some(known)
+    }
+
+    /// A stream was created: its work on the device matters as soon as other processes come.
+    pub(crate) fn stream_created(&self, handle: usize) {
+        self.note_first_use();
+        // One that had this address before, whose end the shim has not seen.
+        self.forget_streams(|_, name| name == Named::Created(handle), XQueues::destroy);
+        self.stream(Named::Created(handle));
+    }
+
+    /// A stream is about to be destroyed.
+    pub(crate) fn stream_goes(&self, handle: usize) {
+        self.forget_streams(|_, name| name == Named::Created(handle), XQueues::detach_stream);
+        self.capture_ended(handle);
+    }
+
+    /// A context is about to be destroyed, or was.
+    pub(crate) fn context_goes(&self, context: Context) {
+        self.queues.retire_gates(RuntimeId(context.0));
+        self.forget_streams(|of, _| of == context, XQueues::destroy);
+        self.queues.forget_detached();
+        self.queues.device().markers.forget(context);
+        lock(&self.streams).devices.remove(&context);
+    }
+
+    fn forget_streams(
+        &self,
+        is_meant: impl Fn(Context, Named) -> bool,
+        queue_goes: impl Fn(&XQueues<Cuda>, QueueId) -> bool,
+    ) {
+        let gone: Vec<_> = lock(&self.streams)
+            .known
+            .extract_if(|_, known| is_meant(known.stream.context, known.stream.name))
+            .map(|(_, known)| known.status)
+            .collect();
+        for status in gone {
+            if queue_goes(&self.queues, status.queue()) {
+                lock(&self.streams).spare.push(status);
+            }
+        }
+    }
+
+    /// A device's primary context is in use: the device is claimed if it is not the first.
+    pub(crate) fn primary_retained(&self, device: i32, context: Context) {
+        let mut streams = lock(&self.streams);
+        streams.primary.insert(device, context);
+        streams.devices.insert(context, device);
+        drop(streams);
+        if self.is_used.load(Ordering::Acquire) {
+            self.claim(device, 0);
+        }
+    }
+
+    /// A device's primary context is about to be reset.
+    pub(crate) fn primary_goes(&self, device: i32) {
+        let context = lock(&self.streams).primary.remove(&device);
+        if let Some(context) = context {
+            self.context_goes(context);
+        }
+    }
+
+    /// Releases a device's primary context by `release`, which may be the end of it. Meanwhile no thread of the shim's uses it.
+    pub(crate) fn releasing_primary(&self, device: i32, release: impl FnOnce() -> u32) -> u32 {
+        self.queues.pause_markers(true);
+        let code = release();
+        if !driver::is_primary_active(device) {
+            self.primary_goes(device);
+        }
+        self.queues.pause_markers(self.is_capturing.load(Ordering::Acquire));
+        code
+    }
+
+    /// The queues whose work a call waits for: a stream's, or all of the current context.
+    pub(crate) fn waited_for(&self, stream: Option<Named>) -> Vec<QueueId> {
+        let Some(context) = driver::current_context() else { return Vec::new() };
+        let streams = lock(&self.streams);
+        let is_meant = |known: &KnownStream| match stream {
+            Some(named @ Named::Created(_)) => known.stream.name == named,
+            Some(named) => known.stream == CudaStream { context, name: named },
+            None => known.stream.context == context,
+        };
+        streams.known.values().filter(|known| is_meant(known)).map(|known| known.status.queue()).collect()
+    }
+
+    /// The program is about to ask whether a stream is done: a marker of the shim's own must not keep it busy.
+    pub(crate) fn await_doubtful_marker(&self, named: Named) {
+        if named == Named::PerThread {
+            let Some(context) = driver::current_context() else { return };
+            let claim = self.device_of(context).and_then(|device| self.claim(device, 0));
+            self.queues.await_doubtful_marker(None, claim, CudaStream { context, name: named });
+        } else if let Some(known) = self.stream(named) {
+            self.queues.await_doubtful_marker(Some(known.status.queue()), None, known.stream);
+        }
+    }
+
+    /// A capture is about to begin on a stream. While any goes on, the shim puts nothing on streams and asks for nothing, since
+    /// that could end it.
+    pub(crate) fn capture_begins(&self, named: Named) {
+        lock(&self.captures).insert(number(named));
+        self.note_captures();
+    }
+
+    /// A capture has ended, or did not begin.
+    pub(crate) fn capture_ends(&self, named: Named) {
+        self.capture_ended(number(named));
+    }
+
+    fn capture_ended(&self, number: usize) {
+        if lock(&self.captures).remove(&number) {
+            self.note_captures();
+        }
+    }
+
+    fn note_captures(&self) {
+        let is_any = !lock(&self.captures).is_empty();
+        if self.is_capturing.swap(is_any, Ordering::AcqRel) != is_any {
+            self.queues.pause_markers(is_any);
+        }
+    }
+}
+
+/// Whether work on a stream becomes part of a capture, or is refused because of one.
+fn is_in_capture(named: Named) -> bool {
+    match named {
+        Named::Legacy => true,
+        Named::PerThread | Named::Created(_) => driver::is_capturing(named.address()),
+    }
+}
+
+/// A number that no other capturing stream has. The per-thread stream is a different one in each thread.
+fn number(named: Named) -> usize {
+    thread_local! {
+        /// For its address, at which there is no stream.
+        static MARK: u8 = const { 0 };
+    }
+    match named {
+        Named::PerThread => MARK.try_with(|mark| ptr::from_ref(mark).addr()).unwrap_or(named.address()),
+        Named::Legacy | Named::Created(_) => named.address(),
+    }
+}

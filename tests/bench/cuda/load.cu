@@ -1,0 +1,132 @@
+// An urgent client and a batch job, by CUDA's runtime.
+//
+//     load calibrate                                iterations of a millisecond: of the batch job, of a tenth of one of the urgent client
+//     load urgent SECONDS ITERATIONS [KERNELS]      40 requests of 8 kernels a second; prints their times in ms, without the first second
+//     load batch SECONDS ITERATIONS                 kernels of 1 to 3 ms that fill the device; prints the part of the time that they took
+//     load frees SECONDS                             20 kernels, an allocation and its release, again and again; prints the longest round
+//
+// nvcc -O2 -arch=sm_90 -o load load.cu
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <cuda_runtime.h>
+#include <time.h>
+#include <unistd.h>
+#include <vector>
+
+#define CHECK(call)                                                                                        \
+    do {                                                                                                   \
+        cudaError_t error_ = (call);                                                                       \
+        if (error_ != cudaSuccess) {                                                                       \
+            std::fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, cudaGetErrorString(error_));        \
+            std::exit(1);                                                                                  \
+        }                                                                                                  \
+    } while (0)
+
+__global__ void burn(long iterations, float *out) {
+    float x = threadIdx.x;
+    for (long i = 0; i < iterations; i++) x = fmaf(x, 1.0001f, 0.5f);
+    if (x == 12345.f) *out = x;
+}
+
+static double now_ms() {
+    timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * 1e3 + time.tv_nsec * 1e-6;
+}
+
+static void sleep_until(double ms) {
+    double left = ms - now_ms();
+    if (left > 0) usleep((useconds_t)(left * 1e3));
+}
+
+constexpr int FILLING_BLOCKS = 132 * 2, FILLING_THREADS = 1024, SMALL_BLOCKS = 132, SMALL_THREADS = 256;
+
+static double timed_ms(int blocks, int threads, long iterations, cudaStream_t stream, float *out) {
+    for (int i = 0; i < 3; i++) burn<<<blocks, threads, 0, stream>>>(iterations / 10, out);
+    CHECK(cudaStreamSynchronize(stream));
+    double begin = now_ms();
+    burn<<<blocks, threads, 0, stream>>>(iterations, out);
+    CHECK(cudaStreamSynchronize(stream));
+    return now_ms() - begin;
+}
+
+static void calibrate(cudaStream_t stream, float *out) {
+    long iterations = 2000000;
+    double filling = timed_ms(FILLING_BLOCKS, FILLING_THREADS, iterations, stream, out);
+    double small = timed_ms(SMALL_BLOCKS, SMALL_THREADS, iterations, stream, out);
+    std::printf("%ld %ld\n", (long)(iterations / filling), (long)(iterations / small) / 10);
+}
+
+static void urgent(double seconds, long iterations, int kernels, cudaStream_t stream, float *out) {
+    for (int i = 0; i < 20; i++) burn<<<SMALL_BLOCKS, SMALL_THREADS, 0, stream>>>(iterations, out);
+    CHECK(cudaStreamSynchronize(stream));
+    std::vector<double> times;
+    double start = now_ms(), sum = 0;
+    for (int i = 0; i * 25.0 < seconds * 1e3; i++) {
+        sleep_until(start + i * 25.0);
+        double begin = now_ms();
+        for (int k = 0; k < kernels; k++) burn<<<SMALL_BLOCKS, SMALL_THREADS, 0, stream>>>(iterations, out);
+        CHECK(cudaStreamSynchronize(stream));
+        if (i < 40) continue;
+        times.push_back(now_ms() - begin);
+        sum += times.back();
+    }
+    std::sort(times.begin(), times.end());
+    size_t n = times.size();
+    std::printf("urgent: n=%zu mean=%.3f p50=%.3f p90=%.3f p99=%.3f max=%.3f ms\n", n, sum / n, times[n / 2],
+                times[n * 9 / 10], times[n * 99 / 100], times[n - 1]);
+}
+
+static void batch(double seconds, long iterations_of_ms, cudaStream_t stream, float *out) {
+    constexpr int AHEAD = 16;
+    cudaEvent_t events[AHEAD];
+    for (auto &event : events) CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync));
+    srand(1);
+    burn<<<1, 32, 0, stream>>>(1, out);
+    CHECK(cudaStreamSynchronize(stream));
+    double start = now_ms(), work_ms = 0;
+    long count = 0;
+    for (; now_ms() - start < seconds * 1e3; count++) {
+        double ms = 1 + 2.0 * (rand() % 1000) / 1000;
+        if (count >= AHEAD) CHECK(cudaEventSynchronize(events[count % AHEAD]));
+        burn<<<FILLING_BLOCKS, FILLING_THREADS, 0, stream>>>((long)(iterations_of_ms * ms), out);
+        CHECK(cudaEventRecord(events[count % AHEAD], stream));
+        work_ms += ms;
+    }
+    CHECK(cudaStreamSynchronize(stream));
+    double took = now_ms() - start;
+    std::printf("batch: %ld kernels, %.3f of the device\n", count, work_ms / took);
+}
+
+static void frees(double seconds, cudaStream_t stream, float *out) {
+    double start = now_ms(), longest = 0;
+    long rounds = 0;
+    for (; now_ms() - start < seconds * 1e3; rounds++) {
+        double begin = now_ms();
+        void *memory;
+        for (int i = 0; i < 20; i++) burn<<<SMALL_BLOCKS, SMALL_THREADS, 0, stream>>>(1000, out);
+        CHECK(cudaMalloc(&memory, 1 << 20));
+        CHECK(cudaFree(memory));
+        longest = std::max(longest, now_ms() - begin);
+    }
+    std::printf("frees: %ld rounds, the longest %.1f ms\n", rounds, longest);
+}
+
+int main(int argc, char **argv) {
+    auto number = [&](int index) { return index < argc ? std::atof(argv[index]) : 0.0; };
+    if (argc < 2) return 64;
+    CHECK(cudaSetDevice(0));
+    float *out;
+    CHECK(cudaMalloc(&out, 64));
+    cudaStream_t stream;
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    if (!std::strcmp(argv[1], "calibrate")) calibrate(stream, out);
+    if (!std::strcmp(argv[1], "urgent"))
+        urgent(number(2), (long)number(3), argc > 4 ? (int)number(4) : 8, stream, out);
+    if (!std::strcmp(argv[1], "batch")) batch(number(2), (long)number(3), stream, out);
+    if (!std::strcmp(argv[1], "frees")) frees(number(2), stream, out);
+    return 0;
+}

@@ -1,0 +1,82 @@
+#!/bin/bash
+# The tables of docs/cuda.md, native and ours interleaved. Needs root, an NVIDIA GPU, nvcc, PyTorch with torchvision and transformers.
+#
+#     tables.sh FOLDER    with xsched-ctl, libxsched_shim.so and libxsched_cuda.so of a release build in FOLDER
+#
+# TABLES="batch1 batch5 .." chooses.
+set -u
+here=$(cd "$(dirname "$0")" && pwd) built=$(cd "$1" && pwd) work=$(mktemp -d)
+ctl=$built/xsched-ctl shim=$built/libxsched_cuda.so
+tables=${TABLES:-"batch1 batch5 long overhead bert resnet killed training"}
+seconds=${SECONDS_OF_REQUESTS:-27}
+export XSCHED_LOG=$work/shim.log
+cd "$work"
+nvcc -O2 -arch=sm_90 -o load "$here/load.cu" || exit 1
+read -r filling small <<<"$(./load calibrate)"
+echo "iterations: $filling $small"
+
+serve() { "$ctl" serve >>"$work/serve.log" 2>&1 & server=$!; sleep 2; }
+stop() { kill "$server"; wait "$server" 2>/dev/null; }
+wants() { [[ " $tables " == *" $1 "* ]]; }
+
+# native COUNT ITERATIONS SECONDS, ours COUNT ITERATIONS SECONDS: an urgent client beside so many batch jobs
+native() {
+    local jobs=
+    for _ in $(seq "$1"); do ./load batch $(($3 + 4)) "$filling" & jobs+=" $!"; done
+    sleep 2
+    echo "native, $1 batch jobs"
+    ./load urgent "$3" "$2"
+    wait $jobs
+}
+ours() {
+    local jobs=
+    for _ in $(seq "$1"); do "$ctl" run --class low -- ./load batch $(($3 + 4)) "$filling" & jobs+=" $!"; done
+    sleep 2
+    echo "ours, $1 batch jobs"
+    "$ctl" run --class high -- ./load urgent "$3" "$2"
+    wait $jobs
+}
+both() { native "$@"; serve; ours "$@"; stop; }
+
+wants batch1 && { echo "### 8 x 100 us, alone"; ./load urgent 5 "$small"; echo "### 8 x 100 us beside one"; both 1 "$small" "$seconds"; }
+wants batch5 && { echo "### 8 x 100 us beside five"; both 5 "$small" "$seconds"; }
+wants long && { echo "### 8 x 500 us beside one"; both 1 $((5 * small)) 6; }
+if wants overhead; then
+    echo "### overhead, alone"
+    for workload in ${OVERHEAD:-bert decode empty}; do
+        python3 "$here/together.py" "overhead-$workload" 12 --shim "$shim" $workload:even $workload:odd:shim
+    done
+fi
+if wants bert; then
+    echo "### BERT in six processes"
+    python3 "$here/together.py" bert6 6 bert bert bert bert bert bert
+    serve
+    python3 "$here/together.py" bert6-ours 6 --ctl "$ctl" bert@high bert@high bert@normal bert@normal bert@low bert@low
+    stop
+fi
+if wants resnet; then
+    echo "### ResNet-18 beside ResNet-50"
+    python3 "$here/together.py" resnet 8 r18 r50
+    serve
+    python3 "$here/together.py" resnet-ours 8 --ctl "$ctl" r18@high r50@low
+    stop
+fi
+if wants killed; then
+    echo "### a controller that is killed while a gate is closed"
+    serve
+    "$ctl" run --class high -- ./load batch 5 "$filling" & urgent=$!
+    sleep 1.5
+    "$ctl" run --class low -- ./load frees 6 & low=$!
+    sleep 2.5
+    kill -9 "$server"
+    wait $urgent $low
+fi
+if wants training; then
+    echo "### training, 200 steps"
+    python3 "$here/together.py" training 1 train
+    # A build with the feature test-switches.
+    [ -e "$built/switches/libxsched_cuda.so" ] && XSCHED_TEST_SUSPEND=random \
+        python3 "$here/together.py" training-suspended 1 --shim "$built/switches/libxsched_cuda.so" train:shim
+fi
+cat "$work/shim.log"
+grep -v audit "$work/serve.log"

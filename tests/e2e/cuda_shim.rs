@@ -1,0 +1,185 @@
+//! `libxsched_cuda.so` before the simulated libcuda: programs compute the same, are suspended and preempted, and never wait for a
+//! controller that has ended.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::thread;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
+use xsched_tests::artifacts::{cuda_shim, cuda_sim, shim};
+use xsched_tests::device_load::DeviceLoad;
+use xsched_tests::execution_log::Timeline;
+use xsched_tests::serving::Serving;
+use xsched_tests::small_controller::SmallController;
+use xsched_tests::tracer::{Outcome, run, wait_until, xsched_ctl};
+
+/// Long enough to notice an event that should not happen.
+const A_WHILE: Duration = Duration::from_millis(300);
+
+/// Kernels that may still start after a process was suspended.
+const IN_FLIGHT: usize = 2;
+
+/// A device of its own, and a folder.
+struct Machine {
+    folder: TempDir,
+    device: String,
+}
+
+impl Machine {
+    fn new(test: &str) -> Self {
+        let folder = TempDir::new().expect("the temporary folder is writable");
+        Self { folder, device: format!("cuda-{test}-{}", std::process::id()) }
+    }
+
+    /// A mode of `cuda_client`, whose kernel `burn` fills the device for as many microseconds as its argument says.
+    fn client(&self, mode: &str) -> Command {
+        let mut command = Command::new(cuda_sim().join("cuda_client"));
+        self.set_up(command.args(mode.split(' ')));
+        command
+    }
+
+    fn set_up(&self, command: &mut Command) {
+        command
+            .env("HIP_SIM_SHARED", &self.device)
+            .env("HIP_SIM_TWINS", cuda_sim().join("libcuda_twins.so"))
+            .env("HIP_SIM_DURATIONS", "burn=arg0us@100%,step=2us")
+            .env("HIP_SIM_EXECUTION_LOG", self.executions())
+            .env("XSCHED_LOG", self.log())
+            .env("XSCHED_SOCKET_DIR", self.folder.path());
+    }
+
+    /// The same with the shim.
+    fn shimmed(&self, mode: &str) -> Command {
+        let mut command = self.client(mode);
+        command.env("LD_PRELOAD", cuda_shim());
+        command
+    }
+
+    fn executions(&self) -> PathBuf {
+        self.folder.path().join("executions")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    fn summary(&self) -> String {
+        fs::read_to_string(self.log()).unwrap_or_default()
+    }
+
+    /// Kernels that a process has started so far.
+    fn kernels(&self, process: u32) -> usize {
+        // The log does not exist before the first kernel.
+        Timeline::read(&self.executions()).map_or(0, |timeline| timeline.of(&[process]).kernels().len())
+    }
+
+    fn begin(&self, mode: &str) -> DeviceLoad {
+        let mut load = DeviceLoad::start(&mut self.shimmed(mode)).expect("the program starts");
+        load.begin().expect("the process is ready");
+        load
+    }
+}
+
+#[track_caller]
+fn is_right(outcome: &Outcome) {
+    let launched = "ready\nhost_functions 25\nwrong 0\n";
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (0, launched), "{}", outcome.stderr);
+}
+
+#[needs(nothing)]
+fn programs_compute_the_same_with_each_shim_and_with_both() {
+    let machine = Machine::new("same");
+    is_right(&run(&mut machine.client("steps 200")));
+    is_right(&run(&mut machine.shimmed("steps 200")));
+    let both = format!("{}:{}", cuda_shim().display(), shim().display());
+    is_right(&run(machine.client("steps 200").env("LD_PRELOAD", both)));
+    is_right(&run(machine.shimmed("steps 200").env("XSCHED_DISABLE", "1")));
+}
+
+#[needs(nothing)]
+fn programs_compute_the_same_while_they_are_suspended_at_random() {
+    for seed in 1..=4 {
+        let machine = Machine::new("random");
+        is_right(&run(machine.shimmed("steps 200").env("XSCHED_TEST_SUSPEND", format!("random:{seed}"))));
+        let summary = machine.summary();
+        assert!(summary.contains("work that waited in place"), "the test suspended nothing: {summary}");
+        assert!(!summary.contains("panics") && !summary.contains("troubles"), "{summary}");
+    }
+}
+
+#[needs(nothing)]
+fn a_suspended_process_continues_when_it_may() {
+    let machine = Machine::new("held");
+    let controller = SmallController::start(machine.folder.path()).expect("a socket can be made");
+    let mut load = machine.begin("batch 3 500 264");
+    wait_until("it reports", || controller.reports() > 0);
+    controller.hold(true);
+    let before = machine.kernels(load.id());
+    thread::sleep(A_WHILE);
+    let now = machine.kernels(load.id());
+    // It may have gone on before it was known to be limited at all.
+    let settled = now.max(before);
+    thread::sleep(A_WHILE);
+    assert!(machine.kernels(load.id()) <= settled + IN_FLIGHT, "{settled} kernels, then more");
+    assert!(!load.has_ended().expect("a child can be waited for"));
+    controller.hold(false);
+    let findings = load.findings().expect("the program succeeds");
+    assert!(findings["kernels"] > settled as f64, "{findings:?}");
+}
+
+#[needs(nothing)]
+fn a_process_that_a_controller_suspends_at_random_computes_the_same() {
+    let machine = Machine::new("flapping");
+    let controller = SmallController::start(machine.folder.path()).expect("a socket can be made");
+    controller.flap(7);
+    let load = machine.begin("steps 200");
+    let findings = load.findings().expect("the program succeeds");
+    assert_eq!((findings["wrong"], findings["host_functions"]), (0.0, 25.0), "{findings:?}");
+    assert_eq!(controller.processes(), 1);
+}
+
+#[needs(nothing)]
+fn a_process_goes_on_when_the_controller_that_suspends_it_ends() {
+    let machine = Machine::new("ended");
+    let controller = SmallController::start(machine.folder.path()).expect("a socket can be made");
+    let load = machine.begin("batch 1 500 264");
+    wait_until("it reports", || controller.reports() > 0);
+    controller.hold(true);
+    thread::sleep(A_WHILE);
+    drop(controller);
+    let findings = load.findings().expect("the program succeeds");
+    assert!(findings["kernels"] > 0.0, "{findings:?}");
+}
+
+/// The whole way: the command preloads the shim, the controller's programs close a gate in its page, the batch job waits there.
+#[needs(ROOT)]
+fn a_batch_job_is_preempted_at_a_gate_for_an_urgent_process() {
+    let machine = Machine::new("urgent");
+    let controller = Serving::start("").expect("a controller starts");
+    let ctl = |class: &str, mode: &str| {
+        let mut command = xsched_ctl(["run", "--class", class, "--"]);
+        command.arg(cuda_sim().join("cuda_client")).args(mode.split(' '));
+        machine.set_up(&mut command);
+        command.env("XSCHED_SOCKET_DIR", controller.folder());
+        command
+    };
+    let start = |class, mode| DeviceLoad::start(&mut ctl(class, mode)).expect("the program starts");
+    let mut batch = start("low", "batch 4 2000 264");
+    batch.begin().expect("it is ready");
+    let mut urgent = start("high", "urgent 60 8 100 25000");
+    urgent.begin().expect("it is ready");
+    let urgent = urgent.findings().expect("the urgent program succeeds");
+    let batch = batch.findings().expect("the batch job succeeds");
+    assert!(urgent["mean"] > 0.0 && batch["kernels"] > 0.0, "{urgent:?} {batch:?}");
+    let summary = machine.summary();
+    assert!(summary.contains("1 gates in the arbiter's pages"), "{summary}");
+    assert!(summary.contains("work that waited in place"), "{summary}");
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
+}
