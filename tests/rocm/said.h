@@ -1,0 +1,33 @@
+// What the programs of this folder share: each prints every call with its status and goes on after errors, so that two runs can be
+// compared line by line.
+#pragma once
+#define __HIP_PLATFORM_AMD__ 1
+#include <hip/hip_runtime_api.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int failures;
+
+// Once for each call that is made once.
+#define SAY(call)                                                                                                  \
+    do {                                                                                                           \
+        long status_ = (long)(call);                                                                               \
+        printf("%s = %ld\n", #call, status_);                                                                      \
+        failures += status_ != 0;                                                                                  \
+    } while (0)
+
+// Silent if all is well: for calls in loops.
+#define OK(call)                                                                                                   \
+    do {                                                                                                           \
+        long status_ = (long)(call);                                                                               \
+        if (status_) printf("%s = %ld\n", #call, status_);                                                         \
+        failures += status_ != 0;                                                                                  \
+    } while (0)
+
+static inline int ended() {
+    printf("failures %d\n", failures);
+    return failures ? 1 : 0;
+}
+
+// How often each program does its work.
+enum { ROUNDS = 20 };
