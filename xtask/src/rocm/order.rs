@@ -4,6 +4,9 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use anyhow::{Context as _, Result};
 
+/// Process, device and number.
+type Stream<'a> = (&'a str, &'a str, &'a str);
+
 /// For each stream the names of its kernels. Streams have no names that two runs share, so they are sorted.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Order(Vec<Vec<String>>);
@@ -19,7 +22,7 @@ impl Order {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let mut streams: BTreeMap<(&str, &str, &str), Vec<(u64, &str)>> = BTreeMap::new();
+        let mut streams: BTreeMap<Stream<'_>, Vec<(u64, &str)>> = BTreeMap::new();
         for line in text.lines() {
             let mut fields = line.splitn(8, ' ');
             let start: u64 = fields.next()?.parse().ok()?;

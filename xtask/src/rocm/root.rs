@@ -130,7 +130,8 @@ impl Root {
         let parts = self.cache.join("root.parts");
         let _ = fs::remove_dir_all(&parts); // left from an interrupted run
         let mut bootstrap = command::command("mmdebstrap");
-        bootstrap.args(["--variant=apt", "--aptopt=APT::Sandbox::User \"root\"", "sid"]).arg(&parts);
+        bootstrap.arg("--variant=apt").args(APT_OPTIONS.map(|option| format!("--aptopt={option}")));
+        bootstrap.arg("sid").arg(&parts);
         bootstrap.args(["sid", "experimental"].map(|suite| format!("deb {mirror} {suite} main")));
         command::run(&mut bootstrap)?;
         fs::rename(&parts, self.path()).context("failed to rename the file system")
@@ -146,11 +147,9 @@ impl Root {
         self.apt(&["update"])?;
         // Below the root, so that what an interrupted run has fetched is still there.
         let script = format!(
-            "mkdir -p /var/tmp/rocm7 /opt/rocm7 && cd /var/tmp/rocm7 && apt-get {} -t experimental download {} && \
+            "mkdir -p /var/tmp/rocm7 /opt/rocm7 && cd /var/tmp/rocm7 && apt-get -q -t experimental download {} && \
              for package in *.deb; do dpkg -x $package /opt/rocm7; done && \
-             dpkg-query -W -f '${{Package}} ${{Version}}\\n' >/dev/null && \
              for package in *.deb; do dpkg-deb -W $package; done >/opt/rocm7/versions && rm -r /var/tmp/rocm7",
-            APT_OPTIONS.join(" "),
             PACKAGES_7.join(" "),
         );
         command::run(Inside::new(&self.path()).command("sh").args(["-ec", &script]))
@@ -158,7 +157,7 @@ impl Root {
 
     fn apt(&self, words: &[&str]) -> Result<()> {
         let mut apt = Inside::new(&self.path()).command("apt-get");
-        command::run(apt.env("DEBIAN_FRONTEND", "noninteractive").args(APT_OPTIONS).args(words))
+        command::run(apt.env("DEBIAN_FRONTEND", "noninteractive").arg("-q").args(words))
     }
 
     fn links(&self) -> Result<()> {
@@ -189,8 +188,9 @@ impl Root {
     }
 }
 
-/// apt's own user may not reach the cache of this user.
-const APT_OPTIONS: [&str; 5] = ["-q", "-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=5"];
+/// They stay in the file system, for its apt. A mirror may be behind, and apt's own user may not reach the cache of this user.
+const APT_OPTIONS: [&str; 3] =
+    ["Acquire::Check-Valid-Until \"false\"", "Acquire::Retries \"5\"", "APT::Sandbox::User \"root\""];
 
 fn cache() -> Result<PathBuf> {
     if let Some(chosen) = env::var_os("XSCHED_ROCM_DIR") {

@@ -60,7 +60,7 @@ const SEEDS: [u32; 3] = [1, 2, 3];
 const TIME_MAX_S: u32 = 240;
 
 /// How long the controller, or urgent work, may take to begin.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Kernels of the simulated device, long enough for others to want in.
 const DURATION: &str = "*=50us";
@@ -180,7 +180,7 @@ impl Stage {
             .arg("--");
         let target = self.inside(program, &folder, "").command("timeout");
         trace.arg(target.get_program()).args(target.get_args()).args(self.timed(program));
-        let run = self.finish(program, &folder, trace, false)?;
+        let run = Self::finish(program, &folder, trace, false)?;
         let recorded = Recording::read(&self.xsched_ctl, &recording)?;
         Ok(match compared(native, &run) {
             Cell::Same(_) => recorded.judged(with_shim.summary.as_ref()),
@@ -203,7 +203,7 @@ impl Stage {
         let preloaded = if name == NATIVE { String::new() } else { format!("{}:", self.shim.display()) };
         let mut command = set(self.inside(program, &folder, &preloaded)).command("timeout");
         command.args(self.timed(program));
-        self.finish(program, &folder, command, name != NATIVE)
+        Self::finish(program, &folder, command, name != NATIVE)
     }
 
     /// What stands behind `timeout`.
@@ -249,7 +249,7 @@ impl Stage {
     }
 
     /// Runs it to its end.
-    fn finish(&self, program: &Program, folder: &Path, mut command: Command, with_shim: bool) -> Result<Run> {
+    fn finish(program: &Program, folder: &Path, mut command: Command, with_shim: bool) -> Result<Run> {
         let begin = Instant::now();
         let file = |name: &str| {
             let path = folder.join(name);
