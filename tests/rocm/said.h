@@ -5,6 +5,7 @@
 #include <hip/hip_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static int failures;
 
@@ -28,6 +29,14 @@ static inline int ended() {
     printf("failures %d\n", failures);
     return failures ? 1 : 0;
 }
+
+// Before the program begins: with ROCM_TEST_WAIT_MS it uses the device once and waits so long, for a controller to take it on.
+static const int waited = [] {
+    const char *wait = getenv("ROCM_TEST_WAIT_MS");
+    void *memory;
+    if (wait && hipMalloc(&memory, 4096) == hipSuccess && hipFree(memory) == hipSuccess) usleep(1000 * atoi(wait));
+    return 0;
+}();
 
 // How often each program does its work.
 enum { ROUNDS = 20 };

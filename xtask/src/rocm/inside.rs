@@ -25,12 +25,6 @@ impl Inside {
         self
     }
 
-    /// A file of this machine in place of one in there.
-    pub(super) fn replacing(mut self, file: &str, by: &Path) -> Self {
-        self.arguments.extend(["--ro-bind".into(), by.into(), file.into()]);
-        self
-    }
-
     /// An empty folder that goes with the command.
     pub(super) fn with_scratch(mut self, folder: &str) -> Self {
         self.arguments.extend(["--tmpfs".into(), folder.into()]);

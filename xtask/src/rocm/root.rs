@@ -12,7 +12,7 @@
 
 use std::{
     env, fs,
-    os::unix::fs::symlink,
+    os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
 };
 
@@ -68,6 +68,8 @@ const HEADERS: [&str; 14] = [
     "rocsparse",
 ];
 
+const WRAPPER: &str = include_str!("../../../tests/rocm/clang++-21");
+
 /// Where Debian has libraries.
 pub(super) const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
@@ -90,7 +92,7 @@ impl Root {
         root.once("base", "sid experimental", |root| root.base(&mirror))?;
         root.once("packages", &PACKAGES.join(" "), Self::packages)?;
         root.once("rocm7", &PACKAGES_7.join(" "), Self::rocm7)?;
-        root.once("links", &HEADERS.join(" "), Self::links)?;
+        root.once("links", &(HEADERS.join(" ") + WRAPPER), Self::links)?;
         Ok(root)
     }
 
@@ -173,14 +175,20 @@ impl Root {
         self.compiler_of_miopen()
     }
 
-    /// Debian's MIOpen calls the compiler of the folder in which it was built.
+    /// Debian's MIOpen calls the compiler of the folder in which it was built, and another with arguments that need a wrapper.
     fn compiler_of_miopen(&self) -> Result<()> {
         let installed = self.versions()?;
         let version = installed.iter().find_map(|line| line.strip_prefix("libmiopen-dev "));
         let Some((upstream, _)) = version.and_then(|version| version.rsplit_once('-')) else { return Ok(()) };
         let folder = self.path().join(format!("build/reproducible-path/miopen-{upstream}/build"));
         fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
-        link("/usr/bin/clang-21", &folder.join("clang-21"))
+        link("/usr/bin/clang-21", &folder.join("clang-21"))?;
+        let wrapper = self.path().join("usr/bin/clang++-21");
+        let _ = fs::remove_file(&wrapper); // a link to the compiler, which must stay
+        fs::write(&wrapper, WRAPPER).with_context(|| format!("failed to write {}", wrapper.display()))?;
+        let executable = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(&wrapper, executable)
+            .with_context(|| format!("failed to set {}", wrapper.display()))
     }
 
     fn unpacked(&self) -> PathBuf {

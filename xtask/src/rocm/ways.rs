@@ -65,11 +65,13 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// Kernels of the simulated device, long enough for others to want in.
 const DURATION: &str = "*=50us";
 
+/// Has the program wait, after its first use of the device, until the controller has taken it on: it is over in milliseconds.
+const JOIN: (&str, &str) = ("ROCM_TEST_WAIT_MS", "500");
+
 /// Where programs run.
 pub(super) struct Stage {
     root: Root,
     target_dir: PathBuf,
-    compiler: PathBuf,
     shim: PathBuf,
     xsched_ctl: PathBuf,
 }
@@ -97,7 +99,6 @@ impl Stage {
         Self {
             root,
             target_dir: workspace.target_dir.clone(),
-            compiler: workspace.root.join("tests/rocm/clang++-21"),
             shim: workspace.built(Profile::Debug, "libxsched_shim.so"),
             xsched_ctl: workspace.built(Profile::Debug, "xsched-ctl"),
         }
@@ -153,7 +154,7 @@ impl Stage {
             ("XSCHED_SOCKET_DIR", sockets.to_str().context("the path of the build folder is not UTF-8")?),
         ];
         let urgent = self.urgent(&shared)?;
-        let low = [&shared[..], &[("XSCHED_AUTO_XQUEUE_PRIORITY", "-100")]].concat();
+        let low = [&shared[..], &[("XSCHED_AUTO_XQUEUE_PRIORITY", "-100"), JOIN]].concat();
         let run = self.with_shim(program, "beside", &low)?;
         let bad = urgent.bad_lines()?;
         if let Some(line) = bad.first() {
@@ -234,7 +235,6 @@ impl Stage {
         let libraries = format!("{}:{genuine}:{genuine}/migraphx/lib", simulated.display());
         Inside::new(&self.root.path())
             .with(&self.target_dir)
-            .replacing("/usr/bin/clang++-21", &self.compiler)
             .with_scratch("/tmp")
             .set("HOME", "/tmp")
             .set("LC_ALL", "C.UTF-8")
