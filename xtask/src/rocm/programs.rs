@@ -114,8 +114,8 @@ impl Program {
     }
 }
 
-/// All layers on the device; a prompt of 64 tokens, then 32 of an answer, three times.
-const LLAMA_BENCH: [&str; 8] = ["-ngl", "99", "-p", "64", "-n", "32", "-r", "3"];
+/// All layers on the device; a prompt of 64 tokens, then 32 of an answer, forty times.
+const LLAMA_BENCH: [&str; 8] = ["-ngl", "99", "-p", "64", "-n", "32", "-r", "40"];
 
 fn model(target_dir: &Path) -> PathBuf {
     target_dir.join("rocm/tiny.gguf")
