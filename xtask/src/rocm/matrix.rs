@@ -91,10 +91,10 @@ mod tests {
         let mut matrix = Matrix::default();
         matrix.add(&Program::ALL[0], Row::NotServed);
         assert!(matrix.verdict().is_err(), "nothing was shown");
-        matrix.add(&Program::ALL[1], Row::Cells([same(), same(), same(), same(), same()]));
+        matrix.add(&Program::ALL[1], Row::Cells(std::array::from_fn(|_| same())));
         matrix.verdict().unwrap();
         let worse = Cell::Worse("exit 1 instead of 0".into());
-        matrix.add(&Program::ALL[2], Row::Cells([same(), worse, same(), same(), same()]));
+        matrix.add(&Program::ALL[2], Row::Cells([same(), worse, same(), same(), same(), same()]));
         assert_eq!(
             matrix.verdict().unwrap_err().to_string(),
             format!("worse than natively: {}", Program::ALL[2].name)

@@ -70,6 +70,9 @@ const HEADERS: [&str; 14] = [
 
 const WRAPPER: &str = include_str!("../../../tests/rocm/clang++-21");
 
+/// AMD's library that hands a runtime's dispatch tables to tools; Debian's runtimes are built without it.
+pub(super) const REGISTER: &str = "librocprofiler-register.so.0";
+
 /// Where Debian has libraries.
 pub(super) const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
@@ -92,7 +95,7 @@ impl Root {
         root.once("base", "sid experimental", |root| root.base(&mirror))?;
         root.once("packages", &PACKAGES.join(" "), Self::packages)?;
         root.once("rocm7", &PACKAGES_7.join(" "), Self::rocm7)?;
-        root.once("links", &(HEADERS.join(" ") + WRAPPER), Self::links)?;
+        root.once("links", &(HEADERS.join(" ") + REGISTER + WRAPPER), Self::links)?;
         Ok(root)
     }
 
@@ -172,6 +175,10 @@ impl Root {
         let rocm7 = self.path().join("opt/rocm7");
         link("usr/include", &rocm7.join("include"))?;
         link(LIBRARIES, &rocm7.join("lib"))?;
+        // In a folder of its own, so that nothing else of that release is found there.
+        let register = self.path().join("opt/register");
+        fs::create_dir_all(&register).with_context(|| format!("failed to create {}", register.display()))?;
+        link(&format!("../rocm7/{LIBRARIES}/{REGISTER}"), &register.join(REGISTER))?;
         self.compiler_of_miopen()
     }
 

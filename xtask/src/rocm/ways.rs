@@ -17,7 +17,7 @@ use super::{
     order::Order,
     programs::{Program, Release},
     recording::Recording,
-    root::Root,
+    root::{REGISTER, Root},
     summary::Summary,
 };
 use crate::workspace::{Profile, Workspace};
@@ -34,10 +34,13 @@ pub(super) enum Way {
     Beside,
     /// Recorded from its start.
     Traced,
+    /// With AMD's own rocprofiler-register, which gives the shim the dispatch tables: preloaded, and by variable.
+    Registered,
 }
 
 impl Way {
-    pub(super) const ALL: [Self; 5] = [Self::Native, Self::Shim, Self::Suspended, Self::Beside, Self::Traced];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Native, Self::Shim, Self::Suspended, Self::Beside, Self::Traced, Self::Registered];
 
     pub(super) fn title(self) -> &'static str {
         match self {
@@ -46,6 +49,7 @@ impl Way {
             Self::Suspended => "suspended at random",
             Self::Beside => "beside urgent work",
             Self::Traced => "traced",
+            Self::Registered => "registered",
         }
     }
 }
@@ -117,6 +121,7 @@ impl Stage {
             self.suspended(program, &native)?,
             self.beside(program, &native)?,
             self.traced(program, &native, &with_shim)?,
+            self.registered(program, &native)?,
         ];
         for (way, cell) in Way::ALL.iter().zip(&cells) {
             eprintln!("rocm: {} {}: {cell}", program.name, way.title());
@@ -189,6 +194,34 @@ impl Stage {
         })
     }
 
+    fn registered(&self, program: &Program, native: &Run) -> Result<Cell> {
+        let shim = self.shim.display().to_string();
+        let hiprtc = format!("{}/libhiprtc.so.{}", program.release.libraries(), program.release.major());
+        let libraries = format!("{}:/opt/register", self.libraries(program.release));
+        for (name, way) in [("preloaded", None), ("variable", Some(("LD_PRELOAD", hiprtc.as_str())))] {
+            let name = format!("registered-{name}");
+            let loaded = self.target_dir.join("rocm/runs").join(program.name).join(&name).join("loaded");
+            let output = loaded.display().to_string();
+            let common = [
+                ("LD_LIBRARY_PATH", libraries.as_str()),
+                ("ROCPROFILER_REGISTER_LIBRARY", &shim),
+                ("LD_DEBUG", "files"),
+                ("LD_DEBUG_OUTPUT", &output),
+                ("XSCHED_TEST_SUSPEND", "random:1"),
+            ];
+            // The last setting of a variable counts.
+            let variables: Vec<_> = common.into_iter().chain(way).collect();
+            let run = self.with_shim(program, &name, &variables)?;
+            if let Cell::Worse(how) = compared(native, &run) {
+                return Ok(Cell::Worse(format!("{name}: {how}")));
+            }
+            if !has_loaded(&loaded)? {
+                return Ok(Cell::Worse(format!("{name}: {REGISTER} was not loaded")));
+            }
+        }
+        Ok(Cell::Same("same, preloaded and by variable".to_owned()))
+    }
+
     fn with_shim(&self, program: &Program, name: &str, variables: &[(&str, &str)]) -> Result<Run> {
         let log = self.folder(program, name)?.join("shim");
         let set = |inside: Inside| {
@@ -226,19 +259,24 @@ impl Stage {
         self.target_dir.join(format!("hip-sim/{major}/libamdhip64.so.{major}"))
     }
 
+    /// The simulated runtime's folder and those of the release.
+    fn libraries(&self, release: Release) -> String {
+        let simulated = self.target_dir.join(format!("hip-sim/{}", release.major()));
+        let genuine = release.libraries();
+        // MIGraphX opens its back ends by name.
+        format!("{}:{genuine}:{genuine}/migraphx/lib", simulated.display())
+    }
+
     /// The file system with the simulated runtime in front of the genuine one. `preloaded` ends in a colon unless it is empty.
     fn inside(&self, program: &Program, folder: &Path, preloaded: &str) -> Inside {
         let release = program.release;
         let (major, genuine) = (release.major(), release.libraries());
-        let simulated = self.target_dir.join(format!("hip-sim/{major}"));
-        // MIGraphX opens its back ends by name.
-        let libraries = format!("{}:{genuine}:{genuine}/migraphx/lib", simulated.display());
         Inside::new(&self.root.path())
             .with(&self.target_dir)
             .with_scratch("/tmp")
             .set("HOME", "/tmp")
             .set("LC_ALL", "C.UTF-8")
-            .set("LD_LIBRARY_PATH", libraries)
+            .set("LD_LIBRARY_PATH", self.libraries(release))
             // ROCm 6 has this compiler within its runtime, too.
             .set("LD_PRELOAD", format!("{preloaded}{genuine}/libhiprtc.so.{major}"))
             .set("HIP_SIM_ARCH", release.arch())
@@ -332,6 +370,19 @@ impl Drop for Running {
         let _ = kill_process(pid, Signal::TERM);
         let _ = self.child.wait();
     }
+}
+
+/// Whether a process has loaded AMD's library, by what the dynamic linker wrote into files that begin so.
+fn has_loaded(output: &Path) -> Result<bool> {
+    let folder = output.parent().context("the file is in a folder")?;
+    for entry in fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))? {
+        let path = entry?.path();
+        let is_output = path.file_stem() == output.file_name();
+        if is_output && fs::read(&path).is_ok_and(|text| String::from_utf8_lossy(&text).contains(REGISTER)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn of_native(native: &Run) -> Cell {
