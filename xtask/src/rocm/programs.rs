@@ -133,6 +133,35 @@ pub(super) fn make_model(workspace: &Workspace, python: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rocm::ways::Way;
+
+    /// Names in backticks of `docs/evidence.md` that are not files or commands.
+    fn named(evidence: &str) -> Vec<&str> {
+        let quoted = evidence.split('`').skip(1).step_by(2);
+        quoted.filter(|name| !name.contains(['/', ' '])).collect()
+    }
+
+    #[test]
+    fn the_table_of_evidence_names_every_program_and_tests_that_exist() {
+        let workspace = Workspace::find().unwrap();
+        let evidence = std::fs::read_to_string(workspace.root.join("docs/evidence.md")).unwrap();
+        let mut tests = String::new();
+        for entry in ignore::Walk::new(workspace.root.join("tests")).map(Result::unwrap) {
+            if entry.path().extension().is_some_and(|extension| extension == "rs") {
+                tests += &std::fs::read_to_string(entry.path()).unwrap();
+            }
+        }
+        let programs: Vec<_> = Program::ALL.iter().map(|program| program.name).collect();
+        let (shown, others): (Vec<_>, Vec<_>) =
+            named(&evidence).into_iter().partition(|name| programs.contains(name));
+        assert_eq!(shown, programs, "each once, in order");
+        for test in others {
+            assert!(tests.contains(&format!("fn {test}(")), "no test `{test}`");
+        }
+        for column in evidence.split("column *").skip(1).filter_map(|rest| rest.split('*').next()) {
+            assert!(Way::ALL.iter().any(|way| way.title() == column), "no column `{column}`");
+        }
+    }
 
     #[test]
     fn the_times_of_llama_bench_are_not_compared() {
