@@ -33,8 +33,8 @@ int main(int argc, char **argv) {
     SAY(hipblasSgemm(handle, HIPBLAS_OP_N, HIPBLAS_OP_N, n, n, n, &one, a, n, b, n, &zero, c, n));
     if (argc > 1) {
         puts("ready");
-        for (double end = now() + atof(argv[1]); now() < end; usleep(3000)) {
-            for (int i = 0; i < 8; i++)
+        for (double end = now() + atof(argv[1]); now() < end; usleep(1000)) {
+            for (int i = 0; i < 2 * ROUNDS; i++)
                 OK(hipblasSgemm(handle, HIPBLAS_OP_N, HIPBLAS_OP_T, n, n, n, &one, a, n, b, n, &zero, c, n));
             OK(hipStreamSynchronize(stream));
         }
