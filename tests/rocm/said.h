@@ -30,11 +30,12 @@ static inline int ended() {
     return failures ? 1 : 0;
 }
 
-// Before the program begins: with ROCM_TEST_WAIT_MS it uses the device once and waits so long, for a controller to take it on.
+// Before the program begins it uses the device once. With ROCM_TEST_WAIT_MS it then waits so long, for a controller to take it on.
 static const int waited = [] {
     const char *wait = getenv("ROCM_TEST_WAIT_MS");
     void *memory;
-    if (wait && hipMalloc(&memory, 4096) == hipSuccess && hipFree(memory) == hipSuccess) usleep(1000 * atoi(wait));
+    if (hipMalloc(&memory, 4096) == hipSuccess && hipMemset(memory, 0, 4096) == hipSuccess) (void)hipFree(memory);
+    if (wait) usleep(1000 * atoi(wait));
     return 0;
 }();
 

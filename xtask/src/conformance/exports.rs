@@ -19,7 +19,7 @@ const LEFT_OUT: [(&str, Side, &str); 8] = [
     ("hiprtc", Side::Both, "the compiler, which is a library of its own since ROCm 6"),
     ("__hipGetPCH", Side::Both, "precompiled headers of that compiler"),
     ("__gnu_", Side::Both, "conversions of half precision that C compilers call; no HIP"),
-    ("amd_dbgapi_get_build", Side::Both, "versions that a debugger asks for; no HIP"),
+    ("amd_dbgapi_get_", Side::Both, "versions that a debugger asks for; no HIP"),
     ("hipGetCmdName", Side::Both, "no header declares it; a name for AMD's own tools"),
     (
         "hipRegisterTracerCallback",

@@ -69,8 +69,8 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// Kernels of the simulated device, long enough for others to want in.
 const DURATION: &str = "*=50us";
 
-/// Has the program wait, after its first use of the device, until the controller has taken it on: it is over in milliseconds.
-const JOIN: (&str, &str) = ("ROCM_TEST_WAIT_MS", "500");
+/// Has the program wait, after its first use of the device, until the controller has taken it on. Most are over in milliseconds.
+const JOIN: (&str, &str) = ("ROCM_TEST_WAIT_MS", "1000");
 
 /// Where programs run.
 pub(super) struct Stage {
