@@ -327,18 +327,24 @@ fn a_folder_without_a_controller_has_no_effect() {
 }
 
 /// Gives the controller's own process work now and then, until `is_over`; when another process was suspended for it.
+///
+/// The time between grows and shrinks: work that begins when the process goes on would otherwise always have come equally far when
+/// it is suspended again.
 fn hold_until(controller: &SmallController, mut is_over: impl FnMut() -> bool) -> Vec<SpanNs> {
     let mut held = Vec::new();
     wait_until("it knows its level", || controller.reports() > 0);
     // What it has launched before is not limited.
     thread::sleep(Duration::from_millis(100));
-    while !is_over() {
+    for pause_ms in (1..=9).cycle() {
+        if is_over() {
+            break;
+        }
         controller.hold(true);
         let from_ns = boottime_ns() + CLOCKS_NS;
         thread::sleep(Duration::from_millis(5));
         held.push((from_ns, boottime_ns() - CLOCKS_NS));
         controller.hold(false);
-        thread::sleep(Duration::from_millis(5));
+        thread::sleep(Duration::from_millis(pause_ms));
     }
     held
 }

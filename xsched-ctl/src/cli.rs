@@ -88,9 +88,9 @@ pub(crate) enum Verb {
     #[command(after_long_help = "Columns:\n  \
         class        the priority, with a share, or a weight that is not 100\n  \
         from         where it comes from: rule, hint, run or set\n  \
-        state        ready: has work and may launch. held: has work and is suspended; would wait: the\n               \
-                     same while the controller observes. idle: has no work. alone: no other process\n               \
-                     uses the device. free: the controller is off\n  \
+        state        ready: has work and may launch. suspended: has work and may not; would wait: the same\n               \
+                     while the controller observes. idle: has no work. alone: no other process uses the\n               \
+                     device. free: the controller is off\n  \
         queue        the number for `set --queue`\n  \
         level        the order on the device, the smallest first. 1: first while it has work; 2 and above:\n               \
                      behind others, or first for a time slice only, as under `fair` and `partition`;\n               \

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use xsched_control_api::{
-    answer::{Answer, From, List, Process, Queue, State},
+    answer::{Answer, From, List, Process, Queue, State, Status},
     client::Controller,
     parameters::{Class, WEIGHT_DEFAULT},
     request::Request,
@@ -90,9 +90,9 @@ fn queue_rows(list: &List) -> Vec<[String; HEADINGS.len()]> {
     let mut rows = Vec::new();
     for process in &list.processes {
         if process.queues.is_empty() {
-            rows.push(row(list.controller.state, process, None));
+            rows.push(row(&list.controller, process, None));
         }
-        rows.extend(process.queues.iter().map(|queue| row(list.controller.state, process, Some(queue))));
+        rows.extend(process.queues.iter().map(|queue| row(&list.controller, process, Some(queue))));
     }
     rows
 }
@@ -128,23 +128,30 @@ fn percent(part: f64) -> String {
     format!("{:.0} %", part * 100.0)
 }
 
-fn row(controller: State, process: &Process, queue: Option<&Queue>) -> [String; HEADINGS.len()] {
+fn row(status: &Status, process: &Process, queue: Option<&Queue>) -> [String; HEADINGS.len()] {
     let of_queue = queue.and_then(|queue| queue.parameters);
     let (parameters, from) = of_queue.map_or((process.parameters, process.from), |own| (own, From::Set));
+    let controller = status.state;
+    let policy = status.policy.parse().unwrap_or_default();
+    let heeded = parameters.heeded_by(policy);
+    let reservations = heeded.reservations();
     let class = format!("{} {}", Class::of(parameters.priority), parameters.priority);
     let parameters = match (parameters.share, parameters.weight) {
         (Some(share), _) => format!("{class}, {share} %"),
         (None, WEIGHT_DEFAULT) => class,
         (None, weight) => format!("{class}, x{weight}"),
     };
+    let latency = queue.filter(|_| heeded.slo.is_some()).and_then(|queue| queue.latency_ns);
+    let now = latency.map(|latency| format!(" (now {})", duration(Some(latency))));
+    let parameters = parameters + &reservations + &now.unwrap_or_default();
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    let state = queue.map(|queue| match (queue.ready, queue.held) {
+    let state = queue.map(|queue| match (queue.ready, queue.suspended) {
         (false, _) if queue.alone => "alone",
         // A process that was connected while the controller observed still reports work, but that has no effect while
         // it is off.
         _ if controller == State::Off => "free",
         (true, true) if controller == State::Observing => "would wait",
-        (true, true) => "held",
+        (true, true) => "suspended",
         (true, false) => "ready",
         (false, _) => "idle",
     });
@@ -168,7 +175,7 @@ fn row(controller: State, process: &Process, queue: Option<&Queue>) -> [String; 
 
 #[cfg(test)]
 mod tests {
-    use xsched_control_api::answer::{Counts, From, Origin, PageKeeper, State, Status};
+    use xsched_control_api::answer::{Counts, Origin, PageKeeper};
     use xsched_control_api::parameters::Parameters;
 
     use super::*;
@@ -196,7 +203,7 @@ mod tests {
             stream_priority: 0,
             level: 1,
             ready: true,
-            held: true,
+            suspended: true,
             alone: false,
             device_share: 0.254,
             device_ns: 9,
@@ -207,6 +214,7 @@ mod tests {
             launched: 2,
             deferred: 1,
             suspended_ns: 1_500_000,
+            latency_ns: None,
         }
     }
 
@@ -217,7 +225,7 @@ mod tests {
             user: "root".to_owned(),
             command: "python3".to_owned(),
             cgroup: "/kubepods.slice/pod7".to_owned(),
-            parameters: Parameters { priority: 120, weight: 200, share: None },
+            parameters: Parameters { priority: 120, weight: 200, ..Parameters::default() },
             class: "high".to_owned(),
             from: From::Rule,
             reports: PageKeeper::Programs,
@@ -233,7 +241,7 @@ mod tests {
         assert_eq!(lines[0], "active, policy priority, 1 process");
         assert_eq!(
             lines[2].split_whitespace().collect::<Vec<_>>().join(" "),
-            "python3 root 0000:c1:00.0 high 120, x200 rule held 4711 3 1 25 % 1.50 ms"
+            "python3 root 0000:c1:00.0 high 120, x200 rule suspended 4711 3 1 25 % 1.50 ms"
         );
         assert_eq!(lines[3], "2 connections ended because the process did not answer");
         assert!(lines[4].starts_with("7 verdicts had to be given again"), "{shown}");
@@ -250,7 +258,7 @@ mod tests {
 
     #[test]
     fn unknown_device_time_is_not_shown_as_zero() {
-        let queue = Queue { ready: false, held: false, alone: true, device_share: 0.0, ..queue() };
+        let queue = Queue { ready: false, suspended: false, alone: true, device_share: 0.0, ..queue() };
         let shown = text(&list(vec![process(queue)]), Lines::Queue);
         let line = shown.lines().nth(2).unwrap_or_default();
         let words: Vec<_> = line.split_whitespace().collect();
@@ -267,7 +275,7 @@ mod tests {
 
     #[test]
     fn while_off_no_process_is_called_idle() {
-        let queue = || Queue { ready: false, held: false, device_share: 0.0, ..queue() };
+        let queue = || Queue { ready: false, suspended: false, device_share: 0.0, ..queue() };
         let before = "python3 root 0000:c1:00.0 high 120, x200 rule";
         assert_eq!(line(State::Off, queue()), format!("{before} free 4711 3 1 - 1.50 ms"));
         assert_eq!(line(State::Active, queue()), format!("{before} idle 4711 3 1 0 % 1.50 ms"));
@@ -276,7 +284,7 @@ mod tests {
     #[test]
     fn while_off_no_process_is_called_ready() {
         // While the controller observes, processes report that all the time.
-        let queue = Queue { held: false, ..queue() };
+        let queue = Queue { suspended: false, ..queue() };
         let before = "python3 root 0000:c1:00.0 high 120, x200 rule";
         assert_eq!(line(State::Off, queue), format!("{before} free 4711 3 1 25 % 1.50 ms"));
     }
@@ -289,9 +297,20 @@ mod tests {
 
     #[test]
     fn parameters_set_for_a_queue_are_shown_as_set() {
-        let parameters = Some(Parameters { priority: -7, weight: 100, share: None });
+        let parameters = Some(Parameters { priority: -7, ..Parameters::default() });
         let shown = line(State::Active, Queue { parameters, ..queue() });
-        assert!(shown.contains("normal -7 set held"), "{shown}");
+        assert!(shown.contains("normal -7 set suspended"), "{shown}");
+    }
+
+    #[test]
+    fn an_slo_is_shown_beside_the_latency() {
+        let mut list = list(vec![process(Queue { latency_ns: Some(10_800_000), ..queue() })]);
+        list.processes[0].parameters.slo = Some("p99 < 12ms".parse().unwrap());
+        let ignored = text(&list, Lines::Queue);
+        assert!(!ignored.contains("p99") && !ignored.contains("now"), "{ignored}");
+        list.controller.policy = "slo".to_owned();
+        let shown = text(&list, Lines::Queue);
+        assert!(shown.contains("high 120, x200, p99 < 12ms (now 10.8 ms)"), "{shown}");
     }
 
     #[test]

@@ -39,8 +39,8 @@ pub(crate) async fn set(arguments: cli::Set) -> Result<u8, Failure> {
     if json {
         return printed(&answer.to_line());
     }
-    let Answer::Set { changed, overpromised } = answer else { return Err(strange(&answer)) };
-    tell_worth(&mut controller, wish, overpromised.as_ref(), "come").await;
+    let Answer::Set { changed } = answer else { return Err(strange(&answer)) };
+    tell_worth(&mut controller, wish, None).await;
     if let Target::Cgroup(name) = &target
         && !wish.is_empty()
         && cgroup::is_missing(name)
@@ -56,14 +56,9 @@ pub(crate) async fn set(arguments: cli::Set) -> Result<u8, Failure> {
     printed(&lines.collect::<String>())
 }
 
-/// Tells the user the effect of a wish under the current policy. Shares of the device with the largest sum `come` to
-/// more than 100 %, or would.
-pub(crate) async fn tell_worth(
-    controller: &mut Controller,
-    wish: Wish,
-    overpromised: Option<&Overpromised>,
-    come: &str,
-) {
+/// Tells the user the effect of a wish under the current policy. `overpromised`: with this command's, the shares of that
+/// device would come to more than 100 %.
+pub(crate) async fn tell_worth(controller: &mut Controller, wish: Wish, overpromised: Option<&Overpromised>) {
     if wish.is_empty() {
         return;
     }
@@ -71,18 +66,18 @@ pub(crate) async fn tell_worth(
     if let Ok(Answer::Policy { policy, .. }) = controller.ask(&Request::Policy { name: None }).await
         && let Ok(policy) = policy.parse::<PolicyKind>()
     {
-        for line in worth(wish, policy, overpromised, come) {
+        for line in worth(wish, policy, overpromised) {
             say!("{line}");
         }
     }
 }
 
 /// Which parts of a wish have no effect under a policy, and the effective part of a share where it has one.
-fn worth(wish: Wish, policy: PolicyKind, overpromised: Option<&Overpromised>, come: &str) -> Vec<String> {
+fn worth(wish: Wish, policy: PolicyKind, overpromised: Option<&Overpromised>) -> Vec<String> {
     let unheeded = wish.unheeded(policy).map(|note| format!("note: {note}"));
     let diluted = match (wish.share, overpromised) {
         (Some(share), Some(overpromised)) if policy == PolicyKind::Partition => {
-            Some(excess_share_warning(share, overpromised, come))
+            Some(excess_share_warning(share, overpromised))
         }
         _ => None,
     };
@@ -90,9 +85,9 @@ fn worth(wish: Wish, policy: PolicyKind, overpromised: Option<&Overpromised>, co
 }
 
 /// The effective part of a share if the shares of a device exceed 100 %.
-fn excess_share_warning(share: u8, Overpromised { device, percent }: &Overpromised, come: &str) -> String {
+fn excess_share_warning(share: u8, Overpromised { device, percent }: &Overpromised) -> String {
     format!(
-        "warning: shares of {device} {come} to {percent} %, so all shrink in proportion: {share} % is {:.0} % while all have work",
+        "warning: shares of {device} with this command's would come to {percent} %, so all shrink in proportion: {share} % is {:.0} % while all have work",
         f64::from(share) * 100.0 / f64::from(*percent)
     )
 }
@@ -224,16 +219,16 @@ mod tests {
     fn an_excess_share_is_reported_under_partition_only() {
         let overpromised = Overpromised { device: "0000:01:00.0".to_owned(), percent: 150 };
         let wish = Wish { share: Some(75), ..Wish::default() };
-        let told = |policy| worth(wish, policy, Some(&overpromised), "come");
+        let told = |policy| worth(wish, policy, Some(&overpromised));
         assert_eq!(
             told(PolicyKind::Partition),
             [
-                "warning: shares of 0000:01:00.0 come to 150 %, so all shrink in proportion: 75 % is 50 % while all have work"
+                "warning: shares of 0000:01:00.0 with this command's would come to 150 %, so all shrink in proportion: 75 % is 50 % while all have work"
             ]
         );
         let unheeded = "note: policy `fair` ignores shares; `xsched-ctl policy partition` uses them";
         assert_eq!(told(PolicyKind::Fair), [unheeded], "it is not repeated");
-        assert_eq!(worth(wish, PolicyKind::Partition, None, "come"), [""; 0]);
+        assert_eq!(worth(wish, PolicyKind::Partition, None), [""; 0]);
     }
 
     #[test]

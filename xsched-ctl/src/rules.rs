@@ -163,7 +163,7 @@ mod tests {
         };
         let queue = |alone: bool| {
             serde_json::json!({
-                "slot": 1, "device": "0000:c1:00.0", "stream_priority": 0, "level": 1, "ready": false, "held": false,
+                "slot": 1, "device": "0000:c1:00.0", "stream_priority": 0, "level": 1, "ready": false, "suspended": false,
                 "alone": alone, "device_share": 0.0, "device_ns": 0, "launched": 0, "deferred": 0, "suspended_ns": 0,
             })
         };

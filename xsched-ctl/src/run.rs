@@ -68,8 +68,7 @@ pub(crate) async fn run(arguments: cli::Run, mut descriptors: Descriptors) -> Re
     }
     let controller = match register(wish, &token).await {
         Ok((mut controller, overpromised)) => {
-            let come = "with this command's would come";
-            tell_worth(&mut controller, wish, overpromised.as_ref(), come).await;
+            tell_worth(&mut controller, wish, overpromised.as_ref()).await;
             Some(controller)
         }
         // An unscheduled command is not what was requested with a priority that is refused.

@@ -93,8 +93,8 @@ impl Args {
             "only `{DIFFERENTIAL}` and `{FUZZ}` take `--seed`"
         );
         ensure!(
-            self.parts.is_empty() || name == SCHED || self.planted,
-            "only `{SCHED}` and `{DIFFERENTIAL} --planted` have parts that can be named"
+            self.parts.is_empty() || [SCHED, SHIM].contains(&name) || self.planted,
+            "only `{SCHED}`, `{SHIM}` and `{DIFFERENTIAL} --planted` have parts that can be named"
         );
         Ok(())
     }

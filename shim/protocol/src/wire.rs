@@ -36,7 +36,7 @@ pub use recording::{
 };
 
 /// Changes whenever a packet changes its layout or meaning.
-pub const WIRE_VERSION: u32 = 6;
+pub const WIRE_VERSION: u32 = 7;
 
 /// File name of the socket that shims connect to, in the controller's folder.
 pub const SHIM_SOCKET: &str = "shim.sock";
@@ -103,6 +103,8 @@ pub struct Hello {
     pub weight: u32,
     /// A token that `xsched-ctl run` has put into the environment; zero for none.
     pub token: [u8; 16],
+    /// Within this time each request is to be done, in nanoseconds.
+    pub deadline_ns: u64,
 }
 
 impl Hello {
@@ -112,6 +114,8 @@ impl Hello {
     pub const UTILIZATION: u32 = 1 << 1;
     /// [`Hello::weight`] was given.
     pub const WEIGHT: u32 = 1 << 2;
+    /// [`Hello::deadline_ns`] was given.
+    pub const DEADLINE: u32 = 1 << 3;
 }
 
 /// The controller accepts a process. Two descriptors come with it: the page, to be mapped read-only, and an epoll instance that
@@ -452,7 +456,7 @@ text!(Domain path path_len domain);
 text!(KernelName name name_len id);
 text!(OriginName name name_len id);
 
-const _: () = assert!(size_of::<Hello>() == 48 && size_of::<Welcome>() == 48 && size_of::<OpenQueue>() == 24);
+const _: () = assert!(size_of::<Hello>() == 56 && size_of::<Welcome>() == 48 && size_of::<OpenQueue>() == 24);
 const _: () = assert!(size_of::<Verdicts>() == 16 && size_of::<Rules>() == 12 && size_of::<Settings>() == 8);
 const _: () = assert!(size_of::<Domain>() == 416 && size_of::<KernelName>() == 416);
 const _: () = assert!(size_of::<OriginName>() == 416 && size_of::<OriginUsage>() == 416);

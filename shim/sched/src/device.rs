@@ -10,6 +10,7 @@ use crate::policies::PolicyKind;
 use crate::policy::{Policy, View};
 use crate::queue::{Process, Queue};
 use crate::ranks::Ranks;
+use crate::requests::Requests;
 use crate::starvation::{self, Patience};
 use crate::{Attributes, DeviceId, Nanos, QueueId, Settings};
 
@@ -70,6 +71,11 @@ impl Device {
         queue.level.is_some_and(|level| self.mask.allows(level))
     }
 
+    /// The percentile of its process's latencies for which there is an SLO.
+    pub(crate) fn latency(&self, queue: &Queue) -> Option<Nanos> {
+        self.processes[queue.process].requests.latency(queue.attributes.slo?.per_mille)
+    }
+
     pub(crate) fn due(&self) -> Option<Nanos> {
         self.due
     }
@@ -115,6 +121,7 @@ impl Device {
                 charged: Nanos::ZERO,
                 allowed: Nanos::ZERO,
                 allowed_until: now,
+                requests: Requests::default(),
                 is_changed: false,
             });
             self.processes.len() - 1
@@ -170,12 +177,18 @@ impl Device {
         if ready {
             self.ready += 1;
             process.ready += 1;
+            if process.ready == 1 {
+                process.requests.begin(self.now, process.charged);
+            }
             queue.level.inspect(|level| self.mask.add(*level));
             let due = queue.patience.due(now, settings);
             self.slice_due = self.slice_due.into_iter().chain(due).min();
         } else {
             self.ready -= 1;
             process.ready -= 1;
+            if process.ready == 0 {
+                process.requests.end(self.now, settings.linger);
+            }
             self.waiting_changed |= queue.patience.due(now, settings) == self.slice_due;
             queue.patience.became_idle(queue.level == front);
             queue.level.inspect(|level| self.mask.remove(*level));

@@ -20,6 +20,7 @@
 
 mod account;
 mod device;
+mod hints;
 mod in_flight;
 mod level;
 mod local;
@@ -29,6 +30,7 @@ mod policy;
 mod queue;
 mod queue_change;
 mod ranks;
+mod requests;
 mod scheduler;
 mod settings;
 #[cfg(test)]
@@ -36,6 +38,7 @@ mod simulation;
 mod starvation;
 mod time;
 
+pub use hints::{NoHint, Quota, Slo, check_deadline, check_work};
 pub use in_flight::{Gate, InFlight, Launch, Limit, Payer};
 pub use level::Level;
 pub use local::{Changes, Local};

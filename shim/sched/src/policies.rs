@@ -4,9 +4,15 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::policy::Policy;
+use crate::policy::edf::EarliestDeadline;
 use crate::policy::fair::Fair;
 use crate::policy::fixed_priority::FixedPriority;
+use crate::policy::laxity::LeastLaxity;
+use crate::policy::mlfq::MultilevelFeedback;
+use crate::policy::nice::Nice;
 use crate::policy::partition::Partition;
+use crate::policy::quota::Quotas;
+use crate::policy::slo::LatencyTargets;
 
 /// One line per policy: variant and type, name, XSched's names, description.
 macro_rules! policies {
@@ -55,6 +61,12 @@ policies! {
     Priority => FixedPriority, "priority" | "hpf", "the process of the highest priority that has work";
     Fair => Fair, "fair" | "cfs", "processes of equal priority share device time by weight";
     Partition => Partition, "partition" | "up" | "pup", "each process is promised a part of the device time";
+    Quota => Quotas, "quota", "each process has its device time in each window before others, and no more beside them";
+    Edf => EarliestDeadline, "edf" | "kedf", "the process whose request is due first, or the first few side by side";
+    Laxity => LeastLaxity, "laxity" | "lax", "the process that can wait for the shortest time and still be done by its deadline";
+    Slo => LatencyTargets, "slo", "processes with an SLO get what keeps their latency below it, the others all the rest";
+    Mlfq => MultilevelFeedback, "mlfq", "processes sink by what they use, so short work goes first without hints";
+    Nice => Nice, "nice" | "chpf", "classes and weights by the CPU nice values of processes";
 }
 
 #[expect(clippy::derivable_impls, reason = "an attribute in the list above would need a line of its own")]
@@ -94,7 +106,7 @@ mod tests {
         assert_eq!("HPF".parse(), Ok(PolicyKind::Priority));
         assert_eq!("Cfs".parse(), Ok(PolicyKind::Fair));
         assert_eq!("PUP".parse(), Ok(PolicyKind::Partition));
-        let error = "edf".parse::<PolicyKind>().unwrap_err().to_string();
-        assert!(error.starts_with("no policy `edf`; there are: priority"), "{error}");
+        let error = "edg".parse::<PolicyKind>().unwrap_err().to_string();
+        assert!(error.starts_with("no policy `edg`; there are: priority"), "{error}");
     }
 }

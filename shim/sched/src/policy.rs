@@ -3,9 +3,17 @@
 //! A policy ranks queues; it does not know levels, starvation or other devices. To add one, add a file with an implementation of
 //! [`Policy`], and a line in `policies.rs`.
 
+pub(crate) mod edf;
 pub(crate) mod fair;
 pub(crate) mod fixed_priority;
+mod jobs;
+pub(crate) mod laxity;
+pub(crate) mod mlfq;
+pub(crate) mod nice;
+mod order;
 pub(crate) mod partition;
+pub(crate) mod quota;
+pub(crate) mod slo;
 mod virtual_time;
 
 use std::fmt;
@@ -22,7 +30,7 @@ pub(crate) struct View<'a> {
     pub(crate) queues: &'a [Queue],
     /// Indexed by [`Queue::process`].
     pub(crate) processes: &'a [Process],
-    /// Indices of processes whose work or charge may have changed since the last call; all of them if `altered`.
+    /// Indices of processes whose work, requests or charge may have changed since the last call; all of them if `altered`.
     pub(crate) changed: &'a [usize],
     /// Since the last call queues were opened or closed, or their attributes have changed.
     pub(crate) altered: bool,
@@ -52,6 +60,9 @@ pub(crate) trait Policy: fmt::Debug + Send {
     /// to call it again if no change comes before.
     fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos>;
 }
+
+/// A policy that follows what the process in front uses looks no more often: it may use it more slowly than time passes.
+const LOOK_EVERY: Nanos = Nanos::from_micros(100);
 
 /// Maps priorities so that larger ones come first.
 fn downwards(priority: i16) -> u16 {

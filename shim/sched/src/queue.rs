@@ -1,6 +1,7 @@
 //! A queue and a process as one device knows them: the data that policies and the starvation bound use.
 
 use crate::account::Account;
+use crate::requests::Requests;
 use crate::starvation::Patience;
 use crate::{Attributes, Level, Nanos, ProcessId, QueueId};
 
@@ -38,6 +39,7 @@ pub(crate) struct Process {
     /// Time for which it had a ready queue that was allowed to launch.
     pub(crate) allowed: Nanos,
     pub(crate) allowed_until: Nanos,
+    pub(crate) requests: Requests,
     /// It is among those that have changed.
     pub(crate) is_changed: bool,
 }

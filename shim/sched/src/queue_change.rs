@@ -1,6 +1,6 @@
 //! Inputs of the scheduler.
 
-use crate::Nanos;
+use crate::{Nanos, Quota, Slo};
 
 /// Names a queue while it is open: its slot in the arbiter page, or any number that the caller assigns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,6 +31,16 @@ pub struct Attributes {
     pub weight: u32,
     /// The part of the device that the process is promised, in percent.
     pub share: Option<u8>,
+    /// The process's CPU nice value, -20 to 19.
+    pub nice: i8,
+    /// Device time that the process may use in each window.
+    pub quota: Option<Quota>,
+    /// Within this time each request of the process is to be done.
+    pub deadline: Option<Nanos>,
+    /// The most device time that a request takes. `None`: as much as earlier ones.
+    pub work: Option<Nanos>,
+    /// What the latency of the process's requests is to be.
+    pub slo: Option<Slo>,
     /// How much more urgent it is than the rest of its process, as the program asked for: HIP's stream priorities, negated.
     pub stream_priority: i32,
 }
@@ -54,6 +64,11 @@ impl Attributes {
             ceiling: 0,
             weight: Self::DEFAULT_WEIGHT,
             share: None,
+            nice: 0,
+            quota: None,
+            deadline: None,
+            work: None,
+            slo: None,
             stream_priority: 0,
         }
     }

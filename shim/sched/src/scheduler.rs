@@ -7,6 +7,7 @@ use crate::level::{self, Level, Move};
 use crate::policies::PolicyKind;
 #[cfg(test)]
 use crate::policy::Policy;
+use crate::queue::Queue;
 use crate::{Attributes, DeviceId, Nanos, QueueChange, QueueId, Settings};
 
 /// Decides how urgent each queue is.
@@ -68,6 +69,8 @@ pub struct QueueState {
     pub charged: Nanos,
     /// How long it has been ready without being allowed to launch, less what being allowed has taken back.
     pub waited: Nanos,
+    /// If its process has an SLO: that percentile of the latencies of its latest requests.
+    pub latency: Option<Nanos>,
 }
 
 impl Scheduler {
@@ -180,17 +183,14 @@ impl Scheduler {
 
     /// All queues, as of the last change and decision of their device.
     pub fn queues(&self) -> impl Iterator<Item = QueueState> {
-        self.devices.iter().flat_map(|device| {
-            device.queues().iter().map(|queue| QueueState {
-                queue: queue.id,
-                attributes: queue.attributes,
-                level: queue.level,
-                ready: queue.ready,
-                allowed: device.is_allowed(queue),
-                charged: queue.account.charged(),
-                waited: queue.patience.waited(),
-            })
-        })
+        self.devices.iter().flat_map(|device| device.queues().iter().map(|queue| state(device, queue)))
+    }
+
+    /// One queue.
+    pub fn queue(&self, queue: QueueId) -> Option<QueueState> {
+        let Location { device, index } = *self.locations.get(&queue)?;
+        let device = &self.devices[device];
+        Some(state(device, &device.queues()[index]))
     }
 
     fn open(&mut self, now: Nanos, queue: QueueId, attributes: Attributes) {
@@ -226,6 +226,19 @@ impl Scheduler {
             self.devices.push(Device::new(id, self.policy, now));
             self.devices.len() - 1
         })
+    }
+}
+
+fn state(device: &Device, queue: &Queue) -> QueueState {
+    QueueState {
+        queue: queue.id,
+        attributes: queue.attributes,
+        level: queue.level,
+        ready: queue.ready,
+        allowed: device.is_allowed(queue),
+        charged: queue.account.charged(),
+        waited: queue.patience.waited(),
+        latency: device.latency(queue),
     }
 }
 

@@ -18,6 +18,10 @@ pub struct Settings {
     /// After urgent work, less urgent processes of equal priority go one at a time for this long, a slice each, in policies that
     /// otherwise let them run side by side; zero: never.
     pub serialize_equals: Nanos,
+    /// How many processes with the earliest deadlines run side by side, in the policy for deadlines.
+    pub side_by_side: u32,
+    /// How long a queue stays ready after its last command.
+    pub linger: Nanos,
 }
 
 /// A setting that is out of range.
@@ -34,12 +38,14 @@ const HOUR: Nanos = Nanos::from_secs(3_600);
 const BOUND: RangeInclusive<Nanos> = Nanos::from_millis(10)..=HOUR;
 const SLICE: RangeInclusive<Nanos> = Nanos::from_micros(500)..=Nanos::from_secs(1);
 const PATIENCE: RangeInclusive<Nanos> = Nanos::from_millis(20)..=HOUR;
+/// More hardly fill a device better, and are looked for one by one.
+const SIDE_BY_SIDE_MAX: u32 = 8;
 const QUANTUM_LEAST: Nanos = Nanos::from_micros(500);
 
 impl Settings {
     /// Returns the first setting that is out of range. The scheduler replaces such a value by the nearest one in range.
     pub fn check(&self) -> Result<(), SettingsError> {
-        let Self { starvation_bound, quantum, slice, patience, serialize_equals } = *self;
+        let Self { starvation_bound, quantum, slice, patience, serialize_equals, .. } = *self;
         let check = |name, value: Nanos, range: &RangeInclusive<Nanos>| {
             let (least, most) = (*range.start(), *range.end());
             if range.contains(&value) { Ok(()) } else { Err(SettingsError { name, value, least, most }) }
@@ -56,7 +62,7 @@ impl Settings {
     /// The nearest settings in range.
     #[must_use]
     pub(crate) fn in_range(self) -> Self {
-        let Self { starvation_bound, quantum, slice, patience, serialize_equals } = self;
+        let Self { starvation_bound, quantum, slice, patience, serialize_equals, .. } = self;
         let nearest = |value: Nanos, range: &RangeInclusive<Nanos>| value.clamp(*range.start(), *range.end());
         let none = starvation_bound.is_zero();
         let starvation_bound = if none { Nanos::ZERO } else { nearest(starvation_bound, &BOUND) };
@@ -67,6 +73,8 @@ impl Settings {
             slice: nearest(slice, &SLICE),
             patience: nearest(patience, &PATIENCE),
             serialize_equals: serialize_equals.min(HOUR),
+            side_by_side: self.side_by_side.clamp(1, SIDE_BY_SIDE_MAX),
+            linger: self.linger,
         }
     }
 }
@@ -79,6 +87,8 @@ impl Default for Settings {
             slice: Nanos::from_millis(4),
             patience: Nanos::from_millis(100),
             serialize_equals: Nanos::from_secs(1),
+            side_by_side: 1,
+            linger: Nanos::from_micros(100),
         }
     }
 }
@@ -112,6 +122,8 @@ mod tests {
                     slice: value,
                     patience: value,
                     serialize_equals: value,
+                    side_by_side: value.0 as u32,
+                    linger: value,
                 };
                 assert_eq!(settings.in_range().check(), Ok(()), "{settings:?}");
             }

@@ -42,6 +42,13 @@ pub(crate) struct World {
     planted: Option<fn() -> Box<dyn Policy>>,
 }
 
+impl World {
+    /// The same under another policy.
+    fn under(self, policy: PolicyKind) -> Self {
+        Self { policy, ..self }
+    }
+}
+
 /// The delays.
 #[derive(Clone, Copy, Debug)]
 struct Delays {

@@ -8,6 +8,7 @@
 //! | `XSCHED_TOKEN` | set by `xsched-ctl run`: the controller recognises its processes by it |
 //! | `XSCHED_AUTO_XQUEUE_PRIORITY` | -255 to 255, larger is more urgent: a hint to the controller, which has the last word |
 //! | `XSCHED_AUTO_XQUEUE_UTILIZATION` | percent of the device: a hint as well |
+//! | `XSCHED_AUTO_XQUEUE_DEADLINE` | within how many microseconds each request is to be done: a hint as well |
 //! | `XSCHED_SCHEDULER` | `LCL`: no controller, the process's own streams are scheduled among each other by their priorities, or as `XSCHED_POLICY` says; `APP`: neither; otherwise, as with `GLB`, the controller says |
 //! | `XSCHED_AUTO_XQUEUE_THRESHOLD`, `_BATCH_SIZE` | commands launched ahead beside more urgent processes, and at once, instead of what the shim finds out; the controller's `in_flight` goes before |
 //! | `XSCHED_AUTO_XQUEUE_LEVEL` | 1: nothing is gated on the device, see [`xsched_xqueue`] |

@@ -91,10 +91,11 @@ impl MessageGenerator {
     /// A first packet with hints that ask for much.
     pub(crate) fn hello(&mut self) -> Vec<u8> {
         let hello = Hello {
-            hints: self.random.u32(..8),
+            hints: self.random.u32(..16),
             priority: self.random.i32(-300..300),
             utilization: self.number() as u32,
             weight: self.number() as u32,
+            deadline_ns: self.number(),
             ..hello()
         };
         hello.as_bytes().to_vec()

@@ -37,6 +37,8 @@ pub(crate) struct Plan {
     /// It executes the same program again after this many milliseconds, whatever is in flight or deferred,
     /// and restarts.
     pub(crate) exec_ms: Option<u32>,
+    /// Priorities of its streams, each with a thread that has the whole plan; none: one stream, created without a priority.
+    pub(crate) stream_priorities: Vec<i32>,
 }
 
 /// A client's scheduling parameters.
@@ -95,6 +97,7 @@ impl Plan {
             seed: 1,
             forks_ms: None,
             exec_ms: None,
+            stream_priorities: Vec::new(),
         }
     }
 
@@ -104,6 +107,16 @@ impl Plan {
     }
 
     pub(crate) fn arguments(&self) -> Vec<String> {
+        let of_stream = |priority: &i32| {
+            let mut arguments = self.arguments_of_one();
+            arguments.extend(["--priority".to_owned(), priority.to_string()]);
+            arguments
+        };
+        let streams: Vec<_> = self.stream_priorities.iter().map(of_stream).collect();
+        if streams.is_empty() { self.arguments_of_one() } else { streams.join(&"--and".to_owned()) }
+    }
+
+    fn arguments_of_one(&self) -> Vec<String> {
         let times: Vec<_> = self.kernels_us.iter().map(u32::to_string).collect();
         let mut arguments = vec![
             "--us".to_owned(),

@@ -26,18 +26,27 @@ pub(crate) struct Scheduling {
     pub(crate) policy: &'static str,
     /// The preemption mode. 1 stops launching; 2 also gates queued commands.
     pub(crate) mode: u32,
+    /// The time after which a process that is kept waiting gets a time slice; none: the default.
+    pub(crate) starvation: Option<&'static str>,
+}
+
+impl Scheduling {
+    fn config(self) -> String {
+        let Self { policy, mode, starvation } = self;
+        let starvation = starvation.map_or(String::new(), |time| format!("starvation = \"{time}\"\n"));
+        format!("[scheduler]\npolicy = \"{policy}\"\npreemption = {mode}\n{starvation}")
+    }
 }
 
 /// Whether a controller can run here; tries by starting one.
 pub(crate) fn try_out() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    Controller::start(folder.path(), Scheduling { policy: "priority", mode: 1 }).map(drop)
+    Controller::start(folder.path(), Scheduling { policy: "priority", mode: 1, starvation: None }).map(drop)
 }
 
 fn spawn(folder: &Path, scheduling: Scheduling) -> Result<Child> {
     let config = folder.join("config.toml");
-    let Scheduling { policy, mode } = scheduling;
-    fs::write(&config, format!("[scheduler]\npolicy = \"{policy}\"\npreemption = {mode}\n"))?;
+    fs::write(&config, scheduling.config())?;
     let mut serve = xsched_ctl(["serve", "--config"]);
     Ok(serve.arg(&config).env(FOLDER_VARIABLE, folder).stdout(Stdio::null()).spawn()?)
 }

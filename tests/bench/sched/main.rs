@@ -43,8 +43,9 @@ use scenario::Rounds;
 type Scenario = (&'static str, fn(Rounds) -> Result<()>);
 
 /// In the order of the issue that requests them.
-const SCENARIOS: [Scenario; 13] = [
+const SCENARIOS: [Scenario; 14] = [
     ("preemption", preemption::run),
+    ("priorities", preemption::run_priorities),
     ("neighbours", neighbours::run),
     ("field", field::run),
     ("groups", groups::run),

@@ -115,12 +115,26 @@ impl Node {
         Self::with(regime, "priority", 1)
     }
 
+    /// The same, where no process gets a time slice because it was kept waiting.
+    pub(crate) fn without_starvation_bound(regime: Regime) -> Result<Self> {
+        Self::of(regime, "priority", 1, Some("0s"))
+    }
+
     pub(crate) fn with(regime: Regime, policy: &'static str, devices: u32) -> Result<Self> {
+        Self::of(regime, policy, devices, None)
+    }
+
+    fn of(
+        regime: Regime,
+        policy: &'static str,
+        devices: u32,
+        starvation: Option<&'static str>,
+    ) -> Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("bench-sched-{}-{number}", std::process::id());
         let folder = tempfile::tempdir_in("/dev/shm")?;
-        let scheduling = regime.mode().map(|mode| Scheduling { policy, mode });
+        let scheduling = regime.mode().map(|mode| Scheduling { policy, mode, starvation });
         let controller =
             scheduling.map(|scheduling| Controller::start(folder.path(), scheduling)).transpose()?;
         Ok(Self { controller: controller.map(RefCell::new), folder, name, devices })

@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use rustix::time::{ClockId, clock_gettime};
 use xsched_sched::{
-    Attributes, DeviceId, Nanos, PolicyKind, ProcessId, QueueChange, QueueId, Scheduler, Settings,
+    Attributes, DeviceId, Nanos, PolicyKind, ProcessId, QueueChange, QueueId, Quota, Scheduler, Settings, Slo,
 };
 use xsched_tests::bench::{Goal, Row, repeated};
 
@@ -14,7 +14,7 @@ use crate::{result::Result, scenario::BENCH};
 const QUEUES: u32 = 64;
 const STEPS: u32 = 20_000;
 const ROUNDS: usize = 11;
-const GOAL_NS: f64 = 500.0;
+const GOAL_NS: f64 = 1_000.0;
 /// Time between two events.
 const PACE: Nanos = Nanos::from_micros(50);
 
@@ -35,6 +35,14 @@ fn step_ns(policy: PolicyKind) -> f64 {
         let mut attributes = Attributes::new(DeviceId(0), ProcessId(number));
         attributes.priority = (number % 8) as i16;
         attributes.share = Some(1);
+        attributes.nice = (number % 8) as i8 - 4;
+        // Some have no hint.
+        if number % 4 != 3 {
+            let time = Nanos::from_millis(5 + u64::from(number));
+            attributes.quota = Some(Quota { time: Nanos::from_millis(1), window: Nanos::from_millis(100) });
+            (attributes.deadline, attributes.work) = (Some(time), Some(Nanos::from_millis(1)));
+            attributes.slo = Some(Slo { per_mille: 990, latency: time });
+        }
         scheduler.handle(Nanos::ZERO, QueueChange::Opened { queue: QueueId(number), attributes });
     }
     let _ = scheduler.decide(Nanos::ZERO);

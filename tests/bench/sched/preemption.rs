@@ -31,6 +31,11 @@ const SHORT_COUNT: usize = 8;
 /// Longer than the requests take.
 const SECONDS: f64 = REQUESTS as f64 / RATE + 0.2;
 
+/// Of FSDP's streams: computation at the usual priority, communication at a higher one.
+const PRIORITIES: [i32; 2] = [0, -1];
+/// Duration of its kernels.
+const OF_PRIORITIES_US: u32 = 300;
+
 /// Number of the other's kernels that start during a request: mean, 99th percentile and maximum over all
 /// requests.
 const MEANWHILE: [&str; 3] = [
@@ -51,27 +56,41 @@ const WHILE_READY: [&str; 3] = [
 
 pub(crate) fn run(rounds: Rounds) -> Result<()> {
     for kernel_us in KERNELS_US {
-        let regimes = Regime::for_kernels_of(kernel_us);
-        let table = rounds.measure(format!("preemption, T = {kernel_us} us"), &regimes, |regime| {
-            measure(regime, kernel_us)
-        })?;
-        table.print("preemption latency, p50", "us", no_goal)?;
-        table.print("preemption latency, p99", "us", |regime| regime.latency_goal(kernel_us))?;
-        table.print("launch reaches the runtime, p50", "us", no_goal)?;
-        table.print("launch reaches the runtime, p99", "us", no_goal)?;
-        table.print("launch reaches the runtime, nothing to preempt, p50", "us", no_goal)?;
-        table.print("launch reaches the runtime, nothing to preempt, p99", "us", no_goal)?;
-        print_count(&table, MEANWHILE, no_goal)?;
-        print_count(&table, ONCE_SUBMITTED, no_goal)?;
-        print_count(&table, WHILE_READY, Regime::count_goal)?;
-        table.print("request on the device, p99", "us", no_goal)?;
-        table.print("request beyond alone as its client sees it, p50", "us", no_goal)?;
-        table.print("request beyond alone as its client sees it, p99", "us", no_goal)?;
-        table.print("device time of the other while it runs", "%", no_goal)?;
-        table.print("processor time of the shim's threads in the other", "%", no_goal)?;
-        table.print_noise()?;
+        let other = saturating(kernel_us);
+        print(rounds, format!("preemption, T = {kernel_us} us"), kernel_us, &other)?;
     }
     Ok(())
+}
+
+/// The same beside a process that has streams of several priorities.
+pub(crate) fn run_priorities(rounds: Rounds) -> Result<()> {
+    let other = Plan { stream_priorities: PRIORITIES.to_vec(), ..saturating(OF_PRIORITIES_US) };
+    let name = format!("preemption of two stream priorities, T = {OF_PRIORITIES_US} us");
+    print(rounds, name, OF_PRIORITIES_US, &other)
+}
+
+fn saturating(kernel_us: u32) -> Plan {
+    Plan::saturating(vec![kernel_us; SHORT_COUNT], SECONDS)
+}
+
+fn print(rounds: Rounds, name: String, kernel_us: u32, other: &Plan) -> Result<()> {
+    let regimes = Regime::for_kernels_of(kernel_us);
+    let table = rounds.measure(name, &regimes, |regime| measure(regime, other))?;
+    table.print("preemption latency, p50", "us", no_goal)?;
+    table.print("preemption latency, p99", "us", |regime| regime.latency_goal(kernel_us))?;
+    table.print("launch reaches the runtime, p50", "us", no_goal)?;
+    table.print("launch reaches the runtime, p99", "us", no_goal)?;
+    table.print("launch reaches the runtime, nothing to preempt, p50", "us", no_goal)?;
+    table.print("launch reaches the runtime, nothing to preempt, p99", "us", no_goal)?;
+    print_count(&table, MEANWHILE, no_goal)?;
+    print_count(&table, ONCE_SUBMITTED, no_goal)?;
+    print_count(&table, WHILE_READY, Regime::count_goal)?;
+    table.print("request on the device, p99", "us", no_goal)?;
+    table.print("request beyond alone as its client sees it, p50", "us", no_goal)?;
+    table.print("request beyond alone as its client sees it, p99", "us", no_goal)?;
+    table.print("device time of the other while it runs", "%", no_goal)?;
+    table.print("processor time of the shim's threads in the other", "%", no_goal)?;
+    table.print_noise()
 }
 
 /// A median would hide a single round in which another kernel started.
@@ -82,13 +101,11 @@ fn print_count(table: &Table, names: [&str; 3], goal: fn(Regime) -> Option<Goal>
     table.print_as(largest, most, "", goal)
 }
 
-fn measure(regime: Regime, kernel_us: u32) -> Result<Figures> {
+fn measure(regime: Regime, other: &Plan) -> Result<Figures> {
     let urgent = Plan::requests(vec![SHORT_US; SHORT_COUNT], RATE, Until::Requests(REQUESTS));
-    let other = Plan::saturating(vec![kernel_us; SHORT_COUNT], SECONDS);
-
     let alone = Run::of(&Node::new(regime)?, &[(urgent.clone(), Parameters::High)])?;
     let alone_service = Service::of(&alone.outcomes[0], &urgent, &alone.timeline, &[]);
-    let plans = [(urgent.clone(), Parameters::High), (other, Parameters::Low)];
+    let plans = [(urgent.clone(), Parameters::High), (other.clone(), Parameters::Low)];
     let (both, following) = Run::following(&Node::new(regime)?, &plans, SECONDS)?;
     let service = Service::of(&both.outcomes[0], &urgent, &both.timeline, &both.others(0));
     let launch_us =

@@ -130,6 +130,7 @@ impl Soak {
                 let scheduling = Scheduling {
                     policy: POLICIES[self.random.usize(..POLICIES.len())],
                     mode: self.random.u32(1..=2),
+                    starvation: None,
                 };
                 let began = Instant::now();
                 let mut controller = self.node.controller()?;

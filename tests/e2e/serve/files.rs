@@ -41,7 +41,9 @@ fn a_configuration_is_checked_without_starting_a_controller() {
     for line in [
         format!("xsched-ctl: {config_name}, line 3: there is no policy `piority`; did you mean `priority`?"),
         format!("{config_name}, line 4: `lease` must be a time such as \"50ms\", not a number"),
-        format!("{config_name}, line 5: a rule needs a class, priority, weight or share"),
+        format!(
+            "{config_name}, line 5: a rule needs a class, priority, weight, share, quota, deadline, work or slo"
+        ),
         format!(
             "xsched-ctl: {rules_name}, line 2: there is no action `skip`; there are: schedule, passthrough, never-suspend"
         ),

@@ -25,7 +25,10 @@ fn a_more_urgent_process_suspends_others_until_it_is_idle() {
     batch.wait_for_ready(5, 1 << low | 1 << high);
     assert_eq!(batch.ask("wait")["woken"], true);
     let listed = controller.listed(&batch);
-    assert_eq!((&listed["queues"][0]["held"], &listed["queues"][0]["ready"]), (&true.into(), &true.into()));
+    assert_eq!(
+        (&listed["queues"][0]["suspended"], &listed["queues"][0]["ready"]),
+        (&true.into(), &true.into())
+    );
     assert_eq!(controller.listed(&urgent)["queues"][0]["device"], "0000:05:00.0");
     urgent.report("idle");
     batch.wait_for_ready(5, 1 << low);

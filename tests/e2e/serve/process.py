@@ -26,7 +26,7 @@ class Process:
         self.socket.connect(self.path)
         token = bytes.fromhex(token or os.environ.get("XSCHED_TOKEN", "00" * 16))
         hints, priority = (0, 0) if priority in (None, "-") else (1, int(priority))
-        packet = struct.pack("=IIQIiII16s", HELLO, WIRE, PAGE, hints, priority, 0, 0, token)
+        packet = struct.pack("=IIQIiII16sQ", HELLO, WIRE, PAGE, hints, priority, 0, 0, token, 0)
         self.socket.send(packet)
         return self.receive()
 

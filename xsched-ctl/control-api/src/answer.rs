@@ -16,9 +16,6 @@ pub enum Answer {
     Set {
         /// Connected processes that are affected.
         changed: Vec<Changed>,
-        /// A share was set, and the shares of a device now exceed 100 %.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        overpromised: Option<Overpromised>,
     },
     /// The policy, and the previous one.
     Policy {
@@ -293,7 +290,7 @@ pub struct Queue {
     /// It has work.
     pub ready: bool,
     /// A more urgent queue of its device has work.
-    pub held: bool,
+    pub suspended: bool,
     /// No other queue is open on its device. Its process then tracks none of its commands, so it reports neither
     /// whether it has work nor what it uses.
     pub alone: bool,
@@ -310,6 +307,9 @@ pub struct Queue {
     pub deferred: u64,
     /// For how long something was deferred.
     pub suspended_ns: u64,
+    /// If its process has an SLO: that percentile of the latencies of its latest requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ns: Option<u64>,
 }
 
 /// A queue's device time for one library.

@@ -1,11 +1,12 @@
-//! The scheduling parameters of a process (priority, weight, share), and how far a user may raise them.
+//! The scheduling parameters of a process (priority, weight, share and what policies by request use), and how far a user may raise them.
 
 mod class;
+mod text;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use xsched_sched::PolicyKind;
+use xsched_sched::{Nanos, NoHint, PolicyKind, Quota, Slo, check_deadline, check_work};
 
 pub use class::Class;
 
@@ -29,11 +30,31 @@ pub struct Parameters {
     pub weight: u32,
     /// Percent of each device; none: a part of what others leave.
     pub share: Option<u8>,
+    /// Device time that a process may use in each window before others, such as `20ms/100ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "text")]
+    pub quota: Option<Quota>,
+    /// Within this time each request is to be done.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "text")]
+    pub deadline: Option<Nanos>,
+    /// The most device time that a request takes.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "text")]
+    pub work: Option<Nanos>,
+    /// What the latency of requests is to be, such as `p99 < 12ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "text")]
+    pub slo: Option<Slo>,
 }
 
 impl Default for Parameters {
     fn default() -> Self {
-        Self { priority: Class::Normal.priority(), weight: WEIGHT_DEFAULT, share: None }
+        Self {
+            priority: Class::Normal.priority(),
+            weight: WEIGHT_DEFAULT,
+            share: None,
+            quota: None,
+            deadline: None,
+            work: None,
+            slo: None,
+        }
     }
 }
 
@@ -50,10 +71,22 @@ pub struct Wish {
     /// As in [`Parameters`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<u8>,
+    /// As in [`Parameters`].
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "text")]
+    pub quota: Option<Quota>,
+    /// As in [`Parameters`].
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "text")]
+    pub deadline: Option<Nanos>,
+    /// As in [`Parameters`].
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "text")]
+    pub work: Option<Nanos>,
+    /// As in [`Parameters`].
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "text")]
+    pub slo: Option<Slo>,
 }
 
 /// A requested parameter is out of bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says what has happened")]
 pub enum OutOfBounds {
     #[error("priorities go from {PRIORITY_MIN} to {PRIORITY_MAX}, not to {0}")]
@@ -62,16 +95,33 @@ pub enum OutOfBounds {
     Weight(u32),
     #[error("shares go from 1 to {SHARE_MAX} percent, not to {0}")]
     Share(u8),
+    #[error(transparent)]
+    Hint(#[from] NoHint),
 }
 
 impl Wish {
+    /// Nothing is requested.
+    pub const NONE: Self = Self {
+        priority: None,
+        weight: None,
+        share: None,
+        quota: None,
+        deadline: None,
+        work: None,
+        slo: None,
+    };
+
     /// Whether nothing is requested.
     pub fn is_empty(self) -> bool {
-        self == Self::default()
+        self == Self::NONE
     }
 
     /// Checks the bounds of untrusted values.
     pub fn check(self) -> Result<(), OutOfBounds> {
+        self.quota.map_or(Ok(()), Quota::check)?;
+        self.deadline.map_or(Ok(()), check_deadline)?;
+        self.work.map_or(Ok(()), check_work)?;
+        self.slo.map_or(Ok(()), Slo::check)?;
         match self {
             Self { priority: Some(priority), .. } if !(PRIORITY_MIN..=PRIORITY_MAX).contains(&priority) => {
                 Err(OutOfBounds::Priority(priority))
@@ -93,16 +143,24 @@ impl Wish {
             priority: self.priority.or(other.priority),
             weight: self.weight.or(other.weight),
             share: self.share.or(other.share),
+            quota: self.quota.or(other.quota),
+            deadline: self.deadline.or(other.deadline),
+            work: self.work.or(other.work),
+            slo: self.slo.or(other.slo),
         }
     }
 
     /// The notes on requested parameters that a policy ignores.
     pub fn unheeded(self, policy: PolicyKind) -> impl Iterator<Item = String> {
-        use PolicyKind::{Fair, Partition, Priority};
+        use PolicyKind::{Edf, Fair, Laxity, Partition, Priority, Quota, Slo};
         let parts = [
-            ("priorities", self.priority.is_some(), &[Priority, Fair][..]),
-            ("weights", self.weight.is_some(), &[Fair]),
+            ("priorities", self.priority.is_some(), &[Priority, Fair, Quota, Edf, Laxity, Slo][..]),
+            ("weights", self.weight.is_some(), &[Fair, Quota, Edf, Laxity, Slo]),
             ("shares", self.share.is_some(), &[Partition]),
+            ("quotas", self.quota.is_some(), &[Quota]),
+            ("deadlines", self.deadline.is_some(), &[Edf, Laxity]),
+            ("the work of requests", self.work.is_some(), &[Edf, Laxity]),
+            ("SLOs", self.slo.is_some(), &[Slo]),
         ];
         let unheeded = parts
             .into_iter()
@@ -118,17 +176,52 @@ impl Wish {
             priority: self.priority.unwrap_or(parameters.priority),
             weight: self.weight.unwrap_or(parameters.weight),
             share: self.share.or(parameters.share),
+            quota: self.quota.or(parameters.quota),
+            deadline: self.deadline.or(parameters.deadline),
+            work: self.work.or(parameters.work),
+            slo: self.slo.or(parameters.slo),
         }
+    }
+}
+
+impl Parameters {
+    /// What its requests take of a device, if each has a deadline and takes as long as said: all of it if nothing is said.
+    pub fn density(self) -> Option<f64> {
+        let deadline = self.deadline?;
+        Some(self.work.map_or(1.0, |work| work.0 as f64 / deadline.0.max(1) as f64))
+    }
+
+    /// Without the quota, deadline or SLO that a policy ignores.
+    #[must_use]
+    pub fn heeded_by(self, policy: PolicyKind) -> Self {
+        let by_deadline = matches!(policy, PolicyKind::Edf | PolicyKind::Laxity);
+        Self {
+            quota: self.quota.filter(|_| policy == PolicyKind::Quota),
+            deadline: self.deadline.filter(|_| by_deadline),
+            slo: self.slo.filter(|_| policy == PolicyKind::Slo),
+            ..self
+        }
+    }
+
+    /// What is reserved for it, beside its share.
+    pub fn reservations(self) -> String {
+        let work = self.work.map(|work| format!(" (work {work})")).unwrap_or_default();
+        let parts = [
+            self.quota.map(|quota| format!(", quota {quota}")),
+            self.deadline.map(|deadline| format!(", deadline {deadline}{work}")),
+            self.slo.map(|slo| format!(", {slo}")),
+        ];
+        parts.into_iter().flatten().collect()
     }
 }
 
 impl fmt::Display for Parameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "priority {} ({}), weight {}", self.priority, Class::of(self.priority), self.weight)?;
-        match self.share {
-            Some(share) => write!(f, ", share {share} %"),
-            None => Ok(()),
+        if let Some(share) = self.share {
+            write!(f, ", share {share} %")?;
         }
+        f.write_str(&self.reservations())
     }
 }
 
@@ -139,7 +232,7 @@ pub struct Ceiling {
     pub priority: i16,
     /// The largest weight.
     pub weight: u32,
-    /// The largest share; none: no share is allowed.
+    /// The largest share, and what quotas, deadlines and SLOs may reserve; none: no share is allowed, and none of these.
     pub share: Option<u8>,
 }
 
@@ -159,6 +252,8 @@ pub enum AboveCeiling {
     Weight { wanted: u32, ceiling: u32 },
     #[error("a share of {wanted} % is above the ceiling, {} %", .ceiling.unwrap_or(0))]
     Share { wanted: u8, ceiling: Option<u8> },
+    #[error("{what} may take {wanted} % of a device, and the ceiling for shares is {} %", .ceiling.unwrap_or(0))]
+    Reservation { what: &'static str, wanted: u32, ceiling: Option<u8> },
 }
 
 impl Ceiling {
@@ -168,7 +263,28 @@ impl Ceiling {
             priority: wish.priority.map(|priority| priority.min(self.priority.max(base.priority))),
             weight: wish.weight.map(|weight| weight.min(self.weight.max(base.weight))),
             share: wish.share.and_then(|share| Some(share.min(self.share.max(base.share)?))),
+            ..self.reservations(wish, base).map_or(wish, |_| Wish {
+                quota: wish.quota.filter(|_| base.quota == wish.quota),
+                deadline: wish.deadline.filter(|_| base.deadline == wish.deadline),
+                work: wish.work.filter(|_| base.work == wish.work),
+                slo: wish.slo.filter(|_| base.slo == wish.slo),
+                ..wish
+            })
         }
+    }
+
+    /// The first reservation of a wish that is neither within the ceiling for shares nor there already. A deadline without the work
+    /// of a request and an SLO may take all of a device.
+    fn reservations(self, wish: Wish, base: Parameters) -> Option<AboveCeiling> {
+        let after = wish.applied_to(base);
+        let quota = wish.quota.filter(|_| wish.quota != base.quota).map(|quota| ("a quota", quota.part()));
+        let has_other = (after.deadline, after.work) != (base.deadline, base.work);
+        let deadline = after.density().filter(|_| has_other).map(|density| ("a deadline", density));
+        let slo = wish.slo.filter(|_| wish.slo != base.slo).map(|_| ("an SLO", 1.0));
+        let wanted = [quota, deadline, slo].into_iter().flatten();
+        let mut wanted = wanted.map(|(what, part)| (what, (part * 100.0).ceil() as u32));
+        let above = wanted.find(|(_, percent)| *percent > self.share.unwrap_or(0).into());
+        above.map(|(what, wanted)| AboveCeiling::Reservation { what, wanted, ceiling: self.share })
     }
 
     /// Refuses a wish that exceeds both the ceiling and the present parameters.
@@ -184,7 +300,7 @@ impl Ceiling {
             (.., Some(wanted)) if limited.share != Some(wanted) => {
                 Err(AboveCeiling::Share { wanted, ceiling: self.share })
             }
-            _ => Ok(()),
+            _ => self.reservations(wish, base).map_or(Ok(()), Err),
         }
     }
 }
@@ -212,9 +328,9 @@ mod tests {
 
     #[test]
     fn a_process_above_the_ceiling_may_stay_there_and_not_rise() {
-        let base = Parameters { priority: 120, weight: 300, share: Some(40) };
-        let wish = Wish { priority: Some(130), weight: Some(300), share: Some(41) };
-        let limited = Wish { priority: Some(120), weight: Some(300), share: Some(40) };
+        let base = Parameters { priority: 120, weight: 300, share: Some(40), ..Parameters::default() };
+        let wish = Wish { priority: Some(130), weight: Some(300), share: Some(41), ..Wish::default() };
+        let limited = Wish { priority: Some(120), share: Some(40), ..wish };
         assert_eq!(Ceiling::default().limit(wish, base), limited);
         assert_eq!(Ceiling::default().check(limited, base), Ok(()));
     }
@@ -232,8 +348,48 @@ mod tests {
     }
 
     #[test]
+    fn what_is_reserved_is_within_the_ceiling_for_shares() {
+        let ceiling = Ceiling { share: Some(30), ..Ceiling::default() };
+        let base = Parameters::default();
+        let none = Wish::default();
+        let quota = |text: &str| Wish { quota: Some(text.parse().unwrap()), ..none };
+        let ms = Nanos::from_millis;
+        let deadline = |work| Wish { deadline: Some(ms(10)), work, ..none };
+        for allowed in [quota("30ms/100ms"), deadline(Some(ms(3))), Wish { work: Some(ms(50)), ..none }] {
+            assert_eq!((ceiling.check(allowed, base), ceiling.limit(allowed, base)), (Ok(()), allowed));
+        }
+        let slo = Wish { slo: Some("p99 < 12ms".parse().unwrap()), ..none };
+        for above in [quota("31ms/100ms"), deadline(Some(ms(4))), deadline(None), slo] {
+            let limited = Wish { work: None, ..ceiling.limit(above, base) };
+            assert!(limited.is_empty(), "{above:?}");
+            assert_eq!(ceiling.check(above, above.applied_to(base)), Ok(()), "it is there already");
+        }
+        assert_eq!(
+            ceiling.check(slo, base).unwrap_err().to_string(),
+            "an SLO may take 100 % of a device, and the ceiling for shares is 30 %"
+        );
+    }
+
+    #[test]
+    fn parameters_are_written_as_text() {
+        let wish = Wish {
+            quota: Some("20ms/100ms".parse().unwrap()),
+            deadline: Some(Nanos::from_millis(33)),
+            slo: Some("p99.9 < 1.5ms".parse().unwrap()),
+            ..Wish::default()
+        };
+        let text = r#"{"quota":"20ms/100ms","deadline":"33ms","slo":"p99.9 < 1.5ms"}"#;
+        assert_eq!(serde_json::to_string(&wish).unwrap(), text);
+        assert_eq!(serde_json::from_str::<Wish>(text).unwrap(), wish);
+        assert_eq!(
+            wish.applied_to(Parameters::default()).to_string(),
+            "priority 0 (normal), weight 100, quota 20ms/100ms, deadline 33ms, p99.9 < 1.5ms"
+        );
+    }
+
+    #[test]
     fn each_policy_names_the_parameters_that_it_ignores() {
-        let all = Wish { priority: Some(1), weight: Some(1), share: Some(1) };
+        let all = Wish { priority: Some(1), weight: Some(1), share: Some(1), ..Wish::default() };
         let unheeded = |wish: Wish, policy| wish.unheeded(policy).collect::<Vec<_>>().join("\n");
         assert_eq!(
             unheeded(all, PolicyKind::Fair),
@@ -249,7 +405,7 @@ mod tests {
         assert!(Wish { weight: Some(0), ..Wish::default() }.check().is_err());
         assert!(Wish { share: Some(0), ..Wish::default() }.check().is_err());
         assert!(Wish { share: Some(101), ..Wish::default() }.check().is_err());
-        let edges = Wish { priority: Some(255), weight: Some(10_000), share: Some(100) };
+        let edges = Wish { priority: Some(255), weight: Some(10_000), share: Some(100), ..Wish::default() };
         assert_eq!(edges.check(), Ok(()));
     }
 }

@@ -1,5 +1,5 @@
-//! Detects processes that are moved to other cgroups. The kernel sends no notification of that, so cgroups are read
-//! once a second, on a separate thread: a read may block while cgroups are created and removed.
+//! Detects processes that are moved to other cgroups, or whose nice value changes. The kernel sends no notification of
+//! that, so both are read once a second, on a separate thread: a read may block while cgroups are created and removed.
 
 use std::convert::Infallible;
 use std::io;
@@ -12,7 +12,7 @@ use tokio::time::MissedTickBehavior;
 use xsched_terminal::Internal;
 
 use super::controller::ClientId;
-use super::subject::cgroup_of;
+use super::subject::{Seen, look_at};
 use crate::error::ServeError;
 use crate::shared::Shared;
 
@@ -49,7 +49,7 @@ pub(super) async fn follow(shared: &Shared) -> Result<Infallible, ServeError> {
     }
 }
 
-/// Reads the cgroups of these processes; leaves out those that cannot be read.
-fn read(processes: Vec<(ClientId, u32)>) -> Vec<(ClientId, String)> {
-    processes.into_iter().filter_map(|(id, pid)| Some((id, cgroup_of(pid)?))).collect()
+/// Reads cgroups and nice values of these processes; leaves out those that cannot be read.
+fn read(processes: Vec<(ClientId, u32)>) -> Vec<(ClientId, Seen)> {
+    processes.into_iter().filter_map(|(id, pid)| Some((id, look_at(pid)?))).collect()
 }

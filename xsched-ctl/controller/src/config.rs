@@ -4,11 +4,12 @@
 //! rules = "rules.toml"        # on call chains (crate `xsched_rules`); relative to this file unless the path is absolute
 //!
 //! [scheduler]
-//! policy = "priority"         # or "fair", "partition"
+//! policy = "priority"         # or "fair", "partition", "quota", "edf", "laxity", "slo", "mlfq", "nice"
 //! starvation = "1s"           # a process kept waiting for this long gets a time slice; "0s": never
 //! lease = "50ms"              # how long a process counts as ready without showing progress
 //! linger = "100us"            # how long it counts as ready after its last command
 //! one_at_a_time = "1s"        # under "priority": how long after urgent work less urgent equals alternate; "0s": never
+//! side_by_side = 1            # under "edf": how many processes with the earliest deadlines launch at once
 //! poll = "150us"              # a recently preempted process with kernels shorter than this polls its own gate; "0s": never
 //! in_flight = "2ms"           # most device time launched ahead beside more urgent neighbours; measured if not given
 //! preemption = 2              # 1: stop launching; 2: also gate queued commands
@@ -21,6 +22,10 @@
 //! class = "high"              # realtime, high, normal, low; or priority = -255..255
 //! weight = 200                # relative to others of the same priority; the default is 100
 //! share = 50                  # percent of each device under the policy "partition"
+//! quota = "20ms/100ms"        # under "quota": device time in each window
+//! deadline = "33ms"           # under "edf" and "laxity": within this time a request is to be done
+//! work = "5ms"                # the most device time that a request takes
+//! slo = "p99 < 12ms"          # under "slo": what the latency of requests is to be
 //!
 //! [[ceiling]]                 # the first that matches limits how far a process's user may raise it; default: normal
 //! user = "*"
@@ -32,13 +37,14 @@ mod shown;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use xsched_rules::{
     Mistake, Mistakes,
     document::{self, Entry, Fault, Faults, Section},
 };
-use xsched_sched::{Nanos, PolicyKind, Settings};
+use xsched_sched::{Nanos, NoHint, PolicyKind, Settings};
 
 use super::subject::Subject;
 use super::users::Users;
@@ -57,7 +63,7 @@ pub(crate) const DEFAULT_FILE: &str = "/etc/xsched/config.toml";
 pub(crate) const WHOLE_PERCENT: u32 = 100;
 
 const TABLES: [&str; 4] = ["ceiling", "rule", "rules", "scheduler"];
-const SCHEDULER_KEYS: [&str; 9] = [
+const SCHEDULER_KEYS: [&str; 10] = [
     "in_flight",
     "lease",
     "linger",
@@ -66,9 +72,22 @@ const SCHEDULER_KEYS: [&str; 9] = [
     "policy",
     "poll",
     "preemption",
+    "side_by_side",
     "starvation",
 ];
-const RULE_KEYS: [&str; 7] = ["cgroup", "class", "executable", "priority", "share", "user", "weight"];
+const RULE_KEYS: [&str; 11] = [
+    "cgroup",
+    "class",
+    "deadline",
+    "executable",
+    "priority",
+    "quota",
+    "share",
+    "slo",
+    "user",
+    "weight",
+    "work",
+];
 const CEILING_KEYS: [&str; 6] = ["cgroup", "class", "priority", "share", "user", "weight"];
 
 #[derive(Clone, Debug)]
@@ -83,6 +102,8 @@ pub(crate) struct Config {
     pub(crate) linger: Duration,
     /// For how long after urgent work less urgent equals alternate under fixed priority; zero: they never do.
     pub(crate) one_at_a_time: Duration,
+    /// How many processes with the earliest deadlines launch at once.
+    pub(crate) side_by_side: u32,
     /// A process that closes its own gate polls after a recent preemption if its kernels are shorter than this; zero:
     /// it never polls.
     pub(crate) poll: Duration,
@@ -116,6 +137,7 @@ impl Default for Config {
             lease: Duration::from_millis(50),
             linger: Duration::from_micros(100),
             one_at_a_time: Duration::from_secs(1),
+            side_by_side: 1,
             poll: Duration::from_micros(150),
             in_flight: None,
             preemption_level: 2,
@@ -182,6 +204,7 @@ impl Config {
                 "lease" => self.lease = duration(&entry, Duration::from_millis(5), Duration::from_secs(10))?,
                 "linger" => self.linger = duration(&entry, Duration::ZERO, Duration::from_secs(1))?,
                 "one_at_a_time" => self.one_at_a_time = duration(&entry, Duration::ZERO, LONG)?,
+                "side_by_side" => self.side_by_side = entry.integer(1..=8)? as u32,
                 // For longer kernels, the time to wake a thread does not matter.
                 "poll" => self.poll = duration(&entry, Duration::ZERO, Duration::from_millis(1))?,
                 "in_flight" => {
@@ -200,7 +223,14 @@ impl Config {
         let (bound, usual) = (Nanos::from(self.starvation), Settings::default());
         // A time slice takes at most a quarter of the time that others wait meanwhile.
         let quantum = if bound.is_zero() { usual.quantum } else { usual.quantum.min(bound / 4) };
-        Settings { starvation_bound: bound, quantum, serialize_equals: self.one_at_a_time.into(), ..usual }
+        Settings {
+            starvation_bound: bound,
+            quantum,
+            serialize_equals: self.one_at_a_time.into(),
+            side_by_side: self.side_by_side,
+            linger: self.linger.into(),
+            ..usual
+        }
     }
 
     /// The scheduling parameters of a process before any command has changed them.
@@ -289,7 +319,8 @@ fn all<T>(
 fn rule(section: Section<'_>, faults: &mut Faults) -> Option<Rule<Wish>> {
     let (selector, wish) = read_rule(section, &RULE_KEYS, faults)?;
     if wish.is_empty() {
-        const EMPTY: Mistake = Mistake::Together("a rule needs a class, priority, weight or share");
+        const EMPTY: Mistake =
+            Mistake::Together("a rule needs a class, priority, weight, share, quota, deadline, work or slo");
         return faults.note(Err(section.fault(EMPTY)));
     }
     Some(Rule { line: section.line(), selector, value: wish })
@@ -328,9 +359,13 @@ fn read_rule(section: Section<'_>, keys: &[&'static str], faults: &mut Faults) -
             }
             "weight" => wish.weight = Some(entry.integer(1..=i64::from(WEIGHT_MAX))? as u32),
             "share" => wish.share = Some(entry.integer(1..=i64::from(SHARE_MAX))? as u8),
+            "quota" if !is_ceiling => wish.quota = Some(parsed(&entry)?),
+            "deadline" if !is_ceiling => wish.deadline = Some(parsed(&entry)?),
+            "work" if !is_ceiling => wish.work = Some(parsed(&entry)?),
+            "slo" if !is_ceiling => wish.slo = Some(parsed(&entry)?),
             _ => return Err(entry.unknown("key", keys)),
         }
-        Ok(())
+        wish.check().map_err(|error| entry.refuse(error.to_string()))
     });
     if !is_sound {
         return None;
@@ -343,6 +378,11 @@ fn read_rule(section: Section<'_>, keys: &[&'static str], faults: &mut Faults) -
         wish.priority = Some(if is_ceiling { class.highest() } else { class.priority() });
     }
     Some((selector, wish))
+}
+
+/// A value as users write it.
+fn parsed<T: FromStr<Err = NoHint>>(entry: &Entry<'_>) -> Result<T, Fault> {
+    entry.text("a text")?.parse().map_err(|error: NoHint| entry.refuse(error.to_string()))
 }
 
 fn duration(entry: &Entry<'_>, min: Duration, max: Duration) -> Result<Duration, Fault> {

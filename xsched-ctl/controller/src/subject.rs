@@ -28,6 +28,15 @@ pub(crate) struct Subject {
     pub(crate) command: String,
     /// Its cgroup of the unified hierarchy; empty if there is none.
     pub(crate) cgroup: String,
+    /// Its CPU nice value, -20 to 19; 0 if it is not known.
+    pub(crate) nice: i8,
+}
+
+/// What may change while a process runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) cgroup: String,
+    pub(crate) nice: i8,
 }
 
 impl Subject {
@@ -41,6 +50,7 @@ impl Subject {
             executable: fs::read_link(process_folder(pid).join("exe")).map(without_mark).unwrap_or_default(),
             command: one_line(file("comm").trim_end()).into_owned(),
             cgroup: cgroup_of(pid).unwrap_or_default(),
+            nice: nice_of(&file("stat")),
         }
     }
 
@@ -51,9 +61,23 @@ impl Subject {
     }
 }
 
+/// Reads what may have changed of a process; `None` if it cannot be read. The caller must make sure that the id was not
+/// reused meanwhile.
+pub(super) fn look_at(pid: u32) -> Option<Seen> {
+    let stat = read_text(&format!("/proc/{pid}/stat")).ok()?;
+    Some(Seen { cgroup: cgroup_of(pid)?, nice: nice_of(&stat) })
+}
+
+/// The nice value in `/proc/PID/stat`: the 19th field
+/// ([proc_pid_stat(5)](https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html)). The second one is a name that may have spaces.
+fn nice_of(stat: &str) -> i8 {
+    let behind_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    behind_name.split_whitespace().nth(16).and_then(|nice| nice.parse().ok()).unwrap_or(0)
+}
+
 /// The cgroup of a process in the unified hierarchy, empty if there is none; `None` if it cannot be read. The caller
 /// must make sure that the id was not reused meanwhile.
-pub(super) fn cgroup_of(pid: u32) -> Option<String> {
+fn cgroup_of(pid: u32) -> Option<String> {
     read_text(&format!("/proc/{pid}/cgroup")).ok().map(|cgroups| unified(&cgroups).to_owned())
 }
 
@@ -93,6 +117,14 @@ mod tests {
         let own = Subject::read(std::process::id(), uid, &Users::default());
         assert_eq!(own.executable, std::env::current_exe().unwrap());
         assert!(!own.command.is_empty());
+    }
+
+    #[test]
+    fn a_nice_value_is_found_behind_any_name() {
+        let stat = "12 (a) b) S 1 12 12 0 -1 4194560 1 2 3 4 5 6 7 8 25 -7 1 0 99";
+        assert_eq!([stat, "12 (a", ""].map(nice_of), [-7, 0, 0]);
+        let own = rustix::process::getpriority_process(None).unwrap();
+        assert_eq!(look_at(std::process::id()).map(|seen| i32::from(seen.nice)), Some(own));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use xsched_control_api::parameters::{Class, PRIORITY_MAX, PRIORITY_MIN, WEIGHT_MAX, Wish};
-use xsched_sched::PolicyKind;
+use xsched_sched::{Nanos, PolicyKind, Quota, Slo};
 
 use super::units::{cgroup, process_id, share};
 
@@ -15,7 +15,7 @@ pub(crate) struct Serve {
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// The policy, overriding the configuration: priority, fair or partition
+    /// The policy, overriding the configuration: priority, fair, partition, quota, edf, laxity, slo, mlfq or nice
     #[arg(long, value_name = "NAME")]
     policy: Option<PolicyKind>,
 
@@ -68,6 +68,22 @@ pub(crate) struct ParameterOptions {
     /// Part of each device in percent, under the policy `partition`
     #[arg(long, value_name = "PERCENT", value_parser = share)]
     pub(crate) share: Option<u8>,
+
+    /// Device time in each window under the policy `quota`, such as 20ms/100ms
+    #[arg(long, value_name = "TIME/WINDOW")]
+    pub(crate) quota: Option<Quota>,
+
+    /// Within this time each request is to be done, under the policies `edf` and `laxity`
+    #[arg(long, value_name = "TIME")]
+    pub(crate) deadline: Option<Nanos>,
+
+    /// The most device time that a request takes, with `--deadline`
+    #[arg(long, value_name = "TIME")]
+    pub(crate) work: Option<Nanos>,
+
+    /// The latency of requests under the policy `slo`, such as "p99 < 12ms"
+    #[arg(long, value_name = "SLO")]
+    pub(crate) slo: Option<Slo>,
 }
 
 fn priority(text: &str) -> Result<i16, String> {
@@ -87,6 +103,10 @@ impl ParameterOptions {
             priority: self.priority.or(self.class.map(Class::priority)),
             weight: self.weight,
             share: self.share,
+            quota: self.quota,
+            deadline: self.deadline,
+            work: self.work,
+            slo: self.slo,
         }
     }
 }
@@ -120,7 +140,7 @@ pub(crate) struct Run {
 #[derive(Args, Debug)]
 #[command(group(ArgGroup::new("whom").args(["pid", "cgroup", "queue"]).required(true)))]
 #[command(group(
-    ArgGroup::new("how").args(["priority", "class", "weight", "share", "reset"]).required(true).multiple(true)
+    ArgGroup::new("how").args(["priority", "class", "weight", "share", "quota", "deadline", "work", "slo", "reset"]).required(true).multiple(true)
 ))]
 pub(crate) struct Set {
     /// A process that has joined
@@ -139,7 +159,7 @@ pub(crate) struct Set {
     pub(crate) parameters: ParameterOptions,
 
     /// Undo `set`: rules, hints and `run` apply again
-    #[arg(long, conflicts_with_all = ["priority", "class", "weight", "share"])]
+    #[arg(long, conflicts_with_all = ["priority", "class", "weight", "share", "quota", "deadline", "work", "slo"])]
     pub(crate) reset: bool,
 
     /// Print the controller's answer as JSON
@@ -149,11 +169,14 @@ pub(crate) struct Set {
 
 #[derive(Args, Debug)]
 pub(crate) struct Policy {
-    /// The policy to change to: priority, fair or partition
+    /// The policy to change to: priority, fair, partition, quota, edf, laxity, slo, mlfq or nice
     ///
     /// `priority`: the process of the highest priority with work launches; equals run side by side, or alternate beside
     /// more urgent work and for a second after it. `fair`: processes of equal priority share device time by weight.
-    /// `partition`: each process is promised a part of the device time.
+    /// `partition`: each process is promised a part of the device time. `quota`: each process has its device time in
+    /// each window first. `edf`: the request that is due first. `laxity`: the request that can wait for the shortest
+    /// time. `slo`: what keeps latencies below their SLO, the rest for others. `mlfq`: short work first, without hints.
+    /// `nice`: as the CPU nice values say.
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<PolicyKind>,
 
@@ -241,7 +264,7 @@ pub(crate) struct On {
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
-    use xsched_control_api::parameters::Class;
+    use xsched_control_api::parameters::{Class, Parameters};
     use xsched_sched::PolicyKind;
 
     use crate::cli::{Cli, Verb};
@@ -271,11 +294,27 @@ mod tests {
             [&["policy", "nope"] as &[_], &["serve", "--policy", "nope"], &["run", "--policy", "nope", "app"]]
         {
             let error = refused(words);
-            assert!(error.contains("no policy `nope`; there are: priority, fair, partition"), "{error}");
+            assert!(
+                error.contains("no policy `nope`; there are: priority, fair, partition, quota"),
+                "{error}"
+            );
         }
         let cli = Cli::try_parse_from(["xsched-ctl", "policy", "HPF"]).unwrap();
         let Verb::Policy(policy) = cli.verb else { panic!("not policy") };
         assert_eq!(policy.name, Some(PolicyKind::Priority));
+    }
+
+    #[test]
+    fn hints_are_given_as_users_write_them() {
+        let words = ["xsched-ctl", "run", "--quota", "20ms/100ms", "--deadline", "33ms", "--work", "5ms"];
+        let cli = Cli::try_parse_from([&words[..], &["--slo", "p99 < 12ms", "app"]].concat()).unwrap();
+        let Verb::Run(run) = cli.verb else { panic!("not run") };
+        let wish = run.parameters.wish();
+        assert_eq!(
+            wish.applied_to(Parameters::default()).to_string(),
+            "priority 0 (normal), weight 100, quota 20ms/100ms, deadline 33ms (work 5ms), p99 < 12ms"
+        );
+        assert!(refused(&["run", "--slo", "12ms", "app"]).contains("expected an SLO such as `p99 < 12ms`"));
     }
 
     #[test]

@@ -8,7 +8,8 @@
 //! A process's *virtual time* is its charged device time divided by its weight. The process with the least goes next. A process that
 //! becomes ready, or is new, begins at the least virtual time of those that are ready: neither idling nor being new earns time.
 //!
-//! Processes of different groups do not share: a group goes before all later ones.
+//! Processes of different groups do not share: a group goes before all later ones. A process may change its group at any time, and
+//! is new there.
 
 use super::View;
 use crate::Nanos;
@@ -60,6 +61,9 @@ pub(super) struct VirtualTime {
     groups: Vec<Group>,
     /// Processes that came to the front, or left it, at the last election.
     moved: Vec<usize>,
+    /// Groups have other members since the last election, and will have with the next one.
+    is_regrouped: bool,
+    are_groups_old: bool,
 }
 
 #[derive(Debug, Default)]
@@ -114,13 +118,14 @@ impl VirtualTime {
     pub(super) fn forget(&mut self) {
         self.members.fill_with(Member::default);
         self.groups.clear();
+        self.regroup_next();
     }
 
     /// Ranks all queues, given the shares of processes. Returns when to call it again.
     pub(super) fn rank(&mut self, view: &View<'_>, shares: &[Share], ranks: &mut Ranks) -> Option<Nanos> {
         let again = self.elect(view, shares, &Always(view.processes));
-        if view.altered || !self.moved.is_empty() {
-            let concerns = |queue: &Queue| view.altered || self.moved.contains(&queue.process);
+        if self.is_regrouped || !self.moved.is_empty() {
+            let concerns = |queue: &Queue| self.is_regrouped || self.moved.contains(&queue.process);
             for (index, queue) in view.queues.iter().enumerate().filter(|(_, queue)| concerns(queue)) {
                 ranks.set(index, self.rank_of(queue));
             }
@@ -171,8 +176,20 @@ impl VirtualTime {
         &self.moved
     }
 
+    /// The shares of the next election have other groups.
+    pub(super) fn regroup_next(&mut self) {
+        self.are_groups_old = true;
+    }
+
+    /// Whether a process competes has changed, without a change of its work or charge.
+    pub(super) fn recount(&mut self, process: usize) {
+        if let Some(group) = self.groups.get_mut(self.members[process].group_index) {
+            group.is_known = false;
+        }
+    }
+
     /// The rank of a queue after the last election.
-    fn rank_of(&self, queue: &Queue) -> Rank {
+    pub(super) fn rank_of(&self, queue: &Queue) -> Rank {
         let member = &self.members[queue.process];
         let group = &self.groups[member.group_index];
         let order = if member.front { queue.stream_order() } else { 1 << 32 };
@@ -181,14 +198,12 @@ impl VirtualTime {
 
     /// Brings virtual times and groups up to date.
     fn catch_up(&mut self, view: &View<'_>, shares: &[Share], terms: &impl Terms) {
-        if view.altered {
+        self.is_regrouped = view.altered || std::mem::take(&mut self.are_groups_old);
+        if self.is_regrouped {
             self.regroup(shares);
-        }
-        for &process in view.changed {
-            let member = &mut self.members[process];
-            let group = &mut self.groups[member.group_index];
-            member.catch_up(&view.processes[process], shares[process], group.floor);
-            group.is_known = false;
+            (0..shares.len()).for_each(|process| self.catch_up_with(process, view, shares));
+        } else {
+            view.changed.iter().for_each(|&process| self.catch_up_with(process, view, shares));
         }
         let is_counted = |(member, process): (&Member, &Process)| member.counted == process.charged;
         debug_assert!(self.members.iter().zip(view.processes).all(is_counted), "a change is missed");
@@ -199,6 +214,13 @@ impl VirtualTime {
                 group.find_least(&mut self.members, terms);
             }
         }
+    }
+
+    fn catch_up_with(&mut self, process: usize, view: &View<'_>, shares: &[Share]) {
+        let member = &mut self.members[process];
+        let group = &mut self.groups[member.group_index];
+        member.catch_up(&view.processes[process], shares[process], group.floor);
+        group.is_known = false;
     }
 
     /// Finds the members of each group.

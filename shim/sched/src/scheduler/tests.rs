@@ -96,6 +96,24 @@ fn a_changed_priority_takes_effect() {
     assert_eq!([1, 2].map(|queue| fixture.level(queue)), [1, 2]);
 }
 
+/// Hints are kept by queues, so a policy that comes back finds them.
+#[test]
+fn hints_outlive_a_change_of_the_policy() {
+    let mut fixture = Fixture::with(PolicyKind::Edf);
+    for (queue, deadline) in [(1, 30), (2, 10)] {
+        let deadline = Some(ms(deadline));
+        fixture.open_with(queue, Attributes { deadline, ..Attributes::new(DeviceId(0), ProcessId(queue)) });
+        fixture.at(ms(1), ready(queue));
+    }
+    let levels = [1, 2].map(|queue| fixture.level(queue));
+    assert!(levels[1] < levels[0], "the second is due first");
+    for policy in [PolicyKind::Mlfq, PolicyKind::Priority, PolicyKind::Edf] {
+        fixture.scheduler.set_policy(ms(2), policy);
+        fixture.decide(ms(2));
+    }
+    assert_eq!([1, 2].map(|queue| fixture.level(queue)), levels);
+}
+
 #[test]
 fn devices_are_independent() {
     let mut fixture = Fixture::new();

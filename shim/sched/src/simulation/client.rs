@@ -33,6 +33,8 @@ pub(crate) enum Work {
     Saturating,
     /// Each request is so many kernels; then the next one comes, after a pause of up to twice this length.
     Requests { kernels: u32, pause: Nanos },
+    /// The same, with another number of kernels from a time on, and pauses that are long enough to end a request.
+    Step { kernels: [u32; 2], at: Nanos, pause: Nanos },
 }
 
 /// Its state.
@@ -149,6 +151,7 @@ impl Simulation {
         let count = match client.plan.work {
             Work::Saturating => 1,
             Work::Requests { kernels, .. } => kernels,
+            Work::Step { kernels, at, .. } => kernels[usize::from(self.now >= at)],
         };
         for _ in 0..count {
             let kernel = client.kernel();
@@ -252,10 +255,13 @@ impl Simulation {
         self.count += 1;
         self.clients[index].appointment = self.count;
         self.plan_in(self.world.delays.linger, Happening::Lingers(index, self.count));
-        if let Work::Requests { pause, .. } = self.clients[index].plan.work {
-            let pause = Nanos(self.clients[index].random.u64(1..=2 * pause.0));
-            self.plan_in(pause, Happening::Arrives(index));
-        }
+        let (least, pause) = match self.clients[index].plan.work {
+            Work::Requests { pause, .. } => (Nanos::ZERO, pause),
+            Work::Step { pause, .. } => (self.world.delays.linger, pause),
+            Work::Saturating => return,
+        };
+        let pause = Nanos(self.clients[index].random.u64(1..=2 * pause.0));
+        self.plan_in(least + pause, Happening::Arrives(index));
     }
 
     pub(super) fn linger(&mut self, index: usize, appointment: u64) {

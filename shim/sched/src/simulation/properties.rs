@@ -1,7 +1,10 @@
 //! Properties of every policy, checked on random worlds; and faults that each check must find.
 
+mod first_come;
 mod planted;
+mod requests;
 mod slices;
+mod xsched;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -9,8 +12,10 @@ use std::ops::Range;
 use super::client::{REPORT_EVERY, UNLIMITED, Work};
 use super::trace::{Act, Trace};
 use super::{Delays, World, run, worlds};
+use crate::policy::Policy;
 use crate::{Attributes, Level, Nanos, PolicyKind, Settings};
-use planted::{LeastUsedFirst, NewestStarves, Reversed};
+use first_come::FirstCome;
+use planted::{NewestStarves, Reversed};
 
 /// Worlds for each property and policy: as many as `XSCHED_TEST_SEEDS` says. Properties hold for 2,000:
 /// `XSCHED_TEST_SEEDS=2000 cargo test --release -p xsched-sched simulation`.
@@ -46,8 +51,27 @@ fn goes_before(policy: PolicyKind, first: &Attributes, second: &Attributes) -> b
     match policy {
         PolicyKind::Priority => with_stream(first) > with_stream(second),
         PolicyKind::Fair => first.priority > second.priority,
-        PolicyKind::Partition => false,
+        PolicyKind::Partition | PolicyKind::Mlfq => false,
+        PolicyKind::Nice => nice_class(first) < nice_class(second),
+        PolicyKind::Edf | PolicyKind::Laxity => is_above(first, second, |one| one.deadline.is_some()),
+        PolicyKind::Slo => neither(first, second, |one| one.slo.is_some()),
+        PolicyKind::Quota => neither(first, second, |one| one.quota.is_some()),
     }
+}
+
+/// Whether the first has a claim and the second has none, or neither has and the first has the higher priority.
+fn is_above(first: &Attributes, second: &Attributes, has_claim: fn(&Attributes) -> bool) -> bool {
+    has_claim(first) && !has_claim(second) || neither(first, second, has_claim)
+}
+
+/// Whether neither has a claim and the first has the higher priority.
+fn neither(first: &Attributes, second: &Attributes, has_claim: fn(&Attributes) -> bool) -> bool {
+    !has_claim(first) && !has_claim(second) && first.priority > second.priority
+}
+
+/// The classes of CPU nice values.
+fn nice_class(attributes: &Attributes) -> usize {
+    [-10, 0, 1].partition_point(|first| *first <= attributes.nice)
 }
 
 /// The priority of a queue's process, changed by that of its stream.
@@ -233,6 +257,8 @@ const BOUND: Settings = Settings {
     slice: Nanos::from_millis(4),
     patience: Nanos::from_millis(100),
     serialize_equals: Nanos::from_secs(1),
+    side_by_side: 1,
+    linger: Nanos::from_micros(100),
 };
 
 #[test]
@@ -250,6 +276,18 @@ fn the_bound_holds_for_a_policy_under_which_all_starve() -> Result<(), String> {
         ..worlds::any(PolicyKind::Priority, seed)
     };
     holds(world, starvation(BOUND))
+}
+
+/// The policy that `docs/policies.md` shows is a policy, and the page has all of it.
+#[test]
+fn the_page_on_policies_shows_a_policy() -> Result<(), String> {
+    let page = include_str!("../../../../docs/policies.md");
+    assert!(page.contains(include_str!("properties/first_come.rs")), "the page shows another text");
+    let start: fn() -> Box<dyn Policy> = || Box::<FirstCome>::default();
+    let world =
+        |seed| World { settings: BOUND, planted: Some(start), ..worlds::any(PolicyKind::Priority, seed) };
+    holds(world, starvation(BOUND))?;
+    holds(world, conservation)
 }
 
 #[test]
@@ -448,20 +486,6 @@ fn newcomers(trace: &Trace) -> Verdict {
     } else {
         Err(format!("it has {part:.2} %, due are {least:.2} to {most:.2} %"))
     }
-}
-
-#[test]
-fn a_newcomer_gets_its_part_and_no_more() -> Result<(), String> {
-    holds(|seed| worlds::with_a_newcomer(PolicyKind::Fair, seed), newcomers)
-}
-
-#[test]
-fn a_policy_that_prefers_newcomers_is_found() {
-    let world = |seed| World {
-        planted: Some(LeastUsedFirst::start),
-        ..worlds::with_a_newcomer(PolicyKind::Fair, seed)
-    };
-    holds(world, newcomers).unwrap_err();
 }
 
 // --- Partition: 75 to 25 within a point in every second, and no time is lost.

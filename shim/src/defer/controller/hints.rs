@@ -19,6 +19,7 @@ pub(super) fn settings() -> Settings {
         ),
         priority: hint("XSCHED_AUTO_XQUEUE_PRIORITY", -255, 255),
         utilization: hint("XSCHED_AUTO_XQUEUE_UTILIZATION", 0, 100).map(i32::cast_unsigned),
+        deadline_us: hint("XSCHED_AUTO_XQUEUE_DEADLINE", 1, i32::MAX.into()).map(i32::cast_unsigned),
         token: env::token().and_then(|token| parse_token(&token)).unwrap_or_default(),
         limit: limit(),
         preemption_mode: hint("XSCHED_AUTO_XQUEUE_LEVEL", 1, 3).map(i32::cast_unsigned),

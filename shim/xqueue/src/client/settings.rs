@@ -28,6 +28,8 @@ pub struct Settings {
     pub priority: Option<i32>,
     /// Percent of the device.
     pub utilization: Option<u32>,
+    /// Within this many microseconds each request is to be done.
+    pub deadline_us: Option<u32>,
     /// By which the controller recognises processes that it has started; zeroes: it has not started this one.
     pub token: [u8; 16],
     /// How much the program wants to launch ahead, where the controller says nothing.
@@ -45,7 +47,8 @@ impl Settings {
     pub(super) fn hello(&self) -> Hello {
         let given = |is_given, bit| if is_given { bit } else { 0 };
         let hints = given(self.priority.is_some(), Hello::PRIORITY)
-            | given(self.utilization.is_some(), Hello::UTILIZATION);
+            | given(self.utilization.is_some(), Hello::UTILIZATION)
+            | given(self.deadline_us.is_some(), Hello::DEADLINE);
         Hello {
             kind: PacketKind::Hello as u32,
             version: WIRE_VERSION,
@@ -55,6 +58,7 @@ impl Settings {
             utilization: self.utilization.unwrap_or(0),
             weight: 0,
             token: self.token,
+            deadline_ns: u64::from(self.deadline_us.unwrap_or(0)) * 1_000,
         }
     }
 }

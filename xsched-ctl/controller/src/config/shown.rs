@@ -46,6 +46,7 @@ impl Config {
             ("lease", time(self.lease)),
             ("linger", time(self.linger)),
             ("one_at_a_time", time(self.one_at_a_time)),
+            ("side_by_side", self.side_by_side.to_string()),
             ("poll", poll),
             ("in_flight", in_flight),
             ("preemption", self.preemption_level.to_string()),
@@ -64,7 +65,7 @@ fn time(time: Duration) -> String {
 
 fn ceiling(Ceiling { priority, weight, share }: Ceiling) -> String {
     let none = if share.is_none() { ", no share" } else { "" };
-    format!("{}{none}", Parameters { priority, weight, share })
+    format!("{}{none}", Parameters { priority, weight, share, ..Parameters::default() })
 }
 
 #[cfg(test)]
@@ -84,6 +85,7 @@ mod tests {
             "  lease          50ms",
             "  linger         100us",
             "  one_at_a_time  1s",
+            "  side_by_side   1",
             "  poll           never",
             "  in_flight      2ms",
             "  preemption     2",

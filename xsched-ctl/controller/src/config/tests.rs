@@ -16,6 +16,7 @@ fn subject(executable: &str, user: &str, cgroup: &str) -> Subject {
         executable: executable.into(),
         command: "x".to_owned(),
         cgroup: cgroup.to_owned(),
+        nice: 0,
     }
 }
 
@@ -37,7 +38,18 @@ fn the_documented_example_is_read_as_documented() {
     assert_eq!(config.in_flight, Some(Duration::from_millis(2)));
     assert_eq!(config.counts(), (1, 1));
     let online = subject("/opt/online-serve", "alice", "/system.slice/online.service/worker");
-    assert_eq!(config.parameters(&online), Parameters { priority: 100, weight: 200, share: Some(50) });
+    assert_eq!(
+        config.parameters(&online),
+        Parameters {
+            priority: 100,
+            weight: 200,
+            share: Some(50),
+            quota: Some("20ms/100ms".parse().unwrap()),
+            deadline: Some(Nanos::from_millis(33)),
+            work: Some(Nanos::from_millis(5)),
+            slo: Some("p99 < 12ms".parse().unwrap()),
+        }
+    );
     for other in [
         subject("/opt/offline", "alice", "/system.slice/online.service"),
         subject("/opt/online-serve", "bob", "/system.slice/online.service"),
@@ -101,7 +113,22 @@ fn mistakes_are_named_with_their_line() {
     );
     assert_refused("[scheduler]\nlinger = '-1ms'", "line 2: `linger`: expected a time such as \"50ms\"");
     assert_refused("[scheduler]\npreemption = 3", "line 2: `preemption`: expected 1 to 2");
-    assert_refused("\n[[rule]]\nuser = 'x'", "line 2: a rule needs a class, priority, weight or share");
+    assert_refused(
+        "\n[[rule]]\nuser = 'x'",
+        "line 2: a rule needs a class, priority, weight, share, quota, deadline, work or slo",
+    );
+    assert_refused(
+        "[[rule]]\nquota = '200ms/100ms'",
+        "line 2: `quota`: the time of a quota may be 100µs to 100ms, not 200ms",
+    );
+    assert_refused(
+        "[[rule]]\nslo = '12ms'",
+        "line 2: `slo`: expected an SLO such as `p99 < 12ms`, not `12ms`",
+    );
+    assert_refused(
+        "[[rule]]\ndeadline = '1ns'",
+        "line 2: `deadline`: a deadline may be 500µs to 3600s, not 1ns",
+    );
     assert_refused("[[ceiling]]", "line 1: a ceiling needs a class, priority, weight or share");
     assert_refused(
         "[[ceiling]]\nclass = 'low'\n[[ceiling]]\nuser = 'x'",
@@ -138,9 +165,9 @@ fn all_mistakes_are_named_at_once_and_the_rest_is_read() {
                 [[rule]]\nclas = 'high'\npriority = 999\n[[ceiling]]\nclass = 'high'\npriority = 3\n[[rool]]\n";
     let (config, mistakes) = Config::read(text);
     let lines = [
-        "f.toml, line 3: there is no policy `fiar`; there are: priority, fair, partition",
+        "f.toml, line 3: there is no policy `fiar`; there are: priority, fair, partition, quota, edf, laxity, slo, mlfq, nice",
         "f.toml, line 4: `lease` must be a time such as \"50ms\", not a number",
-        "f.toml, line 6: a rule needs a class, priority, weight or share",
+        "f.toml, line 6: a rule needs a class, priority, weight, share, quota, deadline, work or slo",
         "f.toml, line 9: there is no key `clas`; did you mean `class`?",
         "f.toml, line 10: `priority`: expected -255 to 255",
         "f.toml, line 11: give a class or a priority, not both",

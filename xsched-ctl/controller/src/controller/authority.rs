@@ -46,6 +46,9 @@ pub(crate) enum OrderError {
     Malformed(String),
     #[error("{0}")]
     Full(&'static str),
+    /// It would promise more of a device than there is.
+    #[error("{0}")]
+    NotAdmitted(String),
 }
 
 impl OrderError {
@@ -56,7 +59,7 @@ impl OrderError {
             Self::AboveCeiling(_) => Reason::AboveCeiling,
             Self::NotFound(_) => Reason::NotFound,
             Self::Malformed(_) => Reason::Malformed,
-            Self::Full(_) => Reason::Full,
+            Self::Full(_) | Self::NotAdmitted(_) => Reason::Full,
         }
     }
 }

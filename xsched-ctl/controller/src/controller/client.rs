@@ -12,6 +12,7 @@ use xsched_control_api::{
     peer::Peer,
 };
 use xsched_protocol::wire::Hello;
+use xsched_sched::{Nanos, Slo};
 use xsched_symbols::FileId;
 
 use super::authority::Actor;
@@ -108,6 +109,9 @@ pub(super) fn hints(hello: &Hello) -> Wish {
         priority: given(Hello::PRIORITY).then_some(priority),
         weight: given(Hello::WEIGHT).then_some(hello.weight.clamp(1, WEIGHT_MAX)),
         share: given(Hello::UTILIZATION).then_some(hello.utilization.clamp(1, u32::from(SHARE_MAX)) as u8),
+        deadline: given(Hello::DEADLINE)
+            .then(|| Nanos(hello.deadline_ns).clamp(Slo::LATENCY_LEAST, Slo::LATENCY_MOST)),
+        ..Wish::default()
     }
 }
 
@@ -148,7 +152,7 @@ mod tests {
             client(hint).parameters(&config, Said { set, run: Granted { wish, is_privileged: true } })
         };
         let none = Wish::default();
-        let stands = |priority, from| (Parameters { priority, weight: 7, share: None }, from);
+        let stands = |priority, from| (Parameters { priority, weight: 7, ..Parameters::default() }, from);
         assert_eq!(parameters(none, none, none), stands(-10, From::Rule));
         assert_eq!(parameters(priority(3), none, none), stands(3, From::Hint));
         assert_eq!(parameters(priority(3), priority(200), none), stands(200, From::Run));
@@ -172,6 +176,13 @@ mod tests {
         let hello = Hello { priority: i32::MIN, utilization: u32::MAX, weight: 0, ..Hello::new_zeroed() };
         assert_eq!(hints(&hello), Wish::default());
         let all = Hello { hints: u32::MAX, ..hello };
-        assert_eq!(hints(&all), Wish { priority: Some(-255), weight: Some(1), share: Some(100) });
+        let wish = Wish {
+            priority: Some(-255),
+            weight: Some(1),
+            share: Some(100),
+            deadline: Some(Slo::LATENCY_LEAST),
+            ..Wish::default()
+        };
+        assert_eq!(hints(&all), wish);
     }
 }

@@ -25,7 +25,7 @@ use super::client::{Client, Link, Said, hints};
 use super::queue::{Queue, Used};
 use super::{Admitted, ClientId, Controller, Heard};
 use crate::room::Division;
-use crate::subject::Subject;
+use crate::subject::{Seen, Subject};
 
 /// Most processes of one user at once.
 const CLIENTS_PER_USER_MAX: usize = 1024;
@@ -149,11 +149,16 @@ impl Controller {
         all.filter(|&(_, pid)| pid != 0).collect()
     }
 
-    /// Takes in the cgroups of processes, as just read by their ids, and updates their scheduling parameters. True if
-    /// any was moved.
-    pub(crate) fn learn_cgroups(&mut self, read: Vec<(ClientId, String)>) -> bool {
+    /// Takes in cgroups and nice values of processes, as just read by their ids, and updates their scheduling parameters.
+    /// True if any was moved to another cgroup.
+    pub(crate) fn learn_cgroups(&mut self, read: Vec<(ClientId, Seen)>) -> bool {
         let mut moved = Vec::new();
-        for (id, cgroup) in read {
+        for (id, Seen { cgroup, nice }) in read {
+            let Some(client) = self.clients.get_mut(&id) else { continue };
+            if client.subject.nice != nice && client.peer.is_alive() {
+                client.subject.nice = nice;
+                self.restand(id);
+            }
             let Some(client) = self.clients.get_mut(&id) else { continue };
             // The id may belong to another process by now.
             if client.subject.cgroup != cgroup && client.peer.is_alive() {
@@ -247,9 +252,7 @@ impl Controller {
         if let Some(attributes) = self.attributes(key.slot) {
             self.scheduler
                 .handle(Nanos(now_ns), QueueChange::Opened { queue: QueueId(key.slot), attributes });
-            if attributes.share.is_some()
-                && let Some(warning) = self.warn_of_promises(wanted.device, now_ns)
-            {
+            if let Some(warning) = self.warn_of_promises(wanted.device, now_ns) {
                 tracing::warn!("with process {pid} {warning}");
             }
         }
@@ -429,7 +432,8 @@ impl Controller {
         let client = self.clients.get(&queue.client)?;
         let said = self.wishes.of(client);
         let (parameters, _) = client.parameters(&self.config, Said { set: queue.set.or(said.set), ..said });
-        Some(queue.attributes(parameters, self.config.ceiling(&client.subject).priority))
+        let ceiling = self.config.ceiling(&client.subject).priority;
+        Some(queue.attributes(parameters, ceiling, client.subject.nice))
     }
 
     /// Passes the current scheduling parameters of a process to the scheduler.

@@ -52,7 +52,7 @@ mod tests {
 
     use super::*;
 
-    const SET: Wish = Wish { priority: Some(-7), weight: None, share: None };
+    const SET: Wish = Wish { priority: Some(-7), ..Wish::NONE };
 
     fn remembered(departed: &Departed) -> Vec<u32> {
         departed.by_pid.keys().copied().collect()

@@ -10,6 +10,7 @@ use xsched_control_api::{
     parameters::Class,
 };
 use xsched_protocol::arbiter_page::{QueueWord, Word, more_urgent};
+use xsched_sched::QueueId;
 use xsched_symbols::now_ns;
 
 use super::Controller;
@@ -121,7 +122,7 @@ impl Controller {
             stream_priority: queue.stream_priority,
             level: word.level(),
             ready: word.is_ready(),
-            held: self.has_more_urgent_work(word, company),
+            suspended: self.has_more_urgent_work(word, company),
             alone: company.queues == 1,
             device_share: queue.usage.device.share(now_ns()),
             device_ns: queue.usage.device.ns,
@@ -129,6 +130,10 @@ impl Controller {
             launched: queue.usage.launched,
             deferred: queue.usage.deferred,
             suspended_ns: queue.usage.suspended_ns,
+            latency_ns: self
+                .scheduler
+                .queue(QueueId(queue.key.slot))
+                .and_then(|state| Some(state.latency?.0)),
         }
     }
 }

@@ -91,6 +91,7 @@ impl Controller {
             let asked = if wish.is_empty() { self.wish_without(*id, target) } else { wish };
             actor.check_change(client.actor(), self.config.ceiling(&client.subject), *now, asked)?;
         }
+        self.check_promises(&ids, target, wish)?;
         self.note(target, wish)?;
         for id in &ids {
             self.restand(*id);
@@ -104,8 +105,7 @@ impl Controller {
                 new: self.parameters(*id, target),
             }
         });
-        let overpromised = wish.share.and_then(|_| self.overpromised(&ids));
-        Ok(Answer::Set { changed: changed.collect(), overpromised })
+        Ok(Answer::Set { changed: changed.collect() })
     }
 
     /// Remembers what was set. Parts that were not mentioned keep their earlier values; an empty wish removes all.
@@ -131,7 +131,7 @@ impl Controller {
     }
 
     /// The scheduling parameters of a process or of one of its queues.
-    fn parameters(&self, id: ClientId, target: &Target) -> Parameters {
+    pub(super) fn parameters(&self, id: ClientId, target: &Target) -> Parameters {
         let client = &self.clients[&id];
         let said = self.wishes.of(client);
         let set = match target {
@@ -150,8 +150,9 @@ impl Controller {
             Target::Queue(_) => said.set,
             Target::Cgroup(_) => Wish::default(),
         };
-        let Parameters { priority, weight, share } = client.parameters(&self.config, Said { set, ..said }).0;
-        Wish { priority: Some(priority), weight: Some(weight), share }
+        let Parameters { priority, weight, share, quota, deadline, work, slo } =
+            client.parameters(&self.config, Said { set, ..said }).0;
+        Wish { priority: Some(priority), weight: Some(weight), share, quota, deadline, work, slo }
     }
 
     fn find(&self, pid: u32) -> Result<ClientId, OrderError> {
@@ -286,6 +287,10 @@ fn parts(wish: Wish) -> String {
         wish.priority.map(|priority| format!("priority {priority}")),
         wish.weight.map(|weight| format!("weight {weight}")),
         wish.share.map(|share| format!("share {share} %")),
+        wish.quota.map(|quota| format!("quota {quota}")),
+        wish.deadline.map(|deadline| format!("deadline {deadline}")),
+        wish.work.map(|work| format!("work {work}")),
+        wish.slo.map(|slo| format!("SLO {slo}")),
     ];
     let parts: Vec<_> = parts.into_iter().flatten().collect();
     if parts.is_empty() { "nothing special".to_owned() } else { parts.join(", ") }

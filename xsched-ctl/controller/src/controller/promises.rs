@@ -1,46 +1,148 @@
-//! Sums of the shares that processes are promised of each device.
+//! What processes are promised of each device: shares, quotas, and work by deadlines. `set` is refused if that comes to more than there
+//! is, with the sum. Rules and hints are not: what they promise beyond shrinks or is missed, and the log says so.
 
 use std::collections::BTreeMap;
 
-use xsched_control_api::{answer::Overpromised, device_address::device_name};
-use xsched_sched::PolicyKind;
+use xsched_control_api::{
+    answer::Overpromised,
+    device_address::device_name,
+    parameters::{Parameters, Wish},
+    request::Target,
+};
+use xsched_sched::{PolicyKind, QueueState, Quota};
 
+use super::authority::OrderError;
 use super::{ClientId, Controller};
 use crate::config::WHOLE_PERCENT;
 
+/// What is promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Promise {
+    Shares,
+    Quotas,
+    /// The work of requests for the time of their deadlines.
+    Deadlines,
+}
+
+/// The parts of each device that are promised, by device and process.
+type Parts = BTreeMap<(u64, ClientId), f64>;
+
+impl Promise {
+    const ALL: [Self; 3] = [Self::Shares, Self::Quotas, Self::Deadlines];
+
+    /// What a policy keeps.
+    fn of(policy: PolicyKind) -> Option<Self> {
+        match policy {
+            PolicyKind::Partition => Some(Self::Shares),
+            PolicyKind::Quota => Some(Self::Quotas),
+            PolicyKind::Edf | PolicyKind::Laxity => Some(Self::Deadlines),
+            _ => None,
+        }
+    }
+
+    fn is_in(self, wish: Wish) -> bool {
+        match self {
+            Self::Shares => wish.share.is_some(),
+            Self::Quotas => wish.quota.is_some(),
+            Self::Deadlines => wish.deadline.is_some() || wish.work.is_some(),
+        }
+    }
+
+    /// The part of a device that is promised. A deadline of requests whose work is not known promises nothing.
+    fn part(self, parameters: Parameters) -> f64 {
+        match self {
+            Self::Shares => f64::from(parameters.share.unwrap_or(0)) / 100.0,
+            Self::Quotas => parameters.quota.map_or(0.0, Quota::part),
+            Self::Deadlines => parameters.work.and(parameters.density()).unwrap_or(0.0),
+        }
+    }
+
+    /// What happens to promises beyond the whole.
+    fn excess(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Shares => ("shares", "all shrink in proportion while all have work"),
+            Self::Quotas => ("quotas", "some are not kept while all have work"),
+            Self::Deadlines => ("the work of requests by their deadlines", "some are missed"),
+        }
+    }
+}
+
 impl Controller {
-    /// The device with the largest sum, among those that these processes use; none if it is within 100 %.
-    pub(super) fn overpromised(&self, clients: &[ClientId]) -> Option<Overpromised> {
-        let shares = self.shares();
-        let uses = |device: u64| clients.iter().any(|&client| shares.contains_key(&(device, client)));
-        most(sums(&shares).into_iter().filter(|&(device, _)| uses(device)))
+    /// Refuses a change after which more of a device would be promised than there is, and more than before.
+    pub(super) fn check_promises(
+        &self,
+        ids: &[ClientId],
+        target: &Target,
+        wish: Wish,
+    ) -> Result<(), OrderError> {
+        for promise in Promise::ALL.into_iter().filter(|promise| promise.is_in(wish)) {
+            let before = self.parts(promise);
+            let mut after = before.clone();
+            for ((_, client), part) in after.iter_mut().filter(|((_, client), _)| ids.contains(client)) {
+                *part = promise.part(wish.applied_to(self.parameters(*client, target)));
+            }
+            let devices: Vec<_> =
+                after.keys().filter(|(_, client)| ids.contains(client)).map(|(device, _)| *device).collect();
+            for device in devices {
+                let (was, (is, terms)) =
+                    (self.sum(promise, &before, device).0, self.sum(promise, &after, device));
+                if is > was && percent(is) > WHOLE_PERCENT {
+                    return Err(OrderError::NotAdmitted(format!(
+                        "{} of {} would come to {terms} = {} %, which is more than 100 %",
+                        promise.excess().0,
+                        device_name(device),
+                        percent(is),
+                    )));
+                }
+            }
+        }
+        Ok(())
     }
 
-    /// The device that would have the largest sum if another process with this share used it.
+    /// The sum for a device, and its terms as text. Where several requests run side by side, each takes longer: so the one that takes
+    /// the largest part must leave time for that.
+    fn sum(&self, promise: Promise, parts: &Parts, device: u64) -> (f64, String) {
+        let here = || parts.iter().filter(|((of, _), part)| *of == device && **part > 0.0);
+        let term = |((_, client), part): (&(u64, ClientId), &f64)| {
+            format!("{} % (process {})", percent(*part), self.clients[client].subject.pid)
+        };
+        let mut terms: Vec<_> = here().map(term).collect();
+        let mut sum: f64 = here().map(|(_, part)| part).sum();
+        let beside = self.config.side_by_side - 1;
+        if promise == Promise::Deadlines && beside > 0 && self.scheduler.policy() == PolicyKind::Edf {
+            let largest = here().map(|(_, part)| *part).fold(0.0, f64::max);
+            terms.push(format!("{beside} x {} % (for {} side by side)", percent(largest), beside + 1));
+            sum += f64::from(beside) * largest;
+        }
+        (sum, terms.join(" + "))
+    }
+
+    /// The device that would have the largest sum of shares if another process with this share used it.
     pub(super) fn overpromised_with(&self, share: u8) -> Option<Overpromised> {
-        most(sums(&self.shares()).into_iter().map(|(device, percent)| (device, percent + u32::from(share))))
+        let sums = sums(&self.parts(Promise::Shares));
+        let beyond = sums.into_iter().map(|(device, sum)| (device, percent(sum) + u32::from(share)));
+        let beyond = beyond.filter(|&(_, percent)| percent > WHOLE_PERCENT);
+        let (device, percent) = beyond.max_by_key(|&(_, percent)| percent)?;
+        Some(Overpromised { device: device_name(device), percent })
     }
 
-    /// The warning for a device on which something has changed, if its shares exceed 100 % and the policy uses shares.
+    /// The warning for a device on which something has changed, if more of it is promised than there is, of what the policy keeps.
     /// Repeated at most once in `PROMISES_QUIET_NS`.
     pub(super) fn warn_of_promises(&mut self, device: u64, now_ns: u64) -> Option<String> {
-        if self.scheduler.policy() != PolicyKind::Partition {
+        let promise = Promise::of(self.scheduler.policy())?;
+        let percent = percent(self.sum(promise, &self.parts(promise), device).0);
+        if percent <= WHOLE_PERCENT || !self.overpromises.is_due(device, now_ns) {
             return None;
         }
-        let percent =
-            sums(&self.shares()).get(&device).copied().filter(|percent| *percent > WHOLE_PERCENT)?;
-        if !self.overpromises.is_due(device, now_ns) {
-            return None;
-        }
-        let device = device_name(device);
-        Some(format!(
-            "shares of {device} come to {percent} %, so all shrink in proportion while all have work"
-        ))
+        let (device, (what, so)) = (device_name(device), promise.excess());
+        Some(format!("{what} of {device} come to {percent} %, so {so}"))
     }
 
     /// The same for all devices.
     pub(super) fn warn_of_all_promises(&mut self, now_ns: u64) {
-        let devices: Vec<_> = sums(&self.shares()).into_keys().collect();
+        let mut devices: Vec<_> = self.queues.values().map(|queue| queue.device_key).collect();
+        devices.sort_unstable();
+        devices.dedup();
         for device in devices {
             if let Some(warning) = self.warn_of_promises(device, now_ns) {
                 tracing::warn!("{warning}");
@@ -48,32 +150,30 @@ impl Controller {
         }
     }
 
-    /// The shares of processes that have any, by device. A process's share is the largest of its queues, as in the
-    /// policy.
-    fn shares(&self) -> BTreeMap<(u64, ClientId), u8> {
-        let mut shares = BTreeMap::new();
-        for state in self.scheduler.queues() {
-            if let (Some(queue), Some(share)) = (self.queues.get(&state.queue.0), state.attributes.share) {
-                let largest: &mut u8 = shares.entry((queue.device_key, queue.client)).or_default();
-                *largest = share.max(*largest);
-            }
+    /// The parts of processes with queues. A process's part is the largest of its queues, as in the policies.
+    fn parts(&self, promise: Promise) -> Parts {
+        let mut parts = Parts::new();
+        for QueueState { queue, attributes, .. } in self.scheduler.queues() {
+            let Some(queue) = self.queues.get(&queue.0) else { continue };
+            let xsched_sched::Attributes { share, quota, deadline, work, .. } = attributes;
+            let part = promise.part(Parameters { share, quota, deadline, work, ..Parameters::default() });
+            let largest = parts.entry((queue.device_key, queue.client)).or_insert(0.0);
+            *largest = part.max(*largest);
         }
-        shares
+        parts
     }
 }
 
-/// The sum of shares for each device.
-fn sums(shares: &BTreeMap<(u64, ClientId), u8>) -> BTreeMap<u64, u32> {
+/// Rounded up: a little too much is too much. What comes from the arithmetic is no excess.
+fn percent(part: f64) -> u32 {
+    (part * 100.0 - 1e-6).ceil() as u32
+}
+
+/// The sum of parts for each device.
+fn sums(parts: &Parts) -> BTreeMap<u64, f64> {
     let mut sums = BTreeMap::new();
-    for (&(device, _), &share) in shares {
-        *sums.entry(device).or_default() += u32::from(share);
+    for (&(device, _), part) in parts {
+        *sums.entry(device).or_default() += part;
     }
     sums
-}
-
-/// The device with the largest sum, if that exceeds 100 %.
-fn most(sums: impl Iterator<Item = (u64, u32)>) -> Option<Overpromised> {
-    let beyond = sums.filter(|&(_, percent)| percent > WHOLE_PERCENT);
-    let (device, percent) = beyond.max_by_key(|&(_, percent)| percent)?;
-    Some(Overpromised { device: device_name(device), percent })
 }

@@ -29,12 +29,17 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn attributes(&self, parameters: Parameters, ceiling: i16) -> Attributes {
+    pub(super) fn attributes(&self, parameters: Parameters, ceiling: i16, nice: i8) -> Attributes {
         Attributes {
             priority: parameters.priority,
             ceiling,
             weight: parameters.weight,
             share: parameters.share,
+            nice,
+            quota: parameters.quota,
+            deadline: parameters.deadline,
+            work: parameters.work,
+            slo: parameters.slo,
             stream_priority: self.stream_priority,
             // Identified by connection: a process in another pid namespace may have no id here, and one that connects
             // again starts from zero.

@@ -104,6 +104,9 @@ impl Controller {
         ];
         let others = times.into_iter().filter(|(_, was, is)| was != is);
         changes.effective.extend(others.map(|(key, was, is)| changed(key, time(was), time(is))));
+        if config.side_by_side != was.side_by_side {
+            changes.effective.push(changed("side_by_side", was.side_by_side, config.side_by_side));
+        }
         if config.settings() != was.settings() {
             self.scheduler.set_settings(Nanos(now_ns()), config.settings());
         }

@@ -15,6 +15,7 @@ use zerocopy::FromZeros as _;
 
 use super::client::Link;
 use super::*;
+use crate::subject::Seen;
 
 mod promises;
 mod reconfigure;
@@ -214,7 +215,7 @@ fn the_more_urgent_process_is_before_the_others() {
     bench.report(urgent_id, urgent, Report::Ready);
     assert_eq!(bench.ready(), 1 << bench.level(batch) | 1 << bench.level(urgent));
     let list = bench.list();
-    assert_eq!(list.processes.iter().map(|one| one.queues[0].held).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(list.processes.iter().map(|one| one.queues[0].suspended).collect::<Vec<_>>(), [true, false]);
     bench.report(urgent_id, urgent, Report::Idle);
     assert_eq!(bench.ready(), 1 << bench.level(batch));
 }
@@ -291,7 +292,7 @@ fn an_observing_controller_decides_and_defers_nothing() {
     assert!(bench.level(urgent) < bench.level(batch));
     assert_eq!(bench.ready(), 0);
     let held = |bench: &mut Bench| -> Vec<_> {
-        bench.list().processes.iter().map(|process| process.queues[0].held).collect()
+        bench.list().processes.iter().map(|process| process.queues[0].suspended).collect()
     };
     assert_eq!(held(&mut bench), [true, false], "the list shows what would be suspended");
     bench.report(id, urgent, Report::Idle);
@@ -402,7 +403,7 @@ fn a_process_moved_to_another_cgroup_gets_that_ones_parameters() {
     let mut bench = Bench::new("[[rule]]\ncgroup = '/batch*'\npriority = -50\n");
     let [online, other] = [11, 12].map(|pid| bench.admit(pid, Hello { hints: 0, ..hello(0) }));
     let [moved, other] = [online, other].map(|id| bench.open(id, 1));
-    let in_cgroup = |cgroup: &str| vec![(online, cgroup.to_owned())];
+    let in_cgroup = |cgroup: &str| vec![(online, Seen { cgroup: cgroup.to_owned(), nice: 0 })];
     assert!(bench.0.learn_cgroups(in_cgroup("/batch.slice/job")));
     bench.0.settle(now_ns());
     assert!(bench.level(moved) > bench.level(other));

@@ -128,8 +128,7 @@ mod tests {
 
     const TEXT: &str = "000102030405060708090a0b0c0d0e0f";
     const KEY: TokenKey = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
-    const WISH: Granted =
-        Granted { wish: Wish { priority: Some(3), weight: None, share: None }, is_privileged: false };
+    const WISH: Granted = Granted { wish: Wish { priority: Some(3), ..Wish::NONE }, is_privileged: false };
 
     fn of(uid: u32) -> Account {
         Actor { pid: 1, uid, container: None }.account()

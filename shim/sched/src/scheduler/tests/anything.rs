@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
+use crate::{Quota, Slo};
 
 /// Runs for each policy.
 const SEEDS: u64 = 16;
@@ -41,6 +42,11 @@ fn some_attributes(random: &mut fastrand::Rng) -> Attributes {
         share: random.bool().then(|| random.u8(0..=100)),
         stream_priority: random.i32(-1..=1),
         ceiling: pick(random, &[0, 1]),
+        nice: random.i8(-20..20),
+        quota: random.bool().then(|| Quota { time: ms(random.u64(..30)), window: ms(random.u64(..200)) }),
+        deadline: random.bool().then(|| ms(random.u64(..60))),
+        work: random.bool().then(|| ms(random.u64(..20))),
+        slo: random.bool().then(|| Slo { per_mille: random.u16(..1_100), latency: ms(random.u64(..60)) }),
         ..Attributes::new(DeviceId(random.u16(..2)), ProcessId(random.u32(..PROCESSES)))
     }
 }
@@ -53,6 +59,8 @@ fn some_settings(random: &mut fastrand::Rng) -> Settings {
         slice: pick(random, &[Nanos::ZERO, ms(1), ms(4)]),
         patience: pick(random, &[ms(20), ms(100), ms(3_000)]),
         serialize_equals: pick(random, &[ms(0), ms(20), ms(1_000)]),
+        side_by_side: random.u32(..3),
+        linger: pick(random, &[ms(0), ms(1)]),
     }
 }
 
@@ -189,6 +197,9 @@ impl Run {
             return kept_out_by_equals(queues).map_or(Ok(()), |queue| {
                 Err(format!("an equal keeps {queue:?} out, and it asks for {again:?}"))
             });
+        }
+        if !matches!(self.scheduler.policy(), PolicyKind::Fair | PolicyKind::Partition) {
+            return Ok(());
         }
         let mut processes: BTreeMap<ProcessId, (i16, bool)> = BTreeMap::new();
         for queue in queues {

@@ -15,6 +15,8 @@ const SETTINGS: Settings = Settings {
     slice: Nanos::from_millis(4),
     patience: Nanos::from_millis(24),
     serialize_equals: Nanos::from_secs(1),
+    side_by_side: 1,
+    linger: Nanos::from_micros(100),
 };
 
 /// How late a client's acts are known, and decisions take effect.

@@ -1,0 +1,131 @@
+//! The deadlines of processes' requests.
+//!
+//! A request is to be done within the process's deadline, counted from its begin. What happens to one that is not bounds what it
+//! takes from others: its deadline is put off by another period, as if a new request had begun. So a process that never finishes has
+//! a deadline in each period, like one with a request in each.
+//!
+//! If a process says how much device time a request takes, that is also all it gets for a deadline: a request that takes more, or
+//! comes sooner than the deadline of the one before, has a later one. So each process takes from others what it has said, `work` per
+//! `deadline`, and no more (a constant bandwidth server: Abeni and Buttazzo, 1998).
+
+use super::{LOOK_EVERY, View};
+use crate::queue::Process;
+use crate::{Attributes, Nanos};
+
+/// The deadline of a process's requests.
+#[derive(Clone, Copy, Debug, Default)]
+struct Terms {
+    /// Zero: none.
+    deadline: Nanos,
+    work: Option<Nanos>,
+}
+
+/// What is to be done by when.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Job {
+    /// When its request began; `None`: there is none.
+    began: Option<Nanos>,
+    pub(super) deadline: Nanos,
+    /// [`Process::charged`] when the time for this deadline began.
+    charged_before: Nanos,
+}
+
+/// The jobs of all processes.
+#[derive(Debug, Default)]
+pub(super) struct Jobs {
+    terms: Vec<Terms>,
+    of_processes: Vec<Job>,
+    next_deadline: Option<Nanos>,
+}
+
+/// Whether the requests of a queue's process have deadlines.
+pub(super) fn has_deadline(attributes: &Attributes) -> bool {
+    attributes.deadline.is_some()
+}
+
+impl Jobs {
+    pub(super) fn joined(&mut self) {
+        self.of_processes.push(Job::default());
+    }
+
+    pub(super) fn left(&mut self, index: usize) {
+        self.of_processes.swap_remove(index);
+    }
+
+    /// Brings all jobs up to date.
+    pub(super) fn follow(&mut self, view: &View<'_>) {
+        if view.altered {
+            self.find_terms(view);
+        }
+        self.next_deadline = None;
+        for ((job, terms), process) in self.of_processes.iter_mut().zip(&self.terms).zip(view.processes) {
+            if !terms.deadline.is_zero() {
+                job.follow(*terms, process, view.now);
+                let deadline = job.began.map(|_| job.deadline);
+                self.next_deadline = self.next_deadline.into_iter().chain(deadline).min();
+            }
+        }
+    }
+
+    /// The job of a process, if it has work and a deadline.
+    pub(super) fn of(&self, process: usize) -> Option<&Job> {
+        let job = &self.of_processes[process];
+        (job.began.is_some() && !self.terms[process].deadline.is_zero()).then_some(job)
+    }
+
+    /// What is left of the work of a job: of what was said, or of what requests usually take.
+    pub(super) fn work_left(&self, index: usize, process: &Process) -> Nanos {
+        let work = self.terms[index].work.unwrap_or(process.requests.usual_work);
+        work - (process.charged - self.of_processes[index].charged_before)
+    }
+
+    /// When to look again: at the next deadline, or when a process `in_front` has used up the work that it has said.
+    pub(super) fn again(&self, view: &View<'_>, in_front: impl Iterator<Item = usize>) -> Option<Nanos> {
+        let in_front =
+            in_front.filter(|index| !view.has_starvation_slice && self.terms[*index].work.is_some());
+        let left = in_front.map(|index| self.work_left(index, &view.processes[index]).max(LOOK_EVERY));
+        left.map(|left| view.now + left).chain(self.next_deadline).min()
+    }
+
+    /// A process with several queues has the earliest deadline of them, and the most work.
+    fn find_terms(&mut self, view: &View<'_>) {
+        self.terms.clear();
+        self.terms.resize(view.processes.len(), Terms::default());
+        for queue in view.queues {
+            let (terms, attributes) = (&mut self.terms[queue.process], &queue.attributes);
+            let deadline = attributes.deadline.map(|deadline| deadline.max(crate::Slo::LATENCY_LEAST));
+            let known = Some(terms.deadline).filter(|deadline| !deadline.is_zero());
+            terms.deadline = known.into_iter().chain(deadline).min().unwrap_or_default();
+            terms.work = terms.work.max(attributes.work.map(|work| work.max(Nanos(1))));
+        }
+    }
+}
+
+impl Job {
+    fn follow(&mut self, terms: Terms, process: &Process, now: Nanos) {
+        let before = std::mem::replace(&mut self.began, process.requests.began);
+        let Some(began) = self.began else { return };
+        if before != self.began && !self.still_counts(terms, process, began) {
+            (self.deadline, self.charged_before) = (began + terms.deadline, process.charged);
+        }
+        if self.deadline <= now {
+            let missed = (now - self.deadline).0 / terms.deadline.0 + 1;
+            self.deadline += terms.deadline.times(missed);
+            self.charged_before = process.charged;
+        }
+        if let Some(work) = terms.work {
+            let used_up = (process.charged - self.charged_before).0 / work.0;
+            self.deadline += terms.deadline.times(used_up);
+            self.charged_before += work.times(used_up);
+        }
+    }
+
+    /// Whether a request that begins now has to do with what is left for the one before: if it got all of its time at once, it would
+    /// take more than was said.
+    fn still_counts(&self, terms: Terms, process: &Process, now: Nanos) -> bool {
+        let Some(work) = terms.work else { return false };
+        let left = work - (process.charged - self.charged_before);
+        let until = self.deadline - now;
+        u128::from(left.0) * u128::from(terms.deadline.0) < u128::from(until.0) * u128::from(work.0)
+    }
+}
