@@ -242,8 +242,8 @@ pub struct Stack {
     pub interrupted: [u64; FRAMES_MAX / 64],
 }
 
-/// Largest part of a stack in a snapshot, in bytes.
-pub const SNAPSHOT_MAX: usize = 32 << 10;
+/// Largest part of a stack in a snapshot, in bytes. llama.cpp has a frame of 36 KiB below every call.
+pub const SNAPSHOT_MAX: usize = 64 << 10;
 
 /// Return addresses that probes have replaced, in one snapshot.
 pub const REPLACED_MAX: usize = 8;

@@ -6,6 +6,7 @@
 //! <target>/apps/{vector_add, two_libraries, .., lib*.so}                           programs and libraries on top
 //! <target>/apps/obj/                                                               their objects
 //! <target>/differential/{differential-*, ..}                                       the client of differential tests
+//! <target>/rocm/{hipblas, ..}                                                      programs on AMD's genuine libraries
 //! <target>/conformance/{conformance-*, modules/, libconformance_twins.so}          the conformance suite
 //! ```
 
@@ -57,6 +58,24 @@ pub(crate) fn module_for_vm(workspace: &Workspace, source: &str, output: &Path) 
         .arguments(["-mcode-object-version=4", "--offload-device-only", "--no-gpu-bundle-output"])
         .input(workspace.root.join(source))
         .run()?;
+    Ok(())
+}
+
+/// Compiles a program of `tests/rocm` against the headers in `rocm/include`; it gets the name that stands before the libraries.
+pub(crate) fn build_genuine(
+    workspace: &Workspace,
+    source: &str,
+    rocm: &Path,
+    (name, libraries): &(String, [PathBuf; 2]),
+) -> Result<()> {
+    let sources = workspace.root.join("tests/rocm");
+    let step = Step::new(apps::CLANG, workspace.target_dir.join("rocm").join(name))
+        .arguments(["-std=c++20", "-O1", "-g", "-Wall", "-Wextra"])
+        .arguments(["-isystem".into(), rocm.join("include")])
+        .depends_on([sources.join("said.h")])
+        .input(sources.join(source).with_extension("cpp"));
+    // What the libraries need is in the other file system.
+    libraries.iter().cloned().fold(step, Step::input).arguments(["-Wl,--allow-shlib-undefined"]).run()?;
     Ok(())
 }
 

@@ -2,6 +2,8 @@
 //!
 //! `cargo xtask test` runs the simulated ones too, one test per case.
 
+mod exports;
+
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -19,6 +21,9 @@ pub(crate) struct Args {
     /// Run on the ROCm installed there and a real device, not on the simulated runtimes
     #[arg(long, value_name = "FOLDER")]
     rocm: Option<PathBuf>,
+    /// Compare what its runtime exports with the simulated runtime and the shim instead; needs no device
+    #[arg(long, requires = "rocm")]
+    exports: bool,
     /// Processor to compile for, as `rocm_agent_enumerator` names it
     #[arg(long, default_value = "gfx942")]
     arch: String,
@@ -26,6 +31,9 @@ pub(crate) struct Args {
 
 /// The verb: one line per case, an error if any failed.
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    if let (Some(rocm), true) = (&args.rocm, args.exports) {
+        return exports::run(workspace, rocm);
+    }
     setup::ensure(workspace, &[Need::HipPrograms])?;
     let suite = if let Some(rocm) = &args.rocm {
         Suite::installed(workspace, rocm, &args.arch)

@@ -10,6 +10,7 @@ mod command;
 mod conformance;
 mod demo;
 mod package;
+mod rocm;
 mod setup;
 mod subject;
 mod test;

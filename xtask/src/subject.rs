@@ -37,6 +37,11 @@ pub(crate) fn build_for_tests(workspace: &Workspace) -> Result<Variables> {
     Ok(variables)
 }
 
+/// Builds the command and a shim with test switches, for a verb that runs other programs with them.
+pub(crate) fn build_with_switches(workspace: &Workspace) -> Result<()> {
+    build_commands(workspace, Profile::Debug, &WITH_SWITCHES)
+}
+
 /// The same for benchmarks: builds for users are measured.
 pub(crate) fn build_for_benchmarks(workspace: &Workspace) -> Result<Variables> {
     artifacts::build(workspace)?;

@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result, bail};
 
 use self::{ignored::Ignored, skips::Skips, tally::Tally};
 use crate::{
-    artifacts, clients, command,
+    artifacts, clients, command, rocm,
     setup::{self, Need},
     subject, vm,
     workspace::Workspace,
@@ -30,6 +30,10 @@ pub(crate) struct Args {
     /// kernels of Debian 12 and its backports
     #[arg(long)]
     vm: bool,
+    /// Run AMD's genuine libraries on the simulated runtime instead: natively, with the shim, suspended, beside urgent
+    /// work and traced. Fetches 3 GB into the cache folder of the user at first
+    #[arg(long, conflicts_with = "vm")]
+    rocm: bool,
 }
 
 /// Its tests share the kernel's probes and this machine's cores, so they run one after the other.
@@ -39,6 +43,9 @@ const END_TO_END: &str = "xsched-tests";
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if args.vm {
         return vm::run(workspace, args.filter.as_deref());
+    }
+    if args.rocm {
+        return rocm::run(workspace, args.filter.as_deref());
     }
     harnesses::check(&workspace.root)?;
     setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms, Need::TimelineChecks])?;

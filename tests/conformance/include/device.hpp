@@ -2,6 +2,14 @@
 
 #pragma once
 
+#include <hip/hip_version.h>
+
+// Since ROCm 6 the header takes two of the compiler's device headers, which use functions of those that are left out.
+#if HIP_VERSION_MAJOR >= 6
+__attribute__((device)) float max(float, float);
+__attribute__((device)) double max(double, double);
+#endif
+
 #include <hip/hip_runtime.h>
 
 // The compiler's own wrapper defines it, but is left out with the other device headers.

@@ -125,9 +125,11 @@ thread_local! {
 }
 
 /// Stores a call's result. Up to HIP 6 a success overwrites an earlier failure; since
-/// [7.0](https://rocm.docs.amd.com/projects/HIP/en/latest/hip-7-changes.html) it does not.
+/// [7.0](https://rocm.docs.amd.com/projects/HIP/en/latest/hip-7-changes.html) it does not, and work that is not ready counts as
+/// no failure.
 pub(crate) fn set_last(code: hipError_t) {
-    if code != SUCCESS || version::major() < 7 {
+    let is_failure = code != SUCCESS && code != HipError::NotReady.code();
+    if is_failure || version::major() < 7 {
         // A call from a destructor that runs after this thread's locals are destroyed stores nothing, as
         // intended.
         let _ = LAST.try_with(|last| last.set(code));

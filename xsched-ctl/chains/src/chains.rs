@@ -255,8 +255,11 @@ impl Chains {
                 Some((frames, end)) => {
                     if let (ChainEnd::Unreadable, Some(process)) = (end, process) {
                         // The copy was cut, or has a hole at an untouched page of a large frame. A program that walks
-                        // the stack itself steps over that. Which tables it will need cannot be determined here.
-                        for (_, mapping) in process.code() {
+                        // the stack itself steps over that. Which tables it will need cannot be determined here. Those of
+                        // small libraries come first: behind a giant one they would be late by seconds.
+                        let mut code: Vec<_> = process.code().collect();
+                        code.sort_by_key(|(range, _)| range.end - range.start);
+                        for (_, mapping) in code {
                             self.tables.want(tgid, mapping);
                         }
                     }

@@ -30,7 +30,7 @@ const WINDOWS: usize = SNAPSHOT_MAX / WINDOW;
 const REFILLS: usize = WINDOWS + 8 + 32;
 
 /// Size of a snapshot of a stack that is not deep.
-const SHORT: usize = SNAPSHOT_MAX / 4;
+const SHORT: usize = SNAPSHOT_MAX / 8;
 
 #[repr(C)]
 struct WithStack<const N: usize> {

@@ -19,6 +19,8 @@ pub(crate) enum Need {
     Kernel,
     /// Booting kernels with AMD's driver. Set up only on request.
     VirtualMachine,
+    /// Running AMD's genuine libraries in a file system of their own. Set up only on request.
+    Rocm,
     /// Single end-to-end tests, which skip themselves without it.
     SingleTests,
 }
@@ -168,6 +170,18 @@ pub(crate) fn all() -> Vec<Requirement> {
                 "zstd",
             ]),
             elsewhere: "only Debian 12 can make the machine, from its own archives",
+        },
+        Requirement {
+            name: "mmdebstrap and bubblewrap",
+            need: Need::Rocm,
+            why: "to make a file system with AMD's libraries, and to run programs in it",
+            is_met: |m| {
+                m.is_root()
+                    && m.output("mmdebstrap", &["--version"]).is_some()
+                    && m.output("bwrap", &["--version"]).is_some()
+            },
+            remedy: Remedy::Packages(&["bubblewrap", "mmdebstrap"]),
+            elsewhere: "as root on Debian: apt-get install bubblewrap mmdebstrap",
         },
         Requirement {
             name: "chromium",

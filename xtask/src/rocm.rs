@@ -1,0 +1,62 @@
+//! `cargo xtask test --rocm`: AMD's genuine libraries on the simulated runtime, natively and in every way in which xsched-ctl
+//! touches a program.
+//!
+//! [`root`] makes a root file system of Debian sid, which has them. Programs of `tests/rocm` call them, and llama.cpp does. They run
+//! in it ([`inside`]), in each way of [`ways`]. What they do must not depend on the way; [`matrix`] shows it.
+
+mod inside;
+mod matrix;
+mod order;
+mod programs;
+mod recording;
+mod root;
+mod summary;
+mod ways;
+
+use anyhow::{Result, bail};
+
+use self::{matrix::Matrix, programs::Program, root::Root, ways::Stage};
+use crate::{
+    artifacts,
+    setup::{self, Need},
+    subject, venv,
+    workspace::Workspace,
+};
+
+/// Runs the programs whose name contains `filter` in every way; an error if one is worse in some way than natively.
+pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<()> {
+    setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms, Need::Kernel, Need::Rocm])?;
+    let root = Root::make()?;
+    for line in root.versions()? {
+        eprintln!("rocm: the archive served {line}");
+    }
+    let programs: Vec<_> = Program::ALL.iter().filter(|p| p.name.contains(filter.unwrap_or(""))).collect();
+    if programs.is_empty() {
+        let known: Vec<_> = Program::ALL.iter().map(|program| program.name).collect();
+        bail!("no program `{}`; there are: {}", filter.unwrap_or(""), known.join(", "));
+    }
+    let stage = prepare(workspace, root)?;
+    let mut matrix = Matrix::default();
+    for program in programs {
+        matrix.add(program, stage.row(program)?);
+    }
+    println!("{matrix}");
+    matrix.verdict()
+}
+
+/// Builds what is run.
+fn prepare(workspace: &Workspace, root: Root) -> Result<Stage> {
+    subject::build_with_switches(workspace)?;
+    artifacts::build_runtimes(workspace)?;
+    for program in Program::ALL.iter().filter(|program| program.is_served(&root)) {
+        if let Some(links) = program.links(&root) {
+            artifacts::build_genuine(workspace, program.source, &root.rocm(), &links)?;
+        }
+    }
+    let python = venv::setup(
+        &workspace.target_dir.join("rocm/python"),
+        &workspace.root.join("tests/rocm/requirements.txt"),
+    )?;
+    programs::make_model(workspace, &python)?;
+    Ok(Stage::new(workspace, root))
+}
