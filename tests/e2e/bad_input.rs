@@ -35,7 +35,7 @@ fn a_process_without_hip() {
     for verb in ["trace", "attach"] {
         let outcome = run(&mut xsched_ctl([verb, "--pid", &own]));
         assert_fails(&outcome, 66, &format!("process {own} (bad_input"));
-        assert!(outcome.stderr.contains("does not use HIP"), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("uses neither HIP nor CUDA"), "{}", outcome.stderr);
     }
     // A container has no such thread, and another process may have the id.
     if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
@@ -51,7 +51,7 @@ fn a_file_that_is_not_a_runtime() {
     let dir = tempfile::tempdir().unwrap();
     for (file, message) in [
         ("/there/is/no/such.so", "`--runtime`: cannot open /there/is/no/such.so: "),
-        ("/bin/true", "`--runtime`: /bin/true exports none of HIP's functions"),
+        ("/bin/true", "`--runtime`: /bin/true exports none of HIP's or CUDA's functions"),
         ("/etc/passwd", "`--runtime`: cannot read the symbols of /etc/passwd: "),
     ] {
         let outcome = run(xsched_ctl(["trace", "--runtime", file, "-o"]).arg(dir.path().join("x.perfetto")));
@@ -151,7 +151,7 @@ fn a_low_limit_of_open_files_is_raised_for_the_tracer_and_not_for_its_command() 
     }
 }
 
-/// That a process does not use HIP helps only a user with the rights to trace it.
+/// That a process uses no GPU runtime helps only a user with the rights to trace it.
 #[needs(ROOT)]
 fn a_missing_right_is_named_before_a_missing_runtime() {
     let dir = tempfile::tempdir().unwrap();
@@ -177,7 +177,7 @@ fn the_exit_code_is_that_of_the_command() {
     assert_eq!(run(&mut xsched_ctl(["trace", "--", "sh", "-c", "kill -9 $$"])).code, 137);
     let outcome = run(&mut xsched_ctl(["trace", "--", "true"]));
     assert_eq!(outcome.code, 0);
-    assert!(outcome.stderr.contains("no HIP calls were seen"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("no calls were seen"), "{}", outcome.stderr);
 }
 
 #[needs(ROOT)]

@@ -179,7 +179,7 @@ fn files_of_other_programs_are_refused() {
             b"\x1f\x8bnot gzip after all, and long enough",
             "is no Perfetto trace: failed to read the trace at byte 0",
         ),
-        (b"\x0a\x02\x40\x01", "is a Perfetto trace without HIP calls"),
+        (b"\x0a\x02\x40\x01", "is a Perfetto trace without calls"),
     ] {
         fs::write(&file, bytes).unwrap();
         let outcome = report(&file, &[]);
@@ -207,8 +207,8 @@ fn a_recording_without_calls_has_no_tables() {
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let text = report(&trace, &[]);
     assert_eq!(text.code, 0, "{}", text.stderr);
-    assert!(text.stdout.contains(": 0 HIP calls, 0 launches"), "{}", text.stdout);
-    assert!(text.stdout.contains("no HIP call is in it"), "{}", text.stdout);
+    assert!(text.stdout.contains(": 0 calls, 0 launches"), "{}", text.stdout);
+    assert!(text.stdout.contains("no call is in it"), "{}", text.stdout);
     assert!(!text.stdout.contains("p50"), "{}", text.stdout);
 }
 

@@ -268,7 +268,7 @@ fn pid(pid: u32) -> Pid {
 pub struct TracedCall {
     /// The function.
     pub name: String,
-    /// `hip.launch`, ...
+    /// `hip.launch`, `cuda.launch`, …
     pub category: String,
     /// The calling library.
     pub library: Option<String>,
@@ -303,7 +303,7 @@ pub fn calls(trace: &Path) -> Result<Vec<TracedCall>, SqlError> {
             extract_arg(arg_set_id, 'debug.block') as block,
             extract_arg(arg_set_id, 'debug.bytes') as bytes,
             iif(category = 'hip.register', null, extract_arg(arg_set_id, 'debug.return')) as returned
-         from slice where category glob 'hip.*'",
+         from slice where category glob 'hip.*' or category glob 'cuda.*'",
     )?;
     calls.sort();
     Ok(calls)

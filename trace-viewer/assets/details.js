@@ -60,7 +60,7 @@ function links(slice, go) {
 
 function waitDetails({ wait, category }) {
   if (!wait) {
-    if (category !== "hip.launch") return [];
+    if (!["hip.launch", "cuda.launch"].includes(category)) return [];
     return [make("h3", {}, "Why it waited"), make("p", { className: "quiet" }, "This recording does not say when it ran: record a process that runs under `xsched-ctl serve`, with the shim.")];
   }
   const heading = make("h3", {}, "Why it waited");

@@ -22,7 +22,7 @@ const BUCKETS: usize = 42 * BUCKETS_PER_DOUBLING as usize;
 /// The sums.
 #[derive(Debug, Default)]
 pub(crate) struct Overview {
-    /// HIP calls; all slices of threads in a recording of something else.
+    /// Calls to GPU runtimes; all slices of threads in a recording of something else.
     pub(crate) calls: u64,
     /// Of these, launches.
     pub(crate) launches: u64,
@@ -73,7 +73,7 @@ impl Overview {
     /// Computes the overview of a whole timeline.
     pub(crate) fn new(store: &Store) -> Self {
         let classes: Vec<SliceClass> = store.texts.iter().map(class).collect();
-        let is_hip = store.tracks.iter().any(|track| {
+        let is_recording = store.tracks.iter().any(|track| {
             (0..track.slices.len()).any(|index| {
                 matches!(
                     classes[track.slices.facts[index].category.0 as usize],
@@ -98,7 +98,7 @@ impl Overview {
                 let is_call = match class {
                     SliceClass::Launch | SliceClass::Call => true,
                     SliceClass::Driver => false,
-                    SliceClass::Other => !is_hip && track.kind == TrackKind::Thread,
+                    SliceClass::Other => !is_recording && track.kind == TrackKind::Thread,
                 };
                 if !is_call {
                     continue;
@@ -172,8 +172,10 @@ pub(crate) fn process_name(store: &Store, group: usize) -> String {
 
 fn class(category: &str) -> SliceClass {
     match category {
-        "hip.launch" => SliceClass::Launch,
-        _ if category.starts_with("hip.") || category == "hip" => SliceClass::Call,
+        "hip.launch" | "cuda.launch" => SliceClass::Launch,
+        _ if category == "hip" || ["hip.", "cuda."].iter().any(|runtime| category.starts_with(runtime)) => {
+            SliceClass::Call
+        }
         _ if category.starts_with("driver.") => SliceClass::Driver,
         _ => SliceClass::Other,
     }

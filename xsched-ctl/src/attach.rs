@@ -108,7 +108,7 @@ impl Display {
         let summary = recorder.summary();
         let _ = writeln!(
             text,
-            "{:.1} s, {} calls, {} launches, {} lost",
+            "{:.1} s, {}, {} launches, {} lost",
             elapsed.as_secs_f64(),
             summary.calls(),
             summary.launches(),

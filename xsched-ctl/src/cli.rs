@@ -19,7 +19,7 @@ use xsched_report::Dimension;
 
 use units::process_id;
 
-/// Trace every HIP launch with the library that made it, and schedule GPU work, in unmodified programs.
+/// Trace every HIP and CUDA launch with the library that made it, and schedule GPU work, in unmodified programs.
 #[derive(Debug, Parser)]
 #[command(name = "xsched-ctl", version, after_help = exit_codes::HELP, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -39,8 +39,8 @@ impl Cli {
 pub(crate) enum Verb {
     /// Record a timeline for ui.perfetto.dev
     ///
-    /// Records the HIP calls of one process, of a command and its children, or of every process that uses HIP, until
-    /// the process ends or Ctrl-C. Without `-o` the timeline goes to standard output where that is a file or a pipe, else to a
+    /// Records the HIP and CUDA calls of one process, of a command and its children, or of every process that uses HIP or CUDA,
+    /// until the process ends or Ctrl-C. Without `-o` the timeline goes to standard output where that is a file or a pipe, else to a
     /// new file `xsched-DATE-TIME.perfetto` in the current folder.
     #[command(after_long_help = "Examples:\n  \
         xsched-ctl trace -o run.perfetto -- ./app --its arguments\n  \
@@ -119,7 +119,7 @@ pub(crate) struct Trace {
     #[arg(short, long, value_name = "PID", value_parser = process_id, conflicts_with = "command")]
     pub(crate) pid: Option<u32>,
 
-    /// Record every process that uses HIP, including those that start later; the default without PID and CMD
+    /// Record every process that uses HIP or CUDA, including those that start later; the default without PID and CMD
     #[arg(short, long, conflicts_with_all = ["pid", "command"])]
     pub(crate) all: bool,
 
@@ -138,7 +138,7 @@ pub(crate) struct Attach {
     #[arg(short, long, value_name = "PID", value_parser = process_id)]
     pub(crate) pid: Option<u32>,
 
-    /// Every process that uses HIP, including those that start later, with a line for each
+    /// Every process that uses HIP or CUDA, including those that start later, with a line for each
     #[arg(short, long)]
     pub(crate) all: bool,
 

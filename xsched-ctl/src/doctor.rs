@@ -11,6 +11,8 @@ use xsched_bpf::namespace::{self, PidNamespace};
 use xsched_bpf::privilege;
 use xsched_bpf::tracefs_with;
 use xsched_controller::cgroup_version::{self, Cgroups};
+use xsched_protocol::probe::Runtime;
+use xsched_symbols::Processes;
 use xsched_terminal::ExitCode;
 use xsched_terminal::print;
 use xsched_terminal::with_causes;
@@ -62,6 +64,8 @@ impl fmt::Display for Verdict {
 /// Prints a line for each requirement. The exit code says whether tracing works.
 pub(crate) async fn run() -> Result<u8, Failure> {
     let [arbiter, verdicts] = controllers_programs();
+    let mut processes = Processes::new();
+    processes.scan_running();
     let findings = [
         kernel(),
         privileges(),
@@ -73,9 +77,10 @@ pub(crate) async fn run() -> Result<u8, Failure> {
         arbiter,
         verdicts,
         namespace(),
-        driver(),
+        gpus(),
         driver_calls(),
-        runtime(),
+        runtime(&processes, Runtime::Hip),
+        runtime(&processes, Runtime::Cuda),
         idle::finding(),
         controller::finding().await,
     ];
@@ -204,7 +209,7 @@ fn links() -> Finding {
             name,
             verdict: Verdict::Reduced,
             value: "the tracer's programs load; uprobe_multi links cannot select by process".to_owned(),
-            advice: "with --pid, the probes slow down other processes that use HIP too; kernel 6.10 fixes this",
+            advice: "with --pid, the probes slow down other processes that use the same runtime too; kernel 6.10 fixes this",
         },
         Ok(Features { attach: Attach::PerfEvents }) => Finding {
             name,
@@ -311,34 +316,50 @@ fn namespace() -> Finding {
     }
 }
 
-fn driver() -> Finding {
-    let advice = "load amdgpu for work on a real GPU; simulated runtimes are traced without it";
-    match fs::read_dir("/sys/class/kfd/kfd/topology/nodes") {
-        Ok(nodes) => {
-            // CPUs are nodes too; their GPU id is 0.
-            let gpus = nodes
-                .filter_map(Result::ok)
-                .filter(|node| {
-                    fs::read_to_string(node.path().join("gpu_id")).is_ok_and(|id| id.trim() != "0")
-                })
-                .count();
-            let verdict = if gpus > 0 { Verdict::Found } else { Verdict::Reduced };
-            Finding { name: "AMD GPU", verdict, value: format!("{gpus} in the KFD topology"), advice }
-        }
-        Err(_) => Finding {
-            name: "AMD GPU",
-            verdict: Verdict::Reduced,
-            value: "the amdkfd driver is not loaded".to_owned(),
-            advice,
-        },
-    }
+/// The GPUs, of which drivers say how many there are.
+fn gpus() -> Finding {
+    let (amd, nvidia) = (amd_gpus(), nvidia_gpus());
+    let found: Vec<_> = [("AMD", amd.unwrap_or(0)), ("NVIDIA", nvidia)]
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(vendor, count)| format!("{count} of {vendor}"))
+        .collect();
+    let (verdict, value) = match amd {
+        _ if !found.is_empty() => (Verdict::Found, found.join(", ")),
+        Some(_) => (Verdict::Reduced, "none in the KFD topology".to_owned()),
+        None => (Verdict::Reduced, "neither AMD's driver nor NVIDIA's is loaded".to_owned()),
+    };
+    let advice = "load amdgpu or nvidia for work on a real GPU; simulated runtimes are traced without it";
+    Finding { name: "GPU", verdict, value, advice }
 }
 
-fn runtime() -> Finding {
-    let mut processes = xsched_symbols::Processes::new();
-    processes.scan_running();
-    let mut found: Vec<_> =
-        processes.runtimes().map(|(pid, mapping)| format!("{pid} {}", mapping.path.display())).collect();
+/// None without AMD's driver.
+fn amd_gpus() -> Option<usize> {
+    let nodes = fs::read_dir("/sys/class/kfd/kfd/topology/nodes").ok()?;
+    // CPUs are nodes too; their GPU id is 0.
+    let is_gpu =
+        |node: &fs::DirEntry| fs::read_to_string(node.path().join("gpu_id")).is_ok_and(|id| id.trim() != "0");
+    Some(nodes.filter_map(Result::ok).filter(is_gpu).count())
+}
+
+/// The device files `nvidia0`, `nvidia1`, …: containers have those of their own GPUs.
+fn nvidia_gpus() -> usize {
+    let names = fs::read_dir("/dev")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names
+        .filter(|name| name.strip_prefix("nvidia").is_some_and(|number| number.parse::<u32>().is_ok()))
+        .count()
+}
+
+/// The processes that use a runtime.
+fn runtime(processes: &Processes, runtime: Runtime) -> Finding {
+    let mut found: Vec<_> = processes
+        .runtimes()
+        .filter(|(_, mapping)| mapping.runtime() == Some(runtime))
+        .map(|(pid, mapping)| format!("{pid} {}", mapping.path.display()))
+        .collect();
     found.sort();
     found.dedup();
     let value = match found.len() {
@@ -346,10 +367,10 @@ fn runtime() -> Finding {
         count => format!("{count} in use: {}", found.join(", ")),
     };
     if privilege::missing().is_empty() {
-        Finding { name: "HIP", verdict: Verdict::Found, value, advice: "" }
+        Finding { name: runtime.name(), verdict: Verdict::Found, value, advice: "" }
     } else {
         Finding {
-            name: "HIP",
+            name: runtime.name(),
             verdict: Verdict::Unknown,
             value: format!("{value}, counting only processes that this user may inspect"),
             advice: "run as root: sudo xsched-ctl doctor",

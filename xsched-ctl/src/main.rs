@@ -1,4 +1,4 @@
-//! `xsched-ctl`: traces every HIP launch with the library that made it, and schedules GPU work.
+//! `xsched-ctl`: traces every HIP and CUDA launch with the library that made it, and schedules GPU work.
 //!
 //! Data goes to standard output, everything else to standard error. ARCHITECTURE.md describes the parts.
 

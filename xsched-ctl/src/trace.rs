@@ -54,7 +54,7 @@ pub(crate) async fn run(arguments: cli::Trace, mut descriptors: Descriptors) -> 
 fn describe(targets: Targets) -> String {
     match targets {
         Targets::Process(pid) => format!("process {pid}"),
-        Targets::Everybody | Targets::Children => "every process that uses HIP".to_owned(),
+        Targets::Everybody | Targets::Children => "every process that uses HIP or CUDA".to_owned(),
     }
 }
 
@@ -187,15 +187,15 @@ pub(crate) fn tell(notices: impl IntoIterator<Item = String>) {
 fn conclude(recorded: &Recorded, targets: Targets) {
     tell(recorded.notices.iter().cloned());
     let summary = &recorded.summary;
-    if summary.calls() > 0 {
+    if summary.calls().total() > 0 {
         say!("\n{summary}");
     } else if recorded.left_out.iter().any(|(_, count)| count > 0) {
-        say!("no HIP calls passed the filters");
+        say!("no calls passed the filters");
     } else {
-        say!("no HIP calls were seen: {}", why_none(targets));
+        say!("no calls were seen: {}", why_none(targets));
     }
     print_driver_summary(recorded);
-    let mut totals = vec![format!("{} HIP calls, {} launches", summary.calls(), summary.launches())];
+    let mut totals = vec![format!("{}, {} launches", summary.calls(), summary.launches())];
     if recorded.driver_summary.calls() > 0 {
         totals.push(format!("{} driver calls", recorded.driver_summary.calls()));
     }
@@ -208,9 +208,9 @@ fn conclude(recorded: &Recorded, targets: Targets) {
 /// A possible reason for a recording without calls.
 fn why_none(targets: Targets) -> &'static str {
     match targets {
-        Targets::Children => "neither the command nor what it has started has called libamdhip64",
+        Targets::Children => "neither the command nor what it has started has called libamdhip64 or libcuda",
         Targets::Process(_) => "the process has made none meanwhile",
-        Targets::Everybody => "`xsched-ctl doctor` lists the processes that use HIP",
+        Targets::Everybody => "`xsched-ctl doctor` lists the processes that use HIP or CUDA",
     }
 }
 

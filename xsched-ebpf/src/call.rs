@@ -1,4 +1,4 @@
-//! One HIP call: the entry probe's note, and the record that the return probe submits.
+//! One call to a GPU runtime: the entry probe's note, and the record that the return probe submits.
 
 use xsched_protocol::probe::{WORD_COUNT, Words};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

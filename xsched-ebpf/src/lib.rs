@@ -21,9 +21,9 @@ pub use chain::{ChainEnd, Code, CodeState, Snapshot, Space, Stack};
 pub use config::{Config, EVERY_LAUNCH, Scope};
 pub use counter::{Counter, Counters, Filter};
 pub use driver::{Device, DeviceOpened, DriverConfig, Ioctl, PendingIoctl};
-pub use loader::{LoaderStop, Opened, RUNTIME_NAME_MARK, Watched};
+pub use loader::{LoaderStop, Opened, RUNTIME_NAME_MARKS, Watched};
 pub use xsched_protocol::probe::{
-    Category, Cookie, PROBES, Param, ParamKind, Pointee, Probe, WORD_COUNT, Words,
+    Category, Cookie, PROBES, Param, ParamKind, Pointee, Probe, Runtime, WORD_COUNT, Words,
 };
 
 /// Changes whenever a type in this crate changes its layout or meaning.

@@ -1,4 +1,4 @@
-//! Detects a HIP runtime while it is being loaded.
+//! Detects a GPU runtime while it is being loaded.
 //!
 //! Probes are per file: a runtime copy that was never loaded before has none. So opening a file that may be a runtime is reported at
 //! once, and user space probes it while the process maps and relocates it. A command that the tracer itself has started is also
@@ -22,8 +22,8 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// A file opened with these eight bytes anywhere in its name may be a HIP runtime (`libamdhip64.so.6`).
-pub const RUNTIME_NAME_MARK: u64 = u64::from_ne_bytes(*b"libamdhi");
+/// A file opened with one of these anywhere in its name may be a GPU runtime (`libamdhip64.so.6`, `libcuda.so.1`).
+pub const RUNTIME_NAME_MARKS: [u64; 2] = [u64::from_ne_bytes(*b"libamdhi"), u64::from_ne_bytes(*b"libcuda.")];
 
 /// Longest file name that is checked, in bytes, with its terminator.
 pub const PATH_LEN_MAX: usize = 256;
@@ -38,7 +38,7 @@ pub enum Watched {
     Stoppable = 2,
 }
 
-/// A process opens a file that may be a HIP runtime. The file need not exist.
+/// A process opens a file that may be a GPU runtime. The file need not exist.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Opened {
@@ -54,7 +54,7 @@ pub struct Opened {
     pub path: [u8; PATH_LEN_MAX],
 }
 
-/// A process has mapped a file that may be a HIP runtime, and is stopped in its loader.
+/// A process has mapped a file that may be a GPU runtime, and is stopped in its loader.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct LoaderStop {

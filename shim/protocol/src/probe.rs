@@ -1,12 +1,12 @@
 //! The only table of probed functions.
 //!
 //! The programs are the same for every function; a [`Cookie`], attached to each probe, selects what they read.
-//! User space decodes the argument words by the table. `tests/hip_api.rs` checks the signatures against HIP's.
+//! User space decodes the argument words by the table. `tests/apis` checks the signatures against those of HIP and CUDA.
 
 mod function;
 mod table;
 
-pub use function::{Category, Param, ParamKind, Pointee, Probe, Return};
+pub use function::{Category, Param, ParamKind, Pointee, Probe, Return, Runtime};
 pub use table::PROBES;
 
 /// Argument words that a record carries.
@@ -36,6 +36,7 @@ pub type Words = [u64; WORD_COUNT];
 ///      40      starts kernels
 ///      41      names kernels
 ///      42      its calls have no chain
+///      43      the text argument points to where a pointer to the text is returned
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cookie(pub u64);
@@ -64,7 +65,8 @@ impl Cookie {
                 }
                 | (matches!(probe.category, Category::Launch) as u64) << 40
                 | (probe.category.names_kernels() as u64) << 41
-                | (matches!(probe.category, Category::Register) as u64) << 42,
+                | (matches!(probe.category, Category::Register) as u64) << 42
+                | (probe.is_text_returned as u64) << 43,
         )
     }
 
@@ -90,6 +92,11 @@ impl Cookie {
     /// Argument that points to a name.
     pub const fn text(self) -> Option<usize> {
         self.argument(16)
+    }
+
+    /// Whether it points to where a pointer to the name is returned.
+    pub const fn is_text_returned(self) -> bool {
+        self.0 & 1 << 43 != 0
     }
 
     /// Argument that points to where a handle is returned.
@@ -134,6 +141,7 @@ mod tests {
             let cookie = Cookie::of(index);
             assert_eq!(cookie.probe() as usize, index);
             assert_eq!(cookie.text(), probe.text.map(usize::from), "{}", probe.name);
+            assert_eq!(cookie.is_text_returned(), probe.is_text_returned, "{}", probe.name);
             assert_eq!(cookie.out(), probe.out.map(usize::from), "{}", probe.name);
             let pointee = cookie.pointee().map(|argument| (argument as u8, cookie.pointee_offset() as u16));
             let expected = probe.pointee.map(|pointee| (pointee.argument, pointee.offset));
@@ -142,6 +150,29 @@ mod tests {
             assert_eq!(cookie.names_kernels(), probe.category.names_kernels(), "{}", probe.name);
             assert_eq!(cookie.has_chain(), probe.category != Category::Register, "{}", probe.name);
         }
+    }
+
+    #[test]
+    fn functions_that_do_the_same_have_one_stem() {
+        let found = [
+            "hipModuleGetFunction",
+            "cuModuleGetFunction",
+            "hipStreamEndCapture_spt",
+            "cuStreamEndCapture_ptsz",
+            "cuMemcpyDtoH_v2_ptds",
+            "__hipRegisterFunction",
+        ]
+        .map(|name| PROBES.iter().find(|probe| probe.name == name).map(|probe| (probe.runtime, probe.stem)));
+        let (hip, cuda) = (|stem| Some((Runtime::Hip, stem)), |stem| Some((Runtime::Cuda, stem)));
+        let expected = [
+            hip("ModuleGetFunction"),
+            cuda("ModuleGetFunction"),
+            hip("StreamEndCapture"),
+            cuda("StreamEndCapture"),
+            cuda("MemcpyDtoH"),
+            hip("RegisterFunction"),
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]

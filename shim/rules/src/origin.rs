@@ -7,17 +7,22 @@ use crate::rule::{Rule, Source};
 /// Libraries that are never the origin of a call: the runtime, wrappers of profilers and of this project, and libraries
 /// that call through a pointer on behalf of others.
 pub const BUILT_IN_TRANSPARENT: &[&str] = &[
-    // The runtime and its components.
+    // The runtimes and their components.
     "libamdhip64.so*",
     "libamdhip64-*.so*",
     "libhiprtc*.so*",
     "libhsa-runtime64*.so*",
     "libamd_comgr*.so*",
-    // Profilers and tools that wrap the runtime.
+    "libcuda.so*",
+    "libcudart.so*",
+    "libcudart-*.so*",
+    // Profilers and tools that wrap a runtime.
     "librocprofiler*.so*",
     "libroctracer64*.so*",
     "libroctx64*.so*",
     "librocprofiler-register*.so*",
+    "libcupti.so*",
+    "libnvToolsExt*.so*",
     "libxsched_shim.so*",
     // The loader and the C library: resolvers, callbacks, the first frames of a thread.
     "ld-linux*.so*",

@@ -1,4 +1,4 @@
-//! A call chain with names: the callers down to a HIP function.
+//! A call chain with names: the callers down to a function of a runtime.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use xsched_abi::ChainEnd;
 use xsched_perfetto::{Stack, StackFrame};
 
-/// The callers of a HIP function.
+/// The callers of a function of a runtime.
 #[derive(Clone, Debug)]
 pub struct Chain {
     /// Innermost first. Never empty.

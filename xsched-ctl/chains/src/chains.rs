@@ -53,7 +53,7 @@ const CHAINS_MAX: usize = 1 << 16;
 const OLD: Duration = Duration::from_mins(1);
 
 /// Libraries on nearly every stack, by the beginning of their names.
-const COMMON: [&str; 4] = ["libc.so", "libpython", "libstdc++.so", "libamdhip64"];
+const COMMON: [&str; 5] = ["libc.so", "libpython", "libstdc++.so", "libamdhip64", "libcudart"];
 
 /// All chains of the recorded processes.
 pub struct Chains {
@@ -130,7 +130,7 @@ impl Chains {
         self.untold.insert(pid, true);
     }
 
-    /// A process uses HIP, or is about to: prepares the tables that its stacks are likely to need.
+    /// A process uses a GPU runtime, or is about to: prepares the tables that its stacks are likely to need.
     pub fn expect(&mut self, process: &Process) {
         if !self.are_recorded() {
             return;
@@ -146,7 +146,7 @@ impl Chains {
         self.untold.entry(pid).or_insert(false);
     }
 
-    /// A process uses HIP and is stopped. Files that are visible in its own mount namespace or root only become unreachable
+    /// A process uses a GPU runtime and is stopped. Files that are visible in its own mount namespace or root only become unreachable
     /// when it ends, so all of them are opened now.
     pub fn secure(&mut self, process: &Process) {
         if !self.are_recorded() || !has_own_files(process.pid()) {

@@ -7,12 +7,12 @@ use xsched_perfetto::{
     LOST_EVENTS, OwnedAnnotation, OwnedSlice, OwnedValue, ProcessId, Scope, ThreadId, TraceEvent,
 };
 
+use xsched_abi::Runtime;
+use xsched_recording::{Calls, call_of};
+
 use super::delays::{Delays, EXECUTION};
 use super::device_time::DeviceTime;
 use super::groups::{Dimension, Groups, Key};
-
-/// Category of the slices of launches.
-const LAUNCH: &str = "hip.launch";
 
 /// The content of a trace.
 #[derive(Default)]
@@ -20,11 +20,11 @@ pub(super) struct Collected {
     groups: [Groups; Dimension::ALL.len()],
     processes: HashMap<ProcessId, String>,
     threads: HashMap<ThreadId, String>,
-    pub(super) calls: u64,
-    /// Calls to the kernel driver, counted by function only: most of their time is part of a HIP call.
+    pub(super) calls: Calls,
+    /// Calls to the kernel driver, counted by function only: most of their time is part of a call to the runtime.
     pub(super) driver_calls: u64,
     pub(super) launches: u64,
-    /// HIP calls that had not returned when recording ended.
+    /// Calls that had not returned when recording ended.
     pub(super) unfinished: u64,
     /// Begin of the first call and end of the last, in nanoseconds of `CLOCK_BOOTTIME`.
     span_ns: Option<(u64, u64)>,
@@ -40,12 +40,7 @@ pub(super) struct Collected {
 impl Collected {
     pub(super) fn event(&mut self, event: TraceEvent) {
         match event {
-            TraceEvent::Slice(slice) if slice.category.starts_with("hip.") => self.call(&slice),
-            TraceEvent::Slice(slice) if slice.category.starts_with("driver.") => self.driver_call(slice),
-            TraceEvent::Slice(slice) if &*slice.category == EXECUTION => {
-                self.delays.add(&slice);
-                self.device_time.add(&slice);
-            }
+            TraceEvent::Slice(slice) => self.slice(slice),
             TraceEvent::Process { id, name: Some(name), .. } => {
                 self.processes.entry(id).or_insert(name);
             }
@@ -62,10 +57,20 @@ impl Collected {
         }
     }
 
-    fn call(&mut self, slice: &OwnedSlice) {
-        let is_launch = &*slice.category == LAUNCH;
+    fn slice(&mut self, slice: OwnedSlice) {
+        if let Some((runtime, is_launch)) = call_of(&slice.category) {
+            self.call(&slice, runtime, is_launch);
+        } else if slice.category.starts_with("driver.") {
+            self.driver_call(slice);
+        } else if &*slice.category == EXECUTION {
+            self.delays.add(&slice);
+            self.device_time.add(&slice);
+        }
+    }
+
+    fn call(&mut self, slice: &OwnedSlice, runtime: Runtime, is_launch: bool) {
         let duration_ns = duration_ns(slice);
-        self.calls += 1;
+        self.calls.add(runtime);
         self.launches += u64::from(is_launch);
         self.unfinished += u64::from(duration_ns.is_none());
         let (first, last) = self.span_ns.unwrap_or((u64::MAX, 0));
@@ -118,7 +123,7 @@ impl Collected {
 
     /// Whether this program has recorded it: its traces count losses from the beginning on.
     pub(super) fn is_ours(&self) -> bool {
-        self.calls > 0 || self.counters.contains_key(LOST_EVENTS)
+        self.calls.total() > 0 || self.counters.contains_key(LOST_EVENTS)
     }
 
     /// The groups of one property.

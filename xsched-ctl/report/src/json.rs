@@ -30,7 +30,7 @@ pub(super) fn render(
     let mut report = json!({
         "file": path.to_string_lossy(),
         "is_whole": is_whole,
-        "calls": collected.calls,
+        "calls": collected.calls.total(),
         "launches": collected.launches,
         "driver_calls": collected.driver_calls,
         "unfinished": collected.unfinished,

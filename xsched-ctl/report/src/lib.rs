@@ -47,7 +47,7 @@ pub enum ReportError {
     Empty(PathBuf),
     #[error("{path} is no Perfetto trace: failed to {cause}")]
     NotATrace { path: PathBuf, cause: ReadError },
-    #[error("{0} is a Perfetto trace without HIP calls that xsched-ctl has recorded")]
+    #[error("{0} is a Perfetto trace without calls that xsched-ctl has recorded")]
     Foreign(PathBuf),
     /// It is damaged; what precedes the damage has been reported.
     #[error("{path} is damaged: failed to {cause}")]

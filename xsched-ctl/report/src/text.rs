@@ -43,7 +43,7 @@ fn write(
         text,
         "{}: {}, {}, {}, {}",
         path.display(),
-        counted(collected.calls, "HIP call", "HIP calls"),
+        collected.calls,
         counted(collected.launches, "launch", "launches"),
         counted(collected.process_count() as u64, "process", "processes"),
         duration(Some(collected.length_ns()))
@@ -63,8 +63,8 @@ fn write(
     if !collected.device_time.is_empty() {
         write!(text, "\n{}", collected.device_time)?;
     }
-    if collected.calls == 0 {
-        writeln!(text, "no HIP call is in it: the programs made none, or filters have left them out")?;
+    if collected.calls.total() == 0 {
+        writeln!(text, "no call is in it: the programs made none, or filters have left them out")?;
     }
     for &dimension in if by.is_empty() { &USUAL } else { by } {
         let groups = match (dimension, names) {
@@ -141,7 +141,7 @@ fn table(
             duration(group.durations.max_ns()),
         ]
     });
-    if groups.is_empty() && collected.calls == 0 {
+    if groups.is_empty() && collected.calls.total() == 0 {
         // This was already reported.
         return Ok(());
     }
@@ -158,6 +158,7 @@ fn table(
 
 #[cfg(test)]
 mod tests {
+    use xsched_abi::Runtime;
     use xsched_perfetto::{OwnedAnnotation, OwnedSlice, OwnedValue, Scope, TraceEvent};
 
     use super::*;
@@ -165,7 +166,7 @@ mod tests {
     #[test]
     fn a_table_without_rows_names_its_condition() {
         let mut collected = Collected::default();
-        collected.calls = 1;
+        collected.calls.add(Runtime::Hip);
         let by = [Dimension::Rule, Dimension::Stream];
         let text = render(Path::new("f"), &collected, &by, None, KernelNames::Folded);
         assert!(text.contains("no call in it has a rule: only recordings with a controller do"), "{text}");

@@ -6,7 +6,7 @@ Exit codes:
   CMD's own status, or 128+N if signal N ended it; 0 without CMD
   64   the command line is wrong
   65   a file is damaged or of the wrong kind
-  66   no such process, it does not use HIP, or a file cannot be read
+  66   no such process, it does not use HIP or CUDA, or a file cannot be read
   69   the kernel lacks something, or no controller runs; `xsched-ctl doctor` says what
   70   a fault in xsched-ctl
   71   descriptors, memory or threads are short, or limited

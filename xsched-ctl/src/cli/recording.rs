@@ -68,7 +68,7 @@ pub(crate) struct Recording {
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     rules: Option<PathBuf>,
 
-    /// Probe this copy of libamdhip64 before it is loaded, so that first calls are not missing; may be repeated
+    /// Probe this copy of libamdhip64 or libcuda before it is loaded, so that first calls are not missing; may be repeated
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     runtime: Vec<PathBuf>,
 

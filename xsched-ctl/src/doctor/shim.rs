@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
+use xsched_protocol::probe::Runtime;
 use xsched_protocol::shim_status::{
     SHIM_STATUS_MAGIC, SHIM_STATUS_SYMBOL, SHIM_STATUS_VERSION, ShimCopy, ShimState, ShimStatus,
     ShimVerdicts, ShimWay,
@@ -32,7 +33,7 @@ pub(crate) async fn run(pid: u32) -> Result<u8, Failure> {
         io::ErrorKind::PermissionDenied => Failure::ForeignProcess(pid),
         _ => no_program(pid),
     })?;
-    let runtimes: Vec<_> = files.iter().filter(|file| file.is_hip_runtime()).collect();
+    let runtimes: Vec<_> = files.iter().filter(|file| file.runtime() == Some(Runtime::Hip)).collect();
     let shim = files.iter().find(|file| file.library().starts_with(SHIM_FILE_PREFIX));
     let Some(shim) = shim else {
         let why = why_passed_over(pid).map_or_else(String::new, |why| format!(": {why}"));

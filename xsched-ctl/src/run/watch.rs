@@ -5,7 +5,8 @@ use std::convert::Infallible;
 use std::path::Path;
 use std::time::Duration;
 
-use xsched_symbols::{is_hip_runtime, process_folder};
+use xsched_protocol::probe::Runtime;
+use xsched_symbols::{process_folder, runtime_of};
 use xsched_terminal::say;
 
 use crate::absence::{SHIM_FILE_PREFIX, why_passed_over};
@@ -65,7 +66,7 @@ fn is_without_shim(maps: &str) -> bool {
     let (mut hip, mut shim) = (false, false);
     files
         .try_for_each(|file| {
-            hip |= is_hip_runtime(Path::new(file));
+            hip |= runtime_of(Path::new(file)) == Some(Runtime::Hip);
             shim |= file.rsplit('/').next().is_some_and(|name| name.starts_with(SHIM_FILE_PREFIX));
             if shim { Err(()) } else { Ok(()) }
         })

@@ -116,9 +116,9 @@ impl Process {
         self.space.at(address, time_ns)
     }
 
-    /// The copies of the HIP runtime that it has loaded, with one mapping each.
+    /// The copies of GPU runtimes that it has loaded, with one mapping each.
     pub fn runtimes(&self) -> impl Iterator<Item = &Arc<Mapping>> {
-        self.mappings().filter(|mapping| mapping.is_hip_runtime())
+        self.mappings().filter(|mapping| mapping.runtime().is_some())
     }
 
     /// The name of the program's file, or else the kernel's short name.

@@ -349,7 +349,7 @@ impl Processes {
         self.by_pid.values().filter_map(|programs| programs.last()).filter(|process| process.is_alive())
     }
 
-    /// The copies of the HIP runtime that running processes have loaded: `(pid, mapping)`.
+    /// The copies of GPU runtimes that running processes have loaded: `(pid, mapping)`.
     pub fn runtimes(&self) -> impl Iterator<Item = (u32, &Arc<Mapping>)> {
         self.running().flat_map(|process| process.runtimes().map(|mapping| (process.pid, mapping)))
     }

@@ -1,7 +1,7 @@
 //! The root folders of other processes, held open for a while.
 //!
 //! A path from a process in a chroot or container leads to its file through `/proc/PID/root` only, which goes with the process.
-//! A short process ends before its files are read. So the root of each process that uses HIP is held, and files of later
+//! A short process ends before its files are read. So the root of each process that uses a GPU runtime is held, and files of later
 //! processes in the same root are found there. It is let go half a minute after its last use: it keeps its file system mounted.
 
 use std::fs;

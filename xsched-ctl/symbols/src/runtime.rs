@@ -1,17 +1,28 @@
-//! Distinguishes copies of AMD's HIP runtime from other libraries.
+//! Distinguishes copies of GPU runtimes from other libraries.
 
 use std::ffi::OsStr;
 use std::path::Path;
 
+use xsched_protocol::probe::Runtime;
+
 use crate::mapping::{DELETED_MARK, Mapping};
 
-/// Whether the file has a name of the HIP runtime: `libamdhip64.so`, `libamdhip64.so.6.2.41134`, or that of a
-/// renamed copy in a Python wheel (`libamdhip64-0a1b2c3d.so.6`). The kernel marks files in memory (`memfd:NAME`) and deleted ones.
-pub fn is_hip_runtime(path: &Path) -> bool {
-    let Some(name) = path.file_name().map(OsStr::as_encoded_bytes) else { return false };
+/// The runtime of which a file has the name: `libamdhip64.so`, `libamdhip64.so.6.2.41134`, that of a renamed copy in a
+/// Python wheel (`libamdhip64-0a1b2c3d.so.6`); `libcuda.so.1`, `libcuda.so.580.95.05`. The kernel marks files in memory
+/// (`memfd:NAME`) and deleted ones.
+pub fn runtime_of(path: &Path) -> Option<Runtime> {
+    let name = path.file_name().map(OsStr::as_encoded_bytes)?;
     let name = name.strip_prefix(b"memfd:").unwrap_or(name);
     let name = name.strip_suffix(DELETED_MARK).unwrap_or(name);
-    let Some(rest) = name.strip_prefix(b"libamdhip64") else { return false };
+    Runtime::ALL.into_iter().find(|runtime| is_copy_of(*runtime, name))
+}
+
+fn is_copy_of(runtime: Runtime, name: &[u8]) -> bool {
+    let Some(rest) = name.strip_prefix(runtime.library().as_bytes()) else { return false };
+    // Wheels contain HIP, which may be redistributed, and never CUDA's driver library. `libcudart` is another library.
+    if runtime == Runtime::Cuda && !rest.starts_with(b".") {
+        return false;
+    }
     // `.so` is followed by nothing or a version; a file such as `libamdhip64.so.debug` is not a runtime.
     rest.windows(3).position(|part| part == b".so").is_some_and(|at| {
         let version = &rest[at + 3..];
@@ -20,9 +31,9 @@ pub fn is_hip_runtime(path: &Path) -> bool {
 }
 
 impl Mapping {
-    /// Whether this maps a copy of the HIP runtime.
-    pub fn is_hip_runtime(&self) -> bool {
-        self.file.is_some() && is_hip_runtime(&self.path)
+    /// The runtime of which this maps a copy.
+    pub fn runtime(&self) -> Option<Runtime> {
+        self.file.and_then(|_| runtime_of(&self.path))
     }
 }
 
@@ -40,7 +51,12 @@ mod tests {
             "/memfd:libamdhip64.so.6",
             "/tmp/_MEI1/libamdhip64.so.6 (deleted)",
         ] {
-            assert!(is_hip_runtime(Path::new(name)), "{name}");
+            assert_eq!(runtime_of(Path::new(name)), Some(Runtime::Hip), "{name}");
+        }
+        for name in
+            ["libcuda.so", "/usr/lib64/libcuda.so.1", "libcuda.so.580.95.05", "/x/libcuda.so.1 (deleted)"]
+        {
+            assert_eq!(runtime_of(Path::new(name)), Some(Runtime::Cuda), "{name}");
         }
         for name in [
             "",
@@ -50,8 +66,13 @@ mod tests {
             "xlibamdhip64.so",
             "libamdhip64.so.debug",
             "/libamdhip64.so/x",
+            "libcuda.a",
+            "libcuda-0a1b2c3d.so.1",
+            "libcudart.so.13",
+            "libcudadebugger.so.1",
+            "libcuda.so.1.debug",
         ] {
-            assert!(!is_hip_runtime(Path::new(name)), "{name}");
+            assert_eq!(runtime_of(Path::new(name)), None, "{name}");
         }
     }
 }

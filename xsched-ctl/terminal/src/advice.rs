@@ -23,7 +23,7 @@ pub enum ExitCode {
     Usage = 64,
     /// A file is damaged or of the wrong kind (`EX_DATAERR`).
     BadData = 65,
-    /// The process to trace does not exist or does not use HIP, or a file cannot be read (`EX_NOINPUT`).
+    /// The process to trace does not exist or does not use HIP or CUDA, or a file cannot be read (`EX_NOINPUT`).
     NoTarget = 66,
     /// This kernel lacks something, or there is no controller (`EX_UNAVAILABLE`).
     Unavailable = 69,

@@ -11,9 +11,9 @@ use xsched_chains::{Caller, Chain};
 
 pub(crate) use followed::{Followed, Settled};
 
-/// One HIP call of one thread. Times are nanoseconds of `CLOCK_BOOTTIME`.
+/// One call of one thread to a runtime. Times are nanoseconds of `CLOCK_BOOTTIME`.
 #[derive(Clone, Debug)]
-pub(crate) struct HipCall {
+pub(crate) struct RuntimeCall {
     pub(crate) probe: &'static Probe,
     pub(crate) pid: u32,
     pub(crate) tid: u32,
@@ -72,7 +72,7 @@ pub(crate) struct Judged {
     pub(crate) rule: Arc<str>,
 }
 
-impl HipCall {
+impl RuntimeCall {
     /// From the call until its execution began on the device, if that was seen.
     pub(crate) fn queue_delay_ns(&self) -> Option<u64> {
         self.followed.as_ref().and_then(|followed| followed.queue_delay_ns())
@@ -143,7 +143,7 @@ fn blocks(threads: [u32; 3], block: [u32; 3]) -> [u32; 3] {
 pub(crate) enum Argument {
     /// Blocks, or threads of a block.
     Dims([u32; 3]),
-    /// `hipStream_t`.
+    /// `hipStream_t` or `CUstream`.
     Stream(u64),
     /// An address.
     Pointer(u64),
@@ -157,7 +157,7 @@ impl fmt::Display for Argument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Dims([x, y, z]) => write!(f, "{x}x{y}x{z}"),
-            // Values with a meaning in HIP (`hipStreamLegacy`, `hipStreamPerThread`), and handles.
+            // Values with a meaning in HIP and CUDA (`hipStreamLegacy`, `hipStreamPerThread`), and handles.
             Self::Stream(0) => f.write_str("null"),
             Self::Stream(1) => f.write_str("legacy"),
             Self::Stream(2) => f.write_str("per-thread"),

@@ -33,7 +33,7 @@ pub enum RuntimeError {
         path: PathBuf,
         cause: xsched_symbols::ElfError,
     },
-    #[error("{path} exports none of HIP's functions")]
+    #[error("{path} exports none of HIP's or CUDA's functions")]
     NoFunctions {
         /// Its path, as the process sees it.
         path: PathBuf,
@@ -58,7 +58,10 @@ pub enum TracerError {
         /// What it is, or the obstacle.
         why: &'static str,
     },
-    #[error("process {pid} ({}) does not use HIP: no libamdhip64 is mapped into it", one_line(name))]
+    #[error(
+        "process {pid} ({}) uses neither HIP nor CUDA: no libamdhip64 or libcuda is mapped into it",
+        one_line(name)
+    )]
     NoRuntime { pid: u32, name: String },
     /// Its runtime may not be opened, for example.
     #[error("process {pid} cannot be recorded: {cause}")]
@@ -111,7 +114,7 @@ impl Advice for TracerError {
             Self::NoSuchProcess(_) => "`pgrep -af python` lists processes with their ids".to_owned(),
             Self::NoProgram { .. } => "only processes with a program of their own can be traced".to_owned(),
             Self::NoRuntime { .. } => {
-                "attach once the program has loaded HIP, or start it under `xsched-ctl trace -- CMD`"
+                "attach once the program has loaded its runtime, or start it under `xsched-ctl trace -- CMD`"
                     .to_owned()
             }
             Self::Filters(_) | Self::NoFileForRing => "`xsched-ctl help trace` lists the options".to_owned(),
@@ -132,7 +135,7 @@ impl Advice for TracerError {
             Self::Bpf(error) | Self::NotProbed { cause: RuntimeError::Bpf(error), .. } => return error.hint(),
             Self::NotProbed { .. } => "root can open it, if it can be opened: `sudo xsched-ctl …`".to_owned(),
             Self::Runtime(_) => {
-                "give the path of libamdhip64.so.N itself on this machine: `find / -name 'libamdhip64.so*'`"
+                "give the path of libamdhip64.so.N or libcuda.so.N itself on this machine: `find / -name 'libamdhip64.so*'`"
                     .to_owned()
             }
             Self::DriverFunctions(_) => "`--driver tracepoint` works without this".to_owned(),

@@ -9,7 +9,7 @@ use xsched_abi::{EVERY_LAUNCH, Probe};
 use xsched_rules::{PatternError, Patterns};
 use xsched_symbols::plain_name;
 
-use crate::call::HipCall;
+use crate::call::RuntimeCall;
 pub use functions::Functions;
 use xsched_recording::Reason;
 
@@ -96,7 +96,7 @@ impl Filters {
     }
 
     /// Decides about a call that the programs have reported.
-    pub(crate) fn decide(&self, call: &HipCall) -> Decision {
+    pub(crate) fn decide(&self, call: &RuntimeCall) -> Decision {
         if !self.functions.want(call.probe) {
             return Decision::NamesOnly;
         }
@@ -115,7 +115,7 @@ impl Filters {
 
     /// As [`decide`](Self::decide), for a call whose chain is not known yet. Nothing if the chain could change the decision: it
     /// may show another library to which the call belongs.
-    pub(crate) fn decide_early(&self, call: &HipCall) -> Option<Decision> {
+    pub(crate) fn decide_early(&self, call: &RuntimeCall) -> Option<Decision> {
         let decision = self.decide(call);
         let is_final = match decision {
             Decision::NamesOnly | Decision::LeaveOut(Reason::Short) => true,

@@ -10,7 +10,7 @@ mod segments;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::call::HipCall;
+use crate::call::RuntimeCall;
 use crate::error::TracerError;
 use crate::output::{Compression, Kept};
 use dumps::Dumps;
@@ -25,7 +25,7 @@ const SLOW_DUMP_INTERVAL: Duration = Duration::from_secs(10);
 /// What has been written into the timeline.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Item<'a> {
-    Hip(&'a HipCall),
+    Hip(&'a RuntimeCall),
     Driver,
     /// A result of scheduling, which is not a call.
     Scheduling,
@@ -77,7 +77,7 @@ impl FlightRecorder {
         self.segments.is_large_enough(len)
     }
 
-    fn slow_launch(&mut self, call: &HipCall, duration_ns: u64) {
+    fn slow_launch(&mut self, call: &RuntimeCall, duration_ns: u64) {
         if self.last_slow.is_some_and(|last| last.elapsed() < SLOW_DUMP_INTERVAL) {
             self.unheeded += 1;
             return;

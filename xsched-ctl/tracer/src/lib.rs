@@ -1,4 +1,4 @@
-//! The tracer: records the HIP calls of running processes with their callers, calls to the kernel driver, and what the controller
+//! The tracer: records the HIP and CUDA calls of running processes with their callers, calls to the kernel driver, and what the controller
 //! and the shims do with their queues.
 //!
 //! | module | responsible for |
@@ -17,9 +17,9 @@ mod bpf;
 mod call;
 mod driver;
 mod error;
+mod error_names;
 mod filter;
 mod flight_recorder;
-mod hip_error;
 mod machine;
 mod output;
 mod preflight;

@@ -1,4 +1,4 @@
-//! Totals of HIP calls for each process of this machine.
+//! Totals of calls to GPU runtimes for each process of this machine.
 //!
 //! Ended programs share one line. They are kept separately for a while, because calls may wait until their chains are
 //! known. Then they are summed up, so memory grows with the number of running programs.
@@ -10,7 +10,7 @@ use std::fmt;
 use xsched_perfetto::ProcessId;
 use xsched_terminal::{duration, write_table};
 
-use crate::call::HipCall;
+use crate::call::RuntimeCall;
 
 /// Totals of all calls seen so far.
 #[derive(Default)]
@@ -21,7 +21,7 @@ pub struct Machine {
     forgotten_count: u64,
 }
 
-/// A program that calls HIP.
+/// A program that calls a GPU runtime.
 pub(crate) struct Program {
     name: String,
     ended_ns: Option<u64>,
@@ -65,7 +65,7 @@ impl Totals {
 
 impl Machine {
     /// Counts a call of a program; `new` describes the program if it is new.
-    pub(crate) fn add(&mut self, id: ProcessId, call: &HipCall, new: impl FnOnce() -> Program) {
+    pub(crate) fn add(&mut self, id: ProcessId, call: &RuntimeCall, new: impl FnOnce() -> Program) {
         let ns = call.duration_ns().unwrap_or(0);
         let more = if call.is_launch() {
             Totals { launches: 1, launch_ns: ns, ..Totals::default() }

@@ -21,7 +21,7 @@ pub fn check_privileges() -> Result<(), TracerError> {
     Ok(())
 }
 
-/// Checks that a process exists and can be inspected. Whether it uses HIP is said once everything else is there. The id of a thread, as `top -H` shows it, is taken for its process.
+/// Checks that a process exists and can be inspected. Whether it uses a GPU runtime is said once everything else is there. The id of a thread, as `top -H` shows it, is taken for its process.
 pub fn find_process(pid: u32) -> Result<NonZeroU32, TracerError> {
     let pid = thread_group(pid).ok_or(TracerError::NoSuchProcess(pid))?;
     let mut processes = Processes::new();

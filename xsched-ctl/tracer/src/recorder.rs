@@ -8,7 +8,7 @@ use std::fs;
 use xsched_perfetto::{Process, ProcessId, ThreadId, WriteError};
 use xsched_symbols::{Change, Processes, now_ns};
 
-use crate::call::HipCall;
+use crate::call::RuntimeCall;
 use crate::driver::{DriverCall, DriverSummary};
 use crate::error::TracerError;
 use crate::flight_recorder::Item;
@@ -113,7 +113,7 @@ impl Recorder {
         self.machine.as_ref()
     }
 
-    pub(crate) fn call(&mut self, processes: &mut Processes, call: &HipCall) -> Result<(), TracerError> {
+    pub(crate) fn call(&mut self, processes: &mut Processes, call: &RuntimeCall) -> Result<(), TracerError> {
         if self.is_full() {
             return Ok(());
         }

@@ -37,7 +37,7 @@ use xsched_abi::Counter;
 use xsched_protocol::events::{Event, Record};
 use xsched_symbols::now_ns;
 
-use crate::call::HipCall;
+use crate::call::RuntimeCall;
 use arbiter::Arbiter;
 use calls::{Calls, Told};
 pub(crate) use entry::{Entry, Execution, Holder, Phase, Preemption, XQueueId};
@@ -105,7 +105,7 @@ impl Scheduling {
     }
 
     /// A call was seen. It is matched with events if its process writes them.
-    pub(crate) fn called(&mut self, call: &mut HipCall) {
+    pub(crate) fn called(&mut self, call: &mut RuntimeCall) {
         let told = self.processes.told(call.pid);
         // Without a controller no process ever writes events.
         if told != Told::Not || self.source.is_connected() {
@@ -115,18 +115,18 @@ impl Scheduling {
 
     /// A call is about to be recorded. Returns it unless it must wait for its verdict, or for the start of what it
     /// launches on the device.
-    pub(crate) fn hold(&mut self, call: HipCall) -> Option<HipCall> {
+    pub(crate) fn hold(&mut self, call: RuntimeCall) -> Option<RuntimeCall> {
         if call.followed.is_some() { self.judgements.hold(call) } else { Some(call) }
     }
 
     /// The calls that need not wait any longer, after [`Self::poll`].
-    pub(crate) fn release(&mut self) -> Vec<HipCall> {
+    pub(crate) fn release(&mut self) -> Vec<RuntimeCall> {
         let is_gone = |pid| self.processes.told(pid) == Told::Not;
         self.judgements.release(self.taken_until_ns, is_gone)
     }
 
     /// All waiting calls, with everything that was written about them: nothing more will come.
-    pub(crate) fn release_all(&mut self) -> Vec<HipCall> {
+    pub(crate) fn release_all(&mut self) -> Vec<RuntimeCall> {
         self.read();
         self.take_until(u64::MAX);
         self.processes.tell_calls(&self.calls);

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use xsched_recording::Durations;
+use xsched_recording::{Calls, Durations};
 use xsched_symbols::fold_templates;
 use xsched_terminal::{duration, short_name, write_table};
 
-use crate::call::HipCall;
+use crate::call::RuntimeCall;
 
 /// Most kernels with their own line; further ones share a line, so that memory is bounded.
 const KERNELS_MAX: usize = 16_384;
@@ -24,6 +24,7 @@ const OTHERS: &str = "(others)";
 pub struct Summary {
     origins: HashMap<Arc<str>, Totals>,
     kernels: HashMap<Arc<str>, Totals>,
+    calls: Calls,
 }
 
 #[derive(Default)]
@@ -52,7 +53,7 @@ pub(crate) struct Line {
 }
 
 impl Totals {
-    fn add(&mut self, call: &HipCall) {
+    fn add(&mut self, call: &RuntimeCall) {
         if call.is_launch() {
             self.launches += 1;
             if let Some(ns) = call.duration_ns() {
@@ -73,7 +74,8 @@ impl Totals {
 }
 
 impl Summary {
-    pub(crate) fn add(&mut self, call: &HipCall) {
+    pub(crate) fn add(&mut self, call: &RuntimeCall) {
+        self.calls.add(call.probe.runtime);
         self.origins.entry(call.origin.clone()).or_default().add(call);
         if call.is_launch()
             && let Some(kernel) = &call.kernel
@@ -104,8 +106,8 @@ impl Summary {
     }
 
     /// All calls, launches included.
-    pub fn calls(&self) -> u64 {
-        self.origins.values().map(|totals| totals.launches + totals.other_calls).sum()
+    pub const fn calls(&self) -> Calls {
+        self.calls
     }
 }
 
@@ -205,7 +207,7 @@ mod tests {
         let median = lines[0].launch_median_ns.unwrap();
         assert!((3_992..=4_008).contains(&median), "{median}");
         assert_eq!(&*lines[1].name, "app");
-        assert_eq!((summary.launches(), summary.calls()), (4, 5));
+        assert_eq!((summary.launches(), summary.calls().total()), (4, 5));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! | recorded | in the trace |
 //! | --- | --- |
-//! | a HIP call | a slice named after the function on its thread's track, category `hip.launch`, `hip.copy`, … |
+//! | a call | a slice named after the function on its thread's track, category `hip.launch`, `hip.copy`, …, `cuda.launch`, … |
 //! | kernel, grid, block, stream, bytes, … | `debug.kernel`, `debug.grid`, … |
 //! | the library to which it belongs | `debug.origin` |
 //! | the calling library and function | `debug.library`, `debug.caller` |
@@ -33,8 +33,8 @@ use xsched_perfetto::{
 };
 use xsched_protocol::probe::Return;
 
-use crate::call::{Argument, HipCall};
-use crate::hip_error;
+use crate::call::{Argument, RuntimeCall};
+use crate::error_names;
 use scheduling::Tracks;
 pub(crate) use scheduling::{Program, Programs};
 use xsched_bpf::Losses;
@@ -133,7 +133,7 @@ impl Timeline {
         self.writer.clock_snapshot(clocks())
     }
 
-    pub(crate) fn call(&mut self, process: ProcessId, call: &HipCall) -> Result<(), WriteError> {
+    pub(crate) fn call(&mut self, process: ProcessId, call: &RuntimeCall) -> Result<(), WriteError> {
         self.texts.clear();
         let arguments: Vec<(&str, Argument)> = call.arguments().collect();
         self.texts
@@ -191,7 +191,7 @@ impl Timeline {
                 Return::Error => {
                     let code = call.ret as u32;
                     annotations.push(Annotation::new("return", code));
-                    if let Some(name) = hip_error::name(code).filter(|_| code != 0) {
+                    if let Some(name) = error_names::name(call.probe.runtime, code).filter(|_| code != 0) {
                         annotations.push(Annotation::new("error", name));
                     }
                 }
@@ -201,7 +201,7 @@ impl Timeline {
             thread: ThreadId { process, tid: call.tid },
             begin_ns: call.begin_ns,
             end_ns: call.end_ns.or(call.cut_ns),
-            category: call.probe.category.name(),
+            category: call.probe.category_name(),
             name: call.probe.name,
             annotations: &annotations,
         };

@@ -1,4 +1,4 @@
-//! Recording of HIP calls: the entry probe notes the call, the return probe submits it.
+//! Recording of calls to GPU runtimes: the entry probe notes the call, the return probe submits it.
 
 use aya_ebpf::EbpfContext as _;
 use aya_ebpf::bindings::BPF_RB_NO_WAKEUP;
@@ -142,10 +142,22 @@ pub(crate) fn leave(ctx: &RetProbeContext) {
         cpu: unsafe { bpf_get_smp_processor_id() },
         text_len: 0,
     };
-    // The callee has read the text by now, so its page is present.
-    match argument(cookie.text(), &words) {
+    // The callee has read or written the text by now, so its page is present.
+    match text(cookie, &words, regs.rax) {
         Some(text) if text != 0 => submit_text(&call, text),
         _ => submit(&call),
+    }
+}
+
+/// Address of the text that a call passes or returns.
+#[inline(always)]
+fn text(cookie: Cookie, words: &[u64; WORD_COUNT], ret: u64) -> Option<u64> {
+    let argument = argument(cookie.text(), words)?;
+    match cookie.is_text_returned() {
+        // A call that failed has returned none.
+        true if ret as u32 != 0 => None,
+        true => Some(read_handle(argument)),
+        false => Some(argument),
     }
 }
 

@@ -7,7 +7,7 @@ use aya_ebpf::macros::map;
 use aya_ebpf::maps::HashMap;
 use aya_ebpf::programs::TracePointContext;
 use xsched_abi::loader::{HASH_EMPTY, PATH_LEN_MAX, hash_byte};
-use xsched_abi::{Counter, LoaderStop, Opened, RUNTIME_NAME_MARK, RecordKind};
+use xsched_abi::{Counter, LoaderStop, Opened, RUNTIME_NAME_MARKS, RecordKind};
 
 use crate::count::count;
 use crate::driver;
@@ -77,7 +77,7 @@ pub(crate) fn note_open(ctx: &TracePointContext) {
     }
 }
 
-/// Hash of a path that contains the mark.
+/// Hash of a path that contains one of the marks.
 #[inline(always)]
 fn hash_if_marked(path: &[u8; PATH_LEN_MAX]) -> Option<u64> {
     let mut hash = HASH_EMPTY;
@@ -90,7 +90,7 @@ fn hash_if_marked(path: &[u8; PATH_LEN_MAX]) -> Option<u64> {
         }
         hash = hash_byte(hash, byte);
         window = window >> 8 | u64::from(byte) << 56;
-        marked |= window == RUNTIME_NAME_MARK;
+        marked |= window == RUNTIME_NAME_MARKS[0] || window == RUNTIME_NAME_MARKS[1];
     }
     marked.then_some(hash)
 }

@@ -40,19 +40,19 @@ use xsched_abi::Device;
 
 /// Entry of every function in the table.
 #[uprobe]
-pub fn hip_enter(ctx: ProbeContext) -> u32 {
+pub fn call_enter(ctx: ProbeContext) -> u32 {
     calls::enter(&ctx);
     0
 }
 
 /// Return of every function in the table.
 #[uretprobe]
-pub fn hip_return(ctx: RetProbeContext) -> u32 {
+pub fn call_return(ctx: RetProbeContext) -> u32 {
     calls::leave(&ctx);
     0
 }
 
-/// `syscalls:sys_enter_openat`: a HIP runtime may be opened.
+/// `syscalls:sys_enter_openat`: a GPU runtime may be opened.
 #[tracepoint]
 pub fn open_enter(ctx: TracePointContext) -> u32 {
     hold::note_open(&ctx);

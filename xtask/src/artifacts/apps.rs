@@ -1,4 +1,4 @@
-//! The client programs of `tests/apps`: genuine HIP, compiled by clang, linked against the simulated runtime.
+//! The client programs of `tests/apps`: genuine HIP and CUDA, compiled by clang, linked against the simulated runtimes.
 //!
 //! Compiled as vendors compile their libraries, optimised and without frame pointers. Sibling calls are off so that
 //! every caller of HIP is on the stack for tests to find.
@@ -62,6 +62,7 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     apps.callers(&twins)?;
     let generated_code = [apps.compile("generated_code/generated_code.cpp")?];
     apps.program("generated_code", &generated_code, &[&apps.runtime])?;
+    apps.cuda_calls(&target_dir.join("cuda-sim/libcuda.so.1"))?;
     apps.deep_chain()
 }
 
@@ -135,7 +136,9 @@ impl Apps {
             "deep_chain",
             "callers",
             "sched_client",
+            "cuda_calls",
             "../hip-sim/include",
+            "../cuda-sim/include",
             "../../shim/include",
         ]
         .into_iter()
@@ -270,6 +273,20 @@ impl Apps {
         let program = [self.compile("callers/callers.cpp")?, self.compile("callers/own.hip")?];
         let linked: Vec<_> = libraries.iter().chain([&self.runtime, twins]).collect();
         self.program("callers", &program, &linked)?;
+        Ok(())
+    }
+
+    /// A program that calls CUDA's driver interface, by itself and through two libraries.
+    fn cuda_calls(&self, driver: &PathBuf) -> Result<()> {
+        const RUN_PATH: &str = "-Wl,-rpath,$ORIGIN/../cuda-sim";
+        let library = |name: &str, source: &str, below: &[&PathBuf]| {
+            let soname = format!("-Wl,-soname,{name}");
+            self.link(name, &[self.compile(source)?], below, &["-shared", "-Wl,-z,defs", &soname, RUN_PATH])
+        };
+        let kernels = library("libgpu_kernels.so", "cuda_calls/gpu_kernels.cpp", &[driver])?;
+        let blas = library("libgpu_blas.so", "cuda_calls/gpu_blas.cpp", &[&kernels, driver])?;
+        let program = [self.compile("cuda_calls/cuda_calls.cpp")?];
+        self.link("cuda_calls", &program, &[&blas, driver], &[RUN_PATH])?;
         Ok(())
     }
 

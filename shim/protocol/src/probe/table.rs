@@ -1,6 +1,7 @@
-//! The rows of the table, one module per family.
+//! The rows of the table, one module per family: HIP's here, CUDA's in `cuda`.
 
 mod copy;
+mod cuda;
 mod device;
 mod event;
 mod graph;
@@ -25,10 +26,12 @@ const FAMILIES: [&[Probe]; 9] = [
     device::PROBES,
 ];
 
+const RUNTIMES: [[&[Probe]; 9]; 2] = [FAMILIES, cuda::FAMILIES];
+
 const fn count() -> usize {
     let (mut count, mut family) = (0, 0);
-    while family < FAMILIES.len() {
-        count += FAMILIES[family].len();
+    while family < RUNTIMES.as_flattened().len() {
+        count += RUNTIMES.as_flattened()[family].len();
         family += 1;
     }
     count
@@ -36,12 +39,13 @@ const fn count() -> usize {
 
 #[expect(clippy::large_stack_arrays, reason = "the compiler evaluates it")]
 const fn join() -> [Probe; count()] {
+    let families = RUNTIMES.as_flattened();
     let mut rows = [launch::PROBES[0]; count()];
     let (mut at, mut family) = (0, 0);
-    while family < FAMILIES.len() {
+    while family < families.len() {
         let mut row = 0;
-        while row < FAMILIES[family].len() {
-            rows[at] = FAMILIES[family][row];
+        while row < families[family].len() {
+            rows[at] = families[family][row];
             at += 1;
             row += 1;
         }

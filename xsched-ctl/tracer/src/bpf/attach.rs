@@ -57,7 +57,7 @@ impl Probes {
         Self { programs, features }
     }
 
-    /// Attaches to the entries and returns of a HIP runtime's functions.
+    /// Attaches to the entries and returns of a runtime's functions.
     pub(crate) fn attach_runtime(
         &mut self,
         path: &Path,
@@ -65,8 +65,8 @@ impl Probes {
         reach: Reach,
     ) -> Result<Attachment, BpfError> {
         // Returns first, for the reason given at the fields.
-        let returns = self.attach("hip_return", Direction::Return, path, sites, reach)?;
-        let enter = self.attach("hip_enter", Direction::Enter, path, sites, reach)?;
+        let returns = self.attach("call_return", Direction::Return, path, sites, reach)?;
+        let enter = self.attach("call_enter", Direction::Enter, path, sites, reach)?;
         Ok(Attachment { _enter: enter, _return: returns })
     }
 

@@ -45,7 +45,7 @@ pub struct Features {
 }
 
 /// The programs at functions: those in the table, and the loader's.
-const PROGRAMS: [&str; 3] = ["hip_enter", "hip_return", "loader_state"];
+const PROGRAMS: [&str; 3] = ["call_enter", "call_return", "loader_state"];
 
 impl Features {
     /// Probes the tracer itself. This loads programs that are needed later, so a refusal shows up here.

@@ -3,7 +3,7 @@
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
-use super::HipCall;
+use super::RuntimeCall;
 
 /// Whether a call is in the timeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) struct Followed {
 }
 
 impl Followed {
-    pub(crate) fn new(flow: u64, call: &HipCall, end_ns: u64) -> Self {
+    pub(crate) fn new(flow: u64, call: &RuntimeCall, end_ns: u64) -> Self {
         Self {
             flow,
             begin_ns: call.begin_ns,

@@ -3,8 +3,8 @@ use xsched_abi::{PROBES, WORD_COUNT};
 use super::*;
 
 /// A call of `name` with everything else zero.
-pub(crate) fn call(name: &str) -> HipCall {
-    HipCall {
+pub(crate) fn call(name: &str) -> RuntimeCall {
+    RuntimeCall {
         probe: PROBES.iter().find(|probe| probe.name == name).unwrap(),
         pid: 1,
         tid: 1,
@@ -26,7 +26,7 @@ pub(crate) fn call(name: &str) -> HipCall {
     }
 }
 
-fn shown(call: &HipCall) -> Vec<String> {
+fn shown(call: &RuntimeCall) -> Vec<String> {
     call.arguments().map(|(name, argument)| format!("{name}={argument}")).collect()
 }
 

@@ -15,7 +15,7 @@ use xsched_abi::{Category, Device, ParamKind};
 
 use super::DriverCall;
 use super::kfd::{COMPUTE_TYPES, CREATE_QUEUE, CREATE_QUEUE_ID, CREATE_QUEUE_TYPE, DESTROY_QUEUE};
-use crate::call::HipCall;
+use crate::call::RuntimeCall;
 
 #[derive(Default)]
 pub(crate) struct Queues {
@@ -52,7 +52,7 @@ impl Queues {
     }
 
     /// Notes a returned HIP call: sets its stream's queue in it, and returns the creations that waited for it.
-    pub(crate) fn hip_returned(&mut self, hip: &mut HipCall) -> Vec<DriverCall> {
+    pub(crate) fn call_returned(&mut self, hip: &mut RuntimeCall) -> Vec<DriverCall> {
         let stream = stream(hip);
         let settled = self.settle(hip, stream);
         if let Some(stream) = stream {
@@ -62,14 +62,14 @@ impl Queues {
                 }
             }
             hip.queue = self.of_stream.get(&(hip.pid, stream)).copied();
-            if hip.probe.name == "hipStreamDestroy" && hip.ret == 0 {
+            if hip.probe.stem == "StreamDestroy" && hip.ret == 0 {
                 self.of_stream.remove(&(hip.pid, stream));
             }
         }
         settled
     }
 
-    fn settle(&mut self, hip: &HipCall, stream: Option<u64>) -> Vec<DriverCall> {
+    fn settle(&mut self, hip: &RuntimeCall, stream: Option<u64>) -> Vec<DriverCall> {
         let Some(kept) = self.kept.get_mut(&hip.tid) else { return Vec::new() };
         let end_ns = hip.end_ns.or(hip.cut_ns).unwrap_or(u64::MAX);
         let mut settled = Vec::new();
@@ -116,8 +116,8 @@ impl Queues {
 }
 
 /// The stream that a call uses or creates.
-fn stream(hip: &HipCall) -> Option<u64> {
-    if hip.probe.name.starts_with("hipStreamCreate") {
+fn stream(hip: &RuntimeCall) -> Option<u64> {
+    if hip.probe.stem.starts_with("StreamCreate") {
         return (hip.out != 0).then_some(hip.out);
     }
     if let Some(param) = hip.probe.params.iter().find(|param| param.kind == ParamKind::Stream) {
@@ -140,7 +140,7 @@ mod tests {
         call
     }
 
-    fn hip(name: &str, begin_ns: u64, end_ns: u64, stream_word: Option<(usize, u64)>) -> HipCall {
+    fn hip(name: &str, begin_ns: u64, end_ns: u64, stream_word: Option<(usize, u64)>) -> RuntimeCall {
         let mut call = hip_call(name);
         (call.begin_ns, call.end_ns) = (begin_ns, Some(end_ns));
         if let Some((word, stream)) = stream_word {
@@ -159,18 +159,18 @@ mod tests {
         assert!(queues.driver_returned(create(110, 2, 4)).is_none());
         let mut created = hip("hipStreamCreate", 100, 200, None);
         created.out = 0x5000;
-        assert_eq!(streams(&queues.hip_returned(&mut created)), [Some(0x5000)]);
+        assert_eq!(streams(&queues.call_returned(&mut created)), [Some(0x5000)]);
         assert_eq!(created.queue, Some(4));
         let mut launch = hip("hipModuleLaunchKernel", 300, 400, Some((8, 0x5000)));
-        assert!(queues.hip_returned(&mut launch).is_empty());
+        assert!(queues.call_returned(&mut launch).is_empty());
         assert_eq!(launch.queue, Some(4));
         // Other streams and other processes do not get it.
         let mut other = hip("hipModuleLaunchKernel", 300, 400, Some((8, 0x6000)));
-        queues.hip_returned(&mut other);
+        queues.call_returned(&mut other);
         assert_eq!(other.queue, None);
         let mut other = hip("hipModuleLaunchKernel", 300, 400, Some((8, 0x5000)));
         other.pid = 2;
-        queues.hip_returned(&mut other);
+        queues.call_returned(&mut other);
         assert_eq!(other.queue, None);
     }
 
@@ -179,7 +179,7 @@ mod tests {
         let mut queues = Queues::default();
         queues.driver_returned(create(110, 2, 0));
         let mut copy = hip("hipMemcpy", 100, 200, None);
-        assert_eq!(streams(&queues.hip_returned(&mut copy)), [Some(0)]);
+        assert_eq!(streams(&queues.call_returned(&mut copy)), [Some(0)]);
         assert_eq!(copy.queue, Some(0));
     }
 
@@ -188,9 +188,9 @@ mod tests {
         let mut queues = Queues::default();
         queues.driver_returned(create(120, 2, 1));
         let mut inner = hip("hipModuleGetFunction", 110, 150, None);
-        assert!(queues.hip_returned(&mut inner).is_empty());
+        assert!(queues.call_returned(&mut inner).is_empty());
         let mut outer = hip("hipModuleLaunchKernel", 100, 200, Some((8, 0x7000)));
-        assert_eq!(streams(&queues.hip_returned(&mut outer)), [Some(0x7000)]);
+        assert_eq!(streams(&queues.call_returned(&mut outer)), [Some(0x7000)]);
     }
 
     #[test]
@@ -199,7 +199,7 @@ mod tests {
         queues.driver_returned(create(50, 2, 1));
         let mut later = hip("hipStreamCreate", 100, 200, None);
         later.out = 0x5000;
-        assert_eq!(streams(&queues.hip_returned(&mut later)), [None]);
+        assert_eq!(streams(&queues.call_returned(&mut later)), [None]);
         assert_eq!(later.queue, None);
     }
 
@@ -218,16 +218,16 @@ mod tests {
         for stream in [0x5000, 0x6000] {
             queues.driver_returned(create(110, 2, stream as u32 >> 12));
             let mut launch = hip("hipModuleLaunchKernel", 100, 200, Some((8, stream)));
-            queues.hip_returned(&mut launch);
+            queues.call_returned(&mut launch);
         }
         let destroy = driver_call(Device::Kfd, 0xc008_4b03, 0, &[(0, 5)], &[]);
         assert!(queues.driver_returned(destroy).is_some());
         let mut destroyed = hip("hipStreamDestroy", 300, 400, Some((0, 0x6000)));
-        queues.hip_returned(&mut destroyed);
+        queues.call_returned(&mut destroyed);
         assert_eq!(destroyed.queue, Some(6));
         for stream in [0x5000, 0x6000] {
             let mut launch = hip("hipModuleLaunchKernel", 500, 600, Some((8, stream)));
-            queues.hip_returned(&mut launch);
+            queues.call_returned(&mut launch);
             assert_eq!(launch.queue, None);
         }
     }

@@ -35,11 +35,7 @@ fn suggestion(meant: Option<&str>) -> String {
 
 /// The categories as on the command line: `launch`, `copy`, …
 fn categories() -> [&'static str; Category::ALL.len()] {
-    Category::ALL.map(short_name)
-}
-
-fn short_name(category: Category) -> &'static str {
-    category.name().trim_start_matches("hip.")
+    Category::ALL.map(Category::name)
 }
 
 impl Functions {
@@ -69,7 +65,7 @@ impl FromStr for Functions {
         }
         let wanted: HashSet<_> = PROBES
             .iter()
-            .filter(|probe| patterns.match_any(&[probe.name, short_name(probe.category)]))
+            .filter(|probe| patterns.match_any(&[probe.name, probe.category.name()]))
             .map(|probe| probe.name)
             .collect();
         if wanted.is_empty() { Err(FunctionsError::Nothing) } else { Ok(Self { wanted: Some(wanted) }) }
@@ -79,7 +75,7 @@ impl FromStr for Functions {
 /// Checks that an item matches something.
 fn check(item: &str) -> Result<(), FunctionsError> {
     let pattern = Patterns::parse(&[item])?;
-    if PROBES.iter().any(|probe| pattern.match_any(&[probe.name, short_name(probe.category)])) {
+    if PROBES.iter().any(|probe| pattern.match_any(&[probe.name, probe.category.name()])) {
         return Ok(());
     }
     if item.contains(['*', '?']) {

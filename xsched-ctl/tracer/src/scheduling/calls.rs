@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use xsched_abi::{Category, ParamKind};
 
-use crate::call::{Followed, HipCall};
+use crate::call::{Followed, RuntimeCall};
 
 /// Most remembered calls of a thread.
 const CALLS_MAX: usize = 1 << 14;
@@ -54,7 +54,7 @@ struct Untold {
 
 impl Calls {
     /// Notes a call if it may start something. It is followed if its process writes events.
-    pub(super) fn note(&mut self, call: &mut HipCall, told: Told) {
+    pub(super) fn note(&mut self, call: &mut RuntimeCall, told: Told) {
         let Some(end_ns) = may_start(call) else { return };
         match told {
             Told::Not => return self.untold(call.pid, end_ns, |untold| untold.count += 1),
@@ -119,7 +119,7 @@ impl Calls {
 }
 
 /// The return time of a call that may put work on a device.
-fn may_start(call: &HipCall) -> Option<u64> {
+fn may_start(call: &RuntimeCall) -> Option<u64> {
     let takes_stream = || call.probe.params.iter().any(|param| param.kind == ParamKind::Stream);
     let starts = match call.probe.category {
         Category::Launch | Category::Copy | Category::Set | Category::Graph => true,
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn earlier_calls_are_counted_once_their_process_writes_events() {
         let mut calls = Calls::default();
-        let of = |pid, name, end_ns| HipCall { end_ns: Some(end_ns), pid, tid: 2, ..call(name) };
+        let of = |pid, name, end_ns| RuntimeCall { end_ns: Some(end_ns), pid, tid: 2, ..call(name) };
         for name in ["hipLaunchKernel", "hipMemcpy", "hipMemPrefetchAsync", "hipMalloc"] {
             calls.note(&mut of(1, name, 20), Told::Not);
             calls.note(&mut of(3, name, 20), Told::Not);
@@ -162,7 +162,7 @@ mod tests {
         let mut calls = Calls::default();
         for (begin_ns, end_ns) in [(10, 20), (30, 40)] {
             let mut launch =
-                HipCall { begin_ns, end_ns: Some(end_ns), pid: 1, tid: 2, ..call("hipLaunchKernel") };
+                RuntimeCall { begin_ns, end_ns: Some(end_ns), pid: 1, tid: 2, ..call("hipLaunchKernel") };
             calls.note(&mut launch, Told::Since(0));
             assert_eq!(launch.followed.unwrap().begin_ns, begin_ns);
         }

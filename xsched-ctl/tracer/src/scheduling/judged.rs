@@ -13,7 +13,7 @@ use xsched_protocol::{
 };
 use xsched_rules::action_name;
 
-use crate::call::{HipCall, Judged};
+use crate::call::{Judged, RuntimeCall};
 
 /// How long a call waits for an event about it: its thread may have been kept from writing.
 const PATIENCE_NS: u64 = 100_000_000;
@@ -48,7 +48,7 @@ struct Said {
 
 #[derive(Debug)]
 struct Waiting {
-    call: HipCall,
+    call: RuntimeCall,
     /// It waits for the device; otherwise for an event about it.
     for_device: bool,
 }
@@ -95,7 +95,7 @@ impl Judgements {
     }
 
     /// Takes in a call that may get a verdict; returns it if it need not wait.
-    pub(super) fn hold(&mut self, call: HipCall) -> Option<HipCall> {
+    pub(super) fn hold(&mut self, call: RuntimeCall) -> Option<RuntimeCall> {
         let mut waiting = Waiting { call, for_device: false };
         if self.is_settled(&mut waiting) || self.waiting.len() >= WAITING_MAX {
             return Some(waiting.call);
@@ -106,7 +106,7 @@ impl Judgements {
 
     /// The calls that need not wait any more, given that all events until then have been taken in. `is_gone` says which
     /// processes have nothing on a device any more.
-    pub(super) fn release(&mut self, until_ns: u64, is_gone: impl Fn(u32) -> bool) -> Vec<HipCall> {
+    pub(super) fn release(&mut self, until_ns: u64, is_gone: impl Fn(u32) -> bool) -> Vec<RuntimeCall> {
         let all = std::mem::take(&mut self.waiting);
         let mut ready = Vec::new();
         for mut waiting in all {
@@ -143,7 +143,7 @@ impl Judgements {
     }
 
     /// Sets the verdict of a call, if known; returns whether it is followed to the device.
-    fn settle(&mut self, call: &mut HipCall) -> Option<bool> {
+    fn settle(&mut self, call: &mut RuntimeCall) -> Option<bool> {
         let all = self.threads.get_mut(&(call.pid, call.tid))?;
         let end_ns = call.end_ns.unwrap_or(u64::MAX);
         let is_of = |said: &Said| {
@@ -190,15 +190,15 @@ mod tests {
     const TID: u32 = 2;
 
     /// A call that has not begun on the device yet.
-    fn early(begin_ns: u64, end_ns: u64) -> HipCall {
+    fn early(begin_ns: u64, end_ns: u64) -> RuntimeCall {
         let mut call =
-            HipCall { pid: PID, tid: TID, begin_ns, end_ns: Some(end_ns), ..call("hipLaunchKernel") };
+            RuntimeCall { pid: PID, tid: TID, begin_ns, end_ns: Some(end_ns), ..call("hipLaunchKernel") };
         Calls::default().note(&mut call, Told::Since(0));
         call
     }
 
     /// A call that has begun on the device.
-    fn launch(begin_ns: u64, end_ns: u64) -> HipCall {
+    fn launch(begin_ns: u64, end_ns: u64) -> RuntimeCall {
         let call = early(begin_ns, end_ns);
         call.followed.as_ref().unwrap().begun(5);
         call
@@ -235,7 +235,7 @@ mod tests {
         }
     }
 
-    fn rule(call: &HipCall) -> Option<&str> {
+    fn rule(call: &RuntimeCall) -> Option<&str> {
         call.judged.as_ref().map(|judged| &*judged.rule)
     }
 

@@ -125,7 +125,7 @@ mod tests {
     use xsched_protocol::verdict::Judgement;
 
     use super::*;
-    use crate::call::HipCall;
+    use crate::call::RuntimeCall;
     use crate::call::tests::call;
     use crate::scheduling::arbiter::Arbiter;
     use crate::scheduling::entry::Execution;
@@ -179,7 +179,7 @@ mod tests {
         /// Its call reaches the tracer; returns whether it is followed.
         fn called(&mut self, begun_ns: u64) -> bool {
             let (begin_ns, end_ns) = (begun_ns - 1, Some(begun_ns + 6));
-            let mut call = HipCall { pid: PID, tid: TID, begin_ns, end_ns, ..call("hipLaunchKernel") };
+            let mut call = RuntimeCall { pid: PID, tid: TID, begin_ns, end_ns, ..call("hipLaunchKernel") };
             self.calls.note(&mut call, self.processes.told(PID));
             call.followed.inspect(|call| call.settle(&"liba.so".into(), true)).is_some()
         }

@@ -1,4 +1,4 @@
-//! What processes do besides calling HIP, as the side-band reports it: runtimes that they map are probed, and their end
+//! What processes do besides calling a GPU runtime, as the side-band reports it: runtimes that they map are probed, and their end
 //! cuts off calls in progress.
 
 use std::collections::HashSet;
@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use xsched_abi::Opened;
+use xsched_abi::{Opened, Runtime};
 use xsched_bpf::Record;
 use xsched_symbols::{Change, Mapping, now_ns};
 
@@ -92,10 +92,12 @@ impl Session {
         if !Runtimes::concerns(mapping) || !self.audience.includes(pid, &self.maps) {
             return false;
         }
-        if mapping.is_hip_runtime() {
+        let runtime = mapping.runtime();
+        // NVIDIA's driver has calls of its own, which are not recorded.
+        if runtime == Some(Runtime::Hip) {
             self.driver.uses(pid, &mut self.runtimes);
         }
-        if mapping.is_hip_runtime()
+        if runtime.is_some()
             && let Some(process) = self.processes.process(pid)
         {
             self.chains.expect(process);

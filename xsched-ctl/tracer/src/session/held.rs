@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use xsched_chains::{Chain, Chains, Lookup, Names};
 use xsched_symbols::Processes;
 
-use crate::call::HipCall;
+use crate::call::RuntimeCall;
 
 /// Most calls that wait.
 const HELD_MAX: usize = 1 << 18;
@@ -21,7 +21,7 @@ pub(crate) struct Held {
 }
 
 struct Waiting {
-    call: HipCall,
+    call: RuntimeCall,
     id: u64,
     since: Instant,
 }
@@ -35,7 +35,12 @@ pub(crate) struct Source<'a> {
 
 impl Held {
     /// Takes in a call whose chain has this id, or 0 for none; returns it if it need not wait.
-    pub(crate) fn take(&mut self, mut source: Source<'_>, mut call: HipCall, id: u64) -> Option<HipCall> {
+    pub(crate) fn take(
+        &mut self,
+        mut source: Source<'_>,
+        mut call: RuntimeCall,
+        id: u64,
+    ) -> Option<RuntimeCall> {
         if !self.threads.contains_key(&call.tid) && source.settle(&mut call, id, Duration::ZERO) {
             return Some(call);
         }
@@ -46,7 +51,7 @@ impl Held {
     }
 
     /// Returns the calls that need not wait any more; with `all` also the others, with what is known.
-    pub(crate) fn release(&mut self, mut source: Source<'_>, all: bool) -> Vec<HipCall> {
+    pub(crate) fn release(&mut self, mut source: Source<'_>, all: bool) -> Vec<RuntimeCall> {
         let mut released = Vec::new();
         let mut excess = self.count.saturating_sub(HELD_MAX);
         self.threads.retain(|_, calls| {
@@ -71,7 +76,7 @@ impl Held {
 
 impl Source<'_> {
     /// Gives a call its chain; false if it must wait.
-    fn settle(&mut self, call: &mut HipCall, id: u64, waited: Duration) -> bool {
+    fn settle(&mut self, call: &mut RuntimeCall, id: u64, waited: Duration) -> bool {
         if id == 0 {
             // Functions whose chains are recorded have one, unless there was no space for it.
             if call.has_chain() && self.chains.are_recorded() {

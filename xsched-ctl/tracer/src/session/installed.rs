@@ -1,5 +1,5 @@
-//! Copies of the HIP runtime that are installed where loaders and ROCm look for them, and those in the dynamic loader's
-//! cache.
+//! Copies of GPU runtimes that are installed where loaders, ROCm and NVIDIA's packages look for them, and those in the
+//! dynamic loader's cache.
 //!
 //! They are probed before any process loads them, so programs that start later are recorded from their first call.
 //! Copies elsewhere (such as in a Python package) are found when they are opened.
@@ -10,10 +10,17 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use xsched_symbols::{PathSpace, is_hip_runtime, with_timeout};
+use xsched_symbols::{PathSpace, runtime_of, with_timeout};
 
-/// Folders of distributions.
-const FOLDERS: [&str; 4] = ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib"];
+/// Folders of distributions, and of CUDA's driver library in containers and in its packages for older drivers.
+const FOLDERS: [&str; 6] = [
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+    "/usr/local/lib",
+    "/usr/local/nvidia/lib64",
+    "/usr/local/cuda/compat",
+];
 
 /// The cache of ldconfig, which searches the folders in the machine's `/etc/ld.so.conf`.
 const LOADER_CACHE: &str = "/etc/ld.so.cache";
@@ -37,7 +44,7 @@ fn runtimes_in_cache(cache: &[u8]) -> impl Iterator<Item = PathBuf> {
         .split(|byte| *byte == 0)
         .filter(|text| text.first() == Some(&b'/'))
         .map(|path| PathBuf::from(OsStr::from_bytes(path)))
-        .filter(|path| is_hip_runtime(path))
+        .filter(|path| runtime_of(path).is_some())
 }
 
 fn folders(search: Option<&OsStr>, rocm_parent: &Path) -> Vec<PathBuf> {
@@ -50,7 +57,7 @@ fn folders(search: Option<&OsStr>, rocm_parent: &Path) -> Vec<PathBuf> {
 }
 
 fn runtimes_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    entries(folder).filter(|path| is_hip_runtime(path))
+    entries(folder).filter(|path| runtime_of(path).is_some())
 }
 
 /// Empty for a folder that does not exist, may not be read, or is on a server that does not answer.
@@ -66,9 +73,9 @@ mod tests {
 
     #[test]
     fn the_loaders_cache_is_searched() {
-        let cache = b"glibc-ld.so.cache1.1\x02\0\0\0\x30\0libamdhip64.so.6\0/usr/x/libamdhip64.so.6\0/usr/x/libm.so\0\xff\0";
+        let cache = b"glibc-ld.so.cache1.1\x02\0\0\0\x30\0libamdhip64.so.6\0/usr/x/libamdhip64.so.6\0/usr/x/libcuda.so.1\0/usr/x/libcudart.so.13\0/usr/x/libm.so\0\xff\0";
         let found: Vec<_> = runtimes_in_cache(cache).collect();
-        assert_eq!(found, [Path::new("/usr/x/libamdhip64.so.6")]);
+        assert_eq!(found, [Path::new("/usr/x/libamdhip64.so.6"), Path::new("/usr/x/libcuda.so.1")]);
         assert_eq!(runtimes_in_cache(b"").count(), 0);
     }
 

@@ -28,6 +28,13 @@ pub(crate) struct Kernel {
     pub(crate) source: u64,
 }
 
+impl Kernel {
+    /// Whether it is shown by its handle because its name is unknown. No identifier begins like this.
+    pub(crate) fn is_unnamed(&self) -> bool {
+        self.name.starts_with("0x")
+    }
+}
+
 impl Kernels {
     /// A process has looked up or defined a handle.
     pub(crate) fn define(&mut self, pid: u32, handle: u64, kernel: Kernel) {

@@ -10,7 +10,7 @@ use xsched_symbols::now_ns;
 use super::Session;
 use super::guardian::go_on;
 use super::held::Source;
-use crate::call::HipCall;
+use crate::call::RuntimeCall;
 use crate::error::TracerError;
 use crate::scheduling::DEVICE_PATIENCE_NS;
 
@@ -89,7 +89,7 @@ impl Session {
         self.chains.work(&mut self.processes, &mut self.resolver.names, seen_ns);
         for record in &records {
             match record {
-                Record::Call { call, text } => self.hip_returned(call, text)?,
+                Record::Call { call, text } => self.call_returned(call, text)?,
                 Record::Ioctl(ioctl) => self.driver_returned(ioctl)?,
                 Record::Opened(_)
                 | Record::LoaderStop(_)
@@ -134,7 +134,7 @@ impl Session {
         self.recorder.losses(now_ns, self.driver.add_losses(losses))
     }
 
-    pub(super) fn hip_returned(&mut self, call: &Call, text: &[u8]) -> Result<(), TracerError> {
+    pub(super) fn call_returned(&mut self, call: &Call, text: &[u8]) -> Result<(), TracerError> {
         self.settle_changes(call.end_ns)?;
         if !self.is_selected(call.tgid) {
             return Ok(());
@@ -166,8 +166,8 @@ impl Session {
     }
 
     /// Passes a call on, at once or when its chain is known.
-    pub(super) fn record(&mut self, mut call: HipCall, chain: u64) -> Result<(), TracerError> {
-        let settled = self.queues.hip_returned(&mut call);
+    pub(super) fn record(&mut self, mut call: RuntimeCall, chain: u64) -> Result<(), TracerError> {
+        let settled = self.queues.call_returned(&mut call);
         self.record_driver_calls(settled)?;
         if self.selection.dismisses(&call) {
             return Ok(());
@@ -200,7 +200,7 @@ impl Session {
     }
 
     /// Passes a call on, at once or when it is known how its process treats it.
-    fn pass_on(&mut self, call: HipCall) -> Result<(), TracerError> {
+    fn pass_on(&mut self, call: RuntimeCall) -> Result<(), TracerError> {
         match self.scheduling.hold(call) {
             Some(call) => self.write(&call),
             None => Ok(()),
@@ -208,7 +208,7 @@ impl Session {
     }
 
     /// Records a call that the filters let through.
-    pub(super) fn write(&mut self, call: &HipCall) -> Result<(), TracerError> {
+    pub(super) fn write(&mut self, call: &RuntimeCall) -> Result<(), TracerError> {
         let is_written = self.selection.takes(call);
         if is_written {
             self.recorder.call(&mut self.processes, call)?;

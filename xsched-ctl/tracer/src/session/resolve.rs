@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use xsched_abi::{Call, CallKey, Category, PROBES, ParamKind, Pending, Probe};
+use xsched_abi::{Call, CallKey, PROBES, ParamKind, Pending, Probe};
 use xsched_chains::{Caller, Label, Names};
 use xsched_rules::Rules;
 use xsched_symbols::{Change, Processes, kernel_name};
 
 use super::graphs::Graphs;
 use super::kernels::{Kernel, Kernels};
-use crate::call::HipCall;
+use crate::call::RuntimeCall;
 
 /// Names for everything in a record.
 pub(crate) struct Resolver {
@@ -93,7 +93,7 @@ impl Resolver {
         processes: &mut Processes,
         call: &Call,
         text: &[u8],
-    ) -> Option<HipCall> {
+    ) -> Option<RuntimeCall> {
         let probe = PROBES.get(call.probe as usize)?;
         let graph = self.graphs.note(probe, call);
         let resolved = self.resolve(processes, &Recorded { probe, call, text, end_ns: Some(call.end_ns) });
@@ -102,7 +102,7 @@ impl Resolver {
         {
             self.kernels.unload(call.tgid, source);
         }
-        Some(HipCall { graph, ..resolved })
+        Some(RuntimeCall { graph, ..resolved })
     }
 
     /// Whether the file that registered the call's kernel before the recording began is being read.
@@ -123,7 +123,7 @@ impl Resolver {
         processes: &mut Processes,
         key: &CallKey,
         pending: &Pending,
-    ) -> Option<HipCall> {
+    ) -> Option<RuntimeCall> {
         let probe = PROBES.get(key.probe as usize)?;
         let call = Call {
             kind: 0,
@@ -143,7 +143,7 @@ impl Resolver {
         Some(self.resolve(processes, &Recorded { probe, call: &call, text: &[], end_ns: None }))
     }
 
-    fn resolve(&mut self, processes: &mut Processes, recorded: &Recorded<'_>) -> HipCall {
+    fn resolve(&mut self, processes: &mut Processes, recorded: &Recorded<'_>) -> RuntimeCall {
         let &Recorded { probe, call, text, end_ns } = recorded;
         let (pid, begin_ns) = (call.tgid, call.begin_ns);
         let text: Option<Arc<str>> = (!text.is_empty()).then(|| String::from_utf8_lossy(text).into());
@@ -155,14 +155,16 @@ impl Resolver {
             (_, Some(handle)) => Some(self.kernel(processes, pid, handle, begin_ns)),
             _ => None,
         };
-        if let (Some(kernel), Some(handle)) = (&kernel, defined_handle(probe, call)) {
+        if let (Some(kernel), Some(handle)) = (&kernel, defined_handle(probe, call))
+            && (kernel.source != 0 || self.kernels.get(pid, handle).is_none_or(Kernel::is_unnamed))
+        {
             self.kernels.define(pid, handle, kernel.clone());
         }
         let kernel = kernel.map(|kernel| kernel.name);
         // The return address may already belong to the next function, so use the call instruction before it.
         let code = self.names.function(processes, pid, call.caller.wrapping_sub(1), begin_ns);
         let caller = Caller { library: code.library, symbol: code.symbol, address: call.caller };
-        HipCall {
+        RuntimeCall {
             probe,
             pid,
             tid: call.tid,
@@ -215,29 +217,35 @@ fn handle(probe: &Probe, call: &Call) -> Option<u64> {
 
 /// Whether the text of a call is a kernel's name.
 fn names_kernel(probe: &Probe) -> bool {
-    matches!(probe.name, "hipModuleGetFunction" | "hipLibraryGetKernel" | "__hipRegisterFunction")
+    matches!(
+        probe.stem,
+        "ModuleGetFunction" | "LibraryGetKernel" | "RegisterFunction" | "FuncGetName" | "KernelGetName"
+    )
 }
 
 /// The handle by which the named kernel is known from now on.
 fn defined_handle(probe: &Probe, call: &Call) -> Option<u64> {
-    let handle = match (probe.category, probe.name) {
-        (Category::Register, "__hipRegisterFunction") => call.words[1],
-        (
-            Category::Module,
-            "hipModuleGetFunction" | "hipLibraryGetKernel" | "hipGetFuncBySymbol" | "hipKernelGetFunction",
-        ) if call.ret as u32 == 0 => call.out,
+    let handle = match probe.stem {
+        "RegisterFunction" => call.words[1],
+        _ if call.ret as u32 != 0 => 0,
+        "ModuleGetFunction" | "LibraryGetKernel" | "GetFuncBySymbol" | "KernelGetFunction" => call.out,
+        "FuncGetName" | "KernelGetName" => call.words[1],
         _ => 0,
     };
     (handle != 0).then_some(handle)
 }
 
-/// The module, library or binary from which a function that names a kernel takes it.
+/// The module, library or binary from which a function that names a kernel takes it; zero if it does not say.
 fn source(probe: &Probe, call: &Call) -> u64 {
-    if probe.category == Category::Register { call.words[0] } else { call.words[1] }
+    match probe.stem {
+        "RegisterFunction" => call.words[0],
+        "ModuleGetFunction" | "LibraryGetKernel" => call.words[1],
+        // It has a name already, wherever it came from.
+        _ => 0,
+    }
 }
 
 /// The module, library or binary that a call unloads.
 fn unloaded(probe: &Probe, call: &Call) -> Option<u64> {
-    matches!(probe.name, "hipModuleUnload" | "hipLibraryUnload" | "__hipUnregisterFatBinary")
-        .then_some(call.words[0])
+    matches!(probe.stem, "ModuleUnload" | "LibraryUnload" | "UnregisterFatBinary").then_some(call.words[0])
 }

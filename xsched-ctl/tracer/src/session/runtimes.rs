@@ -1,4 +1,4 @@
-//! The copies of the HIP runtime on this machine, and their probes.
+//! The copies of GPU runtimes on this machine, and their probes.
 //!
 //! Probes belong to files, so each copy is probed once for all processes: at the start of the session if it is mapped
 //! already, otherwise when a watched process opens or maps it.
@@ -16,7 +16,7 @@ use tokio::io::unix::AsyncFd;
 use xsched_abi::PROBES;
 use xsched_bpf::{BpfError, Written};
 use xsched_symbols::{
-    FileId, Mapping, Process, is_hip_runtime, now_ns, open_mapped, open_regular, process_folder,
+    FileId, Mapping, Process, now_ns, open_mapped, open_regular, process_folder, runtime_of,
     symbol_file_offsets,
 };
 use xsched_terminal::say;
@@ -95,7 +95,7 @@ impl Runtimes {
         }
         if let Err(error) = probes.report_opening() {
             tracing::warn!(
-                "first calls may be missing from processes that load HIP while recording: {error} \
+                "first calls may be missing from processes that load HIP or CUDA while recording: {error} \
                  (`xsched-ctl doctor` says what to do)"
             );
         }
@@ -200,7 +200,7 @@ impl Runtimes {
 
     /// Whether [`mapped`](Self::mapped) handles a mapping.
     pub(crate) fn concerns(mapping: &Mapping) -> bool {
-        is_hip_runtime(&mapping.path) || is_loader(&mapping.path)
+        runtime_of(&mapping.path).is_some() || is_loader(&mapping.path)
     }
 
     /// Handles a mapping that a process has had since `mapped_ns`: probes it if it is a runtime, watches it if it is a
@@ -212,7 +212,7 @@ impl Runtimes {
         mapped_ns: u64,
     ) -> Result<bool, RuntimeError> {
         let Some(mapped) = mapping.file else { return Ok(false) };
-        if is_hip_runtime(&mapping.path) {
+        if runtime_of(&mapping.path).is_some() {
             if !self.is_probed(self.as_opened(mapped)) {
                 let opened = open_mapped(pid, mapping)
                     .map_err(|cause| RuntimeError::Open { path: mapping.path.to_path_buf(), cause })?;

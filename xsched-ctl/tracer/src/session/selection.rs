@@ -6,7 +6,7 @@ use xsched_abi::{ChainEnd, Counter};
 use xsched_bpf::Losses;
 use xsched_recording::LeftOut;
 
-use crate::call::HipCall;
+use crate::call::RuntimeCall;
 use crate::filter::{Decision, Filters};
 
 /// The filters, and counts of what they have decided.
@@ -30,7 +30,7 @@ impl Selection {
     }
 
     /// Whether a call is left out already before its chain is known, because the chain could not change that.
-    pub(super) fn dismisses(&mut self, call: &HipCall) -> bool {
+    pub(super) fn dismisses(&mut self, call: &RuntimeCall) -> bool {
         // Its executions count for the library to which it belongs, which its chain shows.
         if call.followed.is_some() {
             return false;
@@ -46,7 +46,7 @@ impl Selection {
     }
 
     /// Whether a call is recorded; all of it is known by now.
-    pub(super) fn takes(&mut self, call: &HipCall) -> bool {
+    pub(super) fn takes(&mut self, call: &RuntimeCall) -> bool {
         match self.filters.decide(call) {
             Decision::Record => {
                 if let Some(chain) = &call.chain {

@@ -4,8 +4,8 @@ use super::row::{bytes, copy_kind, dst, field, param, pointer, size, src, stream
 use crate::probe::Category::Copy;
 use crate::probe::{Param, ParamKind, Probe};
 
-const PLAIN: &[Param] = &[dst(0), src(1), bytes(2)];
-const PLAIN_ASYNC: &[Param] = &[dst(0), src(1), bytes(2), stream(3)];
+pub(super) const PLAIN: &[Param] = &[dst(0), src(1), bytes(2)];
+pub(super) const PLAIN_ASYNC: &[Param] = &[dst(0), src(1), bytes(2), stream(3)];
 const KIND: &[Param] = &[dst(0), src(1), bytes(2), copy_kind(3)];
 const KIND_ASYNC: &[Param] = &[dst(0), src(1), bytes(2), copy_kind(3), stream(4)];
 
@@ -67,10 +67,11 @@ const BOX_ASYNC: &[Param] = &[
     stream(1),
 ];
 
-/// Of the 128 bytes of `hip_Memcpy2D`: width in bytes at 112, height at 120.
-const DRIVER_2D_TAIL: u16 = 88;
-const DRIVER_2D: &[Param] = &[field("width", ParamKind::Size, 24), field("height", ParamKind::Size, 32)];
-const DRIVER_2D_ASYNC: &[Param] =
+/// Of the 128 bytes of `hip_Memcpy2D` and `CUDA_MEMCPY2D`: width in bytes at 112, height at 120.
+pub(super) const DRIVER_2D_TAIL: u16 = 88;
+pub(super) const DRIVER_2D: &[Param] =
+    &[field("width", ParamKind::Size, 24), field("height", ParamKind::Size, 32)];
+pub(super) const DRIVER_2D_ASYNC: &[Param] =
     &[field("width", ParamKind::Size, 24), field("height", ParamKind::Size, 32), stream(1)];
 
 /// Of the 184 bytes of `HIP_MEMCPY3D`: width in bytes at 160, height at 168, depth at 176.
@@ -104,10 +105,10 @@ const BOX_PEER_ASYNC: &[Param] = &[
 ];
 
 /// dst, array, offset, bytes; or array, offset, src, bytes.
-const FROM_LINE: &[Param] = &[dst(0), src(1), bytes(3)];
-const FROM_LINE_ASYNC: &[Param] = &[dst(0), src(1), bytes(3), stream(4)];
-const TO_LINE: &[Param] = &[dst(0), src(2), bytes(3)];
-const TO_LINE_ASYNC: &[Param] = &[dst(0), src(2), bytes(3), stream(4)];
+pub(super) const FROM_LINE: &[Param] = &[dst(0), src(1), bytes(3)];
+pub(super) const FROM_LINE_ASYNC: &[Param] = &[dst(0), src(1), bytes(3), stream(4)];
+pub(super) const TO_LINE: &[Param] = &[dst(0), src(2), bytes(3)];
+pub(super) const TO_LINE_ASYNC: &[Param] = &[dst(0), src(2), bytes(3), stream(4)];
 
 pub(super) const PROBES: &[Probe] = &[
     Probe::new("hipMemcpy", Copy, KIND).vital(),

@@ -4,7 +4,7 @@ use super::row::{device, flags, param, pointer};
 use crate::probe::Category::Device;
 use crate::probe::{Param, ParamKind, Probe};
 
-const CONTEXT: &[Param] = &[pointer("context", 0)];
+pub(super) const CONTEXT: &[Param] = &[pointer("context", 0)];
 const PEER: &[Param] = &[param("peer", ParamKind::I32, 0)];
 
 pub(super) const PROBES: &[Probe] = &[

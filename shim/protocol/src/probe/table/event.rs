@@ -4,7 +4,7 @@ use super::row::{flags, pointer, stream};
 use crate::probe::Category::Event;
 use crate::probe::{Param, Probe};
 
-const RECORD: &[Param] = &[pointer("event", 0), stream(1)];
+pub(super) const RECORD: &[Param] = &[pointer("event", 0), stream(1)];
 
 pub(super) const PROBES: &[Probe] = &[
     Probe::new("hipEventCreate", Event, &[]).out(0),

@@ -4,12 +4,19 @@ use super::row::{field, flags, param, pointer, stream};
 use crate::probe::Category::Graph;
 use crate::probe::{Param, ParamKind, Probe};
 
-const GRAPH: &[Param] = &[pointer("graph", 0)];
+pub(super) const GRAPH: &[Param] = &[pointer("graph", 0)];
 /// Where a node is returned, graph, dependencies, their number.
-const ADD: &[Param] = &[pointer("graph", 1)];
-const INSTANTIATE: &[Param] = &[pointer("graph", 1)];
-const BEGIN_CAPTURE: &[Param] = &[stream(0), param("mode", ParamKind::U32, 1)];
-const CHANGE: &[Param] = &[pointer("executable", 0), pointer("node", 1)];
+pub(super) const ADD: &[Param] = &[pointer("graph", 1)];
+pub(super) const INSTANTIATE: &[Param] = &[pointer("graph", 1)];
+pub(super) const BEGIN_CAPTURE: &[Param] = &[stream(0), param("mode", ParamKind::U32, 1)];
+pub(super) const CHANGE: &[Param] = &[pointer("executable", 0), pointer("node", 1)];
+
+/// Stream, graph, dependencies, their edges, their number, mode.
+pub(super) const BEGIN_CAPTURE_TO_GRAPH: &[Param] =
+    &[stream(0), pointer("graph", 1), param("mode", ParamKind::U32, 5)];
+pub(super) const UPDATE: &[Param] = &[pointer("executable", 0), pointer("graph", 1)];
+pub(super) const SET_ENABLED: &[Param] =
+    &[pointer("executable", 0), pointer("node", 1), param("enabled", ParamKind::U32, 2)];
 
 /// Of the 64 bytes of `hipKernelNodeParams`: function at 24, grid at 32, shared memory at 56.
 const KERNEL_TAIL: u16 = 24;
@@ -34,17 +41,13 @@ pub(super) const PROBES: &[Probe] = &[
     Probe::new("hipGraphInstantiate", Graph, INSTANTIATE).out(0),
     Probe::new("hipGraphInstantiateWithFlags", Graph, INSTANTIATE).out(0),
     Probe::new("hipGraphInstantiateWithParams", Graph, INSTANTIATE).out(0),
-    Probe::new("hipGraphExecUpdate", Graph, &[pointer("executable", 0), pointer("graph", 1)]),
+    Probe::new("hipGraphExecUpdate", Graph, UPDATE),
     Probe::new("hipGraphExecDestroy", Graph, &[pointer("executable", 0)]),
     Probe::new("hipGraphUpload", Graph, &[pointer("executable", 0), stream(1)]),
     // Capture.
     Probe::new("hipStreamBeginCapture", Graph, BEGIN_CAPTURE),
     Probe::new("hipStreamBeginCapture_spt", Graph, BEGIN_CAPTURE),
-    Probe::new(
-        "hipStreamBeginCaptureToGraph",
-        Graph,
-        &[stream(0), pointer("graph", 1), param("mode", ParamKind::U32, 5)],
-    ),
+    Probe::new("hipStreamBeginCaptureToGraph", Graph, BEGIN_CAPTURE_TO_GRAPH),
     Probe::new("hipStreamEndCapture", Graph, &[stream(0)]).out(1),
     Probe::new("hipStreamEndCapture_spt", Graph, &[stream(0)]).out(1),
     Probe::new("hipStreamUpdateCaptureDependencies", Graph, &[stream(0), flags(3)]),
@@ -90,9 +93,5 @@ pub(super) const PROBES: &[Probe] = &[
     Probe::new("hipGraphExecNodeSetParams", Graph, CHANGE),
     Probe::new("hipDrvGraphExecMemcpyNodeSetParams", Graph, CHANGE),
     Probe::new("hipDrvGraphExecMemsetNodeSetParams", Graph, CHANGE),
-    Probe::new(
-        "hipGraphNodeSetEnabled",
-        Graph,
-        &[pointer("executable", 0), pointer("node", 1), param("enabled", ParamKind::U32, 2)],
-    ),
+    Probe::new("hipGraphNodeSetEnabled", Graph, SET_ENABLED),
 ];

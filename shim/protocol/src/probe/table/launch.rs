@@ -23,7 +23,7 @@ const COOPERATIVE: &[Param] = &[
 ];
 
 /// f, grid x y z, block x y z, shared memory, stream.
-const BY_FUNCTION: &[Param] = &[
+pub(super) const BY_FUNCTION: &[Param] = &[
     kernel(0),
     param("grid", ParamKind::Dims, 1),
     param("block", ParamKind::Dims, 4),
@@ -49,14 +49,17 @@ const BY_CONFIG: &[Param] = &[
     field("stream", ParamKind::Stream, 32),
 ];
 
-/// `HIP_LAUNCH_CONFIG`: as above with `unsigned int` shared memory.
-const BY_DRIVER_CONFIG: &[Param] = &[
+/// `HIP_LAUNCH_CONFIG`, `CUlaunchConfig`: as above with `unsigned int` shared memory.
+pub(super) const BY_DRIVER_CONFIG: &[Param] = &[
     kernel(1),
     field("grid", ParamKind::Dim3, 0),
     field("block", ParamKind::Dim3, 12),
     field("shared_bytes", ParamKind::U32, 24),
     field("stream", ParamKind::Stream, 32),
 ];
+
+/// An executable graph and a stream.
+pub(super) const GRAPH: &[Param] = &[pointer("graph", 0), stream(1)];
 
 const MULTI_DEVICE: &[Param] = &[param("devices", ParamKind::U32, 1)];
 
@@ -85,6 +88,6 @@ pub(super) const PROBES: &[Probe] = &[
     Probe::new("hipLaunchCooperativeKernelMultiDevice", Launch, MULTI_DEVICE).vital(),
     Probe::new("hipExtLaunchMultiKernelMultiDevice", Launch, MULTI_DEVICE).vital(),
     Probe::new("hipModuleLaunchCooperativeKernelMultiDevice", Launch, MULTI_DEVICE).vital(),
-    Probe::new("hipGraphLaunch", Launch, &[pointer("graph", 0), stream(1)]).vital(),
-    Probe::new("hipGraphLaunch_spt", Launch, &[pointer("graph", 0), stream(1)]).vital(),
+    Probe::new("hipGraphLaunch", Launch, GRAPH).vital(),
+    Probe::new("hipGraphLaunch_spt", Launch, GRAPH).vital(),
 ];

@@ -4,10 +4,10 @@ use super::row::{bytes, device, flags, param, pointer, size, stream};
 use crate::probe::Category::Memory;
 use crate::probe::{Param, ParamKind, Probe};
 
-const ALLOCATE: &[Param] = &[bytes(1)];
-const ALLOCATE_FLAGS: &[Param] = &[bytes(1), flags(2)];
-const FREE: &[Param] = &[pointer("ptr", 0)];
-const FREE_ARRAY: &[Param] = &[pointer("array", 0)];
+pub(super) const ALLOCATE: &[Param] = &[bytes(1)];
+pub(super) const ALLOCATE_FLAGS: &[Param] = &[bytes(1), flags(2)];
+pub(super) const FREE: &[Param] = &[pointer("ptr", 0)];
+pub(super) const FREE_ARRAY: &[Param] = &[pointer("array", 0)];
 const PITCHED: &[Param] = &[size("width", 2), size("height", 3)];
 /// A `hipExtent` by value lies on the stack.
 const BOX: &[Param] = &[size("width", 6), size("height", 7), size("depth", 8)];

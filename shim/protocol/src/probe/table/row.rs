@@ -1,6 +1,7 @@
 //! Shorthands for the rows of the table.
 
-use crate::probe::{Category, Param, ParamKind, Pointee, Probe, Return};
+use crate::probe::function::stem;
+use crate::probe::{Category, Param, ParamKind, Pointee, Probe, Return, Runtime};
 
 pub(super) const fn param(name: &'static str, kind: ParamKind, word: u8) -> Param {
     Param { name, kind, offset: word * 8 }
@@ -59,10 +60,13 @@ impl Probe {
     pub(super) const fn new(name: &'static str, category: Category, params: &'static [Param]) -> Self {
         Self {
             name,
+            runtime: Runtime::of_function(name),
+            stem: stem(name),
             aliases: &[],
             category,
             params,
             text: None,
+            is_text_returned: false,
             out: None,
             pointee: None,
             ret: Return::Error,
@@ -80,6 +84,11 @@ impl Probe {
 
     pub(super) const fn text(self, argument: u8) -> Self {
         Self { text: Some(argument), ..self }
+    }
+
+    /// The argument points to where a pointer to a name is returned.
+    pub(super) const fn returned_text(self, argument: u8) -> Self {
+        Self { text: Some(argument), is_text_returned: true, ..self }
     }
 
     pub(super) const fn out(self, argument: u8) -> Self {

@@ -6,16 +6,17 @@ use crate::probe::{Param, ParamKind, Probe};
 
 const PLAIN: &[Param] = &[dst(0), value(1), bytes(2)];
 const PLAIN_ASYNC: &[Param] = &[dst(0), value(1), bytes(2), stream(3)];
-const COUNT: &[Param] = &[dst(0), value(1), size("count", 2)];
-const COUNT_ASYNC: &[Param] = &[dst(0), value(1), size("count", 2), stream(3)];
+pub(super) const COUNT: &[Param] = &[dst(0), value(1), size("count", 2)];
+pub(super) const COUNT_ASYNC: &[Param] = &[dst(0), value(1), size("count", 2), stream(3)];
 
 /// dst, pitch, value, width, height.
-const PITCHED: &[Param] = &[dst(0), value(2), size("width", 3), size("height", 4)];
-const PITCHED_ASYNC: &[Param] = &[dst(0), value(2), size("width", 3), size("height", 4), stream(5)];
+pub(super) const PITCHED: &[Param] = &[dst(0), value(2), size("width", 3), size("height", 4)];
+pub(super) const PITCHED_ASYNC: &[Param] =
+    &[dst(0), value(2), size("width", 3), size("height", 4), stream(5)];
 /// As [`PITCHED`], with an unsigned value.
-const PITCHED_U32: &[Param] =
+pub(super) const PITCHED_U32: &[Param] =
     &[dst(0), param("value", ParamKind::U32, 2), size("width", 3), size("height", 4)];
-const PITCHED_U32_ASYNC: &[Param] =
+pub(super) const PITCHED_U32_ASYNC: &[Param] =
     &[dst(0), param("value", ParamKind::U32, 2), size("width", 3), size("height", 4), stream(5)];
 
 /// The pitched pointer takes the first 32 bytes of the stack arguments; the extent follows.

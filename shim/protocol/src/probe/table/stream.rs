@@ -4,11 +4,12 @@ use super::row::{flags, param, pointer, size, stream};
 use crate::probe::Category::{Stream, Synchronize};
 use crate::probe::{Param, ParamKind, Probe};
 
-const WAIT_EVENT: &[Param] = &[stream(0), pointer("event", 1), flags(2)];
-const CALLBACK: &[Param] = &[stream(0), pointer("function", 1), pointer("argument", 2)];
-const WRITE_VALUE_32: &[Param] = &[stream(0), pointer("ptr", 1), param("value", ParamKind::U32, 2), flags(3)];
-const WRITE_VALUE_64: &[Param] = &[stream(0), pointer("ptr", 1), size("value", 2), flags(3)];
-const SEMAPHORES: &[Param] = &[param("count", ParamKind::U32, 2), stream(3)];
+pub(super) const WAIT_EVENT: &[Param] = &[stream(0), pointer("event", 1), flags(2)];
+pub(super) const CALLBACK: &[Param] = &[stream(0), pointer("function", 1), pointer("argument", 2)];
+pub(super) const WRITE_VALUE_32: &[Param] =
+    &[stream(0), pointer("ptr", 1), param("value", ParamKind::U32, 2), flags(3)];
+pub(super) const WRITE_VALUE_64: &[Param] = &[stream(0), pointer("ptr", 1), size("value", 2), flags(3)];
+pub(super) const SEMAPHORES: &[Param] = &[param("count", ParamKind::U32, 2), stream(3)];
 
 pub(super) const PROBES: &[Probe] = &[
     Probe::new("hipStreamCreate", Stream, &[]).out(0).vital(),

@@ -4,7 +4,7 @@ use xsched_protocol::{
 };
 
 use super::*;
-use crate::call::HipCall;
+use crate::call::RuntimeCall;
 use crate::call::tests::call;
 use crate::scheduling::calls::Told;
 use crate::scheduling::entry::{Doing, Holder};
@@ -47,7 +47,7 @@ impl Bench {
     }
 
     fn called(&mut self, begin_ns: u64, end_ns: u64) -> Rc<Followed> {
-        let mut call = HipCall {
+        let mut call = RuntimeCall {
             pid: PID,
             tid: TID,
             begin_ns,

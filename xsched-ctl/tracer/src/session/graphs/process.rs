@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use xsched_abi::{Call, Category, ParamKind, Probe};
+use xsched_abi::{Call, Category, ParamKind, Probe, Runtime};
 
 use crate::call::Nodes;
 
@@ -10,10 +10,10 @@ use crate::call::Nodes;
 /// count.
 const NODES_MAX: usize = 1 << 16;
 
-/// `hipEventRecordExternal` and `hipEventWaitExternal`: the event becomes a node.
+/// `hipEventRecordExternal`, `hipEventWaitExternal`, and those of CUDA: the event becomes a node.
 const EXTERNAL: u32 = 1;
 
-/// The handle of the per-thread default stream, `hipStreamPerThread`.
+/// The handle of the per-thread default stream, `hipStreamPerThread` and `CU_STREAM_PER_THREAD`.
 const PER_THREAD: u64 = 2;
 
 /// One kernel, or one node of another kind.
@@ -47,35 +47,35 @@ enum StreamKey {
 impl ProcessGraphs {
     /// Notes a successful call; returns what a graph launch starts.
     pub(super) fn note(&mut self, probe: &Probe, call: &Call) -> Count {
-        let is_about_graphs = probe.category == Category::Graph || probe.name.starts_with("hipGraphLaunch");
+        let is_about_graphs = probe.category == Category::Graph || probe.stem == "GraphLaunch";
         if self.captures.is_empty() && !is_about_graphs {
             return None;
         }
         let word = |index: usize| call.words[index];
-        match probe.name {
-            "hipGraphCreate" => self.begins(call.out, Some(Nodes::default())),
-            "hipGraphClone" => self.begins(call.out, self.count(word(1))),
-            "hipGraphDestroy" => self.destroyed(word(0)),
-            "hipGraphDestroyNode" => self.node_destroyed(word(0)),
-            "hipGraphInstantiate" | "hipGraphInstantiateWithFlags" | "hipGraphInstantiateWithParams" => {
+        match probe.stem {
+            "GraphCreate" => self.begins(call.out, Some(Nodes::default())),
+            "GraphClone" => self.begins(call.out, self.count(word(1))),
+            "GraphDestroy" => self.destroyed(word(0)),
+            "GraphDestroyNode" => self.node_destroyed(word(0)),
+            "GraphInstantiate" | "GraphInstantiateWithFlags" | "GraphInstantiateWithParams" => {
                 self.executables.insert(call.out, self.count(word(1)));
             }
-            "hipGraphExecDestroy" => drop(self.executables.remove(&word(0))),
+            "GraphExecDestroy" => drop(self.executables.remove(&word(0))),
             // Disabled nodes start nothing; the kinds of an executable graph's nodes are unknown.
-            "hipGraphNodeSetEnabled" => drop(self.executables.insert(word(0), None)),
-            "hipGraphAddKernelNode" => self.adds(word(1), call.out, Some(KERNEL)),
-            "hipGraphAddChildGraphNode" => self.adds(word(1), call.out, self.count(word(4))),
-            "hipGraphAddNode" => self.adds(word(1), call.out, of_type(word(6) as u32)),
-            "hipGraphLaunch" | "hipGraphLaunch_spt" => {
+            "GraphNodeSetEnabled" => drop(self.executables.insert(word(0), None)),
+            "GraphAddKernelNode" => self.adds(word(1), call.out, Some(KERNEL)),
+            "GraphAddChildGraphNode" => self.adds(word(1), call.out, self.count(word(4))),
+            "GraphAddNode" => self.adds(word(1), call.out, of_type(probe.runtime, word(6) as u32)),
+            "GraphLaunch" => {
                 let count = self.executables.get(&word(0)).copied().flatten();
                 self.on_stream(probe, call, count);
                 return count;
             }
             name if name.contains("GraphAdd") => self.adds(word(1), call.out, Some(OTHER)),
-            name if name.starts_with("hipStreamBeginCapture") => self.capture_begins(probe, call),
-            name if name.starts_with("hipStreamEndCapture") => self.capture_ends(probe, call),
-            name if name.starts_with("hipEventRecord") => self.event_recorded(probe, call),
-            name if name.starts_with("hipStreamWaitEvent") => self.event_awaited(probe, call),
+            "StreamBeginCapture" | "StreamBeginCaptureToGraph" => self.capture_begins(probe, call),
+            "StreamEndCapture" => self.capture_ends(probe, call),
+            "EventRecord" | "EventRecordWithFlags" => self.event_recorded(probe, call),
+            "StreamWaitEvent" => self.event_awaited(probe, call),
             _ => self.on_stream(probe, call, what_is_captured(probe)),
         }
         None
@@ -118,8 +118,8 @@ impl ProcessGraphs {
 
     fn capture_begins(&mut self, probe: &Probe, call: &Call) {
         let Some(stream) = stream(probe, call) else { return };
-        let begun = match probe.name {
-            "hipStreamBeginCaptureToGraph" => self.count(call.words[1]),
+        let begun = match probe.stem {
+            "StreamBeginCaptureToGraph" => self.count(call.words[1]),
             _ => Some(Nodes::default()),
         };
         self.next_capture += 1;
@@ -140,7 +140,7 @@ impl ProcessGraphs {
     fn event_recorded(&mut self, probe: &Probe, call: &Call) {
         let event = call.words[0];
         match stream(probe, call).and_then(|stream| self.captures.get(&stream)) {
-            Some(_) if probe.name == "hipEventRecordWithFlags" && call.words[2] as u32 & EXTERNAL != 0 => {
+            Some(_) if probe.stem == "EventRecordWithFlags" && call.words[2] as u32 & EXTERNAL != 0 => {
                 self.on_stream(probe, call, Some(OTHER));
             }
             Some(&capture) => drop(self.events.insert(event, capture)),
@@ -181,11 +181,12 @@ fn what_is_captured(probe: &Probe) -> Count {
     }
 }
 
-/// Values of `hipGraphNodeType`: a kernel is 0, a child graph 4.
-fn of_type(node_type: u32) -> Count {
-    match node_type {
-        0 => Some(KERNEL),
-        4 => None,
+/// Values of `hipGraphNodeType` and `CUgraphNodeType`: a kernel is 0, a child graph 4. CUDA's conditional node, 13, starts as much
+/// as its condition says.
+fn of_type(runtime: Runtime, node_type: u32) -> Count {
+    match (runtime, node_type) {
+        (_, 0) => Some(KERNEL),
+        (_, 4) | (Runtime::Cuda, 13) => None,
         _ => Some(OTHER),
     }
 }
@@ -194,6 +195,6 @@ fn of_type(node_type: u32) -> Count {
 fn stream(probe: &Probe, call: &Call) -> Option<StreamKey> {
     let param = probe.params.iter().find(|param| param.kind == ParamKind::Stream)?;
     let handle = call.words[usize::from(param.offset / 8)];
-    let is_own = handle == PER_THREAD || (handle == 0 && probe.name.ends_with("_spt"));
+    let is_own = handle == PER_THREAD || (handle == 0 && probe.is_per_thread());
     Some(if is_own { StreamKey::OfThread(call.tid) } else { StreamKey::Handle(handle) })
 }

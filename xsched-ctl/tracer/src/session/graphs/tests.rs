@@ -79,6 +79,26 @@ fn graphs_that_are_captured_from_several_streams() {
 }
 
 #[test]
+fn graphs_of_cuda_in_each_version_of_its_functions() {
+    let mut story = Story::default();
+    story.call("cuStreamBeginCapture_v2", &[STREAM, 0], 0);
+    story.call("cuLaunchKernel", &[0xf, 1, 1, 1, 1, 1, 1, 0, STREAM], 0);
+    story.call("cuLaunchKernelEx", &[0, 0xf, 0, 0, 0, 0, 0, 0, 0, 0, STREAM], 0);
+    // The null stream of such a function is the thread's, which is not captured.
+    story.call("cuLaunchKernel_ptsz", &[0xf, 1, 1, 1, 1, 1, 1, 0, 0], 0);
+    story.call("cuMemsetD32Async", &[0, 0, 4, STREAM], 0);
+    story.call("cuStreamEndCapture", &[STREAM], 0xa);
+    story.call("cuGraphAddKernelNode_v2", &[0, 0xa], 1);
+    story.call("cuGraphAddNode_v2", &[0, 0xa, 0, 0, 0, 0, 2], 2);
+    story.call("cuGraphInstantiateWithFlags", &[0, 0xa], 0xe);
+    assert_eq!(story.call("cuGraphLaunch_ptsz", &[0xe, 0], 0), Some(Nodes { kernels: 3, all: 5 }));
+    // A conditional node starts as much as its condition says.
+    story.call("cuGraphAddNode_v2", &[0, 0xa, 0, 0, 0, 0, 13], 3);
+    story.call("cuGraphInstantiate_v2", &[0, 0xa], 0xe);
+    assert_eq!(story.call("cuGraphLaunch", &[0xe, STREAM], 0), None);
+}
+
+#[test]
 fn a_captured_graph_launch_counts_with_its_kernels() {
     let mut story = Story::default();
     story.call("hipStreamBeginCapture", &[STREAM, 0], 0);

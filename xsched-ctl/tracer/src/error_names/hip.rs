@@ -1,13 +1,8 @@
-//! Names of HIP's error codes.
-
-/// Name of the `hipError_t` with this value, as in HIP's headers; none for an unknown value.
-pub(crate) fn name(code: u32) -> Option<&'static str> {
-    NAMES.binary_search_by_key(&code, |&(value, _)| value).ok().map(|index| NAMES[index].1)
-}
+//! HIP's.
 
 /// Sorted by value. Source:
 /// [`hip_runtime_api.h`](https://github.com/ROCm/HIP/blob/rocm-6.4.0/include/hip/hip_runtime_api.h) of ROCm 6.4.
-const NAMES: &[(u32, &str)] = &[
+pub(super) const NAMES: &[(u32, &str)] = &[
     (0, "hipSuccess"),
     (1, "hipErrorInvalidValue"),
     (2, "hipErrorOutOfMemory"),
@@ -82,15 +77,3 @@ const NAMES: &[(u32, &str)] = &[
     (1052, "hipErrorRuntimeMemory"),
     (1053, "hipErrorRuntimeOther"),
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_is_sorted() {
-        assert!(NAMES.is_sorted_by_key(|&(code, _)| code));
-        assert_eq!(name(98), Some("hipErrorInvalidDeviceFunction"));
-        assert_eq!(name(97), None);
-    }
-}

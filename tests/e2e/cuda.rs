@@ -1,0 +1,127 @@
+//! Programs that call CUDA, on a simulated `libcuda`: the tracer sees them as it sees those that call HIP.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use rustix::process::Signal;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
+use xsched_tests::artifacts::app;
+use xsched_tests::sql::Sql;
+use xsched_tests::tracer::{Outcome, Running, TracedCall, calls, run, xsched_ctl};
+
+const ROUNDS: usize = 50;
+
+/// Records `cuda_calls --rounds 50` without losses.
+fn trace(trace: &Path) -> Outcome {
+    let outcome = run(xsched_ctl(["trace", "-o"])
+        .arg(trace)
+        .arg("--")
+        .arg(app("cuda_calls"))
+        .args(["--rounds", &ROUNDS.to_string()]));
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "ok\n"), "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
+    outcome
+}
+
+/// Launches by function, library, kernel, grid and block.
+fn launches(calls: &[TracedCall]) -> BTreeMap<[&str; 5], usize> {
+    let mut counts = BTreeMap::new();
+    for call in calls.iter().filter(|call| call.category == "cuda.launch") {
+        let [library, kernel, grid, block] =
+            [&call.library, &call.kernel, &call.grid, &call.block].map(|text| text.as_deref().unwrap_or("-"));
+        *counts.entry([&call.name, library, kernel, grid, block]).or_insert(0) += 1;
+    }
+    counts
+}
+
+#[needs(ROOT)]
+fn every_launch_has_its_library_kernel_grid_and_block() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("run.perfetto");
+    let outcome = trace(&file);
+    let calls = calls(&file).unwrap();
+    let scale = "scale(unsigned int*, unsigned int)";
+    // Two kernels were captured into the graph.
+    let expected = BTreeMap::from([
+        (["cuGraphLaunch", "cuda_calls", "-", "-", "-"], ROUNDS),
+        (["cuLaunchKernel", "cuda_calls", "add", "4x2x1", "64x1x1"], ROUNDS + 1),
+        (["cuLaunchKernel", "libgpu_kernels.so", scale, "4x1x1", "64x1x1"], ROUNDS + 1),
+        (["cuLaunchKernelEx", "cuda_calls", "mix", "1x1x1", "256x1x1"], ROUNDS),
+    ]);
+    assert_eq!(launches(&calls), expected);
+    assert!(calls.iter().all(|call| call.returned == Some(0)), "{calls:#?}");
+    let totals = format!("{} CUDA calls, {} launches", calls.len(), 4 * ROUNDS + 2);
+    assert!(outcome.stderr.contains(&totals), "{totals}: {}", outcome.stderr);
+
+    let report = run(xsched_ctl(["report", "--by", "library,kernel"]).arg(&file));
+    assert!(report.stdout.contains(&totals), "{}", report.stdout);
+    assert!(
+        report.stdout.contains("libgpu_kernels.so") && report.stdout.contains("add"),
+        "{}",
+        report.stdout
+    );
+}
+
+#[needs(ROOT)]
+fn copies_fills_chains_and_graphs_are_described() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("run.perfetto");
+    trace(&file);
+    let mut sql = Sql::open(&file).unwrap();
+    sql.assert_clean();
+    let mut count = |condition: &str| {
+        let query = format!("select count(*) as n from slice where {condition}");
+        sql.query(&query).unwrap()[0]["n"].as_u64().unwrap() as usize
+    };
+    let arg = |name: &str, value: &str| format!(" and extract_arg(arg_set_id, 'debug.{name}') = {value}");
+    let bytes = arg("bytes", "1024");
+    assert_eq!(count(&format!("name = 'cuMemcpyHtoD_v2' and category = 'cuda.copy'{bytes}")), 1);
+    assert_eq!(count(&format!("name = 'cuMemcpyDtoHAsync_v2'{bytes}")), ROUNDS);
+    assert_eq!(count(&format!("name = 'cuMemsetD8Async'{}", arg("count", "1024"))), ROUNDS + 1);
+    assert_eq!(count("name = 'cuStreamSynchronize' and category = 'cuda.synchronize'"), ROUNDS);
+    assert_eq!(count(&format!("name = 'cuModuleGetFunction'{}", arg("kernel", "'mix'"))), 1);
+    // A fill and two kernels.
+    let nodes = arg("nodes", "3") + &arg("kernels", "2");
+    assert_eq!(count(&format!("name = 'cuGraphLaunch'{nodes}")), ROUNDS);
+    let chain = arg("chain", "'libgpu_kernels.so < libgpu_blas.so < cuda_calls < libc.so.6 < cuda_calls'");
+    assert_eq!(count(&format!("name = 'cuLaunchKernel'{chain}")), ROUNDS + 1);
+}
+
+/// Handles from before the recording have no name until the process asks for it.
+#[needs(ROOT)]
+fn kernels_of_a_running_process_get_their_names_when_it_asks_for_them() {
+    let mut program = Running::start(Command::new(app("cuda_calls")).arg("--ask"));
+    program.wait_for_stdout("ready ");
+    let mut tracer =
+        Running::start(&mut xsched_ctl(["attach", "--pid", &program.pid().to_string(), "--interval", "0.5"]));
+    let attached = tracer.wait_for_stderr("attached to process");
+    assert!(attached.ends_with("libcuda.so.1"), "{attached}");
+    let unnamed = tracer.wait_for_stdout("0x");
+    assert!(unnamed.trim_start().starts_with("0x"), "{unnamed}");
+    program.signal(Signal::USR1);
+    tracer.wait_for_stdout("mix ");
+    let outcome = tracer.interrupt();
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    for name in ["libgpu_kernels.so", "cuda_calls", "add ", " CUDA calls, "] {
+        assert!(outcome.stdout.contains(name), "{name}: {}", outcome.stdout);
+    }
+    assert!(outcome.stderr.contains("launches show addresses for kernels"), "{}", outcome.stderr);
+    program.signal(Signal::TERM);
+    let stdout = program.finish().stdout;
+    assert!(stdout.ends_with("ok\n"), "{stdout}");
+}
+
+#[needs(ROOT)]
+fn doctor_lists_the_processes_that_use_cuda() {
+    let mut program = Running::start(Command::new(app("cuda_calls")).arg("--ask"));
+    program.wait_for_stdout("ready ");
+    let outcome = run(&mut xsched_ctl(["doctor"]));
+    let line = outcome.stdout.lines().find(|line| line.starts_with("CUDA ")).unwrap();
+    assert!(line.contains(&format!("{} ", program.pid())) && line.contains("libcuda.so.1"), "{line}");
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
+}
