@@ -121,7 +121,11 @@ pub fn of_profiler(variable: &str) -> Option<OsString> {
     read(variable).filter(|value| !value.is_empty())
 }
 
-/// Panics if `XSCHED_TEST_PANIC` names this function.
+/// For tests of what a panic does.
+///
+/// # Panics
+///
+/// If `XSCHED_TEST_PANIC` names the function.
 #[cfg(all(feature = "test-switches", debug_assertions))]
 pub fn panic_if_asked(function: &CStr) {
     let asked = read("XSCHED_TEST_PANIC").is_some_and(|name| name.as_encoded_bytes() == function.to_bytes());

@@ -2,7 +2,7 @@
 //!
 //! | module | responsible for |
 //! | --- | --- |
-//! | [`env`] | the environment variables |
+//! | [`mod@env`] | the environment variables |
 //! | [`log`] | writing to the place that `XSCHED_LOG` names |
 //! | [`fork`] | state that a forked child replaces |
 //! | [`dlsym`] | the next `dlsym` behind the shim's own |

@@ -1,7 +1,7 @@
 //! The root file system with genuine ROCm, from the Debian archive that apt uses.
 //!
 //! ```text
-//! <cache>/root/                    Debian sid with the libraries of ROCm 6.4
+//! CACHE/root/                      Debian sid with the libraries of ROCm 6.4
 //!         root/opt/rocm/           links to their headers and libraries, as an installed ROCm has them
 //!         root/opt/rocm7/          ROCm 7.2 from experimental, unpacked and not installed: it would replace the other
 //!         done/STEP                what a finished step was made from
