@@ -13,6 +13,12 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+unsafe extern "C" {
+    /// [`xsched_arbiter_report`] by a name that no other library has: a process with two shims has two of those, and a call by the
+    /// exported name would reach the one that was loaded first.
+    fn xsched_report_of_this_library(operation: u64, slot: u64, argument: u64);
+}
+
 /// The function that is called, if it is not this library's own.
 static OTHER: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
@@ -28,7 +34,8 @@ pub unsafe fn report_through(function: *mut c_void) {
 pub(crate) fn report(operation: u64, slot: u64, argument: u64) {
     let other = OTHER.load(Ordering::Acquire);
     if other.is_null() {
-        return xsched_arbiter_report(operation, slot, argument);
+        // SAFETY: the function above, which does nothing.
+        return unsafe { xsched_report_of_this_library(operation, slot, argument) };
     }
     // SAFETY: what `report_through` was promised.
     unsafe {
@@ -43,5 +50,13 @@ pub(crate) fn report(operation: u64, slot: u64, argument: u64) {
 #[unsafe(naked)]
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub(crate) extern "C" fn xsched_arbiter_report(operation: u64, slot: u64, argument: u64) {
-    naked_asm!(".cfi_startproc", "nop", "ret", ".cfi_endproc",)
+    naked_asm!(
+        ".globl xsched_report_of_this_library",
+        ".hidden xsched_report_of_this_library",
+        "xsched_report_of_this_library:",
+        ".cfi_startproc",
+        "nop",
+        "ret",
+        ".cfi_endproc",
+    )
 }
