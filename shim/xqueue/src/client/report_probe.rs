@@ -48,7 +48,7 @@ pub(crate) fn report(operation: u64, slot: u64, argument: u64) {
 /// It begins with a `nop` of one byte. One of five would cost less, since newer kernels replace it by a call instead of a
 /// trap; but Linux 6.18 lets that call go to a page that forked children do not have, and they die of it.
 #[unsafe(naked)]
-#[cfg_attr(not(test), unsafe(no_mangle))]
+#[unsafe(no_mangle)]
 pub(crate) extern "C" fn xsched_arbiter_report(operation: u64, slot: u64, argument: u64) {
     naked_asm!(
         ".globl xsched_report_of_this_library",
