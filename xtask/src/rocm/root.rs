@@ -1,10 +1,10 @@
 //! The root file system with genuine ROCm, from the Debian archive that apt uses.
 //!
 //! ```text
-//! CACHE/root/                      Debian sid with the libraries of ROCm 6.4
-//!         root/opt/rocm/           links to their headers and libraries, as an installed ROCm has them
-//!         root/opt/rocm7/          ROCm 7.2 from experimental, unpacked and not installed: it would replace the other
-//!         done/STEP                what a finished step was made from
+//! CACHE/sid/                      Debian sid with the libraries of ROCm 6.4
+//!       sid/opt/rocm/             links to their headers and libraries, as an installed ROCm has them
+//!       sid/opt/rocm7/            ROCm 7.2 from experimental, unpacked and not installed: it would replace the other
+//!       done/STEP                 what a finished step was made from
 //! ```
 //!
 //! The cache is `$XSCHED_ROCM_DIR`, else `xsched-rocm` in the cache folder of the user. An interrupted step is repeated, with the
@@ -101,7 +101,7 @@ impl Root {
 
     /// `/` of the file system.
     pub(super) fn path(&self) -> PathBuf {
-        self.cache.join("root")
+        self.cache.join("sid")
     }
 
     /// ROCm 6.4 as `conformance --rocm` takes it.
