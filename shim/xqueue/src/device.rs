@@ -49,6 +49,18 @@ pub enum Tried<G> {
     Undecided,
 }
 
+impl Tried<()> {
+    /// The same of a gate.
+    pub fn of<G>(self, gate: G) -> Tried<G> {
+        match self {
+            Self::Pending { again } => Tried::Pending { again },
+            Self::Works(()) => Tried::Works(gate),
+            Self::Refused => Tried::Refused,
+            Self::Undecided => Tried::Undecided,
+        }
+    }
+}
+
 /// Where commands are launched: the devices of one runtime.
 ///
 /// See the [module's documentation](self) for threads, locks and blocking. Errors are never fatal: each function says what its

@@ -2,7 +2,8 @@
 //!
 //! The crate knows no runtime. A back end for one implements [`Device`], which launches commands and looks at what has
 //! completed ([the contract](mod@device)), and [`Host`], which passes on what the controller says of calls. Then it puts each
-//! command through [`XQueues`]. `libxsched_shim.so` is the back end for HIP, `libxsched_cuda.so` the one for CUDA. `DESIGN.md` says why queues work as they do.
+//! command through [`XQueues`]. `libxsched_shim.so` is the back end for HIP, `libxsched_cuda.so`
+//! the one for CUDA. `DESIGN.md` says why queues work as they do.
 //!
 //! A module uses only those above it:
 //!
@@ -14,6 +15,7 @@
 //! | `event_writer` | scheduling events of the process, while it is recorded |
 //! | `gate_page`, `registration` | a gate that the arbiter closes; a claim's registration with the arbiter |
 //! | [`mod@device`] | what queues ask of a runtime: the contract of a back end |
+//! | `trial` | whether a gate works: the steps that are the same for all runtimes |
 //! | `origins`, `command` | the library that a command belongs to; what queues know of a command |
 //! | `flight` | what one source has in flight |
 //! | `claim`, `queue` | one claim; one queue |
@@ -43,6 +45,7 @@ mod registration;
 mod state;
 mod status;
 pub mod threads;
+mod trial;
 mod trouble;
 mod xqueues;
 
@@ -60,6 +63,7 @@ pub use origins::{Judged, Origin};
 pub use planted::Bugs;
 pub use state::Refused;
 pub use status::{AdmissionMode, QueueStatus};
+pub use trial::{Trial, TriedGate};
 pub use trouble::Trouble;
 pub use xqueues::{Admission, Setup, XQueues};
 

@@ -1,15 +1,7 @@
-//! Whether a gate works, found out by a stream of the shim's own. No look at it waits for the device.
-//!
-//! ```text
-//!   on the stream       event | wait for the word | done
-//!   Behind              what shares the hardware queue comes first, for as long as it takes
-//!   Closed                    | the stream must not go on for a while
-//!   Opened                                        | it must go on
-//! ```
+//! A gate of HIP's that is being tried.
 
 use xsched_protocol::arbiter_page::GATE_SIZE;
-use xsched_sched::Nanos;
-use xsched_xqueue::{GatePage, Tried, now};
+use xsched_xqueue::{GatePage, Trial, Tried, TriedGate};
 
 use crate::abi::{Event, Stream};
 use crate::hip::gate::HipGate;
@@ -17,51 +9,26 @@ use crate::hip::marker::HipStream;
 use crate::hip::real;
 use crate::runtime::copies::RuntimeCopy;
 
-/// How long a waiting stream is watched.
-const WATCHED: Nanos = Nanos::from_millis(1);
-
-/// Looks are as far apart as this part of the time that it has taken so far, within bounds. Other streams wait behind the trial
-/// until the look that opens it.
-const LOOKS: u64 = 8;
-const LOOK_SOONEST: Nanos = Nanos::from_micros(200);
-const LOOK_LATEST: Nanos = Nanos::from_millis(10);
-
-/// A gate that is being tried.
+/// The trial of a gate.
 pub(crate) struct HipTrial {
-    copy: &'static RuntimeCopy,
-    device: i32,
     gate: HipGate,
-    /// The word that is opened and closed for it: the arbiter may close the gate itself at any time.
-    tried: HipGate,
-    /// None: it is to begin.
-    run: Option<Run>,
+    trial: Trial<TriedWord>,
 }
 
-struct Run {
+/// The word that is opened and closed for it.
+struct TriedWord {
+    copy: &'static RuntimeCopy,
+    device: i32,
+    word: HipGate,
+}
+
+struct TrialStream {
     stream: Stream,
-    /// There from the beginning; None if the runtime gave none.
     event: Option<Event>,
-    phase: Phase,
-    since: Nanos,
 }
 
 // SAFETY: handles of the shim's own, which one thread at a time uses.
-unsafe impl Send for Run {}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Behind,
-    Closed,
-    /// What is the result once the stream is done.
-    Opened(Outcome),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    Works,
-    Refused,
-    Undecided,
-}
+unsafe impl Send for TrialStream {}
 
 impl HipTrial {
     /// A gate for a stream's device, in the page or in signal memory. On a thread of the shim's own: it sets the device.
@@ -73,7 +40,7 @@ impl HipTrial {
             return None;
         }
         real::set_device(copy, device);
-        let (gate, tried) = if let Some(page) = page {
+        let (gate, word) = if let Some(page) = page {
             let on_device = real::register(copy, page.start(), GATE_SIZE)?;
             let within = |word| HipGate::within(page, word, on_device);
             (within(page.word()), within(page.trial()))
@@ -82,95 +49,52 @@ impl HipTrial {
             let gate = HipGate { host, device: host.cast() };
             (gate, gate)
         };
-        tried.set(true);
-        Some(Self { copy, device, gate, tried, run: None })
+        Some(Self { gate, trial: Trial::new(TriedWord { copy, device, word }) })
     }
 
     /// Goes on as far as that is possible without waiting. On a thread of the shim's own: it sets the device.
     pub(crate) fn look(&mut self) -> Tried<HipGate> {
-        let Self { copy, tried, .. } = *self;
-        let Some(run) = &mut self.run else {
-            real::set_device(copy, self.device);
-            self.run = Run::begin(copy, tried);
-            return if self.run.is_some() { again_in(LOOK_SOONEST) } else { Tried::Refused };
-        };
-        let is_done = |run: &Run| real::is_stream_done(copy, run.stream);
-        match run.phase {
-            Phase::Behind if run.event.is_some_and(|event| real::is_event_pending(copy, event)) => {
-                again_in(run.patience())
-            }
-            Phase::Behind => {
-                run.enter(Phase::Closed);
-                again_in(WATCHED)
-            }
-            Phase::Closed if now() < run.since + WATCHED => again_in(run.since + WATCHED - now()),
-            Phase::Closed => {
-                let outcome = match is_done(run) {
-                    Some(true) => Outcome::Refused,
-                    Some(false) => Outcome::Works,
-                    None => Outcome::Undecided,
-                };
-                tried.set(true);
-                run.enter(Phase::Opened(outcome));
-                again_in(LOOK_SOONEST)
-            }
-            // A device with a fault never says that it is.
-            Phase::Opened(_) if is_done(run) == Some(false) => again_in(run.patience()),
-            Phase::Opened(outcome) => {
-                run.destroy(copy);
-                self.run = None;
-                match outcome {
-                    Outcome::Works => Tried::Works(self.gate),
-                    Outcome::Refused => Tried::Refused,
-                    Outcome::Undecided => Tried::Undecided,
-                }
-            }
-        }
+        self.trial.look().of(self.gate)
     }
 
     /// Has its stream go on, and others behind it. A store to memory.
     pub(crate) fn release(&mut self) {
-        self.tried.set(true);
-        if let Some(run) = &mut self.run
-            && !matches!(run.phase, Phase::Opened(_))
-        {
-            run.enter(Phase::Opened(Outcome::Undecided));
-        }
+        self.trial.release();
     }
 }
 
-impl Run {
-    /// Puts the wait on a stream of the thread's device. None if there is no stream.
-    fn begin(copy: &RuntimeCopy, tried: HipGate) -> Option<Self> {
-        let stream = real::create_stream(copy)?;
-        let event = real::create_event(copy);
-        let is_recorded = event.is_some_and(|event| real::record_event(copy, event, stream));
-        tried.set(false);
-        let is_put = is_recorded && tried.put(copy, stream);
-        let phase = if is_put { Phase::Behind } else { Phase::Opened(Outcome::Refused) };
-        if !is_put {
-            tried.set(true);
-        }
-        Some(Self { stream, event, phase, since: now() })
+impl TriedGate for TriedWord {
+    type Stream = TrialStream;
+
+    fn set(&self, is_open: bool) {
+        self.word.set(is_open);
     }
 
-    fn enter(&mut self, phase: Phase) {
-        (self.phase, self.since) = (phase, now());
+    fn create_stream(&self) -> Option<TrialStream> {
+        real::set_device(self.copy, self.device);
+        let stream = real::create_stream(self.copy)?;
+        Some(TrialStream { stream, event: real::create_event(self.copy) })
     }
 
-    /// After what time to look again.
-    fn patience(&self) -> Nanos {
-        ((now() - self.since) / LOOKS).clamp(LOOK_SOONEST, LOOK_LATEST)
+    fn record(&self, stream: &TrialStream) -> bool {
+        stream.event.is_some_and(|event| real::record_event(self.copy, event, stream.stream))
     }
 
-    /// The stream is done: to destroy it does not wait.
-    fn destroy(&mut self, copy: &RuntimeCopy) {
-        real::destroy(copy, self.event.take(), self.stream);
+    fn wait(&self, stream: &TrialStream) -> bool {
+        self.word.put(self.copy, stream.stream)
     }
-}
 
-fn again_in(again: Nanos) -> Tried<HipGate> {
-    Tried::Pending { again }
+    fn is_pending(&self, stream: &TrialStream) -> bool {
+        stream.event.is_some_and(|event| real::is_event_pending(self.copy, event))
+    }
+
+    fn is_done(&self, stream: &TrialStream) -> Option<bool> {
+        real::is_stream_done(self.copy, stream.stream)
+    }
+
+    fn destroy(&self, stream: TrialStream) {
+        real::destroy(self.copy, stream.event, stream.stream);
+    }
 }
 
 #[cfg(test)]
@@ -315,7 +239,7 @@ mod tests {
     fn decided(trial: &mut HipTrial) -> Tried<HipGate> {
         loop {
             match trial.look() {
-                Tried::Pending { .. } => thread::sleep(LOOK_SOONEST.into()),
+                Tried::Pending { again } => thread::sleep(again.into()),
                 tried => return tried,
             }
         }
