@@ -142,7 +142,7 @@ pub(crate) fn leave(ctx: &RetProbeContext) {
         cpu: unsafe { bpf_get_smp_processor_id() },
         text_len: 0,
     };
-    // The callee has read or written the text by now, so its page is present.
+    // The callee has read the text that it was passed by now, so its page is present.
     match text(cookie, &words, regs.rax) {
         Some(text) if text != 0 => submit_text(&call, text),
         _ => submit(&call),
@@ -156,7 +156,13 @@ fn text(cookie: Cookie, words: &[u64; WORD_COUNT], ret: u64) -> Option<u64> {
     match cookie.is_text_returned() {
         // A call that failed has returned none.
         true if ret as u32 != 0 => None,
-        true => Some(read_handle(argument)),
+        true => {
+            let text = read_handle(argument);
+            if text == 0 {
+                count(Counter::TextUnreadable);
+            }
+            Some(text)
+        }
         false => Some(argument),
     }
 }

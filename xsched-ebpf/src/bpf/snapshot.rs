@@ -29,8 +29,9 @@ const WINDOWS: usize = SNAPSHOT_MAX / WINDOW;
 /// Windows of any size until the end of the stack.
 const REFILLS: usize = WINDOWS + 8 + 32;
 
-/// Size of a snapshot of a stack that is not deep.
+/// Sizes of snapshots of stacks that are not deep: a reservation takes its whole size of the ring.
 const SHORT: usize = SNAPSHOT_MAX / 8;
+const MIDDLE: usize = SNAPSHOT_MAX / 2;
 
 #[repr(C)]
 struct WithStack<const N: usize> {
@@ -52,8 +53,13 @@ pub extern "C" fn take_snapshot(scratch: *mut Scratch, tgid: u32) -> u64 {
     if !begin_shipping(chain) {
         return chain;
     }
-    let sent =
-        if len <= SHORT as u64 { send::<SHORT>(scratch, tgid) } else { send::<SNAPSHOT_MAX>(scratch, tgid) };
+    let sent = if len <= SHORT as u64 {
+        send::<SHORT>(scratch, tgid)
+    } else if len <= MIDDLE as u64 {
+        send::<MIDDLE>(scratch, tgid)
+    } else {
+        send::<SNAPSHOT_MAX>(scratch, tgid)
+    };
     if sent {
         has_sent(chain);
         return chain;

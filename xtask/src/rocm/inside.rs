@@ -1,4 +1,4 @@
-//! Commands in the root file system: they see its files, and this machine's devices and processes.
+//! Commands in the root file system: they see its files, and, unless they install packages, this machine's devices and processes.
 
 use std::{
     ffi::OsString,
@@ -12,11 +12,17 @@ use crate::command;
 pub(super) struct Inside {
     root: PathBuf,
     arguments: Vec<OsString>,
+    is_apart: bool,
 }
 
 impl Inside {
     pub(super) fn new(root: &Path) -> Self {
-        Self { root: root.to_owned(), arguments: Vec::new() }
+        Self { root: root.to_owned(), arguments: Vec::new(), is_apart: false }
+    }
+
+    /// For packages: their scripts run as root, and see neither this machine's devices nor its processes and variables.
+    pub(super) fn apart(root: &Path) -> Self {
+        Self { is_apart: true, ..Self::new(root) }
     }
 
     /// A folder of this machine, at the same path in there.
@@ -39,12 +45,18 @@ impl Inside {
 
     pub(super) fn command(self, program: &str) -> Command {
         let mut command = command::command("bwrap");
-        command.args(["--die-with-parent", "--bind"]).arg(self.root).args([
-            "/",
-            "--dev-bind",
-            "/dev",
-            "/dev",
-        ]);
+        command.args(["--die-with-parent", "--bind"]).arg(self.root).arg("/");
+        if self.is_apart {
+            command.args(["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--clearenv", "--dev", "/dev"]);
+            command.args([
+                "--setenv",
+                "PATH",
+                "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            ]);
+            command.args(["--setenv", "DEBIAN_FRONTEND", "noninteractive"]);
+        } else {
+            command.args(["--dev-bind", "/dev", "/dev"]);
+        }
         command.args(["--proc", "/proc", "--ro-bind", "/sys", "/sys"]);
         command.args(["--ro-bind", "/etc/resolv.conf", "/etc/resolv.conf"]);
         command.args(self.arguments).arg("--").arg(program);

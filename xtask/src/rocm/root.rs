@@ -92,10 +92,15 @@ impl Root {
         lock.lock().context("failed to lock the cache")?;
 
         let mirror = mirror()?;
-        root.once("base", "sid experimental", |root| root.base(&mirror))?;
-        root.once("packages", &PACKAGES.join(" "), Self::packages)?;
-        root.once("rocm7", &PACKAGES_7.join(" "), Self::rocm7)?;
-        root.once("links", &(HEADERS.join(" ") + REGISTER + WRAPPER), Self::links)?;
+        // A step is repeated if one before it was.
+        let mut made_from = "sid experimental".to_owned();
+        root.once("base", &made_from, |root| root.base(&mirror))?;
+        made_from += &PACKAGES.join(" ");
+        root.once("packages", &made_from, Self::packages)?;
+        made_from += &PACKAGES_7.join(" ");
+        root.once("rocm7", &made_from, Self::rocm7)?;
+        made_from += &(HEADERS.join(" ") + REGISTER + WRAPPER);
+        root.once("links", &made_from, Self::links)?;
         Ok(root)
     }
 
@@ -132,8 +137,10 @@ impl Root {
 
     /// Debian sid with apt, which also knows experimental.
     fn base(&self, mirror: &str) -> Result<()> {
-        let parts = self.cache.join("root.parts");
-        let _ = fs::remove_dir_all(&parts); // left from an interrupted run
+        let parts = self.cache.join("sid.parts");
+        for left in [&parts, &self.path()] {
+            let _ = fs::remove_dir_all(left); // left from an interrupted run, or made from something else
+        }
         let mut bootstrap = command::command("mmdebstrap");
         bootstrap.arg("--variant=apt").args(APT_OPTIONS.map(|option| format!("--aptopt={option}")));
         bootstrap.arg("sid").arg(&parts);
@@ -152,17 +159,16 @@ impl Root {
         self.apt(&["update"])?;
         // Below the root, so that what an interrupted run has fetched is still there.
         let script = format!(
-            "mkdir -p /var/tmp/rocm7 /opt/rocm7 && cd /var/tmp/rocm7 && apt-get -q -t experimental download {} && \
+            "rm -rf /opt/rocm7 && mkdir -p /var/tmp/rocm7 /opt/rocm7 && cd /var/tmp/rocm7 && apt-get -q -t experimental download {} && \
              for package in *.deb; do dpkg -x $package /opt/rocm7; done && \
              for package in *.deb; do dpkg-deb -W $package; done >/opt/rocm7/versions && rm -r /var/tmp/rocm7",
             PACKAGES_7.join(" "),
         );
-        command::run(Inside::new(&self.path()).command("sh").args(["-ec", &script]))
+        command::run(Inside::apart(&self.path()).command("sh").args(["-ec", &script]))
     }
 
     fn apt(&self, words: &[&str]) -> Result<()> {
-        let mut apt = Inside::new(&self.path()).command("apt-get");
-        command::run(apt.env("DEBIAN_FRONTEND", "noninteractive").arg("-q").args(words))
+        command::run(Inside::apart(&self.path()).command("apt-get").arg("-q").args(words))
     }
 
     fn links(&self) -> Result<()> {
@@ -208,11 +214,12 @@ const APT_OPTIONS: [&str; 3] =
     ["Acquire::Check-Valid-Until \"false\"", "Acquire::Retries \"5\"", "APT::Sandbox::User \"root\""];
 
 fn cache() -> Result<PathBuf> {
-    if let Some(chosen) = env::var_os("XSCHED_ROCM_DIR") {
-        return Ok(chosen.into());
+    let folder = |variable| env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(chosen) = folder("XSCHED_ROCM_DIR") {
+        return std::path::absolute(&chosen).with_context(|| format!("no folder `{}`", chosen.display()));
     }
-    let caches = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let caches = folder("XDG_CACHE_HOME").filter(|caches| caches.is_absolute());
+    let home = || folder("HOME").map(|home| home.join(".cache"));
     Ok(caches.or_else(home).context("neither XDG_CACHE_HOME nor HOME is set")?.join("xsched-rocm"))
 }
 

@@ -272,8 +272,9 @@ impl Stage {
         let release = program.release;
         let (major, genuine) = (release.major(), release.libraries());
         Inside::new(&self.root.path())
-            .with(&self.target_dir)
+            // First: the other folder may lie below it.
             .with_scratch("/tmp")
+            .with(&self.target_dir)
             .set("HOME", "/tmp")
             .set("LC_ALL", "C.UTF-8")
             .set("LD_LIBRARY_PATH", self.libraries(release))

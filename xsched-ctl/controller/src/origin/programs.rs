@@ -25,6 +25,9 @@ map_value!(Configuration, OriginConfig);
 /// Size of the ring buffer for requests and chains.
 const RING_SIZE: u32 = 1 << 20;
 
+/// Size of the ring buffer for copies of stacks: some hundred of the largest.
+const SNAPSHOTS_SIZE: u32 = 16 << 20;
+
 /// Programs at tracepoints, and the names of these.
 const TRACEPOINTS: [(&str, &[&str]); 2] = [
     ("map_enter", &["sys_enter_mmap", "sys_enter_mprotect"]),
@@ -55,6 +58,7 @@ impl Programs {
         let mut object = EbpfLoader::new()
             .map_max_entries("EVENTS", RING_SIZE)
             .map_max_entries("COUNTERS", processors)
+            .map_max_entries("SNAPSHOTS", SNAPSHOTS_SIZE)
             .load(ORIGIN)
             .map_err(BpfError::from)?;
         // Programs must be loaded before the maps are taken out of the object.

@@ -7,11 +7,11 @@
 //!
 //! A call is reported when it returns: the creation comes first, its stream is known later. So a creation is kept until
 //! the call around it has returned.
-//! back until the call around it has returned.
 
 use std::collections::HashMap;
 
 use xsched_abi::{Category, Device, ParamKind};
+use xsched_protocol::probe::Runtime;
 
 use super::DriverCall;
 use super::kfd::{COMPUTE_TYPES, CREATE_QUEUE, CREATE_QUEUE_ID, CREATE_QUEUE_TYPE, DESTROY_QUEUE};
@@ -52,7 +52,11 @@ impl Queues {
     }
 
     /// Notes a returned HIP call: sets its stream's queue in it, and returns the creations that waited for it.
+    /// Other runtimes have no queues of AMD's driver.
     pub(crate) fn call_returned(&mut self, hip: &mut RuntimeCall) -> Vec<DriverCall> {
+        if hip.probe.runtime != Runtime::Hip {
+            return Vec::new();
+        }
         let stream = stream(hip);
         let settled = self.settle(hip, stream);
         if let Some(stream) = stream {
@@ -164,7 +168,10 @@ mod tests {
         let mut launch = hip("hipModuleLaunchKernel", 300, 400, Some((8, 0x5000)));
         assert!(queues.call_returned(&mut launch).is_empty());
         assert_eq!(launch.queue, Some(4));
-        // Other streams and other processes do not get it.
+        // Other streams, runtimes and processes do not get it.
+        let mut cuda = hip("cuLaunchKernel", 300, 400, Some((8, 0x5000)));
+        queues.call_returned(&mut cuda);
+        assert_eq!(cuda.queue, None);
         let mut other = hip("hipModuleLaunchKernel", 300, 400, Some((8, 0x6000)));
         queues.call_returned(&mut other);
         assert_eq!(other.queue, None);

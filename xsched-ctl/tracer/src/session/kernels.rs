@@ -33,6 +33,11 @@ impl Kernel {
     pub(crate) fn is_unnamed(&self) -> bool {
         self.name.starts_with("0x")
     }
+
+    /// Whether it tells more than what is known of its handle, which may be another kernel's by now.
+    pub(crate) fn renames(&self, known: &Self) -> bool {
+        known.is_unnamed() || !self.is_unnamed() && self.name != known.name
+    }
 }
 
 impl Kernels {
@@ -102,6 +107,14 @@ mod tests {
         kernels.forget(1);
         assert_eq!(name(&kernels, 1, 0x10), None);
         assert_eq!(name(&kernels, 2, 0x10), Some("mul"));
+    }
+
+    #[test]
+    fn a_name_takes_the_place_of_an_address_or_of_another_name() {
+        let renames = |new: &str, known: &str| kernel(new, 0).renames(&kernel(known, 0xa));
+        assert!(renames("add", "0x10") && renames("mul", "add"), "the handle is another kernel's by now");
+        assert!(!renames("add", "add"), "its source would be lost");
+        assert!(!renames("0x10", "add"));
     }
 
     #[test]

@@ -156,7 +156,7 @@ impl Resolver {
             _ => None,
         };
         if let (Some(kernel), Some(handle)) = (&kernel, defined_handle(probe, call))
-            && (kernel.source != 0 || self.kernels.get(pid, handle).is_none_or(Kernel::is_unnamed))
+            && (kernel.source != 0 || self.kernels.get(pid, handle).is_none_or(|known| kernel.renames(known)))
         {
             self.kernels.define(pid, handle, kernel.clone());
         }
@@ -212,7 +212,8 @@ impl Resolver {
 /// The kernel handle among the arguments.
 fn handle(probe: &Probe, call: &Call) -> Option<u64> {
     let param = probe.params.iter().find(|param| param.kind == ParamKind::Kernel)?;
-    Some(call.words[usize::from(param.offset / 8)])
+    // A node of a graph may name its kernel in a field that is not recorded.
+    Some(call.words[usize::from(param.offset / 8)]).filter(|handle| *handle != 0)
 }
 
 /// Whether the text of a call is a kernel's name.
