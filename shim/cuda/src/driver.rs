@@ -7,6 +7,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::transmute;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use xsched_ground::dlsym;
 
@@ -42,6 +43,10 @@ fn find(id: Id) -> Option<NonNull<c_void>> {
 /// The function of the list whose real function lies at an address.
 pub(crate) fn id_of(address: *mut c_void) -> Option<usize> {
     static ALL_FOUND: AtomicBool = AtomicBool::new(false);
+    // The driver gives no function for a name that it does not know, and may lack some of the list.
+    if address.is_null() {
+        return None;
+    }
     if !ALL_FOUND.load(Ordering::Acquire) {
         let library = library()?;
         for (known, name) in REAL.iter().zip(NAMES) {
@@ -243,13 +248,19 @@ pub(crate) fn wait_value(stream: usize, word: u64) -> bool {
             && ask!(cuStreamWaitValue32(stream: Handle, word: u64, value: u32, at_least: u32)) == SUCCESS
 }
 
-/// Registers memory of the host's with the current context, for all contexts; its address on the device.
-pub(crate) fn register(start: NonNull<c_void>, size: usize) -> Option<u64> {
-    // CU_MEMHOSTREGISTER_PORTABLE and CU_MEMHOSTREGISTER_DEVICEMAP
-    let (start, flags) = (start.as_ptr(), 1 | 2);
+/// Registers memory of the host's with the current context, which is `context`; its address on the device. None if it is registered
+/// with another one: it goes with that.
+pub(crate) fn register(start: NonNull<c_void>, size: usize, context: Context) -> Option<u64> {
+    static REGISTERED: Mutex<Vec<(usize, Context)>> = Mutex::new(Vec::new());
+    let registration = (start.addr().get(), context);
+    // CU_MEMHOSTREGISTER_DEVICEMAP
+    let (start, flags) = (start.as_ptr(), 2);
     let code = ask!(cuMemHostRegister_v2(start: *mut c_void, size: usize, flags: u32));
-    if code != SUCCESS && code != ALREADY_REGISTERED {
-        return None;
+    let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    match code {
+        SUCCESS => registered.push(registration),
+        ALREADY_REGISTERED if registered.contains(&registration) => {}
+        _ => return None,
     }
     device_address(start)
 }
@@ -257,15 +268,6 @@ pub(crate) fn register(start: NonNull<c_void>, size: usize) -> Option<u64> {
 fn device_address(host: *mut c_void) -> Option<u64> {
     let flags = 0;
     given(0, |out| ask!(cuMemHostGetDevicePointer_v2(out: *mut u64, host: *mut c_void, flags: u32)))
-}
-
-/// Memory of the host's that the device reads, and its address there. Never freed.
-pub(crate) fn allocate(size: usize) -> Option<(NonNull<c_void>, u64)> {
-    // CU_MEMHOSTALLOC_PORTABLE and CU_MEMHOSTALLOC_DEVICEMAP
-    let flags = 1 | 2;
-    let host =
-        given(ptr::null_mut(), |out| ask!(cuMemHostAlloc(out: *mut *mut c_void, size: usize, flags: u32)))?;
-    Some((NonNull::new(host)?, device_address(host)?))
 }
 
 /// From now on no call of this thread's ends another thread's capture.

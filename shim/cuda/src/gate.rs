@@ -1,9 +1,9 @@
 //! Gates: words of memory that a stream waits for (`cuStreamWaitValue32`), which the arbiter or the host opens and closes.
 //!
 //! The word lies in the arbiter's page, which is registered with the driver. Where the driver refuses that, it lies in memory of the
-//! driver's, and the process closes the gate itself.
+//! process's own, and the process closes the gate itself.
 
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use xsched_protocol::arbiter_page::{GATE_KEPT_OPEN, GATE_OPEN, GATE_SIZE};
@@ -39,9 +39,16 @@ impl CudaGate {
     }
 
     pub(crate) fn set(self, is_open: bool) {
-        // SAFETY: mapped or allocated for good.
-        let word = unsafe { self.host.as_ref() };
-        word.store(if is_open { OPEN } else { CLOSED }, Ordering::Release);
+        self.word().store(if is_open { OPEN } else { CLOSED }, Ordering::Release);
+    }
+
+    fn word(&self) -> &AtomicU64 {
+        // SAFETY: mapped for good.
+        unsafe { self.host.as_ref() }
+    }
+
+    fn is_open(self) -> bool {
+        self.word().load(Ordering::Acquire) != CLOSED
     }
 
     /// Makes a stream wait for the gate. False if the driver refuses.
@@ -49,6 +56,14 @@ impl CudaGate {
         driver::within(stream.context, || Some(driver::wait_value(stream.handle(), self.device)))
             .unwrap_or(false)
     }
+}
+
+/// A word in a page of the process's own, which is never unmapped: memory of the driver's would go with the context.
+fn own_word() -> Option<NonNull<AtomicU64>> {
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping, at an address of the kernel's choice.
+    let page = unsafe { libc::mmap(ptr::null_mut(), GATE_SIZE, access, kind, -1, 0) };
+    if page == libc::MAP_FAILED { None } else { NonNull::new(page.cast()) }
 }
 
 /// A gate that is being tried.
@@ -68,18 +83,18 @@ struct TrialStream {
 }
 
 impl CudaTrial {
-    /// A gate for a stream's context, in the page or in memory of the driver's.
+    /// A gate for a stream's context, in the page or in memory of the process's own.
     pub(crate) fn new(
         CudaStream { context, .. }: CudaStream,
         page: Option<&'static GatePage>,
     ) -> Option<Self> {
         let (gate, word) = driver::within(context, || {
             let Some(page) = page else {
-                let (host, device) = driver::allocate(size_of::<AtomicU64>())?;
-                let gate = CudaGate { host: host.cast(), device };
+                let host = own_word()?;
+                let gate = CudaGate { host, device: driver::register(host.cast(), GATE_SIZE, context)? };
                 return Some((gate, gate));
             };
-            let start = driver::register(page.start(), GATE_SIZE);
+            let start = driver::register(page.start(), GATE_SIZE, context);
             if start.is_none() {
                 count(Counter::RefusedPage);
             }
@@ -111,6 +126,10 @@ impl TriedGate for TriedWord {
 
     fn set(&self, is_open: bool) {
         self.0.set(is_open);
+    }
+
+    fn is_open(&self) -> bool {
+        self.0.is_open()
     }
 
     fn create_stream(&self) -> Option<TrialStream> {

@@ -74,9 +74,9 @@ pub(crate) fn asks(stream: Named, (): (), call: impl FnOnce() -> Code) -> Code {
 /// A capture begins.
 pub(crate) fn begins_capture(stream: Named, (): (), call: impl FnOnce() -> Code) -> Code {
     let Some(scheduling) = scheduling() else { return call() };
-    guarded(|| scheduling.capture_begins(stream));
+    let is_new = guarded(|| scheduling.capture_begins(stream));
     let code = call();
-    if code != SUCCESS {
+    if code != SUCCESS && is_new {
         guarded(|| scheduling.capture_ends(stream));
     }
     code

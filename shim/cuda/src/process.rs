@@ -27,13 +27,16 @@ pub(crate) fn prepare() -> bool {
         // This is the hook of the shim's own copy of the standard library. The default hook prints to the application's standard
         // error.
         panic::set_hook(Box::new(|info| log::write(&format!("xsched-cuda: {info}\n"))));
-        // SAFETY: the handlers only store to the shim's own atomics, and take locks of its own for a bounded time.
-        unsafe {
-            libc::pthread_atfork(None, None, Some(renew_after_fork));
-            libc::atexit(release_all);
-        }
+        // SAFETY: the handler only stores to the shim's own atomics.
+        unsafe { libc::pthread_atfork(None, None, Some(renew_after_fork)) };
     }
     true
+}
+
+/// The process uses a device. What is registered last runs first: before the driver, which is initialised by now, destroys its data.
+pub(crate) fn release_at_exit() {
+    // SAFETY: the handler takes the shim's own locks for a bounded time.
+    unsafe { libc::atexit(release_all) };
 }
 
 /// Reports go through the function of a shim that comes behind this one, if there is any: the arbiter probes one of them.

@@ -21,6 +21,7 @@ use crate::counters::{Counter, count};
 use crate::device::Cuda;
 use crate::driver::{self, Context};
 use crate::marker::CudaStream;
+use crate::process;
 #[cfg(feature = "test-switches")]
 use crate::test_suspension;
 
@@ -31,11 +32,26 @@ pub(crate) struct Scheduling {
     devices: Devices,
     /// The process's first use of a device was noted.
     is_used: AtomicBool,
-    captures: Mutex<HashSet<usize>>,
-    /// Whether there are any.
+    reasons: Mutex<Reasons>,
+    /// Whether any stream captures.
     is_capturing: AtomicBool,
     /// Treatments of functions, by address.
     treatments: Mutex<HashMap<usize, Treatment>>,
+}
+
+/// Why the shim's threads keep away from streams.
+#[derive(Default)]
+struct Reasons {
+    /// Streams that capture.
+    captures: HashSet<usize>,
+    /// Calls that may end a primary context.
+    releases: usize,
+}
+
+impl Reasons {
+    fn is_any(&self) -> bool {
+        !self.captures.is_empty() || self.releases > 0
+    }
 }
 
 /// The streams that have a queue.
@@ -67,14 +83,14 @@ impl Default for Scheduling {
             streams: Mutex::default(),
             devices: Devices::default(),
             is_used: AtomicBool::new(false),
-            captures: Mutex::default(),
+            reasons: Mutex::default(),
             is_capturing: AtomicBool::new(false),
             treatments: Mutex::default(),
         }
     }
 }
 
-/// Never held while waiting, or while calling the driver.
+/// Not held while calling the driver, nor, but for [`Reasons`], while waiting.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -175,6 +191,7 @@ impl Scheduling {
         }
         // Work that goes there while the process is alone is looked for as soon as others come.
         self.stream(Named::Legacy);
+        process::release_at_exit();
         controller::start(&self.queues);
         #[cfg(feature = "test-switches")]
         test_suspension::start_if_configured(&self.queues);
@@ -274,7 +291,8 @@ impl Scheduling {
 
     /// A device's primary context is about to be reset.
     pub(crate) fn primary_goes(&self, device: i32) {
-        let context = lock(&self.streams).primary.remove(&device);
+        // A context that was reset may be used again, at the same address.
+        let context = lock(&self.streams).primary.get(&device).copied();
         if let Some(context) = context {
             self.context_goes(context);
         }
@@ -282,12 +300,12 @@ impl Scheduling {
 
     /// Releases a device's primary context by `release`, which may be the end of it. Meanwhile no thread of the shim's uses it.
     pub(crate) fn releasing_primary(&self, device: i32, release: impl FnOnce() -> u32) -> u32 {
-        self.queues.pause_markers(true);
+        self.pause_for(|reasons| reasons.releases += 1);
         let code = release();
         if !driver::is_primary_active(device) {
             self.primary_goes(device);
         }
-        self.queues.pause_markers(self.is_capturing.load(Ordering::Acquire));
+        self.pause_for(|reasons| reasons.releases -= 1);
         code
     }
 
@@ -316,9 +334,10 @@ impl Scheduling {
 
     /// A capture is about to begin on a stream. While any goes on, the shim puts nothing on streams and asks for nothing, since
     /// that could end it.
-    pub(crate) fn capture_begins(&self, named: Named) {
-        lock(&self.captures).insert(number(named));
-        self.note_captures();
+    ///
+    /// False if it goes on there already.
+    pub(crate) fn capture_begins(&self, named: Named) -> bool {
+        self.pause_for(|reasons| reasons.captures.insert(number(named)))
     }
 
     /// A capture has ended, or did not begin.
@@ -327,16 +346,20 @@ impl Scheduling {
     }
 
     fn capture_ended(&self, number: usize) {
-        if lock(&self.captures).remove(&number) {
-            self.note_captures();
-        }
+        self.pause_for(|reasons| reasons.captures.remove(&number));
     }
 
-    fn note_captures(&self) {
-        let is_any = !lock(&self.captures).is_empty();
-        if self.is_capturing.swap(is_any, Ordering::AcqRel) != is_any {
-            self.queues.pause_markers(is_any);
+    /// Changes the reasons for which the shim's threads keep away from streams, and sees to it that they do. Under one lock, so that
+    /// what one thread has changed is not taken back by another.
+    fn pause_for<R>(&self, change: impl FnOnce(&mut Reasons) -> R) -> R {
+        let mut reasons = lock(&self.reasons);
+        let was_any = reasons.is_any();
+        let result = change(&mut reasons);
+        self.is_capturing.store(!reasons.captures.is_empty(), Ordering::Release);
+        if reasons.is_any() != was_any {
+            self.queues.pause_markers(!was_any);
         }
+        result
     }
 }
 

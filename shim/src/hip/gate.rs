@@ -55,6 +55,10 @@ impl HipGate {
         self.word().store(if is_open { OPEN } else { CLOSED }, Ordering::Release);
     }
 
+    fn is_open(self) -> bool {
+        self.word().load(Ordering::Acquire) != CLOSED
+    }
+
     /// Makes a stream wait for the gate. False if the runtime refuses.
     pub(crate) fn put_before(self, stream: HipStream) -> bool {
         let put = || self.put(stream.copy, stream.handle());

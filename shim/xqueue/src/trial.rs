@@ -29,6 +29,9 @@ pub trait TriedGate {
     /// Opens or closes the word that is tried: the arbiter may close the gate itself at any time. A store to memory.
     fn set(&self, is_open: bool);
 
+    /// Whether that word is open. The guard may have opened it.
+    fn is_open(&self) -> bool;
+
     /// A new stream. None if the runtime gives none.
     fn create_stream(&self) -> Option<Self::Stream>;
 
@@ -92,6 +95,9 @@ impl<G: TriedGate> Trial<G> {
             *run = Run::begin(gate);
             return if run.is_some() { again_in(LOOK_SOONEST) } else { Tried::Refused };
         };
+        if !matches!(current.phase, Phase::Opened(_)) && gate.is_open() {
+            current.enter(Phase::Opened(Outcome::Undecided));
+        }
         match current.phase {
             Phase::Behind if gate.is_pending(&current.stream) => again_in(current.patience()),
             Phase::Behind => {

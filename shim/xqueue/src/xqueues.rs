@@ -470,6 +470,9 @@ impl<D: Device> XQueues<D> {
         if std::mem::replace(&mut state.limits.is_watcher_stuck, is_stuck) != is_stuck {
             state.update_gates(&self.device);
         }
+        if is_stuck {
+            state.open_tried_pages();
+        }
     }
 
     /// A panic while the lock was held is the crate's own; the state is only changed by whole steps.

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -82,8 +82,16 @@ pub(super) fn preload(shim: &Path) -> OsString {
 
 fn with_shims(existing: Option<OsString>, shim: &Path) -> OsString {
     let cuda = shim.with_file_name(CUDA_SHIM_FILE);
-    let existing = if is_elf(&cuda) { Some(appended(existing, &cuda)) } else { existing };
-    appended(existing, shim)
+    if !is_elf(&cuda) {
+        return appended(existing, shim);
+    }
+    // In this order, whatever is there already.
+    let is_shim = |path: &&[u8]| [&cuda, shim].iter().any(|shim| shim.as_os_str().as_bytes() == *path);
+    let others = existing.map(|list| {
+        let paths = list.as_bytes().split(|byte| matches!(byte, b':' | b' '));
+        OsString::from_vec(paths.filter(|path| !is_shim(path)).collect::<Vec<_>>().join(&b':'))
+    });
+    appended(Some(appended(others, &cuda)), shim)
 }
 
 fn appended(existing: Option<OsString>, shim: &Path) -> OsString {
@@ -179,9 +187,11 @@ mod tests {
         assert_eq!(with_shims(Some("/lib/other.so".into()), &shim), OsString::from(both.clone()));
         assert_eq!(
             with_shims(Some(both.clone().into()), &shim),
-            OsString::from(both),
+            OsString::from(both.clone()),
             "they are there already"
         );
+        let reversed = format!("{}:/lib/other.so:{}", shim.display(), cuda.display());
+        assert_eq!(with_shims(Some(reversed.into()), &shim), OsString::from(both), "in the right order");
     }
 
     #[test]

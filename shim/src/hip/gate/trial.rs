@@ -70,6 +70,10 @@ impl TriedGate for TriedWord {
         self.word.set(is_open);
     }
 
+    fn is_open(&self) -> bool {
+        self.word.is_open()
+    }
+
     fn create_stream(&self) -> Option<TrialStream> {
         real::set_device(self.copy, self.device);
         let stream = real::create_stream(self.copy)?;
@@ -264,6 +268,18 @@ mod tests {
                 assert!(matches!(decided(trial), Tried::Refused));
             });
         }
+    }
+
+    /// As the guard does while the watcher is stuck.
+    #[test]
+    fn a_trial_whose_gate_another_thread_opens_is_undecided() {
+        with_trial(Runtime::default(), |trial| {
+            assert!(matches!(trial.look(), Tried::Pending { .. }));
+            assert!(matches!(trial.look(), Tried::Pending { .. }), "it is watched from now on");
+            WORD.store(1, Ordering::SeqCst);
+            assert!(matches!(decided(trial), Tried::Undecided));
+            assert!(matches!(decided(trial), Tried::Works(_)));
+        });
     }
 
     #[test]

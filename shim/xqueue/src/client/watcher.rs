@@ -174,6 +174,7 @@ struct Watcher<D: Device> {
 impl<D: Device> Watcher<D> {
     fn run(&mut self) {
         threads::be_prompt();
+        self.queues.watcher_sleeps(false);
         while !self.queues.is_closed() {
             self.client.step(&self.queues, now());
             self.local.as_ref().inspect(|local| local.step(&self.queues, now()));

@@ -2,7 +2,9 @@
 //! one: what other streams have on the device may come first.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use xsched_protocol::arbiter_page::GATE_KEPT_OPEN;
 use xsched_sched::Nanos;
 
 use crate::clock::now;
@@ -124,6 +126,15 @@ impl<D: Device> State<D> {
             _ => Stage::Untried,
         };
         self.apply_limits();
+    }
+
+    /// Nothing waits at pages that are being tried, also where the watcher has the trial: it will find the page open.
+    pub(crate) fn open_tried_pages(&self) {
+        for gate in self.gates.iter() {
+            if let Stage::Tried(Attempt { page: Some(page), .. }) = &gate.stage {
+                page.trial().store(GATE_KEPT_OPEN, Ordering::Release);
+            }
+        }
     }
 
     /// Nothing waits where gates are being tried, until the watcher looks again.
