@@ -254,7 +254,7 @@ impl Scheduling {
 
     /// A context is about to be destroyed, or was.
     pub(crate) fn context_goes(&self, context: Context) {
-        self.queues.retire_gates(RuntimeId(context.0));
+        self.queues.runtime_gone(RuntimeId(context.0));
         self.forget_streams(|of, _| of == context, XQueues::destroy);
         self.queues.forget_detached();
         self.queues.device().markers.forget(context);

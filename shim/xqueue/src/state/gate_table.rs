@@ -68,6 +68,11 @@ impl<D: Device> GateTable<D> {
         }
     }
 
+    /// None of this runtime's streams are left.
+    pub(super) fn remove(&mut self, runtime: RuntimeId) {
+        self.0.retain(|gate| gate.runtime != runtime);
+    }
+
     pub(super) fn find(&self, device: u64, runtime: RuntimeId) -> Option<&DeviceGate<D>> {
         self.position(device, runtime).map(|index| &self.0[index])
     }

@@ -304,6 +304,12 @@ impl<D: Device> State<D> {
         self.apply_limits();
     }
 
+    /// A runtime with gates that were retired is gone.
+    pub(crate) fn forget_gates(&mut self, runtime: RuntimeId) {
+        self.gates.remove(runtime);
+        self.apply_limits();
+    }
+
     fn open_for_good(&mut self, index: usize, device: &D) {
         match &mut self.gates.at_mut(index).stage {
             Stage::Tried(attempt) => attempt.trial.iter_mut().for_each(|trial| device.release_trial(trial)),

@@ -188,6 +188,14 @@ impl<D: Device> XQueues<D> {
         self.lock().retire_gates(Some(runtime), &self.device);
     }
 
+    /// A runtime is gone, and its number may be another's: its gates are not used any more, and it does not count.
+    pub fn runtime_gone(&self, runtime: RuntimeId) {
+        let _none_is_made = self.making_gate.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        state.retire_gates(Some(runtime), &self.device);
+        state.forget_gates(runtime);
+    }
+
     /// The host waits from now on for what these queues have in flight. How much that is, for [`Self::host_wait_ends`].
     pub fn host_wait_begins(&self, queues: &[QueueId]) -> Vec<(QueueId, u64)> {
         if queues.is_empty() {

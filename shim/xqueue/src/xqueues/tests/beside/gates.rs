@@ -48,6 +48,18 @@ fn gates_open_for_good_when_the_process_ends_or_the_device_is_reset() {
     assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
 }
 
+/// As a context of CUDA's, at whose address the next one may be.
+#[test]
+fn a_runtime_with_the_number_of_one_that_is_gone_has_gates_of_its_own() {
+    let process = Process::new(BELOW).has_gates();
+    process.queues.runtime_gone(RuntimeId(0));
+    assert!(process.queues.destroy(process.queue));
+    let queue = process.queues.create(0, Some(process.claim), status());
+    process.make_gates();
+    assert!(process.launch_on(queue, WORK));
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 1);
+}
+
 /// The reset takes its memory back.
 #[test]
 fn a_gate_that_is_in_the_making_when_the_device_is_reset_is_waited_for_and_not_used() {
