@@ -139,15 +139,27 @@ impl Wish {
     /// These values, and those of `other` where there is none.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
+        // Both of one: together they say which part of a device is taken.
+        let has_either = self.deadline.is_some() || self.work.is_some();
+        let Self { deadline, work, .. } = if has_either { self } else { other };
         Self {
             priority: self.priority.or(other.priority),
             weight: self.weight.or(other.weight),
             share: self.share.or(other.share),
             quota: self.quota.or(other.quota),
-            deadline: self.deadline.or(other.deadline),
-            work: self.work.or(other.work),
+            deadline,
+            work,
             slo: self.slo.or(other.slo),
         }
+    }
+
+    /// With a deadline and the work of a request both from here, if it has one of them: a ceiling judges both.
+    #[must_use]
+    pub fn completed(self, base: Parameters) -> Self {
+        if self.deadline.is_none() && self.work.is_none() {
+            return self;
+        }
+        Self { deadline: self.deadline.or(base.deadline), work: self.work.or(base.work), ..self }
     }
 
     /// The notes on requested parameters that a policy ignores.
@@ -277,11 +289,17 @@ impl Ceiling {
     /// of a request and an SLO may take all of a device.
     fn reservations(self, wish: Wish, base: Parameters) -> Option<AboveCeiling> {
         let after = wish.applied_to(base);
-        let quota = wish.quota.filter(|_| wish.quota != base.quota).map(|quota| ("a quota", quota.part()));
-        let has_other = (after.deadline, after.work) != (base.deadline, base.work);
-        let deadline = after.density().filter(|_| has_other).map(|density| ("a deadline", density));
-        let slo = wish.slo.filter(|_| wish.slo != base.slo).map(|_| ("an SLO", 1.0));
-        let wanted = [quota, deadline, slo].into_iter().flatten();
+        let quota = |parameters: Parameters| parameters.quota.map(Quota::part);
+        let parts = [
+            ("a quota", quota(after), quota(base)),
+            ("a deadline", after.density(), base.density()),
+            ("an SLO", after.slo.map(|_| 1.0).filter(|_| after.slo != base.slo), None),
+        ];
+        // What is there already may become less.
+        let is_more = |after: f64, before: Option<f64>| before.is_none_or(|before| after > before);
+        let wanted = parts.into_iter().filter_map(|(what, after, before)| Some((what, after?, before)));
+        let wanted = wanted.filter(|&(_, after, before)| is_more(after, before));
+        let wanted = wanted.map(|(what, after, _)| (what, after));
         let mut wanted = wanted.map(|(what, part)| (what, (part * 100.0).ceil() as u32));
         let above = wanted.find(|(_, percent)| *percent > self.share.unwrap_or(0).into());
         above.map(|(what, wanted)| AboveCeiling::Reservation { what, wanted, ceiling: self.share })
@@ -311,6 +329,30 @@ mod tests {
 
     fn priority(priority: i16) -> Wish {
         Wish { priority: Some(priority), ..Wish::default() }
+    }
+
+    /// A part of a device that no source was allowed would come of two that were.
+    #[test]
+    fn a_deadline_and_its_work_come_from_one_source() {
+        let by = |deadline: Option<u64>, work: Option<u64>| Wish {
+            deadline: deadline.map(Nanos::from_millis),
+            work: work.map(Nanos::from_millis),
+            ..Wish::default()
+        };
+        assert_eq!(by(Some(10), None).or(by(Some(30), Some(5))), by(Some(10), None));
+        assert_eq!(by(None, None).or(by(Some(30), Some(5))), by(Some(30), Some(5)));
+        let base = by(Some(30), Some(5)).applied_to(Parameters::default());
+        assert_eq!(by(Some(10), None).completed(base), by(Some(10), Some(5)));
+        assert_eq!(by(None, None).completed(base), by(None, None));
+    }
+
+    #[test]
+    fn what_is_reserved_already_may_become_less_without_a_ceiling() {
+        let quota = |time| Some(Quota { time: Nanos::from_millis(time), window: Nanos::from_millis(100) });
+        let base = Parameters { quota: quota(20), ..Parameters::default() };
+        let check = |time| Ceiling::default().check(Wish { quota: quota(time), ..Wish::default() }, base);
+        assert_eq!(check(10), Ok(()));
+        assert!(check(30).is_err());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! that one does not, and each then takes longer. Only processes that have work count.
 
 use super::jobs::{Jobs, has_deadline};
-use super::order::{Claim, Order};
+use super::order::Order;
 use super::{Policy, View};
 use crate::Nanos;
 use crate::ranks::Ranks;
@@ -29,8 +29,7 @@ impl Policy for EarliestDeadline {
     fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos> {
         self.jobs.follow(view);
         for process in 0..view.processes.len() {
-            let claim = self.jobs.of(process).map_or(Claim::Sharing, |job| Claim::Urgent(job.deadline.0));
-            self.order.claim(process, claim);
+            self.order.claim(process, self.jobs.claim(process, view.now, |job| job.deadline));
         }
         let side_by_side = view.settings.side_by_side as usize;
         let again = self.order.rank(view, side_by_side, has_deadline, ranks);

@@ -5,15 +5,17 @@
 //! a deadline in each period, like one with a request in each.
 //!
 //! If a process says how much device time a request takes, that is also all it gets for a deadline: a request that takes more, or
-//! comes sooner than the deadline of the one before, has a later one. So each process takes from others what it has said, `work` per
-//! `deadline`, and no more (a constant bandwidth server: Abeni and Buttazzo, 1998).
+//! comes sooner than the deadline of the one before, has a later one, and stands behind all others until that is one period away. So each
+//! process takes from others what it has said, `work` per `deadline`, and no more (a constant bandwidth server with hard reservation:
+//! Abeni and Buttazzo, 1998). What it gets meanwhile because no other process wants it is not owed.
 
+use super::order::Claim;
 use super::{LOOK_EVERY, View};
 use crate::queue::Process;
 use crate::{Attributes, Nanos};
 
 /// The deadline of a process's requests.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Terms {
     /// Zero: none.
     deadline: Nanos,
@@ -23,6 +25,7 @@ struct Terms {
 /// What is to be done by when.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Job {
+    terms: Terms,
     /// When its request began; `None`: there is none.
     began: Option<Nanos>,
     pub(super) deadline: Nanos,
@@ -61,16 +64,22 @@ impl Jobs {
         for ((job, terms), process) in self.of_processes.iter_mut().zip(&self.terms).zip(view.processes) {
             if !terms.deadline.is_zero() {
                 job.follow(*terms, process, view.now);
-                let deadline = job.began.map(|_| job.deadline);
-                self.next_deadline = self.next_deadline.into_iter().chain(deadline).min();
+                // When it has a claim again, or when its deadline has passed.
+                let next =
+                    if job.is_used_up(view.now) { job.deadline - terms.deadline } else { job.deadline };
+                let next = job.began.map(|_| next);
+                self.next_deadline = self.next_deadline.into_iter().chain(next).min();
             }
         }
     }
 
-    /// The job of a process, if it has work and a deadline.
-    pub(super) fn of(&self, process: usize) -> Option<&Job> {
+    /// Where a process is to stand: by this key if it has work, a deadline, and time left for it.
+    pub(super) fn claim(&self, process: usize, now: Nanos, key: impl FnOnce(&Job) -> Nanos) -> Claim {
         let job = &self.of_processes[process];
-        (job.began.is_some() && !self.terms[process].deadline.is_zero()).then_some(job)
+        if job.began.is_none() || self.terms[process].deadline.is_zero() {
+            return Claim::Sharing;
+        }
+        if job.is_used_up(now) { Claim::Behind } else { Claim::Urgent(key(job).0) }
     }
 
     /// What is left of the work of a job: of what was said, or of what requests usually take.
@@ -87,22 +96,42 @@ impl Jobs {
         left.map(|left| view.now + left).chain(self.next_deadline).min()
     }
 
-    /// A process with several queues has the earliest deadline of them, and the most work.
+    /// A process with several queues has the deadline and the work of the one that may take the largest part of the device.
     fn find_terms(&mut self, view: &View<'_>) {
         self.terms.clear();
         self.terms.resize(view.processes.len(), Terms::default());
         for queue in view.queues {
-            let (terms, attributes) = (&mut self.terms[queue.process], &queue.attributes);
-            let deadline = attributes.deadline.map(|deadline| deadline.max(crate::Slo::LATENCY_LEAST));
-            let known = Some(terms.deadline).filter(|deadline| !deadline.is_zero());
-            terms.deadline = known.into_iter().chain(deadline).min().unwrap_or_default();
-            terms.work = terms.work.max(attributes.work.map(|work| work.max(Nanos(1))));
+            let Some(deadline) = queue.attributes.deadline else { continue };
+            let deadline = deadline.max(crate::Slo::LATENCY_LEAST);
+            let terms = Terms { deadline, work: queue.attributes.work.map(|work| work.max(Nanos(1))) };
+            let known = &mut self.terms[queue.process];
+            if known.deadline.is_zero() || terms.takes_more_than(*known) {
+                *known = terms;
+            }
         }
     }
 }
 
+impl Terms {
+    /// Whether it may take a larger part of the device; of two equal parts, whether it is due sooner.
+    fn takes_more_than(self, other: Self) -> bool {
+        let work = |terms: Self| u128::from(terms.work.unwrap_or(terms.deadline).0);
+        let (own, others) =
+            (work(self) * u128::from(other.deadline.0), work(other) * u128::from(self.deadline.0));
+        own > others || own == others && self.deadline < other.deadline
+    }
+}
+
 impl Job {
+    /// Whether it has had its time for now.
+    fn is_used_up(&self, now: Nanos) -> bool {
+        self.terms.work.is_some() && self.deadline > now + self.terms.deadline
+    }
+
     fn follow(&mut self, terms: Terms, process: &Process, now: Nanos) {
+        if self.terms != terms {
+            *self = Self { terms, charged_before: process.charged, ..Self::default() };
+        }
         let before = std::mem::replace(&mut self.began, process.requests.began);
         let Some(began) = self.began else { return };
         if before != self.began && !self.still_counts(terms, process, began) {
@@ -113,9 +142,13 @@ impl Job {
             self.deadline += terms.deadline.times(missed);
             self.charged_before = process.charged;
         }
-        if let Some(work) = terms.work {
+        if self.is_used_up(now) {
+            // No other process wanted that time.
+            self.charged_before = process.charged;
+        } else if let Some(work) = terms.work {
             let used_up = (process.charged - self.charged_before).0 / work.0;
-            self.deadline += terms.deadline.times(used_up);
+            // One kernel may take longer than all the work that was said.
+            self.deadline += terms.deadline.times(used_up.min(2));
             self.charged_before += work.times(used_up);
         }
     }

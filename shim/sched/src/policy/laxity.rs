@@ -5,7 +5,7 @@
 //! comes to the front when its laxity is shorter by a slice, or by half. Processes without a deadline share what is left, as under `fair`.
 
 use super::jobs::{Jobs, has_deadline};
-use super::order::{Claim, Order};
+use super::order::Order;
 use super::{LOOK_EVERY, Policy, View};
 use crate::Nanos;
 use crate::ranks::Ranks;
@@ -30,11 +30,13 @@ impl Policy for LeastLaxity {
     fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos> {
         self.jobs.follow(view);
         for (index, process) in view.processes.iter().enumerate() {
-            let claim = self.jobs.of(index).map_or(Claim::Sharing, |job| {
+            let claim = self.jobs.claim(index, view.now, |job| {
                 // When it would have to begin to be done in time.
                 let begins = job.deadline - self.jobs.work_left(index, process);
-                let bonus = view.settings.slice.min((begins - view.now) / 2);
-                Claim::Urgent(if self.order.is_in_front(index) { begins - bonus } else { begins }.0)
+                let slice = view.settings.slice;
+                // Of those that are late already, one stays in front for a slice.
+                let bonus = if begins <= view.now { slice } else { slice.min((begins - view.now) / 2) };
+                if self.order.is_in_front(index) { begins - bonus } else { begins }
             });
             self.order.claim(index, claim);
         }

@@ -53,15 +53,15 @@ fn goes_before(policy: PolicyKind, first: &Attributes, second: &Attributes) -> b
         PolicyKind::Fair => first.priority > second.priority,
         PolicyKind::Partition | PolicyKind::Mlfq => false,
         PolicyKind::Nice => nice_class(first) < nice_class(second),
-        PolicyKind::Edf | PolicyKind::Laxity => is_above(first, second, |one| one.deadline.is_some()),
+        // One that has said its work has a claim for that only.
+        PolicyKind::Edf | PolicyKind::Laxity => {
+            let has_deadline = |one: &Attributes| one.deadline.is_some();
+            first.work.is_none() && has_deadline(first) && !has_deadline(second)
+                || neither(first, second, has_deadline)
+        }
         PolicyKind::Slo => neither(first, second, |one| one.slo.is_some()),
         PolicyKind::Quota => neither(first, second, |one| one.quota.is_some()),
     }
-}
-
-/// Whether the first has a claim and the second has none, or neither has and the first has the higher priority.
-fn is_above(first: &Attributes, second: &Attributes, has_claim: fn(&Attributes) -> bool) -> bool {
-    has_claim(first) && !has_claim(second) || neither(first, second, has_claim)
 }
 
 /// Whether neither has a claim and the first has the higher priority.

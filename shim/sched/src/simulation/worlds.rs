@@ -211,6 +211,17 @@ pub(super) fn with_deadlines(policy: PolicyKind, seed: u64) -> World {
     world
 }
 
+/// A process that always has work and is to have 5 of each 50 ms, and after a second one without a deadline.
+pub(super) fn with_work_by_deadline(policy: PolicyKind, seed: u64) -> World {
+    let own = Attributes { deadline: Some(ms(50)), work: Some(ms(5)), ..process(0) };
+    let mut world = always_busy(policy, seed, ms(2_200), &[own, process(1)]);
+    for plan in &mut world.plans {
+        plan.kernel = Nanos::from_micros(100);
+    }
+    (world.plans[0].opens, world.plans[1].opens) = (Nanos::ZERO, ms(1_000));
+    world
+}
+
 /// Deadlines of unequal length: the first is due soonest and seldom has work, the others have some most of the time.
 pub(super) fn with_a_seldom_deadline(policy: PolicyKind, seed: u64, side_by_side: u32) -> World {
     let clients: Vec<_> = (0..4)

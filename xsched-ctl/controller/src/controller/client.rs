@@ -84,8 +84,9 @@ impl Client {
     pub(super) fn parameters(&self, config: &Config, said: Said) -> (Parameters, From) {
         let base = config.parameters(&self.subject);
         let ceiling = config.ceiling(&self.subject);
-        let hint = ceiling.limit(self.hint, base);
+        let hint = ceiling.limit(self.hint.completed(base), base);
         let Granted { wish, is_privileged } = said.run;
+        let wish = wish.completed(base);
         let run = if is_privileged { wish } else { ceiling.limit(wish, base) };
         let parameters = said.set.or(run).or(hint).applied_to(base);
         let sources = [(said.set, From::Set), (run, From::Run), (hint, From::Hint)];

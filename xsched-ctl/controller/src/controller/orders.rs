@@ -85,6 +85,11 @@ impl Controller {
             }
         };
         let old: Vec<_> = ids.iter().map(|id| self.parameters(*id, target)).collect();
+        // A cgroup has many processes, and only privileged users set it.
+        let wish = match (target, &old[..]) {
+            (Target::Pid(_) | Target::Queue(_), [now]) => wish.completed(*now),
+            _ => wish,
+        };
         for (id, now) in ids.iter().zip(&old) {
             let client = &self.clients[id];
             // A reset may remove what kept the process down: the rest must then be within the caller's rights.

@@ -39,6 +39,25 @@ fn a_process_alone_has_the_whole_device() {
 
 // --- Deadlines: what can be done in time is.
 
+/// A process that never finishes gets what it has said for each deadline, and no more while others have work. What it got while they had
+/// none is not held against it.
+#[test]
+fn a_process_takes_its_work_for_each_deadline_and_no_more() -> Result<(), String> {
+    for policy in [PolicyKind::Edf, PolicyKind::Laxity] {
+        holds(
+            |seed| worlds::with_work_by_deadline(policy, seed),
+            |trace| {
+                let alone = trace.used(0, ms(100), ms(900));
+                if alone < ms(780) {
+                    return Err(format!("{alone} while no other process wants the device"));
+                }
+                parts_are(trace, ms(1_100), ms(2_100), |client| [10.0, 90.0][client], 1.5)
+            },
+        )?;
+    }
+    Ok(())
+}
+
 /// A request: when it came, when it is due, and the device time that it took.
 #[derive(Clone, Copy, Debug)]
 struct Job {
