@@ -8,6 +8,8 @@ mod files;
 mod fixture;
 mod hostile;
 mod lives;
+mod metrics;
+mod pods;
 mod priorities;
 
 /// The user `nobody`.

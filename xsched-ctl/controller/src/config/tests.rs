@@ -10,6 +10,8 @@ impl Config {
 
 fn subject(executable: &str, user: &str, cgroup: &str) -> Subject {
     Subject {
+        container: None,
+        pod: None,
         pid: 1,
         uid: 1000,
         users: vec![user.to_owned()],
