@@ -1,6 +1,8 @@
 //! Pods of Kubernetes: their names, and what their annotations ask for. The container runtime is a stand-in; the cgroups are the
 //! kernel's.
 
+#![expect(clippy::unwrap_used, reason = "a test says by panicking what it could not do")]
+
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};

@@ -1,20 +1,12 @@
 //! Pods of Kubernetes: which processes belong to which, as the container runtime says.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use xsched_pods::{ContainerId, Pods};
 
 use super::Controller;
 use crate::subject::Subject;
-
-/// What the container runtime has said last.
-#[derive(Debug, Default)]
-pub(super) struct KnownPods {
-    pub(super) known: Pods,
-    /// Containers whose annotations were complained of.
-    complained: HashSet<ContainerId>,
-}
 
 impl Controller {
     /// Where to ask for pods; `None` if that is not wanted.
@@ -31,8 +23,7 @@ impl Controller {
     /// Takes in what the container runtime says, and updates the scheduling parameters of the processes that it names. A container
     /// keeps its pod, and that its annotations, for as long as it lives.
     pub(crate) fn learn_pods(&mut self, pods: Pods) {
-        self.pods.complained.retain(|id| pods.contains_key(id));
-        self.pods.known = pods;
+        self.pods.replace(pods);
         let mut named = Vec::new();
         for (&id, client) in &mut self.clients {
             let subject = &mut client.subject;
@@ -40,11 +31,9 @@ impl Controller {
                 continue;
             };
             let Some(pod) = self.pods.known.get(container) else { continue };
-            let complains = !pod.asked.mistakes.is_empty() && self.pods.complained.insert(container.clone());
-            for mistake in pod.asked.mistakes.iter().filter(|_| complains) {
-                tracing::warn!("pod {}/{}: {mistake}", pod.namespace.escape_debug(), pod.pod.escape_debug());
-            }
-            subject.pod = Some(pod.clone());
+            let pod = pod.clone();
+            self.pods.complain(container, &pod);
+            subject.pod = Some(pod);
             named.push(id);
         }
         for id in named {
