@@ -12,6 +12,7 @@ mod ending;
 mod failure;
 mod list;
 mod order;
+mod pods;
 mod rules;
 mod run;
 mod trace;

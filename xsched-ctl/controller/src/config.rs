@@ -27,7 +27,7 @@
 //! executable = "*/online-*"   # path, or file name where there is no slash; `*` and `?`
 //! user = "alice"              # name or number
 //! cgroup = "/system.slice/online*"
-//! namespace = "team-*"         # of the pod that it belongs to; needs [kubernetes]
+//! # namespace = "team-*"       # of the pod that it belongs to; needs [kubernetes]
 //! class = "high"              # realtime, high, normal, low; or priority = -255..255
 //! weight = 200                # relative to others of the same priority; the default is 100
 //! share = 50                  # percent of each device under the policy "partition"
