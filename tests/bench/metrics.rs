@@ -41,8 +41,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let _load = Load::start(&controller, PROCESSES)?;
     controller.wait_for_queues(PROCESSES)?;
     let (mut times, mut lens) = (Vec::new(), Vec::new());
+    let endpoint_before_ns = processor_time_ns(controller.pid(), is_endpoint)?;
     let mut cost = |is_scraped: bool| -> Result<f64, Box<dyn Error>> {
-        let (began, before_ns) = (Instant::now(), processor_time_ns(controller.pid())?);
+        let (began, before_ns) = (Instant::now(), processor_time_ns(controller.pid(), |_| true)?);
         for number in 1..=SCRAPES {
             if is_scraped {
                 let scrape = Instant::now();
@@ -52,13 +53,22 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             thread::sleep((Duration::from_secs(1) * number).saturating_sub(began.elapsed()));
         }
-        let used_ns = processor_time_ns(controller.pid())? - before_ns;
+        let used_ns = processor_time_ns(controller.pid(), |_| true)? - before_ns;
         Ok(100.0 * used_ns as f64 / began.elapsed().as_nanos() as f64)
     };
     let cost = std::cell::RefCell::new(&mut cost);
     let pair = paired(ROUNDS, || cost.borrow_mut()(false), || cost.borrow_mut()(true))?;
     let row = Row::added(BENCH, "added by a scrape each second", "% of a core", &pair);
     row.with_goal(Goal::ValueAtMost(CORE_PERCENT_MAX)).print()?;
+    let endpoint_ns = processor_time_ns(controller.pid(), is_endpoint)? - endpoint_before_ns;
+    let endpoint_ms = endpoint_ns as f64 / 1e6 / times.len() as f64;
+    Row::single(
+        BENCH,
+        "processor time of the endpoint's thread for a scrape",
+        "ms",
+        &Samples::new(vec![endpoint_ms]),
+    )
+    .print()?;
     Row::single(BENCH, "lines of a scrape", "lines", &Samples::new(lens)).print()?;
     Row::single(BENCH, "a scrape, until its reader has all", "ms", &Samples::new(times)).print()?;
     Ok(())
@@ -123,12 +133,20 @@ fn scrape_text(address: &str) -> Result<String, Box<dyn Error>> {
     if text.ends_with("# EOF\n") { Ok(text) } else { Err(format!("not a scrape: {text}").into()) }
 }
 
-/// Processor time of all threads of a process (<https://docs.kernel.org/scheduler/sched-stats.html>).
-fn processor_time_ns(pid: u32) -> Result<u64, Box<dyn Error>> {
+/// The thread that makes the text.
+fn is_endpoint(name: &str) -> bool {
+    name == "xsched-metrics"
+}
+
+/// Processor time of the threads of a process with such names (<https://docs.kernel.org/scheduler/sched-stats.html>).
+fn processor_time_ns(pid: u32, counts: impl Fn(&str) -> bool) -> Result<u64, Box<dyn Error>> {
     let mut sum_ns = 0;
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
-        let stat = fs::read_to_string(thread?.path().join("schedstat"))?;
-        sum_ns += stat.split(' ').next().ok_or("no time")?.parse::<u64>()?;
+        let thread = thread?.path();
+        if counts(fs::read_to_string(thread.join("comm"))?.trim_end()) {
+            let stat = fs::read_to_string(thread.join("schedstat"))?;
+            sum_ns += stat.split(' ').next().ok_or("no time")?.parse::<u64>()?;
+        }
     }
     Ok(sum_ns)
 }
