@@ -87,7 +87,7 @@ pub(crate) enum Verb {
     /// A line for each process, device and priority of its streams.
     #[command(after_long_help = "Columns:\n  \
         class        the priority, with a share, or a weight that is not 100\n  \
-        from         where it comes from: rule, hint, run or set\n  \
+        from         where it comes from: rule, pod, hint, run or set\n  \
         state        ready: has work and may launch. suspended: has work and may not; would wait: the same\n               \
                      while the controller observes. idle: has no work. alone: no other process uses the\n               \
                      device. free: the controller is off\n  \

@@ -13,6 +13,7 @@ mod failure;
 mod list;
 mod manual;
 mod order;
+mod pods;
 mod rules;
 mod run;
 mod trace;
