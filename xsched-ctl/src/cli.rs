@@ -115,6 +115,14 @@ pub(crate) enum Verb {
     Off(Off),
     /// Suspend processes again, after `off`
     On(On),
+    /// Write the manual pages and the completions for shells
+    ///
+    /// The packages contain them. Completions are for bash, fish and zsh.
+    #[command(after_long_help = "Examples:\n  \
+        xsched-ctl manual ~/.local/share/xsched-ctl\n  \
+        man ~/.local/share/xsched-ctl/man/xsched-ctl-trace.1\n  \
+        source ~/.local/share/xsched-ctl/completions/xsched-ctl.bash")]
+    Manual(Manual),
 }
 
 #[derive(Args, Debug)]
@@ -122,6 +130,13 @@ pub(crate) struct Doctor {
     /// Show how the shim intercepts the HIP calls of this process instead
     #[arg(short, long, value_name = "PID", value_parser = process_id)]
     pub(crate) pid: Option<u32>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Manual {
+    /// Where `man/` and `completions/` are made
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: PathBuf,
 }
 
 #[derive(Args, Debug)]

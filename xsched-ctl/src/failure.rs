@@ -53,6 +53,12 @@ pub(crate) enum Failure {
         #[source]
         cause: io::Error,
     },
+    #[error("cannot write {path}: {cause}")]
+    OutputUnwritable {
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
     #[error("{}", .cause.of_file(.path))]
     Rules { path: PathBuf, cause: Mistakes },
     #[error(transparent)]
@@ -102,6 +108,7 @@ impl Advice for Failure {
             }
             Self::Usage(_) => "`xsched-ctl help trace` lists the options".to_owned(),
             Self::InputUnreadable { path, cause } => unreadable::hint(path, cause),
+            Self::OutputUnwritable { .. } => "give a folder that you may write to".to_owned(),
             Self::Rules { .. } => "correct these lines; docs/rules.md has an example".to_owned(),
             _ => return None,
         })
@@ -118,6 +125,7 @@ impl Advice for Failure {
             Self::CommandNotExecutable { .. } => ExitCode::NotExecutable,
             Self::Usage(_) => ExitCode::Usage,
             Self::InputUnreadable { cause, .. } => unreadable::exit_code(cause),
+            Self::OutputUnwritable { .. } => ExitCode::CannotCreate,
             Self::Rules { .. } => ExitCode::BadData,
             _ => ExitCode::Software,
         }

@@ -11,6 +11,7 @@ mod doctor;
 mod ending;
 mod failure;
 mod list;
+mod manual;
 mod order;
 mod rules;
 mod run;
@@ -20,6 +21,7 @@ mod trace_config;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
+use clap::CommandFactory as _;
 use tracing_subscriber::EnvFilter;
 use xsched_report::ViewError;
 use xsched_terminal::{
@@ -105,5 +107,6 @@ fn run_verb(verb: Verb) -> Result<u8, Failure> {
         Verb::List(arguments) => runtime.block_on(list::run(arguments)),
         Verb::Off(arguments) => runtime.block_on(order::off(arguments)),
         Verb::On(arguments) => runtime.block_on(order::on(arguments)),
+        Verb::Manual(arguments) => manual::run(&arguments, Cli::command()),
     }
 }

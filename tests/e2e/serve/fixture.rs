@@ -45,6 +45,11 @@ impl Controller {
         Self::start_with(config, false, Some(wrapper))
     }
 
+    /// The same with BPF programs.
+    pub(crate) fn start_with_programs_by(wrapper: PathBuf, config: &str) -> Self {
+        Self::start_with(config, true, Some(wrapper))
+    }
+
     fn start_with(config: &str, has_programs: bool, wrapper: Option<PathBuf>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         // Other users must reach the sockets.
@@ -287,7 +292,7 @@ pub(crate) fn container() -> (TempDir, PathBuf) {
     (folder, wrapper)
 }
 
-fn executable(folder: &TempDir, script: &str) -> PathBuf {
+pub(crate) fn executable(folder: &TempDir, script: &str) -> PathBuf {
     let path = folder.path().join("run");
     std::fs::write(&path, script).unwrap();
     std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();

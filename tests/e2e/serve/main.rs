@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+mod capabilities;
 mod commands;
 mod directory;
 mod files;

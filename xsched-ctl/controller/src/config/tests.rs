@@ -72,6 +72,23 @@ fn defaults_are_those_of_the_documented_example() {
     );
 }
 
+/// The packages install it as /etc/xsched/config.toml.
+#[test]
+fn the_installed_file_changes_nothing_and_shows_every_default() {
+    let installed = include_str!("../../../packaging/config.toml");
+    assert_eq!(format!("{:?}", Config::parse(installed).unwrap()), format!("{:?}", Config::default()));
+    let uncommented = |line: &'static str| {
+        let line = line.strip_prefix("# ").unwrap_or(line);
+        let is_key = |key: &&str| line.starts_with(*key) && line.contains(" = ");
+        SCHEDULER_KEYS.iter().find(is_key).map(|key| (*key, line))
+    };
+    let shown: std::collections::BTreeMap<_, _> = installed.lines().filter_map(uncommented).collect();
+    assert!(shown.keys().eq(SCHEDULER_KEYS.iter()), "{shown:?}");
+    let lines = shown.into_iter().filter(|(key, _)| *key != "in_flight").map(|(_, line)| format!("{line}\n"));
+    let all: String = std::iter::once("[scheduler]\n".to_owned()).chain(lines).collect();
+    assert_eq!(format!("{:?}", Config::parse(&all).unwrap()), format!("{:?}", Config::default()));
+}
+
 #[test]
 fn the_first_matching_rule_decides() {
     let config = Config::parse(
