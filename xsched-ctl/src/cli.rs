@@ -4,6 +4,7 @@ mod driver;
 mod exit_codes;
 mod mistyped;
 mod recording;
+mod replay;
 mod scheduling;
 mod units;
 
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand};
 pub(crate) use recording::Recording;
+pub(crate) use replay::Replay;
 pub(crate) use scheduling::{
     Lines, List, Off, On, Policy, Rules, RulesCheck, RulesExplain, RulesVerb, Run, Serve, Set,
 };
@@ -58,6 +60,15 @@ pub(crate) enum Verb {
     /// recording lost. Percentiles are within 0.2 %; times are those that the host spends in a call.
     Report(Report),
     View(trace_viewer::View),
+    /// Try another policy or other parameters on a recorded load
+    ///
+    /// Runs what was recorded beside a controller in a model of device, processes and scheduler: first as it was, which shows how far
+    /// the model is off, then as asked. Prints latency and throughput of each process.
+    #[command(after_long_help = "Examples:\n  \
+        xsched-ctl replay run.perfetto\n  \
+        xsched-ctl replay run.perfetto --policy slo --set \"serve:slo=p99 < 12ms\"\n  \
+        xsched-ctl replay run.perfetto --set train:class=low -o tried.perfetto")]
+    Replay(Replay),
     /// Check what this machine has and lacks for tracing and scheduling
     Doctor(Doctor),
     /// Run the controller, which decides which processes may launch

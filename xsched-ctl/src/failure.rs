@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use xsched_control_api::client::AskError;
 use xsched_controller::ServeError;
+use xsched_replay::ReplayError;
 use xsched_report::{ReportError, ViewError};
 use xsched_rules::Mistakes;
 use xsched_terminal::{Advice, ExitCode, Internal, StdoutError, unreadable};
@@ -24,6 +25,8 @@ pub(crate) enum Failure {
     Serve(#[from] ServeError),
     #[error(transparent)]
     Report(#[from] ReportError),
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
     #[error(transparent)]
     View(#[from] ViewError),
     #[error(transparent)]
@@ -71,6 +74,7 @@ impl Failure {
             Self::Tracer(error) => error,
             Self::Serve(error) => error,
             Self::Report(error) => error,
+            Self::Replay(error) => error,
             Self::View(error) => error,
             Self::Ask(error) => error,
             Self::Run(error) => error,

@@ -193,6 +193,7 @@ mod tests {
             uid: 0,
             state: State::Active,
             policy: "priority".to_owned(),
+            settings: xsched_control_api::answer::Settings::default(),
             keeper: PageKeeper::Programs,
             sight: xsched_control_api::answer::Sight::Chains,
             uptime_ns: 5,

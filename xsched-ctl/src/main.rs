@@ -94,6 +94,7 @@ fn run_verb(verb: Verb) -> Result<u8, Failure> {
         Verb::Trace(arguments) => runtime.block_on(trace::run(arguments, descriptors)),
         Verb::Attach(arguments) => runtime.block_on(attach::run(arguments)),
         Verb::Report(arguments) => Ok(xsched_report::run(&arguments.options()).map(|()| 0)?),
+        Verb::Replay(arguments) => Ok(xsched_replay::run(&arguments.options()).map(|()| 0)?),
         Verb::View(arguments) => Ok(trace_viewer::view(&arguments).map(|()| 0).map_err(ViewError)?),
         Verb::Doctor(arguments) => match arguments.pid {
             None => runtime.block_on(doctor::run()),

@@ -33,8 +33,8 @@ mod ranks;
 mod requests;
 mod scheduler;
 mod settings;
-#[cfg(test)]
-mod simulation;
+#[cfg(any(test, feature = "simulation"))]
+pub mod simulation;
 mod starvation;
 mod time;
 mod turns;

@@ -1,8 +1,11 @@
 //! The controller's answers. `--json` prints the same objects; times are in nanoseconds.
 
+mod settings;
+
 use serde::{Deserialize, Serialize};
 
 use crate::parameters::Parameters;
+pub use settings::Settings;
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -163,6 +166,9 @@ pub struct Status {
     pub state: State,
     /// How claims are ranked.
     pub policy: String,
+    /// What the policy and the processes were told.
+    #[serde(default)]
+    pub settings: Settings,
     /// What maintains the page.
     pub keeper: PageKeeper,
     /// What the rules see of a call.

@@ -10,6 +10,7 @@
 //! | `shims`, `socket` | one task for each process with the shim |
 //! | `commands` | one task for each connected command |
 //! | `files` | reads the files again |
+//! | `timer` | the scheduler's deadlines, to the microsecond |
 //! | `cgroups` | detects processes that are moved to other cgroups |
 //! | `metrics` | answers the endpoint for metrics |
 //! | `pods` | asks the container runtime to which pods processes belong |
@@ -44,6 +45,7 @@ mod shared;
 mod shims;
 mod socket;
 mod subject;
+mod timer;
 mod turns;
 mod users;
 mod verdicts;
@@ -51,6 +53,7 @@ mod verdicts;
 pub use check::listed;
 pub use error::ServeError;
 pub use options::Options;
+pub use timer::Timer;
 
 use std::cell::{Cell, RefCell};
 use std::error::Error;
@@ -250,6 +253,7 @@ async fn attend(shared: &Shared) -> Result<(), ServeError> {
     let mut beats = tokio::time::interval(Duration::from_nanos(HEARTBEAT.0));
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut events = None;
+    let mut timer = Timer::new().map_err(Internal::at("making a timer"))?;
     loop {
         let again = shared.controller.borrow().again();
         listen(shared, &mut events).map_err(Internal::at("waiting for the arbiter's events"))?;
@@ -264,7 +268,10 @@ async fn attend(shared: &Shared) -> Result<(), ServeError> {
                 heard.map_err(Internal::at("waiting for the arbiter's events"))?;
                 shared.with(|_| ());
             }
-            () = until(again) => shared.with(|_| ()),
+            reached = timer.reach(again) => {
+                reached.map_err(Internal::at("waiting for the time of the next decision"))?;
+                shared.with(|_| ());
+            }
             // The time to wait for may have changed.
             () = shared.decided.notified() => {}
         }
@@ -292,12 +299,6 @@ async fn next_events(events: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
     let Some(events) = events else { return std::future::pending().await };
     events.readable().await?.clear_ready();
     Ok(())
-}
-
-/// Waits until this time on the arbiter's clock; forever if there is none.
-async fn until(time_ns: Option<u64>) {
-    let Some(time_ns) = time_ns else { return std::future::pending().await };
-    tokio::time::sleep(Duration::from_nanos(time_ns.saturating_sub(now_ns()))).await;
 }
 
 /// Sends the service manager its watchdog messages, if it wants them.

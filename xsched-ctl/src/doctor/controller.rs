@@ -156,6 +156,7 @@ mod tests {
             uid: 0,
             state,
             policy: "fair".to_owned(),
+            settings: xsched_control_api::answer::Settings::default(),
             keeper,
             sight: Sight::Chains,
             uptime_ns: 0,

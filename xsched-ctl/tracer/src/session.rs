@@ -44,7 +44,7 @@ use crate::bpf::{Enlistment, Maps};
 use crate::driver::Queues;
 use crate::error::TracerError;
 use crate::recorder::{Recorded, Recorder};
-use crate::scheduling::Scheduling;
+use crate::scheduling::{Scheduling, SettingsWatch};
 use audience::Audience;
 pub use audience::Targets;
 use driver::Driver;
@@ -84,6 +84,7 @@ pub struct Session {
     resolver: Resolver,
     recorder: Recorder,
     scheduling: Scheduling,
+    settings: SettingsWatch,
     lives: Lives,
     late: Late,
     housekeeping_ns: u64,

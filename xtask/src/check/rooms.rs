@@ -49,6 +49,7 @@ const LAYERS: [&[(&str, Side)]; 13] = [
     &[("xsched-ground", Side::Shim)],
     &[
         ("xsched-controller", Side::Command),
+        ("xsched-replay", Side::Command),
         ("xsched-report", Side::Command),
         ("xsched-tracer", Side::Command),
         ("xsched-xqueue", Side::Shim),

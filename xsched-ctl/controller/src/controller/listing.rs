@@ -5,7 +5,7 @@ use std::process;
 use std::sync::atomic::Ordering;
 
 use xsched_control_api::{
-    answer::{self, Counts, List, State, Status},
+    answer::{self, Counts, List, Settings, State, Status},
     device_address::device_name,
     parameters::Class,
 };
@@ -36,6 +36,7 @@ impl Controller {
             uid: rustix::process::geteuid().as_raw(),
             state: self.state,
             policy: self.scheduler.policy().to_string(),
+            settings: Settings::of(self.config.settings(), self.config.preemption_level),
             keeper: self.keeper(),
             sight: self.calls.sight,
             uptime_ns: now_ns().saturating_sub(self.started_ns),
