@@ -185,6 +185,7 @@ impl Session {
         if unreadable > 0 {
             tracing::warn!("{unreadable} records in the ring buffer were not readable");
         }
+        self.recorder.ends_full(now_ns())?;
         self.recorder.left_out(now_ns(), self.left_out())?;
         // Boxed because the future contains the recorder.
         Ok(Box::pin(self.recorder.finish()).await)
