@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Duration;
 
 use xsched_abi::{Config, Watched};
 use xsched_bpf::{Ring, namespace::PidNamespace};
@@ -22,6 +23,7 @@ use super::lives::Lives;
 use super::resolve::Resolver;
 use super::runtimes::Runtimes;
 use super::selection::Selection;
+use super::slow::Slow;
 use super::unread::Unread;
 use crate::bpf::{Features, Maps, Options, Probes, Programs, Reach};
 use crate::driver::Queues;
@@ -89,7 +91,9 @@ impl Session {
             scheduling: Scheduling::new(),
             lives: Lives::default(),
             late: Late::default(),
+            slow: Slow::default(),
             housekeeping_ns: now_ns(),
+            longest_turn: Duration::ZERO,
             guardian: None,
         });
         for path in &runtimes {
@@ -144,6 +148,9 @@ impl Session {
             self.driver.look_at(pid, &mut self.runtimes);
         }
         self.chains.work(&mut self.processes, &mut self.resolver.names, 0);
+        if matches!(self.targets, Targets::Process(_)) {
+            self.await_slow();
+        }
         match self.targets {
             Targets::Process(pid) if self.runtimes.paths().next().is_none() => {
                 Err(self.why_unprobed(pid.get()))
