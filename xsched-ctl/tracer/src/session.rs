@@ -41,7 +41,7 @@ use xsched_bpf::namespace::PidNamespace;
 use xsched_chains::Chains;
 use xsched_symbols::{Processes, Sideband, now_ns};
 
-use crate::bpf::{Enlistment, Maps};
+use crate::bpf::{Enlistment, Logs, Maps};
 use crate::driver::Queues;
 use crate::error::TracerError;
 use crate::recorder::{Recorded, Recorder};
@@ -83,6 +83,7 @@ pub struct Session {
     driver: Driver,
     queues: Queues,
     maps: Maps,
+    logs: Option<Logs>,
     input: Input,
     chains: Box<Chains>,
     held: Held,

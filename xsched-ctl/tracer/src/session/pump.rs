@@ -41,6 +41,9 @@ impl Session {
 
     async fn turn(&mut self) -> Result<(), TracerError> {
         self.pump_batch().await?;
+        if let Some(logs) = &mut self.logs {
+            logs.pass_on();
+        }
         let entries = self.scheduling.poll(self.input.called_until_ns());
         for call in self.scheduling.release() {
             self.write(&call)?;

@@ -25,7 +25,7 @@ use super::runtimes::Runtimes;
 use super::selection::Selection;
 use super::slow::Slow;
 use super::unread::Unread;
-use crate::bpf::{Features, Maps, Options, Probes, Programs, Reach};
+use crate::bpf::{Features, Logs, Maps, Options, Probes, Programs, Reach};
 use crate::driver::Queues;
 use crate::error::TracerError;
 use crate::filter::Filters;
@@ -60,6 +60,7 @@ impl Session {
         let features = Features::probe(&mut programs, options.uprobes)?;
         let driver = Driver::load(&mut programs, options.driver, &options.extra_devices)?;
         let maps = Maps::take(&mut programs)?;
+        let logs = Logs::take(&mut programs)?;
         let chains = Chains::new(ChainMaps::take(programs.object())?, options.depth)
             .map(Box::new)
             .map_err(Internal::at("starting threads"))?;
@@ -80,6 +81,7 @@ impl Session {
             driver,
             queues: Queues::default(),
             maps,
+            logs,
             input,
             chains,
             held: Held::default(),
