@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use xsched_control_api::client::AskError;
 use xsched_controller::ServeError;
+use xsched_field::FieldError;
 use xsched_report::{ReportError, ViewError};
 use xsched_rules::Mistakes;
 use xsched_terminal::{Advice, ExitCode, Internal, StdoutError, unreadable};
@@ -26,6 +27,8 @@ pub(crate) enum Failure {
     Report(#[from] ReportError),
     #[error(transparent)]
     View(#[from] ViewError),
+    #[error(transparent)]
+    Field(#[from] FieldError),
     #[error(transparent)]
     Ask(#[from] AskError),
     #[error(transparent)]
@@ -66,6 +69,7 @@ impl Failure {
             Self::Serve(error) => error,
             Self::Report(error) => error,
             Self::View(error) => error,
+            Self::Field(error) => error,
             Self::Ask(error) => error,
             Self::Run(error) => error,
             Self::Stdout(error) => error,

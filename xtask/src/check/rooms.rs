@@ -49,6 +49,7 @@ const LAYERS: [&[(&str, Side)]; 12] = [
     &[("xsched-ground", Side::Shim)],
     &[
         ("xsched-controller", Side::Command),
+        ("xsched-field", Side::Command),
         ("xsched-report", Side::Command),
         ("xsched-tracer", Side::Command),
         ("xsched-xqueue", Side::Shim),

@@ -1,0 +1,53 @@
+//! A short recording of a scheduled client, and its sums.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::time::{Duration, Instant};
+
+use crate::kit::Kit;
+use crate::options::{Include, Mode};
+use crate::process::{Order, Process};
+use crate::report::{Embedded, StepReport, Text, base64};
+use crate::trouble::Trouble;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The largest recording that a report has in it.
+const EMBEDDED_MAX: u64 = 8 << 20;
+
+pub(super) async fn run(kit: &mut Kit<'_>, report: &mut StepReport) -> Result<(), Trouble> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(Trouble::Absent(
+            "only root records, unless the command has the capabilities that `doctor` names".to_owned(),
+        ));
+    }
+    kit.enter_mode(Mode::Scheduled).await?;
+    kit.progress("scheduled a client's requests, recorded");
+    let file = kit.file("field.perfetto.gz");
+    let settings = [("wait", "false".to_owned()), ("seconds", "0.5".to_owned()), ("hz", "20".to_owned())];
+    let client = kit.client("client", "normal", "urgent", &settings);
+    let mut words: Vec<OsString> =
+        vec![kit.command.clone().into(), "trace".into(), "-o".into(), file.clone().into(), "--".into()];
+    words.extend(kit.wrapped(&client, Mode::Scheduled));
+    let order = Order { name: "trace".to_owned(), words, environment: kit.environment(), ..Order::default() };
+    let output = Process::start(&order)?.output(Instant::now() + PATIENCE).await?;
+    if !output.status.success() {
+        let said = output.stderr.lines().last().unwrap_or_default().to_owned();
+        return Err(Trouble::Failed { name: "trace".to_owned(), error: said });
+    }
+    let sums: Vec<&OsStr> = vec![kit.command.as_os_str(), "report".as_ref(), file.as_os_str()];
+    let sums = Process::start(&kit.plain("report", &sums))?.output(Instant::now() + PATIENCE).await?;
+    report.texts.push(Text { title: "xsched-ctl report".to_owned(), text: sums.stdout });
+    if kit.options.include.contains(&Include::Recording) {
+        let size = fs::metadata(&file).map_err(Trouble::at("reading the recording"))?.len();
+        if size > EMBEDDED_MAX {
+            report.note(format!("The recording has {size} bytes, too many for this report."));
+        } else {
+            let bytes = fs::read(&file).map_err(Trouble::at("reading the recording"))?;
+            report.files.push(Embedded { name: "field.perfetto.gz".to_owned(), base64: base64(&bytes) });
+            report.note("`xsched-ctl view field.perfetto.gz` opens the recording.");
+        }
+    } else {
+        report.note("The recording itself is left out, as it has paths in it: --include recording");
+    }
+    Ok(())
+}
