@@ -125,14 +125,14 @@ mod tests {
 
     #[test]
     fn rows_of_one_measurement_stand_together() {
+        use Mode::{Native, Scheduled};
         let mut report = StepReport::new(Step::Bert);
-        for mode in [Mode::Native, Mode::Scheduled] {
+        for mode in [Native, Scheduled] {
             report.value("high", mode, "ms", 1.0);
             report.value("low", mode, "ms", 2.0);
         }
         report.sort_rows();
         let rows: Vec<_> = report.rows.iter().map(|row| (row.what.as_str(), row.mode)).collect();
-        use Mode::{Native, Scheduled};
         assert_eq!(rows, [("high", Native), ("high", Scheduled), ("low", Native), ("low", Scheduled)]);
     }
 }

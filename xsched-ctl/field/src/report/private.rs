@@ -1,6 +1,5 @@
 //! Names that a report does not tell: of hosts and users, and paths below folders of users.
 
-use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 
@@ -32,8 +31,9 @@ const USER: &str = "<user>";
 
 /// Names that are replaced. Short ones and such that are words are not: they would hit other text.
 pub(crate) struct Private {
-    hosts: BTreeSet<String>,
-    users: BTreeSet<String>,
+    /// The longest first: one may be the beginning of another.
+    hosts: Vec<String>,
+    users: Vec<String>,
 }
 
 impl Private {
@@ -55,10 +55,13 @@ impl Private {
         let telling = |name: &String| {
             name.len() > 2 && !["root", "localhost", "(none)", "user"].contains(&name.as_str())
         };
-        Self {
-            hosts: hosts.into_iter().filter(telling).collect(),
-            users: users.into_iter().filter(telling).collect(),
-        }
+        let sorted = |names: &mut dyn Iterator<Item = String>| {
+            let mut names: Vec<_> = names.filter(telling).collect();
+            names.sort_by_key(|name| std::cmp::Reverse(name.len()));
+            names.dedup();
+            names
+        };
+        Self { hosts: sorted(&mut hosts.into_iter()), users: sorted(&mut users.into_iter()) }
     }
 
     /// The report without them.
