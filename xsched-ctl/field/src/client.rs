@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn settings_have_defaults_and_types() {
         let read = settings(&["urgent", "seconds=2.5", "kernels=8", "folders=/a:/b c"]).unwrap();
-        assert_eq!(read.get("seconds", 1.0).unwrap(), 2.5);
+        assert_eq!(read.get::<f64>("seconds", 1.0).unwrap().to_string(), "2.5");
         assert_eq!(read.get("count", 7_u32).unwrap(), 7);
         assert_eq!(read.folders(), [PathBuf::from("/a"), "/b c".into()]);
         assert!(

@@ -51,7 +51,7 @@ impl Pace {
         if options.quick {
             Self { client_s: 0.6, model_s: 1.5, rounds: 1, jobs: &[0, 1], images: 64 }
         } else {
-            Self { client_s: 5.0, model_s: 7.0, rounds: 2, jobs: &[0, 1, 5], images: 1024 }
+            Self { client_s: 4.0, model_s: 6.0, rounds: 2, jobs: &[0, 1, 5], images: 1024 }
         }
     }
 }
@@ -105,6 +105,12 @@ impl<'a> Kit<'a> {
             folder,
             place: Place::default(),
         })
+    }
+
+    /// The modes to measure.
+    pub(crate) fn modes(&self) -> Vec<Mode> {
+        let asked = &self.options.modes;
+        Mode::ALL.into_iter().filter(|mode| asked.is_empty() || asked.contains(mode)).collect()
     }
 
     pub(crate) fn enter_step(&mut self, step: Step, index: usize, count: usize) {

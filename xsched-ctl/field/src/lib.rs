@@ -26,5 +26,5 @@ mod trouble;
 
 pub use client::client;
 pub use error::FieldError;
-pub use options::{Include, Options, Step};
+pub use options::{Include, Mode, Options, Step};
 pub use run::run;

@@ -14,6 +14,8 @@ pub struct Options {
     pub quick: bool,
     /// What to do, in the order of [`Step::ALL`]; empty for everything.
     pub steps: Vec<Step>,
+    /// How programs run, in the order of [`Mode::ALL`]; empty for every way.
+    pub modes: Vec<Mode>,
     /// The report's path without `.html` and `.json`.
     pub output: Option<PathBuf>,
     /// The interpreter that has PyTorch.
@@ -106,20 +108,20 @@ impl fmt::Display for Step {
 }
 
 /// How programs run.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Mode {
-    /// Without the shim.
+pub enum Mode {
+    /// Without the shim
     Native,
-    /// Under a controller, with the default rules.
+    /// Under a controller, with the default rules
     Scheduled,
-    /// The same with the rules of profile `compat`.
+    /// The same with the rules of profile `compat`
     Compat,
 }
 
 impl Mode {
     /// All, in the order in which they are measured.
-    pub(crate) const ALL: [Self; 3] = [Self::Native, Self::Scheduled, Self::Compat];
+    pub const ALL: [Self; 3] = [Self::Native, Self::Scheduled, Self::Compat];
 
     pub(crate) fn name(self) -> &'static str {
         match self {

@@ -191,8 +191,7 @@ impl Process {
                     let status = self.wait_until(Instant::now() + TERM_PATIENCE).await;
                     return Err(Trouble::Ended {
                         name: self.name.clone(),
-                        status: status
-                            .map_or_else(|| "closed its output".to_owned(), |status| describe(status)),
+                        status: status.map_or_else(|| "closed its output".to_owned(), describe),
                         trying: self.trying.clone(),
                         said: self.last_words(),
                     });

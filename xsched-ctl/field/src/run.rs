@@ -72,6 +72,9 @@ fn exit_code(interruption: Request) -> u8 {
 
 /// Whether the kit's controller starts here. It does not beside another one, wherever that has its sockets.
 async fn try_controller(kit: &mut Kit<'_>) -> Result<Fact, FieldError> {
+    if kit.modes() == [Mode::Native] {
+        return Ok(Fact::new("controller", "not wanted"));
+    }
     let tried = kit.enter_mode(Mode::Scheduled).await;
     // Most steps begin without one.
     kit.leave_mode();

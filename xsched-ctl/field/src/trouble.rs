@@ -16,9 +16,9 @@ pub(crate) enum Trouble {
     Absent(String),
     #[error("{name}: {error}")]
     Failed { name: String, error: String },
-    #[error("{name} {status}{}{}", in_call(.trying), quoted(.said))]
+    #[error("{name} {status}{}{}", in_call(.trying.as_ref()), quoted(.said))]
     Ended { name: String, status: String, trying: Option<String>, said: String },
-    #[error("{name} has taken too long{}{}", in_call(.trying), quoted(.said))]
+    #[error("{name} has taken too long{}{}", in_call(.trying.as_ref()), quoted(.said))]
     Silent { name: String, trying: Option<String>, said: String },
     #[error("{name} did not join the controller, so it was not scheduled")]
     NotJoined { name: String },
@@ -39,8 +39,8 @@ impl Trouble {
     }
 }
 
-fn in_call(trying: &Option<String>) -> String {
-    trying.as_ref().map(|call| format!(" in `{call}`")).unwrap_or_default()
+fn in_call(trying: Option<&String>) -> String {
+    trying.map(|call| format!(" in `{call}`")).unwrap_or_default()
 }
 
 fn quoted(said: &str) -> String {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use xsched_field::{Include, Step};
+use xsched_field::{Include, Mode, Step};
 
 use super::units::duration;
 
@@ -18,6 +18,10 @@ pub(crate) struct Field {
     /// What to do; several with commas between them [default: all]
     #[arg(long, value_enum, value_name = "STEP", value_delimiter = ',')]
     steps: Vec<Step>,
+
+    /// How programs run; several with commas between them [default: every way]
+    #[arg(long, value_enum, value_name = "MODE", value_delimiter = ',')]
+    modes: Vec<Mode>,
 
     /// The report: NAME.html and NAME.json [default: xsched-field-DATE-TIME in the current folder]
     #[arg(short, long, value_name = "NAME")]
@@ -47,8 +51,8 @@ pub(crate) struct Field {
 impl Field {
     /// What is to be done.
     pub(crate) fn options(self) -> xsched_field::Options {
-        let Self { quick, steps, output, python, library, shim, include, step_limit } = self;
-        xsched_field::Options { quick, steps, output, python, library, shim, include, step_limit }
+        let Self { quick, steps, modes, output, python, library, shim, include, step_limit } = self;
+        xsched_field::Options { quick, steps, modes, output, python, library, shim, include, step_limit }
     }
 }
 

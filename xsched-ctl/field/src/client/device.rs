@@ -336,8 +336,7 @@ impl Identity {
             check("GetVersion", (functions.version)(&raw mut version))?;
             check("GetDeviceCount", (functions.device_count)(&raw mut devices))?;
         }
-        let name =
-            CStr::from_bytes_until_nul(&name).map(CStr::to_owned).unwrap_or_else(|_| CString::default());
+        let name = CStr::from_bytes_until_nul(&name).map_or_else(|_| CString::default(), CStr::to_owned);
         Ok(Self { name: name.to_string_lossy().into_owned(), devices, memory, version })
     }
 }

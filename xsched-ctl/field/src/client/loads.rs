@@ -8,6 +8,9 @@ use super::libraries::Operation;
 use super::trouble::Trouble;
 use crate::speech::{Outcome, Series};
 
+/// Something to launch.
+type Launch<'a> = &'a dyn Fn() -> Result<(), Trouble>;
+
 /// Kernels that a batch job launches ahead.
 const AHEAD: usize = 16;
 /// At most so many samples of one kind are kept.
@@ -204,7 +207,6 @@ pub(super) fn gate(
     gate.pass()?;
     device.synchronize()?;
     begin()?;
-    type Launch<'a> = &'a dyn Fn() -> Result<(), Trouble>;
     let empty = || device.launch_nothing();
     let short = || device.launch_burn(Shape::Small, count_of_20us);
     let nothing = || Ok(());

@@ -112,7 +112,8 @@ fn without_paths(text: &str) -> String {
         let is_absolute =
             !before.is_some_and(|character| character.is_alphanumeric() || "._-<)".contains(character));
         let is_path = is_absolute && path[1..].contains(|character: char| character.is_alphanumeric());
-        if is_path && !(PUBLIC.iter().any(|public| path.starts_with(public)) && !path.contains("/../")) {
+        let is_public = PUBLIC.iter().any(|public| path.starts_with(public)) && !path.contains("/../");
+        if is_path && !is_public {
             result.push_str(PATH);
             let name = path.rsplit('/').next().unwrap_or_default();
             if name.contains(".so") {

@@ -2,7 +2,6 @@
 
 use crate::kit::Kit;
 use crate::measurement::Participant;
-use crate::options::Mode;
 use crate::report::StepReport;
 use crate::scripts::Script;
 use crate::trouble::Trouble;
@@ -12,7 +11,7 @@ const OF_EACH: usize = 2;
 
 pub(super) async fn run(kit: &mut Kit<'_>, report: &mut StepReport) -> Result<(), Trouble> {
     let seconds = kit.pace.model_s;
-    for mode in Mode::ALL {
+    for mode in kit.modes() {
         kit.progress(&format!("{:<9} six processes", mode.name()));
         let participants = participants(kit, seconds)?;
         match kit.measure(mode, &participants, seconds).await {

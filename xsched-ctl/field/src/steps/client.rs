@@ -1,7 +1,6 @@
 //! The minimal client: launches that do not commute, and whether their result is right.
 
 use crate::kit::Kit;
-use crate::options::Mode;
 use crate::report::StepReport;
 use crate::trouble::Trouble;
 
@@ -9,7 +8,7 @@ const LAUNCHES: u32 = 2000;
 
 pub(super) async fn run(kit: &mut Kit<'_>, report: &mut StepReport) -> Result<(), Trouble> {
     let what = format!("{LAUNCHES} launches in order, and their result");
-    for mode in Mode::ALL {
+    for mode in kit.modes() {
         kit.progress(&format!("{:<9} {what}", mode.name()));
         let client = kit.client("client", "normal", "steps", &[("launches", LAUNCHES.to_string())]);
         match kit.measure(mode, &[client], 5.0).await {

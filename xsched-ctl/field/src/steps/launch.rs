@@ -1,16 +1,16 @@
 //! The host's time for a launch: of a process that is alone on its device, and beside another one.
 
 use crate::kit::Kit;
-use crate::options::Mode;
 use crate::report::StepReport;
 use crate::trouble::Trouble;
 
 pub(super) async fn run(kit: &mut Kit<'_>, report: &mut StepReport) -> Result<(), Trouble> {
-    let seconds = kit.pace.client_s.min(2.0);
+    let seconds = kit.pace.client_s.min(1.0);
     for (what, has_neighbour) in [("launch, alone", false), ("launch, beside an idle process", true)] {
-        let mut rounds = Mode::ALL.map(|_| Vec::new());
+        let mut rounds: Vec<_> = kit.modes().into_iter().map(|mode| (mode, Vec::new())).collect();
         for _ in 0..kit.pace.rounds {
-            for (mode, samples) in Mode::ALL.into_iter().zip(&mut rounds) {
+            for (mode, samples) in &mut rounds {
+                let mode = *mode;
                 kit.progress(&format!("{:<9} {what}", mode.name()));
                 let settings = [("seconds", seconds.to_string())];
                 let mut clients = vec![kit.client("client", "normal", "launch", &settings)];
@@ -19,13 +19,14 @@ pub(super) async fn run(kit: &mut Kit<'_>, report: &mut StepReport) -> Result<()
                 }
                 match kit.measure(mode, &clients, seconds).await {
                     Ok(findings) => {
-                        samples.extend(findings.first().map(|found| found.outcome.samples("launch").to_vec()))
+                        let launches = findings.first().map(|found| found.outcome.samples("launch"));
+                        samples.extend(launches.map(<[f64]>::to_vec));
                     }
                     Err(failed) => report.failed(what, mode, failed)?,
                 }
             }
         }
-        for (mode, samples) in Mode::ALL.into_iter().zip(rounds).filter(|(_, samples)| !samples.is_empty()) {
+        for (mode, samples) in rounds.into_iter().filter(|(_, samples)| !samples.is_empty()) {
             report.figure(what, mode, "us", &samples);
         }
     }

@@ -1,7 +1,6 @@
 //! A call of a vendor's library, from the minimal client.
 
 use crate::kit::Kit;
-use crate::options::Mode;
 use crate::report::StepReport;
 use crate::trouble::Trouble;
 
@@ -12,7 +11,7 @@ pub(super) async fn run(
     what: &str,
 ) -> Result<(), Trouble> {
     let seconds = kit.pace.client_s.min(2.0);
-    for mode in Mode::ALL {
+    for mode in kit.modes() {
         kit.progress(&format!("{:<9} {what}", mode.name()));
         let settings = [("seconds", seconds.to_string()), kit.folders()];
         let client = kit.client("client", "normal", client_mode, &settings);

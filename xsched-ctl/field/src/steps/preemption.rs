@@ -63,9 +63,11 @@ pub(super) async fn run(kit: &mut Kit<'_>, report: &mut StepReport) -> Result<()
             count => format!("beside {count} batch jobs"),
         };
         let what = format!("{REQUEST}, {beside}");
-        let mut collected = Mode::ALL.map(|_| Collected::default());
+        let mut collected: Vec<_> =
+            kit.modes().into_iter().map(|mode| (mode, Collected::default())).collect();
         for _ in 0..if jobs == 0 { 1 } else { kit.pace.rounds } {
-            for (mode, collected) in Mode::ALL.into_iter().zip(&mut collected) {
+            for (mode, collected) in &mut collected {
+                let mode = *mode;
                 kit.progress(&format!("{:<9} {beside}", mode.name()));
                 let participants = participants(kit, lengths, jobs);
                 match kit.measure(mode, &participants, kit.pace.client_s + 1.5).await {
@@ -91,9 +93,9 @@ fn participants(kit: &Kit<'_>, lengths: Lengths, jobs: usize) -> Vec<Participant
     participants
 }
 
-fn enter(report: &mut StepReport, what: &str, beside: &str, collected: [Collected; 3]) {
+fn enter(report: &mut StepReport, what: &str, beside: &str, collected: Vec<(Mode, Collected)>) {
     let mut lines = Vec::new();
-    for (mode, Collected { requests, parts, points }) in Mode::ALL.into_iter().zip(collected) {
+    for (mode, Collected { requests, parts, points }) in collected {
         if requests.is_empty() {
             continue;
         }

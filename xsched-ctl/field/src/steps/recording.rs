@@ -10,7 +10,7 @@ use crate::process::{Order, Process};
 use crate::report::{Embedded, StepReport, Text, base64};
 use crate::trouble::Trouble;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// The largest recording that a report has in it.
 const EMBEDDED_MAX: u64 = 8 << 20;
 
@@ -20,14 +20,16 @@ pub(super) async fn run(kit: &mut Kit<'_>, report: &mut StepReport) -> Result<()
             "only root records, unless the command has the capabilities that `doctor` names".to_owned(),
         ));
     }
-    kit.enter_mode(Mode::Scheduled).await?;
-    kit.progress("scheduled a client's requests, recorded");
+    // Beside a controller, a recording has executions and waits too.
+    let mode = if kit.modes().contains(&Mode::Scheduled) { Mode::Scheduled } else { Mode::Native };
+    kit.enter_mode(mode).await?;
+    kit.progress(&format!("{:<9} a client's requests, recorded", mode.name()));
     let file = kit.file("field.perfetto.gz");
     let settings = [("wait", "false".to_owned()), ("seconds", "0.5".to_owned()), ("hz", "20".to_owned())];
     let client = kit.client("client", "normal", "urgent", &settings);
     let mut words: Vec<OsString> =
         vec![kit.command.clone().into(), "trace".into(), "-o".into(), file.clone().into(), "--".into()];
-    words.extend(kit.wrapped(&client, Mode::Scheduled));
+    words.extend(kit.wrapped(&client, mode));
     let order = Order { name: "trace".to_owned(), words, environment: kit.environment(), ..Order::default() };
     let output = Process::start(&order)?.output(Instant::now() + PATIENCE).await?;
     if !output.status.success() {

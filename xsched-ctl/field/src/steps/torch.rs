@@ -9,7 +9,7 @@ use crate::speech::Rung;
 use crate::trouble::Trouble;
 
 pub(super) async fn run(kit: &mut Kit<'_>, report: &mut StepReport) -> Result<(), Trouble> {
-    for mode in Mode::ALL {
+    for mode in kit.modes() {
         kit.progress(&format!(
             "{:<9} tensor, randn, matmul, convolution, small model, ResNet-18",
             mode.name()
