@@ -80,6 +80,7 @@ pub(crate) struct Kit<'a> {
     controller: Option<Controller>,
     folder: TempDir,
     place: Place,
+    is_on_its_way_back: bool,
 }
 
 /// Where the kit is in its steps, for the progress that it shows.
@@ -104,6 +105,7 @@ impl<'a> Kit<'a> {
             controller: None,
             folder,
             place: Place::default(),
+            is_on_its_way_back: false,
         })
     }
 
@@ -111,6 +113,17 @@ impl<'a> Kit<'a> {
     pub(crate) fn modes(&self) -> Vec<Mode> {
         let asked = &self.options.modes;
         Mode::ALL.into_iter().filter(|mode| asked.is_empty() || asked.contains(mode)).collect()
+    }
+
+    /// The same, every other time from the last to the first: a mode then goes on with the controller that there is, and what
+    /// drifts with time is not taken for a difference between modes.
+    pub(crate) fn modes_in_turn(&mut self) -> Vec<Mode> {
+        let mut modes = self.modes();
+        if self.is_on_its_way_back {
+            modes.reverse();
+        }
+        self.is_on_its_way_back = !self.is_on_its_way_back;
+        modes
     }
 
     pub(crate) fn enter_step(&mut self, step: Step, index: usize, count: usize) {

@@ -139,7 +139,13 @@ fn table(page: &mut String, rows: &[Row]) {
     if rows.is_empty() {
         return;
     }
-    page.push_str("<table><tr><th></th><th class=\"text\">mode</th><th></th><th>n</th><th>mean</th><th>p50</th><th>p99</th><th>min</th><th>max</th><th>deviation</th><th>means of rounds</th></tr>");
+    let has_rounds =
+        rows.iter().any(|row| matches!(&row.measured, Measured::Figure(figure) if !figure.rounds.is_empty()));
+    page.push_str("<table><tr><th></th><th class=\"text\">mode</th><th></th>");
+    for heading in ["n", "mean", "p50", "p99", "min", "max", "deviation"] {
+        let _ = write!(page, "<th>{heading}</th>");
+    }
+    page.push_str(if has_rounds { "<th>means of rounds</th></tr>" } else { "</tr>" });
     let mut last = None;
     for row in rows {
         let is_first = last != Some(&row.what);

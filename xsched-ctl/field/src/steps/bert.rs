@@ -11,7 +11,7 @@ const OF_EACH: usize = 2;
 
 pub(super) async fn run(kit: &mut Kit<'_>, report: &mut StepReport) -> Result<(), Trouble> {
     let seconds = kit.pace.model_s;
-    for mode in kit.modes() {
+    for mode in kit.modes_in_turn() {
         kit.progress(&format!("{:<9} six processes", mode.name()));
         let participants = participants(kit, seconds)?;
         match kit.measure(mode, &participants, seconds).await {

@@ -8,7 +8,7 @@ const LAUNCHES: u32 = 2000;
 
 pub(super) async fn run(kit: &mut Kit<'_>, report: &mut StepReport) -> Result<(), Trouble> {
     let what = format!("{LAUNCHES} launches in order, and their result");
-    for mode in kit.modes() {
+    for mode in kit.modes_in_turn() {
         kit.progress(&format!("{:<9} {what}", mode.name()));
         let client = kit.client("client", "normal", "steps", &[("launches", LAUNCHES.to_string())]);
         match kit.measure(mode, &[client], 5.0).await {
@@ -20,5 +20,6 @@ pub(super) async fn run(kit: &mut Kit<'_>, report: &mut StepReport) -> Result<()
         }
     }
     report.note("Each launch computes with the result of the one before: a lost, repeated or reordered launch is noticed.");
+    report.sort_rows();
     Ok(())
 }

@@ -11,7 +11,7 @@ pub(super) async fn run(
     what: &str,
 ) -> Result<(), Trouble> {
     let seconds = kit.pace.client_s.min(2.0);
-    for mode in kit.modes() {
+    for mode in kit.modes_in_turn() {
         kit.progress(&format!("{:<9} {what}", mode.name()));
         let settings = [("seconds", seconds.to_string()), kit.folders()];
         let client = kit.client("client", "normal", client_mode, &settings);
@@ -29,5 +29,6 @@ pub(super) async fn run(
             Err(failed) => report.failed(what, mode, failed)?,
         }
     }
+    report.sort_rows();
     Ok(())
 }

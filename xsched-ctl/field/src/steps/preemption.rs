@@ -1,5 +1,7 @@
 //! An urgent client beside batch jobs: what its requests take, and what the batch jobs keep of the device.
 
+use std::collections::BTreeMap;
+
 use crate::kit::Kit;
 use crate::measurement::{Finding, Participant};
 use crate::options::Mode;
@@ -43,7 +45,9 @@ impl Collected {
         let Some((urgent, jobs)) = findings.split_first() else { return };
         let requests = urgent.outcome.samples("request");
         if self.points.is_empty() {
-            let points = urgent.outcome.samples("at").iter().copied().zip(requests.iter().copied());
+            let at = urgent.outcome.samples("at");
+            let first = at.first().copied().unwrap_or_default();
+            let points = at.iter().map(|at| at - first).zip(requests.iter().copied());
             let stride = requests.len().div_ceil(POINTS_MAX).max(1);
             self.points = points.step_by(stride).collect();
         }
@@ -63,15 +67,13 @@ pub(super) async fn run(kit: &mut Kit<'_>, report: &mut StepReport) -> Result<()
             count => format!("beside {count} batch jobs"),
         };
         let what = format!("{REQUEST}, {beside}");
-        let mut collected: Vec<_> =
-            kit.modes().into_iter().map(|mode| (mode, Collected::default())).collect();
+        let mut collected = BTreeMap::<_, Collected>::new();
         for _ in 0..if jobs == 0 { 1 } else { kit.pace.rounds } {
-            for (mode, collected) in &mut collected {
-                let mode = *mode;
+            for mode in kit.modes_in_turn() {
                 kit.progress(&format!("{:<9} {beside}", mode.name()));
                 let participants = participants(kit, lengths, jobs);
                 match kit.measure(mode, &participants, kit.pace.client_s + 1.5).await {
-                    Ok(findings) => collected.add(&findings),
+                    Ok(findings) => collected.entry(mode).or_default().add(&findings),
                     Err(failed) => report.failed(&what, mode, failed)?,
                 }
             }
@@ -93,12 +95,9 @@ fn participants(kit: &Kit<'_>, lengths: Lengths, jobs: usize) -> Vec<Participant
     participants
 }
 
-fn enter(report: &mut StepReport, what: &str, beside: &str, collected: Vec<(Mode, Collected)>) {
+fn enter(report: &mut StepReport, what: &str, beside: &str, collected: BTreeMap<Mode, Collected>) {
     let mut lines = Vec::new();
     for (mode, Collected { requests, parts, points }) in collected {
-        if requests.is_empty() {
-            continue;
-        }
         report.figure(what, mode, "ms", &requests);
         lines.push(Line { mode, points });
         if !parts.is_empty() {

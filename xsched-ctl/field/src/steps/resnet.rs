@@ -13,7 +13,7 @@ pub(super) async fn run(kit: &mut Kit<'_>, report: &mut StepReport) -> Result<()
         [("ResNet-18 at 20/s, alone", false), ("ResNet-18 at 20/s, beside ResNet-50", true)]
     {
         // Alone, only the comparison without the shim is of interest.
-        for mode in kit.modes().into_iter().filter(|mode| has_batch_job || *mode == Mode::Native) {
+        for mode in kit.modes_in_turn().into_iter().filter(|mode| has_batch_job || *mode == Mode::Native) {
             kit.progress(&format!("{:<9} {what}", mode.name()));
             let mut participants =
                 vec![kit.script("ResNet-18", "high", Script::Model, &service_at("r18"))?];

@@ -9,7 +9,7 @@ use crate::speech::Rung;
 use crate::trouble::Trouble;
 
 pub(super) async fn run(kit: &mut Kit<'_>, report: &mut StepReport) -> Result<(), Trouble> {
-    for mode in kit.modes() {
+    for mode in kit.modes_in_turn() {
         kit.progress(&format!(
             "{:<9} tensor, randn, matmul, convolution, small model, ResNet-18",
             mode.name()
