@@ -210,7 +210,7 @@ fn users_of(device: &str) -> Vec<String> {
 #[needs(XTASK)]
 fn an_interrupted_kit_leaves_a_report_and_no_process_of_its_own() {
     let node = Node::new("cut", hip_sim(6));
-    // A process of somebody else on the same device.
+    // Another process on the same device.
     let mut other = Command::new("sleep").arg("600").env("HIP_SIM_SHARED", &node.device).spawn().unwrap();
     let (mut kit, stderr) = start(&mut node.kit("--quick --steps preemption,gate --modes native"));
     let mut lines = stderr.lines().map_while(Result::ok);
