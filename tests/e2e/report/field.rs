@@ -235,6 +235,21 @@ fn an_interrupted_kit_leaves_a_report_and_no_process_of_its_own() {
     node.is_clean();
 }
 
+#[needs(XTASK)]
+fn a_killed_kit_leaves_its_last_report_and_no_process() {
+    let node = Node::new("killed", hip_sim(6));
+    let (mut kit, stderr) = start(&mut node.kit("--quick --steps client,preemption --modes native"));
+    let mut lines = stderr.lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("beside one batch job")), "it came so far");
+    wait_until("the batch job runs", || users_of(&node.device).len() >= 3);
+    kit.kill().unwrap();
+    kit.wait().unwrap();
+    wait_until("the kernel ends its children", || users_of(&node.device).is_empty());
+    let report = node.report();
+    assert_eq!(report["cut"], "the kit was killed, or still runs");
+    assert_eq!(verdict(&report, "client"), ("done", ""));
+}
+
 /// An interpreter that floods both of its outputs, and then ends.
 #[needs(XTASK)]
 fn a_child_that_floods_costs_no_memory() {

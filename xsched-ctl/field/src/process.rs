@@ -271,7 +271,9 @@ impl Process {
     /// The last lines of what it has said, both outputs.
     pub(crate) fn last_words(&self) -> String {
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = [heard.stdout_tail.text(), heard.stderr.text()].concat();
+        let mut text = [heard.stdout_tail.text(), heard.stderr.text()].concat();
+        // Colours, progress bars, and what else commands a terminal.
+        text.retain(|character| character == '\n' || !character.is_control());
         let lines: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         lines[lines.len().saturating_sub(12)..].join("\n")
     }

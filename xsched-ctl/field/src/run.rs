@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use xsched_control_api::client::{AskError, Controller};
-use xsched_terminal::{Request, Signals, print, say};
+use xsched_terminal::{Request, Signals, one_line, print, say};
 
 use crate::error::FieldError;
 use crate::kit::Kit;
@@ -168,7 +168,7 @@ async fn one_step(kit: &mut Kit<'_>, report: &mut StepReport) {
 /// What became of a step, in a line.
 fn summary(report: &StepReport) -> String {
     let seconds = report.seconds;
-    let line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
+    let line = |text: &str| one_line(text.lines().next().unwrap_or_default()).into_owned();
     match &report.verdict {
         Verdict::Done => format!("done, {seconds:.0} s"),
         Verdict::Failed(reason) => format!("FAILED, {seconds:.0} s: {}", line(reason)),

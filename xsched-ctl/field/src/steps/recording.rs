@@ -16,9 +16,7 @@ const EMBEDDED_MAX: u64 = 8 << 20;
 
 pub(super) async fn run(kit: &mut Kit<'_>, report: &mut StepReport) -> Result<(), Trouble> {
     if !rustix::process::geteuid().is_root() {
-        return Err(Trouble::Absent(
-            "only root records, unless the command has the capabilities that `doctor` names".to_owned(),
-        ));
+        return Err(Trouble::Absent("only root records: run it as root".to_owned()));
     }
     // Beside a controller, a recording has executions and waits too.
     let mode = if kit.modes().contains(&Mode::Scheduled) { Mode::Scheduled } else { Mode::Native };
