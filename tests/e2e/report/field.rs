@@ -11,9 +11,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 use xsched_harness::needs;
 use xsched_harness::needs::{ROOT, XTASK};
-use xsched_tests::artifacts::{cuda_sim, hip_sim, shim};
+use xsched_tests::artifacts::{cuda_sim, hip_sim, linked_client, shim};
 use xsched_tests::browser;
-use xsched_tests::needs::BROWSER;
+use xsched_tests::needs::{BROWSER, LINKED_CLIENT};
 use xsched_tests::serving::Serving;
 use xsched_tests::tracer::{Outcome, run, wait_until, xsched_ctl};
 
@@ -55,6 +55,11 @@ impl Node {
     fn kit(&self, options: &str) -> Command {
         let mut command = xsched_ctl(["field", "-o"]);
         command.arg(self.path("report")).arg("--shim").arg(shim()).args(options.split(' '));
+        self.set_up(&mut command);
+        command
+    }
+
+    fn set_up(&self, command: &mut Command) {
         command
             .env("LD_LIBRARY_PATH", &self.libraries)
             .env("HIP_SIM_SHARED", &self.device)
@@ -62,7 +67,6 @@ impl Node {
             .env("HIP_SIM_DURATIONS", "field_burn=arg0ns@100%,field_*=1us")
             .env("TMPDIR", self.path("tmp"))
             .env("XSCHED_SOCKET_DIR", self.path("no-controller"));
-        command
     }
 
     fn report(&self) -> Value {
@@ -187,6 +191,28 @@ fn the_first_call_of_pytorch_that_fails_is_named() {
     assert_eq!(measured(rows, "value"), [("tensor on the device and back", "native")]);
     assert_eq!(rows.len(), 2, "nothing after the first failure: {rows:#?}");
     node.is_clean();
+}
+
+/// The same programs, linked with the runtime by `hip-runtime-sys`: with the shim and without.
+#[needs(LINKED_CLIENT)]
+fn a_client_that_is_linked_with_the_runtime_computes_the_same() {
+    let node = Node::new("linked", hip_sim(6));
+    let client = |shim: Option<&Path>| {
+        let mut command = Command::new(linked_client());
+        node.set_up(command.args(["steps", "launches=500", "wait=false"]));
+        let outcome = run(shim.map_or(&mut command, |shim| command.env("LD_PRELOAD", shim)));
+        succeeds(&outcome);
+        let result: Value =
+            serde_json::from_str(outcome.stdout.trim().strip_prefix("@field ").unwrap()).unwrap();
+        assert_eq!(
+            result["result"]["values"][0],
+            serde_json::json!(["launches", 500.0]),
+            "{}",
+            outcome.stdout
+        );
+    };
+    client(None);
+    client(Some(&shim()));
 }
 
 /// The kit, and its standard error as far as a test has not read it.

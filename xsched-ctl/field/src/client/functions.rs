@@ -1,5 +1,8 @@
 //! The functions that the minimal client calls, of HIP and of CUDA's driver interface: nearly the same ones under other names.
 //!
+//! They are looked up at run time. With the feature `hip-runtime-sys` the program is linked with HIP's instead, through the crate of
+//! that name: such a program starts only where there is a libamdhip64, as most HIP programs do.
+//!
 //! Every handle and every device address is as wide as a pointer in both, and every result is a number of which 0 is success.
 
 use core::ffi::{c_char, c_int, c_void};
@@ -39,7 +42,7 @@ impl Interface {
 }
 
 macro_rules! functions {
-    ($($(#[$doc:meta])* $field:ident($($argument:ty),*): [$($hip:literal)|*], [$($cuda:literal)|*];)*) => {
+    ($($(#[$doc:meta])* $field:ident($($argument:ty),*): $hip:ident | $cuda:ident;)*) => {
         /// The functions of one library; the library stays loaded.
         pub(super) struct Functions {
             pub(super) interface: Interface,
@@ -52,42 +55,59 @@ macro_rules! functions {
             fn find(interface: Interface, file: PathBuf, library: &Library) -> Result<Self, Trouble> {
                 Ok(Self {
                     $($field: {
-                        let names: &[&str] = match interface {
-                            Interface::Hip => &[$($hip),*],
-                            Interface::Cuda => &[$($cuda),*],
+                        let name = match interface {
+                            Interface::Hip => stringify!($hip),
+                            Interface::Cuda => stringify!($cuda),
                         };
                         // SAFETY: the library's documentation gives functions of these names this signature.
-                        unsafe { symbol(library, names)? }
+                        unsafe { symbol(library, &[name])? }
                     },)*
                     interface,
                     file,
                 })
+            }
+
+            /// HIP's, as this program is linked with them.
+            #[cfg(feature = "hip-runtime-sys")]
+            fn linked() -> Self {
+                Self {
+                    $($field: {
+                        let function: *const () = hip_runtime_sys::$hip as *const ();
+                        // SAFETY: the signature differs in names only: enumerations and handles have the size of `c_int` and of a
+                        // pointer. A result that the enumeration lacks is a number here.
+                        unsafe {
+                            core::mem::transmute::<*const (), unsafe extern "C" fn($($argument),*) -> c_int>(function)
+                        }
+                    },)*
+                    interface: Interface::Hip,
+                    file: "libamdhip64.so".into(),
+                }
             }
         }
     };
 }
 
 functions! {
-    init(u32): ["hipInit"], ["cuInit"];
+    init(u32): hipInit | cuInit;
     /// The version as HIP or CUDA number it.
-    version(*mut c_int): ["hipRuntimeGetVersion"], ["cuDriverGetVersion"];
-    device_count(*mut c_int): ["hipGetDeviceCount"], ["cuDeviceGetCount"];
-    device_name(*mut c_char, c_int, c_int): ["hipDeviceGetName"], ["cuDeviceGetName"];
-    device_memory(*mut usize, c_int): ["hipDeviceTotalMem"], ["cuDeviceTotalMem_v2"];
-    device_attribute(*mut c_int, u32, c_int): ["hipDeviceGetAttribute"], ["cuDeviceGetAttribute"];
-    module_load(*mut Handle, *const c_void): ["hipModuleLoadData"], ["cuModuleLoadData"];
-    module_function(*mut Handle, Handle, *const c_char): ["hipModuleGetFunction"], ["cuModuleGetFunction"];
+    version(*mut c_int): hipRuntimeGetVersion | cuDriverGetVersion;
+    device_count(*mut c_int): hipGetDeviceCount | cuDeviceGetCount;
+    device_name(*mut c_char, c_int, c_int): hipDeviceGetName | cuDeviceGetName;
+    device_memory(*mut usize, c_int): hipDeviceTotalMem | cuDeviceTotalMem_v2;
+    device_attribute(*mut c_int, u32, c_int): hipDeviceGetAttribute | cuDeviceGetAttribute;
+    module_load(*mut Handle, *const c_void): hipModuleLoadData | cuModuleLoadData;
+    module_function(*mut Handle, Handle, *const c_char): hipModuleGetFunction | cuModuleGetFunction;
     /// Function, grid, block, dynamic shared memory, stream, arguments, nothing.
     launch(Handle, u32, u32, u32, u32, u32, u32, u32, Handle, *mut *mut c_void, *mut *mut c_void):
-        ["hipModuleLaunchKernel"], ["cuLaunchKernel"];
-    allocate(*mut Address, usize): ["hipMalloc"], ["cuMemAlloc_v2"];
-    fill_words(Address, u32, usize): ["hipMemsetD32"], ["cuMemsetD32_v2"];
-    copy_to_host(*mut c_void, Address, usize): ["hipMemcpyDtoH"], ["cuMemcpyDtoH_v2"];
-    stream_create(*mut Handle, u32): ["hipStreamCreateWithFlags"], ["cuStreamCreate"];
-    stream_synchronize(Handle): ["hipStreamSynchronize"], ["cuStreamSynchronize"];
-    event_create(*mut Handle, u32): ["hipEventCreateWithFlags"], ["cuEventCreate"];
-    event_record(Handle, Handle): ["hipEventRecord"], ["cuEventRecord"];
-    event_synchronize(Handle): ["hipEventSynchronize"], ["cuEventSynchronize"];
+        hipModuleLaunchKernel | cuLaunchKernel;
+    allocate(*mut Address, usize): hipMalloc | cuMemAlloc_v2;
+    fill_words(Address, u32, usize): hipMemsetD32 | cuMemsetD32_v2;
+    copy_to_host(*mut c_void, Address, usize): hipMemcpyDtoH | cuMemcpyDtoH_v2;
+    stream_create(*mut Handle, u32): hipStreamCreateWithFlags | cuStreamCreate;
+    stream_synchronize(Handle): hipStreamSynchronize | cuStreamSynchronize;
+    event_create(*mut Handle, u32): hipEventCreateWithFlags | cuEventCreate;
+    event_record(Handle, Handle): hipEventRecord | cuEventRecord;
+    event_synchronize(Handle): hipEventSynchronize | cuEventSynchronize;
 }
 
 /// Functions of which each interface has its own form; a library without one lacks the feature.
@@ -112,6 +132,10 @@ impl Runtime {
             let library =
                 open(path).map_err(|cause| Trouble::NoLibrary { name: path.display().to_string(), cause })?;
             return Self::of(interface, path.to_owned(), library);
+        }
+        #[cfg(feature = "hip-runtime-sys")]
+        if asked.is_none() {
+            return Ok(Self { functions: Functions::linked(), library: Library::this() });
         }
         let mut last = None;
         for interface in [Interface::Hip, Interface::Cuda] {
