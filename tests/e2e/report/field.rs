@@ -11,9 +11,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 use xsched_harness::needs;
 use xsched_harness::needs::{ROOT, XTASK};
-use xsched_tests::artifacts::{cuda_sim, hip_sim, linked_client, shim};
+use xsched_tests::artifacts::{clients, cuda_sim, hip_sim, linked_client, shim};
 use xsched_tests::browser;
-use xsched_tests::needs::{BROWSER, LINKED_CLIENT};
+use xsched_tests::needs::{BROWSER, HIPRTC, LINKED_CLIENT};
 use xsched_tests::serving::Serving;
 use xsched_tests::tracer::{Outcome, run, wait_until, xsched_ctl};
 
@@ -193,6 +193,21 @@ fn the_first_call_of_pytorch_that_fails_is_named() {
     node.is_clean();
 }
 
+/// The kit has no code object for this one. HIPRTC is Debian's, and compiles in earnest.
+#[needs(HIPRTC)]
+fn an_unknown_processor_gets_its_kernels_from_hiprtc() {
+    let node = Node::new("hiprtc", hip_sim(6));
+    let libraries = std::env::join_paths([hip_sim(6), clients().join("hiprtc")]).unwrap();
+    let mut kit = node.kit("--quick --steps client --modes native");
+    succeeds(&run(kit.env("LD_LIBRARY_PATH", libraries).env("HIP_SIM_ARCH", "gfx1010")));
+    let report = node.report();
+    assert_eq!(verdict(&report, "client"), ("done", ""), "{report:#}");
+    let fact =
+        |name: &str| report["machine"].as_array().unwrap().iter().find(|fact| fact["name"] == name).unwrap();
+    assert_eq!(fact("kernels")["value"], "compiled by HIPRTC on this node");
+    assert_eq!(fact("runtime library")["value"], "<path>/libamdhip64.so.6");
+}
+
 /// The same programs, linked with the runtime by `hip-runtime-sys`: with the shim and without.
 #[needs(LINKED_CLIENT)]
 fn a_client_that_is_linked_with_the_runtime_computes_the_same() {
@@ -200,7 +215,8 @@ fn a_client_that_is_linked_with_the_runtime_computes_the_same() {
     let client = |shim: Option<&Path>| {
         let mut command = Command::new(linked_client());
         node.set_up(command.args(["steps", "launches=500", "wait=false"]));
-        let outcome = run(shim.map_or(&mut command, |shim| command.env("LD_PRELOAD", shim)));
+        command.envs(shim.map(|shim| ("LD_PRELOAD", shim)));
+        let outcome = run(&mut command);
         succeeds(&outcome);
         let result: Value =
             serde_json::from_str(outcome.stdout.trim().strip_prefix("@field ").unwrap()).unwrap();

@@ -134,15 +134,23 @@ fn identity(device: &Device, settings: &Settings) -> Result<Outcome, Trouble> {
     Ok(Outcome { facts, ..Outcome::default() })
 }
 
-/// The file that this process has mapped as its runtime; links resolved, it has the version in its name.
+/// The file from which the runtime's functions are mapped; links resolved, it has the version in its name.
 fn loaded_file(device: &Device) -> String {
     let functions = &device.runtime.functions;
-    let asked = functions.file.file_name().unwrap_or_default().to_string_lossy();
-    let stem = asked.split(".so").next().unwrap_or_default();
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let file = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
-    let mut named = file.filter(|path| path.rsplit('/').next().is_some_and(|name| name.starts_with(stem)));
-    named.next().map_or_else(|| asked.clone().into_owned(), ToOwned::to_owned)
+    let found = file_at(&maps, functions.init as *const () as usize);
+    found.map_or_else(|| functions.file.display().to_string(), ToOwned::to_owned)
+}
+
+/// The file in whose mapping an address is.
+fn file_at(maps: &str, address: usize) -> Option<&str> {
+    maps.lines().find_map(|line| {
+        let (begin, rest) = line.split_once('-')?;
+        let (end, rest) = rest.split_once(' ')?;
+        let number = |text| usize::from_str_radix(text, 16).ok();
+        let is_in = (number(begin)?..number(end)?).contains(&address);
+        is_in.then(|| rest.find('/').map(|at| &rest[at..]))?
+    })
 }
 
 /// Says a word to the kit.
@@ -180,6 +188,14 @@ mod tests {
         assert!(
             read.get::<u32>("seconds", 1).unwrap_err().to_string().contains("`2.5` is no value for seconds")
         );
+    }
+
+    #[test]
+    fn the_file_of_an_address_is_that_of_its_mapping() {
+        let maps = "1000-2000 r-xp 00000000 fe:01 7    /a/libhiprtc.so\n\
+                    3000-4000 r-xp 00000000 fe:01 8    /b/libamdhip64.so.6\n5000-6000 rw-p 00000000 00:00 0\n";
+        let files = [0x1fff, 0x2000, 0x3000, 0x5000].map(|address| file_at(maps, address));
+        assert_eq!(files, [Some("/a/libhiprtc.so"), None, Some("/b/libamdhip64.so.6"), None]);
     }
 
     #[test]

@@ -304,16 +304,21 @@ fn load_kernels(runtime: &Runtime) -> Result<(Handle, Origin), Trouble> {
     if runtime.functions.interface == Interface::Cuda {
         return Ok((load(PTX.as_ptr().cast())?, Origin::Ptx));
     }
-    let mut bundle = Vec::new();
-    let unpacked = flate2::read::GzDecoder::new(BUNDLE).read_to_end(&mut bundle);
-    unpacked.map_err(|error| Trouble::Kernels(error.to_string()))?;
     // The runtime may keep using the image of a loaded module.
-    let of_kit = match load(bundle.leak().as_ptr().cast()) {
+    let of_kit = match load(bundle()?.leak().as_ptr().cast()) {
         Ok(module) => return Ok((module, Origin::Bundle)),
         Err(error) => error,
     };
     let compiled = hiprtc::compile().map_err(|error| Trouble::Kernels(format!("{of_kit}; {error}")))?;
     Ok((load(compiled.leak().as_ptr().cast())?, Origin::Hiprtc))
+}
+
+/// The code objects, unpacked.
+fn bundle() -> Result<Vec<u8>, Trouble> {
+    let mut bundle = Vec::new();
+    let unpacked = flate2::read::GzDecoder::new(BUNDLE).read_to_end(&mut bundle);
+    unpacked.map_err(|error| Trouble::Kernels(error.to_string()))?;
+    Ok(bundle)
 }
 
 /// What a device says about itself: name, memory, the library's version.
@@ -338,5 +343,43 @@ impl Identity {
         }
         let name = CStr::from_bytes_until_nul(&name).map_or_else(|_| CString::default(), CStr::to_owned);
         Ok(Self { name: name.to_string_lossy().into_owned(), devices, memory, version })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KERNELS: [&str; 3] = ["field_nothing", "field_step", "field_burn"];
+
+    #[test]
+    fn the_bundle_has_every_kernel_for_the_processors_that_the_design_notes_list() {
+        let notes = include_str!("../../DESIGN.md");
+        let (_, list) = notes.split_once("--offload-arch={").unwrap();
+        let processors: Vec<_> = list.split_once('}').unwrap().0.split(',').collect();
+        let bundle = bundle().unwrap();
+        let count =
+            |name: &str| bundle.windows(name.len()).filter(|window| *window == name.as_bytes()).count();
+        for processor in &processors {
+            assert!(
+                count(&format!("amdhsa--{processor}")) >= 2,
+                "{processor}: in the bundle, and in its code object"
+            );
+        }
+        for kernel in KERNELS {
+            // The kernel's descriptor, in each code object.
+            assert!(count(&format!("{kernel}.kd")) >= processors.len(), "{kernel}");
+        }
+    }
+
+    #[test]
+    fn all_forms_of_the_kernels_have_the_same_names() {
+        for kernel in KERNELS {
+            assert!(PTX.to_str().unwrap().contains(&format!(".visible .entry {kernel}(")), "{kernel}");
+            assert!(
+                include_str!("../../kernels/kernels.hip").contains(&format!("KERNEL {kernel}(")),
+                "{kernel}"
+            );
+        }
     }
 }
