@@ -21,11 +21,8 @@ use libraries::{Convolution, MatrixProduct};
 use trouble::Trouble;
 
 /// What the client may be asked to do.
-pub(crate) const MODES: [&str; 9] =
-    ["identity", "steps", "calibrate", "urgent", "batch", "launch", "gate", "sgemm", "convolution"];
-
-/// One more mode: a process that has used the device, and waits.
-const IDLE: &str = "idle";
+const MODES: [&str; 10] =
+    ["identity", "steps", "calibrate", "urgent", "batch", "idle", "launch", "gate", "sgemm", "convolution"];
 
 /// Runs a mode: its name, and settings as `name=value`.
 pub fn client(words: &[std::ffi::OsString]) -> u8 {
@@ -51,7 +48,7 @@ impl Settings {
     fn read(words: &[std::ffi::OsString]) -> Result<Self, Trouble> {
         let mut words = words.iter().map(|word| word.to_string_lossy().into_owned());
         let mode = words.next().unwrap_or_default();
-        if mode != IDLE && !MODES.contains(&mode.as_str()) {
+        if !MODES.contains(&mode.as_str()) {
             return Err(Trouble::Usage(format!("no mode `{mode}`; there are: {}", MODES.join(", "))));
         }
         let pair = |word: String| {
@@ -104,7 +101,7 @@ fn run(settings: &Settings) -> Result<Outcome, Trouble> {
         "batch" => loads::batch(&device, count()?, seconds()?, || settings.begin()),
         "launch" => loads::launch(&device, seconds()?, || settings.begin()),
         "gate" => loads::gate(&device, count()?, seconds()?, || settings.begin()),
-        IDLE => loads::idle(seconds()?, || settings.begin()),
+        "idle" => loads::idle(seconds()?, || settings.begin()),
         "sgemm" => {
             let product = MatrixProduct::new(&device, &settings.folders(), 2048)?;
             loads::operation(&device, &product, seconds()?, || settings.begin())

@@ -46,7 +46,6 @@ impl Controller {
             name: "controller".to_owned(),
             words: words.into(),
             environment: vec![("XSCHED_SOCKET_DIR", sockets.clone().into())],
-            ..Order::default()
         };
         let mut process = Process::start(&order)?;
         // Its first line says that processes can join.

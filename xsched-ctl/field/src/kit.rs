@@ -95,7 +95,6 @@ impl<'a> Kit<'a> {
     pub(crate) fn new(options: &'a Options) -> Result<Self, FieldError> {
         let folder =
             tempfile::Builder::new().prefix("xsched-field-").tempdir().map_err(FieldError::Folder)?;
-        // Even if the file was replaced meanwhile, this is the program that runs.
         let command = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
         Ok(Self {
             options,
@@ -234,7 +233,6 @@ impl<'a> Kit<'a> {
             name: participant.name.clone(),
             words: self.wrapped(participant, mode),
             environment: self.environment(),
-            ..Order::default()
         }
     }
 
@@ -263,7 +261,6 @@ impl<'a> Kit<'a> {
             name: name.to_owned(),
             words: words.iter().map(Into::into).collect(),
             environment: self.environment(),
-            ..Order::default()
         }
     }
 

@@ -5,7 +5,6 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -38,9 +37,6 @@ pub(crate) struct Order {
     pub(crate) name: String,
     pub(crate) words: Vec<OsString>,
     pub(crate) environment: Vec<(&'static str, OsString)>,
-    /// Variables that it does not get.
-    pub(crate) without: Vec<&'static str>,
-    pub(crate) folder: Option<PathBuf>,
 }
 
 /// What a process has said.
@@ -72,13 +68,7 @@ impl Process {
         let mut command = Command::new(program);
         command.args(arguments).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        for name in &order.without {
-            command.env_remove(name);
-        }
         command.envs(order.environment.iter().map(|(name, value)| (name, value)));
-        if let Some(folder) = &order.folder {
-            command.current_dir(folder);
-        }
         // SAFETY: one system call, which allocates nothing and takes no lock.
         unsafe {
             command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?));

@@ -28,7 +28,7 @@ pub(super) async fn run(kit: &mut Kit<'_>, report: &mut StepReport) -> Result<()
     let mut words: Vec<OsString> =
         vec![kit.command.clone().into(), "trace".into(), "-o".into(), file.clone().into(), "--".into()];
     words.extend(kit.wrapped(&client, mode));
-    let order = Order { name: "trace".to_owned(), words, environment: kit.environment(), ..Order::default() };
+    let order = Order { name: "trace".to_owned(), words, environment: kit.environment() };
     let output = Process::start(&order)?.output(Instant::now() + PATIENCE).await?;
     if !output.status.success() {
         let said = output.stderr.lines().last().unwrap_or_default().to_owned();
