@@ -167,6 +167,10 @@ pub static CONFORMANCE: Need = Need {
     missing: || XTASK.missing_or(|| not_got([artifacts::twins(), artifacts::module()])),
 };
 
+/// The client that is linked with HIP, which is built where HIP's headers are.
+pub static LINKED_CLIENT: Need =
+    Need { name: "linked client", missing: || XTASK.missing_or(|| not_got([artifacts::linked_client()])) };
+
 /// hip-python of PyPI, on kernels and twins of the conformance suite.
 pub static HIP_PYTHON: Need =
     Need { name: "hip-python", missing: || CONFORMANCE.missing_or(|| not_got([artifacts::python()])) };

@@ -50,6 +50,7 @@ const LAYERS: [&[(&str, Side)]; 13] = [
     &[
         ("xsched-controller", Side::Command),
         ("xsched-replay", Side::Command),
+        ("xsched-field", Side::Command),
         ("xsched-report", Side::Command),
         ("xsched-tracer", Side::Command),
         ("xsched-xqueue", Side::Shim),
