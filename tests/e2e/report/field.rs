@@ -193,6 +193,49 @@ fn the_first_call_of_pytorch_that_fails_is_named() {
     node.is_clean();
 }
 
+/// ROCm's libraries on a machine with NVIDIA's GPU, as images of PyTorch have them.
+#[needs(XTASK)]
+fn a_runtime_without_a_device_does_not_hide_the_other() {
+    let node = Node::new("both", hip_sim(6));
+    let libraries = |folders: [PathBuf; 2]| std::env::join_paths(folders).unwrap();
+    fs::create_dir(node.path("torch")).unwrap();
+    let stub = node.path("torch/libamdhip64.so.6");
+    let source = "int hipInit(unsigned flags) { return 101; }";
+    let names =
+        ["RuntimeGetVersion", "GetDeviceCount", "DeviceGetName", "DeviceTotalMem", "DeviceGetAttribute"];
+    let more =
+        ["ModuleLoadData", "ModuleGetFunction", "ModuleLaunchKernel", "Malloc", "MemsetD32", "MemcpyDtoH"];
+    let last = [
+        "StreamCreateWithFlags",
+        "StreamSynchronize",
+        "EventCreateWithFlags",
+        "EventRecord",
+        "EventSynchronize",
+    ];
+    let others =
+        names.iter().chain(&more).chain(&last).map(|name| format!("int hip{name}(void) {{ return 101; }}"));
+    fs::write(node.path("torch/stub.c"), others.fold(source.to_owned(), |text, line| text + "\n" + &line))
+        .unwrap();
+    succeeds(&run(Command::new("clang-19")
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(&stub)
+        .arg(node.path("torch/stub.c"))));
+    let mut kit = node.kit("--quick --steps client --modes native");
+    succeeds(&run(kit.env("LD_LIBRARY_PATH", libraries([node.path("torch"), cuda_sim()]))));
+    let report = node.report();
+    assert_eq!(verdict(&report, "client"), ("done", ""), "{report:#}");
+    for file in ["report.html", "report.json"] {
+        fs::remove_file(node.path(file)).unwrap();
+    }
+    // Neither: both answers are there.
+    let mut kit = node.kit("--quick --steps client --modes native");
+    succeeds(&run(kit.env("LD_LIBRARY_PATH", libraries([node.path("torch"), node.path("tmp")]))));
+    let report = node.report();
+    let (word, reason) = verdict(&report, "client");
+    assert!(word == "skipped" && reason.contains("HIP: Init failed with 101; CUDA: "), "{word}: {reason}");
+    node.is_clean();
+}
+
 /// The kit has no code object for this one. HIPRTC is Debian's, and compiles in earnest.
 #[needs(HIPRTC)]
 fn an_unknown_processor_gets_its_kernels_from_hiprtc() {

@@ -17,6 +17,7 @@ use std::str::FromStr;
 
 use crate::speech::{self, Outcome, Word};
 use device::{Device, Identity};
+use functions::Interface;
 use libraries::{Convolution, MatrixProduct};
 use trouble::Trouble;
 
@@ -29,9 +30,12 @@ pub fn client(words: &[std::ffi::OsString]) -> u8 {
     let outcome = Settings::read(words).and_then(|settings| run(&settings));
     let (outcome, code) = match outcome {
         Ok(outcome) => (outcome, 0),
-        Err(error @ (Trouble::NoLibrary { .. } | Trouble::NoDevice(_) | Trouble::NotHere(_))) => {
-            (Outcome { absent: Some(error.to_string()), ..Outcome::default() }, 0)
-        }
+        Err(
+            error @ (Trouble::NoLibrary { .. }
+            | Trouble::NoDevice(_)
+            | Trouble::NoRuntime { .. }
+            | Trouble::NotHere(_)),
+        ) => (Outcome { absent: Some(error.to_string()), ..Outcome::default() }, 0),
         Err(error) => (Outcome { error: Some(error.to_string()), ..Outcome::default() }, 1),
     };
     say(&Word::Result(outcome));
@@ -84,7 +88,8 @@ impl Settings {
 }
 
 fn run(settings: &Settings) -> Result<Outcome, Trouble> {
-    let device = Device::open(settings.library().as_deref())?;
+    let interface = settings.values.get("interface").and_then(|name| Interface::named(name));
+    let device = Device::open(settings.library().as_deref(), interface)?;
     // Kernels may be compiled or loaded at their first launch, which belongs to no measurement.
     loads::warm_up(&device)?;
     let seconds = || settings.get("seconds", 1.0).map(|seconds: f64| seconds.clamp(0.0, 3600.0));

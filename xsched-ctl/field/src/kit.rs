@@ -61,6 +61,8 @@ impl Pace {
 pub(crate) struct Node {
     /// The runtime's library where the loader does not find it.
     pub(crate) library: Option<PathBuf>,
+    /// HIP or CUDA, once it is known which has a device here.
+    pub(crate) interface: Option<String>,
     /// Folders of libraries that belong to Python packages.
     pub(crate) folders: Vec<PathBuf>,
     /// Why there is no runtime, or no device.
@@ -153,6 +155,7 @@ impl<'a> Kit<'a> {
     ) -> Participant {
         let mut words: Vec<OsString> = vec![self.command.clone().into(), CLIENT_VERB.into(), mode.into()];
         words.extend(settings.iter().map(|(name, value)| format!("{name}={value}").into()));
+        words.extend(self.node.interface.iter().map(|interface| format!("interface={interface}").into()));
         if let Some(library) = &self.node.library {
             let mut word = OsString::from("library=");
             word.push(library);

@@ -118,6 +118,8 @@ async fn ask_runtime(kit: &mut Kit<'_>) -> Vec<Fact> {
         let client = kit.client("client", "normal", "identity", &[]);
         match kit.measure(Mode::Native, &[client], 1.0).await {
             Ok(findings) => {
+                let interface = findings.first().and_then(|found| found.outcome.fact("interface"));
+                kit.node.interface = interface.map(ToOwned::to_owned);
                 let facts = findings.into_iter().flat_map(|finding| finding.outcome.facts);
                 return facts.map(|(name, value)| Fact::new(name, value)).collect();
             }

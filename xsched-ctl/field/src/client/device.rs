@@ -64,9 +64,21 @@ pub(super) struct Device {
 }
 
 impl Device {
-    pub(super) fn open(library: Option<&Path>) -> Result<Self, Trouble> {
-        let runtime = Runtime::load(library)?;
-        make_current(&runtime)?;
+    /// The device of a runtime: of the named library or interface, otherwise of the first that has one. Machines have libraries of
+    /// runtimes without a device for them.
+    pub(super) fn open(library: Option<&Path>, interface: Option<Interface>) -> Result<Self, Trouble> {
+        let of = |interface| {
+            let runtime = Runtime::load(interface, library)?;
+            make_current(&runtime)?;
+            Ok::<_, Trouble>(runtime)
+        };
+        let runtime = match interface.or(library.map(Interface::of_file)) {
+            Some(interface) => of(interface)?,
+            None => of(Interface::Hip).or_else(|hip| {
+                of(Interface::Cuda)
+                    .map_err(|cuda| Trouble::NoRuntime { hip: Box::new(hip), cuda: Box::new(cuda) })
+            })?,
+        };
         let (module, origin) = load_kernels(&runtime)?;
         let functions = &runtime.functions;
         let function = |name: &CStr| {

@@ -32,6 +32,17 @@ impl Interface {
         }
     }
 
+    /// By its name, as settings have it.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        [Self::Hip, Self::Cuda].into_iter().find(|interface| interface.name().eq_ignore_ascii_case(name))
+    }
+
+    /// The interface of a library, by the name of its file.
+    pub(super) fn of_file(path: &Path) -> Self {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.contains("cuda") { Self::Cuda } else { Self::Hip }
+    }
+
     /// File names of its library, the newest first.
     pub(super) fn libraries(self) -> &'static [&'static str] {
         match self {
@@ -124,29 +135,26 @@ pub(super) struct Runtime {
 }
 
 impl Runtime {
-    /// Loads the named library, or the first that there is: HIP's before CUDA's.
-    pub(super) fn load(asked: Option<&Path>) -> Result<Self, Trouble> {
+    /// Loads a library of an interface: the named one, or the newest that the loader finds.
+    pub(super) fn load(interface: Interface, asked: Option<&Path>) -> Result<Self, Trouble> {
         if let Some(path) = asked {
-            let file_name = path.file_name().unwrap_or_default().to_string_lossy();
-            let interface = if file_name.contains("cuda") { Interface::Cuda } else { Interface::Hip };
-            let library =
-                open(path).map_err(|cause| Trouble::NoLibrary { name: path.display().to_string(), cause })?;
-            return Self::of(interface, path.to_owned(), library);
+            let no_library = |cause| Trouble::NoLibrary { name: path.display().to_string(), cause };
+            return Self::of(interface, path.to_owned(), open(path).map_err(no_library)?);
         }
         #[cfg(feature = "hip-runtime-sys")]
-        if asked.is_none() {
+        if interface == Interface::Hip {
             return Ok(Self { functions: Functions::linked(), library: Library::this() });
         }
-        let mut last = None;
-        for interface in [Interface::Hip, Interface::Cuda] {
-            for name in interface.libraries() {
-                match open(Path::new(name)) {
-                    Ok(library) => return Self::of(interface, name.into(), library),
-                    Err(cause) => last = Some(Trouble::NoLibrary { name: (*name).to_owned(), cause }),
+        let mut first = None;
+        for name in interface.libraries() {
+            match open(Path::new(name)) {
+                Ok(library) => return Self::of(interface, name.into(), library),
+                Err(cause) => {
+                    first.get_or_insert(Trouble::NoLibrary { name: (*name).to_owned(), cause });
                 }
             }
         }
-        Err(last.expect("there are names, and each was tried"))
+        Err(first.expect("there are names, and each was tried"))
     }
 
     fn of(interface: Interface, file: PathBuf, library: Library) -> Result<Self, Trouble> {

@@ -17,6 +17,8 @@ pub(super) enum Trouble {
     Call { call: &'static str, code: i32 },
     #[error("{} has no device", .0.name())]
     NoDevice(Interface),
+    #[error("HIP: {hip}; CUDA: {cuda}")]
+    NoRuntime { hip: Box<Self>, cuda: Box<Self> },
     #[error("the kernels do not load: {0}")]
     Kernels(String),
     #[error("{0} of {1} results are wrong")]
