@@ -439,9 +439,10 @@ fn a_recording_is_replayed_under_other_parameters_and_the_run_can_be_viewed() {
         processes.iter().find(|process| process["pid"] == pid).unwrap_or_else(|| panic!("no process {pid}"))
     };
     for (pid, (requests, _)) in [(recorded.high, HIGH), (recorded.low, LOW)] {
-        // And what the program makes once, such as filling its memory.
-        assert!(of(pid)["recorded"]["requests"].as_u64().unwrap() >= requests as u64, "{json}");
-        assert!(of(pid)["model"]["requests"].as_u64().unwrap() > 0, "{json}");
+        // On a busy machine, a wait that returns at once does not show: then two requests are one.
+        for run in ["recorded", "model"] {
+            assert!(of(pid)[run]["requests"].as_u64().unwrap() >= requests as u64 / 2, "{run}: {json}");
+        }
     }
     // The one that always has work is the most urgent now.
     assert!(of(recorded.high)["change"]["p50_percent"].as_f64().unwrap() > 0.0, "{json}");
