@@ -16,6 +16,8 @@
 //! [`Decision`]. What a call must own to be made later is decided in [deferrable]; while a stream captures,
 //! [capturing] decides.
 //!
+//! A program may also do all of that itself, stream by stream, by XSched's functions: [program_queue].
+//!
 //! This holds for calls that are scheduled. Other calls go as soon as everything that they come after was launched,
 //! see [`crate::verdict`].
 //!
@@ -42,6 +44,7 @@ mod finding;
 mod graphs;
 mod load;
 mod ordering;
+mod program_queue;
 mod streams;
 mod submission;
 #[cfg(feature = "test-switches")]
@@ -61,6 +64,9 @@ pub(crate) use finding::{
 };
 pub(crate) use graphs::{graph_destroyed, graph_instantiated};
 pub(crate) use ordering::order;
+pub(crate) use program_queue::{
+    NoQueue, NotWaited, ProgramQueue, Submitted, ask_for_scheduler, count_call, counts_calls, tune_scheduler,
+};
 pub(crate) use submission::{passes_at_once, submit};
 
 /// Whether any call may have to wait, or is to be followed for other processes. True until the first use of a device.

@@ -14,6 +14,7 @@ mod domain;
 mod exports;
 mod lookup;
 mod table;
+mod xsched;
 
 use std::arch::naked_asm;
 use std::ffi::c_void;

@@ -7,4 +7,5 @@ pub(crate) mod gate;
 pub(crate) mod marker;
 pub(crate) mod owned;
 pub(crate) mod partition;
+pub(crate) mod program;
 pub(crate) mod real;

@@ -165,6 +165,9 @@ pub(crate) fn unknown() -> Outcome<u64> {
 /// A call that puts work on a stream.
 fn submitted<S: Hooked>(work: Work, call: &Call<'_, S>) -> Outcome<S::Ret> {
     counters::submitted(work, call.stream_kind());
+    if defer::counts_calls() {
+        defer::count_call(&call.stopped());
+    }
     if !defer::is_engaged() {
         return Outcome::Pass(Reason::NotScheduled);
     }

@@ -12,6 +12,7 @@
 //! | life | `process` | puts the parts together: first call, fork, exit |
 //! | | `summary` | the report at exit |
 //! | decision | `hooks` | what is done with a call before the real function gets it |
+//! | | `explicit` | queues that the program itself names, fills and suspends: XSched's functions |
 //! | | `defer` | which calls are deferred, which wait in place, and how |
 //! | judgement | `verdict` | how the calls of different callers are treated |
 //! | device | `hip` | HIP as the device of queues, and questions to the runtime |
@@ -29,6 +30,7 @@ mod abi;
 mod api;
 mod defer;
 mod entry;
+mod explicit;
 mod ground;
 mod hip;
 mod hooks;

@@ -18,7 +18,7 @@ use crate::runtime::by_name;
 use crate::runtime::objects;
 use crate::verdict::connection;
 use crate::verdict::domain;
-use crate::{api, defer, kernels, summary, verdict};
+use crate::{api, defer, explicit, kernels, summary, verdict};
 
 static PREPARED: AtomicBool = AtomicBool::new(false);
 
@@ -65,6 +65,7 @@ unsafe extern "C" fn renew_after_fork() {
     counters::reset();
     kernels::renew_after_fork();
     defer::renew_after_fork();
+    explicit::renew_after_fork();
     xsched_xqueue::after_fork_in_child();
     connection::renew_after_fork();
     domain::renew_after_fork();

@@ -27,10 +27,10 @@ use std::ffi::{CStr, CString, c_void};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
-use crate::api::{ApiFunction, Family};
+use crate::api::{ApiFunction, Family, Id, TABLE};
 use crate::ground::counters::{self, Trouble};
-use crate::ground::log;
 use crate::ground::status::xsched_shim_status;
+use crate::ground::{dlsym, log};
 use crate::runtime::copies::{RuntimeCopy, Way};
 use crate::runtime::objects::{Answer, Objects, Question};
 use crate::runtime::sites::{Key, Original, sites};
@@ -106,6 +106,22 @@ fn site_not_kept() {
             "xsched-shim: more places call HIP than the table of call sites has entries: the others are looked up at each call\n",
         );
     }
+}
+
+/// The copy that a caller would reach which returns to this address.
+pub(crate) fn copy_of_caller(return_address: usize) -> Option<&'static RuntimeCopy> {
+    let _errno = Errno::save();
+    let (answer, _) = answer(&TABLE[Id::hipStreamGetFlags as usize], return_address)?;
+    answer.original.copy
+}
+
+/// Whether the calls of a copy reach the shim: by its table, or since the linker finds the shim before it. A program that is linked
+/// with the shim behind the runtime calls that one directly, and then the shim's own references to exports lead there as well.
+pub(crate) fn reaches_shim(copy: Option<&RuntimeCopy>) -> bool {
+    let launch = &TABLE[Id::hipLaunchKernel as usize];
+    let is_by_table = copy.is_some_and(|copy| copy.way_of(launch.slot) == Way::Table);
+    let first = dlsym::look_up(libc::RTLD_DEFAULT, launch.name);
+    is_by_table || first.is_some_and(|first| Found { address: first }.is_shims(&objects::mapped()))
 }
 
 /// The copy whose code or data these addresses are in; most likely the first one is.
@@ -194,9 +210,12 @@ impl Found {
     }
 
     fn unless_shims(address: NonNull<c_void>, objects: &Objects) -> Option<Self> {
+        Some(Self { address }).filter(|found| !found.is_shims(objects))
+    }
+
+    fn is_shims(&self, objects: &Objects) -> bool {
         let shim = objects.containing(resolve as *const () as usize);
-        let is_shims = shim.is_some_and(|object| object.contains(address.addr().get()));
-        (!is_shims).then_some(Self { address })
+        shim.is_some_and(|object| object.contains(self.address.addr().get()))
     }
 
     fn is_in_a_runtime(&self, objects: &Objects) -> bool {

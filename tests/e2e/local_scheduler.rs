@@ -1,5 +1,7 @@
 //! `XSCHED_SCHEDULER=LCL`: the shim schedules the streams of one process among each other, without a controller.
 
+mod xsched_api;
+
 use std::path::Path;
 use std::process::Command;
 

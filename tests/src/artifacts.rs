@@ -45,6 +45,11 @@ pub fn app(name: &str) -> PathBuf {
     built("XSCHED_ARTIFACTS").join("apps").join(name)
 }
 
+/// The library that computes what the kernels of `tests/apps` would.
+pub fn twins_of_apps() -> PathBuf {
+    app("libdemo_twins.so")
+}
+
 /// The folder of a simulated runtime, by HIP's major version: 5, 6 or 7.
 pub fn hip_sim(major: u32) -> PathBuf {
     built("XSCHED_ARTIFACTS").join("hip-sim").join(major.to_string())

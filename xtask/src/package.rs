@@ -7,6 +7,7 @@ mod roots;
 
 use std::{
     fs,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
 };
 
@@ -18,6 +19,9 @@ use crate::{
     subject,
     workspace::{Profile, Workspace},
 };
+
+/// The names under which programs written for XSched find the shim.
+const XSCHED_NAMES: [&str; 4] = ["libpreempt.so", "libhalhip.so", "libshimhip.so", "libxsched.so"];
 
 /// A cargo subcommand that writes packages.
 struct Packager {
@@ -64,6 +68,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     for shim in ["libxsched_shim.so", "libxsched_cuda.so"] {
         subject::ensure_released(&workspace.built(Profile::Release, shim))?;
     }
+    for name in XSCHED_NAMES {
+        link_to_shim(&workspace.built(Profile::Release, name))?;
+    }
     // Made from the definition of the command line.
     let manual = workspace.built(Profile::Release, "manual");
     let _ = fs::remove_dir_all(&manual); // a verb that is gone has no page
@@ -83,6 +90,14 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         roots::run(workspace, &folder)?;
     }
     Ok(())
+}
+
+/// Makes a link to the shim beside it.
+fn link_to_shim(link: &Path) -> Result<()> {
+    if fs::symlink_metadata(link).is_ok() {
+        fs::remove_file(link).with_context(|| format!("failed to replace {}", link.display()))?;
+    }
+    symlink("libxsched_shim.so", link).with_context(|| format!("failed to make {}", link.display()))
 }
 
 impl Packager {

@@ -17,7 +17,7 @@ impl Devices {
     /// The claim on a device for streams of this priority, as CUDA counts it: smaller is more urgent.
     pub(crate) fn claim(&self, queues: &XQueues<Cuda>, device: i32, priority: i32) -> Option<ClaimId> {
         let device = self.key(device)?;
-        Some(queues.claim(ClaimKey { device, stream_priority: priority.saturating_neg() }))
+        Some(queues.claim(ClaimKey::new(device, priority.saturating_neg())))
     }
 
     fn key(&self, device: i32) -> Option<u64> {

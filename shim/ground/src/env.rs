@@ -9,7 +9,9 @@
 //! | `XSCHED_AUTO_XQUEUE_PRIORITY` | -255 to 255, larger is more urgent: a hint to the controller, which has the last word |
 //! | `XSCHED_AUTO_XQUEUE_UTILIZATION` | percent of the device: a hint as well |
 //! | `XSCHED_AUTO_XQUEUE_DEADLINE` | within how many microseconds each request is to be done: a hint as well |
-//! | `XSCHED_SCHEDULER` | `LCL`: no controller, the process's own streams are scheduled among each other by their priorities, or as `XSCHED_POLICY` says; `APP`: neither; otherwise, as with `GLB`, the controller says |
+//! | `XSCHED_SCHEDULER` | `LCL`: no controller, the process's own streams are scheduled among each other by their priorities, or as `XSCHED_POLICY` says; `APP`: neither; `GLB`: the controller says. Without it the controller does, unless there is `XSCHED_POLICY` |
+//! | `XSCHED_AUTO_XQUEUE_TIMESLICE`, `_KDEADLINE` | with `LCL`: microseconds of a time slice; how many go side by side under `edf` |
+//! | `XSCHED_AUTO_XQUEUE` | `ON`: `XQueueGet` finds a queue for each stream that `HipQueueCreate` was given |
 //! | `XSCHED_AUTO_XQUEUE_THRESHOLD`, `_BATCH_SIZE` | commands launched ahead beside more urgent processes, and at once, instead of what the shim finds out; the controller's `in_flight` goes before |
 //! | `XSCHED_AUTO_XQUEUE_LEVEL` | 1: nothing is gated on the device, see [`xsched_xqueue`] |
 //! | `XSCHED_PASSTHROUGH_LIBS`, `XSCHED_CONFIG` | whose calls pass through, see `verdict.rs` |

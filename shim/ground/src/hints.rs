@@ -2,13 +2,16 @@
 
 use std::path::PathBuf;
 
-use xsched_sched::{Limit, PolicyKind};
-use xsched_xqueue::{SchedulerChoice, Settings};
+use xsched_sched::{Limit, Nanos, PolicyKind};
+use xsched_xqueue::{SchedulerChoice, Settings, Tuning};
 
-use crate::env;
+use crate::{env, log};
 
 /// The most commands that a program may ask to have launched ahead.
 const COMMANDS_MAX: i64 = 1024;
+
+/// The shortest and the longest time slice in XSched's terms, in microseconds.
+pub const SLICE_US: (i64, i64) = (100, 10_000_000);
 
 /// The settings for queues.
 pub fn settings() -> Settings {
@@ -17,6 +20,11 @@ pub fn settings() -> Settings {
             env::word("XSCHED_SCHEDULER").as_deref(),
             env::word("XSCHED_POLICY").as_deref(),
         ),
+        tuning: Tuning {
+            slice: hint("XSCHED_AUTO_XQUEUE_TIMESLICE", SLICE_US.0, SLICE_US.1)
+                .map(|slice| Nanos::from_micros(u64::from(slice.cast_unsigned()))),
+            side_by_side: hint("XSCHED_AUTO_XQUEUE_KDEADLINE", 1, i32::MAX.into()).map(i32::cast_unsigned),
+        },
         priority: hint("XSCHED_AUTO_XQUEUE_PRIORITY", -255, 255),
         utilization: hint("XSCHED_AUTO_XQUEUE_UTILIZATION", 0, 100).map(i32::cast_unsigned),
         deadline_us: hint("XSCHED_AUTO_XQUEUE_DEADLINE", 1, i32::MAX.into()).map(i32::cast_unsigned),
@@ -28,21 +36,28 @@ pub fn settings() -> Settings {
     }
 }
 
-/// An unknown word is ignored: there is no place to report it.
+/// As with XSched, a policy alone means that the process schedules itself. An unknown scheduler is ignored; of an unknown policy
+/// the log knows.
 fn scheduled_by(scheduler: Option<&str>, policy: Option<&str>) -> SchedulerChoice {
-    match scheduler.map(str::to_ascii_lowercase).as_deref() {
-        Some("lcl" | "local") => {
-            let policy = policy.and_then(|name| name.to_ascii_lowercase().parse().ok());
-            SchedulerChoice::Itself(policy.unwrap_or(PolicyKind::Priority))
-        }
-        Some("app") => SchedulerChoice::None,
+    match (scheduler.map(str::to_ascii_lowercase).as_deref(), policy) {
+        (Some("lcl" | "local"), policy) => SchedulerChoice::Itself(policy_named(policy)),
+        (Some("app"), _) => SchedulerChoice::None,
+        (None, Some(policy)) if !policy.is_empty() => SchedulerChoice::Itself(policy_named(Some(policy))),
         _ => SchedulerChoice::Controller,
     }
 }
 
+fn policy_named(name: Option<&str>) -> PolicyKind {
+    let Some(name) = name else { return PolicyKind::Priority };
+    name.to_ascii_lowercase().parse().unwrap_or_else(|_| {
+        log::write(&format!("xsched-shim: there is no policy `{name}` here: it is `priority` instead\n"));
+        PolicyKind::Priority
+    })
+}
+
 /// How much the program wants to have launched ahead, in XSched's terms: commands, and how many of them at once. Like
 /// everything in the shim this does not bind a malicious program, which could also launch past the shim.
-fn limit() -> Option<Limit> {
+pub fn limit() -> Option<Limit> {
     let threshold = hint("XSCHED_AUTO_XQUEUE_THRESHOLD", 1, COMMANDS_MAX);
     let batch = hint("XSCHED_AUTO_XQUEUE_BATCH_SIZE", 1, COMMANDS_MAX);
     limit_of(threshold.map(i32::cast_unsigned), batch.map(i32::cast_unsigned))
@@ -76,7 +91,10 @@ mod tests {
 
     #[test]
     fn the_scheduler_is_chosen_by_xscheds_words() {
-        assert_eq!(scheduled_by(None, Some("fair")), SchedulerChoice::Controller);
+        assert_eq!(scheduled_by(None, None), SchedulerChoice::Controller);
+        assert_eq!(scheduled_by(None, Some("fair")), SchedulerChoice::Itself(PolicyKind::Fair));
+        assert_eq!(scheduled_by(Some("GLB"), Some("fair")), SchedulerChoice::Controller);
+        assert_eq!(scheduled_by(Some("LCL"), Some("AWF")), SchedulerChoice::Itself(PolicyKind::Priority));
         assert_eq!(scheduled_by(Some("GLB"), None), SchedulerChoice::Controller);
         assert_eq!(scheduled_by(Some("APP"), None), SchedulerChoice::None);
         assert_eq!(scheduled_by(Some("LCL"), None), SchedulerChoice::Itself(PolicyKind::Priority));

@@ -36,7 +36,7 @@ pub use recording::{
 };
 
 /// Changes whenever a packet changes its layout or meaning.
-pub const WIRE_VERSION: u32 = 7;
+pub const WIRE_VERSION: u32 = 8;
 
 /// File name of the socket that shims connect to, in the controller's folder.
 pub const SHIM_SOCKET: &str = "shim.sock";
@@ -153,7 +153,7 @@ pub enum Keeper {
     Controller = 2,
 }
 
-/// A process will use a device, at one stream priority.
+/// A process will use a device, at one stream priority, by streams of which it asks the same.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct OpenQueue {
@@ -165,8 +165,14 @@ pub struct OpenQueue {
     pub device: u64,
     /// How much more urgent its streams in this queue are than the rest of the process: HIP's stream priorities, negated.
     pub stream_priority: i32,
-    /// Zero.
-    pub reserved: u32,
+    /// Which of the hints below were given, instead of those in [`Hello`]: bits such as [`Hello::PRIORITY`].
+    pub hints: u32,
+    /// As [`Hello::priority`].
+    pub priority: i32,
+    /// As [`Hello::utilization`].
+    pub utilization: u32,
+    /// As [`Hello::deadline_ns`].
+    pub deadline_ns: u64,
 }
 
 /// The queue is open. One descriptor may come with it: its gate page, to be mapped to read and to write; see
@@ -456,7 +462,7 @@ text!(Domain path path_len domain);
 text!(KernelName name name_len id);
 text!(OriginName name name_len id);
 
-const _: () = assert!(size_of::<Hello>() == 56 && size_of::<Welcome>() == 48 && size_of::<OpenQueue>() == 24);
+const _: () = assert!(size_of::<Hello>() == 56 && size_of::<Welcome>() == 48 && size_of::<OpenQueue>() == 40);
 const _: () = assert!(size_of::<Verdicts>() == 16 && size_of::<Rules>() == 12 && size_of::<Settings>() == 8);
 const _: () = assert!(size_of::<Domain>() == 416 && size_of::<KernelName>() == 416);
 const _: () = assert!(size_of::<OriginName>() == 416 && size_of::<OriginUsage>() == 416);

@@ -97,6 +97,11 @@ impl Local {
         self.scheduler.set_policy(now, policy);
     }
 
+    /// Changes the settings; [`Self::look`] returns the results.
+    pub fn set_settings(&mut self, now: Nanos, settings: Settings) {
+        self.scheduler.set_settings(now, settings);
+    }
+
     fn open(&mut self, id: QueueId, attributes: Attributes) {
         self.close(id);
         self.masks.entry(attributes.device).or_insert_with(Mask::new);

@@ -1,10 +1,10 @@
 //! Which claim a stream's work belongs to: its device, by an address that all processes agree on, and its priority.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
 use xsched_protocol::arbiter_page::device_key;
-use xsched_xqueue::{ClaimId, ClaimKey, XQueues};
+use xsched_xqueue::{ClaimId, ClaimKey, QueueHints, XQueues};
 
 use crate::hip::device::Hip;
 use crate::hip::{partition, real};
@@ -12,7 +12,18 @@ use crate::runtime::copies::RuntimeCopy;
 
 /// Keys of the devices that this process uses, by copy and ordinal. None: the runtime does not know the address.
 #[derive(Debug, Default)]
-pub(super) struct Devices(Mutex<HashMap<(usize, i32), Option<u64>>>);
+pub(super) struct Devices {
+    keys: Mutex<HashMap<(usize, i32), Option<u64>>>,
+    /// Claims for streams of which the program asks something.
+    asked: Mutex<HashSet<ClaimKey>>,
+}
+
+/// The program asks too many different things of its streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TooManyHints;
+
+/// Most of these. The controller allows 64 for a process, and each stays known for as long as the process lives.
+const ASKED_MAX: usize = 32;
 
 impl Devices {
     /// The claim on a device for streams of this priority, as HIP counts it: smaller is more urgent.
@@ -26,16 +37,37 @@ impl Devices {
         priority: i32,
     ) -> Option<ClaimId> {
         let device = self.key(copy, device)?;
-        Some(queues.claim(ClaimKey { device, stream_priority: priority.saturating_neg() }))
+        Some(queues.claim(ClaimKey::new(device, priority.saturating_neg())))
+    }
+
+    /// The same for streams of which the program asks this.
+    pub(super) fn claim_asked(
+        &self,
+        queues: &XQueues<Hip>,
+        (copy, device, priority): (&RuntimeCopy, i32, i32),
+        hints: QueueHints,
+    ) -> Result<Option<ClaimId>, TooManyHints> {
+        if hints == QueueHints::NONE {
+            return Ok(self.claim(queues, copy, device, priority));
+        }
+        let Some(device) = self.key(copy, device) else { return Ok(None) };
+        let key = ClaimKey { hints, ..ClaimKey::new(device, priority.saturating_neg()) };
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = !asked.contains(&key);
+        if is_new && asked.len() >= ASKED_MAX {
+            return Err(TooManyHints);
+        }
+        asked.insert(key);
+        Ok(Some(queues.claim(key)))
     }
 
     fn key(&self, copy: &RuntimeCopy, device: i32) -> Option<u64> {
         let ordinal = (copy.index(), device);
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&ordinal).copied();
+        let known = self.keys.lock().unwrap_or_else(PoisonError::into_inner).get(&ordinal).copied();
         known.unwrap_or_else(|| {
             let printed = real::pci_address(copy, device).and_then(|address| parse(&address));
             let key = printed.map(|printed| partition::key_of(copy, device, printed));
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(ordinal, key);
+            self.keys.lock().unwrap_or_else(PoisonError::into_inner).insert(ordinal, key);
             key
         })
     }

@@ -6,16 +6,61 @@ use std::sync::atomic::Ordering;
 
 use xsched_protocol::shim_status::ShimScheduling;
 use xsched_protocol::wire::Verdicts;
-use xsched_xqueue::{Connection, ControllerRules, Device, Host, Library, Origin, PageError, XQueues};
+use xsched_xqueue::{
+    Connection, ControllerRules, Device, Host, Library, Origin, PageError, SchedulerChoice, Tuning, XQueues,
+};
 
 use crate::ground::hints;
 use crate::ground::reentry::stay_inside;
 use crate::ground::status::xsched_shim_status;
 use crate::verdict::{self, connection, domain};
 
-/// Starts the watcher of these queues, which talks to the controller.
-pub(crate) fn start<D: Device>(queues: &Arc<XQueues<D>>) {
-    xsched_xqueue::start_client(queues, hints::settings(), Box::new(Shim));
+/// What schedules the process, as the program asks for and as it is.
+#[derive(Debug, Default)]
+pub(super) struct Scheduler {
+    asked: Option<SchedulerChoice>,
+    tuning: Tuning,
+    started: Option<SchedulerChoice>,
+}
+
+impl Scheduler {
+    /// Starts the watcher of these queues, which talks to the controller.
+    pub(super) fn start<D: Device>(&mut self, queues: &Arc<XQueues<D>>) {
+        let settings = hints::settings();
+        let scheduler = self.asked.unwrap_or(settings.scheduler);
+        let tuning = Tuning {
+            slice: self.tuning.slice.or(settings.tuning.slice),
+            side_by_side: self.tuning.side_by_side.or(settings.tuning.side_by_side),
+        };
+        self.started = Some(scheduler);
+        let settings = xsched_xqueue::Settings { scheduler, tuning, ..settings };
+        xsched_xqueue::start_client(queues, settings, Box::new(Shim));
+    }
+
+    /// The program asks for this scheduler. False if the process has another one already.
+    pub(super) fn ask(&mut self, scheduler: SchedulerChoice) -> bool {
+        if let Some(started) = self.started {
+            return started == scheduler;
+        }
+        self.asked = Some(scheduler);
+        true
+    }
+
+    /// The program tunes the policy before the process has a scheduler. False if it has one.
+    pub(super) fn tune(&mut self, tuning: Tuning) -> bool {
+        if self.started.is_some() {
+            return false;
+        }
+        let Tuning { slice, side_by_side } = tuning;
+        self.tuning.slice = slice.or(self.tuning.slice);
+        self.tuning.side_by_side = side_by_side.or(self.tuning.side_by_side);
+        true
+    }
+
+    /// What schedules the process, as far as that is decided.
+    pub(super) fn choice(&self) -> SchedulerChoice {
+        self.started.or(self.asked).unwrap_or_else(|| hints::settings().scheduler)
+    }
 }
 
 /// The shim, as the queues' client sees it.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xsched_xqueue::{ClaimId, Setup, XQueues};
 
 use crate::defer::claims::Devices;
-use crate::defer::controller;
+use crate::defer::controller::Scheduler;
 use crate::defer::dependencies::Dependencies;
 use crate::defer::streams::NullStreams;
 use crate::ground::counters::{self, Trouble};
@@ -27,7 +27,8 @@ pub(crate) struct Deferral {
     pub(super) is_capturing: AtomicBool,
     /// A capture has ended without a graph, and streams may be left over from it.
     pub(super) has_broken_captures: AtomicBool,
-    devices: Devices,
+    pub(super) devices: Devices,
+    scheduler: Mutex<Scheduler>,
     /// The process's first use of a device was noted.
     pub(super) is_used: AtomicBool,
 }
@@ -48,6 +49,7 @@ impl Default for Deferral {
             is_capturing: AtomicBool::new(false),
             has_broken_captures: AtomicBool::new(false),
             devices: Devices::default(),
+            scheduler: Mutex::default(),
             is_used: AtomicBool::new(false),
         }
     }
@@ -97,8 +99,12 @@ impl Deferral {
         if let Some(device) = real::current_device(copy) {
             self.claim(copy, device, 0);
         }
-        controller::start(&self.queues);
+        self.scheduler().start(&self.queues);
         self.queues.await_first_use(false);
+    }
+
+    pub(super) fn scheduler(&self) -> MutexGuard<'_, Scheduler> {
+        self.scheduler.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn claim(&self, copy: &RuntimeCopy, device: i32, priority: i32) -> Option<ClaimId> {

@@ -133,7 +133,7 @@ impl Dependencies {
                 && key.copy() == copy
                 && matches!(key, StreamKey::Created { .. })
         });
-        blocking.filter_map(|(_, entry)| queues.last(entry.queue())).collect()
+        blocking.filter_map(|(_, entry)| queues.last_for_others(entry.queue())).collect()
     }
 
     /// The queues of a device's streams.
@@ -150,7 +150,7 @@ impl Dependencies {
         device: i32,
         queues: &XQueues<D>,
     ) -> Option<Position> {
-        queues.last(self.stream(StreamKey::Legacy { copy, device })?.queue())
+        queues.last_for_others(self.stream(StreamKey::Legacy { copy, device })?.queue())
     }
 
     /// The commands that a command with these uses comes after.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::defer::deferral::DEFERRAL;
+use crate::hip::program::process_ends;
 
 /// How long an ending process waits for its deferred calls.
 const EXIT_LIMIT: Duration = Duration::from_secs(5);
@@ -38,6 +39,7 @@ pub(crate) fn release_at_exit() {
 extern "C" fn release_all() {
     // Nothing depends on what a panic would leave undone.
     let _ = panic::catch_unwind(|| {
+        process_ends();
         if let Some(deferral) = DEFERRAL.existing() {
             deferral.queues.close(Instant::now() + EXIT_LIMIT);
         }

@@ -128,7 +128,7 @@ impl Deferral {
         Some((KnownStream { key, entry }, device))
     }
 
-    fn find_stream(
+    pub(super) fn find_stream(
         &self,
         copy: &'static RuntimeCopy,
         key: StreamKey,

@@ -4,7 +4,7 @@
 //! They wait until the work that they concern was launched, and no longer: the real function waits for the device. A
 //! query of deferred work is answered here: not ready.
 
-use xsched_xqueue::{Position, QueueId, Treatment};
+use xsched_xqueue::{Position, QueueId, Treatment, launching_queue};
 
 use crate::abi::HipError;
 use crate::api::{Family, Id};
@@ -37,14 +37,14 @@ impl Deferral {
             return Decision::Pass(Reason::Drained);
         }
         let treatment = Treatment::from(verdict::judge(call, || self.is_urgent()));
-        let wait = |positions: &[Position]| {
+        let wait = |own: Option<QueueId>, positions: &[Position]| {
             if treatment.is_forced() {
                 self.queues.force(positions);
             }
             if waits_for_device(call) {
-                self.queues.wait_launched_as_expected(positions);
+                self.queues.wait_launched_as_expected(own, positions);
             } else {
-                self.queues.wait_launched(positions);
+                self.queues.wait_launched_by(own, positions);
             }
         };
         let event = |argument: usize| (copy.index(), call.size(argument));
@@ -59,10 +59,13 @@ impl Deferral {
             {
                 return Decision::Answer(HipError::NOT_READY);
             }
-            Id::hipEventSynchronize => wait(pending(0).as_slice()),
+            Id::hipEventSynchronize => {
+                let record = pending(0);
+                wait(record.map(|record| record.queue), record.as_slice());
+            }
             Id::hipEventDestroy => {
                 let before = self.dependencies().predecessors_of_uses(&[EventUse::Record(event(0))]);
-                wait(&before);
+                wait(None, &before);
             }
             Id::hipStreamQuery | Id::hipStreamQuery_spt
                 if !self.pending_on(call, copy).is_empty() && !is_planted(Bug::EarlyAnswer) =>
@@ -74,11 +77,12 @@ impl Deferral {
             Id::hipStreamSynchronize if is_planted(Bug::MissedDrain) => {}
             Id::hipFree if is_planted(Bug::FreeWithoutDrain) => {}
             Id::hipStreamSynchronize | Id::hipStreamSynchronize_spt | Id::hipStreamDestroy => {
-                wait(&self.pending_on(call, copy));
+                let own = self.known_stream(call, copy).map(KnownStream::queue);
+                wait(own, &self.pending_on(call, copy));
             }
             _ if is_on_many_streams(call) => self.queues.wait_behind_all(treatment),
             _ if puts_work(call) => return self.submit_in_place(call, copy),
-            _ => wait(&self.queues.all_last()),
+            _ => wait(None, &self.queues.all_last()),
         }
         let known = self.known_stream(call, copy);
         let late_failure = known.and_then(|stream| stream.entry.failure.take());
@@ -140,7 +144,9 @@ impl Deferral {
     /// The deferred commands that a query of a stream concerns, or a wait for it.
     fn pending_on(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) -> Vec<Position> {
         let Some(stream) = self.known_stream(call, copy) else { return Vec::new() };
-        let mut pending: Vec<_> = self.queues.last(stream.queue()).into_iter().collect();
+        let is_own = launching_queue() == Some(stream.queue());
+        let last = self.queues.last(stream.queue()).filter(|_| !is_own);
+        let mut pending: Vec<_> = last.into_iter().collect();
         if stream.is_null() {
             pending.extend(self.dependencies().blocking(copy.index(), stream.entry.device(), &self.queues));
         }

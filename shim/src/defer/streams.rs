@@ -59,6 +59,8 @@ pub(super) struct StreamEntry {
     pub(super) status: QueueStatus,
     device: AtomicI32,
     is_blocking: AtomicBool,
+    /// Calls that have put something on it, while these are counted.
+    pub(super) calls: AtomicU64,
     pub(super) failure: LateFailure,
 }
 
@@ -67,6 +69,7 @@ impl StreamEntry {
     pub(super) fn assign(&self, device: i32, is_blocking: bool) {
         self.device.store(device, Ordering::Release);
         self.is_blocking.store(is_blocking, Ordering::Release);
+        self.calls.store(0, Ordering::Release);
     }
 
     pub(super) fn queue(&self) -> QueueId {

@@ -14,14 +14,16 @@ use crate::defer::ordering::reaches_out;
 use crate::defer::streams::{self, KnownStream, StreamKey};
 use crate::defer::{deferrable, exit};
 use crate::ground::outcome::Reason;
-use crate::hip::device::HipCommand;
+use crate::hip::device::{HipCommand, HipWork};
 use crate::hip::marker::HipStream;
 use crate::hip::real;
 use crate::planted::{Bug, is_planted};
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::{Stopped, StreamName};
 use crate::verdict;
-use xsched_xqueue::{Admission, AdmissionMode, Demand, KnownEnd, Position, Refused, Treatment};
+use xsched_xqueue::{
+    Admission, AdmissionMode, Demand, KnownEnd, Position, Refused, Treatment, launching_queue,
+};
 
 /// A call that puts work on a stream with a queue.
 struct Submission<'a> {
@@ -62,7 +64,7 @@ impl Deferral {
     }
 
     /// Whether nothing that is deferred on other streams concerns a stream, except for events.
-    fn is_independent(&self, KnownStream { key, entry }: KnownStream) -> bool {
+    pub(super) fn is_independent(&self, KnownStream { key, entry }: KnownStream) -> bool {
         matches!(key, StreamKey::Created { .. })
             && (!entry.is_blocking() || self.null_streams.is_clear(key.copy(), entry.device()))
     }
@@ -82,6 +84,9 @@ impl Deferral {
         let Some((stream, device)) = self.stream_of(call, copy) else {
             return self.without_a_queue(call, copy, uses);
         };
+        if launching_queue() == Some(stream.queue()) {
+            return Decision::Pass(Reason::OwnCommand);
+        }
         let demand = self.demand(call);
         let submission = Submission { call, copy, device, stream, demand, uses };
         if self.must_wait(&submission) {
@@ -130,7 +135,8 @@ impl Deferral {
             self.queues.force(self.queues.last(queue).as_slice());
         }
         exit::release_before_kernels();
-        let mut command = HipCommand { call: owned, copy, device, failure: &stream.entry.failure };
+        let mut command =
+            HipCommand { work: HipWork::Call(owned), copy, device, failure: &stream.entry.failure };
         loop {
             let is_alone = uses.is_empty() && self.is_independent(stream);
             let mut dependencies = (!is_alone).then(|| self.dependencies());
@@ -167,7 +173,12 @@ impl Deferral {
     }
 
     /// The deferred commands that a call on a stream comes after.
-    fn predecessors(&self, dependencies: &Dependencies, key: StreamKey, uses: &[EventUse]) -> Vec<Position> {
+    pub(super) fn predecessors(
+        &self,
+        dependencies: &Dependencies,
+        key: StreamKey,
+        uses: &[EventUse],
+    ) -> Vec<Position> {
         let mut before = dependencies.predecessors_on(key, &self.queues);
         before.extend(dependencies.predecessors_of_uses(uses));
         before
@@ -175,6 +186,9 @@ impl Deferral {
 
     /// Waits until the call may be made.
     pub(super) fn wait_in_place(&self, stream: KnownStream, demand: Demand, uses: &[EventUse]) -> Decision {
+        if launching_queue() == Some(stream.queue()) {
+            return Decision::Pass(Reason::OwnCommand);
+        }
         let before = self.predecessors(&self.dependencies(), stream.key, uses);
         let begun = self.queues.wait_for_admission(stream.queue(), &before, demand);
         let effect = begun.map_or(Effect::None, |begun| Effect::Work(begun.gated_if(|| false)));

@@ -47,6 +47,8 @@ counted! {
         NeverSuspended = "never suspended",
         /// The call passes through.
         PassedThrough = "passed through",
+        /// A function that the program has given to the stream's queue makes the call, now that it is its turn.
+        OwnCommand = "by the program's own command",
         /// Nothing schedules this process: work goes straight to its stream.
         NotScheduled = "nothing schedules",
         /// The call needs earlier work to be launched, and none is deferred.

@@ -25,6 +25,18 @@ pub(crate) fn is_shims_thread() -> bool {
     IS_SHIMS.try_with(Cell::get).unwrap_or(false)
 }
 
+/// Runs a function of the application's on a thread of the shim's: its HIP calls are the application's.
+pub(crate) fn as_application<R>(run: impl FnOnce() -> R) -> R {
+    let set = |inside: bool| {
+        let _ = INSIDE_HOOK.try_with(|cell| cell.set(inside));
+        let _ = IS_SHIMS.try_with(|cell| cell.set(inside));
+    };
+    set(false);
+    let returned = run();
+    set(true);
+    returned
+}
+
 /// While it lives, HIP calls of this thread are passed on without a hook.
 pub(crate) struct ReentryGuard(());
 

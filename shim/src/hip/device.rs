@@ -7,11 +7,12 @@ use xsched_sched::Nanos;
 use xsched_xqueue::{Device, GatePage, RuntimeId, Tried};
 
 use crate::ground::counters::{self, Trouble};
-use crate::ground::reentry::stay_inside;
+use crate::ground::reentry::{as_application, stay_inside};
 use crate::hip::failure::LateFailure;
 use crate::hip::gate::{HipGate, HipTrial};
 use crate::hip::marker::{HipMarker, HipStream, MarkerPool};
 use crate::hip::owned::OwnedCall;
+use crate::hip::program::ProgramCommand;
 use crate::hip::real;
 use crate::planted::{Bug, is_planted};
 use crate::runtime::copies::RuntimeCopy;
@@ -23,9 +24,17 @@ pub(crate) struct Hip {
     markers: MarkerPool,
 }
 
-/// A deferred call.
+/// What a command does.
+pub(crate) enum HipWork {
+    /// A deferred call.
+    Call(OwnedCall),
+    /// Whatever the program's function does.
+    Program(ProgramCommand),
+}
+
+/// A command.
 pub(crate) struct HipCommand {
-    pub(crate) call: OwnedCall,
+    pub(crate) work: HipWork,
     pub(crate) copy: &'static RuntimeCopy,
     /// Its caller's device.
     pub(crate) device: i32,
@@ -72,9 +81,18 @@ impl Device for Hip {
                 real::set_device(command.copy, command.device);
                 DEVICE.set(Some(target));
             }
-            // SAFETY: the call owns its arguments, or they are handles and memory that may not be destroyed before
-            // commands that use them were launched: the hooks of the functions that destroy them wait for that.
-            unsafe { command.call.make() as u32 }
+            match command.work {
+                // SAFETY: the call owns its arguments, or they are handles and memory that may not be destroyed before
+                // commands that use them were launched: the hooks of the functions that destroy them wait for that.
+                HipWork::Call(call) => unsafe { call.make() as u32 },
+                HipWork::Program(command) => {
+                    as_application(|| command.call());
+                    // It may have set another one.
+                    DEVICE.set(None);
+                    // Even a function that fails may have put something on the device.
+                    0
+                }
+            }
         }));
         match launched {
             Ok(0) => return true,

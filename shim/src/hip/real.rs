@@ -1,6 +1,6 @@
 //! Queries and actions of the shim's own on a runtime copy.
 //!
-//! All of them return without waiting for the device. On an application's thread they leave the thread's last error as
+//! All of them but [`synchronize`] return without waiting for the device. On an application's thread they leave the thread's last error as
 //! it was: see [`taken`] and [`quietly`]. Up to ROCm 6 a successful call overwrites it, as the application's own call
 //! does, so none is made after one that has failed.
 
@@ -149,6 +149,13 @@ pub(crate) fn is_stream_done(copy: &RuntimeCopy, stream: Stream) -> Option<bool>
         NOT_READY => Some(false),
         _ => None,
     }
+}
+
+/// Waits for a stream, on a thread that may wait. False if the runtime refuses.
+pub(crate) fn synchronize(copy: &RuntimeCopy, stream: Stream) -> bool {
+    let Some(wait) = real!(copy, hipStreamSynchronize: fn(Stream)) else { return false };
+    // SAFETY: a stream that its user keeps.
+    taken(copy, || unsafe { wait(stream) })
 }
 
 /// Whether there is an event with this handle; None if this thread cannot ask.

@@ -5,6 +5,7 @@ use std::ptr;
 use crate::abi::{Hooked, InRegister, Stream};
 use crate::api::Id;
 use crate::defer;
+use crate::explicit;
 use crate::ground::counters::Work;
 use crate::ground::outcome::{Outcome, Reason};
 use crate::hooks::Call;
@@ -28,6 +29,11 @@ pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
 /// A query answers for all work of the stream, a destroyed stream finishes its work, and attributes hold for
 /// later work only.
 pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
+    if let (Id::hipStreamDestroy, Some(copy), Some(stream)) =
+        (call.function.id, call.target.copy, call.stream())
+    {
+        explicit::stream_ends(copy, stream);
+    }
     super::ordered_then(call, || {
         if let (Id::hipStreamDestroy, Some(copy), Some(stream)) =
             (call.function.id, call.target.copy, call.stream())

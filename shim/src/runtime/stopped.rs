@@ -30,8 +30,16 @@ impl StreamName {
     /// What a function means by a stream, or by none.
     #[inline]
     pub(crate) fn of(function: &ApiFunction, stream: Option<Stream>) -> Self {
-        match stream.map_or(0, |stream| stream.0.addr()) {
-            0 if function.null_stream_is_per_thread => Self::PerThread,
+        let stream = stream.unwrap_or(Stream(std::ptr::null_mut()));
+        if stream.0.is_null() && function.null_stream_is_per_thread {
+            return Self::PerThread;
+        }
+        Self::by_handle(stream)
+    }
+
+    /// What a handle means where no function says more.
+    pub(crate) fn by_handle(stream: Stream) -> Self {
+        match stream.0.addr() {
             0 | 1 => Self::Legacy,
             2 => Self::PerThread,
             created => Self::Created(created),

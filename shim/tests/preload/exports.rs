@@ -7,6 +7,7 @@ use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection, ObjectSymbol, SymbolKind};
 
 use crate::fixture::{Run, Workshop, function_names, shim};
+use crate::headers;
 
 /// Libraries of glibc itself, under the names of all its versions, and the compiler's.
 const ALLOWED: [&str; 6] =
@@ -93,7 +94,9 @@ fn exports_are_the_list_and_nothing_else() {
         })
         .collect();
 
+    let of_xsched = headers::functions();
     let mut expected: BTreeSet<_> = function_names().into_iter().collect();
+    expected.extend(of_xsched.iter().map(String::as_str));
     expected.extend([
         "dlsym",
         "xsched_shim_call_count",

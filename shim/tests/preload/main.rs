@@ -8,4 +8,5 @@ mod copies;
 mod exports;
 mod fixture;
 mod forwarding;
+mod headers;
 mod programs;

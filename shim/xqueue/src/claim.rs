@@ -18,7 +18,7 @@ use crate::clock::now;
 use crate::device::Device;
 use crate::flight::Flight;
 use crate::gate_page::GatePage;
-use crate::ids::ClaimKey;
+use crate::ids::{ClaimKey, QueueHints};
 use crate::origins::{Origin, OriginTimes};
 use crate::registration::{AdmissionState, Registration};
 
@@ -145,7 +145,8 @@ impl<D: Device> Claim<D> {
     /// usual priority, it may do at any time, and what it did over and over it will do again: each time costs a gate page for good.
     pub(crate) fn is_unused(&self, now: Nanos) -> bool {
         let is_over = self.unused_since.is_some_and(|since| since + UNUSED <= now);
-        let may_return = self.key.stream_priority == 0 || self.reopened >= REOPENED_MAX;
+        let is_usual = self.key.stream_priority == 0 && self.key.hints == QueueHints::NONE;
+        let may_return = is_usual || self.reopened >= REOPENED_MAX;
         is_over && !may_return && !self.is_reported_ready()
     }
 

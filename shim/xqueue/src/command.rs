@@ -82,6 +82,17 @@ impl From<Judged> for Treatment {
     }
 }
 
+/// What the runtime's order knows of a command while it is deferred.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CallState {
+    /// The program has made the call, and goes by the runtime's order: others may come after it.
+    #[default]
+    Made,
+    /// The program has made no call yet: it has given the queue a function that will. While the program itself suspends the
+    /// queue, what other threads do does not wait for it.
+    ToBeMade,
+}
+
 /// What a command asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand {
@@ -95,6 +106,8 @@ pub struct Demand {
     pub origin: Origin,
     /// How the program may see its end.
     pub end: KnownEnd,
+    /// Whether its call was made.
+    pub call: CallState,
 }
 
 /// How a program may see a command's end without anything that comes behind it in its stream.
@@ -113,7 +126,14 @@ impl Demand {
     /// What a command with this load asks for under this verdict.
     pub fn judged(load: Load, judged: impl Into<Judged>) -> Self {
         let Judged { judgement, origin } = judged.into();
-        Self { load, treatment: judgement.into(), judgement, origin, end: KnownEnd::Unknown }
+        Self {
+            load,
+            treatment: judgement.into(),
+            judgement,
+            origin,
+            end: KnownEnd::Unknown,
+            call: CallState::Made,
+        }
     }
 }
 

@@ -23,6 +23,31 @@ pub struct ClaimKey {
     pub device: u64,
     /// Larger is more urgent; 0 for streams without a priority of their own.
     pub stream_priority: i32,
+    /// What the program asks for these streams alone.
+    pub hints: QueueHints,
+}
+
+impl ClaimKey {
+    /// For streams of which the program asks nothing else.
+    pub fn new(device: u64, stream_priority: i32) -> Self {
+        Self { device, stream_priority, hints: QueueHints::NONE }
+    }
+}
+
+/// What a program asks for some of its streams, instead of what holds for the process. The controller limits it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct QueueHints {
+    /// -255 to 255, larger is more urgent.
+    pub priority: Option<i16>,
+    /// Percent of the device.
+    pub utilization: Option<u8>,
+    /// Within this many microseconds each request is to be done.
+    pub deadline_us: Option<u32>,
+}
+
+impl QueueHints {
+    /// Nothing is asked for.
+    pub const NONE: Self = Self { priority: None, utilization: None, deadline_us: None };
 }
 
 /// Names one of the runtimes that a process has copies of.

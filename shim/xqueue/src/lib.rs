@@ -9,9 +9,10 @@
 //!
 //! | module | responsible for |
 //! | --- | --- |
-//! | `trouble`, `planted` | what goes wrong unseen; bugs for tests to find |
+//! | `trouble`, `planted`, `tuning` | what goes wrong unseen; bugs for tests to find; what a program asks of a policy |
 //! | `threads`, `clock` | threads that an application does not notice; the time of launches and completions |
 //! | `ids`, `status` | names of queues, claims and commands; what can be read without the lock |
+//! | `launching` | the queue whose command a thread is launching |
 //! | `event_writer` | scheduling events of the process, while it is recorded |
 //! | `gate_page`, `registration` | a gate that the arbiter closes; a claim's registration with the arbiter |
 //! | [`mod@device`] | what queues ask of a runtime: the contract of a back end |
@@ -38,6 +39,7 @@ mod event_writer;
 mod flight;
 mod gate_page;
 mod ids;
+mod launching;
 mod origins;
 mod planted;
 mod queue;
@@ -47,6 +49,7 @@ mod status;
 pub mod threads;
 mod trial;
 mod trouble;
+mod tuning;
 mod xqueues;
 
 pub use claim::Usage;
@@ -55,16 +58,18 @@ pub use client::{
     report_through, start as start_client, start_guard,
 };
 pub use clock::now;
-pub use command::{Demand, DurationClass, KnownEnd, Load, PendingLaunch, Treatment};
+pub use command::{CallState, Demand, DurationClass, KnownEnd, Load, PendingLaunch, Treatment};
 pub use device::{Device, Tried};
 pub use gate_page::GatePage;
-pub use ids::{ClaimId, ClaimKey, Position, QueueId, RuntimeId};
+pub use ids::{ClaimId, ClaimKey, Position, QueueHints, QueueId, RuntimeId};
+pub use launching::launching_queue;
 pub use origins::{Judged, Origin};
 pub use planted::Bugs;
 pub use state::Refused;
 pub use status::{AdmissionMode, QueueStatus};
 pub use trial::{Trial, TriedGate};
 pub use trouble::Trouble;
+pub use tuning::Tuning;
 pub use xqueues::{Admission, Setup, XQueues};
 
 /// In a forked child: connection and threads are its parent's. Async-signal-safe.

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use xsched_sched::{Limit, Nanos};
 
-use crate::command::Demand;
+use crate::command::{CallState, Demand};
 use crate::device::Device;
 use crate::flight::Flight;
 use crate::ids::{ClaimId, Position, QueueId, RuntimeId};
 use crate::origins::Origin;
 use crate::planted::{Bug, Bugs};
 use crate::status::QueueStatus;
+use crate::threads::ThreadNumber;
 
 /// Commands that a queue defers before callers have to wait in place.
 pub(crate) const DEFERRED_MAX: usize = 4096;
@@ -45,8 +46,24 @@ pub(crate) struct QueueParts<D: Device> {
     pub(crate) status: &'static QueueStatus,
 }
 
+/// The program itself has suspended a queue.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    /// The thread that did.
+    by: ThreadNumber,
+    /// The number of the last command that goes all the same, since another stream's work waits for it.
+    released: u64,
+}
+
 pub(crate) struct Queue<D: Device> {
     suspended: bool,
+    held: Option<Held>,
+    /// The thread that deferred the last command, and the number of the last one whose call was made.
+    user: ThreadNumber,
+    last_made: u64,
+    /// Whether gates may stop its commands on the device, and how much the program wants to have launched ahead.
+    uses_gates: bool,
+    own_limit: Option<Limit>,
     deferred: VecDeque<DeferredCommand<D::Command>>,
     /// Commands ever deferred, and those of them whose launch has returned.
     submitted: u64,
@@ -79,6 +96,11 @@ impl<D: Device> Queue<D> {
         status.assign(id);
         Self {
             suspended: false,
+            held: None,
+            user: ThreadNumber::NONE,
+            last_made: 0,
+            uses_gates: true,
+            own_limit: None,
             deferred: VecDeque::new(),
             submitted: 0,
             launched: 0,
@@ -111,6 +133,7 @@ impl<D: Device> Queue<D> {
             || self.has_worker
             || self.host_waits > 0
             || self.suspended
+            || self.is_held()
             || self.stream.is_none();
         self.is_busy
     }
@@ -150,10 +173,64 @@ impl<D: Device> Queue<D> {
         self.update_status();
     }
 
+    /// The program suspends it from now on, by the calling thread; false resumes it.
+    pub(crate) fn hold(&mut self, held: bool) {
+        self.held = held.then(|| self.held.unwrap_or(Held { by: ThreadNumber::own(), released: 0 }));
+        self.update_status();
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Whether the program keeps its next command.
+    pub(crate) fn is_next_held(&self) -> bool {
+        self.held.is_some_and(|held| self.taken() >= held.released)
+    }
+
+    /// Whether the program keeps it from others: the calling thread is not the one that uses it, or has itself suspended it.
+    pub(crate) fn is_held_by_others(&self) -> bool {
+        let own = ThreadNumber::own();
+        self.held.is_some_and(|held| held.by == own || self.user != own)
+    }
+
+    /// Commands up to this one go although the program suspends it. Whether that is new.
+    pub(crate) fn release(&mut self, number: u64) -> bool {
+        let Some(held) = &mut self.held else { return false };
+        let is_new = number > held.released;
+        held.released = held.released.max(number);
+        is_new
+    }
+
     /// Its stream goes; what it has on the device is followed to its end.
     pub(crate) fn detach_stream(&mut self) {
         self.stream = None;
         self.suspended = false;
+        self.held = None;
+        self.own_limit = None;
+    }
+
+    /// Its claim is another one from now on.
+    pub(crate) fn set_claim(&mut self, claim: ClaimId) {
+        self.claim = Some(claim);
+    }
+
+    /// Whether gates may stop its commands on the device.
+    pub(crate) fn uses_gates(&self) -> bool {
+        self.uses_gates
+    }
+
+    pub(crate) fn use_gates(&mut self, uses_gates: bool) {
+        self.uses_gates = uses_gates;
+    }
+
+    /// How much the program wants to have launched ahead, whether there are others or not.
+    pub(crate) fn own_limit(&self) -> Option<Limit> {
+        self.own_limit
+    }
+
+    pub(crate) fn set_own_limit(&mut self, limit: Option<Limit>) {
+        self.own_limit = limit;
     }
 
     /// Whether it has neither a stream nor anything in flight any more; with `all`, whatever it has in flight.
@@ -163,7 +240,7 @@ impl<D: Device> Queue<D> {
 
     fn update_status(&self) {
         if self.stream.is_some() {
-            self.status.set_clear(!self.suspended && self.submitted == self.launched);
+            self.status.set_clear(!self.suspended && !self.is_held() && self.submitted == self.launched);
         }
     }
 
@@ -202,6 +279,10 @@ impl<D: Device> Queue<D> {
         self.has_worker = true;
         self.submitted += 1;
         let number = self.submitted;
+        self.user = ThreadNumber::own();
+        if demand.call == CallState::Made {
+            self.last_made = number;
+        }
         self.deferred.push_back(DeferredCommand { ticket, after, demand, since, number, command });
         self.update_status();
         number
@@ -235,6 +316,30 @@ impl<D: Device> Queue<D> {
     /// Its last deferred command, if that has not been launched.
     pub(crate) fn last(&self, id: QueueId) -> Option<Position> {
         (!self.is_drained()).then_some(Position { queue: id, number: self.submitted })
+    }
+
+    /// The same as other threads know it: what the program itself keeps before it has made the call does not count.
+    pub(crate) fn last_for_others(&self, id: QueueId) -> Option<Position> {
+        if !self.is_held() {
+            return self.last(id);
+        }
+        (self.launched < self.last_made).then_some(Position { queue: id, number: self.last_made })
+    }
+
+    /// The last command whose launch has begun, if it has not returned.
+    pub(crate) fn last_taken(&self, id: QueueId) -> Option<Position> {
+        self.is_launching().then(|| Position { queue: id, number: self.taken() })
+    }
+
+    /// Whether its call was made, or something behind it in the queue was.
+    pub(crate) fn is_made(&self, number: u64) -> bool {
+        number <= self.last_made
+    }
+
+    /// What deferred commands up to this one come after in other queues.
+    pub(crate) fn before(&self, number: u64) -> impl Iterator<Item = Position> {
+        let count = number.saturating_sub(self.taken()).min(self.deferred.len() as u64) as usize;
+        self.deferred.range(..count).flat_map(|deferred| &deferred.after).copied()
     }
 
     pub(crate) fn is_launched(&self, number: u64) -> bool {

@@ -15,6 +15,7 @@
 //! | --- | --- |
 //! | `order` | which deferred command is launched next |
 //! | `forcing` | which commands must not wait, or must not be stopped |
+//! | `holding` | what queues keep that the program itself suspends, and what the program asks for single queues |
 //! | `admission` | whether a command may be launched now |
 //! | `neighbours` | what follows when other processes come, go, or preempt this one |
 //! | `completions` | what follows when commands were launched and when they complete |
@@ -32,6 +33,7 @@ mod events;
 mod forcing;
 mod gate_table;
 mod gates;
+mod holding;
 mod limits;
 mod mode;
 mod neighbours;
@@ -86,6 +88,8 @@ pub(crate) struct State<D: Device> {
     /// Pending launches that must not be stopped, and whether such commands may be in flight.
     pinned_launches: usize,
     may_be_pinned: bool,
+    /// Queues with a limit of their own.
+    own_limits: usize,
     /// Where events go, while the process is recorded.
     events: Option<EventWriter>,
 }
@@ -102,6 +106,7 @@ impl<D: Device> State<D> {
             gates: GateTable::new(),
             pinned_launches: 0,
             may_be_pinned: false,
+            own_limits: 0,
             events: None,
         }
     }
@@ -135,6 +140,7 @@ impl<D: Device> State<D> {
         if let Some(queue) = self.queues.get_mut(queue) {
             queue.detach_stream();
         }
+        self.count_own_limits();
         true
     }
 
@@ -154,6 +160,9 @@ impl<D: Device> State<D> {
     fn queue_gone(&mut self, mut queue: Queue<D>) -> Vec<D::Marker> {
         if let Some(claim) = queue.claim() {
             self.claims.get_mut(claim).queue_gone(now());
+        }
+        if queue.own_limit().is_some() {
+            self.count_own_limits();
         }
         queue.flight_mut().abandon()
     }

@@ -2,19 +2,47 @@
 
 #![expect(unsafe_code, reason = "starts threads by the C library")]
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::io;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::trouble::Trouble;
 
-/// The runtime's functions need less, and its callbacks do not run on threads of the shim.
+/// The runtime's functions need less. Functions that a program gives to a queue must do with it, too.
 const STACK_BYTES: usize = 1 << 20;
 
 /// Bytes of a thread's name, with the zero at its end.
 const NAME_BYTES: usize = 16;
+
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static NUMBER: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Names a thread. Never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ThreadNumber(usize);
+
+impl ThreadNumber {
+    /// No thread.
+    pub(crate) const NONE: Self = Self(0);
+
+    /// The calling thread; one that ends is none.
+    pub(crate) fn own() -> Self {
+        let number = NUMBER.try_with(|number| {
+            if number.get() == 0 {
+                number.set(1 + THREADS.fetch_add(1, Ordering::Relaxed));
+            }
+            number.get()
+        });
+        number.map_or(Self::NONE, Self)
+    }
+}
 
 /// What a new thread is given.
 struct Start {

@@ -33,7 +33,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockE
 use std::thread;
 use std::time::{Duration, Instant};
 
-use xsched_sched::Nanos;
+use xsched_sched::{Limit, Nanos};
 
 use crate::claim::Usage;
 use crate::clock::now;
@@ -45,6 +45,7 @@ use crate::queue::QueueParts;
 use crate::state::{Refused, State};
 use crate::status::{AdmissionMode, QueueStatus, SharedMode};
 use crate::trouble::Trouble;
+use crate::tuning::Tuning;
 use locked::Locked;
 
 /// How soon a thread that waits looks again by itself: no thread waits for ever because of a lost notification.
@@ -91,7 +92,12 @@ pub struct XQueues<D: Device> {
     watcher_busy_since: AtomicU64,
     /// Wakes the watcher.
     alarm: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Tunes the policy by which the process schedules itself, if it does.
+    tuner: OnceLock<Tuner>,
 }
+
+/// Takes what a program asks for of a policy.
+pub(crate) type Tuner = Box<dyn Fn(Tuning) + Send + Sync>;
 
 /// Whether a command may be launched.
 #[derive(Debug)]
@@ -118,6 +124,7 @@ impl<D: Device> XQueues<D> {
             making_gate: Mutex::new(()),
             watcher_busy_since: AtomicU64::new(0),
             alarm: OnceLock::new(),
+            tuner: OnceLock::new(),
         })
     }
 
@@ -156,7 +163,8 @@ impl<D: Device> XQueues<D> {
     /// it: it is on the first level wherever it has a claim, and nothing is suspended or deferred.
     pub fn is_urgent(&self) -> bool {
         let state = self.lock();
-        state.is_contended() && !state.is_any_suspended() && !state.is_limited() && !state.is_any_deferred()
+        let is_any_suspended = state.is_any_suspended() || state.is_any_queue_kept();
+        state.is_contended() && !is_any_suspended && !state.is_limited() && !state.is_any_deferred()
     }
 
     /// Whether others use a device of this process.
@@ -270,6 +278,53 @@ impl<D: Device> XQueues<D> {
         self.publish(&mut state);
     }
 
+    /// The program suspends a queue from now on; false resumes it. What such a queue keeps, and what not: `state/holding.rs`.
+    pub fn hold(&self, queue: QueueId, held: bool) {
+        let mut state = self.lock();
+        state.hold(queue, held);
+        self.publish(&mut state);
+        drop(state);
+        self.wake_watcher();
+    }
+
+    /// Moves a queue to another claim, with what it has deferred and in flight.
+    pub fn move_to_claim(&self, queue: QueueId, claim: ClaimId) {
+        let mut state = self.lock();
+        state.move_to_claim(queue, claim);
+        state.update_gates(&self.device);
+        state.note_queue(queue, &self.device);
+        self.publish(&mut state);
+        drop(state);
+        self.wake_watcher();
+    }
+
+    /// How much a queue may have launched ahead, also while it has no neighbours, where the controller says nothing. None takes it back.
+    pub fn set_queue_limit(&self, queue: QueueId, limit: Option<Limit>) {
+        let mut state = self.lock();
+        state.set_queue_limit(queue, limit);
+        self.publish(&mut state);
+    }
+
+    /// Whether gates may stop a queue's commands on the device.
+    pub fn use_queue_gates(&self, queue: QueueId, uses_gates: bool) {
+        self.lock().use_queue_gates(queue, uses_gates);
+    }
+
+    /// Tunes the policy by which the process schedules itself. False if it does not.
+    pub fn tune(&self, tuning: Tuning) -> bool {
+        self.tuner.get().map(|tune| tune(tuning)).is_some()
+    }
+
+    /// What tunes the policy. Given once.
+    pub(crate) fn set_tuner(&self, tuner: Tuner) {
+        let _ = self.tuner.set(tuner);
+    }
+
+    /// Whether a queue is there, with its stream.
+    pub fn exists(&self, queue: QueueId) -> bool {
+        self.lock().stream_of(queue).is_some()
+    }
+
     /// Whether any command is deferred, or a caller waits.
     pub fn is_deferring(&self) -> bool {
         let state = self.lock();
@@ -357,6 +412,17 @@ impl<D: Device> XQueues<D> {
     /// The queue's last deferred command, if it has not been launched.
     pub fn last(&self, queue: QueueId) -> Option<Position> {
         self.lock().last(queue)
+    }
+
+    /// The same as other threads know it: a command whose call is still to be made does not count while the program suspends the
+    /// queue.
+    pub fn last_for_others(&self, queue: QueueId) -> Option<Position> {
+        self.lock().last_for_others(queue)
+    }
+
+    /// The command of a queue whose launch has begun and has not returned.
+    pub fn last_taken(&self, queue: QueueId) -> Option<Position> {
+        self.lock().last_taken(queue)
     }
 
     /// The same of all queues.

@@ -9,7 +9,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use xsched_protocol::arbiter_page::device_key;
 use xsched_protocol::wire::{OpenQueue, PACKET_LEN_MAX, PacketKind};
 use xsched_tests::peer::greeted;
-use zerocopy::IntoBytes as _;
+use zerocopy::{FromZeros as _, IntoBytes as _};
 
 use crate::{Killed, Result};
 
@@ -45,7 +45,7 @@ pub(crate) fn main(folder: &Path, device: &str) -> Result<()> {
         request: 1,
         device: device.parse()?,
         stream_priority: 0,
-        reserved: 0,
+        ..OpenQueue::new_zeroed()
     };
     send(&socket, open.as_bytes(), SendFlags::NOSIGNAL)?;
     thread::spawn(move || {

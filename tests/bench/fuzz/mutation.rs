@@ -9,7 +9,7 @@ use xsched_protocol::wire::{
     PACKET_LEN_MAX, PacketKind, Reported, Settings, Usage,
 };
 use xsched_tests::peer::hello;
-use zerocopy::IntoBytes as _;
+use zerocopy::{FromZeros as _, IntoBytes as _};
 
 use crate::honest;
 
@@ -128,7 +128,7 @@ impl MessageGenerator {
             request,
             device: honest::DEVICE,
             stream_priority: 0,
-            reserved: 0,
+            ..OpenQueue::new_zeroed()
         };
         open.as_bytes().to_vec()
     }
@@ -224,7 +224,10 @@ impl MessageGenerator {
                         device_key(0, self.random.u32(..4), 0, 0)
                     },
                     stream_priority: self.random.i32(-3..4),
-                    reserved: 0,
+                    hints: self.random.u32(..16),
+                    priority: self.number() as i32,
+                    utilization: self.number() as u32,
+                    deadline_ns: self.number(),
                 };
                 open.as_bytes().to_vec()
             }
@@ -267,13 +270,10 @@ impl MessageGenerator {
         let is = |kind: PacketKind| packet.starts_with(&(kind as u32).to_ne_bytes());
         if is(PacketKind::Usage) {
             packet[offset_of!(Usage, reserved)..][..4].fill(0);
-        } else if is(PacketKind::OpenQueue) {
-            packet[offset_of!(OpenQueue, reserved)..][..4].fill(0);
-            if !self.one_in(16) {
-                let device = &mut packet[offset_of!(OpenQueue, device)..][..8];
-                device[5..7].fill(0);
-                device[7] = 0x80;
-            }
+        } else if is(PacketKind::OpenQueue) && !self.one_in(16) {
+            let device = &mut packet[offset_of!(OpenQueue, device)..][..8];
+            device[5..7].fill(0);
+            device[7] = 0x80;
         }
     }
 

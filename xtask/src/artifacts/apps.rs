@@ -41,6 +41,7 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     apps.program("sched_client", &sched_client, &[&apps.runtime, &twins])?;
     apps.shared_device(&twins)?;
     apps.program("fast_path", &fast_path, &[&apps.runtime])?;
+    apps.xsched_api(&twins)?;
     apps.two_runtimes(&target_dir.join("hip-sim"), &twins)?;
     for (name, flags) in CODE_OBJECTS {
         let object = [apps.compile_as(name, "vector_add/vector_add.hip", flags)?];
@@ -136,6 +137,7 @@ impl Apps {
             "deep_chain",
             "callers",
             "sched_client",
+            "xsched_api",
             "cuda_calls",
             "../hip-sim/include",
             "../cuda-sim/include",
@@ -224,6 +226,14 @@ impl Apps {
         for name in ["online_service", "batch_job"] {
             self.program(name, &object, &[&self.runtime, twins])?;
         }
+        Ok(())
+    }
+
+    /// A program that calls XSched's functions. It is run with the shim preloaded: that is not there yet.
+    fn xsched_api(&self, twins: &PathBuf) -> Result<()> {
+        let object = [self.compile("xsched_api/xsched_api.hip")?];
+        let flags = ["-Wl,--no-as-needed", "-Wl,--unresolved-symbols=ignore-all"];
+        self.link("xsched_api", &object, &[&self.runtime, twins], &flags)?;
         Ok(())
     }
 

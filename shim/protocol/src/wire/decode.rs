@@ -101,13 +101,12 @@ impl FromShim {
             parsed => parsed?,
         };
         let reserved = match parsed {
-            Self::OpenQueue(packet) => packet.reserved,
             Self::Usage(packet) => packet.reserved,
             Self::Domain(packet) => packet.reserved,
             Self::KernelName(packet) => packet.reserved,
             Self::OriginName(packet) => packet.reserved,
             Self::OriginUsage(packet) => packet.times.iter().fold(0, |all, time| all | time.reserved),
-            Self::Hello(_) | Self::Reported(_) | Self::Settings(_) => 0,
+            Self::Hello(_) | Self::OpenQueue(_) | Self::Reported(_) | Self::Settings(_) => 0,
         };
         let makes_sense = match &parsed {
             Self::Domain(packet) => {
@@ -242,8 +241,8 @@ mod tests {
 
     #[test]
     fn reserved_words_are_zero() {
-        let packet = OpenQueue { kind: PacketKind::OpenQueue as u32, reserved: 1, ..OpenQueue::new_zeroed() };
-        assert_eq!(FromShim::parse(packet.as_bytes()).unwrap_err(), Malformed::Reserved(3));
+        let packet = Usage { kind: PacketKind::Usage as u32, reserved: 1, ..Usage::new_zeroed() };
+        assert_eq!(FromShim::parse(packet.as_bytes()).unwrap_err(), Malformed::Reserved(6));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::device::Device;
 use crate::ids::{ClaimId, ClaimKey};
 use crate::registration::{AdmissionState, Registration};
 use crate::state::ClaimState;
+use crate::tuning::Tuning;
 use crate::xqueues::XQueues;
 
 const LEASE: Nanos = Nanos::from_millis(50);
@@ -34,6 +35,7 @@ pub(super) struct LocalArbiter {
 struct State {
     core: Local,
     policy: PolicyKind,
+    settings: Settings,
     /// Keys of devices, by number.
     devices: Vec<u64>,
     claims: Vec<Claim>,
@@ -66,10 +68,12 @@ const BELOW: u8 = 2;
 const PREEMPTED: u8 = 3;
 
 impl LocalArbiter {
-    pub(super) fn new(policy: PolicyKind, ring: Box<dyn Fn() + Send + Sync>) -> Arc<Self> {
+    pub(super) fn new(policy: PolicyKind, tuning: Tuning, ring: Box<dyn Fn() + Send + Sync>) -> Arc<Self> {
+        let settings = tuning.applied_to(Settings::default());
         let state = State {
-            core: Local::new(policy, Settings::default()),
+            core: Local::new(policy, settings),
             policy,
+            settings,
             devices: Vec::new(),
             claims: Vec::new(),
             again: None,
@@ -109,6 +113,17 @@ impl LocalArbiter {
         self.lock().again
     }
 
+    /// The program tunes the policy.
+    pub(super) fn tune(&self, tuning: Tuning) {
+        let mut state = self.lock();
+        state.settings = tuning.applied_to(state.settings);
+        let settings = state.settings;
+        state.core.set_settings(now(), settings);
+        drop(state);
+        // The watcher looks what follows.
+        (self.ring)();
+    }
+
     /// No claim is preempted any more.
     pub(super) fn release(&self) {
         let mut state = self.lock();
@@ -139,7 +154,7 @@ impl State {
         &mut self,
         now: Nanos,
         index: usize,
-        &ClaimState { id, key: ClaimKey { device, stream_priority }, .. }: &ClaimState,
+        &ClaimState { id, key: ClaimKey { device, stream_priority, hints }, .. }: &ClaimState,
     ) -> (QueueId, Arc<SharedState>) {
         let known = self.devices.iter().position(|known| *known == device);
         let device = known.unwrap_or_else(|| {
@@ -148,10 +163,14 @@ impl State {
         }) as u16;
         let queue = QueueId(index as u32);
         // Where time is shared, each has its own share; by priority, they are streams of one process.
-        let process = if self.policy == PolicyKind::Priority { 0 } else { queue.0 };
+        let process = if self.policy == PolicyKind::Priority { 0 } else { 1 + queue.0 };
         let attributes = Attributes {
-            stream_priority,
+            // Streams of one process go by this. What the program says of a queue goes before what it said of the stream.
+            stream_priority: hints.priority.map_or(stream_priority, i32::from),
+            priority: if process == 0 { 0 } else { hints.priority.unwrap_or(0) },
             ceiling: i16::MAX,
+            share: hints.utilization,
+            deadline: hints.deadline_us.map(|deadline| Nanos::from_micros(deadline.into())),
             ..Attributes::new(DeviceId(device), ProcessId(process))
         };
         let shared = Arc::new(SharedState {
@@ -295,6 +314,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     use super::*;
+    use crate::ids::QueueHints;
 
     fn registrations(priorities: &[i32]) -> (Vec<LocalRegistration>, Arc<AtomicUsize>) {
         registrations_by(PolicyKind::Priority, priorities)
@@ -309,9 +329,9 @@ mod tests {
         let ring = move || {
             bell.fetch_add(1, Ordering::SeqCst);
         };
-        let arbiter = LocalArbiter::new(policy, Box::new(ring));
+        let arbiter = LocalArbiter::new(policy, Tuning::default(), Box::new(ring));
         let open = |(index, &priority): (usize, &i32)| {
-            let key = ClaimKey { device: 7, stream_priority: priority };
+            let key = ClaimKey::new(7, priority);
             let claim = ClaimState { id: ClaimId(index), key, is_used: true };
             let (queue, shared) = arbiter.lock().open(now(), index, &claim);
             LocalRegistration { arbiter: Arc::clone(&arbiter), queue, shared }
@@ -364,6 +384,22 @@ mod tests {
         assert_eq!(rung.load(Ordering::SeqCst), 2, "it had no reason to come so soon");
         registrations[1].report_idle();
         assert_eq!((rung.load(Ordering::SeqCst), registrations[0].arbiter.again()), (2, None));
+    }
+
+    #[test]
+    fn what_the_program_says_of_a_queue_goes_before_the_priority_of_its_stream() {
+        let arbiter = LocalArbiter::new(PolicyKind::Priority, Tuning::default(), Box::new(|| ()));
+        let open = |index: usize, stream_priority, priority| {
+            let hints = QueueHints { priority, ..QueueHints::NONE };
+            let key = ClaimKey { hints, ..ClaimKey::new(7, stream_priority) };
+            let claim = ClaimState { id: ClaimId(index), key, is_used: true };
+            let (queue, shared) = arbiter.lock().open(now(), index, &claim);
+            LocalRegistration { arbiter: Arc::clone(&arbiter), queue, shared }
+        };
+        let (low, high) = (open(0, 1, Some(1)), open(1, 0, Some(2)));
+        low.report_ready();
+        high.report_ready();
+        assert!(low.state().is_preempted() && !high.state().is_preempted());
     }
 
     #[test]

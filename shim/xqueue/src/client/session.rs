@@ -15,7 +15,7 @@ use thiserror::Error;
 use xsched_protocol::arbiter_page::Report;
 use xsched_protocol::shim_status::ShimScheduling;
 use xsched_protocol::wire::{
-    FromController, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Rules, Welcome,
+    FromController, Hello, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Rules, Welcome,
 };
 use xsched_sched::{Limit, Nanos};
 
@@ -31,7 +31,7 @@ use crate::clock::MachineClock;
 use crate::device::Device;
 use crate::event_writer::EventWriter;
 use crate::gate_page::GatePage;
-use crate::ids::ClaimId;
+use crate::ids::{ClaimId, ClaimKey, QueueHints};
 use crate::xqueues::XQueues;
 
 use crate::trouble::Trouble;
@@ -382,18 +382,29 @@ fn open_and_close<D: Device>(
                 (opening.is_asked, opening.account) = (false, Account::default());
             }
         } else if !opening.is_asked {
-            let packet = OpenQueue {
-                kind: PacketKind::OpenQueue as u32,
-                request: request as u32,
-                device: claim.key.device,
-                stream_priority: claim.key.stream_priority,
-                reserved: 0,
-            };
+            let packet = open_queue(request as u32, claim.key);
             connection.send(&packet).map_err(SocketError::from)?;
             opening.is_asked = true;
         }
     }
     Ok(())
+}
+
+fn open_queue(request: u32, ClaimKey { device, stream_priority, hints }: ClaimKey) -> OpenQueue {
+    let QueueHints { priority, utilization, deadline_us } = hints;
+    let given = |is_given, bit| if is_given { bit } else { 0 };
+    OpenQueue {
+        kind: PacketKind::OpenQueue as u32,
+        request,
+        device,
+        stream_priority,
+        hints: given(priority.is_some(), Hello::PRIORITY)
+            | given(utilization.is_some(), Hello::UTILIZATION)
+            | given(deadline_us.is_some(), Hello::DEADLINE),
+        priority: priority.unwrap_or(0).into(),
+        utilization: utilization.unwrap_or(0).into(),
+        deadline_ns: u64::from(deadline_us.unwrap_or(0)) * 1_000,
+    }
 }
 
 /// The page of a queue's gate. Without it the process closes a gate of its own.

@@ -6,6 +6,8 @@ use xsched_protocol::arbiter_page::PAGE_VERSION;
 use xsched_protocol::wire::{Hello, PacketKind, WIRE_VERSION};
 use xsched_sched::{Limit, PolicyKind};
 
+use crate::tuning::Tuning;
+
 /// The scheduler of this process, in XSched's terms: `GLB` (the default), the controller; `LCL`, the process itself, for its
 /// streams among each other; `APP`, none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub enum SchedulerChoice {
 pub struct Settings {
     /// What schedules the process.
     pub scheduler: SchedulerChoice,
+    /// How the process schedules itself, if it does.
+    pub tuning: Tuning,
     /// -255 to 255, larger is more urgent.
     pub priority: Option<i32>,
     /// Percent of the device.

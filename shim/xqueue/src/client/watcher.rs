@@ -54,16 +54,20 @@ pub(super) fn start<D: Device>(
         // The first command of a stream may preempt other streams of the process.
         queues.observe_all_calls();
     }
+    let local = match scheduled {
+        SchedulerChoice::Controller | SchedulerChoice::None => None,
+        SchedulerChoice::Itself(policy) => Some(LocalArbiter::new(policy, settings.tuning, bell(&alarm))),
+    };
+    if let Some(local) = local.clone() {
+        queues.set_limit(settings.limit.unwrap_or_default());
+        queues.set_tuner(Box::new(move |tuning| local.tune(tuning)));
+    }
     let queues = Arc::clone(queues);
     let trouble = queues.setup().trouble;
     threads::start("xsched-watch", trouble, move || {
         host.enter();
         let link = Arc::new(Link::new(trouble));
         let client = Client::new(Arc::clone(&link), settings, host);
-        let local = match scheduled {
-            SchedulerChoice::Controller | SchedulerChoice::None => None,
-            SchedulerChoice::Itself(policy) => Some(LocalArbiter::new(policy, bell(&alarm))),
-        };
         let may_poll = thread::available_parallelism().is_ok_and(|count| count.get() >= POLL_FROM);
         let heartbeat = Heartbeat::default();
         let mut watcher = Watcher { queues, link, client, local, heartbeat, alarm, may_poll };

@@ -31,7 +31,8 @@ impl<D: Device> State<D> {
     /// in place.
     pub(crate) fn may_launch_ahead(&self, source: Source, load: Load) -> bool {
         let (Some(claim), Load::Work(class)) = (self.claim_of_source(source), load) else { return true };
-        let is_limited = !self.mode.closed && !self.limits.is_paused && self.claims.get(claim).is_below();
+        let may_be_limited = self.limits_itself(source) || self.claims.get(claim).is_below();
+        let is_limited = !self.mode.closed && !self.limits.is_paused && may_be_limited;
         let flight = self.flight(source).filter(|_| is_limited);
         flight.is_none_or(|flight| flight.may_launch(now(), class, self.waiters.in_place > 0))
     }
@@ -70,7 +71,8 @@ impl<D: Device> State<D> {
         };
         let state = self.claims.get(claim).admission_state();
         let is_alone = state == AdmissionState::Alone && !self.watch.ignores_masks();
-        if self.limits.is_paused || is_alone && !self.is_recorded() {
+        let limits_itself = self.limits_itself(source);
+        if self.limits.is_paused || is_alone && !self.is_recorded() && !limits_itself {
             self.note_unfollowed(source, delay, judgement, now());
             if !is_alone && treatment.is_counted() {
                 self.flight_mut(source)?.stop_following();
@@ -95,11 +97,14 @@ impl<D: Device> State<D> {
         let is_awaited = self.is_recorded() && self.flight(source).is_some_and(Flight::is_empty);
         let is_first = is_reported || is_awaited;
         // A claim that is not limited needs to know of its last completion only: the watcher sees to that.
-        let is_limited = matches!(state, AdmissionState::Below { .. });
+        let is_below = matches!(state, AdmissionState::Below { .. });
         let is_pinned = treatment.is_pinned();
         self.pinned_launches += usize::from(is_pinned);
-        let gate =
-            if is_limited && !is_pinned { self.gate_before(source, claim, runtime, class) } else { None };
+        let gate = if is_below && !is_pinned && self.allows_gates(source) {
+            self.gate_before(source, claim, runtime, class)
+        } else {
+            None
+        };
         Some(PendingLaunch {
             source,
             claim,
@@ -108,7 +113,7 @@ impl<D: Device> State<D> {
             stream,
             demand,
             class,
-            is_limited,
+            is_limited: is_below || limits_itself,
             gate,
             is_first,
         })

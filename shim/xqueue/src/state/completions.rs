@@ -186,7 +186,8 @@ impl<D: Device> State<D> {
     /// What has completed of a source took so long. A claim that has the device to itself is not charged.
     fn charge(&mut self, source: Source, now: Nanos, took: Nanos) {
         let Some(claim) = self.claim_of_source(source) else { return };
-        let is_charged = !self.claims.get(claim).is_alone() || !self.is_recorded();
+        let is_followed_alone = self.is_recorded() || self.limits_itself(source);
+        let is_charged = !self.claims.get(claim).is_alone() || !is_followed_alone;
         let claim = self.claims.get_mut(claim);
         match source {
             Source::Queue(queue) => {

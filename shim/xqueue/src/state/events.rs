@@ -152,7 +152,7 @@ impl<D: Device> State<D> {
 
     /// A claim's gate is open, or closed, from now on.
     pub(super) fn note_gate(&mut self, claim: ClaimId, is_open: bool) {
-        let ClaimKey { device, stream_priority } = self.claims.get(claim).key;
+        let ClaimKey { device, stream_priority, .. } = self.claims.get(claim).key;
         self.note(now(), &Event::Gate { device, stream_priority, is_open });
     }
 

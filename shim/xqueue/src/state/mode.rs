@@ -34,10 +34,11 @@ impl<D: Device> State<D> {
     /// Whether there is any reason to look at calls, besides the first use of a device.
     pub(crate) fn has_reason(&self) -> bool {
         self.mode.all_suspended
-            || self.is_any_queue_suspended()
+            || self.is_any_queue_kept()
             || self.is_any_deferred()
             || self.is_contended()
             || self.is_recorded()
+            || self.does_any_limit_itself()
     }
 
     /// What decides whether a command may be launched.
@@ -46,6 +47,7 @@ impl<D: Device> State<D> {
             || self.mode.observes_all
             || self.mode.defers_nothing
             || self.is_recorded()
+            || self.does_any_limit_itself()
             || self.is_contended();
         match self.is_engaged() {
             false => AdmissionMode::Open,
@@ -59,6 +61,9 @@ impl<D: Device> State<D> {
     pub(crate) fn close(&mut self) {
         self.mode.closed = true;
         self.mode.all_suspended = false;
-        self.queues.values_mut().for_each(|queue| queue.suspend(false));
+        self.queues.values_mut().for_each(|queue| {
+            queue.suspend(false);
+            queue.hold(false);
+        });
     }
 }

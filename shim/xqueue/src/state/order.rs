@@ -5,6 +5,7 @@ use xsched_sched::Nanos;
 use crate::command::{Delay, Demand, PendingLaunch, Treatment};
 use crate::device::Device;
 use crate::ids::{Position, QueueId, Source};
+use crate::launching::launching_queue;
 use crate::planted::Bugs;
 use crate::queue::{DeferredCommand, Queue};
 use crate::registration::AdmissionState;
@@ -21,6 +22,8 @@ pub enum Refused {
     NoWorker,
     /// The process ends.
     Closed,
+    /// The queue was destroyed, or its stream is gone.
+    Gone,
 }
 
 /// A command that is about to be launched, with its queue.
@@ -51,17 +54,24 @@ impl<D: Device> State<D> {
         let Some(queue) = self.queues.get(queue) else { return is_all_suspended };
         is_all_suspended
             || queue.is_suspended()
+            || queue.is_next_held()
             || queue.claim().is_some_and(|claim| self.is_preempted(claim))
     }
 
-    pub(super) fn is_any_queue_suspended(&self) -> bool {
+    fn is_any_queue_suspended(&self) -> bool {
         self.queues.busy().any(|(_, queue)| queue.is_suspended())
     }
 
+    /// Whether anything is suspended by anything but the program itself.
     pub(crate) fn is_any_suspended(&self) -> bool {
         self.mode.all_suspended
             || self.is_any_queue_suspended()
             || self.claims.ids().any(|claim| self.is_preempted(claim))
+    }
+
+    /// Whether any queue is suspended, by whatever.
+    pub(crate) fn is_any_queue_kept(&self) -> bool {
+        self.is_any_queue_suspended() || self.is_any_held()
     }
 
     /// Whether all of the queue's deferred commands were launched, and their launches have returned.
@@ -87,6 +97,7 @@ impl<D: Device> State<D> {
     pub(crate) fn refusal(&self, queue: QueueId) -> Option<Refused> {
         match () {
             () if self.mode.closed => Some(Refused::Closed),
+            () if self.queues.get(queue).is_none_or(|queue| queue.stream().is_none()) => Some(Refused::Gone),
             () if self.mode.defers_nothing => Some(Refused::DefersNothing),
             () if self.is_full(queue) => Some(Refused::Full),
             () => None,
@@ -129,7 +140,9 @@ impl<D: Device> State<D> {
     /// Whether the watcher must know what waits in a queue.
     pub(crate) fn is_watched(&self, queue: QueueId) -> bool {
         let Some(claim) = self.claim_of(queue) else { return false };
-        self.is_recorded() || self.claims.get(claim).admission_state() != AdmissionState::Alone
+        self.is_recorded()
+            || self.limits_itself(Source::Queue(queue))
+            || self.claims.get(claim).admission_state() != AdmissionState::Alone
     }
 
     /// The queue's last deferred command, if it has not been launched.
@@ -137,9 +150,9 @@ impl<D: Device> State<D> {
         self.queues.get(queue)?.last(queue)
     }
 
-    /// The same of all queues.
+    /// The same of all queues, as other threads know it.
     pub(crate) fn all_last(&self) -> Vec<Position> {
-        self.queues.busy().filter_map(|(id, queue)| queue.last(id)).collect()
+        self.queues.busy().filter_map(|(id, queue)| queue.last_for_others(id)).collect()
     }
 
     pub(crate) fn are_launched(&self, positions: &[Position]) -> bool {
@@ -147,7 +160,9 @@ impl<D: Device> State<D> {
     }
 
     pub(crate) fn is_launched(&self, position: &Position) -> bool {
-        self.queues.get(position.queue).is_none_or(|queue| queue.is_launched(position.number))
+        // A command that the calling thread is launching cannot wait for itself, nor for what is behind it.
+        launching_queue() == Some(position.queue)
+            || self.queues.get(position.queue).is_none_or(|queue| queue.is_launched(position.number))
     }
 
     /// The queue whose next command is launched next, if any may be launched now.

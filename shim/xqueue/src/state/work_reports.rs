@@ -44,7 +44,7 @@ impl<D: Device> State<D> {
     /// Whether a queue would launch something if it might. A command that comes after a deferred one has no use for the device: as
     /// work of an urgent stream it could hold back the very command of another that it waits for.
     pub(super) fn has_use(&self, queue: &Queue<D>) -> bool {
-        queue.first().is_some_and(|first| self.are_launched(&first.after))
+        !queue.is_next_held() && queue.first().is_some_and(|first| self.are_launched(&first.after))
     }
 
     /// A caller waits for the admission of this claim, or does so no more.

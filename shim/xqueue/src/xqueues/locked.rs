@@ -91,13 +91,18 @@ impl<D: Device> XQueues<D> {
         state
     }
 
-    /// A caller waits until all of these were launched.
+    /// A caller waits until all of these were launched, in a call for the stream of `own`.
     pub(super) fn wait_for_launches<'a>(
         &'a self,
         mut state: Locked<'a, D>,
+        own: Option<QueueId>,
         positions: &[Position],
     ) -> Locked<'a, D> {
-        while let Some(&awaited) = positions.iter().find(|position| !state.is_launched(position)) {
+        while let Some(awaited) = state.awaited(positions, own) {
+            // A queue may be suspended meanwhile.
+            if state.release(awaited, own) {
+                self.publish(&mut state);
+            }
             state.waiters.await_launch(awaited);
             state = self.wait(state);
             state.waiters.await_launch_no_more(awaited);

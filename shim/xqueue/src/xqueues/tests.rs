@@ -1,4 +1,5 @@
 mod beside;
+mod held;
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;

@@ -16,12 +16,17 @@ impl<D: Device> XQueues<D> {
 
     /// Waits until all of these were launched.
     pub fn wait_launched(&self, positions: &[Position]) {
-        drop(self.wait_launched_in_place(self.lock(), positions));
+        self.wait_launched_by(None, positions);
+    }
+
+    /// The same in a call for the stream of a queue, which waits for that even if the program suspends it.
+    pub fn wait_launched_by(&self, own: Option<QueueId>, positions: &[Position]) {
+        drop(self.wait_launched_in_place(self.lock(), own, positions));
     }
 
     /// The same for a call that will wait for the device anyway. Limits stay: the program expects to wait.
-    pub fn wait_launched_as_expected(&self, positions: &[Position]) {
-        drop(self.wait_for_launches(self.lock(), positions));
+    pub fn wait_launched_as_expected(&self, own: Option<QueueId>, positions: &[Position]) {
+        drop(self.wait_for_launches(self.lock(), own, positions));
     }
 
     /// Waits until everything that is deferred now was launched.
@@ -44,7 +49,7 @@ impl<D: Device> XQueues<D> {
         let after: Vec<_> = after.iter().copied().chain(state.last(queue)).collect();
         self.force_if_asked(&mut state, demand, &after);
         let claim = state.claim_of(queue).filter(|_| demand.treatment.is_counted());
-        let mut state = self.wait_until(state, claim, &after, |state| {
+        let mut state = self.wait_until(state, claim, (Some(queue), &after), |state| {
             let may_launch =
                 || !state.is_suspended(queue) && state.may_launch_ahead(Source::Queue(queue), demand.load);
             demand.treatment.is_forced() || may_launch()
@@ -67,7 +72,7 @@ impl<D: Device> XQueues<D> {
         let mut state = self.lock();
         self.force_if_asked(&mut state, demand, after);
         let waiting = claim.filter(|_| demand.treatment.is_counted());
-        let mut state = self.wait_until(state, waiting, after, |state| {
+        let mut state = self.wait_until(state, waiting, (None, after), |state| {
             let may_launch_ahead = |claim| state.may_launch_ahead(Source::Unqueued(claim), demand.load);
             let may_launch =
                 || claim.is_none_or(|claim| !state.is_preempted(claim) && may_launch_ahead(claim));
@@ -87,7 +92,7 @@ impl<D: Device> XQueues<D> {
         let demand = Demand { treatment, ..Load::Signal.into() };
         self.force_if_asked(&mut state, demand, &after);
         let may_launch = |state: &State<D>| treatment.is_forced() || !state.is_any_suspended();
-        let mut state = self.wait_until(state, None, &after, may_launch);
+        let mut state = self.wait_until(state, None, (None, &after), may_launch);
         if treatment.is_forced() {
             state.pin_all();
             state.update_gates(&self.device);
@@ -102,16 +107,16 @@ impl<D: Device> XQueues<D> {
         }
     }
 
-    /// Waits until these were launched and a claim's next command may be.
+    /// Waits until these were launched, in a call for the stream of `own`, and a claim's next command may be.
     fn wait_until<'a>(
         &'a self,
         state: Locked<'a, D>,
         claim: Option<ClaimId>,
-        after: &[Position],
+        (own, after): (Option<QueueId>, &[Position]),
         may_launch: impl Fn(&State<D>) -> bool,
     ) -> Locked<'a, D> {
         // Until then it has no use for the device: as a ready claim it could hold back the very commands that it waits for.
-        let mut state = self.wait_launched_in_place(state, after);
+        let mut state = self.wait_launched_in_place(state, own, after);
         if may_launch(&state) {
             return state;
         }
@@ -130,10 +135,11 @@ impl<D: Device> XQueues<D> {
     fn wait_launched_in_place<'a>(
         &'a self,
         mut state: Locked<'a, D>,
+        own: Option<QueueId>,
         positions: &[Position],
     ) -> Locked<'a, D> {
         state.waiters.in_place += 1;
-        state = self.wait_for_launches(state, positions);
+        state = self.wait_for_launches(state, own, positions);
         state.waiters.in_place -= 1;
         state
     }

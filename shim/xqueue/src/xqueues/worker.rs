@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crate::clock::tests::Stopped;
 use crate::device::Device;
 use crate::ids::QueueId;
+use crate::launching;
 use crate::state::TakenCommand;
 use crate::threads;
 use crate::xqueues::{WAIT_MAX, XQueues};
@@ -39,7 +40,7 @@ fn run<D: Device>(queues: &Arc<XQueues<D>>, queue: QueueId) {
             if let Some(launch) = &mut launch {
                 queues.prepare(launch);
             }
-            let on_device = queues.device.launch(command);
+            let on_device = launching::during(taken, || queues.device.launch(command));
             if let Some(launch) = launch {
                 queues.finish(launch, on_device);
             }

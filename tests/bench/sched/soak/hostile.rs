@@ -11,7 +11,7 @@ use xsched_protocol::{
     wire::{OpenQueue, PACKET_LEN_MAX, PacketKind},
 };
 use xsched_tests::peer::greeted;
-use zerocopy::IntoBytes as _;
+use zerocopy::{FromZeros as _, IntoBytes as _};
 
 use crate::result::Result;
 
@@ -40,7 +40,7 @@ pub(super) fn fill_socket(folder: &Path) -> Result<()> {
         request: 0,
         device: device_key(0, 0x77, 0, 0),
         stream_priority: 0,
-        reserved: 0,
+        ..OpenQueue::new_zeroed()
     };
     for _ in 0..10_000 {
         match send(&socket, open.as_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {

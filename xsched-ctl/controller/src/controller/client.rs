@@ -11,7 +11,7 @@ use xsched_control_api::{
     parameters::{PRIORITY_MAX, PRIORITY_MIN, Parameters, SHARE_MAX, WEIGHT_MAX, Wish},
     peer::Peer,
 };
-use xsched_protocol::wire::Hello;
+use xsched_protocol::wire::{Hello, OpenQueue};
 use xsched_sched::{Nanos, Slo};
 use xsched_symbols::FileId;
 
@@ -66,6 +66,8 @@ pub(super) struct Said {
     pub(super) set: Wish,
     /// `run`.
     pub(super) run: Granted,
+    /// The process's own hints for the queue.
+    pub(super) hint: Wish,
 }
 
 impl Client {
@@ -81,10 +83,10 @@ impl Client {
 
     /// Its scheduling parameters. In order of precedence: `set`, `run`, the process's own hints, the annotations of its pod, the
     /// rules. The ceiling limits hints and annotations, and `run` unless a privileged user ran it.
-    pub(super) fn parameters(&self, config: &Config, said: Said) -> (Parameters, From) {
+    pub(super) fn parameters(&self, config: &Config, said: &Said) -> (Parameters, From) {
         let base = config.parameters(&self.subject);
         let ceiling = config.ceiling(&self.subject);
-        let hint = ceiling.limit(self.hint.completed(base), base);
+        let hint = ceiling.limit(said.hint.or(self.hint).completed(base), base);
         let Granted { wish, is_privileged } = said.run;
         let wish = wish.completed(base);
         let run = if is_privileged { wish } else { ceiling.limit(wish, base) };
@@ -106,14 +108,27 @@ impl Client {
 
 /// The hints of a process's first packet, clamped to valid ranges, because a process may send any number.
 pub(super) fn hints(hello: &Hello) -> Wish {
-    let given = |hint: u32| hello.hints & hint != 0;
-    let priority = hello.priority.clamp(i32::from(PRIORITY_MIN), i32::from(PRIORITY_MAX)) as i16;
+    let weight = hello.weight.clamp(1, WEIGHT_MAX);
+    let &Hello { hints, priority, utilization, deadline_ns, .. } = hello;
+    Wish {
+        weight: (hints & Hello::WEIGHT != 0).then_some(weight),
+        ..wish_of(hints, priority, utilization, deadline_ns)
+    }
+}
+
+/// The hints for a queue, in the same way.
+pub(super) fn queue_hints(wanted: &OpenQueue) -> Wish {
+    wish_of(wanted.hints, wanted.priority, wanted.utilization, wanted.deadline_ns)
+}
+
+fn wish_of(hints: u32, priority: i32, utilization: u32, deadline_ns: u64) -> Wish {
+    let given = |hint: u32| hints & hint != 0;
+    let priority = priority.clamp(i32::from(PRIORITY_MIN), i32::from(PRIORITY_MAX)) as i16;
     Wish {
         priority: given(Hello::PRIORITY).then_some(priority),
-        weight: given(Hello::WEIGHT).then_some(hello.weight.clamp(1, WEIGHT_MAX)),
-        share: given(Hello::UTILIZATION).then_some(hello.utilization.clamp(1, u32::from(SHARE_MAX)) as u8),
+        share: given(Hello::UTILIZATION).then_some(utilization.clamp(1, u32::from(SHARE_MAX)) as u8),
         deadline: given(Hello::DEADLINE)
-            .then(|| Nanos(hello.deadline_ns).clamp(Slo::LATENCY_LEAST, Slo::LATENCY_MOST)),
+            .then(|| Nanos(deadline_ns).clamp(Slo::LATENCY_LEAST, Slo::LATENCY_MOST)),
         ..Wish::default()
     }
 }
@@ -152,7 +167,10 @@ mod tests {
     fn the_source_with_precedence_decides() {
         let config = Config::parse("[[rule]]\npriority = -10\nweight = 7").unwrap();
         let parameters = |hint, wish, set| {
-            client(hint).parameters(&config, Said { set, run: Granted { wish, is_privileged: true } })
+            client(hint).parameters(
+                &config,
+                &Said { set, run: Granted { wish, is_privileged: true }, ..Said::default() },
+            )
         };
         let none = Wish::default();
         let stands = |priority, from| (Parameters { priority, weight: 7, ..Parameters::default() }, from);
@@ -161,17 +179,28 @@ mod tests {
         assert_eq!(parameters(priority(3), priority(200), none), stands(200, From::Run));
         assert_eq!(parameters(priority(3), priority(200), priority(-1)), stands(-1, From::Set));
         let by_nobody =
-            |wish| client(none).parameters(&Config::default(), Said { set: wish, ..Said::default() }).1;
+            |wish| client(none).parameters(&Config::default(), &Said { set: wish, ..Said::default() }).1;
         assert_eq!(by_nobody(none), From::Default);
         assert_eq!(by_nobody(Wish { share: Some(30), ..none }), From::Set, "its share was set");
     }
 
     #[test]
     fn hints_go_as_far_as_the_ceiling() {
-        let raised = client(priority(255)).parameters(&Config::default(), Said::default());
+        let raised = client(priority(255)).parameters(&Config::default(), &Said::default());
         assert_eq!(raised.0.priority, 49);
         let config = Config::parse("[[ceiling]]\nclass = 'high'").unwrap();
-        assert_eq!(client(priority(255)).parameters(&config, Said::default()).0.priority, 149);
+        assert_eq!(client(priority(255)).parameters(&config, &Said::default()).0.priority, 149);
+    }
+
+    #[test]
+    fn what_a_process_asks_of_a_queue_goes_before_what_it_asks_of_itself() {
+        let (config, priority) =
+            (Config::default(), |priority| Wish { priority: Some(priority), ..Wish::default() });
+        let own = Said { hint: priority(-7), ..Said::default() };
+        let by_process = client(priority(-7)).parameters(&config, &Said::default());
+        assert_eq!(client(priority(-3)).parameters(&config, &own), by_process);
+        let raised = Said { hint: priority(255), ..Said::default() };
+        assert_eq!(client(priority(-3)).parameters(&config, &raised).0.priority, 49, "up to the ceiling");
     }
 
     #[test]

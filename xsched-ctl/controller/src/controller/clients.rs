@@ -21,7 +21,7 @@ use xsched_symbols::FileId;
 use xsched_symbols::now_ns;
 
 use super::authority::{Actor, OrderError};
-use super::client::{Client, Link, Said, hints};
+use super::client::{Client, Link, hints, queue_hints};
 use super::queue::{Queue, Used};
 use super::{Admitted, ClientId, Controller, Heard};
 use crate::room::Division;
@@ -242,6 +242,7 @@ impl Controller {
             device,
             stream_priority: wanted.stream_priority.clamp(-STREAM_PRIORITY_MAX, STREAM_PRIORITY_MAX),
             set: Wish::default(),
+            hint: queue_hints(wanted),
             opened_ns: now_ns,
             usage: Used::new(now_ns),
             origins: BTreeMap::new(),
@@ -437,7 +438,7 @@ impl Controller {
 
     /// The scheduling parameters of a process, without those that were set for single queues.
     pub(super) fn parameters_of(&self, client: &Client) -> Parameters {
-        client.parameters(&self.config, self.wishes.of(client)).0
+        client.parameters(&self.config, &self.wishes.of(client)).0
     }
 
     /// The attributes of a queue for the scheduler.
@@ -445,7 +446,7 @@ impl Controller {
         let queue = self.queues.get(&slot)?;
         let client = self.clients.get(&queue.client)?;
         let said = self.wishes.of(client);
-        let (parameters, _) = client.parameters(&self.config, Said { set: queue.set.or(said.set), ..said });
+        let (parameters, _) = client.parameters(&self.config, &queue.said(&said));
         let ceiling = self.config.ceiling(&client.subject).priority;
         Some(queue.attributes(parameters, ceiling, client.subject.nice))
     }

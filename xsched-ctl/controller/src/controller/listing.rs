@@ -76,7 +76,7 @@ impl Controller {
     fn process(&self, client: &Client, actor: Actor, company: &BTreeMap<u16, Company>) -> answer::Process {
         let subject = &client.subject;
         let said = self.wishes.of(client);
-        let (parameters, from) = client.parameters(&self.config, said);
+        let (parameters, from) = client.parameters(&self.config, &said);
         let may_know = actor.may_see(client.actor());
         let queues = client.queues.iter().filter_map(|slot| self.queues.get(slot));
         answer::Process {
@@ -95,7 +95,7 @@ impl Controller {
             from,
             reports: Self::reports(client),
             queues: queues
-                .map(|queue| self.queue(queue, client, said, may_know, company[&queue.device]))
+                .map(|queue| self.queue(queue, client, &said, may_know, company[&queue.device]))
                 .collect(),
         }
     }
@@ -114,18 +114,17 @@ impl Controller {
         &self,
         queue: &Queue,
         client: &Client,
-        said: Said,
+        said: &Said,
         may_know: bool,
         company: Company,
     ) -> answer::Queue {
         let page = self.arbiter.page();
         let word = page.queue(queue.key.slot).word;
-        let set = queue.set.or(said.set);
+        let is_own = !queue.set.is_empty() || !queue.hint.is_empty();
         answer::Queue {
             slot: queue.key.slot,
             device: device_name(queue.device_key),
-            parameters: (!queue.set.is_empty())
-                .then(|| client.parameters(&self.config, Said { set, ..said }).0),
+            parameters: is_own.then(|| client.parameters(&self.config, &queue.said(said)).0),
             stream_priority: queue.stream_priority,
             level: word.level(),
             ready: word.is_ready(),

@@ -138,11 +138,11 @@ impl Controller {
     pub(super) fn parameters(&self, id: ClientId, target: &Target) -> Parameters {
         let client = &self.clients[&id];
         let said = self.wishes.of(client);
-        let set = match target {
-            Target::Queue(slot) => self.queues.get(slot).map_or(said.set, |queue| queue.set.or(said.set)),
-            _ => said.set,
+        let said = match target {
+            Target::Queue(slot) => self.queues.get(slot).map_or(said, |queue| queue.said(&said)),
+            _ => said,
         };
-        client.parameters(&self.config, Said { set, ..said }).0
+        client.parameters(&self.config, &said).0
     }
 
     /// What a process would have if nothing were set for this target.
@@ -155,7 +155,7 @@ impl Controller {
             Target::Cgroup(_) => Wish::default(),
         };
         let Parameters { priority, weight, share, quota, deadline, work, slo } =
-            client.parameters(&self.config, Said { set, ..said }).0;
+            client.parameters(&self.config, &Said { set, ..said }).0;
         Wish { priority: Some(priority), weight: Some(weight), share, quota, deadline, work, slo }
     }
 

@@ -9,6 +9,7 @@ use xsched_protocol::wire::{ORIGINS_MAX, OriginTime, Usage};
 use xsched_sched::{Attributes, DeviceId, Nanos, ProcessId};
 
 use super::ClientId;
+use super::client::Said;
 
 /// A process's claim: its use of one device at one stream priority.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub(super) struct Queue {
     pub(super) stream_priority: i32,
     /// What was set for this queue alone.
     pub(super) set: Wish,
+    /// What its process asks for it alone.
+    pub(super) hint: Wish,
     /// When it was opened.
     pub(super) opened_ns: u64,
     /// What it has used, as its process reports.
@@ -35,6 +38,11 @@ pub(super) struct Queue {
 }
 
 impl Queue {
+    /// What was said of it, given what was said of its process.
+    pub(super) fn said(&self, of_process: &Said) -> Said {
+        Said { set: self.set.or(of_process.set), hint: self.hint, ..*of_process }
+    }
+
     pub(super) fn attributes(&self, parameters: Parameters, ceiling: i16, nice: i8) -> Attributes {
         Attributes {
             priority: parameters.priority,

@@ -24,7 +24,7 @@ impl Wishes {
     /// What is set for a process: for itself, or else for its cgroup, and by `run`.
     pub(super) fn of(&self, client: &Client) -> Said {
         let run = client.token.as_ref().map(|token| self.tokens.granted(token)).unwrap_or_default();
-        Said { set: client.set.or(self.of_group(client)), run }
+        Said { set: client.set.or(self.of_group(client)), run, ..Said::default() }
     }
 
     /// What was set for the cgroup of a process.

@@ -24,6 +24,7 @@ mod completions;
 mod gates;
 mod leases;
 mod limits;
+mod own;
 mod recorded;
 mod shared_gates;
 mod waking;
@@ -279,7 +280,7 @@ impl Process {
         let clock = Stopped::now();
         let bench = Arc::new(Bench::default());
         let queues = XQueues::new(Arc::clone(&bench), Setup::default());
-        let claim = queues.claim(ClaimKey { device: 1, stream_priority: 0 });
+        let claim = queues.claim(ClaimKey::new(1, 0));
         queues.register(claim, Some(Arc::clone(&arbiter) as Arc<dyn Registration>));
         // It has been so for long.
         queues.lock().take_has_new_admission_state();

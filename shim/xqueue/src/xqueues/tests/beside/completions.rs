@@ -400,7 +400,7 @@ fn work_in_flight_is_reported_to_another_controller() {
 #[test]
 fn what_was_launched_before_the_first_registration_is_followed() {
     let process = Process::new(AdmissionState::Beside);
-    let urgent = process.queues.claim(ClaimKey { device: 1, stream_priority: 1 });
+    let urgent = process.queues.claim(ClaimKey::new(1, 1));
     let queue = process.queues.create(0, Some(urgent), status());
     assert!(matches!(process.queues.admit(queue, &[], WORK), Admission::Free));
     let arbiter = TestArbiter::new(AdmissionState::Beside);
@@ -429,7 +429,7 @@ fn what_was_launched_while_a_stream_captured_is_followed_afterwards() {
 #[test]
 fn a_wait_for_the_device_does_not_hide_the_end_of_one_claims_work() {
     let process = Process::new(AdmissionState::Beside);
-    let other = process.queues.claim(ClaimKey { device: 1, stream_priority: -1 });
+    let other = process.queues.claim(ClaimKey::new(1, -1));
     let other = process.queues.create(0, Some(other), status());
     assert!(process.launch());
     let waited = process.queues.host_wait_begins(&[process.queue]);

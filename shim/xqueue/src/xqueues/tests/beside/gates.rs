@@ -233,7 +233,7 @@ fn a_claim_on_the_first_level_or_with_pinned_work_is_not_polled() {
 #[test]
 fn how_the_process_stands_on_other_devices_is_polled_as_well() {
     let process = after_preemption(Nanos::from_micros(30));
-    let elsewhere = process.queues.claim(ClaimKey { device: 2, stream_priority: 0 });
+    let elsewhere = process.queues.claim(ClaimKey::new(2, 0));
     process.queues.register(elsewhere, Some(TestArbiter::new(PREEMPTED)));
     process.run_due();
     let standings: Vec<_> = process.queues.polled().into_iter().map(|(_, state)| state).collect();
@@ -271,7 +271,7 @@ struct Others {
 
 impl Others {
     fn of(process: &Process, stream_priority: i32, arbiter: Arc<TestArbiter>) -> Self {
-        let claim = process.queues.claim(ClaimKey { device: 1, stream_priority });
+        let claim = process.queues.claim(ClaimKey::new(1, stream_priority));
         process.queues.register(claim, Some(Arc::clone(&arbiter) as Arc<dyn Registration>));
         let queue = process.queues.create(0, Some(claim), status());
         process.run_due();
@@ -363,7 +363,7 @@ fn streams_of_a_priority_that_has_none_any_more_are_forgotten_a_second_later() {
 #[test]
 fn a_priority_whose_streams_come_and_go_all_the_time_is_not_forgotten() {
     let process = Process::new(BELOW);
-    let urgent = process.queues.claim(ClaimKey { device: 1, stream_priority: 1 });
+    let urgent = process.queues.claim(ClaimKey::new(1, 1));
     let is_used = || process.queues.claims()[1].is_used;
     let was_forgotten = (0..100).filter(|_| {
         let queue = process.queues.create(0, Some(urgent), status());
@@ -446,7 +446,7 @@ fn the_gates_of_eight_devices_are_tried_side_by_side_and_the_watcher_has_a_turn_
         switch.store(true, Ordering::SeqCst);
     }
     for device in 2..=8 {
-        let claim = process.queues.claim(ClaimKey { device, stream_priority: 0 });
+        let claim = process.queues.claim(ClaimKey::new(device, 0));
         process.queues.register(claim, Some(TestArbiter::new(BELOW)));
         process.queues.create(0, Some(claim), status());
     }

@@ -73,7 +73,7 @@ fn a_command_that_waits_for_something_outside_the_device_does_not_keep_its_lease
 fn a_command_that_may_wait_for_a_preempted_one_of_its_process_does_not_keep_its_lease() {
     let process = Process::with_lease();
     process.run(LONG);
-    let usual = process.queues.claim(ClaimKey { device: 1, stream_priority: -1 });
+    let usual = process.queues.claim(ClaimKey::new(1, -1));
     process.queues.register(usual, Some(Arc::new(Behind(Arc::clone(&process.arbiter)))));
     let other = process.queues.create(0, Some(usual), status());
     assert!(process.launch());

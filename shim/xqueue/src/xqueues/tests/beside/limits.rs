@@ -127,7 +127,7 @@ fn a_claim_with_short_time_slices_is_seen_to_be_stuck_as_well() {
 fn a_caller_that_waits_for_deferred_commands_has_no_use_for_the_device_yet() {
     let process = Process::new(PREEMPTED);
     let position = process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
-    let urgent = process.queues.claim(ClaimKey { device: 1, stream_priority: 1 });
+    let urgent = process.queues.claim(ClaimKey::new(1, 1));
     let arbiter = TestArbiter::new(AdmissionState::Beside);
     process.queues.register(urgent, Some(Arc::clone(&arbiter) as Arc<dyn Registration>));
     let waiter = {
@@ -178,7 +178,7 @@ impl Registration for Behind {
 #[test]
 fn a_command_behind_one_deferred_for_its_sake_has_no_use_for_the_device_yet() {
     let process = Process::new(BELOW);
-    let (urgent, usual) = (process.queue, ClaimKey { device: 1, stream_priority: -1 });
+    let (urgent, usual) = (process.queue, ClaimKey::new(1, -1));
     let usual = process.queues.claim(usual);
     process.queues.register(usual, Some(Arc::new(Behind(Arc::clone(&process.arbiter)))));
     let other = process.queues.create(0, Some(usual), status());
@@ -201,7 +201,7 @@ fn a_command_behind_one_deferred_for_its_sake_has_no_use_for_the_device_yet() {
 #[test]
 fn a_command_behind_a_deferred_one_is_reported_once_that_is_launched() {
     let process = Process::new(PREEMPTED);
-    let usual = process.queues.claim(ClaimKey { device: 1, stream_priority: -1 });
+    let usual = process.queues.claim(ClaimKey::new(1, -1));
     let arbiter = TestArbiter::new(PREEMPTED);
     process.queues.register(usual, Some(Arc::clone(&arbiter) as Arc<dyn Registration>));
     let other = process.queues.create(0, Some(usual), status());

@@ -1,0 +1,69 @@
+//! What the program asks of single queues: limits of their own, no gates, and claims of their own.
+
+use super::*;
+use crate::ids::QueueHints;
+
+const TWO: Limit = Limit::Commands { threshold: 2, batch: 1 };
+
+#[test]
+fn a_queue_with_a_limit_of_its_own_has_it_also_while_it_is_alone() {
+    let process = Process::new(AdmissionState::Alone);
+    assert!(!process.queues.is_engaged());
+    process.queues.set_queue_limit(process.queue, Some(TWO));
+    assert!(process.queues.is_engaged());
+    for command in 0..20 {
+        process.queues.submit(process.queue, Vec::new(), WORK, command).unwrap();
+    }
+    for done in 0..18 {
+        let expected = done as usize + 2;
+        process.tend_until("two are on the device", |process| process.launched() == expected);
+        process.bench.complete.store(done + 1, Ordering::SeqCst);
+    }
+    process.tend_until("all are launched", |process| process.launched() == 20);
+    assert_eq!(process.arbiter.reports(), (0, 0), "there is no one to be told");
+    assert_eq!(process.queues.usage(process.claim).device_time, Nanos::ZERO, "nor is it charged");
+    process.complete_all();
+    process.queues.set_queue_limit(process.queue, None);
+    process.tend_until("nothing is looked at any more", |process| !process.queues.is_engaged());
+}
+
+#[test]
+fn a_queue_without_the_limit_is_not_limited_beside_one_that_has_it() {
+    let process = Process::new(AdmissionState::Alone);
+    process.queues.set_queue_limit(process.queue, Some(TWO));
+    let free = process.queues.create(1, Some(process.claim), status());
+    let goes = |queue| !matches!(process.queues.admit(queue, &[], WORK), Admission::Wait);
+    assert!((0..50).all(|_| goes(free)));
+    assert!(process.queues.destroy(process.queue) && !process.queues.is_engaged());
+}
+
+#[test]
+fn a_limit_of_the_controllers_goes_before() {
+    let process = Process::new(BELOW);
+    process.queues.set_queue_limit(process.queue, Some(Limit::Commands { threshold: 9, batch: 9 }));
+    process.queues.set_limit(Limit::Time { ahead: Nanos::from_micros(1), commands: 1 });
+    assert!(process.launch() && !process.launch());
+}
+
+#[test]
+fn a_queue_goes_to_another_claim_with_what_it_has() {
+    let process = Process::new(BELOW);
+    assert!(process.launch());
+    let hints = QueueHints { priority: Some(7), ..QueueHints::NONE };
+    let other = process.queues.claim(ClaimKey { hints, ..ClaimKey::new(1, 0) });
+    assert_ne!(other, process.claim);
+    let arbiter = TestArbiter::new(PREEMPTED);
+    process.queues.register(other, Some(Arc::clone(&arbiter) as Arc<dyn Registration>));
+    process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
+    process.tend_until("it is launched", |process| process.launched() == 1);
+    process.queues.move_to_claim(process.queue, other);
+    assert!(!process.launch(), "it is preempted now");
+    process.queues.submit(process.queue, Vec::new(), WORK, 2).unwrap();
+    assert_eq!((arbiter.reports(), process.launched()), ((1, 0), 1));
+    process.complete_all();
+    process.tend_until("the former claim is idle", |process| process.arbiter.reports() == (1, 1));
+    *arbiter.state.lock().unwrap() = BELOW;
+    process.tend_until("it goes on", |process| process.launched() == 2);
+    process.complete_all();
+    process.tend_until("the other one is idle", |_| arbiter.reports() == (1, 1));
+}

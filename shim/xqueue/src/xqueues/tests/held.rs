@@ -1,0 +1,166 @@
+//! Queues that the program itself suspends.
+
+use super::*;
+use crate::command::CallState;
+
+fn made(queues: &Arc<XQueues<Notes>>, queue: QueueId, after: &[Position], command: u32) -> Position {
+    queues.submit(queue, after.to_vec(), Load::Signal, command).unwrap()
+}
+
+/// A command of which the program has not made the call.
+fn to_be_made(queues: &Arc<XQueues<Notes>>, queue: QueueId, command: u32) -> Position {
+    let demand = Demand { call: CallState::ToBeMade, ..Load::Signal.into() };
+    queues.submit(queue, Vec::new(), demand, command).unwrap()
+}
+
+/// Defers something on another thread, which is the one that uses the queue then.
+fn by_another<R: Send>(work: impl FnOnce() -> R + Send) -> R {
+    thread::scope(|scope| scope.spawn(work).join().unwrap())
+}
+
+#[test]
+fn a_held_queue_launches_nothing_until_it_is_resumed() {
+    let (queues, launched) = queues();
+    let (held, free) = (queues.create((), None, status()), queues.create((), None, status()));
+    queues.hold(held, true);
+    assert!(queues.is_engaged() && !goes(&queues, held, &[]) && goes(&queues, free, &[]));
+    by_another(|| made(&queues, held, &[], 1));
+    assert!(launched.recv_timeout(A_WHILE).is_err());
+    queues.hold(held, true);
+    queues.hold(held, false);
+    assert_eq!(next(&launched), 1);
+    queues.wait_all_launched();
+    assert!(!queues.is_engaged());
+}
+
+#[test]
+fn a_call_for_a_held_queue_waits_until_it_is_resumed() {
+    let (queues, launched) = queues();
+    let held = queues.create((), None, status());
+    queues.hold(held, true);
+    let position = by_another(|| made(&queues, held, &[], 1));
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| queues.wait_launched_by(Some(held), &[position]));
+        thread::sleep(A_WHILE);
+        assert!(!waits.is_finished() && launched.try_recv().is_err());
+        queues.hold(held, false);
+    });
+    assert_eq!(next(&launched), 1);
+}
+
+#[test]
+fn a_thread_waits_for_its_own_work_in_a_held_queue() {
+    let (queues, launched) = queues();
+    let held = queues.create((), None, status());
+    queues.hold(held, true);
+    thread::scope(|scope| {
+        let user = scope.spawn(|| {
+            let position = made(&queues, held, &[], 1);
+            queues.wait_launched(&[position]);
+        });
+        thread::sleep(A_WHILE);
+        assert!(!user.is_finished() && launched.try_recv().is_err());
+        queues.hold(held, false);
+    });
+    assert_eq!(next(&launched), 1);
+}
+
+#[test]
+fn what_another_thread_waits_for_is_launched_and_nothing_behind_it() {
+    let (queues, launched) = queues();
+    let held = queues.create((), None, status());
+    queues.hold(held, true);
+    let first = by_another(|| {
+        let first = made(&queues, held, &[], 1);
+        made(&queues, held, &[], 2);
+        first
+    });
+    queues.wait_launched(&[first]);
+    assert_eq!(next(&launched), 1);
+    assert!(launched.recv_timeout(A_WHILE).is_err(), "the second is still kept");
+    queues.wait_all_launched();
+    assert_eq!(next(&launched), 2);
+}
+
+#[test]
+fn what_the_work_of_another_queue_comes_after_is_launched() {
+    let (queues, launched) = queues();
+    let (held, between, other) = (
+        queues.create((), None, status()),
+        queues.create((), None, status()),
+        queues.create((), None, status()),
+    );
+    queues.hold(held, true);
+    queues.hold(between, true);
+    let last = by_another(|| {
+        let first = made(&queues, held, &[], 1);
+        let second = made(&queues, between, &[first], 2);
+        made(&queues, other, &[second], 3)
+    });
+    queues.wait_launched_as_expected(Some(other), &[last]);
+    assert_eq!([next(&launched), next(&launched), next(&launched)], [1, 2, 3]);
+}
+
+#[test]
+fn a_queue_that_is_held_while_a_thread_waits_does_not_keep_it() {
+    let (queues, launched) = queues();
+    let (held, plain) = (queues.create((), None, status()), queues.create((), None, status()));
+    queues.suspend(held, true);
+    let position = by_another(|| made(&queues, held, &[], 1));
+    thread::scope(|scope| {
+        scope.spawn(|| queues.wait_launched_by(Some(plain), &[position]));
+        thread::sleep(A_WHILE);
+        queues.hold(held, true);
+        queues.suspend(held, false);
+    });
+    assert_eq!(next(&launched), 1);
+}
+
+#[test]
+fn other_threads_do_not_wait_for_calls_that_were_not_made() {
+    let (queues, launched) = queues();
+    let held = queues.create((), None, status());
+    let before = by_another(|| to_be_made(&queues, held, 0));
+    queues.wait_launched(&[before]);
+    assert_eq!(next(&launched), 0, "as long as the queue is not held, they do");
+    queues.hold(held, true);
+    let kept = by_another(|| to_be_made(&queues, held, 1));
+    assert_eq!((queues.all_last(), queues.last_for_others(held)), (vec![], None));
+    assert_eq!(queues.last(held), Some(kept));
+    // A position from before the queue was held.
+    queues.wait_launched(&[kept]);
+    queues.wait_all_launched();
+    queues.wait_behind_all(Treatment::Schedule);
+    assert!(launched.recv_timeout(A_WHILE).is_err());
+    by_another(|| made(&queues, held, &[], 2));
+    queues.wait_all_launched();
+    assert_eq!([next(&launched), next(&launched)], [1, 2], "unless one that was made comes after them");
+}
+
+#[test]
+fn a_queue_that_is_gone_takes_no_command() {
+    let (queues, _launched) = queues();
+    let queue = queues.create((), None, status());
+    assert!(queues.exists(queue) && queues.destroy(queue) && !queues.exists(queue));
+    assert_eq!(queues.submit(queue, Vec::new(), Load::Signal, 1), Err((Refused::Gone, 1)));
+    queues.hold(queue, true);
+    queues.set_queue_limit(queue, Some(Limit::default()));
+    assert!(!queues.is_engaged());
+    let detached = queues.create((), None, status());
+    queues.hold(detached, true);
+    assert!(queues.detach_stream(detached));
+    assert_eq!(queues.submit(detached, Vec::new(), Load::Signal, 1), Err((Refused::Gone, 1)));
+    assert!(!queues.is_engaged());
+}
+
+#[test]
+fn a_process_that_ends_holds_nothing() {
+    let (queues, launched) = queues();
+    let queue = queues.create((), None, status());
+    queues.hold(queue, true);
+    to_be_made(&queues, queue, 1);
+    queues.close(Instant::now() + Duration::from_mins(1));
+    assert_eq!(next(&launched), 1);
+    queues.hold(queue, true);
+    assert!(!queues.is_deferring());
+}
