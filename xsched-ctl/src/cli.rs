@@ -2,6 +2,7 @@
 
 mod driver;
 mod exit_codes;
+mod field;
 mod mistyped;
 mod recording;
 mod replay;
@@ -12,6 +13,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand};
+pub(crate) use field::{Field, FieldClient};
 pub(crate) use recording::Recording;
 pub(crate) use replay::Replay;
 pub(crate) use scheduling::{
@@ -98,7 +100,7 @@ pub(crate) enum Verb {
     /// A line for each process, device and priority of its streams.
     #[command(after_long_help = "Columns:\n  \
         class        the priority, with a share, or a weight that is not 100\n  \
-        from         where it comes from: rule, hint, run or set\n  \
+        from         where it comes from: rule, pod, hint, run or set\n  \
         state        ready: has work and may launch. suspended: has work and may not; would wait: the same\n               \
                      while the controller observes. idle: has no work. alone: no other process uses the\n               \
                      device. free: the controller is off\n  \
@@ -123,6 +125,19 @@ pub(crate) enum Verb {
         man ~/.local/share/xsched-ctl/man/xsched-ctl-trace.1\n  \
         source ~/.local/share/xsched-ctl/completions/xsched-ctl.bash")]
     Manual(Manual),
+    /// Try and measure everything on this node, and write one report to send back
+    ///
+    /// Runs programs on the GPU without the shim, then all of them scheduled, then with the profile `compat`: a minimal client that
+    /// needs only the runtime, the vendors' libraries, and PyTorch where it is installed. Starts a controller of its own. Takes seven
+    /// minutes at most on a fast GPU, one with --quick. Ctrl-C ends it; the report has what was done. Nothing else is left on the node.
+    #[command(after_long_help = "Examples:\n  \
+        sudo xsched-ctl field\n  \
+        sudo xsched-ctl field --quick --python /opt/venv/bin/python3\n  \
+        sudo xsched-ctl field --steps client,preemption -o node7")]
+    Field(Field),
+    /// The minimal client of `field`
+    #[command(hide = true)]
+    FieldClient(FieldClient),
 }
 
 #[derive(Args, Debug)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use xsched_control_api::client::AskError;
 use xsched_controller::ServeError;
+use xsched_field::FieldError;
 use xsched_replay::ReplayError;
 use xsched_report::{ReportError, ViewError};
 use xsched_rules::Mistakes;
@@ -29,6 +30,8 @@ pub(crate) enum Failure {
     Replay(#[from] ReplayError),
     #[error(transparent)]
     View(#[from] ViewError),
+    #[error(transparent)]
+    Field(#[from] FieldError),
     #[error(transparent)]
     Ask(#[from] AskError),
     #[error(transparent)]
@@ -76,6 +79,7 @@ impl Failure {
             Self::Report(error) => error,
             Self::Replay(error) => error,
             Self::View(error) => error,
+            Self::Field(error) => error,
             Self::Ask(error) => error,
             Self::Run(error) => error,
             Self::Stdout(error) => error,

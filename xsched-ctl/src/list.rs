@@ -110,7 +110,7 @@ fn origin_rows(list: &List) -> Vec<[String; ORIGIN_HEADINGS.len()]> {
             rows.extend(queue.origins.iter().map(|origin| {
                 [
                     short_name(&origin.library),
-                    short_name(&process.command),
+                    named(process),
                     process.user.clone(),
                     queue.device.clone(),
                     process.pid.to_string(),
@@ -122,6 +122,12 @@ fn origin_rows(list: &List) -> Vec<[String; ORIGIN_HEADINGS.len()]> {
         }
     }
     rows
+}
+
+/// The name of a process, with its pod.
+fn named(process: &Process) -> String {
+    let command = short_name(if process.command.is_empty() { "-" } else { &process.command });
+    process.pod.as_ref().map_or_else(|| command.clone(), |pod| format!("{command} ({pod})"))
 }
 
 fn percent(part: f64) -> String {
@@ -159,7 +165,7 @@ fn row(status: &Status, process: &Process, queue: Option<&Queue>) -> [String; HE
     let is_followed = |queue: &&Queue| !queue.alone && controller != State::Off;
     let device_share = queue.filter(|queue| is_followed(queue) || queue.device_share >= 0.005);
     [
-        short_name(if process.command.is_empty() { "-" } else { &process.command }),
+        named(process),
         process.user.clone(),
         or_dash(queue.map(|queue| queue.device.clone())),
         parameters,
@@ -226,6 +232,7 @@ mod tests {
             user: "root".to_owned(),
             command: "python3".to_owned(),
             cgroup: "/kubepods.slice/pod7".to_owned(),
+            pod: None,
             parameters: Parameters { priority: 120, weight: 200, ..Parameters::default() },
             class: "high".to_owned(),
             from: From::Rule,

@@ -13,6 +13,7 @@ mod failure;
 mod list;
 mod manual;
 mod order;
+mod pods;
 mod rules;
 mod run;
 mod trace;
@@ -28,7 +29,7 @@ use xsched_terminal::{
     Advice as _, Descriptors, ExitCode as Code, Internal, Shortage, say, survive_writes, with_causes,
 };
 
-use cli::{Cli, Verb};
+use cli::{Cli, FieldClient, Verb};
 use failure::Failure;
 
 fn main() -> ExitCode {
@@ -83,6 +84,10 @@ fn filter(usual: &str) -> EnvFilter {
 }
 
 fn run_verb(verb: Verb) -> Result<u8, Failure> {
+    if let Verb::FieldClient(FieldClient { words }) = verb {
+        // Before anything that a plain program would not do.
+        return Ok(xsched_field::client(&words));
+    }
     let descriptors = Descriptors::raise().map_err(Internal::at("opening files"))?;
     // One thread is enough: work comes in batches, and output has its own thread.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -108,5 +113,7 @@ fn run_verb(verb: Verb) -> Result<u8, Failure> {
         Verb::Off(arguments) => runtime.block_on(order::off(arguments)),
         Verb::On(arguments) => runtime.block_on(order::on(arguments)),
         Verb::Manual(arguments) => manual::run(&arguments, Cli::command()),
+        Verb::Field(arguments) => Ok(runtime.block_on(xsched_field::run(&arguments.options()))?),
+        Verb::FieldClient(_) => unreachable!("it has returned"),
     }
 }

@@ -37,6 +37,7 @@ mod settings;
 pub mod simulation;
 mod starvation;
 mod time;
+mod turns;
 
 pub use hints::{NoHint, Quota, Slo, check_deadline, check_work};
 pub use in_flight::{Gate, InFlight, Launch, Limit, Payer};
@@ -47,3 +48,4 @@ pub use queue_change::{Attributes, DeviceId, ProcessId, QueueChange, QueueId};
 pub use scheduler::{Decisions, QueueState, Scheduler};
 pub use settings::{Settings, SettingsError};
 pub use time::Nanos;
+pub use turns::{Happening, What};

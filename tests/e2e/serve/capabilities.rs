@@ -116,11 +116,12 @@ fn sees_into_closed_folders(controller: &Controller) -> bool {
     }
     chown(closed.path(), Some(USER), None).unwrap();
     fs::set_permissions(closed.path(), Permissions::from_mode(0o700)).unwrap();
-    (0..RUNS).any(|_| passes_by_the_chain(controller, program.get_program().as_ref()))
+    let mut runs = (0..RUNS).map_while(|_| passes_by_the_chain(controller, program.get_program().as_ref()));
+    runs.any(|passes| passes)
 }
 
-/// Runs it once; whether a call passed through because of its call chain.
-fn passes_by_the_chain(controller: &Controller, program: &Path) -> bool {
+/// Runs it once; whether a call passed through because of its call chain. None without programs that walk stacks.
+fn passes_by_the_chain(controller: &Controller, program: &Path) -> Option<bool> {
     let mut command = Command::new(program);
     command.arg("find").uid(USER).current_dir("/");
     command.env("LD_LIBRARY_PATH", hip_sim(6)).env("LD_PRELOAD", shim()).env("HIP_SIM_SHARED", "off");
@@ -140,5 +141,5 @@ fn passes_by_the_chain(controller: &Controller, program: &Path) -> bool {
     let outcome = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&outcome.stderr);
     assert!(outcome.status.success(), "{said}");
-    is_by_chains && said.contains("libMIOpen.so.1 (hipLaunchKernel)")
+    is_by_chains.then(|| said.contains("libMIOpen.so.1 (hipLaunchKernel)"))
 }

@@ -222,6 +222,18 @@ impl Process {
         self.slot
     }
 
+    /// Reports the device time of its queue, and one more command each time.
+    pub(crate) fn use_device(&mut self, device_ns: u64) {
+        let (slot, generation) = (self.slot, self.generation);
+        self.ask(&format!("usage {slot} {generation} {device_ns}"));
+    }
+
+    /// Reports device time of its queue for a library of its own.
+    pub(crate) fn divide(&mut self, device_ns: u64) {
+        let (slot, generation) = (self.slot, self.generation);
+        self.ask(&format!("divide {slot} {generation} {device_ns}"));
+    }
+
     /// Reports about its queue.
     pub(crate) fn report(&mut self, what: &str) {
         let (slot, generation) = (self.slot, self.generation);

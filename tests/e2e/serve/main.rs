@@ -9,6 +9,8 @@ mod files;
 mod fixture;
 mod hostile;
 mod lives;
+mod metrics;
+mod pods;
 mod priorities;
 
 /// The user `nobody`.

@@ -12,6 +12,8 @@
 //! | `files` | reads the files again |
 //! | `timer` | the scheduler's deadlines, to the microsecond |
 //! | `cgroups` | detects processes that are moved to other cgroups |
+//! | `metrics` | answers the endpoint for metrics |
+//! | `pods` | asks the container runtime to which pods processes belong |
 //! | `rules`, `verdicts` | the rules on call chains, and how processes get the verdicts |
 //! | `recorders` | one task for each recorder |
 //! | `room`, `turns` | connection quotas, and limits on concurrent work for one user |
@@ -30,10 +32,12 @@ mod controller;
 mod directory;
 mod error;
 mod files;
+mod metrics;
 mod notify;
 mod options;
 mod origin;
 mod place;
+mod pods;
 mod recorders;
 mod room;
 mod rules;
@@ -95,6 +99,8 @@ pub async fn run(arguments: Options) -> Result<u8, ServeError> {
     let place = Place::claim(folder).map_err(ServeError::from)?;
     let arbiter = make_arbiter(&config, arguments.no_bpf).map_err(ServeError::from)?;
     let sockets = place.listen().map_err(ServeError::from)?;
+    let endpoint = metrics::start(&config)?;
+    let listen = config.metrics.listen.clone();
     let rule_names = RuleNames::new();
     let origin = make_origin(&arbiter, &rules, &rule_names);
     let shared = Rc::new(Shared {
@@ -116,6 +122,10 @@ pub async fn run(arguments: Options) -> Result<u8, ServeError> {
     });
     if let Some(origin) = &shared.origin {
         shared.controller.borrow_mut().see_chains(origin);
+    }
+    if let Some(listen) = listen {
+        shared.controller.borrow_mut().measure();
+        tracing::info!("metrics at {listen}");
     }
     let (greeting, watchdog) = (shared.controller.borrow().describe(), notify::watchdog());
     let tasks = LocalSet::new();
@@ -139,6 +149,8 @@ pub async fn run(arguments: Options) -> Result<u8, ServeError> {
                 failure = files::follow(&shared, &manager, asked, source, names, hangups) => {
                     failure.map(|never| match never {})
                 }
+                failure = pods::follow(&shared) => failure.map(|never| match never {}),
+                never = metrics::follow(&shared, endpoint) => match never {},
                 never = directory::follow(&shared, answers) => match never {},
                 failure = cgroups::follow(&shared) => failure.map(|never| match never {}),
                 never = send_watchdog(&manager, watchdog) => match never {},

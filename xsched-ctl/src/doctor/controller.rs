@@ -203,6 +203,7 @@ mod tests {
             user: String::new(),
             command: String::new(),
             cgroup: String::new(),
+            pod: None,
             parameters: Parameters::default(),
             class: String::new(),
             from: From::Default,

@@ -20,7 +20,7 @@ use crate::timeline::{Program as Scheduled, Programs, Style, Timeline};
 use sink::After;
 pub use sink::Sink;
 use xsched_bpf::Losses;
-use xsched_recording::LeftOut;
+use xsched_recording::{LeftOut, Reason};
 use xsched_terminal::Internal;
 
 /// Takes in calls.
@@ -34,8 +34,15 @@ pub struct Recorder {
     machine: Option<Machine>,
     losses: Losses,
     left_out: LeftOut,
+    /// Calls that came when the sink took no more.
+    oversize: u64,
+    /// Whether the timeline says why it ends early.
+    has_reason: bool,
     notices: Vec<String>,
 }
+
+/// Why a recording ends whose file is full.
+pub const SIZE_REACHED: &str = "its file has reached `--max-size`";
 
 struct Recording {
     timeline: Timeline,
@@ -103,6 +110,8 @@ impl Recorder {
             machine: None,
             losses: Losses::default(),
             left_out: LeftOut::default(),
+            oversize: 0,
+            has_reason: false,
             notices: Vec::new(),
         })
     }
@@ -119,7 +128,7 @@ impl Recorder {
     }
 
     pub(crate) fn call(&mut self, processes: &mut Processes, call: &RuntimeCall) -> Result<(), TracerError> {
-        if self.is_full() {
+        if self.refuses_call() {
             return Ok(());
         }
         self.summary.add(call);
@@ -138,6 +147,12 @@ impl Recorder {
         recording.end_or_close(Item::Hip(call))
     }
 
+    /// Whether a call cannot be recorded any more. One that does not fit is counted.
+    fn refuses_call(&mut self) -> bool {
+        self.oversize += u64::from(self.is_full() && !self.has_failed());
+        self.is_full()
+    }
+
     /// Whether the output takes no more calls, which ends the recording: it has reached its size limit, or has failed.
     pub(crate) fn is_full(&self) -> bool {
         self.has_failed() || self.recording.as_ref().is_some_and(|recording| recording.is_full)
@@ -150,10 +165,20 @@ impl Recorder {
 
     /// Notes in the timeline why recording ends early.
     pub(crate) fn ends_because(&mut self, now_ns: u64, reason: &str) -> Result<(), TracerError> {
+        self.has_reason = true;
         match &mut self.recording {
             Some(recording) => recording.timeline.ends_because(now_ns, reason).map_err(memory_write),
             None => Ok(()),
         }
+    }
+
+    /// Says why the recording ends, if its last calls have filled the file.
+    pub(crate) fn ends_full(&mut self, now_ns: u64) -> Result<(), TracerError> {
+        if !self.is_full() || self.has_failed() || self.has_reason {
+            return Ok(());
+        }
+        self.notices.push(format!("recording ends: {SIZE_REACHED}"));
+        self.ends_because(now_ns, SIZE_REACHED)
     }
 
     pub(crate) fn driver_call(
@@ -161,7 +186,7 @@ impl Recorder {
         processes: &mut Processes,
         call: &DriverCall,
     ) -> Result<(), TracerError> {
-        if self.is_full() {
+        if self.refuses_call() {
             return Ok(());
         }
         self.driver_summary.add(call);
@@ -247,7 +272,8 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn left_out(&mut self, now_ns: u64, left_out: LeftOut) -> Result<(), TracerError> {
+    pub(crate) fn left_out(&mut self, now_ns: u64, mut left_out: LeftOut) -> Result<(), TracerError> {
+        left_out.add(Reason::Oversize, self.oversize);
         self.left_out = left_out;
         match &mut self.recording {
             Some(recording) => recording.timeline.left_out(now_ns, left_out).map_err(memory_write),

@@ -12,6 +12,7 @@ use xsched_control_api::{
 use xsched_protocol::arbiter_page::{QueueWord, Word, more_urgent};
 use xsched_sched::QueueId;
 use xsched_symbols::now_ns;
+use xsched_terminal::one_line;
 
 use super::Controller;
 use super::authority::Actor;
@@ -84,6 +85,11 @@ impl Controller {
             user: subject.users.first().cloned().unwrap_or_else(|| subject.uid.to_string()),
             command: if may_know { subject.command.clone() } else { String::new() },
             cgroup: if may_know { subject.cgroup.clone() } else { String::new() },
+            pod: subject.pod.as_ref().filter(|_| may_know).map(|pod| answer::Pod {
+                namespace: one_line(&pod.namespace).into_owned(),
+                name: one_line(&pod.pod).into_owned(),
+                container: one_line(&pod.name).into_owned(),
+            }),
             parameters,
             class: Class::of(parameters.priority).to_string(),
             from,
