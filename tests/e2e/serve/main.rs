@@ -9,6 +9,7 @@ mod fixture;
 mod hostile;
 mod lives;
 mod priorities;
+mod top;
 
 /// The user `nobody`.
 const USER: u32 = 65534;

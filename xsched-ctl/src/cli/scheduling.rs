@@ -86,7 +86,8 @@ pub(crate) struct ParameterOptions {
     pub(crate) slo: Option<Slo>,
 }
 
-fn priority(text: &str) -> Result<i16, String> {
+/// A priority, or that of a class by its name.
+pub(crate) fn priority(text: &str) -> Result<i16, String> {
     if let Some(class) = Class::ALL.into_iter().find(|class| class.to_string() == text) {
         return Ok(class.priority());
     }
@@ -199,6 +200,13 @@ pub(crate) struct List {
     /// Print the controller's answer as JSON, which contains both
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Top {
+    /// Seconds between two looks at the controller
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = super::seconds)]
+    pub(crate) interval: f64,
 }
 
 /// What a line of a list shows.

@@ -50,6 +50,7 @@ const DEBIAN_12: &[&str] = &[
     "python3-venv",
     "chromium",
     "sudo",
+    "tmux",
 ];
 
 impl Fake {
@@ -82,6 +83,7 @@ impl Fake {
             "lld-19" => _ = programs.insert("ld.lld-19", "19.1.7"),
             "llvm-19" => _ = programs.insert("llvm-objcopy-19", "19.1.7"),
             "sudo" => _ = programs.insert("sudo", ""),
+            "tmux" => _ = programs.insert("tmux", "tmux 3.3a"),
             "chromium" => _ = files.insert("/usr/bin/chromium"),
             "nodejs" => _ = programs.insert("node", "v18.20.4\n"),
             "python3-venv" => _ = programs.insert("python3", ""),
@@ -199,7 +201,8 @@ fn a_user_without_rights_is_told_every_missing_thing() {
             "tracefs",
             "bpffs",
             "chromium",
-            "sudo"
+            "sudo",
+            "tmux"
         ]
     );
     assert!(machine.ran().is_empty());
@@ -223,6 +226,7 @@ fn an_unknown_package_does_not_prevent_the_others() {
             "python3-venv",
             "chromium",
             "sudo",
+            "tmux",
         ],
         ..Fake::fresh_debian()
     };
