@@ -44,7 +44,7 @@ pub(crate) enum Failure {
     },
     #[error("{0}")]
     Usage(String),
-    #[error("`xsched-ctl top` needs a terminal, as standard input and output")]
+    #[error("`top` needs a terminal, as standard input and output")]
     NoTerminal,
     #[error("cannot read {path}: {cause}")]
     InputUnreadable {
