@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use xsched_control_api::parameters::{Class, PRIORITY_MAX, PRIORITY_MIN, WEIGHT_MAX, Wish};
-use xsched_sched::{Nanos, PolicyKind, Quota, Slo};
+use xsched_sched::{Nanos, PolicyKind, Quota, Slo, class_priority};
 
 use super::units::{cgroup, process_id, share};
 
@@ -88,8 +88,8 @@ pub(crate) struct ParameterOptions {
 
 /// A priority, or that of a class by its name.
 pub(crate) fn priority(text: &str) -> Result<i16, String> {
-    if let Some(class) = Class::ALL.into_iter().find(|class| class.to_string() == text) {
-        return Ok(class.priority());
+    if let Some(priority) = class_priority(text) {
+        return Ok(priority);
     }
     let number = text.parse().ok().filter(|number| (PRIORITY_MIN..=PRIORITY_MAX).contains(number));
     number.ok_or_else(|| {
