@@ -143,7 +143,15 @@ pub struct Hints {
 impl From<&Hello> for Hints {
     fn from(hello: &Hello) -> Self {
         let &Hello { hints, priority, utilization, weight, deadline_ns, .. } = hello;
-        Self { kind: PacketKind::Hints as u32, hints, priority, utilization, weight, reserved: 0, deadline_ns }
+        Self {
+            kind: PacketKind::Hints as u32,
+            hints,
+            priority,
+            utilization,
+            weight,
+            reserved: 0,
+            deadline_ns,
+        }
     }
 }
 

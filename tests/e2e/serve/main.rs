@@ -9,6 +9,7 @@ mod fixture;
 mod hostile;
 mod lives;
 mod priorities;
+mod python;
 mod top;
 
 /// The user `nobody`.

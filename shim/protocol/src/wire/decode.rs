@@ -8,9 +8,9 @@ use core::fmt;
 use zerocopy::FromBytes;
 
 use super::{
-    Domain, Events, Hello, Hints, KernelName, NAME_LEN_MAX, ORIGINS_MAX, OpenQueue, Opened, OriginName, OriginTime,
-    OriginUsage, PacketKind, Refusal, Reported, Rules, SETTINGS_LEN_MAX, SchedulingDomain, Settings, Usage,
-    Verdicts, WIRE_VERSION, Welcome,
+    Domain, Events, Hello, Hints, KernelName, NAME_LEN_MAX, ORIGINS_MAX, OpenQueue, Opened, OriginName,
+    OriginTime, OriginUsage, PacketKind, Refusal, Reported, Rules, SETTINGS_LEN_MAX, SchedulingDomain,
+    Settings, Usage, Verdicts, WIRE_VERSION, Welcome,
 };
 use crate::arbiter_page::is_device_key;
 
