@@ -26,6 +26,10 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
+        // Then it is restored already, and a message stands on it.
+        if std::thread::panicking() {
+            return;
+        }
         let _ = self.0.show_cursor();
         // A terminal that is gone needs nothing.
         let _ = ratatui::try_restore();
