@@ -1,4 +1,4 @@
-//! How many launches per second are recorded without loss, and their cost to the tracer. Threads of this
+//! How many launches per second are recorded without loss, their cost to the tracer, and its loop's longest turn. Threads of this
 //! process launch on the simulated runtime's null mode, at a steady rate and at full speed, while `xsched-ctl
 //! trace` records them into a file.
 //!
@@ -66,6 +66,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         if is_goal { lost.with_goal(Goal::ValueAtMost(0.0)) } else { lost }.print()?;
         row("tracer's processor time per launch", "ns", |round| round.tracer_ns).print()?;
         row("program's own processor time per launch", "ns", |round| round.program_ns).print()?;
+        let turn = row("longest turn of the tracer's loop", "ms", |round| round.longest_turn_ms);
+        if is_goal { turn.with_goal(Goal::ValueAtMost(50.0)) } else { turn }.print()?;
         row("runnable threads", "", |round| round.load).print()?;
     }
     Ok(())
@@ -81,6 +83,8 @@ struct Round {
     tracer_ns: f64,
     /// Processor time of the launching threads for each launch, including that of the probes.
     program_ns: f64,
+    /// For so long the tracer did not read its ring buffer, at most.
+    longest_turn_ms: f64,
     /// Runnable threads on the machine over the last minute.
     load: f64,
 }
@@ -89,8 +93,9 @@ struct Round {
 fn record(mix: &Symbol<'_, Mix>, rate: Option<u32>, trace: &Path) -> Result<Round, Box<dyn Error>> {
     let own_pid = std::process::id().to_string();
     let waited_for_ns = processor_ns("self", [15, 16])?;
-    let mut tracer =
-        Running::start(xsched_ctl(["trace", "--ring-size", RING_SIZE, "--pid", &own_pid, "-o"]).arg(trace));
+    let mut command = xsched_ctl(["trace", "--ring-size", RING_SIZE, "--pid", &own_pid, "-o"]);
+    command.arg(trace).env("XSCHED_CTL_LOG", "warn,xsched_tracer::turns=info");
+    let mut tracer = Running::start(&mut command);
     tracer.wait_for_stderr("recording process");
     let start_ns = processor_ns(&tracer.pid().to_string(), [13, 14])?;
     let program_start_ns = processor_ns("self", [13, 14])?;
@@ -99,6 +104,8 @@ fn record(mix: &Symbol<'_, Mix>, rate: Option<u32>, trace: &Path) -> Result<Roun
     let stderr = tracer.interrupt().stderr;
     let tracer_ns = processor_ns("self", [15, 16])? - waited_for_ns - start_ns;
 
+    let longest_turn_ms =
+        longest_turn_ms(&stderr).ok_or_else(|| format!("no longest turn of the loop: {stderr}"))?;
     let recorded = recorded_launches(&stderr).ok_or_else(|| format!("no closing words: {stderr}"))?;
     let lost = lost_calls(&stderr);
     if recorded + lost != u64::from(made) {
@@ -107,7 +114,7 @@ fn record(mix: &Symbol<'_, Mix>, rate: Option<u32>, trace: &Path) -> Result<Roun
     let load = fs::read_to_string("/proc/loadavg")?;
     let load = load.split(' ').next().unwrap_or_default().parse()?;
     let tracer_ns = tracer_ns / recorded as f64;
-    Ok(Round { made, lost, seconds, tracer_ns, program_ns, load })
+    Ok(Round { made, lost, seconds, tracer_ns, program_ns, longest_turn_ms, load })
 }
 
 /// The sum of two fields of `/proc/PID/stat` that are processor times, in nanoseconds; field 0 stands for the
@@ -152,6 +159,12 @@ fn launch(mix: &Symbol<'_, Mix>, rate: Option<u32>) -> (u32, f64) {
         }
     });
     (bursts * BURST * THREADS, started.elapsed().as_secs_f64())
+}
+
+/// The time in the message `the longest turn of the loop took N us`.
+fn longest_turn_ms(stderr: &str) -> Option<f64> {
+    let (_, time) = stderr.lines().find_map(|line| line.split_once("longest turn of the loop took "))?;
+    Some(time.strip_suffix(" us")?.parse::<f64>().ok()? / 1e3)
 }
 
 /// The count in the final message `N HIP calls, M launches, …`.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use xsched_tests::bench::{Goal, Row, Samples, paired};
-use xsched_unwind::{Builder, Built, Cache, Table};
+use xsched_unwind::{Builder, Built, Cache, Need, Table};
 
 const BENCH: &str = "unwind";
 const ROUNDS: usize = 9;
@@ -53,7 +53,7 @@ fn measure(path: &PathBuf) -> Result<(), Box<dyn Error>> {
 /// From the request to the table.
 fn time_ms(path: &PathBuf, cache: Cache, from_cache: bool) -> Result<f64, Box<dyn Error>> {
     let mut builder = Builder::new(cache)?;
-    builder.request((), File::open(path)?.into());
+    builder.request((), File::open(path)?.into(), Need::Waiting);
     let began = Instant::now();
     let built: Built<()> = loop {
         if let Some(built) = builder.completed().pop() {

@@ -99,6 +99,33 @@ fn no_file_exceeds_its_maximal_size() {
     }
 }
 
+/// The tracer finds all calls at once, and the command ended: it was stopped meanwhile. The first run gets the runtime probed.
+#[needs(ROOT)]
+fn calls_that_do_not_fit_are_counted_when_the_command_has_ended() {
+    const STOPPED: &str =
+        r#"set -e; "$0" --launches 1; kill -STOP $PPID; "$0" --launches 20000; kill -CONT $PPID"#;
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("run.perfetto");
+    let mut command = xsched_ctl(["trace", "--depth", "0", "--max-size", "1M", "-o"]);
+    let outcome = run(command.arg(&trace).args(["--", "sh", "-c", STOPPED]).arg(app("two_libraries")));
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("recording ends: its file has reached `--max-size`"),
+        "{}",
+        outcome.stderr
+    );
+    let ends = instants(&trace, "recording ends");
+    assert_eq!(ends.iter().map(|end| &*end.0).collect::<Vec<_>>(), ["its file has reached `--max-size`"]);
+    let left_out = outcome.stderr.lines().find_map(|line| line.strip_prefix("left out: "));
+    let (left_out, of_what) =
+        left_out.unwrap_or_else(|| panic!("{}", outcome.stderr)).split_once(' ').unwrap();
+    assert_eq!(of_what, "calls, those to the driver included, that did not fit into `--max-size`");
+    let (left_out, recorded) = (left_out.parse::<usize>().unwrap(), calls(&trace).unwrap().len());
+    assert!(recorded > 2000 && recorded + left_out > 20_000, "{recorded}, {left_out}");
+    assert_eq!(report(&trace)["counters"]["left_out.max_size"], left_out);
+    assert!(size(&trace) <= MIB);
+}
+
 #[needs(ROOT)]
 fn compressed_files_have_the_same_content() {
     let dir = tempfile::tempdir().unwrap();

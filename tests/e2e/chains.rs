@@ -282,6 +282,11 @@ struct Generated {
 
 /// Traces `generated_code`, which runs until all calls are recorded; returns its chains and the tracer's output.
 fn trace_generated_code(kind: &str, options: &[&str]) -> (Vec<Generated>, Outcome) {
+    trace_and_log(kind, options, "warn")
+}
+
+/// The same, with what xsched-ctl is to log.
+fn trace_and_log(kind: &str, options: &[&str], log: &str) -> (Vec<Generated>, Outcome) {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let record = || {
@@ -289,7 +294,7 @@ fn trace_generated_code(kind: &str, options: &[&str]) -> (Vec<Generated>, Outcom
         let mut program = Running::start(command.args([kind, "100"]).args(options).env("HIP_SIM_NULL", "1"));
         program.wait_for_stdout("ready");
         let mut tracer = xsched_ctl(["trace", "--pid", &program.pid().to_string(), "-o"]);
-        tracer.arg(&trace).env("XSCHED_CTL_CACHE", dir.path().join("tables"));
+        tracer.arg(&trace).env("XSCHED_CTL_CACHE", dir.path().join("tables")).env("XSCHED_CTL_LOG", log);
         let mut tracer = Running::start(&mut tracer);
         tracer.wait_for_stderr("recording process");
         program.signal(Signal::USR1);
@@ -378,7 +383,7 @@ fn chains_continue_behind_generated_code_without_a_frame_pointer() {
 
 #[needs(ROOT)]
 fn a_chain_ends_at_generated_code_that_keeps_its_callers_frame_pointer() {
-    let (chains, outcome) = trace_generated_code("no-frame-pointer", &["named"]);
+    let (chains, outcome) = trace_and_log("no-frame-pointer", &["named"], "warn,bpf=debug");
     let ended = Generated {
         libraries: "generated_code < [generated] < …".to_owned(),
         functions: "leaf < step of:generated code < …".to_owned(),
@@ -387,6 +392,10 @@ fn a_chain_ends_at_generated_code_that_keeps_its_callers_frame_pointer() {
     };
     assert_eq!(chains, [ended], "{}", outcome.stderr);
     assert!(outcome.stderr.contains("100 chains end in generated code"), "{}", outcome.stderr);
+    // The programs say so, too, if they are asked.
+    let says_so =
+        |line: &str| line.contains("DEBUG bpf: process ") && line.ends_with(": chains end in generated code");
+    assert!(outcome.stderr.lines().any(says_so), "{}", outcome.stderr);
 }
 
 #[needs(ROOT)]

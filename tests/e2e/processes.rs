@@ -207,6 +207,69 @@ timeout 1 cat "$1/silent/libamdhip64.so.6"; exec "$2" --launches 20"#;
     assert!(!outcome.stderr.contains("first calls may be missing"), "{}", outcome.stderr);
 }
 
+/// A FUSE file system with the files of the second folder, at the first one. It takes longer for each look-up by the tracer than
+/// that has ever waited for a file.
+const SLOW: &str = r"
+import ctypes, os, struct, sys, threading, time
+at, files = sys.argv[1:]
+names = sorted(os.listdir(files))
+fd = os.open('/dev/fuse', os.O_RDWR)
+options = f'fd={fd},rootmode=40000,user_id=0,group_id=0'.encode()
+assert ctypes.CDLL(None).mount(b'slow', at.encode(), b'fuse', 0, options) == 0
+def path(node): return os.path.join(files, names[node - 2]) if node > 1 else files
+def attributes(node):
+    s = os.stat(path(node))
+    return struct.pack('<6Q10I', node, s.st_size, s.st_blocks, *[int(s.st_mtime)] * 3, 0, 0, 0, s.st_mode, 1, 0, 0, 0, 4096, 0)
+def is_tracer(thread):
+    with open(f'/proc/{thread}/comm') as name: return name.read().strip() == 'xsched-lookup'
+def handle(op, node, thread, body):
+    if op == 26: return struct.pack('<4I2H2I2H8I', 7, 31, 65536, 0, 12, 9, 65536, 1, 16, 0, *[0] * 8)
+    if op == 1:
+        if is_tracer(thread): time.sleep(0.7)
+        name = body.split(b'\0')[0].decode()
+        if name not in names: return 2
+        node = names.index(name) + 2
+        return struct.pack('<4Q2I', node, 0, 0, 0, 0, 0) + attributes(node)
+    if op == 3: return struct.pack('<Q2I', 0, 0, 0) + attributes(node)
+    if op == 14: return struct.pack('<Q2I', 0, 0, 0)
+    if op == 15:
+        offset, size = struct.unpack_from('<8xQI', body)
+        with open(path(node), 'rb') as file: return os.pread(file.fileno(), size, offset)
+    return 0 if op == 18 else 38
+def serve(op, unique, node, thread, body):
+    answer = handle(op, node, thread, body)
+    error, data = (-answer, b'') if isinstance(answer, int) else (0, answer)
+    os.write(fd, struct.pack('<IiQ', 16 + len(data), error, unique) + data)
+print('mounted', flush=True)
+while True:
+    request = os.read(fd, 1 << 18)
+    _, op, unique, node, thread = struct.unpack_from('<IIQQ8xI', request)
+    # Forgetting and interrupting have no answer.
+    if op not in (2, 36, 42): threading.Thread(target=serve, args=(op, unique, node, thread, request[40:]), daemon=True).start()";
+
+/// The program and its runtime are there. Calls before the answer may be missing; later ones have whole chains.
+#[needs(ROOT, FUSE)]
+fn files_that_open_late_are_probed_and_have_unwind_tables() {
+    let dir = tempfile::tempdir().unwrap();
+    for folder in ["slow", "files"] {
+        fs::create_dir(dir.path().join(folder)).unwrap();
+    }
+    fs::copy(app("vector_add"), dir.path().join("files/vector_add")).unwrap();
+    fresh_runtime(&dir.path().join("files"));
+    let line = r#"cd "$1"; python3 -c "$0" slow files > said 2>&1 & server=$!
+until grep -q . "$1/said"; do sleep 0.05; done
+LD_PRELOAD="$1/slow/libamdhip64.so.6" LD_LIBRARY_PATH="$2" "$1/slow/vector_add" --seconds 4 --interval-us 5000; kill $server"#;
+    let trace = dir.path().join("run.perfetto");
+    let mut command = xsched_ctl(["trace", "-o"]);
+    command.arg(&trace).args(["--", "unshare", "--mount", "sh", "-c", line, SLOW]).arg(dir.path());
+    let outcome = run(command.arg(app("vector_add").parent().unwrap()));
+    assert_eq!(fs::read_to_string(dir.path().join("said")).unwrap(), "mounted\n");
+    assert!(outcome.stdout.contains("ok"), "{}{}", outcome.stdout, outcome.stderr);
+    let launches = launches(&calls(&trace).unwrap());
+    assert!(launches > 100, "{launches}: {}", outcome.stderr);
+    assert!(!outcome.stderr.contains("chains end in a file that was gone"), "{}", outcome.stderr);
+}
+
 /// The loader gets the same relative path for two files.
 #[needs(ROOT)]
 fn runtimes_with_the_same_relative_path_are_distinguished() {

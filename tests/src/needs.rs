@@ -11,7 +11,7 @@ use std::{
 
 use xsched_harness::needs::{Need, ROOT, USER, XTASK, fails, no_file};
 
-use crate::{artifacts, browser};
+use crate::{artifacts, browser, sql};
 
 /// The test runs in the virtual machine of `cargo xtask test --vm`.
 pub static VM: Need = Need {
@@ -131,6 +131,35 @@ fn set_user_id() -> std::io::Result<bool> {
     let output = Command::new(&copy).arg("-u").uid(USER).gid(USER).stderr(Stdio::null()).output()?;
     Ok(output.stdout == b"0\n")
 }
+
+/// This user may make the cgroups that kubelet makes for pods, in some hierarchy.
+pub static POD_CGROUPS: Need = Need {
+    name: "cgroups of pods",
+    missing: || {
+        pod_cgroups().is_none().then(|| "no cgroup can be made below the root of a hierarchy".to_owned())
+    },
+};
+
+/// A hierarchy of cgroups in which this user may make some: of version 2, or one of version 1.
+pub fn pod_cgroups() -> Option<PathBuf> {
+    let old = ["pids", "devices", "systemd"].map(|name| Path::new("/sys/fs/cgroup").join(name));
+    let can_make = |root: &PathBuf| {
+        let probe = root.join(format!("xsched-probe-{}", std::process::id()));
+        fs::create_dir(&probe).and_then(|()| fs::remove_dir(&probe)).is_ok()
+    };
+    // A plain folder in place of a hierarchy has no such file.
+    cgroups().into_iter().chain(old).find(|root| root.join("cgroup.procs").exists() && can_make(root))
+}
+
+/// The models of the Kubernetes Python client.
+pub static KUBERNETES_MODELS: Need = Need {
+    name: "Kubernetes' models",
+    missing: || fails(Command::new(sql::python()).args(["-c", "import kubernetes, pydantic, yaml"])),
+};
+
+/// Prometheus's own linter for metrics and alert rules.
+pub static PROMTOOL: Need =
+    Need { name: "promtool", missing: || fails(Command::new("promtool").arg("--version")) };
 
 /// Chromium, and Playwright to drive it.
 pub static BROWSER: Need = Need { name: "browser", missing: browser::missing };

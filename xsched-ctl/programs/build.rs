@@ -60,7 +60,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     for object in OBJECTS {
         let compiled = target_dir.join(TARGET).join("release").join(object);
-        std::fs::copy(compiled, out_dir.join(object).with_extension("o"))?;
+        let object = out_dir.join(object).with_extension("o");
+        // Not in place: the file may be a hard link that a copy of the build folder shares.
+        if object.exists() {
+            std::fs::remove_file(&object)?;
+        }
+        std::fs::copy(compiled, object)?;
     }
     Ok(())
 }

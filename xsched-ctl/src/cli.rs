@@ -4,6 +4,7 @@ mod driver;
 mod exit_codes;
 mod mistyped;
 mod recording;
+mod replay;
 mod scheduling;
 mod units;
 
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand};
 pub(crate) use recording::Recording;
+pub(crate) use replay::Replay;
 pub(crate) use scheduling::{
     Lines, List, Off, On, Policy, Rules, RulesCheck, RulesExplain, RulesVerb, Run, Serve, Set, Top, priority,
 };
@@ -58,6 +60,15 @@ pub(crate) enum Verb {
     /// recording lost. Percentiles are within 0.2 %; times are those that the host spends in a call.
     Report(Report),
     View(trace_viewer::View),
+    /// Try another policy or other parameters on a recorded load
+    ///
+    /// Runs what was recorded beside a controller in a model of device, processes and scheduler: first as it was, which shows how far
+    /// the model is off, then as asked. Prints latency and throughput of each process.
+    #[command(after_long_help = "Examples:\n  \
+        xsched-ctl replay run.perfetto\n  \
+        xsched-ctl replay run.perfetto --policy slo --set \"serve:slo=p99 < 12ms\"\n  \
+        xsched-ctl replay run.perfetto --set train:class=low -o tried.perfetto")]
+    Replay(Replay),
     /// Check what this machine has and lacks for tracing and scheduling
     Doctor(Doctor),
     /// Run the controller, which decides which processes may launch
@@ -87,7 +98,7 @@ pub(crate) enum Verb {
     /// A line for each process, device and priority of its streams.
     #[command(after_long_help = "Columns:\n  \
         class        the priority, with a share, or a weight that is not 100\n  \
-        from         where it comes from: rule, hint, run or set\n  \
+        from         where it comes from: rule, pod, hint, run or set\n  \
         state        ready: has work and may launch. suspended: has work and may not; would wait: the same\n               \
                      while the controller observes. idle: has no work. alone: no other process uses the\n               \
                      device. free: the controller is off\n  \
@@ -109,6 +120,14 @@ pub(crate) enum Verb {
     Off(Off),
     /// Suspend processes again, after `off`
     On(On),
+    /// Write the manual pages and the completions for shells
+    ///
+    /// The packages contain them. Completions are for bash, fish and zsh.
+    #[command(after_long_help = "Examples:\n  \
+        xsched-ctl manual ~/.local/share/xsched-ctl\n  \
+        man ~/.local/share/xsched-ctl/man/xsched-ctl-trace.1\n  \
+        source ~/.local/share/xsched-ctl/completions/xsched-ctl.bash")]
+    Manual(Manual),
 }
 
 #[derive(Args, Debug)]
@@ -116,6 +135,13 @@ pub(crate) struct Doctor {
     /// Show how the shim intercepts the HIP calls of this process instead
     #[arg(short, long, value_name = "PID", value_parser = process_id)]
     pub(crate) pid: Option<u32>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Manual {
+    /// Where `man/` and `completions/` are made
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: PathBuf,
 }
 
 #[derive(Args, Debug)]

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use xsched_tracer::Session;
+use xsched_tracer::{SIZE_REACHED, Session};
 
 use crate::failure::Failure;
 
@@ -43,7 +43,7 @@ impl Limits {
         let reason = match (self.duration, self.deadline) {
             _ if session.has_failed() => "its output cannot be written".to_owned(),
             _ if self.is_out_of_time.get() => "the limit of CPU time is reached (`ulimit -t`)".to_owned(),
-            _ if session.is_full() => "its file has reached `--max-size`".to_owned(),
+            _ if session.is_full() => SIZE_REACHED.to_owned(),
             (Some(duration), Some(deadline)) if Instant::now() >= deadline => {
                 format!("{} have passed", humantime::format_duration(duration))
             }

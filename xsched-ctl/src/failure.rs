@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use xsched_control_api::client::AskError;
 use xsched_controller::ServeError;
+use xsched_replay::ReplayError;
 use xsched_report::{ReportError, ViewError};
 use xsched_rules::Mistakes;
 use xsched_terminal::{Advice, ExitCode, Internal, StdoutError, unreadable};
@@ -24,6 +25,8 @@ pub(crate) enum Failure {
     Serve(#[from] ServeError),
     #[error(transparent)]
     Report(#[from] ReportError),
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
     #[error(transparent)]
     View(#[from] ViewError),
     #[error(transparent)]
@@ -52,6 +55,12 @@ pub(crate) enum Failure {
         #[source]
         cause: io::Error,
     },
+    #[error("cannot write {path}: {cause}")]
+    OutputUnwritable {
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
     #[error("{}", .cause.of_file(.path))]
     Rules { path: PathBuf, cause: Mistakes },
     #[error(transparent)]
@@ -67,6 +76,7 @@ impl Failure {
             Self::Tracer(error) => error,
             Self::Serve(error) => error,
             Self::Report(error) => error,
+            Self::Replay(error) => error,
             Self::View(error) => error,
             Self::Ask(error) => error,
             Self::Run(error) => error,
@@ -103,6 +113,7 @@ impl Advice for Failure {
                 "`xsched-ctl list --watch`, or `list --json`, is for scripts and files".to_owned()
             }
             Self::InputUnreadable { path, cause } => unreadable::hint(path, cause),
+            Self::OutputUnwritable { .. } => "give a folder that you may write to".to_owned(),
             Self::Rules { .. } => "correct these lines; docs/rules.md has an example".to_owned(),
             _ => return None,
         })
@@ -119,6 +130,7 @@ impl Advice for Failure {
             Self::CommandNotExecutable { .. } => ExitCode::NotExecutable,
             Self::Usage(_) | Self::NoTerminal => ExitCode::Usage,
             Self::InputUnreadable { cause, .. } => unreadable::exit_code(cause),
+            Self::OutputUnwritable { .. } => ExitCode::CannotCreate,
             Self::Rules { .. } => ExitCode::BadData,
             _ => ExitCode::Software,
         }

@@ -16,7 +16,7 @@ use xsched_terminal::{Reader, counted, duration, print, short_name, write_table}
 use crate::cli::{self, Lines};
 use crate::failure::Failure;
 use crate::order::strange;
-pub(crate) use line::Line;
+pub(crate) use line::{Line, named};
 
 pub(crate) async fn run(arguments: cli::List) -> Result<u8, Failure> {
     let mut controller = Controller::connect().await?;
@@ -112,7 +112,7 @@ fn origin_rows(list: &List) -> Vec<[String; ORIGIN_HEADINGS.len()]> {
             rows.extend(queue.origins.iter().map(|origin| {
                 [
                     short_name(&origin.library),
-                    short_name(&process.command),
+                    named(process),
                     process.user.clone(),
                     queue.device.clone(),
                     process.pid.to_string(),
@@ -162,6 +162,7 @@ mod tests {
             uid: 0,
             state: State::Active,
             policy: "priority".to_owned(),
+            settings: xsched_control_api::answer::Settings::default(),
             keeper: PageKeeper::Programs,
             sight: xsched_control_api::answer::Sight::Chains,
             uptime_ns: 5,
@@ -201,6 +202,7 @@ mod tests {
             user: "root".to_owned(),
             command: "python3".to_owned(),
             cgroup: "/kubepods.slice/pod7".to_owned(),
+            pod: None,
             parameters: Parameters { priority: 120, weight: 200, ..Parameters::default() },
             class: "high".to_owned(),
             from: From::Rule,

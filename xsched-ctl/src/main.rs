@@ -11,7 +11,9 @@ mod doctor;
 mod ending;
 mod failure;
 mod list;
+mod manual;
 mod order;
+mod pods;
 mod rules;
 mod run;
 mod top;
@@ -21,6 +23,7 @@ mod trace_config;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
+use clap::CommandFactory as _;
 use tracing_subscriber::EnvFilter;
 use xsched_report::ViewError;
 use xsched_terminal::{
@@ -92,6 +95,7 @@ fn run_verb(verb: Verb) -> Result<u8, Failure> {
         Verb::Trace(arguments) => runtime.block_on(trace::run(arguments, descriptors)),
         Verb::Attach(arguments) => runtime.block_on(attach::run(arguments)),
         Verb::Report(arguments) => Ok(xsched_report::run(&arguments.options()).map(|()| 0)?),
+        Verb::Replay(arguments) => Ok(xsched_replay::run(&arguments.options()).map(|()| 0)?),
         Verb::View(arguments) => Ok(trace_viewer::view(&arguments).map(|()| 0).map_err(ViewError)?),
         Verb::Doctor(arguments) => match arguments.pid {
             None => runtime.block_on(doctor::run()),
@@ -106,5 +110,6 @@ fn run_verb(verb: Verb) -> Result<u8, Failure> {
         Verb::Top(arguments) => runtime.block_on(top::run(arguments)),
         Verb::Off(arguments) => runtime.block_on(order::off(arguments)),
         Verb::On(arguments) => runtime.block_on(order::on(arguments)),
+        Verb::Manual(arguments) => manual::run(&arguments, Cli::command()),
     }
 }

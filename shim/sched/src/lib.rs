@@ -34,10 +34,11 @@ mod ranks;
 mod requests;
 mod scheduler;
 mod settings;
-#[cfg(test)]
-mod simulation;
+#[cfg(any(test, feature = "simulation"))]
+pub mod simulation;
 mod starvation;
 mod time;
+mod turns;
 
 pub use class::{CLASSES, class_priority};
 pub use hints::{NoHint, Quota, Slo, check_deadline, check_work};
@@ -49,3 +50,4 @@ pub use queue_change::{Attributes, DeviceId, ProcessId, QueueChange, QueueId};
 pub use scheduler::{Decisions, QueueState, Scheduler};
 pub use settings::{Settings, SettingsError};
 pub use time::Nanos;
+pub use turns::{Happening, What};

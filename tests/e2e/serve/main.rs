@@ -2,12 +2,15 @@
 
 use std::process::ExitCode;
 
+mod capabilities;
 mod commands;
 mod directory;
 mod files;
 mod fixture;
 mod hostile;
 mod lives;
+mod metrics;
+mod pods;
 mod priorities;
 mod python;
 mod top;

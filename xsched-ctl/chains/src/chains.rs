@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 
 use xsched_abi::{ChainEnd, Snapshot, Stack};
 use xsched_symbols::{Change, Process, Processes, has_own_files, hold_root};
+use xsched_unwind::Need;
 
 use crate::chain::Chain;
 use crate::maps::ChainMaps;
@@ -41,6 +42,9 @@ pub const CALL_PATIENCE: Duration = Duration::from_secs(15);
 
 /// How long a call waits for the record of its chain, which another thread may be about to write.
 const RECORD_PATIENCE: Duration = Duration::from_millis(200);
+
+/// How often chains without names are named again.
+const NAME: Duration = Duration::from_millis(20);
 
 /// Most stacks that wait, and most bytes of them: the size of a batch, and the capacity of their ring buffer.
 const WAITING_MAX: usize = 8192;
@@ -67,6 +71,9 @@ pub struct Chains {
     waiting: Vec<Waiting>,
     /// Chains of waiting stacks, as far as they could be walked when a call needed them.
     partial: HashMap<u64, Option<Arc<Chain>>>,
+    /// Chains that wait for the names of their functions: a file is still being opened.
+    nameless: Vec<Nameless>,
+    named: Instant,
     /// Processes about which the programs know less than this does; true if their chains must be sent again.
     untold: HashMap<u32, bool>,
 }
@@ -76,6 +83,16 @@ struct Known {
     pid: u32,
     generation: u64,
     used: Instant,
+}
+
+/// A chain that has been walked.
+struct Nameless {
+    id: u64,
+    pid: u32,
+    generation: u64,
+    time_ns: u64,
+    frames: Vec<(u64, bool)>,
+    end: ChainEnd,
 }
 
 struct Waiting {
@@ -111,6 +128,8 @@ impl Chains {
             counts: HashMap::new(),
             waiting: Vec::new(),
             partial: HashMap::new(),
+            nameless: Vec::new(),
+            named: Instant::now(),
             untold: HashMap::new(),
         })
     }
@@ -140,7 +159,7 @@ impl Chains {
         for (_, mapping) in process.code() {
             let is_program = process.executable().is_some_and(|path| *path == mapping.path);
             if is_program || COMMON.iter().any(|name| mapping.library().starts_with(name)) {
-                self.tables.want(pid, mapping);
+                self.tables.want(pid, mapping, Need::Expected);
             }
         }
         self.untold.entry(pid).or_insert(false);
@@ -153,7 +172,7 @@ impl Chains {
             return;
         }
         for (_, mapping) in process.code() {
-            self.tables.want(process.pid(), mapping);
+            self.tables.want(process.pid(), mapping, Need::Expected);
         }
     }
 
@@ -199,8 +218,22 @@ impl Chains {
         let frames: Vec<_> =
             addresses.iter().enumerate().map(|(index, &address)| (address, is_interrupted(index))).collect();
         let end = ChainEnd::from_number(stack.end).unwrap_or(ChainEnd::Lost);
-        let chain = names.chain(processes, stack.tgid, stack.time_ns, &frames, end);
-        self.know(stack.chain, stack.tgid, stack.generation, chain);
+        let &Stack { chain: id, tgid: pid, generation, time_ns, .. } = stack;
+        self.name(processes, names, Nameless { id, pid, generation, time_ns, frames, end });
+    }
+
+    /// Names a chain, now or when the files of its functions are open.
+    fn name(&mut self, processes: &mut Processes, names: &mut Names, nameless: Nameless) {
+        let Nameless { id, pid, generation, time_ns, ref frames, end } = nameless;
+        names.take_unanswered();
+        let chain = names.chain(processes, pid, time_ns, frames, end);
+        if names.take_unanswered() {
+            self.partial.insert(id, Some(Arc::new(chain)));
+            self.nameless.push(nameless);
+        } else {
+            self.partial.remove(&id);
+            self.know(id, pid, generation, chain);
+        }
     }
 
     /// A program could not walk a stack.
@@ -218,6 +251,12 @@ impl Chains {
         if any_table {
             for pid in self.spaces.pids().collect::<Vec<_>>() {
                 self.untold.entry(pid).or_insert(false);
+            }
+        }
+        if self.named.elapsed() > NAME {
+            self.named = Instant::now();
+            for nameless in std::mem::take(&mut self.nameless) {
+                self.name(processes, names, nameless);
             }
         }
         // Walks request tables, so they come first.
@@ -255,17 +294,12 @@ impl Chains {
                 Some((frames, end)) => {
                     if let (ChainEnd::Unreadable, Some(process)) = (end, process) {
                         // The copy was cut, or has a hole at an untouched page of a large frame. A program that walks
-                        // the stack itself steps over that. Which tables it will need cannot be determined here. Those of
-                        // small libraries come first: behind a giant one they would be late by seconds.
-                        let mut code: Vec<_> = process.code().collect();
-                        code.sort_by_key(|(range, _)| range.end - range.start);
-                        for (_, mapping) in code {
-                            self.tables.want(tgid, mapping);
+                        // the stack itself steps over that. Which tables it will need cannot be determined here.
+                        for (_, mapping) in process.code() {
+                            self.tables.want(tgid, mapping, Need::Expected);
                         }
                     }
-                    let chain = names.chain(processes, tgid, time_ns, &frames, end);
-                    self.partial.remove(&id);
-                    self.know(id, tgid, generation, chain);
+                    self.name(processes, names, Nameless { id, pid: tgid, generation, time_ns, frames, end });
                 }
                 None => still.push(waiting),
             }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use xsched_abi::ChainEnd;
 use xsched_rules::Rules;
-use xsched_symbols::{Backing, Change, ElfError, Mapping, NameError, Processes, short_name};
+use xsched_symbols::{
+    Backing, Change, ElfError, Mapping, NameError, Processes, are_files_opening, short_name,
+};
 
 use crate::chain::{Chain, Frame, GENERATED, Label};
 use crate::perf_map::PerfMaps;
@@ -17,6 +19,8 @@ pub struct Names {
     perf_maps: PerfMaps,
     /// Results by address, for each process. Cleared whenever the process's mappings change.
     known: HashMap<u32, Functions>,
+    /// A name was not found because its file is still being opened.
+    is_unanswered: bool,
 }
 
 /// Functions by the mapping's own address in memory, and address: calls and chains are not named in the order of their times, and
@@ -46,7 +50,7 @@ impl Names {
     /// Nothing is known yet; the library to which a call belongs is decided by `rules`, and chains show their frames as `label`
     /// says.
     pub fn new(rules: Rules, label: Label) -> Self {
-        Self { rules, label, perf_maps: PerfMaps::default(), known: HashMap::new() }
+        Self { rules, label, perf_maps: PerfMaps::default(), known: HashMap::new(), is_unanswered: false }
     }
 
     /// Notes a change in a process.
@@ -66,6 +70,11 @@ impl Names {
     /// A process ended some time ago: nothing more of it is named. Chains may have been since it was seen to end.
     pub fn ended(&mut self, pid: u32) {
         self.known.remove(&pid);
+    }
+
+    /// Whether a name was missing since this was last asked, because its file is still being opened and names may wait for it.
+    pub fn take_unanswered(&mut self) -> bool {
+        std::mem::take(&mut self.is_unanswered) && are_files_opening()
     }
 
     /// Names the addresses of a chain, each with whether a signal interrupted there.
@@ -106,8 +115,15 @@ impl Names {
             {
                 return self.generated(pid, address);
             }
-            symbol => symbol.and_then(Result::ok),
+            symbol => symbol,
         };
+        // The file may be opened later. It may just have been, between the two questions above.
+        let is_unanswered = match &symbol {
+            Some(Err(NameError::Unanswered)) => true,
+            Some(Err(NameError::NoSymbol)) => location.as_ref().is_some_and(|at| !at.is_in_module()),
+            _ => false,
+        };
+        let symbol = symbol.and_then(Result::ok);
         let library: Arc<str> =
             location.map_or_else(|| UNKNOWN.into(), |location| location.mapping.library().into());
         let function = Function {
@@ -117,6 +133,10 @@ impl Names {
             name: symbol.as_ref().map(|symbol| short_name(&symbol.mangled).into()),
             symbol: symbol.map(|symbol| symbol.demangled),
         };
+        if is_unanswered {
+            self.is_unanswered = true;
+            return function;
+        }
         if known.len() >= FUNCTIONS_MAX {
             known.clear();
         }

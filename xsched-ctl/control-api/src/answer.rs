@@ -1,8 +1,11 @@
 //! The controller's answers. `--json` prints the same objects; times are in nanoseconds.
 
+mod settings;
+
 use serde::{Deserialize, Serialize};
 
 use crate::parameters::Parameters;
+pub use settings::Settings;
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -163,6 +166,9 @@ pub struct Status {
     pub state: State,
     /// How claims are ranked.
     pub policy: String,
+    /// What the policy and the processes were told.
+    #[serde(default)]
+    pub settings: Settings,
     /// What maintains the page.
     pub keeper: PageKeeper,
     /// What the rules see of a call.
@@ -233,6 +239,9 @@ pub struct Process {
     /// Its cgroup, which shows the container that it runs in; empty as above.
     #[serde(default)]
     pub cgroup: String,
+    /// The pod of Kubernetes that it belongs to, once that is known; none as above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<Pod>,
     /// Its scheduling parameters.
     pub parameters: Parameters,
     /// The name of its priority's class.
@@ -245,6 +254,23 @@ pub struct Process {
     pub queues: Vec<Queue>,
 }
 
+/// A container of a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pod {
+    /// The pod's namespace.
+    pub namespace: String,
+    /// The pod's name.
+    pub name: String,
+    /// The container's name in the pod.
+    pub container: String,
+}
+
+impl std::fmt::Display for Pod {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}/{}", self.namespace, self.name, self.container)
+    }
+}
+
 /// Where a priority comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -253,6 +279,8 @@ pub enum From {
     Default,
     /// The configuration.
     Rule,
+    /// The annotations of its pod, within its ceiling.
+    Pod,
     /// The process, within its ceiling.
     Hint,
     /// `run`.
@@ -266,6 +294,7 @@ impl std::fmt::Display for From {
         f.pad(match self {
             Self::Default => "default",
             Self::Rule => "rule",
+            Self::Pod => "pod",
             Self::Hint => "hint",
             Self::Run => "run",
             Self::Set => "set",

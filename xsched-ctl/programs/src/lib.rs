@@ -2,6 +2,8 @@
 //! offsets in the running kernel's types that the programs need.
 
 mod kernel_types;
+#[cfg(test)]
+mod verifier;
 
 pub use kernel_types::{KernelTypes, TypesError};
 

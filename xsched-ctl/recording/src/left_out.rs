@@ -1,6 +1,6 @@
-//! Numbers of calls that filters have left out, by filter.
+//! Numbers of calls that filters and limits have left out, by filter or limit.
 
-/// A filter.
+/// A filter or a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// `--min-duration`.
@@ -13,11 +13,14 @@ pub enum Reason {
     Kernel = 3,
     /// `--api`, `--min-duration` or `--sample` may have left out the call of an execution.
     Uncalled = 4,
+    /// `--max-size`.
+    Oversize = 5,
 }
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 5] = [Self::Short, Self::Unsampled, Self::Library, Self::Kernel, Self::Uncalled];
+    pub const ALL: [Self; 6] =
+        [Self::Short, Self::Unsampled, Self::Library, Self::Kernel, Self::Uncalled, Self::Oversize];
 
     /// Name of its counter in traces.
     pub const fn name(self) -> &'static str {
@@ -27,6 +30,7 @@ impl Reason {
             Self::Library => "left_out.library",
             Self::Kernel => "left_out.kernel",
             Self::Uncalled => "left_out.call",
+            Self::Oversize => "left_out.max_size",
         }
     }
 
@@ -38,11 +42,12 @@ impl Reason {
             Self::Library => "calls of other libraries than `--library`",
             Self::Kernel => "calls with other kernels than `--kernel`, or none",
             Self::Uncalled => "calls of executions, which have no names without them",
+            Self::Oversize => "calls, those to the driver included, that did not fit into `--max-size`",
         }
     }
 }
 
-/// Counts, by filter.
+/// Counts, by filter or limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut([u64; Reason::ALL.len()]);
 
@@ -52,7 +57,7 @@ impl LeftOut {
         self.0[reason as usize] += count;
     }
 
-    /// Each filter with its count.
+    /// Each filter or limit with its count.
     pub fn iter(&self) -> impl Iterator<Item = (Reason, u64)> {
         Reason::ALL.into_iter().zip(self.0)
     }

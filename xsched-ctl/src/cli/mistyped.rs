@@ -44,6 +44,7 @@ fn synonym(typed: &str) -> Option<&'static str> {
         "record" | "capture" | "profile" | "perf" => "trace",
         "watch" | "monitor" => "attach",
         "open" | "ui" | "gui" => "view",
+        "simulate" | "simulation" | "whatif" | "what-if" | "model" => "replay",
         "summary" | "summarize" | "analyze" | "analyse" => "report",
         "check" | "diagnose" | "info" => "doctor",
         "explain" | "rule" => "rules",

@@ -12,7 +12,7 @@ use xsched_protocol::shim_status::{
     SHIM_STATUS_MAGIC, SHIM_STATUS_SYMBOL, SHIM_STATUS_VERSION, ShimCopy, ShimState, ShimStatus,
     ShimVerdicts, ShimWay,
 };
-use xsched_symbols::{Mapping, mapped_files, open_mapped, process_folder, variable_address};
+use xsched_symbols::{Mapping, Patience, mapped_files, open_mapped, process_folder, variable_address};
 use xsched_terminal::print;
 use xsched_tracer::{TracerError, why_nothing_is_mapped};
 use zerocopy::{FromBytes as _, IntoBytes as _};
@@ -117,7 +117,7 @@ fn describe(copy: &ShimCopy) -> (&'static str, String) {
 
 /// Reads the shim's status.
 fn read(pid: u32, shim: &Mapping) -> Result<ShimStatus, io::Error> {
-    let file = open_mapped(pid, shim).map_err(io::Error::other)?;
+    let file = open_mapped(pid, shim, Patience::Long).map_err(io::Error::other)?;
     let path = shim.path.display();
     let address = variable_address(&file, SHIM_STATUS_SYMBOL)
         .map_err(io::Error::other)?

@@ -45,7 +45,7 @@ impl Line {
         let is_followed = |queue: &&Queue| !queue.alone && controller != State::Off;
         let measured = queue.filter(|queue| is_followed(queue) || queue.device_share >= 0.005);
         Self {
-            command: short_name(if process.command.is_empty() { "-" } else { &process.command }),
+            command: named(process),
             user: process.user.clone(),
             device: queue.map(|queue| queue.device.clone()),
             parameters: parameters + &reservations + &now.unwrap_or_default(),
@@ -58,6 +58,12 @@ impl Line {
             suspended_ns: queue.map(|queue| queue.suspended_ns).filter(|&ns| ns > 0),
         }
     }
+}
+
+/// The name of a process, with its pod.
+pub(crate) fn named(process: &Process) -> String {
+    let command = short_name(if process.command.is_empty() { "-" } else { &process.command });
+    process.pod.as_ref().map_or_else(|| command.clone(), |pod| format!("{command} ({pod})"))
 }
 
 fn state(queue: &Queue, controller: State) -> &'static str {

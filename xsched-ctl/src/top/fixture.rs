@@ -1,7 +1,7 @@
 //! A list for tests: an urgent service, a batch job that waits for it, and a process without a queue.
 
 use xsched_control_api::answer::{
-    Counts, From, List, Origin, PageKeeper, Process, Queue, Sight, State, Status,
+    Counts, From, List, Origin, PageKeeper, Process, Queue, Settings, Sight, State, Status,
 };
 use xsched_control_api::parameters::{Class, Parameters};
 
@@ -39,6 +39,7 @@ pub(super) fn list() -> List {
             policy: "priority".to_owned(),
             keeper: PageKeeper::Programs,
             sight: Sight::Chains,
+            settings: Settings::default(),
             uptime_ns: 5,
             counts: Counts::default(),
         },
@@ -78,6 +79,7 @@ fn process(pid: u32, command: &str, class: Class, queues: Vec<Queue>) -> Process
         user: "anna".to_owned(),
         command: command.to_owned(),
         cgroup: String::new(),
+        pod: None,
         parameters: Parameters { priority: class.priority(), ..Parameters::default() },
         class: class.to_string(),
         from: From::Run,

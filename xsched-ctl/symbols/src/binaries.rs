@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::elf::{Elf, ElfError};
 use crate::mapping::{FileId, Mapping};
-use crate::open::open_mapped;
+use crate::open::{OpenError, Patience, open_mapped};
 use crate::processes::NameError;
 
 /// Above this number, files that no mapping uses any more are dropped.
@@ -45,12 +45,18 @@ impl Binaries {
             return Err(NameError::Gone);
         }
         let unique = mapping.file.filter(|file| file.generation.is_some());
-        let Ok(file) = open_mapped(pid, mapping) else {
-            if let Some(known) = unique.and_then(|file| self.by_file.get(&file)) {
-                return Ok(mapping.binary.get_or_init(|| Ok(Arc::clone(known))).clone()?);
+        let file = match open_mapped(pid, mapping, Patience::Short) {
+            Ok(file) => file,
+            Err(error) => {
+                if let Some(known) = unique.and_then(|file| self.by_file.get(&file)) {
+                    return Ok(mapping.binary.get_or_init(|| Ok(Arc::clone(known))).clone()?);
+                }
+                if matches!(error, OpenError::Silent { .. }) {
+                    return Err(NameError::Unanswered);
+                }
+                mapping.set_unopenable_by(pid);
+                return Err(NameError::Gone);
             }
-            mapping.set_unopenable_by(pid);
-            return Err(NameError::Gone);
         };
         let binary = self.load(file);
         if let (Some(file), Ok(binary)) = (unique, &binary) {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::elf::symbol_file_offsets;
 use crate::mapping::{FileId, Mapping};
 use crate::maps::executable_mappings;
-use crate::open::open_mapped;
+use crate::open::{Patience, open_mapped};
 
 /// The file that has a function.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub fn own_code(address: u64) -> io::Result<(File, u64)> {
         .into_iter()
         .find(|mapping| (mapping.start..mapping.end).contains(&address))
         .ok_or_else(|| io::Error::other("the address is not in /proc/self/maps"))?;
-    let file = open_mapped(pid, &mapping).map_err(io::Error::other)?;
+    let file = open_mapped(pid, &mapping, Patience::Long).map_err(io::Error::other)?;
     Ok((file, address - mapping.start + mapping.file_offset))
 }
 
@@ -76,7 +76,7 @@ pub fn find_function(
         if is_known(id) {
             return Ok(MappedFunction::Known(id));
         }
-        let Ok(file) = open_mapped(pid, mapping) else { continue };
+        let Ok(file) = open_mapped(pid, mapping, Patience::Long) else { continue };
         let found = symbol_file_offsets(&file, |name| name == symbol).unwrap_or_default();
         if let Some((_, offset)) = found.into_iter().next() {
             return Ok(MappedFunction::New { id, file, offset });

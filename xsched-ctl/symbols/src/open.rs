@@ -7,7 +7,7 @@
 //! 3. the path as this process sees it: it remains when the other process has ended;
 //! 4. the path in the roots of processes that are known (`roots.rs`): for ended processes in a chroot.
 //!
-//! Accesses that may need the answer of a server have a timeout (`timeout.rs`).
+//! Accesses that may need the answer of a server have a timeout (`timeout.rs`), and an answer that comes later is kept (`late.rs`).
 //!
 //! Each candidate is opened as a mere reference first (`O_PATH`, which does not activate devices or wait for FIFOs).
 //! It is opened for reading only if it is the inode that was mapped.
@@ -23,14 +23,16 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, StatxFlags, openat, openat2, statx};
 use rustix::io::Errno;
 
+use crate::late::{LateFiles, Uses};
 use crate::mapping::{FileId, Mapping};
 use crate::procfs::process_folder;
 use crate::roots;
-use crate::timeout::{PathSpace, with_timeout};
+use crate::timeout::{self, Answer, PathSpace, ask};
 
 /// Why the file of a mapping could not be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +40,7 @@ use crate::timeout::{PathSpace, with_timeout};
 pub enum OpenError {
     #[error("no file is mapped there")]
     NoFile,
+    /// It may answer later: ask again.
     #[error("the file system of {} does not answer", path.display())]
     Silent {
         /// The path as the process saw it.
@@ -54,6 +57,24 @@ pub enum OpenError {
         /// The path as the process saw it.
         path: PathBuf,
     },
+}
+
+/// How long a caller waits for a file system that may need the answer of a server. It may ask again later: the answer is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// Half a second: it does nothing else meanwhile.
+    Long,
+    /// Some milliseconds: other work waits.
+    Short,
+}
+
+impl Patience {
+    fn duration(self) -> Duration {
+        match self {
+            Self::Long => timeout::PATIENCE,
+            Self::Short => Duration::from_millis(20),
+        }
+    }
 }
 
 /// The process in whose view a path is resolved.
@@ -81,27 +102,69 @@ enum Wanted {
     Same(FileId, ResolvedBy),
 }
 
+/// Mapped files that are opened late, by what the kernel says of them. The error says whether it takes a capability.
+static LATE_MAPPED: LateFiles<(FileId, PathBuf), bool> = LateFiles::new(Uses::Any);
+
+/// Files that are opened late by a path, which begins at a folder.
+static LATE_REGULAR: LateFiles<(PathBuf, PathBuf), io::Error> = LateFiles::new(Uses::One);
+
+/// How long names wait for a file that is opened late.
+const NAMES_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Whether mapped files are being opened for which names may wait. Without any, no name is [`Unanswered`](crate::NameError::Unanswered).
+pub fn are_files_opening() -> bool {
+    LATE_MAPPED.are_opening(NAMES_PATIENCE)
+}
+
+/// Closes files that were opened late and are not used any more.
+pub(crate) fn let_go() {
+    LATE_MAPPED.let_go();
+    LATE_REGULAR.let_go();
+}
+
 /// Opens the file that `pid` has mapped, for reading. The process may have ended.
 ///
 /// A probe can be attached to exactly this file through `/proc/self/fd/N`, even if its path now leads to another file.
-pub fn open_mapped(pid: u32, mapping: &Mapping) -> Result<File, OpenError> {
+///
+/// # Errors
+///
+/// [`OpenError::Silent`] if its file system has not answered yet: a caller that asks again gets the answer when it has come.
+pub fn open_mapped(pid: u32, mapping: &Mapping, patience: Patience) -> Result<File, OpenError> {
     let wanted = mapping.file.ok_or(OpenError::NoFile)?;
     let path = mapping.raw_path().into_owned();
+    let opened =
+        LATE_MAPPED.get((wanted, path.clone()), || ask_mapped(pid, mapping, wanted, &path, patience));
+    let path = mapping.path.to_path_buf();
+    match opened {
+        Some(Ok(file)) => Ok(file),
+        Some(Err(true)) => Err(OpenError::Forbidden { path }),
+        Some(Err(false)) => Err(OpenError::Gone { path }),
+        None => Err(OpenError::Silent { path }),
+    }
+}
+
+fn ask_mapped(
+    pid: u32,
+    mapping: &Mapping,
+    wanted: FileId,
+    path: &Path,
+    patience: Patience,
+) -> Answer<Result<File, bool>> {
     let process = process_folder(pid);
-    let inside = Candidate::below(process.join("root"), &path);
+    let inside = Candidate::below(process.join("root"), path);
     let exact = format!("{:x}-{:x}", mapping.start, mapping.end);
     let exact = Candidate::below(process.join("map_files"), Path::new(&exact));
-    let here = Candidate::below("/".into(), &path);
+    let here = Candidate::below("/".into(), path);
     let by_process = Wanted::Same(wanted, ResolvedBy::MappingProcess);
     if let Some(Ok(file)) = inside.open_at_once(by_process) {
-        return Ok(file);
+        return Answer::InTime(Ok(file));
     }
     let by_this = Wanted::Same(wanted, ResolvedBy::ThisProcess);
     let mut candidates = vec![(inside, by_process), (exact, by_process), (here, by_this)];
     let roots = roots::held();
-    candidates.extend(roots.iter().map(|(root, _)| (Candidate::in_root(root.clone(), &path), by_this)));
+    candidates.extend(roots.iter().map(|(root, _)| (Candidate::in_root(root.clone(), path), by_this)));
     let space = PathSpace::Device(wanted.device_major, wanted.device_minor);
-    let found = with_timeout(space, folder_of(&path), move || {
+    ask(space, folder_of(path), patience.duration(), move || {
         // Its paths name descriptors.
         let _roots = roots;
         let mut is_forbidden = false;
@@ -111,14 +174,7 @@ pub fn open_mapped(pid: u32, mapping: &Mapping) -> Result<File, OpenError> {
             opened.ok()
         });
         opened.ok_or(is_forbidden)
-    });
-    let path = mapping.path.to_path_buf();
-    match found {
-        Some(Ok(file)) => Ok(file),
-        Some(Err(true)) => Err(OpenError::Forbidden { path }),
-        Some(Err(false)) => Err(OpenError::Gone { path }),
-        None => Err(OpenError::Silent { path }),
-    }
+    })
 }
 
 /// Opens a regular file for reading, by a path from another process that begins at `folder`. Does not activate devices or
@@ -127,16 +183,17 @@ pub fn open_mapped(pid: u32, mapping: &Mapping) -> Result<File, OpenError> {
 /// # Errors
 ///
 /// The system's; [`io::ErrorKind::InvalidInput`] if it is not a regular file; [`io::ErrorKind::TimedOut`] if its file system
-/// does not answer.
-pub fn open_regular(folder: &Path, path: &Path) -> io::Result<File> {
-    let candidate = Candidate::below(folder.to_owned(), path);
-    if let Some(opened) = candidate.open_at_once(Wanted::Any) {
-        return opened;
-    }
-    let seen = if path.is_absolute() { path.to_owned() } else { folder.join(path) };
-    let silent = || io::Error::new(io::ErrorKind::TimedOut, "its file system does not answer");
-    with_timeout(space_of(folder), folder_of(&seen), move || candidate.open(Wanted::Any))
-        .unwrap_or_else(|| Err(silent()))
+/// has not answered yet: a caller that asks again gets the answer when it has come.
+pub fn open_regular(folder: &Path, path: &Path, patience: Patience) -> io::Result<File> {
+    let opened = LATE_REGULAR.get((folder.to_owned(), path.to_owned()), || {
+        let candidate = Candidate::below(folder.to_owned(), path);
+        if let Some(opened) = candidate.open_at_once(Wanted::Any) {
+            return Answer::InTime(opened);
+        }
+        let seen = if path.is_absolute() { path.to_owned() } else { folder.join(path) };
+        ask(space_of(folder), folder_of(&seen), patience.duration(), move || candidate.open(Wanted::Any))
+    });
+    opened.unwrap_or_else(|| Err(io::Error::new(io::ErrorKind::TimedOut, "its file system does not answer")))
 }
 
 /// The space of paths that begin at a folder: `/proc/PID/root` and `/proc/PID/cwd` belong to that process's mount namespace.
@@ -241,7 +298,8 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, FileType::Fifo, Mode::RUSR, 0).unwrap();
         std::os::unix::fs::symlink(&fifo, &link).unwrap();
         let root = Path::new("/");
-        let kind = |path: &Path| open_regular(root, path).map(drop).map_err(|error| error.kind());
+        let kind =
+            |path: &Path| open_regular(root, path, Patience::Long).map(drop).map_err(|error| error.kind());
         // Opening a FIFO for reading would wait for a writer.
         let refused = [&fifo, &link, dir, Path::new("/dev/null")].map(kind);
         assert_eq!(kind(&file), Ok(()));
@@ -263,8 +321,9 @@ mod tests {
             .unwrap();
         let is_there = container.stdout.take().unwrap().read_exact(&mut [0]).is_ok();
         let root = PathBuf::from(format!("/proc/{}/root", container.id()));
-        let opened = ["/mnt/link/lib", "/mnt/rocm/lib", "/mnt/none"]
-            .map(|path| open_regular(&root, Path::new(path)).map(drop).map_err(|error| error.kind()));
+        let opened = ["/mnt/link/lib", "/mnt/rocm/lib", "/mnt/none"].map(|path| {
+            open_regular(&root, Path::new(path), Patience::Long).map(drop).map_err(|error| error.kind())
+        });
         drop(container.stdin.take());
         container.wait().unwrap();
         assert!(is_there, "the script ended early");
@@ -289,7 +348,8 @@ mod tests {
         let mut line = [0];
         let has_lease = holder.stdout.take().unwrap().read_exact(&mut line).is_ok();
         let began = Instant::now();
-        let opened = open_regular(Path::new("/"), &path).map(drop).map_err(|error| error.kind());
+        let opened =
+            open_regular(Path::new("/"), &path, Patience::Long).map(drop).map_err(|error| error.kind());
         let took = began.elapsed();
         drop(holder.stdin.take());
         holder.wait().unwrap();

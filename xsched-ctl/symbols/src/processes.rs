@@ -10,10 +10,9 @@ use crate::binaries::Binaries;
 use crate::elf::ElfError;
 use crate::mapping::{Backing, Mapping};
 use crate::process::{Process, Thread};
-use crate::roots;
 use crate::sideband::{PerfEvent, PerfEventKind};
 use crate::symbol_table::Symbol;
-use crate::{maps, now_ns, procfs};
+use crate::{maps, now_ns, open, procfs, roots};
 
 /// The shortest time between two reads of one process's maps for addresses that were not found. A read takes a
 /// millisecond for a large process.
@@ -89,6 +88,9 @@ pub enum NameError {
     NoFile(Backing),
     #[error("the file is gone or replaced")]
     Gone,
+    /// It may be open later.
+    #[error("the file is not open yet: its file system has not answered")]
+    Unanswered,
     #[error(transparent)]
     Elf(#[from] ElfError),
     #[error("no symbol there")]
@@ -358,6 +360,7 @@ impl Processes {
     /// with a time before which no more records can arrive.
     pub fn forget_exited(&mut self, before_ns: u64) {
         roots::let_go();
+        open::let_go();
         self.by_pid.retain(|_, programs| {
             programs.retain(|process| process.ended_ns.is_none_or(|ended_ns| ended_ns >= before_ns));
             for process in programs.iter_mut() {
@@ -386,6 +389,11 @@ fn in_module(binaries: &mut Binaries, pid: u32, address: u64, mapping: &Arc<Mapp
 }
 
 impl Location {
+    /// Whether it is known where in its file it lies: the file was open.
+    pub fn is_in_module(&self) -> bool {
+        self.file_address.is_some()
+    }
+
     /// The location as far as the mapping alone gives it.
     fn in_mapping(pid: u32, address: u64, mapping: Arc<Mapping>) -> Self {
         let file_offset = mapping.backing.is_file().then(|| mapping.file_offset + (address - mapping.start));

@@ -6,12 +6,13 @@
 //! each container, and one server may have thousands of folders: neither may keep other folders from being accessed.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-/// How long a caller waits for an answer. It does nothing else meanwhile.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// How long a caller waits for an answer that is lost if it comes later. It does nothing else meanwhile.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The most unanswered requests, in total and within one space. Each has a thread.
 const PENDING_MAX: usize = 64;
@@ -38,6 +39,17 @@ struct Pending {
 
 static PENDING: Mutex<Vec<Pending>> = Mutex::new(Vec::new());
 
+/// How a request was answered.
+#[derive(Debug)]
+pub(crate) enum Answer<T> {
+    /// In time.
+    InTime(T),
+    /// It will be sent there, if ever.
+    Later(Receiver<T>),
+    /// The request was not made: an earlier one for this folder is not answered yet, or too many are not.
+    Unasked,
+}
+
 /// Runs `request`, which accesses a folder, on a thread of its own. None if it takes more than half a second, or if an
 /// earlier request for this folder is not answered yet.
 pub fn with_timeout<T: Send + 'static>(
@@ -45,17 +57,34 @@ pub fn with_timeout<T: Send + 'static>(
     folder: &Path,
     request: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
-    let is_silent = {
+    match ask(space, folder, PATIENCE, request) {
+        Answer::InTime(answer) => Some(answer),
+        Answer::Later(_) | Answer::Unasked => None,
+    }
+}
+
+/// The same, with a patience of the caller's. It need not lose an answer that comes later. A caller with less patience than
+/// [`PATIENCE`] does not wait at all in a space where another request is not answered yet.
+pub(crate) fn ask<T: Send + 'static>(
+    space: PathSpace,
+    folder: &Path,
+    patience: Duration,
+    request: impl FnOnce() -> T + Send + 'static,
+) -> Answer<T> {
+    let (is_silent, is_slow) = {
         let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
         pending.retain(|one| one.request.strong_count() > 0);
         let mut in_space = pending.iter().filter(|one| one.space == space);
-        pending.len() >= PENDING_MAX
-            || in_space.clone().count() >= PENDING_PER_SPACE_MAX
-            || in_space.any(|one| one.folder == folder)
+        let in_space_count = in_space.clone().count();
+        let is_silent = pending.len() >= PENDING_MAX
+            || in_space_count >= PENDING_PER_SPACE_MAX
+            || in_space.any(|one| one.folder == folder);
+        (is_silent, in_space_count > 0)
     };
     if is_silent {
-        return None;
+        return Answer::Unasked;
     }
+    let patience = if is_slow && patience < PATIENCE { Duration::ZERO } else { patience };
     let running = Arc::new(());
     let observed = Arc::downgrade(&running);
     let (sender, receiver) = mpsc::channel();
@@ -65,13 +94,15 @@ pub fn with_timeout<T: Send + 'static>(
         // The caller may have stopped waiting.
         let _ = sender.send(answer);
     };
-    thread::Builder::new().name("xsched-lookup".to_owned()).spawn(run).ok()?;
-    let answer = receiver.recv_timeout(PATIENCE).ok();
-    if answer.is_none() {
-        let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
-        pending.push(Pending { space, folder: folder.to_owned(), request: observed });
+    if thread::Builder::new().name("xsched-lookup".to_owned()).spawn(run).is_err() {
+        return Answer::Unasked;
     }
-    answer
+    if let Ok(answer) = receiver.recv_timeout(patience) {
+        return Answer::InTime(answer);
+    }
+    let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
+    pending.push(Pending { space, folder: folder.to_owned(), request: observed });
+    Answer::Later(receiver)
 }
 
 #[cfg(test)]

@@ -101,6 +101,17 @@ pub enum TracerError {
     Internal(#[from] Internal),
 }
 
+impl RuntimeError {
+    /// Whether its file system has not answered yet. It may later.
+    pub(crate) fn is_silent(&self) -> bool {
+        match self {
+            Self::Open { cause, .. } => matches!(cause, xsched_symbols::OpenError::Silent { .. }),
+            Self::Named { cause, .. } => cause.kind() == io::ErrorKind::TimedOut,
+            _ => false,
+        }
+    }
+}
+
 impl Advice for TracerError {
     fn hint(&self) -> Option<String> {
         Some(match self {

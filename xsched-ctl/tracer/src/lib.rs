@@ -38,7 +38,7 @@ pub use error::{RuntimeError, TracerError};
 pub use filter::{FilterError, Filters, Functions};
 pub use output::{Compression, Destination, Format, Kept};
 pub use preflight::{check_privileges, find_process, why_nothing_is_mapped};
-pub use recorder::{Recorded, Recorder, Sink};
+pub use recorder::{Recorded, Recorder, SIZE_REACHED, Sink};
 pub use scheduling::why_not_joined;
 pub use session::{Session, Settings, Targets};
 pub use timeline::{Executions, Style};

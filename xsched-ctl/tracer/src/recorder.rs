@@ -2,7 +2,7 @@
 
 mod sink;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 
 use xsched_perfetto::{Process, ProcessId, ThreadId, WriteError};
@@ -20,7 +20,7 @@ use crate::timeline::{Program as Scheduled, Programs, Style, Timeline};
 use sink::After;
 pub use sink::Sink;
 use xsched_bpf::Losses;
-use xsched_recording::LeftOut;
+use xsched_recording::{LeftOut, Reason};
 use xsched_terminal::Internal;
 
 /// Takes in calls.
@@ -34,8 +34,15 @@ pub struct Recorder {
     machine: Option<Machine>,
     losses: Losses,
     left_out: LeftOut,
+    /// Calls that came when the sink took no more.
+    oversize: u64,
+    /// Whether the timeline says why it ends early.
+    has_reason: bool,
     notices: Vec<String>,
 }
+
+/// Why a recording ends whose file is full.
+pub const SIZE_REACHED: &str = "its file has reached `--max-size`";
 
 struct Recording {
     timeline: Timeline,
@@ -47,6 +54,9 @@ struct Recording {
     programs: Programs,
     /// At this number of programs, ended ones are forgotten.
     programs_max: usize,
+    /// The latest settings and parameters, which each further trace repeats.
+    settings: Option<Entry>,
+    parameters: BTreeMap<u32, Entry>,
     /// The sink takes no more calls.
     is_full: bool,
 }
@@ -86,6 +96,8 @@ impl Recorder {
                     threads: HashSet::new(),
                     programs: Programs::new(),
                     programs_max: PROGRAMS_MAX,
+                    settings: None,
+                    parameters: BTreeMap::new(),
                     is_full: false,
                 })
             })
@@ -98,6 +110,8 @@ impl Recorder {
             machine: None,
             losses: Losses::default(),
             left_out: LeftOut::default(),
+            oversize: 0,
+            has_reason: false,
             notices: Vec::new(),
         })
     }
@@ -114,7 +128,7 @@ impl Recorder {
     }
 
     pub(crate) fn call(&mut self, processes: &mut Processes, call: &RuntimeCall) -> Result<(), TracerError> {
-        if self.is_full() {
+        if self.refuses_call() {
             return Ok(());
         }
         self.summary.add(call);
@@ -133,6 +147,12 @@ impl Recorder {
         recording.end_or_close(Item::Hip(call))
     }
 
+    /// Whether a call cannot be recorded any more. One that does not fit is counted.
+    fn refuses_call(&mut self) -> bool {
+        self.oversize += u64::from(self.is_full() && !self.has_failed());
+        self.is_full()
+    }
+
     /// Whether the output takes no more calls, which ends the recording: it has reached its size limit, or has failed.
     pub(crate) fn is_full(&self) -> bool {
         self.has_failed() || self.recording.as_ref().is_some_and(|recording| recording.is_full)
@@ -145,10 +165,20 @@ impl Recorder {
 
     /// Notes in the timeline why recording ends early.
     pub(crate) fn ends_because(&mut self, now_ns: u64, reason: &str) -> Result<(), TracerError> {
+        self.has_reason = true;
         match &mut self.recording {
             Some(recording) => recording.timeline.ends_because(now_ns, reason).map_err(memory_write),
             None => Ok(()),
         }
+    }
+
+    /// Says why the recording ends, if its last calls have filled the file.
+    pub(crate) fn ends_full(&mut self, now_ns: u64) -> Result<(), TracerError> {
+        if !self.is_full() || self.has_failed() || self.has_reason {
+            return Ok(());
+        }
+        self.notices.push(format!("recording ends: {SIZE_REACHED}"));
+        self.ends_because(now_ns, SIZE_REACHED)
     }
 
     pub(crate) fn driver_call(
@@ -156,7 +186,7 @@ impl Recorder {
         processes: &mut Processes,
         call: &DriverCall,
     ) -> Result<(), TracerError> {
-        if self.is_full() {
+        if self.refuses_call() {
             return Ok(());
         }
         self.driver_summary.add(call);
@@ -175,6 +205,19 @@ impl Recorder {
             recording.name(processes, entry);
             recording.timeline.scheduling(&recording.programs, entry).map_err(memory_write)?;
             recording.end_or_close(Item::Scheduling)?;
+        }
+        Ok(())
+    }
+
+    /// Notes changes of the controller's settings and of processes' parameters.
+    pub(crate) fn settings(&mut self, processes: &Processes, changes: Vec<Entry>) -> Result<(), TracerError> {
+        self.scheduling(processes, &changes)?;
+        let Some(recording) = &mut self.recording else { return Ok(()) };
+        for entry in changes {
+            match entry {
+                Entry::Parameters(pid, ..) => drop(recording.parameters.insert(pid, entry)),
+                _ => recording.settings = Some(entry),
+            }
         }
         Ok(())
     }
@@ -212,6 +255,7 @@ impl Recorder {
             Change::Exited { pid } => {
                 recording.processes.retain(|process| process.pid != pid);
                 recording.threads.retain(|thread| thread.process.pid != pid);
+                recording.parameters.remove(&pid);
             }
             _ => {}
         }
@@ -228,7 +272,8 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn left_out(&mut self, now_ns: u64, left_out: LeftOut) -> Result<(), TracerError> {
+    pub(crate) fn left_out(&mut self, now_ns: u64, mut left_out: LeftOut) -> Result<(), TracerError> {
+        left_out.add(Reason::Oversize, self.oversize);
         self.left_out = left_out;
         match &mut self.recording {
             Some(recording) => recording.timeline.left_out(now_ns, left_out).map_err(memory_write),
@@ -390,7 +435,11 @@ impl Recording {
         kept.close(std::mem::take(self.timeline.collected()));
         self.processes.clear();
         self.threads.clear();
-        self.timeline.restart().map_err(memory_write)
+        self.timeline.restart().map_err(memory_write)?;
+        for entry in self.settings.iter().chain(self.parameters.values()) {
+            self.timeline.scheduling(&self.programs, entry).map_err(memory_write)?;
+        }
+        Ok(())
     }
 }
 

@@ -9,7 +9,7 @@
 //! | `input`, `pump` | records, batch by batch |
 //! | `changes`, `lives`, `late` | what processes do besides calling; which of them were probed too late |
 //! | `audience`, `selection` | which processes and which of their calls are recorded |
-//! | `runtimes`, `installed` | which files are probed, and when |
+//! | `runtimes`, `installed`, `slow` | which files are probed, and when |
 //! | `guardian` | stopped processes go on, even if the tracer dies |
 //! | `resolve`, `kernels`, `graphs` | names |
 //! | `held` | calls that wait for their chains |
@@ -30,21 +30,22 @@ mod pump;
 pub(crate) mod resolve;
 mod runtimes;
 mod selection;
+mod slow;
 mod start;
 mod unread;
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use xsched_bpf::namespace::PidNamespace;
 use xsched_chains::Chains;
 use xsched_symbols::{Processes, Sideband, now_ns};
 
-use crate::bpf::{Enlistment, Maps};
+use crate::bpf::{Enlistment, Logs, Maps};
 use crate::driver::Queues;
 use crate::error::TracerError;
 use crate::recorder::{Recorded, Recorder};
-use crate::scheduling::Scheduling;
+use crate::scheduling::{Scheduling, SettingsWatch};
 use audience::Audience;
 pub use audience::Targets;
 use driver::Driver;
@@ -56,6 +57,7 @@ use lives::Lives;
 use resolve::Resolver;
 use runtimes::Runtimes;
 use selection::Selection;
+use slow::Slow;
 pub use start::Settings;
 use unread::Unread;
 
@@ -64,6 +66,12 @@ const TICK: Duration = Duration::from_millis(20);
 
 /// The same while stacks wait for unwind tables.
 const SHORT_TICK: Duration = Duration::from_millis(2);
+
+/// The log's name for how long the loop did not read the ring buffer, which `cargo xtask bench rate` prints.
+const TURNS: &str = "xsched_tracer::turns";
+
+/// A turn of the loop after which the ring buffer may be half full at high rates.
+const TURN_GOAL: Duration = Duration::from_millis(50);
 
 /// A recording in progress.
 pub struct Session {
@@ -75,6 +83,7 @@ pub struct Session {
     driver: Driver,
     queues: Queues,
     maps: Maps,
+    logs: Option<Logs>,
     input: Input,
     chains: Box<Chains>,
     held: Held,
@@ -84,9 +93,13 @@ pub struct Session {
     resolver: Resolver,
     recorder: Recorder,
     scheduling: Scheduling,
+    settings: SettingsWatch,
     lives: Lives,
     late: Late,
+    slow: Slow,
     housekeeping_ns: u64,
+    /// For so long the ring buffer was not read, at most.
+    longest_turn: Duration,
     guardian: Option<Guardian>,
 }
 
@@ -153,7 +166,7 @@ impl Session {
 
     /// Removes the probes and records what is left. An output that fails ends up in what was recorded.
     pub async fn finish(mut self: Box<Self>) -> Result<Recorded, TracerError> {
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         self.driver.detach();
         self.runtimes.detach();
         tracing::debug!(took_us = started.elapsed().as_micros(), "probes taken out");
@@ -165,10 +178,17 @@ impl Session {
             }
             self.wait().await;
         }
+        self.slow.let_all_go_on();
         if let Some(guardian) = self.guardian.take() {
             guardian.dismiss();
         }
         self.count_unstopped(u64::MAX);
+        self.late.add(self.slow.uncounted());
+        tracing::info!(
+            target: TURNS,
+            "the longest turn of the loop took {} us",
+            self.longest_turn.as_micros()
+        );
         self.record_pending(None, |_| true)?;
         let settled = self.queues.give_up(|_| false);
         self.record_driver_calls(settled)?;
@@ -185,6 +205,7 @@ impl Session {
         if unreadable > 0 {
             tracing::warn!("{unreadable} records in the ring buffer were not readable");
         }
+        self.recorder.ends_full(now_ns())?;
         self.recorder.left_out(now_ns(), self.left_out())?;
         // Boxed because the future contains the recorder.
         Ok(Box::pin(self.recorder.finish()).await)

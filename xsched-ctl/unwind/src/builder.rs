@@ -1,11 +1,12 @@
 //! Builds tables in the background.
 //!
-//! A few threads with low priority process requests in order. A GPU program maps about a hundred libraries, and translating
+//! A few threads with low priority process requests, the most needed and smallest first (`queue.rs`). A GPU program maps about a hundred libraries, and translating
 //! them must not slow it down. A request holds the open file and no other resource of the process, so the process may end
 //! meanwhile. On a busy processor a thread with low priority makes hardly any progress, so a caller that waits for results
 //! raises the priority ([`Builder::set_urgent`]).
 
 mod pace;
+mod queue;
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -25,8 +26,12 @@ use crate::error::Error;
 use crate::image::Image;
 use crate::table::{Table, TableId};
 use pace::Pace;
+pub use queue::Need;
+use queue::{Queue, Taken};
 
-/// The most threads, for any number of processors: memory limits the speed of a build.
+/// The number of threads: for one processor, so that small files need not wait for a large one; and for any number of processors,
+/// because memory limits the speed of a build.
+const THREADS_MIN: usize = 2;
 const THREADS_MAX: usize = 4;
 
 /// A finished request.
@@ -49,7 +54,7 @@ pub struct Built<K> {
 pub struct Builder<K> {
     requested: HashSet<K>,
     pending: usize,
-    requests: Sender<(K, Image)>,
+    queue: Arc<Queue<K>>,
     results: Receiver<Built<K>>,
     results_ready: Arc<OwnedFd>,
     shared: Arc<Shared>,
@@ -71,10 +76,10 @@ impl<K: Clone + Eq + Hash + Send + 'static> Builder<K> {
         let results_ready =
             Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let shared = Arc::new(Shared { pace: Pace::default(), cache, tables: Mutex::default() });
-        let (requests, queue) = mpsc::channel();
         let (sender, results) = mpsc::channel();
-        let queue = Arc::new(Mutex::new(queue));
-        let threads = thread::available_parallelism().map_or(1, |count| count.get().min(THREADS_MAX));
+        let processors = thread::available_parallelism().map_or(THREADS_MIN, std::num::NonZero::get);
+        let threads = processors.clamp(THREADS_MIN, THREADS_MAX);
+        let queue = Arc::new(Queue::new(threads));
         for _ in 0..threads {
             let (shared, queue) = (Arc::clone(&shared), Arc::clone(&queue));
             let (sender, results_ready) = (sender.clone(), Arc::clone(&results_ready));
@@ -87,7 +92,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Builder<K> {
         Ok(Self {
             requested: HashSet::new(),
             pending: 0,
-            requests,
+            queue,
             results,
             results_ready,
             shared,
@@ -96,13 +101,23 @@ impl<K: Clone + Eq + Hash + Send + 'static> Builder<K> {
     }
 
     /// Requests the table of a file. Returns false if this key was requested before: each key has one result.
-    pub fn request(&mut self, key: K, image: Image) -> bool {
+    pub fn request(&mut self, key: K, image: Image, need: Need) -> bool {
         if !self.requested.insert(key.clone()) {
+            self.queue.raise(&key, need);
             return false;
         }
-        // Sending succeeds: the threads end only after this end of the channel is dropped.
-        self.pending += usize::from(self.requests.send((key, image)).is_ok());
+        self.queue.add(key, image, need);
+        self.pending += 1;
         true
+    }
+
+    /// Whether the table for this key was requested. If it is not built yet, it is needed for this, too.
+    pub fn needs(&self, key: &K, need: Need) -> bool {
+        let is_requested = self.requested.contains(key);
+        if is_requested && need > Need::Expected {
+            self.queue.raise(key, need);
+        }
+        is_requested
     }
 
     /// Forgets a request, so that the key can be requested again. For keys that now stand for another file.
@@ -133,21 +148,20 @@ impl<K: Clone + Eq + Hash + Send + 'static> Builder<K> {
     }
 }
 
+impl<K> Drop for Builder<K> {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
 impl<K> AsFd for Builder<K> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.results_ready.as_fd()
     }
 }
 
-fn work<K>(
-    shared: &Shared,
-    queue: &Mutex<Receiver<(K, Image)>>,
-    sender: &Sender<Built<K>>,
-    results_ready: &OwnedFd,
-) {
-    loop {
-        let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok((key, image)) = next else { return };
+fn work<K: Eq>(shared: &Shared, queue: &Queue<K>, sender: &Sender<Built<K>>, results_ready: &OwnedFd) {
+    while let Some(Taken { key, image, large }) = queue.take() {
         let began = Instant::now();
         // Files may be hostile. A panic for one file must not affect the others.
         let done = catch_unwind(AssertUnwindSafe(|| shared.table(&image)));
@@ -155,6 +169,7 @@ fn work<K>(
             Ok((table, from_cache)) => (Ok(table), from_cache),
             Err(error) => (Err(error), false),
         };
+        drop(large);
         if sender.send(Built { key, result, from_cache, took: began.elapsed() }).is_err() {
             return;
         }

@@ -6,10 +6,10 @@
 //!
 //! ```no_run
 //! use std::os::fd::AsFd as _;
-//! use xsched_unwind::{Builder, Cache};
+//! use xsched_unwind::{Builder, Cache, Need};
 //!
 //! let mut builder = Builder::new(Cache::from_environment())?;
-//! builder.request("libc", std::fs::File::open("/usr/lib/x86_64-linux-gnu/libc.so.6")?.into());
+//! builder.request("libc", std::fs::File::open("/usr/lib/x86_64-linux-gnu/libc.so.6")?.into(), Need::Waiting);
 //! // Later, when `builder.as_fd()` polls as readable:
 //! for built in builder.completed() {
 //!     match built.result {
@@ -34,7 +34,7 @@ mod table;
 mod vdso;
 mod walk;
 
-pub use builder::{Builder, Built};
+pub use builder::{Builder, Built, Need};
 pub use cache::Cache;
 pub use error::Error;
 pub use image::Image;

@@ -46,7 +46,10 @@ pub(crate) fn note_open(ctx: &TracePointContext) {
         return;
     }
     driver::note_open(current, &path);
-    let Some(hash) = hash_if_marked(&path) else { return };
+    let hash = hash_if_marked(&raw const path);
+    if hash == 0 {
+        return;
+    }
     // SAFETY: as above.
     if unsafe { ctx.read_at::<u64>(OPENAT_FLAGS) }.is_ok_and(|flags| flags & WRITES != 0) {
         // A file that is there afterwards has no probes.
@@ -77,11 +80,17 @@ pub(crate) fn note_open(ctx: &TracePointContext) {
     }
 }
 
-/// Hash of a path that contains one of the marks.
-#[inline(always)]
-fn hash_if_marked(path: &[u8; PATH_LEN_MAX]) -> Option<u64> {
+/// Hash of a path that contains one of the marks, or 0.
+///
+/// A function of its own, which the verifier checks once: it would follow what comes after the loop for each length that a path
+/// can have.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn hash_if_marked(path: *const [u8; PATH_LEN_MAX]) -> u64 {
+    // SAFETY: callers pass a path, or the verifier's null.
+    let Some(path) = (unsafe { path.as_ref() }) else { return 0 };
     let mut hash = HASH_EMPTY;
-    let mut marked = false;
+    let mut zeros = 0;
     // A window of eight bytes slides along the path.
     let mut window = 0u64;
     for &byte in path {
@@ -90,9 +99,17 @@ fn hash_if_marked(path: &[u8; PATH_LEN_MAX]) -> Option<u64> {
         }
         hash = hash_byte(hash, byte);
         window = window >> 8 | u64::from(byte) << 56;
-        marked |= window == RUNTIME_NAME_MARKS[0] || window == RUNTIME_NAME_MARKS[1];
+        // Not by comparison: after one that holds, the verifier knows the value and follows it through the rest of the path.
+        zeros |= highest_if_zero(window ^ RUNTIME_NAME_MARKS[0]);
+        zeros |= highest_if_zero(window ^ RUNTIME_NAME_MARKS[1]);
     }
-    marked.then_some(hash)
+    if zeros >> 63 != 0 { hash } else { 0 }
+}
+
+/// A word whose highest bit is set if `word` is zero.
+#[inline(always)]
+const fn highest_if_zero(word: u64) -> u64 {
+    word.wrapping_sub(1) & !word
 }
 
 #[inline(always)]

@@ -21,6 +21,7 @@ mod filter;
 mod frame;
 mod generated;
 mod hold;
+mod log;
 mod memo;
 mod row_cache;
 mod scope;

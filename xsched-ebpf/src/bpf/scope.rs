@@ -9,6 +9,7 @@ use aya_ebpf::programs::TracePointContext;
 use xsched_abi::{Config, Counter, Scope, Watched};
 
 use crate::count::count;
+use crate::log;
 
 #[map]
 static CONFIG: Array<Config> = Array::with_max_entries(1, 0);
@@ -91,6 +92,7 @@ impl Current {
 #[inline(always)]
 pub(crate) fn note_unwatched() {
     let Some(config) = config() else { return };
+    log::unheard();
     if config.scope == Scope::Everybody as u32
         && config.pid_namespace_inode != 0
         && Current::now(config).is_none()

@@ -120,18 +120,30 @@ extern "C" fn digest_window(scratch: *mut Scratch, address: u64) -> u32 {
             digest = mix(mix(digest, word), address.wrapping_add(8 * index as u64));
         }
         if is_trampoline(word) {
-            let slot = address.wrapping_add(8 * index as u64);
-            if let Some(replaced) = shadow::find(scratch.tid, slot) {
-                digest = mix(mix(digest, replaced), slot);
-                let n = scratch.replaced_count as usize;
-                if n < REPLACED_MAX {
-                    scratch.replaced[n] = Replaced { slot, address: replaced };
-                    scratch.replaced_count = n as u32 + 1;
-                }
-            }
+            scratch.digest = digest;
+            digest_replaced(scratch, address.wrapping_add(8 * index as u64));
+            digest = scratch.digest;
         }
     }
     scratch.digest = digest;
+    1
+}
+
+/// Digests and notes the return address that a return probe has replaced at a slot of the stack.
+///
+/// A function of its own: the verifier would follow each of its branches for each word of a window.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn digest_replaced(scratch: *mut Scratch, slot: u64) -> u32 {
+    // SAFETY: callers pass an element that they own, or the verifier's null.
+    let Some(scratch) = (unsafe { scratch.as_mut() }) else { return 0 };
+    let Some(address) = shadow::find(scratch.tid, slot) else { return 0 };
+    scratch.digest = mix(mix(scratch.digest, address), slot);
+    let n = scratch.replaced_count as usize;
+    if n < REPLACED_MAX {
+        scratch.replaced[n] = Replaced { slot, address };
+        scratch.replaced_count = n as u32 + 1;
+    }
     1
 }
 

@@ -13,6 +13,7 @@ use xsched_abi::{ChainEnd, Counter, RecordKind, Space, Stack};
 use crate::count::count;
 use crate::events::{EVENTS, now_ns};
 use crate::generated::generated_frame;
+use crate::log;
 use crate::memo;
 use crate::scope::Current;
 use crate::scratch::{self, NOT_REMEMBERED, ON, Scratch, WORDS_MAX};
@@ -62,6 +63,7 @@ fn in_scratch(scratch: &mut Scratch, current: Current, registers: Registers, dep
         scratch.rbp = registers.rbp;
         return snapshot::take_snapshot(scratch, current.tgid);
     }
+    log::walked(current.tgid, scratch.stack.count, scratch.rip, end);
     scratch.stack.end = end;
     scratch.stack.chain = mix(scratch.stack.chain, end.into()) | 1;
     if ship(scratch) == 0 {

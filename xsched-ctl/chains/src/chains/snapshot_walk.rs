@@ -11,6 +11,7 @@ use xsched_abi::{
     unwind::{Registers, Step, step},
 };
 use xsched_symbols::{Process, process_folder};
+use xsched_unwind::Need;
 
 use super::tables::{Known, Tables};
 
@@ -53,7 +54,7 @@ impl Copied {
             let address = at.rip.wrapping_sub(u64::from(!interrupted));
             let mapping = process.and_then(|process| process.code_at(address, time_ns));
             let Some(mapping) = mapping else { break ChainEnd::UnknownCode };
-            let table = match tables.want(tgid, mapping) {
+            let table = match tables.want(tgid, mapping, Need::Waiting) {
                 Known::Generated => {
                     let around = &mut Around { copied: self, process, tables, memory: &memory };
                     let Some(caller) = generated::step(&at, around) else { break ChainEnd::Generated };
@@ -62,9 +63,9 @@ impl Copied {
                     continue;
                 }
                 Known::Table(table, _) => table,
-                Known::Building if patience == Patience::Wait => return None,
+                Known::Building | Known::Opening if patience == Patience::Wait => return None,
                 Known::Building | Known::Tableless => break ChainEnd::NoTable,
-                Known::Gone => break ChainEnd::Gone,
+                Known::Gone | Known::Opening => break ChainEnd::Gone,
             };
             let bias = table.bias(mapping.start, mapping.file_offset);
             let row = bias.and_then(|bias| table.row_at(address.wrapping_sub(bias)));
@@ -133,7 +134,9 @@ impl Surroundings for Around<'_> {
             None => AddressKind::NoCode,
             Some(mapping) => match self.tables.look(tgid, mapping) {
                 Known::Generated => AddressKind::Generated,
-                Known::Table(..) | Known::Building | Known::Tableless | Known::Gone => AddressKind::Code,
+                Known::Table(..) | Known::Building | Known::Opening | Known::Tableless | Known::Gone => {
+                    AddressKind::Code
+                }
             },
         }
     }

@@ -158,7 +158,7 @@ fn element(tables: &mut Tables, pid: u32, (range, mapping): &Piece) -> Code {
             None => with_state(CodeState::Tableless),
         },
         // User space walks for the programs: until the table is built, or because there was no space for it.
-        Known::Table(_, None) | Known::Building => with_state(CodeState::Wanted),
+        Known::Table(_, None) | Known::Building | Known::Opening => with_state(CodeState::Wanted),
         Known::Tableless | Known::Gone => with_state(CodeState::Tableless),
         Known::Generated => with_state(CodeState::Generated),
     }

@@ -1,16 +1,18 @@
 //! Unwind tables of the files that stacks have led into.
 //!
 //! A table is built in the background when a stack first needs it, and given to the programs when it is ready. The
-//! opened file identifies a mapping's content: inode numbers are reused, and libraries are rebuilt in place.
+//! opened file identifies a mapping's content: inode numbers are reused, and libraries are rebuilt in place. A file of a slow
+//! file system is asked for again until it is open.
 
 use std::collections::HashMap;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use xsched_abi::chain::{CHUNK_BITS, CHUNKS_MAX};
-use xsched_symbols::{Backing, FileId, Mapping, open_mapped};
-use xsched_unwind::{Builder, Cache, Image, Table, vdso};
+use xsched_symbols::{Backing, FileId, Mapping, OpenError, Patience, open_mapped};
+use xsched_unwind::{Builder, Cache, Image, Need, Table, vdso};
 
 use super::rows::{LoadError, Loaded, Rows};
 use crate::maps::ChainMaps;
@@ -21,6 +23,9 @@ const ROWS_MAX: usize = (CHUNKS_MAX as usize) << CHUNK_BITS;
 
 /// Number of remembered mappings from which unused ones are forgotten.
 const MAPPINGS_MAX: usize = 8192;
+
+/// How often slow file systems are asked again.
+const ASK: Duration = Duration::from_millis(20);
 
 /// Identifies the content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,6 +40,8 @@ pub(super) enum Known {
     /// Its table, and its location in the programs' maps if it is there.
     Table(Arc<Table>, Option<Loaded>),
     Building,
+    /// Its file system has not answered yet.
+    Opening,
     Tableless,
     /// Its file could not be opened.
     Gone,
@@ -49,6 +56,9 @@ pub(super) struct Tables {
     /// The content of files when they were last opened.
     seen: HashMap<FileId, Content>,
     built: HashMap<Content, Known>,
+    /// Wanted mappings whose file is being opened, by address of the mapping, each with a process that has it.
+    opening: HashMap<usize, (u32, Arc<Mapping>, Need)>,
+    asked: Instant,
     rows: Rows,
     /// How many more rows may be kept.
     rows_left: usize,
@@ -65,6 +75,8 @@ impl Tables {
             contents: HashMap::new(),
             seen: HashMap::new(),
             built: HashMap::new(),
+            opening: HashMap::new(),
+            asked: Instant::now(),
             rows: Rows::new(),
             rows_left: ROWS_MAX,
             is_full: false,
@@ -78,7 +90,10 @@ impl Tables {
             Backing::File | Backing::Memfd | Backing::Vdso => {}
             _ => return Known::Generated,
         }
-        let Some(content) = self.content(pid, mapping) else { return Known::Gone };
+        let content = match self.content(pid, mapping) {
+            Ok(content) => content,
+            Err(missing) => return missing.known(),
+        };
         match self.built.get(&content) {
             // Which parts of an arbitrary file are code is unknown.
             Some(Known::Generated) if !mapping.may_hold_generated_code() => Known::Tableless,
@@ -88,45 +103,69 @@ impl Tables {
     }
 
     /// Like [`look`](Self::look), and requests the table.
-    pub(super) fn want(&mut self, pid: u32, mapping: &Arc<Mapping>) -> Known {
+    pub(super) fn want(&mut self, pid: u32, mapping: &Arc<Mapping>, need: Need) -> Known {
         let known = self.look(pid, mapping);
-        if !matches!(known, Known::Building) {
+        if !matches!(known, Known::Building | Known::Opening) {
             return known;
         }
-        let Some(content) = self.content(pid, mapping) else { return Known::Gone };
-        match open(pid, mapping) {
-            Some((_, image)) => {
-                self.builder.request(content, image);
-                Known::Building
-            }
-            // It may have been requested before, by a process that still existed.
-            None if self.builder.pending() > 0 => Known::Building,
-            None => Known::Gone,
+        let known = match self.content(pid, mapping) {
+            Ok(content) if self.builder.needs(&content, need) => Known::Building,
+            Ok(content) => match open(pid, mapping) {
+                Ok((_, image)) => {
+                    self.builder.request(content, image, need);
+                    Known::Building
+                }
+                Err(missing) => missing.known(),
+            },
+            Err(missing) => missing.known(),
+        };
+        if matches!(known, Known::Opening) {
+            let (_, _, most) =
+                self.opening.entry(key(mapping)).or_insert_with(|| (pid, Arc::clone(mapping), need));
+            *most = need.max(*most);
         }
+        known
     }
 
-    fn content(&mut self, pid: u32, mapping: &Arc<Mapping>) -> Option<Content> {
-        let key = Arc::as_ptr(mapping) as usize;
+    /// Asks again for the files that are being opened. Returns whether there was any answer.
+    fn ask_again(&mut self) -> bool {
+        if self.opening.is_empty() || self.asked.elapsed() < ASK {
+            return false;
+        }
+        self.asked = Instant::now();
+        let before = self.opening.len();
+        for (pid, mapping, need) in std::mem::take(&mut self.opening).into_values() {
+            // One that no process has any more is not needed.
+            if Arc::strong_count(&mapping) > 1 {
+                self.want(pid, &mapping, need);
+            }
+        }
+        self.opening.len() < before
+    }
+
+    fn content(&mut self, pid: u32, mapping: &Arc<Mapping>) -> Result<Content, Missing> {
+        let key = key(mapping);
         if let Some((_, content)) = self.contents.get(&key) {
-            return *content;
+            return content.ok_or(Missing::Gone);
         }
         if self.contents.len() >= MAPPINGS_MAX {
             self.contents.retain(|_, (mapping, _)| Arc::strong_count(mapping) > 1);
             self.seen.clear();
         }
         let content = match (open(pid, mapping), mapping.file) {
-            (Some((content, _)), file) => {
+            (Err(Missing::Unanswered), _) => return Err(Missing::Unanswered),
+            (Ok((content, _)), file) => {
                 if let Some(file) = file {
                     self.seen.insert(file, content);
                 }
                 Some(content)
             }
             // The process has ended meanwhile, but the same file was opened earlier.
-            (None, Some(file)) => self.seen.get(&file).copied(),
-            (None, None) => None,
+            (Err(Missing::Gone), Some(file)) => self.seen.get(&file).copied(),
+            (Err(Missing::Gone), None) => None,
         };
         self.contents.insert(key, (Arc::clone(mapping), content));
-        content
+        content.ok_or(Missing::Gone)
     }
 
     /// Sets whether stacks wait for tables.
@@ -134,10 +173,11 @@ impl Tables {
         self.builder.set_urgent(is_hurried);
     }
 
-    /// Takes in finished tables, and gives them to the programs. Returns whether there were any.
+    /// Takes in finished tables, and gives them to the programs. Returns whether there were any, or a file was opened late.
     pub(super) fn collect(&mut self, maps: &mut ChainMaps) -> bool {
+        let is_any_open = self.ask_again();
         let completed = self.builder.completed();
-        let any = !completed.is_empty();
+        let any = !completed.is_empty() || is_any_open;
         for built in completed {
             let table = match built.result {
                 Ok(table) if !self.has_room(&table) => Known::Tableless,
@@ -209,19 +249,45 @@ impl Tables {
     }
 }
 
-fn open(pid: u32, mapping: &Mapping) -> Option<(Content, Image)> {
-    if mapping.backing == Backing::Vdso {
-        return Some((Content::Vdso, vdso().ok()??));
+/// Why the content of a mapping is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Missing {
+    /// Its file could not be opened.
+    Gone,
+    /// Its file system has not answered yet.
+    Unanswered,
+}
+
+impl Missing {
+    fn known(self) -> Known {
+        match self {
+            Self::Gone => Known::Gone,
+            Self::Unanswered => Known::Opening,
+        }
     }
-    let file = open_mapped(pid, mapping).ok()?;
-    let metadata = file.metadata().ok()?;
+}
+
+fn key(mapping: &Arc<Mapping>) -> usize {
+    Arc::as_ptr(mapping) as usize
+}
+
+fn open(pid: u32, mapping: &Mapping) -> Result<(Content, Image), Missing> {
+    if mapping.backing == Backing::Vdso {
+        let image = vdso().ok().flatten().ok_or(Missing::Gone)?;
+        return Ok((Content::Vdso, image));
+    }
+    let file = open_mapped(pid, mapping, Patience::Short).map_err(|error| match error {
+        OpenError::Silent { .. } => Missing::Unanswered,
+        _ => Missing::Gone,
+    })?;
+    let metadata = file.metadata().map_err(|_| Missing::Gone)?;
     let content = Content::File {
         device: metadata.dev(),
         inode: metadata.ino(),
         bytes: metadata.size(),
         modified: (metadata.mtime(), metadata.mtime_nsec()),
     };
-    Some((content, file.into()))
+    Ok((content, file.into()))
 }
 
 #[cfg(test)]

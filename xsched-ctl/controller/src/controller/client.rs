@@ -79,8 +79,8 @@ impl Client {
         matches!(self.link, Link::Awaited(_))
     }
 
-    /// Its scheduling parameters. In order of precedence: `set`, `run`, the process's own hints, the rules. The ceiling
-    /// limits hints, and `run` unless a privileged user ran it.
+    /// Its scheduling parameters. In order of precedence: `set`, `run`, the process's own hints, the annotations of its pod, the
+    /// rules. The ceiling limits hints and annotations, and `run` unless a privileged user ran it.
     pub(super) fn parameters(&self, config: &Config, said: Said) -> (Parameters, From) {
         let base = config.parameters(&self.subject);
         let ceiling = config.ceiling(&self.subject);
@@ -88,8 +88,10 @@ impl Client {
         let Granted { wish, is_privileged } = said.run;
         let wish = wish.completed(base);
         let run = if is_privileged { wish } else { ceiling.limit(wish, base) };
-        let parameters = said.set.or(run).or(hint).applied_to(base);
-        let sources = [(said.set, From::Set), (run, From::Run), (hint, From::Hint)];
+        let asked = self.subject.pod.as_ref().map(|pod| pod.asked.wish).unwrap_or_default();
+        let asked = ceiling.limit(asked.completed(base), base);
+        let parameters = said.set.or(run).or(hint).or(asked).applied_to(base);
+        let sources = [(said.set, From::Set), (run, From::Run), (hint, From::Hint), (asked, From::Pod)];
         let of_priority = sources.iter().find(|(wish, _)| wish.priority.is_some());
         let of_anything = sources.iter().find(|(wish, _)| !wish.is_empty());
         let from = match (of_priority, of_anything) {

@@ -5,13 +5,14 @@ use std::process;
 use std::sync::atomic::Ordering;
 
 use xsched_control_api::{
-    answer::{self, Counts, List, State, Status, WAITS_FOR_MAX},
+    answer::{self, Counts, List, Settings, State, Status, WAITS_FOR_MAX},
     device_address::device_name,
     parameters::Class,
 };
 use xsched_protocol::arbiter_page::{QueueWord, Word, more_urgent};
 use xsched_sched::QueueId;
 use xsched_symbols::now_ns;
+use xsched_terminal::one_line;
 
 use super::Controller;
 use super::authority::Actor;
@@ -51,6 +52,7 @@ impl Controller {
             uid: rustix::process::geteuid().as_raw(),
             state: self.state,
             policy: self.scheduler.policy().to_string(),
+            settings: Settings::of(self.config.settings(), self.config.preemption_level),
             keeper: self.keeper(),
             sight: self.calls.sight,
             uptime_ns: now_ns().saturating_sub(self.started_ns),
@@ -99,6 +101,11 @@ impl Controller {
             user: subject.users.first().cloned().unwrap_or_else(|| subject.uid.to_string()),
             command: if may_know { subject.command.clone() } else { String::new() },
             cgroup: if may_know { subject.cgroup.clone() } else { String::new() },
+            pod: subject.pod.as_ref().filter(|_| may_know).map(|pod| answer::Pod {
+                namespace: one_line(&pod.namespace).into_owned(),
+                name: one_line(&pod.pod).into_owned(),
+                container: one_line(&pod.name).into_owned(),
+            }),
             parameters,
             class: Class::of(parameters.priority).to_string(),
             from,

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
 
 use xsched_harness::needs;
-use xsched_symbols::{ElfError, NameError, OpenError, hold_root, open_mapped};
+use xsched_symbols::{ElfError, NameError, OpenError, Patience, hold_root, open_mapped};
 
 use crate::subject::{Subject, WATCHING, Watch, build, folder, library, replace, subject};
 
@@ -88,7 +88,10 @@ fn a_library_is_replaced_and_its_process_ends_before_the_lookup() {
     let location = watch.locate(pid, entry, asked_ns);
     assert_eq!(location.mapping.library(), "libpart.so");
     assert_eq!(watch.processes.name(&location), Err(NameError::Gone), "no name is better than a wrong one");
-    assert_eq!(open_mapped(pid, &location.mapping).unwrap_err(), OpenError::Gone { path: path.clone() });
+    assert_eq!(
+        open_mapped(pid, &location.mapping, Patience::Long).unwrap_err(),
+        OpenError::Gone { path: path.clone() }
+    );
 }
 
 #[needs(WATCHING)]
@@ -175,7 +178,7 @@ fn a_short_process_in_another_root_ends_before_its_files_are_read() {
     }
     let process = watch.processes.process(short.id()).unwrap();
     let (_, program) = process.code().find(|(_, code)| code.library() == "sleep").unwrap();
-    let opened = open_mapped(short.id(), program).unwrap();
+    let opened = open_mapped(short.id(), program, Patience::Long).unwrap();
     let inode = fs::metadata(root.path().join("bin/sleep")).unwrap().ino();
     assert_eq!(opened.metadata().unwrap().ino(), inode);
 }

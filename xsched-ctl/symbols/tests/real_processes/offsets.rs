@@ -4,7 +4,7 @@ use std::fs::File;
 
 use xsched_harness::needs;
 use xsched_harness::needs::CC_32_BIT;
-use xsched_symbols::{ElfError, open_mapped, symbol_file_offsets};
+use xsched_symbols::{ElfError, Patience, open_mapped, symbol_file_offsets};
 
 use crate::subject::{Subject, WATCHING, Watch, build, folder, library, subject};
 
@@ -36,7 +36,7 @@ fn an_offset_matches_the_loaders_address() {
     watch.catch_up();
     let location = watch.locate(subject.pid(), once, u64::MAX);
     // From the mapped file itself, although its path is deleted.
-    let file = open_mapped(subject.pid(), &location.mapping).unwrap();
+    let file = open_mapped(subject.pid(), &location.mapping, Patience::Long).unwrap();
     let offsets = symbol_file_offsets(&file, |name| name == "once" || name == "twice").unwrap();
     let has = |name: &str, offset| offsets.contains(&(name.to_owned(), offset));
     assert!(has("once", location.file_offset.unwrap()));

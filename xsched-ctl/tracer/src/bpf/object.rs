@@ -11,6 +11,7 @@ use xsched_bpf::{
 };
 use xsched_programs::TRACER;
 
+use super::logs;
 use super::options::{Driver, ExtraDevice, Uprobes};
 
 /// Settings from the command line.
@@ -48,7 +49,9 @@ impl Programs {
     /// Creates the maps.
     pub fn create(options: &Options) -> Result<Self, BpfError> {
         let processor_count = processor_count()?;
+        let log_level = logs::level();
         let ebpf = EbpfLoader::new()
+            .override_global("AYA_LOG_LEVEL", &log_level, true)
             .map_max_entries("EVENTS", options.ring_size)
             .map_max_entries("SNAPSHOTS", options.ring_size.max(SNAPSHOTS_SIZE_MIN))
             .map_max_entries("COUNTERS", processor_count)

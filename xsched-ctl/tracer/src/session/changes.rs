@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use xsched_abi::{Opened, Runtime};
 use xsched_bpf::Record;
@@ -19,12 +20,24 @@ use crate::error::{RuntimeError, TracerError};
 impl Session {
     /// A process opens a file that may be a runtime: usually it can be probed before it is mapped.
     pub(super) fn opening(&mut self, opened: &Opened) {
+        match self.open_early(opened) {
+            Ok(_) => {}
+            Err(error) if error.is_silent() => self.slow.opens(opened),
+            // It may not be a library; if it is mapped later, that is reported.
+            Err(error) => tracing::debug!("{error}"),
+        }
+    }
+
+    /// The same. True if the file is probed.
+    pub(super) fn open_early(&mut self, opened: &Opened) -> Result<bool, RuntimeError> {
         let len = opened.path.iter().position(|&byte| byte == 0).unwrap_or(opened.path.len());
         let path = Path::new(OsStr::from_bytes(&opened.path[..len]));
+        let is_probed = self.runtimes.opening(opened.tgid, path)?;
         // A relative path leads elsewhere from another working folder.
-        if self.runtimes.opening(opened.tgid, path) && path.is_absolute() {
+        if is_probed && path.is_absolute() {
             self.maps.know(opened.hash);
         }
+        Ok(is_probed)
     }
 
     /// Reads the side-band; new runtimes are probed at once. Processes that are stopped in their loader continue after
@@ -65,19 +78,29 @@ impl Session {
             self.chains.changed(&change);
             self.lives.changed(time_ns, change);
         }
+        for pid in self.ask_slow() {
+            self.let_go_on(pid, seen_ns);
+        }
         for pid in stopped {
             // The side-band has reported its mappings, unless it lost something.
             let told = self.processes.process(pid).is_some_and(|process| process.runtimes().next().is_some());
             if !told && self.processes.scan(pid).is_ok() {
                 self.probe_mapped(pid, 0);
             }
-            if let Some(process) = self.processes.process(pid) {
-                self.chains.secure(process);
-                self.chains.introduce(process, seen_ns);
+            if !self.slow.keeps_stopped(pid) {
+                self.let_go_on(pid, seen_ns);
             }
-            go_on(pid);
         }
         seen_ns
+    }
+
+    /// A process that is stopped in its loader goes on: its runtimes are probed.
+    fn let_go_on(&mut self, pid: u32, seen_ns: u64) {
+        if let Some(process) = self.processes.process(pid) {
+            self.chains.secure(process);
+            self.chains.introduce(process, seen_ns);
+        }
+        go_on(pid);
     }
 
     /// Probes the runtimes that a process has mapped; returns whether it may have made calls before.
@@ -88,7 +111,7 @@ impl Session {
     }
 
     /// Returns whether it may have made unrecorded calls to a runtime that is or was mapped.
-    fn mapped(&mut self, pid: u32, mapping: &Mapping, mapped_ns: u64) -> bool {
+    fn mapped(&mut self, pid: u32, mapping: &Arc<Mapping>, mapped_ns: u64) -> bool {
         if !Runtimes::concerns(mapping) || !self.audience.includes(pid, &self.maps) {
             return false;
         }
@@ -103,6 +126,10 @@ impl Session {
             self.chains.expect(process);
         }
         self.runtimes.mapped(pid, mapping, mapped_ns).unwrap_or_else(|error| {
+            if error.is_silent() {
+                self.slow.maps(pid, mapping, mapped_ns);
+                return false;
+            }
             tracing::warn!("process {pid} is not recorded: {error}");
             matches!(error, RuntimeError::Open { .. })
         })
@@ -117,7 +144,7 @@ impl Session {
     }
 
     /// Whether a process that maps a runtime at `time_ns` will stop before it runs any of its code.
-    fn is_to_stop(&self, pid: u32, time_ns: u64) -> bool {
+    pub(super) fn is_to_stop(&self, pid: u32, time_ns: u64) -> bool {
         self.maps.may_stop(pid)
             && self.processes.find(pid, time_ns).is_some_and(|process| self.runtimes.stops(process, time_ns))
     }

@@ -1,15 +1,17 @@
 //! Processes what was reported, batch by batch: reads the ring buffers, resolves the records, passes them to the
 //! recorder.
 
+use std::time::Instant;
+
 use xsched_abi::{Call, Counter, Filter};
 use xsched_bpf::Record;
 use xsched_chains::CALL_PATIENCE;
 use xsched_recording::{LeftOut, Reason};
 use xsched_symbols::now_ns;
 
-use super::Session;
 use super::guardian::go_on;
 use super::held::Source;
+use super::{Session, TURN_GOAL, TURNS};
 use crate::call::RuntimeCall;
 use crate::error::TracerError;
 use crate::scheduling::DEVICE_PATIENCE_NS;
@@ -27,12 +29,28 @@ impl Session {
     /// Takes in what has been reported so far, or a large part of it. So a caller that repeats this can check for
     /// signals in between, however busy the traced processes are.
     pub async fn pump(&mut self) -> Result<(), TracerError> {
+        let began = Instant::now();
+        let outcome = self.turn().await;
+        let took = began.elapsed();
+        self.longest_turn = self.longest_turn.max(took);
+        if took > TURN_GOAL {
+            tracing::debug!(target: TURNS, ?took, "a long turn of the loop");
+        }
+        outcome
+    }
+
+    async fn turn(&mut self) -> Result<(), TracerError> {
         self.pump_batch().await?;
+        if let Some(logs) = &mut self.logs {
+            logs.pass_on();
+        }
         let entries = self.scheduling.poll(self.input.called_until_ns());
         for call in self.scheduling.release() {
             self.write(&call)?;
         }
         self.recorder.scheduling(&self.processes, &entries)?;
+        let changes = self.settings.poll(self.scheduling.begun()).await;
+        self.recorder.settings(&self.processes, changes)?;
         let now_ns = now_ns();
         self.report_losses(now_ns)?;
         if now_ns - self.housekeeping_ns > HOUSEKEEPING_NS {

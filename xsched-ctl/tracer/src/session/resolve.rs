@@ -6,7 +6,7 @@ use std::sync::Arc;
 use xsched_abi::{Call, CallKey, PROBES, ParamKind, Pending, Probe};
 use xsched_chains::{Caller, Label, Names};
 use xsched_rules::Rules;
-use xsched_symbols::{Change, Processes, kernel_name};
+use xsched_symbols::{Change, NameError, Processes, are_files_opening, kernel_name};
 
 use super::graphs::Graphs;
 use super::kernels::{Kernel, Kernels};
@@ -196,17 +196,34 @@ impl Resolver {
             return Kernel { name: name.clone(), source: 0 };
         }
         let location = processes.locate(pid, handle, time_ns);
+        let mut is_unanswered = false;
         let mangled = location.and_then(|location| {
-            let symbol = processes.name(&location).ok();
+            let symbol = processes.name(&location);
+            is_unanswered = symbol == Err(NameError::Unanswered);
+            let symbol = symbol.ok();
             // A handle is the start address of a symbol, not one inside it.
             let symbol = symbol.filter(|symbol| symbol.offset == 0).map(|symbol| symbol.mangled);
             symbol.or_else(|| processes.registered_kernel(&location))
         });
         let name: Arc<str> =
             mangled.map_or_else(|| format!("{handle:#x}"), |mangled| kernel_name(&mangled)).into();
-        of_symbols.insert(handle, name.clone());
+        if !is_unanswered {
+            of_symbols.insert(handle, name.clone());
+        }
         Kernel { name, source: 0 }
     }
+}
+
+/// Whether the file with the caller is being opened, or that with the handle of the call's kernel.
+pub(super) fn awaits_file(processes: &mut Processes, call: &Call) -> bool {
+    if !are_files_opening() {
+        return false;
+    }
+    let handle = PROBES.get(call.probe as usize).and_then(|probe| handle(probe, call));
+    [Some(call.caller.wrapping_sub(1)), handle].into_iter().flatten().any(|address| {
+        let location = processes.locate(call.tgid, address, call.begin_ns);
+        location.is_some_and(|location| processes.name(&location) == Err(NameError::Unanswered))
+    })
 }
 
 /// The kernel handle among the arguments.

@@ -16,8 +16,8 @@ use tokio::io::unix::AsyncFd;
 use xsched_abi::PROBES;
 use xsched_bpf::{BpfError, Written};
 use xsched_symbols::{
-    FileId, Mapping, Process, now_ns, open_mapped, open_regular, process_folder, runtime_of,
-    symbol_file_offsets,
+    FileId, Mapping, OpenError, Patience, Process, now_ns, open_mapped, open_regular, process_folder,
+    runtime_of, symbol_file_offsets,
 };
 use xsched_terminal::say;
 
@@ -131,7 +131,7 @@ impl Runtimes {
     /// Probes the copies that are installed on this machine, for programs that start later.
     pub(crate) fn probe_installed(&mut self) {
         for path in installed() {
-            if let Err(error) = self.probe_file(own_folder(&path), &path) {
+            if let Err(error) = self.probe_file(own_folder(&path), &path, Patience::Long) {
                 tracing::debug!("{error}");
             }
         }
@@ -140,37 +140,26 @@ impl Runtimes {
     /// Probes a copy that the user has named.
     pub(crate) fn probe_named(&mut self, path: &Path) -> Result<(), RuntimeError> {
         let unreadable = |cause| RuntimeError::Named { path: path.to_owned(), cause };
-        let opened = open_regular(own_folder(path), path).map_err(unreadable)?;
+        let opened = open_regular(own_folder(path), path, Patience::Long).map_err(unreadable)?;
         let file = file_id(&opened).ok_or_else(|| unreadable(io::ErrorKind::Unsupported.into()))?;
         if self.is_known(file, &opened) { Ok(()) } else { self.probe(file, path, &opened) }
     }
 
     /// A process opens a file that may be a runtime: probes it if it is one. True if the file at this path is probed
-    /// now.
-    pub(crate) fn opening(&mut self, pid: u32, path: &Path) -> bool {
+    /// now. The error is [`RuntimeError::is_silent`] if its file system has not answered yet.
+    pub(crate) fn opening(&mut self, pid: u32, path: &Path) -> Result<bool, RuntimeError> {
         if self.is_over {
-            return false;
+            return Ok(false);
         }
         let process = process_folder(pid);
         let folder = process.join(if path.is_absolute() { "root" } else { "cwd" });
-        match self.probe_file(&folder, path) {
-            Ok(is_probed) => is_probed,
-            Err(error @ RuntimeError::Named { .. }) => {
-                tracing::warn!("process {pid} opens what may be a runtime: {error}");
-                false
-            }
-            Err(error) => {
-                // It may not be a library; if it is mapped later, that is reported.
-                tracing::debug!("{error}");
-                false
-            }
-        }
+        self.probe_file(&folder, path, Patience::Short)
     }
 
     /// Probes a file that processes call `path`, which is relative to `folder` for this process. False if there is no
     /// such file, as in most folders that a loader tries. A FIFO or device of that name does not block the tracer.
-    fn probe_file(&mut self, folder: &Path, path: &Path) -> Result<bool, RuntimeError> {
-        let opened = match open_regular(folder, path) {
+    fn probe_file(&mut self, folder: &Path, path: &Path, patience: Patience) -> Result<bool, RuntimeError> {
+        let opened = match open_regular(folder, path, patience) {
             Ok(opened) => opened,
             Err(cause) if cause.kind() == io::ErrorKind::TimedOut => {
                 return Err(RuntimeError::Named { path: path.to_owned(), cause });
@@ -204,7 +193,8 @@ impl Runtimes {
     }
 
     /// Handles a mapping that a process has had since `mapped_ns`: probes it if it is a runtime, watches it if it is a
-    /// loader. True if the process may have made calls before it was probed.
+    /// loader. True if the process may have made calls before it was probed. The error is [`RuntimeError::is_silent`] if its file
+    /// system has not answered yet.
     pub(crate) fn mapped(
         &mut self,
         pid: u32,
@@ -212,10 +202,10 @@ impl Runtimes {
         mapped_ns: u64,
     ) -> Result<bool, RuntimeError> {
         let Some(mapped) = mapping.file else { return Ok(false) };
+        let unopened = |cause| RuntimeError::Open { path: mapping.path.to_path_buf(), cause };
         if runtime_of(&mapping.path).is_some() {
             if !self.is_probed(self.as_opened(mapped)) {
-                let opened = open_mapped(pid, mapping)
-                    .map_err(|cause| RuntimeError::Open { path: mapping.path.to_path_buf(), cause })?;
+                let opened = open_mapped(pid, mapping, Patience::Short).map_err(unopened)?;
                 let file = self.identify(mapped, &opened);
                 if !self.is_known(file, &opened) {
                     if self.is_over {
@@ -228,10 +218,12 @@ impl Runtimes {
             let copy = self.copies.iter().find(|copy| copy.file.matches(&file));
             return Ok(copy.is_some_and(|copy| copy.is_probed && copy.probed_ns > mapped_ns));
         }
-        if is_loader(&mapping.path)
-            && self.wants_loader(self.as_opened(mapped))
-            && let Ok(opened) = open_mapped(pid, mapping)
-        {
+        if is_loader(&mapping.path) && self.wants_loader(self.as_opened(mapped)) {
+            let opened = match open_mapped(pid, mapping, Patience::Short) {
+                Err(cause @ OpenError::Silent { .. }) => return Err(unopened(cause)),
+                Err(_) => return Ok(false),
+                Ok(opened) => opened,
+            };
             let file = self.identify(mapped, &opened);
             if self.wants_loader(file) {
                 self.watch_loader(file, &opened);

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Duration;
 
 use xsched_abi::{Config, Watched};
 use xsched_bpf::{Ring, namespace::PidNamespace};
@@ -22,13 +23,14 @@ use super::lives::Lives;
 use super::resolve::Resolver;
 use super::runtimes::Runtimes;
 use super::selection::Selection;
+use super::slow::Slow;
 use super::unread::Unread;
-use crate::bpf::{Features, Maps, Options, Probes, Programs, Reach};
+use crate::bpf::{Features, Logs, Maps, Options, Probes, Programs, Reach};
 use crate::driver::Queues;
 use crate::error::TracerError;
 use crate::filter::Filters;
 use crate::recorder::Recorder;
-use crate::scheduling::Scheduling;
+use crate::scheduling::{Scheduling, SettingsWatch};
 
 /// Settings of a recording.
 pub struct Settings {
@@ -58,6 +60,7 @@ impl Session {
         let features = Features::probe(&mut programs, options.uprobes)?;
         let driver = Driver::load(&mut programs, options.driver, &options.extra_devices)?;
         let maps = Maps::take(&mut programs)?;
+        let logs = Logs::take(&mut programs)?;
         let chains = Chains::new(ChainMaps::take(programs.object())?, options.depth)
             .map(Box::new)
             .map_err(Internal::at("starting threads"))?;
@@ -78,6 +81,7 @@ impl Session {
             driver,
             queues: Queues::default(),
             maps,
+            logs,
             input,
             chains,
             held: Held::default(),
@@ -87,9 +91,12 @@ impl Session {
             resolver: Resolver::new(rules, label, sees_all),
             recorder,
             scheduling: Scheduling::new(),
+            settings: SettingsWatch::default(),
             lives: Lives::default(),
             late: Late::default(),
+            slow: Slow::default(),
             housekeeping_ns: now_ns(),
+            longest_turn: Duration::ZERO,
             guardian: None,
         });
         for path in &runtimes {
@@ -144,6 +151,9 @@ impl Session {
             self.driver.look_at(pid, &mut self.runtimes);
         }
         self.chains.work(&mut self.processes, &mut self.resolver.names, 0);
+        if matches!(self.targets, Targets::Process(_)) {
+            self.await_slow();
+        }
         match self.targets {
             Targets::Process(pid) if self.runtimes.paths().next().is_none() => {
                 Err(self.why_unprobed(pid.get()))

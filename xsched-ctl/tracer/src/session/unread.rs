@@ -1,4 +1,4 @@
-//! Calls that wait for the names of kernels that a stripped file registers.
+//! Calls that wait for the names of kernels that a stripped file registers, or for a file that is still being opened.
 //!
 //! A library of a gigabyte takes seconds to read, beside this task. Later calls of the same process wait too: an earlier one may
 //! define what they mean. Calls of other processes do not.
@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use xsched_abi::Call;
 
 use super::Session;
+use super::resolve::awaits_file;
 use crate::error::TracerError;
 
 /// Most calls that wait. Above that, this task waits for the file.
@@ -33,6 +34,7 @@ impl Session {
             return Ok(false);
         }
         let waits = self.unread.processes.contains_key(&call.tgid)
+            || awaits_file(&mut self.processes, call)
             || self.resolver.awaits_kernel(&mut self.processes, call);
         if waits {
             let calls = self.unread.processes.entry(call.tgid).or_default();
@@ -51,9 +53,10 @@ impl Session {
     /// The same for one process.
     pub(super) fn read_unread(&mut self, pid: u32, all: bool) -> Result<(), TracerError> {
         let Some(mut calls) = self.unread.processes.remove(&pid) else { return Ok(()) };
-        while let Some((call, text)) =
-            calls.pop_front_if(|(call, _)| all || !self.resolver.awaits_kernel(&mut self.processes, call))
-        {
+        while let Some((call, text)) = calls.pop_front_if(|(call, _)| {
+            let (resolver, processes) = (&self.resolver, &mut self.processes);
+            all || !awaits_file(processes, call) && !resolver.awaits_kernel(processes, call)
+        }) {
             self.unread.count -= 1;
             self.named(&call, &text)?;
         }

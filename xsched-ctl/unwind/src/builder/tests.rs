@@ -24,14 +24,14 @@ fn own() -> Image {
 #[test]
 fn each_key_is_built_once() {
     let mut builder = Builder::new(Cache::off()).unwrap();
-    assert!(builder.request("own", own()));
-    assert!(!builder.request("own", own()));
+    assert!(builder.request("own", own(), Need::Waiting));
+    assert!(!builder.request("own", own(), Need::Waiting));
     let built = collect(&mut builder);
     assert_eq!(built.len(), 1);
     assert!(!built[0].from_cache && built[0].result.is_ok());
-    assert!(!builder.request("own", own()), "also when it is done");
+    assert!(!builder.request("own", own(), Need::Waiting), "also when it is done");
     builder.forget(&"own");
-    assert!(builder.request("own", own()));
+    assert!(builder.request("own", own(), Need::Waiting));
     assert_eq!(collect(&mut builder).len(), 1);
     assert!(builder.completed().is_empty());
 }
@@ -40,14 +40,14 @@ fn each_key_is_built_once() {
 fn equal_files_share_a_table_and_the_next_run_uses_the_cache() {
     let folder = tempfile::tempdir().unwrap();
     let mut builder = Builder::new(Cache::in_folder(folder.path())).unwrap();
-    builder.request(1, own());
+    builder.request(1, own(), Need::Waiting);
     let first = collect(&mut builder).remove(0).result.unwrap();
-    builder.request(2, own());
+    builder.request(2, own(), Need::Waiting);
     let second = collect(&mut builder).remove(0).result.unwrap();
     assert!(Arc::ptr_eq(&first, &second));
 
     let mut next_run = Builder::new(Cache::in_folder(folder.path())).unwrap();
-    next_run.request(1, own());
+    next_run.request(1, own(), Need::Waiting);
     let loaded = collect(&mut next_run).remove(0);
     assert!(loaded.from_cache);
     assert_eq!(loaded.result.unwrap(), first);
@@ -62,9 +62,9 @@ fn deleted_files_are_built_and_other_files_are_errors() {
     fs::remove_file(&path).unwrap();
     fs::write(&path, b"no library at all").unwrap();
     let mut builder = Builder::new(Cache::off()).unwrap();
-    builder.request("deleted", file.into());
-    builder.request("text", File::open(&path).unwrap().into());
-    builder.request("empty", Image::Memory(Vec::new()));
+    builder.request("deleted", file.into(), Need::Waiting);
+    builder.request("text", File::open(&path).unwrap().into(), Need::Waiting);
+    builder.request("empty", Image::Memory(Vec::new()), Need::Waiting);
     let mut built = collect(&mut builder);
     built.sort_by_key(|built| built.key);
     let errors: Vec<_> =
@@ -76,7 +76,7 @@ fn deleted_files_are_built_and_other_files_are_errors() {
 fn dropping_the_builder_ends_its_threads() {
     let key = Arc::new(());
     let mut builder = Builder::new(Cache::off()).unwrap();
-    builder.request(Arc::clone(&key), own());
+    builder.request(Arc::clone(&key), own(), Need::Waiting);
     drop(builder);
     // The last thread drops the queue with all requests.
     let began = Instant::now();
@@ -104,7 +104,7 @@ fn only_building_threads_have_low_priority() {
     let nice_of = |thread| rustix::process::getpriority_process(thread).unwrap();
     let before = nice_of(None);
     let mut builder = Builder::new(Cache::off()).unwrap();
-    builder.request((), own());
+    builder.request((), own(), Need::Waiting);
     collect(&mut builder);
     assert_eq!(nice_of(None), before);
     assert_eq!(nices().into_iter().max(), Some((before + NICE).min(19)));

@@ -22,6 +22,9 @@ mod count;
 mod events;
 #[path = "../generated.rs"]
 mod generated;
+#[path = "../log.rs"]
+#[expect(dead_code, reason = "only processes that have joined report here")]
+mod log;
 #[path = "../memo.rs"]
 mod memo;
 #[path = "../row_cache.rs"]

@@ -49,6 +49,7 @@ const DEBIAN_12: &[&str] = &[
     "python3",
     "python3-venv",
     "chromium",
+    "prometheus",
     "sudo",
     "tmux",
 ];
@@ -84,6 +85,7 @@ impl Fake {
             "llvm-19" => _ = programs.insert("llvm-objcopy-19", "19.1.7"),
             "sudo" => _ = programs.insert("sudo", ""),
             "tmux" => _ = programs.insert("tmux", "tmux 3.3a"),
+            "prometheus" => _ = programs.insert("promtool", ""),
             "chromium" => _ = files.insert("/usr/bin/chromium"),
             "nodejs" => _ = programs.insert("node", "v18.20.4\n"),
             "python3-venv" => _ = programs.insert("python3", ""),
@@ -201,6 +203,7 @@ fn a_user_without_rights_is_told_every_missing_thing() {
             "tracefs",
             "bpffs",
             "chromium",
+            "promtool",
             "sudo",
             "tmux"
         ]
@@ -225,6 +228,7 @@ fn an_unknown_package_does_not_prevent_the_others() {
             "nodejs",
             "python3-venv",
             "chromium",
+            "prometheus",
             "sudo",
             "tmux",
         ],

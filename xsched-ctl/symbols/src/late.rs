@@ -1,0 +1,198 @@
+//! Files of slow file systems: what takes longer to open than a caller can wait is kept until the caller asks again.
+//!
+//! A file of a network file system, or of any other on a busy machine, may take a second to open. The task that records calls must
+//! not wait for it, and must not lose it either: it asks again at its next turn, and finds the request under way or the file open.
+//!
+//! ```text
+//! asked ──► opened in time ─────────────────────► the file
+//!     └───► not yet: Opening ── asked again ────► no answer yet
+//!                     └──────── answered ───────► Open: the file, for each caller that asks within half a minute
+//! ```
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::hash::Hash;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::{Duration, Instant};
+
+use crate::timeout::Answer;
+
+/// How long an opened file is kept after its last use. It keeps its file system mounted.
+const KEPT: Duration = Duration::from_secs(30);
+
+/// Files that are opened late, by what identifies them. `E` says why a file could not be opened.
+pub(crate) struct LateFiles<K, E> {
+    files: Mutex<Option<HashMap<K, Late<E>>>>,
+    uses: Uses,
+}
+
+/// How often a file that was opened late is handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Uses {
+    /// Once: its key may lead to another file afterwards.
+    One,
+    /// To each caller that asks: its key means this very file.
+    Any,
+}
+
+struct Late<E> {
+    state: State<E>,
+    used: Instant,
+}
+
+enum State<E> {
+    Opening(Receiver<Result<File, E>>),
+    Open(File),
+}
+
+impl<K: Eq + Hash, E> LateFiles<K, E> {
+    pub(crate) const fn new(uses: Uses) -> Self {
+        Self { files: Mutex::new(None), uses }
+    }
+
+    /// The file, or why it cannot be opened; none if that is not known yet. `open` is called unless the file is being opened or was
+    /// opened late.
+    pub(crate) fn get(
+        &self,
+        key: K,
+        open: impl FnOnce() -> Answer<Result<File, E>>,
+    ) -> Option<Result<File, E>> {
+        if let Some(known) = self.known(&key) {
+            return known;
+        }
+        // Not under the lock: it may take a while.
+        match open() {
+            Answer::InTime(opened) => Some(opened),
+            Answer::Later(answer) => {
+                let late = Late { state: State::Opening(answer), used: Instant::now() };
+                let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+                files.get_or_insert_default().insert(key, late);
+                None
+            }
+            Answer::Unasked => None,
+        }
+    }
+
+    /// What is known of a file that is late; none for others. The inner one is that of [`Self::get`].
+    #[expect(clippy::option_option, reason = "one says whether the file is late, one whether it was opened")]
+    fn known(&self, key: &K) -> Option<Option<Result<File, E>>> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = files.get_or_insert_default();
+        let late = files.get_mut(key)?;
+        if let State::Opening(answer) = &late.state {
+            match answer.try_recv() {
+                Ok(Ok(file)) if self.uses == Uses::Any => late.state = State::Open(file),
+                Ok(opened) => {
+                    files.remove(key);
+                    return Some(Some(opened));
+                }
+                Err(TryRecvError::Empty) => return Some(None),
+                // Its thread has panicked.
+                Err(TryRecvError::Disconnected) => {
+                    files.remove(key);
+                    return None;
+                }
+            }
+        }
+        late.used = Instant::now();
+        match &late.state {
+            // Without another descriptor now, there may be one later.
+            State::Open(file) => Some(file.try_clone().ok().map(Ok)),
+            State::Opening(_) => Some(None),
+        }
+    }
+
+    /// Whether any file has been waited for, but not for longer than this.
+    pub(crate) fn are_opening(&self, patience: Duration) -> bool {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut late = files.get_or_insert_default().values();
+        late.any(|late| late.is_opening() && late.used.elapsed() < patience)
+    }
+
+    /// Closes files that no caller has asked for in a while.
+    pub(crate) fn let_go(&self) {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.get_or_insert_default().retain(|_, late| late.used.elapsed() < KEPT || late.is_opening());
+    }
+}
+
+impl<E> Late<E> {
+    /// Whether its thread still waits.
+    fn is_opening(&self) -> bool {
+        matches!(self.state, State::Opening(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::path::Path;
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::timeout::{PathSpace, ask};
+
+    /// Opens a file when it is told to, and counts the attempts.
+    struct Slow {
+        folder: &'static str,
+        attempts: u32,
+        files: LateFiles<u32, &'static str>,
+    }
+
+    impl Slow {
+        fn open(
+            &mut self,
+            answers: Receiver<Result<File, &'static str>>,
+        ) -> Option<Result<File, &'static str>> {
+            self.files.get(7, || {
+                self.attempts += 1;
+                let folder = Path::new(self.folder);
+                ask(PathSpace::Device(0, 71), folder, Duration::ZERO, move || answers.recv().unwrap())
+            })
+        }
+
+        /// Asks again until there is an answer; no further attempt has one.
+        fn answer(&mut self) -> Result<File, &'static str> {
+            let began = Instant::now();
+            loop {
+                if let Some(answer) = self.open(mpsc::channel().1) {
+                    return answer;
+                }
+                assert!(began.elapsed() < Duration::from_mins(1), "the answer never comes");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+
+    #[test]
+    fn a_late_answer_is_kept_and_the_file_is_opened_once() {
+        let mut slow = Slow { folder: "/late", attempts: 0, files: LateFiles::new(Uses::Any) };
+        let (answer, answers) = mpsc::channel();
+        assert!(slow.open(answers).is_none());
+        assert!(slow.open(mpsc::channel().1).is_none(), "it is being opened");
+        let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+        std::fs::write(&path, "text").unwrap();
+        answer.send(File::open(&path).map_err(|_| "absent")).unwrap();
+        let mut text = String::new();
+        slow.answer().unwrap().read_to_string(&mut text).unwrap();
+        assert!(slow.answer().is_ok(), "the next caller gets it, too");
+        assert_eq!((&*text, slow.attempts), ("text", 1));
+        slow.files.let_go();
+        assert!(slow.answer().is_ok() && slow.attempts == 1, "it is kept for a while");
+    }
+
+    #[test]
+    fn a_late_refusal_is_said_once_and_the_next_caller_tries_again() {
+        let mut slow = Slow { folder: "/refused", attempts: 0, files: LateFiles::new(Uses::One) };
+        let (answer, answers) = mpsc::channel();
+        assert!(slow.open(answers).is_none());
+        answer.send(Err("gone")).unwrap();
+        assert_eq!(slow.answer().map(drop), Err("gone"));
+        let (answer, answers) = mpsc::channel();
+        answer.send(Err("gone again")).unwrap();
+        let again = slow.open(answers).unwrap_or_else(|| slow.answer());
+        assert_eq!((again.map(drop), slow.attempts), (Err("gone again"), 2));
+    }
+}
