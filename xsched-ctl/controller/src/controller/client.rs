@@ -11,7 +11,7 @@ use xsched_control_api::{
     parameters::{PRIORITY_MAX, PRIORITY_MIN, Parameters, SHARE_MAX, WEIGHT_MAX, Wish},
     peer::Peer,
 };
-use xsched_protocol::wire::Hello;
+use xsched_protocol::wire::{Hello, Hints};
 use xsched_sched::{Nanos, Slo};
 use xsched_symbols::FileId;
 
@@ -104,16 +104,16 @@ impl Client {
     }
 }
 
-/// The hints of a process's first packet, clamped to valid ranges, because a process may send any number.
-pub(super) fn hints(hello: &Hello) -> Wish {
-    let given = |hint: u32| hello.hints & hint != 0;
-    let priority = hello.priority.clamp(i32::from(PRIORITY_MIN), i32::from(PRIORITY_MAX)) as i16;
+/// A process's hints, clamped to valid ranges, because a process may send any number.
+pub(super) fn hints(said: &Hints) -> Wish {
+    let given = |hint: u32| said.hints & hint != 0;
+    let priority = said.priority.clamp(i32::from(PRIORITY_MIN), i32::from(PRIORITY_MAX)) as i16;
     Wish {
         priority: given(Hello::PRIORITY).then_some(priority),
-        weight: given(Hello::WEIGHT).then_some(hello.weight.clamp(1, WEIGHT_MAX)),
-        share: given(Hello::UTILIZATION).then_some(hello.utilization.clamp(1, u32::from(SHARE_MAX)) as u8),
+        weight: given(Hello::WEIGHT).then_some(said.weight.clamp(1, WEIGHT_MAX)),
+        share: given(Hello::UTILIZATION).then_some(said.utilization.clamp(1, u32::from(SHARE_MAX)) as u8),
         deadline: given(Hello::DEADLINE)
-            .then(|| Nanos(hello.deadline_ns).clamp(Slo::LATENCY_LEAST, Slo::LATENCY_MOST)),
+            .then(|| Nanos(said.deadline_ns).clamp(Slo::LATENCY_LEAST, Slo::LATENCY_MOST)),
         ..Wish::default()
     }
 }
@@ -176,9 +176,9 @@ mod tests {
 
     #[test]
     fn hints_are_brought_into_bounds() {
-        let hello = Hello { priority: i32::MIN, utilization: u32::MAX, weight: 0, ..Hello::new_zeroed() };
-        assert_eq!(hints(&hello), Wish::default());
-        let all = Hello { hints: u32::MAX, ..hello };
+        let none = Hints { priority: i32::MIN, utilization: u32::MAX, weight: 0, ..Hints::new_zeroed() };
+        assert_eq!(hints(&none), Wish::default());
+        let all = Hints { hints: u32::MAX, ..none };
         let wish = Wish {
             priority: Some(-255),
             weight: Some(1),
