@@ -25,6 +25,9 @@ pub static VM: Need = Need {
 /// The command `sudo`.
 pub static SUDO: Need = Need { name: "sudo", missing: || fails(Command::new("sudo").arg("-V")) };
 
+/// A terminal without a window.
+pub static TMUX: Need = Need { name: "tmux", missing: || fails(Command::new("tmux").arg("-V")) };
+
 /// Root may make time namespaces, which Linux has from 5.6 on and programs enter by `exec` from 6.0 on.
 pub static TIME_NAMESPACES: Need = Need {
     name: "time namespaces",

@@ -17,7 +17,7 @@ pub(crate) use field::{Field, FieldClient};
 pub(crate) use recording::Recording;
 pub(crate) use replay::Replay;
 pub(crate) use scheduling::{
-    Lines, List, Off, On, Policy, Rules, RulesCheck, RulesExplain, RulesVerb, Run, Serve, Set,
+    Lines, List, Off, On, Policy, Rules, RulesCheck, RulesExplain, RulesVerb, Run, Serve, Set, Top, priority,
 };
 use xsched_report::Dimension;
 
@@ -111,6 +111,11 @@ pub(crate) enum Verb {
         device time  how long it had commands on the device, in the last seconds\n  \
         suspended    for how long commands were deferred so far")]
     List(List),
+    /// Watch the processes under the controller, and change them by keys
+    ///
+    /// Fills the terminal with what `list` shows, with the devices, and with the process that each one waits for. `?` shows the
+    /// keys. For scripts there is `list --watch`. With NO_COLOR set it uses no colours.
+    Top(Top),
     /// Check rules on call chains, or explain what they have decided
     Rules(Rules),
     /// Stop suspending processes, until `on` or until a policy is chosen

@@ -50,6 +50,8 @@ pub(crate) enum Failure {
     },
     #[error("{0}")]
     Usage(String),
+    #[error("`top` needs a terminal, as standard input and output")]
+    NoTerminal,
     #[error("cannot read {path}: {cause}")]
     InputUnreadable {
         path: PathBuf,
@@ -111,6 +113,9 @@ impl Advice for Failure {
                 format!("`ls -l {command}` shows whether it may be executed")
             }
             Self::Usage(_) => "`xsched-ctl help trace` lists the options".to_owned(),
+            Self::NoTerminal => {
+                "`xsched-ctl list --watch`, or `list --json`, is for scripts and files".to_owned()
+            }
             Self::InputUnreadable { path, cause } => unreadable::hint(path, cause),
             Self::OutputUnwritable { .. } => "give a folder that you may write to".to_owned(),
             Self::Rules { .. } => "correct these lines; docs/rules.md has an example".to_owned(),
@@ -127,7 +132,7 @@ impl Advice for Failure {
             Self::Shim { .. } => ExitCode::NoTarget,
             Self::CommandNotFound(_) => ExitCode::NotFound,
             Self::CommandNotExecutable { .. } => ExitCode::NotExecutable,
-            Self::Usage(_) => ExitCode::Usage,
+            Self::Usage(_) | Self::NoTerminal => ExitCode::Usage,
             Self::InputUnreadable { cause, .. } => unreadable::exit_code(cause),
             Self::OutputUnwritable { .. } => ExitCode::CannotCreate,
             Self::Rules { .. } => ExitCode::BadData,

@@ -16,6 +16,7 @@ mod order;
 mod pods;
 mod rules;
 mod run;
+mod top;
 mod trace;
 mod trace_config;
 
@@ -110,6 +111,7 @@ fn run_verb(verb: Verb) -> Result<u8, Failure> {
         Verb::Policy(arguments) => runtime.block_on(order::policy(arguments)),
         Verb::Rules(arguments) => runtime.block_on(rules::run(arguments)),
         Verb::List(arguments) => runtime.block_on(list::run(arguments)),
+        Verb::Top(arguments) => runtime.block_on(top::run(arguments)),
         Verb::Off(arguments) => runtime.block_on(order::off(arguments)),
         Verb::On(arguments) => runtime.block_on(order::on(arguments)),
         Verb::Manual(arguments) => manual::run(&arguments, Cli::command()),

@@ -1,7 +1,7 @@
-//! `cargo xtask package`: packages for Debian and for RPM, to install on the nodes of a cluster.
+//! `cargo xtask package`: packages for Debian and for RPM, to install on the nodes of a cluster, and a wheel for Python.
 //!
-//! `xsched-ctl/Cargo.toml` defines their contents. With `--roots` they are installed, tried, upgraded and removed on bare systems
-//! ([`roots`]).
+//! `xsched-ctl/Cargo.toml` defines the contents of the former, `shim/python/pyproject.toml` those of the wheel. With `--roots` the
+//! former are installed, tried, upgraded and removed on bare systems ([`roots`]).
 
 mod roots;
 
@@ -85,6 +85,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         write.current_dir(&workspace.root).args(packager.arguments);
         command::run(write.arg("--output").arg(&folder).env("CARGO_TARGET_DIR", &workspace.target_dir))?;
     }
+    wheel(workspace, &folder)?;
     tell(&folder)?;
     if args.roots {
         roots::run(workspace, &folder)?;
@@ -98,6 +99,14 @@ fn link_to_shim(link: &Path) -> Result<()> {
         fs::remove_file(link).with_context(|| format!("failed to replace {}", link.display()))?;
     }
     symlink("libxsched_shim.so", link).with_context(|| format!("failed to make {}", link.display()))
+}
+
+/// Builds the wheel of the package `xsched`.
+fn wheel(workspace: &Workspace, folder: &Path) -> Result<()> {
+    setup::ensure(workspace, &[Need::TimelineChecks])?;
+    let mut flit = command::command(setup::python(workspace)?);
+    flit.args(["-m", "flit_core.wheel"]).arg(workspace.root.join("shim/python")).arg("--outdir").arg(folder);
+    command::run(&mut flit)
 }
 
 impl Packager {
@@ -123,4 +132,14 @@ fn tell(folder: &Path) -> Result<()> {
         println!("{}", path.display());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_wheel_has_the_version_of_everything_else() {
+        let project = include_str!("../../shim/python/pyproject.toml");
+        let version = concat!("\nversion = \"", env!("CARGO_PKG_VERSION"), "\"\n");
+        assert!(project.contains(version), "{project}");
+    }
 }

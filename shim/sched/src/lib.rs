@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod class;
 mod device;
 mod hints;
 mod in_flight;
@@ -39,6 +40,7 @@ mod starvation;
 mod time;
 mod turns;
 
+pub use class::{CLASSES, class_priority};
 pub use hints::{NoHint, Quota, Slo, check_deadline, check_work};
 pub use in_flight::{Gate, InFlight, Launch, Limit, Payer};
 pub use level::Level;

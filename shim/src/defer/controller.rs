@@ -10,6 +10,7 @@ use xsched_xqueue::{
     Connection, ControllerRules, Device, Host, Library, Origin, PageError, SchedulerChoice, Tuning, XQueues,
 };
 
+use crate::ground::asked;
 use crate::ground::hints;
 use crate::ground::reentry::stay_inside;
 use crate::ground::status::xsched_shim_status;
@@ -72,6 +73,7 @@ impl Host for Shim {
     }
 
     fn connect(&self, connection: Option<Arc<Connection>>) {
+        asked::connect(connection.as_ref());
         let is_alone = connection.is_none();
         connection::set(connection);
         if is_alone {

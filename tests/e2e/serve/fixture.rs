@@ -203,10 +203,22 @@ impl Process {
     /// Sends it a command, and returns its answer.
     #[track_caller]
     pub(crate) fn ask(&mut self, order: &str) -> Value {
+        self.tell(order);
+        self.read()
+    }
+
+    /// Sends it a line, and does not wait.
+    #[track_caller]
+    pub(crate) fn tell(&mut self, order: &str) {
         writeln!(self.stdin.as_mut().unwrap(), "{order}").unwrap();
+    }
+
+    /// Waits for its next answer.
+    #[track_caller]
+    pub(crate) fn read(&mut self) -> Value {
         let mut answer = String::new();
         self.stdout.read_line(&mut answer).unwrap();
-        serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{order}: {error}: {answer:?}"))
+        serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer:?}"))
     }
 
     /// Opens a queue, which its reports are about from now on.

@@ -12,6 +12,8 @@ mod lives;
 mod metrics;
 mod pods;
 mod priorities;
+mod python;
+mod top;
 
 /// The user `nobody`.
 const USER: u32 = 65534;

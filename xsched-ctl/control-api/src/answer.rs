@@ -302,6 +302,9 @@ impl std::fmt::Display for From {
     }
 }
 
+/// How many queues [`Queue::waits_for`] names at most: a thousand that wait for a thousand would make a long answer.
+pub const WAITS_FOR_MAX: usize = 8;
+
 /// A process's claim: its use of one device at one stream priority.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Queue {
@@ -320,6 +323,10 @@ pub struct Queue {
     pub ready: bool,
     /// A more urgent queue of its device has work.
     pub suspended: bool,
+    /// While it has work and is suspended: the slots of the queues that go first, which are those with work at the most urgent
+    /// level of its device; [`WAITS_FOR_MAX`] at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits_for: Vec<u32>,
     /// No other queue is open on its device. Its process then tracks none of its commands, so it reports neither
     /// whether it has work nor what it uses.
     pub alone: bool,

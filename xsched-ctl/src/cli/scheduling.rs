@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use xsched_control_api::parameters::{Class, PRIORITY_MAX, PRIORITY_MIN, WEIGHT_MAX, Wish};
 use xsched_metrics::Listen;
-use xsched_sched::{Nanos, PolicyKind, Quota, Slo};
+use xsched_sched::{Nanos, PolicyKind, Quota, Slo, class_priority};
 
 use super::units::{cgroup, process_id, share};
 
@@ -105,9 +105,10 @@ pub(crate) struct ParameterOptions {
     pub(crate) slo: Option<Slo>,
 }
 
-fn priority(text: &str) -> Result<i16, String> {
-    if let Some(class) = Class::ALL.into_iter().find(|class| class.to_string() == text) {
-        return Ok(class.priority());
+/// A priority, or that of a class by its name.
+pub(crate) fn priority(text: &str) -> Result<i16, String> {
+    if let Some(priority) = class_priority(text) {
+        return Ok(priority);
     }
     let number = text.parse().ok().filter(|number| (PRIORITY_MIN..=PRIORITY_MAX).contains(number));
     number.ok_or_else(|| {
@@ -218,6 +219,13 @@ pub(crate) struct List {
     /// Print the controller's answer as JSON, which contains both
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Top {
+    /// Seconds between two looks at the controller
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = super::seconds)]
+    pub(crate) interval: f64,
 }
 
 /// What a line of a list shows.

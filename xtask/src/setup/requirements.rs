@@ -207,6 +207,14 @@ pub(crate) fn all() -> Vec<Requirement> {
             remedy: Remedy::Packages(&["sudo"]),
             elsewhere: "install sudo",
         },
+        Requirement {
+            name: "tmux",
+            need: Need::SingleTests,
+            why: "to use `xsched-ctl top` as users do",
+            is_met: |m| m.output("tmux", &["-V"]).is_some(),
+            remedy: Remedy::Packages(&["tmux"]),
+            elsewhere: "install tmux 3.0 or later",
+        },
     ]
 }
 

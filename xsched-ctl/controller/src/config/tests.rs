@@ -82,7 +82,7 @@ fn the_installed_file_changes_nothing_and_shows_every_default() {
     let uncommented = |line: &'static str| {
         let line = line.strip_prefix("# ").unwrap_or(line);
         let is_key = |key: &&str| line.starts_with(*key) && line.contains(" = ");
-        SCHEDULER_KEYS.iter().find(is_key).map(|key| (*key, line))
+        SCHEDULER_KEYS.iter().find(|key| is_key(key)).map(|key| (*key, line))
     };
     let shown: std::collections::BTreeMap<_, _> = installed.lines().filter_map(uncommented).collect();
     assert!(shown.keys().eq(SCHEDULER_KEYS.iter()), "{shown:?}");

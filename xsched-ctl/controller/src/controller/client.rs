@@ -11,7 +11,7 @@ use xsched_control_api::{
     parameters::{PRIORITY_MAX, PRIORITY_MIN, Parameters, SHARE_MAX, WEIGHT_MAX, Wish},
     peer::Peer,
 };
-use xsched_protocol::wire::{Hello, OpenQueue};
+use xsched_protocol::wire::{Hello, Hints, OpenQueue};
 use xsched_sched::{Nanos, Slo};
 use xsched_symbols::FileId;
 
@@ -106,10 +106,10 @@ impl Client {
     }
 }
 
-/// The hints of a process's first packet, clamped to valid ranges, because a process may send any number.
-pub(super) fn hints(hello: &Hello) -> Wish {
-    let weight = hello.weight.clamp(1, WEIGHT_MAX);
-    let &Hello { hints, priority, utilization, deadline_ns, .. } = hello;
+/// A process's hints, clamped to valid ranges, because a process may send any number.
+pub(super) fn hints(said: &Hints) -> Wish {
+    let weight = said.weight.clamp(1, WEIGHT_MAX);
+    let &Hints { hints, priority, utilization, deadline_ns, .. } = said;
     Wish {
         weight: (hints & Hello::WEIGHT != 0).then_some(weight),
         ..wish_of(hints, priority, utilization, deadline_ns)
@@ -205,9 +205,9 @@ mod tests {
 
     #[test]
     fn hints_are_brought_into_bounds() {
-        let hello = Hello { priority: i32::MIN, utilization: u32::MAX, weight: 0, ..Hello::new_zeroed() };
-        assert_eq!(hints(&hello), Wish::default());
-        let all = Hello { hints: u32::MAX, ..hello };
+        let none = Hints { priority: i32::MIN, utilization: u32::MAX, weight: 0, ..Hints::new_zeroed() };
+        assert_eq!(hints(&none), Wish::default());
+        let all = Hints { hints: u32::MAX, ..none };
         let wish = Wish {
             priority: Some(-255),
             weight: Some(1),

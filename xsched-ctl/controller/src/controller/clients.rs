@@ -14,7 +14,7 @@ use xsched_control_api::{
 };
 use xsched_protocol::{
     arbiter_page::{DEVICE_MAX, QUEUE_MAX, Report},
-    wire::{Hello, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Reported, Usage, Welcome},
+    wire::{Hello, Hints, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Reported, Usage, Welcome},
 };
 use xsched_sched::{Level, Nanos, QueueChange, QueueId};
 use xsched_symbols::FileId;
@@ -87,7 +87,7 @@ impl Controller {
             link,
             shim: shim.map(|shim| shim.id()),
             wake,
-            hint: hints(hello),
+            hint: hints(&Hints::from(hello)),
             token,
             set: self.wishes.departed.take(peer),
             peer: peer.clone(),
@@ -449,6 +449,14 @@ impl Controller {
         let (parameters, _) = client.parameters(&self.config, &queue.said(&said));
         let ceiling = self.config.ceiling(&client.subject).priority;
         Some(queue.attributes(parameters, ceiling, client.subject.nice))
+    }
+
+    /// A process asks for something else than before.
+    pub(crate) fn rehint(&mut self, id: ClientId, said: &Hints) {
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.hint = hints(said);
+            self.restand(id);
+        }
     }
 
     /// Passes the current scheduling parameters of a process to the scheduler.

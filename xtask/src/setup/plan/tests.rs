@@ -51,6 +51,7 @@ const DEBIAN_12: &[&str] = &[
     "chromium",
     "prometheus",
     "sudo",
+    "tmux",
 ];
 
 impl Fake {
@@ -83,6 +84,7 @@ impl Fake {
             "lld-19" => _ = programs.insert("ld.lld-19", "19.1.7"),
             "llvm-19" => _ = programs.insert("llvm-objcopy-19", "19.1.7"),
             "sudo" => _ = programs.insert("sudo", ""),
+            "tmux" => _ = programs.insert("tmux", "tmux 3.3a"),
             "prometheus" => _ = programs.insert("promtool", ""),
             "chromium" => _ = files.insert("/usr/bin/chromium"),
             "nodejs" => _ = programs.insert("node", "v18.20.4\n"),
@@ -202,7 +204,8 @@ fn a_user_without_rights_is_told_every_missing_thing() {
             "bpffs",
             "chromium",
             "promtool",
-            "sudo"
+            "sudo",
+            "tmux"
         ]
     );
     assert!(machine.ran().is_empty());
@@ -227,6 +230,7 @@ fn an_unknown_package_does_not_prevent_the_others() {
             "chromium",
             "prometheus",
             "sudo",
+            "tmux",
         ],
         ..Fake::fresh_debian()
     };
