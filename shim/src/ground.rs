@@ -10,7 +10,7 @@
 //! | `program` | which file the process executes |
 //! | `hashing` | the multiplier of all hash tables that assembly code reads |
 //!
-//! Environment, log, fork, `dlsym` and the hints of the environment are `xsched-ground`, which the shim for CUDA shares.
+//! Environment, log, fork, `dlsym` and hints are `xsched-ground`, which the shim for CUDA shares.
 
 pub(crate) mod counters;
 pub(crate) mod hashing;
@@ -20,4 +20,4 @@ pub(crate) mod reentry;
 pub(crate) mod reserve;
 pub(crate) mod status;
 
-pub(crate) use xsched_ground::{dlsym, env, fork, hints, log};
+pub(crate) use xsched_ground::{asked, dlsym, env, fork, hints, log};

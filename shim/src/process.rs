@@ -13,7 +13,7 @@ use xsched_protocol::shim_status::ShimState;
 #[cfg(feature = "test-switches")]
 use crate::defer::test_suspension;
 use crate::ground::status::xsched_shim_status;
-use crate::ground::{counters, env, log};
+use crate::ground::{asked, counters, env, log};
 use crate::runtime::by_name;
 use crate::runtime::objects;
 use crate::verdict::connection;
@@ -67,6 +67,7 @@ unsafe extern "C" fn renew_after_fork() {
     defer::renew_after_fork();
     xsched_xqueue::after_fork_in_child();
     connection::renew_after_fork();
+    asked::renew_after_fork();
     domain::renew_after_fork();
     verdict::renew_after_fork();
     #[cfg(feature = "test-switches")]

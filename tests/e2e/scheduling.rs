@@ -419,6 +419,56 @@ fn the_report_shows_where_the_time_went() {
     assert!(text.stdout.contains(&format!("{low} was preempted by {high} for ")), "{}", text.stdout);
 }
 
+/// What `replay` prints about a recording, with these options.
+fn replayed(recorded: &Recorded, options: &[&str]) -> Value {
+    let replay = run(recorded.node.ctl(&["replay", "--json"]).arg(&recorded.trace).args(options));
+    assert_eq!(replay.code, 0, "{}", replay.stderr);
+    serde_json::from_str(&replay.stdout).expect("it is JSON")
+}
+
+#[needs(ROOT)]
+fn a_recording_is_replayed_under_other_parameters_and_the_run_can_be_viewed() {
+    let recorded = two_under_priority();
+    let tried = recorded.node.folder.path().join("tried.perfetto");
+    let swapped = [format!("{}:class=low", recorded.high), format!("{}:class=high", recorded.low)];
+    let options = ["--set", &*swapped[0], "--set", &*swapped[1], "-o", tried.to_str().unwrap()];
+    let json = replayed(&recorded, &options);
+    assert_eq!(json["policy"], "priority");
+    let of = |pid: u32| {
+        let processes = json["processes"].as_array().unwrap();
+        processes.iter().find(|process| process["pid"] == pid).unwrap_or_else(|| panic!("no process {pid}"))
+    };
+    for (pid, (requests, _)) in [(recorded.high, HIGH), (recorded.low, LOW)] {
+        // On a busy machine, a wait that returns at once does not show: then two requests are one.
+        for run in ["recorded", "model"] {
+            assert!(of(pid)[run]["requests"].as_u64().unwrap() >= requests as u64 / 2, "{run}: {json}");
+        }
+    }
+    // The one that always has work is the most urgent now.
+    assert!(of(recorded.high)["change"]["commands_percent"].as_f64().unwrap() < 0.0, "{json}");
+    let mut sql = Sql::open(&tried).unwrap();
+    sql.assert_clean();
+    let pids: Vec<Value> = sql
+        .query(
+            "select distinct extract_arg(arg_set_id, 'debug.pid') as pid from slice where category = 'gpu'",
+        )
+        .unwrap();
+    assert_eq!(pids.len(), 2, "{pids:?}");
+}
+
+#[needs(ROOT)]
+fn a_recording_without_a_controller_is_not_replayed() {
+    let folder = TempDir::new().unwrap();
+    let trace = folder.path().join("run.perfetto");
+    let mut record = xsched_ctl(["trace", "-o"]);
+    record.arg(&trace).env(FOLDER, folder.path()).arg("--").arg(app("vector_add"));
+    assert_eq!(run(&mut record).code, 0);
+    let refused = run(xsched_ctl(["replay"]).arg(&trace));
+    assert_eq!(refused.code, 65, "{}", refused.stderr);
+    assert!(refused.stderr.contains("has no executions"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("hint: run the programs with `xsched-ctl run`"), "{}", refused.stderr);
+}
+
 /// Executions of a kernel of one origin.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 struct ByOrigin {

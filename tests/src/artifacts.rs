@@ -50,6 +50,11 @@ pub fn hip_sim(major: u32) -> PathBuf {
     built("XSCHED_ARTIFACTS").join("hip-sim").join(major.to_string())
 }
 
+/// The field kit's minimal client, linked with the simulated runtime.
+pub fn linked_client() -> PathBuf {
+    built("XSCHED_ARTIFACTS").join("debug/examples/linked_client")
+}
+
 /// The folder of the conformance suite's programs.
 pub fn conformance() -> PathBuf {
     built("XSCHED_ARTIFACTS").join("conformance")

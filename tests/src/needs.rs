@@ -11,7 +11,7 @@ use std::{
 
 use xsched_harness::needs::{Need, ROOT, USER, XTASK, fails, no_file};
 
-use crate::{artifacts, browser};
+use crate::{artifacts, browser, sql};
 
 /// The test runs in the virtual machine of `cargo xtask test --vm`.
 pub static VM: Need = Need {
@@ -24,6 +24,9 @@ pub static VM: Need = Need {
 
 /// The command `sudo`.
 pub static SUDO: Need = Need { name: "sudo", missing: || fails(Command::new("sudo").arg("-V")) };
+
+/// A terminal without a window.
+pub static TMUX: Need = Need { name: "tmux", missing: || fails(Command::new("tmux").arg("-V")) };
 
 /// Root may make time namespaces, which Linux has from 5.6 on and programs enter by `exec` from 6.0 on.
 pub static TIME_NAMESPACES: Need = Need {
@@ -129,6 +132,35 @@ fn set_user_id() -> std::io::Result<bool> {
     Ok(output.stdout == b"0\n")
 }
 
+/// This user may make the cgroups that kubelet makes for pods, in some hierarchy.
+pub static POD_CGROUPS: Need = Need {
+    name: "cgroups of pods",
+    missing: || {
+        pod_cgroups().is_none().then(|| "no cgroup can be made below the root of a hierarchy".to_owned())
+    },
+};
+
+/// A hierarchy of cgroups in which this user may make some: of version 2, or one of version 1.
+pub fn pod_cgroups() -> Option<PathBuf> {
+    let old = ["pids", "devices", "systemd"].map(|name| Path::new("/sys/fs/cgroup").join(name));
+    let can_make = |root: &PathBuf| {
+        let probe = root.join(format!("xsched-probe-{}", std::process::id()));
+        fs::create_dir(&probe).and_then(|()| fs::remove_dir(&probe)).is_ok()
+    };
+    // A plain folder in place of a hierarchy has no such file.
+    cgroups().into_iter().chain(old).find(|root| root.join("cgroup.procs").exists() && can_make(root))
+}
+
+/// The models of the Kubernetes Python client.
+pub static KUBERNETES_MODELS: Need = Need {
+    name: "Kubernetes' models",
+    missing: || fails(Command::new(sql::python()).args(["-c", "import kubernetes, pydantic, yaml"])),
+};
+
+/// Prometheus's own linter for metrics and alert rules.
+pub static PROMTOOL: Need =
+    Need { name: "promtool", missing: || fails(Command::new("promtool").arg("--version")) };
+
 /// Chromium, and Playwright to drive it.
 pub static BROWSER: Need = Need { name: "browser", missing: browser::missing };
 
@@ -137,6 +169,10 @@ pub static CONFORMANCE: Need = Need {
     name: "conformance suite",
     missing: || XTASK.missing_or(|| not_got([artifacts::twins(), artifacts::module()])),
 };
+
+/// The client that is linked with HIP, which is built where HIP's headers are.
+pub static LINKED_CLIENT: Need =
+    Need { name: "linked client", missing: || XTASK.missing_or(|| not_got([artifacts::linked_client()])) };
 
 /// hip-python of PyPI, on kernels and twins of the conformance suite.
 pub static HIP_PYTHON: Need =

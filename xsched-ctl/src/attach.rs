@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use tokio::time::MissedTickBehavior;
@@ -11,6 +12,7 @@ use xsched_tracer::{Destination, Recorder, Session, Sink, Targets, check_privile
 use crate::cli;
 use crate::ending::Limits;
 use crate::failure::Failure;
+use crate::pods::{self, Pods};
 use crate::{trace, trace_config};
 
 pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
@@ -35,6 +37,7 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
     }
     say!("Ctrl-C detaches");
 
+    let pods = pods::follow();
     let started = Instant::now();
     let limits = Limits::begin(arguments.recording.duration);
     let mut ticks = tokio::time::interval(Duration::from_secs_f64(arguments.interval));
@@ -48,7 +51,7 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
                 Request::Other => {}
                 Request::Interrupt | Request::Terminate => break,
             },
-            _ = ticks.tick() => display.show(started.elapsed(), session.recorder()),
+            _ = ticks.tick() => display.show(started.elapsed(), session.recorder(), &pods.borrow(), target),
             () = limits.wait(&session) => session.pump().await?,
         }
         let notices = session.take_notices();
@@ -73,7 +76,7 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
     display.clear();
     trace::tell(recorded.notices.iter().cloned());
     if let Some(machine) = &recorded.machine {
-        display.print(&format!("{machine}\n"));
+        display.print(&format!("{}\n", machine.table(|pid| pods.borrow().get(&pid).cloned())));
     }
     display.print(&format!("{}detached after {:.1} s\n", recorded.summary, started.elapsed().as_secs_f64()));
     if let Some((destination, bytes)) = &recorded.trace {
@@ -100,19 +103,21 @@ impl Display {
         Self { to_stdout, redraws, lines: 0, is_unread: false }
     }
 
-    fn show(&mut self, elapsed: Duration, recorder: &Recorder) {
+    fn show(&mut self, elapsed: Duration, recorder: &Recorder, pods: &Pods, target: Option<NonZeroU32>) {
         let mut text = match recorder.machine() {
-            Some(machine) => machine.to_string(),
+            Some(machine) => machine.table(|pid| pods.get(&pid).cloned()),
             None => recorder.summary().to_string(),
         };
         let summary = recorder.summary();
+        let pod = target.and_then(|pid| pods.get(&pid.get()));
         let _ = writeln!(
             text,
-            "{:.1} s, {}, {} launches, {} lost",
+            "{:.1} s, {}, {} launches, {} lost{}",
             elapsed.as_secs_f64(),
             summary.calls(),
             summary.launches(),
-            recorder.lost().calls()
+            recorder.lost().calls(),
+            pod.map(|pod| format!(", pod {pod}")).unwrap_or_default()
         );
         self.clear();
         if !self.redraws {

@@ -2,8 +2,10 @@
 
 mod driver;
 mod exit_codes;
+mod field;
 mod mistyped;
 mod recording;
+mod replay;
 mod scheduling;
 mod units;
 
@@ -11,9 +13,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand};
+pub(crate) use field::{Field, FieldClient};
 pub(crate) use recording::Recording;
+pub(crate) use replay::Replay;
 pub(crate) use scheduling::{
-    Lines, List, Off, On, Policy, Rules, RulesCheck, RulesExplain, RulesVerb, Run, Serve, Set,
+    Lines, List, Off, On, Policy, Rules, RulesCheck, RulesExplain, RulesVerb, Run, Serve, Set, Top, priority,
 };
 use xsched_report::Dimension;
 
@@ -58,6 +62,15 @@ pub(crate) enum Verb {
     /// recording lost. Percentiles are within 0.2 %; times are those that the host spends in a call.
     Report(Report),
     View(trace_viewer::View),
+    /// Try another policy or other parameters on a recorded load
+    ///
+    /// Runs what was recorded beside a controller in a model of device, processes and scheduler: first as it was, which shows how far
+    /// the model is off, then as asked. Prints latency and throughput of each process.
+    #[command(after_long_help = "Examples:\n  \
+        xsched-ctl replay run.perfetto\n  \
+        xsched-ctl replay run.perfetto --policy slo --set \"serve:slo=p99 < 12ms\"\n  \
+        xsched-ctl replay run.perfetto --set train:class=low -o tried.perfetto")]
+    Replay(Replay),
     /// Check what this machine has and lacks for tracing and scheduling
     Doctor(Doctor),
     /// Run the controller, which decides which processes may launch
@@ -87,7 +100,7 @@ pub(crate) enum Verb {
     /// A line for each process, device and priority of its streams.
     #[command(after_long_help = "Columns:\n  \
         class        the priority, with a share, or a weight that is not 100\n  \
-        from         where it comes from: rule, hint, run or set\n  \
+        from         where it comes from: rule, pod, hint, run or set\n  \
         state        ready: has work and may launch. suspended: has work and may not; would wait: the same\n               \
                      while the controller observes. idle: has no work. alone: no other process uses the\n               \
                      device. free: the controller is off\n  \
@@ -98,12 +111,38 @@ pub(crate) enum Verb {
         device time  how long it had commands on the device, in the last seconds\n  \
         suspended    for how long commands were deferred so far")]
     List(List),
+    /// Watch the processes under the controller, and change them by keys
+    ///
+    /// Fills the terminal with what `list` shows, with the devices, and with the process that each one waits for. `?` shows the
+    /// keys. For scripts there is `list --watch`. With NO_COLOR set it uses no colours.
+    Top(Top),
     /// Check rules on call chains, or explain what they have decided
     Rules(Rules),
     /// Stop suspending processes, until `on` or until a policy is chosen
     Off(Off),
     /// Suspend processes again, after `off`
     On(On),
+    /// Write the manual pages and the completions for shells
+    ///
+    /// The packages contain them. Completions are for bash, fish and zsh.
+    #[command(after_long_help = "Examples:\n  \
+        xsched-ctl manual ~/.local/share/xsched-ctl\n  \
+        man ~/.local/share/xsched-ctl/man/xsched-ctl-trace.1\n  \
+        source ~/.local/share/xsched-ctl/completions/xsched-ctl.bash")]
+    Manual(Manual),
+    /// Try and measure everything on this node, and write one report to send back
+    ///
+    /// Runs programs on the GPU without the shim, then all of them scheduled, then with the profile `compat`: a minimal client that
+    /// needs only the runtime, the vendors' libraries, and PyTorch where it is installed. Starts a controller of its own. Takes seven
+    /// minutes at most on a fast GPU, one with --quick. Ctrl-C ends it; the report has what was done. Nothing else is left on the node.
+    #[command(after_long_help = "Examples:\n  \
+        sudo xsched-ctl field\n  \
+        sudo xsched-ctl field --quick --python /opt/venv/bin/python3\n  \
+        sudo xsched-ctl field --steps client,preemption -o node7")]
+    Field(Field),
+    /// The minimal client of `field`
+    #[command(hide = true)]
+    FieldClient(FieldClient),
 }
 
 #[derive(Args, Debug)]
@@ -111,6 +150,13 @@ pub(crate) struct Doctor {
     /// Show how the shim intercepts the HIP calls of this process instead
     #[arg(short, long, value_name = "PID", value_parser = process_id)]
     pub(crate) pid: Option<u32>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Manual {
+    /// Where `man/` and `completions/` are made
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: PathBuf,
 }
 
 #[derive(Args, Debug)]

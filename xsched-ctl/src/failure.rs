@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use xsched_control_api::client::AskError;
 use xsched_controller::ServeError;
+use xsched_field::FieldError;
+use xsched_replay::ReplayError;
 use xsched_report::{ReportError, ViewError};
 use xsched_rules::Mistakes;
 use xsched_terminal::{Advice, ExitCode, Internal, StdoutError, unreadable};
@@ -25,7 +27,11 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Report(#[from] ReportError),
     #[error(transparent)]
+    Replay(#[from] ReplayError),
+    #[error(transparent)]
     View(#[from] ViewError),
+    #[error(transparent)]
+    Field(#[from] FieldError),
     #[error(transparent)]
     Ask(#[from] AskError),
     #[error(transparent)]
@@ -44,8 +50,16 @@ pub(crate) enum Failure {
     },
     #[error("{0}")]
     Usage(String),
+    #[error("`top` needs a terminal, as standard input and output")]
+    NoTerminal,
     #[error("cannot read {path}: {cause}")]
     InputUnreadable {
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
+    #[error("cannot write {path}: {cause}")]
+    OutputUnwritable {
         path: PathBuf,
         #[source]
         cause: io::Error,
@@ -65,7 +79,9 @@ impl Failure {
             Self::Tracer(error) => error,
             Self::Serve(error) => error,
             Self::Report(error) => error,
+            Self::Replay(error) => error,
             Self::View(error) => error,
+            Self::Field(error) => error,
             Self::Ask(error) => error,
             Self::Run(error) => error,
             Self::Stdout(error) => error,
@@ -97,7 +113,11 @@ impl Advice for Failure {
                 format!("`ls -l {command}` shows whether it may be executed")
             }
             Self::Usage(_) => "`xsched-ctl help trace` lists the options".to_owned(),
+            Self::NoTerminal => {
+                "`xsched-ctl list --watch`, or `list --json`, is for scripts and files".to_owned()
+            }
             Self::InputUnreadable { path, cause } => unreadable::hint(path, cause),
+            Self::OutputUnwritable { .. } => "give a folder that you may write to".to_owned(),
             Self::Rules { .. } => "correct these lines; docs/rules.md has an example".to_owned(),
             _ => return None,
         })
@@ -112,8 +132,9 @@ impl Advice for Failure {
             Self::Shim { .. } => ExitCode::NoTarget,
             Self::CommandNotFound(_) => ExitCode::NotFound,
             Self::CommandNotExecutable { .. } => ExitCode::NotExecutable,
-            Self::Usage(_) => ExitCode::Usage,
+            Self::Usage(_) | Self::NoTerminal => ExitCode::Usage,
             Self::InputUnreadable { cause, .. } => unreadable::exit_code(cause),
+            Self::OutputUnwritable { .. } => ExitCode::CannotCreate,
             Self::Rules { .. } => ExitCode::BadData,
             _ => ExitCode::Software,
         }

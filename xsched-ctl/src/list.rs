@@ -1,13 +1,14 @@
 //! `xsched-ctl list`: the processes under the controller, and their scheduling parameters.
 
+mod line;
+
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use xsched_control_api::{
-    answer::{Answer, From, List, Process, Queue, State, Status},
+    answer::{Answer, List, Process, Queue, Status},
     client::Controller,
-    parameters::{Class, WEIGHT_DEFAULT},
     request::Request,
 };
 use xsched_terminal::{Reader, counted, duration, print, short_name, write_table};
@@ -15,6 +16,7 @@ use xsched_terminal::{Reader, counted, duration, print, short_name, write_table}
 use crate::cli::{self, Lines};
 use crate::failure::Failure;
 use crate::order::strange;
+pub(crate) use line::{Line, named};
 
 pub(crate) async fn run(arguments: cli::List) -> Result<u8, Failure> {
     let mut controller = Controller::connect().await?;
@@ -110,7 +112,7 @@ fn origin_rows(list: &List) -> Vec<[String; ORIGIN_HEADINGS.len()]> {
             rows.extend(queue.origins.iter().map(|origin| {
                 [
                     short_name(&origin.library),
-                    short_name(&process.command),
+                    named(process),
                     process.user.clone(),
                     queue.device.clone(),
                     process.pid.to_string(),
@@ -129,53 +131,26 @@ fn percent(part: f64) -> String {
 }
 
 fn row(status: &Status, process: &Process, queue: Option<&Queue>) -> [String; HEADINGS.len()] {
-    let of_queue = queue.and_then(|queue| queue.parameters);
-    let (parameters, from) = of_queue.map_or((process.parameters, process.from), |own| (own, From::Set));
-    let controller = status.state;
-    let policy = status.policy.parse().unwrap_or_default();
-    let heeded = parameters.heeded_by(policy);
-    let reservations = heeded.reservations();
-    let class = format!("{} {}", Class::of(parameters.priority), parameters.priority);
-    let parameters = match (parameters.share, parameters.weight) {
-        (Some(share), _) => format!("{class}, {share} %"),
-        (None, WEIGHT_DEFAULT) => class,
-        (None, weight) => format!("{class}, x{weight}"),
-    };
-    let latency = queue.filter(|_| heeded.slo.is_some()).and_then(|queue| queue.latency_ns);
-    let now = latency.map(|latency| format!(" (now {})", duration(Some(latency))));
-    let parameters = parameters + &reservations + &now.unwrap_or_default();
+    let line = Line::of(status, process, queue);
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    let state = queue.map(|queue| match (queue.ready, queue.suspended) {
-        (false, _) if queue.alone => "alone",
-        // A process that was connected while the controller observed still reports work, but that has no effect while
-        // it is off.
-        _ if controller == State::Off => "free",
-        (true, true) if controller == State::Observing => "would wait",
-        (true, true) => "suspended",
-        (true, false) => "ready",
-        (false, _) => "idle",
-    });
-    // Of queues that are not tracked, the device time is unknown, not zero.
-    let is_followed = |queue: &&Queue| !queue.alone && controller != State::Off;
-    let device_share = queue.filter(|queue| is_followed(queue) || queue.device_share >= 0.005);
     [
-        short_name(if process.command.is_empty() { "-" } else { &process.command }),
-        process.user.clone(),
-        or_dash(queue.map(|queue| queue.device.clone())),
-        parameters,
-        from.to_string(),
-        or_dash(state.map(str::to_owned)),
-        process.pid.to_string(),
-        or_dash(queue.map(|queue| queue.slot.to_string())),
-        or_dash(queue.map(|queue| queue.level.to_string())),
-        or_dash(device_share.map(|queue| percent(queue.device_share))),
-        duration(queue.filter(|queue| queue.suspended_ns > 0).map(|queue| queue.suspended_ns)),
+        line.command,
+        line.user,
+        or_dash(line.device),
+        line.parameters,
+        line.from,
+        or_dash(line.state.map(str::to_owned)),
+        line.pid.to_string(),
+        or_dash(line.slot.map(|slot| slot.to_string())),
+        or_dash(line.level.map(|level| level.to_string())),
+        or_dash(line.device_share.map(percent)),
+        duration(line.suspended_ns),
     ]
 }
 
 #[cfg(test)]
 mod tests {
-    use xsched_control_api::answer::{Counts, Origin, PageKeeper};
+    use xsched_control_api::answer::{Counts, From, Origin, PageKeeper, State};
     use xsched_control_api::parameters::Parameters;
 
     use super::*;
@@ -187,6 +162,7 @@ mod tests {
             uid: 0,
             state: State::Active,
             policy: "priority".to_owned(),
+            settings: xsched_control_api::answer::Settings::default(),
             keeper: PageKeeper::Programs,
             sight: xsched_control_api::answer::Sight::Chains,
             uptime_ns: 5,
@@ -204,6 +180,7 @@ mod tests {
             level: 1,
             ready: true,
             suspended: true,
+            waits_for: Vec::new(),
             alone: false,
             device_share: 0.254,
             device_ns: 9,
@@ -225,6 +202,7 @@ mod tests {
             user: "root".to_owned(),
             command: "python3".to_owned(),
             cgroup: "/kubepods.slice/pod7".to_owned(),
+            pod: None,
             parameters: Parameters { priority: 120, weight: 200, ..Parameters::default() },
             class: "high".to_owned(),
             from: From::Rule,

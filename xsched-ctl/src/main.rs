@@ -11,22 +11,26 @@ mod doctor;
 mod ending;
 mod failure;
 mod list;
+mod manual;
 mod order;
+mod pods;
 mod rules;
 mod run;
+mod top;
 mod trace;
 mod trace_config;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
+use clap::CommandFactory as _;
 use tracing_subscriber::EnvFilter;
 use xsched_report::ViewError;
 use xsched_terminal::{
     Advice as _, Descriptors, ExitCode as Code, Internal, Shortage, say, survive_writes, with_causes,
 };
 
-use cli::{Cli, Verb};
+use cli::{Cli, FieldClient, Verb};
 use failure::Failure;
 
 fn main() -> ExitCode {
@@ -81,6 +85,10 @@ fn filter(usual: &str) -> EnvFilter {
 }
 
 fn run_verb(verb: Verb) -> Result<u8, Failure> {
+    if let Verb::FieldClient(FieldClient { words }) = verb {
+        // Before anything that a plain program would not do.
+        return Ok(xsched_field::client(&words));
+    }
     let descriptors = Descriptors::raise().map_err(Internal::at("opening files"))?;
     // One thread is enough: work comes in batches, and output has its own thread.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -91,6 +99,7 @@ fn run_verb(verb: Verb) -> Result<u8, Failure> {
         Verb::Trace(arguments) => runtime.block_on(trace::run(arguments, descriptors)),
         Verb::Attach(arguments) => runtime.block_on(attach::run(arguments)),
         Verb::Report(arguments) => Ok(xsched_report::run(&arguments.options()).map(|()| 0)?),
+        Verb::Replay(arguments) => Ok(xsched_replay::run(&arguments.options()).map(|()| 0)?),
         Verb::View(arguments) => Ok(trace_viewer::view(&arguments).map(|()| 0).map_err(ViewError)?),
         Verb::Doctor(arguments) => match arguments.pid {
             None => runtime.block_on(doctor::run()),
@@ -102,7 +111,11 @@ fn run_verb(verb: Verb) -> Result<u8, Failure> {
         Verb::Policy(arguments) => runtime.block_on(order::policy(arguments)),
         Verb::Rules(arguments) => runtime.block_on(rules::run(arguments)),
         Verb::List(arguments) => runtime.block_on(list::run(arguments)),
+        Verb::Top(arguments) => runtime.block_on(top::run(arguments)),
         Verb::Off(arguments) => runtime.block_on(order::off(arguments)),
         Verb::On(arguments) => runtime.block_on(order::on(arguments)),
+        Verb::Manual(arguments) => manual::run(&arguments, Cli::command()),
+        Verb::Field(arguments) => Ok(runtime.block_on(xsched_field::run(&arguments.options()))?),
+        Verb::FieldClient(_) => unreachable!("it has returned"),
     }
 }

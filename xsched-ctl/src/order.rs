@@ -73,7 +73,7 @@ pub(crate) async fn tell_worth(controller: &mut Controller, wish: Wish, overprom
 }
 
 /// Which parts of a wish have no effect under a policy, and the effective part of a share where it has one.
-fn worth(wish: Wish, policy: PolicyKind, overpromised: Option<&Overpromised>) -> Vec<String> {
+pub(crate) fn worth(wish: Wish, policy: PolicyKind, overpromised: Option<&Overpromised>) -> Vec<String> {
     let unheeded = wish.unheeded(policy).map(|note| format!("note: {note}"));
     let diluted = match (wish.share, overpromised) {
         (Some(share), Some(overpromised)) if policy == PolicyKind::Partition => {
@@ -101,7 +101,8 @@ pub(crate) async fn policy(arguments: cli::Policy) -> Result<u8, Failure> {
     printed(&format!("{}\n", chosen(&policy, &was, turned)))
 }
 
-fn chosen(policy: &str, was: &str, turned: Option<State>) -> String {
+/// A choice of policy, in words.
+pub(crate) fn chosen(policy: &str, was: &str, turned: Option<State>) -> String {
     let change = if policy == was { policy.to_owned() } else { format!("{policy}; was {was}") };
     match turned {
         Some(state) => format!("{change}; {state} again, was off"),

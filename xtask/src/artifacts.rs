@@ -3,6 +3,7 @@
 //! ```text
 //! <target>/hip-sim/{5,6,7}/libamdhip64.so.N, libamdhip64.so -> libamdhip64.so.N    the simulated runtime
 //! <target>/cuda-sim/libcuda.so.1, libcuda.so -> libcuda.so.1                       the simulated driver of CUDA
+//! <target>/debug/examples/linked_client                                            the field kit's client, linked with it
 //! <target>/apps/{vector_add, two_libraries, .., lib*.so}                           programs and libraries on top
 //! <target>/apps/obj/                                                               their objects
 //! <target>/differential/{differential-*, ..}                                       the client of differential tests
@@ -15,6 +16,7 @@ mod conformance;
 mod cuda_sim;
 mod differential;
 mod hip_sim;
+mod linked_client;
 mod static_library;
 mod step;
 
@@ -30,7 +32,8 @@ use crate::workspace::Workspace;
 pub(crate) fn build(workspace: &Workspace) -> Result<()> {
     hip_sim::build(&workspace.root, &workspace.target_dir)?;
     cuda_sim::build(&workspace.root, &workspace.target_dir)?;
-    apps::build(&workspace.root, &workspace.target_dir)
+    apps::build(&workspace.root, &workspace.target_dir)?;
+    linked_client::build(workspace)
 }
 
 /// Brings the simulated runtime and the demo's program up to date; returns the program's path.

@@ -36,6 +36,8 @@ enum Name {
     Forbidden,
     /// Circles of files that use each other, and dependencies of crates
     Rooms,
+    /// Types of the Python package
+    Python,
     /// Words for people where code is meant, and long sentences
     Words,
 }
@@ -79,6 +81,7 @@ impl Name {
             Self::Docs => built(workspace, &mut docs(workspace)),
             Self::Forbidden => forbidden::check(&workspace.root),
             Self::Rooms => rooms::check(workspace, detail),
+            Self::Python => python(workspace),
             Self::Words => words::check(&workspace.root),
         }
     }
@@ -117,6 +120,14 @@ fn docs(workspace: &Workspace) -> Command {
         "--quiet",
     ]);
     doc
+}
+
+/// Checks the types of the package `xsched` and of its tests, as `pyproject.toml` there says.
+fn python(workspace: &Workspace) -> Result<()> {
+    setup::ensure(workspace, &[Need::TimelineChecks])?;
+    let mut mypy = command::command(setup::python(workspace)?);
+    mypy.current_dir(workspace.root.join("shim/python")).args(["-m", "mypy", "--no-error-summary"]);
+    command::run(mypy.arg("--cache-dir").arg(workspace.target_dir.join("mypy")))
 }
 
 fn cargo(workspace: &Workspace) -> Command {

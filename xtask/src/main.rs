@@ -48,7 +48,7 @@ enum Verb {
     /// Run a benchmark; it prints series and asserts nothing
     Bench(bench::Args),
     /// Make packages for Debian and for RPM, to install on other machines
-    Package,
+    Package(package::Args),
 }
 
 fn main() -> ExitCode {
@@ -70,6 +70,6 @@ fn run(verb: Verb) -> Result<()> {
         Verb::Test(args) => test::run(&workspace, &args),
         Verb::Conformance(args) => conformance::run(&workspace, &args),
         Verb::Bench(args) => bench::run(&workspace, &args),
-        Verb::Package => package::run(&workspace),
+        Verb::Package(args) => package::run(&workspace, &args),
     }
 }

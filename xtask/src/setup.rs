@@ -25,6 +25,7 @@ pub(crate) fn everything(workspace: &Workspace) -> Result<()> {
         ensure(workspace, &Need::ALL),
         perfetto(workspace).map(drop),
         browser(workspace).map(drop),
+        python(workspace).map(drop),
         clients::fetch(workspace),
     ];
     command::all(outcomes)?;
@@ -43,6 +44,12 @@ pub(crate) fn perfetto(workspace: &Workspace) -> Result<PathBuf> {
 pub(crate) fn browser(workspace: &Workspace) -> Result<PathBuf> {
     let requirements = workspace.root.join("tests/viewer/requirements.txt");
     venv::setup(&workspace.target_dir.join("browser-venv"), &requirements)
+}
+
+/// The Python interpreter that checks and builds the package `xsched`; made in the same way.
+pub(crate) fn python(workspace: &Workspace) -> Result<PathBuf> {
+    let requirements = workspace.root.join("shim/python/requirements.txt");
+    venv::setup(&workspace.target_dir.join("python-venv"), &requirements)
 }
 
 /// A verb calls it before its own work; silent when everything is there already.

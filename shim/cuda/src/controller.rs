@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use xsched_ground::hints;
+use xsched_ground::{asked, hints};
 use xsched_protocol::shim_status::ShimScheduling;
 use xsched_protocol::wire::Verdicts;
 use xsched_xqueue::{Connection, ControllerRules, Host, Library, Origin, PageError, XQueues};
@@ -25,7 +25,9 @@ impl Host for Shim {
         driver::ignore_captures();
     }
 
-    fn connect(&self, _: Option<Arc<Connection>>) {}
+    fn connect(&self, connection: Option<Arc<Connection>>) {
+        asked::connect(connection.as_ref());
+    }
 
     fn scheduled_by(&self, _: ShimScheduling) {}
 

@@ -4,7 +4,7 @@ use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use xsched_ground::{dlsym, env, log};
+use xsched_ground::{asked, dlsym, env, log};
 
 use crate::counters;
 use crate::scheduling::SCHEDULING;
@@ -51,6 +51,7 @@ fn share_reports() {
 unsafe extern "C" fn renew_after_fork() {
     counters::reset();
     SCHEDULING.renew();
+    asked::renew_after_fork();
     xsched_xqueue::after_fork_in_child();
 }
 

@@ -7,7 +7,9 @@
 //! | [`fork`] | state that a forked child replaces |
 //! | [`dlsym`] | the next `dlsym` behind the shim's own |
 //! | [`hints`] | what the environment asks the queues for |
+//! | [`asked`] | what the program asks for while it runs |
 
+pub mod asked;
 pub mod dlsym;
 pub mod env;
 pub mod fork;

@@ -17,7 +17,7 @@
 //!                         <-------    Verdicts, with a verdict page, once a program has seen the process; or
 //!                         <-------    Rules, with their text, where no program sees it, and when they change
 //!   Domain, KernelName,
-//!   Settings              ------->
+//!   Settings, Hints       ------->
 //!                         <-------    Events, while a recording runs
 //! ```
 //!
@@ -36,7 +36,7 @@ pub use recording::{
 };
 
 /// Changes whenever a packet changes its layout or meaning.
-pub const WIRE_VERSION: u32 = 7;
+pub const WIRE_VERSION: u32 = 8;
 
 /// File name of the socket that shims connect to, in the controller's folder.
 pub const SHIM_SOCKET: &str = "shim.sock";
@@ -81,6 +81,8 @@ pub enum PacketKind {
     OriginUsage = 14,
     /// An [`Events`].
     Events = 16,
+    /// A [`Hints`].
+    Hints = 17,
 }
 
 /// A shim registers its process. The first two words are the same in all versions.
@@ -116,6 +118,41 @@ impl Hello {
     pub const WEIGHT: u32 = 1 << 2;
     /// [`Hello::deadline_ns`] was given.
     pub const DEADLINE: u32 = 1 << 3;
+}
+
+/// What a process asks for from now on, in place of what its [`Hello`] or an earlier packet of this kind has asked for.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Hints {
+    /// [`PacketKind::Hints`]
+    pub kind: u32,
+    /// [`Hello::hints`]
+    pub hints: u32,
+    /// [`Hello::priority`]
+    pub priority: i32,
+    /// [`Hello::utilization`]
+    pub utilization: u32,
+    /// [`Hello::weight`]
+    pub weight: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// [`Hello::deadline_ns`]
+    pub deadline_ns: u64,
+}
+
+impl From<&Hello> for Hints {
+    fn from(hello: &Hello) -> Self {
+        let &Hello { hints, priority, utilization, weight, deadline_ns, .. } = hello;
+        Self {
+            kind: PacketKind::Hints as u32,
+            hints,
+            priority,
+            utilization,
+            weight,
+            reserved: 0,
+            deadline_ns,
+        }
+    }
 }
 
 /// The controller accepts a process. Two descriptors come with it: the page, to be mapped read-only, and an epoll instance that
@@ -458,6 +495,7 @@ text!(OriginName name name_len id);
 
 const _: () = assert!(size_of::<Hello>() == 56 && size_of::<Welcome>() == 48 && size_of::<OpenQueue>() == 24);
 const _: () = assert!(size_of::<Verdicts>() == 16 && size_of::<Rules>() == 12 && size_of::<Settings>() == 8);
+const _: () = assert!(size_of::<Hints>() == 32);
 const _: () = assert!(size_of::<Domain>() == 416 && size_of::<KernelName>() == 416);
 const _: () = assert!(size_of::<OriginName>() == 416 && size_of::<OriginUsage>() == 416);
 const _: () = assert!(size_of::<Opened>() == 24 && size_of::<Reported>() == 24 && size_of::<Usage>() == 48);

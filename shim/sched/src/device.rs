@@ -12,6 +12,7 @@ use crate::queue::{Process, Queue};
 use crate::ranks::Ranks;
 use crate::requests::Requests;
 use crate::starvation::{self, Patience};
+use crate::turns::{Happening, Turns};
 use crate::{Attributes, DeviceId, Nanos, QueueId, Settings};
 
 /// No queue is charged for more than this at once: the clock goes on while the machine is suspended.
@@ -40,10 +41,12 @@ pub(crate) struct Device {
     altered: bool,
     /// When the next decision is due. In the past: at once.
     due: Option<Nanos>,
+    /// What happened since the caller asked last; `None` if it does not ask.
+    happenings: Option<Vec<Happening>>,
 }
 
 impl Device {
-    pub(crate) fn new(id: DeviceId, policy: PolicyKind, now: Nanos) -> Self {
+    pub(crate) fn new(id: DeviceId, policy: PolicyKind, now: Nanos, is_observed: bool) -> Self {
         Self {
             id,
             queues: Vec::new(),
@@ -59,6 +62,7 @@ impl Device {
             waiting_changed: false,
             altered: false,
             due: None,
+            happenings: is_observed.then(Vec::new),
         }
     }
 
@@ -74,6 +78,18 @@ impl Device {
     /// The percentile of its process's latencies for which there is an SLO.
     pub(crate) fn latency(&self, queue: &Queue) -> Option<Nanos> {
         self.processes[queue.process].requests.latency(queue.attributes.slo?.per_mille)
+    }
+
+    /// From now on notes what happens.
+    pub(crate) fn observe(&mut self) {
+        self.happenings.get_or_insert_default();
+    }
+
+    /// Moves what has happened since the last call.
+    pub(crate) fn take_happenings(&mut self, to: &mut Vec<Happening>) {
+        if let Some(happenings) = &mut self.happenings {
+            to.append(happenings);
+        }
     }
 
     pub(crate) fn due(&self) -> Option<Nanos> {
@@ -135,6 +151,7 @@ impl Device {
             level: None,
             account: Account::new(now),
             patience: Patience::default(),
+            turns: Turns::default(),
         });
         self.alter();
         self.queues.len() - 1
@@ -192,6 +209,7 @@ impl Device {
             self.waiting_changed |= queue.patience.due(now, settings) == self.slice_due;
             queue.patience.became_idle(queue.level == front);
             queue.level.inspect(|level| self.mask.remove(*level));
+            queue.turns = Turns::default();
         }
         self.waiting_changed |= self.mask.front() != front;
         self.due = Some(Nanos::ZERO);
@@ -243,7 +261,8 @@ impl Device {
         self.pass(now, settings);
         let slices_due = self.slice_due.is_some_and(|due| due <= self.now);
         if slices_due {
-            self.has_slices = starvation::grant_slices(self.now, settings, &mut self.queues);
+            self.has_slices =
+                starvation::grant_slices(self.now, settings, &mut self.queues, &mut self.happenings);
         }
         if self.altered {
             self.ranks.reset(self.queues.len());
@@ -312,7 +331,13 @@ impl Device {
         let running = self.mask.count(front);
         let part = time.min(LONGEST) / u64::from(running);
         for queue in self.queues.iter_mut().filter(|queue| queue.ready) {
-            if queue.level != Some(front) {
+            let is_allowed = queue.level == Some(front);
+            if let Some(happenings) = &mut self.happenings {
+                let turns = &mut queue.turns;
+                let what = if is_allowed { turns.was_allowed() } else { turns.had_to_wait(time) };
+                happenings.extend(what.map(|what| Happening { queue: queue.id, what }));
+            }
+            if !is_allowed {
                 queue.patience.had_to_wait(time, settings);
                 continue;
             }

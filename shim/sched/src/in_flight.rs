@@ -44,6 +44,11 @@ pub enum Limit {
     },
 }
 
+impl Limit {
+    /// Behind gates, where more may be launched ahead: it keeps no other process waiting.
+    pub const GATED: Self = Self::Time { ahead: Nanos::from_millis(1), commands: 2 };
+}
+
 impl Default for Limit {
     /// The running command and the next one; of short ones, a tenth of a millisecond.
     fn default() -> Self {

@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod class;
 mod device;
 mod hints;
 mod in_flight;
@@ -33,11 +34,13 @@ mod ranks;
 mod requests;
 mod scheduler;
 mod settings;
-#[cfg(test)]
-mod simulation;
+#[cfg(any(test, feature = "simulation"))]
+pub mod simulation;
 mod starvation;
 mod time;
+mod turns;
 
+pub use class::{CLASSES, class_priority};
 pub use hints::{NoHint, Quota, Slo, check_deadline, check_work};
 pub use in_flight::{Gate, InFlight, Launch, Limit, Payer};
 pub use level::Level;
@@ -47,3 +50,4 @@ pub use queue_change::{Attributes, DeviceId, ProcessId, QueueChange, QueueId};
 pub use scheduler::{Decisions, QueueState, Scheduler};
 pub use settings::{Settings, SettingsError};
 pub use time::Nanos;
+pub use turns::{Happening, What};

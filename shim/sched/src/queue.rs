@@ -3,6 +3,7 @@
 use crate::account::Account;
 use crate::requests::Requests;
 use crate::starvation::Patience;
+use crate::turns::Turns;
 use crate::{Attributes, Level, Nanos, ProcessId, QueueId};
 
 /// A queue.
@@ -17,6 +18,8 @@ pub(crate) struct Queue {
     pub(crate) level: Option<Level>,
     pub(crate) account: Account,
     pub(crate) patience: Patience,
+    /// Kept up to date only if the caller asked for happenings.
+    pub(crate) turns: Turns,
 }
 
 impl Queue {

@@ -8,6 +8,7 @@ use crate::policies::PolicyKind;
 #[cfg(test)]
 use crate::policy::Policy;
 use crate::queue::Queue;
+use crate::turns::Happening;
 use crate::{Attributes, DeviceId, Nanos, QueueChange, QueueId, Settings};
 
 /// Decides how urgent each queue is.
@@ -33,6 +34,8 @@ pub struct Scheduler {
     locations: HashMap<QueueId, Location>,
     moves: Vec<Move>,
     ignored: u64,
+    /// The caller takes happenings.
+    is_observed: bool,
 }
 
 /// The device of a queue and its index there.
@@ -83,6 +86,7 @@ impl Scheduler {
             locations: HashMap::new(),
             moves: Vec::new(),
             ignored: 0,
+            is_observed: false,
         }
     }
 
@@ -99,6 +103,22 @@ impl Scheduler {
     /// Number of changes of unknown queues.
     pub fn ignored(&self) -> u64 {
         self.ignored
+    }
+
+    /// From now on notes what happens to queues, for [`Self::take_happenings`]. Their number has no bound.
+    pub fn observe(&mut self) {
+        self.is_observed = true;
+        for device in &mut self.devices {
+            device.observe();
+        }
+    }
+
+    /// Moves what has happened since the last call to `to`; nothing without [`Self::observe`]. What happens at the time of the
+    /// last change or decision is noted with the next one.
+    pub fn take_happenings(&mut self, to: &mut Vec<Happening>) {
+        for device in &mut self.devices {
+            device.take_happenings(to);
+        }
     }
 
     /// Takes a change of a queue. It has an effect with the next [`Self::decide`]. Times must not go backwards; a time before the previous one
@@ -223,7 +243,7 @@ impl Scheduler {
     /// Returns the device's index. Devices are few and are never removed.
     fn device(&mut self, now: Nanos, id: DeviceId) -> usize {
         self.devices.iter().position(|device| device.id == id).unwrap_or_else(|| {
-            self.devices.push(Device::new(id, self.policy, now));
+            self.devices.push(Device::new(id, self.policy, now, self.is_observed));
             self.devices.len() - 1
         })
     }

@@ -1,4 +1,5 @@
-//! A simulation of devices, clients and an arbiter around a [`Scheduler`], for tests: the same seed gives the same run.
+//! A simulation of devices, clients and an arbiter around a [`Scheduler`]: the same clients give the same run. Tests let it run made
+//! up clients by seed; with the feature `simulation` it runs recorded programs (`recorded.rs`).
 //!
 //! What takes time in reality takes time here: from a report until the controller has it, from a decision until it takes effect, from
 //! a change until a suspended client is awake, from a completion until it is noticed. Masks are as exact as the arbiter's: a report
@@ -15,19 +16,25 @@
 
 mod client;
 mod device;
+#[cfg(test)]
 mod properties;
+mod recorded;
+#[cfg(test)]
 mod replay;
 mod trace;
+#[cfg(test)]
 pub(crate) mod worlds;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::mask::Mask;
+#[cfg(test)]
 use crate::policy::Policy;
 use crate::{Level, Nanos, PolicyKind, QueueChange, QueueId, Scheduler, Settings};
 use client::{Client, Plan};
 use device::Device;
+pub use recorded::{Execution, Gates, Model, Modelled, Recorded, Release, Step, Wait};
 pub(crate) use trace::{Act, Trace};
 
 /// What is simulated.
@@ -39,9 +46,11 @@ pub(crate) struct World {
     plans: Vec<Plan>,
     pub(crate) until: Nanos,
     /// Replaces the policy.
+    #[cfg(test)]
     planted: Option<fn() -> Box<dyn Policy>>,
 }
 
+#[cfg(test)]
 impl World {
     /// The same under another policy.
     fn under(self, policy: PolicyKind) -> Self {
@@ -62,6 +71,10 @@ struct Delays {
     notice: Nanos,
     /// How long a client that has finished stays ready.
     linger: Nanos,
+    /// How late the scheduler decides at a time that it has asked for.
+    late: Nanos,
+    /// From a change of a mask until the device notices that a gate is open.
+    gate: Nanos,
 }
 
 impl Default for Delays {
@@ -72,10 +85,13 @@ impl Default for Delays {
             wake: Nanos::from_micros(10),
             notice: Nanos::from_micros(5),
             linger: Nanos::from_micros(30),
+            late: Nanos::ZERO,
+            gate: Nanos::from_micros(5),
         }
     }
 }
 
+#[cfg(test)]
 impl Delays {
     /// From a report until all its effects.
     fn sum(&self) -> Nanos {
@@ -89,7 +105,10 @@ enum Happening {
     Opens(usize),
     Closes(usize),
     /// A client's next request.
+    #[cfg(test)]
     Arrives(usize),
+    /// A recorded client's next command on this stream.
+    Submits(usize, usize),
     /// A client looks at masks, completions and its buffer; only its last appointment counts.
     Looks(usize, u64),
     /// A client may have been idle for long enough.
@@ -97,6 +116,8 @@ enum Happening {
     /// A client reports its use.
     Reports(usize),
     KernelEnds(usize),
+    /// A device may have something to start: a command has reached it, or a gate is open.
+    Starts(usize),
     /// The scheduler gets an event.
     Heard(usize),
     /// The time that the scheduler asked for.
@@ -120,45 +141,55 @@ struct Simulation {
     devices: Vec<Device>,
     masks: Vec<Mask>,
     trace: Trace,
+    /// What recorded clients did.
+    modelled: Modelled,
 }
 
 /// Runs a world to its end.
+#[cfg(test)]
 pub(crate) fn run(world: World) -> Trace {
-    let scheduler = Scheduler::new(world.policy, world.settings);
-    let devices = world.plans.iter().map(|plan| usize::from(plan.attributes.device.0) + 1).max().unwrap_or(0);
-    let mut simulation = Simulation {
-        now: Nanos::ZERO,
-        agenda: BinaryHeap::new(),
-        count: 0,
-        scheduler,
-        reported: Vec::new(),
-        appointment: 0,
-        clients: world.plans.iter().cloned().map(Client::new).collect(),
-        devices: (0..devices).map(|_| Device::new(world.plans.len())).collect(),
-        masks: (0..devices).map(|_| Mask::new()).collect(),
-        trace: Trace::default(),
-        world,
-    };
-    for client in 0..simulation.clients.len() {
-        let plan = &simulation.clients[client].plan;
-        let (opens, closes) = (plan.opens, plan.closes);
-        simulation.plan(opens, Happening::Opens(client));
-        if let Some(closes) = closes {
-            simulation.plan(closes, Happening::Closes(client));
-        }
-    }
-    while let Some(Reverse((time, _, happening))) = simulation.agenda.pop() {
-        if time > simulation.world.until {
-            break;
-        }
-        simulation.now = time;
-        simulation.happen(happening);
-    }
-    simulation.trace.end(simulation.world.until, simulation.world.plans);
-    simulation.trace
+    let Simulation { mut trace, world, .. } = Simulation::run(world);
+    trace.end(world.until, world.plans);
+    trace
 }
 
 impl Simulation {
+    fn run(world: World) -> Self {
+        let scheduler = Scheduler::new(world.policy, world.settings);
+        let devices =
+            world.plans.iter().map(|plan| usize::from(plan.attributes.device.0) + 1).max().unwrap_or(0);
+        let mut simulation = Simulation {
+            now: Nanos::ZERO,
+            agenda: BinaryHeap::new(),
+            count: 0,
+            scheduler,
+            reported: Vec::new(),
+            appointment: 0,
+            clients: world.plans.iter().cloned().map(Client::new).collect(),
+            devices: (0..devices).map(|_| Device::new(world.plans.len())).collect(),
+            masks: (0..devices).map(|_| Mask::new()).collect(),
+            trace: Trace::default(),
+            modelled: Modelled::default(),
+            world,
+        };
+        for client in 0..simulation.clients.len() {
+            let plan = &simulation.clients[client].plan;
+            let (opens, closes) = (plan.opens, plan.closes);
+            simulation.plan(opens, Happening::Opens(client));
+            if let Some(closes) = closes {
+                simulation.plan(closes, Happening::Closes(client));
+            }
+        }
+        while let Some(Reverse((time, _, happening))) = simulation.agenda.pop() {
+            if time > simulation.world.until {
+                break;
+            }
+            simulation.now = time;
+            simulation.happen(happening);
+        }
+        simulation
+    }
+
     fn plan(&mut self, time: Nanos, happening: Happening) {
         self.count += 1;
         self.agenda.push(Reverse((time.max(self.now), self.count, happening)));
@@ -172,7 +203,9 @@ impl Simulation {
         match happening {
             Happening::Opens(client) => self.open(client),
             Happening::Closes(client) => self.close(client),
+            #[cfg(test)]
             Happening::Arrives(client) => self.arrive(client),
+            Happening::Submits(client, stream) => self.submit_recorded(client, stream),
             Happening::Looks(client, appointment) => {
                 if self.clients[client].appointment == appointment {
                     self.look(client);
@@ -181,17 +214,22 @@ impl Simulation {
             Happening::Lingers(client, appointment) => self.linger(client, appointment),
             Happening::Reports(client) => self.report_use(client),
             Happening::KernelEnds(device) => self.kernel_ends(device),
+            Happening::Starts(device) => self.start(device),
             Happening::Heard(count) => {
                 for event in self.reported.drain(..count) {
                     self.scheduler.handle(self.now, event);
-                    self.trace.steps.push((self.now, Some(event)));
+                    self.trace.step(self.now, Some(event));
+                    #[cfg(test)]
                     if let (Some(planted), QueueChange::Opened { .. }) = (self.world.planted, event) {
                         self.scheduler.plant(self.now, planted);
                     }
                 }
                 self.decide();
-                let charged = self.charged();
-                self.trace.charges.push((self.now, charged));
+                #[cfg(test)]
+                {
+                    let charged = self.charged();
+                    self.trace.charges.push((self.now, charged));
+                }
             }
             Happening::Due(appointment) => {
                 if self.appointment == appointment {
@@ -208,6 +246,7 @@ impl Simulation {
     }
 
     /// The present charge of each client.
+    #[cfg(test)]
     fn charged(&self) -> Vec<Nanos> {
         let mut charged = vec![Nanos::ZERO; self.clients.len()];
         for queue in self.scheduler.queues() {
@@ -218,15 +257,15 @@ impl Simulation {
 
     fn decide(&mut self) {
         let decisions = self.scheduler.decide(self.now);
-        self.trace.steps.push((self.now, None));
-        self.trace.decisions.push((self.now, decisions.levels.clone()));
+        self.trace.step(self.now, None);
+        self.trace.decided(self.now, &decisions.levels);
         for (queue, level) in decisions.levels {
             self.plan_in(self.world.delays.obey, Happening::Obeyed(queue, level));
         }
         if let Some(again) = decisions.again {
             assert!(again > self.now, "it asks for the present time, for ever");
             self.appointment += 1;
-            self.plan(again, Happening::Due(self.appointment));
+            self.plan(again + self.world.delays.late, Happening::Due(self.appointment));
         }
     }
 

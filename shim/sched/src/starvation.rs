@@ -21,10 +21,16 @@ mod patience;
 pub(crate) use patience::Patience;
 
 use crate::queue::Queue;
+use crate::turns::{Happening, What};
 use crate::{Level, Nanos, Settings};
 
 /// Ends the slices that are over, and begins one if a queue starves. Returns whether any queue has a slice.
-pub(crate) fn grant_slices(now: Nanos, settings: &Settings, queues: &mut [Queue]) -> bool {
+pub(crate) fn grant_slices(
+    now: Nanos,
+    settings: &Settings,
+    queues: &mut [Queue],
+    happenings: &mut Option<Vec<Happening>>,
+) -> bool {
     let bound = settings.starvation_bound;
     let mut starves = false;
     for Queue { patience, ready, .. } in &mut *queues {
@@ -39,9 +45,14 @@ pub(crate) fn grant_slices(now: Nanos, settings: &Settings, queues: &mut [Queue]
         starves |= *ready && patience.starves(settings);
     }
     let concerns = |patience: &Patience| !patience.has_slice() && patience.waited_at_worst() >= bound / 2;
-    for Queue { patience, ready, .. } in queues.iter_mut().filter(|queue| concerns(&queue.patience)) {
+    for Queue { id, patience, ready, .. } in queues.iter_mut().filter(|queue| concerns(&queue.patience)) {
         match (starves, *ready) {
-            (true, true) => patience.slice_until = Some(now + settings.quantum),
+            (true, true) => {
+                patience.slice_until = Some(now + settings.quantum);
+                if let Some(happenings) = happenings {
+                    happenings.push(Happening { queue: *id, what: What::StarvationSlice });
+                }
+            }
             (true, false) => patience.end_slice(settings),
             (false, _) => {}
         }

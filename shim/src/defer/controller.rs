@@ -8,6 +8,7 @@ use xsched_protocol::shim_status::ShimScheduling;
 use xsched_protocol::wire::Verdicts;
 use xsched_xqueue::{Connection, ControllerRules, Device, Host, Library, Origin, PageError, XQueues};
 
+use crate::ground::asked;
 use crate::ground::hints;
 use crate::ground::reentry::stay_inside;
 use crate::ground::status::xsched_shim_status;
@@ -27,6 +28,7 @@ impl Host for Shim {
     }
 
     fn connect(&self, connection: Option<Arc<Connection>>) {
+        asked::connect(connection.as_ref());
         let is_alone = connection.is_none();
         connection::set(connection);
         if is_alone {

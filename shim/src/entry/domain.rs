@@ -38,6 +38,31 @@ unsafe extern "C" fn hipGetSchedulingDomain(domain: *mut c_int) -> u32 {
     naked_asm!(".cfi_startproc", "mov rsi, [rsp]", "jmp {get}", ".cfi_endproc", get = sym get)
 }
 
+/// The calling thread's domain from now on, whichever library the caller is in: an interpreter calls through one that says nothing
+/// of its own. Null changes nothing; the domain until now goes to `before`, unless that is null.
+///
+/// C: `int xsched_thread_domain(const int *domain, int *before)`.
+///
+/// # Safety
+/// `domain` must be null or point to an `int`, `before` null or to where an `int` can be written.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C" fn xsched_thread_domain(domain: *const c_int, before: *mut c_int) -> u32 {
+    // SAFETY: the caller's promise.
+    let domain = unsafe { domain.as_ref() };
+    let wanted = domain.map(|domain| u32::try_from(*domain).ok().and_then(SchedulingDomain::from_number));
+    if wanted == Some(None) {
+        return HipError::INVALID_VALUE.0;
+    }
+    if !before.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { before.write(of_thread() as c_int) };
+    }
+    if let Some(Some(wanted)) = wanted {
+        set_of_thread(wanted);
+    }
+    HipError::SUCCESS.0
+}
+
 /// Sets the caller's domain, from now on.
 extern "C" fn set(domain: c_int, return_address: u64) -> u32 {
     let Some(domain) = u32::try_from(domain).ok().and_then(SchedulingDomain::from_number) else {

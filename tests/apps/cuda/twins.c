@@ -12,3 +12,11 @@ HIP_SIM_TWIN(step) {
 }
 
 HIP_SIM_TWIN(burn) { (void)launch; }
+
+/* Those of the field kit's minimal client (`xsched-ctl/field/kernels`), in HIP and in CUDA. */
+
+HIP_SIM_TWIN(field_step) { hip_sim_twin_step(launch); }
+
+HIP_SIM_TWIN(field_burn) { (void)launch; }
+
+HIP_SIM_TWIN(field_nothing) { (void)launch; }

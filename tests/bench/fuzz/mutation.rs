@@ -5,8 +5,8 @@ use std::mem::offset_of;
 use fastrand::Rng;
 use xsched_protocol::arbiter_page::device_key;
 use xsched_protocol::wire::{
-    Domain, Hello, KernelName, ORIGIN_TIMES_MAX, OpenQueue, Opened, OriginName, OriginTime, OriginUsage,
-    PACKET_LEN_MAX, PacketKind, Reported, Settings, Usage,
+    Domain, Hello, Hints, KernelName, ORIGIN_TIMES_MAX, OpenQueue, Opened, OriginName, OriginTime,
+    OriginUsage, PACKET_LEN_MAX, PacketKind, Reported, Settings, Usage,
 };
 use xsched_tests::peer::hello;
 use zerocopy::IntoBytes as _;
@@ -213,7 +213,7 @@ impl MessageGenerator {
 
     fn valid(&mut self) -> Vec<u8> {
         let (slot, generation) = self.queue();
-        match self.random.u32(..34) {
+        match self.random.u32(..35) {
             0..6 => {
                 let open = OpenQueue {
                     kind: PacketKind::OpenQueue as u32,
@@ -257,6 +257,18 @@ impl MessageGenerator {
                 let parts: Vec<_> = (0..count).map(|_| part(&mut self.random)).collect();
                 OriginUsage::new(slot, generation, &parts).as_bytes().to_vec()
             }
+            33 => {
+                let hints = Hints {
+                    kind: PacketKind::Hints as u32,
+                    hints: self.random.u32(..16),
+                    priority: self.random.i32(-300..300),
+                    utilization: self.random.u32(..130),
+                    weight: self.random.u32(..20_000),
+                    reserved: 0,
+                    deadline_ns: self.number(),
+                };
+                hints.as_bytes().to_vec()
+            }
             32 => Domain::new(self.random.u32(..3), b"/usr/lib/librccl.so.1").as_bytes().to_vec(),
             _ => KernelName::new(self.random.u32(..), b"_Z6kernelPf").as_bytes().to_vec(),
         }
@@ -267,6 +279,8 @@ impl MessageGenerator {
         let is = |kind: PacketKind| packet.starts_with(&(kind as u32).to_ne_bytes());
         if is(PacketKind::Usage) {
             packet[offset_of!(Usage, reserved)..][..4].fill(0);
+        } else if is(PacketKind::Hints) {
+            packet[offset_of!(Hints, reserved)..][..4].fill(0);
         } else if is(PacketKind::OpenQueue) {
             packet[offset_of!(OpenQueue, reserved)..][..4].fill(0);
             if !self.one_in(16) {

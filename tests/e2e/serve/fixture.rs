@@ -45,6 +45,11 @@ impl Controller {
         Self::start_with(config, false, Some(wrapper))
     }
 
+    /// The same with BPF programs.
+    pub(crate) fn start_with_programs_by(wrapper: PathBuf, config: &str) -> Self {
+        Self::start_with(config, true, Some(wrapper))
+    }
+
     fn start_with(config: &str, has_programs: bool, wrapper: Option<PathBuf>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         // Other users must reach the sockets.
@@ -198,10 +203,22 @@ impl Process {
     /// Sends it a command, and returns its answer.
     #[track_caller]
     pub(crate) fn ask(&mut self, order: &str) -> Value {
+        self.tell(order);
+        self.read()
+    }
+
+    /// Sends it a line, and does not wait.
+    #[track_caller]
+    pub(crate) fn tell(&mut self, order: &str) {
         writeln!(self.stdin.as_mut().unwrap(), "{order}").unwrap();
+    }
+
+    /// Waits for its next answer.
+    #[track_caller]
+    pub(crate) fn read(&mut self) -> Value {
         let mut answer = String::new();
         self.stdout.read_line(&mut answer).unwrap();
-        serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{order}: {error}: {answer:?}"))
+        serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer:?}"))
     }
 
     /// Opens a queue, which its reports are about from now on.
@@ -215,6 +232,18 @@ impl Process {
     /// Its queue.
     pub(crate) fn slot(&self) -> u64 {
         self.slot
+    }
+
+    /// Reports the device time of its queue, and one more command each time.
+    pub(crate) fn use_device(&mut self, device_ns: u64) {
+        let (slot, generation) = (self.slot, self.generation);
+        self.ask(&format!("usage {slot} {generation} {device_ns}"));
+    }
+
+    /// Reports device time of its queue for a library of its own.
+    pub(crate) fn divide(&mut self, device_ns: u64) {
+        let (slot, generation) = (self.slot, self.generation);
+        self.ask(&format!("divide {slot} {generation} {device_ns}"));
     }
 
     /// Reports about its queue.
@@ -287,7 +316,7 @@ pub(crate) fn container() -> (TempDir, PathBuf) {
     (folder, wrapper)
 }
 
-fn executable(folder: &TempDir, script: &str) -> PathBuf {
+pub(crate) fn executable(folder: &TempDir, script: &str) -> PathBuf {
     let path = folder.path().join("run");
     std::fs::write(&path, script).unwrap();
     std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();

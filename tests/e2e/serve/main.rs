@@ -2,13 +2,18 @@
 
 use std::process::ExitCode;
 
+mod capabilities;
 mod commands;
 mod directory;
 mod files;
 mod fixture;
 mod hostile;
 mod lives;
+mod metrics;
+mod pods;
 mod priorities;
+mod python;
+mod top;
 
 /// The user `nobody`.
 const USER: u32 = 65534;

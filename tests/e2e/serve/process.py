@@ -8,6 +8,7 @@ import array, ctypes, fcntl, json, mmap, os, resource, select, socket, struct, s
 
 HELLO, WELCOME, OPEN, OPENED, REPORTED, USAGE, REFUSAL, VERDICTS, RULES = range(1, 10)
 SETTINGS = 12
+ORIGIN_NAME, ORIGIN_USAGE, OWN_ORIGIN = 13, 14, 1 << 31
 REPORTS = {"join": 1, "ready": 2, "idle": 3, "expire": 4, "check": 5, "close": 6}
 BLOCKS = 8 * 64
 DEVICES, DEVICE_LEN, QUEUE_LEN = 128 + BLOCKS, 32 + 16 * 64, 32
@@ -75,6 +76,25 @@ class Process:
 
     def usage(self, slot, generation, device_ns):
         self.socket.send(struct.pack("=IIIIQQQQ", USAGE, int(slot), int(generation), 0, int(device_ns), 1, 0, 0))
+        return {}
+
+    def divide(self, slot, generation, device_ns):
+        """Reports device time of a library that it names itself."""
+        name = b"libown.so"
+        self.socket.send(struct.pack("=IIII400s", ORIGIN_NAME, 0, len(name), 0, name))
+        self.socket.send(struct.pack("=IIIIIIQ384x", ORIGIN_USAGE, int(slot), int(generation), 1, OWN_ORIGIN, 0, int(device_ns)))
+        return {}
+
+    def storm(self, count):
+        """Connects this many times, each time with another device, uses it and leaves."""
+        for number in range(int(count)):
+            self.connect(priority=number % 250 - 150)
+            opened = self.open(1 + number % 200)
+            if "slot" in opened:
+                self.usage(opened["slot"], opened["generation"], 1000)
+            # The controller reads all that was sent before it ends the connection.
+            self.socket.shutdown(socket.SHUT_WR)
+            self.end()
         return {}
 
     def word(self, offset):

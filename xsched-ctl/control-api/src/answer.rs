@@ -1,8 +1,11 @@
 //! The controller's answers. `--json` prints the same objects; times are in nanoseconds.
 
+mod settings;
+
 use serde::{Deserialize, Serialize};
 
 use crate::parameters::Parameters;
+pub use settings::Settings;
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -163,6 +166,9 @@ pub struct Status {
     pub state: State,
     /// How claims are ranked.
     pub policy: String,
+    /// What the policy and the processes were told.
+    #[serde(default)]
+    pub settings: Settings,
     /// What maintains the page.
     pub keeper: PageKeeper,
     /// What the rules see of a call.
@@ -233,6 +239,9 @@ pub struct Process {
     /// Its cgroup, which shows the container that it runs in; empty as above.
     #[serde(default)]
     pub cgroup: String,
+    /// The pod of Kubernetes that it belongs to, once that is known; none as above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<Pod>,
     /// Its scheduling parameters.
     pub parameters: Parameters,
     /// The name of its priority's class.
@@ -245,6 +254,23 @@ pub struct Process {
     pub queues: Vec<Queue>,
 }
 
+/// A container of a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pod {
+    /// The pod's namespace.
+    pub namespace: String,
+    /// The pod's name.
+    pub name: String,
+    /// The container's name in the pod.
+    pub container: String,
+}
+
+impl std::fmt::Display for Pod {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}/{}", self.namespace, self.name, self.container)
+    }
+}
+
 /// Where a priority comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -253,6 +279,8 @@ pub enum From {
     Default,
     /// The configuration.
     Rule,
+    /// The annotations of its pod, within its ceiling.
+    Pod,
     /// The process, within its ceiling.
     Hint,
     /// `run`.
@@ -266,12 +294,16 @@ impl std::fmt::Display for From {
         f.pad(match self {
             Self::Default => "default",
             Self::Rule => "rule",
+            Self::Pod => "pod",
             Self::Hint => "hint",
             Self::Run => "run",
             Self::Set => "set",
         })
     }
 }
+
+/// How many queues [`Queue::waits_for`] names at most: a thousand that wait for a thousand would make a long answer.
+pub const WAITS_FOR_MAX: usize = 8;
 
 /// A process's claim: its use of one device at one stream priority.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -291,6 +323,10 @@ pub struct Queue {
     pub ready: bool,
     /// A more urgent queue of its device has work.
     pub suspended: bool,
+    /// While it has work and is suspended: the slots of the queues that go first, which are those with work at the most urgent
+    /// level of its device; [`WAITS_FOR_MAX`] at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits_for: Vec<u32>,
     /// No other queue is open on its device. Its process then tracks none of its commands, so it reports neither
     /// whether it has work nor what it uses.
     pub alone: bool,

@@ -203,6 +203,20 @@ impl Parameters {
         Some(self.work.map_or(1.0, |work| work.0 as f64 / deadline.0.max(1) as f64))
     }
 
+    /// As one line, for timelines.
+    ///
+    /// # Panics
+    ///
+    /// Never: there are no maps in it.
+    pub fn to_text(self) -> String {
+        serde_json::to_string(&self).expect("numbers and texts can be written")
+    }
+
+    /// What [`Self::to_text`] has written.
+    pub fn of_text(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
     /// Without the quota, deadline or SLO that a policy ignores.
     #[must_use]
     pub fn heeded_by(self, policy: PolicyKind) -> Self {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use xsched_metrics::Listen;
 use xsched_sched::PolicyKind;
 
 use super::config::Config;
@@ -14,6 +15,8 @@ pub(super) struct Asked {
     policy: Option<PolicyKind>,
     rules: Option<PathBuf>,
     observe: bool,
+    metrics: Option<Listen>,
+    metrics_public: bool,
 }
 
 impl Asked {
@@ -23,6 +26,8 @@ impl Asked {
             policy: arguments.policy,
             rules: arguments.rules.clone(),
             observe: arguments.observe,
+            metrics: arguments.metrics.clone(),
+            metrics_public: arguments.metrics_public,
         }
     }
 
@@ -33,6 +38,8 @@ impl Asked {
         config.policy = self.policy.unwrap_or(config.policy);
         config.observe |= self.observe;
         config.rules = self.rules.clone().or(config.rules);
+        config.metrics.listen = self.metrics.clone().or(config.metrics.listen);
+        config.metrics.access.is_public |= self.metrics_public;
         (config, error)
     }
 }

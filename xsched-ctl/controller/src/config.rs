@@ -15,10 +15,19 @@
 //! preemption = 2              # 1: stop launching; 2: also gate queued commands
 //! observe = false             # true: decide, but defer nothing
 //!
+//! [metrics]
+//! listen = "127.0.0.1:9464"   # or "unix:/run/xsched/metrics.sock"; without it there are no metrics
+//! public = false              # true: `listen` may be an address that other machines can reach
+//! mode = "0660"               # of a unix socket
+//!
+//! [kubernetes]                # names of pods, and their annotations
+//! socket = "/run/containerd/containerd.sock"   # of the container runtime; found by itself if not given
+//!
 //! [[rule]]                    # the first rule that matches a process sets its scheduling parameters
 //! executable = "*/online-*"   # path, or file name where there is no slash; `*` and `?`
 //! user = "alice"              # name or number
 //! cgroup = "/system.slice/online*"
+//! # namespace = "team-*"       # of the pod that it belongs to; needs [kubernetes]
 //! class = "high"              # realtime, high, normal, low; or priority = -255..255
 //! weight = 200                # relative to others of the same priority; the default is 100
 //! share = 50                  # percent of each device under the policy "partition"
@@ -40,6 +49,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use xsched_metrics::{Access, Listen, NotListen};
 use xsched_rules::{
     Mistake, Mistakes,
     document::{self, Entry, Fault, Faults, Section},
@@ -62,7 +72,9 @@ pub(crate) const DEFAULT_FILE: &str = "/etc/xsched/config.toml";
 /// All of a device.
 pub(crate) const WHOLE_PERCENT: u32 = 100;
 
-const TABLES: [&str; 4] = ["ceiling", "rule", "rules", "scheduler"];
+const TABLES: [&str; 6] = ["ceiling", "kubernetes", "metrics", "rule", "rules", "scheduler"];
+const KUBERNETES_KEYS: [&str; 1] = ["socket"];
+const METRICS_KEYS: [&str; 3] = ["listen", "mode", "public"];
 const SCHEDULER_KEYS: [&str; 10] = [
     "in_flight",
     "lease",
@@ -75,11 +87,12 @@ const SCHEDULER_KEYS: [&str; 10] = [
     "side_by_side",
     "starvation",
 ];
-const RULE_KEYS: [&str; 11] = [
+const RULE_KEYS: [&str; 12] = [
     "cgroup",
     "class",
     "deadline",
     "executable",
+    "namespace",
     "priority",
     "quota",
     "share",
@@ -88,7 +101,7 @@ const RULE_KEYS: [&str; 11] = [
     "weight",
     "work",
 ];
-const CEILING_KEYS: [&str; 6] = ["cgroup", "class", "priority", "share", "user", "weight"];
+const CEILING_KEYS: [&str; 7] = ["cgroup", "class", "namespace", "priority", "share", "user", "weight"];
 
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
@@ -113,12 +126,37 @@ pub(crate) struct Config {
     pub(crate) preemption_level: u32,
     /// Decide, but defer nothing.
     pub(crate) observe: bool,
+    /// The endpoint for metrics.
+    pub(crate) metrics: Metrics,
+    /// Pods of Kubernetes; none: it is not asked for them.
+    pub(crate) kubernetes: Option<Kubernetes>,
     /// The file of rules on call chains.
     pub(crate) rules: Option<PathBuf>,
     /// The file that this was read from; none if there is none.
     pub(crate) file: Option<PathBuf>,
     process_rules: Vec<Rule<Wish>>,
     ceilings: Vec<Rule<Ceiling>>,
+}
+
+/// The endpoint for metrics.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Metrics {
+    /// Where it listens; none: there is no endpoint.
+    pub(crate) listen: Option<Listen>,
+    pub(crate) access: Access,
+}
+
+/// Pods of Kubernetes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kubernetes {
+    /// Where the container runtime may listen. The first that exists counts.
+    pub(crate) sockets: Vec<PathBuf>,
+}
+
+impl Default for Kubernetes {
+    fn default() -> Self {
+        Self { sockets: xsched_pods::SOCKETS.map(PathBuf::from).to_vec() }
+    }
 }
 
 /// A value for the processes that a selector fits.
@@ -142,6 +180,8 @@ impl Default for Config {
             in_flight: None,
             preemption_level: 2,
             observe: false,
+            metrics: Metrics::default(),
+            kubernetes: None,
             rules: None,
             file: None,
             process_rules: Vec::new(),
@@ -176,6 +216,8 @@ impl Config {
             root.each(faults, |entry, faults| {
                 match entry.key {
                     "scheduler" => config.read_scheduler(entry.section()?, faults),
+                    "kubernetes" => config.kubernetes = Some(kubernetes(entry.section()?, faults)),
+                    "metrics" => config.read_metrics(entry.section()?, faults),
                     "rules" => config.rules = Some(entry.text("the path of a file")?.into()),
                     "rule" => config.process_rules = all(entry, faults, rule)?,
                     "ceiling" => config.ceilings = all(entry, faults, ceiling)?,
@@ -217,6 +259,29 @@ impl Config {
             }
             Ok(())
         });
+    }
+
+    fn read_metrics(&mut self, section: Section<'_>, faults: &mut Faults) {
+        let metrics = &mut self.metrics;
+        section.each(faults, |entry, _| {
+            match entry.key {
+                "listen" => {
+                    let listen = entry.text("an address such as \"127.0.0.1:9464\"")?.parse();
+                    metrics.listen =
+                        Some(listen.map_err(|error: NotListen| entry.refuse(error.to_string()))?);
+                }
+                "mode" => metrics.access.mode = mode(&entry)?,
+                "public" => metrics.access.is_public = entry.truth()?,
+                _ => return Err(entry.unknown("key", &METRICS_KEYS)),
+            }
+            Ok(())
+        });
+        let is_local = metrics.listen.as_ref().is_none_or(Listen::is_local);
+        if !is_local && !metrics.access.is_public {
+            const PUBLIC: Mistake =
+                Mistake::Together("other machines can reach `listen`; `public = true` allows that");
+            faults.note::<()>(Err(section.fault(PUBLIC)));
+        }
     }
 
     pub(crate) fn settings(&self) -> Settings {
@@ -307,6 +372,24 @@ fn unreached(entries: &[(&Selector, usize)]) -> Option<String> {
     Some(format!("{lines} {behind}: never used, because the one at line {line} matches every process"))
 }
 
+fn kubernetes(section: Section<'_>, faults: &mut Faults) -> Kubernetes {
+    let mut kubernetes = Kubernetes::default();
+    section.each(faults, |entry, _| {
+        match entry.key {
+            "socket" => {
+                let path = PathBuf::from(entry.text("the path of a socket")?);
+                if !path.is_absolute() {
+                    return Err(entry.refuse("expected a path that begins with a slash".to_owned()));
+                }
+                kubernetes.sockets = vec![path];
+            }
+            _ => return Err(entry.unknown("key", &KUBERNETES_KEYS)),
+        }
+        Ok(())
+    });
+    kubernetes
+}
+
 /// The valid tables of a list.
 fn all<T>(
     entry: Entry<'_>,
@@ -352,6 +435,7 @@ fn read_rule(section: Section<'_>, keys: &[&'static str], faults: &mut Faults) -
             "executable" if !is_ceiling => selector.executable = Some(entry.program()?),
             "user" => selector.user = Some(entry.pattern()?),
             "cgroup" => selector.cgroup = Some(entry.cgroup()?),
+            "namespace" => selector.namespace = Some(entry.pattern()?),
             "class" => class = Some(Class::ALL[entry.word("class", &Class::NAMES)?]),
             "priority" => {
                 wish.priority =
@@ -383,6 +467,13 @@ fn read_rule(section: Section<'_>, keys: &[&'static str], faults: &mut Faults) -
 /// A value as users write it.
 fn parsed<T: FromStr<Err = NoHint>>(entry: &Entry<'_>) -> Result<T, Fault> {
     entry.text("a text")?.parse().map_err(|error: NoHint| entry.refuse(error.to_string()))
+}
+
+/// The mode of a file, in octal digits.
+fn mode(entry: &Entry<'_>) -> Result<u32, Fault> {
+    let text = entry.text("a mode such as \"0660\"")?;
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| entry.refuse("expected a mode such as \"0660\"".to_owned()))
 }
 
 fn duration(entry: &Entry<'_>, min: Duration, max: Duration) -> Result<Duration, Fault> {

@@ -9,10 +9,14 @@ mod changes;
 mod client;
 mod client_id;
 mod clients;
+mod counting;
 mod departed;
+mod known_pods;
 mod listing;
+mod measures;
 mod orders;
 mod origins;
+mod pods;
 mod promises;
 mod queue;
 mod reconfigure;
@@ -49,6 +53,8 @@ use builds::Builds;
 use changes::Changes;
 use client::Client;
 pub(crate) use client_id::ClientId;
+use known_pods::KnownPods;
+use measures::Measures;
 use queue::Queue;
 use recording::Recordings;
 use repeated::Repeated;
@@ -126,6 +132,9 @@ pub(crate) struct Controller {
     /// Log messages on devices of which too much is promised, by the device's key.
     overpromises: Repeated<u64>,
     changes: Changes,
+    pods: KnownPods,
+    /// None if nothing asks for metrics.
+    measures: Option<Measures>,
 }
 
 impl Controller {
@@ -161,6 +170,8 @@ impl Controller {
             again: None,
             overpromises: Repeated::every(PROMISES_QUIET_NS),
             changes,
+            pods: KnownPods::default(),
+            measures: None,
         }
     }
 
@@ -336,6 +347,7 @@ impl Controller {
             }
         }
         self.again = decisions.again;
+        self.count_happenings();
     }
 
     pub(crate) fn count_end(&mut self, refused: Option<RefusalReason>, is_slow: bool) {

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use xsched_arbiter::{ArbiterError, ProgramsError};
+use xsched_metrics::MetricsError;
 use xsched_rules::Mistakes;
 use xsched_terminal::{Advice, ExitCode, Internal, StdoutError, unreadable};
 
@@ -19,6 +20,8 @@ pub enum ServeError {
     Place(#[from] PlaceError),
     #[error(transparent)]
     Arbiter(#[from] ArbiterError),
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
     #[error(transparent)]
     Rules(FileError),
     #[error(transparent)]
@@ -47,6 +50,7 @@ impl Advice for ServeError {
                 format!("{}; `xsched-ctl serve --check` checks the files and starts nothing", self.remedy()?)
             }
             Self::Place(error) => return error.hint(),
+            Self::Metrics(error) => return error.hint(),
             Self::Arbiter(ArbiterError::Programs(ProgramsError::Occupied(folder))) => format!(
                 "its sockets are in another folder or it runs in a container; stop it first (`fuser -v {folder}` shows its process)"
             ),
@@ -64,6 +68,7 @@ impl Advice for ServeError {
             | Self::Rules(FileError::Unreadable { cause, .. }) => unreadable::exit_code(cause),
             Self::Config(FileError::Wrong { .. }) | Self::Rules(FileError::Wrong { .. }) => ExitCode::BadData,
             Self::Place(error) => error.exit_code(),
+            Self::Metrics(error) => error.exit_code(),
             Self::Arbiter(_) => ExitCode::Unavailable,
             Self::Stdout(error) => error.exit_code(),
             Self::Internal(error) => error.exit_code(),

@@ -10,7 +10,10 @@
 //! | `shims`, `socket` | one task for each process with the shim |
 //! | `commands` | one task for each connected command |
 //! | `files` | reads the files again |
+//! | `timer` | the scheduler's deadlines, to the microsecond |
 //! | `cgroups` | detects processes that are moved to other cgroups |
+//! | `metrics` | answers the endpoint for metrics |
+//! | `pods` | asks the container runtime to which pods processes belong |
 //! | `rules`, `verdicts` | the rules on call chains, and how processes get the verdicts |
 //! | `recorders` | one task for each recorder |
 //! | `room`, `turns` | connection quotas, and limits on concurrent work for one user |
@@ -29,10 +32,12 @@ mod controller;
 mod directory;
 mod error;
 mod files;
+mod metrics;
 mod notify;
 mod options;
 mod origin;
 mod place;
+mod pods;
 mod recorders;
 mod room;
 mod rules;
@@ -40,6 +45,7 @@ mod shared;
 mod shims;
 mod socket;
 mod subject;
+mod timer;
 mod turns;
 mod users;
 mod verdicts;
@@ -47,6 +53,7 @@ mod verdicts;
 pub use check::listed;
 pub use error::ServeError;
 pub use options::Options;
+pub use timer::Timer;
 
 use std::cell::{Cell, RefCell};
 use std::error::Error;
@@ -92,6 +99,8 @@ pub async fn run(arguments: Options) -> Result<u8, ServeError> {
     let place = Place::claim(folder).map_err(ServeError::from)?;
     let arbiter = make_arbiter(&config, arguments.no_bpf).map_err(ServeError::from)?;
     let sockets = place.listen().map_err(ServeError::from)?;
+    let endpoint = metrics::start(&config)?;
+    let listen = config.metrics.listen.clone();
     let rule_names = RuleNames::new();
     let origin = make_origin(&arbiter, &rules, &rule_names);
     let shared = Rc::new(Shared {
@@ -113,6 +122,10 @@ pub async fn run(arguments: Options) -> Result<u8, ServeError> {
     });
     if let Some(origin) = &shared.origin {
         shared.controller.borrow_mut().see_chains(origin);
+    }
+    if let Some(listen) = listen {
+        shared.controller.borrow_mut().measure();
+        tracing::info!("metrics at {listen}");
     }
     let (greeting, watchdog) = (shared.controller.borrow().describe(), notify::watchdog());
     let tasks = LocalSet::new();
@@ -136,6 +149,8 @@ pub async fn run(arguments: Options) -> Result<u8, ServeError> {
                 failure = files::follow(&shared, &manager, asked, source, names, hangups) => {
                     failure.map(|never| match never {})
                 }
+                failure = pods::follow(&shared) => failure.map(|never| match never {}),
+                never = metrics::follow(&shared, endpoint) => match never {},
                 never = directory::follow(&shared, answers) => match never {},
                 failure = cgroups::follow(&shared) => failure.map(|never| match never {}),
                 never = send_watchdog(&manager, watchdog) => match never {},
@@ -238,6 +253,7 @@ async fn attend(shared: &Shared) -> Result<(), ServeError> {
     let mut beats = tokio::time::interval(Duration::from_nanos(HEARTBEAT.0));
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut events = None;
+    let mut timer = Timer::new().map_err(Internal::at("making a timer"))?;
     loop {
         let again = shared.controller.borrow().again();
         listen(shared, &mut events).map_err(Internal::at("waiting for the arbiter's events"))?;
@@ -252,7 +268,10 @@ async fn attend(shared: &Shared) -> Result<(), ServeError> {
                 heard.map_err(Internal::at("waiting for the arbiter's events"))?;
                 shared.with(|_| ());
             }
-            () = until(again) => shared.with(|_| ()),
+            reached = timer.reach(again) => {
+                reached.map_err(Internal::at("waiting for the time of the next decision"))?;
+                shared.with(|_| ());
+            }
             // The time to wait for may have changed.
             () = shared.decided.notified() => {}
         }
@@ -280,12 +299,6 @@ async fn next_events(events: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
     let Some(events) = events else { return std::future::pending().await };
     events.readable().await?.clear_ready();
     Ok(())
-}
-
-/// Waits until this time on the arbiter's clock; forever if there is none.
-async fn until(time_ns: Option<u64>) {
-    let Some(time_ns) = time_ns else { return std::future::pending().await };
-    tokio::time::sleep(Duration::from_nanos(time_ns.saturating_sub(now_ns()))).await;
 }
 
 /// Sends the service manager its watchdog messages, if it wants them.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use xsched_metrics::Listen;
 use xsched_sched::PolicyKind;
 
 /// How the controller is started.
@@ -15,6 +16,10 @@ pub struct Options {
     pub rules: Option<PathBuf>,
     /// Decide, but defer nothing.
     pub observe: bool,
+    /// Where to answer requests for metrics; goes before the address of the configuration.
+    pub metrics: Option<Listen>,
+    /// Other machines may reach that address.
+    pub metrics_public: bool,
     /// Do without BPF programs.
     pub no_bpf: bool,
     /// Read the files, say what would hold, and start nothing.

@@ -306,10 +306,10 @@ async fn attend(shared: &Shared, connection: &Connection, peer: &Peer, id: Clien
     }
 }
 
-/// How many ordinary packets this one counts for. Opening a queue looks at the page and all queues; a domain causes all
-/// verdicts of its process to be made again.
+/// How many ordinary packets this one counts for. Opening a queue looks at the page and all queues, and so do hints, which may
+/// change all levels; a domain causes all verdicts of its process to be made again.
 fn weight(said: &FromShim) -> u32 {
-    if matches!(said, FromShim::OpenQueue(_) | FromShim::Domain(_)) { TURN } else { 1 }
+    if matches!(said, FromShim::OpenQueue(_) | FromShim::Hints(_) | FromShim::Domain(_)) { TURN } else { 1 }
 }
 
 /// Gives a process a ring when a recording starts, and notifies it when none is left.
@@ -353,6 +353,7 @@ async fn take(
         FromShim::OriginUsage(said) => shared.controller.borrow_mut().divide(id, said),
         FromShim::Domain(said) => verdicts::domain(shared, id, said),
         FromShim::KernelName(said) => verdicts::kernel(shared, id, said),
+        FromShim::Hints(said) => shared.with(|controller| controller.rehint(id, said)),
         FromShim::Settings(said) => verdicts::settings(shared, peer, id, *said, descriptor)
             .await
             .map_err(|_| End::Refused(RefusalReason::Malformed))?,

@@ -5,7 +5,9 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use xsched_pods::{Container, ContainerId};
 use xsched_symbols::process_folder;
 use xsched_terminal::one_line;
 
@@ -28,6 +30,10 @@ pub(crate) struct Subject {
     pub(crate) command: String,
     /// Its cgroup of the unified hierarchy; empty if there is none.
     pub(crate) cgroup: String,
+    /// The container of a pod that its cgroup names.
+    pub(crate) container: Option<ContainerId>,
+    /// What the container runtime says of that container, once it has said so.
+    pub(crate) pod: Option<Arc<Container>>,
     /// Its CPU nice value, -20 to 19; 0 if it is not known.
     pub(crate) nice: i8,
 }
@@ -36,12 +42,14 @@ pub(crate) struct Subject {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) cgroup: String,
+    pub(crate) container: Option<ContainerId>,
     pub(crate) nice: i8,
 }
 
 impl Subject {
     /// Reads what there is about a process. The caller must make sure that the id was not reused meanwhile.
     pub(crate) fn read(pid: u32, uid: u32, users: &Users) -> Self {
+        let (cgroup, container) = cgroup_of(pid).unwrap_or_default();
         let file = |name: &str| read_text(&format!("/proc/{pid}/{name}")).unwrap_or_default();
         Self {
             pid,
@@ -49,7 +57,9 @@ impl Subject {
             users: users.names(uid),
             executable: fs::read_link(process_folder(pid).join("exe")).map(without_mark).unwrap_or_default(),
             command: one_line(file("comm").trim_end()).into_owned(),
-            cgroup: cgroup_of(pid).unwrap_or_default(),
+            cgroup,
+            container,
+            pod: None,
             nice: nice_of(&file("stat")),
         }
     }
@@ -65,7 +75,8 @@ impl Subject {
 /// reused meanwhile.
 pub(super) fn look_at(pid: u32) -> Option<Seen> {
     let stat = read_text(&format!("/proc/{pid}/stat")).ok()?;
-    Some(Seen { cgroup: cgroup_of(pid)?, nice: nice_of(&stat) })
+    let (cgroup, container) = cgroup_of(pid)?;
+    Some(Seen { cgroup, container, nice: nice_of(&stat) })
 }
 
 /// The nice value in `/proc/PID/stat`: the 19th field
@@ -75,10 +86,11 @@ fn nice_of(stat: &str) -> i8 {
     behind_name.split_whitespace().nth(16).and_then(|nice| nice.parse().ok()).unwrap_or(0)
 }
 
-/// The cgroup of a process in the unified hierarchy, empty if there is none; `None` if it cannot be read. The caller
-/// must make sure that the id was not reused meanwhile.
-fn cgroup_of(pid: u32) -> Option<String> {
-    read_text(&format!("/proc/{pid}/cgroup")).ok().map(|cgroups| unified(&cgroups).to_owned())
+/// The cgroup of a process in the unified hierarchy, empty if there is none, and the container that its cgroup of either version
+/// names; `None` if it cannot be read. The caller must make sure that the id was not reused meanwhile.
+fn cgroup_of(pid: u32) -> Option<(String, Option<ContainerId>)> {
+    let cgroups = read_text(&format!("/proc/{pid}/cgroup")).ok()?;
+    Some((unified(&cgroups).to_owned(), ContainerId::of_process(&cgroups)))
 }
 
 /// The path of an executable without the ` (deleted)` that the kernel appends when the file is gone

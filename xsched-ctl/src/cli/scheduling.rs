@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use xsched_control_api::parameters::{Class, PRIORITY_MAX, PRIORITY_MIN, WEIGHT_MAX, Wish};
-use xsched_sched::{Nanos, PolicyKind, Quota, Slo};
+use xsched_metrics::Listen;
+use xsched_sched::{Nanos, PolicyKind, Quota, Slo, class_priority};
 
 use super::units::{cgroup, process_id, share};
 
@@ -27,6 +28,14 @@ pub(crate) struct Serve {
     #[arg(long)]
     observe: bool,
 
+    /// Answer requests for metrics (OpenMetrics) at 127.0.0.1:PORT or unix:PATH, overriding the configuration
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<Listen>,
+
+    /// Allow an address for metrics that other machines can reach
+    #[arg(long)]
+    metrics_public: bool,
+
     /// Run without BPF programs, as a controller without the privileges does: processes then report over the socket
     #[arg(long)]
     no_bpf: bool,
@@ -44,8 +53,18 @@ pub(crate) struct Serve {
 impl Serve {
     /// How the controller is to be started.
     pub(crate) fn options(self) -> xsched_controller::Options {
-        let Self { config, policy, rules, observe, no_bpf, check, json } = self;
-        xsched_controller::Options { config, policy, rules, observe, no_bpf, check, json }
+        let Self { config, policy, rules, observe, metrics, metrics_public, no_bpf, check, json } = self;
+        xsched_controller::Options {
+            config,
+            policy,
+            rules,
+            observe,
+            metrics,
+            metrics_public,
+            no_bpf,
+            check,
+            json,
+        }
     }
 }
 
@@ -86,9 +105,10 @@ pub(crate) struct ParameterOptions {
     pub(crate) slo: Option<Slo>,
 }
 
-fn priority(text: &str) -> Result<i16, String> {
-    if let Some(class) = Class::ALL.into_iter().find(|class| class.to_string() == text) {
-        return Ok(class.priority());
+/// A priority, or that of a class by its name.
+pub(crate) fn priority(text: &str) -> Result<i16, String> {
+    if let Some(priority) = class_priority(text) {
+        return Ok(priority);
     }
     let number = text.parse().ok().filter(|number| (PRIORITY_MIN..=PRIORITY_MAX).contains(number));
     number.ok_or_else(|| {
@@ -199,6 +219,13 @@ pub(crate) struct List {
     /// Print the controller's answer as JSON, which contains both
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Top {
+    /// Seconds between two looks at the controller
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = super::seconds)]
+    pub(crate) interval: f64,
 }
 
 /// What a line of a list shows.

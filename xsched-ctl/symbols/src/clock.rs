@@ -15,8 +15,13 @@ pub fn now_ns() -> u64 {
 
 /// A boot time that the kernel has told this process, on the machine's clock.
 pub(crate) fn machine_ns(own_ns: u64) -> u64 {
-    static OWN_AHEAD_NS: LazyLock<i64> = LazyLock::new(|| {
-        boottime_ahead_ns(&fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default())
-    });
     own_ns.saturating_add_signed(OWN_AHEAD_NS.saturating_neg())
 }
+
+/// A time on the machine's clock, as this process has to tell it to the kernel.
+pub fn own_ns(machine_ns: u64) -> u64 {
+    machine_ns.saturating_add_signed(*OWN_AHEAD_NS)
+}
+
+static OWN_AHEAD_NS: LazyLock<i64> =
+    LazyLock::new(|| boottime_ahead_ns(&fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default()));

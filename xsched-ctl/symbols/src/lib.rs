@@ -57,7 +57,7 @@ mod symbol_table;
 mod tests;
 mod timeout;
 
-pub use clock::now_ns;
+pub use clock::{now_ns, own_ns};
 pub use demangle::{demangle, kernel_name, short_name};
 pub use elf::{ElfError, symbol_file_offsets, variable_address};
 pub use function::{MappedFunction, find_function, own_code};

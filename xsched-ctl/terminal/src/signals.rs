@@ -1,6 +1,6 @@
 //! Signals: what each that would end this program means instead.
 //!
-//! | signal | `trace`, `attach` | `run` | `serve` | other verbs |
+//! | signal | `trace`, `attach`, `field` | `run` | `serve` | other verbs |
 //! | --- | --- | --- | --- | --- |
 //! | SIGINT, SIGQUIT | end; with a command, it decides | the command decides | end | as usual |
 //! | SIGTERM, SIGHUP, SIGALRM, SIGVTALRM, SIGPROF | end, with the command | end the command | end; SIGHUP reads files again | as usual |

@@ -95,6 +95,19 @@ impl Machine {
 /// The table for a terminal: most launches first, ended programs last.
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, |_| None)
+    }
+}
+
+impl Machine {
+    /// The table, with the pods of processes as `pod` names them.
+    pub fn table(&self, pod: impl Fn(u32) -> Option<String>) -> String {
+        let mut table = String::new();
+        self.write(&mut table, pod).expect("writing to a string does not fail");
+        table
+    }
+
+    fn write(&self, f: &mut impl fmt::Write, pod: impl Fn(u32) -> Option<String>) -> fmt::Result {
         let (ended, mut running): (Vec<_>, Vec<_>) =
             self.programs.iter().partition(|(_, program)| program.ended_ns.is_some());
         running.sort_by_key(|(id, program)| {
@@ -107,9 +120,13 @@ impl fmt::Display for Machine {
         let ended_count = self.forgotten_count + ended.len() as u64;
 
         let header = ["pid", "process", "launches", "total", "other calls", "total"];
+        let name = |id: &ProcessId, program: &Program| match pod(id.pid) {
+            Some(pod) => format!("{} ({pod})", program.name),
+            None => program.name.clone(),
+        };
         let rows = running
             .into_iter()
-            .map(|(id, program)| program.totals.cells(id.pid.to_string(), program.name.clone()));
+            .map(|(id, program)| program.totals.cells(id.pid.to_string(), name(id, program)));
         let last = (ended_count > 0)
             .then(|| of_ended.cells("-".to_owned(), format!("{ended_count} that have ended")));
         write_table(f, header, rows.chain(last), 2)
@@ -161,5 +178,7 @@ mod tests {
         assert_eq!(lines.len(), 5);
         machine.forget_ended(u64::MAX);
         assert_eq!(machine.to_string(), table);
+        let named = machine.table(|pid| (pid == 8).then(|| "team/serve-0/main".to_owned()));
+        assert!(named.contains("serve (team/serve-0/main)") && named.contains("train  "), "{named}");
     }
 }

@@ -2,7 +2,7 @@
 
 mod sink;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 
 use xsched_perfetto::{Process, ProcessId, ThreadId, WriteError};
@@ -54,6 +54,9 @@ struct Recording {
     programs: Programs,
     /// At this number of programs, ended ones are forgotten.
     programs_max: usize,
+    /// The latest settings and parameters, which each further trace repeats.
+    settings: Option<Entry>,
+    parameters: BTreeMap<u32, Entry>,
     /// The sink takes no more calls.
     is_full: bool,
 }
@@ -93,6 +96,8 @@ impl Recorder {
                     threads: HashSet::new(),
                     programs: Programs::new(),
                     programs_max: PROGRAMS_MAX,
+                    settings: None,
+                    parameters: BTreeMap::new(),
                     is_full: false,
                 })
             })
@@ -204,6 +209,19 @@ impl Recorder {
         Ok(())
     }
 
+    /// Notes changes of the controller's settings and of processes' parameters.
+    pub(crate) fn settings(&mut self, processes: &Processes, changes: Vec<Entry>) -> Result<(), TracerError> {
+        self.scheduling(processes, &changes)?;
+        let Some(recording) = &mut self.recording else { return Ok(()) };
+        for entry in changes {
+            match entry {
+                Entry::Parameters(pid, ..) => drop(recording.parameters.insert(pid, entry)),
+                _ => recording.settings = Some(entry),
+            }
+        }
+        Ok(())
+    }
+
     /// Notes the settings of the recording.
     pub fn configure(&mut self, config: Vec<(&'static str, String)>) -> Result<(), TracerError> {
         match &mut self.recording {
@@ -237,6 +255,7 @@ impl Recorder {
             Change::Exited { pid } => {
                 recording.processes.retain(|process| process.pid != pid);
                 recording.threads.retain(|thread| thread.process.pid != pid);
+                recording.parameters.remove(&pid);
             }
             _ => {}
         }
@@ -416,7 +435,11 @@ impl Recording {
         kept.close(std::mem::take(self.timeline.collected()));
         self.processes.clear();
         self.threads.clear();
-        self.timeline.restart().map_err(memory_write)
+        self.timeline.restart().map_err(memory_write)?;
+        for entry in self.settings.iter().chain(self.parameters.values()) {
+            self.timeline.scheduling(&self.programs, entry).map_err(memory_write)?;
+        }
+        Ok(())
     }
 }
 

@@ -17,6 +17,7 @@
 //! | `device_clock` | the device's intervals on the host's clock |
 //! | `xqueue` | phases of XQueues: running, suspended, buffered |
 //! | `arbiter` | which level may launch, and which process preempted which |
+//! | `settings` | the controller's policy, and the parameters of processes |
 //! | `entry` | the results |
 //!
 //! The events are written by untrusted processes: arithmetic on their numbers never overflows, and all state is
@@ -30,6 +31,7 @@ mod entry;
 mod judged;
 mod process;
 mod processes;
+mod settings;
 mod source;
 mod xqueue;
 
@@ -40,11 +42,12 @@ use xsched_symbols::now_ns;
 use crate::call::RuntimeCall;
 use arbiter::Arbiter;
 use calls::{Calls, Told};
-pub(crate) use entry::{Entry, Execution, Holder, Phase, Preemption, XQueueId};
+pub(crate) use entry::{Entry, Execution, Holder, Phase, Preemption, Regime, XQueueId};
 pub(crate) use judged::DEVICE_PATIENCE_NS;
 use judged::Judgements;
 use process::Called;
 use processes::Processes;
+pub(crate) use settings::SettingsWatch;
 use source::{Origin, RingId, Source};
 
 /// Why a process with the shim cannot have joined the running controller of this user or machine, if that is known.
@@ -71,6 +74,8 @@ pub(crate) struct Scheduling {
     senseless: u64,
     /// Rings without further events, and when their end was noticed.
     ended: Vec<(u64, RingId)>,
+    /// Processes that have begun to write events.
+    begun: usize,
 }
 
 impl Scheduling {
@@ -86,6 +91,7 @@ impl Scheduling {
             taken_until_ns: 0,
             senseless: 0,
             ended: Vec::new(),
+            begun: 0,
         }
     }
 
@@ -94,7 +100,13 @@ impl Scheduling {
         self.source.listen();
         for (ring, pid) in self.source.take_begun() {
             self.processes.begin(ring, pid);
+            self.begun += 1;
         }
+    }
+
+    /// How many processes have begun to write events so far.
+    pub(crate) fn begun(&self) -> usize {
+        self.begun
     }
 
     /// A process has made its first call.

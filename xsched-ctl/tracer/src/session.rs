@@ -45,7 +45,7 @@ use crate::bpf::{Enlistment, Logs, Maps};
 use crate::driver::Queues;
 use crate::error::TracerError;
 use crate::recorder::{Recorded, Recorder};
-use crate::scheduling::Scheduling;
+use crate::scheduling::{Scheduling, SettingsWatch};
 use audience::Audience;
 pub use audience::Targets;
 use driver::Driver;
@@ -93,6 +93,7 @@ pub struct Session {
     resolver: Resolver,
     recorder: Recorder,
     scheduling: Scheduling,
+    settings: SettingsWatch,
     lives: Lives,
     late: Late,
     slow: Slow,

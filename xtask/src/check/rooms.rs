@@ -37,7 +37,7 @@ enum Side {
 }
 
 /// The crates of this workspace from the top layer to the lowest. Those of one layer know nothing of each other.
-const LAYERS: [&[(&str, Side)]; 12] = [
+const LAYERS: [&[(&str, Side)]; 13] = [
     &[
         ("cuda-sim", Side::Development),
         ("differential-runner", Side::Development),
@@ -49,15 +49,19 @@ const LAYERS: [&[(&str, Side)]; 12] = [
     &[("xsched-ground", Side::Shim)],
     &[
         ("xsched-controller", Side::Command),
+        ("xsched-replay", Side::Command),
+        ("xsched-field", Side::Command),
         ("xsched-report", Side::Command),
         ("xsched-tracer", Side::Command),
         ("xsched-xqueue", Side::Shim),
     ],
+    &[("xsched-pods", Side::Command)],
     &[
         ("trace-viewer", Side::Command),
         ("xsched-arbiter", Side::Command),
         ("xsched-chains", Side::Command),
         ("xsched-control-api", Side::Command),
+        ("xsched-metrics", Side::Command),
     ],
     &[("xsched-bpf", Side::Command), ("xsched-recording", Side::Command)],
     &[

@@ -192,12 +192,28 @@ pub(crate) fn all() -> Vec<Requirement> {
             elsewhere: "install chromium, as /usr/bin/chromium",
         },
         Requirement {
+            name: "promtool",
+            need: Need::SingleTests,
+            why: "to check metrics and alert rules as Prometheus reads them",
+            is_met: |m| m.output("promtool", &["--version"]).is_some(),
+            remedy: Remedy::Packages(&["prometheus"]),
+            elsewhere: "install promtool of https://prometheus.io",
+        },
+        Requirement {
             name: "sudo",
             need: Need::SingleTests,
             why: "to test `sudo xsched-ctl trace > FILE` as users type it",
             is_met: |m| m.output("sudo", &["-V"]).is_some(),
             remedy: Remedy::Packages(&["sudo"]),
             elsewhere: "install sudo",
+        },
+        Requirement {
+            name: "tmux",
+            need: Need::SingleTests,
+            why: "to use `xsched-ctl top` as users do",
+            is_met: |m| m.output("tmux", &["-V"]).is_some(),
+            remedy: Remedy::Packages(&["tmux"]),
+            elsewhere: "install tmux 3.0 or later",
         },
     ]
 }

@@ -8,9 +8,9 @@ use core::fmt;
 use zerocopy::FromBytes;
 
 use super::{
-    Domain, Events, Hello, KernelName, NAME_LEN_MAX, ORIGINS_MAX, OpenQueue, Opened, OriginName, OriginTime,
-    OriginUsage, PacketKind, Refusal, Reported, Rules, SETTINGS_LEN_MAX, SchedulingDomain, Settings, Usage,
-    Verdicts, WIRE_VERSION, Welcome,
+    Domain, Events, Hello, Hints, KernelName, NAME_LEN_MAX, ORIGINS_MAX, OpenQueue, Opened, OriginName,
+    OriginTime, OriginUsage, PacketKind, Refusal, Reported, Rules, SETTINGS_LEN_MAX, SchedulingDomain,
+    Settings, Usage, Verdicts, WIRE_VERSION, Welcome,
 };
 use crate::arbiter_page::is_device_key;
 
@@ -87,13 +87,15 @@ pub enum FromShim {
     OriginName(OriginName),
     /// How a queue's device time divides among origins.
     OriginUsage(OriginUsage),
+    /// What the process asks for from now on.
+    Hints(Hints),
 }
 
 impl FromShim {
     /// Reads one packet.
     pub fn parse(packet: &[u8]) -> Result<Self, Malformed> {
         let kind = kind(packet)?;
-        let parsed = parse_as!(kind, packet: Hello OpenQueue Reported Usage Domain KernelName Settings OriginName OriginUsage);
+        let parsed = parse_as!(kind, packet: Hello OpenQueue Reported Usage Domain KernelName Settings OriginName OriginUsage Hints);
         let parsed = match parsed {
             Err(error) if kind == PacketKind::Hello as u32 => {
                 return Err(another_version(packet).unwrap_or(error));
@@ -106,6 +108,7 @@ impl FromShim {
             Self::Domain(packet) => packet.reserved,
             Self::KernelName(packet) => packet.reserved,
             Self::OriginName(packet) => packet.reserved,
+            Self::Hints(packet) => packet.reserved,
             Self::OriginUsage(packet) => packet.times.iter().fold(0, |all, time| all | time.reserved),
             Self::Hello(_) | Self::Reported(_) | Self::Settings(_) => 0,
         };
@@ -122,7 +125,7 @@ impl FromShim {
             }
             Self::Settings(packet) => packet.len <= SETTINGS_LEN_MAX,
             Self::OpenQueue(packet) => is_device_key(packet.device),
-            Self::Hello(_) | Self::Reported(_) | Self::Usage(_) => true,
+            Self::Hello(_) | Self::Reported(_) | Self::Usage(_) | Self::Hints(_) => true,
         };
         match (reserved, makes_sense) {
             (0, true) => Ok(parsed),
@@ -305,7 +308,7 @@ mod tests {
             let mut packet: std::vec::Vec<u8> = (0..len).map(|_| next() as u8).collect();
             // Otherwise hardly any would have a valid kind.
             if let Some(first) = packet.first_chunk_mut::<4>() {
-                *first = (next() as u32 % 15).to_le_bytes();
+                *first = (next() as u32 % 18).to_le_bytes();
             }
             // Otherwise hardly any would be valid.
             if len == PACKET_LEN_MAX {
@@ -317,6 +320,7 @@ mod tests {
                 Ok(parsed) => {
                     let back = match &parsed {
                         FromShim::Hello(packet) => packet.as_bytes(),
+                        FromShim::Hints(packet) => packet.as_bytes(),
                         FromShim::OpenQueue(packet) => packet.as_bytes(),
                         FromShim::Reported(packet) => packet.as_bytes(),
                         FromShim::Usage(packet) => packet.as_bytes(),

@@ -1,7 +1,7 @@
 mod anything;
 
 use super::*;
-use crate::ProcessId;
+use crate::{ProcessId, What};
 
 const MS: Nanos = Nanos::from_millis(1);
 
@@ -701,4 +701,42 @@ fn initial_settings_are_brought_in_range() {
     let settings = Settings { quantum: Nanos::ZERO, slice: Nanos::ZERO, ..Settings::default() };
     let scheduler = Scheduler::new(PolicyKind::Fair, settings);
     assert_eq!(scheduler.settings().check(), Ok(()));
+}
+
+#[test]
+fn turns_delays_and_preemptions_are_noted_for_a_caller_that_asks() {
+    let mut fixture = Fixture::new();
+    fixture.scheduler.observe();
+    fixture.open(1, 0).open(2, 100);
+    let ready = |queue| QueueChange::Ready { queue: QueueId(queue) };
+    let idle = |queue| QueueChange::Idle { queue: QueueId(queue) };
+    fixture.at(ms(1), ready(1)).at(ms(3), ready(2)).at(ms(8), idle(2)).at(ms(9), idle(1));
+    let mut happenings = Vec::new();
+    fixture.scheduler.take_happenings(&mut happenings);
+    let began = |queue, waited| Happening { queue: QueueId(queue), what: What::TurnBegan { waited } };
+    let preempted = Happening { queue: QueueId(1), what: What::Preempted };
+    // Those of one moment are in the order of queues.
+    assert_eq!(happenings, [began(1, Nanos::ZERO), preempted, began(2, Nanos::ZERO), began(1, ms(5))]);
+    fixture.scheduler.take_happenings(&mut happenings);
+    assert_eq!(happenings.len(), 4, "each is taken once");
+}
+
+#[test]
+fn slices_of_starving_queues_are_noted() {
+    let mut fixture = Fixture::new();
+    fixture.scheduler.observe();
+    fixture.open(1, 0).open(2, 100);
+    for queue in [1, 2] {
+        fixture.at(ms(1), QueueChange::Ready { queue: QueueId(queue) });
+    }
+    while fixture.now < ms(1100) {
+        let again = fixture.again.expect("a queue waits");
+        fixture.decide(again);
+    }
+    let mut happenings = Vec::new();
+    fixture.scheduler.take_happenings(&mut happenings);
+    let slices: Vec<_> =
+        happenings.iter().filter(|happening| happening.what == What::StarvationSlice).collect();
+    assert_eq!(slices.len(), 1);
+    assert_eq!(slices[0].queue, QueueId(1));
 }

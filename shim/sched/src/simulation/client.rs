@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
+use super::recorded::{self, Gates, Run};
 use super::{Act, Happening, Simulation};
-use crate::{Attributes, InFlight, Level, Limit, Nanos, QueueChange, QueueId};
+use crate::{Attributes, InFlight, Launch, Level, Limit, Nanos, QueueChange, QueueId};
 
 /// The behaviour of a client.
 #[derive(Clone, Debug)]
@@ -12,10 +13,14 @@ pub(crate) struct Plan {
     pub(super) opens: Nanos,
     pub(super) closes: Option<Nanos>,
     pub(super) work: Work,
+    /// Whether its commands wait on the device while more urgent clients have work.
+    pub(super) gates: Gates,
     /// Kernels take this long, and up to a fifth more or less.
+    #[cfg(test)]
     pub(super) kernel: Nanos,
     /// What it does when it is allowed to launch.
     pub(super) misses: Misses,
+    #[cfg(test)]
     pub(super) seed: u64,
 }
 
@@ -30,11 +35,28 @@ pub(crate) struct Misses {
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
     /// There is always more.
+    #[cfg(test)]
     Saturating,
     /// Each request is so many kernels; then the next one comes, after a pause of up to twice this length.
+    #[cfg(test)]
     Requests { kernels: u32, pause: Nanos },
     /// The same, with another number of kernels from a time on, and pauses that are long enough to end a request.
+    #[cfg(test)]
     Step { kernels: [u32; 2], at: Nanos, pause: Nanos },
+    /// As recorded.
+    Recorded(recorded::Program),
+}
+
+/// A command that was not launched yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kernel {
+    pub(super) time: Nanos,
+    /// From its launch until the device has it.
+    pub(super) launch: Nanos,
+    /// Commands of a class take equally long, as far as the client knows.
+    pub(super) class: u64,
+    /// Which one it is of a recorded program.
+    pub(super) submission: Option<recorded::Submission>,
 }
 
 /// Its state.
@@ -55,22 +77,29 @@ pub(super) struct Client {
     has_chance: bool,
     misses_left: u32,
     asleep_until: Nanos,
-    /// Kernels that have completed, noticed or not.
-    pub(super) completed: usize,
+    /// When kernels have completed that were not noticed yet, and when the last noticed one had, by the device's clock.
+    pub(super) completed: VecDeque<Nanos>,
+    noticed: Option<Nanos>,
     /// Kernels that are not launched yet.
-    buffer: VecDeque<Nanos>,
-    flight: InFlight,
+    pub(super) buffer: VecDeque<Kernel>,
+    pub(super) flight: InFlight,
     in_flight_time: VecDeque<Nanos>,
     used: Nanos,
+    /// The state of a recorded program.
+    pub(super) run: Run,
+    /// Since when it is blocked, and by which client.
+    pub(super) waits: Option<(Nanos, Option<usize>)>,
+    #[cfg(test)]
     random: fastrand::Rng,
 }
 
-/// Kernels that an application has in flight without a limit.
+/// Kernels that an application that always has more keeps in flight without a limit.
 pub(super) const UNLIMITED: usize = 16;
 
 /// Interval of reports of use.
 pub(super) const REPORT_EVERY: Nanos = Nanos::from_millis(10);
 
+#[cfg(test)]
 impl Plan {
     /// The longest time of its kernels.
     pub(super) fn longest(&self) -> Nanos {
@@ -80,8 +109,12 @@ impl Plan {
 
 impl Client {
     pub(super) fn new(plan: Plan) -> Self {
+        let limit = if plan.gates == Gates::Close { Limit::GATED } else { Limit::default() };
         Self {
+            #[cfg(test)]
             random: fastrand::Rng::with_seed(plan.seed),
+            run: Run::default(),
+            waits: None,
             has_chance: false,
             misses_left: plan.misses.in_a_row,
             asleep_until: Nanos::ZERO,
@@ -93,9 +126,10 @@ impl Client {
             opened: false,
             closed: false,
             appointment: 0,
-            completed: 0,
+            completed: VecDeque::new(),
+            noticed: None,
             buffer: VecDeque::new(),
-            flight: InFlight::new(Limit::default()),
+            flight: InFlight::new(limit),
             in_flight_time: VecDeque::new(),
             used: Nanos::ZERO,
         }
@@ -105,9 +139,31 @@ impl Client {
         self.plan.attributes.device.0.into()
     }
 
-    fn kernel(&mut self) -> Nanos {
+    #[cfg(test)]
+    fn kernel(&mut self) -> Kernel {
         let fifth = self.plan.kernel.0 / 5;
-        Nanos(self.plan.kernel.0 - fifth + self.random.u64(0..=2 * fifth))
+        let time = Nanos(self.plan.kernel.0 - fifth + self.random.u64(0..=2 * fifth));
+        Kernel { time, launch: Nanos::ZERO, class: 0, submission: None }
+    }
+
+    /// The shim looks: what has completed since it last did. Markers tell it by the device's clock when each command has, which may
+    /// be long ago.
+    fn notice(&mut self, now: Nanos) {
+        if self.completed.is_empty() {
+            self.used += self.flight.completed(now, 0);
+        }
+        for ended in self.completed.drain(..) {
+            self.used += match self.noticed.replace(ended) {
+                Some(before) => self.flight.completed_in(now, 1, ended - before),
+                None => self.flight.completed(now, 1),
+            };
+            self.in_flight_time.pop_front();
+        }
+    }
+
+    /// How many kernels may be in flight without a limit.
+    fn most_in_flight(&self) -> usize {
+        if matches!(self.plan.work, Work::Recorded(_)) { usize::MAX } else { UNLIMITED }
     }
 
     fn exists(&self) -> bool {
@@ -136,7 +192,15 @@ impl Simulation {
         let attributes = self.clients[index].plan.attributes;
         self.tell(QueueChange::Opened { queue: name(index), attributes });
         self.plan_in(REPORT_EVERY, Happening::Reports(index));
-        self.plan_in(Nanos::ZERO, Happening::Arrives(index));
+        match &self.clients[index].plan.work {
+            Work::Recorded(program) => {
+                let streams = program.streams.len();
+                self.clients[index].run = Run::of(program);
+                (0..streams).for_each(|stream| self.plan_submission(index, stream));
+            }
+            #[cfg(test)]
+            _ => self.plan_in(Nanos::ZERO, Happening::Arrives(index)),
+        }
     }
 
     pub(super) fn close(&mut self, index: usize) {
@@ -146,12 +210,14 @@ impl Simulation {
         self.tell(QueueChange::Closed { queue: name(index) });
     }
 
+    #[cfg(test)]
     pub(super) fn arrive(&mut self, index: usize) {
         let client = &mut self.clients[index];
         let count = match client.plan.work {
             Work::Saturating => 1,
             Work::Requests { kernels, .. } => kernels,
             Work::Step { kernels, at, .. } => kernels[usize::from(self.now >= at)],
+            Work::Recorded(_) => 0,
         };
         for _ in 0..count {
             let kernel = client.kernel();
@@ -168,6 +234,7 @@ impl Simulation {
 
     /// A client that waits for a mask to change looks again soon, if it is awake.
     pub(super) fn wake(&mut self, device: usize) {
+        self.set_gates(device);
         for index in 0..self.clients.len() {
             let client = &mut self.clients[index];
             if client.device() != device || !client.blocked {
@@ -191,9 +258,7 @@ impl Simulation {
             let asleep_until = client.asleep_until;
             return self.make_appointment(index, asleep_until);
         }
-        let noticed = std::mem::take(&mut client.completed);
-        client.used += client.flight.completed(self.now, noticed);
-        client.in_flight_time.drain(..noticed);
+        client.notice(self.now);
         let wants_more = self.launch(index, others);
 
         let client = &mut self.clients[index];
@@ -215,6 +280,7 @@ impl Simulation {
         loop {
             let device = self.clients[index].device();
             let client = &mut self.clients[index];
+            #[cfg(test)]
             if matches!(client.plan.work, Work::Saturating) && client.buffer.is_empty() {
                 let kernel = client.kernel();
                 client.buffer.push_back(kernel);
@@ -228,25 +294,29 @@ impl Simulation {
             if client.blocked == allowed {
                 client.blocked = !allowed;
                 client.flight.disturbed(self.now);
+                self.note_wait(index);
                 self.trace.act(self.now, index, if allowed { Act::Allowed } else { Act::Blocked });
             }
+            let client = &mut self.clients[index];
             let limited = others && client.level.is_some_and(Level::is_limited);
             client.limited = limited;
             let fits = if limited {
-                client.flight.may_launch(self.now, 0)
+                client.flight.may_launch(self.now, kernel.class)
             } else {
-                client.flight.outstanding() < UNLIMITED
+                client.flight.outstanding() < client.most_in_flight()
             };
             if !allowed || !fits {
                 return true;
             }
             client.buffer.pop_front();
-            client.flight.launched(self.now, 0);
-            client.in_flight_time.push_back(kernel);
+            let is_gated = limited && client.plan.gates == Gates::Close;
+            let launch = Launch { class: kernel.class, payer: 0, begun: self.now, is_gated };
+            client.flight.launched_for(self.now, launch);
+            client.in_flight_time.push_back(kernel.time);
             let count = client.flight.outstanding();
             let time = client.in_flight_time.iter().skip(1).copied().sum();
             self.trace.act(self.now, index, Act::Launched { limited, count, time });
-            self.submit(device, index, kernel);
+            self.submit(device, index, kernel, is_gated);
         }
     }
 
@@ -255,13 +325,16 @@ impl Simulation {
         self.count += 1;
         self.clients[index].appointment = self.count;
         self.plan_in(self.world.delays.linger, Happening::Lingers(index, self.count));
-        let (least, pause) = match self.clients[index].plan.work {
-            Work::Requests { pause, .. } => (Nanos::ZERO, pause),
-            Work::Step { pause, .. } => (self.world.delays.linger, pause),
-            Work::Saturating => return,
-        };
-        let pause = Nanos(self.clients[index].random.u64(1..=2 * pause.0));
-        self.plan_in(least + pause, Happening::Arrives(index));
+        #[cfg(test)]
+        {
+            let (least, pause) = match self.clients[index].plan.work {
+                Work::Requests { pause, .. } => (Nanos::ZERO, pause),
+                Work::Step { pause, .. } => (self.world.delays.linger, pause),
+                Work::Saturating | Work::Recorded(_) => return,
+            };
+            let pause = Nanos(self.clients[index].random.u64(1..=2 * pause.0));
+            self.plan_in(least + pause, Happening::Arrives(index));
+        }
     }
 
     pub(super) fn linger(&mut self, index: usize, appointment: u64) {
@@ -288,6 +361,8 @@ impl Simulation {
         }
         client.ready = ready;
         client.blocked = false;
+        self.note_wait(index);
+        let client = &mut self.clients[index];
         let device = client.device();
         if let Some(level) = client.level {
             if ready { self.masks[device].add(level) } else { self.masks[device].remove(level) }

@@ -1,5 +1,6 @@
 //! The record of a simulation, and queries on it.
 
+#[cfg(test)]
 use super::client::Plan;
 use crate::{Level, Nanos, QueueChange, QueueId};
 
@@ -13,8 +14,11 @@ pub(crate) struct Trace {
     /// Its decisions.
     pub(crate) decisions: Vec<(Nanos, Vec<(QueueId, Level)>)>,
     /// The charge of each client, each time that the scheduler got an event.
+    #[cfg(test)]
     pub(super) charges: Vec<(Nanos, Vec<Nanos>)>,
+    #[cfg(test)]
     pub(crate) plans: Vec<Plan>,
+    #[cfg(test)]
     pub(super) until: Nanos,
 }
 
@@ -43,11 +47,31 @@ pub(crate) enum Act {
     Ended,
 }
 
+/// Only tests look at it; a recorded program may run for hours.
+const IS_KEPT: bool = cfg!(test);
+
 impl Trace {
     pub(super) fn act(&mut self, now: Nanos, client: usize, act: Act) {
-        self.acts.push((now, client, act));
+        if IS_KEPT {
+            self.acts.push((now, client, act));
+        }
     }
 
+    pub(super) fn step(&mut self, now: Nanos, change: Option<QueueChange>) {
+        if IS_KEPT {
+            self.steps.push((now, change));
+        }
+    }
+
+    pub(super) fn decided(&mut self, now: Nanos, levels: &[(QueueId, Level)]) {
+        if IS_KEPT {
+            self.decisions.push((now, levels.to_vec()));
+        }
+    }
+}
+
+#[cfg(test)]
+impl Trace {
     pub(super) fn end(&mut self, until: Nanos, plans: Vec<Plan>) {
         self.until = until;
         self.plans = plans;

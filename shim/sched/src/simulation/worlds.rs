@@ -1,7 +1,7 @@
 //! Random worlds.
 
 use super::client::{Misses, Plan, Work};
-use super::{Delays, World};
+use super::{Delays, Gates, World};
 use crate::{Attributes, DeviceId, Nanos, PolicyKind, ProcessId, Quota, Settings, Slo};
 
 const fn ms(count: u64) -> Nanos {
@@ -40,6 +40,7 @@ pub(crate) fn any(policy: PolicyKind, seed: u64) -> World {
             closes,
             work,
             kernel: length(&mut random),
+            gates: Gates::None,
             misses: Misses::default(),
             seed,
         });
@@ -67,6 +68,7 @@ fn always_busy(policy: PolicyKind, seed: u64, until: Nanos, clients: &[Attribute
         work: Work::Saturating,
         // Four or more of them in a slice.
         kernel: length(&mut random).min(ms(1)),
+        gates: Gates::None,
         misses: Misses::default(),
         seed: seed << 8 | index as u64,
     };

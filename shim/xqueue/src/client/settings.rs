@@ -44,7 +44,7 @@ pub struct Settings {
 
 impl Settings {
     /// The first packet to a controller.
-    pub(super) fn hello(&self) -> Hello {
+    pub fn hello(&self) -> Hello {
         let given = |is_given, bit| if is_given { bit } else { 0 };
         let hints = given(self.priority.is_some(), Hello::PRIORITY)
             | given(self.utilization.is_some(), Hello::UTILIZATION)

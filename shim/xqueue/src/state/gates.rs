@@ -25,9 +25,6 @@ use crate::registration::{AdmissionState, Registration};
 use crate::state::State;
 use crate::state::gate_table::{DeviceGate, Gate, Shared, Stage};
 
-/// How much may be launched ahead behind gates.
-const GATED: Limit = Limit::Time { ahead: Nanos::from_millis(1), commands: 2 };
-
 /// How much work may follow a command before the next gate. A caller that waits for commands between two gates waits for so much
 /// longer than for its own command. Gates cost the device time as well, so there are fewer where the claim was not preempted of
 /// late.
@@ -90,7 +87,7 @@ impl<D: Device> State<D> {
     fn limit_if(&self, is_gated: bool) -> Limit {
         match self.limits.limit {
             // A limit from the controller or the environment goes before.
-            limit if is_gated && limit == Limit::default() => GATED,
+            limit if is_gated && limit == Limit::default() => Limit::GATED,
             limit => limit,
         }
     }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use xsched_sched::CLASSES;
+
 use super::{PRIORITY_MAX, PRIORITY_MIN};
 
 /// A class of priorities.
@@ -21,16 +23,16 @@ impl Class {
     /// All of them, in the order of [`Class::NAMES`].
     pub const ALL: [Self; 4] = [Self::Realtime, Self::High, Self::Normal, Self::Low];
     /// Their names.
-    pub const NAMES: [&str; 4] = ["realtime", "high", "normal", "low"];
+    pub const NAMES: [&str; 4] = [CLASSES[0].0, CLASSES[1].0, CLASSES[2].0, CLASSES[3].0];
+
+    /// Its name, and the priority of a process that was given only the class.
+    fn entry(self) -> (&'static str, i16) {
+        CLASSES[CLASSES.len() - 1 - self as usize]
+    }
 
     /// The priority of a process that was given only the class.
     pub fn priority(self) -> i16 {
-        match self {
-            Self::Low => -100,
-            Self::Normal => 0,
-            Self::High => 100,
-            Self::Realtime => 200,
-        }
+        self.entry().1
     }
 
     /// The highest priority of the class: half way to the next one.
@@ -52,12 +54,7 @@ impl Class {
 
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Low => "low",
-            Self::Normal => "normal",
-            Self::High => "high",
-            Self::Realtime => "realtime",
-        })
+        f.pad(self.entry().0)
     }
 }
 
@@ -74,5 +71,8 @@ mod tests {
         assert_eq!(Class::of(50), Class::High);
         assert_eq!((Class::of(PRIORITY_MIN), Class::of(PRIORITY_MAX)), (Class::Low, Class::Realtime));
         assert_eq!(Class::ALL.map(|class| class.to_string()), Class::NAMES);
+        // The command line has the names from the variants.
+        let typed = |name| <Class as clap::ValueEnum>::from_str(name, false);
+        assert_eq!(Class::NAMES.map(typed), Class::ALL.map(Ok));
     }
 }

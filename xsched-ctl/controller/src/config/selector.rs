@@ -16,6 +16,8 @@ pub(super) struct Selector {
     pub(super) user: Option<Pattern>,
     /// Its cgroup or one above it.
     pub(super) cgroup: Option<Pattern>,
+    /// The namespace of its pod.
+    pub(super) namespace: Option<Pattern>,
 }
 
 impl Selector {
@@ -24,15 +26,20 @@ impl Selector {
             |pattern: &Option<Pattern>, test: &dyn Fn(&Pattern) -> bool| pattern.as_ref().is_none_or(test);
         fits(&self.executable, &|pattern| is_executable(pattern, &subject.executable))
             && fits(&self.user, &|pattern| is_user(pattern, subject))
+            && fits(&self.namespace, &|pattern| {
+                subject.pod.as_ref().is_some_and(|pod| pattern.matches(&pod.namespace))
+            })
             && fits(&self.cgroup, &|pattern| subject.cgroups().any(|cgroup| pattern.matches(cgroup)))
     }
 }
 
 impl Selector {
-    /// Whether it matches every process. Some processes have no cgroup.
+    /// Whether it matches every process. Some processes have no cgroup, and most no pod.
     pub(super) fn is_about_all(&self) -> bool {
         let mut patterns = [&self.executable, &self.user].into_iter().flatten();
-        self.cgroup.is_none() && patterns.all(|pattern| pattern.to_string() == "*")
+        self.cgroup.is_none()
+            && self.namespace.is_none()
+            && patterns.all(|pattern| pattern.to_string() == "*")
     }
 
     /// The user's name, if it is one and not a number or a glob.
@@ -44,7 +51,12 @@ impl Selector {
 /// `executable */online-*, user alice`, or `any process`.
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = [("executable", &self.executable), ("user", &self.user), ("cgroup", &self.cgroup)];
+        let parts = [
+            ("executable", &self.executable),
+            ("user", &self.user),
+            ("cgroup", &self.cgroup),
+            ("namespace", &self.namespace),
+        ];
         let mut separator = "";
         for (key, pattern) in parts {
             if let Some(pattern) = pattern {

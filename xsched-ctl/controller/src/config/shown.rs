@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use xsched_control_api::parameters::{Ceiling, Parameters};
+use xsched_metrics::Listen;
 
 use super::Config;
 
@@ -51,6 +52,21 @@ impl Config {
             ("in_flight", in_flight),
             ("preemption", self.preemption_level.to_string()),
             ("observe", self.observe.to_string()),
+            ("metrics", self.metrics.listen.as_ref().map_or_else(|| "none".to_owned(), Listen::to_string)),
+            (
+                "kubernetes",
+                self.kubernetes.as_ref().map_or_else(
+                    || "no".to_owned(),
+                    |kubernetes| {
+                        kubernetes
+                            .sockets
+                            .iter()
+                            .map(|socket| socket.display().to_string())
+                            .collect::<Vec<_>>()
+                            .join(" or ")
+                    },
+                ),
+            ),
         ];
         for (key, value) in lines {
             let _ = writeln!(text, "  {key:<13}  {value}");
@@ -74,7 +90,7 @@ mod tests {
 
     #[test]
     fn all_that_holds_is_shown_in_order() {
-        let text = "[scheduler]\npolicy = 'fair'\nstarvation = '0s'\npoll = '0s'\nin_flight = '2ms'\n\n[[rule]]\n\
+        let text = "[scheduler]\npolicy = 'fair'\nstarvation = '0s'\npoll = '0s'\nin_flight = '2ms'\n[metrics]\nlisten = '127.0.0.1:9464'\n[[rule]]\n\
                     executable = '*/online-*'\nuser = 'alice'\nclass = 'high'\n[[rule]]\nweight = 7\n\
                     [[ceiling]]\ncgroup = '/a*'\nshare = 30\n";
         let config = Config { file: Some("c.toml".into()), ..Config::parse(text).unwrap() };
@@ -90,14 +106,16 @@ mod tests {
             "  in_flight      2ms",
             "  preemption     2",
             "  observe        false",
+            "  metrics        127.0.0.1:9464",
+            "  kubernetes     no",
             "",
             "The first matching rule sets the parameters of a process:",
-            "  c.toml:7: executable */online-*, user alice: priority 100 (high), weight 100",
-            "  c.toml:11: any process: priority 0 (normal), weight 7",
+            "  c.toml:8: executable */online-*, user alice: priority 100 (high), weight 100",
+            "  c.toml:12: any process: priority 0 (normal), weight 7",
             "  otherwise: priority 0 (normal), weight 100",
             "",
             "The first matching ceiling limits how far its user may raise it:",
-            "  c.toml:13: cgroup /a*: priority 49 (normal), weight 100, share 30 %",
+            "  c.toml:14: cgroup /a*: priority 49 (normal), weight 100, share 30 %",
             "  otherwise: priority 49 (normal), weight 100, no share",
             "",
         ];

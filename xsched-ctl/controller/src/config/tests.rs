@@ -10,6 +10,8 @@ impl Config {
 
 fn subject(executable: &str, user: &str, cgroup: &str) -> Subject {
     Subject {
+        container: None,
+        pod: None,
         pid: 1,
         uid: 1000,
         users: vec![user.to_owned()],
@@ -70,6 +72,23 @@ fn defaults_are_those_of_the_documented_example() {
         (example.policy, example.preemption_level, example.observe),
         (built_in.policy, built_in.preemption_level, built_in.observe)
     );
+}
+
+/// The packages install it as /etc/xsched/config.toml.
+#[test]
+fn the_installed_file_changes_nothing_and_shows_every_default() {
+    let installed = include_str!("../../../packaging/config.toml");
+    assert_eq!(format!("{:?}", Config::parse(installed).unwrap()), format!("{:?}", Config::default()));
+    let uncommented = |line: &'static str| {
+        let line = line.strip_prefix("# ").unwrap_or(line);
+        let is_key = |key: &&str| line.starts_with(*key) && line.contains(" = ");
+        SCHEDULER_KEYS.iter().find(is_key).map(|key| (*key, line))
+    };
+    let shown: std::collections::BTreeMap<_, _> = installed.lines().filter_map(uncommented).collect();
+    assert!(shown.keys().eq(SCHEDULER_KEYS.iter()), "{shown:?}");
+    let lines = shown.into_iter().filter(|(key, _)| *key != "in_flight").map(|(_, line)| format!("{line}\n"));
+    let all: String = std::iter::once("[scheduler]\n".to_owned()).chain(lines).collect();
+    assert_eq!(format!("{:?}", Config::parse(&all).unwrap()), format!("{:?}", Config::default()));
 }
 
 #[test]
@@ -138,7 +157,7 @@ fn mistakes_are_named_with_their_line() {
     assert_refused("[[rule]]\npriority = 256", "line 2: `priority`: expected -255 to 255");
     assert_refused(
         "[[ceiling]]\nexecutable = 'x'\nclass = 'high'",
-        "line 2: there is no key `executable`; there are: cgroup, class, priority, share, user, weight",
+        "line 2: there is no key `executable`; there are: cgroup, class, namespace, priority, share, user, weight",
     );
     assert_refused("[[rule]]\nuser = ''\nclass = 'high'", "line 2: an empty pattern matches nothing");
     assert_refused(
@@ -171,7 +190,7 @@ fn all_mistakes_are_named_at_once_and_the_rest_is_read() {
         "f.toml, line 9: there is no key `clas`; did you mean `class`?",
         "f.toml, line 10: `priority`: expected -255 to 255",
         "f.toml, line 11: give a class or a priority, not both",
-        "f.toml, line 14: there is no table `rool`; there are: ceiling, rule, rules, scheduler",
+        "f.toml, line 14: there is no table `rool`; there are: ceiling, kubernetes, metrics, rule, rules, scheduler",
     ];
     assert_eq!(mistakes.unwrap().of_file("f.toml".as_ref()), lines.join("\n"));
     assert_eq!((config.rules, config.linger), (Some("r.toml".into()), Duration::from_millis(1)));
@@ -255,4 +274,37 @@ fn a_file_that_was_asked_for_must_be_there() {
     std::fs::write(&file, "[scheduler]\nobserve = 1").unwrap();
     let refused = Config::read_file(Some(file.path())).1.unwrap().to_string();
     assert!(refused.ends_with("line 2: `observe` must be true or false, not a number"), "{refused}");
+}
+
+#[test]
+fn a_namespace_is_that_of_the_pod() {
+    let text = "[[rule]]\nnamespace = 'team-*'\nweight = 7\n[[ceiling]]\nnamespace = 'prod'\nclass = 'high'";
+    let config = Config::parse(text).unwrap();
+    let of = |namespace: &str| {
+        let pod = xsched_pods::Container {
+            namespace: namespace.to_owned(),
+            pod: "p".to_owned(),
+            name: "c".to_owned(),
+            asked: xsched_pods::Asked::default(),
+        };
+        Subject { pod: Some(pod.into()), ..subject("/bin/a", "alice", "/kubepods/x") }
+    };
+    assert_eq!(config.parameters(&of("team-a")).weight, 7);
+    assert_eq!(config.ceiling(&of("prod")).priority, Class::High.highest());
+    for other in [of("production"), subject("/bin/a", "alice", "/")] {
+        assert_eq!(config.parameters(&other), Parameters::default());
+        assert_eq!(config.ceiling(&other), Ceiling::default(), "before the pod is known, too");
+    }
+}
+
+#[test]
+fn the_endpoint_for_metrics_is_read_and_kept_from_other_machines() {
+    let config = Config::parse("[metrics]\nlisten = 'unix:/run/m.sock'\nmode = '0640'").unwrap();
+    assert_eq!(config.metrics.listen, Some("unix:/run/m.sock".parse().unwrap()));
+    assert_eq!(config.metrics.access, Access { is_public: false, mode: 0o640 });
+    assert!(Config::parse("[metrics]\nlisten = '10.0.0.1:9464'\npublic = true").is_ok());
+    assert_refused(
+        "[metrics]\nlisten = '10.0.0.1:9464'",
+        "line 1: other machines can reach `listen`; `public = true` allows that",
+    );
 }

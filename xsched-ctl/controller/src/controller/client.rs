@@ -11,7 +11,7 @@ use xsched_control_api::{
     parameters::{PRIORITY_MAX, PRIORITY_MIN, Parameters, SHARE_MAX, WEIGHT_MAX, Wish},
     peer::Peer,
 };
-use xsched_protocol::wire::Hello;
+use xsched_protocol::wire::{Hello, Hints};
 use xsched_sched::{Nanos, Slo};
 use xsched_symbols::FileId;
 
@@ -79,8 +79,8 @@ impl Client {
         matches!(self.link, Link::Awaited(_))
     }
 
-    /// Its scheduling parameters. In order of precedence: `set`, `run`, the process's own hints, the rules. The ceiling
-    /// limits hints, and `run` unless a privileged user ran it.
+    /// Its scheduling parameters. In order of precedence: `set`, `run`, the process's own hints, the annotations of its pod, the
+    /// rules. The ceiling limits hints and annotations, and `run` unless a privileged user ran it.
     pub(super) fn parameters(&self, config: &Config, said: Said) -> (Parameters, From) {
         let base = config.parameters(&self.subject);
         let ceiling = config.ceiling(&self.subject);
@@ -88,8 +88,10 @@ impl Client {
         let Granted { wish, is_privileged } = said.run;
         let wish = wish.completed(base);
         let run = if is_privileged { wish } else { ceiling.limit(wish, base) };
-        let parameters = said.set.or(run).or(hint).applied_to(base);
-        let sources = [(said.set, From::Set), (run, From::Run), (hint, From::Hint)];
+        let asked = self.subject.pod.as_ref().map(|pod| pod.asked.wish).unwrap_or_default();
+        let asked = ceiling.limit(asked.completed(base), base);
+        let parameters = said.set.or(run).or(hint).or(asked).applied_to(base);
+        let sources = [(said.set, From::Set), (run, From::Run), (hint, From::Hint), (asked, From::Pod)];
         let of_priority = sources.iter().find(|(wish, _)| wish.priority.is_some());
         let of_anything = sources.iter().find(|(wish, _)| !wish.is_empty());
         let from = match (of_priority, of_anything) {
@@ -102,16 +104,16 @@ impl Client {
     }
 }
 
-/// The hints of a process's first packet, clamped to valid ranges, because a process may send any number.
-pub(super) fn hints(hello: &Hello) -> Wish {
-    let given = |hint: u32| hello.hints & hint != 0;
-    let priority = hello.priority.clamp(i32::from(PRIORITY_MIN), i32::from(PRIORITY_MAX)) as i16;
+/// A process's hints, clamped to valid ranges, because a process may send any number.
+pub(super) fn hints(said: &Hints) -> Wish {
+    let given = |hint: u32| said.hints & hint != 0;
+    let priority = said.priority.clamp(i32::from(PRIORITY_MIN), i32::from(PRIORITY_MAX)) as i16;
     Wish {
         priority: given(Hello::PRIORITY).then_some(priority),
-        weight: given(Hello::WEIGHT).then_some(hello.weight.clamp(1, WEIGHT_MAX)),
-        share: given(Hello::UTILIZATION).then_some(hello.utilization.clamp(1, u32::from(SHARE_MAX)) as u8),
+        weight: given(Hello::WEIGHT).then_some(said.weight.clamp(1, WEIGHT_MAX)),
+        share: given(Hello::UTILIZATION).then_some(said.utilization.clamp(1, u32::from(SHARE_MAX)) as u8),
         deadline: given(Hello::DEADLINE)
-            .then(|| Nanos(hello.deadline_ns).clamp(Slo::LATENCY_LEAST, Slo::LATENCY_MOST)),
+            .then(|| Nanos(said.deadline_ns).clamp(Slo::LATENCY_LEAST, Slo::LATENCY_MOST)),
         ..Wish::default()
     }
 }
@@ -174,9 +176,9 @@ mod tests {
 
     #[test]
     fn hints_are_brought_into_bounds() {
-        let hello = Hello { priority: i32::MIN, utilization: u32::MAX, weight: 0, ..Hello::new_zeroed() };
-        assert_eq!(hints(&hello), Wish::default());
-        let all = Hello { hints: u32::MAX, ..hello };
+        let none = Hints { priority: i32::MIN, utilization: u32::MAX, weight: 0, ..Hints::new_zeroed() };
+        assert_eq!(hints(&none), Wish::default());
+        let all = Hints { hints: u32::MAX, ..none };
         let wish = Wish {
             priority: Some(-255),
             weight: Some(1),

@@ -14,7 +14,7 @@ use xsched_control_api::{
 };
 use xsched_protocol::{
     arbiter_page::{DEVICE_MAX, QUEUE_MAX, Report},
-    wire::{Hello, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Reported, Usage, Welcome},
+    wire::{Hello, Hints, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Reported, Usage, Welcome},
 };
 use xsched_sched::{Level, Nanos, QueueChange, QueueId};
 use xsched_symbols::FileId;
@@ -83,11 +83,11 @@ impl Controller {
         }
         let replaced = Rc::default();
         let client = Client {
-            subject: Subject::read(peer.pid, peer.uid, &self.users),
+            subject: self.subject(peer.pid, peer.uid),
             link,
             shim: shim.map(|shim| shim.id()),
             wake,
-            hint: hints(hello),
+            hint: hints(&Hints::from(hello)),
             token,
             set: self.wishes.departed.take(peer),
             peer: peer.clone(),
@@ -153,7 +153,7 @@ impl Controller {
     /// True if any was moved to another cgroup.
     pub(crate) fn learn_cgroups(&mut self, read: Vec<(ClientId, Seen)>) -> bool {
         let mut moved = Vec::new();
-        for (id, Seen { cgroup, nice }) in read {
+        for (id, Seen { cgroup, container, nice }) in read {
             let Some(client) = self.clients.get_mut(&id) else { continue };
             if client.subject.nice != nice && client.peer.is_alive() {
                 client.subject.nice = nice;
@@ -164,6 +164,8 @@ impl Controller {
             if client.subject.cgroup != cgroup && client.peer.is_alive() {
                 tracing::debug!("{} is in cgroup {cgroup:?} now", client.peer.describe());
                 client.subject.cgroup = cgroup;
+                client.subject.pod = container.as_ref().and_then(|id| self.pods.known.get(id).cloned());
+                client.subject.container = container;
                 moved.push(id);
             }
         }
@@ -240,8 +242,10 @@ impl Controller {
             device,
             stream_priority: wanted.stream_priority.clamp(-STREAM_PRIORITY_MAX, STREAM_PRIORITY_MAX),
             set: Wish::default(),
+            opened_ns: now_ns,
             usage: Used::new(now_ns),
             origins: BTreeMap::new(),
+            group: None,
         };
         self.queues.insert(key.slot, queue);
         if let Some(client) = self.clients.get_mut(&id) {
@@ -249,6 +253,7 @@ impl Controller {
         }
         self.counts.opened += 1;
         self.note_seat(key.slot);
+        self.regroup(key.slot);
         if let Some(attributes) = self.attributes(key.slot) {
             self.scheduler
                 .handle(Nanos(now_ns), QueueChange::Opened { queue: QueueId(key.slot), attributes });
@@ -345,7 +350,9 @@ impl Controller {
             return;
         };
         let now_ns = now_ns();
+        let before = queue.usage;
         let device = Nanos(queue.usage.update(now_ns, usage));
+        queue.count(&before, device, usage);
         self.scheduler.handle(Nanos(now_ns), QueueChange::Used { queue: QueueId(usage.slot), device });
     }
 
@@ -355,9 +362,8 @@ impl Controller {
         let now = Nanos(now_ns());
         self.end_ring(id, client.recording.is_some());
         for slot in client.queues {
-            if let Some(queue) = self.queues.remove(&slot) {
+            if let Some(queue) = self.end_queue(now, slot) {
                 self.arbiter.close(queue.key);
-                self.scheduler.handle(now, QueueChange::Closed { queue: QueueId(slot) });
             }
         }
         let owner = match client.link {
@@ -414,11 +420,19 @@ impl Controller {
 
     /// A queue no longer exists.
     pub(super) fn forget_queue(&mut self, at: Nanos, slot: u32) {
-        let Some(queue) = self.queues.remove(&slot) else { return };
-        self.scheduler.handle(at, QueueChange::Closed { queue: QueueId(slot) });
+        let Some(queue) = self.end_queue(at, slot) else { return };
         if let Some(client) = self.clients.get_mut(&queue.client) {
             client.queues.remove(&slot);
         }
+    }
+
+    fn end_queue(&mut self, at: Nanos, slot: u32) -> Option<Queue> {
+        if self.queues.contains_key(&slot) {
+            self.scheduler.handle(at, QueueChange::Closed { queue: QueueId(slot) });
+            // Its last turn is still counted.
+            self.count_happenings();
+        }
+        self.queues.remove(&slot)
     }
 
     /// The scheduling parameters of a process, without those that were set for single queues.
@@ -436,6 +450,14 @@ impl Controller {
         Some(queue.attributes(parameters, ceiling, client.subject.nice))
     }
 
+    /// A process asks for something else than before.
+    pub(crate) fn rehint(&mut self, id: ClientId, said: &Hints) {
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.hint = hints(said);
+            self.restand(id);
+        }
+    }
+
     /// Passes the current scheduling parameters of a process to the scheduler.
     pub(super) fn restand(&mut self, id: ClientId) {
         let now = Nanos(now_ns());
@@ -444,6 +466,7 @@ impl Controller {
             if let Some(attributes) = self.attributes(slot) {
                 self.scheduler.handle(now, QueueChange::Changed { queue: QueueId(slot), attributes });
                 self.note_seat(slot);
+                self.regroup(slot);
             }
         }
     }

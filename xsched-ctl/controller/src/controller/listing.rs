@@ -5,13 +5,14 @@ use std::process;
 use std::sync::atomic::Ordering;
 
 use xsched_control_api::{
-    answer::{self, Counts, List, State, Status},
+    answer::{self, Counts, List, Settings, State, Status, WAITS_FOR_MAX},
     device_address::device_name,
     parameters::Class,
 };
 use xsched_protocol::arbiter_page::{QueueWord, Word, more_urgent};
 use xsched_sched::QueueId;
 use xsched_symbols::now_ns;
+use xsched_terminal::one_line;
 
 use super::Controller;
 use super::authority::Actor;
@@ -19,11 +20,27 @@ use super::client::{Client, Said};
 use super::queue::Queue;
 
 /// The queues of a device.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Company {
     queues: usize,
     /// Bit L: a queue at level L has work.
     working_levels: u64,
+    /// The queues with work at the most urgent of these levels, up to the limit.
+    first: Vec<u32>,
+}
+
+impl Company {
+    /// A queue at this level has work.
+    fn works(&mut self, slot: u32, level: u64) {
+        if self.working_levels == 0 || self.working_levels.trailing_zeros() > level as u32 {
+            self.first.clear();
+        }
+        self.working_levels |= 1 << level;
+        let is_first = u64::from(self.working_levels.trailing_zeros()) == level;
+        if is_first && self.first.len() < WAITS_FOR_MAX {
+            self.first.push(slot);
+        }
+    }
 }
 
 impl Controller {
@@ -35,6 +52,7 @@ impl Controller {
             uid: rustix::process::geteuid().as_raw(),
             state: self.state,
             policy: self.scheduler.policy().to_string(),
+            settings: Settings::of(self.config.settings(), self.config.preemption_level),
             keeper: self.keeper(),
             sight: self.calls.sight,
             uptime_ns: now_ns().saturating_sub(self.started_ns),
@@ -65,7 +83,7 @@ impl Controller {
             company.queues += 1;
             let word = page.queue(queue.key.slot).word;
             if word.is_open() && word.is_ready() {
-                company.working_levels |= 1 << word.level();
+                company.works(queue.key.slot, word.level());
             }
         }
         devices
@@ -83,19 +101,24 @@ impl Controller {
             user: subject.users.first().cloned().unwrap_or_else(|| subject.uid.to_string()),
             command: if may_know { subject.command.clone() } else { String::new() },
             cgroup: if may_know { subject.cgroup.clone() } else { String::new() },
+            pod: subject.pod.as_ref().filter(|_| may_know).map(|pod| answer::Pod {
+                namespace: one_line(&pod.namespace).into_owned(),
+                name: one_line(&pod.pod).into_owned(),
+                container: one_line(&pod.name).into_owned(),
+            }),
             parameters,
             class: Class::of(parameters.priority).to_string(),
             from,
             reports: Self::reports(client),
             queues: queues
-                .map(|queue| self.queue(queue, client, said, may_know, company[&queue.device]))
+                .map(|queue| self.queue(queue, client, said, may_know, &company[&queue.device]))
                 .collect(),
         }
     }
 
     /// Whether a more urgent queue of its device has work. While the controller only observes, the ready masks are
     /// empty.
-    fn has_more_urgent_work(&self, word: QueueWord, company: Company) -> bool {
+    fn has_more_urgent_work(&self, word: QueueWord, company: &Company) -> bool {
         let working_levels = match self.state {
             State::Observing => company.working_levels,
             State::Active | State::Off => self.arbiter.page().load(Word::ready(word.device())),
@@ -109,11 +132,14 @@ impl Controller {
         client: &Client,
         said: Said,
         may_know: bool,
-        company: Company,
+        company: &Company,
     ) -> answer::Queue {
         let page = self.arbiter.page();
         let word = page.queue(queue.key.slot).word;
         let set = queue.set.or(said.set);
+        let is_suspended = self.has_more_urgent_work(word, company);
+        // Levels change while they are read: then none goes before it.
+        let goes_first = company.working_levels & more_urgent(word.level()) != 0;
         answer::Queue {
             slot: queue.key.slot,
             device: device_name(queue.device_key),
@@ -122,7 +148,12 @@ impl Controller {
             stream_priority: queue.stream_priority,
             level: word.level(),
             ready: word.is_ready(),
-            suspended: self.has_more_urgent_work(word, company),
+            suspended: is_suspended,
+            waits_for: if is_suspended && word.is_ready() && goes_first {
+                company.first.clone()
+            } else {
+                Vec::new()
+            },
             alone: company.queues == 1,
             device_share: queue.usage.device.share(now_ns()),
             device_ns: queue.usage.device.ns,
@@ -135,5 +166,24 @@ impl Controller {
                 .queue(QueueId(queue.key.slot))
                 .and_then(|state| Some(state.latency?.0)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_queues_that_go_first_are_those_at_the_most_urgent_level() {
+        let mut company = Company::default();
+        for (slot, level) in [(7, 3), (8, 2), (9, 3), (10, 2), (11, 5)] {
+            company.works(slot, level);
+        }
+        assert_eq!(company.first, [8, 10]);
+        assert_eq!(company.working_levels, 0b10_1100);
+        for slot in 0..20 {
+            company.works(slot, 0);
+        }
+        assert_eq!(company.first.len(), WAITS_FOR_MAX);
     }
 }

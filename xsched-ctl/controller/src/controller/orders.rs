@@ -14,7 +14,6 @@ use super::authority::{Actor, OrderError, audit};
 use super::client::Said;
 use super::tokens::{Granted, TokenKey, TokenRefused};
 use super::{ClientId, Controller};
-use crate::subject::Subject;
 
 /// What a command's connection keeps between its requests.
 #[derive(Debug, Default)]
@@ -226,7 +225,7 @@ impl Controller {
         }
         // The command does not run yet; it will be in the cgroup of the process that starts it. Rules may give it more
         // than the ceiling does.
-        let subject = Subject::read(actor.pid, actor.uid, &self.users);
+        let subject = self.subject(actor.pid, actor.uid);
         actor.check_change(actor, self.config.ceiling(&subject), Parameters::default(), wish)?;
         // It is not known yet which devices it will use.
         let overpromised = wish.share.and_then(|share| self.overpromised_with(share));

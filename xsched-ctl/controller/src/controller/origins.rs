@@ -35,7 +35,14 @@ impl Controller {
         let queue = self.queues.get_mut(&said.slot);
         let own = queue.filter(|queue| queue.client == id && queue.key.generation == said.generation);
         match own {
-            Some(queue) => queue.divide(now_ns(), said.parts()),
+            Some(queue) => {
+                let (client, known) = (self.clients.get(&id), self.calls.names.borrow());
+                queue.divide(now_ns(), said.parts(), |group, number, more| {
+                    if let Some(client) = client {
+                        group.used_by(&one_line(name(number, client, &known)), more);
+                    }
+                });
+            }
             None => self.counts.refused += 1,
         }
     }

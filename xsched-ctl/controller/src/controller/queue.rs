@@ -1,10 +1,12 @@
 //! What is known of a queue besides the page.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use xsched_control_api::parameters::{Parameters, Wish};
+use xsched_metrics::Group;
 use xsched_protocol::wire::{ORIGINS_MAX, OriginTime, Usage};
-use xsched_sched::{Attributes, DeviceId, ProcessId};
+use xsched_sched::{Attributes, DeviceId, Nanos, ProcessId};
 
 use super::ClientId;
 
@@ -22,10 +24,14 @@ pub(super) struct Queue {
     pub(super) stream_priority: i32,
     /// What was set for this queue alone.
     pub(super) set: Wish,
+    /// When it was opened.
+    pub(super) opened_ns: u64,
     /// What it has used, as its process reports.
     pub(super) usage: Used,
     /// Its device time by library, by the numbers of [`OriginTime::origin`].
     pub(super) origins: BTreeMap<u32, DeviceTime>,
+    /// What it counts for in metrics.
+    pub(super) group: Option<Rc<Group>>,
 }
 
 impl Queue {
@@ -47,13 +53,19 @@ impl Queue {
         }
     }
 
-    /// Takes in the parts of its device time that have changed.
-    pub(super) fn divide(&mut self, now_ns: u64, parts: &[OriginTime]) {
+    /// Takes in the parts of its device time that have changed, and tells by how much.
+    pub(super) fn divide(&mut self, now_ns: u64, parts: &[OriginTime], more: impl Fn(&Group, u32, Nanos)) {
         for part in parts {
             // A process that reports more libraries violates the protocol.
             if self.origins.len() < ORIGINS_MAX as usize || self.origins.contains_key(&part.origin) {
-                let time = self.origins.entry(part.origin).or_insert_with(|| DeviceTime::new(now_ns));
-                time.update(now_ns, part.device_ns);
+                // A library that is reported for the first time was used since the last report, or since the queue was opened.
+                let time = self.origins.entry(part.origin).or_insert_with(|| DeviceTime::new(self.opened_ns));
+                let added = Nanos(time.update(now_ns, part.device_ns));
+                if let Some(group) = &self.group
+                    && !added.is_zero()
+                {
+                    more(group, part.origin, added);
+                }
             }
         }
     }

@@ -31,6 +31,11 @@ impl Controller {
             ));
             config.observe = self.config.observe;
         }
+        if config.metrics != self.config.metrics {
+            changes
+                .not_effective
+                .push("metrics: a change of the endpoint needs a restart of the controller".to_owned());
+        }
         self.change_policy(&config, &mut changes);
         self.change_times(&config, &mut changes);
         self.report_settings_for_new_connections(&config, &mut changes);

@@ -403,7 +403,8 @@ fn a_process_moved_to_another_cgroup_gets_that_ones_parameters() {
     let mut bench = Bench::new("[[rule]]\ncgroup = '/batch*'\npriority = -50\n");
     let [online, other] = [11, 12].map(|pid| bench.admit(pid, Hello { hints: 0, ..hello(0) }));
     let [moved, other] = [online, other].map(|id| bench.open(id, 1));
-    let in_cgroup = |cgroup: &str| vec![(online, Seen { cgroup: cgroup.to_owned(), nice: 0 })];
+    let in_cgroup =
+        |cgroup: &str| vec![(online, Seen { cgroup: cgroup.to_owned(), container: None, nice: 0 })];
     assert!(bench.0.learn_cgroups(in_cgroup("/batch.slice/job")));
     bench.0.settle(now_ns());
     assert!(bench.level(moved) > bench.level(other));

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use xsched_control_api::{answer::Settings, parameters::Parameters};
+
 use crate::call::Judged;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +29,19 @@ pub(crate) enum Entry {
     Depth(XQueueId, u64, u64),
     /// Expected device time of what an XQueue has in flight, at a time.
     InFlight(XQueueId, u64, u64),
+    /// What decides from a time on.
+    Regime(u64, Regime),
+    /// A process has these parameters, from a time on.
+    Parameters(u32, u64, Parameters),
+}
+
+/// What the controller decides by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Regime {
+    pub(crate) policy: String,
+    /// Whether anything is deferred.
+    pub(crate) state: String,
+    pub(crate) settings: Settings,
 }
 
 impl Entry {
@@ -37,7 +52,10 @@ impl Entry {
             Self::Phase(phase) => phase.begin_ns,
             Self::Ready { begin_ns, .. } => *begin_ns,
             Self::Preempted(preemption) => preemption.time_ns,
-            Self::Depth(_, time_ns, _) | Self::InFlight(_, time_ns, _) => *time_ns,
+            Self::Depth(_, time_ns, _)
+            | Self::InFlight(_, time_ns, _)
+            | Self::Regime(time_ns, _)
+            | Self::Parameters(_, time_ns, _) => *time_ns,
         }
     }
 
@@ -49,6 +67,8 @@ impl Entry {
             Self::Ready { pids, .. } => (None, None, pids),
             Self::Preempted(preemption) => (Some(preemption.xqueue.pid), Some(preemption.by), &[]),
             Self::Depth(xqueue, ..) | Self::InFlight(xqueue, ..) => (Some(xqueue.pid), None, &[]),
+            Self::Regime(..) => (None, None, &[]),
+            Self::Parameters(pid, ..) => (Some(*pid), None, &[]),
         };
         own.into_iter().chain(holder.map(|holder| holder.pid)).chain(others.iter().copied())
     }

@@ -49,6 +49,8 @@ impl Session {
             self.write(&call)?;
         }
         self.recorder.scheduling(&self.processes, &entries)?;
+        let changes = self.settings.poll(self.scheduling.begun()).await;
+        self.recorder.settings(&self.processes, changes)?;
         let now_ns = now_ns();
         self.report_losses(now_ns)?;
         if now_ns - self.housekeeping_ns > HOUSEKEEPING_NS {

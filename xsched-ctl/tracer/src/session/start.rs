@@ -30,7 +30,7 @@ use crate::driver::Queues;
 use crate::error::TracerError;
 use crate::filter::Filters;
 use crate::recorder::Recorder;
-use crate::scheduling::Scheduling;
+use crate::scheduling::{Scheduling, SettingsWatch};
 
 /// Settings of a recording.
 pub struct Settings {
@@ -92,6 +92,7 @@ impl Session {
             resolver: Resolver::new(rules, label, sees_all),
             recorder,
             scheduling: Scheduling::new(),
+            settings: SettingsWatch::default(),
             lives: Lives::default(),
             late: Late::default(),
             slow: Slow::default(),

@@ -15,6 +15,8 @@
 //! | a queue with work is suspended | an instant `preempted` there, category `arbiter`, with `debug.by`, `debug.by_pid`, `debug.by_level`, `debug.level`, `debug.reason` |
 //! | the most urgent level with work | a slice `level N: NAME PID, …` on the track `arbiter`, category `arbiter`; `debug.level`, `debug.pids` |
 //! | deferred commands | the counter `deferred ADDRESS` of the process |
+//! | policy, settings and state of the controller | an instant `policy NAME`, category `controller`, at the beginning and with each change; `debug.policy`, `debug.state`, `debug.settings` as JSON |
+//! | the parameters of a process | an instant `parameters` on the track of the process, category `controller`; `debug.parameters` as JSON |
 //! | expected device time of what is in flight | the counter `in-flight time ADDRESS` of the process |
 //! | device time of executions | the counter `device time ADDRESS` of the process |
 //!
@@ -35,7 +37,7 @@ use xsched_perfetto::{
 
 use super::{Executions, Timeline};
 use crate::call::{Argument, Judged};
-use crate::scheduling::{Entry, Execution, Holder, Phase, Preemption, XQueueId};
+use crate::scheduling::{Entry, Execution, Holder, Phase, Preemption, Regime, XQueueId};
 
 /// Processes that scheduling entries refer to.
 pub(crate) type Programs = HashMap<u32, Program>;
@@ -164,6 +166,25 @@ impl Timeline {
             }
             Entry::InFlight(xqueue, time_ns, ahead_ns) => {
                 self.sample(programs, *xqueue, "in-flight time", Unit::Ns, *time_ns, *ahead_ns)
+            }
+            Entry::Regime(time_ns, Regime { policy, state, settings }) => {
+                let (name, settings) = (format!("policy {policy}"), settings.to_text());
+                let annotations = [
+                    Annotation::new("policy", &**policy),
+                    Annotation::new("state", &**state),
+                    Annotation::new("settings", &*settings),
+                ];
+                self.writer.instant(&controller_instant(Scope::Global, *time_ns, &name, &annotations))
+            }
+            Entry::Parameters(pid, time_ns, parameters) => {
+                let (own, text) = (label(programs, *pid), parameters.to_text());
+                let scope = programs.get(pid).map_or(Scope::Global, |program| Scope::Process(program.id));
+                let annotations = [
+                    Annotation::new("pid", *pid),
+                    Annotation::new("process", &own),
+                    Annotation::new("parameters", &*text),
+                ];
+                self.writer.instant(&controller_instant(scope, *time_ns, "parameters", &annotations))
             }
         }
     }
@@ -345,6 +366,15 @@ impl Timeline {
         self.tracks.named.insert((device, name.to_owned()), track);
         Ok(track)
     }
+}
+
+fn controller_instant<'a>(
+    scope: Scope,
+    ts_ns: u64,
+    name: &'a str,
+    annotations: &'a [Annotation<'a>],
+) -> xsched_perfetto::Instant<'a> {
+    xsched_perfetto::Instant { scope, ts_ns, category: "controller", name, annotations }
 }
 
 /// The name of a device, and of the group of its tracks.

@@ -49,7 +49,9 @@ const DEBIAN_12: &[&str] = &[
     "python3",
     "python3-venv",
     "chromium",
+    "prometheus",
     "sudo",
+    "tmux",
 ];
 
 impl Fake {
@@ -82,6 +84,8 @@ impl Fake {
             "lld-19" => _ = programs.insert("ld.lld-19", "19.1.7"),
             "llvm-19" => _ = programs.insert("llvm-objcopy-19", "19.1.7"),
             "sudo" => _ = programs.insert("sudo", ""),
+            "tmux" => _ = programs.insert("tmux", "tmux 3.3a"),
+            "prometheus" => _ = programs.insert("promtool", ""),
             "chromium" => _ = files.insert("/usr/bin/chromium"),
             "nodejs" => _ = programs.insert("node", "v18.20.4\n"),
             "python3-venv" => _ = programs.insert("python3", ""),
@@ -199,7 +203,9 @@ fn a_user_without_rights_is_told_every_missing_thing() {
             "tracefs",
             "bpffs",
             "chromium",
-            "sudo"
+            "promtool",
+            "sudo",
+            "tmux"
         ]
     );
     assert!(machine.ran().is_empty());
@@ -222,7 +228,9 @@ fn an_unknown_package_does_not_prevent_the_others() {
             "nodejs",
             "python3-venv",
             "chromium",
+            "prometheus",
             "sudo",
+            "tmux",
         ],
         ..Fake::fresh_debian()
     };

@@ -1,6 +1,9 @@
-//! `xsched-ctl report`: its numbers are those of the timeline, and it refuses other files.
+//! `xsched-ctl report`: its numbers are those of the timeline, and it refuses other files. In `field.rs`: the reports of
+//! `xsched-ctl field`.
 
 #![expect(clippy::unwrap_used, reason = "tests, helpers included")]
+
+mod field;
 
 use std::collections::HashSet;
 use std::fs;

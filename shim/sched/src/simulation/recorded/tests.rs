@@ -1,0 +1,135 @@
+//! Properties of recorded programs.
+
+use super::*;
+use crate::{DeviceId, ProcessId};
+
+const fn us(count: u64) -> Nanos {
+    Nanos::from_micros(count)
+}
+
+fn step(time: Nanos, release: Release) -> Step {
+    Step { time, host: Nanos::ZERO, launch: Nanos::ZERO, class: time.0, release }
+}
+
+/// Requests of so many commands, each as soon as the one before is done.
+fn closed(requests: usize, commands: usize, time: Nanos) -> Vec<Step> {
+    let release = |index: usize| match (index, index % commands) {
+        (0, _) => Release::At { time: Nanos::ZERO, back: 0, idle: Nanos::ZERO },
+        (_, 0) => Release::Done { back: 1, host: us(20) },
+        _ => Release::Behind(us(5)),
+    };
+    (0..requests * commands).map(|index| step(time, release(index))).collect()
+}
+
+/// One command at a time from outside, in these intervals.
+fn open(requests: u64, every: Nanos, time: Nanos) -> Vec<Step> {
+    let at = |number: u64| Release::At {
+        time: every.times(number),
+        back: usize::from(number > 0),
+        idle: every - time,
+    };
+    (0..requests).map(|number| step(time, at(number))).collect()
+}
+
+fn queue(process: u32, priority: i16, steps: Vec<Step>) -> Recorded {
+    let attributes = Attributes { priority, ..Attributes::new(DeviceId(0), ProcessId(process)) };
+    Recorded { attributes, opens: Nanos::ZERO, gates: Gates::Close, streams: vec![steps], goes_on: true }
+}
+
+fn model(policy: PolicyKind, queues: Vec<Recorded>, until: Nanos) -> Model {
+    Model { policy, settings: Settings::default(), queues, idle_after: None, until }
+}
+
+fn run(policy: PolicyKind, queues: Vec<Recorded>, until: Nanos) -> Modelled {
+    model(policy, queues, until).run()
+}
+
+fn of(modelled: &Modelled, queue: usize) -> Vec<Execution> {
+    modelled.executions.iter().filter(|execution| execution.queue == queue).copied().collect()
+}
+
+const SECOND: Nanos = Nanos::from_secs(1);
+
+#[test]
+fn a_program_alone_takes_its_own_time() {
+    let mut program = queue(1, 0, closed(10, 5, us(100)));
+    program.goes_on = false;
+    let ended = of(&run(PolicyKind::Priority, vec![program], SECOND), 0);
+    assert_eq!(ended.len(), 50);
+    // The host's time between requests, and nothing else.
+    assert_eq!(ended[49].ended - ended[0].began, us(10 * 500 + 9 * 20));
+    assert!(ended.windows(2).all(|pair| pair[0].ended <= pair[1].began), "one at a time, in order");
+}
+
+#[test]
+fn a_program_goes_on_as_it_did() {
+    let short = of(&run(PolicyKind::Priority, vec![queue(1, 0, closed(10, 5, us(100)))], SECOND), 0);
+    let long = of(&run(PolicyKind::Priority, vec![queue(1, 0, closed(500, 5, us(100)))], SECOND), 0);
+    assert!(short.len() > 9_000, "{}", short.len());
+    assert_eq!(short.len(), long.len(), "as if more had been recorded");
+}
+
+#[test]
+fn a_program_that_never_waits_does_not_submit_without_end() {
+    let at = Release::At { time: Nanos::ZERO, back: 0, idle: Nanos::ZERO };
+    let steps = vec![step(us(10), at), step(us(10), Release::Behind(Nanos::ZERO))];
+    assert_eq!(of(&run(PolicyKind::Priority, vec![queue(1, 0, steps)], SECOND), 0).len(), 2);
+}
+
+#[test]
+fn work_from_outside_comes_at_its_time_however_slow_the_device() {
+    let urgent = queue(1, 100, closed(400, 20, us(100)));
+    let served = queue(2, 0, open(20, us(10_000), us(50)));
+    let alone = of(&run(PolicyKind::Priority, vec![served.clone()], SECOND), 0);
+    assert!(alone.iter().zip(0..20).all(|(one, number)| one.called == us(10_000).times(number)), "{alone:?}");
+    // It waits for the starvation bound, and its requests have come meanwhile.
+    let until = Nanos::from_secs(3);
+    let beside = of(&run(PolicyKind::Priority, vec![urgent, served], until), 1);
+    assert!(beside[0].ended > Nanos::from_millis(900), "{:?}", beside[0]);
+    assert!(beside[1].called < beside[0].ended + us(100), "{:?}", beside[1]);
+}
+
+#[test]
+fn gates_keep_all_but_the_running_command_from_the_device() {
+    let overtaken = |gates| {
+        let low = Recorded { gates, ..queue(1, -100, closed(100, 50, us(400))) };
+        let mut request = closed(1, 8, us(100));
+        request[0].release = Release::At { time: us(20_300), back: 0, idle: Nanos::ZERO };
+        let modelled = run(PolicyKind::Priority, vec![low, queue(2, 100, request)], Nanos::from_millis(100));
+        let high = of(&modelled, 1);
+        assert_eq!(high.len(), 8);
+        of(&modelled, 0)
+            .iter()
+            .filter(|low| high[0].submitted < low.began && low.began < high[7].began)
+            .count()
+    };
+    assert_eq!(overtaken(Gates::Close), 0);
+    assert_eq!(overtaken(Gates::None), 1, "the second one in flight");
+}
+
+#[test]
+fn fair_divides_the_device_by_weight() {
+    let mut queues = vec![queue(1, 0, closed(20, 10, us(200))), queue(2, 0, closed(20, 10, us(300)))];
+    queues[0].attributes.weight = 300;
+    let modelled = run(PolicyKind::Fair, queues, Nanos::from_secs(4));
+    let used = |index| of(&modelled, index).iter().map(|one| (one.ended - one.began).0).sum::<u64>() as f64;
+    let ratio = used(0) / used(1);
+    assert!((2.8..3.2).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn waits_say_for_which_queue() {
+    let low = queue(1, -100, closed(100, 50, us(400)));
+    let high = queue(2, 100, open(40, us(20_300), us(1_000)));
+    let modelled = run(PolicyKind::Priority, vec![low, high], Nanos::from_millis(500));
+    let waits: Vec<_> = modelled.waits.iter().filter(|wait| wait.queue == 0 && wait.by == Some(1)).collect();
+    assert!(waits.len() >= 20, "{:?}", modelled.waits);
+    assert!(waits.iter().all(|wait| wait.from < wait.to));
+}
+
+#[test]
+fn the_same_model_runs_the_same() {
+    let queues = vec![queue(1, 0, closed(20, 10, us(200))), queue(2, 0, closed(20, 7, us(310)))];
+    let model = model(PolicyKind::Fair, queues, SECOND);
+    assert_eq!(model.run().executions, model.run().executions);
+}

@@ -1,0 +1,110 @@
+//! The package `xsched` for Python: its own tests, and processes that ask for levels while they run.
+
+#![expect(clippy::unwrap_used, reason = "a test says by panicking what it could not do")]
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use xsched_harness::needs;
+use xsched_harness::needs::{ROOT, XTASK};
+use xsched_tests::artifacts::{hip_sim, shim};
+
+use super::fixture::{Controller, Process};
+
+const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../shim/python");
+const LEVELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/serve/levels.py");
+
+/// How long the test waits for the controller.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Debian's Python with the package as it is in the checkout.
+fn python(arguments: &[impl AsRef<OsStr>]) -> Command {
+    let mut command = Command::new("/usr/bin/python3");
+    command.env("PYTHONPATH", Path::new(PACKAGE).join("src")).env("PYTHONDONTWRITEBYTECODE", "1");
+    command.args(arguments);
+    command
+}
+
+/// Runs tests of the package, of which there must be some.
+#[track_caller]
+fn passes(tests: &[&str], shim: Option<&Path>) {
+    let tests = tests.iter().map(|name| format!("{PACKAGE}/tests/test_{name}.py"));
+    let mut command = python(&["-W", "error", "-m", "unittest", "-v"]);
+    command.args(tests).current_dir("/").envs(shim.map(|shim| ("LD_PRELOAD", shim)));
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("... ok"), "{said}");
+}
+
+#[needs(XTASK)]
+fn the_package_refuses_misuse_and_restores_what_was_before() {
+    passes(&["contexts", "without_shim"], None);
+    passes(&["with_shim"], Some(&shim()));
+}
+
+/// The classes of all processes, sorted.
+fn classes(controller: &Controller) -> Vec<String> {
+    let list = controller.list();
+    let processes = list["processes"].as_array().unwrap().iter();
+    let mut classes: Vec<_> = processes.map(|one| one["class"].as_str().unwrap().to_owned()).collect();
+    classes.sort();
+    classes
+}
+
+#[track_caller]
+fn wait_for_classes(controller: &Controller, wanted: [&str; 3]) {
+    let deadline = Instant::now() + PATIENCE;
+    while classes(controller) != wanted {
+        assert!(Instant::now() < deadline, "{}", controller.list());
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[needs(ROOT, XTASK)]
+fn three_python_processes_finish_in_the_order_of_their_levels() {
+    let controller = Controller::start("[[ceiling]]\nclass = 'high'\n");
+    let runtime = hip_sim(6).join("libamdhip64.so.6");
+    // In another order than that in which they are to finish.
+    let levels = ["low", "high", "normal"];
+    let mut processes = levels.map(|level| {
+        let mut command = python(&[OsStr::new(LEVELS), runtime.as_os_str(), OsStr::new(level)]);
+        command.env("LD_PRELOAD", shim()).env("XSCHED_SOCKET_DIR", controller.folder());
+        // A fill takes 4 ms.
+        command.env("HIP_SIM_SHARED", format!("python-{}", std::process::id()));
+        command.env("HIP_SIM_MEMORY_GB_S", "1");
+        Process::start(&mut command)
+    });
+    for process in &mut processes {
+        assert_eq!(process.read()["joined"], true);
+    }
+    wait_for_classes(&controller, ["normal"; 3]);
+    for process in &mut processes {
+        assert_eq!(process.ask("")["entered"], true);
+    }
+    // What they ask for arrives while they run.
+    wait_for_classes(&controller, ["high", "low", "normal"]);
+    for process in &mut processes {
+        process.tell("");
+    }
+    let done: Vec<Value> = processes.iter_mut().map(Process::read).collect();
+    for (level, said) in levels.iter().zip(&done) {
+        assert_eq!((&said["class_name"], &said["source"]), (&(*level).into(), &"hint".into()), "{said}");
+        assert_eq!(said["scheduling"], "controller");
+    }
+    let mut order: Vec<_> =
+        levels.iter().zip(&done).map(|(level, said)| (said["done_ns"].as_u64(), *level)).collect();
+    order.sort_unstable();
+    assert_eq!(
+        order.iter().map(|(_, level)| *level).collect::<Vec<_>>(),
+        ["high", "normal", "low"],
+        "{order:?}"
+    );
+    for process in &mut processes {
+        assert_eq!(process.ask("")["left"], true);
+    }
+    wait_for_classes(&controller, ["normal"; 3]);
+}

@@ -1,0 +1,101 @@
+//! What the screen shows of a list: devices, and a row for each queue.
+
+use std::collections::BTreeMap;
+
+use xsched_control_api::answer::{List, Origin, Process, Queue};
+use xsched_terminal::one_line;
+
+use crate::list::Line;
+
+/// What identifies a row from one list to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RowId {
+    pub(super) pid: u32,
+    slot: Option<u32>,
+}
+
+/// The order of rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Order {
+    #[default]
+    Pid,
+    /// The largest first.
+    DeviceTime,
+}
+
+/// A queue, or a process without any.
+#[derive(Clone, Debug)]
+pub(super) struct Row<'a> {
+    pub(super) id: RowId,
+    pub(super) line: Line,
+    /// Its device's number on this screen.
+    pub(super) device: Option<usize>,
+    /// The processes that go first, as `4711 name`, while it waits.
+    pub(super) waits_for: Vec<String>,
+    pub(super) origins: &'a [Origin],
+}
+
+/// A device.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Load {
+    pub(super) queues: u64,
+    pub(super) waiting: u64,
+    /// None while none of its queues is measured.
+    pub(super) share: Option<f64>,
+}
+
+/// The devices by name. The order gives each its number.
+pub(super) fn devices(list: &List) -> BTreeMap<&str, Load> {
+    let mut devices: BTreeMap<&str, Load> = BTreeMap::new();
+    for (process, queue) in queues(list) {
+        let load = devices.entry(&queue.device).or_default();
+        load.queues += 1;
+        load.waiting += u64::from(queue.ready && queue.suspended);
+        if let Some(share) = Line::of(&list.controller, process, Some(queue)).device_share {
+            *load.share.get_or_insert(0.0) += share;
+        }
+    }
+    devices
+}
+
+pub(super) fn rows(list: &List, order: Order) -> Vec<Row<'_>> {
+    let devices = devices(list);
+    let owners: BTreeMap<_, _> = queues(list).map(|(process, queue)| (queue.slot, process)).collect();
+    let row = |process: &Process, queue: Option<&'_ Queue>| {
+        let line = Line::of(&list.controller, process, queue);
+        let device = queue.and_then(|queue| devices.keys().position(|name| *name == queue.device));
+        let ahead = queue.map_or(&[][..], |queue| &queue.waits_for);
+        let mut waits_for: Vec<_> =
+            ahead.iter().map(|slot| owner(*slot, owners.get(slot).copied(), process)).collect();
+        waits_for.dedup();
+        (RowId { pid: process.pid, slot: line.slot }, line, device, waits_for)
+    };
+    let mut rows = Vec::new();
+    for process in &list.processes {
+        let queues = process.queues.iter().map(Some);
+        let none = process.queues.is_empty().then_some(None);
+        rows.extend(queues.chain(none).map(|queue| {
+            let (id, line, device, waits_for) = row(process, queue);
+            Row { id, line, device, waits_for, origins: queue.map_or(&[], |queue| &queue.origins) }
+        }));
+    }
+    if order == Order::DeviceTime {
+        let share = |row: &Row<'_>| row.line.device_share.unwrap_or(-1.0);
+        rows.sort_by(|one, other| share(other).total_cmp(&share(one)));
+    }
+    rows
+}
+
+/// The queue in this slot, for a process that waits for it.
+fn owner(slot: u32, owner: Option<&Process>, waiting: &Process) -> String {
+    match owner {
+        Some(owner) if owner.pid == waiting.pid && owner.pid != 0 => format!("its queue {slot}"),
+        Some(owner) if owner.pid != 0 => format!("{} {}", owner.pid, one_line(&owner.command)),
+        // It has left, or has no id where the controller runs.
+        Some(_) | None => format!("queue {slot}"),
+    }
+}
+
+fn queues(list: &List) -> impl Iterator<Item = (&Process, &Queue)> {
+    list.processes.iter().flat_map(|process| process.queues.iter().map(move |queue| (process, queue)))
+}
