@@ -1,12 +1,11 @@
 //! Messages of the programs: why a chain is short, which processes are not heard. `XSCHED_CTL_LOG=bpf=debug` turns them on.
 
+use std::io;
+
+use aya::Ebpf;
 use aya_log::{EbpfLogger, Level};
 use log::{Log, Metadata, Record};
 use xsched_abi::{ChainEnd, Counter};
-use xsched_terminal::Internal;
-
-use super::object::Programs;
-use crate::error::TracerError;
 
 /// The log's name for messages of the programs.
 const TARGET: &str = "bpf";
@@ -25,13 +24,12 @@ pub(crate) struct Logs(EbpfLogger<ToTracing>);
 
 impl Logs {
     /// None unless the user has asked for messages. Programs for `uprobe_multi` must have been loaded before, since that needs the maps.
-    pub(crate) fn take(programs: &mut Programs) -> Result<Option<Self>, TracerError> {
+    pub(crate) fn take(object: &mut Ebpf) -> io::Result<Option<Self>> {
         if !is_on() {
             return Ok(None);
         }
-        EbpfLogger::init_with_logger(programs.object(), ToTracing).map(|logger| Some(Self(logger))).map_err(
-            |error| Internal::at("reading the log of the BPF programs")(std::io::Error::other(error)).into(),
-        )
+        let logger = EbpfLogger::init_with_logger(object, ToTracing).map_err(io::Error::other)?;
+        Ok(Some(Self(logger)))
     }
 
     /// Passes on what was written since the last call.

@@ -60,7 +60,8 @@ impl Session {
         let features = Features::probe(&mut programs, options.uprobes)?;
         let driver = Driver::load(&mut programs, options.driver, &options.extra_devices)?;
         let maps = Maps::take(&mut programs)?;
-        let logs = Logs::take(&mut programs)?;
+        let logs =
+            Logs::take(programs.object()).map_err(Internal::at("reading the log of the BPF programs"))?;
         let chains = Chains::new(ChainMaps::take(programs.object())?, options.depth)
             .map(Box::new)
             .map_err(Internal::at("starting threads"))?;
