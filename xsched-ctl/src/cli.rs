@@ -134,7 +134,7 @@ pub(crate) enum Verb {
     ///
     /// Runs programs on the GPU without the shim, then all of them scheduled, then with the profile `compat`: a minimal client that
     /// needs only the runtime, the vendors' libraries, and PyTorch where it is installed. Starts a controller of its own. Takes seven
-    /// minutes at most on a fast GPU, one with --quick. Ctrl-C ends it; the report has what was done. Nothing else is left on the node.
+    /// minutes at most on a fast GPU, two with --quick. Ctrl-C ends it; the report has what was done. Nothing else is left on the node.
     #[command(after_long_help = "Examples:\n  \
         sudo xsched-ctl field\n  \
         sudo xsched-ctl field --quick --python /opt/venv/bin/python3\n  \
