@@ -76,7 +76,11 @@ fn filter(usual: &str) -> EnvFilter {
     const VARIABLE: &str = "XSCHED_CTL_LOG";
     let asked = std::env::var_os(VARIABLE).filter(|asked| !asked.is_empty());
     let Some(asked) = asked else { return EnvFilter::new(usual) };
-    EnvFilter::try_new(asked.to_string_lossy()).unwrap_or_else(|error| {
+    let asked = asked.to_string_lossy();
+    // Messages of BPF programs cost traced processes time, and need Linux 5.19: they are sent only where they are named.
+    let names_programs = asked.split(',').any(|directive| directive.trim().split('=').next() == Some("bpf"));
+    let asked = if names_programs { asked.into_owned() } else { format!("{asked},bpf=off") };
+    EnvFilter::try_new(asked).unwrap_or_else(|error| {
         say!(
             "xsched-ctl: {VARIABLE} is not a filter such as `warn,audit=info`, so the default is used: {error}"
         );
@@ -114,7 +118,7 @@ fn run_verb(verb: Verb) -> Result<u8, Failure> {
         Verb::Top(arguments) => runtime.block_on(top::run(arguments)),
         Verb::Off(arguments) => runtime.block_on(order::off(arguments)),
         Verb::On(arguments) => runtime.block_on(order::on(arguments)),
-        Verb::Manual(arguments) => manual::run(&arguments, Cli::command()),
+        Verb::Manual(arguments) => manual::run(&arguments, &Cli::command()),
         Verb::Field(arguments) => Ok(runtime.block_on(xsched_field::run(&arguments.options()))?),
         Verb::FieldClient(_) => unreachable!("it has returned"),
     }

@@ -12,11 +12,12 @@ use crate::cli::Manual;
 use crate::failure::Failure;
 
 /// Writes `man/*.1` and `completions/*` into a folder, and prints their paths.
-pub(crate) fn run(arguments: &Manual, command: Command) -> Result<u8, Failure> {
+pub(crate) fn run(arguments: &Manual, command: &Command) -> Result<u8, Failure> {
     let written = write(&arguments.folder, command)
         .map_err(|(path, cause)| Failure::OutputUnwritable { path, cause })?;
-    let lines: String = written.iter().map(|path| format!("{}\n", path.display())).collect();
-    xsched_terminal::print(&lines)?;
+    let mut lines: Vec<_> = written.iter().map(|path| path.display().to_string()).collect();
+    lines.push(String::new());
+    xsched_terminal::print(&lines.join("\n"))?;
     Ok(0)
 }
 
@@ -24,7 +25,7 @@ pub(crate) fn run(arguments: &Manual, command: Command) -> Result<u8, Failure> {
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Fish, Shell::Zsh];
 
 /// Returns the files, or the path at which it failed.
-fn write(folder: &Path, command: Command) -> Result<Vec<PathBuf>, (PathBuf, io::Error)> {
+fn write(folder: &Path, command: &Command) -> Result<Vec<PathBuf>, (PathBuf, io::Error)> {
     let made = |name| {
         let folder = folder.join(name);
         fs::create_dir_all(&folder).map(|()| folder.clone()).map_err(|cause| (folder, cause))
@@ -71,7 +72,7 @@ mod tests {
     #[test]
     fn each_verb_has_a_page_and_each_shell_its_completions() {
         let folder = tempfile::tempdir().unwrap();
-        let written = write(folder.path(), Cli::command()).unwrap();
+        let written = write(folder.path(), &Cli::command()).unwrap();
         assert!(written.iter().all(|path| path.is_file()), "{written:?}");
         let names: Vec<_> = written.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
         for verb in Cli::command().get_subcommands().filter(|verb| !verb.is_hide_set()) {
@@ -88,7 +89,7 @@ mod tests {
     #[test]
     fn a_folder_that_cannot_be_made_is_named() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let (path, _) = write(file.path(), Cli::command()).unwrap_err();
+        let (path, _) = write(file.path(), &Cli::command()).unwrap_err();
         assert_eq!(path, file.path().join("man"));
     }
 }
