@@ -21,6 +21,12 @@ __attribute__((weak)) int xsched_hint_priority(const int *priority);
 /* Within how many microseconds each request of the process is to be done. Null: as XSCHED_AUTO_XQUEUE_DEADLINE says. */
 __attribute__((weak)) int xsched_hint_deadline(const uint64_t *deadline_us);
 
+/*
+ * The same for one stream, given as its hipStream_t, of any runtime copy: both null, as the process. Returns 2 if the process asks
+ * for too many different things, and 3 for a stream that the shim does not know. In libxsched_shim.so only.
+ */
+__attribute__((weak)) int xsched_hint_stream(void *stream, const int *priority, const uint64_t *deadline_us);
+
 /* The priority of a class: realtime, high, normal or low. */
 __attribute__((weak)) int xsched_class_priority(const char *name, int *priority);
 

@@ -12,6 +12,7 @@
 
 mod domain;
 mod exports;
+mod hints;
 mod lookup;
 mod table;
 mod xsched;

@@ -91,6 +91,32 @@ fn packet(environment: &Settings, priority: Option<i32>, deadline_ns: Option<u64
     }
 }
 
+/// A priority that a program asks for.
+///
+/// # Errors
+/// There is no such priority.
+pub fn priority_of(priority: Option<&c_int>) -> Result<Option<i16>, NoHint> {
+    match priority {
+        Some(priority) if !PRIORITIES.contains(priority) => Err(NoHint),
+        priority => Ok(priority.map(|&priority| priority as i16)),
+    }
+}
+
+/// A deadline that a program asks for, in microseconds.
+///
+/// # Errors
+/// There is no such deadline.
+pub fn deadline_us_of(deadline_us: Option<&u64>) -> Result<Option<u32>, NoHint> {
+    match deadline_us {
+        Some(deadline_us) if !DEADLINES_US.contains(deadline_us) => Err(NoHint),
+        deadline_us => Ok(deadline_us.map(|&deadline_us| deadline_us as u32)),
+    }
+}
+
+/// What a program asks for is no hint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoHint;
+
 fn ask(change: impl FnOnce()) {
     if JOINED.existing().is_none() {
         change();
@@ -124,10 +150,7 @@ fn resend() {
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn xsched_hint_priority(priority: *const c_int) -> c_int {
     // SAFETY: the caller's promise.
-    let priority = unsafe { priority.as_ref() }.copied();
-    if priority.is_some_and(|priority| !PRIORITIES.contains(&priority)) {
-        return INVALID;
-    }
+    let Ok(priority) = priority_of(unsafe { priority.as_ref() }) else { return INVALID };
     ask(|| PRIORITY.store(priority.map_or(NO_PRIORITY, i64::from), Ordering::Relaxed));
     DONE
 }
@@ -141,11 +164,8 @@ pub unsafe extern "C" fn xsched_hint_priority(priority: *const c_int) -> c_int {
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn xsched_hint_deadline(deadline_us: *const u64) -> c_int {
     // SAFETY: the caller's promise.
-    let deadline_us = unsafe { deadline_us.as_ref() }.copied();
-    if deadline_us.is_some_and(|deadline_us| !DEADLINES_US.contains(&deadline_us)) {
-        return INVALID;
-    }
-    ask(|| DEADLINE_NS.store(deadline_us.map_or(NO_DEADLINE, |us| us * 1_000), Ordering::Relaxed));
+    let Ok(deadline_us) = deadline_us_of(unsafe { deadline_us.as_ref() }) else { return INVALID };
+    ask(|| DEADLINE_NS.store(deadline_us.map_or(NO_DEADLINE, |us| u64::from(us) * 1_000), Ordering::Relaxed));
     DONE
 }
 

@@ -48,6 +48,13 @@ class WithShim(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "exchange is a coroutine function: a domain is the thread's"):
             xsched.domain("system")(exchange)
 
+    def test_what_is_no_stream_is_refused(self) -> None:
+        with self.assertRaisesRegex(xsched.XschedError, "0x3039 is no stream"):
+            xsched.priority("low", stream=12345).__enter__()
+        for stream in (True, "stream", object()):
+            with self.assertRaisesRegex(TypeError, "a stream is a torch.cuda.Stream or a handle"):
+                xsched.deadline(1, stream=stream)  # type: ignore[arg-type]
+
     def test_what_is_no_value_is_refused_where_it_is_written(self) -> None:
         for level in (256, -256, "hihg", ""):
             with self.assertRaises(ValueError):

@@ -110,13 +110,19 @@ pub(crate) fn tune_scheduler(tuning: Tuning) -> bool {
 impl ProgramQueue {
     /// The queue of this stream of a runtime copy, as the calling thread means it.
     pub(crate) fn of(copy: &'static RuntimeCopy, stream: Stream) -> Result<Self, NoQueue> {
+        let queue = Self::find(copy, stream)?;
+        COUNTS_CALLS.store(true, Ordering::Relaxed);
+        Ok(queue)
+    }
+
+    /// The same without counting calls by stream.
+    pub(crate) fn find(copy: &'static RuntimeCopy, stream: Stream) -> Result<Self, NoQueue> {
         let _guard = ReentryGuard::enter();
         let deferral = deferral();
         deferral.note_first_use(copy);
         let device = real::current_device(copy).ok_or(NoQueue::NoStream)?;
         let key = StreamKey::of(copy, StreamName::by_handle(stream), device).ok_or(NoQueue::PerThread)?;
         let entry = deferral.find_stream(copy, key, device).ok_or(NoQueue::NoStream)?;
-        COUNTS_CALLS.store(true, Ordering::Relaxed);
         Ok(Self { copy, device: entry.device(), stream: KnownStream { key, entry }, id: entry.queue() })
     }
 

@@ -123,6 +123,11 @@ impl RuntimeCopy {
         &ALL[index]
     }
 
+    /// Whether any call has reached it.
+    pub(crate) fn is_used(&self) -> bool {
+        self.status().base.load(Ordering::Relaxed) != 0
+    }
+
     /// Its part of the status that other processes read.
     pub(crate) fn status(&self) -> &'static CopyStatus {
         &xsched_shim_status.copies[self.index()]

@@ -64,20 +64,47 @@ fn wait_for_classes(controller: &Controller, wanted: [&str; 3]) {
     }
 }
 
+/// Starts a process that asks for these levels.
+fn started(controller: &Controller, levels: &[&str]) -> Process {
+    let mut command = python(&[LEVELS]);
+    command.arg(hip_sim(6).join("libamdhip64.so.6")).args(levels);
+    command.env("LD_PRELOAD", shim()).env("XSCHED_SOCKET_DIR", controller.folder());
+    // A fill takes 4 ms.
+    command.env("HIP_SIM_SHARED", format!("python-{}", std::process::id())).env("HIP_SIM_MEMORY_GB_S", "1");
+    Process::start(&mut command)
+}
+
+/// The priorities that queues of their own have, sorted.
+fn of_queues(controller: &Controller) -> Vec<i64> {
+    let list = controller.list();
+    let queues =
+        list["processes"].as_array().unwrap().iter().flat_map(|one| one["queues"].as_array().unwrap());
+    let mut priorities: Vec<_> =
+        queues.filter_map(|queue| queue["parameters"]["priority"].as_i64()).collect();
+    priorities.sort_unstable();
+    priorities
+}
+
+#[needs(ROOT, XTASK)]
+fn three_streams_of_a_python_process_finish_in_the_order_of_their_levels() {
+    let controller = Controller::start("[[ceiling]]\nclass = 'high'\n");
+    let mut process = started(&controller, &["low", "high", "normal"]);
+    assert_eq!(process.read()["entered"], true);
+    let deadline = Instant::now() + PATIENCE;
+    while of_queues(&controller) != [-100, 0, 100] {
+        assert!(Instant::now() < deadline, "{}", controller.list());
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(process.ask("")["order"], serde_json::json!(["high", "normal", "low"]));
+    assert_eq!(process.ask("")["left"], true);
+}
+
 #[needs(ROOT, XTASK)]
 fn three_python_processes_finish_in_the_order_of_their_levels() {
     let controller = Controller::start("[[ceiling]]\nclass = 'high'\n");
-    let runtime = hip_sim(6).join("libamdhip64.so.6");
     // In another order than that in which they are to finish.
     let levels = ["low", "high", "normal"];
-    let mut processes = levels.map(|level| {
-        let mut command = python(&[OsStr::new(LEVELS), runtime.as_os_str(), OsStr::new(level)]);
-        command.env("LD_PRELOAD", shim()).env("XSCHED_SOCKET_DIR", controller.folder());
-        // A fill takes 4 ms.
-        command.env("HIP_SIM_SHARED", format!("python-{}", std::process::id()));
-        command.env("HIP_SIM_MEMORY_GB_S", "1");
-        Process::start(&mut command)
-    });
+    let mut processes = levels.map(|level| started(&controller, &[level]));
     for process in &mut processes {
         assert_eq!(process.read()["joined"], true);
     }

@@ -32,7 +32,7 @@ class Entered(ABC, Generic[T]):
 
     def __init__(self) -> None:
         self._entries: list[Entry[T]] = []
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
 
     @abstractmethod
     def apply(self, value: Optional[T]) -> None:
@@ -40,20 +40,20 @@ class Entered(ABC, Generic[T]):
 
     def current(self) -> Optional[T]:
         """The value in force."""
-        with self._lock:
+        with self.lock:
             return self._entries[-1].value if self._entries else None
 
     def enter(self, value: T) -> Entry[T]:
         """A value is in force from now on. If it cannot be, nothing has changed."""
         entry = Entry(value)
-        with self._lock:
+        with self.lock:
             self.apply(value)
             self._entries.append(entry)
         return entry
 
     def leave(self, entry: Entry[T]) -> None:
         """A value is not in force any more."""
-        with self._lock:
+        with self.lock:
             if entry not in self._entries:
                 # A forked child has left those of its parent's other threads.
                 return
@@ -64,7 +64,7 @@ class Entered(ABC, Generic[T]):
 
     def after_fork_in_child(self) -> None:
         """Leaves what other threads have entered: the child has none of them, and they would never end it."""
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         own = threading.get_ident()
         kept = [entry for entry in self._entries if entry.thread == own]
         if len(kept) != len(self._entries):

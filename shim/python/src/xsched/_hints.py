@@ -1,4 +1,4 @@
-"""The process's hints: how urgent it is, and within which time its requests are to be done."""
+"""Hints: how urgent the process or one of its streams is, and within which time requests are to be done."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Callable, Optional, Union
 
 from ._contexts import Context, Entered, renewed_in_children
 from ._shim import XschedError, shims
+from ._streams import Stream, of_stream
 
 PRIORITY_MIN = -255
 PRIORITY_MAX = 255
@@ -52,9 +53,12 @@ class _Hint(Context):
         return _Hint(self._entered, self._value)
 
 
-def priority(level: Union[int, str]) -> Context:
-    """The process's priority while this is entered: -255 to 255, or a class: "realtime", "high", "normal" or "low"."""
-    return _Hint(priorities, _number(level))
+def priority(level: Union[int, str], *, stream: Optional[Stream] = None) -> Context:
+    """A priority while this is entered: -255 to 255, or a class: "realtime", "high", "normal" or "low".
+
+    It is the process's, or that of one HIP stream: a `torch.cuda.Stream`, or a handle as an int.
+    """
+    return _Hint(priorities if stream is None else of_stream(stream).priorities, _number(level))
 
 
 def _number(level: Union[int, str]) -> int:
@@ -71,12 +75,15 @@ def _number(level: Union[int, str]) -> int:
     return level
 
 
-def deadline(within: Union[float, datetime.timedelta]) -> Context:
-    """While this is entered, each request of the process is to be done within this time: seconds, or a timedelta."""
+def deadline(within: Union[float, datetime.timedelta], *, stream: Optional[Stream] = None) -> Context:
+    """While this is entered, each request is to be done within this time: seconds, or a timedelta.
+
+    Requests are the process's, or those of one stream, as for `priority`.
+    """
     seconds = within.total_seconds() if isinstance(within, datetime.timedelta) else within
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
         raise TypeError(f"a deadline is a number of seconds or a timedelta, not {within!r}")
     us = round(seconds * 1e6) if abs(seconds) < 1e12 else 0
     if not 1 <= us <= _DEADLINE_US_MAX:
         raise ValueError(f"deadlines go from a microsecond to {_DEADLINE_US_MAX // 10**6} seconds, not to {within}")
-    return _Hint(deadlines, us)
+    return _Hint(deadlines if stream is None else of_stream(stream).deadlines, us)
