@@ -81,9 +81,10 @@ fn of_the_unit() -> Vec<String> {
 impl Abilities {
     /// Tries a controller that has these capabilities only.
     fn with(capabilities: &[impl AsRef<str>]) -> Self {
-        let names: String = capabilities.iter().map(|name| format!(",+{}", name.as_ref())).collect();
+        let names: Vec<_> = capabilities.iter().map(|name| format!("+{}", name.as_ref())).collect();
+        let names = names.join(",");
         let folder = tempfile::tempdir().unwrap();
-        let script = format!("#!/bin/sh\nexec setpriv --bounding-set=-all{names} --inh-caps=-all \"$@\"\n");
+        let script = format!("#!/bin/sh\nexec setpriv --bounding-set=-all,{names} --inh-caps=-all \"$@\"\n");
         let wrapper = fixture::executable(&folder, &script);
         let mut controller = Controller::start_with_programs_by(
             wrapper,

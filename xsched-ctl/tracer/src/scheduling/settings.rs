@@ -96,6 +96,7 @@ mod tests {
             user: String::new(),
             command: String::new(),
             cgroup: String::new(),
+            pod: None,
             parameters: Parameters { priority, ..Parameters::default() },
             class: String::new(),
             from: From::Default,
