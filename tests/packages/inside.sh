@@ -29,12 +29,12 @@ install_package
 
 step "no library is missing"
 ldd "$(command -v xsched-ctl)" /usr/lib/libxsched_shim.so | tee /tmp/ldd
-! grep "not found" /tmp/ldd
+if grep "not found" /tmp/ldd; then exit 1; fi
 
 step "the unit"
 systemd-analyze verify /usr/lib/systemd/system/xsched.service /lib/systemd/system/xsched.service 2>/tmp/verify || true
 cat /tmp/verify
-! grep -i xsched /tmp/verify
+if grep -i xsched /tmp/verify; then exit 1; fi
 systemd-analyze security --offline=yes /usr/lib/systemd/system/xsched.service 2>/dev/null | tail -1 ||
     systemd-analyze security --offline=yes /lib/systemd/system/xsched.service | tail -1
 
@@ -81,5 +81,4 @@ remove_package
 rm -f /etc/xsched/config.toml.rpmsave
 files >/tmp/after
 diff /tmp/before /tmp/after
-[ ! -e /run/xsched ] || [ "$kind" = rpm ] || find /run/xsched
 echo "-- passed"

@@ -146,7 +146,7 @@ typedef enum {
 /*
  * A command: makes calls that put work on the stream of this hardware queue. Runs on a thread of the library's, whose current device is
  * the stream's, with 1 MiB of stack. It may launch on other streams too. It must not wait for its own queue, nor
- * destroy its stream. Commands that were not launched when the process ends are not called any more.
+ * destroy its stream, throw an exception, or end its thread. Commands that were not launched when the process ends are not called any more.
  */
 typedef XResult (*LaunchCallback)(HwQueueHandle, void *);
 

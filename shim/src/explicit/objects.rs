@@ -15,7 +15,7 @@ use crate::ground::fork::Renewable;
 /// All objects of the process.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
-    given: u32,
+    given: u64,
     hw_queues: HashMap<Handle, Arc<HwQueue>>,
     /// The same by the queues of their streams.
     of_streams: HashMap<QueueId, Handle>,
@@ -42,11 +42,14 @@ pub(crate) fn renew_after_fork() {
     OBJECTS.renew();
 }
 
+/// Above the numbers of handles. Linux counts processes by at most 22 bits.
+const PID_SHIFT: u32 = 42;
+
 impl Objects {
     /// A handle that no object of any process on this machine has, as far as process ids tell.
     fn next(&mut self) -> Handle {
         self.given += 1;
-        Handle(u64::from(std::process::id()) << 32 | u64::from(self.given))
+        Handle(u64::from(std::process::id()) << PID_SHIFT | self.given)
     }
 
     pub(super) fn hw_queue(&self, handle: Handle) -> Result<Arc<HwQueue>, XResult> {

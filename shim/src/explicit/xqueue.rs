@@ -98,7 +98,7 @@ impl XQueue {
 
     /// Commands given to it, and the program's other calls on its stream since it was made.
     pub(super) fn count(&self) -> u64 {
-        self.state().submitted + (self.hw_queue.queue().calls() - self.calls_before)
+        self.state().submitted + self.hw_queue.queue().calls().saturating_sub(self.calls_before)
     }
 
     /// It takes nothing any more, and what it keeps goes.

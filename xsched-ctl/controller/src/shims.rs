@@ -353,7 +353,13 @@ async fn take(
         FromShim::OriginUsage(said) => shared.controller.borrow_mut().divide(id, said),
         FromShim::Domain(said) => verdicts::domain(shared, id, said),
         FromShim::KernelName(said) => verdicts::kernel(shared, id, said),
-        FromShim::Hints(said) => shared.with(|controller| controller.rehint(id, said)),
+        FromShim::Hints(said) => {
+            // Each change ranks a device's queues again, so a user makes one at a time, as by commands.
+            let turn = shared.orders.take(Actor::of(peer)).await;
+            shared.with(|controller| controller.rehint(id, said));
+            tokio::task::yield_now().await;
+            drop(turn);
+        }
         FromShim::Settings(said) => verdicts::settings(shared, peer, id, *said, descriptor)
             .await
             .map_err(|_| End::Refused(RefusalReason::Malformed))?,

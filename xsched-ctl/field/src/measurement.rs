@@ -70,7 +70,7 @@ pub(crate) async fn measure(orders: &[Order], mode: Mode, window: Duration) -> R
     for process in std::mem::take(&mut crew.0) {
         let name = process.name.clone();
         let output = process.finish(END_PATIENCE).await;
-        if mode != Mode::Native && joined(&output.stderr) == Some(0) {
+        if mode != Mode::Native && joined(&output.stderr).is_none_or(|processes| processes == 0) {
             return Err(Trouble::NotJoined { name }.into());
         }
     }

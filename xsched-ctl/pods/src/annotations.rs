@@ -10,6 +10,9 @@ const PREFIX: &str = "xsched.dev/";
 /// The keys behind it.
 const KEYS: [&str; 7] = ["class", "deadline", "priority", "share", "slo", "weight", "work"];
 
+/// A pod may have 18,000 annotations; its author finds the others when these are corrected.
+const MISTAKES_MAX: usize = KEYS.len();
+
 /// What the annotations of a pod ask for, as far as they can be read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Asked {
@@ -25,7 +28,9 @@ impl Asked {
         let own =
             annotations.iter().filter_map(|(key, value)| Some((key.strip_prefix(PREFIX)?, value.trim())));
         for (key, value) in own {
-            if let Err(problem) = asked.read(key, value) {
+            if let Err(problem) = asked.read(key, value)
+                && asked.mistakes.len() < MISTAKES_MAX
+            {
                 asked.mistakes.push(format!("annotation {PREFIX}{}: {problem}", shortened(key)));
             }
         }
@@ -62,8 +67,8 @@ fn number<T: std::str::FromStr>(value: &str) -> Result<T, String> {
     value.parse().map_err(|_| format!("`{}` is not a number in range", shortened(value)))
 }
 
-fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(value: &str) -> Result<T, String> {
-    value.parse().map_err(|error: T::Err| error.to_string())
+fn parsed<T: std::str::FromStr>(value: &str) -> Result<T, String> {
+    value.parse().map_err(|_| format!("`{}` is not understood", shortened(value)))
 }
 
 /// A text that the author of a pod chose, for a line of the log.
@@ -117,6 +122,17 @@ mod tests {
         assert_eq!(found.mistakes.len(), begins.len(), "{:?}", found.mistakes);
         for (mistake, begin) in found.mistakes.iter().zip(begins) {
             assert!(mistake.starts_with(begin), "{mistake}");
+        }
+    }
+
+    #[test]
+    fn the_author_of_a_pod_fills_no_log_and_forges_no_line() {
+        let many = (0..100).map(|number| (format!("xsched.dev/{number}"), "x\nroot did it".to_owned()));
+        let forged = ("xsched.dev/slo".to_owned(), "fast\nroot did it".to_owned());
+        for annotations in [many.collect(), BTreeMap::from([forged])] {
+            let mistakes = Asked::of(&annotations).mistakes;
+            assert!((1..=MISTAKES_MAX).contains(&mistakes.len()), "{mistakes:?}");
+            assert!(mistakes.iter().all(|mistake| !mistake.contains('\n')), "{mistakes:?}");
         }
     }
 }

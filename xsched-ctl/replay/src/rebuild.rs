@@ -106,11 +106,24 @@ impl Programs {
 
 /// How long processes stayed ready after their last command. That is longer than `linger`: a completion is noticed late.
 fn idle_after(recording: &Recording) -> Option<Nanos> {
+    // For each process: when a command was called, and when all called until then had ended.
+    let mut ends = BTreeMap::<u32, Vec<(u64, u64)>>::new();
+    for ((_, pid), queue) in &recording.queues {
+        let commands = queue.streams.values().flatten();
+        ends.entry(*pid).or_default().extend(commands.map(|command| (command.called_ns, command.end_ns)));
+    }
+    for commands in ends.values_mut() {
+        commands.sort_unstable();
+        let mut last_ns = 0;
+        for (_, end_ns) in commands {
+            last_ns = last_ns.max(*end_ns);
+            *end_ns = last_ns;
+        }
+    }
     let idle = |(pid, until_ns): &(u32, u64)| {
-        let own = recording.queues.iter().filter(|((_, of), _)| of == pid);
-        let commands = own.flat_map(|(_, queue)| queue.streams.values().flatten());
-        let before = commands.filter(|command| command.called_ns < *until_ns);
-        let last_ns = before.map(|command| command.end_ns).max()?;
+        let commands = ends.get(pid)?;
+        let before = commands.partition_point(|(called_ns, _)| called_ns < until_ns);
+        let (_, last_ns) = commands[before.checked_sub(1)?];
         // Otherwise it was preempted.
         until_ns.checked_sub(last_ns).filter(|idle_ns| *idle_ns >= recording.settings.linger_ns)
     };

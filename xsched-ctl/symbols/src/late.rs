@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use crate::timeout::Answer;
 
-/// How long an opened file is kept after its last use. It keeps its file system mounted.
+/// How long an opened file is kept after it was last asked for. It keeps its file system mounted.
 const KEPT: Duration = Duration::from_secs(30);
 
 /// Files that are opened late, by what identifies them. `E` says why a file could not be opened.
@@ -39,7 +39,10 @@ pub(crate) enum Uses {
 
 struct Late<E> {
     state: State<E>,
-    used: Instant,
+    /// The process for which it is opened.
+    of: u32,
+    began: Instant,
+    asked: Instant,
 }
 
 enum State<E> {
@@ -52,21 +55,23 @@ impl<K: Eq + Hash, E> LateFiles<K, E> {
         Self { files: Mutex::new(None), uses }
     }
 
-    /// The file, or why it cannot be opened; none if that is not known yet. `open` is called unless the file is being opened or was
-    /// opened late.
+    /// The file, or why it cannot be opened for a process; none if that is not known yet. `open` is called unless the file is being
+    /// opened or was opened late.
     pub(crate) fn get(
         &self,
         key: K,
+        of: u32,
         open: impl FnOnce() -> Answer<Result<File, E>>,
     ) -> Option<Result<File, E>> {
-        if let Some(known) = self.known(&key) {
+        if let Some(known) = self.known(&key, of) {
             return known;
         }
         // Not under the lock: it may take a while.
         match open() {
             Answer::InTime(opened) => Some(opened),
             Answer::Later(answer) => {
-                let late = Late { state: State::Opening(answer), used: Instant::now() };
+                let now = Instant::now();
+                let late = Late { state: State::Opening(answer), of, began: now, asked: now };
                 let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
                 files.get_or_insert_default().insert(key, late);
                 None
@@ -77,16 +82,19 @@ impl<K: Eq + Hash, E> LateFiles<K, E> {
 
     /// What is known of a file that is late; none for others. The inner one is that of [`Self::get`].
     #[expect(clippy::option_option, reason = "one says whether the file is late, one whether it was opened")]
-    fn known(&self, key: &K) -> Option<Option<Result<File, E>>> {
+    fn known(&self, key: &K, of: u32) -> Option<Option<Result<File, E>>> {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let files = files.get_or_insert_default();
         let late = files.get_mut(key)?;
+        late.asked = Instant::now();
         if let State::Opening(answer) = &late.state {
             match answer.try_recv() {
                 Ok(Ok(file)) if self.uses == Uses::Any => late.state = State::Open(file),
                 Ok(opened) => {
+                    // Another process may reach what was gone for this one.
+                    let is_of_other = late.of != of && opened.is_err();
                     files.remove(key);
-                    return Some(Some(opened));
+                    return (!is_of_other).then_some(Some(opened));
                 }
                 Err(TryRecvError::Empty) => return Some(None),
                 // Its thread has panicked.
@@ -96,7 +104,6 @@ impl<K: Eq + Hash, E> LateFiles<K, E> {
                 }
             }
         }
-        late.used = Instant::now();
         match &late.state {
             // Without another descriptor now, there may be one later.
             State::Open(file) => Some(file.try_clone().ok().map(Ok)),
@@ -108,18 +115,21 @@ impl<K: Eq + Hash, E> LateFiles<K, E> {
     pub(crate) fn are_opening(&self, patience: Duration) -> bool {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let mut late = files.get_or_insert_default().values();
-        late.any(|late| late.is_opening() && late.used.elapsed() < patience)
+        late.any(|late| late.is_opening() && late.began.elapsed() < patience)
     }
 
-    /// Closes files that no caller has asked for in a while.
+    /// Closes files that no caller has asked for in a while. A request that is not answered stays: its thread waits.
     pub(crate) fn let_go(&self) {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        files.get_or_insert_default().retain(|_, late| late.used.elapsed() < KEPT || late.is_opening());
+        files.get_or_insert_default().retain(|_, late| {
+            let waits = |answer: &Receiver<_>| matches!(answer.try_recv(), Err(TryRecvError::Empty));
+            late.asked.elapsed() < KEPT || matches!(&late.state, State::Opening(answer) if waits(answer))
+        });
     }
 }
 
 impl<E> Late<E> {
-    /// Whether its thread still waits.
+    /// Whether its answer has not been looked at.
     fn is_opening(&self) -> bool {
         matches!(self.state, State::Opening(_))
     }
@@ -146,7 +156,7 @@ mod tests {
             &mut self,
             answers: Receiver<Result<File, &'static str>>,
         ) -> Option<Result<File, &'static str>> {
-            self.files.get(7, || {
+            self.files.get(7, 1, || {
                 self.attempts += 1;
                 let folder = Path::new(self.folder);
                 ask(PathSpace::Device(0, 71), folder, Duration::ZERO, move || answers.recv().unwrap())
@@ -181,6 +191,23 @@ mod tests {
         assert_eq!((&*text, slow.attempts), ("text", 1));
         slow.files.let_go();
         assert!(slow.answer().is_ok() && slow.attempts == 1, "it is kept for a while");
+    }
+
+    #[test]
+    fn a_late_refusal_of_one_process_is_not_anothers() {
+        let mut slow = Slow { folder: "/others", attempts: 0, files: LateFiles::new(Uses::Any) };
+        let (answer, answers) = mpsc::channel();
+        assert!(slow.open(answers).is_none());
+        answer.send(Err("gone")).unwrap();
+        let began = Instant::now();
+        let of_other = loop {
+            let open = || Answer::InTime(File::open("/dev/null").map_err(|_| "absent"));
+            if let Some(answer) = slow.files.get(7, 2, open) {
+                break answer;
+            }
+            assert!(began.elapsed() < Duration::from_mins(1), "the answer never comes");
+        };
+        assert!(of_other.is_ok());
     }
 
     #[test]

@@ -133,7 +133,7 @@ pub fn open_mapped(pid: u32, mapping: &Mapping, patience: Patience) -> Result<Fi
     let wanted = mapping.file.ok_or(OpenError::NoFile)?;
     let path = mapping.raw_path().into_owned();
     let opened =
-        LATE_MAPPED.get((wanted, path.clone()), || ask_mapped(pid, mapping, wanted, &path, patience));
+        LATE_MAPPED.get((wanted, path.clone()), pid, || ask_mapped(pid, mapping, wanted, &path, patience));
     let path = mapping.path.to_path_buf();
     match opened {
         Some(Ok(file)) => Ok(file),
@@ -185,7 +185,7 @@ fn ask_mapped(
 /// The system's; [`io::ErrorKind::InvalidInput`] if it is not a regular file; [`io::ErrorKind::TimedOut`] if its file system
 /// has not answered yet: a caller that asks again gets the answer when it has come.
 pub fn open_regular(folder: &Path, path: &Path, patience: Patience) -> io::Result<File> {
-    let opened = LATE_REGULAR.get((folder.to_owned(), path.to_owned()), || {
+    let opened = LATE_REGULAR.get((folder.to_owned(), path.to_owned()), 0, || {
         let candidate = Candidate::below(folder.to_owned(), path);
         if let Some(opened) = candidate.open_at_once(Wanted::Any) {
             return Answer::InTime(opened);

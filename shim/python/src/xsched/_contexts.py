@@ -129,8 +129,10 @@ class Context(ABC):
         own = (threading.get_ident(), _task())
         entry = next((entry for entry in reversed(entries) if entry[:2] == own), entries[-1])
         _, _, leave = entry
-        leave()
-        entries.remove(entry)
+        try:
+            leave()
+        finally:
+            entries.remove(entry)
 
     def __call__(self, function: Function) -> Function:
         if not callable(function):

@@ -45,10 +45,14 @@ class _Asked(Entered[int]):
 
     def leave(self, entry: Entry[int]) -> None:
         """As ever. A stream may be destroyed before what was asked for it ends."""
-        try:
-            super().leave(entry)
-        except _StreamGone:
-            pass
+        with self.lock:
+            try:
+                super().leave(entry)
+            except _StreamGone:
+                pass
+            finally:
+                # The shim may have refused: what is asked from now on is said with the next change.
+                self.in_force = self.current()
 
 
 class OfStream:

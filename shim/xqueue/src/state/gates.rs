@@ -141,7 +141,8 @@ impl<D: Device> State<D> {
     /// The claim for which a device's gates are closed: that of the most urgent streams, which is preempted last.
     pub(super) fn gate_claim(&self, device: u64) -> Option<ClaimId> {
         let registered = self.registered_on(device);
-        registered.max_by_key(|(_, claim)| claim.key.stream_priority).map(|(id, _)| id)
+        let urgency = |claim: &Claim<D>| (claim.key.hints.priority.unwrap_or(0), claim.key.stream_priority);
+        registered.max_by_key(|(_, claim)| urgency(claim)).map(|(id, _)| id)
     }
 
     fn registered_on(&self, device: u64) -> impl Iterator<Item = (ClaimId, &Claim<D>)> {

@@ -14,6 +14,7 @@ use xsched_sched::Limit;
 use crate::clock::now;
 use crate::device::Device;
 use crate::ids::{ClaimId, Position, QueueId, Source};
+use crate::launching::launching_queue;
 use crate::queue::Queue;
 use crate::state::State;
 
@@ -43,9 +44,31 @@ impl<D: Device> State<D> {
         let is_awaited = |position: &Position| {
             let is_made =
                 || self.queues.get(position.queue).is_some_and(|queue| queue.is_made(position.number));
-            !self.is_launched(position) && (!self.is_held_from(position.queue, own) || is_made())
+            !self.is_launched(position)
+                && !self.waits_for_caller(*position)
+                && (!self.is_held_from(position.queue, own) || is_made())
         };
         positions.iter().find(|position| is_awaited(position)).copied()
+    }
+
+    /// Whether a launch waits for the one that the calling thread is making, as a callback's thread does.
+    fn waits_for_caller(&self, position: Position) -> bool {
+        let Some(own) = launching_queue() else { return false };
+        let mut seen: Vec<Position> = Vec::new();
+        let mut left = vec![position];
+        while let Some(position) = left.pop() {
+            if position.queue == own {
+                return true;
+            }
+            if seen.iter().any(|seen| seen.queue == position.queue && seen.number >= position.number) {
+                continue;
+            }
+            seen.push(position);
+            if let Some(queue) = self.queues.get(position.queue) {
+                left.extend(queue.before(position.number));
+            }
+        }
+        false
     }
 
     /// The calling thread waits for this launch, in a call for the stream of `own`: what held queues keep of it, and of what it

@@ -97,6 +97,7 @@ impl Controller {
             replaced: Rc::clone(&replaced),
         };
         self.counts.joined += 1;
+        self.pods.complain_of(&client.subject);
         self.clients.insert(id, client);
         let welcome = Welcome {
             kind: PacketKind::Welcome as u32,
@@ -453,8 +454,9 @@ impl Controller {
 
     /// A process asks for something else than before.
     pub(crate) fn rehint(&mut self, id: ClientId, said: &Hints) {
-        if let Some(client) = self.clients.get_mut(&id) {
-            client.hint = hints(said);
+        let hint = hints(said);
+        if let Some(client) = self.clients.get_mut(&id).filter(|client| client.hint != hint) {
+            client.hint = hint;
             self.restand(id);
         }
     }

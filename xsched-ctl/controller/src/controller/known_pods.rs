@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use xsched_pods::{Container, ContainerId, Pods};
+use xsched_pods::{ContainerId, Pods};
+
+use crate::subject::Subject;
 
 /// What the container runtime has said last.
 #[derive(Debug, Default)]
@@ -18,8 +20,9 @@ impl KnownPods {
         self.known = pods;
     }
 
-    /// Logs what is wrong with the annotations of a container's pod, once.
-    pub(super) fn complain(&mut self, id: &ContainerId, pod: &Container) {
+    /// Logs what is wrong with the annotations of a process's pod, once for each container.
+    pub(super) fn complain_of(&mut self, subject: &Subject) {
+        let (Some(id), Some(pod)) = (&subject.container, &subject.pod) else { return };
         if pod.asked.mistakes.is_empty() || !self.complained.insert(id.clone()) {
             return;
         }

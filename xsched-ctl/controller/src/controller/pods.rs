@@ -31,9 +31,8 @@ impl Controller {
                 continue;
             };
             let Some(pod) = self.pods.known.get(container) else { continue };
-            let pod = pod.clone();
-            self.pods.complain(container, &pod);
-            subject.pod = Some(pod);
+            subject.pod = Some(pod.clone());
+            self.pods.complain_of(subject);
             named.push(id);
         }
         for id in named {
