@@ -67,7 +67,7 @@ class Process:
 
     def open(self, bus, stream_priority="0"):
         self.key = 1 << 63 | int(bus) << 16
-        self.socket.send(struct.pack("=IIQiI", OPEN, 7, self.key, int(stream_priority), 0))
+        self.socket.send(struct.pack("=IIQiIiIQ", OPEN, 7, self.key, int(stream_priority), 0, 0, 0, 0))
         return self.receive()
 
     def report(self, name, slot, generation):
