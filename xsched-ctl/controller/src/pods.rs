@@ -6,7 +6,6 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc as questions;
 use std::thread;
