@@ -129,10 +129,9 @@ class Context(ABC):
         own = (threading.get_ident(), _task())
         entry = next((entry for entry in reversed(entries) if entry[:2] == own), entries[-1])
         _, _, leave = entry
-        try:
-            leave()
-        finally:
-            entries.remove(entry)
+        # Where it may not be left, as in another thread, it stays entered.
+        leave()
+        entries.remove(entry)
 
     def __call__(self, function: Function) -> Function:
         if not callable(function):
