@@ -59,10 +59,8 @@ impl Deferral {
             {
                 return Decision::Answer(HipError::NOT_READY);
             }
-            Id::hipEventSynchronize => {
-                // Any thread may wait for an event, not only those that use its stream.
-                wait(None, pending(0).as_slice());
-            }
+            // Any thread may wait for an event, not only those that use its stream.
+            Id::hipEventSynchronize => wait(None, pending(0).as_slice()),
             Id::hipEventDestroy => {
                 let before = self.dependencies().predecessors_of_uses(&[EventUse::Record(event(0))]);
                 wait(None, &before);

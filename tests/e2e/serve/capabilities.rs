@@ -22,6 +22,8 @@ use super::fixture::{self, Controller};
 
 const UNIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../xsched-ctl/packaging/xsched.service");
 
+const DAEMON_SET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/kubernetes/daemonset.yaml");
+
 /// What `callers` is linked with, apart from the runtime.
 const LIBRARIES: [&str; 5] =
     ["libMIOpen.so.1", "libdemo_twins.so", "librccl.so.1", "librocblas.so.4", "libspeaker.so"];
@@ -69,6 +71,15 @@ fn without_sys_ptrace_executables_of_others_are_unknown() {
 #[needs(ROOT)]
 fn without_dac_read_search_closed_folders_stay_closed() {
     assert_eq!(Abilities::with(&["sys_admin", "sys_ptrace"]), Abilities { closed_folders: false, ..ALL });
+}
+
+/// A pod's controller has as many.
+#[needs(nothing)]
+fn the_daemon_set_has_those_of_the_unit() {
+    let manifest = fs::read_to_string(DAEMON_SET).unwrap();
+    let added = manifest.lines().find_map(|line| line.trim().strip_prefix("add: [")).unwrap();
+    let added = added.trim_end_matches(']').to_lowercase();
+    assert_eq!(added.split(", ").collect::<Vec<_>>(), of_the_unit());
 }
 
 /// As setpriv names them.

@@ -53,22 +53,7 @@ impl<D: Device> State<D> {
 
     /// Whether a launch waits for the one that the calling thread is making, as a callback's thread does.
     fn waits_for_caller(&self, position: Position) -> bool {
-        let Some(own) = launching_queue() else { return false };
-        let mut seen: Vec<Position> = Vec::new();
-        let mut left = vec![position];
-        while let Some(position) = left.pop() {
-            if position.queue == own {
-                return true;
-            }
-            if seen.iter().any(|seen| seen.queue == position.queue && seen.number >= position.number) {
-                continue;
-            }
-            seen.push(position);
-            if let Some(queue) = self.queues.get(position.queue) {
-                left.extend(queue.before(position.number));
-            }
-        }
-        false
+        launching_queue().is_some_and(|own| self.with_all_before(position).any(|before| before.queue == own))
     }
 
     /// The calling thread waits for this launch, in a call for the stream of `own`: what held queues keep of it, and of what it
@@ -78,22 +63,35 @@ impl<D: Device> State<D> {
             return false;
         }
         let mut is_new = false;
-        let mut seen: Vec<Position> = Vec::new();
-        let mut left = vec![awaited];
-        while let Some(position) = left.pop() {
-            if seen.iter().any(|seen| seen.queue == position.queue && seen.number >= position.number) {
-                continue;
-            }
-            seen.push(position);
+        let needed: Vec<_> = self.with_all_before(awaited).collect();
+        for position in needed {
             let is_held_from = self.is_held_from(position.queue, own);
             let Some(queue) = self.queues.get_mut(position.queue) else { continue };
-            left.extend(queue.before(position.number));
             if is_held_from && queue.release(position.number) {
                 is_new = true;
                 self.report_use(position.queue);
             }
         }
         is_new
+    }
+
+    /// A command and all that it comes after, directly or not.
+    fn with_all_before(&self, position: Position) -> impl Iterator<Item = Position> {
+        let mut seen: Vec<Position> = Vec::new();
+        let mut left = vec![position];
+        std::iter::from_fn(move || {
+            loop {
+                let next = left.pop()?;
+                if seen.iter().any(|seen| seen.queue == next.queue && seen.number >= next.number) {
+                    continue;
+                }
+                seen.push(next);
+                if let Some(queue) = self.queues.get(next.queue) {
+                    left.extend(queue.before(next.number));
+                }
+                return Some(next);
+            }
+        })
     }
 
     /// A queue's stream, if both are there.

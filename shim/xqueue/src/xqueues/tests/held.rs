@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::command::CallState;
+use crate::launching::during;
 
 fn made(queues: &Arc<XQueues<Notes>>, queue: QueueId, after: &[Position], command: u32) -> Position {
     queues.submit(queue, after.to_vec(), Load::Signal, command).unwrap()
@@ -135,6 +136,29 @@ fn other_threads_do_not_wait_for_calls_that_were_not_made() {
     by_another(|| made(&queues, held, &[], 2));
     queues.wait_all_launched();
     assert_eq!([next(&launched), next(&launched)], [1, 2], "unless one that was made comes after them");
+}
+
+/// A callback that drains the device: what comes after its own command cannot be launched before it returns.
+#[test]
+fn a_command_does_not_wait_for_what_comes_after_it() {
+    let (queues, launched) = queues();
+    let [own, between, last, other] = [(); 4].map(|()| queues.create((), None, status()));
+    for queue in [own, between, last, other] {
+        queues.suspend(queue, true);
+    }
+    let first = made(&queues, own, &[], 1);
+    let second = made(&queues, between, &[first], 2);
+    let third = made(&queues, last, &[second], 3);
+    // It returns at once, or this test never ends.
+    during(own, || queues.wait_launched(&[first, second, third]));
+    let unrelated = made(&queues, other, &[], 4);
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| during(own, || queues.wait_launched(&[third, unrelated])));
+        thread::sleep(A_WHILE);
+        assert!(!waits.is_finished(), "for other work it waits as ever");
+        queues.suspend(other, false);
+    });
+    assert_eq!(next(&launched), 4);
 }
 
 #[test]

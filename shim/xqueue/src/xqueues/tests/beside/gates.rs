@@ -1,6 +1,7 @@
 //! Gates, and what they must not stop.
 
 use super::*;
+use crate::ids::QueueHints;
 
 #[test]
 fn gates_are_closed_while_more_urgent_work_is_ready() {
@@ -271,7 +272,11 @@ struct Others {
 
 impl Others {
     fn of(process: &Process, stream_priority: i32, arbiter: Arc<TestArbiter>) -> Self {
-        let claim = process.queues.claim(ClaimKey::new(1, stream_priority));
+        Self::with_key(process, ClaimKey::new(1, stream_priority), arbiter)
+    }
+
+    fn with_key(process: &Process, key: ClaimKey, arbiter: Arc<TestArbiter>) -> Self {
+        let claim = process.queues.claim(key);
         process.queues.register(claim, Some(Arc::clone(&arbiter) as Arc<dyn Registration>));
         let queue = process.queues.create(0, Some(claim), status());
         process.run_due();
@@ -285,6 +290,23 @@ impl Others {
 
 fn gated(process: &Process) -> u64 {
     process.bench.gated.load(Ordering::SeqCst)
+}
+
+/// The gate is the whole process's: it must not stop what is more urgent.
+#[test]
+fn the_gate_follows_no_claim_for_which_the_program_asks_less() {
+    let process = shared_gates::process();
+    let hints = QueueHints { priority: Some(-100), ..QueueHints::NONE };
+    let key = ClaimKey { hints, ..ClaimKey::new(1, 0) };
+    let low = Others::with_key(&process, key, shared_gates::arbiter(BELOW));
+    process.queues.make_gates();
+    assert!(process.launch() && low.launch(&process));
+    assert_eq!(gated(&process), 2);
+    let is_open = || process.arbiter.page.as_ref().unwrap().is_open();
+    low.arbiter.decide(PREEMPTED);
+    assert!(is_open());
+    process.arbiter.decide(PREEMPTED);
+    assert!(!is_open(), "the process's own page is the gate, in the moment in which both are preempted");
 }
 
 /// FSDP has such streams.

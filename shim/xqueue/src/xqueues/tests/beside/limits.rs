@@ -2,6 +2,21 @@
 
 use super::*;
 
+impl Process {
+    /// Submits twenty commands; as many as are ahead by a limit of two are launched, and the next as each completes.
+    pub(super) fn launch_twenty_two_at_a_time(&self) {
+        for command in 0..20 {
+            self.queues.submit(self.queue, Vec::new(), WORK, command).unwrap();
+        }
+        for done in 0..18 {
+            let expected = done as usize + 2;
+            self.tend_until("two are on the device", |process| process.launched() == expected);
+            self.bench.complete.store(done + 1, Ordering::SeqCst);
+        }
+        self.tend_until("all are launched", |process| process.launched() == 20);
+    }
+}
+
 #[test]
 fn below_others_little_is_launched_ahead() {
     let process = Process::new(BELOW);
@@ -16,15 +31,7 @@ fn below_others_little_is_launched_ahead() {
 fn commands_behind_the_limit_are_launched_in_order_as_others_complete() {
     let process = Process::new(BELOW);
     process.queues.set_limit(Limit::Commands { threshold: 2, batch: 1 });
-    for command in 0..20 {
-        process.queues.submit(process.queue, Vec::new(), WORK, command).unwrap();
-    }
-    for done in 0..18 {
-        let expected = done as usize + 2;
-        process.tend_until("two are on the device", |process| process.launched() == expected);
-        process.bench.complete.store(done + 1, Ordering::SeqCst);
-    }
-    process.tend_until("all are launched", |process| process.launched() == 20);
+    process.launch_twenty_two_at_a_time();
     assert!((0..20).eq(process.bench.launched.lock().unwrap().iter().copied()));
     let usage = process.queues.usage(process.claim);
     assert_eq!((usage.launched, usage.deferred), (20, 20));

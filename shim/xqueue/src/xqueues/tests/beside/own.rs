@@ -11,15 +11,7 @@ fn a_queue_with_a_limit_of_its_own_has_it_also_while_it_is_alone() {
     assert!(!process.queues.is_engaged());
     process.queues.set_queue_limit(process.queue, Some(TWO));
     assert!(process.queues.is_engaged());
-    for command in 0..20 {
-        process.queues.submit(process.queue, Vec::new(), WORK, command).unwrap();
-    }
-    for done in 0..18 {
-        let expected = done as usize + 2;
-        process.tend_until("two are on the device", |process| process.launched() == expected);
-        process.bench.complete.store(done + 1, Ordering::SeqCst);
-    }
-    process.tend_until("all are launched", |process| process.launched() == 20);
+    process.launch_twenty_two_at_a_time();
     assert_eq!(process.arbiter.reports(), (0, 0), "there is no one to be told");
     assert_eq!(process.queues.usage(process.claim).device_time, Nanos::ZERO, "nor is it charged");
     process.complete_all();
