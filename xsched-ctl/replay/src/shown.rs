@@ -19,6 +19,9 @@ pub(crate) const LEFT_OUT: [&str; 6] = [
     "parameters and policy stay as they were at the end of the recording",
 ];
 
+/// Percent by which the model of the recorded policy may be off, before a reader is told not to trust what follows from it.
+const FIT_PERCENT: f64 = 25.0;
+
 /// The runs of one replay.
 pub(crate) struct Runs<'a> {
     pub(crate) recording: &'a Recording,
@@ -81,7 +84,20 @@ impl Runs<'_> {
         for what in LEFT_OUT {
             let _ = writeln!(text, "* {what}");
         }
+        if self.misfit() > FIT_PERCENT {
+            let _ = writeln!(
+                text,
+                "\nThe model does not fit this recording: it is off by up to {:.0} %. Do not trust what it says of other policies.",
+                self.misfit()
+            );
+        }
         text
+    }
+
+    /// By how many percent the model of the recorded policy is off, at most, in latency (p50) or throughput of a process.
+    fn misfit(&self) -> f64 {
+        let changes = self.recorded.iter().zip(&self.modelled).map(|(was, model)| model.change_from(was));
+        changes.map(|change| change.p50.abs().max(change.commands.abs())).fold(0.0, f64::max)
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -106,6 +122,7 @@ impl Runs<'_> {
             "policy": self.recording.policy.to_string(),
             "asked": self.asked.as_ref().map(|(name, _)| name),
             "length_ns": self.programs.until.0,
+            "fits": self.misfit() <= FIT_PERCENT,
             "processes": processes.collect::<Vec<_>>(),
             "left_out": LEFT_OUT,
         })

@@ -219,6 +219,26 @@ fn a_run_can_be_replayed_and_comes_out_the_same() {
 }
 
 #[test]
+fn a_model_that_does_not_fit_says_so() {
+    let low = Parameters { priority: -100, ..Parameters::default() };
+    let bytes = recorded(&[("fair", "active")], &two_in_turn(), &[(1, low), (2, low)], Without::Nothing);
+    let recording = read_bytes(&bytes).unwrap();
+    let programs = Programs::of(&recording);
+    let shown = |factor: f64| {
+        let recorded = Figures::recorded(&programs);
+        let mut modelled = recorded.clone();
+        modelled[1].commands *= factor;
+        let runs = Runs { recording: &recording, programs: &programs, recorded, modelled, asked: None };
+        (
+            runs.text().contains("does not fit this recording: it is off by up to 30 %"),
+            runs.json()["fits"].clone(),
+        )
+    };
+    assert_eq!(shown(1.3), (true, false.into()));
+    assert_eq!(shown(0.9), (false, true.into()));
+}
+
+#[test]
 fn other_parameters_are_for_processes_by_id_or_name() {
     let bytes = recorded(&ACTIVE, &two_in_turn(), &[], Without::Nothing);
     let recording = read_bytes(&bytes).unwrap();
