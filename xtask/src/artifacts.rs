@@ -8,6 +8,7 @@
 //! <target>/apps/obj/                                                               their objects
 //! <target>/differential/{differential-*, ..}                                       the client of differential tests
 //! <target>/rocm/{hipblas, ..}                                                      programs on AMD's genuine libraries
+//! <target>/xsched-examples/{example_1, .., lib/, xsched-v1.2.0/}                   XSched's examples, our libraries, its sources
 //! <target>/conformance/{conformance-*, modules/, libconformance_twins.so}          the conformance suite
 //! ```
 
@@ -80,6 +81,53 @@ pub(crate) fn build_genuine(
     // What the libraries need is in the other file system.
     libraries.iter().cloned().fold(step, Step::input).arguments(["-Wl,--allow-shlib-undefined"]).run()?;
     Ok(())
+}
+
+/// The processor that the simulated device is then to be: one that also older versions of XSched's tools know.
+pub(crate) const XSCHED_ARCH: &str = "gfx90a";
+
+/// Compiles one of XSched's own examples as its Makefile does, with as much of HIP's headers as it needs. `include` are XSched's headers;
+/// `libraries` is the folder of its libraries, if the example is linked with them.
+pub(crate) fn build_xsched_example(
+    workspace: &Workspace,
+    source: &Path,
+    runtime: &Path,
+    (include, libraries): (&Path, Option<&Path>),
+    output: PathBuf,
+) -> Result<PathBuf> {
+    let ours = workspace.root.join("shim/include");
+    let apps = workspace.root.join("tests/apps");
+    // XSched's release lacks the header of its HIP functions, which ours stands for.
+    let include =
+        [apps.join("xsched_examples/include"), apps.join("include"), include.to_owned(), ours.clone()];
+    let headers = [include[0].join("hip"), include[1].clone(), ours.join("xsched"), ours.join("xsched/hip")];
+    let object = Step::new(apps::CLANG, output.with_extension("o"))
+        .arguments(["-c", "-std=c++17", "-O3", "-w", "-x", "hip", "-nogpuinc", "-nogpulib"])
+        .arguments([format!("--offload-arch={XSCHED_ARCH}")])
+        .include(&include)
+        .depends_on(step::headers(&headers)?)
+        .input(source.to_owned())
+        .run()?;
+    let run_path = |folder: &Path| format!("-Wl,-rpath,{}", folder.display());
+    let linked = |folder: &Path| {
+        [format!("-L{}", folder.display()), "-lpreempt".into(), "-lhalhip".into(), run_path(folder)]
+    };
+    Step::new(apps::CLANG, output)
+        .arguments(["-fuse-ld=lld-19"])
+        .input(object)
+        .input(runtime.to_owned())
+        .arguments(runtime.parent().map(run_path))
+        .arguments(libraries.map(linked).into_iter().flatten())
+        .run()
+}
+
+/// The work of these examples' kernel; returns the library.
+pub(crate) fn build_xsched_twins(workspace: &Workspace, folder: &Path) -> Result<PathBuf> {
+    Step::new(apps::CLANG, folder.join("libxsched_examples_twins.so"))
+        .arguments(["-std=c++20", "-O3", "-shared", "-fPIC", "-Wall", "-Wextra"])
+        .include(&[workspace.root.join("tests/hip-sim/include")])
+        .input(workspace.root.join("tests/apps/xsched_examples/twins.cpp"))
+        .run()
 }
 
 /// Brings the client of the differential tests up to date, after all others.

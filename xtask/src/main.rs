@@ -17,6 +17,7 @@ mod test;
 mod venv;
 mod vm;
 mod workspace;
+mod xsched_examples;
 
 use std::process::ExitCode;
 
@@ -47,6 +48,8 @@ enum Verb {
     Conformance(conformance::Args),
     /// Run a benchmark; it prints series and asserts nothing
     Bench(bench::Args),
+    /// Run XSched's own examples on our headers and libraries, and judge them by their own criterion
+    XschedExamples(xsched_examples::Args),
     /// Make packages for Debian and for RPM, to install on other machines
     Package(package::Args),
 }
@@ -70,6 +73,7 @@ fn run(verb: Verb) -> Result<()> {
         Verb::Test(args) => test::run(&workspace, &args),
         Verb::Conformance(args) => conformance::run(&workspace, &args),
         Verb::Bench(args) => bench::run(&workspace, &args),
+        Verb::XschedExamples(args) => xsched_examples::run(&workspace, &args),
         Verb::Package(args) => package::run(&workspace, &args),
     }
 }

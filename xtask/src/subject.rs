@@ -42,6 +42,11 @@ pub(crate) fn build_with_switches(workspace: &Workspace) -> Result<()> {
     build_commands(workspace, Profile::Debug, &WITH_SWITCHES)
 }
 
+/// The same without test switches, as users have them.
+pub(crate) fn build_for_users(workspace: &Workspace) -> Result<()> {
+    build_commands(workspace, Profile::Debug, &[])
+}
+
 /// The same for benchmarks: builds for users are measured.
 pub(crate) fn build_for_benchmarks(workspace: &Workspace) -> Result<Variables> {
     artifacts::build(workspace)?;
