@@ -27,7 +27,8 @@ struct Report {
 
 #[derive(Debug, Deserialize)]
 struct Step {
-    step: String,
+    #[serde(rename = "step")]
+    name: String,
     reason: Option<String>,
     rows: Vec<Row>,
 }
@@ -74,15 +75,15 @@ fn judge(report: &Report) -> Result<Vec<String>> {
     let mut lines = Vec::new();
     for step in &report.steps {
         if step.rows.is_empty() {
-            bail!("{}: {}", step.step, step.reason.as_deref().unwrap_or("it has no rows"));
+            bail!("{}: {}", step.name, step.reason.as_deref().unwrap_or("it has no rows"));
         }
         for Row { mode, failed } in &step.rows {
             match failed.as_deref() {
-                None => lines.push(format!("{} {mode}: every call succeeded, right results", step.step)),
+                None => lines.push(format!("{} {mode}: every call succeeded, right results", step.name)),
                 Some(why) if why.ends_with("results are wrong") => {
-                    lines.push(format!("{} {mode}: every call succeeded; {why}", step.step));
+                    lines.push(format!("{} {mode}: every call succeeded; {why}", step.name));
                 }
-                Some(why) => bail!("{} {mode}: {why}", step.step),
+                Some(why) => bail!("{} {mode}: {why}", step.name),
             }
         }
     }
@@ -99,7 +100,7 @@ mod tests {
     fn judged(reason: Option<&str>, rows: &[(&str, Option<&str>)]) -> Result<Vec<String>, String> {
         let owned = |text: Option<&str>| text.map(str::to_owned);
         let rows = rows.iter().map(|(mode, failed)| Row { mode: (*mode).to_owned(), failed: owned(*failed) });
-        let step = Step { step: "blas".to_owned(), reason: owned(reason), rows: rows.collect() };
+        let step = Step { name: "blas".to_owned(), reason: owned(reason), rows: rows.collect() };
         judge(&Report { steps: vec![step] }).map_err(|error| error.to_string())
     }
 
