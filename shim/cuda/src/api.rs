@@ -212,6 +212,10 @@ macro_rules! for_each_function {
                 cuStreamDestroy_v2(stream_: Handle) on (), ();
                 cuCtxDestroy(context: Handle) on (), ();
                 cuCtxDestroy_v2(context: Handle) on (), ();
+                cuCtxDetach(context: Handle) on (), ();
+                cuGreenCtxCreate(out: *mut Handle, description: Handle, device: i32, flags: u32) on (), ();
+                cuGreenCtxDestroy(green: Handle) on (), ();
+                cuGreenCtxStreamCreate(out: *mut Handle, green: Handle, flags: u32, priority: i32) on (), ();
                 cuDevicePrimaryCtxRetain(out: *mut Handle, device: i32) on (), ();
                 cuDevicePrimaryCtxRelease(device: i32) on (), ();
                 cuDevicePrimaryCtxRelease_v2(device: i32) on (), ();

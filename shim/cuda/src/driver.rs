@@ -7,7 +7,6 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::transmute;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use xsched_ground::dlsym;
 
@@ -147,6 +146,14 @@ pub(crate) fn is_primary_active(device: c_int) -> bool {
         == Some(1)
 }
 
+/// A device's primary context, of which something holds on to: retaining it for a moment leaves it as it is.
+pub(crate) fn primary(device: c_int) -> Option<Context> {
+    let primary =
+        given(ptr::null_mut(), |out| ask!(cuDevicePrimaryCtxRetain(out: *mut Handle, device: c_int)))?;
+    ask!(cuDevicePrimaryCtxRelease_v2(device: c_int));
+    Some(Context(primary.expose_provenance()))
+}
+
 /// A device's PCI address, as the driver prints it.
 pub(crate) fn pci_address(device: c_int) -> Option<String> {
     let mut text = [0 as c_char; 32];
@@ -170,6 +177,12 @@ pub(crate) fn identities(device: c_int) -> Option<[[u8; 16]; 2]> {
 pub(crate) fn context_of(stream: usize) -> Option<Context> {
     let stream = handle(stream);
     let context = given(ptr::null_mut(), |out| ask!(cuStreamGetCtx(stream: Handle, out: *mut Handle)))?;
+    (!context.is_null()).then(|| Context(context.expose_provenance()))
+}
+
+/// A green context in the form in which it can be current.
+pub(crate) fn of_green(green: Handle) -> Option<Context> {
+    let context = given(ptr::null_mut(), |out| ask!(cuCtxFromGreenCtx(out: *mut Handle, green: Handle)))?;
     (!context.is_null()).then(|| Context(context.expose_provenance()))
 }
 
@@ -248,25 +261,30 @@ pub(crate) fn wait_value(stream: usize, word: u64) -> bool {
             && ask!(cuStreamWaitValue32(stream: Handle, word: u64, value: u32, at_least: u32)) == SUCCESS
 }
 
-/// Registers memory of the host's with the current context, which is `context`; its address on the device. None if it is registered
-/// with another one: it goes with that.
-pub(crate) fn register(start: NonNull<c_void>, size: usize, context: Context) -> Option<u64> {
-    static REGISTERED: Mutex<Vec<(usize, Context)>> = Mutex::new(Vec::new());
-    let registration = (start.addr().get(), context);
-    // CU_MEMHOSTREGISTER_DEVICEMAP
-    let (start, flags) = (start.as_ptr(), 2);
-    let code = ask!(cuMemHostRegister_v2(start: *mut c_void, size: usize, flags: u32));
-    let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
-    match code {
-        SUCCESS => registered.push(registration),
-        ALREADY_REGISTERED if registered.contains(&registration) => {}
-        _ => return None,
-    }
-    device_address(start)
+/// What became of registering memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Registration {
+    /// It is the current context's.
+    New,
+    /// This range was registered already, with some context: each range can be once.
+    Already,
+    Refused,
 }
 
-fn device_address(host: *mut c_void) -> Option<u64> {
-    let flags = 0;
+/// Registers memory of the host's with the current context: it goes with that.
+pub(crate) fn register(start: NonNull<c_void>, size: usize) -> Registration {
+    // CU_MEMHOSTREGISTER_DEVICEMAP
+    let (start, flags) = (start.as_ptr(), 2);
+    match ask!(cuMemHostRegister_v2(start: *mut c_void, size: usize, flags: u32)) {
+        SUCCESS => Registration::New,
+        ALREADY_REGISTERED => Registration::Already,
+        _ => Registration::Refused,
+    }
+}
+
+/// The address on the device of registered memory.
+pub(crate) fn device_address(host: NonNull<c_void>) -> Option<u64> {
+    let (host, flags) = (host.as_ptr(), 0);
     given(0, |out| ask!(cuMemHostGetDevicePointer_v2(out: *mut u64, host: *mut c_void, flags: u32)))
 }
 

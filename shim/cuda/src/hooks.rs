@@ -99,7 +99,7 @@ pub(crate) fn creates(out: *mut Handle, (): (), call: impl FnOnce() -> Code) -> 
     {
         // SAFETY: the driver has written there just now.
         let stream = unsafe { *out };
-        guarded(|| scheduling.stream_created(stream.expose_provenance()));
+        guarded(|| scheduling.stream_created(stream.expose_provenance(), None));
     }
     code
 }
@@ -127,7 +127,7 @@ pub(crate) fn gives(
 /// Hooks of single functions.
 #[expect(non_snake_case, reason = "CUDA's names")]
 pub(crate) mod special {
-    use super::{Code, Context, Handle, SCHEDULING, SUCCESS, guarded, scheduling};
+    use super::{Code, Context, Handle, SCHEDULING, SUCCESS, driver, guarded, scheduling};
 
     pub(crate) fn cuStreamDestroy(stream: Handle, call: impl FnOnce() -> Code) -> Code {
         if let Some(scheduling) = SCHEDULING.existing() {
@@ -149,6 +149,53 @@ pub(crate) mod special {
 
     pub(crate) fn cuCtxDestroy_v2(context: Handle, call: impl FnOnce() -> Code) -> Code {
         cuCtxDestroy(context, call)
+    }
+
+    pub(crate) fn cuCtxDetach(context: Handle, call: impl FnOnce() -> Code) -> Code {
+        cuCtxDestroy(context, call)
+    }
+
+    pub(crate) fn cuGreenCtxCreate(
+        out: *mut Handle,
+        _description: Handle,
+        device: i32,
+        _flags: u32,
+        call: impl FnOnce() -> Code,
+    ) -> Code {
+        let code = call();
+        if code == SUCCESS
+            && let Some(scheduling) = scheduling()
+        {
+            // SAFETY: the driver has written there just now.
+            let green = unsafe { *out };
+            guarded(|| scheduling.green_created(green, device));
+        }
+        code
+    }
+
+    pub(crate) fn cuGreenCtxDestroy(green: Handle, call: impl FnOnce() -> Code) -> Code {
+        match SCHEDULING.existing() {
+            Some(scheduling) => scheduling.destroying_green(green, call),
+            None => call(),
+        }
+    }
+
+    pub(crate) fn cuGreenCtxStreamCreate(
+        out: *mut Handle,
+        green: Handle,
+        _flags: u32,
+        _priority: i32,
+        call: impl FnOnce() -> Code,
+    ) -> Code {
+        let code = call();
+        if code == SUCCESS
+            && let Some(scheduling) = scheduling()
+        {
+            // SAFETY: the driver has written there just now.
+            let stream = unsafe { *out };
+            guarded(|| scheduling.stream_created(stream.expose_provenance(), driver::of_green(green)));
+        }
+        code
     }
 
     pub(crate) fn cuDevicePrimaryCtxRetain(

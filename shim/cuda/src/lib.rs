@@ -16,7 +16,10 @@
 //! | | `claims`, `collectives` | claims on devices; kernels that are never suspended |
 //! | device | `device` | libcuda as the device of queues |
 //! | | `gate`, `marker` | gates and their trials; events of the shim's own |
-//! | knowledge | `driver` | the real functions |
+//! | | `status` | the gates of contexts, and what else `doctor --pid` reads |
+//! | | `registration` | which context has which mapping of a gate page |
+//! | knowledge | `green` | green contexts and what stands behind them |
+//! | | `driver` | the real functions |
 //! | ground | `counters`, `api` | what the summary counts; the one list of functions |
 //!
 //! Queues, gates and the client of the arbiter are `xsched-xqueue`, which the shim for HIP uses too.
@@ -30,9 +33,12 @@ mod device;
 mod driver;
 mod entry;
 mod gate;
+mod green;
 mod hooks;
 mod marker;
 mod process;
+mod registration;
 mod scheduling;
+mod status;
 #[cfg(feature = "test-switches")]
 mod test_suspension;
