@@ -85,6 +85,11 @@ impl Machine {
         begin(&mut self.shimmed(mode))
     }
 
+    /// A mode of `cuda_contexts` with the shim.
+    fn contexts(&self, mode: &str) -> DeviceLoad {
+        begin(self.program("cuda_contexts", mode).env("LD_PRELOAD", cuda_shim()))
+    }
+
     /// A program under a controller, by the command that users type.
     fn run_by(&self, controller: &Serving, class: &str, program: &str, mode: &str) -> DeviceLoad {
         let mut command = xsched_ctl(["run", "--class", class, "--"]);
@@ -226,6 +231,36 @@ fn contexts_that_come_and_go_beside_others_keep_their_gates() {
     let summary = beside_urgent_work(&machine, "primary resets second");
     assert!(!summary.contains("gates in memory") && !summary.contains("refused"), "{summary}");
     assert!(!summary.contains("panics") && !summary.contains("troubles"), "{summary}");
+}
+
+/// How many kernels a graph has launched after it settled, while its process may launch nothing.
+fn kernels_while_suspended(way: &str) -> usize {
+    let machine = Machine::new("graph");
+    let controller = SmallController::start(machine.folder.path()).expect("a socket can be made");
+    let mut load = machine.contexts(&format!("graph 2 500 {way}"));
+    wait_until("it reports", || controller.reports() > 0);
+    controller.hold(true);
+    thread::sleep(A_WHILE);
+    let settled = machine.kernels(load.id());
+    thread::sleep(A_WHILE);
+    let kernels = machine.kernels(load.id()) - settled;
+    assert!(!load.has_ended().expect("a child can be waited for"), "{way}");
+    controller.hold(false);
+    let findings = load.findings().expect("the program succeeds");
+    assert!(findings["kernels"] > 0.0, "{way}: {findings:?}");
+    kernels
+}
+
+#[needs(nothing)]
+fn a_graph_with_a_collective_is_never_suspended_however_that_came_there() {
+    for way in ["collective", "kernel", "node", "child", "update"] {
+        let kernels = kernels_while_suspended(way);
+        assert!(kernels > IN_FLIGHT, "{way}: it was suspended after {kernels} kernels");
+    }
+    for way in ["plain", "unkernel", "unnode", "unchild", "unupdate"] {
+        let kernels = kernels_while_suspended(way);
+        assert!(kernels <= IN_FLIGHT, "{way}: {kernels} kernels");
+    }
 }
 
 fn main() -> ExitCode {

@@ -4,13 +4,13 @@
 //! none of them meets a hook.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::mem::transmute;
+use std::mem::{MaybeUninit, transmute};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use xsched_ground::dlsym;
 
-use crate::api::{COUNT, Handle, Id, NAMES};
+use crate::api::{COUNT, FirstKernelNode, GRAPH_NODE, Handle, Id, KERNEL_NODE, KernelNode, NAMES};
 
 /// A result code.
 pub(crate) type Code = u32;
@@ -286,6 +286,64 @@ pub(crate) fn register(start: NonNull<c_void>, size: usize) -> Registration {
 pub(crate) fn device_address(host: NonNull<c_void>) -> Option<u64> {
     let (host, flags) = (host.as_ptr(), 0);
     given(0, |out| ask!(cuMemHostGetDevicePointer_v2(out: *mut u64, host: *mut c_void, flags: u32)))
+}
+
+/// What a node of a graph is, as far as it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NodeKind {
+    Kernel,
+    Graph,
+    Other,
+}
+
+/// The nodes of a graph; none if the driver does not tell.
+pub(crate) fn nodes_of(graph: usize) -> Vec<usize> {
+    let graph = handle(graph);
+    let none = ptr::null_mut::<Handle>();
+    let count =
+        given(0_usize, |out| ask!(cuGraphGetNodes(graph: Handle, none: *mut Handle, out: *mut usize)));
+    let mut nodes = vec![ptr::null_mut(); count.unwrap_or(0)];
+    let (start, mut len) = (nodes.as_mut_ptr(), nodes.len());
+    let len_at = &raw mut len;
+    if nodes.is_empty()
+        || ask!(cuGraphGetNodes(graph: Handle, start: *mut Handle, len_at: *mut usize)) != SUCCESS
+    {
+        return Vec::new();
+    }
+    nodes.into_iter().take(len).map(|node: Handle| node.expose_provenance()).collect()
+}
+
+/// What a node is.
+pub(crate) fn node_kind(node: usize) -> Option<NodeKind> {
+    let node = handle(node);
+    let kind = given(0_u32, |out| ask!(cuGraphNodeGetType(node: Handle, out: *mut u32)))?;
+    Some(match kind {
+        KERNEL_NODE => NodeKind::Kernel,
+        GRAPH_NODE => NodeKind::Graph,
+        _ => NodeKind::Other,
+    })
+}
+
+/// What a kernel node launches.
+pub(crate) fn kernel_of(node: usize) -> Option<usize> {
+    let node = handle(node);
+    let mut out = MaybeUninit::<KernelNode>::zeroed();
+    let (at, first) = (out.as_mut_ptr(), out.as_mut_ptr().cast());
+    let code = ask!(cuGraphKernelNodeGetParams_v2(node: Handle, at: *mut KernelNode));
+    let code = match code {
+        NOT_FOUND => ask!(cuGraphKernelNodeGetParams(node: Handle, first: *mut FirstKernelNode)),
+        code => code,
+    };
+    // SAFETY: numbers and pointers, for which zeros are valid.
+    (code == SUCCESS).then(|| unsafe { out.assume_init() }.launched())
+}
+
+/// The graph within a node.
+pub(crate) fn graph_within(node: usize) -> Option<usize> {
+    let node = handle(node);
+    let graph =
+        given(ptr::null_mut(), |out| ask!(cuGraphChildGraphNodeGetGraph(node: Handle, out: *mut Handle)))?;
+    Some(graph.expose_provenance())
 }
 
 /// From now on no call of this thread's ends another thread's capture.

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use xsched_xqueue::AdmissionMode;
 
-use crate::api::{COUNT, Handle, Named, Pointer, Work};
+use crate::api::{COUNT, Change, Handle, Named, Pointer, Work};
 use crate::counters::{Counter, count};
 use crate::driver::{self, Code, Context, SUCCESS};
 use crate::process;
@@ -104,6 +104,30 @@ pub(crate) fn creates(out: *mut Handle, (): (), call: impl FnOnce() -> Code) -> 
     code
 }
 
+/// A graph is instantiated, and the handle of the executable one is left in `out`.
+pub(crate) fn instantiates((out, graph): (*mut Handle, Handle), (): (), call: impl FnOnce() -> Code) -> Code {
+    let code = call();
+    if code == SUCCESS
+        && let Some(scheduling) = scheduling()
+    {
+        // SAFETY: the driver has written there just now.
+        let executable = unsafe { *out };
+        guarded(|| scheduling.graph_instantiated(executable.addr(), graph.addr()));
+    }
+    code
+}
+
+/// An executable graph is changed.
+pub(crate) fn changes(change: Option<Change>, (): (), call: impl FnOnce() -> Code) -> Code {
+    let code = call();
+    if let Some(change) = change.filter(|_| code == SUCCESS)
+        && let Some(scheduling) = scheduling()
+    {
+        guarded(|| scheduling.graph_changed(change));
+    }
+    code
+}
+
 /// The address of a function is left in `out`: the shim's export takes its place. By the address, not by the name: so the version and
 /// the flags that were asked for are respected.
 pub(crate) fn gives(
@@ -153,6 +177,25 @@ pub(crate) mod special {
 
     pub(crate) fn cuCtxDetach(context: Handle, call: impl FnOnce() -> Code) -> Code {
         cuCtxDestroy(context, call)
+    }
+
+    pub(crate) fn cuGraphExecDestroy(executable: Handle, call: impl FnOnce() -> Code) -> Code {
+        if let Some(scheduling) = SCHEDULING.existing() {
+            guarded(|| scheduling.graphs.destroyed(executable.addr()));
+        }
+        call()
+    }
+
+    pub(crate) fn cuModuleUnload(_module: Handle, call: impl FnOnce() -> Code) -> Code {
+        let code = call();
+        if let Some(scheduling) = SCHEDULING.existing() {
+            guarded(|| scheduling.functions_gone());
+        }
+        code
+    }
+
+    pub(crate) fn cuLibraryUnload(library: Handle, call: impl FnOnce() -> Code) -> Code {
+        cuModuleUnload(library, call)
     }
 
     pub(crate) fn cuGreenCtxCreate(

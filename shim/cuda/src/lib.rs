@@ -14,6 +14,7 @@
 //! | judgement | `scheduling` | queues, streams, captures; when work may go |
 //! | | `controller` | the process as the queues' client sees it |
 //! | | `claims`, `collectives` | claims on devices; kernels that are never suspended |
+//! | | `graphs` | executable graphs that have such kernels |
 //! | device | `device` | libcuda as the device of queues |
 //! | | `gate`, `marker` | gates and their trials; events of the shim's own |
 //! | | `status` | the gates of contexts, and what else `doctor --pid` reads |
@@ -33,6 +34,7 @@ mod device;
 mod driver;
 mod entry;
 mod gate;
+mod graphs;
 mod green;
 mod hooks;
 mod marker;

@@ -13,13 +13,14 @@ use xsched_xqueue::{
     QueueStatus, RuntimeId, Setup, Treatment, XQueues,
 };
 
-use crate::api::{Handle, Named, Work};
+use crate::api::{Change, Handle, Named, Work};
 use crate::claims::Devices;
 use crate::collectives::is_collective;
 use crate::controller;
 use crate::counters::{Counter, count};
 use crate::device::Cuda;
 use crate::driver::{self, Context};
+use crate::graphs::Graphs;
 use crate::green;
 use crate::marker::CudaStream;
 use crate::process;
@@ -38,6 +39,7 @@ pub(crate) struct Scheduling {
     is_capturing: AtomicBool,
     /// Treatments of functions, by address.
     treatments: Mutex<HashMap<usize, Treatment>>,
+    pub(crate) graphs: Graphs,
 }
 
 /// Why the shim's threads keep away from streams.
@@ -87,6 +89,7 @@ impl Default for Scheduling {
             reasons: Mutex::default(),
             is_capturing: AtomicBool::new(false),
             treatments: Mutex::default(),
+            graphs: Graphs::default(),
         }
     }
 }
@@ -156,7 +159,12 @@ impl Scheduling {
                 (function, grid).hash(&mut hasher);
                 treatment = self.treatment_of(function);
             }
-            Work::Graph(graph) => graph.hash(&mut hasher),
+            Work::Graph(graph) => {
+                graph.hash(&mut hasher);
+                if self.graphs.waits_for_peers(graph) {
+                    treatment = Treatment::NeverSuspend;
+                }
+            }
             // By their order of magnitude.
             Work::Copy(size) => ("copy", size.checked_ilog2()).hash(&mut hasher),
             Work::AwaitedCopy(size) => {
@@ -176,6 +184,25 @@ impl Scheduling {
         let treatment = if is_collective { Treatment::NeverSuspend } else { Treatment::Schedule };
         lock(&self.treatments).insert(function, treatment);
         treatment
+    }
+
+    fn is_collective(&self, function: usize) -> bool {
+        self.treatment_of(function) == Treatment::NeverSuspend
+    }
+
+    /// A module is gone: the addresses of its functions may become those of others.
+    pub(crate) fn functions_gone(&self) {
+        lock(&self.treatments).clear();
+    }
+
+    /// A graph was instantiated.
+    pub(crate) fn graph_instantiated(&self, executable: usize, graph: usize) {
+        self.graphs.instantiated(executable, graph, &|function| self.is_collective(function));
+    }
+
+    /// An executable graph was changed.
+    pub(crate) fn graph_changed(&self, change: Change) {
+        self.graphs.changed(change, &|function| self.is_collective(function));
     }
 
     /// Claims the device that the process uses first, and starts the client of the controller.
