@@ -263,6 +263,32 @@ fn a_graph_with_a_collective_is_never_suspended_however_that_came_there() {
     }
 }
 
+#[needs(ROOT)]
+fn doctor_says_which_gates_a_process_has_and_why() {
+    let machine = Machine::new("doctor");
+    let controller = Serving::start("").expect("a controller starts");
+    let ask = |load: &DeviceLoad| {
+        let mut doctor = xsched_ctl(["doctor", "--pid", &load.id().to_string()]);
+        run(doctor.env("XSCHED_SOCKET_DIR", controller.folder())).stdout
+    };
+    let without = begin(&mut machine.program("cuda_contexts", "run 1 2000 264 primary"));
+    let said = ask(&without);
+    without.findings().expect("the program without the shim succeeds");
+    assert!(said.starts_with("CUDA shim    absent") && said.contains("xsched-ctl run -- CMD"), "{said}");
+    assert!(said.contains("CUDA runtime linked"), "{said}");
+    let mut batch = machine.program("cuda_contexts", "run 6 2000 264 primary second green");
+    let mut batch = begin(batch.env("LD_PRELOAD", cuda_shim()).env("XSCHED_SOCKET_DIR", controller.folder()));
+    let urgent = machine.run_by(&controller, "high", "cuda_client", "urgent 60 8 100 25000");
+    let is_known = || ask(&batch).contains("shared   3 contexts: closed by the arbiter");
+    wait_until("its gates were tried", is_known);
+    let said = ask(&batch);
+    assert!(said.starts_with("CUDA shim    active   ") && said.contains("libxsched_cuda.so"), "{said}");
+    assert!(said.contains("CUDA driver  mapped   ") && said.contains("\ncontroller   joined   "), "{said}");
+    urgent.findings().expect("the urgent program succeeds");
+    assert!(!batch.has_ended().expect("a child can be waited for"));
+    batch.findings().expect("the batch job succeeds");
+}
+
 fn main() -> ExitCode {
     xsched_harness::main()
 }
