@@ -1,6 +1,7 @@
 //! `xsched-ctl doctor`: what this machine has and lacks for tracing and scheduling.
 
 mod controller;
+mod cuda;
 mod idle;
 pub(crate) mod shim;
 
