@@ -150,6 +150,10 @@ pub(crate) struct Doctor {
     /// Show how the shim intercepts the HIP calls of this process instead
     #[arg(short, long, value_name = "PID", value_parser = process_id)]
     pub(crate) pid: Option<u32>,
+
+    /// Print the results as one JSON object
+    #[arg(long, conflicts_with = "pid")]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
