@@ -236,6 +236,7 @@ impl Client {
             return Err(ClientError::QueueGone);
         }
         if let Phase::Joined { connection, claims, origins, usage_at, .. } = &mut self.phase {
+            connection.send_posted();
             open_and_close(connection, &self.link, claims, queues)?;
             if *usage_at <= now {
                 *usage_at = now + USAGE_EVERY;
@@ -267,7 +268,7 @@ impl Client {
                 let registration = PageRegistration {
                     link: Arc::clone(&self.link),
                     slot: slot_of(&opened),
-                    gate: gate_page(&received.descriptors),
+                    gate: gate_page::<D>(&received.descriptors),
                     clock: *clock,
                 };
                 opening.slot = Some(registration.slot);
@@ -383,7 +384,7 @@ fn open_and_close<D: Device>(
             }
         } else if !opening.is_asked {
             let packet = open_queue(request as u32, claim.key);
-            connection.send(&packet).map_err(SocketError::from)?;
+            connection.post(&packet, None).map_err(SocketError::from)?;
             opening.is_asked = true;
         }
     }
@@ -408,10 +409,10 @@ fn open_queue(request: u32, ClaimKey { device, stream_priority, hints }: ClaimKe
 }
 
 /// The page of a queue's gate. Without it the process closes a gate of its own.
-fn gate_page(descriptors: &[OwnedFd]) -> Option<Arc<GatePage>> {
+fn gate_page<D: Device>(descriptors: &[OwnedFd]) -> Option<Arc<GatePage>> {
     let page = descriptors.first()?;
     check_seals(page.as_fd()).ok()?;
-    GatePage::map(page).ok().map(Arc::new)
+    GatePage::map(page, D::GATE_MAPPINGS).ok().map(Arc::new)
 }
 
 fn slot_of(opened: &Opened) -> Slot {
