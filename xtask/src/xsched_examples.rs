@@ -28,6 +28,8 @@ use table::Row;
 /// Arguments of the verb.
 #[derive(clap::Args)]
 pub(crate) struct Args {
+    /// Numbers of examples; all unless some are named
+    examples: Vec<u8>,
     /// A checkout of XSched at v1.2.0; without it, that is cloned once
     #[arg(long, value_name = "FOLDER")]
     source: Option<PathBuf>,
@@ -44,6 +46,7 @@ pub(crate) struct Args {
 
 /// The verb: a line for each example; an error if any was not built, did not run or misses the criterion.
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    let examples = programs::named(&args.examples)?;
     setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms])?;
     let source = source::checkout(workspace, args.source.as_deref())?;
     let runtime = artifacts::build_runtimes(workspace)?.join(programs::RUNTIME);
@@ -54,7 +57,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let stage = Stage::new(&ours, &programs)?;
     let beside = theirs.as_ref().map(|theirs| Stage::new(theirs, &programs)).transpose()?;
     let mut rows = Vec::new();
-    for example in &programs::EXAMPLES {
+    for example in examples {
         let by_xsched = beside.as_ref().map(|stage| stage.try_out(example, tasks));
         let row = Row::new(example, stage.try_out(example, tasks), by_xsched);
         if args.json {

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use crate::{
     artifacts,
@@ -83,6 +83,15 @@ pub(super) const EXAMPLES: [Example; 5] = [
         way: Way::Threads { other: "thread_hp", with: With::Results },
     },
 ];
+
+/// The examples of these numbers; all if there are none.
+pub(super) fn named(numbers: &[u8]) -> Result<Vec<&'static Example>> {
+    if let Some(unknown) = numbers.iter().find(|number| EXAMPLES.iter().all(|one| one.number != **number)) {
+        let known = EXAMPLES.each_ref().map(|example| example.number.to_string()).join(", ");
+        bail!("no example {unknown} for HIP; there are: {known}");
+    }
+    Ok(EXAMPLES.iter().filter(|one| numbers.is_empty() || numbers.contains(&one.number)).collect())
+}
 
 /// XSched's names for the shim.
 const NAMES: [&str; 4] = ["libpreempt.so", "libhalhip.so", "libshimhip.so", "libxsched.so"];
@@ -212,6 +221,15 @@ fn of_hip(cuda: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn examples_are_named_by_their_numbers() {
+        let numbers = |named: Vec<&Example>| named.iter().map(|example| example.number).collect::<Vec<_>>();
+        assert_eq!(numbers(named(&[]).unwrap()), [1, 2, 3, 4, 8]);
+        assert_eq!(numbers(named(&[8, 3]).unwrap()), [3, 8]);
+        let error = named(&[5]).err().unwrap().to_string();
+        assert_eq!(error, "no example 5 for HIP; there are: 1, 2, 3, 4, 8");
+    }
 
     #[test]
     fn a_thread_is_left_out_by_its_name() {
