@@ -248,6 +248,11 @@ impl ProgramQueue {
         deferral().queues.hold(self.id, held);
     }
 
+    /// Whether the calling thread has itself suspended it.
+    pub(crate) fn is_held_by_caller(&self) -> bool {
+        deferral().queues.is_held_by_caller(self.id)
+    }
+
     /// How much may be launched ahead, also while nothing else uses the device. None: as much as the device takes.
     pub(crate) fn set_limit(&self, limit: Option<Limit>) {
         deferral().queues.set_queue_limit(self.id, limit);
