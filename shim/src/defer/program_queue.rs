@@ -136,6 +136,11 @@ impl ProgramQueue {
         self.id
     }
 
+    /// Whether it is of a stream of this device.
+    pub(crate) fn is_on(&self, copy: &RuntimeCopy, device: i32) -> bool {
+        self.copy.index() == copy.index() && self.device == device
+    }
+
     /// Whether its stream is there.
     pub(crate) fn exists(&self) -> bool {
         deferral().queues.exists(self.id)
