@@ -37,7 +37,11 @@ impl Machine {
 
     /// A mode of `cuda_client`, whose kernel `burn` fills the device for as many microseconds as its argument says.
     fn client(&self, mode: &str) -> Command {
-        let mut command = Command::new(cuda_sim().join("cuda_client"));
+        self.program("cuda_client", mode)
+    }
+
+    fn program(&self, name: &str, mode: &str) -> Command {
+        let mut command = Command::new(cuda_sim().join(name));
         self.set_up(command.args(mode.split(' ')));
         command
     }
@@ -46,7 +50,7 @@ impl Machine {
         command
             .env("HIP_SIM_SHARED", &self.device)
             .env("HIP_SIM_TWINS", cuda_sim().join("libcuda_twins.so"))
-            .env("HIP_SIM_DURATIONS", "burn=arg0us@100%,step=2us")
+            .env("HIP_SIM_DURATIONS", "burn=arg0us@100%,ncclDevKernel_burn=arg0us@100%,step=2us")
             .env("HIP_SIM_EXECUTION_LOG", self.executions())
             .env("XSCHED_LOG", self.log())
             .env("XSCHED_SOCKET_DIR", self.folder.path());
@@ -78,10 +82,27 @@ impl Machine {
     }
 
     fn begin(&self, mode: &str) -> DeviceLoad {
-        let mut load = DeviceLoad::start(&mut self.shimmed(mode)).expect("the program starts");
-        load.begin().expect("the process is ready");
-        load
+        begin(&mut self.shimmed(mode))
     }
+
+    /// A mode of `cuda_contexts` with the shim.
+    fn contexts(&self, mode: &str) -> DeviceLoad {
+        begin(self.program("cuda_contexts", mode).env("LD_PRELOAD", cuda_shim()))
+    }
+
+    /// A program under a controller, by the command that users type.
+    fn run_by(&self, controller: &Serving, class: &str, program: &str, mode: &str) -> DeviceLoad {
+        let mut command = xsched_ctl(["run", "--class", class, "--"]);
+        command.arg(cuda_sim().join(program)).args(mode.split(' '));
+        self.set_up(&mut command);
+        begin(command.env("XSCHED_SOCKET_DIR", controller.folder()))
+    }
+}
+
+fn begin(command: &mut Command) -> DeviceLoad {
+    let mut load = DeviceLoad::start(command).expect("the program starts");
+    load.begin().expect("the process is ready");
+    load
 }
 
 #[track_caller]
@@ -160,24 +181,112 @@ fn a_process_goes_on_when_the_controller_that_suspends_it_ends() {
 fn a_batch_job_is_preempted_at_a_gate_for_an_urgent_process() {
     let machine = Machine::new("urgent");
     let controller = Serving::start("").expect("a controller starts");
-    let ctl = |class: &str, mode: &str| {
-        let mut command = xsched_ctl(["run", "--class", class, "--"]);
-        command.arg(cuda_sim().join("cuda_client")).args(mode.split(' '));
-        machine.set_up(&mut command);
-        command.env("XSCHED_SOCKET_DIR", controller.folder());
-        command
-    };
-    let start = |class, mode| DeviceLoad::start(&mut ctl(class, mode)).expect("the program starts");
-    let mut batch = start("low", "batch 4 2000 264");
-    batch.begin().expect("it is ready");
-    let mut urgent = start("high", "urgent 60 8 100 25000");
-    urgent.begin().expect("it is ready");
+    let batch = machine.run_by(&controller, "low", "cuda_client", "batch 4 2000 264");
+    let urgent = machine.run_by(&controller, "high", "cuda_client", "urgent 60 8 100 25000");
     let urgent = urgent.findings().expect("the urgent program succeeds");
     let batch = batch.findings().expect("the batch job succeeds");
     assert!(urgent["mean"] > 0.0 && batch["kernels"] > 0.0, "{urgent:?} {batch:?}");
     let summary = machine.summary();
     assert!(summary.contains("1 gates in the arbiter's pages"), "{summary}");
     assert!(summary.contains("work that waited in place"), "{summary}");
+}
+
+/// A batch job in several contexts, beside a process that always has more urgent work for a while. What the summary of both says.
+fn beside_urgent_work(machine: &Machine, contexts: &str) -> String {
+    let controller = Serving::start("").expect("a controller starts");
+    let batch = machine.run_by(&controller, "low", "cuda_contexts", &format!("run 4 2000 264 {contexts}"));
+    let urgent = machine.run_by(&controller, "high", "cuda_client", "urgent 60 8 100 25000");
+    urgent.findings().expect("the urgent program succeeds");
+    let batch = batch.findings().expect("the batch job succeeds");
+    for context in contexts.split(' ') {
+        assert!(batch[&format!("kernels_{context}")] > 0.0, "{context}: {batch:?}");
+    }
+    machine.summary()
+}
+
+/// A page is registered once, with one context. Each has a mapping of its own.
+#[needs(ROOT)]
+fn every_context_of_a_batch_job_is_preempted_at_a_gate_in_the_arbiters_page() {
+    let machine = Machine::new("contexts");
+    let summary = beside_urgent_work(&machine, "primary second third green greenstream");
+    assert!(summary.contains(" 5 gates in the arbiter's pages"), "{summary}");
+    assert!(!summary.contains("gates in memory") && !summary.contains("refused"), "{summary}");
+    assert!(!summary.contains("panics") && !summary.contains("troubles"), "{summary}");
+}
+
+#[needs(ROOT)]
+fn contexts_for_which_a_page_has_no_room_close_their_gates_themselves() {
+    let machine = Machine::new("many");
+    let summary = beside_urgent_work(&machine, "a b c d e f g h i j");
+    assert!(summary.contains(" 8 gates in the arbiter's pages"), "{summary}");
+    assert!(summary.contains(" 2 gates in memory of the shim's own"), "{summary}");
+    assert!(summary.contains(" 2 contexts beyond those that a page has room for"), "{summary}");
+    assert!(!summary.contains("panics") && !summary.contains("troubles"), "{summary}");
+}
+
+/// Its registration ends with a context. The next one, at the same address or another, has its own, and no other waits for it.
+#[needs(ROOT)]
+fn contexts_that_come_and_go_beside_others_keep_their_gates() {
+    let machine = Machine::new("resets");
+    let summary = beside_urgent_work(&machine, "primary resets second");
+    assert!(!summary.contains("gates in memory") && !summary.contains("refused"), "{summary}");
+    assert!(!summary.contains("panics") && !summary.contains("troubles"), "{summary}");
+}
+
+/// How many kernels a graph has launched after it settled, while its process may launch nothing.
+fn kernels_while_suspended(way: &str) -> usize {
+    let machine = Machine::new("graph");
+    let controller = SmallController::start(machine.folder.path()).expect("a socket can be made");
+    let mut load = machine.contexts(&format!("graph 2 500 {way}"));
+    wait_until("it reports", || controller.reports() > 0);
+    controller.hold(true);
+    thread::sleep(A_WHILE);
+    let settled = machine.kernels(load.id());
+    thread::sleep(A_WHILE);
+    let kernels = machine.kernels(load.id()) - settled;
+    assert!(!load.has_ended().expect("a child can be waited for"), "{way}");
+    controller.hold(false);
+    let findings = load.findings().expect("the program succeeds");
+    assert!(findings["kernels"] > 0.0, "{way}: {findings:?}");
+    kernels
+}
+
+#[needs(nothing)]
+fn a_graph_with_a_collective_is_never_suspended_however_that_came_there() {
+    for way in ["collective", "kernel", "node", "child", "update"] {
+        let kernels = kernels_while_suspended(way);
+        assert!(kernels > IN_FLIGHT, "{way}: it was suspended after {kernels} kernels");
+    }
+    for way in ["plain", "unkernel", "unnode", "unchild", "unupdate"] {
+        let kernels = kernels_while_suspended(way);
+        assert!(kernels <= IN_FLIGHT, "{way}: {kernels} kernels");
+    }
+}
+
+#[needs(ROOT)]
+fn doctor_says_which_gates_a_process_has_and_why() {
+    let machine = Machine::new("doctor");
+    let controller = Serving::start("").expect("a controller starts");
+    let ask = |load: &DeviceLoad| {
+        let mut doctor = xsched_ctl(["doctor", "--pid", &load.id().to_string()]);
+        run(doctor.env("XSCHED_SOCKET_DIR", controller.folder())).stdout
+    };
+    let without = begin(&mut machine.program("cuda_contexts", "run 1 2000 264 primary"));
+    let said = ask(&without);
+    without.findings().expect("the program without the shim succeeds");
+    assert!(said.starts_with("CUDA shim    absent") && said.contains("xsched-ctl run -- CMD"), "{said}");
+    assert!(said.contains("CUDA runtime linked"), "{said}");
+    let mut batch = machine.program("cuda_contexts", "run 6 2000 264 primary second green");
+    let mut batch = begin(batch.env("LD_PRELOAD", cuda_shim()).env("XSCHED_SOCKET_DIR", controller.folder()));
+    let urgent = machine.run_by(&controller, "high", "cuda_client", "urgent 60 8 100 25000");
+    let is_known = || ask(&batch).contains("shared   3 contexts: closed by the arbiter");
+    wait_until("its gates were tried", is_known);
+    let said = ask(&batch);
+    assert!(said.starts_with("CUDA shim    active   ") && said.contains("libxsched_cuda.so"), "{said}");
+    assert!(said.contains("CUDA driver  mapped   ") && said.contains("\ncontroller   joined   "), "{said}");
+    urgent.findings().expect("the urgent program succeeds");
+    assert!(!batch.has_ended().expect("a child can be waited for"));
+    batch.findings().expect("the batch job succeeds");
 }
 
 fn main() -> ExitCode {

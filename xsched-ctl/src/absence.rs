@@ -4,8 +4,9 @@ use std::fs;
 
 use xsched_symbols::process_folder;
 
-/// Beginning of the file names of all builds of the shim.
+/// Beginning of the file names of all builds of the shim, and of the one for CUDA.
 pub(crate) const SHIM_FILE_PREFIX: &str = "libxsched_shim";
+pub(crate) const CUDA_SHIM_FILE_PREFIX: &str = "libxsched_cuda";
 
 const VARIABLE: &str = "ROCPROFILER_REGISTER_LIBRARY";
 

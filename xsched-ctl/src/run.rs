@@ -93,7 +93,7 @@ pub(crate) async fn run(arguments: cli::Run, mut descriptors: Descriptors) -> Re
     let code = tokio::select! {
         code = wait(&mut child, &mut signals) => code?,
         never = attendance.keep() => match never {},
-        never = watch::warn_without_shim(pid) => match never {},
+        never = watch::warn_without_shim(pid, environment::why_without_cuda(&shim)) => match never {},
     };
     if arguments.json {
         let joined = attendance.count_joined().await;

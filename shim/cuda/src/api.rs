@@ -11,6 +11,8 @@
 //! | `asks` | it asks whether STREAM is done |
 //! | `begins_capture`, `ends_capture` | STREAM captures from now on, or not any more |
 //! | `creates` | a stream, left in `out` |
+//! | `instantiates` | an executable graph, left in `out`, of a graph |
+//! | `changes` | an executable graph |
 //! | `gives` | the address of a function, left in `out` |
 //! | `special` | a hook of its own, `hooks::special::NAME` |
 //!
@@ -111,6 +113,128 @@ pub(crate) enum Work {
     Fill(usize),
 }
 
+/// `CUDA_KERNEL_NODE_PARAMS`; callers of functions of its first version pass as much as [`FirstKernelNode`].
+#[repr(C)]
+pub(crate) struct KernelNode {
+    first: FirstKernelNode,
+    kernel: Handle,
+    context: Handle,
+}
+
+/// `CUDA_KERNEL_NODE_PARAMS_v1`
+#[repr(C)]
+pub(crate) struct FirstKernelNode {
+    function: Handle,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+    parameters: Pointer,
+    extra: Pointer,
+}
+
+/// `CUgraphNodeParams`: the type of the node, and parameters by type.
+#[repr(C)]
+pub(crate) struct NodeParameters {
+    kind: u32,
+    reserved: [u32; 3],
+    parameters: [usize; 30],
+}
+
+const _: () = assert!(size_of::<FirstKernelNode>() == 56 && size_of::<KernelNode>() == 72);
+const _: () = assert!(size_of::<NodeParameters>() == 256);
+
+/// `CU_GRAPH_NODE_TYPE_KERNEL`, `CU_GRAPH_NODE_TYPE_GRAPH`
+pub(crate) const KERNEL_NODE: u32 = 0;
+pub(crate) const GRAPH_NODE: u32 = 4;
+
+impl KernelNode {
+    /// What a node launches: a function, or else a kernel of a library.
+    pub(crate) fn launched(&self) -> usize {
+        let Self { first: FirstKernelNode { function, .. }, kernel, .. } = self;
+        if function.is_null() { kernel.addr() } else { function.addr() }
+    }
+}
+
+impl FirstKernelNode {
+    pub(crate) fn launched(&self) -> usize {
+        self.function.addr()
+    }
+}
+
+/// A change of an executable graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) executable: usize,
+    pub(crate) node: usize,
+    pub(crate) contents: Contents,
+}
+
+/// What a node has from then on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contents {
+    Kernel(usize),
+    Graph(usize),
+    /// The whole graph is as this one.
+    AllOf(usize),
+}
+
+fn change(executable: Handle, node: Handle, contents: Contents) -> Change {
+    Change { executable: executable.addr(), node: node.addr(), contents }
+}
+
+/// A node gets another kernel.
+///
+/// # Safety
+/// The parameters are null or valid.
+pub(crate) unsafe fn new_kernel(executable: Handle, node: Handle, with: *const KernelNode) -> Option<Change> {
+    // SAFETY: the caller's promise.
+    let kernel = unsafe { with.as_ref() }?.launched();
+    Some(change(executable, node, Contents::Kernel(kernel)))
+}
+
+/// The same with parameters of the first version.
+///
+/// # Safety
+/// The parameters are null or valid.
+pub(crate) unsafe fn new_function(
+    executable: Handle,
+    node: Handle,
+    with: *const FirstKernelNode,
+) -> Option<Change> {
+    // SAFETY: the caller's promise.
+    let function = unsafe { with.as_ref() }?.launched();
+    Some(change(executable, node, Contents::Kernel(function)))
+}
+
+/// A node gets other parameters; None: of a kind that launches nothing.
+///
+/// # Safety
+/// The parameters are null or valid.
+pub(crate) unsafe fn new_parameters(
+    executable: Handle,
+    node: Handle,
+    with: *const NodeParameters,
+) -> Option<Change> {
+    // SAFETY: the caller's promise.
+    let with = unsafe { with.as_ref() }?;
+    match with.kind {
+        // SAFETY: a node of this kind has such parameters, which fit.
+        KERNEL_NODE => unsafe { new_kernel(executable, node, with.parameters.as_ptr().cast()) },
+        GRAPH_NODE => Some(change(executable, node, Contents::Graph(with.parameters[0]))),
+        _ => None,
+    }
+}
+
+/// A node gets another child graph.
+pub(crate) fn new_graph(executable: Handle, node: Handle, graph: Handle) -> Change {
+    change(executable, node, Contents::Graph(graph.addr()))
+}
+
+/// The executable graph gets all parameters of another graph.
+pub(crate) fn all_of(executable: Handle, graph: Handle) -> Change {
+    change(executable, std::ptr::null_mut(), Contents::AllOf(graph.addr()))
+}
+
 macro_rules! for_each_function {
     ($then:ident) => {
         $then! {
@@ -203,6 +327,21 @@ macro_rules! for_each_function {
                 cuStreamCreate(out: *mut Handle, flags: u32) on out, ();
                 cuStreamCreateWithPriority(out: *mut Handle, flags: u32, priority: i32) on out, ();
             }
+            instantiates {
+                cuGraphInstantiate(out: *mut Handle, graph: Handle, node: Pointer, log: Pointer, size: usize) on (out, graph), ();
+                cuGraphInstantiate_v2(out: *mut Handle, graph: Handle, node: Pointer, log: Pointer, size: usize) on (out, graph), ();
+                cuGraphInstantiateWithFlags(out: *mut Handle, graph: Handle, flags: u64) on (out, graph), ();
+                cuGraphInstantiateWithParams(out: *mut Handle, graph: Handle, with: Pointer) on (out, graph), ();
+                cuGraphInstantiateWithParams_ptsz(out: *mut Handle, graph: Handle, with: Pointer) on (out, graph), ();
+            }
+            changes {
+                cuGraphExecKernelNodeSetParams(executable: Handle, node: Handle, with: *const FirstKernelNode) on new_function(executable, node, with), ();
+                cuGraphExecKernelNodeSetParams_v2(executable: Handle, node: Handle, with: *const KernelNode) on new_kernel(executable, node, with), ();
+                cuGraphExecNodeSetParams(executable: Handle, node: Handle, with: *const NodeParameters) on new_parameters(executable, node, with), ();
+                cuGraphExecChildGraphNodeSetParams(executable: Handle, node: Handle, graph: Handle) on Some(new_graph(executable, node, graph)), ();
+                cuGraphExecUpdate(executable: Handle, graph: Handle, node: Pointer, result: Pointer) on Some(all_of(executable, graph)), ();
+                cuGraphExecUpdate_v2(executable: Handle, graph: Handle, result: Pointer) on Some(all_of(executable, graph)), ();
+            }
             gives {
                 cuGetProcAddress(symbol: *const c_char, out: *mut Pointer, version: i32, flags: u64) on out, ();
                 cuGetProcAddress_v2(symbol: *const c_char, out: *mut Pointer, version: i32, flags: u64, status: Pointer) on out, ();
@@ -212,6 +351,13 @@ macro_rules! for_each_function {
                 cuStreamDestroy_v2(stream_: Handle) on (), ();
                 cuCtxDestroy(context: Handle) on (), ();
                 cuCtxDestroy_v2(context: Handle) on (), ();
+                cuCtxDetach(context: Handle) on (), ();
+                cuGreenCtxCreate(out: *mut Handle, description: Handle, device: i32, flags: u32) on (), ();
+                cuGreenCtxDestroy(green: Handle) on (), ();
+                cuGreenCtxStreamCreate(out: *mut Handle, green: Handle, flags: u32, priority: i32) on (), ();
+                cuGraphExecDestroy(executable: Handle) on (), ();
+                cuModuleUnload(module: Handle) on (), ();
+                cuLibraryUnload(library: Handle) on (), ();
                 cuDevicePrimaryCtxRetain(out: *mut Handle, device: i32) on (), ();
                 cuDevicePrimaryCtxRelease(device: i32) on (), ();
                 cuDevicePrimaryCtxRelease_v2(device: i32) on (), ();

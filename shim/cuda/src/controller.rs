@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use xsched_ground::{asked, hints};
 use xsched_protocol::shim_status::ShimScheduling;
@@ -10,6 +11,7 @@ use xsched_xqueue::{Connection, ControllerRules, Host, Library, Origin, PageErro
 
 use crate::device::Cuda;
 use crate::driver;
+use crate::status::xsched_cuda_status;
 
 /// Starts the watcher of these queues, which talks to the controller.
 pub(crate) fn start(queues: &Arc<XQueues<Cuda>>) {
@@ -29,7 +31,9 @@ impl Host for Shim {
         asked::connect(connection.as_ref());
     }
 
-    fn scheduled_by(&self, _: ShimScheduling) {}
+    fn scheduled_by(&self, by: ShimScheduling) {
+        xsched_cuda_status.scheduling.store(by as u32, Ordering::Relaxed);
+    }
 
     fn forget_origins(&self) {}
 

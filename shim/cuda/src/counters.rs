@@ -29,6 +29,8 @@ counted! {
     OwnGate = "gates in memory of the shim's own",
     /// A page of the arbiter's that the driver did not take.
     RefusedPage = "pages that the driver refused",
+    /// More contexts than a page has mappings.
+    PageUsedUp = "contexts beyond those that a page has room for",
     /// A gate at which streams did not wait.
     FailedTrial = "gates that did not work",
     /// The queues had something happen that should not.

@@ -9,11 +9,15 @@ use xsched_xqueue::{Device, GatePage, RuntimeId, Tried};
 use crate::api::Named;
 use crate::gate::{CudaGate, CudaTrial};
 use crate::marker::{CudaMarker, CudaStream, MarkerPool};
+use crate::registration::{self, Registrations, Unregistered};
+use crate::status::{GateState, Gates};
 
 /// The contexts of this process.
 #[derive(Debug, Default)]
 pub(crate) struct Cuda {
     pub(crate) markers: MarkerPool,
+    pub(crate) registrations: Registrations,
+    pub(crate) gates: Gates,
 }
 
 impl Device for Cuda {
@@ -23,6 +27,8 @@ impl Device for Cuda {
     type Gate = CudaGate;
     type Trial = CudaTrial;
 
+    const GATE_MAPPINGS: usize = registration::CONTEXTS;
+
     fn stream_number(&self, stream: CudaStream) -> u64 {
         stream.handle() as u64
     }
@@ -31,7 +37,8 @@ impl Device for Cuda {
         stream.name == Named::Legacy
     }
 
-    /// Each context counts as a runtime of its own: registered memory, events and streams belong to it, and go with it.
+    /// Each context counts as a runtime of its own: registered memory, events and streams belong to it, and go with it. So does a
+    /// green one, whose gate is in its primary context's mapping: it can be refused or go without the other's.
     fn runtime(&self, stream: CudaStream) -> RuntimeId {
         RuntimeId(stream.context.0)
     }
@@ -61,11 +68,31 @@ impl Device for Cuda {
     }
 
     fn make_gate(&self, stream: CudaStream, page: Option<&'static GatePage>) -> Option<CudaTrial> {
-        CudaTrial::new(stream, page)
+        let made = CudaTrial::new(stream, page, &self.registrations);
+        self.gates.note(
+            stream.context,
+            match made {
+                Err(Unregistered::UsedUp) => GateState::Beyond,
+                // Without a page, there was nothing else to try.
+                Err(Unregistered::Refused) if page.is_none() => GateState::None,
+                Ok(_) | Err(Unregistered::Refused) => GateState::Tried,
+            },
+        );
+        made.ok()
     }
 
     fn look_at_trial(&self, trial: &mut CudaTrial) -> Tried<CudaGate> {
-        trial.look()
+        let tried = trial.look();
+        let state = match tried {
+            Tried::Works(_) if trial.is_shared() => Some(GateState::Shared),
+            Tried::Works(_) => Some(GateState::Own),
+            Tried::Refused if !trial.is_shared() => Some(GateState::None),
+            Tried::Refused | Tried::Pending { .. } | Tried::Undecided => None,
+        };
+        if let Some(state) = state {
+            self.gates.note(trial.owner(), state);
+        }
+        tried
     }
 
     fn release_trial(&self, trial: &mut CudaTrial) {

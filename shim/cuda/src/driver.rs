@@ -4,14 +4,13 @@
 //! none of them meets a hook.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::mem::transmute;
+use std::mem::{MaybeUninit, transmute};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use xsched_ground::dlsym;
 
-use crate::api::{COUNT, Handle, Id, NAMES};
+use crate::api::{COUNT, FirstKernelNode, GRAPH_NODE, Handle, Id, KERNEL_NODE, KernelNode, NAMES};
 
 /// A result code.
 pub(crate) type Code = u32;
@@ -147,6 +146,14 @@ pub(crate) fn is_primary_active(device: c_int) -> bool {
         == Some(1)
 }
 
+/// A device's primary context, of which something holds on to: retaining it for a moment leaves it as it is.
+pub(crate) fn primary(device: c_int) -> Option<Context> {
+    let primary =
+        given(ptr::null_mut(), |out| ask!(cuDevicePrimaryCtxRetain(out: *mut Handle, device: c_int)))?;
+    ask!(cuDevicePrimaryCtxRelease_v2(device: c_int));
+    Some(Context(primary.expose_provenance()))
+}
+
 /// A device's PCI address, as the driver prints it.
 pub(crate) fn pci_address(device: c_int) -> Option<String> {
     let mut text = [0 as c_char; 32];
@@ -170,6 +177,12 @@ pub(crate) fn identities(device: c_int) -> Option<[[u8; 16]; 2]> {
 pub(crate) fn context_of(stream: usize) -> Option<Context> {
     let stream = handle(stream);
     let context = given(ptr::null_mut(), |out| ask!(cuStreamGetCtx(stream: Handle, out: *mut Handle)))?;
+    (!context.is_null()).then(|| Context(context.expose_provenance()))
+}
+
+/// A green context in the form in which it can be current.
+pub(crate) fn of_green(green: Handle) -> Option<Context> {
+    let context = given(ptr::null_mut(), |out| ask!(cuCtxFromGreenCtx(out: *mut Handle, green: Handle)))?;
     (!context.is_null()).then(|| Context(context.expose_provenance()))
 }
 
@@ -248,26 +261,89 @@ pub(crate) fn wait_value(stream: usize, word: u64) -> bool {
             && ask!(cuStreamWaitValue32(stream: Handle, word: u64, value: u32, at_least: u32)) == SUCCESS
 }
 
-/// Registers memory of the host's with the current context, which is `context`; its address on the device. None if it is registered
-/// with another one: it goes with that.
-pub(crate) fn register(start: NonNull<c_void>, size: usize, context: Context) -> Option<u64> {
-    static REGISTERED: Mutex<Vec<(usize, Context)>> = Mutex::new(Vec::new());
-    let registration = (start.addr().get(), context);
-    // CU_MEMHOSTREGISTER_DEVICEMAP
-    let (start, flags) = (start.as_ptr(), 2);
-    let code = ask!(cuMemHostRegister_v2(start: *mut c_void, size: usize, flags: u32));
-    let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
-    match code {
-        SUCCESS => registered.push(registration),
-        ALREADY_REGISTERED if registered.contains(&registration) => {}
-        _ => return None,
-    }
-    device_address(start)
+/// What became of registering memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Registration {
+    /// It is the current context's.
+    New,
+    /// This range was registered already, with some context: each range can be once.
+    Already,
+    Refused,
 }
 
-fn device_address(host: *mut c_void) -> Option<u64> {
-    let flags = 0;
+/// Registers memory of the host's with the current context: it goes with that.
+pub(crate) fn register(start: NonNull<c_void>, size: usize) -> Registration {
+    // CU_MEMHOSTREGISTER_DEVICEMAP
+    let (start, flags) = (start.as_ptr(), 2);
+    match ask!(cuMemHostRegister_v2(start: *mut c_void, size: usize, flags: u32)) {
+        SUCCESS => Registration::New,
+        ALREADY_REGISTERED => Registration::Already,
+        _ => Registration::Refused,
+    }
+}
+
+/// The address on the device of registered memory.
+pub(crate) fn device_address(host: NonNull<c_void>) -> Option<u64> {
+    let (host, flags) = (host.as_ptr(), 0);
     given(0, |out| ask!(cuMemHostGetDevicePointer_v2(out: *mut u64, host: *mut c_void, flags: u32)))
+}
+
+/// What a node of a graph is, as far as it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NodeKind {
+    Kernel,
+    Graph,
+    Other,
+}
+
+/// The nodes of a graph; none if the driver does not tell.
+pub(crate) fn nodes_of(graph: usize) -> Vec<usize> {
+    let graph = handle(graph);
+    let none = ptr::null_mut::<Handle>();
+    let count =
+        given(0_usize, |out| ask!(cuGraphGetNodes(graph: Handle, none: *mut Handle, out: *mut usize)));
+    let mut nodes = vec![ptr::null_mut(); count.unwrap_or(0)];
+    let (start, mut len) = (nodes.as_mut_ptr(), nodes.len());
+    let len_at = &raw mut len;
+    if nodes.is_empty()
+        || ask!(cuGraphGetNodes(graph: Handle, start: *mut Handle, len_at: *mut usize)) != SUCCESS
+    {
+        return Vec::new();
+    }
+    nodes.into_iter().take(len).map(|node: Handle| node.expose_provenance()).collect()
+}
+
+/// What a node is.
+pub(crate) fn node_kind(node: usize) -> Option<NodeKind> {
+    let node = handle(node);
+    let kind = given(0_u32, |out| ask!(cuGraphNodeGetType(node: Handle, out: *mut u32)))?;
+    Some(match kind {
+        KERNEL_NODE => NodeKind::Kernel,
+        GRAPH_NODE => NodeKind::Graph,
+        _ => NodeKind::Other,
+    })
+}
+
+/// What a kernel node launches.
+pub(crate) fn kernel_of(node: usize) -> Option<usize> {
+    let node = handle(node);
+    let mut out = MaybeUninit::<KernelNode>::zeroed();
+    let (at, first) = (out.as_mut_ptr(), out.as_mut_ptr().cast());
+    let code = ask!(cuGraphKernelNodeGetParams_v2(node: Handle, at: *mut KernelNode));
+    let code = match code {
+        NOT_FOUND => ask!(cuGraphKernelNodeGetParams(node: Handle, first: *mut FirstKernelNode)),
+        code => code,
+    };
+    // SAFETY: numbers and pointers, for which zeros are valid.
+    (code == SUCCESS).then(|| unsafe { out.assume_init() }.launched())
+}
+
+/// The graph within a node.
+pub(crate) fn graph_within(node: usize) -> Option<usize> {
+    let node = handle(node);
+    let graph =
+        given(ptr::null_mut(), |out| ask!(cuGraphChildGraphNodeGetGraph(node: Handle, out: *mut Handle)))?;
+    Some(graph.expose_provenance())
 }
 
 /// From now on no call of this thread's ends another thread's capture.

@@ -1,7 +1,7 @@
 //! Gates: words of memory that a stream waits for (`cuStreamWaitValue32`), which the arbiter or the host opens and closes.
 //!
-//! The word lies in the arbiter's page, which is registered with the driver. Where the driver refuses that, it lies in memory of the
-//! process's own, and the process closes the gate itself.
+//! The word lies in the arbiter's page, of which each context has a mapping of its own registered. Where the driver refuses that, or
+//! no mapping is left, it lies in memory of the process's own, and the process closes the gate itself.
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,8 +10,10 @@ use xsched_protocol::arbiter_page::{GATE_KEPT_OPEN, GATE_OPEN, GATE_SIZE};
 use xsched_xqueue::{GatePage, Trial, Tried, TriedGate};
 
 use crate::counters::{Counter, count};
-use crate::driver::{self, Context, Event};
+use crate::driver::{self, Context, Event, Registration};
+use crate::green;
 use crate::marker::CudaStream;
+use crate::registration::{Registrations, Unregistered};
 
 const CLOSED: u64 = 0;
 const OPEN: u64 = GATE_KEPT_OPEN;
@@ -53,8 +55,7 @@ impl CudaGate {
 
     /// Makes a stream wait for the gate. False if the driver refuses.
     pub(crate) fn put_before(self, stream: CudaStream) -> bool {
-        driver::within(stream.context, || Some(driver::wait_value(stream.handle(), self.device)))
-            .unwrap_or(false)
+        stream.within(|| Some(driver::wait_value(stream.handle(), self.device))).unwrap_or(false)
     }
 }
 
@@ -68,10 +69,36 @@ fn own_word() -> Option<NonNull<AtomicU64>> {
 
 /// A gate that is being tried.
 pub(crate) struct CudaTrial {
+    /// The context of the streams that the gate is for, and the one through which it is tried.
+    owner: Context,
     context: Context,
     is_shared: bool,
     gate: CudaGate,
     trial: Trial<TriedWord>,
+}
+
+/// A gate in a page, for the current context, and the word to try it with.
+fn in_page(
+    page: &'static GatePage,
+    registrations: &Registrations,
+    context: Context,
+) -> Result<(CudaGate, CudaGate), Unregistered> {
+    let start = registrations.register(page, context).inspect_err(|why| {
+        count(match why {
+            Unregistered::UsedUp => Counter::PageUsedUp,
+            Unregistered::Refused => Counter::RefusedPage,
+        });
+    })?;
+    let within = |word| CudaGate::within(page, word, start);
+    Ok((within(page.word()), within(page.trial())))
+}
+
+/// The same in memory of the process's own.
+fn in_own_memory() -> Option<(CudaGate, CudaGate)> {
+    let host = own_word()?;
+    let is_registered = driver::register(host.cast(), GATE_SIZE) == Registration::New;
+    let gate = CudaGate { host, device: driver::device_address(host.cast()).filter(|_| is_registered)? };
+    Some((gate, gate))
 }
 
 /// The word that is opened and closed for it.
@@ -85,23 +112,30 @@ struct TrialStream {
 impl CudaTrial {
     /// A gate for a stream's context, in the page or in memory of the process's own.
     pub(crate) fn new(
-        CudaStream { context, .. }: CudaStream,
+        CudaStream { context: owner, .. }: CudaStream,
         page: Option<&'static GatePage>,
-    ) -> Option<Self> {
-        let (gate, word) = driver::within(context, || {
-            let Some(page) = page else {
-                let host = own_word()?;
-                let gate = CudaGate { host, device: driver::register(host.cast(), GATE_SIZE, context)? };
-                return Some((gate, gate));
-            };
-            let start = driver::register(page.start(), GATE_SIZE, context);
-            if start.is_none() {
-                count(Counter::RefusedPage);
-            }
-            let within = |word, start| CudaGate::within(page, word, start);
-            Some((within(page.word(), start?), within(page.trial(), start?)))
-        })?;
-        Some(Self { context, is_shared: page.is_some(), gate, trial: Trial::new(TriedWord(word)) })
+        registrations: &Registrations,
+    ) -> Result<Self, Unregistered> {
+        let context = green::base(owner);
+        let made = driver::within(context, || {
+            Some(match page {
+                Some(page) => in_page(page, registrations, context),
+                None => in_own_memory().ok_or(Unregistered::Refused),
+            })
+        });
+        let (gate, word) = made.unwrap_or(Err(Unregistered::Refused))?;
+        let trial = Trial::new(TriedWord(word));
+        Ok(Self { owner, context, is_shared: page.is_some(), gate, trial })
+    }
+
+    /// The context of the streams that the gate is for.
+    pub(crate) fn owner(&self) -> Context {
+        self.owner
+    }
+
+    /// Whether the arbiter closes the gate.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     /// Goes on as far as that is possible without waiting.

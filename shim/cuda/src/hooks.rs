@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use xsched_xqueue::AdmissionMode;
 
-use crate::api::{COUNT, Handle, Named, Pointer, Work};
+use crate::api::{COUNT, Change, Handle, Named, Pointer, Work};
 use crate::counters::{Counter, count};
 use crate::driver::{self, Code, Context, SUCCESS};
 use crate::process;
@@ -99,7 +99,31 @@ pub(crate) fn creates(out: *mut Handle, (): (), call: impl FnOnce() -> Code) -> 
     {
         // SAFETY: the driver has written there just now.
         let stream = unsafe { *out };
-        guarded(|| scheduling.stream_created(stream.expose_provenance()));
+        guarded(|| scheduling.stream_created(stream.expose_provenance(), None));
+    }
+    code
+}
+
+/// A graph is instantiated, and the handle of the executable one is left in `out`.
+pub(crate) fn instantiates((out, graph): (*mut Handle, Handle), (): (), call: impl FnOnce() -> Code) -> Code {
+    let code = call();
+    if code == SUCCESS
+        && let Some(scheduling) = scheduling()
+    {
+        // SAFETY: the driver has written there just now.
+        let executable = unsafe { *out };
+        guarded(|| scheduling.graph_instantiated(executable.addr(), graph.addr()));
+    }
+    code
+}
+
+/// An executable graph is changed.
+pub(crate) fn changes(change: Option<Change>, (): (), call: impl FnOnce() -> Code) -> Code {
+    let code = call();
+    if let Some(change) = change.filter(|_| code == SUCCESS)
+        && let Some(scheduling) = scheduling()
+    {
+        guarded(|| scheduling.graph_changed(change));
     }
     code
 }
@@ -127,7 +151,7 @@ pub(crate) fn gives(
 /// Hooks of single functions.
 #[expect(non_snake_case, reason = "CUDA's names")]
 pub(crate) mod special {
-    use super::{Code, Context, Handle, SCHEDULING, SUCCESS, guarded, scheduling};
+    use super::{Code, Context, Handle, SCHEDULING, SUCCESS, driver, guarded, scheduling};
 
     pub(crate) fn cuStreamDestroy(stream: Handle, call: impl FnOnce() -> Code) -> Code {
         if let Some(scheduling) = SCHEDULING.existing() {
@@ -149,6 +173,72 @@ pub(crate) mod special {
 
     pub(crate) fn cuCtxDestroy_v2(context: Handle, call: impl FnOnce() -> Code) -> Code {
         cuCtxDestroy(context, call)
+    }
+
+    pub(crate) fn cuCtxDetach(context: Handle, call: impl FnOnce() -> Code) -> Code {
+        cuCtxDestroy(context, call)
+    }
+
+    pub(crate) fn cuGraphExecDestroy(executable: Handle, call: impl FnOnce() -> Code) -> Code {
+        if let Some(scheduling) = SCHEDULING.existing() {
+            guarded(|| scheduling.graphs.destroyed(executable.addr()));
+        }
+        call()
+    }
+
+    pub(crate) fn cuModuleUnload(_module: Handle, call: impl FnOnce() -> Code) -> Code {
+        let code = call();
+        if let Some(scheduling) = SCHEDULING.existing() {
+            guarded(|| scheduling.functions_gone());
+        }
+        code
+    }
+
+    pub(crate) fn cuLibraryUnload(library: Handle, call: impl FnOnce() -> Code) -> Code {
+        cuModuleUnload(library, call)
+    }
+
+    pub(crate) fn cuGreenCtxCreate(
+        out: *mut Handle,
+        _description: Handle,
+        device: i32,
+        _flags: u32,
+        call: impl FnOnce() -> Code,
+    ) -> Code {
+        let code = call();
+        if code == SUCCESS
+            && let Some(scheduling) = scheduling()
+        {
+            // SAFETY: the driver has written there just now.
+            let green = unsafe { *out };
+            guarded(|| scheduling.green_created(green, device));
+        }
+        code
+    }
+
+    pub(crate) fn cuGreenCtxDestroy(green: Handle, call: impl FnOnce() -> Code) -> Code {
+        match SCHEDULING.existing() {
+            Some(scheduling) => scheduling.destroying_green(green, call),
+            None => call(),
+        }
+    }
+
+    pub(crate) fn cuGreenCtxStreamCreate(
+        out: *mut Handle,
+        green: Handle,
+        _flags: u32,
+        _priority: i32,
+        call: impl FnOnce() -> Code,
+    ) -> Code {
+        let code = call();
+        if code == SUCCESS
+            && let Some(scheduling) = scheduling()
+        {
+            // SAFETY: the driver has written there just now.
+            let stream = unsafe { *out };
+            guarded(|| scheduling.stream_created(stream.expose_provenance(), driver::of_green(green)));
+        }
+        code
     }
 
     pub(crate) fn cuDevicePrimaryCtxRetain(

@@ -14,9 +14,13 @@
 //! | judgement | `scheduling` | queues, streams, captures; when work may go |
 //! | | `controller` | the process as the queues' client sees it |
 //! | | `claims`, `collectives` | claims on devices; kernels that are never suspended |
+//! | | `graphs` | executable graphs that have such kernels |
 //! | device | `device` | libcuda as the device of queues |
 //! | | `gate`, `marker` | gates and their trials; events of the shim's own |
-//! | knowledge | `driver` | the real functions |
+//! | | `status` | the gates of contexts, and what else `doctor --pid` reads |
+//! | | `registration` | which context has which mapping of a gate page |
+//! | knowledge | `green` | green contexts and what stands behind them |
+//! | | `driver` | the real functions |
 //! | ground | `counters`, `api` | what the summary counts; the one list of functions |
 //!
 //! Queues, gates and the client of the arbiter are `xsched-xqueue`, which the shim for HIP uses too.
@@ -30,9 +34,13 @@ mod device;
 mod driver;
 mod entry;
 mod gate;
+mod graphs;
+mod green;
 mod hooks;
 mod marker;
 mod process;
+mod registration;
 mod scheduling;
+mod status;
 #[cfg(feature = "test-switches")]
 mod test_suspension;

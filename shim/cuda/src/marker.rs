@@ -7,6 +7,7 @@ use xsched_sched::Nanos;
 
 use crate::api::Named;
 use crate::driver::{self, Context, Event};
+use crate::green;
 
 /// A stream, by its context and a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,9 +21,19 @@ impl CudaStream {
         self.name.address()
     }
 
+    /// Runs `act` on a thread for which its handle means this stream. None if that is not to be had.
+    pub(crate) fn within<R>(self, act: impl FnOnce() -> Option<R>) -> Option<R> {
+        let base = green::base(self.context);
+        if base != self.context && !matches!(self.name, Named::Created(_)) {
+            // Through the primary context, another stream would be meant.
+            return (driver::current_context() == Some(self.context)).then(act)?;
+        }
+        driver::within(base, act)
+    }
+
     /// Whether it has nothing left to do; None if the driver does not say.
     pub(crate) fn is_done(self) -> Option<bool> {
-        driver::within(self.context, || driver::is_stream_done(self.handle()))
+        self.within(|| driver::is_stream_done(self.handle()))
     }
 }
 
@@ -53,8 +64,9 @@ pub(crate) struct MarkerPool(Mutex<HashMap<Context, Vec<Event>>>);
 impl MarkerPool {
     /// Records a marker; None if the driver refuses.
     pub(crate) fn record(&self, stream: CudaStream) -> Option<CudaMarker> {
-        let context = stream.context;
-        driver::within(context, || {
+        // A green context's events are its primary context's.
+        let context = green::base(stream.context);
+        stream.within(|| {
             let event = self.with(|spare| spare.get_mut(&context)?.pop()).or_else(driver::create_event)?;
             let marker = CudaMarker { context, event };
             let is_recorded = driver::record(event, stream.handle());

@@ -5,9 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use xsched_ground::{asked, dlsym, env, log};
+use xsched_protocol::shim_status::ShimState;
 
 use crate::counters;
+use crate::green;
 use crate::scheduling::SCHEDULING;
+use crate::status;
 
 /// How long an ending process waits for its callers and its watcher.
 const EXIT_LIMIT: Duration = Duration::from_secs(5);
@@ -19,10 +22,12 @@ static PREPARED: AtomicBool = AtomicBool::new(false);
 /// Other threads do not wait for the one that does it: nothing here is needed for a call to be passed on.
 pub(crate) fn prepare() -> bool {
     if env::disabled() {
+        status::publish(ShimState::Disabled);
         return false;
     }
     if !PREPARED.load(Ordering::Relaxed) && !PREPARED.swap(true, Ordering::Relaxed) {
         log::remember_stderr();
+        status::publish(ShimState::Active);
         share_reports();
         // This is the hook of the shim's own copy of the standard library. The default hook prints to the application's standard
         // error.
@@ -50,6 +55,8 @@ fn share_reports() {
 /// Runs in a forked child, which has none of its parent's threads. CUDA does not work there either.
 unsafe extern "C" fn renew_after_fork() {
     counters::reset();
+    status::renew_after_fork();
+    green::renew_after_fork();
     SCHEDULING.renew();
     asked::renew_after_fork();
     xsched_xqueue::after_fork_in_child();

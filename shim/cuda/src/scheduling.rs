@@ -13,13 +13,15 @@ use xsched_xqueue::{
     QueueStatus, RuntimeId, Setup, Treatment, XQueues,
 };
 
-use crate::api::{Named, Work};
+use crate::api::{Change, Handle, Named, Work};
 use crate::claims::Devices;
 use crate::collectives::is_collective;
 use crate::controller;
 use crate::counters::{Counter, count};
 use crate::device::Cuda;
 use crate::driver::{self, Context};
+use crate::graphs::Graphs;
+use crate::green;
 use crate::marker::CudaStream;
 use crate::process;
 #[cfg(feature = "test-switches")]
@@ -37,6 +39,7 @@ pub(crate) struct Scheduling {
     is_capturing: AtomicBool,
     /// Treatments of functions, by address.
     treatments: Mutex<HashMap<usize, Treatment>>,
+    pub(crate) graphs: Graphs,
 }
 
 /// Why the shim's threads keep away from streams.
@@ -86,6 +89,7 @@ impl Default for Scheduling {
             reasons: Mutex::default(),
             is_capturing: AtomicBool::new(false),
             treatments: Mutex::default(),
+            graphs: Graphs::default(),
         }
     }
 }
@@ -155,7 +159,12 @@ impl Scheduling {
                 (function, grid).hash(&mut hasher);
                 treatment = self.treatment_of(function);
             }
-            Work::Graph(graph) => graph.hash(&mut hasher),
+            Work::Graph(graph) => {
+                graph.hash(&mut hasher);
+                if self.graphs.waits_for_peers(graph) {
+                    treatment = Treatment::NeverSuspend;
+                }
+            }
             // By their order of magnitude.
             Work::Copy(size) => ("copy", size.checked_ilog2()).hash(&mut hasher),
             Work::AwaitedCopy(size) => {
@@ -175,6 +184,25 @@ impl Scheduling {
         let treatment = if is_collective { Treatment::NeverSuspend } else { Treatment::Schedule };
         lock(&self.treatments).insert(function, treatment);
         treatment
+    }
+
+    fn is_collective(&self, function: usize) -> bool {
+        self.treatment_of(function) == Treatment::NeverSuspend
+    }
+
+    /// A module is gone: the addresses of its functions may become those of others.
+    pub(crate) fn functions_gone(&self) {
+        lock(&self.treatments).clear();
+    }
+
+    /// A graph was instantiated.
+    pub(crate) fn graph_instantiated(&self, executable: usize, graph: usize) {
+        self.graphs.instantiated(executable, graph, &|function| self.is_collective(function));
+    }
+
+    /// An executable graph was changed.
+    pub(crate) fn graph_changed(&self, change: Change) {
+        self.graphs.changed(change, &|function| self.is_collective(function));
     }
 
     /// Claims the device that the process uses first, and starts the client of the controller.
@@ -216,15 +244,24 @@ impl Scheduling {
     fn stream(&self, named: Named) -> Option<KnownStream> {
         let context = if named == Named::Legacy { Some(driver::current_context()?) } else { None };
         let known = lock(&self.streams).known.get(&(context, named)).copied();
-        known.or_else(|| self.add_stream(context, named))
+        known.or_else(|| match (context, named) {
+            (Some(context), _) => self.add_stream(Some(context), named, context, 0),
+            (None, Named::Created(handle)) => self.add_created(handle, driver::context_of(handle)?),
+            (None, _) => None,
+        })
     }
 
-    fn add_stream(&self, of: Option<Context>, named: Named) -> Option<KnownStream> {
-        let (context, priority) = match (of, named) {
-            (Some(context), _) => (context, 0),
-            (None, Named::Created(handle)) => (driver::context_of(handle)?, driver::priority(handle)),
-            (None, _) => return None,
-        };
+    fn add_created(&self, handle: usize, context: Context) -> Option<KnownStream> {
+        self.add_stream(None, Named::Created(handle), context, driver::priority(handle))
+    }
+
+    fn add_stream(
+        &self,
+        of: Option<Context>,
+        named: Named,
+        context: Context,
+        priority: i32,
+    ) -> Option<KnownStream> {
         let claim = self.claim(self.device_of(context)?, priority);
         let stream = CudaStream { context, name: named };
         let mut streams = lock(&self.streams);
@@ -238,12 +275,16 @@ impl Scheduling {
         Some(known)
     }
 
-    /// A stream was created: its work on the device matters as soon as other processes come.
-    pub(crate) fn stream_created(&self, handle: usize) {
+    /// A stream was created: its work on the device matters as soon as other processes come. `context` is its context, if the
+    /// caller knows.
+    pub(crate) fn stream_created(&self, handle: usize, context: Option<Context>) {
         self.note_first_use();
         // One that had this address before, whose end the shim has not seen.
         self.forget_streams(|_, name| name == Named::Created(handle), XQueues::destroy);
-        self.stream(Named::Created(handle));
+        match context {
+            Some(context) => self.add_created(handle, context),
+            None => self.stream(Named::Created(handle)),
+        };
     }
 
     /// A stream is about to be destroyed.
@@ -254,11 +295,40 @@ impl Scheduling {
 
     /// A context is about to be destroyed, or was.
     pub(crate) fn context_goes(&self, context: Context) {
+        for green in green::of_primary(context) {
+            self.forget_context(green);
+        }
+        self.forget_context(context);
+    }
+
+    fn forget_context(&self, context: Context) {
         self.queues.runtime_gone(RuntimeId(context.0));
         self.forget_streams(|of, _| of == context, XQueues::destroy);
         self.queues.forget_detached();
-        self.queues.device().markers.forget(context);
+        let device = self.queues.device();
+        device.markers.forget(context);
+        device.registrations.forget(context);
+        device.gates.forget(context);
+        green::forget(context);
         lock(&self.streams).devices.remove(&context);
+    }
+
+    /// A green context was created, which its program can make current or give streams.
+    pub(crate) fn green_created(&self, green: Handle, device: i32) {
+        let Some((context, primary)) = driver::of_green(green).zip(driver::primary(device)) else { return };
+        green::note(context, primary);
+        lock(&self.streams).devices.insert(context, device);
+    }
+
+    /// Destroys a green context by `destroy`, which may be the end of its primary context, too. Its streams are of no use any more.
+    pub(crate) fn destroying_green(&self, green: Handle, destroy: impl FnOnce() -> u32) -> u32 {
+        let Some(context) = driver::of_green(green) else { return destroy() };
+        let device = self.device_of(context);
+        self.context_goes(context);
+        match device {
+            Some(device) => self.releasing_primary(device, destroy),
+            None => destroy(),
+        }
     }
 
     fn forget_streams(

@@ -1,6 +1,6 @@
-//! The state of `libxsched_shim.so`, for other processes that may read the process's memory.
+//! The states of `libxsched_shim.so` and `libxsched_cuda.so`, for other processes that may read the process's memory.
 //!
-//! It lies in the shim's data under the symbol [`SHIM_STATUS_SYMBOL`]. Each field is written whole, but a reader may see fields
+//! Each lies in its shim's data under a symbol, [`SHIM_STATUS_SYMBOL`] or [`CUDA_STATUS_SYMBOL`]. Each field is written whole, but a reader may see fields
 //! of different moments.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -112,3 +112,46 @@ pub enum ShimWay {
 }
 
 const _: () = assert!(size_of::<ShimCopy>() == 24 && size_of::<ShimStatus>() == 32 + SHIM_COPY_COUNT * 24);
+
+/// The symbol of the CUDA shim's [`CudaStatus`].
+pub const CUDA_STATUS_SYMBOL: &str = "xsched_cuda_status";
+
+/// First bytes of a [`CudaStatus`].
+pub const CUDA_STATUS_MAGIC: [u8; 8] = *b"XSCHCUDA";
+
+/// Changes whenever [`CudaStatus`] changes its layout or meaning.
+pub const CUDA_STATUS_VERSION: u32 = 1;
+
+/// The shim for CUDA in one process.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct CudaStatus {
+    /// Magic number: [`CUDA_STATUS_MAGIC`].
+    pub magic: [u8; 8],
+    /// Version of the layout: [`CUDA_STATUS_VERSION`].
+    pub version: u32,
+    /// A [`ShimState`].
+    pub state: u32,
+    /// A [`ShimScheduling`].
+    pub scheduling: u32,
+    /// Contexts by what gate they have, as it was tried last. One of which none was needed yet is not counted.
+    pub contexts: CudaContexts,
+}
+
+/// Contexts by their gates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct CudaContexts {
+    /// In a page that the arbiter writes.
+    pub shared: u32,
+    /// In memory of the process's own, since the driver has refused the page.
+    pub own: u32,
+    /// The same, since more contexts use the device than a page has room for.
+    pub beyond: u32,
+    /// None that works.
+    pub none: u32,
+    /// One that is being tried.
+    pub tried: u32,
+}
+
+const _: () = assert!(size_of::<CudaContexts>() == 20 && size_of::<CudaStatus>() == 40);

@@ -84,6 +84,10 @@ pub trait Device: Send + Sync + 'static {
     /// A gate that is being tried, with what that takes.
     type Trial: Send + 'static;
 
+    /// How often a page is mapped: one mapping for each runtime that can have its gates there, where a range of memory can be
+    /// registered with one only.
+    const GATE_MAPPINGS: usize = 1;
+
     /// The number that names a stream in events. Must not change while the stream lives.
     fn stream_number(&self, stream: Self::Stream) -> u64;
 

@@ -8,6 +8,9 @@
 //! ```
 //!
 //! So a process is preempted without waking any of its threads.
+//!
+//! A page may be mapped several times. All mappings are the same memory; a runtime that lets each range be registered once only, with
+//! one of its contexts, gets one mapping for each context ([`crate::Device::GATE_MAPPINGS`]).
 
 #![expect(unsafe_code, reason = "maps a gate page")]
 
@@ -31,36 +34,44 @@ const TRIAL: usize = 8;
 
 /// The page of one queue's gate, mapped.
 #[derive(Debug)]
-pub struct GatePage(NonNull<[AtomicU64; WORDS]>);
+pub struct GatePage {
+    first: Mapping,
+    others: Box<[Mapping]>,
+}
+
+/// One mapping of a page.
+#[derive(Debug)]
+struct Mapping(NonNull<[AtomicU64; WORDS]>);
 
 // SAFETY: atomic words that any thread may use.
-unsafe impl Send for GatePage {}
+unsafe impl Send for Mapping {}
 // SAFETY: as above.
-unsafe impl Sync for GatePage {}
+unsafe impl Sync for Mapping {}
 
 impl GatePage {
-    /// Maps the page behind a descriptor.
+    /// Maps the page behind a descriptor, so many times at most, and at least once.
     ///
     /// # Errors
     /// It cannot be mapped to write, or is too short.
-    pub fn map(page: impl AsFd) -> Result<Self, Errno> {
+    pub fn map(page: impl AsFd, times: usize) -> Result<Self, Errno> {
         let page = page.as_fd();
         if is_short(page)? {
             return Err(Errno::INVAL);
         }
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, at an address of the kernel's choice.
-        let start = unsafe { mmap(ptr::null_mut(), GATE_SIZE, access, MapFlags::SHARED, page, 0) }?;
-        // A forked child has no business with its parent's gate. Where the kernel cannot leave it out, the child has it and does
-        // not use it.
-        // SAFETY: the mapping that was made just now.
-        let _ = unsafe { madvise(start, GATE_SIZE, Advice::LinuxDontFork) };
-        NonNull::new(start.cast()).map(Self).ok_or(Errno::NOMEM)
+        let first = Mapping::new(page)?;
+        // All at once: the descriptor does not stay open. With fewer, the process closes the gates of more contexts itself.
+        let others = (1..times).map_while(|_| Mapping::new(page).ok()).collect();
+        Ok(Self { first, others })
     }
 
     /// Where it begins, in this process's memory.
     pub fn start(&self) -> NonNull<c_void> {
-        self.0.cast()
+        self.first.0.cast()
+    }
+
+    /// Where each of its mappings begins.
+    pub fn mappings(&self) -> impl Iterator<Item = NonNull<c_void>> {
+        [&self.first].into_iter().chain(&self.others).map(|mapping| mapping.0.cast())
     }
 
     /// The gate.
@@ -122,7 +133,7 @@ impl GatePage {
 
     fn words(&self) -> &[AtomicU64; WORDS] {
         // SAFETY: mapped for as long as this lives, with so many words, which all writers change whole.
-        unsafe { self.0.as_ref() }
+        unsafe { self.first.0.as_ref() }
     }
 }
 
@@ -132,7 +143,20 @@ fn is_short(page: BorrowedFd<'_>) -> Result<bool, Errno> {
     Ok(fcntl_get_seals(page).is_ok() && fstat(page)?.st_size < GATE_SIZE as i64)
 }
 
-impl Drop for GatePage {
+impl Mapping {
+    fn new(page: BorrowedFd<'_>) -> Result<Self, Errno> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, at an address of the kernel's choice.
+        let start = unsafe { mmap(ptr::null_mut(), GATE_SIZE, access, MapFlags::SHARED, page, 0) }?;
+        // A forked child has no business with its parent's gate. Where the kernel cannot leave it out, the child has it and does
+        // not use it.
+        // SAFETY: the mapping that was made just now.
+        let _ = unsafe { madvise(start, GATE_SIZE, Advice::LinuxDontFork) };
+        NonNull::new(start.cast()).map(Self).ok_or(Errno::NOMEM)
+    }
+}
+
+impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: its own mapping, which nothing refers to any more. What could be done if it failed?
         let _ = unsafe { munmap(self.0.as_ptr().cast(), GATE_SIZE) };

@@ -10,38 +10,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "client.h"
 #include "cuda_subset.h"
 #include "kernels.h"
-
-#define CHECK(call)                                                                     \
-    do {                                                                                \
-        CUresult error_ = (call);                                                       \
-        if (error_ != CUDA_SUCCESS) {                                                   \
-            fprintf(stderr, "line %d: %s = %d\n", __LINE__, #call, error_);             \
-            exit(2);                                                                    \
-        }                                                                               \
-    } while (0)
 
 typedef CUresult Launch(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
                         void **, void **);
 
 static CUfunction step, burn;
 static CUkernel step_kernel;
-
-static double now_us(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e6 + (double)time.tv_nsec * 1e-3;
-}
-
-static void begin(void) {
-    printf("ready\n");
-    fflush(stdout);
-    while (getchar() != '\n' && !feof(stdin)) {}
-}
 
 /* A word on the device and what it must be: steps change both. */
 struct Word {
@@ -224,8 +203,6 @@ static int urgent(unsigned requests, unsigned kernels, unsigned count, double pe
                times[requests * 99 / 100], times[requests - 1]);
     return 0;
 }
-
-static double number(int argc, char **argv, int index) { return index < argc ? atof(argv[index]) : 0; }
 
 int main(int argc, char **argv) {
     CUcontext context;

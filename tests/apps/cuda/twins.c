@@ -13,6 +13,8 @@ HIP_SIM_TWIN(step) {
 
 HIP_SIM_TWIN(burn) { (void)launch; }
 
+HIP_SIM_TWIN(ncclDevKernel_burn) { (void)launch; }
+
 /* Those of the field kit's minimal client (`xsched-ctl/field/kernels`), in HIP and in CUDA. */
 
 HIP_SIM_TWIN(field_step) { hip_sim_twin_step(launch); }

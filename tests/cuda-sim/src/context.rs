@@ -1,4 +1,4 @@
-//! Contexts: a primary one for each device, and those that programs create. Each thread has a stack of them.
+//! Contexts: a primary one for each device, those that programs create, and green ones. Each thread has a stack of them.
 
 use core::cell::RefCell;
 use core::ffi::{c_int, c_void};
@@ -6,9 +6,11 @@ use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::thread::{self, ThreadId};
 
 use crate::export::exports;
 use crate::hip;
+use crate::memory;
 use crate::result::{
     CUresult, Handle, INVALID_CONTEXT, INVALID_DEVICE, INVALID_VALUE, NOT_INITIALIZED, of_hip, write,
 };
@@ -18,6 +20,8 @@ struct Context {
     device: c_int,
     flags: AtomicU32,
     is_alive: AtomicBool,
+    /// Of a green context.
+    primary: Option<usize>,
 }
 
 /// All contexts by handle, and the primary one of each device.
@@ -29,6 +33,9 @@ struct Contexts {
 static CONTEXTS: Mutex<Contexts> = Mutex::new(Contexts { all: BTreeMap::new(), primary: BTreeMap::new() });
 static IS_INITIALIZED: AtomicBool = AtomicBool::new(false);
 
+/// On which thread a green context is current: one at most.
+static CURRENT_GREEN: Mutex<BTreeMap<usize, ThreadId>> = Mutex::new(BTreeMap::new());
+
 thread_local! {
     /// Handles, the current context last.
     static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
@@ -36,6 +43,72 @@ thread_local! {
 
 fn with_stack<T>(work: impl FnOnce(&mut Vec<usize>) -> T) -> Result<T, CUresult> {
     STACK.try_with(|stack| work(&mut stack.borrow_mut())).map_err(|_| NOT_INITIALIZED)
+}
+
+/// Changes the thread's stack, after which `next` is its current context, if that is given.
+fn change_stack<T>(next: Option<usize>, work: impl FnOnce(&mut Vec<usize>) -> T) -> Result<T, CUresult> {
+    let own = thread::current().id();
+    let mut current = CURRENT_GREEN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if next.and_then(|next| current.get(&next)).is_some_and(|thread| *thread != own) {
+        return Err(INVALID_CONTEXT);
+    }
+    let (done, top) = with_stack(|stack| (work(stack), stack.last().copied()))?;
+    current.retain(|_, thread| *thread != own);
+    if let Some(top) = top.filter(|top| primary_of(*top).is_some()) {
+        current.insert(top, own);
+    }
+    Ok(done)
+}
+
+/// The primary context behind a green one.
+fn primary_of(context: usize) -> Option<usize> {
+    lock().all.get(&context)?.primary
+}
+
+/// The context to which memory and streams of a context belong: of a green one, the primary context.
+pub(crate) fn owner(context: usize) -> usize {
+    primary_of(context).unwrap_or(context)
+}
+
+/// A green context on a device, whose primary context it keeps.
+pub(crate) fn create_green(device: c_int) -> Result<usize, CUresult> {
+    let primary = retain(device)?;
+    Ok(create(device, 0, Some(primary)))
+}
+
+/// Its end.
+pub(crate) fn destroy_green(context: usize) -> Result<(), CUresult> {
+    let green = find(context)?;
+    green.is_alive.store(false, Ordering::Relaxed);
+    release(green.device)
+}
+
+fn retain(device: c_int) -> Result<usize, CUresult> {
+    check_device(device)?;
+    let known = lock().primary.get(&device).copied();
+    let context = known.map_or_else(|| create(device, 0, None), |(context, _)| context);
+    let mut contexts = lock();
+    contexts.primary.entry(device).or_insert((context, 0)).1 += 1;
+    contexts.all.get(&context).ok_or(INVALID_CONTEXT)?.is_alive.store(true, Ordering::Relaxed);
+    Ok(context)
+}
+
+fn release(device: c_int) -> Result<(), CUresult> {
+    check_device(device)?;
+    let mut contexts = lock();
+    let (context, count) =
+        contexts.primary.get_mut(&device).filter(|(_, count)| *count > 0).ok_or(INVALID_CONTEXT)?;
+    *count -= 1;
+    let (context, is_last) = (*context, *count == 0);
+    drop(contexts);
+    if is_last { end(context) } else { Ok(()) }
+}
+
+/// A context is not there any more, and what belongs to it goes.
+fn end(context: usize) -> Result<(), CUresult> {
+    find(context)?.is_alive.store(false, Ordering::Relaxed);
+    memory::context_ends(context);
+    Ok(())
 }
 
 fn lock() -> std::sync::MutexGuard<'static, Contexts> {
@@ -47,9 +120,9 @@ fn find(handle: usize) -> Result<&'static Context, CUresult> {
     context.ok_or(INVALID_CONTEXT)
 }
 
-fn create(device: c_int, flags: u32) -> usize {
+fn create(device: c_int, flags: u32, primary: Option<usize>) -> usize {
     let (flags, is_alive) = (AtomicU32::new(flags), AtomicBool::new(true));
-    let context: &'static Context = Box::leak(Box::new(Context { device, flags, is_alive }));
+    let context: &'static Context = Box::leak(Box::new(Context { device, flags, is_alive, primary }));
     let handle = ptr::from_ref(context) as usize;
     lock().all.insert(handle, context);
     handle
@@ -92,24 +165,13 @@ exports! {
         IS_INITIALIZED.store(true, Ordering::Relaxed);
         Ok(())
     }
-    @7000 cuDevicePrimaryCtxRetain(out: *mut Handle, device: c_int) {
+    @7000 cuDevicePrimaryCtxRetain(out: *mut Handle, device: c_int) { write(out, handle(retain(device)?)) }
+    @11000 cuDevicePrimaryCtxRelease_v2(device: c_int) { release(device) }
+    @11000 cuDevicePrimaryCtxReset_v2(device: c_int) {
         check_device(device)?;
-        let known = lock().primary.get(&device).copied();
-        let context = known.map_or_else(|| create(device, 0), |(context, _)| context);
-        lock().primary.entry(device).or_insert((context, 0)).1 += 1;
-        find(context).or_else(|_| lock().all.get(&context).copied().ok_or(INVALID_CONTEXT))?.is_alive.store(true, Ordering::Relaxed);
-        write(out, handle(context))
-    }
-    @11000 cuDevicePrimaryCtxRelease_v2(device: c_int) {
-        check_device(device)?;
-        let mut contexts = lock();
-        let (context, count) = contexts.primary.get_mut(&device).filter(|(_, count)| *count > 0).ok_or(INVALID_CONTEXT)?;
-        *count -= 1;
-        let (context, is_last) = (*context, *count == 0);
-        if is_last && let Some(context) = contexts.all.get(&context) {
-            context.is_alive.store(false, Ordering::Relaxed);
-        }
-        Ok(())
+        let Some((context, _)) = lock().primary.get(&device).copied().filter(|(_, count)| *count > 0) else { return Ok(()) };
+        lock().primary.insert(device, (context, 0));
+        end(context)
     }
     @11000 cuDevicePrimaryCtxSetFlags_v2(device: c_int, _flags: u32) { check_device(device) }
     @7000 cuDevicePrimaryCtxGetState(device: c_int, flags: *mut u32, is_active: *mut c_int) {
@@ -120,25 +182,25 @@ exports! {
     }
     @3020 cuCtxCreate_v2(out: *mut Handle, flags: u32, device: c_int) {
         check_device(device)?;
-        let context = create(device, flags);
-        with_stack(|stack| stack.push(context))?;
+        let context = create(device, flags, None);
+        change_stack(None, |stack| stack.push(context))?;
         write(out, handle(context))
     }
     @12050 cuCtxCreate_v4(out: *mut Handle, _params: *mut c_void, flags: u32, device: c_int) {
         match cuCtxCreate_v2(out, flags, device) { 0 => Ok(()), error => Err(error) }
     }
     @4000 cuCtxDestroy_v2(context: Handle) {
-        find(context as usize)?.is_alive.store(false, Ordering::Relaxed);
-        with_stack(|stack| stack.pop_if(|top| *top == context as usize)).map(|_| ())
+        end(context as usize)?;
+        change_stack(None, |stack| stack.pop_if(|top| *top == context as usize)).map(|_| ())
     }
     @4000 cuCtxPushCurrent_v2(context: Handle) {
         check_initialized()?;
         find(context as usize)?;
-        with_stack(|stack| stack.push(context as usize))
+        change_stack(Some(context as usize), |stack| stack.push(context as usize))
     }
     @4000 cuCtxPopCurrent_v2(out: *mut Handle) {
         check_initialized()?;
-        let popped = with_stack(Vec::pop)?.ok_or(INVALID_CONTEXT)?;
+        let popped = change_stack(None, Vec::pop)?.ok_or(INVALID_CONTEXT)?;
         if out.is_null() { Ok(()) } else { write(out, handle(popped)) }
     }
     @4000 cuCtxSetCurrent(context: Handle) {
@@ -146,7 +208,7 @@ exports! {
         if !context.is_null() {
             find(context as usize)?;
         }
-        with_stack(|stack| {
+        change_stack(Some(context as usize), |stack| {
             stack.pop();
             stack.extend((!context.is_null()).then_some(context as usize));
         })

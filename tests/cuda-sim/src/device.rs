@@ -23,6 +23,14 @@ fn pci_address(device: c_int) -> [c_int; 3] {
     [(); 3].map(|()| fields.next().unwrap_or(0))
 }
 
+/// How many multiprocessors a device has.
+pub(crate) fn multiprocessors(device: c_int) -> u32 {
+    let mut units = 0;
+    // SAFETY: a local out-parameter.
+    unsafe { hip::hipDeviceGetAttribute(&raw mut units, HIP_MULTIPROCESSOR_COUNT, device) };
+    u32::try_from(units).unwrap_or(0)
+}
+
 /// An attribute by CUDA's number; none if the simulator does not know it.
 fn attribute(number: u32, device: c_int) -> Option<c_int> {
     let [domain, bus, slot] = pci_address(device);
@@ -33,12 +41,7 @@ fn attribute(number: u32, device: c_int) -> Option<c_int> {
         6 | 7 => 65_535,
         8 | 97 => 65_536,
         10 => 32,
-        16 => {
-            let mut units = 0;
-            // SAFETY: a local out-parameter.
-            unsafe { hip::hipDeviceGetAttribute(&raw mut units, HIP_MULTIPROCESSOR_COUNT, device) };
-            units
-        }
+        16 => multiprocessors(device) as c_int,
         33 => bus,
         34 => slot,
         50 => domain,

@@ -1,6 +1,7 @@
 //! The functions of the simulated HIP runtime. They are linked into this library, and the linker exports none of them.
 
 use core::ffi::{c_char, c_int, c_void};
+use core::ptr;
 
 use crate::result::Handle;
 
@@ -9,6 +10,27 @@ extern crate hip_sim as _;
 
 type Callback = Option<unsafe extern "C" fn(stream: Handle, status: u32, user: *mut c_void)>;
 type HostFunction = Option<unsafe extern "C" fn(user: *mut c_void)>;
+
+/// `hipKernelNodeParams`
+#[repr(C)]
+pub(crate) struct HipKernelNode {
+    pub(crate) block: [u32; 3],
+    pub(crate) extra: *mut *mut c_void,
+    pub(crate) function: Handle,
+    pub(crate) grid: [u32; 3],
+    pub(crate) parameters: *mut *mut c_void,
+    pub(crate) shared: u32,
+}
+
+const _: () = assert!(size_of::<HipKernelNode>() == 64);
+
+impl Default for HipKernelNode {
+    fn default() -> Self {
+        let (block, grid, shared) = ([0; 3], [0; 3], 0);
+        let (extra, function, parameters) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+        Self { block, extra, function, grid, parameters, shared }
+    }
+}
 
 unsafe extern "C" {
     pub(crate) fn hipInit(flags: u32) -> u32;
@@ -142,5 +164,35 @@ unsafe extern "C" {
         graph: Handle,
         dependencies: *const Handle,
         count: usize,
+    ) -> u32;
+    pub(crate) fn hipGraphAddKernelNode(
+        node: *mut Handle,
+        graph: Handle,
+        dependencies: *const Handle,
+        count: usize,
+        with: *const HipKernelNode,
+    ) -> u32;
+    pub(crate) fn hipGraphAddChildGraphNode(
+        node: *mut Handle,
+        graph: Handle,
+        dependencies: *const Handle,
+        count: usize,
+        child: Handle,
+    ) -> u32;
+    pub(crate) fn hipGraphNodeGetType(node: Handle, kind: *mut u32) -> u32;
+    pub(crate) fn hipGraphChildGraphNodeGetGraph(node: Handle, graph: *mut Handle) -> u32;
+    pub(crate) fn hipGraphKernelNodeGetParams(node: Handle, out: *mut HipKernelNode) -> u32;
+    pub(crate) fn hipGraphExecKernelNodeSetParams(
+        executable: Handle,
+        node: Handle,
+        with: *const HipKernelNode,
+    ) -> u32;
+    pub(crate) fn hipGraphExecChildGraphNodeSetParams(executable: Handle, node: Handle, child: Handle)
+    -> u32;
+    pub(crate) fn hipGraphExecUpdate(
+        executable: Handle,
+        graph: Handle,
+        node: *mut Handle,
+        result: *mut u32,
     ) -> u32;
 }

@@ -13,6 +13,7 @@ mod device;
 mod event;
 mod export;
 mod graph;
+mod green;
 mod hip;
 mod launch;
 mod memory;

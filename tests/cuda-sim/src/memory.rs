@@ -2,8 +2,10 @@
 
 use core::ffi::{c_int, c_void};
 use core::ptr;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::context::enter;
+use crate::context::{enter, owner};
 use crate::export::exports;
 use crate::hip;
 use crate::result::{Handle, INVALID_VALUE, of_hip, write};
@@ -28,6 +30,38 @@ unsafe fn give(out: *mut Address, code: u32, memory: *mut c_void) -> Result<(), 
     of_hip(code)?;
     // SAFETY: the caller upholds this function's contract.
     unsafe { write(out, memory as Address) }
+}
+
+/// Registered ranges of the host's memory by where they begin, with the context to which each belongs. Others of the process do not
+/// know it.
+static REGISTERED: Mutex<BTreeMap<usize, (usize, usize)>> = Mutex::new(BTreeMap::new());
+
+fn registered() -> MutexGuard<'static, BTreeMap<usize, (usize, usize)>> {
+    REGISTERED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The context with which the memory at this address was registered, if it was.
+fn registered_with(address: usize) -> Option<usize> {
+    let registered = registered();
+    let (start, (size, context)) = registered.range(..=address).next_back()?;
+    (address - start < *size).then_some(*context)
+}
+
+/// An error if memory at this address belongs to another context than streams of this one.
+pub(crate) fn check_known(address: u64, context: usize) -> Result<(), u32> {
+    match registered_with(address as usize) {
+        Some(with) if with != owner(context) => Err(INVALID_VALUE),
+        _ => Ok(()),
+    }
+}
+
+/// What was registered with a context goes with it.
+pub(crate) fn context_ends(context: usize) {
+    let gone: Vec<_> = registered().extract_if(.., |_, (_, with)| *with == context).collect();
+    for (start, _) in gone {
+        // SAFETY: registered by a program that has given the context up.
+        unsafe { hip::hipHostUnregister(ptr::with_exposed_provenance_mut(start)) };
+    }
 }
 
 exports! {
@@ -57,13 +91,21 @@ exports! {
         of_hip(hip::hipHostMalloc(out, size, flags))
     }
     @2000 cuMemFreeHost(memory: *mut c_void) { enter()?; of_hip(hip::hipHostFree(memory)) }
+    // A range can be registered once, whichever the contexts are: CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED is HIP's code, too.
     @6050 cuMemHostRegister_v2(memory: *mut c_void, size: usize, flags: u32) {
-        enter()?;
-        of_hip(hip::hipHostRegister(memory, size, flags))
+        let (context, _) = enter()?;
+        of_hip(hip::hipHostRegister(memory, size, flags))?;
+        registered().insert(memory.expose_provenance(), (size, owner(context as usize)));
+        Ok(())
     }
-    @4000 cuMemHostUnregister(memory: *mut c_void) { enter()?; of_hip(hip::hipHostUnregister(memory)) }
-    @3020 cuMemHostGetDevicePointer_v2(out: *mut Address, host: *mut c_void, flags: u32) {
+    @4000 cuMemHostUnregister(memory: *mut c_void) {
         enter()?;
+        of_hip(hip::hipHostUnregister(memory))?;
+        registered().remove(&(memory as usize));
+        Ok(())
+    }
+    @3020 cuMemHostGetDevicePointer_v2(out: *mut Address, host: *mut c_void, flags: u32) {
+        check_known(host as u64, enter()?.0 as usize)?;
         let mut memory = ptr::null_mut();
         let code = hip::hipHostGetDevicePointer(&raw mut memory, host, flags);
         give(out, code, memory)

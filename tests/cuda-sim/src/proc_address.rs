@@ -6,7 +6,7 @@ use core::ptr;
 use crate::device::VERSION;
 use crate::export::{Export, exports};
 use crate::result::{INVALID_VALUE, NOT_FOUND, write};
-use crate::{context, device, event, graph, launch, memory, module, stream};
+use crate::{context, device, event, graph, green, launch, memory, module, stream};
 
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`
 const PER_THREAD: u64 = 2;
@@ -25,6 +25,7 @@ fn all() -> impl Iterator<Item = &'static Export> {
         device::EXPORTS,
         event::EXPORTS,
         graph::EXPORTS,
+        green::EXPORTS,
         launch::EXPORTS,
         memory::EXPORTS,
         module::EXPORTS,

@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use crate::context::enter;
 use crate::export::exports;
 use crate::hip;
+use crate::memory::check_known;
 use crate::result::{Handle, INVALID_HANDLE, INVALID_VALUE, of_hip, write};
 
 type Callback = Option<unsafe extern "C" fn(stream: Handle, status: u32, user: *mut c_void)>;
@@ -39,11 +40,16 @@ fn known(stream: Handle) -> Result<(Handle, c_int), u32> {
 
 fn create(out: *mut Handle, flags: u32, priority: c_int) -> Result<(), u32> {
     let (context, _) = enter()?;
+    create_in(context as usize, out, flags, priority)
+}
+
+/// Creates a stream of a context, whose device is HIP's current one.
+pub(crate) fn create_in(context: usize, out: *mut Handle, flags: u32, priority: c_int) -> Result<(), u32> {
     let priority = priority.clamp(*PRIORITIES.start(), *PRIORITIES.end());
     // SAFETY: the caller of the export passes null or a writable out-parameter.
     unsafe {
         of_hip(hip::hipStreamCreateWithPriority(out, flags, priority.max(-1)))?;
-        streams().insert(*out as usize, Known { context: context as usize, priority });
+        streams().insert(*out as usize, Known { context, priority });
     }
     Ok(())
 }
@@ -93,10 +99,12 @@ exports! {
     }
     @11070 [stream: cuStreamWaitValue32_v2_ptsz] cuStreamWaitValue32_v2(stream: Handle, address: u64, value: u32, flags: u32) {
         enter()?;
+        check_known(address, known(stream)?.0 as usize)?;
         of_hip(hip::hipStreamWaitValue32(stream, word(address), value, flags, u32::MAX))
     }
     @11070 [stream: cuStreamWaitValue64_v2_ptsz] cuStreamWaitValue64_v2(stream: Handle, address: u64, value: u64, flags: u32) {
         enter()?;
+        check_known(address, known(stream)?.0 as usize)?;
         of_hip(hip::hipStreamWaitValue64(stream, word(address), value, flags, u64::MAX))
     }
     @11070 [stream: cuStreamWriteValue32_v2_ptsz] cuStreamWriteValue32_v2(

@@ -3,7 +3,7 @@
 use xsched_control_api::answer::{Answer, List, PageKeeper, Sight, State, Status};
 use xsched_control_api::client::{AskError, ask};
 use xsched_control_api::request::Request;
-use xsched_protocol::shim_status::{ShimScheduling, ShimState, ShimStatus};
+use xsched_protocol::shim_status::{CudaStatus, ShimScheduling, ShimState, ShimStatus};
 use xsched_terminal::counted;
 use xsched_tracer::why_not_joined;
 
@@ -73,8 +73,27 @@ fn describe_status(status: &Status) -> String {
     )
 }
 
+/// What a shim says of itself, whichever runtime it is for: a [`ShimState`] and a [`ShimScheduling`].
+#[derive(Clone, Copy)]
+pub(super) struct Account {
+    state: u32,
+    scheduling: u32,
+}
+
+impl From<&ShimStatus> for Account {
+    fn from(&ShimStatus { state, scheduling, .. }: &ShimStatus) -> Self {
+        Self { state, scheduling }
+    }
+}
+
+impl From<&CudaStatus> for Account {
+    fn from(&CudaStatus { state, scheduling, .. }: &CudaStatus) -> Self {
+        Self { state, scheduling }
+    }
+}
+
 /// A line about whether a process has joined: the word, and the details.
-pub(super) async fn joined(pid: u32, status: &ShimStatus) -> (&'static str, String) {
+pub(super) async fn joined(pid: u32, status: Account) -> (&'static str, String) {
     match ask(&Request::List {}).await {
         Ok(Answer::List(list)) => describe_joined(&list, pid, |pid| {
             own_reason(status)
@@ -88,7 +107,7 @@ pub(super) async fn joined(pid: u32, status: &ShimStatus) -> (&'static str, Stri
 }
 
 /// Why a process does not join, by its own account.
-fn own_reason(status: &ShimStatus) -> Option<&'static str> {
+fn own_reason(status: Account) -> Option<&'static str> {
     let is = |what: ShimScheduling| status.scheduling == what as u32;
     if status.state == ShimState::Disabled as u32 {
         Some("XSCHED_DISABLE is set for it")
@@ -112,7 +131,7 @@ fn own_reason(status: &ShimStatus) -> Option<&'static str> {
 }
 
 /// The same where nothing else is known.
-fn other_reason(status: &ShimStatus) -> &'static str {
+fn other_reason(status: Account) -> &'static str {
     if status.scheduling == ShimScheduling::NoController as u32 {
         "it finds no controller that it trusts, and looks again every second"
     } else if status.scheduling == ShimScheduling::Controller as u32 {

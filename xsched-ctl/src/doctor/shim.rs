@@ -1,6 +1,6 @@
-//! `xsched-ctl doctor --pid`: how the shim intercepts the HIP calls of a running process.
+//! `xsched-ctl doctor --pid`: how the shims intercept the HIP and CUDA calls of a running process.
 //!
-//! The shim keeps a small structure under a symbol (`xsched_protocol::shim_status`). It is read from the process's
+//! Each shim keeps a small structure under a symbol (`xsched_protocol::shim_status`). It is read from the process's
 //! memory, so nothing in the process needs to answer.
 
 use std::fs::File;
@@ -15,9 +15,9 @@ use xsched_protocol::shim_status::{
 use xsched_symbols::{Mapping, Patience, mapped_files, open_mapped, process_folder, variable_address};
 use xsched_terminal::print;
 use xsched_tracer::{TracerError, why_nothing_is_mapped};
-use zerocopy::{FromBytes as _, IntoBytes as _};
+use zerocopy::{FromBytes, IntoBytes};
 
-use super::controller;
+use super::{controller, cuda};
 use crate::absence::{SHIM_FILE_PREFIX, why_passed_over};
 use crate::failure::Failure;
 
@@ -25,29 +25,38 @@ fn no_program(pid: u32) -> Failure {
     TracerError::NoProgram { pid, why: why_nothing_is_mapped(pid) }.into()
 }
 
-/// Prints the shim's state in a process, a line for each copy of the runtime, and whether the controller knows the
-/// process.
+/// Prints the state of each runtime that a process has: the shim's, a line for each copy of the runtime, and whether the
+/// controller knows the process.
 pub(crate) async fn run(pid: u32) -> Result<u8, Failure> {
     let files = mapped_files(pid).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => TracerError::NoSuchProcess(pid).into(),
         io::ErrorKind::PermissionDenied => Failure::ForeignProcess(pid),
         _ => no_program(pid),
     })?;
+    let has = |runtime| files.iter().any(|file| file.runtime() == Some(runtime));
+    let mut text = String::new();
+    if has(Runtime::Hip) || !has(Runtime::Cuda) {
+        text += &hip(pid, &files).await?;
+    }
+    if has(Runtime::Cuda) {
+        text += &cuda::describe(pid, &files).await?;
+    }
+    print(&text)?;
+    Ok(0)
+}
+
+/// The lines about HIP.
+async fn hip(pid: u32, files: &[Mapping]) -> Result<String, Failure> {
     let runtimes: Vec<_> = files.iter().filter(|file| file.runtime() == Some(Runtime::Hip)).collect();
     let shim = files.iter().find(|file| file.library().starts_with(SHIM_FILE_PREFIX));
     let Some(shim) = shim else {
         let why = why_passed_over(pid).map_or_else(String::new, |why| format!(": {why}"));
         let absent = line("shim", "absent", &format!("not loaded into process {pid}{why}"));
-        print(&(absent + &about(&runtimes, None)))?;
-        return Ok(0);
+        let advice = if runtimes.is_empty() { String::new() } else { advice(RUN) };
+        return Ok(absent + &advice + &about(&runtimes, None));
     };
-    let status = read(pid, shim).map_err(|cause| Failure::Shim { pid, cause: cause.to_string() })?;
-    let state = match status.state {
-        state if state == ShimState::Active as u32 => "active",
-        state if state == ShimState::Disabled as u32 => "disabled",
-        _ => "idle",
-    };
-    let mut text = line("shim", state, &shown(shim)) + &about(&runtimes, Some(&status));
+    let status = read_hips(pid, shim).map_err(|cause| Failure::Shim { pid, cause: cause.to_string() })?;
+    let mut text = line("shim", state(status.state), &shown(shim)) + &about(&runtimes, Some(&status));
     let (word, detail) = callers(&status);
     text += &line("callers", word, detail);
     if status.sites_full != 0 {
@@ -57,25 +66,40 @@ pub(crate) async fn run(pid: u32) -> Result<u8, Failure> {
             "more places call HIP than the shim's table has entries: calls from others take longer",
         );
     }
-    let (word, detail) = controller::joined(pid, &status).await;
-    text += &line("controller", word, &detail);
-    print(&text)?;
-    Ok(0)
+    let (word, detail) = controller::joined(pid, (&status).into()).await;
+    Ok(text + &line("controller", word, &detail))
 }
 
-fn line(name: &str, word: &str, detail: &str) -> String {
+/// The word for a [`ShimState`].
+pub(super) fn state(state: u32) -> &'static str {
+    match state {
+        state if state == ShimState::Active as u32 => "active",
+        state if state == ShimState::Disabled as u32 => "disabled",
+        _ => "idle",
+    }
+}
+
+/// What to do about a process without the shim.
+pub(super) const RUN: &str = "the loader gives it to a program that starts: `xsched-ctl run -- CMD`";
+
+/// What can be done about the line before.
+pub(super) fn advice(advice: &str) -> String {
+    format!("{:21} -> {advice}\n", "")
+}
+
+pub(super) fn line(name: &str, word: &str, detail: &str) -> String {
     format!("{name:<12} {word:<8} {detail}\n")
 }
 
 /// The path of a file, and what became of it.
-fn shown(file: &Mapping) -> String {
+pub(super) fn shown(file: &Mapping) -> String {
     format!("{}{}", file.path.display(), if file.deleted { " (deleted or replaced since)" } else { "" })
 }
 
 /// A line for each copy of the runtime.
 fn about(runtimes: &[&Mapping], status: Option<&ShimStatus>) -> String {
     if runtimes.is_empty() {
-        return line("runtime", "absent", "no libamdhip64 is mapped");
+        return line("runtime", "absent", "neither libamdhip64 nor libcuda is mapped");
     }
     let lines = runtimes.iter().map(|runtime| {
         let copy = status.and_then(|status| status.copies.iter().find(|copy| copy.base == runtime.start));
@@ -115,22 +139,30 @@ fn describe(copy: &ShimCopy) -> (&'static str, String) {
     }
 }
 
-/// Reads the shim's status.
-fn read(pid: u32, shim: &Mapping) -> Result<ShimStatus, io::Error> {
-    let file = open_mapped(pid, shim, Patience::Long).map_err(io::Error::other)?;
-    let path = shim.path.display();
-    let address = variable_address(&file, SHIM_STATUS_SYMBOL)
-        .map_err(io::Error::other)?
-        .ok_or_else(|| io::Error::other(format!("no symbol `{SHIM_STATUS_SYMBOL}` in {path}")))?;
-    let mut status = ShimStatus::read_from_bytes(&[0; size_of::<ShimStatus>()])
-        .map_err(|error| io::Error::other(error.to_string()))?;
-    // Libraries are linked for a base address of 0.
-    File::open(process_folder(pid).join("mem"))?
-        .read_exact_at(status.as_mut_bytes(), shim.start + address)?;
+/// Reads the status of the shim for HIP.
+fn read_hips(pid: u32, shim: &Mapping) -> Result<ShimStatus, io::Error> {
+    let status: ShimStatus = read(pid, shim, SHIM_STATUS_SYMBOL)?;
     if status.magic != SHIM_STATUS_MAGIC || status.version != SHIM_STATUS_VERSION {
-        return Err(io::Error::other(format!("{path} is of another version")));
+        return Err(other_version(shim));
     }
     Ok(status)
+}
+
+pub(super) fn other_version(shim: &Mapping) -> io::Error {
+    io::Error::other(format!("{} is of another version", shim.path.display()))
+}
+
+/// Reads what lies under a symbol of a shim.
+pub(super) fn read<T: FromBytes + IntoBytes>(pid: u32, shim: &Mapping, symbol: &str) -> Result<T, io::Error> {
+    let file = open_mapped(pid, shim, Patience::Long).map_err(io::Error::other)?;
+    let path = shim.path.display();
+    let address = variable_address(&file, symbol)
+        .map_err(io::Error::other)?
+        .ok_or_else(|| io::Error::other(format!("no symbol `{symbol}` in {path}")))?;
+    let mut found = T::new_zeroed();
+    // Libraries are linked for a base address of 0.
+    File::open(process_folder(pid).join("mem"))?.read_exact_at(found.as_mut_bytes(), shim.start + address)?;
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -80,6 +80,12 @@ pub(super) fn preload(shim: &Path) -> OsString {
     with_shims(env::var_os(PRELOAD_VARIABLE), shim)
 }
 
+/// Why no process gets the shim for CUDA, if that is so.
+pub(super) fn why_without_cuda(shim: &Path) -> Option<String> {
+    let cuda = shim.with_file_name(CUDA_SHIM_FILE);
+    (!is_elf(&cuda)).then(|| format!("{} is not there; it must be beside the shim for HIP", cuda.display()))
+}
+
 fn with_shims(existing: Option<OsString>, shim: &Path) -> OsString {
     let cuda = shim.with_file_name(CUDA_SHIM_FILE);
     if !is_elf(&cuda) {
@@ -182,7 +188,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (shim, cuda) = (folder.path().join(SHIM_FILE), folder.path().join(CUDA_SHIM_FILE));
         assert_eq!(with_shims(None, &shim), shim.as_os_str());
+        assert!(why_without_cuda(&shim).unwrap().starts_with(&cuda.display().to_string()));
         std::fs::write(&cuda, b"\x7fELF").unwrap();
+        assert_eq!(why_without_cuda(&shim), None);
         let both = format!("/lib/other.so:{}:{}", cuda.display(), shim.display());
         assert_eq!(with_shims(Some("/lib/other.so".into()), &shim), OsString::from(both.clone()));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Checks whether the command's processes that use HIP have the shim. The loader drops a failing preload silently.
+//! Checks whether the command's processes that use HIP or CUDA have the shim for it. The loader drops a failing preload silently.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -9,29 +9,33 @@ use xsched_protocol::probe::Runtime;
 use xsched_symbols::{process_folder, runtime_of};
 use xsched_terminal::say;
 
-use crate::absence::{SHIM_FILE_PREFIX, why_passed_over};
+use crate::absence::{CUDA_SHIM_FILE_PREFIX, SHIM_FILE_PREFIX, why_passed_over};
 
 /// Time until the first check; it doubles after each check.
 const FIRST: Duration = Duration::from_millis(100);
 /// The longest time between two checks.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Warns once for each process below `root`, or `root` itself, that uses HIP without the shim.
-pub(super) async fn warn_without_shim(root: u32) -> Infallible {
+/// Warns once for each process below `root`, or `root` itself, that uses a runtime without the shim for it. `without_cuda` says why no
+/// process has the one for CUDA.
+pub(super) async fn warn_without_shim(root: u32, without_cuda: Option<String>) -> Infallible {
     let mut told = HashSet::new();
     let mut pause = FIRST;
     loop {
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST);
         for pid in family(root) {
-            if told.contains(&pid) || !uses_hip_without_shim(pid) {
-                continue;
-            }
-            let why = why_passed_over(pid).unwrap_or_else(|| {
+            let Some(runtime) = unscheduled(pid).filter(|_| !told.contains(&pid)) else { continue };
+            let known = match runtime {
+                Runtime::Hip => why_passed_over(pid),
+                Runtime::Cuda => without_cuda.clone(),
+            };
+            let why = known.unwrap_or_else(|| {
                 "the loader has not loaded it (setuid, another C library, or no access to the file)"
                     .to_owned()
             });
-            say!("xsched-ctl: process {pid} uses HIP without the shim, and runs unscheduled: {why}");
+            let name = runtime.name();
+            say!("xsched-ctl: process {pid} uses {name} without the shim, and runs unscheduled: {why}");
             told.insert(pid);
         }
     }
@@ -57,20 +61,18 @@ fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-fn uses_hip_without_shim(pid: u32) -> bool {
-    std::fs::read_to_string(process_folder(pid).join("maps")).is_ok_and(|maps| is_without_shim(&maps))
+/// The runtime that a process uses without the shim for it.
+fn unscheduled(pid: u32) -> Option<Runtime> {
+    let maps = std::fs::read_to_string(process_folder(pid).join("maps")).ok()?;
+    [(Runtime::Hip, SHIM_FILE_PREFIX), (Runtime::Cuda, CUDA_SHIM_FILE_PREFIX)]
+        .into_iter()
+        .find_map(|(runtime, shim)| is_without(&maps, runtime, shim).then_some(runtime))
 }
 
-fn is_without_shim(maps: &str) -> bool {
-    let mut files = maps.lines().filter_map(|line| Some(&line[line.find('/')?..]));
-    let (mut hip, mut shim) = (false, false);
-    files
-        .try_for_each(|file| {
-            hip |= runtime_of(Path::new(file)) == Some(Runtime::Hip);
-            shim |= file.rsplit('/').next().is_some_and(|name| name.starts_with(SHIM_FILE_PREFIX));
-            if shim { Err(()) } else { Ok(()) }
-        })
-        .is_ok_and(|()| hip)
+fn is_without(maps: &str, runtime: Runtime, shim: &str) -> bool {
+    let files = || maps.lines().filter_map(|line| Some(&line[line.find('/')?..]));
+    let is_shim = |file: &str| file.rsplit('/').next().is_some_and(|name| name.starts_with(shim));
+    files().any(|file| runtime_of(Path::new(file)) == Some(runtime)) && !files().any(is_shim)
 }
 
 #[cfg(test)]
@@ -78,13 +80,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_hip_without_shim_is_reported() {
+    fn only_a_runtime_without_its_own_shim_is_reported() {
+        let is_without_shim = |maps: &str| is_without(maps, Runtime::Hip, SHIM_FILE_PREFIX);
         let hip = "7f00-7f10 r--p 00000000 fe:01 7    /opt/rocm/lib/libamdhip64.so.6\n";
         let shim = "7f30-7f40 r--p 00000000 fe:01 8    /opt/libxsched_shim.so\n";
         assert!(is_without_shim(hip));
         assert!(!is_without_shim(&[hip, shim].concat()));
         assert!(!is_without_shim(shim));
         assert!(!is_without_shim("7f20-7f30 rw-p 00000000 00:00 0\n"));
+        let cuda = "7f00-7f10 r--p 00000000 fe:01 7    /usr/lib/libcuda.so.580.159.04\n";
+        let is_without_cuda = |maps: &str| is_without(maps, Runtime::Cuda, CUDA_SHIM_FILE_PREFIX);
+        assert!(is_without_cuda(&[cuda, shim].concat()), "the shim for HIP is none for CUDA");
+        assert!(!is_without_cuda(&[cuda, &shim.replace("_shim", "_cuda")].concat()));
+        assert!(!is_without_cuda(hip));
     }
 
     #[test]

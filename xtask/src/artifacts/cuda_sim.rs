@@ -11,7 +11,7 @@ use crate::command;
 
 const SONAME: &str = "libcuda.so.1";
 
-/// `<target>/cuda-sim/libcuda.so.1`, and `libcuda.so` for the linker; beside them a client with its twins. Optimised, as the
+/// `<target>/cuda-sim/libcuda.so.1`, and `libcuda.so` for the linker; beside them clients with their twins. Optimised, as the
 /// simulated HIP runtime is.
 pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     let mut cargo = command::cargo(root);
@@ -27,22 +27,28 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     let link = folder.join("libcuda.so");
     let _ = fs::remove_file(&link);
     symlink(SONAME, &link).with_context(|| format!("failed to create {}", link.display()))?;
-    client(&root.join("tests"), &folder)
+    clients(&root.join("tests"), &folder)
 }
 
-/// A program for libcuda, genuine or simulated, and the host functions that the simulator runs as its kernels.
-fn client(tests: &Path, folder: &Path) -> Result<()> {
+/// Programs for libcuda, genuine or simulated, and the host functions that the simulator runs as its kernels.
+fn clients(tests: &Path, folder: &Path) -> Result<()> {
     let sources = tests.join("apps/cuda");
     let include = [tests.join("cuda-sim/include"), tests.join("hip-sim/include"), sources.clone()];
     let step = |output: &str, source: &str| {
         let step = Step::new("cc", folder.join(output))
             .arguments(["-O2", "-g", "-Wall", "-Wextra"])
             .include(&include);
-        step.input(sources.join(source))
-            .depends_on([include[0].join("cuda_subset.h"), sources.join("kernels.h")])
+        step.input(sources.join(source)).depends_on([
+            include[0].join("cuda_subset.h"),
+            sources.join("kernels.h"),
+            sources.join("client.h"),
+        ])
     };
     step("libcuda_twins.so", "twins.c").arguments(["-shared", "-fPIC"]).run()?;
     let library = folder.join(SONAME);
-    step("cuda_client", "cuda_client.c").input(library).arguments(["-Wl,-rpath,$ORIGIN"]).run()?;
+    for program in ["cuda_client", "cuda_contexts"] {
+        let step = step(program, &format!("{program}.c")).input(library.clone());
+        step.arguments(["-pthread", "-Wl,-rpath,$ORIGIN"]).run()?;
+    }
     Ok(())
 }

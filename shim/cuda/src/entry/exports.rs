@@ -7,8 +7,9 @@
 use std::ffi::{c_char, c_void};
 
 use crate::api::{
-    Address, COUNT, Handle, Id, LaunchConfig, Named, Pointer, Work, configured, for_each_function, grid, own,
-    stream,
+    Address, COUNT, FirstKernelNode, Handle, Id, KernelNode, LaunchConfig, Named, NodeParameters, Pointer,
+    Work, all_of, configured, for_each_function, grid, new_function, new_graph, new_kernel, new_parameters,
+    own, stream,
 };
 use crate::driver::{self, Code, NOT_FOUND};
 use crate::hooks;

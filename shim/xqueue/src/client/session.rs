@@ -268,7 +268,7 @@ impl Client {
                 let registration = PageRegistration {
                     link: Arc::clone(&self.link),
                     slot: slot_of(&opened),
-                    gate: gate_page(&received.descriptors),
+                    gate: gate_page::<D>(&received.descriptors),
                     clock: *clock,
                 };
                 opening.slot = Some(registration.slot);
@@ -409,10 +409,10 @@ fn open_queue(request: u32, ClaimKey { device, stream_priority, hints }: ClaimKe
 }
 
 /// The page of a queue's gate. Without it the process closes a gate of its own.
-fn gate_page(descriptors: &[OwnedFd]) -> Option<Arc<GatePage>> {
+fn gate_page<D: Device>(descriptors: &[OwnedFd]) -> Option<Arc<GatePage>> {
     let page = descriptors.first()?;
     check_seals(page.as_fd()).ok()?;
-    GatePage::map(page).ok().map(Arc::new)
+    GatePage::map(page, D::GATE_MAPPINGS).ok().map(Arc::new)
 }
 
 fn slot_of(opened: &Opened) -> Slot {

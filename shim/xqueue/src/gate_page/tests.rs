@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -7,7 +8,7 @@ use super::*;
 impl GatePage {
     /// A page of its own, with this in its word.
     pub(crate) fn for_tests(word: u64) -> Self {
-        let page = Self::map(file(GATE_SIZE)).unwrap();
+        let page = Self::map(file(GATE_SIZE), 1).unwrap();
         page.word().store(word, Ordering::Release);
         page
     }
@@ -62,6 +63,20 @@ fn it_tells_when_it_was_closed() {
 
 #[test]
 fn a_file_that_is_too_short_is_refused() {
-    assert_eq!(GatePage::map(file(GATE_SIZE - 1)).unwrap_err(), Errno::INVAL);
-    assert!(GatePage::map(file(GATE_SIZE)).is_ok());
+    assert_eq!(GatePage::map(file(GATE_SIZE - 1), 1).unwrap_err(), Errno::INVAL);
+    assert!(GatePage::map(file(GATE_SIZE), 1).is_ok());
+}
+
+#[test]
+fn all_mappings_are_the_same_memory_at_different_addresses() {
+    let page = GatePage::map(file(GATE_SIZE), 3).unwrap();
+    page.word().store(GATE_ALLOWED, Ordering::Release);
+    let starts: BTreeSet<_> = page.mappings().map(|start| start.addr()).collect();
+    assert_eq!(starts.len(), 3);
+    for start in page.mappings() {
+        // SAFETY: a mapping of the page, which lives, and begins with the gate's word.
+        let word = unsafe { start.cast::<AtomicU64>().as_ref() };
+        assert_eq!(word.load(Ordering::Acquire), GATE_ALLOWED);
+    }
+    assert_eq!(page.mappings().next(), Some(page.start()));
 }
