@@ -41,4 +41,4 @@ pub(crate) use queues::{
     wait_all,
 };
 pub(crate) use refusal::{Refusal, refuse};
-pub(crate) use streams::{create_for_stream, destroy_hw_queue, stream_ends, synchronize};
+pub(crate) use streams::{create_for_stream, destroy_hw_queue, device_resets, stream_ends, synchronize};

@@ -138,6 +138,13 @@ fn what_others_need_of_a_suspended_queue_is_launched_and_nothing_overtakes() {
 }
 
 #[test]
+fn a_reset_of_a_device_ends_its_queues_and_those_of_no_other() {
+    for (_, variables) in WAYS {
+        succeeds(Place::new().preloaded(&["resets"], variables).env("HIP_SIM_DEVICES", "2"));
+    }
+}
+
+#[test]
 fn a_process_that_ends_calls_no_command_and_launches_what_it_has_called() {
     for (_, variables) in WAYS {
         let place = Place::new();

@@ -168,7 +168,7 @@ mod tests {
             uptime_ns: 5,
             counts: Counts { slow: 2, answered_again: 7, ..Counts::default() },
         };
-        List { controller, processes }
+        List { controller, devices: Vec::new(), processes }
     }
 
     fn queue() -> Queue {

@@ -257,14 +257,21 @@ impl Dependencies {
         self.alone.contains(&graph)
     }
 
-    /// Forgets all streams of a copy; returns their entries.
-    pub(super) fn remove_streams(&mut self, copy: usize) -> Vec<&'static StreamEntry> {
-        self.captures.retain(|&(of, _)| of != copy);
+    /// Forgets all streams of a device, and what may have gone with them; returns their entries. Streams and captures of other
+    /// devices go on.
+    pub(super) fn remove_streams(&mut self, copy: usize, device: i32) -> Vec<&'static StreamEntry> {
+        let streams = &self.streams;
+        let is_elsewhere = |&(of, handle): &(usize, usize)| {
+            let key = StreamKey::Created { copy: of, handle };
+            of != copy || streams.get(&key).is_some_and(|entry| entry.device() != device)
+        };
+        self.captures.retain(is_elsewhere);
+        // An event that other processes see may be of another device. A graph that is forgotten only waits more.
         self.alone.retain(|&(of, _)| of != copy);
-        self.shared.retain(|&(of, _)| of != copy);
         self.alive.1.clear();
         streams::invalidate();
-        self.streams.extract_if(|key, _| key.copy() == copy).map(|(_, entry)| entry).collect()
+        let is_meant = |key: &StreamKey, entry: &StreamEntry| key.copy() == copy && entry.device() == device;
+        self.streams.extract_if(|key, entry| is_meant(key, entry)).map(|(_, entry)| entry).collect()
     }
 
     /// Whether any stream captures.

@@ -57,20 +57,20 @@ pub(crate) fn event_destroyed(copy: &RuntimeCopy, event: usize) {
     }
 }
 
-/// All streams of a copy may be about to be destroyed.
-pub(crate) fn device_reset(copy: &RuntimeCopy) {
+/// All streams of a device may be about to be destroyed.
+pub(crate) fn device_reset(copy: &RuntimeCopy, device: i32) {
     let Some(deferral) = DEFERRAL.existing() else { return };
     deferral.queues.retire_gates(copy.runtime());
     let mut dependencies = deferral.dependencies();
-    deferral.null_streams.forget(copy.index());
-    let entries = dependencies.remove_streams(copy.index());
+    deferral.null_streams.forget(copy.index(), device);
+    let entries = dependencies.remove_streams(copy.index(), device);
     drop(dependencies);
     deferral.note_captures(true);
     for entry in entries {
         deferral.forget(entry, XQueues::destroy);
     }
     deferral.queues.forget_detached();
-    deferral.queues.device().forget(copy);
+    deferral.queues.device().forget(copy, device);
 }
 
 /// Devices that were set and claimed, by copy: a bit for each of the first 64 ordinals.

@@ -136,6 +136,11 @@ impl ProgramQueue {
         self.id
     }
 
+    /// Whether it is of a stream of this device.
+    pub(crate) fn is_on(&self, copy: &RuntimeCopy, device: i32) -> bool {
+        self.copy.index() == copy.index() && self.device == device
+    }
+
     /// Whether its stream is there.
     pub(crate) fn exists(&self) -> bool {
         deferral().queues.exists(self.id)
@@ -246,6 +251,11 @@ impl ProgramQueue {
     /// The program suspends it, or resumes it.
     pub(crate) fn hold(&self, held: bool) {
         deferral().queues.hold(self.id, held);
+    }
+
+    /// Whether the calling thread has itself suspended it.
+    pub(crate) fn is_held_by_caller(&self) -> bool {
+        deferral().queues.is_held_by_caller(self.id)
     }
 
     /// How much may be launched ahead, also while nothing else uses the device. None: as much as the device takes.

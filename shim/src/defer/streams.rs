@@ -188,9 +188,9 @@ impl NullStreams {
         is_found_here && self.get(copy, device).is_none_or(|null| null.status.is_clear())
     }
 
-    /// Forgets the null streams of a copy.
-    pub(super) fn forget(&self, copy: usize) {
-        for slot in self.0.get(copy).into_iter().flatten() {
+    /// Forgets the null stream of a device.
+    pub(super) fn forget(&self, copy: usize, device: i32) {
+        if let Some(slot) = self.slot(copy, device) {
             slot.store(ptr::null_mut(), Ordering::Release);
         }
     }
@@ -230,7 +230,7 @@ mod tests {
         null_streams.set(0, 3, entry());
         assert!(!null_streams.is_clear(0, 3) && null_streams.get(0, 3).is_some());
         assert!(null_streams.is_clear(1, 3), "of another copy");
-        null_streams.forget(0);
+        null_streams.forget(0, 3);
         assert!(null_streams.is_clear(0, 3));
     }
 }

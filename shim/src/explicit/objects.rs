@@ -52,12 +52,16 @@ impl Objects {
         Handle(u64::from(std::process::id()) << PID_SHIFT | self.given)
     }
 
+    /// A hardware queue whose stream is there. The shim may have seen no end of a stream whose handle is another's now.
     pub(super) fn hw_queue(&self, handle: Handle) -> Result<Arc<HwQueue>, XResult> {
-        self.hw_queues.get(&handle).cloned().ok_or(XResult::NOT_FOUND)
+        let known = self.hw_queues.get(&handle).filter(|known| known.queue().exists());
+        known.cloned().ok_or(XResult::NOT_FOUND)
     }
 
+    /// A queue whose stream is there.
     pub(super) fn xqueue(&self, handle: Handle) -> Result<Arc<XQueue>, XResult> {
-        self.xqueues.get(&handle).cloned().ok_or(XResult::NOT_FOUND)
+        let known = self.xqueues.get(&handle).filter(|known| known.hw_queue().queue().exists());
+        known.cloned().ok_or(XResult::NOT_FOUND)
     }
 
     /// The hardware queue of a stream's queue.
@@ -75,10 +79,28 @@ impl Objects {
         if let Some(known) = self.of_streams.get(&queue) {
             return *known;
         }
+        self.forget_ended();
         let handle = self.next();
         self.of_streams.insert(queue, handle);
         self.hw_queues.insert(handle, Arc::new(make(handle)));
         handle
+    }
+
+    /// Forgets everything of streams that are not there any more.
+    fn forget_ended(&mut self) {
+        let ended: Vec<_> =
+            self.hw_queues.values().filter(|known| !known.queue().exists()).cloned().collect();
+        for hw_queue in ended {
+            self.remove_ended(hw_queue.handle());
+        }
+    }
+
+    /// Forgets a hardware queue whose stream ends, and its queue, which is returned.
+    pub(super) fn remove_ended(&mut self, handle: Handle) -> Option<Arc<XQueue>> {
+        self.hw_queues.remove(&handle);
+        self.of_streams.retain(|_, of| *of != handle);
+        let xqueue = self.of_hw_queues.remove(&handle)?;
+        self.xqueues.remove(&xqueue)
     }
 
     /// Forgets a hardware queue that has no queue.
@@ -128,6 +150,10 @@ impl Objects {
     /// Gives a command back that was taken.
     pub(super) fn return_command(&mut self, handle: Handle, command: Callback) {
         self.commands.insert(handle, command);
+    }
+
+    pub(super) fn all_hw_queues(&self) -> Vec<Arc<HwQueue>> {
+        self.hw_queues.values().cloned().collect()
     }
 
     pub(super) fn all_xqueues(&self) -> Vec<Arc<XQueue>> {

@@ -152,6 +152,9 @@ pub(crate) fn submit(queue: Handle, handle: Handle) -> Result<(), XResult> {
             Ok(Submitted::Full) if queue.hw_queue().queue().is_inside() => {
                 return give_back(refuse(Refusal::WaitsForItself));
             }
+            Ok(Submitted::Full) if queue.hw_queue().queue().is_held_by_caller() => {
+                return give_back(refuse(Refusal::FullAndSuspended));
+            }
             Ok(Submitted::Full) => queue.hw_queue().queue().wait_while_full(),
             Ok(Submitted::InPlace) => {
                 queue.hw_queue().queue().run_in_place(&command.on(queue.hw_queue()));

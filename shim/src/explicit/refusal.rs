@@ -22,6 +22,7 @@ counted! {
         Tuning = "XHintTimeslice, XHintKDeadline: the controller's configuration says so for all processes; a process can with XSCHED_SCHEDULER=LCL",
         TooManyHints = "XHintPriority, XHintUtilization, XHintDeadline: too many different hints in one process",
         WaitsForItself = "a command of a queue cannot wait for its own queue, nor destroy it",
+        FullAndSuspended = "XQueueSubmit: the queue has 4096 commands, and the calling thread has itself suspended it: resume it first",
         Captures = "XQueueWait, XQueueWaitAll, HwQueueSynchronize: the stream captures, which a wait would end",
     }
 }
@@ -42,9 +43,11 @@ pub(crate) fn say(refusal: Refusal) {
 pub(crate) fn refuse(refusal: Refusal) -> XResult {
     say(refusal);
     match refusal {
-        Refusal::SchedulerStarted | Refusal::TooManyHints | Refusal::WaitsForItself | Refusal::Captures => {
-            XResult::NOT_ALLOWED
-        }
+        Refusal::SchedulerStarted
+        | Refusal::TooManyHints
+        | Refusal::WaitsForItself
+        | Refusal::FullAndSuspended
+        | Refusal::Captures => XResult::NOT_ALLOWED,
         Refusal::NoRuntime => XResult::NOT_FOUND,
         _ => XResult::NOT_SUPPORTED,
     }

@@ -49,11 +49,27 @@ pub(crate) fn stream_ends(copy: &'static RuntimeCopy, stream: Stream) {
         return say(Refusal::WaitsForItself);
     }
     let mut objects = objects::objects();
-    let Some(hw_queue) = objects.of_stream(queue) else { return };
-    let xqueue = objects.of_hw_queue(hw_queue.handle()).and_then(|handle| objects.remove_xqueue(handle).ok());
-    let _ = objects.remove_hw_queue(hw_queue.handle());
+    let ended = objects.of_stream(queue).map(|hw_queue| objects.remove_ended(hw_queue.handle()));
     drop(objects);
-    if let Some(xqueue) = xqueue {
+    if let Some(Some(xqueue)) = ended {
+        xqueue.close();
+    }
+}
+
+/// A device is about to be reset, which destroys its streams: the same for all of them, the null stream included.
+pub(crate) fn device_resets(copy: &'static RuntimeCopy, device: i32) {
+    if !objects::is_any() {
+        return;
+    }
+    let mut objects = objects::objects();
+    let ended = objects.all_hw_queues();
+    let ended = ended.iter().filter(|hw_queue| hw_queue.queue().is_on(copy, device));
+    if ended.clone().any(|hw_queue| hw_queue.queue().is_inside()) {
+        return say(Refusal::WaitsForItself);
+    }
+    let xqueues: Vec<_> = ended.filter_map(|hw_queue| objects.remove_ended(hw_queue.handle())).collect();
+    drop(objects);
+    for xqueue in xqueues {
         xqueue.close();
     }
 }

@@ -48,9 +48,9 @@ thread_local! {
 }
 
 impl Hip {
-    /// All devices of a copy may have been reset.
-    pub(crate) fn forget(&self, copy: &RuntimeCopy) {
-        self.markers.forget(copy);
+    /// A device was reset.
+    pub(crate) fn forget(&self, copy: &RuntimeCopy, device: i32) {
+        self.markers.forget(copy, device);
     }
 }
 

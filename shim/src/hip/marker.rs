@@ -111,8 +111,8 @@ impl MarkerPool {
     }
 
     /// A device was reset: its HIP events do not exist any more.
-    pub(crate) fn forget(&self, copy: &RuntimeCopy) {
+    pub(crate) fn forget(&self, copy: &RuntimeCopy, device: i32) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|(of, _), _| *of != copy.index());
+        all.remove(&(copy.index(), device));
     }
 }

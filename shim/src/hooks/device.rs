@@ -3,8 +3,11 @@
 use crate::abi::{Hooked, InRegister};
 use crate::api::Id;
 use crate::defer;
+use crate::explicit;
 use crate::ground::outcome::Outcome;
+use crate::hip::real;
 use crate::hooks::Call;
+use crate::runtime::copies::RuntimeCopy;
 
 /// The calling thread has set a device, which it will use.
 pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
@@ -18,11 +21,23 @@ pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
 
 /// A reset, or a setting that a kernel has when it starts: earlier work comes first.
 pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
+    let reset = call.target.copy.and_then(|copy| Some((copy, reset_device(call, copy)?)));
+    if let Some((copy, device)) = reset {
+        explicit::device_resets(copy, device);
+    }
     super::ordered_then(call, || {
-        let is_reset = matches!(call.function.id, Id::hipDeviceReset | Id::hipDevicePrimaryCtxReset);
-        if let (true, Some(copy)) = (is_reset, call.target.copy) {
+        if let Some((copy, device)) = reset {
             // Handles of streams that a reset destroys may come back as other streams.
-            defer::device_reset(copy);
+            defer::device_reset(copy, device);
         }
     })
+}
+
+/// The device that a call resets. Streams of others go on.
+fn reset_device<S: Hooked>(call: &Call<'_, S>, copy: &RuntimeCopy) -> Option<i32> {
+    match call.function.id {
+        Id::hipDeviceReset => real::current_device(copy),
+        Id::hipDevicePrimaryCtxReset => i32::try_from(call.stopped().int(0)).ok(),
+        _ => None,
+    }
 }

@@ -194,6 +194,11 @@ impl<D: Device> Queue<D> {
         self.held.is_some_and(|held| held.by == own || self.user != own)
     }
 
+    /// Whether the calling thread has itself suspended it.
+    pub(crate) fn is_held_by_caller(&self) -> bool {
+        self.held.is_some_and(|held| held.by == ThreadNumber::own())
+    }
+
     /// Commands up to this one go although the program suspends it. Whether that is new.
     pub(crate) fn release(&mut self, number: u64) -> bool {
         let Some(held) = &mut self.held else { return false };
@@ -263,7 +268,7 @@ impl<D: Device> Queue<D> {
     }
 
     /// How many commands were taken so far, to be launched.
-    fn taken(&self) -> u64 {
+    pub(crate) fn taken(&self) -> u64 {
         self.submitted - self.deferred.len() as u64
     }
 

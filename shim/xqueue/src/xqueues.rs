@@ -287,6 +287,11 @@ impl<D: Device> XQueues<D> {
         self.wake_watcher();
     }
 
+    /// Whether the calling thread has itself suspended a queue, by [`Self::hold`].
+    pub fn is_held_by_caller(&self, queue: QueueId) -> bool {
+        self.lock().is_held_by_caller(queue)
+    }
+
     /// Moves a queue to another claim, with what it has deferred and in flight.
     pub fn move_to_claim(&self, queue: QueueId, claim: ClaimId) {
         let mut state = self.lock();

@@ -70,6 +70,7 @@ hipError_t hipEventDestroy(hipEvent_t event);
 hipError_t hipSetDevice(int device);
 hipError_t hipEventQuery(hipEvent_t event);
 hipError_t hipDeviceSynchronize(void);
+hipError_t hipDeviceReset(void);
 hipError_t hipGetDevice(int *device);
 hipError_t hipGetLastError(void);
 const char *hipGetErrorName(hipError_t error);

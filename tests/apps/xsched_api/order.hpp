@@ -59,6 +59,52 @@ inline unsigned long long mixed() {
     return wrong + (note.calls != 50) + queue.wrong();
 }
 
+inline XResult count(HwQueueHandle, void *data) {
+    ++*static_cast<std::atomic<unsigned> *>(data);
+    return kXSchedSuccess;
+}
+
+inline XResult submit_count(const Queue &queue, std::atomic<unsigned> &calls) {
+    HwCommandHandle command;
+    OK(HwCommandCreateCallback(&command, count, &calls));
+    XResult result = XQueueSubmit(queue.xq, command);
+    if (result != kXSchedSuccess) OK(HwCommandDestroy(command));
+    return result;
+}
+
+// The only thread of a program suspends a queue: nothing that it does then waits for its own XQueueResume.
+inline unsigned long long alone() {
+    constexpr unsigned MOST = 4096;
+    unsigned long long wrong = 0;
+    Queue queue;
+    queue.create();
+    std::atomic<unsigned> calls{0};
+    OK(XQueueSuspend(queue.xq, kQueueSuspendFlagNone));
+    unsigned taken = 0;
+    while (taken < 2 * MOST && submit_count(queue, calls) == kXSchedSuccess) taken++;
+    wrong += taken != MOST || calls != 0;
+    EXPECT(kXSchedErrorNotAllowed, submit_count(queue, calls));
+    // A call of HIP is not refused: the oldest commands go.
+    unsigned long long *copy;
+    CHECK(hipHostMalloc(reinterpret_cast<void **>(&copy), sizeof *copy, 0));
+    CHECK(hipMemcpyAsync(copy, queue.state, sizeof *copy, hipMemcpyDeviceToHost, queue.stream));
+    wrong += calls >= MOST / 2;
+    // A copy that cannot be kept goes behind all.
+    unsigned long long found[2];
+    CHECK(hipMemcpyAsync(found, queue.state, sizeof found, hipMemcpyDeviceToHost, queue.stream));
+    wrong += calls != MOST;
+    OK(submit_count(queue, calls));
+    a_while();
+    wrong += calls != MOST;
+    OK(XQueueWaitAll(queue.xq));
+    wrong += calls != MOST + 1;
+    OK(submit_count(queue, calls));
+    a_while();
+    wrong += calls != MOST + 1;
+    OK(XQueueResume(queue.xq, kQueueResumeFlagNone));
+    OK(XQueueWaitAll(queue.xq));
+    return wrong + (calls != MOST + 2) + queue.wrong();
+}
 
 inline unsigned long long run() {
     alarm(60);
@@ -139,7 +185,7 @@ inline unsigned long long run() {
     wrong += last.calls != 2;
     EXPECT(kXSchedErrorNotFound, XQueueWaitAll(second.xq));
 
-    return wrong + mixed() + first.wrong();
+    return wrong + mixed() + alone() + first.wrong();
 }
 
 } // namespace order_test

@@ -7,6 +7,7 @@
 //                commands        the same, and all kernels are launched by functions that the queues are given
 //                order           what waits for a suspended queue, and what does not
 //                leaves          ends with a suspended queue and commands in it
+//                resets          what is left of queues when their device is reset
 //                codes           what each function answers
 //                handles [SEED]  several threads use a few handles at random, good ones and bad ones
 //
@@ -18,6 +19,7 @@
 #include "codes.hpp"
 #include "handles.hpp"
 #include "order.hpp"
+#include "resets.hpp"
 #include "tasks.hpp"
 
 static std::atomic<bool> is_over;
@@ -150,6 +152,7 @@ int main(int argc, char **argv) {
     else if (mode == "commands") wrong = by_commands();
     else if (mode == "leaves") wrong = leaves();
     else if (mode == "order") wrong = order_test::run();
+    else if (mode == "resets") wrong = resets_test::run();
     else if (mode == "codes") wrong = codes_test::run();
     else if (mode == "handles") wrong = handles_test::run(argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 1);
     else return std::fprintf(stderr, "no such mode: %s\n", mode.c_str()), 2;

@@ -221,8 +221,20 @@ pub struct Counts {
 pub struct List {
     /// The controller's state.
     pub controller: Status,
+    /// Devices with queues that have reported anything.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<Device>,
     /// By process id.
     pub processes: Vec<Process>,
+}
+
+/// A device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Device {
+    /// As in [`Queue::device`].
+    pub device: String,
+    /// The part of the last second in which work of its queues was on it, whether or not they ran side by side: 1 at most.
+    pub busy: f64,
 }
 
 /// A process that has joined.

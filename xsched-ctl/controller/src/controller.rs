@@ -14,6 +14,7 @@ mod departed;
 mod known_pods;
 mod listing;
 mod measures;
+mod meter;
 mod orders;
 mod origins;
 mod pods;
@@ -56,6 +57,7 @@ use client::Client;
 pub(crate) use client_id::ClientId;
 use known_pods::KnownPods;
 use measures::Measures;
+use meter::Meter;
 use queue::Queue;
 use recording::Recordings;
 use repeated::Repeated;
@@ -123,6 +125,8 @@ pub(crate) struct Controller {
     clients: BTreeMap<ClientId, Client>,
     /// By slot in the arbiter page.
     queues: BTreeMap<u32, Queue>,
+    /// How busy devices with queues are, by device key.
+    meters: BTreeMap<u64, Meter>,
     wishes: Wishes,
     latest_client: ClientId,
     builds: Builds,
@@ -166,6 +170,7 @@ impl Controller {
             wishes: Wishes::default(),
             latest_client: ClientId::default(),
             builds: Builds::default(),
+            meters: BTreeMap::new(),
             refusals: Repeated::every(MENTION_AGAIN_NS),
             recordings: Recordings::default(),
             counts: Counts::default(),

@@ -54,6 +54,11 @@ impl Controller {
         Ok(Self { mode, sockets, process })
     }
 
+    /// Whether it runs.
+    pub(crate) fn is_running(&self) -> bool {
+        !self.process.is_over()
+    }
+
     /// What it has logged last.
     pub(crate) fn log(&self) -> String {
         self.process.last_words()

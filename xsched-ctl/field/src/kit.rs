@@ -191,14 +191,20 @@ impl<'a> Kit<'a> {
     ) -> Result<Vec<Finding>, Failed> {
         self.enter_mode(mode).await?;
         let orders: Vec<_> = participants.iter().map(|participant| self.order(mode, participant)).collect();
-        measure(&orders, mode, Duration::from_secs_f64(window_s)).await
+        let findings = measure(&orders, mode, Duration::from_secs_f64(window_s)).await?;
+        if self.controller.as_ref().is_some_and(|controller| !controller.is_running()) {
+            return Err(Trouble::ControllerEnded(self.controllers_log()).into());
+        }
+        Ok(findings)
     }
 
     /// Ends the controller of another mode, and starts the one of this mode.
     pub(crate) async fn enter_mode(&mut self, mode: Mode) -> Result<(), Trouble> {
-        if self.controller.as_ref().map(|controller| controller.mode) == Some(mode) {
+        let is_there = |controller: &Controller| controller.mode == mode && controller.is_running();
+        if self.controller.as_ref().is_some_and(is_there) {
             return Ok(());
         }
+        // One that has died is replaced: the measurements that it spoils are those that it died in.
         self.controller = None;
         if mode != Mode::Native {
             self.controller = Some(Controller::start(&self.command, self.folder.path(), mode).await?);
@@ -272,5 +278,49 @@ impl<'a> Kit<'a> {
         let opt = Path::new("/opt/rocm/lib").to_owned();
         let folders = std::iter::once(&opt).chain(&self.node.folders);
         ("folders", folders.map(|folder| folder.to_string_lossy().into_owned()).collect::<Vec<_>>().join(":"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::time::Instant;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_controller_that_has_died_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let (command, died) = (folder.path().join("command"), folder.path().join("died"));
+        // The first one ends soon, the second does not.
+        let died = died.display();
+        fs::write(
+            &command,
+            format!("#!/bin/sh\necho ready\n[ -e {died} ] && exec sleep 1000\n: > {died}\nsleep 1\n"),
+        )
+        .unwrap();
+        fs::set_permissions(&command, Permissions::from_mode(0o755)).unwrap();
+        let options = Options {
+            quick: true,
+            steps: Vec::new(),
+            modes: Vec::new(),
+            output: None,
+            python: None,
+            library: None,
+            shim: None,
+            include: Vec::new(),
+            step_limit: Duration::from_mins(1),
+        };
+        let mut kit = Kit { command, ..Kit::new(&options).unwrap() };
+        kit.enter_mode(Mode::Scheduled).await.unwrap();
+        let is_running = |kit: &Kit<'_>| kit.controller.as_ref().is_some_and(Controller::is_running);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while is_running(&kit) {
+            assert!(Instant::now() < deadline, "the first one runs on");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        kit.enter_mode(Mode::Scheduled).await.unwrap();
+        assert!(is_running(&kit));
     }
 }

@@ -29,6 +29,8 @@ const WORDS_MAX: usize = 256;
 /// How long a process may take to end after SIGTERM, and after SIGKILL.
 const TERM_PATIENCE: Duration = Duration::from_secs(2);
 const KILL_PATIENCE: Duration = Duration::from_secs(3);
+/// For how long the last words of a process that has ended are read. A child of its may keep the pipe open.
+const LAST_WORDS_PATIENCE: Duration = Duration::from_millis(300);
 
 /// What to start.
 #[derive(Clone, Debug, Default)]
@@ -161,23 +163,21 @@ impl Process {
     /// The next word that matters; what it tries and has done is kept.
     async fn word(&mut self, deadline: Instant) -> Result<Word, Trouble> {
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match tokio::time::timeout(left, self.words.recv()).await {
-                Err(_) => {
+            match self.hear(deadline).await {
+                Sound::Silence => {
                     return Err(Trouble::Silent {
                         name: self.name.clone(),
                         trying: self.trying.clone(),
                         said: self.last_words(),
                     });
                 }
-                Ok(Some(Word::Trying(what))) => self.trying = Some(what),
-                Ok(Some(Word::Done(rung))) => {
+                Sound::Word(Word::Trying(what)) => self.trying = Some(what),
+                Sound::Word(Word::Done(rung)) => {
                     self.trying = None;
                     self.rungs.push(rung);
                 }
-                Ok(Some(word)) => return Ok(word),
-                // Its standard output is closed: it has ended, or will not say more.
-                Ok(None) => {
+                Sound::Word(word) => return Ok(word),
+                Sound::End => {
                     let status = self.wait_until(Instant::now() + TERM_PATIENCE).await;
                     return Err(Trouble::Ended {
                         name: self.name.clone(),
@@ -188,6 +188,25 @@ impl Process {
                 }
             }
         }
+    }
+
+    /// Waits for its next word. Its end is noticed even if a child of its keeps the pipe open.
+    async fn hear(&mut self, deadline: Instant) -> Sound {
+        let ended = async {
+            wait_unreaped(self.group).await;
+            tokio::time::sleep(LAST_WORDS_PATIENCE).await;
+        };
+        tokio::select! {
+            biased;
+            word = self.words.recv() => word.map_or(Sound::End, Sound::Word),
+            () = ended => Sound::End,
+            () = tokio::time::sleep_until(deadline.into()) => Sound::Silence,
+        }
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.has_ended || has_ended(self.group)
     }
 
     /// The rungs that it has done so far.
@@ -321,6 +340,15 @@ impl Drop for Process {
     }
 }
 
+/// What there is to hear of a process.
+enum Sound {
+    Word(Word),
+    /// Nothing, for too long.
+    Silence,
+    /// It has ended, or closed its standard output: it will not say more.
+    End,
+}
+
 /// How a process has ended, and what it has printed.
 pub(crate) struct Output {
     pub(crate) status: ExitStatus,
@@ -406,6 +434,17 @@ mod tests {
         let mut process = Process::start(&shell(script)).unwrap();
         let error = process.ready(soon()).await.unwrap_err().to_string();
         assert_eq!(error, "child ended with status 3 in `randn`: broken");
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_participant_is_noticed_although_its_child_keeps_the_pipe() {
+        let script = r#"sleep 1000 & echo '@field {"trying":"it"}'; exit 5"#;
+        let mut process = Process::start(&shell(script)).unwrap();
+        let began = Instant::now();
+        let error = process.ready(soon()).await.unwrap_err().to_string();
+        assert!(error.starts_with("child ended with status 5 in `it`"), "{error}");
+        assert!(began.elapsed() < Duration::from_secs(10), "only at the deadline");
+        assert!(process.is_over());
     }
 
     #[tokio::test]

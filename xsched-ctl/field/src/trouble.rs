@@ -20,6 +20,8 @@ pub(crate) enum Trouble {
     Ended { name: String, status: String, trying: Option<String>, said: String },
     #[error("{name} has taken too long{}{}", in_call(.trying.as_ref()), quoted(.said))]
     Silent { name: String, trying: Option<String>, said: String },
+    #[error("the controller ended meanwhile{}", quoted(.0))]
+    ControllerEnded(String),
     #[error("{name} did not join the controller, so it was not scheduled")]
     NotJoined { name: String },
     #[error("no controller: {0}")]

@@ -230,7 +230,7 @@ mod tests {
             queues: Vec::new(),
         };
         let controller = status(State::Active, PageKeeper::Programs);
-        let list = List { controller, processes: vec![process] };
+        let list = List { controller, devices: Vec::new(), processes: vec![process] };
         let expected = "priority 0 (normal), weight 100, 0 queues, reports over the socket";
         assert_eq!(describe_joined(&list, 11, |_| unreachable!()), ("joined", expected.to_owned()));
         let why = "the process has not joined: no controller is in /x of its container";

@@ -120,7 +120,7 @@ fn header(state: &State, palette: Palette) -> Text<'static> {
         Link::Connected => Span::from(""),
         Link::Lost => Span::styled("no controller: ", palette.style(Color::Red, Modifier::REVERSED)),
     };
-    let known = state.list.as_ref().map_or_else(String::new, |List { controller, processes }| {
+    let known = state.list.as_ref().map_or_else(String::new, |List { controller, processes, .. }| {
         let processes = counted(processes.len() as u64, "process", "processes");
         let was = if state.link == Link::Lost { "was " } else { "" };
         format!("{was}{}, policy {}, {processes}", controller.state, one_line(&controller.policy))

@@ -1,7 +1,7 @@
 //! A list for tests: an urgent service, a batch job that waits for it, and a process without a queue.
 
 use xsched_control_api::answer::{
-    Counts, From, List, Origin, PageKeeper, Process, Queue, Settings, Sight, State, Status,
+    Counts, Device, From, List, Origin, PageKeeper, Process, Queue, Settings, Sight, State, Status,
 };
 use xsched_control_api::parameters::{Class, Parameters};
 
@@ -43,6 +43,7 @@ pub(super) fn list() -> List {
             uptime_ns: 5,
             counts: Counts::default(),
         },
+        devices: vec![Device { device: "0000:c1:00.0".to_owned(), busy: 0.85 }],
         processes: vec![
             process(4711, "serve.py", Class::High, vec![serve]),
             process(4712, "train-a-large-model", Class::Low, vec![train, alone]),

@@ -51,8 +51,10 @@ pub(super) fn devices(list: &List) -> BTreeMap<&str, Load> {
         let load = devices.entry(&queue.device).or_default();
         load.queues += 1;
         load.waiting += u64::from(queue.ready && queue.suspended);
-        if let Some(share) = Line::of(&list.controller, process, Some(queue)).device_share {
-            *load.share.get_or_insert(0.0) += share;
+        // Shares of queues that run side by side add up to more time than there is.
+        if Line::of(&list.controller, process, Some(queue)).device_share.is_some() {
+            let known = list.devices.iter().find(|known| known.device == queue.device);
+            load.share = known.map(|known| known.busy);
         }
     }
     devices
@@ -98,4 +100,22 @@ fn owner(slot: u32, owner: Option<&Process>, waiting: &Process) -> String {
 
 fn queues(list: &List) -> impl Iterator<Item = (&Process, &Queue)> {
     list.processes.iter().flat_map(|process| process.queues.iter().map(move |queue| (process, queue)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+
+    #[test]
+    fn a_device_is_as_busy_as_the_controller_says_and_not_as_its_queues_together() {
+        let mut list = fixture::list();
+        let queues = list.processes.iter_mut().flat_map(|process| &mut process.queues);
+        for queue in queues.filter(|queue| !queue.alone) {
+            queue.device_share = 0.9;
+        }
+        list.devices[0].busy = 1.0;
+        let shares: Vec<_> = devices(&list).into_values().map(|load| load.share).collect();
+        assert_eq!(shares, [Some(1.0), None], "nothing is measured of a queue that is alone");
+    }
 }

@@ -157,15 +157,19 @@ fn the_last_wait_of_a_queue_covers_its_earlier_ones() {
 }
 
 #[test]
-fn a_reset_forgets_streams_and_captures_of_its_copy_only() {
+fn a_reset_forgets_streams_and_captures_of_its_device_only() {
     let mut bench = Bench::new();
     let elsewhere = StreamKey::Created { copy: COPY + 1, handle: 1 };
     bench.add(created(1), DEVICE, true);
     bench.add(elsewhere, DEVICE, true);
     assert!(bench.dependencies.capture_begins((COPY, 1)));
     assert!(!bench.dependencies.capture_begins((COPY, 1)), "it captures already");
-    assert_eq!(bench.dependencies.remove_streams(COPY).len(), 1);
+    bench.add(created(2), DEVICE + 1, true);
+    assert_eq!(bench.dependencies.remove_streams(COPY, DEVICE).len(), 1);
     assert!(bench.dependencies.stream(elsewhere).is_some() && !bench.dependencies.is_any_capturing());
+    assert!(bench.dependencies.capture_begins((COPY, 2)));
+    assert_eq!(bench.dependencies.remove_streams(COPY, DEVICE).len(), 0);
+    assert!(bench.dependencies.stream(created(2)).is_some() && bench.dependencies.is_any_capturing());
 }
 
 #[test]
@@ -195,6 +199,6 @@ fn events_are_known_to_exist_until_any_is_destroyed() {
     assert!(!dependencies.is_alive(EVENT, 1), "it may be the one");
     dependencies.exists((COPY, 1), 1);
     assert!(!dependencies.is_alive(EVENT, 1) && dependencies.is_alive((COPY, 1), 1));
-    dependencies.remove_streams(COPY);
+    dependencies.remove_streams(COPY, DEVICE);
     assert!(!dependencies.is_alive((COPY, 1), 1), "its device was reset");
 }

@@ -4,7 +4,9 @@
 //! could wait for ever: the thread that would resume the queue may wait for it. So this much is promised:
 //!
 //! * A call for a held queue's own stream waits until the queue is resumed, and so does a thread that waits for what it has itself
-//!   put there, unless it has itself suspended the queue. That is what suspending is for.
+//!   put there. That is what suspending is for.
+//! * The thread that has suspended a queue does not wait for it: it may be the one that would resume it. What it waits for is
+//!   released, also in a call for the queue's own stream. If it finds the queue full, the oldest command is.
 //! * For any other thread that waits, what it waits for is *released*: it is launched as if the queue were not held.
 //! * A command whose call the program has not made yet ([`CallState::ToBeMade`](crate::CallState::ToBeMade)) is nothing that
 //!   another thread has to wait for. It is released only if a call that was made comes after it.
@@ -39,6 +41,18 @@ impl<D: Device> State<D> {
         own != Some(id) && self.queues.get(id).is_some_and(Queue::is_held_by_others)
     }
 
+    /// Whether the calling thread has itself suspended a queue.
+    pub(crate) fn is_held_by_caller(&self, id: QueueId) -> bool {
+        self.queues.get(id).is_some_and(Queue::is_held_by_caller)
+    }
+
+    /// A full queue that the calling thread has itself suspended lets its oldest command go. Whether that is new.
+    pub(crate) fn release_oldest(&mut self, id: QueueId) -> bool {
+        let oldest =
+            self.queues.get(id).filter(|queue| queue.is_held_by_caller()).map(|queue| queue.taken() + 1);
+        oldest.is_some_and(|number| self.release(Position { queue: id, number }, Some(id)))
+    }
+
     /// The first of these launches that the calling thread has to wait for, in a call for the stream of `own`.
     pub(crate) fn awaited(&self, positions: &[Position], own: Option<QueueId>) -> Option<Position> {
         let is_awaited = |position: &Position| {
@@ -65,7 +79,8 @@ impl<D: Device> State<D> {
         let mut is_new = false;
         let needed: Vec<_> = self.with_all_before(awaited).collect();
         for position in needed {
-            let is_held_from = self.is_held_from(position.queue, own);
+            let is_held_from =
+                self.is_held_from(position.queue, own) || self.is_held_by_caller(position.queue);
             let Some(queue) = self.queues.get_mut(position.queue) else { continue };
             if is_held_from && queue.release(position.number) {
                 is_new = true;

@@ -49,12 +49,23 @@ impl<D: Device> State<D> {
         }
     }
 
+    /// Whether a queue may not launch its next command.
     pub(crate) fn is_suspended(&self, queue: QueueId) -> bool {
+        self.is_kept(queue, Queue::is_next_held)
+    }
+
+    /// Whether the calling thread may not launch a command itself behind all that a queue has: it does not wait for what it has
+    /// itself suspended.
+    pub(crate) fn is_suspended_for_caller(&self, queue: QueueId) -> bool {
+        self.is_kept(queue, |queue| queue.is_next_held() && !queue.is_held_by_caller())
+    }
+
+    fn is_kept(&self, queue: QueueId, is_held: impl FnOnce(&Queue<D>) -> bool) -> bool {
         let is_all_suspended = self.mode.all_suspended;
         let Some(queue) = self.queues.get(queue) else { return is_all_suspended };
         is_all_suspended
             || queue.is_suspended()
-            || queue.is_next_held()
+            || is_held(queue)
             || queue.claim().is_some_and(|claim| self.is_preempted(claim))
     }
 

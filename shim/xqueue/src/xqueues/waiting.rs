@@ -9,9 +9,13 @@ use crate::xqueues::XQueues;
 use crate::xqueues::locked::Locked;
 
 impl<D: Device> XQueues<D> {
-    /// Waits while the queue is full.
+    /// Waits while the queue is full. If the calling thread has itself suspended it, the oldest command goes.
     pub fn wait_while_full(&self, queue: QueueId) {
-        drop(self.wait_in_place(self.lock(), |state| !state.is_full(queue) || state.mode.closed));
+        let mut state = self.lock();
+        if state.is_full(queue) && state.release_oldest(queue) {
+            self.publish(&mut state);
+        }
+        drop(self.wait_in_place(state, |state| !state.is_full(queue) || state.mode.closed));
     }
 
     /// Waits until all of these were launched.
@@ -50,8 +54,10 @@ impl<D: Device> XQueues<D> {
         self.force_if_asked(&mut state, demand, &after);
         let claim = state.claim_of(queue).filter(|_| demand.treatment.is_counted());
         let mut state = self.wait_until(state, claim, (Some(queue), &after), |state| {
-            let may_launch =
-                || !state.is_suspended(queue) && state.may_launch_ahead(Source::Queue(queue), demand.load);
+            let may_launch = || {
+                !state.is_suspended_for_caller(queue)
+                    && state.may_launch_ahead(Source::Queue(queue), demand.load)
+            };
             demand.treatment.is_forced() || may_launch()
         });
         let launch = state.begin(queue, demand, Delay::InPlace(since));

@@ -1,5 +1,5 @@
-//! For whom a process uses up what is limited. A process chooses its user where it may, and the namespaces that it makes. So
-//! what counts is the one that neither it nor its container can choose:
+//! What uses up what is limited. A process chooses its user where it may, and the namespaces that it makes. So
+//! what counts is what neither it nor its container can choose:
 //!
 //! ```text
 //!   in a user namespace that an ordinary user has made    that user, whatever ids and containers there are within

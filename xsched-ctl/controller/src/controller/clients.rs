@@ -359,6 +359,7 @@ impl Controller {
         let before = queue.usage;
         let device = Nanos(queue.usage.update(now_ns, usage));
         queue.count(&before, device, usage);
+        self.meters.entry(queue.device_key).or_default().add(before.at_ns, now_ns, device.0);
         self.scheduler.handle(Nanos(now_ns), QueueChange::Used { queue: QueueId(usage.slot), device });
     }
 
@@ -438,7 +439,11 @@ impl Controller {
             // Its last turn is still counted.
             self.count_happenings();
         }
-        self.queues.remove(&slot)
+        let ended = self.queues.remove(&slot)?;
+        if self.queues.values().all(|queue| queue.device_key != ended.device_key) {
+            self.meters.remove(&ended.device_key);
+        }
+        Some(ended)
     }
 
     /// The scheduling parameters of a process, without those that were set for single queues.

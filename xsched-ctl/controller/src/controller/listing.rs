@@ -17,6 +17,7 @@ use xsched_terminal::one_line;
 use super::Controller;
 use super::authority::Actor;
 use super::client::{Client, Said};
+use super::meter::Meter;
 use super::queue::Queue;
 
 /// The queues of a device.
@@ -71,7 +72,12 @@ impl Controller {
         let process = |client| self.process(client, actor, &company);
         let mut processes: Vec<_> = self.clients.values().map(process).collect();
         processes.sort_by_key(|process| process.pid);
-        List { controller: self.status(), processes }
+        let now_ns = now_ns();
+        let device = |(&key, meter): (&u64, &Meter)| answer::Device {
+            device: device_name(key),
+            busy: meter.busy(now_ns),
+        };
+        List { controller: self.status(), devices: self.meters.iter().map(device).collect(), processes }
     }
 
     /// The queues by device, computed once for all processes.

@@ -81,6 +81,8 @@ impl Queue {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Used {
+    /// When the process last reported.
+    pub(super) at_ns: u64,
     pub(super) device: DeviceTime,
     pub(super) launched: u64,
     pub(super) deferred: u64,
@@ -101,11 +103,12 @@ const WINDOW_NS: u64 = 1_000_000_000;
 impl Used {
     /// Counters of a queue that was just opened.
     pub(super) fn new(now_ns: u64) -> Self {
-        Self { device: DeviceTime::new(now_ns), ..Self::default() }
+        Self { at_ns: now_ns, device: DeviceTime::new(now_ns), ..Self::default() }
     }
 
     /// Takes in a process's report; returns the device time since the last one. Counters do not go backwards.
     pub(super) fn update(&mut self, now_ns: u64, usage: &Usage) -> u64 {
+        self.at_ns = now_ns;
         self.launched = self.launched.max(usage.launched);
         self.deferred = self.deferred.max(usage.deferred);
         self.suspended_ns = self.suspended_ns.max(usage.suspended_ns);

@@ -33,6 +33,8 @@ const USER: &str = "<user>";
 pub(crate) struct Private {
     /// The longest first: one may be the beginning of another.
     hosts: Vec<String>,
+    /// What names of machines end with here.
+    domains: Vec<String>,
     users: Vec<String>,
 }
 
@@ -48,10 +50,17 @@ impl Private {
             .into_iter()
             .flatten()
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        Self::new([host, short, domain], of_environment.chain(homes))
+        let domains = [host.split_once('.').map(|(_, domain)| domain.to_owned()), Some(domain)];
+        let domains = domains.into_iter().flatten().chain(searched(&read("/etc/resolv.conf")));
+        let aliases = aliases(&read("/etc/hosts"), &short);
+        Self::new([host, short].into_iter().chain(aliases), domains, of_environment.chain(homes))
     }
 
-    fn new(hosts: impl IntoIterator<Item = String>, users: impl IntoIterator<Item = String>) -> Self {
+    fn new(
+        hosts: impl IntoIterator<Item = String>,
+        domains: impl IntoIterator<Item = String>,
+        users: impl IntoIterator<Item = String>,
+    ) -> Self {
         let telling = |name: &String| {
             name.len() > 2 && !["root", "localhost", "(none)", "user"].contains(&name.as_str())
         };
@@ -61,7 +70,11 @@ impl Private {
             names.dedup();
             names
         };
-        Self { hosts: sorted(&mut hosts.into_iter()), users: sorted(&mut users.into_iter()) }
+        Self {
+            hosts: sorted(&mut hosts.into_iter()),
+            domains: sorted(&mut domains.into_iter()),
+            users: sorted(&mut users.into_iter()),
+        }
     }
 
     /// The report without them.
@@ -89,9 +102,31 @@ impl Private {
 
     fn hidden(&self, text: &str) -> String {
         let text = without_paths(text);
+        let text = without_hosts(&text, &self.hosts, &self.domains);
+        // Also where it is a part of something longer, such as `node17:8080` or `node17-ib0`.
         let text = self.hosts.iter().fold(text, |text, name| replace_word(&text, name, HOST));
         self.users.iter().fold(text, |text, name| replace_word(&text, name, USER))
     }
+}
+
+fn read(file: &str) -> String {
+    fs::read_to_string(file).unwrap_or_default()
+}
+
+/// The domains in which a resolver looks for names.
+fn searched(resolver: &str) -> Vec<String> {
+    let lines = resolver.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        matches!(words.next(), Some("search" | "domain")).then_some(words)
+    });
+    lines.flatten().map(|domain| domain.trim_matches('.').to_owned()).collect()
+}
+
+/// Further names of a host, from a table of hosts.
+fn aliases(table: &str, host: &str) -> Vec<String> {
+    let lines = table.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let names = lines.map(|line| line.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>());
+    names.filter(|names| names.iter().any(|name| name == host)).flatten().collect()
 }
 
 /// Characters that paths are made of in the outputs of programs.
@@ -104,26 +139,105 @@ fn without_paths(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('/') {
-        let before = rest[..at].chars().next_back();
         let (head, tail) = rest.split_at(at);
         result.push_str(head);
-        let end = tail.find(|character| !is_of_path(character)).unwrap_or(tail.len());
-        let path = &tail[..end];
-        let is_absolute =
-            !before.is_some_and(|character| character.is_alphanumeric() || "._-<)".contains(character));
-        let is_path = is_absolute && path[1..].contains(|character: char| character.is_alphanumeric());
-        let is_public = PUBLIC.iter().any(|public| path.starts_with(public)) && !path.contains("/../");
+        let word = &tail[..end_of_word(tail)];
+        let is_path = begins_path(head) && word[1..].contains(|character: char| character.is_alphanumeric());
+        let is_public = PUBLIC.iter().any(|public| word.starts_with(public)) && !word.contains("/../");
+        let path = if is_path && !is_public { &tail[..end_of_path(head, tail)] } else { word };
         if is_path && !is_public {
             result.push_str(PATH);
             let name = path.rsplit('/').next().unwrap_or_default();
-            if name.contains(".so") {
+            if name.contains(".so") && name.chars().all(is_of_path) {
                 result.push('/');
                 result.push_str(name);
             }
         } else {
             result.push_str(path);
         }
-        rest = &tail[end..];
+        rest = &tail[path.len()..];
+    }
+    result.push_str(rest);
+    result
+}
+
+/// Whether a slash behind this begins an absolute path, and is not within a word such as `and/or`. An option's path stands
+/// right behind its letters, as in `-I/home`.
+fn begins_path(before: &str) -> bool {
+    let letters = |character: char| character.is_alphanumeric() || "._-<)".contains(character);
+    let word = before.rfind(|character| !letters(character)).map_or(before, |at| {
+        let end = before[at..].chars().next().map_or(0, char::len_utf8);
+        &before[at + end..]
+    });
+    word.is_empty() || word.starts_with('-') && word.len() > 1
+}
+
+/// Where the word ends that this begins with: a path, if there are no spaces in it but escaped ones.
+fn end_of_word(text: &str) -> usize {
+    let mut characters = text.char_indices().peekable();
+    while let Some((at, character)) = characters.next() {
+        let is_escaped = character == '\\' && characters.next_if(|(_, next)| *next == ' ').is_some();
+        if !is_escaped && !is_of_path(character) {
+            return at;
+        }
+    }
+    text.len()
+}
+
+/// Where the path ends that `text` begins with, behind `before`. In quotes it goes on to the end of these. Otherwise words with
+/// a slash in them may belong to it, up to the third one: more is hidden rather than less.
+fn end_of_path(before: &str, text: &str) -> usize {
+    const WORDS_MAX: usize = 3;
+    let line = text.split('\n').next().unwrap_or_default();
+    let closing = before.chars().next_back().and_then(|quote| match quote {
+        '"' | '\'' | '`' => Some(quote),
+        '\u{2018}' => Some('\u{2019}'),
+        '\u{201c}' => Some('\u{201d}'),
+        _ => None,
+    });
+    if let Some(end) = closing.and_then(|closing| line.find(closing)) {
+        return end;
+    }
+    let mut path = end_of_word(line);
+    let mut end = path;
+    for _ in 0..WORDS_MAX {
+        let Some(next) = line[end..].strip_prefix(' ') else { break };
+        let word = &next[..end_of_word(next)];
+        // Paths of their own.
+        if word.is_empty() || word.starts_with(['/', '-']) || word.contains("=/") {
+            break;
+        }
+        end += 1 + word.len();
+        if word.contains('/') {
+            path = end;
+        }
+    }
+    path
+}
+
+/// Replaces the names of machines: a host's with the domain behind it, and all names in a domain.
+fn without_hosts(text: &str, hosts: &[String], domains: &[String]) -> String {
+    let is_of_name = |character: char| character.is_ascii_alphanumeric() || "-.".contains(character);
+    let mut result = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(is_of_name) {
+        let (head, tail) = rest.split_at(at);
+        result.push_str(head);
+        let end = tail.find(|character| !is_of_name(character)).unwrap_or(tail.len());
+        let (name, behind) = tail.split_at(end);
+        // A full stop ends a sentence.
+        let bare = name.trim_end_matches(['.', '-']);
+        let is_within = |domain: &String| {
+            let first = bare.strip_suffix(domain.as_str());
+            first.is_some_and(|first| first.ends_with('.') || first.is_empty() && domain.contains('.'))
+        };
+        let is_host = |host: &String| {
+            bare.strip_prefix(host.as_str()).is_some_and(|more| more.is_empty() || more.starts_with('.'))
+        };
+        let is_private = domains.iter().any(is_within) || hosts.iter().any(is_host);
+        result.push_str(if is_private { HOST } else { bare });
+        result.push_str(&name[bare.len()..]);
+        rest = behind;
     }
     result.push_str(rest);
     result
@@ -154,7 +268,9 @@ mod tests {
     use crate::report::example;
 
     fn private() -> Private {
-        Private::new(["node17.cluster".into(), "node17".into(), "x".into()], ["alice".into(), "root".into()])
+        let hosts = ["node17.cluster", "node17", "x"].map(str::to_owned);
+        let domains = ["corp", "example.org"].map(str::to_owned);
+        Private::new(hosts, domains, ["alice".into(), "root".into()])
     }
 
     #[test]
@@ -171,6 +287,14 @@ mod tests {
             ("/usr/lib/../../srv/alice", "<path>"),
             ("XSCHED=/data/a:/data/b", "XSCHED=<path>:<path>"),
             ("/data/zoë/x", "<path>"),
+            ("clang -I/home/al/include -L/data/lib -isystem/srv/x", "clang -I<path> -L<path> -isystem<path>"),
+            ("File \"/data/My Files/x.py\", line 3", "File \"<path>\", line 3"),
+            ("open('/data/It works/x') = 3", "open('<path>') = 3"),
+            ("cannot open /data/My Old Files/x.py: no", "cannot open <path>: no"),
+            ("/data/My\\ Files/x.py is gone", "<path> is gone"),
+            ("/data/a failed, 20 launches/s", "<path> failed, 20 launches/s"),
+            ("'/data/a\nit's 1/s", "'<path>\nit's 1/s"),
+            ("re-read a/b, x-y/z, -/x", "re-read a/b, x-y/z, -/x"),
         ] {
             assert_eq!(without_paths(text), hidden);
         }
@@ -181,6 +305,15 @@ mod tests {
         let private = private();
         assert_eq!(private.hidden("alice on node17.cluster"), "<user> on <host>");
         assert_eq!(private.hidden("malice, node170, x, root"), "malice, node170, x, root");
+        assert_eq!(private.hidden("node17.corp, node17:80, node17-ib0."), "<host>, <host>:80, <host>-ib0.");
+        assert_eq!(private.hidden("from gpu3.corp. On a.b.example.org"), "from <host>. On <host>");
+        assert_eq!(private.hidden("alice@node17.corp"), "<user>@<host>");
+        assert_eq!(private.hidden("corp, a.corpus, example.org.uk"), "corp, a.corpus, example.org.uk");
+        assert_eq!(searched("nameserver 10.0.0.1\nsearch corp a.example.org.\n"), ["corp", "a.example.org"]);
+        assert_eq!(
+            aliases("10.0.0.7 node17.lab node17 # login\n10.0.0.8 node18", "node17"),
+            ["node17.lab", "node17"]
+        );
     }
 
     #[test]

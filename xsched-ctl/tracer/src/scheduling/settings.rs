@@ -51,7 +51,7 @@ impl SettingsWatch {
         entries
     }
 
-    fn changes(&mut self, time_ns: u64, List { controller, processes }: List) -> Vec<Entry> {
+    fn changes(&mut self, time_ns: u64, List { controller, processes, .. }: List) -> Vec<Entry> {
         let mut entries = Vec::new();
         let regime = Regime {
             policy: controller.policy,
@@ -115,7 +115,7 @@ mod tests {
             uptime_ns: 0,
             counts: Counts::default(),
         };
-        List { controller, processes: processes.iter().map(process).collect() }
+        List { controller, devices: Vec::new(), processes: processes.iter().map(process).collect() }
     }
 
     #[test]

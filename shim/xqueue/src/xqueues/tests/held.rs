@@ -49,6 +49,46 @@ fn a_call_for_a_held_queue_waits_until_it_is_resumed() {
     assert_eq!(next(&launched), 1);
 }
 
+/// None of these calls returns if the thread waits for itself.
+#[test]
+fn the_thread_that_has_suspended_a_queue_does_not_wait_for_it() {
+    let (queues, launched) = queues();
+    let held = queues.create((), None, status());
+    queues.hold(held, true);
+    made(&queues, held, &[], 1);
+    let last = to_be_made(&queues, held, 2);
+    made(&queues, held, &[], 3);
+    queues.wait_launched_by(Some(held), &[last]);
+    assert_eq!([next(&launched), next(&launched)], [1, 2]);
+    assert!(launched.recv_timeout(A_WHILE).is_err(), "what comes behind is still kept");
+    // A copy that cannot be deferred.
+    assert!(queues.wait_for_admission(held, &[], Load::Signal).is_none());
+    assert_eq!(next(&launched), 3, "it came behind all");
+    by_another(|| made(&queues, held, &[], 4));
+    assert!(launched.recv_timeout(A_WHILE).is_err(), "the queue is still held");
+    queues.hold(held, false);
+    assert_eq!(next(&launched), 4);
+}
+
+#[test]
+fn a_full_queue_lets_its_oldest_command_go_for_the_thread_that_has_suspended_it() {
+    let (queues, launched) = queues();
+    let held = queues.create((), None, status());
+    queues.hold(held, true);
+    for command in 0..DEFERRED_MAX as u32 + 2 {
+        queues.wait_while_full(held);
+        made(&queues, held, &[], command);
+    }
+    assert_eq!([next(&launched), next(&launched)], [0, 1]);
+    assert!(launched.recv_timeout(A_WHILE).is_err());
+    thread::scope(|scope| {
+        let other = scope.spawn(|| queues.wait_while_full(held));
+        thread::sleep(A_WHILE);
+        assert!(!other.is_finished(), "another thread waits until it is resumed");
+        queues.hold(held, false);
+    });
+}
+
 #[test]
 fn a_thread_waits_for_its_own_work_in_a_held_queue() {
     let (queues, launched) = queues();
