@@ -59,11 +59,7 @@ fn in_there(filter: Option<&str>) -> OsString {
 
 /// Builds everything and puts it into one folder.
 fn stage(workspace: &Workspace) -> Result<PathBuf> {
-    command::run(
-        command::cargo(&workspace.root)
-            .args(["build", "--package", "xsched-ctl", "--package", "xsched-shim"])
-            .args(subject::WITH_SWITCHES),
-    )?;
+    subject::build_with_switches(workspace)?;
     let share = workspace.target_dir.join("vm");
     fs::create_dir_all(&share).with_context(|| format!("failed to create {}", share.display()))?;
     for name in ["xsched-ctl", "libxsched_shim.so"] {
