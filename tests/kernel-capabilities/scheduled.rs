@@ -72,11 +72,13 @@ fn under_a_controller(folder: &Path, log: &Path) -> io::Result<Value> {
     for client in clients.map(Client::begin) {
         results.push(client?.result()?);
     }
+    let list: Value =
+        serde_json::from_str(&run(&mut command(&["list", "--json"])).stdout).unwrap_or_default();
     kill_process(Pid::from_child(&controller.0), Signal::TERM)?;
     let ended = controller.0.wait()?;
     let requests = |result: &Value| result["requests"].as_array().map_or(0, Vec::len);
     Ok(json!({
-        "joined": list["processes"].as_array().map_or(0, Vec::len),
+        "joined": list["controller"]["counts"]["joined"],
         "keeper": list["controller"]["keeper"],
         "sight": list["controller"]["sight"],
         "requests": results.iter().map(requests).sum::<usize>(),
