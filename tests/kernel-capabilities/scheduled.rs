@@ -65,8 +65,6 @@ fn under_a_controller(folder: &Path, log: &Path) -> io::Result<Value> {
         Client::start(&mut run)
     };
     let clients = [client("high")?, client("low")?];
-    let list: Value =
-        serde_json::from_str(&run(&mut command(&["list", "--json"])).stdout).unwrap_or_default();
     let mut results = Vec::new();
     // Both begin before one is waited for.
     for client in clients.map(Client::begin) {
