@@ -15,9 +15,7 @@ use xsched_tests::call_stacks::call_stacks;
 use xsched_tests::needs::HIP_PYTHON;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{Outcome, Running, run, xsched_ctl};
-
-/// Chains, outermost frame last, each with its number of calls.
-type Chains = BTreeMap<Vec<u64>, u64>;
+use xsched_tests::witness::{chains_of, common, traced_chains, witnessed_chains};
 
 #[derive(Deserialize)]
 struct Row {
@@ -33,44 +31,6 @@ struct Caller {
     calls: u64,
 }
 
-/// The chains of all calls of `deep_chain` in a trace, without the innermost frame: it calls the witness from another address.
-fn traced_chains(trace: &Path) -> (Chains, u64) {
-    let (chains, incomplete) = chains_of(trace, "hipStreamSynchronize");
-    let mut callers = Chains::new();
-    for (chain, calls) in chains {
-        *callers.entry(chain[1..].to_vec()).or_default() += calls;
-    }
-    (callers, incomplete)
-}
-
-/// The chains of all calls of a function in a trace that was recorded with `--chain-frames address`, and the number of calls
-/// with incomplete chains.
-fn chains_of(trace: &Path, function: &str) -> (Chains, u64) {
-    let (mut chains, mut incomplete) = (Chains::new(), 0);
-    for (frames, calls) in call_stacks(trace, function).unwrap() {
-        if frames.last().is_none_or(|last| last == "…") {
-            incomplete += calls;
-            continue;
-        }
-        let address = |text: &String| u64::from_str_radix(text.strip_prefix("0x").unwrap(), 16).unwrap();
-        *chains.entry(frames.iter().map(address).collect()).or_default() += calls;
-    }
-    (chains, incomplete)
-}
-
-/// The chains that the witness printed.
-fn witnessed_chains(stdout: &str) -> Chains {
-    let mut chains = Chains::new();
-    for line in stdout.lines() {
-        let mut words = line.strip_prefix("chain ").unwrap().split(' ');
-        let calls: u64 = words.next().unwrap().parse().unwrap();
-        // Its chains end with a zero where the outermost frame has no caller.
-        let frames = words.map(|word| u64::from_str_radix(word, 16).unwrap()).filter(|&frame| frame != 0);
-        *chains.entry(frames.collect()).or_default() += calls;
-    }
-    chains
-}
-
 /// Runs `deep_chain` under the tracer, with its table cache beside the trace.
 fn trace_deep_chain(trace: &Path, arguments: &[&str]) -> Outcome {
     let mut command = xsched_ctl(["trace", "--ring-size", "64M", "--chain-frames", "address", "-o"]);
@@ -84,18 +44,13 @@ fn trace_deep_chain_again(trace: &Path, first: &[&str], arguments: &[&str]) -> O
     trace_deep_chain(trace, arguments)
 }
 
-/// Calls whose chains are the same on both sides.
-fn common(traced: &Chains, witnessed: &Chains) -> u64 {
-    witnessed.iter().map(|(chain, calls)| calls.min(traced.get(chain).unwrap_or(&0))).sum()
-}
-
 #[needs(ROOT)]
 fn every_frame_of_seven_libraries_is_where_the_compilers_unwinder_sees_it() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let outcome = trace_deep_chain_again(&trace, &["12"], &["2400"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    let (traced, incomplete) = traced_chains(&trace);
+    let (traced, incomplete) = traced_chains(&trace).unwrap();
     let witnessed = witnessed_chains(&outcome.stdout);
     assert!(witnessed.len() >= 6, "signals and depths make several chains: {witnessed:x?}");
     assert_eq!((incomplete, traced), (0, witnessed), "{}", outcome.stderr);
@@ -108,7 +63,7 @@ fn of_a_hundred_thousand_calls_at_most_one_in_a_thousand_lacks_its_chain_and_is_
     let trace = dir.path().join("run.perfetto");
     let outcome = trace_deep_chain_again(&trace, &["12"], &["100000"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    let (traced, incomplete) = traced_chains(&trace);
+    let (traced, incomplete) = traced_chains(&trace).unwrap();
     let witnessed = witnessed_chains(&outcome.stdout);
     let same = common(&traced, &witnessed);
     assert!(same >= 99_900, "{same} chains are the same\n{}", outcome.stderr);
@@ -144,7 +99,7 @@ fn of_a_hundred_thousand_launches_of_hip_python_at_most_one_in_a_thousand_lacks_
     for attempt in 1.. {
         let outcome = launches(PYTHON_LAUNCHES);
         assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-        let (traced, incomplete) = chains_of(&trace, "hipModuleLaunchKernel");
+        let (traced, incomplete) = chains_of(&trace, "hipModuleLaunchKernel").unwrap();
         let witnessed = witnessed_chains(&outcome.stdout);
         assert_eq!(witnessed.values().sum::<u64>(), PYTHON_LAUNCHES);
         assert!(witnessed.len() >= 7, "most ways differ in their frames: {witnessed:x?}");
@@ -177,7 +132,7 @@ fn libraries_loaded_alternately_at_one_address_are_distinguished() {
     let arguments = arguments.each_ref().map(String::as_str);
     let outcome = trace_deep_chain_again(&trace, &["2", arguments[1], arguments[2]], &arguments);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    let (traced, incomplete) = traced_chains(&trace);
+    let (traced, incomplete) = traced_chains(&trace).unwrap();
     assert_eq!((incomplete, traced), (0, witnessed_chains(&outcome.stdout)), "{}", outcome.stderr);
     let mut sql = Sql::open(&trace).unwrap();
     let libraries: Vec<Caller> = sql
@@ -202,7 +157,7 @@ fn chains_of_a_process_that_ends_while_its_tables_are_built_are_complete() {
     // It ends before the first table can be ready.
     let outcome = trace_deep_chain(&trace, &["12"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    let (traced, incomplete) = traced_chains(&trace);
+    let (traced, incomplete) = traced_chains(&trace).unwrap();
     assert_eq!((incomplete, traced), (0, witnessed_chains(&outcome.stdout)), "{}", outcome.stderr);
 }
 

@@ -17,3 +17,4 @@ pub mod small_controller;
 pub mod sql;
 pub mod synthetic_timeline;
 pub mod tracer;
+pub mod witness;

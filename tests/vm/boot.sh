@@ -1,26 +1,31 @@
 #!/usr/bin/env bash
-# Boots a stock Debian kernel under QEMU with AMD's own amdgpu driver on a stand-in GPU, runs one command there, and
+# Boots a distribution's kernel under QEMU with AMD's own amdgpu driver on a stand-in GPU, runs one command there, and
 # passes its output and exit status on.
 #
-#   boot.sh [-k 6.1|6.12] [-s FOLDER] [-t SECONDS] [-b] [--] COMMAND...
+#   boot.sh [-k SERIES] [-n] [-s FOLDER] [-t SECONDS] [-b] [--] COMMAND...
 #
-#   -k  kernel series of Debian 12                 -s  folder of the host, read-write at /host in the guest
+#   -k  kernel series: 5.10, 6.1, 6.12 [default], or one of Debian 13's backports, such as 7.2; 5.15 and 6.8 of Ubuntu, if
+#       XSCHED_UBUNTU_MIRROR names an archive of it
+#   -n  no GPU and no driver: quicker
+#   -s  folder of the host, read-write at /host in the guest
 #   -t  stop after this many seconds               -b  get and build everything, and do not boot
 #
-# Exit status: the command's; 124 after a timeout; 125 if the virtual machine ended without an exit status.
+# Exit status: the command's; 2 if there is no such kernel or it cannot be got; 124 after a timeout; 125 if the virtual machine
+# ended without an exit status.
 #
 # Everything comes from the Debian mirror that apt already uses, and is kept in $XSCHED_VM_DIR, else in the cache
-# folder of the user: 2 GB. The root file system has Debian's libamdhip64 5.2.3 and strace. It is shared read-only; the guest
-# writes to memory. The processor is emulated: the machine needs no KVM, and times in it have no meaning.
+# folder of the user: 2 GB, and 300 MB for each further kernel. The root file system has Debian's libamdhip64 5.2.3 and strace. It is
+# shared read-only; the guest writes to memory. The processor is emulated: the machine needs no KVM, and times in it have no meaning.
 set -euo pipefail
 
-series=6.12 share=$PWD timeout=600 build_only=0
-while getopts k:s:t:b option; do
+series=6.12 share=$PWD timeout=600 build_only=0 has_gpu=1
+while getopts k:s:t:bn option; do
     case $option in
     k) series=$OPTARG ;;
     s) share=$OPTARG ;;
     t) timeout=$OPTARG ;;
     b) build_only=1 ;;
+    n) has_gpu=0 ;;
     *) exit 2 ;;
     esac
 done
@@ -45,34 +50,105 @@ mirror() {
     apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Codename: $1" | head -n1
 }
 
-# Updates the lists of packages, once for each cache: the names of kernels change with every update.
-update_lists() {
-    [ -e "$cache/.updated" ] || { apt-get update -qq; touch "$cache/.updated"; }
+# The release of a distribution that has the series.
+case $series in
+5.10) suite=bullseye ;;
+5.15) suite=jammy ;;
+6.1 | 6.12) suite=bookworm ;;
+6.8) suite=noble ;;
+*) suite=trixie-backports ;;
+esac
+
+# Lines of apt's configuration for the release.
+sources() {
+    local debian
+    debian=$(mirror bookworm)
+    case $suite in
+    jammy | noble)
+        echo "deb [signed-by=$cache/ubuntu.gpg] $XSCHED_UBUNTU_MIRROR $suite main"
+        echo "deb [signed-by=$cache/ubuntu.gpg] $XSCHED_UBUNTU_MIRROR $suite-updates main"
+        ;;
+    *-backports) echo "deb $debian $suite main" ;;
+    *) printf 'deb %s main\n' "$debian $suite" "$(mirror bookworm-security) $suite-security" ;;
+    esac
 }
 
-# Exact name of the newest kernel of the series.
+# A command of apt, with the packages of a release and without those of this machine.
+apt_of() {
+    local folder=$cache/apt-$1 command=$2
+    shift 2
+    "$command" -o Dir::State::Lists="$folder/lists" -o Dir::State::status=/dev/null -o Dir::Cache="$folder/cache" \
+        -o Dir::Etc::SourceList="$folder/sources.list" -o Dir::Etc::SourceParts=/dev/null \
+        -o Dir::Etc::Preferences=/dev/null -o Dir::Etc::PreferencesParts=/dev/null \
+        -o Acquire::Languages=none -o APT::Sandbox::User=root "$@"
+}
+
+# Gets a release's list of packages, once for each cache: the names of kernels change with every update.
+update_lists() {
+    local folder=$cache/apt-$1
+    [ -e "$folder/.updated" ] && return
+    mkdir -p "$folder/lists/partial" "$folder/cache/archives/partial"
+    cat >"$folder/sources.list"
+    apt_of "$1" apt-get update -qq
+    touch "$folder/.updated"
+}
+
+# The keys of Ubuntu's archive are in a package of Debian's.
+get_ubuntu_keys() {
+    local folder=$cache/ubuntu-keyring
+    [ -s "$cache/ubuntu.gpg" ] && return
+    update_lists sid <<<"deb $(mirror bookworm) sid main"
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    (cd "$folder" && apt_of sid apt-get download -qq ubuntu-keyring >&2)
+    dpkg-deb -x "$folder"/*.deb "$folder"
+    cp "$folder/usr/share/keyrings/ubuntu-archive-keyring.gpg" "$cache/ubuntu.gpg"
+    rm -rf "$folder"
+}
+
+# Exact name of the newest kernel of the series; nothing if there is none.
 kernel_release() {
-    local file=$cache/release.$series package=linux-image-$series-amd64
-    [ "$series" = 6.1 ] && package=linux-image-amd64
+    local file=$cache/release.$series of_package='s/.*Depends: linux-image-//p'
     if [ ! -s "$file" ]; then
-        update_lists
-        apt-cache depends "$package" | sed -n 's/.*Depends: linux-image-//p' | head -1 >"$file"
+        case $suite in
+        jammy | noble)
+            [ -n "${XSCHED_UBUNTU_MIRROR:-}" ] || return 0
+            get_ubuntu_keys
+            ;;
+        esac
+        update_lists "$suite" < <(sources)
+        case $series in
+        6.12) apt_of "$suite" apt-cache depends linux-image-6.12-amd64 | sed -n "$of_package" ;;
+        5.15 | 6.8) apt_of "$suite" apt-cache depends linux-image-generic | sed -n "$of_package" ;;
+        5.10 | 6.1) apt_of "$suite" apt-cache depends linux-image-amd64 | sed -n "$of_package" ;;
+        *)
+            apt_of "$suite" apt-cache search --names-only "^linux-image-${series//./\\.}\\.[0-9.]*\\+deb13-amd64$" |
+                sed -n 's/^linux-image-\([^ ]*\) .*/\1/p' | sort -V | tail -1
+            ;;
+        esac | head -1 >"$file"
     fi
     cat "$file"
 }
 
-# Unpacks the kernel's package: $kernel/vmlinux as QEMU boots it, $kernel/lib/modules.
+# Unpacks the kernel's packages: $kernel/vmlinux as QEMU boots it, $kernel/lib/modules.
 get_kernel() {
+    local packages image
     [ -e "$kernel/.done" ] && return
     say "getting kernel $release"
-    update_lists
     rm -rf "$kernel"
     mkdir -p "$kernel/deb"
-    (cd "$kernel/deb" && apt-get -o APT::Sandbox::User=root download -qq "linux-image-$release" >&2)
-    dpkg-deb -x "$kernel"/deb/*.deb "$kernel"
+    # Newer packages, and Ubuntu's, have parts.
+    packages=$(apt_of "$suite" apt-cache depends "linux-image-$release" |
+        sed -n 's/.*Depends: \(linux-\(binary\|modules\)-.*\)/\1/p' | sort -u)
+    # shellcheck disable=SC2086
+    (cd "$kernel/deb" && apt_of "$suite" apt-get download -qq "linux-image-$release" $packages >&2)
+    for package in "$kernel"/deb/*.deb; do
+        dpkg-deb -x "$package" "$kernel"
+    done
     [ -d "$kernel/lib" ] || mv "$kernel/usr/lib" "$kernel/lib"
     rm -rf "$kernel/deb"
-    python3 - "$kernel/boot/vmlinuz-$release" "$kernel/vmlinux" <<'PYTHON'
+    image=$(find "$kernel" -name 'vmlinuz*' -type f | head -1)
+    python3 - "$image" "$kernel/vmlinux" <<'PYTHON'
 # The compressed kernel is at payload_offset behind the set-up code: Documentation/arch/x86/boot.rst.
 import struct, subprocess, sys
 
@@ -88,7 +164,9 @@ open(sys.argv[2], "wb").write(kernel)
 PYTHON
     depmod -b "$kernel" "$release"
     # Decompressing modules in the guest would take much longer.
-    modules_of amdgpu "${boot_modules[@]}" | sed -n '/\.xz$/p' | xargs -r -P2 -n1 xz -d
+    modules_of amdgpu "${boot_modules[@]}" >"$kernel/modules"
+    sed -n '/\.xz$/p' "$kernel/modules" | xargs -r -P2 -n1 xz -d
+    sed -n '/\.zst$/p' "$kernel/modules" | xargs -r -P2 -n1 zstd -dq --rm
     depmod -b "$kernel" "$release"
     touch "$kernel/.done"
 }
@@ -146,7 +224,7 @@ get_qemu() {
 exec 9>"$cache/lock"
 flock 9 # one at a time builds
 release=$(kernel_release)
-[ -n "$release" ] || { say "apt knows no kernel of series $series"; exit 2; }
+[ -n "$release" ] || { say "no archive has a kernel of series $series"; exit 2; }
 kernel=$cache/kernel-$release
 get_kernel
 make_initrd
@@ -161,15 +239,16 @@ run=$(mktemp -d "$cache/run.XXXXXX")
 mkdir "$run/control"
 printf '%s\n' "$*" >"$run/control/command"
 cp "$here/guest-init.sh" "$run/control/init"
-cp -r "$cache/blobs/fw" "$run/control/firmware"
-
-python3 "$here/gpu/fakegpu.py" "$run/gpu.sock" "$run/gpu.log" 9>&- &
-gpu=$!
-trap 'kill $gpu 2>/dev/null || true' EXIT
-for _ in $(seq 100); do
-    [ -S "$run/gpu.sock" ] && break
-    sleep 0.05
-done
+if [ $has_gpu = 1 ]; then
+    cp -r "$cache/blobs/fw" "$run/control/firmware"
+    python3 "$here/gpu/fakegpu.py" "$run/gpu.sock" "$run/gpu.log" 9>&- &
+    gpu=$!
+    trap 'kill $gpu 2>/dev/null || true' EXIT
+    for _ in $(seq 100); do
+        [ -S "$run/gpu.sock" ] && break
+        sleep 0.05
+    done
+fi
 
 libraries=$cache/qemu/usr/lib/x86_64-linux-gnu
 qemu=("$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" "$cache/qemu/usr/bin/qemu-system-x86_64"
@@ -179,8 +258,10 @@ folder() {
 }
 # On one line, since QEMU's messages quote it. By itself QEMU gives up a request after 5 s, and takes the late answer for a breach
 # of the protocol: the guest loses its GPU. A machine that is busy with other things pauses for longer.
-device='{"driver":"vfio-user-pci","id":"gpu","romfile":"'$cache/blobs/vbios.rom'","x-msg-timeout":600000,'
-device+='"socket":{"type":"unix","path":"'$run/gpu.sock'"}}'
+gpu_device='{"driver":"vfio-user-pci","id":"gpu","romfile":"'$cache/blobs/vbios.rom'","x-msg-timeout":600000,'
+gpu_device+='"socket":{"type":"unix","path":"'$run/gpu.sock'"}}'
+devices=()
+[ $has_gpu = 0 ] || devices=(-device "$gpu_device")
 
 # The guest writes into a pipe, whatever standard output is here.
 exec 9>&- 3> >(exec cat)
@@ -199,7 +280,7 @@ rcupdate.rcu_expedited=1 random.trust_cpu=on firmware_class.path=/ctl/firmware" 
     $(folder host "$share" "") $(folder ctl "$run/control" "") \
     -device virtio-rng-pci -device virtio-serial-pci \
     -chardev file,id=out,path=/dev/fd/3,append=on -device virtserialport,chardev=out,name=out \
-    -serial "file:$run/console.log" -device "$device" \
+    -serial "file:$run/console.log" "${devices[@]}" \
     </dev/null >/dev/null 2> >(grep -v 'Could not enable error recovery' >&2) || status=$?
 exec 3>&-
 wait $output

@@ -8,6 +8,7 @@ mount -t tmpfs shm /dev/shm
 mount -t debugfs debug /sys/kernel/debug
 mount -t tracefs trace /sys/kernel/tracing
 mount -t bpf bpf /sys/fs/bpf
+mount -t cgroup2 cgroup /sys/fs/cgroup
 [ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
 ip link set lo up 2>/dev/null
 
@@ -15,9 +16,12 @@ out=/dev/console
 for port in /sys/class/virtio-ports/*; do
     [ "$(cat "$port/name" 2>/dev/null)" = out ] && out=/dev/${port##*/}
 done
-mkdir -p /lib/firmware
-[ -e /lib/firmware/amdgpu ] || ln -s /ctl/firmware/amdgpu /lib/firmware/amdgpu
-modprobe amdgpu cik_support=1 exp_hw_support=1 ip_block_mask=0x1f sched_policy=2 || echo "modprobe amdgpu failed" >$out
+if [ -e /ctl/firmware ]; then
+    mkdir -p /lib/firmware
+    [ -e /lib/firmware/amdgpu ] || ln -s /ctl/firmware/amdgpu /lib/firmware/amdgpu
+    modprobe amdgpu cik_support=1 exp_hw_support=1 ip_block_mask=0x1f sched_policy=2 ||
+        echo "modprobe amdgpu failed" >$out
+fi
 
 cd /host
 setsid bash /ctl/command <&- </dev/null >$out 2>&1

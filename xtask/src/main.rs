@@ -9,6 +9,7 @@ mod clients;
 mod command;
 mod conformance;
 mod demo;
+mod kernels;
 mod package;
 mod rocm;
 mod setup;

@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result, bail};
 
 use self::{ignored::Ignored, skips::Skips, tally::Tally};
 use crate::{
-    artifacts, clients, command, rocm,
+    artifacts, clients, command, kernels, rocm,
     setup::{self, Need},
     subject, vm,
     workspace::Workspace,
@@ -34,6 +34,10 @@ pub(crate) struct Args {
     /// work and traced. Fetches 3 GB into the cache folder of the user at first
     #[arg(long, conflicts_with = "vm")]
     rocm: bool,
+    /// Try what works under the kernels of distributions instead, in virtual machines: a list such as 6.1,7.2, or those of
+    /// docs/kernels.md
+    #[arg(long, value_name = "LIST", num_args = 0..=1, value_delimiter = ',', conflicts_with_all = ["vm", "rocm"])]
+    kernels: Option<Vec<String>>,
 }
 
 /// Its tests share the kernel's probes and this machine's cores, so they run one after the other.
@@ -46,6 +50,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     }
     if args.rocm {
         return rocm::run(workspace, args.filter.as_deref());
+    }
+    if let Some(list) = &args.kernels {
+        return kernels::run(workspace, list);
     }
     harnesses::check(&workspace.root)?;
     setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms, Need::TimelineChecks])?;

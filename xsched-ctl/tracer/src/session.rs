@@ -191,7 +191,7 @@ impl Session {
             self.longest_turn.as_micros()
         );
         self.record_pending(|_| true)?;
-        let settled = self.queues.give_up(|_| false);
+        let settled = self.queues.give_up_all();
         self.record_driver_calls(settled)?;
         self.read_all_unread(true)?;
         self.release(true)?;

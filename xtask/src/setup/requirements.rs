@@ -136,7 +136,7 @@ pub(crate) fn all() -> Vec<Requirement> {
             why: "for ring buffers and a cookie per attached probe",
             is_met: kernel::has_features,
             remedy: Remedy::Nothing,
-            elsewhere: "boot Linux 6.1 or later (5.15 has these features, but was never tried)",
+            elsewhere: "boot Linux 5.15 or later",
         },
         Requirement {
             name: "uprobes",

@@ -8,7 +8,7 @@
 //! A call is reported when it returns: the creation comes first, its stream is known later. So a creation is kept until
 //! the call around it has returned.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use xsched_abi::{Category, Device, ParamKind};
 use xsched_protocol::probe::Runtime;
@@ -21,6 +21,8 @@ use crate::call::RuntimeCall;
 pub(crate) struct Queues {
     /// By thread: creations whose surrounding call has not returned.
     kept: HashMap<u32, Vec<DriverCall>>,
+    /// Those of them whose thread was in no call when that was last looked at, by thread and time.
+    left: HashSet<(u32, u64)>,
     /// By process and stream: the queue's id.
     of_stream: HashMap<(u32, u64), u32>,
 }
@@ -94,13 +96,25 @@ impl Queues {
         settled
     }
 
-    /// Returns the creations of threads that are in no HIP call: their streams will not become known.
+    /// Returns the creations of threads that are in no HIP call, and were in none when this was last asked: their streams will not
+    /// become known. A call that has just returned may not have been read yet.
     pub(crate) fn give_up(&mut self, mut is_in_call: impl FnMut(u32) -> bool) -> Vec<DriverCall> {
-        let (kept, settled) =
-            std::mem::take(&mut self.kept).into_iter().partition(|(tid, _)| is_in_call(*tid));
-        self.kept = kept;
-        let settled: HashMap<u32, Vec<DriverCall>> = settled;
-        settled.into_values().flatten().collect()
+        let before = std::mem::take(&mut self.left);
+        let mut settled = Vec::new();
+        for (tid, calls) in &mut self.kept {
+            if is_in_call(*tid) {
+                continue;
+            }
+            settled.extend(calls.extract_if(.., |call| before.contains(&(*tid, call.begin_ns))));
+            self.left.extend(calls.iter().map(|call| (*tid, call.begin_ns)));
+        }
+        self.kept.retain(|_, calls| !calls.is_empty());
+        settled
+    }
+
+    /// Returns all creations that still wait: no further call comes.
+    pub(crate) fn give_up_all(&mut self) -> Vec<DriverCall> {
+        std::mem::take(&mut self.kept).into_values().flatten().collect()
     }
 
     pub(crate) fn has_kept(&self) -> bool {
@@ -244,10 +258,28 @@ mod tests {
         let mut queues = Queues::default();
         queues.driver_returned(create(110, 2, 1));
         assert!(queues.give_up(|_| true).is_empty() && queues.has_kept());
+        assert!(queues.give_up(|_| false).is_empty(), "the call around it may not have been read yet");
         assert_eq!(streams(&queues.give_up(|_| false)), [None]);
         assert!(!queues.has_kept());
         queues.driver_returned(create(110, 2, 1));
+        assert_eq!(streams(&queues.give_up_all()), [None]);
+        queues.driver_returned(create(110, 2, 1));
         assert!(queues.forget(2).is_empty());
         assert_eq!(queues.forget(1).len(), 1);
+    }
+
+    #[test]
+    fn a_thread_that_returns_between_two_looks_keeps_its_next_creation() {
+        let mut queues = Queues::default();
+        queues.driver_returned(create(110, 2, 1));
+        assert!(queues.give_up(|_| false).is_empty());
+        let mut created = hip("hipStreamCreate", 100, 200, None);
+        created.out = 0x5000;
+        queues.call_returned(&mut created);
+        queues.driver_returned(create(310, 2, 2));
+        assert!(queues.give_up(|_| false).is_empty(), "it is another one");
+        let mut created = hip("hipStreamCreate", 300, 400, None);
+        created.out = 0x6000;
+        assert_eq!(streams(&queues.call_returned(&mut created)), [Some(0x6000)]);
     }
 }

@@ -226,11 +226,11 @@ impl Session {
         let driver_calls = self.driver.take_pending(&whose);
         let mut calls = self.maps.take_pending(whose);
         calls.retain(|(key, _)| self.is_selected(key.tgid));
-        Cut { cut_ns, driver_calls, calls }
+        Cut { at_ns: cut_ns, driver_calls, calls }
     }
 
     fn record_cut(&mut self, cut: Cut) -> Result<(), TracerError> {
-        let Cut { cut_ns, mut driver_calls, calls } = cut;
+        let Cut { at_ns: cut_ns, mut driver_calls, calls } = cut;
         for call in &mut driver_calls {
             call.cut_ns = cut_ns;
         }
@@ -247,7 +247,8 @@ impl Session {
 
 /// Calls that had not returned at some time.
 pub(super) struct Cut {
-    cut_ns: Option<u64>,
+    /// When something ended them; none if they go on.
+    at_ns: Option<u64>,
     driver_calls: Vec<DriverCall>,
     calls: Vec<(CallKey, Pending)>,
 }

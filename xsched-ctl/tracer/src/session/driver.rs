@@ -246,7 +246,8 @@ impl Session {
 
     /// Records queues of threads that are no longer in a HIP call.
     pub(super) fn settle_queues(&mut self) -> Result<(), TracerError> {
-        if !self.queues.has_kept() {
+        // What was read, or waits for names, may be the call around a creation.
+        if !self.queues.has_kept() || self.input.has_more() || !self.unread.is_empty() {
             return Ok(());
         }
         let in_calls = self.maps.threads_in_calls();
