@@ -26,7 +26,7 @@ const KERNELS: [&str; 2] = ["6.1", "6.12"];
 const TIME_MAX_S: u32 = 1500;
 
 /// Programs of `tests/vm/programs`: some open the runtime, others are linked with it.
-const PROGRAMS: [&str; 5] = ["streams", "compiled", "queues", "random", "registers"];
+const PROGRAMS: [&str; 6] = ["streams", "compiled", "computes", "queues", "random", "registers"];
 
 /// Libraries with names of AMD's, each with its kind of stack frames: see `tests/apps/origin_chain`.
 const CHAIN: [(&str, u32); 2] = [("libtorch_hip.so", 3), ("librccl.so.1", 2)];
@@ -43,6 +43,7 @@ pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<()> {
             .arg(&share)
             .arg("--")
             .arg(in_there(filter))
+            .env("FAKEGPU_EXECUTOR", workspace.built(Profile::Debug, "gcn3-device"))
             .stdin(Stdio::null());
         command::run(&mut boot).map_err(|_| anyhow!("Linux {kernel}: tests failed"))
     }))
@@ -59,7 +60,15 @@ fn in_there(filter: Option<&str>) -> OsString {
 fn stage(workspace: &Workspace) -> Result<PathBuf> {
     command::run(
         command::cargo(&workspace.root)
-            .args(["build", "--package", "xsched-ctl", "--package", "xsched-shim"])
+            .args([
+                "build",
+                "--package",
+                "xsched-ctl",
+                "--package",
+                "xsched-shim",
+                "--package",
+                "xsched-gcn3",
+            ])
             .args(subject::WITH_SWITCHES),
     )?;
     let share = workspace.target_dir.join("vm");

@@ -4,6 +4,7 @@
 //! [`Run`] is a kernel's run. It reads everything it needs through [`Memory`], from the AQL packet of its [`Launch`] on. What is
 //! missing here stops it with a [`Fault`] that names the instruction; nothing is guessed.
 
+#![forbid(unsafe_code)]
 #![expect(clippy::float_cmp, reason = "the hardware's comparisons are exact")]
 
 mod atomic;
