@@ -26,7 +26,7 @@ const KERNELS: [&str; 2] = ["6.1", "6.12"];
 const TIME_MAX_S: u32 = 1500;
 
 /// Programs of `tests/vm/programs`: some open the runtime, others are linked with it.
-const PROGRAMS: [&str; 6] = ["streams", "compiled", "computes", "queues", "random", "registers"];
+const PROGRAMS: [&str; 7] = ["streams", "compiled", "computes", "numbers", "queues", "random", "registers"];
 
 /// Libraries with names of AMD's, each with its kind of stack frames: see `tests/apps/origin_chain`.
 const CHAIN: [(&str, u32); 2] = [("libtorch_hip.so", 3), ("librccl.so.1", 2)];
@@ -58,19 +58,8 @@ fn in_there(filter: Option<&str>) -> OsString {
 
 /// Builds everything and puts it into one folder.
 fn stage(workspace: &Workspace) -> Result<PathBuf> {
-    command::run(
-        command::cargo(&workspace.root)
-            .args([
-                "build",
-                "--package",
-                "xsched-ctl",
-                "--package",
-                "xsched-shim",
-                "--package",
-                "xsched-gcn3",
-            ])
-            .args(subject::WITH_SWITCHES),
-    )?;
+    subject::build_with_switches(workspace)?;
+    command::run(command::cargo(&workspace.root).args(["build", "--package", "xsched-gcn3"]))?;
     let share = workspace.target_dir.join("vm");
     fs::create_dir_all(&share).with_context(|| format!("failed to create {}", share.display()))?;
     for name in ["xsched-ctl", "libxsched_shim.so"] {

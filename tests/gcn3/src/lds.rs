@@ -4,7 +4,7 @@ use crate::atomic::{Action, Atomic};
 use crate::decode::{Instruction, operand};
 use crate::fault::Cause;
 use crate::opcodes::Op;
-use crate::wave::{LANES, Wave};
+use crate::wave::{LANES, Vector, Wave};
 
 /// The memory of a work group. What is out of range reads as 0 and is not written.
 #[derive(Clone, Debug, Default)]
@@ -76,10 +76,37 @@ impl Wave {
             _ => {}
         }
         let exec = self.exec();
+        if let Some((is_read, parts)) = dword_parts(i) {
+            // A destination may be the register of the addresses.
+            let bases = self.vgpr[usize::from(i.src[0] - operand::VECTOR)];
+            for part in parts.into_iter().flatten() {
+                self.lds_dwords(&bases, lds, is_read, part);
+            }
+            return Ok(());
+        }
         for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
             self.lds_lane(i, lds, lane)?;
         }
         Ok(())
+    }
+
+    /// Reads or writes consecutive dwords of each lane: what most kernels do with group memory.
+    fn lds_dwords(&mut self, bases: &Vector<u32>, lds: &mut Lds, is_read: bool, part: Part) {
+        let exec = self.exec();
+        for index in 0..part.count {
+            let offset = part.offset.wrapping_add(4 * index as u32);
+            let values = &mut self.vgpr[part.register + index];
+            for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
+                let begin = bases[lane].wrapping_add(offset) as usize;
+                let word = lds.0.get_mut(begin..begin + 4).and_then(|bytes| bytes.first_chunk_mut::<4>());
+                match (word, is_read) {
+                    (Some(word), true) => values[lane] = u32::from_le_bytes(*word),
+                    (None, true) => values[lane] = 0,
+                    (Some(word), false) => *word = values[lane].to_le_bytes(),
+                    (None, false) => {}
+                }
+            }
+        }
     }
 
     fn between_lanes(&mut self, i: &Instruction) {
@@ -140,26 +167,6 @@ impl Wave {
             [i.literal & 255, i.literal >> 8 & 255].map(|offset| base.wrapping_add(offset * unit))
         };
         match i.op {
-            Op::DsReadB32 => self.read_dwords(lds, at, dst, lane, 1),
-            Op::DsReadB64 => self.read_dwords(lds, at, dst, lane, 2),
-            Op::DsReadB96 => self.read_dwords(lds, at, dst, lane, 3),
-            Op::DsReadB128 => self.read_dwords(lds, at, dst, lane, 4),
-            Op::DsWriteB32 => self.write_dwords(lds, at, data, lane, 1),
-            Op::DsWriteB64 => self.write_dwords(lds, at, data, lane, 2),
-            Op::DsWriteB96 => self.write_dwords(lds, at, data, lane, 3),
-            Op::DsWriteB128 => self.write_dwords(lds, at, data, lane, 4),
-            Op::DsRead2B32 | Op::DsRead2st64B32 | Op::DsRead2B64 | Op::DsRead2st64B64 => {
-                let (width, unit) = two(i.op);
-                for (index, at) in pair(unit).into_iter().enumerate() {
-                    self.read_dwords(lds, at, dst + index * width, lane, width);
-                }
-            }
-            Op::DsWrite2B32 | Op::DsWrite2st64B32 | Op::DsWrite2B64 | Op::DsWrite2st64B64 => {
-                let (width, unit) = two(i.op);
-                for (at, data) in pair(unit).into_iter().zip([data, second]) {
-                    self.write_dwords(lds, at, data, lane, width);
-                }
-            }
             Op::DsWrxchg2RtnB32 | Op::DsWrxchg2st64RtnB32 | Op::DsWrxchg2RtnB64 | Op::DsWrxchg2st64RtnB64 => {
                 let (width, unit) = two(i.op);
                 let values = [data, second].map(|register| self.lane(register, lane, width));
@@ -178,19 +185,49 @@ impl Wave {
         }
         Ok(())
     }
+}
 
-    fn read_dwords(&mut self, lds: &mut Lds, at: u32, first: usize, lane: usize, count: usize) {
-        for index in 0..count {
-            self.vgpr[first + index][lane] = lds.word(at.wrapping_add(4 * index as u32), 1) as u32;
-        }
-    }
+/// Consecutive dwords of each lane: how far they are behind the lane's address, and in which registers.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    offset: u32,
+    register: usize,
+    count: usize,
+}
 
-    fn write_dwords(&mut self, lds: &mut Lds, at: u32, first: usize, lane: usize, count: usize) {
-        for index in 0..count {
-            let value = u64::from(self.vgpr[first + index][lane]);
-            lds.set_word(at.wrapping_add(4 * index as u32), 1, value);
-        }
+/// The parts of an instruction that only reads or only writes whole dwords; whether it reads.
+fn dword_parts(i: &Instruction) -> Option<(bool, [Option<Part>; 2])> {
+    let register = |operand: u16| usize::from(operand - operand::VECTOR);
+    let (is_read, count) = match i.op {
+        Op::DsReadB32 | Op::DsRead2B32 | Op::DsRead2st64B32 => (true, 1),
+        Op::DsReadB64 | Op::DsRead2B64 | Op::DsRead2st64B64 => (true, 2),
+        Op::DsReadB96 => (true, 3),
+        Op::DsReadB128 => (true, 4),
+        Op::DsWriteB32 | Op::DsWrite2B32 | Op::DsWrite2st64B32 => (false, 1),
+        Op::DsWriteB64 | Op::DsWrite2B64 | Op::DsWrite2st64B64 => (false, 2),
+        Op::DsWriteB96 => (false, 3),
+        Op::DsWriteB128 => (false, 4),
+        _ => return None,
+    };
+    let first = register(if is_read { i.dst } else { i.src[1] });
+    let is_double = matches!(
+        i.op,
+        Op::DsRead2B32
+            | Op::DsRead2st64B32
+            | Op::DsRead2B64
+            | Op::DsRead2st64B64
+            | Op::DsWrite2B32
+            | Op::DsWrite2st64B32
+            | Op::DsWrite2B64
+            | Op::DsWrite2st64B64
+    );
+    if !is_double {
+        return Some((is_read, [Some(Part { offset: i.literal, register: first, count }), None]));
     }
+    let (_, unit) = two(i.op);
+    let second = if is_read { first + count } else { register(i.src[2]) };
+    let part = |offset: u32, register| Some(Part { offset: offset * unit, register, count });
+    Some((is_read, [part(i.literal & 255, first), part(i.literal >> 8 & 255, second)]))
 }
 
 /// Dwords of each of two accesses, and the unit of their offsets in bytes.

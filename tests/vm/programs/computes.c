@@ -21,6 +21,18 @@ static const char *const SOURCE =
     "    for (unsigned step = 0; step < (i & 15) + 1; step++) sum = sum * 33 + values[(i * 7 + step) & 255];"
     "    to[at] = sum ^ values[255 - i];"
     "}"
+    // An array that data index lies in private memory, of which the queue has none at first.
+    "extern \"C\" __global__ void shuffle(const unsigned *from, unsigned *to) {"
+    "    unsigned values[64], at = blockIdx.x * 256 + threadIdx.x, seed = from[at], result = 0;"
+    "    for (unsigned i = 0; i < 64; i++) values[i] = seed = seed * 1664525u + 1013904223u;"
+    "    for (unsigned i = 0; i < 64; i++) {"
+    "        unsigned other = values[i] >> 26, kept = values[i];"
+    "        values[i] = values[other];"
+    "        values[other] = kept;"
+    "    }"
+    "    for (unsigned i = 0; i < 64; i++) result = result * 31 + values[i];"
+    "    to[at] = result;"
+    "}"
     "extern \"C\" __global__ void count(const unsigned *from, unsigned *counts) { atomicAdd(&counts[from[blockIdx.x * 256 + threadIdx.x] & 15], 1u); }";
 
 // A function of hiprtc, which the runtime's library exports.
@@ -114,6 +126,35 @@ static void check_streams(void *module) {
     printf("streams: %d of %d results and %d of 16 counts are right, digest %08x\n", right, COUNT, right_counts, digest);
 }
 
+// What `shuffle` computes, for one work item.
+static unsigned shuffled(unsigned seed) {
+    unsigned values[64], result = 0;
+    for (unsigned i = 0; i < 64; i++) values[i] = seed = seed * 1664525u + 1013904223u;
+    for (unsigned i = 0; i < 64; i++) {
+        unsigned other = values[i] >> 26, kept = values[i];
+        values[i] = values[other];
+        values[other] = kept;
+    }
+    for (unsigned i = 0; i < 64; i++) result = result * 31 + values[i];
+    return result;
+}
+
+static void check_private(void *module) {
+    static unsigned host[COUNT], result[COUNT];
+    void *shuffle, *from, *to;
+    OK(hipModuleGetFunction, &shuffle, module, "shuffle");
+    OK(hipMalloc, &from, sizeof host);
+    OK(hipMalloc, &to, sizeof result);
+    for (unsigned i = 0; i < COUNT; i++) host[i] = i * 12345;
+    OK(hipMemcpy, from, host, sizeof host, TO_DEVICE);
+    void *arguments[] = {&from, &to};
+    OK(hipModuleLaunchKernel, shuffle, COUNT / 256, 1, 1, 256, 1, 1, 0, NULL, arguments, NULL);
+    OK(hipMemcpy, result, to, sizeof result, TO_HOST);
+    int right = 0;
+    for (int i = 0; i < COUNT; i++) right += result[i] == shuffled(host[i]);
+    printf("private memory: %d of %d results are right\n", right, COUNT);
+}
+
 // Memory that kernels of the runtime itself set.
 static void check_memset(void) {
     static unsigned char bytes[COUNT];
@@ -131,6 +172,7 @@ int main(void) {
     void *module = compiled();
     check_saxpy(module);
     check_streams(module);
+    check_private(module);
     check_memset();
     return 0;
 }
