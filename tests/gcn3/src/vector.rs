@@ -59,11 +59,6 @@ fn map3<A: Copy, B: Copy, C: Copy, R: Copy + Default>(
     result
 }
 
-/// A mask of lanes from a predicate.
-fn mask(holds: impl Fn(usize) -> bool) -> u64 {
-    (0..LANES).fold(0, |mask, lane| mask | u64::from(holds(lane)) << lane)
-}
-
 impl Wave {
     /// Executes one.
     pub(crate) fn execute_vector(&mut self, instruction: &Instruction) -> Result<(), Cause> {

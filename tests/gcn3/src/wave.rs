@@ -156,3 +156,8 @@ pub(crate) fn inline_float(operand: Operand) -> (u32, u64, u16) {
         _ => (0x3e22_f983, 0x3fc4_5f30_6dc9_c882, 0x3118),
     }
 }
+
+/// A mask of lanes from a predicate.
+pub(crate) fn mask(holds: impl Fn(usize) -> bool) -> u64 {
+    (0..LANES).fold(0, |mask, lane| mask | u64::from(holds(lane)) << lane)
+}

@@ -37,14 +37,14 @@ impl Mapped {
 
     /// An aligned dword.
     pub(crate) fn dword(&self, at: usize) -> Option<&AtomicU32> {
-        let pointer = self.pointer(at, 4).filter(|pointer| pointer.addr() % 4 == 0)?;
+        let pointer = self.pointer(at, 4).filter(|pointer| pointer.addr().is_multiple_of(4))?;
         // SAFETY: as in `byte`, and `pointer` is aligned.
         Some(unsafe { AtomicU32::from_ptr(pointer.cast()) })
     }
 
     /// Two aligned dwords.
     pub(crate) fn quad(&self, at: usize) -> Option<&AtomicU64> {
-        let pointer = self.pointer(at, 8).filter(|pointer| pointer.addr() % 8 == 0)?;
+        let pointer = self.pointer(at, 8).filter(|pointer| pointer.addr().is_multiple_of(8))?;
         // SAFETY: as in `byte`, and `pointer` is aligned.
         Some(unsafe { AtomicU64::from_ptr(pointer.cast()) })
     }
@@ -54,7 +54,7 @@ impl Mapped {
         self.pointer(at, bytes.len())?;
         let (words, rest) = bytes.as_chunks_mut::<4>();
         let mut next = at;
-        if at % 4 == 0 {
+        if at.is_multiple_of(4) {
             for word in words {
                 *word = self.dword(next)?.load(Ordering::Relaxed).to_le_bytes();
                 next += 4;
@@ -77,7 +77,7 @@ impl Mapped {
         self.pointer(at, bytes.len())?;
         let (words, rest) = bytes.as_chunks::<4>();
         let mut next = at;
-        if at % 4 == 0 {
+        if at.is_multiple_of(4) {
             for &word in words {
                 self.dword(next)?.store(u32::from_le_bytes(word), Ordering::Relaxed);
                 next += 4;

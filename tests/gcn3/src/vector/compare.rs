@@ -2,11 +2,11 @@
 
 use std::num::FpCategory;
 
-use super::{Execution, mask};
+use super::Execution;
 use crate::compare::{Compare, CompareType};
 use crate::decode::operand;
 use crate::fault::Cause;
-use crate::wave::Vector;
+use crate::wave::{Vector, mask};
 
 /// The bit of a float's class: signalling and quiet NaN, then from -infinity to infinity.
 fn class(category: FpCategory, is_negative: bool, is_quiet: bool) -> u32 {

@@ -1,6 +1,6 @@
 //! Modifiers of lanes: which lane's value another sees (DPP), and which part of a dword (SDWA).
 
-use crate::wave::{LANES, Vector};
+use crate::wave::{LANES, Vector, mask};
 
 /// The lane that `lane` reads from under a DPP control; none if it is outside of the row or wave.
 fn source(control: u16, lane: usize) -> Option<usize> {
@@ -35,7 +35,7 @@ pub(super) fn moved(values: &Vector<u32>, exec: u64, control: u16) -> Vector<u32
 
 /// Lanes that take part.
 pub(super) fn taking_part(exec: u64, control: u16, row_mask: u8, bank_mask: u8, zero: bool) -> u64 {
-    super::mask(|lane| {
+    mask(|lane| {
         let has_source = source(control, lane).is_some_and(|from| exec >> from & 1 != 0);
         let is_chosen = row_mask >> (lane / 16) & 1 != 0 && bank_mask >> (lane / 4 % 4) & 1 != 0;
         is_chosen && (has_source || zero)

@@ -5,6 +5,7 @@
 #![expect(clippy::many_single_char_names, reason = "the names are the kernels'")]
 
 mod compute;
+mod device;
 mod disassembly;
 mod random;
 mod support;

@@ -8,7 +8,7 @@ use object::{Object as _, ObjectSegment as _, ObjectSymbol as _};
 use xsched_gcn3::{APERTURES, Block, Fault, Launch, Memory as _, Run, Scratch, Step};
 
 /// Where the tests' memory begins, with room for all.
-const BASE: u64 = 0x10_0000;
+pub(crate) const BASE: u64 = 0x10_0000;
 const SIZE: usize = 16 << 20;
 
 /// Parts of it.
