@@ -38,9 +38,9 @@ impl Process {
         for page in 0..bytes.len() as u64 / 4096 {
             let virtual_page = BASE / 4096 + page;
             let (block, within) = (virtual_page >> 9, virtual_page & 511);
-            put(DIRECTORY + block * 8, VRAM + TABLES + block * 4096 | 1);
+            put(DIRECTORY + block * 8, (VRAM + TABLES + block * 4096) | 1);
             // Readable, writable, in the guest's memory.
-            put(TABLES + block * 4096 + within * 8, GUEST + page * 4096 | 0x63);
+            put(TABLES + block * 4096 + within * 8, (GUEST + page * 4096) | 0x63);
         }
         fs::write(&vram, tables).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_gcn3-device"))
