@@ -15,7 +15,7 @@ pub(crate) fn host(name: &str) -> PathBuf {
     Path::new(&env::var_os("XSCHED_VM").expect("the need was probed")).join(name)
 }
 
-/// A program of `programs/`. With the copy engines, ROCm uses no copy kernels, which the stand-in GPU could not execute.
+/// A program of `programs/`. Copies go through the copy engines, whose calls the tests expect.
 pub(crate) fn program(name: &str) -> Command {
     let mut command = Command::new(host(name));
     command.env("HSA_ENABLE_SDMA", "1");

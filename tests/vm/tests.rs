@@ -1,7 +1,7 @@
 //! AMD's own driver and HIP runtime on a stand-in GPU: properties that the simulated runtime cannot show. `cargo xtask test
 //! --vm` runs this program in virtual machines; elsewhere its tests are skipped.
 //!
-//! Shaders are not executed and the processor is emulated, so no test checks results of kernels or times.
+//! The stand-in executes shaders by `tests/gcn3`, and the processor is emulated: no test checks times.
 
 mod origin;
 mod recording;
@@ -180,6 +180,48 @@ fn queues_do_the_same_while_they_are_suspended_at_random() {
         assert_eq!(summary.contains("  held back\n"), suspended.is_some(), "{suspended:?}: {summary}");
         assert!(summary.ends_with("trouble\n               0  none\n"), "{suspended:?}: {summary}");
     }
+}
+
+/// What `computes` prints if every result of every kernel is right; the digest was computed on the host.
+const COMPUTED: &str = "\
+saxpy: 1024 of 1024 results are right
+streams: 1024 of 1024 results and 16 of 16 counts are right, digest 0797c880
+private memory: 1024 of 1024 results are right
+memset: 1024 of 1024 bytes are right
+";
+
+/// What `numbers` prints if rocRAND's kernels generate the documented sequences.
+const NUMBERS: &str = "\
+philox: 4096 of 4096 numbers are right
+sobol: 4096 of 4096 numbers are right
+";
+
+/// Runs a program natively and with the shim, suspended in several ways: it prints the same each time.
+fn says_the_same_while_held_back(program: &str, expected: &str, launches: &str) {
+    let plain = run(&mut recording::program(program));
+    assert_eq!((plain.code, plain.stdout.as_str()), (0, expected), "{}", plain.stderr);
+    for suspended in [None, Some("random:1:500"), Some("random:2:2000"), Some("held:20")] {
+        let (outcome, summary) = with_shim(program, suspended);
+        let said = (outcome.code, outcome.stdout.as_str());
+        assert_eq!(said, (0, expected), "{suspended:?}: {}{summary}", outcome.stderr);
+        assert!(summary.contains(launches), "launches do not come by the shim: {summary}");
+        assert_eq!(summary.contains("  held back\n"), suspended.is_some(), "{suspended:?}: {summary}");
+        assert!(summary.ends_with("trouble\n               0  none\n"), "{suspended:?}: {summary}");
+    }
+}
+
+#[needs(VM)]
+fn kernels_compute_the_same_natively_and_while_they_are_held_back() {
+    says_the_same_while_held_back("computes", COMPUTED, "kernels, created streams");
+}
+
+#[needs(VM)]
+fn rocrands_numbers_are_the_documented_ones_natively_and_while_held_back() {
+    assert!(
+        host("librocrand.so.1").exists(),
+        "the host has no rocRAND (`cargo xtask setup` gets what is needed)"
+    );
+    says_the_same_while_held_back("numbers", NUMBERS, "kernels, legacy null stream");
 }
 
 #[needs(VM)]

@@ -27,7 +27,7 @@ const KERNELS: [&str; 2] = ["6.1", "6.12"];
 const TIME_MAX_S: u32 = 4500;
 
 /// Programs of `tests/vm/programs`: some open the runtime, others are linked with it.
-const PROGRAMS: [&str; 5] = ["streams", "compiled", "queues", "random", "registers"];
+const PROGRAMS: [&str; 7] = ["streams", "compiled", "computes", "numbers", "queues", "random", "registers"];
 
 /// Libraries with names of AMD's, each with its kind of stack frames: see `tests/apps/origin_chain`.
 const CHAIN: [(&str, u32); 2] = [("libtorch_hip.so", 3), ("librccl.so.1", 2)];
@@ -44,6 +44,7 @@ pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<()> {
             .arg(&share)
             .arg("--")
             .arg(in_there(filter))
+            .env("FAKEGPU_EXECUTOR", workspace.built(Profile::Debug, "gcn3-device"))
             // Once, longer than QEMU waits by itself: `boot.sh` raises its limit.
             .env("FAKEGPU_PAUSE_S", "8")
             .stdin(Stdio::null());
@@ -61,6 +62,7 @@ fn in_there(filter: Option<&str>) -> OsString {
 /// Builds everything and puts it into one folder.
 fn stage(workspace: &Workspace) -> Result<PathBuf> {
     subject::build_with_switches(workspace)?;
+    command::run(command::cargo(&workspace.root).args(["build", "--package", "xsched-gcn3"]))?;
     let share = workspace.target_dir.join("vm");
     fs::create_dir_all(&share).with_context(|| format!("failed to create {}", share.display()))?;
     for name in ["xsched-ctl", "libxsched_shim.so"] {

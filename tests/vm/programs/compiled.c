@@ -1,4 +1,4 @@
-// Compiles a kernel at run time and launches it. The stand-in GPU executes nothing: the launch only completes.
+// Compiles a kernel at run time and launches it; `computes` checks results.
 #include "hip.h"
 
 static const char *const SOURCE =

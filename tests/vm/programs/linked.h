@@ -62,7 +62,7 @@ enum { TO_DEVICE = 1, TO_HOST = 2, NON_BLOCKING = 1 };
     } while (0)
 
 // 64-bit FNV-1a.
-static uint64_t digest(const void *memory, size_t size) {
+__attribute__((unused)) static uint64_t digest(const void *memory, size_t size) {
     uint64_t hash = 0xcbf29ce484222325u;
     for (size_t i = 0; i < size; i++) hash = (hash ^ ((const unsigned char *)memory)[i]) * 0x100000001b3u;
     return hash;

@@ -1,7 +1,7 @@
 // Work on several streams with dependencies by events, the null stream and host functions, and calls that are refused. Prints
 // every return code that does not depend on time, and digests of the data that the host reads.
 //
-// The stand-in GPU copies data and keeps the order, but executes no kernels: launches show only in return codes.
+// Launches show only in return codes; `computes` checks what kernels compute.
 #include "linked.h"
 
 #define SIZE ((size_t)64 << 10)

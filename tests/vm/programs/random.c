@@ -1,8 +1,8 @@
 // Generates numbers with Debian's hipRAND, or with its rocRAND directly: `random hiprand` or `random rocrand`. In both cases
 // rocRAND launches.
 //
-// First it prints `ready` and its pid, and fills memory until it reads a line, so that it has work on the device. Shaders are
-// not executed, so the numbers are not checked.
+// First it prints `ready` and its pid, and fills memory until it reads a line, so that it has work on the device. The numbers
+// are not checked.
 #include <poll.h>
 #include <unistd.h>
 

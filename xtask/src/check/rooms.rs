@@ -44,7 +44,11 @@ const LAYERS: [&[(&str, Side)]; 13] = [
         ("xsched-tests", Side::Development),
         ("xtask", Side::Development),
     ],
-    &[("hip-sim", Side::Development), ("xsched-differential", Side::Development)],
+    &[
+        ("hip-sim", Side::Development),
+        ("xsched-differential", Side::Development),
+        ("xsched-gcn3", Side::Development),
+    ],
     &[("xsched-ctl", Side::Command), ("xsched-cuda", Side::Shim), ("xsched-shim", Side::Shim)],
     &[("xsched-ground", Side::Shim)],
     &[
