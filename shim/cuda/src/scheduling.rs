@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use foldhash::fast::FixedState;
 use xsched_ground::fork::Renewable;
 use xsched_xqueue::{
-    Admission, AdmissionMode, Bugs, ClaimId, Demand, DurationClass, KnownEnd, Load, PendingLaunch, QueueHints, QueueId,
-    QueueStatus, RuntimeId, Setup, Treatment, XQueues,
+    Admission, AdmissionMode, Bugs, ClaimId, Demand, DurationClass, KnownEnd, Load, PendingLaunch,
+    QueueHints, QueueId, QueueStatus, RuntimeId, Setup, Treatment, XQueues,
 };
 
 use crate::api::{Change, Handle, Named, Work};
