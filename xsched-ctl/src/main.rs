@@ -107,7 +107,7 @@ fn run_verb(verb: Verb) -> Result<u8, Failure> {
         Verb::View(arguments) => Ok(trace_viewer::view(&arguments).map(|()| 0).map_err(ViewError)?),
         Verb::Doctor(arguments) => match arguments.pid {
             None => runtime.block_on(doctor::run()),
-            Some(pid) => runtime.block_on(doctor::shim::run(pid)),
+            Some(pid) => runtime.block_on(doctor::process::run(pid)),
         },
         Verb::Serve(arguments) => Ok(runtime.block_on(xsched_controller::run(arguments.options()))?),
         Verb::Run(arguments) => runtime.block_on(run::run(arguments, descriptors)),
