@@ -73,6 +73,22 @@ fn not_root() {
     let doctor = as_nobody(&["doctor"]);
     assert_eq!(doctor.code, 77, "{}", doctor.stdout);
     assert!(doctor.stdout.contains("privileges   missing"), "{}", doctor.stdout);
+    let json = as_nobody(&["doctor", "--json"]);
+    let found: serde_json::Value = serde_json::from_str(&json.stdout).expect("it is one object");
+    let names = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|line| !line.starts_with(' '));
+        lines.map(|line| line[..12].trim_end().to_owned()).collect()
+    };
+    let findings = found["findings"].as_array().expect("it is a list");
+    let named: Vec<_> = findings.iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(named, names(&doctor.stdout), "the same lines in the same order");
+    let fields = ["name", "ok", "verdict", "detail", "remedy"];
+    assert!(findings.iter().all(|one| fields.iter().all(|field| one.get(field).is_some())), "{found}");
+    let privileges = findings.iter().find(|one| one["name"] == "privileges").unwrap();
+    assert_eq!((&privileges["ok"], &privileges["verdict"]), (&false.into(), &"missing".into()));
+    assert!(privileges["remedy"].as_str().unwrap().contains("sudo"), "{privileges}");
+    assert_eq!((json.code, &found["tracing"]), (77, &false.into()));
+    assert_eq!(as_nobody(&["doctor", "--json", "--pid", "1"]).code, 64);
 }
 
 #[needs(ROOT)]

@@ -177,8 +177,9 @@ qemu=("$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" "$cache/qemu
 folder() {
     echo "-fsdev local,id=$1,path=$2,security_model=none,multidevs=remap$3 -device virtio-9p-pci,fsdev=$1,mount_tag=$1"
 }
-# On one line, since QEMU's messages quote it.
-device='{"driver":"vfio-user-pci","id":"gpu","romfile":"'$cache/blobs/vbios.rom'",'
+# On one line, since QEMU's messages quote it. By itself QEMU gives up a request after 5 s, and takes the late answer for a breach
+# of the protocol: the guest loses its GPU. A machine that is busy with other things pauses for longer.
+device='{"driver":"vfio-user-pci","id":"gpu","romfile":"'$cache/blobs/vbios.rom'","x-msg-timeout":600000,'
 device+='"socket":{"type":"unix","path":"'$run/gpu.sock'"}}'
 
 # The guest writes into a pipe, whatever standard output is here.

@@ -150,6 +150,10 @@ pub(crate) struct Doctor {
     /// Show how the shim intercepts the HIP calls of this process instead
     #[arg(short, long, value_name = "PID", value_parser = process_id)]
     pub(crate) pid: Option<u32>,
+
+    /// Print the results as one JSON object
+    #[arg(long, conflicts_with = "pid")]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -256,6 +260,49 @@ mod tests {
             assert!(help.contains(&format!("\n  {heading:<11}  ")), "{heading}: {help}");
         }
         assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+    }
+
+    /// Commands in running text, such as `xsched-ctl set --pid PID --priority N`. Those in code blocks are run by
+    /// `tests/e2e/documented.rs`.
+    #[test]
+    fn commands_in_the_text_of_documents_are_understood() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+        let mut pages = vec![format!("{root}/README.md")];
+        let docs = std::fs::read_dir(format!("{root}/docs")).unwrap();
+        pages.extend(
+            docs.map(|entry| entry.unwrap().path().display().to_string())
+                .filter(|page| page.ends_with(".md")),
+        );
+        let (mut count, mut faults) = (0, Vec::new());
+        for page in pages {
+            let text = std::fs::read_to_string(&page).unwrap().replace('\n', " ");
+            for span in text.split('`').skip(1).step_by(2) {
+                let Some(words) = words(span) else { continue };
+                count += 1;
+                let refused = Cli::try_parse_from(&words).err().filter(clap::Error::use_stderr);
+                faults.extend(refused.map(|error| format!("{page}: {span}: {error}")));
+            }
+        }
+        assert!(count > 20, "{count} commands were found");
+        assert!(faults.is_empty(), "{}", faults.concat());
+    }
+
+    /// The words of a whole command, with something in the place of each word in capitals. A verb that is only named is none.
+    fn words(span: &str) -> Option<Vec<&str>> {
+        let span = span.strip_prefix("sudo ").unwrap_or(span).split(" 2>&1").next()?;
+        let mut words = span.split_whitespace().skip_while(|word| word.contains('=') || *word == "nohup");
+        if words.next() != Some("xsched-ctl") || span.contains('…') {
+            return None;
+        }
+        let words = words.map(|word| match word {
+            "PID" | "N" => "5",
+            "NAME" | "POLICY" => "fair",
+            "VERB" => "trace",
+            word => word,
+        });
+        let words: Vec<_> = ["xsched-ctl"].into_iter().chain(words).collect();
+        let takes_more = ["trace", "run", "report", "replay", "view", "set", "policy"];
+        (words.len() > 2 || !takes_more.contains(words.get(1)?)).then_some(words)
     }
 
     #[test]

@@ -37,7 +37,25 @@ impl Finding {
     /// What is printed about it.
     fn lines(&self) -> String {
         let line = format!("{:<12} {:<8} {}\n", self.name, self.verdict, self.value);
-        if self.verdict == Verdict::Found { line } else { format!("{line}{:21} -> {}\n", "", self.advice) }
+        match self.remedy() {
+            None => line,
+            Some(remedy) => format!("{line}{:21} -> {remedy}\n", ""),
+        }
+    }
+
+    /// The same for programs.
+    fn object(&self) -> serde_json::Value {
+        serde_json::json!({
+            "name": self.name,
+            "ok": self.verdict == Verdict::Found,
+            "verdict": self.verdict.to_string(),
+            "detail": self.value,
+            "remedy": self.remedy(),
+        })
+    }
+
+    fn remedy(&self) -> Option<&'static str> {
+        (self.verdict != Verdict::Found).then_some(self.advice)
     }
 }
 
@@ -63,8 +81,38 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Prints a line for each requirement. The exit code says whether tracing works.
-pub(crate) async fn run() -> Result<u8, Failure> {
+/// How findings are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Lines,
+    /// One object, whose shape `docs/troubleshooting.md` describes.
+    Json,
+}
+
+impl Form {
+    fn text(self, findings: &[Finding]) -> String {
+        match self {
+            Self::Lines => findings.iter().map(Finding::lines).collect(),
+            Self::Json => {
+                let version = env!("CARGO_PKG_VERSION");
+                let objects: Vec<_> = findings.iter().map(Finding::object).collect();
+                let tracing = !has(findings, Verdict::Missing);
+                format!(
+                    "{}\n",
+                    serde_json::json!({ "version": version, "tracing": tracing, "findings": objects })
+                )
+            }
+        }
+    }
+}
+
+/// Whether any finding is of this kind.
+fn has(findings: &[Finding], verdict: Verdict) -> bool {
+    findings.iter().any(|finding| finding.verdict == verdict)
+}
+
+/// Prints the result for each requirement. The exit code says whether tracing works.
+pub(crate) async fn run(form: Form) -> Result<u8, Failure> {
     let [arbiter, verdicts] = controllers_programs();
     let mut processes = Processes::new();
     processes.scan_running();
@@ -86,12 +134,10 @@ pub(crate) async fn run() -> Result<u8, Failure> {
         idle::finding(),
         controller::finding().await,
     ];
-    let text: String = findings.iter().map(Finding::lines).collect();
-    print(&text)?;
-    let worst = |verdict| findings.iter().any(|finding| finding.verdict == verdict);
+    print(&form.text(&findings))?;
     let is_unprivileged =
         findings.iter().any(|finding| finding.name == "privileges" && finding.verdict == Verdict::Missing);
-    Ok(match worst(Verdict::Missing) {
+    Ok(match has(&findings, Verdict::Missing) {
         _ if is_unprivileged => ExitCode::NotPermitted.into(),
         true => ExitCode::Unavailable.into(),
         false => 0,
@@ -223,7 +269,7 @@ fn links() -> Finding {
             name,
             verdict: Verdict::Missing,
             value: with_causes(&error),
-            advice: "use a kernel with BPF (CONFIG_BPF_SYSCALL, CONFIG_BPF_JIT), 6.1 or later; 5.15 might do",
+            advice: "use a kernel with BPF (CONFIG_BPF_SYSCALL, CONFIG_BPF_JIT), 5.15 or later",
         },
     }
 }
@@ -377,5 +423,33 @@ fn runtime(processes: &Processes, runtime: Runtime) -> Finding {
             value: format!("{value}, counting only processes that this user may inspect"),
             advice: "run as root: sudo xsched-ctl doctor",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_get_the_same_as_users() {
+        let of = |verdict, advice| Finding { name: "BPF", verdict, value: "a \"value\"".to_owned(), advice };
+        let findings = [of(Verdict::Found, "unused"), of(Verdict::Reduced, "do this")];
+        assert_eq!(
+            Form::Lines.text(&findings),
+            "BPF          ok       a \"value\"\nBPF          reduced  a \"value\"\n                      -> do this\n"
+        );
+        let expected = serde_json::json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "tracing": true,
+            "findings": [
+                { "name": "BPF", "ok": true, "verdict": "ok", "detail": "a \"value\"", "remedy": null },
+                { "name": "BPF", "ok": false, "verdict": "reduced", "detail": "a \"value\"", "remedy": "do this" },
+            ],
+        });
+        let text = Form::Json.text(&findings);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), expected);
+        assert_eq!(text.lines().count(), 1);
+        let text = Form::Json.text(&[of(Verdict::Missing, "do this"), of(Verdict::Unknown, "ask")]);
+        assert!(text.contains("\"tracing\":false") && text.contains("\"verdict\":\"unknown\""), "{text}");
     }
 }

@@ -106,7 +106,8 @@ fn run_verb(verb: Verb) -> Result<u8, Failure> {
         Verb::Replay(arguments) => Ok(xsched_replay::run(&arguments.options()).map(|()| 0)?),
         Verb::View(arguments) => Ok(trace_viewer::view(&arguments).map(|()| 0).map_err(ViewError)?),
         Verb::Doctor(arguments) => match arguments.pid {
-            None => runtime.block_on(doctor::run()),
+            None if arguments.json => runtime.block_on(doctor::run(doctor::Form::Json)),
+            None => runtime.block_on(doctor::run(doctor::Form::Lines)),
             Some(pid) => runtime.block_on(doctor::process::run(pid)),
         },
         Verb::Serve(arguments) => Ok(runtime.block_on(xsched_controller::run(arguments.options()))?),

@@ -2,6 +2,7 @@
 
 mod forbidden;
 mod imports;
+mod messages;
 mod prose;
 mod rooms;
 mod words;
@@ -38,6 +39,8 @@ enum Name {
     Rooms,
     /// Types of the Python package
     Python,
+    /// The lists of errors in docs/troubleshooting.md
+    Messages,
     /// Words for people where code is meant, and long sentences
     Words,
 }
@@ -82,6 +85,7 @@ impl Name {
             Self::Forbidden => forbidden::check(&workspace.root),
             Self::Rooms => rooms::check(workspace, detail),
             Self::Python => python(workspace),
+            Self::Messages => messages::check(&workspace.root),
             Self::Words => words::check(&workspace.root),
         }
     }

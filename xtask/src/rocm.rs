@@ -2,8 +2,10 @@
 //! touches a program.
 //!
 //! [`root`] makes a root file system of Debian sid, which has them. Programs of `tests/rocm` call them, and llama.cpp does. They run
-//! in it ([`inside`]), in each way of [`ways`]. What they do must not depend on the way; [`matrix`] shows it.
+//! in it ([`inside`]), in each way of [`ways`]. What they do must not depend on the way; [`matrix`] shows it. At last [`field`] has the
+//! field kit call two of the libraries.
 
+mod field;
 mod inside;
 mod matrix;
 mod order;
@@ -30,12 +32,22 @@ pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<()> {
     for line in root.versions()? {
         eprintln!("rocm: the archive served {line}");
     }
-    let programs: Vec<_> = Program::ALL.iter().filter(|p| p.name.contains(filter.unwrap_or(""))).collect();
-    if programs.is_empty() {
-        let known: Vec<_> = Program::ALL.iter().map(|program| program.name).collect();
+    let is_wanted = |name: &str| name.contains(filter.unwrap_or(""));
+    let programs: Vec<_> = Program::ALL.iter().filter(|program| is_wanted(program.name)).collect();
+    if programs.is_empty() && !is_wanted(field::NAME) {
+        let known: Vec<_> = Program::ALL.iter().map(|program| program.name).chain([field::NAME]).collect();
         bail!("no program `{}`; there are: {}", filter.unwrap_or(""), known.join(", "));
     }
     let stage = prepare(workspace, root)?;
+    let verdict = if programs.is_empty() { Ok(()) } else { compare(&stage, &programs) };
+    if is_wanted(field::NAME) {
+        field::run(&stage)?;
+    }
+    verdict
+}
+
+/// Prints the matrix of these programs.
+fn compare(stage: &Stage, programs: &[&Program]) -> Result<()> {
     let mut matrix = Matrix::default();
     for program in programs {
         matrix.add(program, stage.row(program)?);

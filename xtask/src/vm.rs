@@ -43,6 +43,8 @@ pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<()> {
             .arg(&share)
             .arg("--")
             .arg(in_there(filter))
+            // Once, longer than QEMU waits by itself: `boot.sh` raises its limit.
+            .env("FAKEGPU_PAUSE_S", "8")
             .stdin(Stdio::null());
         command::run(&mut boot).map_err(|_| anyhow!("Linux {kernel}: tests failed"))
     }))

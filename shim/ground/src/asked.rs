@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use xsched_protocol::wire::{Hello, Hints, PacketKind};
 use xsched_sched::class_priority;
-use xsched_xqueue::{Connection, Settings};
+use xsched_xqueue::{About, Connection, Settings};
 
 use crate::fork::Renewable;
 use crate::hints;
@@ -62,14 +62,15 @@ pub fn renew_after_fork() {
 }
 
 impl Joined {
-    /// Sends all hints, also those of the environment. If the controller is so far behind that it takes none, it learns of this with
-    /// the next change: the program's threads do not wait for it.
+    /// Sends all hints, also those of the environment. If the controller is so far behind that it takes none now, the watcher sends the
+    /// newest ones later: the program's threads do not wait for it.
     fn send(&self) {
         let own = i32::try_from(PRIORITY.load(Ordering::Relaxed)).ok();
         let deadline_ns = DEADLINE_NS.load(Ordering::Relaxed);
         let own_deadline = (deadline_ns != NO_DEADLINE).then_some(deadline_ns);
         let packet = packet(&self.environment, own, own_deadline);
-        let _ = self.connection.send(&packet);
+        // An end of the connection is the watcher's business: the next controller gets all hints.
+        let _ = self.connection.post(&packet, Some(About::Hints));
     }
 }
 

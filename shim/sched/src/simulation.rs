@@ -26,7 +26,7 @@ mod trace;
 pub(crate) mod worlds;
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use crate::mask::Mask;
 #[cfg(test)]
@@ -113,13 +113,15 @@ enum Happening {
     Looks(usize, u64),
     /// A client may have been idle for long enough.
     Lingers(usize, u64),
-    /// A client reports its use.
-    Reports(usize),
+    /// A client's watcher wakes up; only the last plan counts.
+    Wakes(usize, u64),
     KernelEnds(usize),
     /// A device may have something to start: a command has reached it, or a gate is open.
     Starts(usize),
-    /// The scheduler gets an event.
-    Heard(usize),
+    /// The scheduler looks at what has changed.
+    Heard,
+    /// The scheduler gets a report of use.
+    Said,
     /// The time that the scheduler asked for.
     Due(u64),
     /// A decision takes effect.
@@ -134,8 +136,10 @@ struct Simulation {
     /// Number of occurrences so far: those of one time happen in this order.
     count: u64,
     scheduler: Scheduler,
-    /// Reports that the scheduler has not got yet.
-    reported: Vec<QueueChange>,
+    /// Changes that the scheduler has not got yet, and when each happened: it gets all of them when it looks.
+    changes: Vec<(Nanos, QueueChange)>,
+    /// Reports of use on their way.
+    packets: VecDeque<QueueChange>,
     appointment: u64,
     clients: Vec<Client>,
     devices: Vec<Device>,
@@ -163,7 +167,8 @@ impl Simulation {
             agenda: BinaryHeap::new(),
             count: 0,
             scheduler,
-            reported: Vec::new(),
+            changes: Vec::new(),
+            packets: VecDeque::new(),
             appointment: 0,
             clients: world.plans.iter().cloned().map(Client::new).collect(),
             devices: (0..devices).map(|_| Device::new(world.plans.len())).collect(),
@@ -212,37 +217,57 @@ impl Simulation {
                 }
             }
             Happening::Lingers(client, appointment) => self.linger(client, appointment),
-            Happening::Reports(client) => self.report_use(client),
+            Happening::Wakes(client, wake) => {
+                if self.clients[client].wake == wake {
+                    self.watch(client);
+                }
+            }
             Happening::KernelEnds(device) => self.kernel_ends(device),
             Happening::Starts(device) => self.start(device),
-            Happening::Heard(count) => {
-                for event in self.reported.drain(..count) {
-                    self.scheduler.handle(self.now, event);
-                    self.trace.step(self.now, Some(event));
-                    #[cfg(test)]
-                    if let (Some(planted), QueueChange::Opened { .. }) = (self.world.planted, event) {
-                        self.scheduler.plant(self.now, planted);
-                    }
-                }
-                self.decide();
-                #[cfg(test)]
-                {
-                    let charged = self.charged();
-                    self.trace.charges.push((self.now, charged));
-                }
+            Happening::Heard => self.attend(None),
+            Happening::Said => {
+                let said = self.packets.pop_front();
+                self.attend(said);
             }
             Happening::Due(appointment) => {
                 if self.appointment == appointment {
-                    self.decide();
+                    self.attend(None);
                 }
             }
             Happening::Obeyed(queue, level) => self.obey(queue, level),
         }
     }
 
-    fn tell(&mut self, event: QueueChange) {
-        self.reported.push(event);
-        self.plan_in(self.world.delays.hear, Happening::Heard(1));
+    /// The arbiter notes a change with its time, and wakes the scheduler.
+    fn tell(&mut self, change: QueueChange) {
+        self.changes.push((self.now, change));
+        self.plan_in(self.world.delays.hear, Happening::Heard);
+    }
+
+    /// A client says something itself, which the scheduler takes in as of then.
+    fn say(&mut self, said: QueueChange) {
+        self.packets.push_back(said);
+        self.plan_in(self.world.delays.hear, Happening::Said);
+    }
+
+    /// The scheduler is awake: it takes in all changes until now as of their times, then what it was said, and decides.
+    fn attend(&mut self, said: Option<QueueChange>) {
+        let changes = std::mem::take(&mut self.changes);
+        let said = said.map(|said| (self.now, said));
+        for (at, change) in changes.into_iter().chain(said) {
+            self.scheduler.handle(at, change);
+            self.trace.step(at, Some(change));
+            #[cfg(test)]
+            if let (Some(planted), QueueChange::Opened { .. }) = (self.world.planted, change) {
+                self.scheduler.plant(at, planted);
+            }
+        }
+        self.decide();
+        #[cfg(test)]
+        {
+            let charged = self.charged();
+            self.trace.charges.push((self.now, charged));
+        }
     }
 
     /// The present charge of each client.

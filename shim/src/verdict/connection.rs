@@ -1,10 +1,8 @@
-//! What the shim sends to the controller about calls, from the application's threads. Never waits.
+//! What the shim sends to the controller about calls, from the application's threads. Never waits: what a full socket
+//! does not take now, the watcher sends later.
 
-use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
-use rustix::io::Errno;
 use xsched_protocol::wire::{Domain, KernelName, PacketKind, SchedulingDomain, Settings};
 use xsched_xqueue::Connection;
 use zerocopy::{Immutable, IntoBytes};
@@ -41,7 +39,7 @@ pub(crate) fn send_kernel(number: u32, name: &str) {
 
 fn send(packet: &(impl IntoBytes + Immutable)) {
     let connection = socket().clone();
-    if connection.is_some_and(|connection| connection.send(packet).is_err()) {
+    if connection.is_some_and(|connection| connection.post(packet, None).is_err()) {
         counters::trouble(Trouble::UnsentReport);
     }
 }
@@ -49,20 +47,8 @@ fn send(packet: &(impl IntoBytes + Immutable)) {
 /// Sends the user's own rules, if there are any.
 pub(crate) fn send_rules(text: &str) {
     let Some(connection) = socket().clone() else { return };
-    if !text.is_empty() && send_settings(&connection, text).is_err() {
+    let packet = Settings { kind: PacketKind::Settings as u32, len: text.len() as u32 };
+    if !text.is_empty() && connection.post_with(&packet, text).is_err() {
         counters::trouble(Trouble::UnsentReport);
     }
-}
-
-/// Sends the user's own rules in a sealed file in memory.
-fn send_settings(connection: &Connection, text: &str) -> Result<(), Errno> {
-    let file = memfd_create("xsched-settings", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC)?;
-    let mut left = text.as_bytes();
-    while !left.is_empty() {
-        left = &left[rustix::io::write(&file, left)?..];
-    }
-    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
-    fcntl_add_seals(&file, seals)?;
-    let packet = Settings { kind: PacketKind::Settings as u32, len: text.len() as u32 };
-    connection.send_with(&packet, file.as_fd())
 }

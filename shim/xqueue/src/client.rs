@@ -19,6 +19,7 @@ mod guard;
 mod host;
 mod link;
 mod local;
+mod outbox;
 mod page_registration;
 mod report_probe;
 mod session;
@@ -37,6 +38,7 @@ pub use arbiter_page::{PageError, check_seals};
 pub use connection::Connection;
 pub use guard::start_guard;
 pub use host::{ControllerRules, Host, Library};
+pub use outbox::About;
 pub use report_probe::report_through;
 pub use settings::{SchedulerChoice, Settings};
 

@@ -54,7 +54,7 @@ mod xqueues;
 
 pub use claim::Usage;
 pub use client::{
-    Connection, ControllerRules, Host, Library, PageError, SchedulerChoice, Settings, check_seals,
+    About, Connection, ControllerRules, Host, Library, PageError, SchedulerChoice, Settings, check_seals,
     report_through, start as start_client, start_guard,
 };
 pub use clock::now;

@@ -15,7 +15,12 @@ nvcc -O2 -arch=sm_90 -o load "$here/load.cu" || exit 1
 read -r filling small <<<"$(./load calibrate)"
 echo "iterations: $filling $small"
 
-serve() { "$ctl" serve >>"$work/serve.log" 2>&1 & server=$!; sleep 2; }
+# serve [LINE..]: a controller with these lines in [scheduler]
+serve() {
+    { echo "[scheduler]"; printf '%s\n' "$@"; } >"$work/config.toml"
+    "$ctl" serve --config "$work/config.toml" >>"$work/serve.log" 2>&1 & server=$!
+    sleep 2
+}
 stop() { kill "$server"; wait "$server" 2>/dev/null; }
 wants() { [[ " $tables " == *" $1 "* ]]; }
 
@@ -53,6 +58,27 @@ if wants bert; then
     serve
     python3 "$here/together.py" bert6-ours 6 --ctl "$ctl" bert@high bert@high bert@normal bert@normal bert@low bert@low
     stop
+fi
+# Programs that their host bounds: which settings leave the others something, and what that costs.
+if wants hostbound; then
+    three="bert@high bert@high bert@normal bert@normal bert@low bert@low"
+    python3 "$here/together.py" hostbound-alone 6 bert bert
+    python3 "$here/together.py" hostbound-native 6 bert bert bert bert bert bert
+    while IFS='|' read -r name settings workloads; do
+        mapfile -t lines < <(tr ';' '\n' <<<"$settings")
+        serve "${lines[@]}"
+        echo "### six BERT: $name"
+        python3 "$here/together.py" "hostbound-$name" 6 --ctl "$ctl" $workloads
+        stop
+    done <<END
+default||$three
+linger-20us|linger = "20us"|$three
+linger-0|linger = "0s"|$three
+starvation-100ms|starvation = "100ms"|$three
+starvation-20ms|starvation = "20ms"|$three
+fair|policy = "fair"|bert@weight=400 bert@weight=400 bert@weight=200 bert@weight=200 bert@weight=100 bert@weight=100
+slo|policy = "slo"|bert@slo=p90<9ms bert@slo=p90<9ms bert@weight=200 bert@weight=200 bert@weight=100 bert@weight=100
+END
 fi
 if wants resnet; then
     echo "### ResNet-18 beside ResNet-50"

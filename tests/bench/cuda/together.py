@@ -1,8 +1,9 @@
 """Runs workloads of worker.py at the same time, each in a process of its own, and prints their lines.
 
-    together.py NAME SECONDS [--ctl XSCHED_CTL | --shim FILE] WORKLOAD[:OPTION..][@CLASS] ..
+    together.py NAME SECONDS [--ctl XSCHED_CTL | --shim FILE] WORKLOAD[:OPTION..][@SCHEDULING] ..
 
-With --shim those with the option `shim` get it preloaded, without a controller. With --ctl each runs under `xsched-ctl run`, with the class that follows its name.
+With --shim those with the option `shim` get it preloaded, without a controller. With --ctl each runs under `xsched-ctl run`, with
+what follows its name: a class, or options such as `weight=400` or `slo=p99 < 9ms` with commas between them.
 """
 
 import os
@@ -19,11 +20,13 @@ elif workloads[0] == "--shim":
     shim, workloads = workloads[1], workloads[2:]
 folder, here, workers = tempfile.mkdtemp(), os.path.dirname(os.path.abspath(__file__)), []
 for index, workload in enumerate(workloads):
-    what, _, scheduling_class = workload.partition("@")
+    what, _, scheduling = workload.partition("@")
+    scheduling = scheduling if "=" in scheduling else f"class={scheduling or 'normal'}"
     what = what.split(":")
     command = [sys.executable, f"{here}/worker.py", what[0], seconds, f"{name}.{index}", folder] + what[1:]
     if ctl:
-        command = [ctl, "run", "--class", scheduling_class or "normal", "--"] + command
+        options = [word for option in scheduling.split(",") for word in ("--" + option).split("=", 1)]
+        command = [ctl, "run"] + options + ["--"] + command
     errors = open(f"/tmp/{name}.{index}.err", "w")
     environment = dict(os.environ, LD_PRELOAD=shim) if shim and "shim" in what else None
     workers.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True))

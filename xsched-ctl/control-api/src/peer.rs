@@ -13,6 +13,12 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::readiness::watch;
 
+pub use container::Container;
+pub use party::Party;
+
+mod container;
+mod party;
+
 /// A process, which may have ended.
 #[derive(Clone, Debug)]
 pub struct Peer {
@@ -22,33 +28,10 @@ pub struct Peer {
     pub uid: u32,
     /// The container that it runs in, if any.
     pub container: Option<Container>,
+    /// What it uses up counts for this.
+    pub party: Party,
     /// Identifies it even after its id was reused.
     pidfd: Option<Arc<OwnedFd>>,
-}
-
-/// A container: processes in a pid namespace of their own. Its root may be root in the kernel's credentials of a
-/// connection too, but has no privileges outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Container(
-    /// The inode number of its pid namespace; 0 if unknown.
-    u64,
-);
-
-impl Container {
-    /// A container that cannot be told from others.
-    const UNKNOWN: Self = Self(0);
-
-    /// The container of a process, by its id in this process's pid namespace. None if it is in this namespace.
-    fn of(pid: u32) -> Option<Self> {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        // `NSpid` lists its ids from the namespace of `/proc` to its own. A single id means that it is in this one.
-        let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
-        if ids.is_some_and(|ids| ids.split_whitespace().count() == 1) {
-            return None;
-        }
-        let namespace = fs::metadata(format!("/proc/{pid}/ns/pid"));
-        Some(namespace.map_or(Self::UNKNOWN, |namespace| Self(namespace.ino())))
-    }
 }
 
 impl Peer {
@@ -58,17 +41,24 @@ impl Peer {
         // The kernel reports 0 for a process outside this pid namespace and those inside it.
         let pid = u32::try_from(credentials.pid).unwrap_or(0);
         let pidfd = pidfd(&socket, credentials.pid)?.map(Arc::new);
-        let peer = Self { pid, uid: credentials.uid, container: Container::of(pid), pidfd };
+        let peer = Self::read(pid, credentials.uid, pidfd);
+        if peer.is_alive() {
+            return Ok(peer);
+        }
         // The id may have been reused if the process has ended and passed its connection on.
-        let container = if peer.is_alive() { peer.container } else { Some(Container::UNKNOWN) };
-        Ok(Self { container, ..peer })
+        Ok(Self { container: Some(Container::UNKNOWN), party: Party::Container(Container::UNKNOWN), ..peer })
     }
 
     /// An existing process.
     pub fn by_pid(pid: u32, uid: u32) -> io::Result<Self> {
         let id = Pid::from_raw(pid.cast_signed()).ok_or(io::ErrorKind::InvalidInput)?;
         let pidfd = Some(Arc::new(pidfd_open(id, PidfdFlags::empty())?));
-        Ok(Self { pid, uid, container: Container::of(pid), pidfd })
+        Ok(Self::read(pid, uid, pidfd))
+    }
+
+    fn read(pid: u32, uid: u32, pidfd: Option<Arc<OwnedFd>>) -> Self {
+        let container = Container::of(pid);
+        Self { pid, uid, container, party: Party::of(pid, uid, container), pidfd }
     }
 
     /// The process that has written its id into a file and keeps that file open. None if it cannot be found.
@@ -115,12 +105,13 @@ impl Peer {
 impl Peer {
     /// A process that need not exist.
     pub fn unknown(pid: u32, uid: u32) -> Self {
-        Self { pid, uid, container: None, pidfd: None }
+        Self { pid, uid, container: None, party: Party::User(uid), pidfd: None }
     }
 
-    /// A process in a container that need not exist.
+    /// A process in a container of root's that need not exist.
     pub fn contained(pid: u32, uid: u32, container: u64) -> Self {
-        Self { container: Some(Container(container)), ..Self::unknown(pid, uid) }
+        let container = Container(container);
+        Self { container: Some(container), party: Party::Container(container), ..Self::unknown(pid, uid) }
     }
 }
 

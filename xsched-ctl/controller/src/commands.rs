@@ -98,7 +98,7 @@ async fn answer(
     let is_change = request.is_change();
     let answer = shared.with(|controller| controller.order(actor, request, attendance));
     if takes_turns && (is_change || matches!(answer, Answer::Refused { .. })) {
-        shared.lines.pay(actor.uid).await;
+        shared.lines.pay(actor.party).await;
     }
     match (explained, answer) {
         (Some(pid), Answer::Run { .. }) => explain(shared, pid).await,

@@ -35,6 +35,7 @@ use std::sync::atomic::AtomicU64;
 use tokio::sync::{Notify, watch};
 use xsched_arbiter::{Arbiter, Owner};
 use xsched_control_api::answer::{Counts, PageKeeper, Sight, State};
+use xsched_control_api::peer::Party;
 use xsched_protocol::{
     arbiter_page::{ArbiterChange, ArbiterEvent, QueueWord},
     wire::{Keeper, RefusalReason, Welcome},
@@ -80,6 +81,8 @@ pub(crate) struct Heard {
     /// Its process id as BPF programs see it.
     pub(crate) tgid: u32,
     pub(crate) shim: FileId,
+    /// What it makes the programs keep counts for this.
+    pub(crate) party: Party,
 }
 
 #[derive(Debug)]
@@ -124,7 +127,7 @@ pub(crate) struct Controller {
     latest_client: ClientId,
     builds: Builds,
     /// Log messages on refused processes, by user.
-    refusals: Repeated<u32>,
+    refusals: Repeated<Party>,
     recordings: Recordings,
     counts: Counts,
     started_ns: u64,
@@ -253,8 +256,8 @@ impl Controller {
         self.builds.spare(now_ns, used)
     }
 
-    /// Removes the probe from a shim. Returns the user that it counted for, if it was probed and counted.
-    pub(crate) fn unprobe(&mut self, shim: FileId) -> Option<u32> {
+    /// Removes the probe from a shim. Returns the party that it counted for, if it was probed and counted.
+    pub(crate) fn unprobe(&mut self, shim: FileId) -> Option<Party> {
         self.arbiter.unprobe(shim);
         self.builds.remove(shim)
     }

@@ -28,6 +28,7 @@ use std::thread::JoinHandle;
 
 use rustix::event::{EventfdFlags, eventfd};
 use tokio::sync::{oneshot, watch};
+use xsched_control_api::peer::Party;
 use xsched_protocol::wire::SchedulingDomain;
 use xsched_rules::{Caller, Rules};
 use xsched_symbols::FileId;
@@ -81,7 +82,8 @@ pub(crate) struct Newcomer {
     pub(crate) pid: u32,
     /// Its id in the initial pid namespace.
     pub(crate) tgid: u32,
-    pub(crate) uid: u32,
+    /// What it makes the thread and the programs keep counts for this.
+    pub(crate) party: Party,
     pub(crate) shim: FileId,
     /// What rules may ask about it.
     pub(crate) caller: Caller,

@@ -1,4 +1,5 @@
-//! Quotas: no user takes all of a resource, each user is guaranteed a part, and privileged users always find some.
+//! Quotas: no party, which is a user or a container, takes all of a resource, each is guaranteed a part, and privileged users
+//! always find some.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -7,14 +8,14 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use xsched_control_api::peer::Peer;
+use xsched_control_api::peer::{Party, Peer};
 
 use super::controller::Actor;
 
-/// Number of users with a guaranteed part at the same time. Other users cannot take from these parts.
-const USERS: usize = 32;
+/// Number of parties with a guaranteed part at the same time. Others cannot take from these parts.
+const PARTIES: usize = 32;
 
-/// How a limited resource is divided among unprivileged users. Each is guaranteed a part, as long as at most [`USERS`]
+/// How a limited resource is divided among unprivileged parties. Each is guaranteed a part, as long as at most [`PARTIES`]
 /// have any. What is left beyond all these parts goes to the first that ask.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Division {
@@ -25,31 +26,31 @@ pub(super) struct Division {
 }
 
 impl Division {
-    /// Whether a user may have one more, given how many each has now.
-    pub(super) fn allows(self, uid: u32, users: &BTreeMap<u32, usize>) -> bool {
-        let own = users.get(&uid).copied().unwrap_or(0);
-        let all: usize = users.values().sum();
-        let beyond: usize = users.values().map(|count| count.saturating_sub(self.each)).sum();
-        all < self.room && (own < self.each || beyond < self.room - USERS * self.each)
+    /// Whether a party may have one more, given how many each has now.
+    pub(super) fn allows(self, party: Party, counts: &BTreeMap<Party, usize>) -> bool {
+        let own = counts.get(&party).copied().unwrap_or(0);
+        let all: usize = counts.values().sum();
+        let beyond: usize = counts.values().map(|count| count.saturating_sub(self.each)).sum();
+        all < self.room && (own < self.each || beyond < self.room - PARTIES * self.each)
     }
 }
 
 /// Connections. Each costs one descriptor (a command) or four (a process).
 const CONNECTIONS: Division = Division { room: 4096, each: 64 };
 
-/// For each user: one connection for each process or `run`, and some for other commands.
-const CONNECTIONS_PER_USER_MAX: usize = 1024 + 256;
+/// For each party: one connection for each process or `run`, and some for other commands.
+const CONNECTIONS_PER_PARTY_MAX: usize = 1024 + 256;
 
-/// Connected unprivileged users, with the number of their connections.
+/// Connected unprivileged parties, with the number of their connections.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Room(Rc<RefCell<BTreeMap<u32, usize>>>);
+pub(super) struct Room(Rc<RefCell<BTreeMap<Party, usize>>>);
 
 /// An accepted connection. Dropping it frees its part of the quota.
 #[derive(Debug)]
 pub(super) struct Occupant {
     room: Room,
-    /// The user that it counts for; none if it is not counted.
-    uid: Option<u32>,
+    /// The party that it counts for; none if it is not counted.
+    party: Option<Party>,
 }
 
 /// A new connection could not be accepted for lack of descriptors or another resource. That may last, and a client that
@@ -89,7 +90,7 @@ impl Room {
         Self::default()
     }
 
-    /// Accepts a connection. None if its user's quota is used up, or it has ended already.
+    /// Accepts a connection. None if its party's quota is used up, or it has ended already.
     pub(super) fn take_in(&self, connection: impl AsFd) -> Option<(Peer, Occupant)> {
         let peer = Peer::of(connection)
             .inspect_err(|error| tracing::debug!("a connection without a peer: {error}"))
@@ -99,28 +100,28 @@ impl Room {
     }
 
     fn occupant(&self, actor: Actor) -> Option<Occupant> {
-        if actor.is_privileged() {
-            return Some(Occupant { room: self.clone(), uid: None });
-        }
-        let mut users = self.0.borrow_mut();
-        let own = users.get(&actor.uid).copied().unwrap_or(0);
-        if own >= CONNECTIONS_PER_USER_MAX || !CONNECTIONS.allows(actor.uid, &users) {
+        let Some(party) = actor.counted() else {
+            return Some(Occupant { room: self.clone(), party: None });
+        };
+        let mut counts = self.0.borrow_mut();
+        let own = counts.get(&party).copied().unwrap_or(0);
+        if own >= CONNECTIONS_PER_PARTY_MAX || !CONNECTIONS.allows(party, &counts) {
             return None;
         }
-        users.insert(actor.uid, own + 1);
-        Some(Occupant { room: self.clone(), uid: Some(actor.uid) })
+        counts.insert(party, own + 1);
+        Some(Occupant { room: self.clone(), party: Some(party) })
     }
 }
 
 impl Drop for Occupant {
     fn drop(&mut self) {
-        let Some(uid) = self.uid else { return };
-        let mut users = self.room.0.borrow_mut();
-        let left = users.get(&uid).map_or(0, |count| count - 1);
+        let Some(party) = self.party else { return };
+        let mut counts = self.room.0.borrow_mut();
+        let left = counts.get(&party).map_or(0, |count| count - 1);
         if left == 0 {
-            users.remove(&uid);
+            counts.remove(&party);
         } else {
-            users.insert(uid, left);
+            counts.insert(party, left);
         }
     }
 }
@@ -133,7 +134,7 @@ mod tests {
     const USER: u32 = 4_000_000_000;
 
     fn of(uid: u32) -> Actor {
-        Actor { pid: 1, uid, container: None }
+        Actor::of(&Peer::unknown(1, uid))
     }
 
     #[test]
@@ -147,10 +148,22 @@ mod tests {
     fn a_user_that_takes_its_maximum_leaves_some_for_others() {
         let room = Room::new();
         let mut taken: Vec<_> = std::iter::from_fn(|| room.occupant(of(USER))).collect();
-        assert_eq!(taken.len(), CONNECTIONS_PER_USER_MAX);
+        assert_eq!(taken.len(), CONNECTIONS_PER_PARTY_MAX);
         assert!(room.occupant(of(USER + 1)).is_some() && room.occupant(of(0)).is_some());
         taken.pop();
         assert!(room.occupant(of(USER)).is_some(), "a dropped connection frees its part");
+    }
+
+    #[test]
+    fn a_container_that_takes_its_maximum_leaves_some_for_those_with_the_same_user() {
+        let room = Room::new();
+        let contained = |uid, container| room.occupant(Actor::of(&Peer::contained(1, uid, container)));
+        // Its root may become any user.
+        let taken: Vec<_> = (0..10_000).filter_map(|number| contained(number % 64, 7)).collect();
+        assert_eq!(taken.len(), CONNECTIONS_PER_PARTY_MAX);
+        let others: Vec<_> = (0..10_000).filter_map(|_| contained(0, 8)).collect();
+        let last: Vec<_> = (0..64).filter_map(|_| contained(0, 9)).collect();
+        assert_eq!((others.len() >= 64, last.len()), (true, 64));
     }
 
     #[test]
@@ -184,18 +197,19 @@ mod tests {
         };
         for _ in 0..100 {
             let each = 1 + below(5);
-            let division = Division { each, room: USERS * each + below(50) };
+            let division = Division { each, room: PARTIES * each + below(50) };
             let mut users = BTreeMap::new();
             for _ in 0..1000 {
                 // Some take more than others, and give back less.
-                let uid = below(USERS).min(below(USERS)) as u32;
-                let own = users.get(&uid).copied().unwrap_or(0);
-                if own > 0 && below(USERS) < uid as usize {
-                    users.insert(uid, own - 1);
+                let number = below(PARTIES).min(below(PARTIES)) as u32;
+                let party = Party::User(number);
+                let own = users.get(&party).copied().unwrap_or(0);
+                if own > 0 && below(PARTIES) < number as usize {
+                    users.insert(party, own - 1);
                 } else {
-                    let allowed = division.allows(uid, &users);
-                    assert!(allowed || own >= each, "{division:?} {uid} {users:?}");
-                    users.insert(uid, own + usize::from(allowed));
+                    let allowed = division.allows(party, &users);
+                    assert!(allowed || own >= each, "{division:?} {party:?} {users:?}");
+                    users.insert(party, own + usize::from(allowed));
                 }
                 assert!(users.values().sum::<usize>() <= division.room);
             }

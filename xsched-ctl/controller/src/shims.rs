@@ -9,7 +9,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use xsched_arbiter::ProbedShim;
-use xsched_control_api::peer::{PATIENCE, Peer};
+use xsched_control_api::peer::{PATIENCE, Party, Peer};
 use xsched_protocol::wire::{FromShim, Hello, Malformed, PacketKind, Refusal, RefusalReason};
 use xsched_symbols::FileId;
 use zerocopy::IntoBytes as _;
@@ -92,10 +92,10 @@ async fn serve(shared: Rc<Shared>, connection: Connection, peer: Peer, occupant:
         refuse(&connection, reason);
     }
     match &end {
-        End::Failed(error) if shared.lines.have_room(peer.uid) => {
+        End::Failed(error) if shared.lines.have_room(peer.party) => {
             tracing::warn!("{}: {error}", peer.describe());
         }
-        End::Refused(RefusalReason::Version) if shared.lines.have_room(peer.uid) => tracing::warn!(
+        End::Refused(RefusalReason::Version) if shared.lines.have_room(peer.party) => tracing::warn!(
             "{}: its shim is of another version than this controller, so it is not scheduled: install both from one build",
             peer.describe()
         ),
@@ -122,7 +122,7 @@ async fn note_departure(shared: &Shared, peer: &Peer) {
         return;
     }
     let has_ended = timeout(DEPARTURE, peer.ended()).await.is_ok();
-    if !has_ended && peer.is_alive() && shared.lines.have_room(peer.uid) {
+    if !has_ended && peer.is_alive() && shared.lines.have_room(peer.party) {
         tracing::info!(
             "{} has closed its connection and goes on, so it is not scheduled: it has closed all descriptors, or executed \
              another program; if it still launches, it connects again within a second",
@@ -183,7 +183,7 @@ async fn greet(shared: &Shared, connection: &Connection, peer: &Peer) -> Result<
 }
 
 /// Looks for a process's shim and has it probed, on separate threads: the time depends on the process and on the
-/// kernel, and all other processes would wait. Each user has one search at a time.
+/// kernel, and all other processes would wait. Each party has one search at a time.
 async fn find_shim(shared: &Shared, peer: &Peer) -> Option<ProbedShim> {
     let search = shared.controller.borrow().search(peer)?;
     let found = timeout(PATIENCE, async {
@@ -192,7 +192,7 @@ async fn find_shim(shared: &Shared, peer: &Peer) -> Option<ProbedShim> {
         let (found, turn) = on_thread(peer, move || (search.run(), turn)).await?;
         let found = found.inspect_err(|error| tracing::debug!("{}: {error}", peer.describe())).ok()?;
         if !shared.controller.borrow_mut().may_probe(peer, found.id()) {
-            tracing::debug!("{}: its user uses too many builds of the shim", peer.describe());
+            tracing::debug!("{}: its party uses too many builds of the shim", peer.describe());
             return None;
         }
         let written = shared.written.as_ref().map(AsyncFd::get_ref);
@@ -206,7 +206,7 @@ async fn find_shim(shared: &Shared, peer: &Peer) -> Option<ProbedShim> {
         probed.inspect_err(|error| tracing::debug!("{}: {error}", peer.describe())).ok()
     });
     found.await.unwrap_or_else(|_| {
-        if shared.lines.have_room(peer.uid) {
+        if shared.lines.have_room(peer.party) {
             tracing::warn!(
                 "{}: looking for its shim takes too long: it reports over the socket",
                 peer.describe()
@@ -216,8 +216,8 @@ async fn find_shim(shared: &Shared, peer: &Peer) -> Option<ProbedShim> {
     })
 }
 
-/// Removes the probe from a shim. Returns the user that it counted for, if it was counted.
-pub(super) fn let_go(shared: &Shared, shim: FileId) -> Option<u32> {
+/// Removes the probe from a shim. Returns the party that it counted for, if it was counted.
+pub(super) fn let_go(shared: &Shared, shim: FileId) -> Option<Party> {
     if let Some(written) = &shared.written {
         written.get_ref().forget(shim);
     }
@@ -236,7 +236,7 @@ pub(super) async fn next_written(shared: &Shared) {
     ready.clear_ready();
     for shim in written.get_ref().take() {
         let brought_by = let_go(shared, shim);
-        if shared.lines.have_room(brought_by.unwrap_or(0)) {
+        if shared.lines.have_room(brought_by.unwrap_or(Party::User(0))) {
             tracing::warn!(
                 "a shim in use is being overwritten (inode {}): processes that have it loaded may crash; install it with \
                  `install` or `mv`, which keep the old file for them",
@@ -339,7 +339,7 @@ async fn take(
             let (opened, gate) =
                 shared.with(|controller| controller.open(id, wanted)).map_err(End::Refused)?;
             if let Err(error) = &gate
-                && shared.lines.have_room(peer.uid)
+                && shared.lines.have_room(peer.party)
             {
                 tracing::warn!("{}: no gate page, so it controls its gate itself: {error}", peer.describe());
             }
@@ -381,7 +381,7 @@ async fn wait_until_joined(shared: &Shared, connection: &Connection, peer: &Peer
     if timeout(JOIN_PATIENCE, joined).await.is_err()
         && !connection.is_closed()
         && shared.with(|controller| controller.speak_for(id))
-        && shared.lines.have_room(peer.uid)
+        && shared.lines.have_room(peer.party)
     {
         tracing::warn!(
             "{} did not report its token through the probe: it reports over the socket",

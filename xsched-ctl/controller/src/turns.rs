@@ -1,5 +1,5 @@
 //! Serializes expensive requests, so that many of them do not keep the controller from its own work. A user's processes
-//! wait for each other, those in a container for each other, and no other process waits for them.
+//! wait for each other, those in a container for each other, and no other process waits for them: see [`Party`].
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,22 +8,19 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
-use xsched_control_api::peer::Container;
+use xsched_control_api::peer::Party;
 
 use super::controller::Actor;
 
-/// A user outside of containers or in one: unrelated users may have the same number in several containers.
-type Party = (u32, Option<Container>);
-
-/// How many containers may have something done at once for users with one number. A user that may create namespaces can
-/// have any number of containers.
+/// How many of root's containers may have something done at once for users with one number. A user that may have root
+/// create them can have any number of containers.
 const CONTAINERS_AT_ONCE: usize = 16;
 
-/// Allows one thing at a time for each user.
+/// Allows one thing at a time for each party.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     parties: Semaphores<Party>,
-    /// By user: for processes in all its containers.
+    /// By user: for its processes in all of root's containers.
     contained: Semaphores<u32>,
 }
 
@@ -38,12 +35,12 @@ pub(super) struct Turn {
 struct Semaphores<K>(RefCell<BTreeMap<K, Arc<Semaphore>>>);
 
 impl Turns {
-    /// Waits until this user may have something done.
+    /// Waits until this process's party may have something done.
     pub(super) async fn take(&self, actor: Actor) -> Turn {
-        let own = self.parties.take((actor.uid, actor.container), 1).await;
-        let common = match actor.container {
-            Some(_) => Some(self.contained.take(actor.uid, CONTAINERS_AT_ONCE).await),
-            None => None,
+        let own = self.parties.take(actor.party, 1).await;
+        let common = match actor.party {
+            Party::Container(_) => Some(self.contained.take(actor.uid, CONTAINERS_AT_ONCE).await),
+            Party::User(_) => None,
         };
         Turn { held: (own, common) }
     }
@@ -69,46 +66,46 @@ impl<K> Default for Semaphores<K> {
     }
 }
 
-/// Log lines that a user may cause at once; hundreds of commands may start together on a large machine.
+/// Log lines that a party may cause at once; hundreds of commands may start together on a large machine.
 const LINES_AT_ONCE: u32 = 512;
 
 /// How long one of them counts.
 const LINE_COUNTS: Duration = Duration::from_millis(50);
 
-/// How many log lines users have caused. Without a limit one user could fill the disk, or cause a service manager to
+/// How many log lines parties have caused. Without a limit one of them could fill the disk, or cause a service manager to
 /// drop the lines of others.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    /// By user: until when its lines count.
-    until: RefCell<BTreeMap<u32, Instant>>,
+    /// Until when their lines count.
+    until: RefCell<BTreeMap<Party, Instant>>,
 }
 
 impl Lines {
     /// Counts a line; returns the time at which it is within the limit.
-    fn count(&self, uid: u32, now: Instant) -> Instant {
-        let mut users = self.until.borrow_mut();
-        users.retain(|_, until| *until > now);
-        let until = users.entry(uid).or_insert(now);
+    fn count(&self, party: Party, now: Instant) -> Instant {
+        let mut parties = self.until.borrow_mut();
+        parties.retain(|_, until| *until > now);
+        let until = parties.entry(party).or_insert(now);
         *until += LINE_COUNTS;
         *until - LINE_COUNTS * LINES_AT_ONCE
     }
 
-    /// Counts a line that was written; waits if the user has caused too many.
-    pub(super) async fn pay(&self, uid: u32) {
+    /// Counts a line that was written; waits if the party has caused too many.
+    pub(super) async fn pay(&self, party: Party) {
         let now = Instant::now();
-        let due = self.count(uid, now);
+        let due = self.count(party, now);
         if due > now {
             sleep_until(due).await;
         }
     }
 
-    /// Counts a line unless the user has caused too many; returns false then.
-    pub(super) fn have_room(&self, uid: u32) -> bool {
+    /// Counts a line unless the party has caused too many; returns false then.
+    pub(super) fn have_room(&self, party: Party) -> bool {
         let now = Instant::now();
         let has_room =
-            self.until.borrow().get(&uid).is_none_or(|until| *until - LINE_COUNTS * LINES_AT_ONCE < now);
+            self.until.borrow().get(&party).is_none_or(|until| *until - LINE_COUNTS * LINES_AT_ONCE < now);
         if has_room {
-            self.count(uid, now);
+            self.count(party, now);
         }
         has_room
     }
@@ -145,20 +142,30 @@ mod tests {
         }
         assert_eq!(held.len(), CONTAINERS_AT_ONCE);
         drop(turns.take(Actor::of(&Peer::unknown(1, 7))).await);
-        drop(take(8, 1).await);
+        drop(take(8, 98).await);
         held.pop();
         drop(take(7, 99).await);
     }
 
+    #[tokio::test]
+    async fn a_containers_users_have_one_turn_together() {
+        let turns = Turns::default();
+        let first = turns.take(Actor::of(&Peer::contained(1, 7, 9))).await;
+        let other = turns.take(Actor::of(&Peer::contained(2, 8, 9)));
+        assert!(timeout(Duration::from_millis(20), other).await.is_err());
+        drop(first);
+    }
+
     #[test]
-    fn a_user_that_caused_many_lines_waits_for_more() {
+    fn a_party_that_caused_many_lines_waits_for_more() {
         let (lines, now) = (Lines::default(), Instant::now());
-        let due: Vec<_> = (0..LINES_AT_ONCE + 2).map(|_| lines.count(7, now)).collect();
+        let [user, other] = [7, 8].map(Party::User);
+        let due: Vec<_> = (0..LINES_AT_ONCE + 2).map(|_| lines.count(user, now)).collect();
         assert!(due[..LINES_AT_ONCE as usize].iter().all(|due| *due <= now), "all of these at once");
         assert_eq!(due[LINES_AT_ONCE as usize] - now, LINE_COUNTS);
         assert_eq!(due[LINES_AT_ONCE as usize + 1] - now, 2 * LINE_COUNTS);
-        assert!(!lines.have_room(7) && lines.have_room(8));
+        assert!(!lines.have_room(user) && lines.have_room(other));
         let later = now + LINE_COUNTS * (LINES_AT_ONCE + 2);
-        assert!(lines.count(7, later) < later);
+        assert!(lines.count(user, later) < later);
     }
 }

@@ -129,9 +129,8 @@ async fn page(
 ) -> Option<OwnedFd> {
     let origin = shared.origin.as_ref()?;
     let (reply, answer) = oneshot::channel();
-    let Heard { tgid, shim } = heard;
-    let newcomer =
-        Newcomer { key: id.number(), pid: subject.pid, tgid, uid: subject.uid, shim, caller: caller.clone() };
+    let Heard { tgid, shim, party } = heard;
+    let newcomer = Newcomer { key: id.number(), pid: subject.pid, tgid, party, shim, caller: caller.clone() };
     origin.tell(Order::Join(Box::new(newcomer), reply));
     match answer.await {
         Ok(Ok(Page { map })) => Some(map),
@@ -195,7 +194,7 @@ pub(super) fn domain(shared: &Shared, id: ClientId, said: &Domain) {
 }
 
 /// The user of a process has rules for it. They are read on a thread: there may be many, and all other processes would
-/// wait. Each user has the rules of one process read, and kept in memory, at a time.
+/// wait. Each party has the rules of one process read, and kept in memory, at a time.
 ///
 /// # Errors
 /// They are in no sealed memory file, whose sender could make the controller wait.
@@ -217,7 +216,7 @@ pub(super) async fn settings(
             }
         }
         // Parts of the message come from the process, which must neither add lines to the log nor cause too many.
-        Some((Err(error), _)) if shared.lines.have_room(peer.uid) => {
+        Some((Err(error), _)) if shared.lines.have_room(peer.party) => {
             tracing::warn!("a process's own rules are ignored: {}", one_line(&error.to_string()));
         }
         Some((Err(_), _)) | None => {}

@@ -266,7 +266,7 @@ mod tests {
 
     fn reply(ask: Ask) {
         let facts = Facts { processes: 7, ..Facts::default() };
-        let snapshot = Snapshot::new(facts, &mut Tally::default(), xsched_sched::Nanos::ZERO);
+        let snapshot = Snapshot::new(facts, &mut Tally::<u32>::default(), xsched_sched::Nanos::ZERO);
         // The reader may have gone.
         let _ = ask.send(snapshot);
     }

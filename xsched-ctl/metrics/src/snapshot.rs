@@ -58,7 +58,7 @@ impl Format {
 
 impl Snapshot {
     /// The facts, and the counters of all groups.
-    pub fn new(facts: Facts, tally: &mut Tally, now: Nanos) -> Self {
+    pub fn new<P: Copy + PartialEq>(facts: Facts, tally: &mut Tally<P>, now: Nanos) -> Self {
         Self { facts, groups: tally.counts(now) }
     }
 
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     fn snapshot() -> Snapshot {
-        let mut tally = Tally::default();
+        let mut tally = Tally::<u32>::default();
         let labels = |cgroup: &str| Labels {
             class: "high".to_owned(),
             device: "0000:c1:00.0".to_owned(),

@@ -14,8 +14,8 @@ use crate::histogram::Histogram;
 /// Most groups, without the one for all others.
 pub const GROUPS_MAX: usize = 128;
 
-/// Most of these that one unprivileged user may hold: a quarter.
-const GROUPS_PER_USER_MAX: usize = GROUPS_MAX / 4;
+/// Most of these that one unprivileged user, or container, may hold: a quarter.
+const GROUPS_PER_PARTY_MAX: usize = GROUPS_MAX / 4;
 
 /// Most libraries of a group, without the one for all others.
 pub const ORIGINS_MAX: usize = 8;
@@ -49,7 +49,6 @@ impl Labels {
 /// What queues with the same labels have done.
 #[derive(Debug)]
 pub struct Group {
-    user: Option<u32>,
     held_until: Cell<Nanos>,
     counts: RefCell<Counts>,
 }
@@ -69,8 +68,8 @@ pub(crate) struct Counts {
 }
 
 impl Group {
-    fn new(user: Option<u32>, now: Nanos) -> Rc<Self> {
-        Rc::new(Self { user, held_until: Cell::new(now), counts: RefCell::default() })
+    fn new(now: Nanos) -> Rc<Self> {
+        Rc::new(Self { held_until: Cell::new(now), counts: RefCell::default() })
     }
 
     /// A queue of it has used more.
@@ -105,45 +104,45 @@ impl Group {
     }
 }
 
-/// All groups.
+/// All groups. Unprivileged parties (`P`) may hold a part of them each.
 #[derive(Debug)]
-pub struct Tally {
-    groups: HashMap<Labels, Rc<Group>>,
+pub struct Tally<P> {
+    /// With the party that each counts for.
+    groups: HashMap<Labels, (Rc<Group>, Option<P>)>,
     other: Rc<Group>,
     /// Some queue counts or has counted for `other`.
     has_others: bool,
 }
 
-impl Default for Tally {
+impl<P> Default for Tally<P> {
     fn default() -> Self {
-        Self { groups: HashMap::new(), other: Group::new(None, Nanos::ZERO), has_others: false }
+        Self { groups: HashMap::new(), other: Group::new(Nanos::ZERO), has_others: false }
     }
 }
 
-impl Tally {
-    /// The group with these labels. `user` is the unprivileged user that a new one counts for.
-    pub fn group(&mut self, now: Nanos, labels: Labels, user: Option<u32>) -> Rc<Group> {
-        if let Some(group) = self.groups.get(&labels) {
+impl<P: Copy + PartialEq> Tally<P> {
+    /// The group with these labels. `party` is the unprivileged party that a new one counts for.
+    pub fn group(&mut self, now: Nanos, labels: Labels, party: Option<P>) -> Rc<Group> {
+        if let Some((group, _)) = self.groups.get(&labels) {
             return Rc::clone(group);
         }
         if self.groups.len() >= GROUPS_MAX {
             self.let_go(now);
         }
-        let of_user = |group: &&Rc<Group>| user.is_some() && group.user == user;
-        if self.groups.len() >= GROUPS_MAX
-            || self.groups.values().filter(of_user).count() >= GROUPS_PER_USER_MAX
-        {
+        let is_its = |other: &&Option<P>| party.is_some() && **other == party;
+        let own = self.groups.values().map(|(_, party)| party).filter(is_its).count();
+        if self.groups.len() >= GROUPS_MAX || own >= GROUPS_PER_PARTY_MAX {
             self.has_others = true;
             return Rc::clone(&self.other);
         }
-        let group = Group::new(user, now);
-        self.groups.insert(labels, Rc::clone(&group));
+        let group = Group::new(now);
+        self.groups.insert(labels, (Rc::clone(&group), party));
         group
     }
 
     /// Removes the groups that no queue has held for a while.
     fn let_go(&mut self, now: Nanos) {
-        self.groups.retain(|_, group| {
+        self.groups.retain(|_, (group, _)| {
             if claims(group) > 0 {
                 group.held_until.set(now);
             }
@@ -158,7 +157,8 @@ impl Tally {
         let entry = |labels: &Labels, group: &Rc<Group>| {
             (labels.clone(), claims(group), group.counts.borrow().clone())
         };
-        let mut counts: Vec<_> = self.groups.iter().map(|(labels, group)| entry(labels, group)).collect();
+        let mut counts: Vec<_> =
+            self.groups.iter().map(|(labels, (group, _))| entry(labels, group)).collect();
         counts.sort_by(|(a, ..), (b, ..)| {
             (&a.class, &a.device, &a.cgroup, &a.pod).cmp(&(&b.class, &b.device, &b.cgroup, &b.pod))
         });
@@ -182,13 +182,13 @@ mod tests {
         Labels { class: "normal".to_owned(), device: "d".to_owned(), cgroup: cgroup.to_owned(), pod: None }
     }
 
-    fn cgroups(tally: &mut Tally, now: Nanos) -> Vec<String> {
+    fn cgroups(tally: &mut Tally<u32>, now: Nanos) -> Vec<String> {
         tally.counts(now).into_iter().map(|(labels, ..)| labels.cgroup).collect()
     }
 
     #[test]
     fn a_storm_of_groups_leaves_a_fixed_number() {
-        let mut tally = Tally::default();
+        let mut tally = Tally::<u32>::default();
         for number in 0..5_000 {
             let group = tally.group(Nanos(1), labels(&number.to_string()), None);
             group.used(1, 0, Nanos(5), Nanos::ZERO);
@@ -209,15 +209,15 @@ mod tests {
     }
 
     #[test]
-    fn one_user_leaves_room_for_others() {
-        let mut tally = Tally::default();
+    fn one_party_leaves_room_for_others() {
+        let mut tally = Tally::<u32>::default();
         for number in 0..5_000 {
             tally.group(Nanos(1), labels(&number.to_string()), Some(1000));
         }
         let group = tally.group(Nanos(1), labels("mine"), Some(1001));
         group.used(7, 0, Nanos::ZERO, Nanos::ZERO);
         let counts = tally.counts(Nanos(2));
-        assert_eq!(counts.len(), GROUPS_PER_USER_MAX + 2, "with `mine`, and the one for all others");
+        assert_eq!(counts.len(), GROUPS_PER_PARTY_MAX + 2, "with `mine`, and the one for all others");
         assert!(counts.iter().any(|(labels, claims, counts)| {
             (labels.cgroup.as_str(), *claims, counts.launched) == ("mine", 1, 7)
         }));
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_group_goes_a_while_after_its_last_queue() {
-        let mut tally = Tally::default();
+        let mut tally = Tally::<u32>::default();
         let held = tally.group(Nanos(1), labels("held"), None);
         drop(tally.group(Nanos(1), labels("ended"), None));
         assert_eq!(cgroups(&mut tally, RETENTION), ["ended", "held"]);
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_full_tally_makes_room_without_scrapes() {
-        let mut tally = Tally::default();
+        let mut tally = Tally::<u32>::default();
         for number in 0..GROUPS_MAX {
             tally.group(Nanos(1), labels(&number.to_string()), None);
         }

@@ -22,11 +22,17 @@ use crate::timeout::Answer;
 /// How long an opened file is kept after it was last asked for. It keeps its file system mounted.
 const KEPT: Duration = Duration::from_secs(30);
 
+/// Most files that are kept, or awaited: each answer is a descriptor.
+const FILES_MAX: usize = 256;
+
 /// Files that are opened late, by what identifies them. `E` says why a file could not be opened.
 pub(crate) struct LateFiles<K, E> {
     files: Mutex<Option<HashMap<K, Late<E>>>>,
     uses: Uses,
 }
+
+/// A process: its id and when it started, since ids are reused.
+pub(crate) type Life = (u32, u64);
 
 /// How often a file that was opened late is handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +46,7 @@ pub(crate) enum Uses {
 struct Late<E> {
     state: State<E>,
     /// The process for which it is opened.
-    of: u32,
+    of: Life,
     began: Instant,
     asked: Instant,
 }
@@ -50,7 +56,7 @@ enum State<E> {
     Open(File),
 }
 
-impl<K: Eq + Hash, E> LateFiles<K, E> {
+impl<K: Clone + Eq + Hash, E> LateFiles<K, E> {
     pub(crate) const fn new(uses: Uses) -> Self {
         Self { files: Mutex::new(None), uses }
     }
@@ -60,10 +66,10 @@ impl<K: Eq + Hash, E> LateFiles<K, E> {
     pub(crate) fn get(
         &self,
         key: K,
-        of: u32,
+        of: impl Fn() -> Life,
         open: impl FnOnce() -> Answer<Result<File, E>>,
     ) -> Option<Result<File, E>> {
-        if let Some(known) = self.known(&key, of) {
+        if let Some(known) = self.known(&key, &of) {
             return known;
         }
         // Not under the lock: it may take a while.
@@ -71,9 +77,9 @@ impl<K: Eq + Hash, E> LateFiles<K, E> {
             Answer::InTime(opened) => Some(opened),
             Answer::Later(answer) => {
                 let now = Instant::now();
-                let late = Late { state: State::Opening(answer), of, began: now, asked: now };
+                let late = Late { state: State::Opening(answer), of: of(), began: now, asked: now };
                 let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-                files.get_or_insert_default().insert(key, late);
+                insert(files.get_or_insert_default(), key, late);
                 None
             }
             Answer::Unasked => None,
@@ -82,7 +88,7 @@ impl<K: Eq + Hash, E> LateFiles<K, E> {
 
     /// What is known of a file that is late; none for others. The inner one is that of [`Self::get`].
     #[expect(clippy::option_option, reason = "one says whether the file is late, one whether it was opened")]
-    fn known(&self, key: &K, of: u32) -> Option<Option<Result<File, E>>> {
+    fn known(&self, key: &K, of: impl Fn() -> Life) -> Option<Option<Result<File, E>>> {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let files = files.get_or_insert_default();
         let late = files.get_mut(key)?;
@@ -92,7 +98,7 @@ impl<K: Eq + Hash, E> LateFiles<K, E> {
                 Ok(Ok(file)) if self.uses == Uses::Any => late.state = State::Open(file),
                 Ok(opened) => {
                     // Another process may reach what was gone for this one.
-                    let is_of_other = late.of != of && opened.is_err();
+                    let is_of_other = opened.is_err() && late.of != of();
                     files.remove(key);
                     return (!is_of_other).then_some(Some(opened));
                 }
@@ -128,6 +134,16 @@ impl<K: Eq + Hash, E> LateFiles<K, E> {
     }
 }
 
+/// Adds a file; above the bound, the one that was not asked for for longest goes. If it is asked for again, it is opened again.
+fn insert<K: Clone + Eq + Hash, E>(files: &mut HashMap<K, Late<E>>, key: K, late: Late<E>) {
+    if files.len() >= FILES_MAX
+        && let Some(oldest) = files.iter().min_by_key(|(_, late)| late.asked).map(|(key, _)| key.clone())
+    {
+        files.remove(&oldest);
+    }
+    files.insert(key, late);
+}
+
 impl<E> Late<E> {
     /// Whether its answer has not been looked at.
     fn is_opening(&self) -> bool {
@@ -156,11 +172,15 @@ mod tests {
             &mut self,
             answers: Receiver<Result<File, &'static str>>,
         ) -> Option<Result<File, &'static str>> {
-            self.files.get(7, 1, || {
-                self.attempts += 1;
-                let folder = Path::new(self.folder);
-                ask(PathSpace::Device(0, 71), folder, Duration::ZERO, move || answers.recv().unwrap())
-            })
+            self.files.get(
+                7,
+                || (1, 1),
+                || {
+                    self.attempts += 1;
+                    let folder = Path::new(self.folder);
+                    ask(PathSpace::Device(0, 71), folder, Duration::ZERO, move || answers.recv().unwrap())
+                },
+            )
         }
 
         /// Asks again until there is an answer; no further attempt has one.
@@ -194,15 +214,37 @@ mod tests {
     }
 
     #[test]
+    fn files_that_are_not_asked_for_again_do_not_fill_the_memory() {
+        let files: LateFiles<usize, &'static str> = LateFiles::new(Uses::Any);
+        let answers: Vec<_> = (0..FILES_MAX + 10)
+            .map(|number| {
+                let (answer, late) = mpsc::channel();
+                assert!(files.get(number, || (1, 1), || Answer::Later(late)).is_none());
+                answer
+            })
+            .collect();
+        let opened = || File::open("/dev/null").map_err(|_| "absent");
+        let kept = answers.iter().filter(|answer| answer.send(opened()).is_ok()).count();
+        assert_eq!(kept, FILES_MAX);
+        assert!(files.get(FILES_MAX, || (1, 1), || Answer::Unasked).is_some_and(|file| file.is_ok()));
+        assert!(
+            files.get(0, || (1, 1), || Answer::Unasked).is_none(),
+            "it has gone, and may be asked for again"
+        );
+    }
+
+    #[test]
     fn a_late_refusal_of_one_process_is_not_anothers() {
         let mut slow = Slow { folder: "/others", attempts: 0, files: LateFiles::new(Uses::Any) };
         let (answer, answers) = mpsc::channel();
         assert!(slow.open(answers).is_none());
         answer.send(Err("gone")).unwrap();
         let began = Instant::now();
+        // It has the id of the first, which has ended.
+        let other = || (1, 2);
         let of_other = loop {
             let open = || Answer::InTime(File::open("/dev/null").map_err(|_| "absent"));
-            if let Some(answer) = slow.files.get(7, 2, open) {
+            if let Some(answer) = slow.files.get(7, other, open) {
                 break answer;
             }
             assert!(began.elapsed() < Duration::from_mins(1), "the answer never comes");

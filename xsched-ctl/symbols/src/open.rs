@@ -28,9 +28,9 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, StatxFlags, openat, openat2, statx};
 use rustix::io::Errno;
 
-use crate::late::{LateFiles, Uses};
+use crate::late::{LateFiles, Life, Uses};
 use crate::mapping::{FileId, Mapping};
-use crate::procfs::process_folder;
+use crate::procfs::{self, process_folder};
 use crate::roots;
 use crate::timeout::{self, Answer, PathSpace, ask};
 
@@ -105,8 +105,8 @@ enum Wanted {
 /// Mapped files that are opened late, by what the kernel says of them. The error says whether it takes a capability.
 static LATE_MAPPED: LateFiles<(FileId, PathBuf), bool> = LateFiles::new(Uses::Any);
 
-/// Files that are opened late by a path, which begins at a folder.
-static LATE_REGULAR: LateFiles<(PathBuf, PathBuf), io::Error> = LateFiles::new(Uses::One);
+/// Files that are opened late by a path, which begins at a folder. If that is a process's, when the process started.
+static LATE_REGULAR: LateFiles<(PathBuf, u64, PathBuf), io::Error> = LateFiles::new(Uses::One);
 
 /// How long names wait for a file that is opened late.
 const NAMES_PATIENCE: Duration = Duration::from_secs(5);
@@ -132,8 +132,11 @@ pub(crate) fn let_go() {
 pub fn open_mapped(pid: u32, mapping: &Mapping, patience: Patience) -> Result<File, OpenError> {
     let wanted = mapping.file.ok_or(OpenError::NoFile)?;
     let path = mapping.raw_path().into_owned();
-    let opened =
-        LATE_MAPPED.get((wanted, path.clone()), pid, || ask_mapped(pid, mapping, wanted, &path, patience));
+    let opened = LATE_MAPPED.get(
+        (wanted, path.clone()),
+        || life(pid),
+        || ask_mapped(pid, mapping, wanted, &path, patience),
+    );
     let path = mapping.path.to_path_buf();
     match opened {
         Some(Ok(file)) => Ok(file),
@@ -185,15 +188,32 @@ fn ask_mapped(
 /// The system's; [`io::ErrorKind::InvalidInput`] if it is not a regular file; [`io::ErrorKind::TimedOut`] if its file system
 /// has not answered yet: a caller that asks again gets the answer when it has come.
 pub fn open_regular(folder: &Path, path: &Path, patience: Patience) -> io::Result<File> {
-    let opened = LATE_REGULAR.get((folder.to_owned(), path.to_owned()), 0, || {
-        let candidate = Candidate::below(folder.to_owned(), path);
-        if let Some(opened) = candidate.open_at_once(Wanted::Any) {
-            return Answer::InTime(opened);
-        }
-        let seen = if path.is_absolute() { path.to_owned() } else { folder.join(path) };
-        ask(space_of(folder), folder_of(&seen), patience.duration(), move || candidate.open(Wanted::Any))
-    });
+    let key = (folder.to_owned(), start_of(folder), path.to_owned());
+    let opened = LATE_REGULAR.get(
+        key,
+        || (0, 0),
+        || {
+            let candidate = Candidate::below(folder.to_owned(), path);
+            if let Some(opened) = candidate.open_at_once(Wanted::Any) {
+                return Answer::InTime(opened);
+            }
+            let seen = if path.is_absolute() { path.to_owned() } else { folder.join(path) };
+            ask(space_of(folder), folder_of(&seen), patience.duration(), move || candidate.open(Wanted::Any))
+        },
+    );
     opened.unwrap_or_else(|| Err(io::Error::new(io::ErrorKind::TimedOut, "its file system does not answer")))
+}
+
+/// When the process to which a folder of `/proc` belongs has started: another process may have its id later. Zero for other
+/// folders and for processes that have ended.
+fn start_of(folder: &Path) -> u64 {
+    let number = folder.strip_prefix("/proc").ok().and_then(|below| below.iter().next()?.to_str());
+    number.and_then(|number| number.parse().ok()).map_or(0, |pid| life(pid).1)
+}
+
+/// A process and when it started; zero if it has ended.
+fn life(pid: u32) -> Life {
+    (pid, procfs::stat(pid).map_or(0, |stat| stat.started_ns))
 }
 
 /// The space of paths that begin at a folder: `/proc/PID/root` and `/proc/PID/cwd` belong to that process's mount namespace.
@@ -305,6 +325,21 @@ mod tests {
         assert_eq!(kind(&file), Ok(()));
         assert_eq!(kind(&dir.join("none")), Err(io::ErrorKind::NotFound));
         assert_eq!(refused, [Err(io::ErrorKind::InvalidInput); 4]);
+    }
+
+    #[test]
+    fn a_process_is_another_one_with_the_same_id() {
+        let own = process_folder(std::process::id()).join("root");
+        let start = start_of(&own);
+        assert!(start > 0, "it runs");
+        assert_eq!(start_of(&own), start);
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let of_child = start_of(&process_folder(child.id()).join("root"));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(of_child >= start, "{of_child} {start}");
+        assert_eq!(start_of(&process_folder(child.id()).join("root")), 0, "it has ended");
+        assert_eq!((start_of(Path::new("/")), start_of(Path::new("/proc/sys"))), (0, 0));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a caller waits for an answer that is lost if it comes later. It does nothing else meanwhile.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
@@ -17,6 +17,37 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 /// The most unanswered requests, in total and within one space. Each has a thread.
 const PENDING_MAX: usize = 64;
 const PENDING_PER_SPACE_MAX: usize = 16;
+
+/// What callers with less patience than [`PATIENCE`] wait, all of them together: this much at once, and later a fifth of the time.
+/// Many slow files would otherwise keep the task that records calls for a multiple of what one may.
+const SHORT_WAITS_MAX: Duration = Duration::from_millis(20);
+const SHORT_WAITS_SHARE: u32 = 5;
+
+/// The time that these callers may still wait.
+struct Budget {
+    left: Duration,
+    /// When that was so; none before the first of them.
+    at: Option<Instant>,
+}
+
+static BUDGET: Mutex<Budget> = Mutex::new(Budget { left: SHORT_WAITS_MAX, at: None });
+
+impl Budget {
+    fn left(&mut self, now: Instant) -> Duration {
+        let elapsed = self.at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        self.left = (self.left + elapsed / SHORT_WAITS_SHARE).min(SHORT_WAITS_MAX);
+        self.at = Some(now);
+        self.left
+    }
+
+    fn spend(&mut self, waited: Duration) {
+        self.left = self.left.saturating_sub(waited);
+    }
+}
+
+fn budget() -> std::sync::MutexGuard<'static, Budget> {
+    BUDGET.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A set of paths in which equal paths lead to the same folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +95,8 @@ pub fn with_timeout<T: Send + 'static>(
 }
 
 /// The same, with a patience of the caller's. It need not lose an answer that comes later. A caller with less patience than
-/// [`PATIENCE`] does not wait at all in a space where another request is not answered yet.
+/// [`PATIENCE`] does not wait at all in a space where another request is not answered yet, or when the like of it have waited for
+/// too long in total.
 pub(crate) fn ask<T: Send + 'static>(
     space: PathSpace,
     folder: &Path,
@@ -84,7 +116,12 @@ pub(crate) fn ask<T: Send + 'static>(
     if is_silent {
         return Answer::Unasked;
     }
-    let patience = if is_slow && patience < PATIENCE { Duration::ZERO } else { patience };
+    let is_short = patience < PATIENCE;
+    let patience = match is_short {
+        true if is_slow => Duration::ZERO,
+        true => patience.min(budget().left(Instant::now())),
+        false => patience,
+    };
     let running = Arc::new(());
     let observed = Arc::downgrade(&running);
     let (sender, receiver) = mpsc::channel();
@@ -97,7 +134,12 @@ pub(crate) fn ask<T: Send + 'static>(
     if thread::Builder::new().name("xsched-lookup".to_owned()).spawn(run).is_err() {
         return Answer::Unasked;
     }
-    if let Ok(answer) = receiver.recv_timeout(patience) {
+    let began = Instant::now();
+    let answer = receiver.recv_timeout(patience);
+    if is_short {
+        budget().spend(began.elapsed());
+    }
+    if let Ok(answer) = answer {
         return Answer::InTime(answer);
     }
     let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -150,5 +192,34 @@ mod tests {
         );
         assert_eq!(with_timeout(alive, &folder(0), || 2), Some(2), "the same path in another space");
         drop(answer);
+    }
+
+    #[test]
+    fn many_silent_spaces_do_not_delay_a_caller_in_a_hurry_by_their_number() {
+        let short = Duration::from_millis(20);
+        let (answer, answers) = mpsc::channel::<()>();
+        let answers = Arc::new(Mutex::new(answers));
+        let began = Instant::now();
+        for number in 0..30 {
+            let answers = Arc::clone(&answers);
+            let wait = move || answers.lock().unwrap().recv().ok();
+            let asked = ask(PathSpace::Device(1, number), Path::new("/silent"), short, wait);
+            assert!(matches!(asked, Answer::Later(_)), "{number}: {asked:?}");
+        }
+        let took = began.elapsed();
+        // 30 waits of 20 ms would be 600 ms; the rest is for a busy machine.
+        assert!(took < Duration::from_millis(300), "{took:?}");
+        drop(answer);
+    }
+
+    #[test]
+    fn a_budget_is_spent_and_comes_back() {
+        let (now, second) = (Instant::now(), Duration::from_secs(1));
+        let mut budget = Budget { left: SHORT_WAITS_MAX, at: None };
+        assert_eq!(budget.left(now), SHORT_WAITS_MAX);
+        budget.spend(second);
+        assert_eq!(budget.left(now), Duration::ZERO);
+        assert_eq!(budget.left(now + Duration::from_millis(50)), Duration::from_millis(10));
+        assert_eq!(budget.left(now + second), SHORT_WAITS_MAX);
     }
 }

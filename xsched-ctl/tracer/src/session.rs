@@ -184,12 +184,13 @@ impl Session {
         }
         self.count_unstopped(u64::MAX);
         self.late.add(self.slow.uncounted());
+        self.slow.tell_refused();
         tracing::info!(
             target: TURNS,
             "the longest turn of the loop took {} us",
             self.longest_turn.as_micros()
         );
-        self.record_pending(None, |_| true)?;
+        self.record_pending(|_| true)?;
         let settled = self.queues.give_up(|_| false);
         self.record_driver_calls(settled)?;
         self.read_all_unread(true)?;

@@ -1,7 +1,7 @@
 //! Commands in the root file system: they see its files, and, unless they install packages, this machine's devices and processes.
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -43,7 +43,7 @@ impl Inside {
         self
     }
 
-    pub(super) fn command(self, program: &str) -> Command {
+    pub(super) fn command(self, program: impl AsRef<OsStr>) -> Command {
         let mut command = command::command("bwrap");
         command.args(["--die-with-parent", "--bind"]).arg(self.root).arg("/");
         if self.is_apart {

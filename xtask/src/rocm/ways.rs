@@ -246,8 +246,13 @@ impl Stage {
         limits.into_iter().chain(program.words(&self.target_dir)).collect()
     }
 
+    /// The command.
+    pub(super) fn xsched_ctl(&self) -> &Path {
+        &self.xsched_ctl
+    }
+
     /// An empty folder for what a run leaves.
-    fn folder(&self, program: &Program, name: &str) -> Result<PathBuf> {
+    pub(super) fn folder(&self, program: &Program, name: &str) -> Result<PathBuf> {
         let folder = self.target_dir.join("rocm/runs").join(program.name).join(name);
         let _ = fs::remove_dir_all(&folder); // of an earlier run
         fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
@@ -268,7 +273,7 @@ impl Stage {
     }
 
     /// The file system with the simulated runtime in front of the genuine one. `preloaded` ends in a colon unless it is empty.
-    fn inside(&self, program: &Program, folder: &Path, preloaded: &str) -> Inside {
+    pub(super) fn inside(&self, program: &Program, folder: &Path, preloaded: &str) -> Inside {
         let release = program.release;
         let (major, genuine) = (release.major(), release.libraries());
         Inside::new(&self.root.path())

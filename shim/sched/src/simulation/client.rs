@@ -84,7 +84,12 @@ pub(super) struct Client {
     pub(super) buffer: VecDeque<Kernel>,
     pub(super) flight: InFlight,
     in_flight_time: VecDeque<Nanos>,
+    /// Device time that it has not reported, whether there is anything else to report, and when it may report again.
     used: Nanos,
+    is_unreported: bool,
+    reports_from: Nanos,
+    /// When its watcher wakes up by itself: only the plan of this number counts.
+    pub(super) wake: u64,
     /// The state of a recorded program.
     pub(super) run: Run,
     /// Since when it is blocked, and by which client.
@@ -96,7 +101,7 @@ pub(super) struct Client {
 /// Kernels that an application that always has more keeps in flight without a limit.
 pub(super) const UNLIMITED: usize = 16;
 
-/// Interval of reports of use.
+/// How often use is reported at most, and for how long at most the watcher of a client with work sleeps.
 pub(super) const REPORT_EVERY: Nanos = Nanos::from_millis(10);
 
 #[cfg(test)]
@@ -132,6 +137,9 @@ impl Client {
             flight: InFlight::new(limit),
             in_flight_time: VecDeque::new(),
             used: Nanos::ZERO,
+            is_unreported: false,
+            reports_from: Nanos::ZERO,
+            wake: 0,
         }
     }
 
@@ -191,7 +199,6 @@ impl Simulation {
         self.trace.act(self.now, index, Act::Opened);
         let attributes = self.clients[index].plan.attributes;
         self.tell(QueueChange::Opened { queue: name(index), attributes });
-        self.plan_in(REPORT_EVERY, Happening::Reports(index));
         match &self.clients[index].plan.work {
             Work::Recorded(program) => {
                 let streams = program.streams.len();
@@ -258,6 +265,10 @@ impl Simulation {
             let asleep_until = client.asleep_until;
             return self.make_appointment(index, asleep_until);
         }
+        if client.ready {
+            self.watch(index);
+        }
+        let client = &mut self.clients[index];
         client.notice(self.now);
         let wants_more = self.launch(index, others);
 
@@ -309,6 +320,7 @@ impl Simulation {
                 return true;
             }
             client.buffer.pop_front();
+            client.is_unreported = true;
             let is_gated = limited && client.plan.gates == Gates::Close;
             let launch = Launch { class: kernel.class, payer: 0, begun: self.now, is_gated };
             client.flight.launched_for(self.now, launch);
@@ -343,15 +355,31 @@ impl Simulation {
         }
     }
 
-    pub(super) fn report_use(&mut self, index: usize) {
-        let device = std::mem::take(&mut self.clients[index].used);
-        if self.clients[index].closed {
+    /// The watcher is awake. It reports what there is, if it has not done that lately, and comes again when it may have to.
+    pub(super) fn watch(&mut self, index: usize) {
+        let now = self.now;
+        let client = &mut self.clients[index];
+        if client.closed {
             return;
         }
-        if !device.is_zero() {
-            self.tell(QueueChange::Used { queue: name(index), device });
+        client.is_unreported |= client.blocked || !client.used.is_zero();
+        if client.reports_from <= now {
+            client.reports_from = now + REPORT_EVERY;
+            if std::mem::take(&mut client.is_unreported) {
+                let device = std::mem::take(&mut client.used);
+                self.say(QueueChange::Used { queue: name(index), device });
+            }
         }
-        self.plan_in(REPORT_EVERY, Happening::Reports(index));
+        let client = &self.clients[index];
+        if client.ready || client.is_unreported {
+            self.wake_watcher(index, REPORT_EVERY);
+        }
+    }
+
+    fn wake_watcher(&mut self, index: usize, delay: Nanos) {
+        self.count += 1;
+        self.clients[index].wake = self.count;
+        self.plan_in(delay, Happening::Wakes(index, self.count));
     }
 
     fn set_ready(&mut self, index: usize, ready: bool) {
@@ -370,6 +398,9 @@ impl Simulation {
         let queue = name(index);
         self.trace.act(self.now, index, if ready { Act::Ready } else { Act::Idle });
         self.tell(if ready { QueueChange::Ready { queue } } else { QueueChange::Idle { queue } });
+        if ready {
+            self.wake_watcher(index, self.world.delays.wake);
+        }
         self.wake(device);
     }
 

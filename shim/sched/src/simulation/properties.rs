@@ -400,7 +400,7 @@ fn a_policy_that_does_not_share_is_found() {
     holds(world, fairness(Settings::default())).unwrap_err();
 }
 
-/// The charge is the use within a quarter, where slices are as long as four kernels.
+/// The charge is the use within a quarter, where slices are as long as six kernels.
 ///
 /// A kernel beside which others' may have run is charged as what its class is expected to take, or up to a quarter more. The
 /// expectation lies between the shortest time, a fifth less than usual, and the longest. Where kernels are as long as slices it

@@ -141,10 +141,19 @@ const LATE: Nanos = Nanos::from_micros(50);
 impl Model {
     /// Runs it.
     pub fn run(&self) -> Modelled {
+        let mut simulation = Simulation::run(self.world());
+        for index in 0..simulation.clients.len() {
+            simulation.clients[index].blocked = false;
+            simulation.note_wait(index);
+        }
+        simulation.modelled
+    }
+
+    fn world(&self) -> World {
         let usual = Delays::default();
         let linger = self.idle_after.map_or(self.settings.linger, |idle_after| idle_after - usual.notice);
         let delays = Delays { linger, late: LATE, ..usual };
-        let world = World {
+        World {
             policy: self.policy,
             settings: self.settings,
             delays,
@@ -152,13 +161,7 @@ impl Model {
             until: self.until,
             #[cfg(test)]
             planted: None,
-        };
-        let mut simulation = Simulation::run(world);
-        for index in 0..simulation.clients.len() {
-            simulation.clients[index].blocked = false;
-            simulation.note_wait(index);
         }
-        simulation.modelled
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) struct Trace {
     pub(crate) steps: Vec<(Nanos, Option<QueueChange>)>,
     /// Its decisions.
     pub(crate) decisions: Vec<(Nanos, Vec<(QueueId, Level)>)>,
-    /// The charge of each client, each time that the scheduler got an event.
+    /// The charge of each client, each time that the scheduler decided.
     #[cfg(test)]
     pub(super) charges: Vec<(Nanos, Vec<Nanos>)>,
     #[cfg(test)]
@@ -102,7 +102,7 @@ impl Trace {
         times.into_iter().map(|(began, ended)| ended.min(to) - began.max(from)).sum()
     }
 
-    /// The charge of each client between the first report after a time and the last one of all, with the times of these.
+    /// The charge of each client between the first decision after a time and the last one of all, with the times of these.
     pub(super) fn charged(&self, from: Nanos) -> Option<(Nanos, Nanos, Vec<Nanos>)> {
         let (from, before) = self.charges.iter().find(|(time, _)| *time >= from)?;
         let (to, after) = self.charges.last()?;

@@ -66,8 +66,8 @@ fn always_busy(policy: PolicyKind, seed: u64, until: Nanos, clients: &[Attribute
         opens: Nanos(random.u64(0..ms(50).0)),
         closes: None,
         work: Work::Saturating,
-        // Four or more of them in a slice.
-        kernel: length(&mut random).min(ms(1)),
+        // Six or so of them in a slice: of longer ones, those beside which others ran are now and then charged a third too much.
+        kernel: length(&mut random).min(Nanos::from_micros(700)),
         gates: Gates::None,
         misses: Misses::default(),
         seed: seed << 8 | index as u64,

@@ -4,10 +4,12 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -19,6 +21,7 @@ use xsched_protocol::wire::{Malformed, PACKET_LEN_MAX, SHIM_SOCKET, SYSTEM_FOLDE
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::client::descriptor::{Descriptor, raise};
+use crate::client::outbox::{About, Outbox, Owed};
 use crate::client::settings::Settings;
 
 /// Descriptors that come with one packet at most.
@@ -47,7 +50,10 @@ pub(crate) struct Received {
 
 /// A connection to the controller that takes and gives packets without waiting.
 #[derive(Debug)]
-pub struct Connection(Descriptor);
+pub struct Connection {
+    socket: Descriptor,
+    outbox: Mutex<Outbox>,
+}
 
 impl Connection {
     /// Connects to the first controller that there is.
@@ -71,43 +77,84 @@ impl Connection {
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         connect(&socket, &SocketAddrUnix::new(path)?)?;
         match peer_user(&socket)? {
-            user if user == 0 || user == rustix::process::geteuid().as_raw() => {
-                Ok(Self(Descriptor::new(socket)?))
-            }
+            user if user == 0 || user == rustix::process::geteuid().as_raw() => Self::over(socket),
             _ => Err(SocketError::Stranger),
         }
     }
 
-    /// The socket, for one use right now. None: the program has closed or replaced it.
-    pub(super) fn get(&self) -> Option<BorrowedFd<'_>> {
-        self.0.get()
+    /// A connection that exists already. On the watcher's thread.
+    fn over(socket: OwnedFd) -> Result<Self, SocketError> {
+        Ok(Self { socket: Descriptor::new(socket)?, outbox: Mutex::default() })
     }
 
-    /// Sends one packet, whole. Never waits.
+    /// The socket, for one use right now. None: the program has closed or replaced it.
+    pub(super) fn get(&self) -> Option<BorrowedFd<'_>> {
+        self.socket.get()
+    }
+
+    /// Sends one packet, whole, or not at all. Never waits.
     ///
     /// # Errors
     /// [`Errno::AGAIN`] if the controller is too far behind; the connection's end otherwise.
     pub fn send(&self, packet: &(impl IntoBytes + Immutable)) -> Result<(), Errno> {
-        let socket = self.get().ok_or(Errno::BADF)?;
-        send(socket, packet.as_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT).map(drop)
+        self.send_bytes(packet.as_bytes())
     }
 
-    /// The same with a descriptor.
+    /// Sends one packet, now or as soon as the socket takes it, behind everything that was posted before. A newer packet about
+    /// the same replaces it as long as it was not sent. Never waits.
     ///
     /// # Errors
-    /// As for [`Self::send`].
-    pub fn send_with(
-        &self,
-        packet: &(impl IntoBytes + Immutable),
-        descriptor: BorrowedFd<'_>,
-    ) -> Result<(), Errno> {
+    /// It will not be sent: the connection has ended, or the controller is hopelessly behind.
+    pub fn post(&self, packet: &(impl IntoBytes + Immutable), about: Option<About>) -> Result<(), Errno> {
+        self.post_owed(Owed { about, packet: packet.as_bytes().to_vec(), text: None })
+    }
+
+    /// The same with a text, which goes into a sealed file in memory.
+    ///
+    /// # Errors
+    /// As for [`Self::post`].
+    pub fn post_with(&self, packet: &(impl IntoBytes + Immutable), text: &str) -> Result<(), Errno> {
+        self.post_owed(Owed { about: None, packet: packet.as_bytes().to_vec(), text: Some(text.to_owned()) })
+    }
+
+    fn post_owed(&self, owed: Owed) -> Result<(), Errno> {
+        self.outbox().post(owed, |owed| self.send_owed(owed))
+    }
+
+    /// Sends what was posted, as far as the socket takes it. The program's threads may post in between.
+    pub(super) fn send_posted(&self) {
+        while self.outbox().send_one(|owed| self.send_owed(owed)) {}
+    }
+
+    /// Whether something posted is to be sent when the socket takes it.
+    pub(super) fn has_posted(&self) -> bool {
+        !self.outbox().is_empty()
+    }
+
+    fn outbox(&self) -> MutexGuard<'_, Outbox> {
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send_owed(&self, owed: &Owed) -> Result<(), Errno> {
+        match &owed.text {
+            None => self.send_bytes(&owed.packet),
+            Some(text) => self.send_with(&owed.packet, sealed(text)?.as_fd()),
+        }
+    }
+
+    fn send_bytes(&self, packet: &[u8]) -> Result<(), Errno> {
+        let socket = self.get().ok_or(Errno::BADF)?;
+        send(socket, packet, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).map(drop)
+    }
+
+    fn send_with(&self, packet: &[u8], descriptor: BorrowedFd<'_>) -> Result<(), Errno> {
         let descriptors = [descriptor];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let socket = self.get().ok_or(Errno::BADF)?;
-        sendmsg(socket, &[IoSlice::new(packet.as_bytes())], &mut ancillary, flags).map(drop)
+        sendmsg(socket, &[IoSlice::new(packet)], &mut ancillary, flags).map(drop)
     }
 
     /// The next packet, if one is there.
@@ -136,6 +183,18 @@ impl Connection {
         let descriptors = descriptors.collect::<Result<_, _>>()?;
         Ok(Some(Received { packet: packet[..got.bytes].to_vec(), descriptors }))
     }
+}
+
+/// A file in memory with this text, which does not change any more.
+fn sealed(text: &str) -> Result<OwnedFd, Errno> {
+    let file = memfd_create("xsched-settings", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC)?;
+    let mut left = text.as_bytes();
+    while !left.is_empty() {
+        left = &left[rustix::io::write(&file, left)?..];
+    }
+    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
+    fcntl_add_seals(&file, seals)?;
+    Ok(file)
 }
 
 /// The listener's user, as the kernel noted it. Not by rustix: a peer outside of this pid namespace has the process id 0, which
@@ -174,4 +233,81 @@ fn folders(settings: &Settings) -> Vec<PathBuf> {
     }
     let of_user = settings.user_folder.as_ref().map(|folder| folder.join(USER_FOLDER));
     [PathBuf::from(SYSTEM_FOLDER)].into_iter().chain(of_user).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Seek as _};
+
+    use rustix::net::socketpair;
+    use xsched_protocol::wire::{FromShim, Hints, KernelName, PacketKind, Settings};
+    use zerocopy::FromZeros as _;
+
+    use super::*;
+
+    fn pair() -> (Connection, OwnedFd) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (one, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        (Connection::over(one).unwrap(), other)
+    }
+
+    fn hints(priority: i32) -> Hints {
+        Hints { kind: PacketKind::Hints as u32, priority, ..Hints::new_zeroed() }
+    }
+
+    /// All packets that are there, with the texts that came with them.
+    fn read(socket: &OwnedFd) -> Vec<(FromShim, Option<String>)> {
+        std::iter::from_fn(|| {
+            let mut packet = [0; PACKET_LEN_MAX];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+            let mut buffers = [IoSliceMut::new(&mut packet)];
+            let len = recvmsg(socket, &mut buffers, &mut ancillary, RecvFlags::DONTWAIT).ok()?.bytes;
+            let file = ancillary.drain().find_map(|message| match message {
+                RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+                _ => None,
+            });
+            let text = file.map(|file| {
+                let (mut text, mut file) = (String::new(), std::fs::File::from(file));
+                file.rewind().unwrap();
+                file.read_to_string(&mut text).unwrap();
+                text
+            });
+            Some((FromShim::parse(&packet[..len]).unwrap(), text))
+        })
+        .collect()
+    }
+
+    #[test]
+    fn what_was_posted_to_a_full_socket_arrives_when_the_controller_reads_again() {
+        let (connection, controller) = pair();
+        let sent = (0..100_000).take_while(|_| connection.send(&hints(0)).is_ok()).count();
+        let settings = Settings { kind: PacketKind::Settings as u32, len: 5 };
+        connection.post_with(&settings, "rules").unwrap();
+        connection.post(&KernelName::new(3, b"k"), None).unwrap();
+        for priority in 1..=100 {
+            connection.post(&hints(priority), Some(About::Hints)).unwrap();
+        }
+        assert_eq!(read(&controller).len(), sent, "it was full");
+        connection.send_posted();
+        assert!(!connection.has_posted());
+        let late = read(&controller);
+        let [
+            (FromShim::Settings(said), Some(rules)),
+            (FromShim::KernelName(_), None),
+            (FromShim::Hints(last), None),
+        ] = late.as_slice()
+        else {
+            panic!("{late:?}")
+        };
+        assert_eq!((said.len, rules.as_str(), last.priority), (5, "rules", 100));
+    }
+
+    #[test]
+    fn nothing_is_kept_for_a_controller_that_has_gone() {
+        let (connection, controller) = pair();
+        drop(controller);
+        assert!(connection.post(&hints(1), Some(About::Hints)).is_err());
+        assert!(!connection.has_posted());
+    }
 }

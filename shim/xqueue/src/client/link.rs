@@ -9,6 +9,7 @@ use xsched_sched::Level;
 
 use crate::client::arbiter_page::MappedPage;
 use crate::client::connection::Connection;
+use crate::client::outbox::About;
 use crate::client::report_probe::report as call_probe;
 use crate::registration::AdmissionState;
 
@@ -94,14 +95,20 @@ impl Link {
         }
     }
 
-    /// Reports something to the arbiter. Never waits; a report that cannot be sent is counted.
+    /// Reports something to the arbiter. Never waits. If the socket is full, what must not be lost is sent later: that a queue has
+    /// work, has none, or is closed. The rest is reported again as long as there is a reason; it is counted.
     pub(super) fn report(&self, report: Report, slot: u32, argument: u64, keeper: Keeper) {
         if keeper == Keeper::Programs {
             return call_probe(report as u64, slot.into(), argument);
         }
         let Some(socket) = self.socket().clone() else { return };
         let packet = Reported { kind: PacketKind::Reported as u32, slot, operation: report as u64, argument };
-        if socket.send(&packet).is_err() {
+        let sent = match report {
+            Report::Ready | Report::Idle => socket.post(&packet, Some(About::Work(slot))),
+            Report::Close => socket.post(&packet, None),
+            Report::Join | Report::Expire | Report::Check | Report::Gate => socket.send(&packet),
+        };
+        if sent.is_err() {
             (self.trouble)(Trouble::UnsentReport);
         }
     }

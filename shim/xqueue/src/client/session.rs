@@ -236,6 +236,7 @@ impl Client {
             return Err(ClientError::QueueGone);
         }
         if let Phase::Joined { connection, claims, origins, usage_at, .. } = &mut self.phase {
+            connection.send_posted();
             open_and_close(connection, &self.link, claims, queues)?;
             if *usage_at <= now {
                 *usage_at = now + USAGE_EVERY;
@@ -383,7 +384,7 @@ fn open_and_close<D: Device>(
             }
         } else if !opening.is_asked {
             let packet = open_queue(request as u32, claim.key);
-            connection.send(&packet).map_err(SocketError::from)?;
+            connection.post(&packet, None).map_err(SocketError::from)?;
             opening.is_asked = true;
         }
     }

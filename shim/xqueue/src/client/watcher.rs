@@ -266,9 +266,16 @@ impl<D: Device> Watcher<D> {
         // A change of masks wakes every process that polls this, before the launch that makes it.
         let wake = wake.filter(|_| !self.queues.ignores_masks());
         let alarm = alarm.as_deref().and_then(Descriptor::get);
-        let polled = [alarm, wake.and_then(Descriptor::get), socket.and_then(Connection::get)];
-        let mut polled: Vec<_> =
-            polled.into_iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        // What a full socket has not taken is sent when it takes data again.
+        let is_owed = socket.is_some_and(Connection::has_posted);
+        let at_socket = if is_owed { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let polled = [
+            (alarm, PollFlags::IN),
+            (wake.and_then(Descriptor::get), PollFlags::IN),
+            (socket.and_then(Connection::get), at_socket),
+        ];
+        let polled = polled.into_iter().filter_map(|(fd, what)| Some((fd?, what)));
+        let mut polled: Vec<_> = polled.map(|(fd, what)| PollFd::from_borrowed_fd(fd, what)).collect();
         // Without the alarm it must look by itself.
         let left = if alarm.is_some() { left } else { left.min(BESIDE_OTHERS) };
         let timeout =

@@ -122,6 +122,8 @@ impl<D: Device> XQueues<D> {
         }
         if let Some(claim) = claim {
             state.caller_waits(claim, true);
+            // If that was otherwise when the watcher last looked, it is to find a change.
+            state.update_admission_states();
             self.wake_watcher();
         }
         state = self.wait_in_place(state, may_launch);

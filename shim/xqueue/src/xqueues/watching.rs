@@ -116,6 +116,8 @@ impl<D: Device> XQueues<D> {
             self.publish(&mut state);
         } else {
             self.publish_quietly(&state);
+            // A command was deferred while the process was preempted, and it was not before nor is now: no change shows that.
+            state.wake_concerned_worker();
         }
         drop(state);
         if is_any_over {

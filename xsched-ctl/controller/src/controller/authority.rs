@@ -5,7 +5,7 @@ use std::fmt;
 use xsched_control_api::{
     answer::Reason,
     parameters::{AboveCeiling, Ceiling, Parameters, Wish},
-    peer::{Container, Peer},
+    peer::{Container, Party, Peer},
 };
 use xsched_terminal::one_line;
 
@@ -16,12 +16,14 @@ pub(crate) struct Actor {
     pub(crate) pid: u32,
     pub(crate) uid: u32,
     pub(crate) container: Option<Container>,
+    /// What its resources count for.
+    pub(crate) party: Party,
 }
 
 /// See [`Actor::account`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Account {
-    uid: u32,
+    party: Party,
     is_privileged: bool,
 }
 
@@ -66,7 +68,7 @@ impl OrderError {
 
 impl Actor {
     pub(crate) fn of(peer: &Peer) -> Self {
-        Self { pid: peer.pid, uid: peer.uid, container: peer.container }
+        Self { pid: peer.pid, uid: peer.uid, container: peer.container, party: peer.party }
     }
 
     /// Whether it is privileged: root or the controller's user, outside of containers.
@@ -76,7 +78,12 @@ impl Actor {
 
     /// The account that its resources count for: root in a container does not use up what is reserved for root outside.
     pub(super) fn account(self) -> Account {
-        Account { uid: self.uid, is_privileged: self.is_privileged() }
+        Account { party: self.party, is_privileged: self.is_privileged() }
+    }
+
+    /// The party that its use of something limited counts for; none for privileged users, which are not limited.
+    pub(crate) fn counted(self) -> Option<Party> {
+        (!self.is_privileged()).then_some(self.party)
     }
 
     fn has_power(self) -> bool {
@@ -148,7 +155,7 @@ mod tests {
     const USER: u32 = 4_000_000_000;
 
     fn actor(uid: u32) -> Actor {
-        Actor { pid: 1, uid, container: None }
+        Actor::of(&Peer::unknown(1, uid))
     }
 
     fn contained(uid: u32, container: u64) -> Actor {

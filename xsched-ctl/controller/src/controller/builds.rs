@@ -1,8 +1,9 @@
-//! Builds of the shim that are probed: which users brought them, and which are no longer used.
+//! Builds of the shim that are probed: which parties brought them, and which are no longer used.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use xsched_arbiter::SHIMS_MAX;
+use xsched_control_api::peer::Party;
 use xsched_symbols::FileId;
 
 use crate::room::Division;
@@ -27,31 +28,31 @@ pub(super) struct Builds {
 
 #[derive(Debug)]
 struct Build {
-    /// The user that it counts for.
-    brought_by: Option<u32>,
+    /// The party that it counts for.
+    brought_by: Option<Party>,
     used_ns: u64,
 }
 
 impl Builds {
-    /// A process has mapped a build: returns whether it may be probed. `uid` is none if its user is not counted.
-    pub(super) fn bring(&mut self, now_ns: u64, file: FileId, uid: Option<u32>) -> bool {
+    /// A process has mapped a build: returns whether it may be probed. `party` is none if it is not counted.
+    pub(super) fn bring(&mut self, now_ns: u64, file: FileId, party: Option<Party>) -> bool {
         if let Some(build) = self.files.get_mut(&file) {
             build.used_ns = now_ns;
             return true;
         }
         let mut counts = BTreeMap::new();
-        for uid in self.files.values().filter_map(|build| build.brought_by) {
-            *counts.entry(uid).or_default() += 1;
+        for party in self.files.values().filter_map(|build| build.brought_by) {
+            *counts.entry(party).or_default() += 1;
         }
-        let may = self.files.len() < SHIMS_MAX && uid.is_none_or(|uid| BUILDS.allows(uid, &counts));
+        let may = self.files.len() < SHIMS_MAX && party.is_none_or(|party| BUILDS.allows(party, &counts));
         if may {
-            self.files.insert(file, Build { brought_by: uid, used_ns: now_ns });
+            self.files.insert(file, Build { brought_by: party, used_ns: now_ns });
         }
         may
     }
 
-    /// A build is no longer probed. Returns the user that it counted for.
-    pub(super) fn remove(&mut self, file: FileId) -> Option<u32> {
+    /// A build is no longer probed. Returns the party that it counted for.
+    pub(super) fn remove(&mut self, file: FileId) -> Option<Party> {
         self.files.remove(&file)?.brought_by
     }
 
@@ -75,7 +76,9 @@ impl Builds {
 mod tests {
     use super::*;
 
-    const USER: u32 = 1000;
+    const fn user(number: u32) -> Party {
+        Party::User(1000 + number)
+    }
 
     fn file(inode: u64) -> FileId {
         FileId { device_major: 8, device_minor: 1, inode, generation: None }
@@ -88,13 +91,13 @@ mod tests {
             inodes.filter(|&inode| builds.bring(0, file(inode), uid)).count()
         };
         let greedy: Vec<_> = (0..3)
-            .map(|user| bring(Some(USER + user), u64::from(user) * 300..u64::from(user + 1) * 300))
+            .map(|number| bring(Some(user(number)), u64::from(number) * 300..u64::from(number + 1) * 300))
             .collect();
         assert_eq!(greedy, [64 + 4, 4, 4]);
-        for user in 3..32 {
-            let first = 1000 + 10 * u64::from(user);
-            assert_eq!(bring(Some(USER + user), first..first + 5), 4, "user {user}");
-            assert_eq!(bring(Some(USER + user), 0..20), 20, "they are there already");
+        for number in 3..32 {
+            let first = 1000 + 10 * u64::from(number);
+            assert_eq!(bring(Some(user(number)), first..first + 5), 4, "user {number}");
+            assert_eq!(bring(Some(user(number)), 0..20), 20, "they are there already");
         }
         assert_eq!(bring(None, 3000..3100), 64);
     }
@@ -117,6 +120,9 @@ mod tests {
         assert_eq!(gone.len(), 40 - KEPT, "{gone:?}");
         assert!(gone.iter().all(|(_, inode)| ![1, 2].contains(inode)), "{gone:?}");
         assert!(gone.windows(2).all(|pair| pair[1].0 - pair[0].0 >= 10), "{gone:?}");
-        assert!(builds.bring(700 * SECOND, file(gone[0].1), Some(USER)), "it is probed again like any other");
+        assert!(
+            builds.bring(700 * SECOND, file(gone[0].1), Some(user(0))),
+            "it is probed again like any other"
+        );
     }
 }

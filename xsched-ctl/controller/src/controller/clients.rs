@@ -10,7 +10,7 @@ use xsched_arbiter::{ArbiterError, Owner, ProbedShim, ShimSearch};
 use xsched_control_api::{
     answer::{PageKeeper, State},
     parameters::{Parameters, Wish},
-    peer::Peer,
+    peer::{Party, Peer},
 };
 use xsched_protocol::{
     arbiter_page::{DEVICE_MAX, QUEUE_MAX, Report},
@@ -27,16 +27,16 @@ use super::{Admitted, ClientId, Controller, Heard};
 use crate::room::Division;
 use crate::subject::{Seen, Subject};
 
-/// Most processes of one user at once.
-const CLIENTS_PER_USER_MAX: usize = 1024;
+/// Most processes of one party at once.
+const CLIENTS_PER_PARTY_MAX: usize = 1024;
 
 /// Most queues of one process: eight devices at eight stream priorities.
 const QUEUES_PER_CLIENT_MAX: usize = 64;
 
-/// Queues: each user is guaranteed as many as one process can have.
+/// Queues: each party is guaranteed as many as one process can have.
 const QUEUES: Division = Division { room: QUEUE_MAX - 256, each: QUEUES_PER_CLIENT_MAX };
 
-/// Devices, counted for the user that names one first. Others on the same device use none of theirs. Processes may name
+/// Devices, counted for the party that names one first. Others on the same device use none of theirs. Processes may name
 /// devices that do not exist.
 const DEVICES: Division = Division { room: DEVICE_MAX - 64, each: 4 };
 
@@ -57,9 +57,9 @@ impl Controller {
         shim: Option<ProbedShim>,
     ) -> Result<Admitted, RefusalReason> {
         let account = Actor::of(peer).account();
-        let of_user = self.clients.values().filter(|client| client.actor().account() == account).count();
-        if of_user >= CLIENTS_PER_USER_MAX {
-            self.log_refusal(peer.pid, peer.uid, CLIENTS_PER_USER_MAX, "processes");
+        let of_party = self.clients.values().filter(|client| client.actor().account() == account).count();
+        if of_party >= CLIENTS_PER_PARTY_MAX {
+            self.log_refusal(peer.pid, peer.party, CLIENTS_PER_PARTY_MAX, "processes");
             return Err(RefusalReason::Full);
         }
         self.replace(peer.pid);
@@ -137,7 +137,7 @@ impl Controller {
         let client = self.clients.get(&id)?;
         let heard = match (client.link, client.shim) {
             (Link::Known(owner), Some(shim)) if !owner.is_proxied() && client.subject.pid != 0 => {
-                Some(Heard { tgid: owner.id(), shim })
+                Some(Heard { tgid: owner.id(), shim, party: client.actor().party })
             }
             _ => None,
         };
@@ -217,9 +217,9 @@ impl Controller {
         if client.queues.len() >= QUEUES_PER_CLIENT_MAX {
             return Err(RefusalReason::Full);
         }
-        let Subject { pid, uid, .. } = client.subject;
-        if let Err((own, what)) = self.check_share(client.actor(), wanted.device) {
-            self.log_refusal(pid, uid, own, what);
+        let (pid, actor) = (client.subject.pid, client.actor());
+        if let Err((own, what)) = self.check_share(actor, wanted.device) {
+            self.log_refusal(pid, actor.party, own, what);
             return Err(RefusalReason::Full);
         }
         let (key, gate) = match self.arbiter.open(owner, wanted.device, Level::LAST.number() as u8) {
@@ -275,59 +275,63 @@ impl Controller {
         Ok((opened, gate))
     }
 
-    /// Checks whether a user may have another queue, and on this device. Otherwise returns how many it has, and of
+    /// Checks whether a party may have another queue, and on this device. Otherwise returns how many it has, and of
     /// what.
     fn check_share(&self, actor: Actor, device_key: u64) -> Result<(), (usize, &'static str)> {
-        let Some(uid) = counted(actor) else { return Ok(()) };
-        let check = |division: Division, users: &BTreeMap<u32, usize>, what| {
-            let own = users.get(&uid).copied().unwrap_or(0);
-            if division.allows(uid, users) { Ok(()) } else { Err((own, what)) }
+        let Some(party) = actor.counted() else { return Ok(()) };
+        let check = |division: Division, counts: &BTreeMap<Party, usize>, what| {
+            let own = counts.get(&party).copied().unwrap_or(0);
+            if division.allows(party, counts) { Ok(()) } else { Err((own, what)) }
         };
         let mut queues = BTreeMap::new();
-        for uid in self.queues.values().filter_map(|queue| self.counted_user(queue)) {
-            *queues.entry(uid).or_default() += 1;
+        for party in self.queues.values().filter_map(|queue| self.counted(queue)) {
+            *queues.entry(party).or_default() += 1;
         }
         check(QUEUES, &queues, "queues")?;
         // A device that is already in use uses up no quota.
         if self.queues.values().any(|queue| queue.device_key == device_key) {
             return Ok(());
         }
-        check(DEVICES, &self.devices_by_user(), "devices")
+        check(DEVICES, &self.devices_by_party(), "devices")
     }
 
-    /// How many devices each user has. A device that several users share counts once, and not at all if a privileged
+    /// How many devices each party has. A device that several parties share counts once, and not at all if a privileged
     /// user has it too.
-    fn devices_by_user(&self) -> BTreeMap<u32, usize> {
-        let mut users: BTreeMap<u64, Option<u32>> = BTreeMap::new();
+    fn devices_by_party(&self) -> BTreeMap<Party, usize> {
+        let mut devices: BTreeMap<u64, Option<Party>> = BTreeMap::new();
         for queue in self.queues.values() {
-            let uid = self.counted_user(queue);
-            users.entry(queue.device_key).and_modify(|first| *first = uid.min(*first)).or_insert(uid);
+            let party = self.counted(queue);
+            devices.entry(queue.device_key).and_modify(|first| *first = party.min(*first)).or_insert(party);
         }
         let mut counts = BTreeMap::new();
-        for uid in users.into_values().flatten() {
-            *counts.entry(uid).or_default() += 1;
+        for party in devices.into_values().flatten() {
+            *counts.entry(party).or_default() += 1;
         }
         counts
     }
 
-    /// Whether a shim that a user's process has mapped may be probed.
+    /// Whether a shim that a process has mapped may be probed.
     pub(crate) fn may_probe(&mut self, peer: &Peer, shim: FileId) -> bool {
-        self.builds.bring(now_ns(), shim, counted(Actor::of(peer)))
+        self.builds.bring(now_ns(), shim, Actor::of(peer).counted())
     }
 
-    /// The user that a queue counts for; none for privileged users.
-    fn counted_user(&self, queue: &Queue) -> Option<u32> {
-        counted(self.clients.get(&queue.client)?.actor())
+    /// The party that a queue counts for; none for privileged users.
+    fn counted(&self, queue: &Queue) -> Option<Party> {
+        self.clients.get(&queue.client)?.actor().counted()
     }
 
-    /// Logs why a user's process is not scheduled, at most once in `MENTION_AGAIN_NS`, because the process retries
+    /// Logs why a party's process is not scheduled, at most once in `MENTION_AGAIN_NS`, because the process retries
     /// every second.
-    fn log_refusal(&mut self, pid: u32, uid: u32, own: usize, what: &str) {
+    fn log_refusal(&mut self, pid: u32, party: Party, own: usize, what: &str) {
         let now_ns = now_ns();
-        if self.refusals.is_due(uid, now_ns) {
+        if self.refusals.is_due(party, now_ns) {
+            let party = match party {
+                Party::User(uid) => format!("user {uid}"),
+                Party::Container(_) => "its container".to_owned(),
+            };
             tracing::warn!(
-                "process {pid} runs unscheduled: user {uid} has reached its limit with {own} {what} \
-                 (logged once an hour for each user)"
+                "process {pid} runs unscheduled: {party} has reached its limit with {own} {what} \
+                 (logged once an hour for each user and container)"
             );
         }
     }
@@ -481,11 +485,6 @@ impl Controller {
             _ => PageKeeper::Programs,
         }
     }
-}
-
-/// The user that something counts for; none for privileged users.
-fn counted(actor: Actor) -> Option<u32> {
-    (!actor.is_privileged()).then_some(actor.uid)
 }
 
 fn refuse_full(error: &ArbiterError) -> RefusalReason {

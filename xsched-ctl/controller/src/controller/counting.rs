@@ -6,6 +6,7 @@ use xsched_control_api::{
     answer::{PageKeeper, Sight},
     device_address::device_name,
     parameters::Class,
+    peer::Party,
 };
 use xsched_metrics::{Facts, Labels, Snapshot, Tally};
 use xsched_protocol::{arbiter_page::Word, wire::Usage};
@@ -31,16 +32,16 @@ impl Controller {
         if self.measures.is_none() {
             return;
         }
-        let Some((labels, user)) = self.labels(slot) else { return };
+        let Some((labels, party)) = self.labels(slot) else { return };
         let Some(measures) = &mut self.measures else { return };
-        let group = measures.tally.group(Nanos(now_ns()), labels, user);
+        let group = measures.tally.group(Nanos(now_ns()), labels, party);
         if let Some(queue) = self.queues.get_mut(&slot) {
             queue.group = Some(group);
         }
     }
 
-    /// The labels of a queue, and the unprivileged user that they count for.
-    fn labels(&self, slot: u32) -> Option<(Labels, Option<u32>)> {
+    /// The labels of a queue, and the unprivileged party that they count for.
+    fn labels(&self, slot: u32) -> Option<(Labels, Option<Party>)> {
         let queue = self.queues.get(&slot)?;
         let client = self.clients.get(&queue.client)?;
         let labels = Labels {
@@ -53,8 +54,7 @@ impl Controller {
                 .as_ref()
                 .map(|pod| [&pod.namespace, &pod.pod, &pod.name].map(|name| end_of(name))),
         };
-        let actor = client.actor();
-        Some((labels, (!actor.is_privileged()).then_some(actor.uid)))
+        Some((labels, client.actor().counted()))
     }
 
     /// Counts what has happened to queues since the last call.

@@ -6,8 +6,8 @@ use xsched_control_api::{parameters::Wish, peer::Peer};
 
 use super::authority::Actor;
 
-/// Most remembered processes of one user: each keeps a descriptor open.
-const OF_USER_MAX: usize = 1024;
+/// Most remembered processes of one party: each keeps a descriptor open.
+const OF_PARTY_MAX: usize = 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Departed {
@@ -20,8 +20,8 @@ impl Departed {
     /// Remembers what was set for a process, if its id is known here and something was set.
     pub(super) fn keep(&mut self, peer: Peer, set: Wish) {
         let account = |peer| Actor::of(peer).account();
-        let of_user = self.by_pid.values().filter(|(other, _)| account(other) == account(&peer)).count();
-        if !set.is_empty() && peer.pid != 0 && of_user < OF_USER_MAX {
+        let of_party = self.by_pid.values().filter(|(other, _)| account(other) == account(&peer)).count();
+        if !set.is_empty() && peer.pid != 0 && of_party < OF_PARTY_MAX {
             self.by_pid.insert(peer.pid, (peer, set));
         }
     }
@@ -91,6 +91,6 @@ mod tests {
             departed.keep(Peer::unknown(pid, 7), SET);
         }
         departed.keep(Peer::unknown(5_000, 8), SET);
-        assert_eq!(remembered(&departed).len(), OF_USER_MAX + 1);
+        assert_eq!(remembered(&departed).len(), OF_PARTY_MAX + 1);
     }
 }

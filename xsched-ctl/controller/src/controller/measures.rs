@@ -1,5 +1,6 @@
 //! What is counted for metrics, and how labels are cut.
 
+use xsched_control_api::peer::Party;
 use xsched_metrics::Tally;
 use xsched_sched::Happening;
 
@@ -9,7 +10,7 @@ const LABEL_LEN_MAX: usize = 256;
 /// What is counted, from the time when the controller was asked to.
 #[derive(Debug)]
 pub(super) struct Measures {
-    pub(super) tally: Tally,
+    pub(super) tally: Tally<Party>,
     /// When the controller started, in seconds since 1970.
     pub(super) started_s: f64,
     /// Reused between calls.

@@ -193,14 +193,16 @@ impl Controller {
 #[cfg(test)]
 mod tests {
     use tokio::sync::oneshot::error::TryRecvError;
+    use xsched_control_api::peer::Party;
     use xsched_protocol::arbiter_page::Report;
     use xsched_protocol::events::Reader;
 
     use super::super::tests::Bench;
     use super::*;
 
-    const ROOT: Actor = Actor { pid: 1, uid: 0, container: None };
-    const STRANGER: Actor = Actor { pid: 2, uid: 3_999_999_999, container: None };
+    const ROOT: Actor = Actor { pid: 1, uid: 0, container: None, party: Party::User(0) };
+    const STRANGER: Actor =
+        Actor { pid: 2, uid: 3_999_999_999, container: None, party: Party::User(3_999_999_999) };
 
     struct Follower {
         recorded: Recorded,

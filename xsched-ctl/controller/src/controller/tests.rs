@@ -4,7 +4,7 @@ use xsched_arbiter::Times;
 use xsched_control_api::{
     answer::{Answer, From, List, Reason},
     parameters::Wish,
-    peer::Peer,
+    peer::{Party, Peer},
     request::{Request, Target},
 };
 use xsched_protocol::{
@@ -23,7 +23,7 @@ mod room;
 
 /// No test runs as this user, which is not root.
 const USER: u32 = 4_000_000_000;
-const ROOT: Actor = Actor { pid: 1, uid: 0, container: None };
+const ROOT: Actor = Actor { pid: 1, uid: 0, container: None, party: Party::User(0) };
 
 pub(super) struct Bench(pub(super) Controller);
 
@@ -183,7 +183,7 @@ fn device_time_is_listed_by_library() {
         divide(queue.slot, queue.generation, parts);
     }
     assert!(bench.0.queues[&queue.slot].origins.len() <= 64);
-    let stranger = Actor { pid: 1, uid: USER + 1, container: None };
+    let stranger = Actor::of(&Peer::unknown(1, USER + 1));
     let Answer::List(list) = bench.order(stranger, Request::List {}) else { panic!("no list") };
     assert!(list.processes[0].queues[0].origins.is_empty(), "other users do not see it");
 }
@@ -389,7 +389,7 @@ fn after_a_reset_the_setting_of_the_cgroup_applies() {
         wish: Wish { priority: Some(-50), ..Wish::default() },
     };
     assert!(matches!(bench.order(ROOT, cgroup), Answer::Set { .. }));
-    let owner = Actor { pid: 2, uid: USER, container: None };
+    let owner = Actor::of(&Peer::unknown(2, USER));
     assert!(matches!(bench.order(owner, set(11, -80)), Answer::Set { .. }));
     let reset = Request::Set { target: Target::Pid(11), wish: Wish::default() };
     let Answer::Set { changed, .. } = bench.order(owner, reset) else {
@@ -509,8 +509,7 @@ fn numbers_that_make_no_sense_change_nothing() {
 fn a_user_changes_its_own_processes_within_its_rights() {
     let mut bench = Bench::new("");
     bench.joined(11, 0);
-    let (owner, other) =
-        (Actor { pid: 2, uid: USER, container: None }, Actor { pid: 3, uid: USER + 1, container: None });
+    let (owner, other) = (Actor::of(&Peer::unknown(2, USER)), Actor::of(&Peer::unknown(3, USER + 1)));
     assert!(matches!(bench.order(owner, set(11, -255)), Answer::Set { .. }));
     assert!(matches!(bench.order(owner, set(11, 49)), Answer::Set { .. }));
     assert_refused(&bench.order(owner, set(11, 50)), Reason::AboveCeiling);
@@ -535,7 +534,7 @@ fn a_reset_by_the_user_does_not_undo_roots_setting_beyond_the_ceiling() {
     let mut bench = Bench::new("[[rule]]\npriority = 100");
     bench.joined(11, 100);
     bench.order(ROOT, set(11, -200));
-    let owner = Actor { pid: 2, uid: USER, container: None };
+    let owner = Actor::of(&Peer::unknown(2, USER));
     let reset = Request::Set { target: Target::Pid(11), wish: Wish::default() };
     assert_refused(&bench.order(owner, reset), Reason::AboveCeiling);
     assert_eq!(bench.list().processes[0].parameters.priority, -200);
@@ -578,7 +577,7 @@ fn a_command_has_the_parameters_given_to_run() {
     let token = "000102030405060708090a0b0c0d0e0f";
     let wish = Wish { priority: Some(150), ..Wish::default() };
     let run = Request::Run { wish, token: token.into() };
-    let user = Actor { pid: 2, uid: USER, container: None };
+    let user = Actor::of(&Peer::unknown(2, USER));
     assert_refused(&bench.order(user, run.clone()), Reason::AboveCeiling);
     // The process connects first, as after a restart of the controller.
     let key: [u8; 16] = std::array::from_fn(|index| index as u8);
@@ -605,7 +604,7 @@ fn a_token_that_is_passed_on_raises_no_process_above_its_own_ceiling() {
     let wish = Wish { priority: Some(120), ..Wish::default() };
     let run = Request::Run { wish, token: token.into() };
     let mut attendance = Attendance::default();
-    let granted = bench.0.order(Actor { pid: 2, uid: USER, container: None }, run, &mut attendance);
+    let granted = bench.0.order(Actor::of(&Peer::unknown(2, USER)), run, &mut attendance);
     assert_eq!(granted, Answer::Run { overpromised: None });
     for (pid, uid) in [(11, USER), (12, USER + 1)] {
         let hello = Hello { token: key, ..hello(0) };
@@ -634,7 +633,7 @@ fn names_of_others_processes_are_not_shown() {
     let mut bench = Bench::new("");
     bench.admit(std::process::id(), hello(0));
     let command = |bench: &mut Bench, uid| {
-        let Answer::List(list) = bench.order(Actor { pid: 1, uid, container: None }, Request::List {}) else {
+        let Answer::List(list) = bench.order(Actor::of(&Peer::unknown(1, uid)), Request::List {}) else {
             panic!()
         };
         list.processes[0].command.clone()

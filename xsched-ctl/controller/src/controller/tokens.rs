@@ -10,8 +10,8 @@ use super::authority::Account;
 /// 128 bits that only a command and its children know.
 pub(super) type TokenKey = [u8; 16];
 
-/// Most tokens of a user at once. Each belongs to a process that waits for its command.
-const TOKENS_PER_USER_MAX: usize = 1024;
+/// Most tokens of a party at once. Each belongs to a process that waits for its command.
+const TOKENS_PER_PARTY_MAX: usize = 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Tokens(HashMap<TokenKey, Token>);
@@ -42,9 +42,9 @@ pub(super) struct Granted {
 pub(super) enum TokenRefused {
     /// It is not a token.
     Malformed,
-    /// It belongs to another user.
+    /// It belongs to another party.
     Taken,
-    /// The user has too many.
+    /// The party has too many.
     Full,
 }
 
@@ -64,7 +64,7 @@ impl Tokens {
             (known.granted, known.is_attended) = (granted, true);
             return Ok(key);
         }
-        if self.0.values().filter(|token| token.account == account).count() >= TOKENS_PER_USER_MAX {
+        if self.0.values().filter(|token| token.account == account).count() >= TOKENS_PER_PARTY_MAX {
             return Err(TokenRefused::Full);
         }
         let token = Token { account, granted, clients: BTreeSet::new(), joined: 0, is_attended: true };
@@ -123,6 +123,8 @@ fn parse(text: &str) -> Option<TokenKey> {
 
 #[cfg(test)]
 mod tests {
+    use xsched_control_api::peer::Peer;
+
     use super::super::authority::Actor;
     use super::*;
 
@@ -131,7 +133,7 @@ mod tests {
     const WISH: Granted = Granted { wish: Wish { priority: Some(3), ..Wish::NONE }, is_privileged: false };
 
     fn of(uid: u32) -> Account {
-        Actor { pid: 1, uid, container: None }.account()
+        Actor::of(&Peer::unknown(1, uid)).account()
     }
 
     #[test]
@@ -157,7 +159,7 @@ mod tests {
     #[test]
     fn tokens_of_a_user_are_limited() {
         let mut tokens = Tokens::default();
-        for count in 1..=TOKENS_PER_USER_MAX {
+        for count in 1..=TOKENS_PER_PARTY_MAX {
             tokens.register(of(7), &format!("{count:032x}"), WISH).unwrap();
         }
         assert_eq!(tokens.register(of(7), TEXT, WISH), Err(TokenRefused::Full));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use xsched_abi::{ChainEnd, PROBES};
 use xsched_chains::Chain;
+use xsched_control_api::peer::Party;
 use xsched_protocol::{
     verdict::{Decided, Subject, VerdictKey},
     wire::SchedulingDomain,
@@ -28,7 +29,7 @@ const ANSWERS_MAX: usize = 1 << 16;
 pub(super) struct Client {
     pub(super) key: ClientKey,
     pub(super) pid: u32,
-    uid: u32,
+    party: Party,
     /// The file of its shim.
     pub(super) shim: FileId,
     /// When it joined.
@@ -53,12 +54,12 @@ pub(super) struct Answer {
 
 impl Client {
     pub(super) fn new(newcomer: Newcomer, rules: &Arc<Rules>) -> Self {
-        let Newcomer { key, pid, uid, shim, caller, .. } = newcomer;
+        let Newcomer { key, pid, party, shim, caller, .. } = newcomer;
         let book = Rulebook::new(Arc::clone(rules), &caller);
         Self {
             key,
             pid,
-            uid,
+            party,
             shim,
             since_ns: now_ns(),
             caller,
@@ -79,7 +80,7 @@ impl Client {
     /// Decides about calls with a chain; returns the verdict for the programs.
     pub(super) fn answer(&mut self, key: VerdictKey, chain: Arc<Chain>, numbered: &mut Numbered) -> Decided {
         let decision = self.decide(&chain, Subject(key.subject));
-        let told = numbered.decided(self.uid, self.book.rules(), &chain, decision);
+        let told = numbered.decided(self.party, self.book.rules(), &chain, decision);
         self.answers.insert(key, Answer { chain, decision, told });
         told
     }
@@ -106,7 +107,7 @@ impl Client {
         let mut changed = Vec::new();
         for (key, answer) in &mut answers {
             answer.decision = self.decide(&answer.chain, Subject(key.subject));
-            let decided = numbered.decided(self.uid, self.book.rules(), &answer.chain, answer.decision);
+            let decided = numbered.decided(self.party, self.book.rules(), &answer.chain, answer.decision);
             if std::mem::replace(&mut answer.told, decided) != decided {
                 changed.push((*key, decided));
             }
@@ -207,7 +208,7 @@ mod tests {
         let caller = |cgroup: &str| Caller { cgroups: vec![cgroup.to_owned()], ..Caller::default() };
         let shim = FileId { device_major: 1, device_minor: 2, inode: 3, generation: None };
         let mut client = Client::new(
-            Newcomer { key: 7, pid: 1, tgid: 1, uid: 0, shim, caller: caller("/online") },
+            Newcomer { key: 7, pid: 1, tgid: 1, party: Party::User(0), shim, caller: caller("/online") },
             &rules,
         );
         let key = VerdictKey { chain: 1, subject: 0 };
@@ -227,7 +228,8 @@ mod tests {
         let mut numbered = Numbered::new(names, rule_names);
         let rule = "name = 'first'\noutermost = 'libapp.so'\naction = 'passthrough'";
         let shim = FileId { device_major: 1, device_minor: 2, inode: 3, generation: None };
-        let newcomer = Newcomer { key: 7, pid: 1, tgid: 1, uid: 0, shim, caller: Caller::default() };
+        let newcomer =
+            Newcomer { key: 7, pid: 1, tgid: 1, party: Party::User(0), shim, caller: Caller::default() };
         let mut client = Client::new(newcomer, &rules(&format!("[[rule]]\n{rule}")));
         let key = VerdictKey { chain: 1, subject: 0 };
         let first = client.answer(key, chain(&["libwrapper.so", "libapp.so"]), &mut numbered);

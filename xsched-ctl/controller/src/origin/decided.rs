@@ -1,41 +1,42 @@
-//! The verdicts in the programs' maps. Each user's processes have their own map, in which the least recently used
-//! verdicts are evicted. So no user's verdicts are evicted because of another user.
+//! The verdicts in the programs' maps. Each party's processes have their own map, in which the least recently used
+//! verdicts are evicted. So no party's verdicts are evicted because of another.
 //!
 //! ```text
-//!   VERDICTS   process ──► map of its user; beyond 32 users, one that all further ones share
+//!   VERDICTS   process ──► map of its party; beyond 32 parties, one that all further ones share
 //! ```
 
 use std::collections::HashMap;
 
 use aya::maps::{self, HashOfMaps, Map, MapData, MapError};
 use xsched_bpf::{BpfError, map_value, sys};
+use xsched_control_api::peer::Party;
 use xsched_protocol::verdict::{Decided, VerdictKey};
 
 map_value!(pub(super) Key, VerdictKey);
 map_value!(pub(super) Value, Decided);
 
-/// Most users with their own map. A map takes 6 MiB.
-const USERS_MAX: usize = 32;
+/// Most parties with their own map. A map takes 6 MiB.
+const PARTIES_MAX: usize = 32;
 
 /// Verdicts in a map.
-const ANSWERS_PER_USER: u32 = 1 << 16;
+const ANSWERS_PER_PARTY: u32 = 1 << 16;
 
-/// A user's map.
+/// A party's map.
 type Answers = maps::HashMap<MapData, Key, Value>;
 
 /// The map in which the programs look up a process's verdicts.
 pub(super) type ByProcess = HashOfMaps<MapData, u32, Answers>;
 
-/// The user of a map; none: all further users share it.
-type Holder = Option<u32>;
+/// The party of a map; none: all further parties share it.
+type Holder = Option<Party>;
 
 pub(super) struct DecidedMaps {
     by_process: ByProcess,
     /// The maps with their numbers of processes.
     maps: HashMap<Holder, (Answers, usize)>,
-    /// By process: the user of its map.
+    /// By process: the party of its map.
     holders: HashMap<u32, Holder>,
-    /// Created ahead for the next user: the kernel takes some milliseconds for that.
+    /// Created ahead for the next party: the kernel takes some milliseconds for that.
     spare: Option<Answers>,
 }
 
@@ -50,12 +51,12 @@ impl DecidedMaps {
         self.spare = self.spare.take().or_else(|| create().ok());
     }
 
-    /// A process of a user will request verdicts.
-    pub(super) fn add(&mut self, tgid: u32, uid: u32) -> Result<(), BpfError> {
+    /// A process of a party will request verdicts.
+    pub(super) fn add(&mut self, tgid: u32, party: Party) -> Result<(), BpfError> {
         self.remove(tgid, []);
         let failed = |cause| BpfError::Map { map: "VERDICTS", cause };
-        let has_own = self.maps.contains_key(&Some(uid)) || self.maps.len() < USERS_MAX;
-        let holder = has_own.then_some(uid);
+        let has_own = self.maps.contains_key(&Some(party)) || self.maps.len() < PARTIES_MAX;
+        let holder = has_own.then_some(party);
         let (map, processes) = match self.maps.remove(&holder) {
             Some(known) => known,
             None => (self.spare.take().map_or_else(create, Ok).map_err(failed)?, 0),
@@ -110,7 +111,7 @@ impl DecidedMaps {
 
 fn create() -> Result<Answers, MapError> {
     let (key, value) = (size_of::<VerdictKey>() as u32, size_of::<Decided>() as u32);
-    let map = sys::create_lru_map(key, value, ANSWERS_PER_USER).map_err(MapError::IoError)?;
+    let map = sys::create_lru_map(key, value, ANSWERS_PER_PARTY).map_err(MapError::IoError)?;
     Map::LruHashMap(MapData::from_fd(map)?).try_into()
 }
 
@@ -132,29 +133,29 @@ mod tests {
 
     #[test]
     #[ignore = "needs root"]
-    fn verdicts_of_a_user_are_not_evicted_because_of_another() {
+    fn verdicts_of_a_party_are_not_evicted_because_of_another() {
         let (programs, _) = Programs::load().unwrap();
         let mut maps = programs.decided;
         for (tgid, uid) in [(1, 1000), (2, 2000), (3, 1000)] {
-            maps.add(tgid, uid).unwrap();
+            maps.add(tgid, Party::User(uid)).unwrap();
         }
         for tgid in [2, 3] {
             maps.decide(tgid, key(0), DECIDED);
         }
-        for number in 1..u64::from(2 * ANSWERS_PER_USER) {
+        for number in 1..u64::from(2 * ANSWERS_PER_PARTY) {
             maps.decide(1, key(number), DECIDED);
         }
-        assert!(knows(&maps, 2, 0), "it is another user's");
+        assert!(knows(&maps, 2, 0), "it is another party's");
         assert!(!knows(&maps, 3, 0), "it is not in the map");
         maps.remove(2, []);
-        assert_eq!(maps.maps.len(), 1, "the user has no more processes");
+        assert_eq!(maps.maps.len(), 1, "the party has no more processes");
         maps.decide(3, key(1), DECIDED);
         maps.remove(1, [key(1)]);
         assert!(!knows(&maps, 3, 1));
         for uid in 3000..3100 {
-            maps.add(uid, uid).unwrap();
+            maps.add(uid, Party::User(uid)).unwrap();
         }
-        assert_eq!(maps.maps.len(), USERS_MAX + 1, "the others share one");
+        assert_eq!(maps.maps.len(), PARTIES_MAX + 1, "the others share one");
         assert!(maps.by_process.get(&3099, 0).is_ok());
     }
 }

@@ -12,6 +12,7 @@ use aya::{Ebpf, EbpfLoader};
 use xsched_arbiter::SHIMS_MAX;
 use xsched_bpf::{BpfError, CounterMap, Ring, load_error, map_value, processor_count, sys};
 use xsched_chains::ChainMaps;
+use xsched_control_api::peer::Party;
 use xsched_programs::{KernelTypes, ORIGIN};
 use xsched_protocol::verdict::{CLASSIFY_SYMBOL, Order, OriginConfig, VerdictKey, VerdictPage};
 use xsched_symbols::{FileId, MappedFunction, find_function};
@@ -166,15 +167,15 @@ impl Programs {
         }
     }
 
-    /// Creates a page for a process of this user, which may request verdicts from now on.
-    pub(super) fn add_page(&mut self, tgid: u32, uid: u32) -> Result<OwnedFd, JoinError> {
+    /// Creates a page for a process of this party, which may request verdicts from now on.
+    pub(super) fn add_page(&mut self, tgid: u32, party: Party) -> Result<OwnedFd, JoinError> {
         self.watch_mappings()?;
         let failed = |error| BpfError::Map { map: "VERDICT_PAGES", cause: MapError::IoError(error) };
         let page = sys::create_mappable_array(size_of::<VerdictPage>() as u32, 1).map_err(failed)?;
         sys::freeze(page.as_fd()).map_err(failed)?;
         let map = MapData::from_fd(page.try_clone().map_err(failed)?)
             .map_err(|cause| BpfError::Map { map: "VERDICT_PAGES", cause })?;
-        self.decided.add(tgid, uid)?;
+        self.decided.add(tgid, party)?;
         if let Err(cause) = self.pages.insert(tgid, &map, 0) {
             self.decided.remove(tgid, []);
             return Err(BpfError::Map { map: "VERDICT_PAGES", cause }.into());

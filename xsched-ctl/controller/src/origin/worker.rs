@@ -199,10 +199,10 @@ impl Worker {
     }
 
     fn join(&mut self, newcomer: Newcomer) -> Result<Page, JoinError> {
-        let Newcomer { pid, tgid, uid, shim, .. } = newcomer;
+        let Newcomer { pid, tgid, party, shim, .. } = newcomer;
         self.drop_client(tgid);
         self.programs.probe(pid, shim, || self.clients.values().map(|client| client.shim).collect())?;
-        let map = self.programs.add_page(tgid, uid)?;
+        let map = self.programs.add_page(tgid, party)?;
         self.chains.know_as(pid, Some(tgid));
         self.tgids.insert(pid, tgid);
         self.clients.insert(tgid, Client::new(newcomer, &self.rules));

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use xsched_abi::{Opened, Runtime};
+use xsched_abi::{CallKey, Opened, Pending, Runtime};
 use xsched_bpf::Record;
 use xsched_symbols::{Change, Mapping, now_ns};
 
@@ -15,6 +15,7 @@ use super::Session;
 use super::audience::Targets;
 use super::guardian::go_on;
 use super::runtimes::Runtimes;
+use crate::driver::DriverCall;
 use crate::error::{RuntimeError, TracerError};
 
 impl Session {
@@ -131,7 +132,10 @@ impl Session {
                 return false;
             }
             tracing::warn!("process {pid} is not recorded: {error}");
-            matches!(error, RuntimeError::Open { .. })
+            // That it stops in its loader does not change that.
+            let is_unopened = matches!(error, RuntimeError::Open { .. });
+            self.late.add(u64::from(is_unopened && runtime.is_some()));
+            false
         })
     }
 
@@ -171,52 +175,67 @@ impl Session {
         }
     }
 
-    /// Applies changes up to `time_ns` to what later calls mean.
+    /// Applies changes up to `time_ns` to what later calls mean, or has them wait for earlier calls that wait.
     pub(super) fn settle_changes(&mut self, time_ns: u64) -> Result<(), TracerError> {
         while let Some((change_ns, change)) = self.lives.take_until(time_ns) {
-            // What calls before it mean, it may change.
-            if let Change::Exited { pid } | Change::Executed { pid } | Change::Forked { parent: pid, .. } =
-                change
-            {
-                self.read_unread(pid, true)?;
+            let cut = match change {
+                Change::Exited { pid } | Change::Executed { pid } if self.lives.has_called(pid) => {
+                    Some(self.cut_off(Some(change_ns), |tgid| tgid == pid))
+                }
+                _ => None,
+            };
+            match change {
+                Change::Forked { pid, parent } => self.driver.forked(parent, pid),
+                Change::Exited { pid } => {
+                    self.lives.ended(pid, now_ns());
+                    self.maps.unwatch(pid);
+                    self.audience.ended(pid);
+                    self.driver.ended(pid);
+                }
+                _ => {}
             }
-            if let Change::Exited { pid } | Change::Executed { pid } = change
-                && self.lives.has_called(pid)
-            {
-                self.record_pending(Some(change_ns), |tgid| tgid == pid)?;
-                let settled = self.queues.forget(pid);
-                self.record_driver_calls(settled)?;
-            }
-            if let Change::Forked { pid, parent } = change {
-                self.driver.forked(parent, pid);
-            }
-            self.resolver.changed(&change);
-            self.recorder.changed(&change);
-            if let Change::Exited { pid } = change {
-                self.lives.ended(pid, now_ns());
-                self.maps.unwatch(pid);
-                self.audience.ended(pid);
-                self.driver.ended(pid);
+            if let Some((change, cut)) = self.unread.leave(change, cut) {
+                self.settle(&change, cut)?;
             }
         }
         Ok(())
     }
 
-    /// Records calls that have not returned; they end at `cut_ns` where something ended them.
-    pub(super) fn record_pending(
-        &mut self,
-        cut_ns: Option<u64>,
-        whose: impl Fn(u32) -> bool,
-    ) -> Result<(), TracerError> {
-        let mut driver_calls = self.driver.take_pending(&whose);
+    /// Applies a change that comes after everything that its process has called.
+    pub(super) fn settle(&mut self, change: &Change, cut: Option<Cut>) -> Result<(), TracerError> {
+        if let Some(cut) = cut {
+            self.record_cut(cut)?;
+            if let Change::Exited { pid } | Change::Executed { pid } = *change {
+                let settled = self.queues.forget(pid);
+                self.record_driver_calls(settled)?;
+            }
+        }
+        self.resolver.changed(change);
+        self.recorder.changed(change);
+        Ok(())
+    }
+
+    /// Records calls that have not returned.
+    pub(super) fn record_pending(&mut self, whose: impl Fn(u32) -> bool) -> Result<(), TracerError> {
+        let cut = self.cut_off(None, whose);
+        self.record_cut(cut)
+    }
+
+    /// Takes the calls that have not returned; they end at `cut_ns` where something ended them.
+    fn cut_off(&mut self, cut_ns: Option<u64>, whose: impl Fn(u32) -> bool) -> Cut {
+        let driver_calls = self.driver.take_pending(&whose);
+        let mut calls = self.maps.take_pending(whose);
+        calls.retain(|(key, _)| self.is_selected(key.tgid));
+        Cut { cut_ns, driver_calls, calls }
+    }
+
+    fn record_cut(&mut self, cut: Cut) -> Result<(), TracerError> {
+        let Cut { cut_ns, mut driver_calls, calls } = cut;
         for call in &mut driver_calls {
             call.cut_ns = cut_ns;
         }
         self.record_driver_calls(driver_calls)?;
-        for (key, pending) in self.maps.take_pending(whose) {
-            if !self.is_selected(key.tgid) {
-                continue;
-            }
+        for (key, pending) in calls {
             if let Some(mut call) = self.resolver.in_progress(&mut self.processes, &key, &pending) {
                 call.cut_ns = cut_ns;
                 self.record(call, pending.chain)?;
@@ -224,4 +243,11 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// Calls that had not returned at some time.
+pub(super) struct Cut {
+    cut_ns: Option<u64>,
+    driver_calls: Vec<DriverCall>,
+    calls: Vec<(CallKey, Pending)>,
 }

@@ -61,8 +61,8 @@ impl Session {
             self.settle_queues()?;
             // A user may watch the file grow.
             self.recorder.pass_on(true).await;
-            // A full ring buffer may still hold records of processes that ended long ago.
-            if !self.input.has_more() {
+            // A full ring buffer may still hold records of processes that ended long ago; or their calls wait.
+            if !self.input.has_more() && self.unread.is_empty() {
                 self.forget_before(now_ns.saturating_sub(GRACE_NS));
             }
         }

@@ -1,7 +1,7 @@
 //! Properties of recorded programs.
 
 use super::*;
-use crate::{DeviceId, ProcessId};
+use crate::{DeviceId, ProcessId, QueueChange, simulation};
 
 const fn us(count: u64) -> Nanos {
     Nanos::from_micros(count)
@@ -132,4 +132,49 @@ fn the_same_model_runs_the_same() {
     let queues = vec![queue(1, 0, closed(20, 10, us(200))), queue(2, 0, closed(20, 7, us(310)))];
     let model = model(PolicyKind::Fair, queues, SECOND);
     assert_eq!(model.run().executions, model.run().executions);
+}
+
+/// What the scheduler was told of a queue, and when.
+fn told(model: &Model, queue: u32) -> Vec<(Nanos, QueueChange)> {
+    let steps = simulation::run(model.world()).steps;
+    steps
+        .into_iter()
+        .filter_map(|(time, change)| Some((time, change.filter(|one| one.queue().0 == queue)?)))
+        .collect()
+}
+
+/// The shim's watcher reports when it is awake and has not for 10 ms, not at times of its own. A request begins with a report, which
+/// tells of no use. The next one comes 10 ms later if the watcher is awake then, and otherwise when it has slept for 10 ms.
+#[test]
+fn use_is_reported_by_a_watcher_that_is_awake() {
+    let requests = queue(2, 0, open(10, us(37_300), us(6_000)));
+    let model = model(PolicyKind::Fair, vec![queue(1, 0, closed(100, 50, us(400))), requests], us(380_000));
+    let told = told(&model, 1);
+    let of = |kind: fn(&QueueChange) -> bool| {
+        told.iter().filter(move |(_, change)| kind(change)).map(|(time, _)| *time).collect::<Vec<_>>()
+    };
+    let reports = of(|change| matches!(change, QueueChange::Used { .. }));
+    let begins = of(|change| matches!(change, QueueChange::Ready { .. }));
+    assert_eq!(begins.len(), 10);
+    let between: Vec<_> = reports.array_windows().map(|[one, next]| *next - *one).collect();
+    assert!(between.iter().all(|time| *time >= us(10_000)), "{between:?}");
+    for begin in begins {
+        let first = reports.iter().position(|report| *report > begin).unwrap();
+        assert!(reports[first] - begin < us(100), "{begin} {reports:?}");
+        assert!(reports[first + 1] - reports[first] < us(20_500), "{begin} {reports:?}");
+    }
+    let used: Nanos = told
+        .iter()
+        .map(|(_, change)| if let QueueChange::Used { device, .. } = change { *device } else { Nanos::ZERO })
+        .sum();
+    assert!((us(55_000)..us(66_000)).contains(&used), "{used}");
+}
+
+/// The arbiter notes when a queue became ready or idle. The scheduler hears of it later.
+#[test]
+fn changes_count_from_the_time_at_which_they_happened() {
+    let model = model(PolicyKind::Fair, vec![queue(1, 0, open(10, us(10_000), us(700)))], us(100_000));
+    let ready = |change: &QueueChange| matches!(change, QueueChange::Ready { .. });
+    let told = told(&model, 0).into_iter().filter(|(_, change)| ready(change)).map(|(time, _)| time);
+    assert!(told.eq((0..10).map(|number| us(10_000).times(number))));
 }

@@ -1,10 +1,15 @@
-//! Quotas of users, alone and together.
+//! Quotas of users and containers, alone and together.
 
 use super::*;
 
 /// Admits a process of a user, and opens queues on devices for it; returns how many the quotas allow.
 fn opens(bench: &mut Bench, uid: u32, pid: u32, devices: impl IntoIterator<Item = u32>) -> usize {
-    let id = bench.0.admit(&Peer::unknown(pid, uid), &hello(0), None).unwrap().id;
+    opens_as(bench, &Peer::unknown(pid, uid), devices)
+}
+
+/// The same for any process.
+fn opens_as(bench: &mut Bench, peer: &Peer, devices: impl IntoIterator<Item = u32>) -> usize {
+    let id = bench.0.admit(peer, &hello(0), None).unwrap().id;
     let wanted = |device| OpenQueue {
         kind: PacketKind::OpenQueue as u32,
         device: device_key(7, device >> 8, device & 0xff, 0),
@@ -76,15 +81,50 @@ fn root_in_a_container_leaves_some_for_root_outside() {
     assert!(matches!(answer, Answer::Run { .. }), "{answer:?}");
 }
 
+/// All processes in pods are root, as the kernel shows them, or any user that this root becomes.
+#[test]
+fn a_container_that_takes_its_maximum_leaves_some_for_others_of_the_same_user() {
+    let mut bench = Bench::new("");
+    for process in 0..64 {
+        let greedy = Peer::contained(1 + process, process, 7);
+        opens_as(&mut bench, &greedy, (32 * process)..(32 * process + 32));
+        opens_as(&mut bench, &Peer::contained(101 + process, 0, 7), [1; 64]);
+    }
+    for container in 8..20 {
+        let other = |pid| Peer::contained(1000 * container + pid, 0, container.into());
+        let devices = 4000 + 8 * container..4008 + 8 * container;
+        assert_eq!(opens_as(&mut bench, &other(1), devices), 4, "devices of container {container}");
+        assert_eq!(opens_as(&mut bench, &other(2), [1; 64]), 60, "its other queues");
+    }
+    assert_eq!(opens(&mut bench, USER, 1, [1; 64]), 64);
+}
+
+#[test]
+fn containers_with_the_same_user_have_processes_and_tokens_of_their_own() {
+    let mut bench = Bench::new("");
+    let mut admit =
+        |pid, container| bench.0.admit(&Peer::contained(pid, 0, container), &hello(0), None).is_ok();
+    assert_eq!((1..5000).take_while(|&pid| admit(pid, 7)).count(), 1024);
+    assert!(admit(5000, 8));
+
+    let run = Request::Run { wish: Wish { priority: Some(-1), ..Wish::default() }, token: "1".repeat(32) };
+    let mut order = |container| {
+        let mut attendance = Attendance::default();
+        bench.0.order(Actor::of(&Peer::contained(1, 0, container)), run.clone(), &mut attendance)
+    };
+    assert!(matches!(order(7), Answer::Run { .. }));
+    assert!(!matches!(order(8), Answer::Run { .. }), "it would replace what the other has requested");
+}
+
 #[test]
 fn a_refused_user_is_logged_once() {
     let mut bench = Bench::new("");
     assert_eq!(opens(&mut bench, USER, 1, 0..64), 64);
     assert_eq!(opens(&mut bench, USER, 2, 64..128), 4);
-    assert_eq!(bench.0.refusals.logged().keys().collect::<Vec<_>>(), [&USER]);
-    let first = bench.0.refusals.logged()[&USER];
+    assert_eq!(bench.0.refusals.logged().keys().collect::<Vec<_>>(), [&Party::User(USER)]);
+    let first = bench.0.refusals.logged()[&Party::User(USER)];
     assert_eq!(opens(&mut bench, USER, 3, 128..129), 0);
-    assert_eq!(bench.0.refusals.logged()[&USER], first);
+    assert_eq!(bench.0.refusals.logged()[&Party::User(USER)], first);
 }
 
 #[test]

@@ -52,6 +52,42 @@ fn the_first_deferred_command_wakes_the_watcher() {
     assert!(!process.queues.ignores_masks(), "it waits for the others");
 }
 
+/// A process that launched a deferred command, is idle, and is preempted since the watcher last looked.
+fn preempted_unseen() -> Process {
+    let (process, _) = with_bell(PREEMPTED);
+    process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
+    process.set_state(BELOW);
+    wait_for("the command is launched", || process.launched() == 1);
+    process.complete_all();
+    process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));
+    process.arbiter.decide(PREEMPTED);
+    process
+}
+
+/// Its worker would sleep for up to 100 ms.
+#[test]
+fn a_command_deferred_by_an_unseen_preemption_is_launched_when_that_is_over() {
+    let process = preempted_unseen();
+    wait_for("its worker sleeps", || process.do_workers_sleep());
+    process.queues.submit(process.queue, Vec::new(), WORK, 2).unwrap();
+    assert!(process.do_workers_sleep() && process.launched() == 1);
+    process.arbiter.decide(BELOW);
+    process.run_due();
+    assert!(!process.do_workers_sleep() || process.launched() == 2);
+}
+
+#[test]
+fn a_caller_that_waits_by_an_unseen_preemption_is_woken_when_that_is_over() {
+    let process = preempted_unseen();
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| process.queues.wait_for_admission(process.queue, &[], WORK));
+        wait_for("it waits", || process.queues.lock().waiters.callers == 1);
+        process.arbiter.decide(BELOW);
+        assert!(process.queues.lock().take_has_new_admission_state(), "the watcher wakes it");
+        process.queues.finish(waits.join().unwrap().unwrap(), true);
+    });
+}
+
 /// The others go, it launches, and others come, before the watcher looks.
 #[test]
 fn no_process_counts_as_alone_while_the_watcher_ignores_masks() {
