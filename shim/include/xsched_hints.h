@@ -22,8 +22,8 @@ __attribute__((weak)) int xsched_hint_priority(const int *priority);
 __attribute__((weak)) int xsched_hint_deadline(const uint64_t *deadline_us);
 
 /*
- * The same for one stream, given as its hipStream_t, of any runtime copy: both null, as the process. Returns 2 if the process asks
- * for too many different things, and 3 for a stream that the shim does not know. In libxsched_shim.so only.
+ * The same for one stream, given as its hipStream_t, of any runtime copy, or as its CUstream: both null, as the process. Returns 2
+ * if the process asks for too many different things, and 3 for a stream that the shims do not know.
  */
 __attribute__((weak)) int xsched_hint_stream(void *stream, const int *priority, const uint64_t *deadline_us);
 

@@ -192,10 +192,13 @@ fn a_batch_job_is_preempted_at_a_gate_for_an_urgent_process() {
 }
 
 /// A batch job in several contexts, beside a process that always has more urgent work for a while. What the summary of both says.
-fn beside_urgent_work(machine: &Machine, contexts: &str) -> String {
+fn beside_urgent_work(machine: &Machine, seconds: u32, contexts: &str) -> String {
     let controller = Serving::start("").expect("a controller starts");
-    let batch = machine.run_by(&controller, "low", "cuda_contexts", &format!("run 4 2000 264 {contexts}"));
-    let urgent = machine.run_by(&controller, "high", "cuda_client", "urgent 60 8 100 25000");
+    let mode = format!("run {seconds} 500 264 {contexts}");
+    let batch = machine.run_by(&controller, "low", "cuda_contexts", &mode);
+    // Gates are tried one behind the other, while there is a more urgent process.
+    let mode = format!("urgent {} 8 100 50000", 20 * seconds);
+    let urgent = machine.run_by(&controller, "high", "cuda_client", &mode);
     urgent.findings().expect("the urgent program succeeds");
     let batch = batch.findings().expect("the batch job succeeds");
     for context in contexts.split(' ') {
@@ -208,7 +211,7 @@ fn beside_urgent_work(machine: &Machine, contexts: &str) -> String {
 #[needs(ROOT)]
 fn every_context_of_a_batch_job_is_preempted_at_a_gate_in_the_arbiters_page() {
     let machine = Machine::new("contexts");
-    let summary = beside_urgent_work(&machine, "primary second third green greenstream");
+    let summary = beside_urgent_work(&machine, 4, "primary second third green greenstream");
     assert!(summary.contains(" 5 gates in the arbiter's pages"), "{summary}");
     assert!(!summary.contains("gates in memory") && !summary.contains("refused"), "{summary}");
     assert!(!summary.contains("panics") && !summary.contains("troubles"), "{summary}");
@@ -217,7 +220,7 @@ fn every_context_of_a_batch_job_is_preempted_at_a_gate_in_the_arbiters_page() {
 #[needs(ROOT)]
 fn contexts_for_which_a_page_has_no_room_close_their_gates_themselves() {
     let machine = Machine::new("many");
-    let summary = beside_urgent_work(&machine, "a b c d e f g h i j");
+    let summary = beside_urgent_work(&machine, 8, "a b c d e f g h i j");
     assert!(summary.contains(" 8 gates in the arbiter's pages"), "{summary}");
     assert!(summary.contains(" 2 gates in memory of the shim's own"), "{summary}");
     assert!(summary.contains(" 2 contexts beyond those that a page has room for"), "{summary}");
@@ -228,7 +231,7 @@ fn contexts_for_which_a_page_has_no_room_close_their_gates_themselves() {
 #[needs(ROOT)]
 fn contexts_that_come_and_go_beside_others_keep_their_gates() {
     let machine = Machine::new("resets");
-    let summary = beside_urgent_work(&machine, "primary resets second");
+    let summary = beside_urgent_work(&machine, 4, "primary resets second");
     assert!(!summary.contains("gates in memory") && !summary.contains("refused"), "{summary}");
     assert!(!summary.contains("panics") && !summary.contains("troubles"), "{summary}");
 }
@@ -261,6 +264,21 @@ fn a_graph_with_a_collective_is_never_suspended_however_that_came_there() {
         let kernels = kernels_while_suspended(way);
         assert!(kernels <= IN_FLIGHT, "{way}: {kernels} kernels");
     }
+}
+
+/// Without a process that is more urgent.
+#[needs(ROOT)]
+fn streams_of_a_process_finish_in_the_order_of_their_priorities() {
+    let machine = Machine::new("streams");
+    let controller = Serving::start("").expect("a controller starts");
+    // What `run` says would go before the hints.
+    let mut load = machine.program("cuda_contexts", "streams 200 1000 -50 0 50");
+    let load = begin(load.env("LD_PRELOAD", cuda_shim()).env("XSCHED_SOCKET_DIR", controller.folder()));
+    let ms = load.findings().expect("the program succeeds");
+    let [low, normal, high] = ["ms_-50", "ms_0", "ms_50"].map(|name| ms[name]);
+    assert!(high < normal && normal < low, "{ms:?}");
+    // Equal streams would share the device to the end.
+    assert!(high < 0.7 * low, "{ms:?}");
 }
 
 #[needs(ROOT)]

@@ -3,7 +3,8 @@
 mod controller;
 mod cuda;
 mod idle;
-pub(crate) mod shim;
+pub(crate) mod process;
+mod shim;
 
 use std::fmt;
 use std::fs;

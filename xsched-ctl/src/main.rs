@@ -108,7 +108,7 @@ fn run_verb(verb: Verb) -> Result<u8, Failure> {
         Verb::Doctor(arguments) => match arguments.pid {
             None if arguments.json => runtime.block_on(doctor::run(doctor::Form::Json)),
             None => runtime.block_on(doctor::run(doctor::Form::Lines)),
-            Some(pid) => runtime.block_on(doctor::shim::run(pid)),
+            Some(pid) => runtime.block_on(doctor::process::run(pid)),
         },
         Verb::Serve(arguments) => Ok(runtime.block_on(xsched_controller::run(arguments.options()))?),
         Verb::Run(arguments) => runtime.block_on(run::run(arguments, descriptors)),

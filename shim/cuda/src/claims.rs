@@ -1,17 +1,29 @@
 //! Which claim a stream's work belongs to: its device, by an address that all processes agree on, and its priority.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
 use xsched_protocol::arbiter_page::device_key;
-use xsched_xqueue::{ClaimId, ClaimKey, XQueues};
+use xsched_xqueue::{ClaimId, ClaimKey, QueueHints, XQueues};
 
 use crate::device::Cuda;
 use crate::driver;
 
-/// Keys of the devices that this process uses, by ordinal. None: the driver does not know the address.
+/// Keys of the devices that this process uses.
 #[derive(Debug, Default)]
-pub(crate) struct Devices(Mutex<HashMap<i32, Option<u64>>>);
+pub(crate) struct Devices {
+    /// By ordinal. None: the driver does not know the address.
+    keys: Mutex<HashMap<i32, Option<u64>>>,
+    /// Claims for streams of which the program asks something.
+    asked: Mutex<HashSet<ClaimKey>>,
+}
+
+/// The program asks too many different things of its streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooManyHints;
+
+/// Most of these, as with HIP. The controller allows 64 for a process, and each stays known for as long as the process lives.
+const ASKED_MAX: usize = 32;
 
 impl Devices {
     /// The claim on a device for streams of this priority, as CUDA counts it: smaller is more urgent.
@@ -20,11 +32,32 @@ impl Devices {
         Some(queues.claim(ClaimKey::new(device, priority.saturating_neg())))
     }
 
+    /// The same for streams of which the program asks this.
+    pub(crate) fn claim_asked(
+        &self,
+        queues: &XQueues<Cuda>,
+        device: i32,
+        priority: i32,
+        hints: QueueHints,
+    ) -> Result<Option<ClaimId>, TooManyHints> {
+        if hints == QueueHints::NONE {
+            return Ok(self.claim(queues, device, priority));
+        }
+        let Some(device) = self.key(device) else { return Ok(None) };
+        let key = ClaimKey { hints, ..ClaimKey::new(device, priority.saturating_neg()) };
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if !asked.contains(&key) && asked.len() >= ASKED_MAX {
+            return Err(TooManyHints);
+        }
+        asked.insert(key);
+        Ok(Some(queues.claim(key)))
+    }
+
     fn key(&self, device: i32) -> Option<u64> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&device).copied();
+        let known = self.keys.lock().unwrap_or_else(PoisonError::into_inner).get(&device).copied();
         known.unwrap_or_else(|| {
             let key = driver::pci_address(device).and_then(|address| parse(&address, part(device)));
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(device, key);
+            self.keys.lock().unwrap_or_else(PoisonError::into_inner).insert(device, key);
             key
         })
     }

@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use foldhash::fast::FixedState;
 use xsched_ground::fork::Renewable;
 use xsched_xqueue::{
-    Admission, AdmissionMode, Bugs, ClaimId, Demand, DurationClass, KnownEnd, Load, PendingLaunch, QueueId,
-    QueueStatus, RuntimeId, Setup, Treatment, XQueues,
+    Admission, AdmissionMode, Bugs, ClaimId, Demand, DurationClass, KnownEnd, Load, PendingLaunch,
+    QueueHints, QueueId, QueueStatus, RuntimeId, Setup, Treatment, XQueues,
 };
 
 use crate::api::{Change, Handle, Named, Work};
-use crate::claims::Devices;
+use crate::claims::{Devices, TooManyHints};
 use crate::collectives::is_collective;
 use crate::controller;
 use crate::counters::{Counter, count};
@@ -55,6 +55,14 @@ impl Reasons {
     fn is_any(&self) -> bool {
         !self.captures.is_empty() || self.releases > 0
     }
+}
+
+/// What became of a hint for a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hinted {
+    Done,
+    TooMany,
+    Unknown,
 }
 
 /// The streams that have a queue.
@@ -285,6 +293,30 @@ impl Scheduling {
             Some(context) => self.add_created(handle, context),
             None => self.stream(Named::Created(handle)),
         };
+    }
+
+    /// What the program asks for a stream from now on. A null stream is the current context's.
+    pub(crate) fn hint_stream(&self, named: Named, hints: QueueHints) -> Hinted {
+        let context = match named {
+            Named::Legacy => driver::current_context(),
+            Named::Created(_) => None,
+            // It has no name in other threads.
+            Named::PerThread => return Hinted::Unknown,
+        };
+        // The driver is not asked: what is none of its streams may be any address.
+        let known = lock(&self.streams).known.get(&(context, named)).copied();
+        let Some(KnownStream { stream, status }) = known else { return Hinted::Unknown };
+        let Some(device) = self.device_of(stream.context) else { return Hinted::Unknown };
+        let priority = match named {
+            Named::Created(handle) => driver::priority(handle),
+            Named::Legacy | Named::PerThread => 0,
+        };
+        match self.devices.claim_asked(&self.queues, device, priority, hints) {
+            Ok(Some(claim)) => self.queues.move_to_claim(status.queue(), claim),
+            Ok(None) => {}
+            Err(TooManyHints) => return Hinted::TooMany,
+        }
+        Hinted::Done
     }
 
     /// A stream is about to be destroyed.

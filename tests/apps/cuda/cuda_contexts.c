@@ -9,11 +9,15 @@
  *         plain, collective    as it was instantiated
  *         kernel, node, child, update   plain, and changed to a collective by the setter for that; with `un` before, the reverse
  *
+ *     cuda_contexts streams KERNELS COUNT PRIORITY..    so many kernels on a stream for each of these priorities, a thread each: prints
+ *                                                      `ms_PRIORITY N`, when each was done
  *     cuda_contexts time COUNT BLOCKS                  how long a kernel takes: prints `us N`, and begins at once
  *
  * It prints `ready` and begins after a line, or the end, of standard input. Then it prints how many kernels there were: `kernels N`,
  * and `kernels_WHICH N` for each context. */
 
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
@@ -157,6 +161,67 @@ static int run(char **which, unsigned number) {
     return 0;
 }
 
+struct Asked {
+    const char *priority;
+    pthread_t thread;
+    double ms;
+};
+
+static unsigned kernels_each;
+static double begun_us;
+
+static void *on_stream(void *at) {
+    struct Asked *asked = at;
+    CUcontext context;
+    CUstream stream;
+    CUdeviceptr word;
+    int (*hint)(void *, const int *, const unsigned long long *) =
+        (int (*)(void *, const int *, const unsigned long long *))dlsym(RTLD_DEFAULT, "xsched_hint_stream");
+    int priority = atoi(asked->priority);
+    CHECK(cuDevicePrimaryCtxRetain(&context, 0));
+    CHECK(cuCtxSetCurrent(context));
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemAlloc_v2(&word, 4096));
+    if (!hint || hint(stream, &priority, NULL)) {
+        fprintf(stderr, "priority %d is not heeded\n", priority);
+        exit(3);
+    }
+    if (hint(&word, &priority, NULL) != 3) {
+        fprintf(stderr, "what is no stream is taken for one\n");
+        exit(3);
+    }
+    launch(burn, stream, &word);
+    CHECK(cuStreamSynchronize(stream));
+    pthread_barrier_wait(&is_ready);
+    pthread_barrier_wait(&is_begun);
+    for (unsigned i = 0; i < kernels_each; i++) {
+        launch(burn, stream, &word);
+        if (i % AHEAD == 0) CHECK(cuStreamSynchronize(stream));
+    }
+    CHECK(cuStreamSynchronize(stream));
+    asked->ms = (now_us() - begun_us) / 1e3;
+    CHECK(cuStreamDestroy_v2(stream));
+    return NULL;
+}
+
+static int streams(char **priorities, unsigned number) {
+    struct Asked asked[MOST];
+    if (number > MOST) return 64;
+    pthread_barrier_init(&is_ready, NULL, number + 1);
+    pthread_barrier_init(&is_begun, NULL, number + 1);
+    for (unsigned i = 0; i < number; i++) {
+        asked[i].priority = priorities[i];
+        if (pthread_create(&asked[i].thread, NULL, on_stream, &asked[i])) return 2;
+    }
+    pthread_barrier_wait(&is_ready);
+    begin();
+    begun_us = now_us();
+    pthread_barrier_wait(&is_begun);
+    for (unsigned i = 0; i < number; i++) pthread_join(asked[i].thread, NULL);
+    for (unsigned i = 0; i < number; i++) printf("ms_%s %.0f\n", priorities[i], asked[i].ms);
+    return 0;
+}
+
 static int time_one(void) {
     enum { KERNELS_TIMED = 20 };
     CUcontext context;
@@ -261,6 +326,11 @@ int main(int argc, char **argv) {
         blocks = (unsigned)number(argc, argv, 4);
         return run(argv + 5, (unsigned)argc - 5);
     }
+    if (!strcmp(mode, "streams") && argc > 4) {
+        kernels_each = (unsigned)number(argc, argv, 2);
+        blocks = 264;
+        return streams(argv + 4, (unsigned)argc - 4);
+    }
     if (!strcmp(mode, "time") && argc > 3) {
         count = (unsigned)number(argc, argv, 2);
         blocks = (unsigned)number(argc, argv, 3);
@@ -270,6 +340,6 @@ int main(int argc, char **argv) {
         blocks = 264;
         return graph(argv[4]);
     }
-    fprintf(stderr, "usage: cuda_contexts run|graph|time ..\n");
+    fprintf(stderr, "usage: cuda_contexts run|graph|streams|time ..\n");
     return 64;
 }

@@ -1,7 +1,4 @@
-//! `xsched-ctl doctor --pid`: how the shims intercept the HIP and CUDA calls of a running process.
-//!
-//! Each shim keeps a small structure under a symbol (`xsched_protocol::shim_status`). It is read from the process's
-//! memory, so nothing in the process needs to answer.
+//! `xsched-ctl doctor --pid` of a process that uses HIP, and how the status of a shim is read.
 
 use std::fs::File;
 use std::io;
@@ -12,41 +9,15 @@ use xsched_protocol::shim_status::{
     SHIM_STATUS_MAGIC, SHIM_STATUS_SYMBOL, SHIM_STATUS_VERSION, ShimCopy, ShimState, ShimStatus,
     ShimVerdicts, ShimWay,
 };
-use xsched_symbols::{Mapping, Patience, mapped_files, open_mapped, process_folder, variable_address};
-use xsched_terminal::print;
-use xsched_tracer::{TracerError, why_nothing_is_mapped};
+use xsched_symbols::{Mapping, Patience, open_mapped, process_folder, variable_address};
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::{controller, cuda};
+use super::controller;
 use crate::absence::{SHIM_FILE_PREFIX, why_passed_over};
 use crate::failure::Failure;
 
-fn no_program(pid: u32) -> Failure {
-    TracerError::NoProgram { pid, why: why_nothing_is_mapped(pid) }.into()
-}
-
-/// Prints the state of each runtime that a process has: the shim's, a line for each copy of the runtime, and whether the
-/// controller knows the process.
-pub(crate) async fn run(pid: u32) -> Result<u8, Failure> {
-    let files = mapped_files(pid).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => TracerError::NoSuchProcess(pid).into(),
-        io::ErrorKind::PermissionDenied => Failure::ForeignProcess(pid),
-        _ => no_program(pid),
-    })?;
-    let has = |runtime| files.iter().any(|file| file.runtime() == Some(runtime));
-    let mut text = String::new();
-    if has(Runtime::Hip) || !has(Runtime::Cuda) {
-        text += &hip(pid, &files).await?;
-    }
-    if has(Runtime::Cuda) {
-        text += &cuda::describe(pid, &files).await?;
-    }
-    print(&text)?;
-    Ok(0)
-}
-
 /// The lines about HIP.
-async fn hip(pid: u32, files: &[Mapping]) -> Result<String, Failure> {
+pub(super) async fn describe(pid: u32, files: &[Mapping]) -> Result<String, Failure> {
     let runtimes: Vec<_> = files.iter().filter(|file| file.runtime() == Some(Runtime::Hip)).collect();
     let shim = files.iter().find(|file| file.library().starts_with(SHIM_FILE_PREFIX));
     let Some(shim) = shim else {
@@ -103,7 +74,7 @@ fn about(runtimes: &[&Mapping], status: Option<&ShimStatus>) -> String {
     }
     let lines = runtimes.iter().map(|runtime| {
         let copy = status.and_then(|status| status.copies.iter().find(|copy| copy.base == runtime.start));
-        let (way, detail) = copy.map_or(("unseen", String::new()), describe);
+        let (way, detail) = copy.map_or(("unseen", String::new()), way_of);
         line("runtime", way, &format!("{}{detail}", shown(runtime)))
     });
     lines.collect()
@@ -124,7 +95,7 @@ fn callers(status: &ShimStatus) -> (&'static str, &'static str) {
 }
 
 /// How the calls of a copy are intercepted.
-fn describe(copy: &ShimCopy) -> (&'static str, String) {
+fn way_of(copy: &ShimCopy) -> (&'static str, String) {
     let [_, runtime] = copy.ways;
     if runtime == ShimWay::Table as u32 {
         let newer = match copy.newer_entries {
@@ -177,9 +148,9 @@ mod tests {
             entries: 526,
             newer_entries,
         };
-        assert_eq!(describe(&copy(ShimWay::Symbols, 0)).0, "symbols");
-        assert_eq!(describe(&copy(ShimWay::Undecided, 0)).0, "unseen");
-        let (way, detail) = describe(&copy(ShimWay::Table, 3));
+        assert_eq!(way_of(&copy(ShimWay::Symbols, 0)).0, "symbols");
+        assert_eq!(way_of(&copy(ShimWay::Undecided, 0)).0, "unseen");
+        let (way, detail) = way_of(&copy(ShimWay::Table, 3));
         assert_eq!(
             (way, detail.as_str()),
             ("table", " (526 entries replaced, 3 of them newer than the shim)")

@@ -56,7 +56,7 @@ class _Hint(Context):
 def priority(level: Union[int, str], *, stream: Optional[Stream] = None) -> Context:
     """A priority while this is entered: -255 to 255, or a class: "realtime", "high", "normal" or "low".
 
-    It is the process's, or that of one HIP stream: a `torch.cuda.Stream`, or a handle as an int.
+    It is the process's, or that of one stream of HIP or CUDA: a `torch.cuda.Stream`, or a handle as an int.
     """
     return _Hint(priorities if stream is None else of_stream(stream).priorities, _number(level))
 

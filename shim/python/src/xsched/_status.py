@@ -8,17 +8,20 @@ import os
 import socket
 import struct
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from ._domains import DomainName, thread_domain
 from ._hints import deadlines, priorities
 from ._shim import Shim, XschedError, shims
 
-# The symbol, its first bytes, and the version of its layout: shim/protocol/src/shim_status.rs.
+# The symbols, their first bytes, and the versions of their layouts: shim/protocol/src/shim_status.rs.
 _SYMBOL = "xsched_shim_status"
 _MAGIC = b"XSCHSHIM"
 _VERSION = 3
 _COPIES = 4
+_CUDA_SYMBOL = "xsched_cuda_status"
+_CUDA_MAGIC = b"XSCHCUDA"
+_CUDA_VERSION = 1
 
 _SCHEDULING = (
     "not yet: no device was used",
@@ -56,6 +59,16 @@ class _ShimStatus(ctypes.Structure):
     ]
 
 
+class _CudaStatus(ctypes.Structure):
+    _fields_ = [
+        ("magic", ctypes.c_char * 8),
+        ("version", ctypes.c_uint32),
+        ("state", ctypes.c_uint32),
+        ("scheduling", ctypes.c_uint32),
+        ("contexts", ctypes.c_uint32 * 5),
+    ]
+
+
 @dataclass(frozen=True)
 class Granted:
     """What the controller gives this process."""
@@ -79,7 +92,7 @@ class Status:
     shims: tuple[str, ...]
     """The files of the shims in this process."""
     scheduling: Optional[str]
-    """What schedules its HIP work: `controller`, or `none` with the reason. None with the shim for CUDA only."""
+    """What schedules its work: `controller`, or `none` with the reason."""
     priority: Optional[int]
     """What `priority` asks for now. None: as the environment says."""
     deadline: Optional[float]
@@ -97,7 +110,7 @@ def status() -> Status:
     within = deadlines.current()
     return Status(
         shims=tuple(shim.path for shim in loaded),
-        scheduling=_scheduling(hip[0]) if hip else None,
+        scheduling=_scheduling(loaded),
         priority=priorities.current(),
         deadline=None if within is None else within / 1e6,
         domain=thread_domain() if hip else None,
@@ -105,11 +118,22 @@ def status() -> Status:
     )
 
 
-def _scheduling(shim: Shim) -> str:
-    found = _ShimStatus.in_dll(shim.library, _SYMBOL)
-    if found.magic != _MAGIC or found.version != _VERSION:
+def _scheduling(loaded: list[Shim]) -> str:
+    """By the shim whose runtime the process uses."""
+    found = [_number(shim) for shim in loaded]
+    number = next((number for number in found if number != 0), 0)
+    return _SCHEDULING[number] if number < len(_SCHEDULING) else "unknown"
+
+
+def _number(shim: Shim) -> int:
+    status: Union[_ShimStatus, _CudaStatus]
+    if shim.is_hip:
+        status, expected = _ShimStatus.in_dll(shim.library, _SYMBOL), (_MAGIC, _VERSION)
+    else:
+        status, expected = _CudaStatus.in_dll(shim.library, _CUDA_SYMBOL), (_CUDA_MAGIC, _CUDA_VERSION)
+    if (status.magic, status.version) != expected:
         raise XschedError(f"{shim.path} is of another version: install the package and the shim from one build")
-    return _SCHEDULING[found.scheduling] if found.scheduling < len(_SCHEDULING) else "unknown"
+    return int(status.scheduling)
 
 
 def _folders() -> list[str]:

@@ -1,4 +1,4 @@
-"""What is asked for single HIP streams."""
+"""What is asked for single streams."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 from typing import Optional, Protocol, Union
 
 from ._contexts import Entered, Entry
-from ._shim import XschedError, hip_shim
+from ._shim import XschedError, shims
 
 _FUNCTION = "xsched_hint_stream"
 _TOO_MANY = 2
@@ -71,14 +71,18 @@ class OfStream:
     def tell(self) -> None:
         """Tells the shim."""
         priority, deadline = self.priorities.in_force, self.deadlines.in_force
-        result = hip_shim().call(
-            _FUNCTION,
-            ctypes.c_void_p(self._handle),
-            None if priority is None else ctypes.byref(ctypes.c_int(priority)),
-            None if deadline is None else ctypes.byref(ctypes.c_uint64(deadline)),
-        )
-        if result == _UNKNOWN_STREAM:
-            raise _StreamGone(f"{self._handle:#x} is no stream that this process has made by HIP, or it is destroyed")
+        # One of them knows the stream, or none does.
+        for shim in shims():
+            result = shim.call(
+                _FUNCTION,
+                ctypes.c_void_p(self._handle),
+                None if priority is None else ctypes.byref(ctypes.c_int(priority)),
+                None if deadline is None else ctypes.byref(ctypes.c_uint64(deadline)),
+            )
+            if result != _UNKNOWN_STREAM:
+                break
+        else:
+            raise _StreamGone(f"{self._handle:#x} is no stream that this process has made, or it is destroyed")
         if result == _TOO_MANY:
             raise XschedError("the process asks for too many different things: at most 32 combinations of hints")
         if result != 0:

@@ -1,0 +1,73 @@
+//! Hints for one stream while the program runs, as `shim/include/xsched_hints.h` declares them. Those for the process are in
+//! `xsched_ground::asked`.
+#![cfg_attr(test, expect(dead_code, reason = "unexported, they are unused functions"))]
+
+use std::ffi::{c_int, c_void};
+use std::mem::transmute;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use xsched_ground::asked::{deadline_us_of, priority_of};
+use xsched_ground::dlsym;
+use xsched_xqueue::QueueHints;
+
+use crate::api::{Handle, Named, stream};
+use crate::counters::{Counter, count};
+use crate::process;
+use crate::scheduling::{Hinted, SCHEDULING};
+
+/// What [`xsched_hint_stream`] returns.
+const DONE: c_int = 0;
+const INVALID: c_int = 1;
+const TOO_MANY: c_int = 2;
+const UNKNOWN_STREAM: c_int = 3;
+
+type HintStream = unsafe extern "C" fn(*mut c_void, *const c_int, *const u64) -> c_int;
+
+/// What the program asks for a stream from now on: both null, nothing of its own. A stream that is none of CUDA's may be one of HIP's,
+/// whose shim comes behind this one.
+///
+/// C: `int xsched_hint_stream(void *stream, const int *priority, const uint64_t *deadline_us)`.
+///
+/// # Safety
+/// `priority` must be null or point to an `int`, `deadline_us` null or to a `uint64_t`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C" fn xsched_hint_stream(
+    handle: Handle,
+    priority: *const c_int,
+    deadline_us: *const u64,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let asked = unsafe { (priority.as_ref(), deadline_us.as_ref()) };
+    let (Ok(of_priority), Ok(of_deadline)) = (priority_of(asked.0), deadline_us_of(asked.1)) else {
+        return INVALID;
+    };
+    let hints = QueueHints { priority: of_priority, deadline_us: of_deadline, ..QueueHints::NONE };
+    match ask(stream(handle), hints) {
+        UNKNOWN_STREAM => match dlsym::look_up(libc::RTLD_NEXT, c"xsched_hint_stream") {
+            // SAFETY: the function of that name in another shim, with the caller's arguments.
+            Some(next) => unsafe {
+                transmute::<*mut c_void, HintStream>(next.as_ptr())(handle, priority, deadline_us)
+            },
+            None => UNKNOWN_STREAM,
+        },
+        code => code,
+    }
+}
+
+fn ask(named: Named, hints: QueueHints) -> c_int {
+    if !process::prepare() {
+        return UNKNOWN_STREAM;
+    }
+    // A process without this state has made no stream.
+    let Some(scheduling) = SCHEDULING.existing() else { return UNKNOWN_STREAM };
+    let hinted = catch_unwind(AssertUnwindSafe(|| scheduling.hint_stream(named, hints)));
+    match hinted {
+        Ok(Hinted::Done) => DONE,
+        Ok(Hinted::TooMany) => TOO_MANY,
+        Ok(Hinted::Unknown) => UNKNOWN_STREAM,
+        Err(_) => {
+            count(Counter::Panic);
+            UNKNOWN_STREAM
+        }
+    }
+}
