@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
