@@ -56,8 +56,12 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    fn percent(meter: &Meter, now_ns: u64) -> u64 {
+        (meter.busy(now_ns) * 100.0).round() as u64
+    }
+
     /// Ten seconds in which queues report every 10 ms that they had so many milliseconds since.
-    fn busy(device_ms: impl Fn(u64) -> Vec<u64>) -> f64 {
+    fn busy(device_ms: impl Fn(u64) -> Vec<u64>) -> u64 {
         let mut meter = Meter::default();
         for at_ms in (10..=10_000).step_by(10) {
             for device_ms in device_ms(at_ms) {
@@ -65,31 +69,31 @@ mod tests {
             }
         }
         assert!(meter.ticks.len() <= TICKS as usize + 1, "{}", meter.ticks.len());
-        meter.busy(10_000 * MS)
+        percent(&meter, 10_000 * MS)
     }
 
     #[test]
     fn queues_that_take_turns_add_up_and_those_side_by_side_do_not() {
-        assert!((busy(|_| vec![3, 4]) - 0.7).abs() < 1e-6);
-        let turns = |at_ms: u64| if at_ms / 100 % 2 == 0 { vec![10, 0, 0] } else { vec![0, 5, 0] };
-        assert!((busy(turns) - 0.75).abs() < 0.03, "{}", busy(turns));
-        assert_eq!(busy(|_| vec![10, 10, 10]), 1.0);
-        assert_eq!(busy(|_| vec![40]), 1.0, "a claim with four streams");
+        assert_eq!(busy(|_| vec![3, 4]), 70);
+        let turns = |at_ms: u64| if at_ms % 200 < 100 { vec![10, 0, 0] } else { vec![0, 5, 0] };
+        assert!((72..=78).contains(&busy(turns)), "{}", busy(turns));
+        assert_eq!(busy(|_| vec![10, 10, 10]), 100);
+        assert_eq!(busy(|_| vec![40]), 100, "a claim with four streams");
         // Side by side for half of the time, idle for the other half.
         let halves = |at_ms: u64| if at_ms % 1000 < 500 { vec![10, 10] } else { vec![] };
-        assert!((busy(halves) - 0.5).abs() < 0.03, "{}", busy(halves));
+        assert!((47..=53).contains(&busy(halves)), "{}", busy(halves));
     }
 
     #[test]
     fn a_long_command_counts_for_the_time_that_it_took() {
         let mut meter = Meter::default();
         meter.add(9_990 * MS, 10_000 * MS, 500 * MS);
-        assert!((meter.busy(10_000 * MS) - 0.5).abs() < 1e-6, "{}", meter.busy(10_000 * MS));
+        assert_eq!(percent(&meter, 10_000 * MS), 50);
         meter.add(10_000 * MS, 20_000 * MS, 9_000 * MS);
-        assert!((meter.busy(20_000 * MS) - 0.9).abs() < 0.03, "{}", meter.busy(20_000 * MS));
+        assert_eq!(percent(&meter, 20_000 * MS), 90);
         meter.add(0, 30_000 * MS, u64::MAX);
-        assert_eq!(meter.busy(30_000 * MS), 1.0);
-        assert_eq!(meter.busy(31_000 * MS), 0.0);
-        assert_eq!((Meter::default().busy(0), meter.busy(u64::MAX)), (0.0, 0.0));
+        assert_eq!(percent(&meter, 30_000 * MS), 100);
+        assert_eq!(percent(&meter, 31_000 * MS), 0);
+        assert_eq!((percent(&Meter::default(), 0), percent(&meter, u64::MAX)), (0, 0));
     }
 }
