@@ -267,12 +267,10 @@ mod tests {
     #[test]
     fn commands_in_the_text_of_documents_are_understood() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-        let mut pages = vec![format!("{root}/README.md")];
         let docs = std::fs::read_dir(format!("{root}/docs")).unwrap();
-        pages.extend(
-            docs.map(|entry| entry.unwrap().path().display().to_string())
-                .filter(|page| page.ends_with(".md")),
-        );
+        let mut pages: Vec<_> = docs.map(|entry| entry.unwrap().path()).collect();
+        pages.retain(|page| page.extension().is_some_and(|extension| extension == "md"));
+        pages.push(format!("{root}/README.md").into());
         let (mut count, mut faults) = (0, Vec::new());
         for page in pages {
             let text = std::fs::read_to_string(&page).unwrap().replace('\n', " ");
@@ -280,7 +278,7 @@ mod tests {
                 let Some(words) = words(span) else { continue };
                 count += 1;
                 let refused = Cli::try_parse_from(&words).err().filter(clap::Error::use_stderr);
-                faults.extend(refused.map(|error| format!("{page}: {span}: {error}")));
+                faults.extend(refused.map(|error| format!("{}: {span}: {error}", page.display())));
             }
         }
         assert!(count > 20, "{count} commands were found");
