@@ -71,7 +71,7 @@ fn a_file_that_is_too_short_is_refused() {
 fn all_mappings_are_the_same_memory_at_different_addresses() {
     let page = GatePage::map(file(GATE_SIZE), 3).unwrap();
     page.word().store(GATE_ALLOWED, Ordering::Release);
-    let starts: BTreeSet<_> = page.mappings().map(|start| start.addr()).collect();
+    let starts: BTreeSet<_> = page.mappings().map(NonNull::addr).collect();
     assert_eq!(starts.len(), 3);
     for start in page.mappings() {
         // SAFETY: a mapping of the page, which lives, and begins with the gate's word.
