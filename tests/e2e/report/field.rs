@@ -397,10 +397,21 @@ fn beside_a_controller_the_kit_refuses_and_leaves_nothing() {
     assert_eq!(outcome.code, 64, "{}", outcome.stderr);
 }
 
+/// `sections`: the machine, and one for each step.
+fn shows(page: &Path, sections: usize) {
+    let output = browser::script("field.py").arg(page).arg(sections.to_string()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 #[needs(BROWSER)]
 fn a_browser_shows_the_report_and_asks_for_nothing() {
     let node = Node::new("page", hip_sim(6));
     succeeds(&run(&mut node.kit("--quick --steps preemption,blas --modes native")));
-    let output = browser::script("field.py").arg(node.path("report.html")).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    shows(&node.path("report.html"), 3);
+}
+
+/// A whole report of a node with an H200.
+#[needs(BROWSER)]
+fn a_browser_shows_the_report_of_a_real_gpu() {
+    shows(&Path::new(env!("CARGO_MANIFEST_DIR")).join("data/field-h200.html"), 12);
 }
