@@ -60,23 +60,28 @@ if wants bert; then
     stop
 fi
 # Programs that their host bounds: which settings leave the others something, and what that costs.
+# HOSTBOUND="same fair" chooses settings.
 if wants hostbound; then
+    weights="bert@weight=400 bert@weight=400 bert@weight=200 bert@weight=200 bert@weight=100 bert@weight=100"
     three="bert@high bert@high bert@normal bert@normal bert@low bert@low"
     python3 "$here/together.py" hostbound-alone 6 bert bert
     python3 "$here/together.py" hostbound-native 6 bert bert bert bert bert bert
     while IFS='|' read -r name settings workloads; do
+        [[ " ${HOSTBOUND:-$name} " == *" $name "* ]] || continue
         mapfile -t lines < <(tr ';' '\n' <<<"$settings")
         serve "${lines[@]}"
         echo "### six BERT: $name"
         python3 "$here/together.py" "hostbound-$name" 6 --ctl "$ctl" $workloads
         stop
     done <<END
+same||bert bert bert bert bert bert
 default||$three
 linger-20us|linger = "20us"|$three
 linger-0|linger = "0s"|$three
 starvation-100ms|starvation = "100ms"|$three
 starvation-20ms|starvation = "20ms"|$three
-fair|policy = "fair"|bert@weight=400 bert@weight=400 bert@weight=200 bert@weight=200 bert@weight=100 bert@weight=100
+fair|policy = "fair"|$weights
+fair-linger-0|policy = "fair";linger = "0s"|$weights
 slo|policy = "slo"|bert@slo=p90<9ms bert@slo=p90<9ms bert@weight=200 bert@weight=200 bert@weight=100 bert@weight=100
 END
 fi
