@@ -263,5 +263,5 @@ fn kernel_features_are_reported_and_not_installed() {
     machine.files.borrow_mut().clear();
     let unmet = fulfil(&machine, &everything());
     assert_eq!(names(&unmet), ["BPF features of the kernel", "uprobes"]);
-    assert!(unmet[0].to_string().contains("hint: boot Linux 6.1 or later"));
+    assert!(unmet[0].to_string().contains("hint: boot Linux 5.15 or later"));
 }
