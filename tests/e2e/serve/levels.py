@@ -1,6 +1,7 @@
 """A process that asks for levels, works on the device, and says when it was done. Each line of its input lets it go on.
 
-Its arguments are a runtime and a priority for itself; or a runtime and several priorities for a stream each.
+Its arguments are a runtime and a priority for itself; or a runtime and several priorities for a stream each. The runtime is
+libamdhip64's file, or `hip-python` for the package of that name.
 """
 
 import ctypes
@@ -15,29 +16,81 @@ FILLS = 40
 SIZE = 4 << 20
 
 
-runtime = ctypes.CDLL(sys.argv[1])
+class FileRuntime:
+    """The calls by ctypes."""
+
+    def __init__(self, file):
+        self.library = ctypes.CDLL(file)
+
+    def call(self, function, *arguments):
+        error = getattr(self.library, function)(*arguments)
+        assert error == 0, f"{function}: {error}"
+
+    def allocate(self):
+        memory = ctypes.c_void_p()
+        self.call("hipMalloc", ctypes.byref(memory), ctypes.c_size_t(SIZE))
+        return memory
+
+    def create(self):
+        stream = ctypes.c_void_p()
+        self.call("hipStreamCreate", ctypes.byref(stream))
+        return stream, stream.value
+
+    def fill(self, memory, value, stream):
+        self.call("hipMemsetAsync", memory, value, ctypes.c_size_t(SIZE), stream)
+
+    def wait(self, stream):
+        self.call("hipStreamSynchronize", stream)
+
+    def destroy(self, stream):
+        self.call("hipStreamDestroy", stream)
 
 
-def call(function, *arguments):
-    error = getattr(runtime, function)(*arguments)
-    assert error == 0, f"{function}: {error}"
+class HipPython:
+    """The same by hip-python."""
+
+    def __init__(self):
+        from hip import hip
+
+        self.hip = hip
+
+    def value(self, answer):
+        code, *values = answer
+        assert code == self.hip.hipError_t.hipSuccess, code
+        return values[0] if values else None
+
+    def allocate(self):
+        return self.value(self.hip.hipMalloc(SIZE))
+
+    def create(self):
+        stream = self.value(self.hip.hipStreamCreate())
+        return stream, int(stream)
+
+    def fill(self, memory, value, stream):
+        self.value(self.hip.hipMemsetAsync(memory, value, SIZE, stream))
+
+    def wait(self, stream):
+        self.value(self.hip.hipStreamSynchronize(stream))
+
+    def destroy(self, stream):
+        self.value(self.hip.hipStreamDestroy(stream))
+
+
+runtime = HipPython() if sys.argv[1] == "hip-python" else FileRuntime(sys.argv[1])
 
 
 class TorchStream:
     """What the package knows of one."""
 
     def __init__(self):
-        self.memory, stream = ctypes.c_void_p(), ctypes.c_void_p()
-        call("hipMalloc", ctypes.byref(self.memory), ctypes.c_size_t(SIZE))
-        call("hipStreamCreate", ctypes.byref(stream))
-        self.cuda_stream = stream.value
+        self.memory = runtime.allocate()
+        self.stream, self.cuda_stream = runtime.create()
 
     def work(self):
         """Returns when it was done."""
-        stream = ctypes.c_void_p(self.cuda_stream)
         for fill in range(FILLS):
-            call("hipMemsetAsync", self.memory, fill, ctypes.c_size_t(SIZE), stream)
-        call("hipStreamSynchronize", stream)
+            runtime.fill(self.memory, fill, self.stream)
+        runtime.wait(self.stream)
         return time.monotonic_ns()
 
 
@@ -71,7 +124,7 @@ def streams(levels) -> None:
         thread.join()
     say(order=sorted(done, key=done.get))
     # A stream may go before what was asked for it ends.
-    call("hipStreamDestroy", ctypes.c_void_p(all_streams.pop(levels[0]).cuda_stream))
+    runtime.destroy(all_streams.pop(levels[0]).stream)
     for context in contexts:
         context.__exit__(None, None, None)
     say(left=True)

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use xsched_harness::needs;
 use xsched_harness::needs::{ROOT, XTASK};
-use xsched_tests::artifacts::{hip_sim, shim};
+use xsched_tests::artifacts::{self, hip_sim, shim};
+use xsched_tests::needs::HIP_PYTHON;
 
 use super::fixture::{Controller, Process};
 
@@ -23,7 +24,11 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Debian's Python with the package as it is in the checkout.
 fn python(arguments: &[impl AsRef<OsStr>]) -> Command {
-    let mut command = Command::new("/usr/bin/python3");
+    with_package(Path::new("/usr/bin/python3"), arguments)
+}
+
+fn with_package(interpreter: &Path, arguments: &[impl AsRef<OsStr>]) -> Command {
+    let mut command = Command::new(interpreter);
     command.env("PYTHONPATH", Path::new(PACKAGE).join("src")).env("PYTHONDONTWRITEBYTECODE", "1");
     command.args(arguments);
     command
@@ -64,10 +69,28 @@ fn wait_for_classes(controller: &Controller, wanted: [&str; 3]) {
     }
 }
 
+/// How a process calls its runtime.
+#[derive(Clone, Copy)]
+enum By {
+    Ctypes,
+    HipPython,
+}
+
 /// Starts a process that asks for these levels.
-fn started(controller: &Controller, levels: &[&str]) -> Process {
-    let mut command = python(&[LEVELS]);
-    command.arg(hip_sim(6).join("libamdhip64.so.6")).args(levels);
+fn started(controller: &Controller, by: By, levels: &[&str]) -> Process {
+    let mut command = match by {
+        By::Ctypes => {
+            let mut command = python(&[LEVELS]);
+            command.arg(hip_sim(6).join("libamdhip64.so.6"));
+            command
+        }
+        By::HipPython => {
+            let mut command = with_package(&artifacts::python(), &[LEVELS, "hip-python"]);
+            command.env("LD_LIBRARY_PATH", hip_sim(6));
+            command
+        }
+    };
+    command.args(levels);
     command.env("LD_PRELOAD", shim()).env("XSCHED_SOCKET_DIR", controller.folder());
     // A fill takes 4 ms.
     command.env("HIP_SIM_SHARED", format!("python-{}", std::process::id())).env("HIP_SIM_MEMORY_GB_S", "1");
@@ -88,7 +111,7 @@ fn of_queues(controller: &Controller) -> Vec<i64> {
 #[needs(ROOT, XTASK)]
 fn three_streams_of_a_python_process_finish_in_the_order_of_their_levels() {
     let controller = Controller::start("[[ceiling]]\nclass = 'high'\n");
-    let mut process = started(&controller, &["low", "high", "normal"]);
+    let mut process = started(&controller, By::Ctypes, &["low", "high", "normal"]);
     assert_eq!(process.read()["entered"], true);
     let deadline = Instant::now() + PATIENCE;
     while of_queues(&controller) != [-100, 0, 100] {
@@ -101,10 +124,20 @@ fn three_streams_of_a_python_process_finish_in_the_order_of_their_levels() {
 
 #[needs(ROOT, XTASK)]
 fn three_python_processes_finish_in_the_order_of_their_levels() {
+    three_processes(By::Ctypes);
+}
+
+#[needs(ROOT, HIP_PYTHON)]
+fn three_processes_of_hip_python_finish_in_the_order_of_their_levels() {
+    three_processes(By::HipPython);
+}
+
+#[track_caller]
+fn three_processes(by: By) {
     let controller = Controller::start("[[ceiling]]\nclass = 'high'\n");
     // In another order than that in which they are to finish.
     let levels = ["low", "high", "normal"];
-    let mut processes = levels.map(|level| started(&controller, &[level]));
+    let mut processes = levels.map(|level| started(&controller, by, &[level]));
     for process in &mut processes {
         assert_eq!(process.read()["joined"], true);
     }
