@@ -81,5 +81,8 @@ fn two_processes_under_a_controller_do_the_same_as_alone() {
     let log = fs::read_to_string(log).expect("the log was created above");
     assert!(status.success(), "{status}: {log}");
     // This kernel accepted both kinds of BPF programs: those of the arbiter, and those for verdicts.
-    assert!(log.contains("page kept by BPF programs") && !log.contains("WARN"), "{log}");
+    assert!(log.contains("page kept by BPF programs"), "{log}");
+    // An emulated processor beside other work may take seconds for what a real one does in a millisecond.
+    let is_trouble = |line: &&str| line.contains("WARN") && !line.contains("takes too long");
+    assert_eq!(log.lines().find(is_trouble), None, "{log}");
 }
