@@ -10,8 +10,25 @@ use std::process::Command;
 
 const PACKAGE: &str = "xsched-ebpf";
 
-/// Its binaries; each becomes an object.
-const OBJECTS: [&str; 3] = ["xsched-ebpf", "xsched-ebpf-arbiter", "xsched-ebpf-origin"];
+/// The feature that builds binaries without messages, and these.
+const PLAIN: (&str, &[Object]) = (
+    "bpf",
+    &[
+        Object { binary: "xsched-ebpf", name: "xsched-ebpf" },
+        Object { binary: "xsched-ebpf-arbiter", name: "xsched-ebpf-arbiter" },
+        Object { binary: "xsched-ebpf-origin", name: "xsched-ebpf-origin" },
+    ],
+);
+
+/// The same for the one with messages.
+const WITH_LOGS: (&str, &[Object]) = ("logs", &[Object { binary: "xsched-ebpf", name: "xsched-ebpf-logs" }]);
+
+struct Object {
+    /// The package's binary that is compiled.
+    binary: &'static str,
+    /// The file, without its extension.
+    name: &'static str,
+}
 
 const TARGET: &str = "bpfel-unknown-none";
 
@@ -25,14 +42,29 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-env-changed=BPF_TOOLCHAIN");
 
     let toolchain = toolchain()?;
+    for (feature, objects) in [PLAIN, WITH_LOGS] {
+        build(&toolchain, feature, objects, &manifest_dir, &out_dir)?;
+    }
+    Ok(())
+}
+
+/// Compiles these objects, and copies them to `out_dir`.
+fn build(
+    toolchain: &Toolchain,
+    feature: &str,
+    objects: &[Object],
+    manifest_dir: &Path,
+    out_dir: &Path,
+) -> Result<(), Box<dyn Error>> {
     // Not the outer build's folder, which the outer cargo has locked.
     let target_dir = out_dir.join("bpf");
     let output = toolchain
         .command("cargo")
-        .args(["build", "--release", "--package", PACKAGE, "--bins", "--features", "bpf"])
+        .args(["build", "--release", "--package", PACKAGE, "--features", feature])
+        .args(objects.iter().flat_map(|object| ["--bin", object.binary]))
         .args(["--target", TARGET, "-Zbuild-std=core", "--locked", "--target-dir"])
         .arg(&target_dir)
-        .current_dir(&manifest_dir)
+        .current_dir(manifest_dir)
         // The BPF target has no prebuilt core. Set here only, so that no other crate is built with unstable features.
         .env("RUSTC_BOOTSTRAP", "1")
         // Version 3 of the instruction set (Linux 5.12) has atomics and 32-bit jumps. The debug information becomes BTF.
@@ -58,9 +90,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         )
         .into());
     }
-    for object in OBJECTS {
-        let compiled = target_dir.join(TARGET).join("release").join(object);
-        let object = out_dir.join(object).with_extension("o");
+    for object in objects {
+        let compiled = target_dir.join(TARGET).join("release").join(object.binary);
+        let object = out_dir.join(object.name).with_extension("o");
         // Not in place: the file may be a hard link that a copy of the build folder shares.
         if object.exists() {
             std::fs::remove_file(&object)?;

@@ -21,6 +21,9 @@ macro_rules! object {
 /// The tracer's programs.
 pub static TRACER: &[u8] = object!("xsched-ebpf");
 
+/// The tracer's programs that also write messages.
+pub static TRACER_WITH_LOGS: &[u8] = object!("xsched-ebpf-logs");
+
 /// The arbiter's programs.
 pub static ARBITER: &[u8] = object!("xsched-ebpf-arbiter");
 

@@ -21,6 +21,10 @@ mod filter;
 mod frame;
 mod generated;
 mod hold;
+#[cfg(feature = "logs")]
+mod log;
+#[cfg(not(feature = "logs"))]
+#[path = "no_log.rs"]
 mod log;
 mod memo;
 mod row_cache;

@@ -57,8 +57,6 @@ impl Programs {
     pub(super) fn load() -> Result<(Self, Ends), OriginError> {
         let processors = processor_count()?;
         let mut object = EbpfLoader::new()
-            // No messages: the tracer says why a chain is short.
-            .override_global("AYA_LOG_LEVEL", &0_u8, true)
             .map_max_entries("EVENTS", RING_SIZE)
             .map_max_entries("COUNTERS", processors)
             .map_max_entries("SNAPSHOTS", SNAPSHOTS_SIZE)

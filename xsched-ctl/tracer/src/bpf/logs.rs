@@ -3,19 +3,15 @@
 use std::io;
 
 use aya::Ebpf;
-use aya_log::{EbpfLogger, Level};
+use aya_log::EbpfLogger;
 use log::{Log, Metadata, Record};
 use xsched_abi::{ChainEnd, Counter};
 
 /// The log's name for messages of the programs.
 const TARGET: &str = "bpf";
 
-/// The level to which the programs are loaded: no message, unless the user has asked for some.
-pub(super) fn level() -> u8 {
-    if is_on() { Level::Debug as u8 } else { 0 }
-}
-
-fn is_on() -> bool {
+/// Whether the user has asked for messages, and so for the object whose programs write them.
+pub(super) fn is_on() -> bool {
     tracing::enabled!(target: "bpf", tracing::Level::DEBUG)
 }
 

@@ -9,7 +9,7 @@ use xsched_bpf::{
     BpfError, load_error, map_fd, processor_count,
     sys::{self, Purpose},
 };
-use xsched_programs::TRACER;
+use xsched_programs::{TRACER, TRACER_WITH_LOGS};
 
 use super::logs;
 use super::options::{Driver, ExtraDevice, Uprobes};
@@ -38,6 +38,7 @@ const SNAPSHOTS_SIZE_MIN: u32 = 8 << 20;
 
 /// The object and its maps in the kernel. Programs are loaded at their first use.
 pub struct Programs {
+    object: &'static [u8],
     pub(super) ebpf: Ebpf,
     /// Possible processors of this machine; their numbers are below this.
     pub(super) processor_count: u32,
@@ -49,14 +50,13 @@ impl Programs {
     /// Creates the maps.
     pub fn create(options: &Options) -> Result<Self, BpfError> {
         let processor_count = processor_count()?;
-        let log_level = logs::level();
+        let object = if logs::is_on() { TRACER_WITH_LOGS } else { TRACER };
         let ebpf = EbpfLoader::new()
-            .override_global("AYA_LOG_LEVEL", &log_level, true)
             .map_max_entries("EVENTS", options.ring_size)
             .map_max_entries("SNAPSHOTS", options.ring_size.max(SNAPSHOTS_SIZE_MIN))
             .map_max_entries("COUNTERS", processor_count)
-            .load(TRACER)?;
-        Ok(Self { ebpf, processor_count, multi: HashMap::new() })
+            .load(object)?;
+        Ok(Self { object, ebpf, processor_count, multi: HashMap::new() })
     }
 
     pub(crate) fn object(&mut self) -> &mut Ebpf {
@@ -98,7 +98,7 @@ impl Programs {
     /// Loads a program for a purpose that aya 0.14 does not support: takes its instructions from the object, relocates
     /// them to the maps that aya made, and loads them here.
     pub(super) fn load_as(&self, name: &'static str, purpose: Purpose<'_>) -> Result<OwnedFd, BpfError> {
-        let mut object = aya_obj::Object::parse(TRACER).map_err(EbpfError::from)?;
+        let mut object = aya_obj::Object::parse(self.object).map_err(EbpfError::from)?;
         let btf = load_types(&mut object);
         let fds: HashMap<&str, i32> =
             self.ebpf.maps().filter_map(|(name, map)| Some((name, map_fd(map)?))).collect();

@@ -22,7 +22,7 @@ mod count;
 mod events;
 #[path = "../generated.rs"]
 mod generated;
-#[path = "../log.rs"]
+#[path = "../no_log.rs"]
 #[expect(dead_code, reason = "only processes that have joined report here")]
 mod log;
 #[path = "../memo.rs"]
