@@ -2,7 +2,8 @@
 //
 //     load calibrate                                iterations of a millisecond: of the batch job, of a tenth of one of the urgent client
 //     load urgent SECONDS ITERATIONS [KERNELS]      40 requests of 8 kernels a second; prints their times in ms, without the first second
-//     load batch SECONDS ITERATIONS                 kernels of 1 to 3 ms that fill the device; prints the part of the time that they took
+//     load batch SECONDS ITERATIONS                 kernels of 1 to 3 ms that fill the device; prints the part of the time that they took,
+//                                                   and the least and the largest part in any second but the first and the last
 //     load frees SECONDS                             20 kernels, an allocation and its release, again and again; prints the longest round
 //
 // nvcc -O2 -arch=sm_90 -o load load.cu
@@ -87,18 +88,29 @@ static void batch(double seconds, long iterations_of_ms, cudaStream_t stream, fl
     srand(1);
     burn<<<1, 32, 0, stream>>>(1, out);
     CHECK(cudaStreamSynchronize(stream));
-    double start = now_ms(), work_ms = 0;
+    double start = now_ms(), work_ms = 0, ahead[AHEAD];
+    std::vector<double> seconds_ms((size_t)seconds + 2);
     long count = 0;
     for (; now_ms() - start < seconds * 1e3; count++) {
         double ms = 1 + 2.0 * (rand() % 1000) / 1000;
-        if (count >= AHEAD) CHECK(cudaEventSynchronize(events[count % AHEAD]));
+        if (count >= AHEAD) {
+            CHECK(cudaEventSynchronize(events[count % AHEAD]));
+            size_t second = (size_t)((now_ms() - start) / 1e3);
+            if (second < seconds_ms.size()) seconds_ms[second] += ahead[count % AHEAD];
+        }
+        ahead[count % AHEAD] = ms;
         burn<<<FILLING_BLOCKS, FILLING_THREADS, 0, stream>>>((long)(iterations_of_ms * ms), out);
         CHECK(cudaEventRecord(events[count % AHEAD], stream));
         work_ms += ms;
     }
     CHECK(cudaStreamSynchronize(stream));
     double took = now_ms() - start;
-    std::printf("batch: %ld kernels, %.3f of the device\n", count, work_ms / took);
+    std::printf("batch: %ld kernels, %.3f of the device", count, work_ms / took);
+    if (seconds >= 3) {
+        auto [least, most] = std::minmax_element(seconds_ms.begin() + 1, seconds_ms.begin() + (long)seconds - 1);
+        std::printf(", %.3f to %.3f in a second", *least / 1e3, *most / 1e3);
+    }
+    std::printf("\n");
 }
 
 static void frees(double seconds, cudaStream_t stream, float *out) {

@@ -7,7 +7,7 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd) built=$(cd "$1" && pwd) work=$(mktemp -d)
 ctl=$built/xsched-ctl shim=$built/libxsched_cuda.so
-tables=${TABLES:-"batch1 batch5 long overhead bert resnet killed training"}
+tables=${TABLES:-"batch1 batch5 long overhead bert resnet serving shares killed training operators devices"}
 seconds=${SECONDS_OF_REQUESTS:-27}
 export XSCHED_LOG=$work/shim.log
 cd "$work"
@@ -91,6 +91,59 @@ if wants resnet; then
     serve
     python3 "$here/together.py" resnet-ours 8 --ctl "$ctl" r18@high r50@low
     stop
+fi
+if wants serving; then
+    # SERVING="server eager server-compile" chooses.
+    for kind in ${SERVING:-server eager}; do
+        server=${kind%-compile} trainer=trainer; [ "$kind" = "$server" ] || trainer=trainer:compile
+        echo "### a decode server ($kind) beside two trainings"
+        python3 "$here/together.py" "serving-$kind-alone" 10 $server
+        python3 "$here/together.py" "serving-$kind-trainings" 10 $trainer $trainer
+        python3 "$here/together.py" "serving-$kind" 10 $server $trainer $trainer
+        serve
+        python3 "$here/together.py" "serving-$kind-ours" 10 --ctl "$ctl" $server@high $trainer@low $trainer@low
+        stop
+    done
+fi
+# shares POLICY WEIGHT..: batch jobs with these weights
+shares() {
+    echo "### $1, weights ${*:2}"
+    serve "policy = \"$1\""
+    local weight jobs=
+    for weight in "${@:2}"; do "$ctl" run --weight "$weight" -- ./load batch 10 "$filling" & jobs+=" $!"; done
+    wait $jobs
+    stop
+}
+wants shares && { shares fair 300 100; shares fair 200 100 100; }
+if wants shares; then
+    echo "### partition 75/25"
+    serve 'policy = "partition"'
+    "$ctl" run --share 75 -- ./load batch 10 "$filling" & jobs=$!
+    "$ctl" run --share 25 -- ./load batch 10 "$filling"
+    wait $jobs
+    stop
+fi
+if wants devices; then
+    echo "### trainings on all devices, with NCCL"
+    python3 "$here/devices.py"
+    serve
+    "$ctl" run --class low -- python3 "$here/devices.py" & jobs=$!
+    CUDA_VISIBLE_DEVICES=0 "$ctl" run --class high -- ./load urgent 30 "$small"
+    wait $jobs
+    stop
+    echo "### batch jobs of two classes, each on a device of its own"
+    serve
+    CUDA_VISIBLE_DEVICES=0 "$ctl" run --class high -- ./load batch 5 "$filling" & jobs=$!
+    CUDA_VISIBLE_DEVICES=1 "$ctl" run --class low -- ./load batch 5 "$filling"
+    wait $jobs
+    stop
+fi
+if wants operators; then
+    echo "### PyTorch's operators"
+    for run in native again; do python3 "$here/operators.py" run $run.json "${OPERATORS:-120}"; done
+    [ -e "$built/switches/libxsched_cuda.so" ] &&
+        LD_PRELOAD=$built/switches/libxsched_cuda.so XSCHED_TEST_SUSPEND=random python3 "$here/operators.py" run ours.json "${OPERATORS:-120}" &&
+        python3 "$here/operators.py" compare native.json again.json ours.json
 fi
 if wants killed; then
     echo "### a controller that is killed while a gate is closed"
