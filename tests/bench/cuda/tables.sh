@@ -3,8 +3,9 @@
 #
 #     tables.sh FOLDER    with xsched-ctl, libxsched_shim.so and libxsched_cuda.so of a release build in FOLDER
 #
-# TABLES="batch1 batch5 .." chooses.
+# TABLES="batch1 batch5 .." chooses. Files, such as the one of TABLES=timeline, go to $OUT.
 set -u
+OUT=${OUT:-$PWD}
 here=$(cd "$(dirname "$0")" && pwd) built=$(cd "$1" && pwd) work=$(mktemp -d)
 ctl=$built/xsched-ctl shim=$built/libxsched_cuda.so
 tables=${TABLES:-"batch1 batch5 long overhead bert resnet serving shares killed training operators devices"}
@@ -104,6 +105,15 @@ if wants serving; then
         python3 "$here/together.py" "serving-$kind-ours" 10 --ctl "$ctl" $server@high $trainer@low $trainer@low
         stop
     done
+fi
+if wants timeline; then
+    echo "### a timeline of a decode server beside two trainings: $OUT/serving.perfetto"
+    serve
+    python3 "$here/together.py" serving-traced 14 --ctl "$ctl" server@high trainer@low trainer@low & jobs=$!
+    sleep 17
+    "$ctl" trace --all --duration 2s -o "$OUT/serving.perfetto" 2>&1 | tail -5
+    wait $jobs
+    stop
 fi
 # shares POLICY WEIGHT..: batch jobs with these weights
 shares() {
