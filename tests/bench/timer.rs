@@ -1,4 +1,4 @@
-//! How late the controller reaches the scheduler's deadlines, compared with a timer of its runtime.
+//! How late the controller reaches the scheduler's deadlines, compared with a timer of tokio.
 //!
 //! In alternation within each round, on one thread as in the controller. Deadlines are a time slice and less away.
 

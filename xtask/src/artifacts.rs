@@ -83,7 +83,7 @@ pub(crate) fn build_genuine(
     Ok(())
 }
 
-/// The processor that the simulated device is then to be: one that also older versions of XSched's tools know.
+/// The processor that the simulated device claims to be while XSched's examples run. Older versions of XSched's tools know it, too.
 pub(crate) const XSCHED_ARCH: &str = "gfx90a";
 
 /// Compiles one of XSched's own examples as its Makefile does, with as much of HIP's headers as it needs. `include` are XSched's headers;

@@ -245,7 +245,7 @@ impl Device {
         self.due = Some(Nanos::ZERO);
     }
 
-    /// Accounts for time that a queue used while others kept it out: as a part of what these did not use themselves, in proportion.
+    /// Divides time that a queue used while others kept it out among those others, in proportion to the time that each did not use.
     fn fill(&mut self, index: usize, time: Nanos) {
         let unused = |queue: &Queue| u128::from(queue.account.unused().0);
         let all: u128 = self.queues.iter().map(unused).sum::<u128>() - unused(&self.queues[index]);

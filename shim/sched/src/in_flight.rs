@@ -121,8 +121,7 @@ enum Clock {
     Device,
 }
 
-/// Work of other queues that may be in flight when a queue is resumed: a number of commands, or a device time. As much of the
-/// queue's own may be between them.
+/// When a queue is resumed, so many commands of other queues, or so much of their time, may overlap with its own.
 const DISTURBED: usize = 2;
 const DISTURBED_FOR: Nanos = Nanos::from_micros(250);
 

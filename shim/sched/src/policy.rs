@@ -61,7 +61,7 @@ pub(crate) trait Policy: fmt::Debug + Send {
     fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos>;
 }
 
-/// A policy that follows what the process in front uses looks no more often: it may use it more slowly than time passes.
+/// The shortest interval between two looks of a policy that follows device time, which may grow more slowly than the clock.
 const LOOK_EVERY: Nanos = Nanos::from_micros(100);
 
 /// Maps priorities so that larger ones come first.

@@ -22,7 +22,8 @@ pub(super) struct Devices {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooManyHints;
 
-/// Most of these. The controller allows 64 for a process, and each stays known for as long as the process lives.
+/// How many combinations of hints get claims of their own. The controller allows 64 queues for a process, and each combination stays
+/// known for as long as the process lives.
 const ASKED_MAX: usize = 32;
 
 impl Devices {

@@ -1,4 +1,4 @@
-//! What the controller sends to the shim, besides what concerns queues, and everything that a new controller is sent.
+//! What the controller tells the shim about calls, and what the shim sends to each new controller.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

@@ -38,7 +38,7 @@ pub(crate) fn stream_destroyed(copy: &RuntimeCopy, stream: Stream) {
     dependencies.capture_ends((copy.index(), stream.0.addr()));
     let entry = dependencies.remove_stream(key);
     drop(dependencies);
-    // First of all, since markers may be recorded again that its capture has paused: the capture still goes on.
+    // The stream is forgotten before markers are recorded again. Its capture goes on, and a marker must not enter it.
     if let Some(entry) = entry {
         deferral.forget(entry, XQueues::detach_stream);
     }

@@ -219,8 +219,8 @@ fn graph_within(copy: &RuntimeCopy, node: usize) -> Option<usize> {
     (quietly(copy, || unsafe { ask(node, &raw mut graph) })? == 0).then_some(graph)
 }
 
-/// Whether the runtime takes a call that it should take. The application has not made it, so the error of a failure is
-/// taken back; where the thread has an error of the application's, which ROCm 7 keeps, there still is one.
+/// Makes a call of the shim's own, and says whether the runtime took it. Its error is hidden from the application. An error that the
+/// application has not read yet, which ROCm 7 keeps, stays.
 pub(crate) fn taken(copy: &RuntimeCopy, call: impl FnOnce() -> u32) -> bool {
     // SAFETY: it takes nothing.
     let has_error = || real!(copy, hipPeekAtLastError: fn()).is_some_and(|peek| unsafe { peek() } != 0);

@@ -84,7 +84,7 @@ impl Compare {
             Some(Less) => 1,
             Some(Equal) => 2,
             Some(Greater) => 4,
-            // The conditions with the highest bit hold for unordered operands, but for `u` and `o` they are two bits each.
+            // Conditions with the highest bit hold for unordered operands. `u` and `o` have two codes each.
             None => return self.condition & 8 != 0,
         };
         // From `u` on, each condition is the opposite of the one 15 codes before the end.

@@ -1,4 +1,4 @@
-//! Filters that user space has set. A call that is left out here costs neither a record nor its reading.
+//! Filters that user space has set. For a call that is left out here, no record is written or read.
 
 use aya_ebpf::helpers::generated::bpf_get_prandom_u32;
 use xsched_abi::{Cookie, EVERY_LAUNCH, Filter};

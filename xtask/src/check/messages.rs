@@ -1,6 +1,6 @@
 //! Holds the lists of errors in `docs/troubleshooting.md` to the program, both ways:
 //!
-//! * each error of xsched-ctl and the viewer (`#[error("…")]`) is listed;
+//! * each error of xsched-ctl and the viewer (`#[error("…")]`) is listed, and each cause of losses (`counters!`);
 //! * each listed message is made of texts that are in the product.
 //!
 //! In the lists, words in capitals, paths, options, numbers and `…` stand for what a message fills in. Tests are left out.
@@ -37,7 +37,7 @@ pub(super) fn check(root: &Path) -> Result<()> {
     let page = fs::read_to_string(root.join(PAGE)).with_context(|| format!("failed to read {PAGE}"))?;
     let sources = Sources::read(root)?;
     let mut finds = Vec::new();
-    for Message { place, text } in &sources.errors {
+    for Message { place, text } in sources.errors.iter().chain(&sources.losses) {
         if !is_listed(text, &page) {
             finds.push(format!("{place}: `{text}` is not listed in {PAGE}"));
         }
@@ -67,6 +67,8 @@ struct Message {
 #[derive(Default)]
 struct Sources {
     errors: Vec<Message>,
+    /// What a recording counts.
+    losses: Vec<Message>,
     /// All string literals, a line each.
     texts: String,
 }
@@ -82,6 +84,9 @@ impl Sources {
             } else if sources.errors.len() == before {
                 bail!("no errors found in {folder}");
             }
+        }
+        if sources.losses.is_empty() {
+            bail!("no causes of losses found");
         }
         Ok(sources)
     }
@@ -165,6 +170,16 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 
     fn visit_macro(&mut self, one: &'ast Macro) {
+        if one.path.is_ident("counters") {
+            // Each line is a variant, its name and its text. What documents it is in groups.
+            let texts = one.tokens.clone().into_iter().filter_map(|token| match token {
+                TokenTree::Literal(literal) => syn::parse_str::<LitStr>(&literal.to_string()).ok(),
+                _ => None,
+            });
+            let texts = texts.map(|text| text.value()).filter(|text| text.contains(' '));
+            let message = |text: String| Message { place: self.place.clone(), text: plain(&text) };
+            self.sources.losses.extend(texts.map(message));
+        }
         self.literals(one.tokens.clone());
     }
 }
@@ -298,12 +313,15 @@ mod tests {
         let file = syn::parse_file(
             "#[derive(Error)] enum E { #[error(\"it is {}\", .0)] A(u8), #[error(transparent)] B(F) }\n\
              fn f() { warn!(\"a {} b\", g(\"c\")); }\n\
+             counters! { /// Of it.\n A \"a_lost\" \"a is lost\", }\n\
              #[cfg(test)] mod tests { fn h() { i(\"d\"); } }",
         )
         .unwrap();
         Reader { sources: &mut sources, place: "f".to_owned() }.visit_file(&file);
         let errors: Vec<_> = sources.errors.iter().map(|error| error.text.as_str()).collect();
         assert_eq!(errors, ["it is \0"]);
-        assert_eq!(sources.texts, "it is \0\na \0 b\nc\n");
+        let losses: Vec<_> = sources.losses.iter().map(|loss| loss.text.as_str()).collect();
+        assert_eq!(losses, ["a is lost"]);
+        assert_eq!(sources.texts, "it is \0\na \0 b\nc\n Of it.\na_lost\na is lost\n");
     }
 }

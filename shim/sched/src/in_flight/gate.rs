@@ -20,8 +20,8 @@ const CLOSURES_MAX: usize = 1024;
 /// A command that comes this short before the gate closes does not pass in time.
 const PASSING: Nanos = Nanos::from_micros(5);
 
-/// Nor does a command that waits there pass a gate that is open for a shorter time: a device polls now and then. If one does pass,
-/// the error matters only if it runs for longer than the gate is closed then.
+/// A command that waits at the gate passes only if the gate stays open for this long, since a device polls now and then. If one
+/// passes earlier, the error matters only if it runs for longer than the gate is closed then.
 const NOTICING: Nanos = Nanos::from_micros(50);
 
 /// From when until when the gate was closed; None: it still is.
@@ -70,8 +70,8 @@ impl Gate {
         passed
     }
 
-    /// For how much of a time it kept commands waiting that were done at the end of the time. It kept none of them waiting from its
-    /// last closing on if they were done before it opened again.
+    /// How long the gate held commands up that began at `from` at the earliest and were done by `to`. A closing that lasted beyond
+    /// `to` held none of them up.
     pub fn closed_for(&self, from: Nanos, to: Nanos) -> Nanos {
         let open_again = |&(closed, open): &Closure| Some((closed, open.filter(|open| *open < to)?));
         let closures = self.closures.range(self.first_after(from)..).map_while(open_again);

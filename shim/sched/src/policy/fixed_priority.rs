@@ -154,7 +154,7 @@ impl FixedPriority {
 }
 
 impl Equals {
-    /// Starts over: work has to be found again. That there was work until now is kept for a while, even if its process has ended.
+    /// Rebuilds the groups of equals. When a group last had work is kept for a while, even if its process has ended.
     fn regroup(&mut self, shares: &[Share], now: Nanos, kept: Nanos) {
         for peers in &mut self.peers {
             if peers.ready > 0 {

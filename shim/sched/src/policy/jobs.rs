@@ -153,8 +153,8 @@ impl Job {
         }
     }
 
-    /// Whether a request that begins now has to do with what is left for the one before: if it got all of its time at once, it would
-    /// take more than was said.
+    /// Whether a request that begins now gets only what the one before has left over: with all of its own time at once, the process
+    /// would take more than it has stated.
     fn still_counts(&self, terms: Terms, process: &Process, now: Nanos) -> bool {
         let Some(work) = terms.work else { return false };
         let left = work - (process.charged - self.charged_before);

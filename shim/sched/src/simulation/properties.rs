@@ -53,7 +53,7 @@ fn goes_before(policy: PolicyKind, first: &Attributes, second: &Attributes) -> b
         PolicyKind::Fair => first.priority > second.priority,
         PolicyKind::Partition | PolicyKind::Mlfq => false,
         PolicyKind::Nice => nice_class(first) < nice_class(second),
-        // One that has said its work has a claim for that only.
+        // A process that states its work goes first for that much time only.
         PolicyKind::Edf | PolicyKind::Laxity => {
             let has_deadline = |one: &Attributes| one.deadline.is_some();
             first.work.is_none() && has_deadline(first) && !has_deadline(second)

@@ -21,7 +21,7 @@ impl Controller {
     }
 
     /// Takes in what the container runtime says, and updates the scheduling parameters of the processes that it names. A container
-    /// keeps its pod, and that its annotations, for as long as it lives.
+    /// keeps its pod, and the pod its annotations, for as long as the container lives.
     pub(crate) fn learn_pods(&mut self, pods: Pods) {
         self.pods.replace(pods);
         let mut named = Vec::new();

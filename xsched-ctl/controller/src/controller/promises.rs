@@ -164,7 +164,7 @@ impl Controller {
     }
 }
 
-/// Rounded up: a little too much is too much. What comes from the arithmetic is no excess.
+/// Rounds up, so that a small excess shows. Errors of the addition do not count.
 fn percent(part: f64) -> u32 {
     (part * 100.0 - 1e-6).ceil() as u32
 }

@@ -160,7 +160,7 @@ impl Programs {
         let probed = self.probed.extract_if(|id, _| id.matches(&shim)).next();
         let program: &mut UProbe = program(&mut self.object, "classify");
         if let Some(link) = probed.and_then(|(_, link)| program.take_link(link).ok()) {
-            // The kernel takes a tenth of a second for it, in which other processes would wait for their verdicts.
+            // The kernel takes 0.1 s to remove a probe. On this thread, other processes would wait so long for their verdicts.
             std::thread::spawn(move || drop(link));
         }
     }

@@ -476,9 +476,8 @@ impl Finished {
         self.launches.iter_mut().for_each(|launch| launch.find_call(pid, calls));
     }
 
-    /// Places the commands one after the other, behind the previous one's end at `before_ns`, the last until its
-    /// observed end, without the time at a closed gate. Returns the end of the last; `before_ns` if that was determined
-    /// before.
+    /// Places the commands in sequence. The first begins at `before_ns`, where the previous one ended; the last ends where its end
+    /// was observed. Time at a closed gate is left out. Returns the end of the last, or `before_ns` if that was known already.
     fn place(&mut self, before_ns: u64, gate: Option<&Gate>) -> u64 {
         let seen = Nanos(self.seen.time_ns());
         let count = self.launches.len() as u64;
