@@ -120,6 +120,17 @@ fn the_compat_set_excludes_the_usual_libraries() {
 }
 
 #[test]
+fn the_compat_set_suspends_nothing_that_waits_for_its_peers() {
+    let compat = "profile = 'compat'";
+    for library in
+        ["libmpi.so.40", "libucp.so.0", "libnccl.so.2", "module_custom_all_reduce.so", "librocshmem.so.1"]
+    {
+        assert_decided(compat, &[library, "python3"], NeverSuspend, true);
+    }
+    assert_decided(compat, &["libamdhip64.so.7"], Passthrough, false);
+}
+
+#[test]
 fn the_first_match_decides() {
     let text = "[[rule]]\nlibrary = 'librccl*'\nfunction = 'ncclSend'\naction = 'schedule'\n";
     assert_decided(text, &["librccl.so.1:ncclSend", "app"], Schedule, true);
@@ -202,8 +213,11 @@ fn the_nearest_scheduling_domain_precedes_the_rules() {
 
 #[test]
 fn only_rules_for_a_process_need_its_kernel_names() {
-    let text = "profile = 'compat'\n[[rule]]\nkernel = 'x*'\nprocess = 'other'\naction = 'passthrough'\n";
-    let rules = Arc::new(Rules::parse(text).unwrap());
+    let text = "[[rule]]\nkernel = 'x*'\nprocess = 'other'\naction = 'passthrough'\n";
+    let mut rules = Rules::parse(text).unwrap();
+    // Both built-in sets name kernels for every process.
+    rules.list.truncate(1);
+    let rules = Arc::new(rules);
     let names = |executable: &str| {
         Rulebook::new(Arc::clone(&rules), &Caller { executable: executable.into(), ..Caller::default() })
             .names_kernels()
