@@ -60,7 +60,7 @@ mod timeout;
 pub use clock::{now_ns, own_ns};
 pub use demangle::{demangle, kernel_name, short_name};
 pub use elf::{ElfError, symbol_file_offsets, variable_address};
-pub use function::{MappedFunction, find_function, own_code};
+pub use function::{MappedFunction, find_function, function_in, own_code};
 pub use mapping::{Backing, FileId, Mapping};
 pub use maps::{executable_mappings, mapped_files};
 pub use open::{OpenError, Patience, are_files_opening, open_mapped, open_regular};
