@@ -11,13 +11,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use xsched_abi::ChainEnd;
 use xsched_bpf::{Record, Ring};
 use xsched_chains::{Chains, Label, Lookup, Names};
-use xsched_protocol::verdict::{Subject, VerdictKey};
+use xsched_protocol::verdict::Subject;
 use xsched_rules::Rules;
 use xsched_symbols::{Change, PerfEventKind, Processes, Sideband, now_ns};
 
 use super::client::Client;
 use super::numbered::Numbered;
 use super::programs::{Ends, Programs, renew};
+use super::questions::{Question, Questions};
 use super::{JoinError, Newcomer, Order, OriginError, Page, Told, answers};
 
 /// How often the side-band is read when nothing else happens.
@@ -60,7 +61,7 @@ pub(super) struct Worker {
     clients: BTreeMap<u32, Client>,
     /// The same by id in this pid namespace.
     tgids: HashMap<u32, u32>,
-    questions: Vec<Question>,
+    questions: Questions,
     /// Chains of stacks that were cut, and since when they are requested.
     cut: HashMap<u64, Instant>,
     numbered: Numbered,
@@ -68,12 +69,6 @@ pub(super) struct Worker {
     answered_again: Arc<AtomicU64>,
     records: Vec<Record>,
     tidied: Instant,
-}
-
-struct Question {
-    tgid: u32,
-    key: VerdictKey,
-    since: Instant,
 }
 
 impl Worker {
@@ -99,7 +94,7 @@ impl Worker {
             rules,
             clients: BTreeMap::new(),
             tgids: HashMap::new(),
-            questions: Vec::new(),
+            questions: Questions::default(),
             cut: HashMap::new(),
             numbered: Numbered::new(told.libraries, told.rule_names),
             answered_again: told.answered_again,
@@ -269,11 +264,10 @@ impl Worker {
                     }
                 }
                 Record::Wanted(wanted) => {
-                    self.questions.push(Question {
-                        tgid: wanted.tgid,
-                        key: wanted.key,
-                        since: Instant::now(),
-                    });
+                    let (tgid, key) = (wanted.tgid, wanted.key);
+                    if !self.questions.add(Question { tgid, key, since: Instant::now() }) {
+                        self.programs.decided.forget(tgid, key);
+                    }
                 }
                 // Those are the tracer's.
                 _ => {}
@@ -285,9 +279,10 @@ impl Worker {
     }
 
     fn answer_all(&mut self) {
-        for question in std::mem::take(&mut self.questions) {
+        for question in self.questions.take() {
             if !self.answer(&question) {
-                self.questions.push(question);
+                // As many as waited before.
+                self.questions.add(question);
             }
         }
     }
