@@ -222,6 +222,9 @@ impl Worker {
         self.chains.ended(client.pid);
         self.chains.know_as(client.pid, None);
         self.tgids.remove(&client.pid);
+        // From now on its events are not taken in: its end would not be noticed, and what is known of it would stay for good.
+        self.names.ended(client.pid);
+        self.processes.forget(client.pid);
     }
 
     /// Changes what is known of a process, and decides again.
@@ -381,5 +384,67 @@ impl Worker {
         self.processes.forget_exited(now_ns().saturating_sub(GRACE_NS));
         self.chains.forget_old();
         self.cut.retain(|_, since| since.elapsed() < 10 * CUT_PATIENCE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::sync::mpsc::channel;
+
+    use rustix::event::{EventfdFlags, eventfd};
+    use tokio::sync::{oneshot, watch};
+    use xsched_control_api::peer::Party;
+    use xsched_protocol::verdict::CLASSIFY_SYMBOL;
+    use xsched_rules::Caller;
+    use xsched_symbols::{MappedFunction, find_function};
+
+    use super::super::rule_names::RuleNames;
+    use super::*;
+
+    fn worker() -> Worker {
+        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap());
+        let told = Told {
+            rule_names: RuleNames::new(),
+            libraries: watch::channel(Vec::new()).0,
+            answered_again: Arc::default(),
+        };
+        Worker::new(Arc::default(), channel().1, bell, told).unwrap()
+    }
+
+    /// The kernel closes its connection before it reports its end.
+    #[test]
+    #[ignore = "needs root"]
+    fn nothing_of_a_process_stays_after_its_connection() {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, shim) = (folder.path().join("shim.c"), folder.path().join("libxsched_shim.so"));
+        let code =
+            format!("__attribute__((naked)) void {CLASSIFY_SYMBOL}(void) {{ __asm__(\"nop; ret\"); }}");
+        std::fs::write(&source, code).unwrap();
+        let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&shim, &source]).status();
+        assert!(compiled.unwrap().success());
+        let mut child = Command::new("sleep").arg("60").env("LD_PRELOAD", &shim).spawn().unwrap();
+        let pid = child.id();
+        let began = Instant::now();
+        let shim = loop {
+            match find_function(pid, CLASSIFY_SYMBOL, |_| false) {
+                Ok(MappedFunction::New { id, .. }) => break id,
+                _ => assert!(began.elapsed() < Duration::from_mins(1), "it does not load the library"),
+            }
+        };
+
+        let mut worker = worker();
+        let (reply, mut page) = oneshot::channel();
+        let (party, caller) = (Party::User(0), Caller::default());
+        let newcomer = Newcomer { key: 1, pid, tgid: pid, party, shim, caller };
+        worker.handle(Order::Join(Box::new(newcomer), reply));
+        page.try_recv().unwrap().unwrap();
+        assert!(worker.processes.process(pid).is_some());
+        worker.handle(Order::Leave(1));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        worker.pump();
+        worker.tidy();
+        assert!(worker.processes.process(pid).is_none());
     }
 }
