@@ -15,10 +15,10 @@ use xsched_protocol::verdict::Subject;
 use xsched_rules::Rules;
 use xsched_symbols::{Change, PerfEventKind, Processes, Sideband, now_ns};
 
-use super::client::Client;
+use super::client::{Client, Reconsidered};
 use super::numbered::Numbered;
 use super::programs::{Ends, Programs, renew};
-use super::questions::{Question, Questions};
+use super::questions::{Question, Questions, processor_time};
 use super::{JoinError, Newcomer, Order, OriginError, Page, Told, answers};
 
 /// How often the side-band is read when nothing else happens.
@@ -45,6 +45,12 @@ const BATCH_MAX: usize = 4096;
 
 /// How long messages are handled before everything else is checked again: processes can cause any number of them.
 const ORDERS_TIME: Duration = Duration::from_millis(2);
+
+/// How long verdicts of a process are given again at once, after a change of its rules; the others are forgotten, and asked for again.
+const RECONSIDER_TIME: Duration = Duration::from_millis(50);
+
+/// How long requests are handled before everything else is checked again.
+const ANSWERS_TIME: Duration = Duration::from_millis(10);
 
 pub(super) struct Worker {
     orders: Receiver<Order>,
@@ -238,8 +244,12 @@ impl Worker {
     fn change_of(&mut self, tgid: u32, change: impl FnOnce(&mut Client)) {
         let Some(client) = self.clients.get_mut(&tgid) else { return };
         change(client);
-        for (key, decided) in client.reconsider(&mut self.numbered) {
+        let Reconsidered { changed, forgotten } = client.reconsider(&mut self.numbered, RECONSIDER_TIME);
+        for (key, decided) in changed {
             self.programs.decided.decide(tgid, key, decided);
+        }
+        for key in forgotten {
+            self.programs.decided.forget(tgid, key);
         }
         // Needed even if no existing verdict changes: later verdicts may differ in whether the process may keep them.
         renew(tgid);
@@ -268,7 +278,11 @@ impl Worker {
                 }
                 Record::Wanted(wanted) => {
                     let (tgid, key) = (wanted.tgid, wanted.key);
-                    if !self.questions.add(Question { tgid, key, since: Instant::now() }) {
+                    let party = self.clients.get(&tgid).map(Client::party);
+                    let since = Instant::now();
+                    let is_kept =
+                        party.is_some_and(|party| self.questions.add(Question { tgid, party, key, since }));
+                    if !is_kept {
                         self.programs.decided.forget(tgid, key);
                     }
                 }
@@ -282,17 +296,20 @@ impl Worker {
     }
 
     fn answer_all(&mut self) {
-        for question in self.questions.take() {
-            if !self.answer(&question) {
-                // As many as waited before.
-                self.questions.add(question);
-            }
+        let until = Instant::now() + ANSWERS_TIME;
+        while Instant::now() < until
+            && let Some(question) = self.questions.take(Instant::now())
+        {
+            let began = processor_time();
+            let is_answered = self.answer(&question);
+            self.questions.looked(question, is_answered, processor_time().saturating_sub(began));
         }
+        self.questions.end_turn(Instant::now());
     }
 
     /// Answers a request; false if it must wait.
     fn answer(&mut self, question: &Question) -> bool {
-        let &Question { tgid, key, since } = question;
+        let &Question { tgid, key, since, .. } = question;
         let waited = since.elapsed();
         let Some(client) = self.clients.get_mut(&tgid) else {
             self.programs.decided.forget(tgid, key);
