@@ -13,7 +13,7 @@ use xsched_bpf::{Record, Ring};
 use xsched_chains::{Chains, Label, Lookup, Names};
 use xsched_protocol::verdict::Subject;
 use xsched_rules::Rules;
-use xsched_symbols::{Change, PerfEventKind, Processes, Sideband, now_ns};
+use xsched_symbols::{Change, LostEvents, PerfEventKind, Processes, Sideband, now_ns};
 
 use super::client::{Client, Reconsidered};
 use super::numbered::Numbered;
@@ -60,6 +60,7 @@ pub(super) struct Worker {
     snapshots: Ring,
     chains: Chains,
     sideband: Sideband,
+    lost: LostEvents,
     processes: Processes,
     names: Names,
     rules: Arc<Rules>,
@@ -95,6 +96,7 @@ impl Worker {
             snapshots,
             chains: Chains::new(chains, xsched_abi::chain::DEPTH_MAX as u32).map_err(OriginError::Thread)?,
             sideband,
+            lost: LostEvents::default(),
             processes: Processes::new(),
             names: Names::new(Rules::clone(&rules), Label::Name),
             rules,
@@ -368,20 +370,16 @@ impl Worker {
                 Change::Exited { pid } | Change::Executed { pid } if self.joined_before(pid, time_ns) => {
                     ended.insert(pid);
                 }
-                Change::Lost { .. } => {
-                    for (pid, tgid) in self.tgids.clone() {
-                        if self.processes.scan(pid).is_err() {
-                            ended.insert(pid);
-                        } else if let Some(process) = self.processes.process(pid) {
-                            self.chains.expect(process);
-                            renew(tgid);
-                        }
-                    }
-                }
+                Change::Lost { .. } => self.lost.note(),
                 _ => {}
             }
             self.chains.changed(&change);
             self.names.changed(&change);
+        }
+        let now = Instant::now();
+        if self.lost.take_due(now) {
+            ended.extend(self.catch_up());
+            self.lost.made_up(now.elapsed());
         }
         for pid in ended {
             if let Some(&tgid) = self.tgids.get(&pid) {
@@ -389,6 +387,20 @@ impl Worker {
             }
         }
         seen_ns
+    }
+
+    /// Reads all processes again. Returns those that have ended.
+    fn catch_up(&mut self) -> Vec<u32> {
+        let mut ended = Vec::new();
+        for (pid, tgid) in self.tgids.clone() {
+            if self.processes.scan(pid).is_err() {
+                ended.push(pid);
+            } else if let Some(process) = self.processes.process(pid) {
+                self.chains.expect(process);
+                renew(tgid);
+            }
+        }
+        ended
     }
 
     fn joined_before(&self, pid: u32, time_ns: u64) -> bool {
