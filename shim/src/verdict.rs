@@ -44,6 +44,7 @@ use crate::ground::status::xsched_shim_status;
 use crate::runtime::stopped::Stopped;
 use cache::{CACHE, Known, Site};
 
+pub(crate) use ask::ANSWER_LIMIT;
 pub(crate) use kernel_names::all as kernel_names;
 pub(crate) use local::{own_rules, set_rules};
 pub(crate) use origins::all as origins;
@@ -64,8 +65,8 @@ static DEPENDS_ON_KERNELS: AtomicBool = AtomicBool::new(false);
 /// How a call that puts work on a stream, or waits for some, is to be treated, and why; and the library that it
 /// belongs to, except in a thread's system domain.
 ///
-/// `is_urgent` says whether the call goes at once whatever its verdict is.
-pub(crate) fn judge(call: &Stopped<'_>, is_urgent: impl Fn() -> bool) -> Judged {
+/// `needs_none` says whether the call does not wait for its verdict.
+pub(crate) fn judge(call: &Stopped<'_>, needs_none: impl Fn() -> bool) -> Judged {
     #[cfg(feature = "test-switches")]
     if let Some(judgement) = random::judgement() {
         return judgement.into();
@@ -73,8 +74,8 @@ pub(crate) fn judge(call: &Stopped<'_>, is_urgent: impl Fn() -> bool) -> Judged 
     let by_thread = |action| Judgement::new(action, 0, RuleId::DOMAIN);
     let judged = match domain::of_thread() {
         SchedulingDomain::System => by_thread(Action::NeverSuspend).into(),
-        SchedulingDomain::Auto => judge_caller(call, is_urgent),
-        SchedulingDomain::Application => match judge_caller(call, is_urgent) {
+        SchedulingDomain::Auto => judge_caller(call, needs_none),
+        SchedulingDomain::Application => match judge_caller(call, needs_none) {
             // The library has declared its own calls: others may wait for them.
             judged
                 if judged.judgement.action() == Some(Action::NeverSuspend)
@@ -91,7 +92,7 @@ pub(crate) fn judge(call: &Stopped<'_>, is_urgent: impl Fn() -> bool) -> Judged 
     judged
 }
 
-fn judge_caller(call: &Stopped<'_>, is_urgent: impl Fn() -> bool) -> Judged {
+fn judge_caller(call: &Stopped<'_>, needs_none: impl Fn() -> bool) -> Judged {
     let generation = generation();
     let copy = call.target.copy.map_or(0, |copy| copy.index() + 1);
     let site = |kernel: usize| Site::new(call.frame.return_address, copy, call.id() as usize, kernel as u64);
@@ -100,7 +101,7 @@ fn judge_caller(call: &Stopped<'_>, is_urgent: impl Fn() -> bool) -> Judged {
         let handle = DEPENDS_ON_KERNELS.load(Ordering::Relaxed).then(|| call.kernel_handle()).flatten();
         find(handle?)
     };
-    let known = find(0).or_else(by_kernel).unwrap_or_else(|| decide_site(call, site, generation, is_urgent));
+    let known = find(0).or_else(by_kernel).unwrap_or_else(|| decide_site(call, site, generation, needs_none));
     Judged { judgement: known.judgement, origin: Origin(known.origin) }
 }
 
@@ -116,13 +117,13 @@ fn decide_site(
     call: &Stopped<'_>,
     site: impl Fn(usize) -> Site,
     mut generation: u64,
-    is_urgent: impl Fn() -> bool,
+    needs_none: impl Fn() -> bool,
 ) -> Known {
     if !page::is_in_force() {
         local::prepare();
     }
     let kernel = || NAMES_KERNELS.load(Ordering::Relaxed).then(|| kernel_names::of(call)).flatten();
-    let ask = |kernel| ask::ask(call.frame, Subject::new(api(call), kernel), &is_urgent);
+    let ask = |kernel| ask::ask(call.frame, Subject::new(api(call), kernel), &needs_none);
     let own = GENERATION.load(Ordering::Acquire);
     let is_asked = page::is_in_force();
     // Few callers have rules on kernels. For the others, a kernel that is launched for the first time is nothing new.
@@ -192,7 +193,7 @@ pub(crate) fn wait_for_invalidation(send: impl FnOnce()) {
     let before = page::generation();
     send();
     let began = now();
-    while page::is_in_force() && page::generation() == before && now() - began < ask::ANSWER_LIMIT {
+    while page::is_in_force() && page::generation() == before && now() - began < ANSWER_LIMIT {
         thread::sleep(CHECK_EVERY);
     }
 }

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 import unittest
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Callable, Optional
+from unittest import mock
 
 from xsched._contexts import Context, Entered, Entry, renewed_in_children
 
@@ -207,6 +209,29 @@ class Contexts(unittest.TestCase):
             self.assertEqual(entered.current(), 2)
             end.set()
             thread.join()
+
+    def test_a_forked_child_leaves_what_another_thread_was_entering(self) -> None:
+        entered = renewed_in_children(self.entered)
+        begun = threading.Event()
+        apply = entered.apply
+
+        def slow(value: Optional[int]) -> None:
+            apply(value)
+            if value == 2:
+                begun.set()
+                # Applied, and not yet among the entries: the fork comes now.
+                time.sleep(0.2)
+
+        with mock.patch.object(entered, "apply", slow):
+            thread = threading.Thread(target=self.number(2).__enter__)
+            thread.start()
+            begun.wait()
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if (entered.current(), self.entered.applied[-1]) == (None, None) else 1)
+            _, status = os.waitpid(child, 0)
+            thread.join()
+        self.assertEqual(os.waitstatus_to_exitcode(status), 0)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ use crate::ground::fork::Renewable;
 use crate::hip::device::Hip;
 use crate::hip::real;
 use crate::runtime::copies::RuntimeCopy;
+use crate::runtime::stopped::Stopped;
+use crate::verdict::ANSWER_LIMIT;
 use crate::{planted, verdict};
 
 /// The state of deferring.
@@ -80,10 +82,14 @@ impl Deferral {
         self.queues.wait_all_launched();
     }
 
-    /// Whether others use the device and nothing restricts this process, so that its calls go at once whatever their
-    /// verdict.
-    pub(super) fn is_urgent(&self) -> bool {
-        self.queues.is_urgent()
+    /// Whether a call does not wait for its verdict: it goes at once whatever that is, or a more urgent stream of its process is at
+    /// work, which the caller may keep from going on.
+    pub(super) fn needs_no_verdict(&self, call: &Stopped<'_>) -> bool {
+        let is_behind_own = || {
+            let stream = call.target.copy.and_then(|copy| self.known_stream(call, copy));
+            stream.is_some_and(|stream| self.queues.is_behind_own(stream.queue(), ANSWER_LIMIT))
+        };
+        self.queues.is_urgent() || is_behind_own()
     }
 
     /// Never held while waiting, or while calling the runtime.

@@ -36,7 +36,7 @@ impl Deferral {
         if self.is_runtime_lost(copy) {
             return Decision::Pass(Reason::Drained);
         }
-        let treatment = Treatment::from(verdict::judge(call, || self.is_urgent()));
+        let treatment = Treatment::from(verdict::judge(call, || self.needs_no_verdict(call)));
         let wait = |own: Option<QueueId>, positions: &[Position]| {
             if treatment.is_forced() {
                 self.queues.force(positions);

@@ -234,7 +234,7 @@ impl Deferral {
             Family::launch => deferrable::stop_event(call).map_or(KnownEnd::Unknown, KnownEnd::ByEvent),
             _ => KnownEnd::Unknown,
         };
-        Demand { end, ..Demand::judged(load(call), verdict::judge(call, || self.is_urgent())) }
+        Demand { end, ..Demand::judged(load(call), verdict::judge(call, || self.needs_no_verdict(call))) }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::verdict::slot;
 const ASK_EVERY: Duration = Duration::from_micros(500);
 
 /// How long a call waits for an answer.
-pub(super) const ANSWER_LIMIT: Nanos = Nanos::from_millis(100);
+pub(crate) const ANSWER_LIMIT: Nanos = Nanos::from_millis(100);
 
 /// How long no call waits for answers after one did not come.
 const BACK_OFF: Nanos = Nanos::from_secs(1);
@@ -44,8 +44,8 @@ extern "C" fn xsched_classify(slot: u64, ticket: u64, subject: u64, rip: u64, rs
 
 /// The programs' answer about a stopped call; None without an answer.
 ///
-/// An urgent call does not wait for a pending answer. The site's next call asks again.
-pub(super) fn ask(frame: &Frame, subject: Subject, is_urgent: impl Fn() -> bool) -> Option<Answer> {
+/// A call that needs no verdict does not wait for a pending answer. The site's next call asks again.
+pub(super) fn ask(frame: &Frame, subject: Subject, needs_none: impl Fn() -> bool) -> Option<Answer> {
     let Some(slot) = slot::own() else {
         counters::verdict_found(VerdictSource::NoSlot);
         return None;
@@ -64,7 +64,7 @@ pub(super) fn ask(frame: &Frame, subject: Subject, is_urgent: impl Fn() -> bool)
             counters::verdict_found(VerdictSource::Programs);
             return Some(answer);
         }
-        if is_urgent() {
+        if needs_none() {
             counters::verdict_found(VerdictSource::NotAwaited);
             return None;
         }

@@ -259,6 +259,16 @@ impl<D: Device> Claim<D> {
         self.usage.device_time += took;
     }
 
+    /// Whether it was seen to have work since a time, beside others.
+    pub(crate) fn has_had_work_since(&self, since: Nanos) -> bool {
+        self.busy.is_some_and(|busy| busy >= since)
+    }
+
+    /// Its level; the lowest number is the most urgent. None: no arbiter knows it.
+    pub(crate) fn level(&self) -> Option<u8> {
+        self.registration.as_ref().map(|registration| registration.levels().0)
+    }
+
     /// Whether it last reported that it has work.
     pub(crate) fn is_reported_ready(&self) -> bool {
         self.reported.is_some()

@@ -40,6 +40,7 @@ mod neighbours;
 mod order;
 mod queue_table;
 mod trials;
+mod urgency;
 mod waiters;
 mod watch_schedule;
 mod work_reports;

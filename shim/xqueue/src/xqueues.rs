@@ -167,6 +167,13 @@ impl<D: Device> XQueues<D> {
         state.is_contended() && !is_any_suspended && !state.is_limited() && !state.is_any_deferred()
     }
 
+    /// Whether another claim of this process on the queue's device is more urgent than the queue's, and has or had work within this
+    /// time. The thread that gives it work may need something that the caller holds, such as the lock of an interpreter.
+    pub fn is_behind_own(&self, queue: QueueId, within: Nanos) -> bool {
+        let since = now() - within;
+        self.lock().is_behind_own(queue, since)
+    }
+
     /// Whether others use a device of this process.
     pub fn is_contended(&self) -> bool {
         self.lock().is_contended()

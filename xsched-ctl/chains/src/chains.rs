@@ -11,6 +11,7 @@
 //! A table is requested when a stack first leads into a library. Until it is there, the programs send such stacks as
 //! they are, once for each chain, and their calls wait here for a limited time.
 
+mod nameless;
 mod ranges;
 mod rows;
 mod snapshot_walk;
@@ -29,6 +30,7 @@ use xsched_unwind::Need;
 use crate::chain::Chain;
 use crate::maps::ChainMaps;
 use crate::names::Names;
+use nameless::Nameless;
 use snapshot_walk::{Copied, Patience};
 use spaces::Spaces;
 use tables::Tables;
@@ -42,9 +44,6 @@ pub const CALL_PATIENCE: Duration = Duration::from_secs(15);
 
 /// How long a call waits for the record of its chain, which another thread may be about to write.
 const RECORD_PATIENCE: Duration = Duration::from_millis(200);
-
-/// How often chains without names are named again.
-const NAME: Duration = Duration::from_millis(20);
 
 /// Most stacks that wait, and most bytes of them: the size of a batch, and the capacity of their ring buffer.
 const WAITING_MAX: usize = 8192;
@@ -71,9 +70,7 @@ pub struct Chains {
     waiting: Vec<Waiting>,
     /// Chains of waiting stacks, as far as they could be walked when a call needed them.
     partial: HashMap<u64, Option<Arc<Chain>>>,
-    /// Chains that wait for the names of their functions: a file is still being opened.
-    nameless: Vec<Nameless>,
-    named: Instant,
+    nameless: nameless::Waiting,
     /// Processes about which the programs know less than this does; true if their chains must be sent again.
     untold: HashMap<u32, bool>,
 }
@@ -83,16 +80,6 @@ struct Known {
     pid: u32,
     generation: u64,
     used: Instant,
-}
-
-/// A chain that has been walked.
-struct Nameless {
-    id: u64,
-    pid: u32,
-    generation: u64,
-    time_ns: u64,
-    frames: Vec<(u64, bool)>,
-    end: ChainEnd,
 }
 
 struct Waiting {
@@ -128,8 +115,7 @@ impl Chains {
             counts: HashMap::new(),
             waiting: Vec::new(),
             partial: HashMap::new(),
-            nameless: Vec::new(),
-            named: Instant::now(),
+            nameless: nameless::Waiting::new(CALL_PATIENCE),
             untold: HashMap::new(),
         })
     }
@@ -201,10 +187,15 @@ impl Chains {
         }
     }
 
-    /// A process has ended, and all its records have been read.
+    /// A process has ended, and all its records have been read. No call waits for its chains any more.
     pub fn ended(&mut self, pid: u32) {
         self.spaces.forget(&mut self.maps, pid);
         self.untold.remove(&pid);
+        // Named later, they would bring back what is known of it.
+        let waiting = self.waiting.extract_if(.., |waiting| waiting.copied.snapshot.tgid == pid);
+        for id in waiting.map(|waiting| waiting.copied.snapshot.chain).chain(self.nameless.forget(pid)) {
+            self.partial.remove(&id);
+        }
         if self.counts.remove(&pid).is_some() {
             self.known.retain(|_, known| known.pid != pid);
         }
@@ -219,15 +210,16 @@ impl Chains {
             addresses.iter().enumerate().map(|(index, &address)| (address, is_interrupted(index))).collect();
         let end = ChainEnd::from_number(stack.end).unwrap_or(ChainEnd::Lost);
         let &Stack { chain: id, tgid: pid, generation, time_ns, .. } = stack;
-        self.name(processes, names, Nameless { id, pid, generation, time_ns, frames, end });
+        let nameless = Nameless { id, pid, generation, time_ns, frames, end, since: Instant::now() };
+        self.name(processes, names, nameless);
     }
 
     /// Names a chain, now or when the files of its functions are open.
     fn name(&mut self, processes: &mut Processes, names: &mut Names, nameless: Nameless) {
-        let Nameless { id, pid, generation, time_ns, ref frames, end } = nameless;
+        let Nameless { id, pid, generation, time_ns, ref frames, end, .. } = nameless;
         names.take_unanswered();
         let chain = names.chain(processes, pid, time_ns, frames, end);
-        if names.take_unanswered() {
+        if names.take_unanswered() && self.nameless.has_room_for(&nameless) {
             self.partial.insert(id, Some(Arc::new(chain)));
             self.nameless.push(nameless);
         } else {
@@ -253,11 +245,8 @@ impl Chains {
                 self.untold.entry(pid).or_insert(false);
             }
         }
-        if self.named.elapsed() > NAME {
-            self.named = Instant::now();
-            for nameless in std::mem::take(&mut self.nameless) {
-                self.name(processes, names, nameless);
-            }
+        for nameless in self.nameless.take_due() {
+            self.name(processes, names, nameless);
         }
         // Walks request tables, so they come first.
         self.walk_waiting(processes, names, any_table);
@@ -299,7 +288,12 @@ impl Chains {
                             self.tables.want(tgid, mapping, Need::Expected);
                         }
                     }
-                    self.name(processes, names, Nameless { id, pid: tgid, generation, time_ns, frames, end });
+                    let (pid, since) = (tgid, Instant::now());
+                    self.name(
+                        processes,
+                        names,
+                        Nameless { id, pid, generation, time_ns, frames, end, since },
+                    );
                 }
                 None => still.push(waiting),
             }

@@ -70,6 +70,7 @@ impl Names {
     /// A process ended some time ago: nothing more of it is named. Chains may have been since it was seen to end.
     pub fn ended(&mut self, pid: u32) {
         self.known.remove(&pid);
+        self.perf_maps.forget(pid);
     }
 
     /// Whether a name was missing since this was last asked, because its file is still being opened and names may wait for it.

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead, BufReader, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,19 +16,29 @@ use std::time::{Duration, Instant};
 
 use xsched_symbols::process_folder;
 
-/// Most bytes of a file that are read.
-const BYTES_MAX: u64 = 64 << 20;
+/// Most bytes of a file that are read, and most functions that are kept of one: any process may write any file.
+const BYTES_MAX: u64 = 16 << 20;
+const FUNCTIONS_MAX: usize = 1 << 17;
 
-/// Shortest time between two readings of one file.
+/// What a function takes here besides its name, and most bytes of all files together. Above that, what is known of the files that were
+/// not read for longest goes.
+const FUNCTION_BYTES: usize = 100;
+const ALL_BYTES_MAX: usize = 128 << 20;
+
+/// Shortest time between two readings of one file; and a file is read for a twentieth of the time at most.
 const REREAD: Duration = Duration::from_secs(1);
+const REST: u32 = 20;
 
 #[derive(Default)]
 pub(crate) struct PerfMaps(HashMap<u32, PerfMap>);
 
 struct PerfMap {
     read: Instant,
+    took: Duration,
     bytes: u64,
     functions: Functions,
+    /// What these take in memory.
+    memory: usize,
 }
 
 /// By start address: the end address and the name.
@@ -41,22 +51,45 @@ impl PerfMaps {
         if let Some(name) = known.and_then(|map| find(&map.functions, address)) {
             return Some(name);
         }
-        if known.is_some_and(|map| map.read.elapsed() < REREAD) {
+        if known.is_some_and(|map| map.read.elapsed() < map.rest()) {
             return None;
         }
+        let began = Instant::now();
         let bytes = path(pid).and_then(|path| fs::metadata(path).ok()).map_or(0, |metadata| metadata.len());
         let functions = match self.0.remove(&pid) {
             Some(map) if map.bytes == bytes => map.functions,
             _ => read(pid).unwrap_or_default(),
         };
         let name = find(&functions, address);
-        self.0.insert(pid, PerfMap { read: Instant::now(), bytes, functions });
+        self.insert(pid, PerfMap::new(bytes, functions, began.elapsed()));
         name
+    }
+
+    fn insert(&mut self, pid: u32, map: PerfMap) {
+        let mut memory = map.memory + self.0.values().map(|map| map.memory).sum::<usize>();
+        while memory > ALL_BYTES_MAX
+            && let Some(oldest) = self.0.iter().min_by_key(|(_, map)| map.read).map(|(&pid, _)| pid)
+        {
+            memory -= self.0.remove(&oldest).map_or(0, |map| map.memory);
+        }
+        self.0.insert(pid, map);
     }
 
     /// A process has ended or runs another program.
     pub(crate) fn forget(&mut self, pid: u32) {
         self.0.remove(&pid);
+    }
+}
+
+impl PerfMap {
+    fn new(bytes: u64, functions: Functions, took: Duration) -> Self {
+        let memory = functions.values().map(|(_, name)| name.len() + FUNCTION_BYTES).sum();
+        Self { read: Instant::now(), took, bytes, functions, memory }
+    }
+
+    /// How long its file is not looked at after it was.
+    fn rest(&self) -> Duration {
+        REREAD.max(REST * self.took)
     }
 }
 
@@ -74,8 +107,12 @@ fn read(pid: u32) -> Option<Functions> {
     if !file.metadata().ok()?.is_file() {
         return None;
     }
-    let lines = BufReader::new(file.take(BYTES_MAX)).split(b'\n').map_while(Result::ok);
-    Some(lines.filter_map(|line| parse(&String::from_utf8_lossy(&line))).collect())
+    Some(functions(BufReader::new(file.take(BYTES_MAX))))
+}
+
+fn functions(file: impl BufRead) -> Functions {
+    let lines = file.split(b'\n').map_while(Result::ok);
+    lines.filter_map(|line| parse(&String::from_utf8_lossy(&line))).take(FUNCTIONS_MAX).collect()
 }
 
 fn parse(line: &str) -> Option<(u64, (u64, Arc<str>))> {
@@ -93,6 +130,8 @@ fn find(functions: &Functions, address: u64) -> Option<Arc<str>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
 
     #[test]
@@ -106,6 +145,26 @@ mod tests {
         assert_eq!(find(&functions, 0x7f0f).as_deref(), Some("py::step:/app/train step.py"));
         assert_eq!(find(&functions, 0x7f17).as_deref(), Some("other"));
         assert_eq!([find(&functions, 0x7f18), find(&functions, 0x7eff)], [None, None]);
+    }
+
+    #[test]
+    fn processes_that_write_any_number_of_functions_fill_no_memory() {
+        let mut text = String::new();
+        for start in 0..2 * FUNCTIONS_MAX {
+            writeln!(text, "{start:x} 1 f").unwrap();
+        }
+        let functions = functions(text.as_bytes());
+        assert_eq!(functions.len(), FUNCTIONS_MAX);
+        let long = BTreeMap::from([(1, (2, "f".repeat(BYTES_MAX as usize).into()))]);
+        let mut maps = PerfMaps::default();
+        for pid in 0..20 {
+            let functions = if pid % 2 == 0 { &functions } else { &long };
+            maps.insert(pid, PerfMap::new(1, functions.clone(), Duration::from_secs(1)));
+        }
+        let memory: usize = maps.0.values().map(|map| map.memory).sum();
+        assert!((ALL_BYTES_MAX / 2..=ALL_BYTES_MAX).contains(&memory), "{memory}");
+        assert!(maps.0.contains_key(&19) && !maps.0.contains_key(&0));
+        assert_eq!(maps.0[&19].rest(), Duration::from_secs(20), "one that takes long to read");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use xsched_protocol::wire::RefusalReason;
 
 use super::controller::{Actor, Attendance};
 use super::directory;
-use super::room::{Occupant, Room, Shortage};
+use super::room::{NotTaken, Occupant, Room, Shortage};
 use crate::origin::Order;
 use crate::shared::Shared;
 
@@ -23,17 +23,19 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: UnixListener) {
     let (room, mut shortage) = (Room::new(), Shortage::default());
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => {
-                if let Some((peer, occupant)) = room.take_in(&stream) {
+            Ok((stream, _)) => match room.take_in(&stream) {
+                Ok((peer, occupant)) => {
                     tokio::task::spawn_local(serve(Rc::clone(&shared), stream, peer, occupant));
-                } else {
+                }
+                Err(NotTaken::Gone) => {}
+                Err(NotTaken::Full) => {
                     // A client that does not read this sees the connection end.
                     let _ = stream
                         .into_std()
                         .and_then(|mut stream| stream.write_all(&as_line(&too_many_connections())?));
                     shared.controller.borrow_mut().count_end(Some(RefusalReason::Full), false);
                 }
-            }
+            },
             Err(error) => shortage.pass("another command", &error).await,
         }
     }

@@ -16,6 +16,7 @@ mod decided;
 mod numbered;
 mod ordering;
 mod programs;
+mod questions;
 mod rule_names;
 mod worker;
 

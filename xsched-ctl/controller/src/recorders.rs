@@ -29,7 +29,7 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: Listener) {
     loop {
         match listener.accept().await {
             Ok(connection) => {
-                if let Some((peer, occupant)) = room.take_in(&connection) {
+                if let Ok((peer, occupant)) = room.take_in(&connection) {
                     tokio::task::spawn_local(serve(Rc::clone(&shared), connection, peer, occupant));
                 }
             }

@@ -53,6 +53,22 @@ pub(super) struct Occupant {
     party: Option<Party>,
 }
 
+/// Why a connection is not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotTaken {
+    /// Its process has ended already.
+    Gone,
+    /// Its party's quota is used up, or the controller has no descriptors left.
+    Full,
+}
+
+impl NotTaken {
+    /// Why there is no peer. Before Linux 6.16 there is no descriptor of a process that has ended.
+    fn of(error: &io::Error) -> Self {
+        if error.raw_os_error() == Some(libc::ESRCH) { Self::Gone } else { Self::Full }
+    }
+}
+
 /// A new connection could not be accepted for lack of descriptors or another resource. That may last, and a client that
 /// can open connections can make it last.
 #[derive(Debug, Default)]
@@ -90,13 +106,14 @@ impl Room {
         Self::default()
     }
 
-    /// Accepts a connection. None if its party's quota is used up, or it has ended already.
-    pub(super) fn take_in(&self, connection: impl AsFd) -> Option<(Peer, Occupant)> {
-        let peer = Peer::of(connection)
-            .inspect_err(|error| tracing::debug!("a connection without a peer: {error}"))
-            .ok()?;
-        let occupant = self.occupant(Actor::of(&peer))?;
-        Some((peer, occupant))
+    /// Accepts a connection.
+    pub(super) fn take_in(&self, connection: impl AsFd) -> Result<(Peer, Occupant), NotTaken> {
+        let peer = Peer::of(connection).map_err(|error| {
+            tracing::debug!("a connection without a peer: {error}");
+            NotTaken::of(&error)
+        })?;
+        let occupant = self.occupant(Actor::of(&peer)).ok_or(NotTaken::Full)?;
+        Ok((peer, occupant))
     }
 
     fn occupant(&self, actor: Actor) -> Option<Occupant> {
@@ -135,6 +152,12 @@ mod tests {
 
     fn of(uid: u32) -> Actor {
         Actor::of(&Peer::unknown(1, uid))
+    }
+
+    #[test]
+    fn a_process_that_has_ended_has_reached_no_limit() {
+        let why = |number| NotTaken::of(&io::Error::from_raw_os_error(number));
+        assert_eq!([libc::ESRCH, libc::EMFILE].map(why), [NotTaken::Gone, NotTaken::Full]);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use zerocopy::IntoBytes as _;
 
 use super::controller::{Actor, Admitted, ClientId, Told};
 use super::directory;
-use super::room::{Occupant, Room, Shortage};
+use super::room::{NotTaken, Occupant, Room, Shortage};
 use super::socket::{Connection, Listener, Packet};
 use super::verdicts;
 use crate::origin::Order;
@@ -38,14 +38,16 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: Listener) {
     let (room, mut shortage) = (Room::new(), Shortage::default());
     loop {
         match listener.accept().await {
-            Ok(connection) => {
-                if let Some((peer, occupant)) = room.take_in(&connection) {
+            Ok(connection) => match room.take_in(&connection) {
+                Ok((peer, occupant)) => {
                     tokio::task::spawn_local(serve(Rc::clone(&shared), connection, peer, occupant));
-                } else {
+                }
+                Err(NotTaken::Gone) => {}
+                Err(NotTaken::Full) => {
                     refuse(&connection, RefusalReason::Full);
                     shared.controller.borrow_mut().count_end(Some(RefusalReason::Full), false);
                 }
-            }
+            },
             Err(error) => shortage.pass("another process", &error).await,
         }
     }

@@ -126,18 +126,23 @@ impl<P: Copy + PartialEq> Tally<P> {
         if let Some((group, _)) = self.groups.get(&labels) {
             return Rc::clone(group);
         }
-        if self.groups.len() >= GROUPS_MAX {
+        if self.is_full_for(party) {
             self.let_go(now);
         }
-        let is_its = |other: &&Option<P>| party.is_some() && **other == party;
-        let own = self.groups.values().map(|(_, party)| party).filter(is_its).count();
-        if self.groups.len() >= GROUPS_MAX || own >= GROUPS_PER_PARTY_MAX {
+        if self.is_full_for(party) {
             self.has_others = true;
             return Rc::clone(&self.other);
         }
         let group = Group::new(now);
         self.groups.insert(labels, (Rc::clone(&group), party));
         group
+    }
+
+    /// Whether there is no room for another group of a party.
+    fn is_full_for(&self, party: Option<P>) -> bool {
+        let is_its = |other: &&Option<P>| party.is_some() && **other == party;
+        let own = self.groups.values().map(|(_, party)| party).filter(is_its).count();
+        self.groups.len() >= GROUPS_MAX || own >= GROUPS_PER_PARTY_MAX
     }
 
     /// Removes the groups that no queue has held for a while.
@@ -236,12 +241,14 @@ mod tests {
     }
 
     #[test]
-    fn a_full_tally_makes_room_without_scrapes() {
-        let mut tally = Tally::<u32>::default();
-        for number in 0..GROUPS_MAX {
-            tally.group(Nanos(1), labels(&number.to_string()), None);
+    fn a_full_tally_or_part_of_it_makes_room_without_scrapes() {
+        for (count, party) in [(GROUPS_MAX, None), (GROUPS_PER_PARTY_MAX, Some(1000))] {
+            let mut tally = Tally::<u32>::default();
+            for number in 0..count {
+                tally.group(Nanos(1), labels(&number.to_string()), party);
+            }
+            let _late = tally.group(RETENTION + Nanos(2), labels("late"), party);
+            assert_eq!(cgroups(&mut tally, RETENTION + Nanos(2)), ["late"]);
         }
-        let _late = tally.group(RETENTION + Nanos(2), labels("late"), None);
-        assert_eq!(cgroups(&mut tally, RETENTION + Nanos(2)), ["late"]);
     }
 }

@@ -84,3 +84,42 @@ pub fn find_function(
     }
     Ok(MappedFunction::Nowhere)
 }
+
+/// Searches for the function `symbol` in one of the files that a process has mapped as code. Returns the file and the function's
+/// offset there; none if the process has not mapped the file, or the file does not have the function. However many other files the
+/// process has mapped, none of them is read.
+///
+/// # Errors
+///
+/// If the process's mappings cannot be read.
+pub fn function_in(pid: u32, file: FileId, symbol: &str) -> io::Result<Option<(File, u64)>> {
+    let mappings = executable_mappings(pid)?;
+    let mapping = mappings.iter().find(|mapping| mapping.file == Some(file));
+    let opened = mapping.and_then(|mapping| open_mapped(pid, mapping, Patience::Long).ok());
+    let found = opened.and_then(|opened| {
+        let found = symbol_file_offsets(&opened, |name| name == symbol).unwrap_or_default();
+        found.into_iter().next().map(|(_, offset)| (opened, offset))
+    });
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_is_looked_for_in_the_one_file() {
+        let pid = std::process::id();
+        let mappings = executable_mappings(pid).unwrap();
+        let library =
+            |name: &str| mappings.iter().find(|mapping| mapping.library().starts_with(name)).unwrap();
+        let libc = library("libc.so").file.unwrap();
+        let (file, offset) = function_in(pid, libc, "getpid").unwrap().unwrap();
+        let expected = symbol_file_offsets(&file, |name| name == "getpid").unwrap();
+        assert_eq!(offset, expected[0].1);
+        let loader = library("ld-").file.unwrap();
+        assert!(function_in(pid, loader, "getpid").unwrap().is_none(), "it is in another file");
+        let absent = FileId { inode: u64::MAX, ..libc };
+        assert!(function_in(pid, absent, "getpid").unwrap().is_none());
+    }
+}

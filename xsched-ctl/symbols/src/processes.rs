@@ -356,6 +356,11 @@ impl Processes {
         self.running().flat_map(|process| process.runtimes().map(|mapping| (process.pid, mapping)))
     }
 
+    /// Drops everything that is known of a pid. For a caller that does not pass on its events any more: its end would not be noticed.
+    pub fn forget(&mut self, pid: u32) {
+        self.by_pid.remove(&pid);
+    }
+
     /// Drops programs, threads and mappings that ended before `before_ns`. The caller calls this from time to time,
     /// with a time before which no more records can arrive.
     pub fn forget_exited(&mut self, before_ns: u64) {

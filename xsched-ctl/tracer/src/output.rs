@@ -242,12 +242,11 @@ impl Output {
 
 /// Writes a whole file; returns its size in bytes. If that fails, it contains the parts that fitted.
 pub(crate) fn write_file(
-    path: &Path,
+    file: File,
     compression: Option<Compression>,
     parts: &[Arc<[u8]>],
 ) -> io::Result<u64> {
     let progress = Arc::new(Progress::default());
-    let file = File::create(path)?;
     let mut writer = Writer { file, compression, can_be_cut: true, has_begun: true, progress };
     parts.iter().try_for_each(|part| writer.write(part))?;
     Ok(writer.progress.written.load(Relaxed))

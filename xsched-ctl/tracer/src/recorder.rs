@@ -14,7 +14,7 @@ use crate::error::TracerError;
 use crate::flight_recorder::Item;
 use crate::machine::{Machine, Program};
 use crate::output::Destination;
-use crate::scheduling::Entry;
+use crate::scheduling::{Changes, Entry};
 use crate::summary::Summary;
 use crate::timeline::{Program as Scheduled, Programs, Style, Timeline};
 use sink::After;
@@ -210,10 +210,13 @@ impl Recorder {
     }
 
     /// Notes changes of the controller's settings and of processes' parameters.
-    pub(crate) fn settings(&mut self, processes: &Processes, changes: Vec<Entry>) -> Result<(), TracerError> {
-        self.scheduling(processes, &changes)?;
+    pub(crate) fn settings(&mut self, processes: &Processes, changes: Changes) -> Result<(), TracerError> {
+        let Changes { entries, left } = changes;
+        self.scheduling(processes, &entries)?;
         let Some(recording) = &mut self.recording else { return Ok(()) };
-        for entry in changes {
+        // The end of a process that is not recorded is not heard of otherwise.
+        recording.parameters.retain(|pid, _| !left.contains(pid));
+        for entry in entries {
             match entry {
                 Entry::Parameters(pid, ..) => drop(recording.parameters.insert(pid, entry)),
                 _ => recording.settings = Some(entry),
@@ -459,6 +462,7 @@ mod tests {
     use super::*;
     use crate::output::{Format, Kept};
     use crate::scheduling::XQueueId;
+    use xsched_control_api::parameters::Parameters;
 
     #[test]
     fn ended_processes_take_no_memory() {
@@ -477,5 +481,20 @@ mod tests {
         assert!(recording.programs.len() <= PROGRAMS_MAX, "{}", recording.programs.len());
         let remembered = recording.timeline.remembered();
         assert!(remembered < 7 * PROGRAMS_MAX, "{remembered}");
+    }
+
+    #[test]
+    fn parameters_of_processes_that_have_left_the_controller_are_not_repeated() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = Kept { size_max: 1 << 20, slow_ns: None };
+        let format = Format { kept: Some(kept), ..Format::default() };
+        let sink = Sink::open(Destination::File(dir.path().join("f")), format).unwrap();
+        let mut recorder = Recorder::new(Some(sink), Style::default()).unwrap();
+        // Other users' processes, which the recording knows from the controller only.
+        for pid in (1 << 23..).take(1000) {
+            let entries = vec![Entry::Parameters(pid, u64::from(pid), Parameters::default())];
+            recorder.settings(&Processes::new(), Changes { entries, left: vec![pid - 1] }).unwrap();
+        }
+        assert_eq!(recorder.recording.unwrap().parameters.len(), 1);
     }
 }

@@ -47,7 +47,7 @@ pub(crate) use judged::DEVICE_PATIENCE_NS;
 use judged::Judgements;
 use process::Called;
 use processes::Processes;
-pub(crate) use settings::SettingsWatch;
+pub(crate) use settings::{Changes, SettingsWatch};
 use source::{Origin, RingId, Source};
 
 /// Why a process with the shim cannot have joined the running controller of this user or machine, if that is known.

@@ -39,7 +39,7 @@ use std::time::{Duration, Instant};
 
 use xsched_bpf::namespace::PidNamespace;
 use xsched_chains::Chains;
-use xsched_symbols::{Processes, Sideband, now_ns};
+use xsched_symbols::{LostEvents, Processes, Sideband, now_ns};
 
 use crate::bpf::{Enlistment, Logs, Maps};
 use crate::driver::Queues;
@@ -95,6 +95,7 @@ pub struct Session {
     scheduling: Scheduling,
     settings: SettingsWatch,
     lives: Lives,
+    lost: LostEvents,
     late: Late,
     slow: Slow,
     housekeeping_ns: u64,

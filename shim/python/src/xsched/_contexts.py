@@ -74,7 +74,13 @@ class Entered(ABC, Generic[T]):
 
 def renewed_in_children(entered: Entered[T]) -> Entered[T]:
     """The same, which from now on does the right thing in forked children."""
-    os.register_at_fork(after_in_child=entered.after_fork_in_child)
+    # A fork waits for a change: a child would not know of a value that is in force and not yet among the entries. It gets a lock of
+    # its own.
+    os.register_at_fork(
+        before=lambda: entered.lock.acquire(),
+        after_in_parent=lambda: entered.lock.release(),
+        after_in_child=entered.after_fork_in_child,
+    )
     return entered
 
 

@@ -4,7 +4,7 @@
 //! opened file identifies a mapping's content: inode numbers are reused, and libraries are rebuilt in place. A file of a slow
 //! file system is asked for again until it is open.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
@@ -21,11 +21,13 @@ use crate::maps::ChainMaps;
 /// ended program may run again.
 const ROWS_MAX: usize = (CHUNKS_MAX as usize) << CHUNK_BITS;
 
-/// Number of remembered mappings from which unused ones are forgotten.
+/// Number of remembered mappings from which unused ones are forgotten. If more are in use, twice as many as these.
 const MAPPINGS_MAX: usize = 8192;
 
-/// How often slow file systems are asked again.
+/// How often slow file systems are asked again, and for how many files at most: each takes a few system calls, even if its file
+/// system is not asked because others wait for it.
 const ASK: Duration = Duration::from_millis(20);
+const ASKED_MAX: usize = 64;
 
 /// Identifies the content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,16 +51,33 @@ pub(super) enum Known {
     Generated,
 }
 
+/// Opens the file of a process's mapping.
+type Opener = fn(u32, &Mapping) -> Result<(Content, Image), Missing>;
+
+/// A mapping whose file is being opened.
+struct Opening {
+    /// A process that has it.
+    pid: u32,
+    mapping: Arc<Mapping>,
+    /// None: only what it is was asked for.
+    need: Option<Need>,
+}
+
 pub(super) struct Tables {
     builder: Builder<Content>,
     /// By address of the mapping, which is kept alive so that the address stays unique.
     contents: HashMap<usize, (Arc<Mapping>, Option<Content>)>,
+    /// At so many of them, unused ones are forgotten.
+    contents_max: usize,
     /// The content of files when they were last opened.
     seen: HashMap<FileId, Content>,
     built: HashMap<Content, Known>,
-    /// Wanted mappings whose file is being opened, by address of the mapping, each with a process that has it.
-    opening: HashMap<usize, (u32, Arc<Mapping>, Need)>,
+    /// Mappings whose file is being opened, by address of the mapping.
+    opening: HashMap<usize, Opening>,
+    /// The order in which they are asked for again.
+    turns: VecDeque<usize>,
     asked: Instant,
+    opener: Opener,
     rows: Rows,
     /// How many more rows may be kept.
     rows_left: usize,
@@ -73,10 +92,13 @@ impl Tables {
         Ok(Self {
             builder: Builder::new(Cache::from_environment())?,
             contents: HashMap::new(),
+            contents_max: MAPPINGS_MAX,
             seen: HashMap::new(),
             built: HashMap::new(),
             opening: HashMap::new(),
+            turns: VecDeque::new(),
             asked: Instant::now(),
+            opener: open,
             rows: Rows::new(),
             rows_left: ROWS_MAX,
             is_full: false,
@@ -110,7 +132,7 @@ impl Tables {
         }
         let known = match self.content(pid, mapping) {
             Ok(content) if self.builder.needs(&content, need) => Known::Building,
-            Ok(content) => match open(pid, mapping) {
+            Ok(content) => match self.open(pid, mapping) {
                 Ok((_, image)) => {
                     self.builder.request(content, image, need);
                     Known::Building
@@ -119,28 +141,46 @@ impl Tables {
             },
             Err(missing) => missing.known(),
         };
-        if matches!(known, Known::Opening) {
-            let (_, _, most) =
-                self.opening.entry(key(mapping)).or_insert_with(|| (pid, Arc::clone(mapping), need));
-            *most = need.max(*most);
+        if let Some(opening) = self.opening.get_mut(&key(mapping)) {
+            opening.need = opening.need.max(Some(need));
         }
         known
     }
 
-    /// Asks again for the files that are being opened. Returns whether there was any answer.
+    /// Asks again for some of the files that are being opened. Returns whether there was any answer.
     fn ask_again(&mut self) -> bool {
         if self.opening.is_empty() || self.asked.elapsed() < ASK {
             return false;
         }
         self.asked = Instant::now();
         let before = self.opening.len();
-        for (pid, mapping, need) in std::mem::take(&mut self.opening).into_values() {
+        let due: Vec<_> = self.turns.drain(..self.turns.len().min(ASKED_MAX)).collect();
+        for key in due {
+            let Some(Opening { pid, mapping, need }) = self.opening.remove(&key) else { continue };
             // One that no process has any more is not needed.
-            if Arc::strong_count(&mapping) > 1 {
-                self.want(pid, &mapping, need);
+            if Arc::strong_count(&mapping) <= 1 + usize::from(self.contents.contains_key(&key)) {
+                continue;
+            }
+            match need {
+                Some(need) => _ = self.want(pid, &mapping, need),
+                None => _ = self.look(pid, &mapping),
             }
         }
         self.opening.len() < before
+    }
+
+    /// Opens the file of a mapping, unless that is under way.
+    fn open(&mut self, pid: u32, mapping: &Arc<Mapping>) -> Result<(Content, Image), Missing> {
+        let key = key(mapping);
+        if self.opening.contains_key(&key) {
+            return Err(Missing::Unanswered);
+        }
+        let opened = (self.opener)(pid, mapping);
+        if matches!(opened, Err(Missing::Unanswered)) {
+            self.opening.insert(key, Opening { pid, mapping: Arc::clone(mapping), need: None });
+            self.turns.push_back(key);
+        }
+        opened
     }
 
     fn content(&mut self, pid: u32, mapping: &Arc<Mapping>) -> Result<Content, Missing> {
@@ -148,11 +188,12 @@ impl Tables {
         if let Some((_, content)) = self.contents.get(&key) {
             return content.ok_or(Missing::Gone);
         }
-        if self.contents.len() >= MAPPINGS_MAX {
+        if self.contents.len() >= self.contents_max {
             self.contents.retain(|_, (mapping, _)| Arc::strong_count(mapping) > 1);
+            self.contents_max = MAPPINGS_MAX.max(2 * self.contents.len());
             self.seen.clear();
         }
-        let content = match (open(pid, mapping), mapping.file) {
+        let content = match (self.open(pid, mapping), mapping.file) {
             (Err(Missing::Unanswered), _) => return Err(Missing::Unanswered),
             (Ok((content, _)), file) => {
                 if let Some(file) = file {
@@ -292,7 +333,58 @@ fn open(pid: u32, mapping: &Mapping) -> Result<(Content, Image), Missing> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd as _;
+    use std::ptr;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use xsched_symbols::Processes;
+
     use super::*;
+
+    #[test]
+    fn files_of_a_dead_file_system_are_asked_for_in_turn_and_not_otherwise() {
+        static ASKED: AtomicUsize = AtomicUsize::new(0);
+        const COUNT: usize = 3 * ASKED_MAX;
+        let own = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
+        for _ in 0..COUNT {
+            let (access, kind) = (libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE);
+            // SAFETY: a new mapping, at an address of the kernel's choice.
+            let start = unsafe { libc::mmap(ptr::null_mut(), 4096, access, kind, own.as_raw_fd(), 0) };
+            assert_ne!(start, libc::MAP_FAILED);
+        }
+        let mut processes = Processes::new();
+        let pid = std::process::id();
+        processes.scan(pid).unwrap();
+        let code: Vec<_> =
+            processes.process(pid).unwrap().code().map(|(_, mapping)| Arc::clone(mapping)).collect();
+        let code: Vec<_> = code.into_iter().filter(|mapping| mapping.backing == Backing::File).collect();
+        assert!(code.len() > COUNT, "{}", code.len());
+
+        let mut tables = Tables::new().unwrap();
+        tables.opener = |_, _| {
+            ASKED.fetch_add(1, Ordering::Relaxed);
+            Err(Missing::Unanswered)
+        };
+        for _ in 0..3 {
+            for mapping in &code {
+                assert!(matches!(tables.want(pid, mapping, Need::Waiting), Known::Opening));
+            }
+        }
+        assert_eq!(ASKED.swap(0, Ordering::Relaxed), code.len(), "each once");
+        let mut turns = 0;
+        while ASKED.load(Ordering::Relaxed) < code.len() {
+            tables.asked -= ASK;
+            assert!(!tables.ask_again());
+            turns += 1;
+            assert!(ASKED.load(Ordering::Relaxed) <= turns * ASKED_MAX);
+        }
+        assert_eq!((tables.opening.len(), tables.turns.len()), (code.len(), code.len()));
+        drop((code, processes));
+        while !tables.opening.is_empty() {
+            tables.asked -= ASK;
+            assert!(tables.ask_again(), "no process has them any more");
+        }
+    }
 
     #[test]
     fn tables_are_kept_while_there_is_space_for_their_rows() {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use xsched_abi::{ChainEnd, PROBES};
 use xsched_chains::Chain;
@@ -14,6 +15,7 @@ use xsched_rules::{Call, Caller, Decision, Frame, Rulebook, Rules};
 use xsched_symbols::{FileId, now_ns};
 
 use super::numbered::Numbered;
+use super::questions::processor_time;
 use super::{ClientKey, Newcomer};
 
 /// Most kernels that a process may number.
@@ -50,6 +52,16 @@ pub(super) struct Answer {
     pub(super) decision: Decision,
     /// The form that the programs got.
     told: Decided,
+}
+
+/// What has become of a process's verdicts.
+#[derive(Debug)]
+pub(super) struct Reconsidered {
+    /// Those that the programs must get. These include unchanged decisions that now come from a rule of another name or belong to
+    /// another library.
+    pub(super) changed: Vec<(VerdictKey, Decided)>,
+    /// Those that are to be asked for again.
+    pub(super) forgotten: Vec<VerdictKey>,
 }
 
 impl Client {
@@ -100,20 +112,29 @@ impl Client {
         })
     }
 
-    /// Decides about everything again; returns the verdicts that the programs must get. These include unchanged
-    /// decisions that now come from a rule of another name or belong to another library.
-    pub(super) fn reconsider(&mut self, numbered: &mut Numbered) -> Vec<(VerdictKey, Decided)> {
-        let mut answers = std::mem::take(&mut self.answers);
-        let mut changed = Vec::new();
-        for (key, answer) in &mut answers {
+    /// Decides about everything again, within this time: what it has not come to is forgotten. The rules, chains and names are the
+    /// process's own, and so is the time that a decision takes.
+    pub(super) fn reconsider(&mut self, numbered: &mut Numbered, within: Duration) -> Reconsidered {
+        let until = processor_time() + within;
+        let (mut changed, mut forgotten) = (Vec::new(), Vec::new());
+        for (key, mut answer) in std::mem::take(&mut self.answers) {
+            if processor_time() >= until {
+                forgotten.push(key);
+                continue;
+            }
             answer.decision = self.decide(&answer.chain, Subject(key.subject));
             let decided = numbered.decided(self.party, self.book.rules(), &answer.chain, answer.decision);
             if std::mem::replace(&mut answer.told, decided) != decided {
-                changed.push((*key, decided));
+                changed.push((key, decided));
             }
+            self.answers.insert(key, answer);
         }
-        self.answers = answers;
-        changed
+        Reconsidered { changed, forgotten }
+    }
+
+    /// What it uses up counts for this.
+    pub(super) fn party(&self) -> Party {
+        self.party
     }
 
     /// The process's attributes for rules have changed.
@@ -190,6 +211,8 @@ mod tests {
     use super::super::rule_names::RuleNames;
     use super::*;
 
+    const LONG: Duration = Duration::from_mins(1);
+
     fn rules(text: &str) -> Arc<Rules> {
         Arc::new(Rules::parse(text).unwrap())
     }
@@ -215,9 +238,23 @@ mod tests {
         let told = client.answer(key, chain(&["libapp.so"]), &mut numbered);
         assert_eq!(Verdict(told.verdict).action(), Some(Action::Schedule));
         client.set_caller(caller("/batch"), &rules);
-        let changed = client.reconsider(&mut numbered);
+        let changed = client.reconsider(&mut numbered, LONG).changed;
         let [(_, told)] = changed[..] else { panic!("{changed:?}") };
         assert_eq!(Verdict(told.verdict).action(), Some(Action::Passthrough));
+    }
+
+    #[test]
+    fn verdicts_for_which_there_is_no_time_are_forgotten() {
+        let mut numbered = Numbered::new(watch::channel(Vec::new()).0, RuleNames::new());
+        let shim = FileId { device_major: 1, device_minor: 2, inode: 3, generation: None };
+        let newcomer =
+            Newcomer { key: 7, pid: 1, tgid: 1, party: Party::User(0), shim, caller: Caller::default() };
+        let mut client = Client::new(newcomer, &Arc::default());
+        for number in 0..100 {
+            client.answer(VerdictKey { chain: number, subject: 0 }, chain(&["libapp.so"]), &mut numbered);
+        }
+        let Reconsidered { changed, forgotten } = client.reconsider(&mut numbered, Duration::ZERO);
+        assert_eq!((changed.len(), forgotten.len(), client.answers.len()), (0, 100, 0));
     }
 
     #[test]
@@ -233,12 +270,12 @@ mod tests {
         let mut client = Client::new(newcomer, &rules(&format!("[[rule]]\n{rule}")));
         let key = VerdictKey { chain: 1, subject: 0 };
         let first = client.answer(key, chain(&["libwrapper.so", "libapp.so"]), &mut numbered);
-        assert_eq!(client.reconsider(&mut numbered), []);
+        assert_eq!(client.reconsider(&mut numbered, LONG).changed, []);
         let library = |decided: Decided| libraries.borrow()[decided.origin as usize - 1].to_string();
         assert_eq!(library(first), "libwrapper.so");
 
         client.set_rules(&rules(&format!("origin.also_transparent = ['libwrapper*']\n[[rule]]\n{rule}")));
-        let changed = client.reconsider(&mut numbered);
+        let changed = client.reconsider(&mut numbered, LONG).changed;
         let [(_, second)] = changed[..] else { panic!("{changed:?}") };
         // The origin of a call with the same caller may be another library now, for which rules name kernels.
         let is_same = |one: u64, other: u64| (one ^ other) & !Verdict::FOR_ANY_KERNEL == 0;
@@ -247,7 +284,7 @@ mod tests {
 
         let rule = rule.replace("first", "second");
         client.set_rules(&rules(&format!("origin.also_transparent = ['libwrapper*']\n[[rule]]\n{rule}")));
-        let changed = client.reconsider(&mut numbered);
+        let changed = client.reconsider(&mut numbered, LONG).changed;
         assert!(matches!(changed[..], [(_, third)] if third.verdict != first.verdict), "{changed:?}");
         assert_eq!(*called.borrow(), ["first".into(), "second".into()]);
     }

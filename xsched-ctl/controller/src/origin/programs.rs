@@ -15,7 +15,7 @@ use xsched_chains::ChainMaps;
 use xsched_control_api::peer::Party;
 use xsched_programs::{KernelTypes, ORIGIN};
 use xsched_protocol::verdict::{CLASSIFY_SYMBOL, Order, OriginConfig, VerdictKey, VerdictPage};
-use xsched_symbols::{FileId, MappedFunction, find_function};
+use xsched_symbols::{FileId, function_in};
 
 use super::decided::DecidedMaps;
 use super::ordering::{order, own_function};
@@ -122,31 +122,28 @@ impl Programs {
             .map_err(|error| attach_error(name, &path, error))
     }
 
-    /// Makes sure that the shim of a process is probed. At the limit, the probe of a file that is not `used` is
-    /// removed: there are at most as many shims as the arbiter has probes.
+    /// Makes sure that the shim of a process is probed. The arbiter has found the file: no other that the process has mapped is
+    /// trusted, or read while others wait for their verdicts. At the limit, the probe of a file that is not `used` is removed: there are
+    /// at most as many shims as the arbiter has probes.
     pub(super) fn probe(
         &mut self,
         pid: u32,
         shim: FileId,
         used: impl FnOnce() -> HashSet<FileId>,
     ) -> Result<(), JoinError> {
-        let found = find_function(pid, CLASSIFY_SYMBOL, |id| self.probed.contains_key(&id));
-        match found.map_err(|cause| JoinError::Unreadable { pid, cause })? {
-            MappedFunction::Known(id) if id == shim => Ok(()),
-            MappedFunction::New { id, file, offset } if id == shim => {
-                if self.probed.len() >= SHIMS_MAX {
-                    self.detach_one(&used());
-                }
-                // The link keeps the file, so its inode number is not reused.
-                let link = self.attach("classify", &file, offset)?;
-                self.probed.insert(id, link);
-                Ok(())
-            }
-            // The function of another file must not be trusted.
-            MappedFunction::Known(_) | MappedFunction::New { .. } | MappedFunction::Nowhere => {
-                Err(JoinError::NoFunction(pid))
-            }
+        if self.probed.contains_key(&shim) {
+            return Ok(());
         }
+        let found = function_in(pid, shim, CLASSIFY_SYMBOL);
+        let found = found.map_err(|cause| JoinError::Unreadable { pid, cause })?;
+        let (file, offset) = found.ok_or(JoinError::NoFunction(pid))?;
+        if self.probed.len() >= SHIMS_MAX {
+            self.detach_one(&used());
+        }
+        // The link keeps the file, so its inode number is not reused.
+        let link = self.attach("classify", &file, offset)?;
+        self.probed.insert(shim, link);
+        Ok(())
     }
 
     fn detach_one(&mut self, used: &HashSet<FileId>) {

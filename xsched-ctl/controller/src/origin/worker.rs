@@ -11,13 +11,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use xsched_abi::ChainEnd;
 use xsched_bpf::{Record, Ring};
 use xsched_chains::{Chains, Label, Lookup, Names};
-use xsched_protocol::verdict::{Subject, VerdictKey};
+use xsched_protocol::verdict::Subject;
 use xsched_rules::Rules;
-use xsched_symbols::{Change, PerfEventKind, Processes, Sideband, now_ns};
+use xsched_symbols::{Change, LostEvents, PerfEventKind, Processes, Sideband, now_ns};
 
-use super::client::Client;
+use super::client::{Client, Reconsidered};
 use super::numbered::Numbered;
 use super::programs::{Ends, Programs, renew};
+use super::questions::{Question, Questions, processor_time};
 use super::{JoinError, Newcomer, Order, OriginError, Page, Told, answers};
 
 /// How often the side-band is read when nothing else happens.
@@ -45,6 +46,12 @@ const BATCH_MAX: usize = 4096;
 /// How long messages are handled before everything else is checked again: processes can cause any number of them.
 const ORDERS_TIME: Duration = Duration::from_millis(2);
 
+/// How long verdicts of a process are given again at once, after a change of its rules; the others are forgotten, and asked for again.
+const RECONSIDER_TIME: Duration = Duration::from_millis(50);
+
+/// How long requests are handled before everything else is checked again.
+const ANSWERS_TIME: Duration = Duration::from_millis(10);
+
 pub(super) struct Worker {
     orders: Receiver<Order>,
     bell: Arc<OwnedFd>,
@@ -53,6 +60,7 @@ pub(super) struct Worker {
     snapshots: Ring,
     chains: Chains,
     sideband: Sideband,
+    lost: LostEvents,
     processes: Processes,
     names: Names,
     rules: Arc<Rules>,
@@ -60,7 +68,7 @@ pub(super) struct Worker {
     clients: BTreeMap<u32, Client>,
     /// The same by id in this pid namespace.
     tgids: HashMap<u32, u32>,
-    questions: Vec<Question>,
+    questions: Questions,
     /// Chains of stacks that were cut, and since when they are requested.
     cut: HashMap<u64, Instant>,
     numbered: Numbered,
@@ -68,12 +76,6 @@ pub(super) struct Worker {
     answered_again: Arc<AtomicU64>,
     records: Vec<Record>,
     tidied: Instant,
-}
-
-struct Question {
-    tgid: u32,
-    key: VerdictKey,
-    since: Instant,
 }
 
 impl Worker {
@@ -94,12 +96,13 @@ impl Worker {
             snapshots,
             chains: Chains::new(chains, xsched_abi::chain::DEPTH_MAX as u32).map_err(OriginError::Thread)?,
             sideband,
+            lost: LostEvents::default(),
             processes: Processes::new(),
             names: Names::new(Rules::clone(&rules), Label::Name),
             rules,
             clients: BTreeMap::new(),
             tgids: HashMap::new(),
-            questions: Vec::new(),
+            questions: Questions::default(),
             cut: HashMap::new(),
             numbered: Numbered::new(told.libraries, told.rule_names),
             answered_again: told.answered_again,
@@ -227,6 +230,9 @@ impl Worker {
         self.chains.ended(client.pid);
         self.chains.know_as(client.pid, None);
         self.tgids.remove(&client.pid);
+        // From now on its events are not taken in: its end would not be noticed, and what is known of it would stay for good.
+        self.names.ended(client.pid);
+        self.processes.forget(client.pid);
     }
 
     /// Changes what is known of a process, and decides again.
@@ -240,8 +246,12 @@ impl Worker {
     fn change_of(&mut self, tgid: u32, change: impl FnOnce(&mut Client)) {
         let Some(client) = self.clients.get_mut(&tgid) else { return };
         change(client);
-        for (key, decided) in client.reconsider(&mut self.numbered) {
+        let Reconsidered { changed, forgotten } = client.reconsider(&mut self.numbered, RECONSIDER_TIME);
+        for (key, decided) in changed {
             self.programs.decided.decide(tgid, key, decided);
+        }
+        for key in forgotten {
+            self.programs.decided.forget(tgid, key);
         }
         // Needed even if no existing verdict changes: later verdicts may differ in whether the process may keep them.
         renew(tgid);
@@ -269,11 +279,14 @@ impl Worker {
                     }
                 }
                 Record::Wanted(wanted) => {
-                    self.questions.push(Question {
-                        tgid: wanted.tgid,
-                        key: wanted.key,
-                        since: Instant::now(),
-                    });
+                    let (tgid, key) = (wanted.tgid, wanted.key);
+                    let party = self.clients.get(&tgid).map(Client::party);
+                    let since = Instant::now();
+                    let is_kept =
+                        party.is_some_and(|party| self.questions.add(Question { tgid, party, key, since }));
+                    if !is_kept {
+                        self.programs.decided.forget(tgid, key);
+                    }
                 }
                 // Those are the tracer's.
                 _ => {}
@@ -285,16 +298,20 @@ impl Worker {
     }
 
     fn answer_all(&mut self) {
-        for question in std::mem::take(&mut self.questions) {
-            if !self.answer(&question) {
-                self.questions.push(question);
-            }
+        let until = Instant::now() + ANSWERS_TIME;
+        while Instant::now() < until
+            && let Some(question) = self.questions.take(Instant::now())
+        {
+            let began = processor_time();
+            let is_answered = self.answer(&question);
+            self.questions.looked(question, is_answered, processor_time().saturating_sub(began));
         }
+        self.questions.end_turn(Instant::now());
     }
 
     /// Answers a request; false if it must wait.
     fn answer(&mut self, question: &Question) -> bool {
-        let &Question { tgid, key, since } = question;
+        let &Question { tgid, key, since, .. } = question;
         let waited = since.elapsed();
         let Some(client) = self.clients.get_mut(&tgid) else {
             self.programs.decided.forget(tgid, key);
@@ -353,20 +370,16 @@ impl Worker {
                 Change::Exited { pid } | Change::Executed { pid } if self.joined_before(pid, time_ns) => {
                     ended.insert(pid);
                 }
-                Change::Lost { .. } => {
-                    for (pid, tgid) in self.tgids.clone() {
-                        if self.processes.scan(pid).is_err() {
-                            ended.insert(pid);
-                        } else if let Some(process) = self.processes.process(pid) {
-                            self.chains.expect(process);
-                            renew(tgid);
-                        }
-                    }
-                }
+                Change::Lost { .. } => self.lost.note(),
                 _ => {}
             }
             self.chains.changed(&change);
             self.names.changed(&change);
+        }
+        let now = Instant::now();
+        if self.lost.take_due(now) {
+            ended.extend(self.catch_up());
+            self.lost.made_up(now.elapsed());
         }
         for pid in ended {
             if let Some(&tgid) = self.tgids.get(&pid) {
@@ -374,6 +387,20 @@ impl Worker {
             }
         }
         seen_ns
+    }
+
+    /// Reads all processes again. Returns those that have ended.
+    fn catch_up(&mut self) -> Vec<u32> {
+        let mut ended = Vec::new();
+        for (pid, tgid) in self.tgids.clone() {
+            if self.processes.scan(pid).is_err() {
+                ended.push(pid);
+            } else if let Some(process) = self.processes.process(pid) {
+                self.chains.expect(process);
+                renew(tgid);
+            }
+        }
+        ended
     }
 
     fn joined_before(&self, pid: u32, time_ns: u64) -> bool {
@@ -386,5 +413,67 @@ impl Worker {
         self.processes.forget_exited(now_ns().saturating_sub(GRACE_NS));
         self.chains.forget_old();
         self.cut.retain(|_, since| since.elapsed() < 10 * CUT_PATIENCE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::sync::mpsc::channel;
+
+    use rustix::event::{EventfdFlags, eventfd};
+    use tokio::sync::{oneshot, watch};
+    use xsched_control_api::peer::Party;
+    use xsched_protocol::verdict::CLASSIFY_SYMBOL;
+    use xsched_rules::Caller;
+    use xsched_symbols::{MappedFunction, find_function};
+
+    use super::super::rule_names::RuleNames;
+    use super::*;
+
+    fn worker() -> Worker {
+        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap());
+        let told = Told {
+            rule_names: RuleNames::new(),
+            libraries: watch::channel(Vec::new()).0,
+            answered_again: Arc::default(),
+        };
+        Worker::new(Arc::default(), channel().1, bell, told).unwrap()
+    }
+
+    /// The kernel closes its connection before it reports its end.
+    #[test]
+    #[ignore = "needs root"]
+    fn nothing_of_a_process_stays_after_its_connection() {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, shim) = (folder.path().join("shim.c"), folder.path().join("libxsched_shim.so"));
+        let code =
+            format!("__attribute__((naked)) void {CLASSIFY_SYMBOL}(void) {{ __asm__(\"nop; ret\"); }}");
+        std::fs::write(&source, code).unwrap();
+        let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&shim, &source]).status();
+        assert!(compiled.unwrap().success());
+        let mut child = Command::new("sleep").arg("60").env("LD_PRELOAD", &shim).spawn().unwrap();
+        let pid = child.id();
+        let began = Instant::now();
+        let shim = loop {
+            match find_function(pid, CLASSIFY_SYMBOL, |_| false) {
+                Ok(MappedFunction::New { id, .. }) => break id,
+                _ => assert!(began.elapsed() < Duration::from_mins(1), "it does not load the library"),
+            }
+        };
+
+        let mut worker = worker();
+        let (reply, mut page) = oneshot::channel();
+        let (party, caller) = (Party::User(0), Caller::default());
+        let newcomer = Newcomer { key: 1, pid, tgid: pid, party, shim, caller };
+        worker.handle(Order::Join(Box::new(newcomer), reply));
+        page.try_recv().unwrap().unwrap();
+        assert!(worker.processes.process(pid).is_some());
+        worker.handle(Order::Leave(1));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        worker.pump();
+        worker.tidy();
+        assert!(worker.processes.process(pid).is_none());
     }
 }

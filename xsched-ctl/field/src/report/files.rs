@@ -46,7 +46,10 @@ fn replace(path: &Path, text: &str) -> Result<(), FieldError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
     let new = PathBuf::from(name);
-    let written = fs::File::create(&new).and_then(|mut file| file.write_all(text.as_bytes()));
+    // One that a killed kit has left, or a link of another user that may write to the folder: root does not write through it.
+    let _ = fs::remove_file(&new);
+    let made = OpenOptions::new().write(true).create_new(true).open(&new);
+    let written = made.and_then(|mut file| file.write_all(text.as_bytes()));
     written.and_then(|()| fs::rename(&new, path)).map_err(|cause| {
         let _ = fs::remove_file(&new);
         failed(cause)
@@ -69,5 +72,17 @@ mod tests {
         assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), example());
         assert!(fs::read_to_string(&files.html).unwrap().ends_with("</html>\n"));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_report_is_not_written_through_a_link_of_another_user() {
+        let folder = tempfile::tempdir().unwrap();
+        let (base, other) = (folder.path().join("a"), folder.path().join("other"));
+        let files = Files::create(&base).unwrap();
+        fs::write(&other, "kept").unwrap();
+        std::os::unix::fs::symlink(&other, folder.path().join("a.json.new")).unwrap();
+        files.write(&example(), None).unwrap();
+        assert_eq!(fs::read_to_string(&other).unwrap(), "kept");
+        assert!(!fs::symlink_metadata(&files.json).unwrap().is_symlink());
     }
 }

@@ -1,7 +1,8 @@
 //! Writes dumps to files, one after the other, next to the recording.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -50,18 +51,22 @@ impl Dumps {
         }
     }
 
-    /// `FILE`, then `FILE.1` and so on.
-    fn next_path(&mut self) -> PathBuf {
+    /// `FILE`, then `FILE.1` and so on, and what writes it.
+    fn next(
+        &mut self,
+        parts: Vec<Arc<[u8]>>,
+    ) -> (PathBuf, impl FnOnce() -> io::Result<u64> + Send + 'static) {
         self.untouched.touch();
-        let path = numbered(&self.path, self.count);
+        let (number, compression) = (self.count, self.compression);
+        let path = numbered(&self.path, number);
         self.count += 1;
-        path
+        let target = path.clone();
+        (path, move || write_file(create(&target, number)?, compression, &parts))
     }
 
     pub(super) fn begin(&mut self, parts: Vec<Arc<[u8]>>, reason: String) {
-        let path = self.next_path();
-        let (target, compression) = (path.clone(), self.compression);
-        let task = tokio::task::spawn_blocking(move || write_file(&target, compression, &parts));
+        let (path, write) = self.next(parts);
+        let task = tokio::task::spawn_blocking(write);
         self.under_way = Some(UnderWay { path, reason, task });
     }
 
@@ -81,9 +86,8 @@ impl Dumps {
 
     /// Writes the last file.
     pub(super) async fn finish(mut self, parts: Vec<Arc<[u8]>>) -> Result<Written, TracerError> {
-        let path = self.next_path();
-        let (target, compression) = (path.clone(), self.compression);
-        let task = tokio::task::spawn_blocking(move || write_file(&target, compression, &parts));
+        let (path, write) = self.next(parts);
+        let task = tokio::task::spawn_blocking(write);
         let outcome = task.await.unwrap_or_else(|panic| Err(panic.into()));
         let bytes = outcome.map_err(|cause| TracerError::OutputFailed {
             to: path.display().to_string(),
@@ -92,6 +96,12 @@ impl Dumps {
         })?;
         Ok((Destination::File(path), bytes))
     }
+}
+
+/// Only the first path is the user's own words. Behind another one there may be a link of another user that may write to the folder.
+fn create(path: &Path, number: u32) -> io::Result<File> {
+    let links = if number == 0 { 0 } else { libc::O_NOFOLLOW };
+    File::options().write(true).create(true).truncate(true).custom_flags(links).open(path)
 }
 
 fn numbered(path: &Path, number: u32) -> PathBuf {
@@ -125,6 +135,22 @@ mod tests {
         let second = dir.path().join("f.perfetto.1");
         assert_eq!((destination, bytes), (Destination::File(second.clone()), 6));
         assert_eq!((fs::read(path).unwrap(), fs::read(second).unwrap()), (b"first".into(), b"second".into()));
+    }
+
+    #[tokio::test]
+    async fn a_further_dump_is_not_written_through_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, real, other] = ["f", "real", "other"].map(|name| dir.path().join(name));
+        std::os::unix::fs::symlink(&real, &path).unwrap();
+        fs::write(&other, "kept").unwrap();
+        std::os::unix::fs::symlink(&other, dir.path().join("f.1")).unwrap();
+        let mut dumps = Dumps::claim(path, None).unwrap();
+        dumps.begin(vec![Arc::from(*b"first")], "asked for".to_owned());
+        assert!(dumps.wait().await.unwrap().starts_with("dumped 5 bytes"), "the user has named this one");
+        dumps.begin(vec![Arc::from(*b"second")], "asked for".to_owned());
+        let notice = dumps.wait().await.unwrap();
+        assert!(notice.contains("failed, recording goes on"), "{notice}");
+        assert_eq!((fs::read(real).unwrap(), fs::read(other).unwrap()), (b"first".into(), b"kept".into()));
     }
 
     #[tokio::test]

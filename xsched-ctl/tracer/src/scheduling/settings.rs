@@ -22,6 +22,14 @@ use super::source::is_trusted;
 const EVERY_NS: u64 = 1_000_000_000;
 const AT_MOST_EVERY_NS: u64 = 100_000_000;
 
+/// What has changed since the controller was last asked.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    pub(crate) entries: Vec<Entry>,
+    /// Processes that have left the controller: their parameters hold no more.
+    pub(crate) left: Vec<u32>,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct SettingsWatch {
     /// The answer that is waited for.
@@ -35,23 +43,23 @@ pub(crate) struct SettingsWatch {
 
 impl SettingsWatch {
     /// What has changed. `processes`: how many have begun to write events so far.
-    pub(crate) async fn poll(&mut self, processes: usize) -> Vec<Entry> {
+    pub(crate) async fn poll(&mut self, processes: usize) -> Changes {
         let now_ns = now_ns();
         let answered = match self.asked.take_if(|asked| asked.is_finished()) {
             Some(asked) => asked.await.ok().flatten(),
             None => None,
         };
-        let entries = answered.map(|list| self.changes(now_ns, list)).unwrap_or_default();
+        let changes = answered.map(|list| self.changes(now_ns, list)).unwrap_or_default();
         let since_ns = now_ns.saturating_sub(self.asked_ns);
         let is_due = since_ns >= EVERY_NS || processes != self.processes && since_ns >= AT_MOST_EVERY_NS;
         if is_due && processes > 0 && self.asked.is_none() {
             (self.asked_ns, self.processes) = (now_ns, processes);
             self.asked = Some(tokio::spawn(list()));
         }
-        entries
+        changes
     }
 
-    fn changes(&mut self, time_ns: u64, List { controller, processes, .. }: List) -> Vec<Entry> {
+    fn changes(&mut self, time_ns: u64, List { controller, processes, .. }: List) -> Changes {
         let mut entries = Vec::new();
         let regime = Regime {
             policy: controller.policy,
@@ -66,8 +74,9 @@ impl SettingsWatch {
             processes.iter().map(|process| (process.pid, process.parameters)).collect();
         let changed = present.iter().filter(|(pid, parameters)| self.parameters.get(pid) != Some(parameters));
         entries.extend(changed.map(|(pid, parameters)| Entry::Parameters(*pid, time_ns, *parameters)));
+        let left = self.parameters.keys().filter(|pid| !present.contains_key(pid)).copied().collect();
         self.parameters = present;
-        entries
+        Changes { entries, left }
     }
 }
 
@@ -122,15 +131,19 @@ mod tests {
     fn only_what_has_changed_is_said() {
         let mut watch = SettingsWatch::default();
         let mut pids = |list| {
-            let entries = watch.changes(1, list);
+            let Changes { entries, left } = watch.changes(1, list);
             let regimes = entries.iter().filter(|entry| matches!(entry, Entry::Regime(..))).count();
             let pids: Vec<_> = entries.iter().flat_map(Entry::pids).collect();
-            (regimes, pids)
+            (regimes, pids, left)
         };
-        assert_eq!(pids(list_of("fair", &[(7, 0), (8, 0)])), (1, vec![7, 8]));
-        assert_eq!(pids(list_of("fair", &[(7, 0), (8, 0)])), (0, vec![]));
-        assert_eq!(pids(list_of("fair", &[(7, 0), (8, 100)])), (0, vec![8]));
-        assert_eq!(pids(list_of("slo", &[(8, 100)])), (1, vec![]));
-        assert_eq!(pids(list_of("slo", &[(7, 0), (8, 100)])), (0, vec![7]), "it may be another process");
+        assert_eq!(pids(list_of("fair", &[(7, 0), (8, 0)])), (1, vec![7, 8], vec![]));
+        assert_eq!(pids(list_of("fair", &[(7, 0), (8, 0)])), (0, vec![], vec![]));
+        assert_eq!(pids(list_of("fair", &[(7, 0), (8, 100)])), (0, vec![8], vec![]));
+        assert_eq!(pids(list_of("slo", &[(8, 100)])), (1, vec![], vec![7]));
+        assert_eq!(
+            pids(list_of("slo", &[(7, 0), (8, 100)])),
+            (0, vec![7], vec![]),
+            "it may be another process"
+        );
     }
 }

@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use xsched_abi::{CallKey, Opened, Pending, Runtime};
 use xsched_bpf::Record;
@@ -67,7 +68,7 @@ impl Session {
                 Change::Mapped { pid, mapping } => self.mapped(*pid, mapping, time_ns).then_some(*pid),
                 Change::Found { pid } => self.probe_mapped(*pid, time_ns).then_some(*pid),
                 Change::Lost { .. } => {
-                    self.catch_up();
+                    self.lost.note();
                     None
                 }
                 _ => None,
@@ -78,6 +79,11 @@ impl Session {
             }
             self.chains.changed(&change);
             self.lives.changed(time_ns, change);
+        }
+        let now = Instant::now();
+        if self.lost.take_due(now) {
+            self.catch_up();
+            self.lost.made_up(now.elapsed());
         }
         for pid in self.ask_slow() {
             self.let_go_on(pid, seen_ns);

@@ -9,7 +9,7 @@ use xsched_abi::{Config, Watched};
 use xsched_bpf::{Ring, namespace::PidNamespace};
 use xsched_chains::{ChainMaps, Chains, Label};
 use xsched_rules::Rules;
-use xsched_symbols::{Processes, Sideband, lacks_main_thread, now_ns};
+use xsched_symbols::{LostEvents, Processes, Sideband, lacks_main_thread, now_ns};
 use xsched_terminal::Internal;
 
 use super::Session;
@@ -94,6 +94,7 @@ impl Session {
             scheduling: Scheduling::new(),
             settings: SettingsWatch::default(),
             lives: Lives::default(),
+            lost: LostEvents::default(),
             late: Late::default(),
             slow: Slow::default(),
             housekeeping_ns: now_ns(),

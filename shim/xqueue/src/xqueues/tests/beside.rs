@@ -424,6 +424,27 @@ fn a_process_on_the_first_level_with_nothing_to_wait_for_is_urgent() {
     }
 }
 
+#[test]
+fn a_queue_is_behind_a_more_urgent_claim_of_its_process_that_has_work_or_had_some_just_now() {
+    let process = Process::new(AdmissionState::Beside);
+    let usual = process.queues.claim(ClaimKey::new(1, -1));
+    process.queues.register(usual, Some(Arc::new(limits::Behind(Arc::clone(&process.arbiter)))));
+    let less_urgent = process.queues.create(1, Some(usual), status());
+    let elsewhere = process.queues.claim(ClaimKey::new(2, -1));
+    process.queues.register(elsewhere, Some(Arc::new(limits::Behind(Arc::clone(&process.arbiter)))));
+    let elsewhere = process.queues.create(2, Some(elsewhere), status());
+    let within = Nanos::from_millis(100);
+    let is_behind = |queue| process.queues.is_behind_own(queue, within);
+    assert!(!is_behind(less_urgent), "the other has had no work");
+    assert!(process.launch());
+    assert!(is_behind(less_urgent) && !is_behind(process.queue) && !is_behind(elsewhere));
+    process.complete_all();
+    process.run_due();
+    assert!(is_behind(less_urgent), "it had some just now");
+    process.pass(Duration::from_millis(101));
+    assert!(!is_behind(less_urgent));
+}
+
 /// Its own data is destroyed next.
 #[test]
 fn the_runtime_is_not_called_after_the_process_has_ended() {
