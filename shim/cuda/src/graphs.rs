@@ -8,6 +8,7 @@
 //! events, for which a program may ask, or memory, semaphores, conditions and host functions.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::api::{Change, Contents};
@@ -18,8 +19,9 @@ use crate::driver::{self, NodeKind};
 #[derive(Debug, Default)]
 pub(crate) struct Graphs {
     collectives: Mutex<HashMap<usize, Collectives>>,
-    /// Graphs that can be launched later.
-    plain: Mutex<HashSet<usize>>,
+    /// Graphs that can be launched later, with a number that no other graph has had, nor this one before it was changed.
+    plain: Mutex<HashMap<usize, u64>>,
+    last: AtomicU64,
 }
 
 /// Where in an executable graph they are.
@@ -37,9 +39,9 @@ impl Graphs {
         self.lock().contains_key(&executable)
     }
 
-    /// Whether an executable graph can be launched later.
-    pub(crate) fn is_plain(&self, executable: usize) -> bool {
-        lock(&self.plain).contains(&executable)
+    /// The number of an executable graph as it is now, if it can be launched later.
+    pub(crate) fn plain(&self, executable: usize) -> Option<u64> {
+        lock(&self.plain).get(&executable).copied()
     }
 
     /// A graph was instantiated.
@@ -51,18 +53,19 @@ impl Graphs {
     ) {
         let nodes = collectives(graph, is_collective);
         self.replace(executable, Collectives { nodes, is_any_updated: false });
-        let is_plain = is_plain(graph);
+        let number = is_plain(graph).then(|| self.next());
         let mut plain = lock(&self.plain);
         // Another may have had this address.
         plain.remove(&executable);
-        if is_plain {
-            plain.insert(executable);
-        }
+        plain.extend(number.map(|number| (executable, number)));
     }
 
     /// An executable graph was changed.
     pub(crate) fn changed(&self, change: Change, is_collective: &impl Fn(usize) -> bool) {
         let Change { executable, node, contents } = change;
+        if let Some(number) = lock(&self.plain).get_mut(&executable) {
+            *number = self.next();
+        }
         let waits = match contents {
             Contents::Kernel(kernel) => is_collective(kernel),
             Contents::Graph(graph) => !collectives(graph, is_collective).is_empty(),
@@ -97,6 +100,10 @@ impl Graphs {
         if !collectives.is_empty() {
             known.insert(executable, collectives);
         }
+    }
+
+    fn next(&self) -> u64 {
+        self.last.fetch_add(1, Ordering::Relaxed)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<usize, Collectives>> {

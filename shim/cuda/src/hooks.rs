@@ -278,13 +278,14 @@ pub(crate) mod special {
     }
 
     pub(crate) fn cuModuleUnload(_module: Handle, call: impl FnOnce() -> Code) -> Code {
-        if let Some(scheduling) = SCHEDULING.existing() {
-            guarded(|| scheduling.drain());
-        }
+        let Some(scheduling) = SCHEDULING.existing() else { return call() };
+        guarded(|| {
+            scheduling.drain();
+            // Before another thread finds functions of another module at their addresses.
+            scheduling.functions_gone();
+        });
         let code = call();
-        if let Some(scheduling) = SCHEDULING.existing() {
-            guarded(|| scheduling.functions_gone());
-        }
+        guarded(|| scheduling.functions_gone());
         code
     }
 

@@ -64,9 +64,9 @@ impl LaunchKind {
         Some(Self(hasher.finish()))
     }
 
-    /// The kind of launches of an executable graph.
-    pub(crate) fn of_graph(context: Context, executable: usize) -> Self {
-        Self(FixedState::default().hash_one((context, "graph", executable)))
+    /// The kind of launches of an executable graph, by its number.
+    pub(crate) fn of_graph(context: Context, number: u64) -> Self {
+        Self(FixedState::default().hash_one((context, "graph", number)))
     }
 }
 

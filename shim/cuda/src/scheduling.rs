@@ -237,7 +237,7 @@ impl Scheduling {
         self.treatment_of(function) == Treatment::NeverSuspend
     }
 
-    /// A module is gone: the addresses of its functions may become those of others.
+    /// A module goes, or is gone: the addresses of its functions may become those of others.
     pub(crate) fn functions_gone(&self) {
         lock(&self.treatments).clear();
         self.kernels.forget();

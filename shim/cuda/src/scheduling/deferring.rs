@@ -29,7 +29,7 @@ impl Scheduling {
             // SAFETY: work is what a call puts on a stream that has not returned.
             Work::Kernel(launch) => unsafe { LaunchKind::of_kernel(context, &launch) },
             Work::Graph(executable) => {
-                self.graphs.is_plain(executable).then(|| LaunchKind::of_graph(context, executable))
+                self.graphs.plain(executable).map(|number| LaunchKind::of_graph(context, number))
             }
             Work::Copy(_) | Work::AwaitedCopy(_) | Work::Fill(_) => None,
         }
