@@ -368,6 +368,19 @@ fn random_calls_of_two_threads_do_the_same_while_their_process_is_suspended_at_r
     }
 }
 
+#[needs(nothing)]
+fn random_calls_of_two_threads_do_the_same_while_a_controller_suspends_their_process_at_random() {
+    let machine = Machine::new("flapped");
+    let controller = SmallController::start(machine.folder.path()).expect("a socket can be made");
+    controller.flap(11);
+    let mut program = machine.program("cuda_deferred", "random 11 20000");
+    let findings = begin(program.env("LD_PRELOAD", cuda_shim())).findings().expect("the program succeeds");
+    assert_eq!(findings["wrong"], 0.0, "{findings:?}");
+    let summary = machine.summary();
+    assert!(summary.contains("launches that were deferred"), "{summary}");
+    assert!(!summary.contains("panics") && !summary.contains("refused"), "{summary}");
+}
+
 /// How many kernels a graph has launched after it settled, while its process may launch nothing.
 fn kernels_while_suspended(way: &str) -> usize {
     let machine = Machine::new("graph");
