@@ -320,9 +320,9 @@ fn what_comes_behind_deferred_launches_finds_them_made() {
 fn a_process_that_ends_makes_the_launches_that_it_has_deferred() {
     let mut ahead = Ahead::new(100, "exit");
     ahead.load.begin().expect("the process waits");
-    let (machine, before, id) = (ahead.machine, ahead.before, ahead.load.id());
-    ahead.load.findings().expect("the program succeeds");
-    assert_eq!(machine.kernels(id) - before, 100, "it was suspended to its end");
+    // The device need not get to all of them before the process is gone.
+    let findings = ahead.load.findings().expect("the program succeeds");
+    assert_eq!(findings["launched"], 100.0, "it was suspended to its end: {findings:?}");
 }
 
 #[needs(nothing)]

@@ -233,12 +233,12 @@ macro_rules! for_each_function {
     ($then:ident) => {
         $then! {
             work {
-                cuLaunchKernel(function: Handle, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream_: Handle, parameters: Pointer, extra: Pointer) on stream(stream_), plain(function, [grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared, parameters, extra);
-                cuLaunchKernel_ptsz(function: Handle, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream_: Handle, parameters: Pointer, extra: Pointer) on own(stream_), plain(function, [grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared, parameters, extra);
-                cuLaunchKernelEx(config: *const LaunchConfig, function: Handle, parameters: Pointer, extra: Pointer) on configured(config, stream), launch_of(config, function, parameters, extra);
-                cuLaunchKernelEx_ptsz(config: *const LaunchConfig, function: Handle, parameters: Pointer, extra: Pointer) on configured(config, own), launch_of(config, function, parameters, extra);
-                cuLaunchCooperativeKernel(function: Handle, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream_: Handle, parameters: Pointer) on stream(stream_), cooperative(function, [grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared, parameters);
-                cuLaunchCooperativeKernel_ptsz(function: Handle, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream_: Handle, parameters: Pointer) on own(stream_), cooperative(function, [grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared, parameters);
+                cuLaunchKernel(function: Handle, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream_: Handle, parameters: Pointer, extra: Pointer) on stream(stream_), Work::Kernel(plain(function, [grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared, parameters, extra));
+                cuLaunchKernel_ptsz(function: Handle, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream_: Handle, parameters: Pointer, extra: Pointer) on own(stream_), Work::Kernel(plain(function, [grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared, parameters, extra));
+                cuLaunchKernelEx(config: *const LaunchConfig, function: Handle, parameters: Pointer, extra: Pointer) on configured(config, stream), Work::Kernel(launch_of(config, function, parameters, extra));
+                cuLaunchKernelEx_ptsz(config: *const LaunchConfig, function: Handle, parameters: Pointer, extra: Pointer) on configured(config, own), Work::Kernel(launch_of(config, function, parameters, extra));
+                cuLaunchCooperativeKernel(function: Handle, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream_: Handle, parameters: Pointer) on stream(stream_), Work::Kernel(cooperative(function, [grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared, parameters));
+                cuLaunchCooperativeKernel_ptsz(function: Handle, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream_: Handle, parameters: Pointer) on own(stream_), Work::Kernel(cooperative(function, [grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared, parameters));
 
                 cuGraphLaunch(graph: Handle, stream_: Handle) on stream(stream_), Work::Graph(graph.addr());
                 cuGraphLaunch_ptsz(graph: Handle, stream_: Handle) on own(stream_), Work::Graph(graph.addr());

@@ -200,7 +200,7 @@ pub(crate) fn renew_after_fork() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{Work, plain};
+    use crate::api::plain;
 
     fn bytes_of(owned: &OwnedLaunch) -> Vec<u8> {
         // SAFETY: these tests set all of them.
@@ -214,11 +214,9 @@ mod tests {
     ) -> Option<OwnedLaunch> {
         let layout = layout.iter().map(|&(offset, size)| Parameter { offset, size }).collect();
         let (parameters, extra) = (parameters.cast_mut().cast(), extra.cast_mut().cast());
-        match plain(ptr::without_provenance_mut(64), [1; 3], [1; 3], 0, parameters, extra) {
-            // SAFETY: pointers are null, or to what the tests have on their stacks.
-            Work::Kernel(launch) => unsafe { OwnedLaunch::of(&launch, &layout) },
-            _ => None,
-        }
+        let launch = plain(ptr::without_provenance_mut(64), [1; 3], [1; 3], 0, parameters, extra);
+        // SAFETY: pointers are null, or to what the tests have on their stacks.
+        unsafe { OwnedLaunch::of(&launch, &layout) }
     }
 
     #[test]

@@ -123,14 +123,11 @@ mod tests {
     use std::ptr;
 
     use super::*;
-    use crate::api::{Work, cooperative, plain, setting};
+    use crate::api::{cooperative, plain, setting};
 
-    fn kind(work: Work) -> Option<LaunchKind> {
-        match work {
-            // SAFETY: without attributes there are no pointers.
-            Work::Kernel(launch) => unsafe { LaunchKind::of_kernel(Context(1), &launch) },
-            _ => None,
-        }
+    fn kind(launch: Launch) -> Option<LaunchKind> {
+        // SAFETY: without attributes there are no pointers.
+        unsafe { LaunchKind::of_kernel(Context(1), &launch) }
     }
 
     fn of(grid: [u32; 3], block: [u32; 3], shared: u32) -> Option<LaunchKind> {

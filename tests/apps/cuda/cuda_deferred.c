@@ -7,7 +7,8 @@
  *         graph, update             launches a graph and destroys it; launches it and changes it
  *         capture                   captures on another stream
  *         buffer, cooperative       launches with all parameters in a buffer; cooperative ones, with an attribute
- *         exit, fork                ends without a wait; a child that makes no call ends first
+ *         exit                      ends without a wait; behind the shim's end it prints how many launches the library got: `launched N`
+ *         fork                      a child that makes no call ends first
  *         refused                   the driver refuses one of the launches
  *         full                      nothing, while a second thread prints after 500 ms how many launches were made: `made N`
  *     cuda_deferred random SEED OPS     two threads, each with random calls on streams of its own and on the null stream
@@ -92,6 +93,24 @@ static CUgraphExec graph_of_steps(CUstream stream, struct Word *word, unsigned v
     return executable;
 }
 
+/* Launches that the simulated library got. */
+static unsigned launches_got(void) {
+    size_t (*read)(char *, size_t) = (size_t (*)(char *, size_t))dlsym(RTLD_DEFAULT, "hip_sim_kernel_launches");
+    char lines[1024] = "";
+    unsigned all = 0;
+    if (read) read(lines, sizeof lines);
+    for (char *line = strtok(lines, "\n"); line; line = strtok(NULL, "\n")) all += (unsigned)atoi(strrchr(line, ' '));
+    return all;
+}
+
+static unsigned got_before;
+static int ends_at_once;
+
+/* Handlers that were registered later have run, the shim's among them. */
+static void say_launches(void) {
+    if (ends_at_once) printf("launched %u\n", launches_got() - got_before);
+}
+
 static void host_function(void *counter) { ++*(unsigned *)counter; }
 
 static void *look(void *unused) {
@@ -129,6 +148,7 @@ static int deferred(unsigned launches, const char *what) {
         CHECK(cuStreamSynchronize(stream));
     }
     begin();
+    got_before = launches_got();
     double begun = now_us();
     if (IS("full") && pthread_create(&thread, NULL, look, NULL)) return 2;
     enum Way way = IS("buffer") ? BUFFER : IS("cooperative") ? COOPERATIVE : PLAIN;
@@ -149,7 +169,7 @@ static int deferred(unsigned launches, const char *what) {
     double us = now_us() - begun;
     if (IS("query") && cuStreamQuery(stream) != CUDA_ERROR_NOT_READY) bad++;
     if (!IS("full")) begin();
-    if (IS("exit")) return 0;
+    if (IS("exit")) return ends_at_once = 1, 0;
     if (IS("fork")) {
         int status = 1;
         pid_t child = fork();
@@ -318,6 +338,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: cuda_deferred LAUNCHES WHAT | random SEED OPS\n");
         return 64;
     }
+    atexit(say_launches);
     CHECK(cuInit(0));
     CHECK(cuDevicePrimaryCtxRetain(&context, 0));
     CHECK(cuCtxSetCurrent(context));

@@ -1,9 +1,9 @@
 //! Launches of kernels as their calls describe them, and CUDA's structures for that.
 
 use std::mem::MaybeUninit;
-use std::slice;
+use std::{ptr, slice};
 
-use crate::api::{Handle, Named, Pointer, Work};
+use crate::api::{Handle, Named, Pointer};
 
 /// `CUlaunchConfig`
 #[repr(C)]
@@ -96,16 +96,16 @@ pub(crate) fn plain(
     shared: u32,
     parameters: Pointer,
     extra: Pointer,
-) -> Work {
-    Work::Kernel(Launch {
+) -> Launch {
+    Launch {
         function: function.expose_provenance(),
         shape: Shape { grid, block, shared },
-        attributes: std::ptr::null(),
+        attributes: ptr::null(),
         count: 0,
         parameters: parameters.cast_const().cast(),
         extra: extra.cast_const().cast(),
         is_cooperative: false,
-    })
+    }
 }
 
 /// A launch whose blocks wait for each other.
@@ -115,11 +115,8 @@ pub(crate) fn cooperative(
     block: [u32; 3],
     shared: u32,
     parameters: Pointer,
-) -> Work {
-    match plain(function, grid, block, shared, parameters, std::ptr::null_mut()) {
-        Work::Kernel(launch) => Work::Kernel(Launch { is_cooperative: true, ..launch }),
-        other => other,
-    }
+) -> Launch {
+    Launch { is_cooperative: true, ..plain(function, grid, block, shared, parameters, ptr::null_mut()) }
 }
 
 /// A configured launch. Without a configuration, which the driver refuses, it has no blocks.
@@ -131,18 +128,13 @@ pub(crate) unsafe fn launch_of(
     function: Handle,
     parameters: Pointer,
     extra: Pointer,
-) -> Work {
+) -> Launch {
     // SAFETY: the caller's promise.
-    let config = unsafe { config.as_ref() };
-    let (grid, block) = config.map_or(([0; 3], [0; 3]), |config| (config.grid, config.block));
-    let shared = config.map_or(0, |config| config.shared);
-    match plain(function, grid, block, shared, parameters, extra) {
-        Work::Kernel(launch) => Work::Kernel(Launch {
-            attributes: config.map_or(std::ptr::null(), |config| config.attributes),
-            count: config.map_or(0, |config| config.count),
-            ..launch
-        }),
-        other => other,
+    match unsafe { config.as_ref() } {
+        Some(&LaunchConfig { grid, block, shared, attributes, count, .. }) => {
+            Launch { attributes, count, ..plain(function, grid, block, shared, parameters, extra) }
+        }
+        None => plain(function, [0; 3], [0; 3], 0, parameters, extra),
     }
 }
 
@@ -152,5 +144,5 @@ pub(crate) unsafe fn launch_of(
 /// The configuration is null or valid.
 pub(crate) unsafe fn configured(config: *const LaunchConfig, named: fn(Handle) -> Named) -> Named {
     // SAFETY: the caller's promise.
-    named(unsafe { config.as_ref() }.map_or(std::ptr::null_mut(), |config| config.stream))
+    named(unsafe { config.as_ref() }.map_or(ptr::null_mut(), |config| config.stream))
 }
