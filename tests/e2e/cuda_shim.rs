@@ -128,7 +128,7 @@ fn programs_compute_the_same_while_they_are_suspended_at_random() {
         is_right(&run(machine.shimmed("steps 200").env("XSCHED_TEST_SUSPEND", format!("random:{seed}"))));
         let summary = machine.summary();
         assert!(summary.contains("work that waited in place"), "the test suspended nothing: {summary}");
-        assert!(summary.contains("launches that were deferred"), "{summary}");
+        assert!(summary.contains("calls that were deferred"), "{summary}");
         assert!(!summary.contains("panics") && !summary.contains("troubles"), "{summary}");
     }
 }
@@ -189,7 +189,7 @@ fn a_batch_job_is_preempted_at_a_gate_for_an_urgent_process() {
     assert!(urgent["mean"] > 0.0 && batch["kernels"] > 0.0, "{urgent:?} {batch:?}");
     let summary = machine.summary();
     assert!(summary.contains("1 gates in the arbiter's pages"), "{summary}");
-    assert!(summary.contains("launches that were deferred"), "{summary}");
+    assert!(summary.contains("calls that were deferred"), "{summary}");
 }
 
 /// A batch job in several contexts, beside a process that always has more urgent work for a while. What the summary of both says.
@@ -311,7 +311,7 @@ fn what_comes_behind_deferred_launches_finds_them_made() {
         assert!(!ahead.load.has_ended().expect("a child can be waited for"), "{what}");
         let (findings, summary) = ahead.resumed();
         assert_eq!(findings["wrong"], 0.0, "{what}: {findings:?}");
-        assert!(summary.contains("launches that were deferred"), "{what}: {summary}");
+        assert!(summary.contains("calls that were deferred"), "{what}: {summary}");
         assert!(!summary.contains("panics") && !summary.contains("refused"), "{what}: {summary}");
     }
 }
@@ -340,8 +340,8 @@ fn a_deferred_launch_that_the_driver_refuses_comes_out_of_the_next_call_that_wai
     ahead.load.begin().expect("the process waits");
     let (findings, summary) = ahead.resumed();
     assert_eq!(findings["wrong"], 0.0, "{findings:?}");
-    assert!(summary.contains(" 1 deferred launches that the driver refused"), "{summary}");
-    assert!(summary.contains("refused a deferred launch with 701"), "{summary}");
+    assert!(summary.contains(" 1 deferred calls that the driver refused"), "{summary}");
+    assert!(summary.contains("refused a deferred call with 701"), "{summary}");
 }
 
 #[needs(nothing)]
@@ -363,7 +363,7 @@ fn random_calls_of_two_threads_do_the_same_while_their_process_is_suspended_at_r
         let outcome = run(program.env("LD_PRELOAD", cuda_shim()).env("XSCHED_TEST_SUSPEND", suspended));
         assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "ready\nwrong 0\n"), "{}", outcome.stderr);
         let summary = machine.summary();
-        assert!(summary.contains("launches that were deferred"), "{summary}");
+        assert!(summary.contains("calls that were deferred"), "{summary}");
         assert!(!summary.contains("panics") && !summary.contains("refused"), "{summary}");
     }
 }
@@ -377,7 +377,7 @@ fn random_calls_of_two_threads_do_the_same_while_a_controller_suspends_their_pro
     let findings = begin(program.env("LD_PRELOAD", cuda_shim())).findings().expect("the program succeeds");
     assert_eq!(findings["wrong"], 0.0, "{findings:?}");
     let summary = machine.summary();
-    assert!(summary.contains("launches that were deferred"), "{summary}");
+    assert!(summary.contains("calls that were deferred"), "{summary}");
     assert!(!summary.contains("panics") && !summary.contains("refused"), "{summary}");
 }
 

@@ -87,8 +87,50 @@ pub(crate) enum Work {
     Copy(usize),
     /// The same, and the call may return only when it is done.
     AwaitedCopy(usize),
+    /// The same within devices.
+    DeviceCopy(DeviceCopy),
     /// So many elements.
     Fill(usize),
+    /// The same, and the call does not wait for it.
+    AsyncFill(Fill),
+}
+
+/// A copy within devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct DeviceCopy {
+    pub(crate) to: Address,
+    pub(crate) from: Address,
+    pub(crate) size: usize,
+}
+
+/// What fills memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Element {
+    Byte(u8),
+    Half(u16),
+    Word(u32),
+}
+
+/// A fill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fill {
+    pub(crate) to: Address,
+    pub(crate) element: Element,
+    /// Elements in a row.
+    pub(crate) width: usize,
+    /// Bytes from one row to the next, and rows; None: there is one row.
+    pub(crate) rows: Option<(usize, usize)>,
+}
+
+impl Fill {
+    pub(crate) fn elements(&self) -> usize {
+        self.width.saturating_mul(self.rows.map_or(1, |(_, rows)| rows))
+    }
+}
+
+/// A fill that its caller does not wait for.
+pub(crate) fn fill(to: Address, element: Element, width: usize, rows: Option<(usize, usize)>) -> Work {
+    Work::AsyncFill(Fill { to, element, width, rows })
 }
 
 /// `CUDA_KERNEL_NODE_PARAMS`; callers of functions of its first version pass as much as [`FirstKernelNode`].
@@ -249,8 +291,8 @@ macro_rules! for_each_function {
                 cuMemcpyHtoDAsync_v2_ptsz(to: Address, from: Pointer, size: usize, stream_: Handle) on own(stream_), Work::Copy(size);
                 cuMemcpyDtoHAsync_v2(to: Pointer, from: Address, size: usize, stream_: Handle) on stream(stream_), Work::Copy(size);
                 cuMemcpyDtoHAsync_v2_ptsz(to: Pointer, from: Address, size: usize, stream_: Handle) on own(stream_), Work::Copy(size);
-                cuMemcpyDtoDAsync_v2(to: Address, from: Address, size: usize, stream_: Handle) on stream(stream_), Work::Copy(size);
-                cuMemcpyDtoDAsync_v2_ptsz(to: Address, from: Address, size: usize, stream_: Handle) on own(stream_), Work::Copy(size);
+                cuMemcpyDtoDAsync_v2(to: Address, from: Address, size: usize, stream_: Handle) on stream(stream_), Work::DeviceCopy(DeviceCopy { to, from, size });
+                cuMemcpyDtoDAsync_v2_ptsz(to: Address, from: Address, size: usize, stream_: Handle) on own(stream_), Work::DeviceCopy(DeviceCopy { to, from, size });
                 cuMemcpyPeerAsync(to: Address, to_context: Handle, from: Address, from_context: Handle, size: usize, stream_: Handle) on stream(stream_), Work::Copy(size);
                 cuMemcpyPeerAsync_ptsz(to: Address, to_context: Handle, from: Address, from_context: Handle, size: usize, stream_: Handle) on own(stream_), Work::Copy(size);
                 cuMemcpy2DAsync_v2(copy: Pointer, stream_: Handle) on stream(stream_), Work::Copy(0);
@@ -277,18 +319,18 @@ macro_rules! for_each_function {
                 cuMemcpy3D_v2(copy: Pointer) on Named::Legacy, Work::AwaitedCopy(0);
                 cuMemcpy3D_v2_ptds(copy: Pointer) on Named::PerThread, Work::AwaitedCopy(0);
 
-                cuMemsetD8Async(to: Address, value: u8, count: usize, stream_: Handle) on stream(stream_), Work::Fill(count);
-                cuMemsetD8Async_ptsz(to: Address, value: u8, count: usize, stream_: Handle) on own(stream_), Work::Fill(count);
-                cuMemsetD16Async(to: Address, value: u16, count: usize, stream_: Handle) on stream(stream_), Work::Fill(count);
-                cuMemsetD16Async_ptsz(to: Address, value: u16, count: usize, stream_: Handle) on own(stream_), Work::Fill(count);
-                cuMemsetD32Async(to: Address, value: u32, count: usize, stream_: Handle) on stream(stream_), Work::Fill(count);
-                cuMemsetD32Async_ptsz(to: Address, value: u32, count: usize, stream_: Handle) on own(stream_), Work::Fill(count);
-                cuMemsetD2D8Async(to: Address, pitch: usize, value: u8, width: usize, height: usize, stream_: Handle) on stream(stream_), Work::Fill(width.saturating_mul(height));
-                cuMemsetD2D8Async_ptsz(to: Address, pitch: usize, value: u8, width: usize, height: usize, stream_: Handle) on own(stream_), Work::Fill(width.saturating_mul(height));
-                cuMemsetD2D16Async(to: Address, pitch: usize, value: u16, width: usize, height: usize, stream_: Handle) on stream(stream_), Work::Fill(width.saturating_mul(height));
-                cuMemsetD2D16Async_ptsz(to: Address, pitch: usize, value: u16, width: usize, height: usize, stream_: Handle) on own(stream_), Work::Fill(width.saturating_mul(height));
-                cuMemsetD2D32Async(to: Address, pitch: usize, value: u32, width: usize, height: usize, stream_: Handle) on stream(stream_), Work::Fill(width.saturating_mul(height));
-                cuMemsetD2D32Async_ptsz(to: Address, pitch: usize, value: u32, width: usize, height: usize, stream_: Handle) on own(stream_), Work::Fill(width.saturating_mul(height));
+                cuMemsetD8Async(to: Address, value: u8, count: usize, stream_: Handle) on stream(stream_), fill(to, Element::Byte(value), count, None);
+                cuMemsetD8Async_ptsz(to: Address, value: u8, count: usize, stream_: Handle) on own(stream_), fill(to, Element::Byte(value), count, None);
+                cuMemsetD16Async(to: Address, value: u16, count: usize, stream_: Handle) on stream(stream_), fill(to, Element::Half(value), count, None);
+                cuMemsetD16Async_ptsz(to: Address, value: u16, count: usize, stream_: Handle) on own(stream_), fill(to, Element::Half(value), count, None);
+                cuMemsetD32Async(to: Address, value: u32, count: usize, stream_: Handle) on stream(stream_), fill(to, Element::Word(value), count, None);
+                cuMemsetD32Async_ptsz(to: Address, value: u32, count: usize, stream_: Handle) on own(stream_), fill(to, Element::Word(value), count, None);
+                cuMemsetD2D8Async(to: Address, pitch: usize, value: u8, width: usize, height: usize, stream_: Handle) on stream(stream_), fill(to, Element::Byte(value), width, Some((pitch, height)));
+                cuMemsetD2D8Async_ptsz(to: Address, pitch: usize, value: u8, width: usize, height: usize, stream_: Handle) on own(stream_), fill(to, Element::Byte(value), width, Some((pitch, height)));
+                cuMemsetD2D16Async(to: Address, pitch: usize, value: u16, width: usize, height: usize, stream_: Handle) on stream(stream_), fill(to, Element::Half(value), width, Some((pitch, height)));
+                cuMemsetD2D16Async_ptsz(to: Address, pitch: usize, value: u16, width: usize, height: usize, stream_: Handle) on own(stream_), fill(to, Element::Half(value), width, Some((pitch, height)));
+                cuMemsetD2D32Async(to: Address, pitch: usize, value: u32, width: usize, height: usize, stream_: Handle) on stream(stream_), fill(to, Element::Word(value), width, Some((pitch, height)));
+                cuMemsetD2D32Async_ptsz(to: Address, pitch: usize, value: u32, width: usize, height: usize, stream_: Handle) on own(stream_), fill(to, Element::Word(value), width, Some((pitch, height)));
                 cuMemsetD8_v2(to: Address, value: u8, count: usize) on Named::Legacy, Work::Fill(count);
                 cuMemsetD8_v2_ptds(to: Address, value: u8, count: usize) on Named::PerThread, Work::Fill(count);
                 cuMemsetD16_v2(to: Address, value: u16, count: usize) on Named::Legacy, Work::Fill(count);

@@ -1,4 +1,4 @@
-//! Deferred launches: a launch with everything that it needs to be made later, on another thread.
+//! Deferred calls: a launch, a fill or a copy with everything that it needs to be made later, on another thread.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::api::{Launch, LaunchAttribute, Shape};
+use crate::api::{DeviceCopy, Fill, Launch, LaunchAttribute, Shape};
 use crate::driver::{self, Code, Context, Parameter};
 
 /// Arguments of a launch that is deferred, in bytes. With as many launches as a queue defers, this is 16 MiB.
@@ -17,7 +17,7 @@ const END: usize = 0;
 const BUFFER: usize = 1;
 const BUFFER_SIZE: usize = 2;
 
-/// A deferred launch.
+/// A deferred call.
 #[derive(Debug)]
 pub(crate) struct Command {
     pub(crate) context: Context,
@@ -31,6 +31,8 @@ pub(crate) enum CommandWork {
     Kernel(OwnedLaunch),
     /// An executable graph.
     Graph(usize),
+    Fill(Fill),
+    Copy(DeviceCopy),
 }
 
 /// A launch of a kernel, with copies of what its call points to.
@@ -46,13 +48,15 @@ pub(crate) struct OwnedLaunch {
 }
 
 impl Command {
-    /// Makes the launch. The driver's answer.
+    /// Makes the call. The driver's answer.
     pub(crate) fn launch(self) -> Code {
         let Self { context, stream, work } = self;
         let launched = driver::within(context, || {
             Some(match work {
                 CommandWork::Kernel(launch) => launch.launch(stream),
                 CommandWork::Graph(executable) => driver::launch_graph(executable, stream),
+                CommandWork::Fill(fill) => driver::fill(fill, stream),
+                CommandWork::Copy(copy) => driver::copy(copy, stream),
             })
         });
         launched.unwrap_or(driver::INVALID_CONTEXT)
@@ -167,7 +171,7 @@ unsafe fn buffer(mut extra: *const *const u8) -> Option<(*const u8, usize)> {
     }
 }
 
-/// What the driver has answered to a deferred launch that it refused, until a call returns it; 0: there is nothing.
+/// What the driver has answered to a deferred call that it refused, until a call returns it; 0: there is nothing.
 ///
 /// One for the process, as errors of the device are one for a context.
 static LATE: AtomicU32 = AtomicU32::new(driver::SUCCESS);

@@ -66,7 +66,7 @@ impl Device for Cuda {
             Ok(SUCCESS) => return true,
             Ok(code) => {
                 count(Counter::LateFailure);
-                log::write(&format!("xsched-cuda: the driver refused a deferred launch with {code}\n"));
+                log::write(&format!("xsched-cuda: the driver refused a deferred call with {code}\n"));
                 fail_late(code);
             }
             Err(_) => count(Counter::Panic),

@@ -133,7 +133,7 @@ macro_rules! ask {
 mod launch;
 
 pub(crate) use launch::{
-    Parameter, launch, launch_configured, launch_cooperative, launch_graph, parameters_of,
+    Parameter, copy, fill, launch, launch_configured, launch_cooperative, launch_graph, parameters_of,
 };
 
 /// What an out-parameter holds if the call has succeeded.

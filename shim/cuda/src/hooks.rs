@@ -1,5 +1,5 @@
 //! What is done with a call of each class. `call` is the real function with the caller's arguments; it is called exactly once, and a
-//! panic of the shim's never keeps it from being called. Only a launch that is deferred is called later, by another thread.
+//! panic of the shim's never keeps it from being called. Only what is deferred is called later, by another thread.
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -74,12 +74,14 @@ pub(crate) fn orders(stream: Named, (): (), call: impl FnOnce() -> Code) -> Code
     or_late_failure(call())
 }
 
-/// A call of which nothing is known but that a launch may use what it changes: all launches that are deferred come first.
+/// A call of which nothing is known but that a deferred one may use what it changes: all of these come first.
 pub(crate) fn drains(id: usize) {
+    let Some(scheduling) = SCHEDULING.existing() else { return };
+    // Most of these functions take memory away.
+    scheduling.kernels.memory_goes();
     if is_open() {
         return;
     }
-    let Some(scheduling) = SCHEDULING.existing() else { return };
     guarded(|| {
         scheduling.drain();
         if SETTINGS.iter().any(|&setting| setting as usize == id) {

@@ -1,33 +1,37 @@
-//! What is known of kernels: the places of their parameters, and which launches the driver is certain to take.
+//! What is known of kernels: the places of their parameters, and which calls the driver is certain to take.
 //!
-//! A launch is answered with success before the driver sees it only if the driver has taken one like it before. So no limit of a device
-//! or a function need be known here: block sizes, shared memory, clusters, cooperative grids.
+//! A call is answered with success before the driver sees it only if the driver has taken one like it before. So no limit of a device, a
+//! function or memory need be known here: block sizes, shared memory, clusters, cooperative grids, ranges of addresses.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, Hash, Hasher as _};
+use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::FixedState;
 
-use crate::api::{Launch, Setting, Shape};
+use crate::api::{DeviceCopy, Fill, Launch, Setting, Shape};
 use crate::driver::{self, Context, Parameter};
 
-/// Launches that differ in more than their arguments, of which as many are remembered.
+/// Calls that differ in what the driver may refuse, of which as many are remembered.
 const TAKEN_MAX: usize = 65_536;
 
 /// Most blocks in each direction, on every device since compute capability 3.0.
 const GRID_MAX: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
 
-/// Launches that the driver takes or refuses alike.
+/// Calls that the driver takes or refuses alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct LaunchKind(u64);
+pub(crate) struct CallKind(u64);
 
 /// What is known of kernels.
 #[derive(Debug, Default)]
 pub(crate) struct Kernels {
     /// None: the driver does not tell.
     layouts: Mutex<HashMap<usize, Option<Arc<[Parameter]>>>>,
-    taken: Mutex<HashSet<LaunchKind>>,
+    taken: Mutex<HashSet<CallKind>>,
+    /// How often memory may have been freed.
+    freed: AtomicU64,
     /// Settings by function, attribute and device, as they were made last.
     settings: Mutex<HashMap<(usize, u32, i32), i32>>,
 }
@@ -41,7 +45,7 @@ fn key(Setting { function, attribute, device, .. }: Setting) -> (usize, u32, i32
     (function, attribute, device)
 }
 
-impl LaunchKind {
+impl CallKind {
     /// The kind of a launch of a kernel. None if it is refused anyway, or has attributes that cannot be copied.
     ///
     /// # Safety
@@ -68,16 +72,27 @@ impl LaunchKind {
     pub(crate) fn of_graph(context: Context, number: u64) -> Self {
         Self(FixedState::default().hash_one((context, "graph", number)))
     }
+
+    /// The kind of fills of the same memory.
+    pub(crate) fn of_fill(context: Context, fill: &Fill, freed: u64) -> Self {
+        let Fill { to, element, width, rows } = fill;
+        Self(FixedState::default().hash_one((context, mem::discriminant(element), to, width, rows, freed)))
+    }
+
+    /// The kind of copies between the same memory.
+    pub(crate) fn of_copy(context: Context, copy: DeviceCopy, freed: u64) -> Self {
+        Self(FixedState::default().hash_one((context, "copy", copy, freed)))
+    }
 }
 
 impl Kernels {
-    /// Whether the driver has taken launches of this kind before.
-    pub(crate) fn are_taken(&self, kind: LaunchKind) -> bool {
+    /// Whether the driver has taken calls of this kind before.
+    pub(crate) fn are_taken(&self, kind: CallKind) -> bool {
         lock(&self.taken).contains(&kind)
     }
 
     /// The driver has taken one.
-    pub(crate) fn taken(&self, kind: LaunchKind) {
+    pub(crate) fn taken(&self, kind: CallKind) {
         let mut taken = lock(&self.taken);
         if taken.len() >= TAKEN_MAX {
             taken.clear();
@@ -95,6 +110,16 @@ impl Kernels {
         layout
     }
 
+    /// Memory may be freed, or be another from now on.
+    pub(crate) fn memory_goes(&self) {
+        self.freed.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How often it has.
+    pub(crate) fn freed(&self) -> u64 {
+        self.freed.load(Ordering::Acquire)
+    }
+
     /// Whether a setting leaves everything as it is.
     pub(crate) fn is_set(&self, setting: Setting) -> bool {
         lock(&self.settings).get(&key(setting)) == Some(&setting.value)
@@ -105,13 +130,14 @@ impl Kernels {
         lock(&self.settings).insert(key(setting), setting.value);
     }
 
-    /// What launches the driver takes may be others from now on.
+    /// What the driver takes may be something else from now on.
     pub(crate) fn forget_taken(&self) {
         lock(&self.taken).clear();
     }
 
     /// Functions are gone, and their addresses may become those of others.
     pub(crate) fn forget(&self) {
+        self.memory_goes();
         self.forget_taken();
         lock(&self.layouts).clear();
         lock(&self.settings).clear();
@@ -123,18 +149,18 @@ mod tests {
     use std::ptr;
 
     use super::*;
-    use crate::api::{cooperative, plain, setting};
+    use crate::api::{Element, cooperative, plain, setting};
 
-    fn kind(launch: Launch) -> Option<LaunchKind> {
+    fn kind(launch: Launch) -> Option<CallKind> {
         // SAFETY: without attributes there are no pointers.
-        unsafe { LaunchKind::of_kernel(Context(1), &launch) }
+        unsafe { CallKind::of_kernel(Context(1), &launch) }
     }
 
-    fn of(grid: [u32; 3], block: [u32; 3], shared: u32) -> Option<LaunchKind> {
+    fn of(grid: [u32; 3], block: [u32; 3], shared: u32) -> Option<CallKind> {
         kind(plain(ptr::without_provenance_mut(64), grid, block, shared, ptr::null_mut(), ptr::null_mut()))
     }
 
-    fn cooperating(grid: [u32; 3]) -> Option<LaunchKind> {
+    fn cooperating(grid: [u32; 3]) -> Option<CallKind> {
         kind(cooperative(ptr::without_provenance_mut(64), grid, [32, 1, 1], 0, ptr::null_mut()))
     }
 
@@ -150,6 +176,23 @@ mod tests {
         for refused in [[0, 1, 1], [1, 65_536, 1], [1, 1, 65_536], [1 << 31, 1, 1]] {
             assert_eq!(of(refused, [32, 1, 1], 0), None, "{refused:?}");
         }
+    }
+
+    #[test]
+    fn fills_and_copies_are_alike_if_they_are_of_the_same_memory_and_none_was_freed() {
+        let kernels = Kernels::default();
+        let filled = |to, value| {
+            let fill = Fill { to, element: Element::Byte(value), width: 4, rows: None };
+            CallKind::of_fill(Context(1), &fill, kernels.freed())
+        };
+        let copied = |to| CallKind::of_copy(Context(1), DeviceCopy { to, from: 8, size: 4 }, kernels.freed());
+        let known = (filled(16, 0), copied(16));
+        assert_eq!((filled(16, 7), copied(16)), known);
+        assert_ne!(filled(17, 0), known.0);
+        assert_ne!(copied(17), known.1);
+        kernels.memory_goes();
+        assert_ne!(filled(16, 0), known.0);
+        assert_ne!(copied(16), known.1);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! `libxsched_cuda.so`: stands between an application and libcuda, the driver library of CUDA.
 //!
 //! Preloaded into a process, it exports the functions that put work on streams, wait for it, or take streams and contexts away. All
-//! calls are passed on to the process's libcuda. While their process must wait, launches are kept to be made later, and other calls that
-//! put work on a stream wait in place.
+//! calls are passed on to the process's libcuda. While their process must wait, launches, fills and copies within devices are kept to be made
+//! later, and other calls that put work on a stream wait in place.
 //! `DESIGN.md` beside this crate says why it is built this way.
 //!
 //! A part uses only those below it in this table:
@@ -16,10 +16,10 @@
 //! | | `controller` | the process as the queues' client sees it |
 //! | | `claims`, `collectives` | claims on devices; kernels that are never suspended |
 //! | | `graphs` | executable graphs that have such kernels, and those that can be deferred |
-//! | | `kernels` | which launches of kernels can be deferred |
+//! | | `kernels` | which calls can be deferred, and parameters of kernels |
 //! | device | `device` | libcuda as the device of queues |
 //! | | `gate`, `marker` | gates and their trials; events of the shim's own |
-//! | | `command` | deferred launches, and failures of them |
+//! | | `command` | deferred calls, and failures of them |
 //! | | `status` | the gates of contexts, and what else `doctor --pid` reads |
 //! | | `registration` | which context has which mapping of a gate page |
 //! | knowledge | `green` | green contexts and what stands behind them |

@@ -15,7 +15,7 @@ use xsched_xqueue::{
     QueueHints, QueueId, QueueStatus, RuntimeId, Setup, Treatment, XQueues,
 };
 
-use crate::api::{Change, Handle, Launch, Named, Work};
+use crate::api::{Change, DeviceCopy, Handle, Launch, Named, Work};
 use crate::claims::{Devices, TooManyHints};
 use crate::collectives::is_collective;
 use crate::command::or_late_failure;
@@ -25,7 +25,7 @@ use crate::device::Cuda;
 use crate::driver::{self, Code, Context, SUCCESS};
 use crate::graphs::Graphs;
 use crate::green;
-use crate::kernels::{Kernels, LaunchKind};
+use crate::kernels::{CallKind, Kernels};
 use crate::marker::CudaStream;
 use crate::process;
 #[cfg(feature = "test-switches")]
@@ -54,7 +54,7 @@ pub(crate) enum Decision {
     #[default]
     Pass,
     /// It is made now. None: its end is not followed. If the driver takes it, it takes others of that kind later.
-    Make(Option<PendingLaunch<Cuda>>, Option<LaunchKind>),
+    Make(Option<PendingLaunch<Cuda>>, Option<CallKind>),
     /// It is deferred; this is its answer.
     Answer(Code),
 }
@@ -213,11 +213,14 @@ impl Scheduling {
                 }
             }
             // By their order of magnitude.
-            Work::Copy(size) => ("copy", size.checked_ilog2()).hash(&mut hasher),
+            Work::Copy(size) | Work::DeviceCopy(DeviceCopy { size, .. }) => {
+                ("copy", size.checked_ilog2()).hash(&mut hasher);
+            }
             Work::AwaitedCopy(size) => {
                 ("awaited", size.checked_ilog2()).hash(&mut hasher);
                 end = KnownEnd::ByReturn;
             }
+            Work::AsyncFill(fill) => ("fill", fill.elements().checked_ilog2()).hash(&mut hasher),
             Work::Fill(count) => ("fill", count.checked_ilog2()).hash(&mut hasher),
         }
         Demand { treatment, end, ..Load::Work(DurationClass(hasher.finish())).into() }
@@ -370,6 +373,7 @@ impl Scheduling {
     /// A context is about to be destroyed, or was.
     pub(crate) fn context_goes(&self, context: Context) {
         self.drain();
+        self.kernels.forget();
         for green in green::of_primary(context) {
             self.forget_context(green);
         }

@@ -2,7 +2,8 @@
  *
  *     cuda_deferred LAUNCHES WHAT   launches, and then:
  *         sync, null, query         waits for the stream; launches on the null stream; asks for the stream
- *         event, copy, fill, host   an event, a copy, a fill, a function of the host behind them
+ *         event, copy, host         an event, a copy, a function of the host behind them
+ *         fill                      fills the memory and copies it within the device, like a launch; then copies it
  *         free, unload, destroy     frees the kernels' memory, unloads their module, destroys their stream
  *         graph, update             launches a graph and destroys it; launches it and changes it
  *         capture                   captures on another stream
@@ -129,7 +130,7 @@ static int deferred(unsigned launches, const char *what) {
     CUdeviceptr spare;
     pthread_t thread;
     unsigned bad = 0, *pinned;
-    unsigned refusals = 0;
+    unsigned refusals = 0, before_fill = 0;
     CHECK(cuStreamCreate(&stream, 0));
     CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
@@ -142,6 +143,8 @@ static int deferred(unsigned launches, const char *what) {
     /* Some of them beside others, whom the process hears of a little later. */
     for (double end = now_us() + 300e3; now_us() < end; usleep(1000)) {
         for (int way = 0; way < WAYS; way++) CHECK(launch(way, stream, &word, 1));
+        CHECK(cuMemcpyDtoDAsync_v2(spare, word.device, 4, stream));
+        CHECK(cuMemsetD32Async(word.device, word.expected = 1, 1, stream));
         CHECK(launch(PLAIN, NULL, &of_null, 1));
         CHECK(cuGraphLaunch(executable, stream));
         expect(&word, 7), expect(&word, 8);
@@ -166,6 +169,13 @@ static int deferred(unsigned launches, const char *what) {
         CHECK(cuGraphLaunch(executable, stream));
         expect(&word, 7), expect(&word, 8);
     }
+    if (IS("fill")) {
+        before_fill = word.expected;
+        CHECK(cuMemcpyDtoDAsync_v2(spare, word.device, 4, stream));
+        CHECK(cuMemsetD32Async(word.device, 77, 1, stream));
+        CHECK(launch(PLAIN, stream, &word, 1));
+        CHECK(cuMemsetD32Async(word.device, word.expected = 78, 1, stream));
+    }
     double us = now_us() - begun;
     if (IS("query") && cuStreamQuery(stream) != CUDA_ERROR_NOT_READY) bad++;
     if (!IS("full")) begin();
@@ -187,7 +197,9 @@ static int deferred(unsigned launches, const char *what) {
         CHECK(cuStreamSynchronize(stream));
         if (*pinned != word.expected) bad++;
     } else if (IS("fill")) {
-        CHECK(cuMemsetD32Async(word.device, word.expected = 77, 1, stream));
+        unsigned copied = 0;
+        CHECK(cuMemcpyDtoH_v2(&copied, spare, 4));
+        if (copied != before_fill) bad++;
     } else if (IS("host")) {
         CHECK(cuLaunchHostFunc(stream, host_function, &calls));
         CHECK(cuStreamSynchronize(stream));
@@ -250,6 +262,7 @@ static void *random_calls(void *at) {
     unsigned long *state = &thread->state;
     CUstream streams[STREAMS] = {NULL, NULL, NULL, CU_STREAM_PER_THREAD};
     struct Word words[WORDS];
+    CUdeviceptr spare[WORDS];
     unsigned owner[WORDS], *pinned;
     CUevent event;
     CUgraphExec graphs[WORDS];
@@ -262,6 +275,7 @@ static void *random_calls(void *at) {
     for (unsigned i = 0; i < WORDS; i++) {
         CUgraph graph;
         words[i] = new_word();
+        CHECK(cuMemAlloc_v2(&spare[i], 4096));
         owner[i] = i % STREAMS;
         graphs[i] = graph_of_steps(streams[1], &words[i], i, &graph);
         CHECK(cuGraphDestroy(graph));
@@ -307,6 +321,11 @@ static void *random_calls(void *at) {
             CHECK(cuStreamCreate(&streams[0], 0));
             CHECK(cuCtxSynchronize());
         } else if (kind < 63) {
+            /* Away, overwritten and back. */
+            CHECK(cuMemcpyDtoDAsync_v2(spare[at_word], word->device, 4, stream));
+            CHECK(cuMemsetD32Async(word->device, n, 1, stream));
+            CHECK(cuMemcpyDtoDAsync_v2(word->device, spare[at_word], 4, stream));
+        } else {
             CHECK(cuLaunchHostFunc(stream, host_function, &pinned[16]));
         }
     }

@@ -1,10 +1,10 @@
-//! Launches that the shim makes in the program's place.
+//! Work that the shim puts on streams in the program's place.
 
 use std::ffi::c_void;
 use std::ptr;
 
 use super::{Code, INVALID_VALUE, NOT_FOUND, SUCCESS, given, handle, library};
-use crate::api::{Handle, LaunchAttribute, LaunchConfig, Shape};
+use crate::api::{DeviceCopy, Element, Fill, Handle, LaunchAttribute, LaunchConfig, Shape};
 
 /// Where a parameter lies among all parameters of its kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,4 +94,35 @@ pub(crate) fn launch_configured(
 pub(crate) fn launch_graph(executable: usize, stream: usize) -> Code {
     let (executable, stream) = (handle(executable), handle(stream));
     ask!(cuGraphLaunch(executable: Handle, stream: Handle))
+}
+
+/// Fills memory, on a stream of the current context.
+pub(crate) fn fill(fill: Fill, stream: usize) -> Code {
+    let (Fill { to, element, width, rows }, stream) = (fill, handle(stream));
+    match (element, rows) {
+        (Element::Byte(value), None) => {
+            ask!(cuMemsetD8Async(to: u64, value: u8, width: usize, stream: Handle))
+        }
+        (Element::Half(value), None) => {
+            ask!(cuMemsetD16Async(to: u64, value: u16, width: usize, stream: Handle))
+        }
+        (Element::Word(value), None) => {
+            ask!(cuMemsetD32Async(to: u64, value: u32, width: usize, stream: Handle))
+        }
+        (Element::Byte(value), Some((pitch, rows))) => {
+            ask!(cuMemsetD2D8Async(to: u64, pitch: usize, value: u8, width: usize, rows: usize, stream: Handle))
+        }
+        (Element::Half(value), Some((pitch, rows))) => {
+            ask!(cuMemsetD2D16Async(to: u64, pitch: usize, value: u16, width: usize, rows: usize, stream: Handle))
+        }
+        (Element::Word(value), Some((pitch, rows))) => {
+            ask!(cuMemsetD2D32Async(to: u64, pitch: usize, value: u32, width: usize, rows: usize, stream: Handle))
+        }
+    }
+}
+
+/// Copies within devices, on a stream of the current context.
+pub(crate) fn copy(copy: DeviceCopy, stream: usize) -> Code {
+    let (DeviceCopy { to, from, size }, stream) = (copy, handle(stream));
+    ask!(cuMemcpyDtoDAsync_v2(to: u64, from: u64, size: usize, stream: Handle))
 }

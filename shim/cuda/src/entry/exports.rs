@@ -9,9 +9,9 @@ use std::arch::naked_asm;
 use std::ffi::{c_char, c_void};
 
 use crate::api::{
-    Address, COUNT, FirstKernelNode, Handle, Id, KernelNode, LaunchConfig, Named, NodeParameters, Pointer,
-    Work, all_of, configured, cooperative, for_each_function, launch_of, new_function, new_graph, new_kernel,
-    new_parameters, own, plain, setting, stream,
+    Address, COUNT, DeviceCopy, Element, FirstKernelNode, Handle, Id, KernelNode, LaunchConfig, Named,
+    NodeParameters, Pointer, Work, all_of, configured, cooperative, fill, for_each_function, launch_of,
+    new_function, new_graph, new_kernel, new_parameters, own, plain, setting, stream,
 };
 use crate::driver::{self, Code, NOT_FOUND};
 use crate::hooks;

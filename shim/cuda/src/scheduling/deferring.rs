@@ -1,11 +1,11 @@
-//! Deferring: which launches are made later, what a call comes after of them, and what waits for them.
+//! Deferring: which calls are made later, what a call comes after of them, and what waits for them.
 //!
 //! | call | waits until these were launched |
 //! | --- | --- |
 //! | on a stream | what is deferred on that stream, and what the null stream's rules put before it |
 //! | of a context, of memory, of code, or of whatever else a launch may use | everything |
 //!
-//! Only launches are deferred. A record of an event is not, so an event needs no rule of its own: what it waits for was launched before.
+//! Launches, fills and copies within devices are deferred. A record of an event is not, so an event needs no rule of its own: what it waits for was launched before.
 
 use xsched_xqueue::{AdmissionMode, Demand, Position, QueueId, Refused, launching_queue};
 
@@ -15,11 +15,11 @@ use crate::command::{Command, CommandWork, OwnedLaunch};
 use crate::counters::{Counter, count};
 use crate::driver::{self, Context};
 use crate::green;
-use crate::kernels::LaunchKind;
+use crate::kernels::CallKind;
 
 impl Scheduling {
-    /// The kind of a launch that could be made later, on a stream with a queue.
-    pub(super) fn kind_of(&self, known: KnownStream, work: Work) -> Option<LaunchKind> {
+    /// The kind of a call that could be made later, on a stream with a queue.
+    pub(super) fn kind_of(&self, known: KnownStream, work: Work) -> Option<CallKind> {
         let context = known.stream.context;
         // The driver decides about another context's stream. A green context may be current on one thread at a time.
         if green::base(context) != context || driver::current_context() != Some(context) {
@@ -27,10 +27,12 @@ impl Scheduling {
         }
         match work {
             // SAFETY: work is what a call puts on a stream that has not returned.
-            Work::Kernel(launch) => unsafe { LaunchKind::of_kernel(context, &launch) },
+            Work::Kernel(launch) => unsafe { CallKind::of_kernel(context, &launch) },
             Work::Graph(executable) => {
-                self.graphs.plain(executable).map(|number| LaunchKind::of_graph(context, number))
+                self.graphs.plain(executable).map(|number| CallKind::of_graph(context, number))
             }
+            Work::AsyncFill(fill) => Some(CallKind::of_fill(context, &fill, self.kernels.freed())),
+            Work::DeviceCopy(copy) => Some(CallKind::of_copy(context, copy, self.kernels.freed())),
             Work::Copy(_) | Work::AwaitedCopy(_) | Work::Fill(_) => None,
         }
     }
@@ -39,7 +41,7 @@ impl Scheduling {
     pub(super) fn defer(
         &self,
         known: KnownStream,
-        kind: Option<LaunchKind>,
+        kind: Option<CallKind>,
         demand: Demand,
         work: Work,
     ) -> bool {
@@ -74,6 +76,8 @@ impl Scheduling {
                 unsafe { OwnedLaunch::of(&launch, &layout) }.map(CommandWork::Kernel)
             }
             Work::Graph(executable) => Some(CommandWork::Graph(executable)),
+            Work::AsyncFill(fill) => Some(CommandWork::Fill(fill)),
+            Work::DeviceCopy(copy) => Some(CommandWork::Copy(copy)),
             Work::Copy(_) | Work::AwaitedCopy(_) | Work::Fill(_) => None,
         }
     }
