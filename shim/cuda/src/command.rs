@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::api::{DeviceCopy, Fill, Launch, LaunchAttribute, Shape};
 use crate::driver::{self, Code, Context, Parameter};
@@ -171,6 +171,28 @@ unsafe fn buffer(mut extra: *const *const u8) -> Option<(*const u8, usize)> {
     }
 }
 
+/// Calls that were deferred, and those of them that were made, whatever has become of them.
+static DEFERRED: AtomicU64 = AtomicU64::new(0);
+static MADE: AtomicU64 = AtomicU64::new(0);
+
+/// Whether any deferred call may not have reached the driver yet. Known without a lock: most calls ask when nothing is deferred.
+#[inline]
+pub(crate) fn is_any_unmade() -> bool {
+    // In this order: a call that was made in between was deferred before.
+    let made = MADE.load(Ordering::Acquire);
+    DEFERRED.load(Ordering::Acquire) != made
+}
+
+/// A call is about to be deferred.
+pub(crate) fn defers() {
+    DEFERRED.fetch_add(1, Ordering::AcqRel);
+}
+
+/// A deferred call was made, or was not deferred after all.
+pub(crate) fn made() {
+    MADE.fetch_add(1, Ordering::AcqRel);
+}
+
 /// What the driver has answered to a deferred call that it refused, until a call returns it; 0: there is nothing.
 ///
 /// One for the process, as errors of the device are one for a context.
@@ -199,6 +221,8 @@ pub(crate) fn or_late_failure(code: Code) -> Code {
 /// In a forked child, which has deferred nothing.
 pub(crate) fn renew_after_fork() {
     fail_late(driver::SUCCESS);
+    DEFERRED.store(0, Ordering::Release);
+    MADE.store(0, Ordering::Release);
 }
 
 #[cfg(test)]

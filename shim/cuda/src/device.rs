@@ -8,7 +8,7 @@ use xsched_sched::Nanos;
 use xsched_xqueue::{Device, GatePage, RuntimeId, Tried};
 
 use crate::api::Named;
-use crate::command::{Command, fail_late};
+use crate::command::{Command, fail_late, made};
 use crate::counters::{Counter, count};
 use crate::driver::{self, SUCCESS};
 use crate::gate::{CudaGate, CudaTrial};
@@ -62,6 +62,8 @@ impl Device for Cuda {
             ignore_captures();
             command.launch()
         }));
+        // What is put on other streams from now on comes after it.
+        made();
         match launched {
             Ok(SUCCESS) => return true,
             Ok(code) => {

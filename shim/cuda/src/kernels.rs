@@ -29,7 +29,7 @@ pub(crate) struct CallKind(u64);
 pub(crate) struct Kernels {
     /// None: the driver does not tell.
     layouts: Mutex<HashMap<usize, Option<Arc<[Parameter]>>>>,
-    taken: Mutex<HashSet<CallKind>>,
+    taken: Mutex<HashSet<CallKind, FixedState>>,
     /// How often memory may have been freed.
     freed: AtomicU64,
     /// Settings by function, attribute and device, as they were made last.

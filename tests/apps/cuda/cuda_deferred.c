@@ -14,11 +14,12 @@
  *         full                      nothing, while a second thread prints after 500 ms how many launches were made: `made N`
  *     cuda_deferred random SEED OPS     two threads, each with random calls on streams of its own and on the null stream
  *
- * It prints `ready` and waits for a line: before it begins, behind launches with which the driver and the shim get to know them, and
- * behind those that may be deferred. Then it prints `wrong N`, and how long the launches took: `us N`. */
+ * It prints `ready` and waits for a line: before it begins; once the driver and the shim know its launches, which it makes over and over
+ * until a line comes; and behind those that may be deferred. Then it prints `wrong N`, and how long the launches took: `us N`. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -140,8 +141,8 @@ static int deferred(unsigned launches, const char *what) {
     CUgraphExec executable = graph_of_steps(stream, &word, 7, &graph), changed = graph_of_steps(stream, &word, 21, &second);
     void (*refuse)(unsigned) = (void (*)(unsigned))dlsym(RTLD_DEFAULT, "cuda_sim_refuse_launches");
     begin();
-    /* Some of them beside others, whom the process hears of a little later. */
-    for (double end = now_us() + 300e3; now_us() < end; usleep(1000)) {
+    /* Until a line comes: by then some are beside others. */
+    for (struct pollfd input = {.events = POLLIN}; !poll(&input, 1, 1);) {
         for (int way = 0; way < WAYS; way++) CHECK(launch(way, stream, &word, 1));
         CHECK(cuMemcpyDtoDAsync_v2(spare, word.device, 4, stream));
         CHECK(cuMemsetD32Async(word.device, word.expected = 1, 1, stream));
@@ -150,6 +151,7 @@ static int deferred(unsigned launches, const char *what) {
         expect(&word, 7), expect(&word, 8);
         CHECK(cuStreamSynchronize(stream));
     }
+    while (getchar() != '\n' && !feof(stdin)) {}
     begin();
     got_before = launches_got();
     double begun = now_us();

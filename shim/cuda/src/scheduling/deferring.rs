@@ -11,7 +11,7 @@ use xsched_xqueue::{AdmissionMode, Demand, Position, QueueId, Refused, launching
 
 use super::{KnownStream, Scheduling, lock};
 use crate::api::{Named, Work};
-use crate::command::{Command, CommandWork, OwnedLaunch};
+use crate::command::{Command, CommandWork, OwnedLaunch, defers, is_any_unmade, made};
 use crate::counters::{Counter, count};
 use crate::driver::{self, Context};
 use crate::green;
@@ -22,7 +22,8 @@ impl Scheduling {
     pub(super) fn kind_of(&self, known: KnownStream, work: Work) -> Option<CallKind> {
         let context = known.stream.context;
         // The driver decides about another context's stream. A green context may be current on one thread at a time.
-        if green::base(context) != context || driver::current_context() != Some(context) {
+        let is_current = known.stream.name == Named::Legacy || driver::current_context() == Some(context);
+        if !is_current || green::base(context) != context {
             return None;
         }
         match work {
@@ -53,6 +54,8 @@ impl Scheduling {
         let mut command =
             Command { context: known.stream.context, stream: known.stream.name.address(), work };
         let queue = known.status.queue();
+        // Before it is: no thread misses it.
+        defers();
         loop {
             match self.queues.submit(queue, self.before(known), demand, command) {
                 Ok(_) => {
@@ -63,7 +66,10 @@ impl Scheduling {
                     command = refused;
                     self.queues.wait_while_full(queue);
                 }
-                Err(_) => return false,
+                Err(_) => {
+                    made();
+                    return false;
+                }
             }
         }
     }
@@ -85,6 +91,10 @@ impl Scheduling {
     /// What is deferred on other streams and comes before what a call puts on this one: the null stream goes between what others have
     /// before and after it.
     pub(super) fn before(&self, KnownStream { stream, is_blocking, .. }: KnownStream) -> Vec<Position> {
+        // A launch that the driver has is enough for the order. Other calls wait for what the shim does behind it, too.
+        if !is_any_unmade() {
+            return Vec::new();
+        }
         match stream.name {
             Named::Legacy => {
                 let is_other = |known: &KnownStream| {
