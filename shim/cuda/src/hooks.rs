@@ -229,7 +229,9 @@ pub(crate) fn gives(
         guarded(|| {
             // SAFETY: the caller's out-parameter, into which the driver has written just now.
             let given = unsafe { &mut *out };
-            driver::note_given(release);
+            if !given.is_null() {
+                driver::note_given(release);
+            }
             if let Some(id) = driver::id_of(*given) {
                 *given = exports[id].cast_mut();
             }

@@ -440,6 +440,7 @@ impl Scheduling {
 
     /// A device's primary context is about to be reset.
     pub(crate) fn primary_goes(&self, device: i32) {
+        self.drain();
         // A context that was reset may be used again, at the same address.
         let context = lock(&self.streams).primary.get(&device).copied();
         if let Some(context) = context {
