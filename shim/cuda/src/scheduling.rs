@@ -171,7 +171,7 @@ impl Scheduling {
         let kind = self.kind_of(known, work);
         let is_kept = self.queues.admission_mode() == AdmissionMode::Suspended || !known.status.is_clear();
         if !is_kept || demand.treatment.is_forced() {
-            match self.queues.admit(queue, &self.before(known), demand) {
+            match self.queues.admit(queue, &self.before_work(known, work), demand) {
                 Admission::Free => return Decision::Make(None, kind),
                 Admission::Now(begun) => {
                     count(Counter::Beside);
@@ -184,7 +184,8 @@ impl Scheduling {
             return Decision::Answer(or_late_failure(SUCCESS));
         }
         count(Counter::Waited);
-        Decision::Make(self.queues.wait_for_admission(queue, &self.before(known), demand), kind)
+        let before = self.before_work(known, work);
+        Decision::Make(self.queues.wait_for_admission(queue, &before, demand), kind)
     }
 
     /// The per-thread stream has no name in other threads, so it has no queue.

@@ -50,14 +50,14 @@ impl Scheduling {
         if !is_certain || demand.treatment.is_forced() {
             return false;
         }
-        let Some(work) = self.owned(work) else { return false };
+        let Some(owned) = self.owned(work) else { return false };
         let mut command =
-            Command { context: known.stream.context, stream: known.stream.name.address(), work };
+            Command { context: known.stream.context, stream: known.stream.name.address(), work: owned };
         let queue = known.status.queue();
         // Before it is: no thread misses it.
         defers();
         loop {
-            match self.queues.submit(queue, self.before(known), demand, command) {
+            match self.queues.submit(queue, self.before_work(known, work), demand, command) {
                 Ok(_) => {
                     count(Counter::Deferred);
                     return true;
@@ -91,10 +91,6 @@ impl Scheduling {
     /// What is deferred on other streams and comes before what a call puts on this one: the null stream goes between what others have
     /// before and after it.
     pub(super) fn before(&self, KnownStream { stream, is_blocking, .. }: KnownStream) -> Vec<Position> {
-        // A launch that the driver has is enough for the order. Other calls wait for what the shim does behind it, too.
-        if !is_any_unmade() {
-            return Vec::new();
-        }
         match stream.name {
             Named::Legacy => {
                 let is_other = |known: &KnownStream| {
@@ -107,6 +103,13 @@ impl Scheduling {
             Named::PerThread | Named::Created(_) if is_blocking => self.last_of_null(stream.context),
             Named::PerThread | Named::Created(_) => Vec::new(),
         }
+    }
+
+    /// The same for work. If its caller does not wait for it, it is enough that the driver has what comes before, also if the shim is
+    /// still to put its marker behind that.
+    pub(super) fn before_work(&self, known: KnownStream, work: Work) -> Vec<Position> {
+        let is_awaited = matches!(work, Work::AwaitedCopy(_));
+        if is_awaited || is_any_unmade() { self.before(known) } else { Vec::new() }
     }
 
     /// What is deferred on a context's null stream.
@@ -142,7 +145,9 @@ impl Scheduling {
         let Some(known) = known else { return (None, self.queues.all_last()) };
         let queue = known.status.queue();
         let mut pending = self.before(known);
-        pending.extend(self.queues.last(queue));
+        if !known.status.is_clear() {
+            pending.extend(self.queues.last(queue));
+        }
         (Some(queue), pending)
     }
 
