@@ -361,7 +361,7 @@ fn a_suspended_process_has_a_bounded_number_of_launches_ahead() {
 fn random_calls_of_two_threads_do_the_same_while_their_process_is_suspended_at_random() {
     for seed in 1..=6 {
         let machine = Machine::new("calls");
-        let mode = format!("random {seed} 10000");
+        let mode = format!("random {seed} 30000");
         let suspended = format!("random:{seed}:5000");
         let mut program = machine.program("cuda_deferred", &mode);
         let outcome = run(program.env("LD_PRELOAD", cuda_shim()).env("XSCHED_TEST_SUSPEND", suspended));
