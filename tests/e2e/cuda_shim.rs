@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use xsched_harness::needs;
 use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::{cuda_shim, cuda_sim, shim};
-use xsched_tests::device_load::DeviceLoad;
+use xsched_tests::device_load::{DeviceLoad, Findings};
 use xsched_tests::execution_log::Timeline;
 use xsched_tests::serving::Serving;
 use xsched_tests::small_controller::SmallController;
@@ -127,7 +127,9 @@ fn programs_compute_the_same_while_they_are_suspended_at_random() {
         let machine = Machine::new("random");
         is_right(&run(machine.shimmed("steps 200").env("XSCHED_TEST_SUSPEND", format!("random:{seed}"))));
         let summary = machine.summary();
-        assert!(summary.contains("work that waited in place"), "the test suspended nothing: {summary}");
+        let is_suspended =
+            ["work that waited in place", "calls that were deferred"].map(|line| summary.contains(line));
+        assert!(is_suspended.contains(&true), "the test suspended nothing: {summary}");
         assert!(!summary.contains("panics") && !summary.contains("troubles"), "{summary}");
     }
 }
@@ -188,7 +190,7 @@ fn a_batch_job_is_preempted_at_a_gate_for_an_urgent_process() {
     assert!(urgent["mean"] > 0.0 && batch["kernels"] > 0.0, "{urgent:?} {batch:?}");
     let summary = machine.summary();
     assert!(summary.contains("1 gates in the arbiter's pages"), "{summary}");
-    assert!(summary.contains("work that waited in place"), "{summary}");
+    assert!(summary.contains("calls that were deferred"), "{summary}");
 }
 
 /// A batch job in several contexts, beside a process that always has more urgent work for a while. What the summary of both says.
@@ -234,6 +236,153 @@ fn contexts_that_come_and_go_beside_others_keep_their_gates() {
     let summary = beside_urgent_work(&machine, 4, "primary resets second");
     assert!(!summary.contains("gates in memory") && !summary.contains("refused"), "{summary}");
     assert!(!summary.contains("panics") && !summary.contains("troubles"), "{summary}");
+}
+
+/// A process that launches ahead of a device that it does not get.
+struct Ahead {
+    machine: Machine,
+    controller: SmallController,
+    load: DeviceLoad,
+    /// Kernels before that.
+    before: usize,
+}
+
+impl Ahead {
+    /// It has made so many launches, and then does something else.
+    fn new(launches: usize, what: &str) -> Self {
+        let mut ahead = Self::begin(launches, what);
+        ahead.load.await_ready().expect("a suspended process makes its launches");
+        assert_eq!(ahead.kernels(), 0, "{what}: the process is suspended");
+        ahead
+    }
+
+    /// It is suspended, and begins.
+    fn begin(launches: usize, what: &str) -> Self {
+        let machine = Machine::new("ahead");
+        let controller = SmallController::start(machine.folder.path()).expect("a socket can be made");
+        let mut program = machine.program("cuda_deferred", &format!("{launches} {what}"));
+        let mut load = begin(program.env("LD_PRELOAD", cuda_shim()));
+        wait_until("it reports", || controller.reports() > 0);
+        // Each of its launches is made beside others now.
+        thread::sleep(A_WHILE);
+        load.begin().expect("the process waits");
+        load.await_ready().expect("the process is ready");
+        controller.hold(true);
+        let before = machine.kernels(load.id());
+        load.begin().expect("the process waits");
+        Self { machine, controller, load, before }
+    }
+
+    /// Kernels since it was suspended.
+    fn kernels(&self) -> usize {
+        self.machine.kernels(self.load.id()) - self.before
+    }
+
+    /// What it found in the end.
+    fn resumed(self) -> (Findings, String) {
+        self.controller.hold(false);
+        let findings = self.load.findings().expect("the program succeeds");
+        (findings, self.machine.summary())
+    }
+}
+
+/// Each waits for the launches before it, which may not be made yet.
+#[needs(nothing)]
+fn what_comes_behind_deferred_launches_finds_them_made() {
+    let whats = [
+        "sync",
+        "null",
+        "query",
+        "event",
+        "copy",
+        "fill",
+        "host",
+        "free",
+        "unload",
+        "destroy",
+        "graph",
+        "update",
+        "capture",
+        "buffer",
+        "cooperative",
+        "fork",
+    ];
+    for what in whats {
+        let mut ahead = Ahead::new(100, what);
+        ahead.load.begin().expect("the process waits");
+        thread::sleep(A_WHILE);
+        assert_eq!(ahead.kernels(), 0, "{what}");
+        assert!(!ahead.load.has_ended().expect("a child can be waited for"), "{what}");
+        let (findings, summary) = ahead.resumed();
+        assert_eq!(findings.get("wrong"), Some(&0.0), "{what}: {findings:?}");
+        assert!(summary.contains("calls that were deferred"), "{what}: {summary}");
+        assert!(!summary.contains("panics") && !summary.contains("refused"), "{what}: {summary}");
+    }
+}
+
+#[needs(nothing)]
+fn a_process_that_ends_makes_the_launches_that_it_has_deferred() {
+    let mut ahead = Ahead::new(100, "exit");
+    ahead.load.begin().expect("the process waits");
+    // The device need not get to all of them before the process is gone.
+    let findings = ahead.load.findings().expect("the program succeeds");
+    assert_eq!(findings.get("launched"), Some(&100.0), "it was suspended to its end: {findings:?}");
+}
+
+#[needs(nothing)]
+fn a_process_makes_its_deferred_launches_when_the_controller_ends() {
+    let mut ahead = Ahead::new(100, "sync");
+    ahead.load.begin().expect("the process waits");
+    drop(ahead.controller);
+    let findings = ahead.load.findings().expect("the program succeeds");
+    assert_eq!(findings.get("wrong"), Some(&0.0), "{findings:?}");
+}
+
+#[needs(nothing)]
+fn a_deferred_launch_that_the_driver_refuses_comes_out_of_the_next_call_that_waits() {
+    let mut ahead = Ahead::new(100, "refused");
+    ahead.load.begin().expect("the process waits");
+    let (findings, summary) = ahead.resumed();
+    assert_eq!(findings.get("wrong"), Some(&0.0), "{findings:?}");
+    assert!(summary.contains(" 1 deferred calls that the driver refused"), "{summary}");
+    assert!(summary.contains("refused a deferred call with 701"), "{summary}");
+}
+
+#[needs(nothing)]
+fn a_suspended_process_has_a_bounded_number_of_launches_ahead() {
+    let ahead = Ahead::begin(5000, "full");
+    thread::sleep(3 * A_WHILE);
+    assert_eq!(ahead.kernels(), 0, "the process is suspended");
+    let (findings, _) = ahead.resumed();
+    assert_eq!((findings["made"], findings["wrong"]), (4096.0, 0.0), "{findings:?}");
+}
+
+#[needs(nothing)]
+fn random_calls_of_two_threads_do_the_same_while_their_process_is_suspended_at_random() {
+    for seed in 1..=6 {
+        let machine = Machine::new("calls");
+        let mode = format!("random {seed} 30000");
+        let suspended = format!("random:{seed}:5000");
+        let mut program = machine.program("cuda_deferred", &mode);
+        let outcome = run(program.env("LD_PRELOAD", cuda_shim()).env("XSCHED_TEST_SUSPEND", suspended));
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "ready\nwrong 0\n"), "{}", outcome.stderr);
+        let summary = machine.summary();
+        assert!(summary.contains("calls that were deferred"), "{summary}");
+        assert!(!summary.contains("panics") && !summary.contains("refused"), "{summary}");
+    }
+}
+
+#[needs(nothing)]
+fn random_calls_of_two_threads_do_the_same_while_a_controller_suspends_their_process_at_random() {
+    let machine = Machine::new("flapped");
+    let controller = SmallController::start(machine.folder.path()).expect("a socket can be made");
+    controller.flap(11);
+    let mut program = machine.program("cuda_deferred", "random 11 20000");
+    let findings = begin(program.env("LD_PRELOAD", cuda_shim())).findings().expect("the program succeeds");
+    assert_eq!(findings.get("wrong"), Some(&0.0), "{findings:?}");
+    let summary = machine.summary();
+    assert!(summary.contains("calls that were deferred"), "{summary}");
+    assert!(!summary.contains("panics") && !summary.contains("refused"), "{summary}");
 }
 
 /// How many kernels a graph has launched after it settled, while its process may launch nothing.

@@ -38,11 +38,20 @@ impl DeviceLoad {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(io::Error::other("device_load has no pipes"));
         };
-        let mut output = BufReader::new(output);
+        let mut load = Self { child, input, output: BufReader::new(output) };
+        load.await_ready()?;
+        Ok(load)
+    }
+
+    /// Waits until it is ready, which some say more than once.
+    ///
+    /// # Errors
+    ///
+    /// If it says something else, or ends.
+    pub fn await_ready(&mut self) -> io::Result<()> {
         let mut line = String::new();
-        output.read_line(&mut line)?;
-        let load = Self { child, input, output };
-        if line == "ready\n" { Ok(load) } else { Err(io::Error::other("device_load is not ready")) }
+        self.output.read_line(&mut line)?;
+        if line == "ready\n" { Ok(()) } else { Err(io::Error::other("device_load is not ready")) }
     }
 
     /// Makes it start its work.

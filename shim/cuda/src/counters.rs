@@ -20,6 +20,12 @@ counted! {
     Beside = "work beside others",
     /// Work that waited until its process could go on.
     Waited = "work that waited in place",
+    /// Work that waited without its caller.
+    Deferred = "calls that were deferred",
+    /// Calls that had to see deferred ones made.
+    Drained = "calls that waited for deferred ones",
+    /// Deferred calls that the driver refused; another call returned the error.
+    LateFailure = "deferred calls that the driver refused",
     /// Work on a stream that captures.
     Captured = "work in captures",
     /// Work on a stream whose context is not known.

@@ -1,16 +1,30 @@
-//! libcuda as a [`Device`] of queues. Nothing is ever deferred: calls that must wait do so in place, so there is nothing to launch
-//! later.
+//! libcuda as a [`Device`] of queues.
 
-use std::convert::Infallible;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use xsched_ground::log;
 use xsched_sched::Nanos;
 use xsched_xqueue::{Device, GatePage, RuntimeId, Tried};
 
 use crate::api::Named;
+use crate::command::{Command, fail_late, made};
+use crate::counters::{Counter, count};
+use crate::driver::{self, SUCCESS};
 use crate::gate::{CudaGate, CudaTrial};
 use crate::marker::{CudaMarker, CudaStream, MarkerPool};
 use crate::registration::{self, Registrations, Unregistered};
 use crate::status::{GateState, Gates};
+
+/// The calls of this thread, which launches what was deferred, end no capture.
+fn ignore_captures() {
+    thread_local! {
+        static IGNORES: Cell<bool> = const { Cell::new(false) };
+    }
+    if !IGNORES.replace(true) {
+        driver::ignore_captures();
+    }
+}
 
 /// The contexts of this process.
 #[derive(Debug, Default)]
@@ -21,7 +35,7 @@ pub(crate) struct Cuda {
 }
 
 impl Device for Cuda {
-    type Command = Infallible;
+    type Command = Command;
     type Stream = CudaStream;
     type Marker = CudaMarker;
     type Gate = CudaGate;
@@ -43,8 +57,23 @@ impl Device for Cuda {
         RuntimeId(stream.context.0)
     }
 
-    fn launch(&self, command: Infallible) -> bool {
-        match command {}
+    fn launch(&self, command: Command) -> bool {
+        let launched = catch_unwind(AssertUnwindSafe(|| {
+            ignore_captures();
+            command.launch()
+        }));
+        // What is put on other streams from now on comes after it.
+        made();
+        match launched {
+            Ok(SUCCESS) => return true,
+            Ok(code) => {
+                count(Counter::LateFailure);
+                log::write(&format!("xsched-cuda: the driver refused a deferred call with {code}\n"));
+                fail_late(code);
+            }
+            Err(_) => count(Counter::Panic),
+        }
+        false
     }
 
     fn mark(&self, stream: CudaStream) -> Option<CudaMarker> {

@@ -4,21 +4,25 @@
 //! none of them meets a hook.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::mem::{MaybeUninit, transmute};
+use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use xsched_ground::dlsym;
 
-use crate::api::{COUNT, FirstKernelNode, GRAPH_NODE, Handle, Id, KERNEL_NODE, KernelNode, NAMES};
+use crate::api::{
+    COPY_NODE, COUNT, FILL_NODE, FirstKernelNode, GRAPH_NODE, Handle, Id, KERNEL_NODE, KernelNode, NAMES,
+};
 
 /// A result code.
 pub(crate) type Code = u32;
 
-/// `CUDA_SUCCESS`, `CUDA_ERROR_NOT_FOUND`, `CUDA_ERROR_NOT_READY`, `CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED`
+/// `CUDA_SUCCESS`, `CUDA_ERROR_INVALID_VALUE`, `CUDA_ERROR_INVALID_CONTEXT`, `CUDA_ERROR_NOT_FOUND`, `CUDA_ERROR_NOT_READY`, `CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED`
 pub(crate) const SUCCESS: Code = 0;
+const INVALID_VALUE: Code = 1;
+pub(crate) const INVALID_CONTEXT: Code = 201;
 pub(crate) const NOT_FOUND: Code = 500;
-const NOT_READY: Code = 600;
+pub(crate) const NOT_READY: Code = 600;
 const ALREADY_REGISTERED: Code = 712;
 
 const LIBRARY: &CStr = c"libcuda.so.1";
@@ -34,9 +38,19 @@ pub(crate) fn real(id: Id) -> Option<NonNull<c_void>> {
 
 #[cold]
 fn find(id: Id) -> Option<NonNull<c_void>> {
-    let found = dlsym::look_up(library()?, NAMES[id as usize])?;
-    REAL[id as usize].store(found.as_ptr(), Ordering::Release);
+    find_at(id as usize)
+}
+
+fn find_at(index: usize) -> Option<NonNull<c_void>> {
+    let found = dlsym::look_up(library()?, NAMES.get(index)?)?;
+    REAL[index].store(found.as_ptr(), Ordering::Release);
     Some(found)
+}
+
+/// The real function with this number in the list.
+pub(crate) fn real_at(index: usize) -> Option<NonNull<c_void>> {
+    let known = NonNull::new(REAL.get(index)?.load(Ordering::Acquire));
+    known.or_else(|| find_at(index))
 }
 
 /// The function of the list whose real function lies at an address.
@@ -58,6 +72,24 @@ pub(crate) fn id_of(address: *mut c_void) -> Option<usize> {
     REAL.iter().position(|known| known.load(Ordering::Acquire) == address)
 }
 
+/// The release of CUDA whose functions the list knows.
+const KNOWN_RELEASE: c_int = 13_000;
+
+/// The process was given functions of a newer one.
+static IS_NEWER_GIVEN: AtomicBool = AtomicBool::new(false);
+
+/// The process was given a function as of this release of CUDA.
+pub(crate) fn note_given(release: c_int) {
+    if release > KNOWN_RELEASE {
+        IS_NEWER_GIVEN.store(true, Ordering::Release);
+    }
+}
+
+/// Whether the process may call functions that the list does not know.
+pub(crate) fn is_newer_given() -> bool {
+    IS_NEWER_GIVEN.load(Ordering::Acquire)
+}
+
 /// The loader's handle of the process's libcuda, if it is mapped.
 fn library() -> Option<*mut c_void> {
     static HANDLE: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
@@ -75,25 +107,34 @@ fn library() -> Option<*mut c_void> {
 /// process's libcuda has no such function.
 macro_rules! ask {
     ($name:ident($($argument:ident: $type:ty),*)) => {{
-        static FOUND: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-        let mut found = FOUND.load(Ordering::Acquire);
+        static FOUND: std::sync::atomic::AtomicPtr<std::ffi::c_void> =
+            std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
+        let mut found = FOUND.load(std::sync::atomic::Ordering::Acquire);
         if found.is_null() {
             let name = concat!(stringify!($name), "\0");
-            let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
+            let name = std::ffi::CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
             found = library()
-                .and_then(|library| dlsym::look_up(library, name))
-                .map_or(ptr::null_mut(), NonNull::as_ptr);
-            FOUND.store(found, Ordering::Release);
+                .and_then(|library| xsched_ground::dlsym::look_up(library, name))
+                .map_or(std::ptr::null_mut(), std::ptr::NonNull::as_ptr);
+            FOUND.store(found, std::sync::atomic::Ordering::Release);
         }
         if found.is_null() {
             NOT_FOUND
         } else {
             // SAFETY: libcuda's function of this name, with the type that `cuda.h` declares. Out-parameters are local, and handles
             // are the driver's own.
-            unsafe { transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> Code>(found)($($argument),*) }
+            unsafe {
+                std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> Code>(found)($($argument),*)
+            }
         }
     }};
 }
+
+mod launch;
+
+pub(crate) use launch::{
+    Parameter, copy, fill, launch, launch_configured, launch_cooperative, launch_graph, parameters_of,
+};
 
 /// What an out-parameter holds if the call has succeeded.
 fn given<T>(initial: T, call: impl FnOnce(*mut T) -> Code) -> Option<T> {
@@ -190,6 +231,14 @@ pub(crate) fn of_green(green: Handle) -> Option<Context> {
 pub(crate) fn priority(stream: usize) -> c_int {
     let stream = handle(stream);
     given(0, |out| ask!(cuStreamGetPriority(stream: Handle, out: *mut c_int))).unwrap_or(0)
+}
+
+/// Whether a stream waits for the null stream, and that for it.
+pub(crate) fn is_blocking(stream: usize) -> bool {
+    let stream = handle(stream);
+    // CU_STREAM_NON_BLOCKING
+    given(0_u32, |out| ask!(cuStreamGetFlags(stream: Handle, out: *mut u32)))
+        .is_none_or(|flags| flags & 1 == 0)
 }
 
 /// Whether a stream captures, or is left over from a capture.
@@ -292,6 +341,8 @@ pub(crate) fn device_address(host: NonNull<c_void>) -> Option<u64> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeKind {
     Kernel,
+    /// A copy or a fill.
+    Memory,
     Graph,
     Other,
 }
@@ -319,6 +370,7 @@ pub(crate) fn node_kind(node: usize) -> Option<NodeKind> {
     let kind = given(0_u32, |out| ask!(cuGraphNodeGetType(node: Handle, out: *mut u32)))?;
     Some(match kind {
         KERNEL_NODE => NodeKind::Kernel,
+        COPY_NODE | FILL_NODE => NodeKind::Memory,
         GRAPH_NODE => NodeKind::Graph,
         _ => NodeKind::Other,
     })

@@ -3,16 +3,26 @@
 //! A graph's nodes are looked at when it is instantiated. Setters of executable graphs change the kernel of a node, or those of a
 //! child graph's nodes, so the books follow them. They err on the safe side: a node within a child graph, or one of a graph that was
 //! updated as a whole, is never taken back on its own.
+//!
+//! What kinds of nodes a graph has is never changed. One of kernels, copies, fills and child graphs of these can be deferred. Others have
+//! events, for which a program may ask, or memory, semaphores, conditions and host functions.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::api::{Change, Contents};
 use crate::driver::{self, NodeKind};
 
-/// Executable graphs that have such kernels, by their address.
+/// Executable graphs by their address: those that have such kernels, and those with nothing that a program could ask for before they
+/// are launched.
 #[derive(Debug, Default)]
-pub(crate) struct Graphs(Mutex<HashMap<usize, Collectives>>);
+pub(crate) struct Graphs {
+    collectives: Mutex<HashMap<usize, Collectives>>,
+    /// Graphs that can be launched later, with a number that no other graph has had, nor this one before it was changed.
+    plain: Mutex<HashMap<usize, u64>>,
+    last: AtomicU64,
+}
 
 /// Where in an executable graph they are.
 #[derive(Debug, Default)]
@@ -29,6 +39,11 @@ impl Graphs {
         self.lock().contains_key(&executable)
     }
 
+    /// The number of an executable graph as it is now, if it can be launched later.
+    pub(crate) fn plain(&self, executable: usize) -> Option<u64> {
+        lock(&self.plain).get(&executable).copied()
+    }
+
     /// A graph was instantiated.
     pub(crate) fn instantiated(
         &self,
@@ -38,11 +53,19 @@ impl Graphs {
     ) {
         let nodes = collectives(graph, is_collective);
         self.replace(executable, Collectives { nodes, is_any_updated: false });
+        let number = is_plain(graph).then(|| self.next());
+        let mut plain = lock(&self.plain);
+        // Another may have had this address.
+        plain.remove(&executable);
+        plain.extend(number.map(|number| (executable, number)));
     }
 
     /// An executable graph was changed.
     pub(crate) fn changed(&self, change: Change, is_collective: &impl Fn(usize) -> bool) {
         let Change { executable, node, contents } = change;
+        if let Some(number) = lock(&self.plain).get_mut(&executable) {
+            *number = self.next();
+        }
         let waits = match contents {
             Contents::Kernel(kernel) => is_collective(kernel),
             Contents::Graph(graph) => !collectives(graph, is_collective).is_empty(),
@@ -67,6 +90,7 @@ impl Graphs {
     /// An executable graph is about to be destroyed.
     pub(crate) fn destroyed(&self, executable: usize) {
         self.lock().remove(&executable);
+        lock(&self.plain).remove(&executable);
     }
 
     fn replace(&self, executable: usize, collectives: Collectives) {
@@ -78,10 +102,18 @@ impl Graphs {
         }
     }
 
-    /// Not held while calling the driver.
-    fn lock(&self) -> MutexGuard<'_, HashMap<usize, Collectives>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn next(&self) -> u64 {
+        self.last.fetch_add(1, Ordering::Relaxed)
     }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<usize, Collectives>> {
+        lock(&self.collectives)
+    }
+}
+
+/// Not held while calling the driver.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Collectives {
@@ -97,9 +129,20 @@ fn collectives(graph: usize, is_collective: &impl Fn(usize) -> bool) -> HashSet<
         Some(NodeKind::Graph) => {
             driver::graph_within(*node).is_some_and(|graph| !collectives(graph, is_collective).is_empty())
         }
-        Some(NodeKind::Other) | None => false,
+        Some(NodeKind::Memory | NodeKind::Other) | None => false,
     };
     driver::nodes_of(graph).into_iter().filter(waits).collect()
+}
+
+/// Whether a graph has nothing but kernels, copies and fills. False if the driver does not tell.
+fn is_plain(graph: usize) -> bool {
+    let nodes = driver::nodes_of(graph);
+    let is_plain_node = |node: &usize| match driver::node_kind(*node) {
+        Some(NodeKind::Kernel | NodeKind::Memory) => true,
+        Some(NodeKind::Graph) => driver::graph_within(*node).is_some_and(is_plain),
+        Some(NodeKind::Other) | None => false,
+    };
+    !nodes.is_empty() && nodes.iter().all(is_plain_node)
 }
 
 #[cfg(test)]

@@ -1,22 +1,24 @@
 //! What is done with a call of each class. `call` is the real function with the caller's arguments; it is called exactly once, and a
-//! panic of the shim's never keeps it from being called.
+//! panic of the shim's never keeps it from being called. Only what is deferred is called later, by another thread.
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use xsched_xqueue::AdmissionMode;
 
-use crate::api::{COUNT, Change, Handle, Named, Pointer, Work};
+use crate::api::{COUNT, Change, Handle, Id, Named, Pointer, Setting, Work};
+use crate::command::{has_late_failure, or_late_failure};
 use crate::counters::{Counter, count};
-use crate::driver::{self, Code, Context, SUCCESS};
+use crate::driver::{self, Code, Context, NOT_FOUND, NOT_READY, SUCCESS};
 use crate::process;
-use crate::scheduling::{SCHEDULING, Scheduling};
+use crate::scheduling::{Decision, SCHEDULING, Scheduling};
 
-/// Whether nothing schedules the process, so that work goes straight to the driver. Three loads: all that a process pays that is
-/// alone on its device.
+/// Whether nothing schedules the process and nothing is deferred, so that calls go straight to the driver. Four loads: all that a process
+/// pays that is alone on its device.
 #[inline]
 pub(crate) fn is_open() -> bool {
-    SCHEDULING.existing().is_some_and(|known| known.queues.admission_mode() == AdmissionMode::Open)
+    let is_open = |known: &Scheduling| known.queues.admission_mode() == AdmissionMode::Open;
+    SCHEDULING.existing().is_some_and(is_open) && !has_late_failure()
 }
 
 /// The state; None if the shim is switched off.
@@ -36,39 +38,106 @@ fn guarded<R: Default>(act: impl FnOnce() -> R) -> R {
 #[cold]
 pub(crate) fn work(stream: Named, work: Work, call: impl FnOnce() -> Code) -> Code {
     let Some(scheduling) = scheduling() else { return call() };
-    let begun = guarded(|| {
-        let mut begun = scheduling.admit(stream, work);
-        if let Some(begun) = &mut begun {
+    let decision = guarded(|| {
+        let mut decision = scheduling.submit(stream, work);
+        if let Decision::Make(Some(begun), _) = &mut decision {
             scheduling.queues.prepare(begun);
         }
-        begun
+        decision
     });
-    let code = call();
-    if let Some(begun) = begun {
-        guarded(|| scheduling.queues.finish(begun, code == SUCCESS));
+    match decision {
+        Decision::Answer(code) => code,
+        Decision::Pass => or_late_failure(call()),
+        Decision::Make(begun, kind) => {
+            let code = call();
+            guarded(|| {
+                if let Some(begun) = begun {
+                    scheduling.queues.finish(begun, code == SUCCESS);
+                }
+                if let Some(kind) = kind.filter(|_| code == SUCCESS) {
+                    scheduling.kernels.taken(kind);
+                }
+            });
+            or_late_failure(code)
+        }
     }
-    code
+}
+
+/// A call that puts something on a stream that takes no time there: an event, a wait, a function of the host, memory.
+pub(crate) fn orders(stream: Named, (): (), call: impl FnOnce() -> Code) -> Code {
+    if is_open() {
+        return call();
+    }
+    if let Some(scheduling) = SCHEDULING.existing() {
+        guarded(|| scheduling.wait_before(stream));
+    }
+    or_late_failure(call())
+}
+
+/// A call of which nothing is known but that a deferred one may use what it changes: all of these come first.
+pub(crate) fn drains(id: usize) {
+    let Some(scheduling) = SCHEDULING.existing() else { return };
+    // Most of these functions take memory away.
+    scheduling.kernels.memory_goes();
+    if is_open() {
+        return;
+    }
+    guarded(|| {
+        scheduling.drain();
+        if SETTINGS.iter().any(|&setting| setting as usize == id) {
+            scheduling.kernels.forget_taken();
+        }
+    });
+}
+
+/// Functions that may change which launches the driver takes.
+const SETTINGS: [Id; 6] = [
+    Id::cuCtxSetCacheConfig,
+    Id::cuCtxSetLimit,
+    Id::cuCtxSetSharedMemConfig,
+    Id::cuFuncSetCacheConfig,
+    Id::cuFuncSetSharedMemConfig,
+    Id::cuKernelSetCacheConfig,
+];
+
+/// What a function of the list returns that the process's libcuda does not have.
+pub(crate) extern "C" fn absent() -> Code {
+    NOT_FOUND
 }
 
 /// A call that waits for a stream, or for the current context: when it returns, that is seen to be done.
 #[cold]
 pub(crate) fn waits(stream: Option<Named>, (): (), call: impl FnOnce() -> Code) -> Code {
     let Some(scheduling) = SCHEDULING.existing() else { return call() };
-    let waited = guarded(|| scheduling.queues.host_wait_begins(&scheduling.waited_for(stream)));
+    let waited = guarded(|| {
+        scheduling.wait_expecting(stream);
+        scheduling.queues.host_wait_begins(&scheduling.waited_for(stream))
+    });
     let code = call();
     if !waited.is_empty() {
         guarded(|| scheduling.queues.host_wait_ends(&waited, code == SUCCESS));
     }
-    code
+    or_late_failure(code)
 }
 
-/// A call that asks whether a stream is done.
+/// A call that asks whether a stream is done. While anything is deferred there, it is not.
 #[cold]
 pub(crate) fn asks(stream: Named, (): (), call: impl FnOnce() -> Code) -> Code {
-    if let Some(scheduling) = SCHEDULING.existing() {
-        guarded(|| scheduling.await_doubtful_marker(stream));
+    let Some(scheduling) = SCHEDULING.existing() else { return call() };
+    let is_pending = guarded(|| {
+        let is_pending = !scheduling.pending_on(stream).1.is_empty();
+        if !is_pending {
+            scheduling.await_doubtful_marker(stream);
+        }
+        is_pending
+    });
+    if is_pending {
+        return match or_late_failure(SUCCESS) {
+            SUCCESS => NOT_READY,
+            late => late,
+        };
     }
-    call()
+    or_late_failure(call())
 }
 
 /// A capture begins.
@@ -119,6 +188,9 @@ pub(crate) fn instantiates((out, graph): (*mut Handle, Handle), (): (), call: im
 
 /// An executable graph is changed.
 pub(crate) fn changes(change: Option<Change>, (): (), call: impl FnOnce() -> Code) -> Code {
+    if let Some(scheduling) = SCHEDULING.existing() {
+        guarded(|| scheduling.drain());
+    }
     let code = call();
     if let Some(change) = change.filter(|_| code == SUCCESS)
         && let Some(scheduling) = scheduling()
@@ -128,10 +200,27 @@ pub(crate) fn changes(change: Option<Change>, (): (), call: impl FnOnce() -> Cod
     code
 }
 
+/// Later launches of a function are other ones. Libraries set what they need before each launch, and most often it is so already.
+pub(crate) fn sets(setting: Setting, (): (), call: impl FnOnce() -> Code) -> Code {
+    let Some(scheduling) = SCHEDULING.existing() else { return call() };
+    if guarded(|| scheduling.kernels.is_set(setting)) {
+        return call();
+    }
+    guarded(|| {
+        scheduling.drain();
+        scheduling.kernels.forget_taken();
+    });
+    let code = call();
+    if code == SUCCESS {
+        guarded(|| scheduling.kernels.set(setting));
+    }
+    code
+}
+
 /// The address of a function is left in `out`: the shim's export takes its place. By the address, not by the name: so the version and
 /// the flags that were asked for are respected.
 pub(crate) fn gives(
-    out: *mut Pointer,
+    (out, release): (*mut Pointer, i32),
     exports: &[*const c_void; COUNT],
     call: impl FnOnce() -> Code,
 ) -> Code {
@@ -140,6 +229,9 @@ pub(crate) fn gives(
         guarded(|| {
             // SAFETY: the caller's out-parameter, into which the driver has written just now.
             let given = unsafe { &mut *out };
+            if !given.is_null() {
+                driver::note_given(release);
+            }
             if let Some(id) = driver::id_of(*given) {
                 *given = exports[id].cast_mut();
             }
@@ -181,16 +273,23 @@ pub(crate) mod special {
 
     pub(crate) fn cuGraphExecDestroy(executable: Handle, call: impl FnOnce() -> Code) -> Code {
         if let Some(scheduling) = SCHEDULING.existing() {
-            guarded(|| scheduling.graphs.destroyed(executable.addr()));
+            guarded(|| {
+                scheduling.drain();
+                scheduling.graphs.destroyed(executable.addr());
+            });
         }
         call()
     }
 
     pub(crate) fn cuModuleUnload(_module: Handle, call: impl FnOnce() -> Code) -> Code {
+        let Some(scheduling) = SCHEDULING.existing() else { return call() };
+        guarded(|| {
+            scheduling.drain();
+            // Before another thread finds functions of another module at their addresses.
+            scheduling.functions_gone();
+        });
         let code = call();
-        if let Some(scheduling) = SCHEDULING.existing() {
-            guarded(|| scheduling.functions_gone());
-        }
+        guarded(|| scheduling.functions_gone());
         code
     }
 

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use xsched_ground::{asked, dlsym, env, log};
 use xsched_protocol::shim_status::ShimState;
 
+use crate::command;
 use crate::counters;
 use crate::green;
 use crate::scheduling::SCHEDULING;
 use crate::status;
 
-/// How long an ending process waits for its callers and its watcher.
+/// How long an ending process waits for what it has deferred, its callers and its watcher.
 const EXIT_LIMIT: Duration = Duration::from_secs(5);
 
 static PREPARED: AtomicBool = AtomicBool::new(false);
@@ -57,12 +58,13 @@ unsafe extern "C" fn renew_after_fork() {
     counters::reset();
     status::renew_after_fork();
     green::renew_after_fork();
+    command::renew_after_fork();
     SCHEDULING.renew();
     asked::renew_after_fork();
     xsched_xqueue::after_fork_in_child();
 }
 
-/// Runs when the process begins to exit: the watcher leaves the driver before its own data is destroyed.
+/// Runs when the process begins to exit: what is deferred is launched, and the watcher leaves the driver before its own data is destroyed.
 extern "C" fn release_all() {
     // Nothing depends on what a panic would leave undone.
     let _ = panic::catch_unwind(|| {

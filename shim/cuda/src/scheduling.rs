@@ -1,4 +1,6 @@
-//! What the shim knows of the process: its queues, its streams, and which of them capture.
+//! What the shim knows of the process: its queues, its streams, and which of them capture. What is deferred: `scheduling/deferring.rs`.
+
+mod deferring;
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, Hash, Hasher as _};
@@ -13,15 +15,17 @@ use xsched_xqueue::{
     QueueHints, QueueId, QueueStatus, RuntimeId, Setup, Treatment, XQueues,
 };
 
-use crate::api::{Change, Handle, Named, Work};
+use crate::api::{Change, DeviceCopy, Handle, Launch, Named, Work};
 use crate::claims::{Devices, TooManyHints};
 use crate::collectives::is_collective;
+use crate::command::or_late_failure;
 use crate::controller;
 use crate::counters::{Counter, count};
 use crate::device::Cuda;
-use crate::driver::{self, Context};
+use crate::driver::{self, Code, Context, SUCCESS};
 use crate::graphs::Graphs;
 use crate::green;
+use crate::kernels::{CallKind, Kernels};
 use crate::marker::CudaStream;
 use crate::process;
 #[cfg(feature = "test-switches")]
@@ -40,6 +44,19 @@ pub(crate) struct Scheduling {
     /// Treatments of functions, by address.
     treatments: Mutex<HashMap<usize, Treatment>>,
     pub(crate) graphs: Graphs,
+    pub(crate) kernels: Kernels,
+}
+
+/// What becomes of a call that puts work on a stream.
+#[derive(Debug, Default)]
+pub(crate) enum Decision {
+    /// It is made now, and its end is not followed.
+    #[default]
+    Pass,
+    /// It is made now. None: its end is not followed. If the driver takes it, it takes others of that kind later.
+    Make(Option<PendingLaunch<Cuda>>, Option<CallKind>),
+    /// It is deferred; this is its answer.
+    Answer(Code),
 }
 
 /// Why the shim's threads keep away from streams.
@@ -47,6 +64,8 @@ pub(crate) struct Scheduling {
 struct Reasons {
     /// Streams that capture.
     captures: HashSet<usize>,
+    /// Calls that begin a capture once what is deferred was launched.
+    beginning: usize,
     /// Calls that may end a primary context.
     releases: usize,
 }
@@ -54,6 +73,11 @@ struct Reasons {
 impl Reasons {
     fn is_any(&self) -> bool {
         !self.captures.is_empty() || self.releases > 0
+    }
+
+    /// Whether nothing may be deferred.
+    fn is_capturing(&self) -> bool {
+        !self.captures.is_empty() || self.beginning > 0
     }
 }
 
@@ -80,6 +104,8 @@ struct Streams {
 struct KnownStream {
     stream: CudaStream,
     status: &'static QueueStatus,
+    /// It waits for the null stream of its context, and that for it.
+    is_blocking: bool,
 }
 
 pub(crate) static SCHEDULING: Renewable<Scheduling> = Renewable::new();
@@ -98,6 +124,7 @@ impl Default for Scheduling {
             is_capturing: AtomicBool::new(false),
             treatments: Mutex::default(),
             graphs: Graphs::default(),
+            kernels: Kernels::default(),
         }
     }
 }
@@ -108,54 +135,67 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Scheduling {
-    /// Work is about to be put on a stream: waits until it may go. None if its end is not followed.
-    pub(crate) fn admit(&self, named: Named, work: Work) -> Option<PendingLaunch<Cuda>> {
+    /// Work is about to be put on a stream: it is deferred, or waits until it may go.
+    pub(crate) fn submit(&self, named: Named, work: Work) -> Decision {
         self.note_first_use();
-        if self.is_capturing.load(Ordering::Acquire) && is_in_capture(named) {
-            count(Counter::Captured);
-            return None;
+        if self.is_capturing.load(Ordering::Acquire) {
+            // A thread that begins a capture may still wait for what is deferred. This call must not overtake that.
+            self.drain();
+            if is_in_capture(named) {
+                count(Counter::Captured);
+                return Decision::Pass;
+            }
         }
         let demand = self.demand(work);
-        let begun = match named {
+        let decision = match named {
             Named::PerThread => self.admit_unqueued(demand),
-            Named::Legacy | Named::Created(_) => self.admit_queued(named, demand),
-        }?;
-        // Behind a closed gate a copy may keep its caller waiting in the driver, which may hold its locks meanwhile.
-        Some(begun.gated_if(|| matches!(work, Work::Kernel(..) | Work::Graph(_))))
+            Named::Legacy | Named::Created(_) => self.submit_queued(named, work, demand),
+        };
+        match decision {
+            // Behind a closed gate a copy may keep its caller waiting in the driver, which may hold its locks meanwhile.
+            Decision::Make(Some(begun), kind) => {
+                let begun = begun.gated_if(|| matches!(work, Work::Kernel(..) | Work::Graph(_)));
+                Decision::Make(Some(begun), kind)
+            }
+            other => other,
+        }
     }
 
-    fn admit_queued(&self, named: Named, demand: Demand) -> Option<PendingLaunch<Cuda>> {
+    fn submit_queued(&self, named: Named, work: Work, demand: Demand) -> Decision {
         let Some(known) = self.stream(named) else {
             count(Counter::Unknown);
-            return None;
+            self.drain();
+            return Decision::Pass;
         };
         let queue = known.status.queue();
+        let kind = self.kind_of(known, work);
         let is_kept = self.queues.admission_mode() == AdmissionMode::Suspended || !known.status.is_clear();
         if !is_kept || demand.treatment.is_forced() {
-            match self.queues.admit(queue, &[], demand) {
-                Admission::Free => return None,
+            match self.queues.admit(queue, &self.before_work(known, work), demand) {
+                Admission::Free => return Decision::Make(None, kind),
                 Admission::Now(begun) => {
                     count(Counter::Beside);
-                    return Some(begun);
+                    return Decision::Make(Some(begun), kind);
                 }
                 Admission::Wait => {}
             }
         }
+        if self.defer(known, kind, demand, work) {
+            return Decision::Answer(or_late_failure(SUCCESS));
+        }
         count(Counter::Waited);
-        self.queues.wait_for_admission(queue, &[], demand)
+        let before = self.before_work(known, work);
+        Decision::Make(self.queues.wait_for_admission(queue, &before, demand), kind)
     }
 
     /// The per-thread stream has no name in other threads, so it has no queue.
-    fn admit_unqueued(&self, demand: Demand) -> Option<PendingLaunch<Cuda>> {
-        let context = driver::current_context()?;
-        let claim = self.claim(self.device_of(context)?, 0);
+    fn admit_unqueued(&self, demand: Demand) -> Decision {
+        let Some(context) = driver::current_context() else { return Decision::Pass };
+        let claim = self.device_of(context).and_then(|device| self.claim(device, 0));
         count(Counter::Beside);
-        self.queues.wait_for_unqueued_admission(
-            claim,
-            CudaStream { context, name: Named::PerThread },
-            &[],
-            demand,
-        )
+        let stream = CudaStream { context, name: Named::PerThread };
+        let before = self.last_of_null(context);
+        Decision::Make(self.queues.wait_for_unqueued_admission(claim, stream, &before, demand), None)
     }
 
     fn demand(&self, work: Work) -> Demand {
@@ -163,8 +203,8 @@ impl Scheduling {
         let mut end = KnownEnd::Unknown;
         let mut treatment = Treatment::Schedule;
         match work {
-            Work::Kernel(function, grid) => {
-                (function, grid).hash(&mut hasher);
+            Work::Kernel(Launch { function, shape, .. }) => {
+                (function, shape.grid).hash(&mut hasher);
                 treatment = self.treatment_of(function);
             }
             Work::Graph(graph) => {
@@ -174,11 +214,14 @@ impl Scheduling {
                 }
             }
             // By their order of magnitude.
-            Work::Copy(size) => ("copy", size.checked_ilog2()).hash(&mut hasher),
+            Work::Copy(size) | Work::DeviceCopy(DeviceCopy { size, .. }) => {
+                ("copy", size.checked_ilog2()).hash(&mut hasher);
+            }
             Work::AwaitedCopy(size) => {
                 ("awaited", size.checked_ilog2()).hash(&mut hasher);
                 end = KnownEnd::ByReturn;
             }
+            Work::AsyncFill(fill) => ("fill", fill.elements().checked_ilog2()).hash(&mut hasher),
             Work::Fill(count) => ("fill", count.checked_ilog2()).hash(&mut hasher),
         }
         Demand { treatment, end, ..Load::Work(DurationClass(hasher.finish())).into() }
@@ -198,9 +241,10 @@ impl Scheduling {
         self.treatment_of(function) == Treatment::NeverSuspend
     }
 
-    /// A module is gone: the addresses of its functions may become those of others.
+    /// A module goes, or is gone: the addresses of its functions may become those of others.
     pub(crate) fn functions_gone(&self) {
         lock(&self.treatments).clear();
+        self.kernels.forget();
     }
 
     /// A graph was instantiated.
@@ -253,14 +297,15 @@ impl Scheduling {
         let context = if named == Named::Legacy { Some(driver::current_context()?) } else { None };
         let known = lock(&self.streams).known.get(&(context, named)).copied();
         known.or_else(|| match (context, named) {
-            (Some(context), _) => self.add_stream(Some(context), named, context, 0),
+            (Some(context), _) => self.add_stream(Some(context), named, context, (0, true)),
             (None, Named::Created(handle)) => self.add_created(handle, driver::context_of(handle)?),
             (None, _) => None,
         })
     }
 
     fn add_created(&self, handle: usize, context: Context) -> Option<KnownStream> {
-        self.add_stream(None, Named::Created(handle), context, driver::priority(handle))
+        let kind = (driver::priority(handle), driver::is_blocking(handle));
+        self.add_stream(None, Named::Created(handle), context, kind)
     }
 
     fn add_stream(
@@ -268,7 +313,7 @@ impl Scheduling {
         of: Option<Context>,
         named: Named,
         context: Context,
-        priority: i32,
+        (priority, is_blocking): (i32, bool),
     ) -> Option<KnownStream> {
         let claim = self.claim(self.device_of(context)?, priority);
         let stream = CudaStream { context, name: named };
@@ -278,7 +323,7 @@ impl Scheduling {
         }
         let status = streams.spare.pop().unwrap_or_else(|| Box::leak(Box::default()));
         self.queues.create(stream, claim, status);
-        let known = KnownStream { stream, status };
+        let known = KnownStream { stream, status, is_blocking };
         streams.known.insert((of, named), known);
         Some(known)
     }
@@ -305,7 +350,7 @@ impl Scheduling {
         };
         // The driver is not asked: what is none of its streams may be any address.
         let known = lock(&self.streams).known.get(&(context, named)).copied();
-        let Some(KnownStream { stream, status }) = known else { return Hinted::Unknown };
+        let Some(KnownStream { stream, status, .. }) = known else { return Hinted::Unknown };
         let Some(device) = self.device_of(stream.context) else { return Hinted::Unknown };
         let priority = match named {
             Named::Created(handle) => driver::priority(handle),
@@ -321,12 +366,15 @@ impl Scheduling {
 
     /// A stream is about to be destroyed.
     pub(crate) fn stream_goes(&self, handle: usize) {
+        self.wait_before(Named::Created(handle));
         self.forget_streams(|_, name| name == Named::Created(handle), XQueues::detach_stream);
         self.capture_ended(handle);
     }
 
     /// A context is about to be destroyed, or was.
     pub(crate) fn context_goes(&self, context: Context) {
+        self.drain();
+        self.kernels.forget();
         for green in green::of_primary(context) {
             self.forget_context(green);
         }
@@ -393,6 +441,7 @@ impl Scheduling {
 
     /// A device's primary context is about to be reset.
     pub(crate) fn primary_goes(&self, device: i32) {
+        self.drain();
         // A context that was reset may be used again, at the same address.
         let context = lock(&self.streams).primary.get(&device).copied();
         if let Some(context) = context {
@@ -402,6 +451,7 @@ impl Scheduling {
 
     /// Releases a device's primary context by `release`, which may be the end of it. Meanwhile no thread of the shim's uses it.
     pub(crate) fn releasing_primary(&self, device: i32, release: impl FnOnce() -> u32) -> u32 {
+        self.drain();
         self.pause_for(|reasons| reasons.releases += 1);
         let code = release();
         if !driver::is_primary_active(device) {
@@ -434,12 +484,17 @@ impl Scheduling {
         }
     }
 
-    /// A capture is about to begin on a stream. While any goes on, the shim puts nothing on streams and asks for nothing, since
-    /// that could end it.
+    /// A capture is about to begin on a stream, once everything that is deferred was launched. While any goes on, nothing is deferred,
+    /// and the shim puts nothing on streams and asks for nothing, since that could end it.
     ///
     /// False if it goes on there already.
     pub(crate) fn capture_begins(&self, named: Named) -> bool {
-        self.pause_for(|reasons| reasons.captures.insert(number(named)))
+        self.pause_for(|reasons| reasons.beginning += 1);
+        self.drain();
+        self.pause_for(|reasons| {
+            reasons.beginning -= 1;
+            reasons.captures.insert(number(named))
+        })
     }
 
     /// A capture has ended, or did not begin.
@@ -455,9 +510,13 @@ impl Scheduling {
     /// what one thread has changed is not taken back by another.
     fn pause_for<R>(&self, change: impl FnOnce(&mut Reasons) -> R) -> R {
         let mut reasons = lock(&self.reasons);
-        let was_any = reasons.is_any();
+        let (was_any, was_capturing) = (reasons.is_any(), reasons.is_capturing());
         let result = change(&mut reasons);
-        self.is_capturing.store(!reasons.captures.is_empty(), Ordering::Release);
+        let is_capturing = reasons.is_capturing();
+        self.is_capturing.store(is_capturing, Ordering::Release);
+        if is_capturing != was_capturing {
+            self.queues.defer_nothing(is_capturing);
+        }
         if reasons.is_any() != was_any {
             self.queues.pause_markers(!was_any);
         }

@@ -3,6 +3,8 @@
  *     cuda_client steps LAUNCHES                      on streams of every kind, by every way into the library
  *     cuda_client batch SECONDS COUNT BLOCKS          kernels back to back, 16 ahead; prints how many
  *     cuda_client urgent REQUESTS KERNELS COUNT US    a request of some kernels every so many us; prints their times in us
+ *     cuda_client bound SECONDS KERNELS COUNT US      requests that the host bounds: so many kernels, before each of which it sleeps for
+ *                                                     so many us in place of work; prints how many
  *
  * Each mode prints `ready` and begins after a line, or the end, of standard input. Then it prints `name value` lines. */
 
@@ -10,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "client.h"
@@ -204,6 +207,28 @@ static int urgent(unsigned requests, unsigned kernels, unsigned count, double pe
     return 0;
 }
 
+static int bound(double seconds, unsigned kernels, unsigned count, double us) {
+    struct timespec work = {0, (long)(us * 1e3)};
+    CUstream stream;
+    CUdeviceptr word;
+    unsigned long requests = 0;
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemAlloc_v2(&word, 4096));
+    burn_on(stream, 1, 1, word);
+    CHECK(cuStreamSynchronize(stream));
+    prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
+    begin();
+    for (double end = now_us() + seconds * 1e6; now_us() < end; requests++) {
+        for (unsigned k = 0; k < kernels; k++) {
+            nanosleep(&work, NULL);
+            burn_on(stream, count, 132, word);
+        }
+        CHECK(cuStreamSynchronize(stream));
+    }
+    printf("requests %lu\n", requests);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     CUcontext context;
     CUmodule module;
@@ -223,6 +248,9 @@ int main(int argc, char **argv) {
     if (!strcmp(mode, "urgent"))
         return urgent((unsigned)number(argc, argv, 2), (unsigned)number(argc, argv, 3), (unsigned)number(argc, argv, 4),
                       number(argc, argv, 5));
-    fprintf(stderr, "usage: cuda_client steps|batch|urgent ..\n");
+    if (!strcmp(mode, "bound"))
+        return bound(number(argc, argv, 2), (unsigned)number(argc, argv, 3), (unsigned)number(argc, argv, 4),
+                     number(argc, argv, 5));
+    fprintf(stderr, "usage: cuda_client steps|batch|urgent|bound ..\n");
     return 64;
 }

@@ -1,5 +1,5 @@
 /* Facts of the genuine driver on which gates for several contexts stand: registration of one page by several mappings, green contexts
- * and threads, events across them. Prints `name value`; a code of 0 is success, 712 CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED. */
+ * and threads, events across them; and on which deferring stands: what is told of parameters. Prints `name value`; a code of 0 is success, 712 CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED. */
 
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -9,8 +9,12 @@
 
 #include "client.h"
 #include "cuda_subset.h"
+#include "kernels.h"
 
 CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext *context, CUgreenCtx *green) __attribute__((weak));
+
+CUresult cuKernelGetName(const char **name, CUkernel kernel) __attribute__((weak));
+CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, size_t *size) __attribute__((weak));
 
 static void *map(int file) {
     void *start = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -47,6 +51,32 @@ static int waits_at(CUstream stream, void *host, CUdeviceptr word) {
     double until = now_us() + 2e6;
     while (cuStreamQuery(stream) == CUDA_ERROR_NOT_READY && now_us() < until) usleep(100);
     return waited && cuStreamQuery(stream) == CUDA_SUCCESS;
+}
+
+/* What is told of `step`, which has two parameters: at 0 and 8, of 8 and 4 bytes. */
+static void parameters(void) {
+    CUmodule module;
+    CUlibrary library;
+    CUfunction function;
+    CUkernel kernel;
+    const char *name = NULL;
+    size_t offset = 0, size = 0;
+    CHECK(cuModuleLoadData(&module, KERNELS));
+    CHECK(cuModuleGetFunction(&function, module, "step"));
+    CHECK(cuLibraryLoadData(&library, KERNELS, NULL, NULL, 0, NULL, NULL, 0));
+    CHECK(cuLibraryGetKernel(&kernel, library, "step"));
+    SAY("a function's name", cuFuncGetName(&name, function));
+    SAY("its last parameter", cuFuncGetParamInfo(function, 1, &offset, &size));
+    SAY("its offset and size (804)", offset * 100 + size);
+    SAY("behind its last parameter (1)", cuFuncGetParamInfo(function, 2, &offset, &size));
+    SAY("a kernel's name, asked as a function", cuFuncGetName(&name, (CUfunction)kernel));
+    SAY("its last parameter, asked as a function", cuFuncGetParamInfo((CUfunction)kernel, 1, &offset, &size));
+    if (!cuKernelGetName || !cuKernelGetParamInfo) return;
+    SAY("a kernel's name", cuKernelGetName(&name, kernel));
+    offset = size = 0;
+    SAY("its last parameter", cuKernelGetParamInfo(kernel, 1, &offset, &size));
+    SAY("its offset and size (804)", offset * 100 + size);
+    SAY("behind its last parameter (1)", cuKernelGetParamInfo(kernel, 2, &offset, &size));
 }
 
 int main(void) {
@@ -117,5 +147,6 @@ int main(void) {
     SAY("its stream is asked afterwards", cuStreamQuery(in_green));
     SAY("its event is asked afterwards", cuEventQuery(green_event));
     SAY("register the third mapping in the primary, after the green one's end", cuMemHostRegister_v2(c, 4096, CU_MEMHOSTREGISTER_DEVICEMAP));
+    parameters();
     return 0;
 }

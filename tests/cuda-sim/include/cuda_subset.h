@@ -175,6 +175,7 @@ CUresult cuEventDestroy_v2(CUevent event);
 CUresult cuMemAlloc_v2(CUdeviceptr *memory, size_t size);
 CUresult cuMemFree_v2(CUdeviceptr memory);
 CUresult cuMemAllocAsync(CUdeviceptr *memory, size_t size, CUstream stream);
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream);
 CUresult cuMemFreeAsync(CUdeviceptr memory, CUstream stream);
 CUresult cuMemAllocHost_v2(void **memory, size_t size);
 CUresult cuMemFreeHost(void *memory);

@@ -2,6 +2,7 @@
 
 use core::ffi::c_void;
 use core::ptr;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::context::enter;
 use crate::export::{exports, or_per_thread};
@@ -59,6 +60,28 @@ unsafe fn hip_extra(extra: *mut *mut c_void) -> Option<[*mut c_void; 5]> {
     Some([tag(1), buffer, tag(2), size, tag(3)])
 }
 
+/// `CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES`
+const OUT_OF_RESOURCES: CUresult = 701;
+
+/// So many of the next launches of kernels are refused.
+static REFUSALS: AtomicU32 = AtomicU32::new(0);
+
+/// Refuses so many of the next launches of kernels, as a driver does that runs out of something.
+///
+/// C: `void cuda_sim_refuse_launches(unsigned count)`.
+#[unsafe(no_mangle)]
+extern "C" fn cuda_sim_refuse_launches(count: u32) {
+    REFUSALS.store(count, Ordering::SeqCst);
+}
+
+fn check_not_refused() -> Result<(), CUresult> {
+    let left = |count: u32| count.checked_sub(1);
+    match REFUSALS.fetch_update(Ordering::SeqCst, Ordering::SeqCst, left) {
+        Ok(_) => Err(OUT_OF_RESOURCES),
+        Err(_) => Ok(()),
+    }
+}
+
 /// # Safety
 ///
 /// The contract of `cuLaunchKernel`.
@@ -71,6 +94,7 @@ unsafe fn launch(
     is_cooperative: bool,
 ) -> Result<(), CUresult> {
     enter()?;
+    check_not_refused()?;
     let function = function_of(function).ok_or(INVALID_HANDLE)?;
     let [[gx, gy, gz], [bx, by, bz]] = [grid, block];
     // SAFETY: the caller upholds this function's contract.

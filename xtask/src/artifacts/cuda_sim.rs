@@ -46,7 +46,7 @@ fn clients(tests: &Path, folder: &Path) -> Result<()> {
     };
     step("libcuda_twins.so", "twins.c").arguments(["-shared", "-fPIC"]).run()?;
     let library = folder.join(SONAME);
-    for program in ["cuda_client", "cuda_contexts"] {
+    for program in ["cuda_client", "cuda_contexts", "cuda_deferred"] {
         let step = step(program, &format!("{program}.c")).input(library.clone());
         step.arguments(["-pthread", "-Wl,-rpath,$ORIGIN"]).run()?;
     }

@@ -1,15 +1,17 @@
 //! The exported symbols: one for each function of the list, with CUDA's types.
 //!
-//! Symbols carry no version, as libcuda's do not. A process that is alone on its device goes through three loads and a jump.
+//! Symbols carry no version, as libcuda's do not. A process that is alone on its device goes through four loads and a jump. Functions of
+//! which the list has the name only have code that knows no arguments.
 //! Under test the symbols stay unexported.
 #![cfg_attr(test, expect(non_snake_case, reason = "unexported, they are ordinary functions"))]
 
+use std::arch::naked_asm;
 use std::ffi::{c_char, c_void};
 
 use crate::api::{
-    Address, COUNT, FirstKernelNode, Handle, Id, KernelNode, LaunchConfig, Named, NodeParameters, Pointer,
-    Work, all_of, configured, for_each_function, grid, new_function, new_graph, new_kernel, new_parameters,
-    own, stream,
+    Address, COUNT, DeviceCopy, Element, FirstKernelNode, Handle, Id, KernelNode, LaunchConfig, Named,
+    NodeParameters, Pointer, Work, all_of, configured, cooperative, fill, for_each_function, launch_of,
+    new_function, new_graph, new_kernel, new_parameters, own, plain, setting, stream,
 };
 use crate::driver::{self, Code, NOT_FOUND};
 use crate::hooks;
@@ -36,7 +38,7 @@ macro_rules! hook {
 }
 
 macro_rules! define_exports {
-    ($($class:ident { $($name:ident($($argument:ident: $type:ty),*) on $stream:expr, $work:expr;)* })*) => {
+    ($($class:ident { $($name:ident($($argument:ident: $type:ty),*) on $stream:expr, $work:expr;)* })* => { $($drain:ident)* }) => {
         $($(
             #[cfg_attr(not(test), unsafe(no_mangle))]
             unsafe extern "C" fn $name($($argument: $type),*) -> Code {
@@ -51,11 +53,84 @@ macro_rules! define_exports {
             }
         )*)*
 
+        $(
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            #[unsafe(naked)]
+            unsafe extern "C" fn $drain() {
+                naked_asm!("mov eax, {id}", "jmp {drain}", id = const Id::$drain as usize, drain = sym drain_entry)
+            }
+        )*
+
         /// The exports' code, in the order of the list.
-        pub(super) static EXPORTS: Exports = Exports([$($($name as *const c_void,)*)*]);
+        pub(super) static EXPORTS: Exports =
+            Exports([$($($name as *const c_void,)*)* $($drain as *const () as *const c_void,)*]);
     };
 }
 for_each_function!(define_exports);
+
+/// Waits for what is deferred, and jumps to the real function with the caller's arguments, whatever they are. `eax` has its number.
+#[unsafe(naked)]
+unsafe extern "C" fn drain_entry() {
+    naked_asm!(
+        ".cfi_startproc",
+        "push rdi",
+        ".cfi_adjust_cfa_offset 8",
+        "push rsi",
+        ".cfi_adjust_cfa_offset 8",
+        "push rdx",
+        ".cfi_adjust_cfa_offset 8",
+        "push rcx",
+        ".cfi_adjust_cfa_offset 8",
+        "push r8",
+        ".cfi_adjust_cfa_offset 8",
+        "push r9",
+        ".cfi_adjust_cfa_offset 8",
+        // Eight registers of floating point, and the stack's alignment.
+        "sub rsp, 136",
+        ".cfi_adjust_cfa_offset 136",
+        "movups [rsp], xmm0",
+        "movups [rsp + 16], xmm1",
+        "movups [rsp + 32], xmm2",
+        "movups [rsp + 48], xmm3",
+        "movups [rsp + 64], xmm4",
+        "movups [rsp + 80], xmm5",
+        "movups [rsp + 96], xmm6",
+        "movups [rsp + 112], xmm7",
+        "mov edi, eax",
+        "call {drained}",
+        "movups xmm0, [rsp]",
+        "movups xmm1, [rsp + 16]",
+        "movups xmm2, [rsp + 32]",
+        "movups xmm3, [rsp + 48]",
+        "movups xmm4, [rsp + 64]",
+        "movups xmm5, [rsp + 80]",
+        "movups xmm6, [rsp + 96]",
+        "movups xmm7, [rsp + 112]",
+        "add rsp, 136",
+        ".cfi_adjust_cfa_offset -136",
+        "pop r9",
+        ".cfi_adjust_cfa_offset -8",
+        "pop r8",
+        ".cfi_adjust_cfa_offset -8",
+        "pop rcx",
+        ".cfi_adjust_cfa_offset -8",
+        "pop rdx",
+        ".cfi_adjust_cfa_offset -8",
+        "pop rsi",
+        ".cfi_adjust_cfa_offset -8",
+        "pop rdi",
+        ".cfi_adjust_cfa_offset -8",
+        "jmp rax",
+        ".cfi_endproc",
+        drained = sym drained,
+    )
+}
+
+/// The code of the real function with this number, once everything that is deferred was launched.
+extern "C" fn drained(id: u32) -> *const c_void {
+    hooks::drains(id as usize);
+    driver::real_at(id as usize).map_or(hooks::absent as *const c_void, |real| real.as_ptr().cast_const())
+}
 
 /// Addresses of code.
 pub(super) struct Exports(pub(super) [*const c_void; COUNT]);
