@@ -96,13 +96,13 @@ fi
 if wants serving; then
     # SERVING="server eager server-compile" chooses.
     for kind in ${SERVING:-server eager}; do
-        server=${kind%-compile} trainer=trainer; [ "$kind" = "$server" ] || trainer=trainer:compile
+        decoder=${kind%-compile} trainer=trainer; [ "$kind" = "$decoder" ] || trainer=trainer:compile
         echo "### a decode server ($kind) beside two trainings"
-        python3 "$here/together.py" "serving-$kind-alone" 10 $server
+        python3 "$here/together.py" "serving-$kind-alone" 10 $decoder
         python3 "$here/together.py" "serving-$kind-trainings" 10 $trainer $trainer
-        python3 "$here/together.py" "serving-$kind" 10 $server $trainer $trainer
+        python3 "$here/together.py" "serving-$kind" 10 $decoder $trainer $trainer
         serve
-        python3 "$here/together.py" "serving-$kind-ours" 10 --ctl "$ctl" $server@high $trainer@low $trainer@low
+        python3 "$here/together.py" "serving-$kind-ours" 10 --ctl "$ctl" $decoder@high $trainer@low $trainer@low
         stop
     done
 fi

@@ -11,6 +11,7 @@ processes can be compared second by second.
     same      r18 and r50 in two threads of this process; with `prio`, by the priorities of their streams
     decode    a small transformer's decode loop in a CUDA graph
     empty     launches of an empty kernel, in us each
+    idle      one empty kernel every 100 ms
     train     200 steps of a training with deterministic settings; prints a checksum of its losses
     server    a decode server: a transformer with a KV cache, batch 8, in a CUDA graph; 5 requests of 24 tokens a second; times of tokens
     eager     the same without a graph
@@ -182,11 +183,13 @@ def periodically(act, stream, hz, burst=1):
 
 def one():
     stream = torch.cuda.Stream(priority=-5) if "prio" in options else torch.cuda.current_stream()
+    data = torch.zeros(1, device="cuda")
     workloads = {
         "bert": bert,
         "decode": decode,
         "eager": server,
         "empty": empty,
+        "idle": lambda: lambda: data.add_(0),
         "r18": lambda: resnet("resnet18", 1),
         "r50": lambda: resnet("resnet50", 1024),
         "server": server,
@@ -201,7 +204,8 @@ def one():
         if workload in ("server", "eager"):
             times = periodically(act, stream, 5, burst=24)
         else:
-            times = periodically(act, stream, 20) if workload == "r18" else again_and_again(act, stream)
+            hz = {"r18": 20, "idle": 10}.get(workload)
+            times = periodically(act, stream, hz) if hz else again_and_again(act, stream)
         took = time.perf_counter() - start
         return dict(statistics(times), per_second=round(len(times) / took * (1024 if workload == "r50" else 1), 1))
 
