@@ -36,16 +36,10 @@ fn guarded<R: Default>(act: impl FnOnce() -> R) -> R {
 #[cold]
 pub(crate) fn work(stream: Named, work: Work, call: impl FnOnce() -> Code) -> Code {
     let Some(scheduling) = scheduling() else { return call() };
-    let begun = guarded(|| {
-        let mut begun = scheduling.admit(stream, work);
-        if let Some(begun) = &mut begun {
-            scheduling.queues.prepare(begun);
-        }
-        begun
-    });
+    let begun = guarded(|| scheduling.admit(stream, work));
     let code = call();
     if let Some(begun) = begun {
-        guarded(|| scheduling.queues.finish(begun, code == SUCCESS));
+        guarded(|| scheduling.finish(begun, code == SUCCESS));
     }
     code
 }

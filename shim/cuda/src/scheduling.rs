@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use foldhash::fast::FixedState;
 use xsched_ground::fork::Renewable;
 use xsched_xqueue::{
-    Admission, AdmissionMode, Bugs, ClaimId, Demand, DurationClass, KnownEnd, Load, PendingLaunch,
-    QueueHints, QueueId, QueueStatus, RuntimeId, Setup, Treatment, XQueues,
+    Admission, AdmissionAtOnce, AdmissionMode, Bugs, ClaimId, Demand, DurationClass, JournalledLaunch,
+    KnownEnd, Load, PendingLaunch, QueueHints, QueueId, QueueStatus, RuntimeId, Setup, Treatment, XQueues,
 };
 
 use crate::api::{Change, Handle, Named, Work};
@@ -55,6 +55,13 @@ impl Reasons {
     fn is_any(&self) -> bool {
         !self.captures.is_empty() || self.releases > 0
     }
+}
+
+/// Work that may go now.
+pub(crate) enum Begun {
+    /// It took no lock of the queues.
+    AtOnce(JournalledLaunch),
+    Pending(PendingLaunch<Cuda>),
 }
 
 /// What became of a hint for a stream.
@@ -109,7 +116,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Scheduling {
     /// Work is about to be put on a stream: waits until it may go. None if its end is not followed.
-    pub(crate) fn admit(&self, named: Named, work: Work) -> Option<PendingLaunch<Cuda>> {
+    pub(crate) fn admit(&self, named: Named, work: Work) -> Option<Begun> {
         self.note_first_use();
         if self.is_capturing.load(Ordering::Acquire) && is_in_capture(named) {
             count(Counter::Captured);
@@ -118,17 +125,36 @@ impl Scheduling {
         let demand = self.demand(work);
         let begun = match named {
             Named::PerThread => self.admit_unqueued(demand),
-            Named::Legacy | Named::Created(_) => self.admit_queued(named, demand),
+            Named::Legacy | Named::Created(_) => {
+                let Some(known) = self.stream(named) else {
+                    count(Counter::Unknown);
+                    return None;
+                };
+                match self.queues.admit_at_once(known.status, &demand) {
+                    Some(AdmissionAtOnce::Free) => return None,
+                    Some(AdmissionAtOnce::Followed(begun)) => {
+                        count(Counter::Beside);
+                        return Some(Begun::AtOnce(begun));
+                    }
+                    None => self.admit_queued(known, demand),
+                }
+            }
         }?;
         // Behind a closed gate a copy may keep its caller waiting in the driver, which may hold its locks meanwhile.
-        Some(begun.gated_if(|| matches!(work, Work::Kernel(..) | Work::Graph(_))))
+        let mut begun = begun.gated_if(|| matches!(work, Work::Kernel(..) | Work::Graph(_)));
+        self.queues.prepare(&mut begun);
+        Some(Begun::Pending(begun))
     }
 
-    fn admit_queued(&self, named: Named, demand: Demand) -> Option<PendingLaunch<Cuda>> {
-        let Some(known) = self.stream(named) else {
-            count(Counter::Unknown);
-            return None;
-        };
+    /// Work that was admitted has returned; the driver took it, or did not.
+    pub(crate) fn finish(&self, begun: Begun, on_device: bool) {
+        match begun {
+            Begun::AtOnce(begun) => self.queues.finish_at_once(begun, on_device),
+            Begun::Pending(begun) => self.queues.finish(begun, on_device),
+        }
+    }
+
+    fn admit_queued(&self, known: KnownStream, demand: Demand) -> Option<PendingLaunch<Cuda>> {
         let queue = known.status.queue();
         let is_kept = self.queues.admission_mode() == AdmissionMode::Suspended || !known.status.is_clear();
         if !is_kept || demand.treatment.is_forced() {
