@@ -79,20 +79,11 @@ impl Deferral {
         if self.queues.admission_mode() != AdmissionMode::Beside {
             return None;
         }
-        let entry = streams::remembered(self.stream_key(call, copy)?)?;
+        let entry = streams::remembered(stream_key(call, copy)?)?;
         let is_doubtful =
             entry.failure.is_set() || self.has_broken_captures.load(Ordering::Acquire) || reaches_out(call);
         // Nothing is deferred that it could come after.
         (!is_doubtful).then(|| self.queues.admit_at_once(&entry.status, &self.demand(call)))?
-    }
-
-    /// The key of a call's stream. None for the per-thread stream.
-    fn stream_key(&self, call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<StreamKey> {
-        match call.stream_name() {
-            // The device is of no concern.
-            name @ StreamName::Created(_) => StreamKey::of(copy, name, 0),
-            name => StreamKey::of(copy, name, real::current_device(copy)?),
-        }
     }
 
     /// Whether nothing that is deferred on other streams concerns a stream, except for events.
@@ -269,6 +260,14 @@ impl Deferral {
             _ => KnownEnd::Unknown,
         };
         Demand { end, ..Demand::judged(load(call), verdict::judge(call, || self.is_urgent())) }
+    }
+}
+
+/// The key of a call's stream. None for the per-thread stream.
+fn stream_key(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<StreamKey> {
+    match call.stream_name() {
+        StreamName::Created(handle) => Some(StreamKey::created(copy, handle)),
+        name => StreamKey::of(copy, name, real::current_device(copy)?),
     }
 }
 

@@ -11,7 +11,7 @@ fn launched(number: u64) -> Launched {
         class: DurationClass(number),
         origin: Origin(number as u8),
         judgement: Judgement::from_bits(number),
-        on_device: number % 2 == 0,
+        on_device: number.is_multiple_of(2),
     }
 }
 

@@ -71,6 +71,7 @@ impl<D: Device> XQueues<D> {
 
     /// A launch that was admitted has returned. With `on_device` the runtime took it.
     #[inline]
+    #[expect(clippy::needless_pass_by_value, reason = "a launch is finished once")]
     pub fn finish_at_once(&self, launch: JournalledLaunch, on_device: bool) {
         let JournalledLaunch { status, queue, ticket, launched } = launch;
         let launched = Launched { returned: now(), on_device, ..launched };

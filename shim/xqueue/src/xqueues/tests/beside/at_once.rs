@@ -211,7 +211,9 @@ fn each_reason_to_look_at_launches_keeps_them_from_going_without_the_lock() {
             },
             |it| {
                 let all = it.queues.lock().queue_ids();
-                all.into_iter().for_each(|queue| it.queues.suspend(queue, false));
+                for queue in all {
+                    it.queues.suspend(queue, false);
+                }
                 it.queues.wait_all_launched();
             },
         ),
@@ -223,7 +225,9 @@ fn each_reason_to_look_at_launches_keeps_them_from_going_without_the_lock() {
         begins(&process);
         assert!(!process.launches_at_once(), "{what}");
         // Its launch had begun before.
-        begun.into_iter().for_each(|begun| process.queues.finish_at_once(begun, true));
+        if let Some(begun) = begun {
+            process.queues.finish_at_once(begun, true);
+        }
         ends(&process);
         assert!(process.launches_under_the_lock() && process.launches_under_the_lock(), "after {what}");
         assert!(process.launches_at_once(), "after {what}");
