@@ -89,6 +89,8 @@ pub(crate) struct Queue<D: Device> {
     status: &'static QueueStatus,
     /// Launches that have entered its journal and had not returned when these were last collected.
     pending: u64,
+    /// It is among those whose journals are collected.
+    is_journalled: bool,
     /// It is among those that are looked at.
     is_busy: bool,
 }
@@ -120,6 +122,7 @@ impl<D: Device> Queue<D> {
             forced: 0,
             status,
             pending: 0,
+            is_journalled: false,
             is_busy: false,
         }
     }
@@ -262,6 +265,16 @@ impl<D: Device> Queue<D> {
     /// Whether nothing of its own keeps its next command.
     pub(crate) fn is_clear(&self) -> bool {
         self.status.is_clear()
+    }
+
+    /// Its journal is collected from now on; whether it was not before.
+    pub(crate) fn is_journalled_from_now(&mut self) -> bool {
+        !mem::replace(&mut self.is_journalled, true)
+    }
+
+    /// Its journal has nothing to collect any more.
+    pub(crate) fn is_journalled_no_more(&mut self) {
+        self.is_journalled = false;
     }
 
     /// Counts the launches in its journal that have not returned. How many there were before, and are.

@@ -69,7 +69,7 @@ impl<D: Device> QueueTable<D> {
 
     /// A queue's journal is open from now on.
     pub(super) fn has_journal(&mut self, id: QueueId) {
-        if !self.journals.contains(&id) {
+        if self.queues.get_mut(&id).is_some_and(Queue::is_journalled_from_now) {
             self.journals.push(id);
         }
     }
@@ -95,7 +95,9 @@ impl<D: Device> QueueTable<D> {
         let is_over = |queue: &Queue<D>| {
             queue.stream().is_none() || !queue.journal().is_open() && queue.journal().pending() == 0
         };
-        if self.queues.get(&self.journals[index]).is_none_or(is_over) {
+        let queue = self.queues.get_mut(&self.journals[index]);
+        if queue.as_deref().is_none_or(is_over) {
+            queue.into_iter().for_each(Queue::is_journalled_no_more);
             self.journals.swap_remove(index);
         }
     }
