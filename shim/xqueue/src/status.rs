@@ -52,9 +52,6 @@ impl QueueStatus {
 
     #[inline]
     pub(crate) fn set_clear(&self, is_clear: bool) {
-        if !is_clear {
-            self.journal.close();
-        }
         // Without a change the cache line stays with the threads that read it.
         if self.is_clear.load(Ordering::Relaxed) != is_clear {
             self.is_clear.store(is_clear, Ordering::Release);

@@ -26,6 +26,10 @@ impl Process {
         begun.map(|begun| self.queues.finish_at_once(begun, true)).is_some()
     }
 
+    fn is_open(&self, queue: QueueId) -> bool {
+        self.status_of(queue).journal().is_open()
+    }
+
     fn launches_under_the_lock(&self) -> bool {
         let Admission::Now(begun) = self.queues.admit(self.queue, &[], WORK) else { return false };
         self.queues.finish(begun, true);
@@ -113,6 +117,24 @@ fn a_launch_that_has_not_returned_is_work_and_one_that_was_refused_is_none() {
     assert_eq!(process.launched_so_far(), 2);
 }
 
+/// Another claim of the process has work meanwhile, so the watcher is not at rest.
+#[test]
+fn a_claim_that_has_reported_idle_reports_again_at_its_next_launch() {
+    let process = busy();
+    let other = process.queues.claim(ClaimKey::new(1, 1));
+    let arbiter = TestArbiter::new(AdmissionState::Beside);
+    process.queues.register(other, Some(Arc::clone(&arbiter) as Arc<dyn Registration>));
+    let queue = process.queues.create(0, Some(other), status());
+    let Admission::Now(begun) = process.queues.admit(queue, &[], WORK) else { panic!("nothing keeps it") };
+    assert!(process.launches_at_once());
+    process.complete_all();
+    process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));
+    assert_eq!((arbiter.reports(), process.queues.ignores_masks()), ((1, 0), false));
+    assert!(!process.launches_at_once() && process.launch());
+    assert_eq!(process.arbiter.reports(), (2, 1));
+    process.queues.finish(begun, true);
+}
+
 /// Leases are renewed while it makes progress.
 #[test]
 fn launches_without_the_lock_are_progress() {
@@ -162,7 +184,7 @@ fn a_null_stream_is_launched_on_without_the_lock_while_it_is_the_only_one() {
     assert!(!process.launches_at_once(), "it is marked at once from now on");
 }
 
-/// What ends that launches go without the lock, each with whether it is the arbiter's matter, and what takes it back.
+/// What ends that launches go without the lock, and what takes it back.
 #[test]
 fn each_reason_to_look_at_launches_keeps_them_from_going_without_the_lock() {
     type Act = fn(&Process);
@@ -224,6 +246,9 @@ fn each_reason_to_look_at_launches_keeps_them_from_going_without_the_lock() {
         assert!(begun.is_some(), "before {what}");
         begins(&process);
         assert!(!process.launches_at_once(), "{what}");
+        // A thread that has looked before must not enter now either. Preemption it sees in the page.
+        let is_seen_in_page = matches!(process.arbiter.state(), AdmissionState::Below { .. });
+        assert!(is_seen_in_page || !process.is_open(process.queue), "{what}");
         // Its launch had begun before.
         if let Some(begun) = begun {
             process.queues.finish_at_once(begun, true);
@@ -257,8 +282,7 @@ fn a_journal_that_is_not_used_is_closed() {
         assert!(process.launch());
         process.run_due();
     }
-    let is_open = |queue| process.status_of(queue).journal().is_open();
-    assert!(is_open(process.queue) && !is_open(other));
+    assert!(process.is_open(process.queue) && !process.is_open(other));
 }
 
 /// Whatever happens meanwhile, no launch begins once its queue was suspended, and each is counted.
