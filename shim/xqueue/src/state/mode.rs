@@ -48,15 +48,12 @@ impl<D: Device> State<D> {
             || self.mode.defers_nothing
             || self.is_recorded()
             || self.does_any_limit_itself();
-        // Completions are not known, or no thread would look for them; or a launch is to close gates.
-        let is_looked_after =
-            || !self.limits.is_paused && !self.watch.ignores_masks() && !self.closes_any_gate_itself();
+        // Completions are known, and launches need not look after gates.
+        let is_followed = || !self.limits.is_paused && !self.closes_any_gate_itself();
         match self.is_engaged() {
             false => AdmissionMode::Open,
             true if is_decided_under_lock => AdmissionMode::UnderLock,
-            true if self.is_contended() && !self.is_anything_kept() && is_looked_after() => {
-                AdmissionMode::Beside
-            }
+            true if self.is_contended() && !self.is_anything_kept() && is_followed() => AdmissionMode::Beside,
             true if self.is_contended() => AdmissionMode::UnderLock,
             true if self.mode.all_suspended => AdmissionMode::Suspended,
             true => AdmissionMode::ByQueue,

@@ -55,7 +55,9 @@ fn a_launch_beside_others_takes_no_lock() {
     let (queues, status) = (Arc::clone(&process.queues), process.status_of(process.queue));
     let held = process.queues.lock_only();
     let (sender, launched) = mpsc::channel();
+    let clock = process.clock.clone();
     thread::spawn(move || {
+        clock.enter();
         for _ in 0..ENTRIES {
             let Some(AdmissionAtOnce::Followed(begun)) = queues.admit_at_once(status, &WORK.into()) else {
                 return;
