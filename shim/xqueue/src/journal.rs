@@ -1,8 +1,8 @@
 //! The journal of a queue: launches beside other processes that went at once, without the process's lock.
 //!
 //! The state opens a queue's journal when nothing but the arbiter's page can keep the next launch, and closes it, both under the
-//! lock. Between the two a launch enters by one compare-and-exchange, and writes when it has returned. Whoever needs to know what
-//! is in flight collects that, under the lock, in the order in which launches have entered.
+//! lock. Between the two a launch enters by one compare-and-exchange, and writes when it has returned. A thread that needs to know
+//! what is in flight collects that, under the lock, in the order in which launches have entered.
 //!
 //! ```text
 //!   word    63            16 15        1    0
