@@ -67,7 +67,7 @@ pub(crate) use ordering::order;
 pub(crate) use program_queue::{
     NoQueue, NotWaited, ProgramQueue, Submitted, ask_for_scheduler, count_call, counts_calls, tune_scheduler,
 };
-pub(crate) use submission::{passes_at_once, submit};
+pub(crate) use submission::{admit_at_once, finish_at_once, passes_at_once, submit};
 
 /// Whether any call may have to wait, or is to be followed for other processes. True until the first use of a device.
 /// A process that has its devices for itself pays two loads for this question.

@@ -18,6 +18,7 @@ use crate::ground::outcome::{Outcome, Reason};
 use crate::ground::reentry::ReentryGuard;
 use crate::runtime::copies::{RuntimeCopy, Target};
 use crate::runtime::stopped::{Stopped, StreamName};
+use xsched_xqueue::{AdmissionAtOnce, JournalledLaunch};
 
 pub(crate) mod copy;
 pub(crate) mod device;
@@ -103,6 +104,15 @@ impl<S: Hooked> Call<'_, S> {
         }
     }
 
+    /// Makes a call that goes at once, and whose end is followed.
+    fn follow(&self, launch: JournalledLaunch) -> Outcome<S::Ret> {
+        counters::delayed();
+        counters::passed(Reason::Scheduled);
+        let result = self.real().into_word();
+        defer::finish_at_once(launch, HipError(result as u32));
+        Outcome::Done(S::Ret::from_word(result))
+    }
+
     /// The stream that the call names, in an argument or a structure.
     #[inline]
     fn stream(&self) -> Option<Stream> {
@@ -174,6 +184,11 @@ fn submitted<S: Hooked>(work: Work, call: &Call<'_, S>) -> Outcome<S::Ret> {
     let stopped = call.stopped();
     if defer::passes_at_once(&stopped) {
         return Outcome::Pass(Reason::NotScheduled);
+    }
+    match defer::admit_at_once(&stopped) {
+        Some(AdmissionAtOnce::Free) => return Outcome::Pass(Reason::NotScheduled),
+        Some(AdmissionAtOnce::Followed(launch)) => return call.follow(launch),
+        None => {}
     }
     counters::delayed();
     let outcome = call.carry_out(defer::submit(&stopped));

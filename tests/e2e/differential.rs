@@ -78,6 +78,19 @@ fn beside_a_more_urgent_process() {
     assert!(controller.reports() > 0, "the programs reported to the controller");
 }
 
+/// Their launches take no lock while the other has no work.
+#[test]
+fn on_the_first_level_beside_a_process_that_is_before_it_at_times() {
+    let folder = tempfile::tempdir().expect("temporary files can be made");
+    let controller = SmallController::start(folder.path()).expect("a socket can be made");
+    controller.keep_one_level();
+    controller.flap(1);
+    let places = places().with_controller(folder.path());
+    nothing_differs_at(&places, &Mode::with_shim(6, Way::Table).beside(), 405_000);
+    nothing_differs_at(&places, &Mode::with_shim(7, Way::Symbols).with_random_verdicts(2).beside(), 407_000);
+    assert!(controller.reports() > 0, "the programs reported to the controller");
+}
+
 /// Bugs that were found once do not come back, in any mode.
 #[test]
 fn programs_of_the_corpus_do_the_same() {

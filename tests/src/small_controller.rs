@@ -63,6 +63,8 @@ struct Shared {
     is_holding: AtomicBool,
     /// The phantom's state changes at random if this is not 0, which is then a seed.
     flaps: AtomicU64,
+    /// All processes are as urgent as the first.
+    has_one_level: AtomicBool,
     processes: AtomicUsize,
     usage: Mutex<Vec<Usage>>,
     reports: AtomicU64,
@@ -148,6 +150,11 @@ impl SmallController {
     /// Gives the phantom work and takes it away at random, again and again.
     pub fn flap(&self, seed: u64) {
         self.shared.flaps.store(seed | 1, Ordering::SeqCst);
+    }
+
+    /// Puts all processes on the first level from now on: they limit nothing, and only the phantom is before them.
+    pub fn keep_one_level(&self) {
+        self.shared.has_one_level.store(true, Ordering::SeqCst);
     }
 
     /// Stops all work and all messages; `false` resumes them.
@@ -429,6 +436,8 @@ impl Controller {
                 let level = self.level;
                 // After the last level, the first one is next.
                 self.level = FIRST + (level + 1 - FIRST) % (LEVEL_COUNT as u64 - FIRST);
+                let has_one_level = self.shared.has_one_level.load(Ordering::SeqCst);
+                let level = if has_one_level { FIRST } else { level };
                 self.shared.queues.fetch_add(1, Ordering::SeqCst);
                 let owner = self.clients[index].owner;
                 let (slot, word) = self.open(device, level, owner);

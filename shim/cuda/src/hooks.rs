@@ -38,21 +38,14 @@ fn guarded<R: Default>(act: impl FnOnce() -> R) -> R {
 #[cold]
 pub(crate) fn work(stream: Named, work: Work, call: impl FnOnce() -> Code) -> Code {
     let Some(scheduling) = scheduling() else { return call() };
-    let decision = guarded(|| {
-        let mut decision = scheduling.submit(stream, work);
-        if let Decision::Make(Some(begun), _) = &mut decision {
-            scheduling.queues.prepare(begun);
-        }
-        decision
-    });
-    match decision {
+    match guarded(|| scheduling.submit(stream, work)) {
         Decision::Answer(code) => code,
         Decision::Pass => or_late_failure(call()),
         Decision::Make(begun, kind) => {
             let code = call();
             guarded(|| {
                 if let Some(begun) = begun {
-                    scheduling.queues.finish(begun, code == SUCCESS);
+                    scheduling.finish(begun, code == SUCCESS);
                 }
                 if let Some(kind) = kind.filter(|_| code == SUCCESS) {
                     scheduling.kernels.taken(kind);

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use foldhash::fast::FixedState;
 use xsched_ground::fork::Renewable;
 use xsched_xqueue::{
-    Admission, AdmissionMode, Bugs, ClaimId, Demand, DurationClass, KnownEnd, Load, PendingLaunch,
-    QueueHints, QueueId, QueueStatus, RuntimeId, Setup, Treatment, XQueues,
+    Admission, AdmissionAtOnce, AdmissionMode, Bugs, ClaimId, Demand, DurationClass, JournalledLaunch,
+    KnownEnd, Load, PendingLaunch, QueueHints, QueueId, QueueStatus, RuntimeId, Setup, Treatment, XQueues,
 };
 
 use crate::api::{Change, DeviceCopy, Handle, Launch, Named, Work};
@@ -54,7 +54,7 @@ pub(crate) enum Decision {
     #[default]
     Pass,
     /// It is made now. None: its end is not followed. If the driver takes it, it takes others of that kind later.
-    Make(Option<PendingLaunch<Cuda>>, Option<CallKind>),
+    Make(Option<Begun>, Option<CallKind>),
     /// It is deferred; this is its answer.
     Answer(Code),
 }
@@ -79,6 +79,14 @@ impl Reasons {
     fn is_capturing(&self) -> bool {
         !self.captures.is_empty() || self.beginning > 0
     }
+}
+
+/// Work that may go now.
+#[derive(Debug)]
+pub(crate) enum Begun {
+    /// It took no lock of the queues.
+    AtOnce(JournalledLaunch),
+    Pending(PendingLaunch<Cuda>),
 }
 
 /// What became of a hint for a stream.
@@ -152,12 +160,21 @@ impl Scheduling {
             Named::Legacy | Named::Created(_) => self.submit_queued(named, work, demand),
         };
         match decision {
-            // Behind a closed gate a copy may keep its caller waiting in the driver, which may hold its locks meanwhile.
-            Decision::Make(Some(begun), kind) => {
-                let begun = begun.gated_if(|| matches!(work, Work::Kernel(..) | Work::Graph(_)));
-                Decision::Make(Some(begun), kind)
+            Decision::Make(Some(Begun::Pending(begun)), kind) => {
+                // Behind a closed gate a copy may keep its caller waiting in the driver, which may hold its locks meanwhile.
+                let mut begun = begun.gated_if(|| matches!(work, Work::Kernel(..) | Work::Graph(_)));
+                self.queues.prepare(&mut begun);
+                Decision::Make(Some(Begun::Pending(begun)), kind)
             }
             other => other,
+        }
+    }
+
+    /// Work that was admitted has returned; the driver took it, or did not.
+    pub(crate) fn finish(&self, begun: Begun, on_device: bool) {
+        match begun {
+            Begun::AtOnce(begun) => self.queues.finish_at_once(begun, on_device),
+            Begun::Pending(begun) => self.queues.finish(begun, on_device),
         }
     }
 
@@ -167,15 +184,23 @@ impl Scheduling {
             self.drain();
             return Decision::Pass;
         };
-        let queue = known.status.queue();
         let kind = self.kind_of(known, work);
+        match self.queues.admit_at_once(known.status, &demand) {
+            Some(AdmissionAtOnce::Free) => return Decision::Make(None, kind),
+            Some(AdmissionAtOnce::Followed(begun)) => {
+                count(Counter::Beside);
+                return Decision::Make(Some(Begun::AtOnce(begun)), kind);
+            }
+            None => {}
+        }
+        let queue = known.status.queue();
         let is_kept = self.queues.admission_mode() == AdmissionMode::Suspended || !known.status.is_clear();
         if !is_kept || demand.treatment.is_forced() {
             match self.queues.admit(queue, &self.before_work(known, work), demand) {
                 Admission::Free => return Decision::Make(None, kind),
                 Admission::Now(begun) => {
                     count(Counter::Beside);
-                    return Decision::Make(Some(begun), kind);
+                    return Decision::Make(Some(Begun::Pending(begun)), kind);
                 }
                 Admission::Wait => {}
             }
@@ -185,7 +210,7 @@ impl Scheduling {
         }
         count(Counter::Waited);
         let before = self.before_work(known, work);
-        Decision::Make(self.queues.wait_for_admission(queue, &before, demand), kind)
+        Decision::Make(self.queues.wait_for_admission(queue, &before, demand).map(Begun::Pending), kind)
     }
 
     /// The per-thread stream has no name in other threads, so it has no queue.
@@ -195,7 +220,8 @@ impl Scheduling {
         count(Counter::Beside);
         let stream = CudaStream { context, name: Named::PerThread };
         let before = self.last_of_null(context);
-        Decision::Make(self.queues.wait_for_unqueued_admission(claim, stream, &before, demand), None)
+        let begun = self.queues.wait_for_unqueued_admission(claim, stream, &before, demand);
+        Decision::Make(begun.map(Begun::Pending), None)
     }
 
     fn demand(&self, work: Work) -> Demand {

@@ -22,7 +22,8 @@ use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::{Stopped, StreamName};
 use crate::verdict;
 use xsched_xqueue::{
-    Admission, AdmissionMode, Demand, KnownEnd, Position, Refused, Treatment, launching_queue,
+    Admission, AdmissionAtOnce, AdmissionMode, Demand, JournalledLaunch, KnownEnd, Position, Refused,
+    Treatment, launching_queue,
 };
 
 /// A call that puts work on a stream with a queue.
@@ -43,6 +44,17 @@ pub(crate) fn passes_at_once(call: &Stopped<'_>) -> bool {
     known.is_some_and(|(deferral, copy)| deferral.passes_at_once(call, copy))
 }
 
+/// How a call that puts work on a stream goes, where it goes at once beside other processes and that is known without a lock.
+pub(crate) fn admit_at_once(call: &Stopped<'_>) -> Option<AdmissionAtOnce> {
+    let (deferral, copy) = DEFERRAL.existing().zip(call.target.copy)?;
+    deferral.admit_at_once(call, copy)
+}
+
+/// A call that was admitted so has returned.
+pub(crate) fn finish_at_once(launch: JournalledLaunch, result: HipError) {
+    deferral().queues.finish_at_once(launch, result == HipError::SUCCESS);
+}
+
 /// A call that puts work on a stream, while something is suspended or deferred.
 pub(crate) fn submit(call: &Stopped<'_>) -> Decision {
     let Some(copy) = call.target.copy else { return Decision::Pass(Reason::NotScheduled) };
@@ -61,6 +73,17 @@ impl Deferral {
             })
             && deferrable::events(call, copy).is_empty()
             && !reaches_out(call)
+    }
+
+    fn admit_at_once(&self, call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<AdmissionAtOnce> {
+        if self.queues.admission_mode() != AdmissionMode::Beside {
+            return None;
+        }
+        let entry = streams::remembered(stream_key(call, copy)?)?;
+        let is_doubtful =
+            entry.failure.is_set() || self.has_broken_captures.load(Ordering::Acquire) || reaches_out(call);
+        // Nothing is deferred that it could come after.
+        (!is_doubtful).then(|| self.queues.admit_at_once(&entry.status, &self.demand(call)))?
     }
 
     /// Whether nothing that is deferred on other streams concerns a stream, except for events.
@@ -114,7 +137,9 @@ impl Deferral {
         let is_kept = match self.queues.admission_mode() {
             AdmissionMode::Suspended => true,
             // A command behind a deferred one is deferred, whatever else decides.
-            AdmissionMode::ByQueue | AdmissionMode::UnderLock => !stream.entry.status.is_clear(),
+            AdmissionMode::ByQueue | AdmissionMode::Beside | AdmissionMode::UnderLock => {
+                !stream.entry.status.is_clear()
+            }
             AdmissionMode::Open => false,
         };
         is_kept && !demand.treatment.is_forced() && !is_planted(Bug::Overtaking)
@@ -235,6 +260,14 @@ impl Deferral {
             _ => KnownEnd::Unknown,
         };
         Demand { end, ..Demand::judged(load(call), verdict::judge(call, || self.needs_no_verdict(call))) }
+    }
+}
+
+/// The key of a call's stream. None for the per-thread stream.
+fn stream_key(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<StreamKey> {
+    match call.stream_name() {
+        StreamName::Created(handle) => Some(StreamKey::created(copy, handle)),
+        name => StreamKey::of(copy, name, real::current_device(copy)?),
     }
 }
 

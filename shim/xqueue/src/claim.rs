@@ -58,6 +58,8 @@ impl Usage {
 /// A claim's work, at a look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
+    /// The claim's admission state then.
+    pub(crate) state: AdmissionState,
     /// There is some: in flight, deferred, or about to be launched.
     pub(crate) is_any: bool,
     /// Some is deferred, or a caller waits.
@@ -227,6 +229,18 @@ impl<D: Device> Claim<D> {
         self.launching += 1;
     }
 
+    /// Commands of it were launched beside others without the lock: so many, of which the last has returned at this time.
+    pub(crate) fn launched_at_once(&mut self, count: u64, last: Nanos) {
+        self.usage.launched += count;
+        self.has_progressed = true;
+        self.busy = self.busy.max(Some(last));
+    }
+
+    /// So many such launches are pending in a queue, and so many were before.
+    pub(crate) fn launch_at_once(&mut self, before: u64, pending: u64) {
+        self.launching = self.launching + pending as usize - before as usize;
+    }
+
     /// A launch has returned.
     pub(crate) fn launch_returned(&mut self) {
         self.launching -= 1;
@@ -278,7 +292,7 @@ impl<D: Device> Claim<D> {
     pub(crate) fn report_as_due(&mut self, work: Work, now: Nanos) -> Option<Nanos> {
         let has_work = work.is_any;
         let registration = Arc::clone(self.registration.as_ref()?);
-        let state = registration.state();
+        let state = work.state;
         self.note_deferring(state.is_preempted() && work.is_deferred, now);
         self.note_preempted(state.is_preempted(), now);
         let reported = self.reported?;
@@ -301,6 +315,12 @@ impl<D: Device> Claim<D> {
         let renew_at = if is_alive { Some(renew_at.max(now)) } else { None };
         let idle_at = if has_work { None } else { Some(idle_at) };
         renew_at.into_iter().chain(idle_at).min()
+    }
+
+    /// Whether it reports that it has no work, in this state, as soon as that is so.
+    pub(crate) fn is_idle_due(&self, state: AdmissionState, now: Nanos) -> bool {
+        let is_linger_over = || self.idle_at().is_none_or(|at| at <= now);
+        self.is_reported_ready() && (state == AdmissionState::Alone || is_linger_over())
     }
 
     /// When it may report that it has no work, given that it has none.

@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use xsched_sched::{InFlight, Launch, Limit, Nanos};
 
 use crate::command::DurationClass;
+use crate::journal::Launched;
 use crate::origins::Origin;
 use stall::Stall;
 
@@ -232,6 +233,25 @@ impl<M: Copy> Flight<M> {
         (self.is_asked, self.ends_by, self.is_end_seen) = (false, None, false);
         self.launched += 1;
         self.commands.launched_for(now, launch);
+    }
+
+    /// The same of one that went without the lock.
+    pub(crate) fn launched_at_once(&mut self, launched: &Launched) {
+        let &Launched { admitted, returned, class, origin, on_device, .. } = launched;
+        if on_device {
+            self.launched_by(returned, launch_of(admitted, class, origin, false));
+        }
+    }
+
+    /// When the last command was launched.
+    pub(crate) fn last_launch(&self) -> Nanos {
+        self.last
+    }
+
+    /// When a command that is launched is to have a marker, if not before.
+    pub(crate) fn marker_due(&self, now: Nanos) -> Nanos {
+        let since = if self.unmarked > 0 { self.unmarked_since } else { now };
+        since + UNMARKED_MAX
     }
 
     /// The command that was launched last must not be stopped, nor what is before it.

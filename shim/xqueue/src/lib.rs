@@ -11,13 +11,14 @@
 //! | --- | --- |
 //! | `trouble`, `planted`, `tuning` | what goes wrong unseen; bugs for tests to find; what a program asks of a policy |
 //! | `threads`, `clock` | threads that an application does not notice; the time of launches and completions |
-//! | `ids`, `status` | names of queues, claims and commands; what can be read without the lock |
+//! | `ids` | names of queues, claims and commands |
 //! | `launching` | the queue whose command a thread is launching |
 //! | `event_writer` | scheduling events of the process, while it is recorded |
 //! | `gate_page`, `registration` | a gate that the arbiter closes; a claim's registration with the arbiter |
 //! | [`mod@device`] | what queues ask of a runtime: the contract of a back end |
 //! | `trial` | whether a gate works: the steps that are the same for all runtimes |
 //! | `origins`, `command` | the library that a command belongs to; what queues know of a command |
+//! | `journal`, `status` | launches that went at once without the lock; what can be read without it |
 //! | `flight` | what one source has in flight |
 //! | `claim`, `queue` | one claim; one queue |
 //! | `state` | all of them under one lock: parts with fields of their own, and rules |
@@ -39,6 +40,7 @@ mod event_writer;
 mod flight;
 mod gate_page;
 mod ids;
+mod journal;
 mod launching;
 mod origins;
 mod planted;
@@ -70,7 +72,7 @@ pub use status::{AdmissionMode, QueueStatus};
 pub use trial::{Trial, TriedGate};
 pub use trouble::Trouble;
 pub use tuning::Tuning;
-pub use xqueues::{Admission, Setup, XQueues};
+pub use xqueues::{Admission, AdmissionAtOnce, JournalledLaunch, Setup, XQueues};
 
 /// In a forked child: connection and threads are its parent's. Async-signal-safe.
 pub fn after_fork_in_child() {

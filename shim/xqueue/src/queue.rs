@@ -11,6 +11,7 @@ use crate::command::{CallState, Demand};
 use crate::device::Device;
 use crate::flight::Flight;
 use crate::ids::{ClaimId, Position, QueueId, RuntimeId};
+use crate::journal::Journal;
 use crate::origins::Origin;
 use crate::planted::{Bug, Bugs};
 use crate::status::QueueStatus;
@@ -86,6 +87,10 @@ pub(crate) struct Queue<D: Device> {
     forced: u64,
     /// Its status for others, as long as it has a stream: then it may be another queue's.
     status: &'static QueueStatus,
+    /// Launches that have entered its journal and had not returned when these were last collected.
+    pending: u64,
+    /// It is among those whose journals are collected.
+    is_journalled: bool,
     /// It is among those that are looked at.
     is_busy: bool,
 }
@@ -116,6 +121,8 @@ impl<D: Device> Queue<D> {
             host_waits: 0,
             forced: 0,
             status,
+            pending: 0,
+            is_journalled: false,
             is_busy: false,
         }
     }
@@ -134,7 +141,9 @@ impl<D: Device> Queue<D> {
             || self.host_waits > 0
             || self.suspended
             || self.is_held()
-            || self.stream.is_none();
+            || self.stream.is_none()
+            || self.journal().is_open()
+            || self.pending > 0;
         self.is_busy
     }
 
@@ -241,6 +250,47 @@ impl<D: Device> Queue<D> {
     /// Whether it has neither a stream nor anything in flight any more; with `all`, whatever it has in flight.
     pub(crate) fn is_over(&self, all: bool) -> bool {
         self.stream.is_none() && self.deferred.is_empty() && (all || self.flight.is_empty())
+    }
+
+    /// Its launches that went without the lock. Another queue's once its stream is gone.
+    pub(crate) fn journal(&self) -> &'static Journal {
+        self.status.journal()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn status(&self) -> &'static QueueStatus {
+        self.status
+    }
+
+    /// Whether nothing of its own keeps its next command.
+    pub(crate) fn is_clear(&self) -> bool {
+        self.status.is_clear()
+    }
+
+    /// Its journal is collected from now on; whether it was not before.
+    pub(crate) fn is_journalled_from_now(&mut self) -> bool {
+        !mem::replace(&mut self.is_journalled, true)
+    }
+
+    /// Its journal has nothing to collect any more.
+    pub(crate) fn is_journalled_no_more(&mut self) {
+        self.is_journalled = false;
+    }
+
+    /// Counts the launches in its journal that have not returned. How many there were before, and are.
+    pub(crate) fn note_pending(&mut self) -> (u64, u64) {
+        let pending = self.journal().pending();
+        (mem::replace(&mut self.pending, pending), pending)
+    }
+
+    /// So many as it had when they were last counted.
+    pub(crate) fn pending(&self) -> u64 {
+        self.pending
+    }
+
+    /// They do not count any more. How many there were.
+    pub(crate) fn forget_pending(&mut self) -> u64 {
+        mem::take(&mut self.pending)
     }
 
     fn update_status(&self) {

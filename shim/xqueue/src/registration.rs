@@ -37,6 +37,12 @@ pub(crate) trait Registration: Debug + Send + Sync {
     /// Its state now. Some loads.
     fn state(&self) -> AdmissionState;
 
+    /// By which name launches can ask whether it is beside others, without the lock: see [`crate::XQueues::admit_at_once`]. None: they
+    /// cannot.
+    fn name(&self) -> Option<u64> {
+        None
+    }
+
     /// Reports that the claim has work, or has it still. A system call at most.
     fn report_ready(&self);
 

@@ -17,6 +17,7 @@
 //! | `forcing` | which commands must not wait, or must not be stopped |
 //! | `holding` | what queues keep that the program itself suspends, and what the program asks for single queues |
 //! | `admission` | whether a command may be launched now |
+//! | `journals` | which launches go without asking, and what is known of them |
 //! | `neighbours` | what follows when other processes come, go, or preempt this one |
 //! | `completions` | what follows when commands were launched and when they complete |
 //! | `checks` | when to look for completions |
@@ -34,6 +35,7 @@ mod forcing;
 mod gate_table;
 mod gates;
 mod holding;
+mod journals;
 mod limits;
 mod mode;
 mod neighbours;
@@ -119,6 +121,7 @@ impl<D: Device> State<D> {
             self.claims.get_mut(claim).queue_created(now());
         }
         let limit = self.limit_of(parts.claim, parts.runtime);
+        self.close_journals_of_ordering_streams();
         self.queues.create(parts, limit)
     }
 
@@ -128,6 +131,7 @@ impl<D: Device> State<D> {
         if !self.is_drained(queue) {
             return None;
         }
+        self.leave_journal(queue);
         let destroyed = self.queues.remove(queue);
         Some(destroyed.map(|queue| self.queue_gone(queue)).unwrap_or_default())
     }
@@ -138,6 +142,7 @@ impl<D: Device> State<D> {
         if !self.is_drained(queue) {
             return false;
         }
+        self.leave_journal(queue);
         if let Some(queue) = self.queues.get_mut(queue) {
             queue.detach_stream();
         }
@@ -170,6 +175,7 @@ impl<D: Device> State<D> {
 
     /// Looks no more at queues that have nothing in flight, deferred or waiting.
     pub(crate) fn leave_out_quiet_queues(&mut self) {
+        self.close_unused_journals(now());
         self.queues.leave_out_quiet();
     }
 

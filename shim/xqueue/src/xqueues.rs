@@ -22,6 +22,7 @@
 //! While other processes use the same device, a queue's [claim](crate::claim) on it may be preempted, and launches little ahead of
 //! what the device does: [`crate::state`].
 
+mod at_once;
 mod locked;
 mod recording;
 mod waiting;
@@ -60,6 +61,8 @@ const STUCK_AFTER: Nanos = Nanos::from_millis(100);
 /// A watcher that looks so soon need not be woken.
 const SOON: Nanos = Nanos::from_millis(1);
 
+pub use at_once::{AdmissionAtOnce, JournalledLaunch};
+
 /// What queues are given when they are made.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
@@ -94,6 +97,8 @@ pub struct XQueues<D: Device> {
     alarm: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Tunes the policy by which the process schedules itself, if it does.
     tuner: OnceLock<Tuner>,
+    /// Says of the name of a claim's registration whether the claim is beside others.
+    is_beside: OnceLock<Box<dyn Fn(u64) -> bool + Send + Sync>>,
 }
 
 /// Takes what a program asks for of a policy.
@@ -125,6 +130,7 @@ impl<D: Device> XQueues<D> {
             watcher_busy_since: AtomicU64::new(0),
             alarm: OnceLock::new(),
             tuner: OnceLock::new(),
+            is_beside: OnceLock::new(),
         })
     }
 
@@ -156,13 +162,13 @@ impl<D: Device> XQueues<D> {
 
     /// Whether there is any reason to look at calls, besides the first use of a device.
     pub fn has_reason(&self) -> bool {
-        self.lock().has_reason()
+        self.lock_only().has_reason()
     }
 
     /// Whether others use a device of this process, and none of its commands would have to wait whatever is decided about
     /// it: it is on the first level wherever it has a claim, and nothing is suspended or deferred.
     pub fn is_urgent(&self) -> bool {
-        let state = self.lock();
+        let state = self.lock_only();
         let is_any_suspended = state.is_any_suspended() || state.is_any_queue_kept();
         state.is_contended() && !is_any_suspended && !state.is_limited() && !state.is_any_deferred()
     }
@@ -176,12 +182,14 @@ impl<D: Device> XQueues<D> {
 
     /// Whether others use a device of this process.
     pub fn is_contended(&self) -> bool {
-        self.lock().is_contended()
+        self.lock_only().is_contended()
     }
 
     /// What all claims have used so far, if that can be told without waiting.
     pub fn total_usage(&self) -> Option<Usage> {
-        Some(self.state.try_lock().ok()?.total_usage())
+        let mut state = self.state.try_lock().ok()?;
+        state.collect_all_launches();
+        Some(state.total_usage())
     }
 
     /// Where commands are launched.
@@ -296,7 +304,7 @@ impl<D: Device> XQueues<D> {
 
     /// Whether the calling thread has itself suspended a queue, by [`Self::hold`].
     pub fn is_held_by_caller(&self, queue: QueueId) -> bool {
-        self.lock().is_held_by_caller(queue)
+        self.lock_only().is_held_by_caller(queue)
     }
 
     /// Moves a queue to another claim, with what it has deferred and in flight.
@@ -334,20 +342,21 @@ impl<D: Device> XQueues<D> {
 
     /// Whether a queue is there, with its stream.
     pub fn exists(&self, queue: QueueId) -> bool {
-        self.lock().stream_of(queue).is_some()
+        self.lock_only().stream_of(queue).is_some()
     }
 
     /// Whether any command is deferred, or a caller waits.
     pub fn is_deferring(&self) -> bool {
-        let state = self.lock();
+        let state = self.lock_only();
         state.waiters.callers > 0 || state.is_any_deferred()
     }
 
     /// Whether a command that comes after these may be launched now, and then notes that it is.
     pub fn admit(&self, queue: QueueId, after: &[Position], demand: impl Into<Demand>) -> Admission<D> {
         let demand = demand.into();
-        let mut state = self.lock();
         let is_forced = demand.treatment.is_forced();
+        // What must not wait concerns all that is in flight.
+        let mut state = if is_forced { self.lock() } else { self.lock_for(Source::Queue(queue)) };
         let bugs = self.setup.bugs;
         let is_first = state.is_drained(queue)
             || bugs.has(Bug::Overtaking)
@@ -381,10 +390,11 @@ impl<D: Device> XQueues<D> {
     /// A launch that was admitted has returned. With `on_device` the runtime took it.
     #[expect(clippy::needless_pass_by_value, reason = "a launch is finished once")]
     pub fn finish(&self, launch: PendingLaunch<D>, on_device: bool) {
-        let mut state = self.lock();
+        let mut state = self.lock_for(launch.source);
         let returned = now();
         let Some(launched) = state.launch_returned(&launch, on_device, returned) else {
             let (sleeps, retired) = state.finish(&launch, None, on_device, returned);
+            self.open_journal(&mut state, launch.source, returned);
             drop(state);
             return self.finished(sleeps, retired);
         };
@@ -399,13 +409,17 @@ impl<D: Device> XQueues<D> {
                 None
             }
             // The watcher will ask.
-            (Source::Queue(queue), Some(None)) if self.lock().may_be_asked_later(queue) => None,
+            (Source::Queue(queue), Some(None)) if self.lock_only().may_be_asked_later(queue) => None,
             _ => {
                 paused.as_ref().and_then(|_| self.device.mark(launch.stream)).map(|marker| (marker, launched))
             }
         };
         drop(paused);
-        let (sleeps, retired) = self.lock().finish(&launch, marker, on_device, now());
+        let mut state = self.lock_for(launch.source);
+        let finished = now();
+        let (sleeps, retired) = state.finish(&launch, marker, on_device, finished);
+        self.open_journal(&mut state, launch.source, finished);
+        drop(state);
         if is_done == Some(Some(true)) && marker.is_some() {
             // Streams without a queue are followed by markers only.
             self.await_marker(launch.stream);
@@ -423,28 +437,28 @@ impl<D: Device> XQueues<D> {
 
     /// The queue's last deferred command, if it has not been launched.
     pub fn last(&self, queue: QueueId) -> Option<Position> {
-        self.lock().last(queue)
+        self.lock_only().last(queue)
     }
 
     /// The same as other threads know it: a command whose call is still to be made does not count while the program suspends the
     /// queue.
     pub fn last_for_others(&self, queue: QueueId) -> Option<Position> {
-        self.lock().last_for_others(queue)
+        self.lock_only().last_for_others(queue)
     }
 
     /// The command of a queue whose launch has begun and has not returned.
     pub fn last_taken(&self, queue: QueueId) -> Option<Position> {
-        self.lock().last_taken(queue)
+        self.lock_only().last_taken(queue)
     }
 
     /// The same of all queues.
     pub fn all_last(&self) -> Vec<Position> {
-        self.lock().all_last()
+        self.lock_only().all_last()
     }
 
     /// Whether all of these were launched.
     pub fn are_launched(&self, positions: &[Position]) -> bool {
-        self.lock().are_launched(positions)
+        self.lock_only().are_launched(positions)
     }
 
     /// Defers a command until it may be launched. Never waits.
@@ -553,8 +567,26 @@ impl<D: Device> XQueues<D> {
         }
     }
 
-    /// A panic while the lock was held is the crate's own; the state is only changed by whole steps.
+    /// The state, which knows all launches that have returned.
     fn lock(&self) -> Locked<'_, D> {
+        let mut state = self.lock_only();
+        state.collect_all_launches();
+        state
+    }
+
+    /// The same, but of the other sources it may not know the latest launches.
+    fn lock_for(&self, source: Source) -> Locked<'_, D> {
+        let mut state = self.lock_only();
+        if let Source::Queue(queue) = source {
+            state.collect_launches(queue);
+        }
+        state
+    }
+
+    /// The state for what no launch concerns: of none it may know the latest.
+    ///
+    /// A panic while the lock was held is the crate's own; the state is only changed by whole steps.
+    fn lock_only(&self) -> Locked<'_, D> {
         Locked::new(self.state.lock().unwrap_or_else(PoisonError::into_inner), &self.changed)
     }
 

@@ -36,6 +36,13 @@ pub(super) struct Slot {
     pub(super) keeper: Keeper,
 }
 
+impl Slot {
+    /// Its name for launches: index and generation.
+    pub(super) fn name(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+}
+
 impl Link {
     pub(super) fn new(trouble: fn(Trouble)) -> Self {
         Self {
@@ -70,16 +77,25 @@ impl Link {
 
     /// The queue's word, if the queue is there.
     pub(super) fn word(&self, slot: Slot) -> Option<QueueWord> {
-        let word = QueueWord(self.page.load(Word::queue(slot.index.into())));
-        (word.is_open() && word.generation() == slot.generation).then_some(word)
+        self.word_of(slot.name())
+    }
+
+    fn word_of(&self, name: u64) -> Option<QueueWord> {
+        let word = QueueWord(self.page.load(Word::queue(name & u64::from(u32::MAX))));
+        (word.is_open() && u64::from(word.generation()) == name >> 32).then_some(word)
     }
 
     /// A queue's admission state.
     pub(super) fn state_of(&self, slot: Slot) -> AdmissionState {
+        self.state_by_name(slot.name())
+    }
+
+    /// The same of the queue with this name.
+    pub(super) fn state_by_name(&self, name: u64) -> AdmissionState {
         if !self.is_in_force() {
             return AdmissionState::Alone;
         }
-        let Some(word) = self.word(slot) else { return AdmissionState::Alone };
+        let Some(word) = self.word_of(name) else { return AdmissionState::Alone };
         let (device, level) = (word.device(), word.level());
         let exists = self.page.load(Word::exists(device));
         let has_neighbours = self.page.load(Word::exist_count(device, level)) > 1;

@@ -29,6 +29,10 @@ impl Registration for PageRegistration {
         self.link.state_of(self.slot)
     }
 
+    fn name(&self) -> Option<u64> {
+        Some(self.slot.name())
+    }
+
     fn report_ready(&self) {
         self.report(Report::Ready);
     }

@@ -13,6 +13,7 @@ use crate::device::Device;
 use crate::event_writer::EventWriter;
 use crate::flight::Flight;
 use crate::ids::{ClaimId, ClaimKey, QueueId, Source};
+use crate::journal::Launched;
 use crate::state::State;
 use crate::state::gate_table::DeviceGate;
 
@@ -159,6 +160,20 @@ impl<D: Device> State<D> {
     fn launched_so_far(&self, source: Source) -> u64 {
         self.flight(source).map_or(0, Flight::launched_so_far)
     }
+}
+
+/// Writes a launch that went without the lock, after so many of its queue.
+pub(super) fn write_launch_at_once(
+    events: &mut EventWriter,
+    queue: QueueId,
+    launched_so_far: u64,
+    launch: &Launched,
+) {
+    let &Launched { admitted, returned, judgement, on_device, .. } = launch;
+    let number = if on_device { launched_so_far } else { 0 };
+    let source = Source::Queue(queue);
+    let event = launched(events, source, (number, false), Delay::None, judgement, returned, Nanos::ZERO);
+    events.write(admitted, &event);
 }
 
 /// A launch as an event: its number, and whether there is a gate before it.

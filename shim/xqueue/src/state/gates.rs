@@ -138,6 +138,11 @@ impl<D: Device> State<D> {
         self.update_gates(device);
     }
 
+    /// Whether the process has a gate that the arbiter does not close.
+    pub(super) fn closes_any_gate_itself(&self) -> bool {
+        self.gates.iter().filter_map(DeviceGate::there).any(|gate| gate.shared.is_none())
+    }
+
     /// The claim for which a device's gates are closed: that of the most urgent streams, which is preempted last.
     pub(super) fn gate_claim(&self, device: u64) -> Option<ClaimId> {
         let registered = self.registered_on(device);

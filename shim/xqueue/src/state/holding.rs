@@ -136,14 +136,18 @@ impl<D: Device> State<D> {
             queue.flight_mut().pin();
             self.may_be_pinned = true;
         }
+        queue.journal().close();
+        let pending = queue.pending();
         self.add_gate(claim, runtime);
         if let Some(queue) = self.queues.get_mut(id) {
             queue.set_claim(claim);
         }
         if let Some(former) = former {
             self.claims.get_mut(former).queue_gone(now());
+            self.claims.get_mut(former).launch_at_once(pending, 0);
         }
         self.claims.get_mut(claim).queue_created(now());
+        self.claims.get_mut(claim).launch_at_once(0, pending);
         self.apply_limit(id);
         self.report_use(id);
     }

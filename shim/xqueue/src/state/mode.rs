@@ -33,12 +33,12 @@ impl<D: Device> State<D> {
 
     /// Whether there is any reason to look at calls, besides the first use of a device.
     pub(crate) fn has_reason(&self) -> bool {
-        self.mode.all_suspended
-            || self.is_any_queue_kept()
-            || self.is_any_deferred()
-            || self.is_contended()
-            || self.is_recorded()
-            || self.does_any_limit_itself()
+        self.is_anything_kept() || self.is_contended() || self.is_recorded() || self.does_any_limit_itself()
+    }
+
+    /// Whether anything is suspended but by other processes, or deferred.
+    fn is_anything_kept(&self) -> bool {
+        self.mode.all_suspended || self.is_any_queue_kept() || self.is_any_deferred()
     }
 
     /// What decides whether a command may be launched.
@@ -47,11 +47,14 @@ impl<D: Device> State<D> {
             || self.mode.observes_all
             || self.mode.defers_nothing
             || self.is_recorded()
-            || self.does_any_limit_itself()
-            || self.is_contended();
+            || self.does_any_limit_itself();
+        // Completions are known, and launches need not look after gates.
+        let is_followed = || !self.limits.is_paused && !self.closes_any_gate_itself();
         match self.is_engaged() {
             false => AdmissionMode::Open,
             true if is_decided_under_lock => AdmissionMode::UnderLock,
+            true if self.is_contended() && !self.is_anything_kept() && is_followed() => AdmissionMode::Beside,
+            true if self.is_contended() => AdmissionMode::UnderLock,
             true if self.mode.all_suspended => AdmissionMode::Suspended,
             true => AdmissionMode::ByQueue,
         }

@@ -19,6 +19,9 @@ impl<D: Device> State<D> {
     pub(crate) fn update_admission_states(&mut self) {
         let changes = self.claims.update_states();
         for change in &changes {
+            if change.now != AdmissionState::Beside {
+                self.close_journals_of(change.claim);
+            }
             for flight in self.flights_of_mut(change.claim) {
                 if change.concerns_preemption() {
                     flight.preempted(now(), change.now.is_preempted());

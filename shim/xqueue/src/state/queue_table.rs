@@ -13,6 +13,8 @@ pub(crate) struct QueueTable<D: Device> {
     queues: HashMap<QueueId, Queue<D>>,
     /// Those that may have anything in flight, deferred or waiting, see [`Self::busy`].
     busy: Vec<QueueId>,
+    /// Those with a journal that is open, or was not collected to its end.
+    journals: Vec<QueueId>,
     /// Commands in all their buffers.
     deferred: usize,
     created: u64,
@@ -21,7 +23,14 @@ pub(crate) struct QueueTable<D: Device> {
 
 impl<D: Device> QueueTable<D> {
     pub(super) fn new() -> Self {
-        Self { queues: HashMap::default(), busy: Vec::new(), deferred: 0, created: 0, tickets: 0 }
+        Self {
+            queues: HashMap::default(),
+            busy: Vec::new(),
+            journals: Vec::new(),
+            deferred: 0,
+            created: 0,
+            tickets: 0,
+        }
     }
 
     pub(super) fn create(&mut self, parts: &QueueParts<D>, limit: Limit) -> QueueId {
@@ -56,6 +65,41 @@ impl<D: Device> QueueTable<D> {
     /// Those that may have anything in flight, deferred or waiting: of a program's thousands, only the ones that it uses.
     pub(super) fn busy(&self) -> impl Iterator<Item = (QueueId, &Queue<D>)> {
         self.busy.iter().filter_map(|&id| Some((id, self.queues.get(&id)?)))
+    }
+
+    /// A queue's journal is open from now on.
+    pub(super) fn has_journal(&mut self, id: QueueId) {
+        if self.queues.get_mut(&id).is_some_and(Queue::is_journalled_from_now) {
+            self.journals.push(id);
+        }
+    }
+
+    /// Queues with a journal that is open, or was not collected to its end.
+    pub(super) fn journals(&self) -> &[QueueId] {
+        &self.journals
+    }
+
+    pub(super) fn with_journals(&self) -> impl Iterator<Item = (QueueId, &Queue<D>)> {
+        self.journals.iter().filter_map(|&id| Some((id, self.queues.get(&id)?)))
+    }
+
+    /// A queue, if its journal may have anything.
+    pub(super) fn get_journalled(&mut self, id: QueueId) -> Option<&mut Queue<D>> {
+        let queue = self.queues.get_mut(&id)?;
+        let has_any = queue.stream().is_some() && (queue.journal().pending() > 0 || queue.pending() > 0);
+        has_any.then_some(queue)
+    }
+
+    /// Looks no more at this one of the queues with journals, if that is over.
+    pub(super) fn leave_out_journal(&mut self, index: usize) {
+        let is_over = |queue: &Queue<D>| {
+            queue.stream().is_none() || !queue.journal().is_open() && queue.journal().pending() == 0
+        };
+        let queue = self.queues.get_mut(&self.journals[index]);
+        if queue.as_deref().is_none_or(is_over) {
+            queue.into_iter().for_each(Queue::is_journalled_no_more);
+            self.journals.swap_remove(index);
+        }
     }
 
     pub(super) fn busy_of_claim(&self, claim: ClaimId) -> impl Iterator<Item = &Queue<D>> {

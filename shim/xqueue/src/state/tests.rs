@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::clock::now;
+use crate::status::QueueStatus;
 
 impl<D: Device> State<D> {
     /// Whether no queue is left.
@@ -13,6 +14,10 @@ impl<D: Device> State<D> {
     pub(crate) fn do_workers_sleep(&self) -> bool {
         let sleeps = |queue: &Queue<D>| queue.is_worker_asleep() || !queue.has_worker();
         self.queues.values().all(|queue| !queue.is_launching() && sleeps(queue))
+    }
+
+    pub(crate) fn status_of(&self, queue: QueueId) -> Option<&'static QueueStatus> {
+        self.queues.get(queue).map(Queue::status)
     }
 
     pub(crate) fn is_alert(&self, claim: ClaimId) -> bool {

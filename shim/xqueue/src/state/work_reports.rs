@@ -16,6 +16,7 @@ impl<D: Device> State<D> {
     /// Gives a claim a registration with the arbiter, or takes it away.
     pub(crate) fn register(&mut self, claim: ClaimId, registration: Option<Arc<dyn Registration>>) {
         self.leave_gate(claim);
+        self.close_journals_of(claim);
         self.claims.get_mut(claim).register(registration, now());
         self.settle_gates(self.claims.get(claim).key.device);
     }
@@ -49,6 +50,7 @@ impl<D: Device> State<D> {
 
     /// A caller waits for the admission of this claim, or does so no more.
     pub(crate) fn caller_waits(&mut self, claim: ClaimId, waits: bool) {
+        self.close_journals_of(claim);
         let claim = self.claims.get_mut(claim);
         if waits {
             claim.caller_waits();
@@ -70,8 +72,11 @@ impl<D: Device> State<D> {
     pub(crate) fn report_as_due(&mut self, now: Nanos) -> Option<Nanos> {
         let mut next: Option<Nanos> = None;
         for id in self.claims.ids() {
+            let state = self.claims.get(id).admission_state();
+            let may_end = self.claims.get(id).is_idle_due(state, now) && !self.has_work(id);
             let work = Work {
-                is_any: self.has_work(id),
+                state,
+                is_any: if may_end { !self.ends_at_once(id) } else { self.has_work(id) },
                 is_deferred: self.is_waited_for(id),
                 is_executing: self.is_executing(id, now),
             };

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::device::Device;
 use crate::ids::{Position, QueueId};
 use crate::state::State;
+use crate::status::AdmissionMode;
 use crate::xqueues::{WAIT_MAX, XQueues};
 
 /// The state of all queues, locked.
@@ -79,8 +80,12 @@ impl<D: Device> XQueues<D> {
     }
 
     /// Makes a change known to threads that read the admission mode: no thread waits for it.
-    pub(super) fn publish_quietly(&self, state: &State<D>) {
-        self.mode.set(state.admission_mode());
+    pub(super) fn publish_quietly(&self, state: &mut State<D>) {
+        let mode = state.admission_mode();
+        if mode != AdmissionMode::Beside {
+            state.close_journals();
+        }
+        self.mode.set(mode);
     }
 
     /// A caller waits for the next change, or until it looks again by itself.

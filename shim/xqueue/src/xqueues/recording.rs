@@ -21,7 +21,7 @@ impl<D: Device> XQueues<D> {
 
     /// Whether the process is recorded.
     pub fn is_recorded(&self) -> bool {
-        self.lock().is_recorded()
+        self.lock_only().is_recorded()
     }
 
     /// Looks at all markers, if the process is recorded: the host has just waited for them, or no thread will look later.
@@ -46,7 +46,7 @@ impl<D: Device> XQueues<D> {
 
     /// Looks at the markers of a source up to the first that is not complete. Only while markers are held.
     pub(super) fn check_source(&self, source: Source) {
-        let first = || self.lock().first_marker(source);
+        let first = || self.lock_for(source).first_marker(source);
         while first().is_some_and(|marker| self.check_marker(source, marker)) {}
     }
 }

@@ -64,6 +64,11 @@ impl<D: Device> XQueues<D> {
         self.lock().set_limit(limit);
     }
 
+    /// What says, of the name that a registration has, whether its claim is beside others. Given once.
+    pub(crate) fn set_arbiter(&self, is_beside: Box<dyn Fn(u64) -> bool + Send + Sync>) {
+        let _ = self.is_beside.set(is_beside);
+    }
+
     /// What wakes the watcher. Given once.
     pub(crate) fn set_alarm(&self, alarm: Box<dyn Fn() + Send + Sync>) {
         let _ = self.alarm.set(alarm);
@@ -115,7 +120,7 @@ impl<D: Device> XQueues<D> {
         if is_state_new || is_any_complete {
             self.publish(&mut state);
         } else {
-            self.publish_quietly(&state);
+            self.publish_quietly(&mut state);
             // A command was deferred while the process was preempted, and it was not before nor is now: no change shows that.
             state.wake_concerned_worker();
         }
@@ -134,7 +139,7 @@ impl<D: Device> XQueues<D> {
     /// Whether that was so when the watcher last did what was due. Then changes of ready masks need not wake it: any change of
     /// the process's own that matters does.
     pub(crate) fn ignores_masks(&self) -> bool {
-        self.lock().watch.ignores_masks()
+        self.lock_only().watch.ignores_masks()
     }
 
     /// The registrations of claims that the watcher must look at continuously now, rather than sleep, and their admission states.
@@ -257,9 +262,9 @@ impl<D: Device> XQueues<D> {
     /// Whether it is complete. Only while markers are held.
     pub(super) fn check_marker(&self, source: Source, marker: D::Marker) -> bool {
         let is_complete = self.device.is_complete(marker);
-        let before = self.lock().marker_before(source).filter(|_| is_complete);
+        let before = self.lock_for(source).marker_before(source).filter(|_| is_complete);
         let device_time = before.and_then(|before| self.device.time_between(before, marker));
-        let retired = self.lock().marker_checked(source, marker, is_complete, device_time);
+        let retired = self.lock_for(source).marker_checked(source, marker, is_complete, device_time);
         if let Some(retired) = retired {
             self.device.retire(retired);
         }
@@ -301,7 +306,7 @@ impl<D: Device> XQueues<D> {
             // Markers know when.
             self.check_source(Source::Queue(queue));
         }
-        let retired = self.lock().stream_answered(queue, launched, is_done);
+        let retired = self.lock_for(Source::Queue(queue)).stream_answered(queue, launched, is_done);
         self.retire(retired);
     }
 
@@ -315,7 +320,7 @@ impl<D: Device> XQueues<D> {
     /// takes as long as the device needs from one packet to the next.
     pub fn await_doubtful_marker(&self, queue: Option<QueueId>, claim: Option<ClaimId>, stream: D::Stream) {
         let source = queue.map(Source::Queue).or(claim.map(Source::Unqueued));
-        if source.is_some_and(|source| self.lock().is_marker_in_doubt(source)) {
+        if source.is_some_and(|source| self.lock_for(source).is_marker_in_doubt(source)) {
             self.await_marker(stream);
         }
     }

@@ -18,8 +18,9 @@ use crate::gate_page::GatePage;
 use crate::ids::{ClaimId, ClaimKey, QueueId, RuntimeId, Source};
 use crate::registration::{AdmissionState, Registration};
 use crate::xqueues::tests::status;
-use crate::xqueues::{Admission, Setup, XQueues};
+use crate::xqueues::{Admission, AdmissionAtOnce, Setup, XQueues};
 
+mod at_once;
 mod completions;
 mod gates;
 mod leases;
@@ -210,9 +211,16 @@ impl TestArbiter {
 
 const LINGER: Nanos = Nanos::from_micros(200);
 
+/// By which launches ask for its claim.
+const NAME: u64 = 7;
+
 impl Registration for TestArbiter {
     fn state(&self) -> AdmissionState {
         *self.state.lock().unwrap()
+    }
+
+    fn name(&self) -> Option<u64> {
+        Some(NAME)
     }
 
     fn report_ready(&self) {
@@ -282,6 +290,8 @@ impl Process {
         let queues = XQueues::new(Arc::clone(&bench), Setup::default());
         let claim = queues.claim(ClaimKey::new(1, 0));
         queues.register(claim, Some(Arc::clone(&arbiter) as Arc<dyn Registration>));
+        let known = Arc::clone(&arbiter);
+        queues.set_arbiter(Box::new(move |name| name == NAME && known.state() == AdmissionState::Beside));
         // It has been so for long.
         queues.lock().take_has_new_admission_state();
         let queue = queues.create(0, Some(claim), status());
@@ -336,6 +346,15 @@ impl Process {
 
     /// The same on any queue, of any load.
     fn launch_on(&self, queue: QueueId, load: Load) -> bool {
+        let status = self.queues.lock().status_of(queue).expect("it is there");
+        match self.queues.admit_at_once(status, &load.into()) {
+            Some(AdmissionAtOnce::Followed(begun)) => {
+                self.queues.finish_at_once(begun, true);
+                return true;
+            }
+            Some(AdmissionAtOnce::Free) => panic!("others are there"),
+            None => {}
+        }
         match self.queues.admit(queue, &[], load) {
             Admission::Now(mut begun) => {
                 self.queues.prepare(&mut begun);

@@ -1,0 +1,150 @@
+//! Launches that go at once without the lock: when their journals are open, and how they become known
+//! ([`crate::journal`]).
+//!
+//! A journal is open only while all of this holds, and is closed by whatever ends it, before that takes effect:
+//!
+//! * The process's admission mode is [`AdmissionMode::Beside`](crate::AdmissionMode::Beside).
+//! * Nothing keeps the queue, and it needs no marker behind each command.
+//! * Its claim has reported that it has work, and no caller waits for its admission.
+//!
+//! That the claim is on the first level and not preempted is for the arbiter to change at any time. Each launch looks at its page.
+
+use xsched_sched::Nanos;
+
+use crate::device::Device;
+use crate::ids::{ClaimId, QueueId};
+use crate::queue::Queue;
+use crate::registration::AdmissionState;
+use crate::state::State;
+
+/// A marker that is to be recorded behind so many commands of a stream.
+pub(crate) struct DueMarker<D: Device> {
+    claim: ClaimId,
+    pub(crate) stream: D::Stream,
+    launched: u64,
+}
+
+/// A journal is closed if no launch came through it for so long: until then its queue is looked at.
+const UNUSED: Nanos = Nanos::from_millis(10);
+
+impl<D: Device> State<D> {
+    /// Lets the launches of a queue go without the lock from now on, if nothing is against it. The mode is known to allow it.
+    pub(crate) fn open_journal(&mut self, id: QueueId, now: Nanos) {
+        let Some(queue) = self.queues.get(id).filter(|queue| !queue.journal().is_open()) else { return };
+        let Some(claim) = queue.claim().map(|claim| self.claims.get(claim)) else { return };
+        let Some(name) = claim.registration().and_then(|registration| registration.name()) else { return };
+        let is_free = queue.stream().is_some() && queue.is_clear() && self.may_be_asked(queue);
+        let is_beside = claim.admission_state() == AdmissionState::Beside;
+        if is_free && is_beside && claim.is_reported_ready() && !claim.has_waiting_callers() {
+            queue.journal().open(name, queue.flight().marker_due(now));
+            self.queues.has_journal(id);
+        }
+    }
+
+    /// Takes note of the launches of a queue that went without the lock and have returned.
+    pub(crate) fn collect_launches(&mut self, id: QueueId) {
+        let Self { queues, claims, events, .. } = self;
+        let Some(queue) = queues.get_journalled(id) else { return };
+        let Some(claim) = queue.claim() else { return };
+        let (mut count, mut last) = (0, Nanos::ZERO);
+        while let Some(launched) = queue.journal().collect() {
+            queue.flight_mut().launched_at_once(&launched);
+            if let Some(events) = events {
+                super::events::write_launch_at_once(events, id, queue.flight().launched_so_far(), &launched);
+            }
+            (count, last) = (count + 1, last.max(launched.returned));
+        }
+        if count > 0 {
+            let due = queue.flight().marker_due(last);
+            queue.journal().set_marker_due(due);
+            claims.get_mut(claim).launched_at_once(count, last);
+        }
+        let (before, pending) = queue.note_pending();
+        claims.get_mut(claim).launch_at_once(before, pending);
+    }
+
+    /// The same of all queues.
+    pub(crate) fn collect_all_launches(&mut self) {
+        for index in (0..self.queues.journals().len()).rev() {
+            let id = self.queues.journals()[index];
+            self.collect_launches(id);
+            self.queues.leave_out_journal(index);
+        }
+    }
+
+    /// All launches are decided about under the lock from now on.
+    pub(crate) fn close_journals(&self) {
+        self.queues.with_journals().for_each(|(_, queue)| queue.journal().close());
+    }
+
+    /// The same of a claim's.
+    pub(crate) fn close_journals_of(&self, claim: ClaimId) {
+        let of_claim = self.queues.with_journals().filter(|(_, queue)| queue.claim() == Some(claim));
+        of_claim.for_each(|(_, queue)| queue.journal().close());
+    }
+
+    /// The same of streams that order others: there is another stream from now on.
+    pub(super) fn close_journals_of_ordering_streams(&self) {
+        let ordering = self.queues.with_journals().filter(|(_, queue)| queue.orders_others());
+        ordering.for_each(|(_, queue)| queue.journal().close());
+    }
+
+    /// A claim that has no work is about to report that. False if a launch was before that. From here on each launch takes the lock,
+    /// and reports.
+    pub(super) fn ends_at_once(&mut self, claim: ClaimId) -> bool {
+        self.close_journals_of(claim);
+        self.collect_all_launches();
+        !self.has_work(claim)
+    }
+
+    /// Closes journals that are not used any more.
+    pub(super) fn close_unused_journals(&mut self, now: Nanos) {
+        let is_unused =
+            |queue: &Queue<D>| queue.flight().is_empty() && queue.flight().last_launch() + UNUSED <= now;
+        let unused = self.queues.with_journals().filter(|(_, queue)| is_unused(queue));
+        unused.for_each(|(_, queue)| queue.journal().close());
+        self.collect_all_launches();
+    }
+
+    /// A queue's stream goes, and its journal with it.
+    pub(super) fn leave_journal(&mut self, id: QueueId) {
+        let Some(queue) = self.queues.get(id).filter(|queue| queue.stream().is_some()) else { return };
+        queue.journal().close();
+        self.collect_launches(id);
+        let Some(queue) = self.queues.get_mut(id) else { return };
+        let before = queue.forget_pending();
+        if let Some(claim) = queue.claim() {
+            // The program destroys a stream while it launches there.
+            self.claims.get_mut(claim).launch_at_once(before, 0);
+        }
+    }
+
+    /// A launch of a queue has just returned: what it needs for a marker, if none has been recorded there for long. Then the claim is
+    /// launching until [`Self::marked_at_once`].
+    pub(crate) fn wants_marker_at_once(&mut self, id: QueueId, now: Nanos) -> Option<DueMarker<D>> {
+        let queue = self.queues.get(id)?;
+        let (claim, stream) = (queue.claim()?, queue.stream()?);
+        if !queue.flight().is_unmarked_for_long(now) {
+            queue.journal().set_marker_due(queue.flight().marker_due(now));
+            return None;
+        }
+        let launched = queue.flight().launched_so_far();
+        self.claims.get_mut(claim).launches_alone();
+        Some(DueMarker { claim, stream, launched })
+    }
+
+    /// The marker was recorded, or was refused. Returns one that is not needed.
+    pub(crate) fn marked_at_once(
+        &mut self,
+        id: QueueId,
+        due: &DueMarker<D>,
+        marker: Option<D::Marker>,
+        now: Nanos,
+    ) -> Option<D::Marker> {
+        self.claims.get_mut(due.claim).launch_returned();
+        let Some(queue) = self.queues.get_mut(id) else { return marker };
+        let unneeded = marker.and_then(|marker| queue.flight_mut().marked(now, marker, due.launched));
+        queue.journal().set_marker_due(queue.flight().marker_due(now));
+        unneeded
+    }
+}

@@ -1,0 +1,104 @@
+//! Launches beside other processes that take no lock: see `state/journals.rs` for when they may.
+
+use xsched_sched::Nanos;
+
+use crate::clock::now;
+use crate::command::{Demand, KnownEnd, Load, Treatment};
+use crate::device::Device;
+use crate::ids::{QueueId, Source};
+use crate::journal::{Launched, Ticket};
+use crate::status::{AdmissionMode, QueueStatus};
+use crate::xqueues::XQueues;
+use crate::xqueues::locked::Locked;
+
+/// How a command goes that may be launched now.
+#[derive(Debug)]
+#[must_use]
+pub enum AdmissionAtOnce {
+    /// Its end is not followed.
+    Free,
+    /// [`XQueues::finish_at_once`] must be called when it was launched.
+    Followed(JournalledLaunch),
+}
+
+/// A launch that was admitted and is to be finished, see [`XQueues::finish_at_once`].
+#[derive(Debug)]
+#[must_use]
+pub struct JournalledLaunch {
+    status: &'static QueueStatus,
+    queue: QueueId,
+    ticket: Ticket,
+    /// As if it had returned.
+    launched: Launched,
+}
+
+impl<D: Device> XQueues<D> {
+    /// The same as [`Self::admit`] on the queue with this status, where the answer is known without the lock: beside other processes,
+    /// while nothing is deferred. None: it is to be asked.
+    #[inline]
+    pub fn admit_at_once(&self, status: &'static QueueStatus, demand: &Demand) -> Option<AdmissionAtOnce> {
+        let is_known_later = matches!(demand.end, KnownEnd::ByEvent(_));
+        if self.admission_mode() != AdmissionMode::Beside
+            || demand.treatment != Treatment::Schedule
+            || is_known_later
+        {
+            return None;
+        }
+        let is_beside = self.is_beside.get()?;
+        let journal = status.journal();
+        let mut opening = journal.look()?;
+        let Load::Work(class) = demand.load else {
+            // What comes behind a wait is told from other commands.
+            let goes = demand.load == Load::Signal && is_beside(journal.claim());
+            return goes.then_some(AdmissionAtOnce::Free);
+        };
+        let admitted = now();
+        loop {
+            let queue = status.queue();
+            if !is_beside(journal.claim()) {
+                return None;
+            }
+            if let Some(ticket) = journal.enter(opening) {
+                let Demand { origin, judgement, .. } = *demand;
+                let launched =
+                    Launched { admitted, returned: admitted, class, origin, judgement, on_device: true };
+                return Some(AdmissionAtOnce::Followed(JournalledLaunch { status, queue, ticket, launched }));
+            }
+            // Another thread launches on the same stream, or the journal was closed.
+            opening = journal.look()?;
+        }
+    }
+
+    /// A launch that was admitted has returned. With `on_device` the runtime took it.
+    #[inline]
+    #[expect(clippy::needless_pass_by_value, reason = "a launch is finished once")]
+    pub fn finish_at_once(&self, launch: JournalledLaunch, on_device: bool) {
+        let JournalledLaunch { status, queue, ticket, launched } = launch;
+        let launched = Launched { returned: now(), on_device, ..launched };
+        status.journal().leave(ticket, &launched);
+        if launched.returned >= status.journal().marker_due() {
+            self.mark_at_once(queue);
+        }
+    }
+
+    /// Records a marker in a queue's stream, if it is still due.
+    #[cold]
+    fn mark_at_once(&self, queue: QueueId) {
+        let due = self.lock_for(Source::Queue(queue)).wants_marker_at_once(queue, now());
+        let Some(due) = due else { return };
+        let paused = self.pause();
+        let marker = if *paused { None } else { self.device.mark(due.stream) };
+        drop(paused);
+        let unneeded = self.lock_for(Source::Queue(queue)).marked_at_once(queue, &due, marker, now());
+        self.retire(Vec::from_iter(unneeded));
+    }
+
+    /// Lets launches of a source go without the lock from now on, if that may be.
+    pub(super) fn open_journal(&self, state: &mut Locked<'_, D>, source: Source, now: Nanos) {
+        if let Source::Queue(queue) = source
+            && self.mode.get() == AdmissionMode::Beside
+        {
+            state.open_journal(queue, now);
+        }
+    }
+}
