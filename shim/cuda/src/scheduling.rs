@@ -42,7 +42,7 @@ pub(crate) struct Scheduling {
     /// Whether any stream captures.
     is_capturing: AtomicBool,
     /// Treatments of functions, by address.
-    treatments: Mutex<HashMap<usize, Treatment>>,
+    treatments: Mutex<HashMap<usize, Treatment, FixedState>>,
     pub(crate) graphs: Graphs,
     pub(crate) kernels: Kernels,
 }
@@ -101,7 +101,7 @@ pub(crate) enum Hinted {
 #[derive(Default)]
 struct Streams {
     /// A null stream by its context, a created one without.
-    known: HashMap<(Option<Context>, Named), KnownStream>,
+    known: HashMap<(Option<Context>, Named), KnownStream, FixedState>,
     /// Of queues that are gone. Threads may still read there, so this memory is kept and used again.
     spare: Vec<&'static QueueStatus>,
     devices: HashMap<Context, i32>,

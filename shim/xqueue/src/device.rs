@@ -88,6 +88,10 @@ pub trait Device: Send + Sync + 'static {
     /// registered with one only.
     const GATE_MAPPINGS: usize = 1;
 
+    /// How much work may follow a command before the next gate; half of it if the claim was preempted of late. Work that is
+    /// preempted takes so much longer to stop, and each gate costs the device and the launching thread some time.
+    const GATE_EVERY: Nanos = Nanos::from_micros(10);
+
     /// The number that names a stream in events. Must not change while the stream lives.
     fn stream_number(&self, stream: Self::Stream) -> u64;
 

@@ -29,6 +29,11 @@ const MARKS: u64 = 4;
 /// The work between markers where what may be ahead is a number of commands.
 const MARK_EVERY: Nanos = Nanos::from_micros(25);
 
+/// How soon after a marker there is another one because none is left. A program whose threads are slower than the device would
+/// otherwise have one behind each command, and the watcher would look at each. Of the commands between, the stream is asked once
+/// no more come.
+const SAMPLE_EVERY: Nanos = Nanos::from_micros(100);
+
 /// The time that gates assume for a command of an unknown duration: each such command has a gate of its own.
 const GATED_MAX: Nanos = Nanos::from_millis(1);
 
@@ -37,6 +42,10 @@ pub(crate) const QUIET: Nanos = Nanos::from_micros(30);
 
 /// For how long commands may have no marker while more are launched all the time: device time is to be known.
 const UNMARKED_MAX: Nanos = Nanos::from_millis(2);
+
+/// How long after a look the next one comes at the earliest, where nothing waits for it. A look takes locks of the runtime's that
+/// threads need to launch.
+const CHECK_SOONEST: Nanos = Nanos::from_micros(50);
 
 /// How long after a look the next one comes at the latest. The expected time of commands may be far too long, and more commands
 /// are launched meanwhile.
@@ -56,6 +65,8 @@ struct Marked<M> {
 pub(crate) struct Flight<M> {
     commands: InFlight,
     marked: VecDeque<Marked<M>>,
+    /// When the last one was recorded.
+    marked_at: Nanos,
     /// Commands behind the last marker.
     unmarked: usize,
     /// The last marker, if it is what was seen complete last.
@@ -116,6 +127,7 @@ impl<M: Copy> Flight<M> {
         Self {
             commands: InFlight::new(limit),
             marked: VecDeque::new(),
+            marked_at: Nanos::ZERO,
             unmarked: 0,
             before: None,
             unmarked_since: Nanos::ZERO,
@@ -168,9 +180,9 @@ impl<M: Copy> Flight<M> {
     }
 
     /// Whether a command of a recorded process gets a marker: it is long compared to one, or it is time for one.
-    pub(crate) fn is_worth_a_marker(&self, class: DurationClass) -> bool {
+    pub(crate) fn is_worth_a_marker(&self, now: Nanos, class: DurationClass) -> bool {
         let is_short = self.commands.expected(class.0).is_some_and(|expected| expected < WORTH_A_MARKER);
-        !is_short || self.wants_marker()
+        !is_short || self.wants_marker(now)
     }
 
     /// Whether one more command of this class may be launched. With `is_awaited`, callers wait in
@@ -181,9 +193,11 @@ impl<M: Copy> Flight<M> {
         self.commands.may_launch(now, class.0) || is_stuck()
     }
 
-    /// Whether the command that was launched last gets a marker: there is none, or enough work without.
-    pub(crate) fn wants_marker(&self) -> bool {
-        self.marked.is_empty() || self.unmarked_work >= self.mark_every()
+    /// Whether the command that was launched last gets a marker: there is enough work without, or there is none and was none for a
+    /// while.
+    pub(crate) fn wants_marker(&self, now: Nanos) -> bool {
+        let is_sample = self.marked.is_empty() && now >= self.marked_at + SAMPLE_EVERY;
+        is_sample || self.unmarked_work >= self.mark_every()
     }
 
     /// Whether the next commands may soon have to wait until less is in flight.
@@ -313,6 +327,7 @@ impl<M: Copy> Flight<M> {
         let first = self.in_flight() - self.unmarked;
         let work = self.commands.least(first..first + commands);
         self.marked.push_back(Marked { marker, commands, work });
+        self.marked_at = now;
         self.unmarked -= commands;
         if self.unmarked == 0 {
             self.unmarked_work = Nanos::ZERO;
@@ -359,7 +374,7 @@ impl<M: Copy> Flight<M> {
         let at = if is_waited_for {
             self.commands.capacity_at(self.checked)
         } else {
-            self.commands.done_at(self.checked, first.work)
+            self.commands.done_at(self.checked, first.work).map(|at| at.max(self.checked + CHECK_SOONEST))
         };
         at.map(|at| at.min(self.checked + CHECK_LATEST))
     }

@@ -38,7 +38,7 @@ impl<D: Device> State<D> {
         if let KnownEnd::ByEvent(event) = launch.demand.end {
             flight.ends_by_event(event);
         }
-        let is_worth_it = is_recorded && flight.is_worth_a_marker(launch.class);
+        let is_worth_it = is_recorded && flight.is_worth_a_marker(now, launch.class);
         self.note_launch(launch, true, now, ahead);
         let flight = self.flight(launch.source)?;
         let may_launch_more = || flight.may_launch(now, launch.class, self.waiters.in_place > 0);
@@ -49,7 +49,7 @@ impl<D: Device> State<D> {
                 is_time
                     || is_worth_it
                     || !self.may_be_asked(self.queues.get(queue)?)
-                    || launch.is_limited && (flight.wants_marker() || !may_launch_more())
+                    || launch.is_limited && (flight.wants_marker(now) || !may_launch_more())
             }
         };
         wants_marker.then(|| flight.launched_so_far())

@@ -25,12 +25,6 @@ use crate::registration::{AdmissionState, Registration};
 use crate::state::State;
 use crate::state::gate_table::{DeviceGate, Gate, Shared, Stage};
 
-/// How much work may follow a command before the next gate. A caller that waits for commands between two gates waits for so much
-/// longer than for its own command. Gates cost the device time as well, so there are fewer where the claim was not preempted of
-/// late.
-const GATE_EVERY_WHEN_ALERT: Nanos = Nanos::from_micros(5);
-const GATE_EVERY: Nanos = Nanos::from_micros(10);
-
 impl<D: Device> State<D> {
     /// The registrations of all claims with their admission states when these were last looked at, if a gate is to be closed sooner
     /// than the watcher could be woken. Empty while gates must stay open.
@@ -198,7 +192,7 @@ impl<D: Device> State<D> {
     ) -> Option<D::Gate> {
         let gate = self.gate_for(claim, runtime)?.on_device;
         let is_alert = self.claims.get(claim).is_alert(now());
-        let every = if is_alert { GATE_EVERY_WHEN_ALERT } else { GATE_EVERY };
+        let every = if is_alert { D::GATE_EVERY / 2 } else { D::GATE_EVERY };
         self.flight_mut(source)?.wants_gate(class, every).then_some(gate)
     }
 

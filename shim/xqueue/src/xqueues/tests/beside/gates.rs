@@ -84,10 +84,10 @@ fn after_preemption(length: Nanos) -> Process {
     let process = Process::new(BELOW).has_gates();
     process.queues.poll_below(Nanos::from_micros(80));
     process.bench.took_ns.store(length.0, Ordering::SeqCst);
-    for _ in 0..4 {
+    for _ in 0..8 {
         assert!(process.launch());
         process.bench.complete.store(process.recorded(), Ordering::SeqCst);
-        process.clock.advance(length.max(Nanos::from_micros(25)));
+        process.clock.advance(length.max(Nanos::from_micros(100)));
         process.run_due();
     }
     process.set_state(PREEMPTED);
