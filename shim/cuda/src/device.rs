@@ -3,21 +3,33 @@
 
 use std::convert::Infallible;
 
+use xsched_ground::gates::{GateState, Gates};
 use xsched_sched::Nanos;
 use xsched_xqueue::{Device, GatePage, RuntimeId, Tried};
 
 use crate::api::Named;
+use crate::driver::Context;
 use crate::gate::{CudaGate, CudaTrial};
 use crate::marker::{CudaMarker, CudaStream, MarkerPool};
 use crate::registration::{self, Registrations, Unregistered};
-use crate::status::{GateState, Gates};
+use crate::status::xsched_cuda_status;
 
 /// The contexts of this process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Cuda {
     pub(crate) markers: MarkerPool,
     pub(crate) registrations: Registrations,
-    pub(crate) gates: Gates,
+    pub(crate) gates: Gates<Context>,
+}
+
+impl Default for Cuda {
+    fn default() -> Self {
+        Self {
+            markers: MarkerPool::default(),
+            registrations: Registrations::default(),
+            gates: Gates::new(&xsched_cuda_status.contexts),
+        }
+    }
 }
 
 impl Device for Cuda {
