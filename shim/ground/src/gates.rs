@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use xsched_protocol::shim_status::GateCounts;
+use xsched_xqueue::Tried;
 
 /// [`GateCounts`] in a shim's status.
 #[derive(Debug)]
@@ -84,6 +85,18 @@ impl<K: Copy + Eq + Hash> Gates<K> {
             };
             known.insert(of, Known { state, is_beyond });
         });
+    }
+
+    /// A trial was looked at, of a gate in a page that the arbiter writes or not.
+    pub fn note_trial<G>(&self, of: K, tried: &Tried<G>, is_shared: bool) {
+        let state = match tried {
+            Tried::Works(_) if is_shared => GateState::Shared,
+            Tried::Works(_) => GateState::Own,
+            Tried::Refused if !is_shared => GateState::None,
+            // After a page comes memory of the process's own.
+            Tried::Refused | Tried::Pending { .. } | Tried::Undecided => return,
+        };
+        self.note(of, state);
     }
 
     /// What had a gate is gone.

@@ -146,15 +146,7 @@ impl Device for Hip {
 
     fn look_at_trial(&self, trial: &mut HipTrial) -> Tried<HipGate> {
         let tried = trial.look();
-        let state = match tried {
-            Tried::Works(_) if trial.is_shared() => Some(GateState::Shared),
-            Tried::Works(_) => Some(GateState::Own),
-            Tried::Refused if !trial.is_shared() => Some(GateState::None),
-            Tried::Refused | Tried::Pending { .. } | Tried::Undecided => None,
-        };
-        if let Some(state) = state {
-            self.gates.note(trial.owner(), state);
-        }
+        self.gates.note_trial(trial.owner(), &tried, trial.is_shared());
         tried
     }
 
