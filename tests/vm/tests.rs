@@ -6,6 +6,7 @@
 mod origin;
 mod recording;
 mod scheduling;
+mod timed;
 
 use std::collections::BTreeMap;
 use std::fs;
