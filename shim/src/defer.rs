@@ -52,6 +52,7 @@ pub(crate) mod test_suspension;
 
 use xsched_xqueue::Usage;
 
+use crate::ground::status::xsched_shim_status;
 use crate::hip::failure;
 use deferral::{DEFERRAL, deferral};
 
@@ -78,6 +79,7 @@ pub(crate) fn is_engaged() -> bool {
 /// In a forked child: deferred calls are its parent's.
 pub(crate) fn renew_after_fork() {
     DEFERRAL.renew();
+    xsched_shim_status.gates.clear();
     streams::invalidate();
     finding::forget_set_devices();
 }

@@ -39,6 +39,7 @@ pub(crate) fn text() -> String {
             (used.device_time.0 / 1000, "us of device time"),
             (used.launched, "commands launched"),
             (used.deferred, "of them held back before"),
+            (counters::gates_put_so_far(), "gates before commands, which stop them on the device"),
             (used.suspended.0 / 1000, "us of waiting for more urgent processes"),
         ];
         section(&mut text, "beside others", lines.map(|(count, what)| (count, what.to_owned())));

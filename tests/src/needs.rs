@@ -22,6 +22,17 @@ pub static VM: Need = Need {
     },
 };
 
+/// The test runs there, and time goes by the guest's instructions.
+pub static VM_TIMED: Need = Need {
+    name: "virtual machine with time by instructions",
+    missing: || {
+        let is_there = env::var_os("XSCHED_VM_TIMED").is_some();
+        (!is_there).then(|| {
+            "time does not go by instructions here, as it does under `cargo xtask test --vm timed`".to_owned()
+        })
+    },
+};
+
 /// The command `sudo`.
 pub static SUDO: Need = Need { name: "sudo", missing: || fails(Command::new("sudo").arg("-V")) };
 

@@ -2,11 +2,12 @@
 # Boots a distribution's kernel under QEMU with AMD's own amdgpu driver on a stand-in GPU, runs one command there, and
 # passes its output and exit status on.
 #
-#   boot.sh [-k SERIES] [-n] [-s FOLDER] [-t SECONDS] [-b] [--] COMMAND...
+#   boot.sh [-k SERIES] [-n] [-i] [-s FOLDER] [-t SECONDS] [-b] [--] COMMAND...
 #
 #   -k  kernel series: 5.10, 6.1, 6.12 [default], or one of Debian 13's backports, such as 7.2; 5.15 and 6.8 of Ubuntu, if
 #       XSCHED_UBUNTU_MIRROR names an archive of it
 #   -n  no GPU and no driver: quicker
+#   -i  time in the guest goes by its instructions, see below
 #   -s  folder of the host, read-write at /host in the guest
 #   -t  stop after this many seconds               -b  get and build everything, and do not boot
 #
@@ -15,17 +16,22 @@
 #
 # Everything comes from the Debian mirror that apt already uses, and is kept in $XSCHED_VM_DIR, else in the cache
 # folder of the user: 2 GB, and 300 MB for each further kernel. The root file system has Debian's libamdhip64 5.2.3 and strace. It is
-# shared read-only; the guest writes to memory. The processor is emulated: the machine needs no KVM, and times in it have no meaning.
+# shared read-only; the guest writes to memory. The processor is emulated: the machine needs no KVM.
+#
+# Times in it have no meaning. With -i an instruction takes two nanoseconds, and the host's clock counts only while the guest is idle, at
+# the rate 1/FAKEGPU_SLOWER. So a busy host makes it slower without its noticing, and no timeout of the shim or of the controller
+# expires for that. Booting takes longer.
 set -euo pipefail
 
-series=6.12 share=$PWD timeout=600 build_only=0 has_gpu=1
-while getopts k:s:t:bn option; do
+series=6.12 share=$PWD timeout=600 build_only=0 has_gpu=1 counting=(thread=multi)
+while getopts k:s:t:bni option; do
     case $option in
     k) series=$OPTARG ;;
     s) share=$OPTARG ;;
     t) timeout=$OPTARG ;;
     b) build_only=1 ;;
     n) has_gpu=0 ;;
+    i) counting=(thread=single -icount shift=1,sleep=on,align=off) ;;
     *) exit 2 ;;
     esac
 done
@@ -251,14 +257,19 @@ if [ $has_gpu = 1 ]; then
 fi
 
 libraries=$cache/qemu/usr/lib/x86_64-linux-gnu
-qemu=("$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" "$cache/qemu/usr/bin/qemu-system-x86_64"
+loader=("$libraries/ld-linux-x86-64.so.2" --library-path "$libraries")
+if [ "${FAKEGPU_SLOWER:-1}" != 1 ]; then
+    cc -O1 -shared -fPIC -o "$run/slow.so" "$here/gpu/slow.c"
+    loader+=(--preload "$run/slow.so")
+fi
+qemu=("${loader[@]}" "$cache/qemu/usr/bin/qemu-system-x86_64"
     -L "$cache/qemu/usr/share/qemu" -L "$cache/qemu/usr/share/seabios")
 folder() {
     echo "-fsdev local,id=$1,path=$2,security_model=none,multidevs=remap$3 -device virtio-9p-pci,fsdev=$1,mount_tag=$1"
 }
 # On one line, since QEMU's messages quote it. By itself QEMU gives up a request after 5 s, and takes the late answer for a breach
 # of the protocol: the guest loses its GPU. A machine that is busy with other things pauses for longer.
-gpu_device='{"driver":"vfio-user-pci","id":"gpu","romfile":"'$cache/blobs/vbios.rom'","x-msg-timeout":600000,'
+gpu_device='{"driver":"vfio-user-pci","id":"gpu","romfile":"'$cache/blobs/vbios.rom'","x-msg-timeout":36000000,'
 gpu_device+='"socket":{"type":"unix","path":"'$run/gpu.sock'"}}'
 devices=()
 [ $has_gpu = 0 ] || devices=(-device "$gpu_device")
@@ -270,7 +281,7 @@ status=0
 # The words are split on purpose: `folder` prints options.
 # shellcheck disable=SC2046
 QEMU_MODULE_DIR=$libraries/qemu timeout -k 5 "$timeout" "${qemu[@]}" \
-    -M q35,usb=off,graphics=off -accel tcg,thread=multi,tb-size=512 -cpu max -m 2048 -smp 1 \
+    -M q35,usb=off,graphics=off -accel "tcg,tb-size=512,${counting[0]}" "${counting[@]:1}" -cpu max -m 2048 -smp 1 \
     -nodefaults -no-user-config -display none -no-reboot \
     -object memory-backend-memfd,id=ram,size=2048M,share=on -machine memory-backend=ram \
     -kernel "$kernel/vmlinux" -initrd "$kernel/initrd.cpio" \

@@ -1,6 +1,7 @@
 //! Two processes under a controller, on AMD's own runtime.
 
 use std::fs::{self, File};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,14 +30,34 @@ impl Drop for Controller {
     }
 }
 
-fn command(arguments: &[&str]) -> Command {
+/// A controller that answers, and its log.
+pub(crate) fn serve(options: &[&str]) -> (Controller, PathBuf) {
+    fs::create_dir_all(FOLDER).expect("/run is writable");
+    let log = host("serve.log");
+    let stderr = File::create(&log).expect("the shared folder is writable");
+    let mut serve = command(&["serve"]);
+    let controller = serve.args(options).stderr(Stdio::from(stderr)).spawn().expect("the program was staged");
+    let controller = Controller(controller);
+    answer(&["list", "--json"], |_| true);
+    (controller, log)
+}
+
+/// A program of `programs/` that the controller schedules in this class.
+pub(crate) fn scheduled(class: &str, program: &str) -> Command {
+    let mut run_it = command(&["run", "--require-controller", "--shim"]);
+    run_it.arg(host("libxsched_shim.so")).args(["--class", class, "--"]).arg(host(program));
+    run_it.env("HSA_ENABLE_SDMA", "1");
+    run_it
+}
+
+pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(host("xsched-ctl"));
     command.args(arguments).env("XSCHED_SOCKET_DIR", FOLDER);
     command
 }
 
 /// Waits for a matching answer of the controller to a command; returns it.
-fn answer(arguments: &[&str], is_as_wanted: impl Fn(&str) -> bool) -> String {
+pub(crate) fn answer(arguments: &[&str], is_as_wanted: impl Fn(&str) -> bool) -> String {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let outcome = run(&mut command(arguments));
@@ -50,23 +71,11 @@ fn answer(arguments: &[&str], is_as_wanted: impl Fn(&str) -> bool) -> String {
 
 #[needs(VM)]
 fn two_processes_under_a_controller_do_the_same_as_alone() {
-    fs::create_dir_all(FOLDER).expect("/run is writable");
-    let log = host("serve.log");
-    let stderr = File::create(&log).expect("the shared folder is writable");
-    let controller = command(&["serve"]).stderr(Stdio::from(stderr)).spawn().expect("the program was staged");
-    let mut controller = Controller(controller);
-    answer(&["list", "--json"], |_| true);
+    let (mut controller, log) = serve(&[]);
     let alone = run(&mut program("queues"));
     assert_eq!(alone.code, 0, "{}{}", alone.stdout, alone.stderr);
 
-    let shim = host("libxsched_shim.so").display().to_string();
-    let queues = host("queues").display().to_string();
-    let under = |class: &'static str| {
-        let mut run_it =
-            command(&["run", "--require-controller", "--shim", &shim, "--class", class, "--", &queues]);
-        run_it.env("HSA_ENABLE_SDMA", "1");
-        thread::spawn(move || run(&mut run_it))
-    };
+    let under = |class: &'static str| thread::spawn(move || run(&mut scheduled(class, "queues")));
     let both = [under("high"), under("low")];
     // Both have joined; by the time of the answer they may have left again.
     let list = answer(&["list", "--json"], |list| list.contains("\"joined\":2,"));

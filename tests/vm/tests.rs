@@ -6,6 +6,7 @@
 mod origin;
 mod recording;
 mod scheduling;
+mod timed;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -196,11 +197,15 @@ philox: 4096 of 4096 numbers are right
 sobol: 4096 of 4096 numbers are right
 ";
 
+/// How programs whose results are checked are suspended: by seeds and rates.
+const SUSPENDED: [&str; 6] =
+    ["random:1:500", "random:2:2000", "random:3:500", "random:4:1000", "random:5:4000", "held:20"];
+
 /// Runs a program natively and with the shim, suspended in several ways: it prints the same each time.
 fn says_the_same_while_held_back(program: &str, expected: &str, launches: &str) {
     let plain = run(&mut recording::program(program));
     assert_eq!((plain.code, plain.stdout.as_str()), (0, expected), "{}", plain.stderr);
-    for suspended in [None, Some("random:1:500"), Some("random:2:2000"), Some("held:20")] {
+    for suspended in [None].into_iter().chain(SUSPENDED.map(Some)) {
         let (outcome, summary) = with_shim(program, suspended);
         let said = (outcome.code, outcome.stdout.as_str());
         assert_eq!(said, (0, expected), "{suspended:?}: {}{summary}", outcome.stderr);

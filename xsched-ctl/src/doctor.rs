@@ -2,6 +2,7 @@
 
 mod controller;
 mod cuda;
+mod gates;
 mod idle;
 pub(crate) mod process;
 mod shim;

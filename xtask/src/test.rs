@@ -27,7 +27,7 @@ pub(crate) struct Args {
     /// Run only tests whose name contains this
     filter: Option<String>,
     /// Run the tests of the virtual machine instead: AMD's own driver and HIP runtime on a stand-in GPU, under the
-    /// kernels of Debian 12 and its backports
+    /// kernels of Debian 12 and its backports; with the filter `timed` only what wants time to go by instructions
     #[arg(long)]
     vm: bool,
     /// Run AMD's genuine libraries on the simulated runtime instead: natively, with the shim, suspended, beside urgent

@@ -27,36 +27,70 @@ const KERNELS: [&str; 2] = ["6.1", "6.12"];
 const TIME_MAX_S: u32 = 4500;
 
 /// Programs of `tests/vm/programs`: some open the runtime, others are linked with it.
-const PROGRAMS: [&str; 7] = ["streams", "compiled", "computes", "numbers", "queues", "random", "registers"];
+const PROGRAMS: [&str; 8] =
+    ["streams", "compiled", "computes", "numbers", "queues", "random", "registers", "shares"];
 
 /// Libraries with names of AMD's, each with its kind of stack frames: see `tests/apps/origin_chain`.
 const CHAIN: [(&str, u32); 2] = [("libtorch_hip.so", 3), ("librccl.so.1", 2)];
 
-/// Runs the tests whose name contains `filter` under each kernel; an error if any failed.
+/// The module of tests that want time to go by the guest's instructions.
+const TIMED: &str = "timed";
+
+/// How a virtual machine is booted.
+#[derive(Clone, Copy)]
+enum Time {
+    /// Its time is this machine's.
+    Host,
+    /// Its time goes by its instructions.
+    Instructions,
+}
+
+/// Runs the tests whose name contains `filter` under each kernel, and those of [`TIMED`] under the newer one; an error
+/// if any failed.
 pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<()> {
     setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms, Need::VirtualMachine])?;
     let share = stage(workspace)?;
-    command::all(KERNELS.map(|kernel| {
-        eprintln!("== Linux {kernel} with amdgpu");
-        let mut boot = command::command("bash");
-        boot.arg(workspace.root.join("tests/vm/boot.sh"))
-            .args(["-k", kernel, "-t", &TIME_MAX_S.to_string(), "-s"])
-            .arg(&share)
-            .arg("--")
-            .arg(in_there(filter))
-            .env("FAKEGPU_EXECUTOR", workspace.built(Profile::Debug, "gcn3-device"))
+    let [older, newer] = KERNELS;
+    let boots = [(older, Time::Host), (newer, Time::Host), (newer, Time::Instructions)];
+    let is_wanted = |time| match time {
+        Time::Host => !filter.is_some_and(|filter| filter.starts_with(TIMED)),
+        Time::Instructions => filter.is_none_or(|filter| filter.starts_with(TIMED)),
+    };
+    let boots = boots.into_iter().filter(|&(_, time)| is_wanted(time));
+    command::all(boots.map(|(kernel, time)| boot(workspace, &share, kernel, time, filter)))
+}
+
+fn boot(workspace: &Workspace, share: &Path, kernel: &str, time: Time, filter: Option<&str>) -> Result<()> {
+    let mut boot = command::command("bash");
+    boot.arg(workspace.root.join("tests/vm/boot.sh"));
+    boot.args(["-k", kernel, "-t", &TIME_MAX_S.to_string(), "-s"]).arg(share);
+    boot.env("FAKEGPU_EXECUTOR", workspace.built(Profile::Debug, "gcn3-device")).stdin(Stdio::null());
+    match time {
+        Time::Host => {
+            eprintln!("== Linux {kernel} with amdgpu");
             // Once, longer than QEMU waits by itself: `boot.sh` raises its limit.
-            .env("FAKEGPU_PAUSE_S", "8")
-            .stdin(Stdio::null());
-        command::run(&mut boot).map_err(|_| anyhow!("Linux {kernel}: tests failed"))
-    }))
+            boot.env("FAKEGPU_PAUSE_S", "8");
+        }
+        Time::Instructions => {
+            eprintln!("== Linux {kernel} with amdgpu, time by instructions");
+            boot.arg("-i");
+        }
+    }
+    boot.arg("--").arg(in_there(filter, time));
+    command::run(&mut boot).map_err(|_| anyhow!("Linux {kernel}: tests failed"))
 }
 
 /// The command in the virtual machine, where the shared folder is the working directory.
-fn in_there(filter: Option<&str>) -> OsString {
+fn in_there(filter: Option<&str>, time: Time) -> OsString {
+    let (variable, filter) = match time {
+        Time::Host => ("", filter),
+        Time::Instructions => ("XSCHED_VM_TIMED=1 ", filter.or(Some(TIMED))),
+    };
     let filter = filter.map(|filter| format!(" '{}'", filter.replace('\'', r"'\''"))).unwrap_or_default();
-    format!("XSCHED_VM=/host XSCHED_CTL=/host/xsched-ctl RUST_BACKTRACE=0 ./tests --test-threads=1{filter}")
-        .into()
+    format!(
+        "{variable}XSCHED_VM=/host XSCHED_CTL=/host/xsched-ctl RUST_BACKTRACE=0 ./tests --test-threads=1{filter}"
+    )
+    .into()
 }
 
 /// Builds everything and puts it into one folder.
@@ -96,7 +130,10 @@ fn stage(workspace: &Workspace) -> Result<PathBuf> {
             copy(&library, &share.join(name))?;
         }
     }
-    artifacts::module_for_vm(workspace, "tests/vm/programs/saxpy.hip", &share.join("saxpy.co"))?;
+    for module in ["advance", "saxpy"] {
+        let source = format!("tests/vm/programs/{module}.hip");
+        artifacts::module_for_vm(workspace, &source, &share.join(module).with_extension("co"))?;
+    }
     // Replaces AMD's at link time: same name, same versions of symbols.
     let runtime = artifacts::build_runtimes(workspace)?.join("5/libamdhip64.so.5");
     for program in PROGRAMS {
@@ -169,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_filter_stays_one_word() {
-        let command = in_there(Some("it's"));
+        let command = in_there(Some("it's"), Time::Host);
         assert!(command.to_str().unwrap().ends_with(r"--test-threads=1 'it'\''s'"), "{command:?}");
     }
 }

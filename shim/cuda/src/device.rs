@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use xsched_ground::gates::{GateState, Gates};
 use xsched_ground::log;
 use xsched_sched::Nanos;
 use xsched_xqueue::{Device, GatePage, RuntimeId, Tried};
@@ -10,11 +11,11 @@ use xsched_xqueue::{Device, GatePage, RuntimeId, Tried};
 use crate::api::Named;
 use crate::command::{Command, fail_late, made};
 use crate::counters::{Counter, count};
-use crate::driver::{self, SUCCESS};
+use crate::driver::{self, Context, SUCCESS};
 use crate::gate::{CudaGate, CudaTrial};
 use crate::marker::{CudaMarker, CudaStream, MarkerPool};
 use crate::registration::{self, Registrations, Unregistered};
-use crate::status::{GateState, Gates};
+use crate::status::xsched_cuda_status;
 
 /// The calls of this thread, which launches what was deferred, end no capture.
 fn ignore_captures() {
@@ -27,11 +28,21 @@ fn ignore_captures() {
 }
 
 /// The contexts of this process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Cuda {
     pub(crate) markers: MarkerPool,
     pub(crate) registrations: Registrations,
-    pub(crate) gates: Gates,
+    pub(crate) gates: Gates<Context>,
+}
+
+impl Default for Cuda {
+    fn default() -> Self {
+        Self {
+            markers: MarkerPool::default(),
+            registrations: Registrations::default(),
+            gates: Gates::new(&xsched_cuda_status.contexts),
+        }
+    }
 }
 
 impl Device for Cuda {
@@ -115,15 +126,7 @@ impl Device for Cuda {
 
     fn look_at_trial(&self, trial: &mut CudaTrial) -> Tried<CudaGate> {
         let tried = trial.look();
-        let state = match tried {
-            Tried::Works(_) if trial.is_shared() => Some(GateState::Shared),
-            Tried::Works(_) => Some(GateState::Own),
-            Tried::Refused if !trial.is_shared() => Some(GateState::None),
-            Tried::Refused | Tried::Pending { .. } | Tried::Undecided => None,
-        };
-        if let Some(state) = state {
-            self.gates.note(trial.owner(), state);
-        }
+        self.gates.note_trial(trial.owner(), &tried, trial.is_shared());
         tried
     }
 

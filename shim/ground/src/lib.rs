@@ -8,10 +8,12 @@
 //! | [`dlsym`] | the next `dlsym` behind the shim's own |
 //! | [`hints`] | what the environment asks the queues for |
 //! | [`asked`] | what the program asks for while it runs |
+//! | [`gates`] | which gates the process has, for others |
 
 pub mod asked;
 pub mod dlsym;
 pub mod env;
 pub mod fork;
+pub mod gates;
 pub mod hints;
 pub mod log;

@@ -12,7 +12,7 @@ pub const SHIM_STATUS_SYMBOL: &str = "xsched_shim_status";
 pub const SHIM_STATUS_MAGIC: [u8; 8] = *b"XSCHSHIM";
 
 /// Changes whenever [`ShimStatus`] changes its layout or meaning.
-pub const SHIM_STATUS_VERSION: u32 = 3;
+pub const SHIM_STATUS_VERSION: u32 = 4;
 
 /// Runtime copies that a shim distinguishes.
 pub const SHIM_COPY_COUNT: usize = 4;
@@ -35,8 +35,8 @@ pub struct ShimStatus {
     pub scheduling: u32,
     /// Not 0: more places call HIP than the shim's table has entries.
     pub sites_full: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Devices by what gate they have, as it was tried last; one for each runtime copy that uses the device.
+    pub gates: GateCounts,
 }
 
 /// One runtime copy.
@@ -111,7 +111,7 @@ pub enum ShimWay {
     Table = 2,
 }
 
-const _: () = assert!(size_of::<ShimCopy>() == 24 && size_of::<ShimStatus>() == 32 + SHIM_COPY_COUNT * 24);
+const _: () = assert!(size_of::<ShimCopy>() == 24 && size_of::<ShimStatus>() == 48 + SHIM_COPY_COUNT * 24);
 
 /// The symbol of the CUDA shim's [`CudaStatus`].
 pub const CUDA_STATUS_SYMBOL: &str = "xsched_cuda_status";
@@ -135,18 +135,18 @@ pub struct CudaStatus {
     /// A [`ShimScheduling`].
     pub scheduling: u32,
     /// Contexts by what gate they have, as it was tried last. One of which none was needed yet is not counted.
-    pub contexts: CudaContexts,
+    pub contexts: GateCounts,
 }
 
-/// Contexts by their gates.
+/// Contexts or devices by their gates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct CudaContexts {
+pub struct GateCounts {
     /// In a page that the arbiter writes.
     pub shared: u32,
-    /// In memory of the process's own, since the driver has refused the page.
+    /// In memory of the process's own, since driver or runtime have refused the page.
     pub own: u32,
-    /// The same, since more contexts use the device than a page has room for.
+    /// The same, since a page has no room for more contexts.
     pub beyond: u32,
     /// None that works.
     pub none: u32,
@@ -154,4 +154,4 @@ pub struct CudaContexts {
     pub tried: u32,
 }
 
-const _: () = assert!(size_of::<CudaContexts>() == 20 && size_of::<CudaStatus>() == 40);
+const _: () = assert!(size_of::<GateCounts>() == 20 && size_of::<CudaStatus>() == 40);

@@ -21,6 +21,9 @@ static TROUBLE: [AtomicU64; Trouble::ALL.len()] = [const { AtomicU64::new(0) }; 
 static VERDICT_SOURCES: [AtomicU64; VerdictSource::ALL.len()] =
     [const { AtomicU64::new(0) }; VerdictSource::ALL.len()];
 
+/// Gates before commands.
+static GATES_PUT: AtomicU64 = AtomicU64::new(0);
+
 counted! {
     /// Things that should not happen. They cost a call its shortcut or its hook, never its result, except for the
     /// first.
@@ -137,6 +140,11 @@ pub(crate) fn trouble(trouble: Trouble) {
     bump(&TROUBLE[trouble as usize]);
 }
 
+/// Counts a gate that was put before a command.
+pub(crate) fn gate_put() {
+    bump(&GATES_PUT);
+}
+
 /// Counts how a verdict was found.
 pub(crate) fn verdict_found(source: VerdictSource) {
     bump(&VERDICT_SOURCES[source as usize]);
@@ -180,6 +188,11 @@ pub(crate) fn trouble_so_far(trouble: Trouble) -> u64 {
     read(&TROUBLE[trouble as usize])
 }
 
+/// Gates put before commands so far.
+pub(crate) fn gates_put_so_far() -> u64 {
+    read(&GATES_PUT)
+}
+
 /// Verdicts found in this way so far.
 pub(crate) fn verdicts_so_far(source: VerdictSource) -> u64 {
     read(&VERDICT_SOURCES[source as usize])
@@ -193,7 +206,8 @@ pub(crate) fn submitted_so_far(work: Work, stream: StreamKind) -> u64 {
 /// Sets every counter to zero. For a forked child, which runs one thread and has counts of its own.
 pub(crate) fn reset() {
     let striped = STRIPES.iter().flat_map(Stripe::counters);
-    striped.chain(&TROUBLE).chain(&VERDICT_SOURCES).for_each(|counter| counter.store(0, Ordering::Relaxed));
+    let others = TROUBLE.iter().chain(&VERDICT_SOURCES).chain([&GATES_PUT]);
+    striped.chain(others).for_each(|counter| counter.store(0, Ordering::Relaxed));
 }
 
 fn bump(counter: &AtomicU64) {

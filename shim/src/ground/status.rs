@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use xsched_ground::gates::PublishedGates;
 use xsched_protocol::shim_status::{
     SHIM_COPY_COUNT, SHIM_STATUS_MAGIC, SHIM_STATUS_VERSION, ShimCopy, ShimState, ShimStatus,
 };
@@ -22,7 +23,8 @@ pub(crate) struct Status {
     pub(crate) scheduling: AtomicU32,
     /// Not 0: a call site had no place.
     pub(crate) sites_full: AtomicU32,
-    reserved: u32,
+    /// Devices, for each runtime copy.
+    pub(crate) gates: PublishedGates,
 }
 
 /// [`ShimCopy`] of one copy.
@@ -54,5 +56,5 @@ pub(crate) static xsched_shim_status: Status = Status {
     verdicts: AtomicU32::new(0),
     scheduling: AtomicU32::new(0),
     sites_full: AtomicU32::new(0),
-    reserved: 0,
+    gates: PublishedGates::new(),
 };

@@ -3,13 +3,15 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use xsched_ground::gates::{GateState, Gates};
 use xsched_sched::Nanos;
 use xsched_xqueue::{Device, GatePage, RuntimeId, Tried};
 
 use crate::ground::counters::{self, Trouble};
 use crate::ground::reentry::{as_application, stay_inside};
+use crate::ground::status::xsched_shim_status;
 use crate::hip::failure::LateFailure;
-use crate::hip::gate::{HipGate, HipTrial};
+use crate::hip::gate::{GateOwner, HipGate, HipTrial};
 use crate::hip::marker::{HipMarker, HipStream, MarkerPool};
 use crate::hip::owned::OwnedCall;
 use crate::hip::program::ProgramCommand;
@@ -19,9 +21,16 @@ use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::StreamName;
 
 /// The HIP runtimes of this process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Hip {
     markers: MarkerPool,
+    gates: Gates<GateOwner>,
+}
+
+impl Default for Hip {
+    fn default() -> Self {
+        Self { markers: MarkerPool::default(), gates: Gates::new(&xsched_shim_status.gates) }
+    }
 }
 
 /// What a command does.
@@ -51,6 +60,7 @@ impl Hip {
     /// A device was reset.
     pub(crate) fn forget(&self, copy: &RuntimeCopy, device: i32) {
         self.markers.forget(copy, device);
+        self.gates.forget((copy.runtime(), device));
     }
 }
 
@@ -126,11 +136,18 @@ impl Device for Hip {
     }
 
     fn make_gate(&self, stream: HipStream, page: Option<&'static GatePage>) -> Option<HipTrial> {
-        HipTrial::new(stream, page)
+        let trial = HipTrial::new(stream, page);
+        // Without a page, there was nothing else to try.
+        let is_tried = trial.is_some() || page.is_some();
+        let state = if is_tried { GateState::Tried } else { GateState::None };
+        self.gates.note((self.runtime(stream), stream.device), state);
+        trial
     }
 
     fn look_at_trial(&self, trial: &mut HipTrial) -> Tried<HipGate> {
-        trial.look()
+        let tried = trial.look();
+        self.gates.note_trial(trial.owner(), &tried, trial.is_shared());
+        tried
     }
 
     fn release_trial(&self, trial: &mut HipTrial) {
@@ -138,7 +155,13 @@ impl Device for Hip {
     }
 
     fn put_gate(&self, gate: HipGate, stream: HipStream) -> bool {
-        gate.put_before(stream)
+        let is_put = gate.put_before(stream);
+        if is_put {
+            counters::gate_put();
+        } else {
+            self.gates.note((self.runtime(stream), stream.device), GateState::None);
+        }
+        is_put
     }
 
     fn set_gate(&self, gate: HipGate, is_open: bool) {

@@ -18,7 +18,7 @@ use xsched_protocol::arbiter_page::{GATE_KEPT_OPEN, GATE_OPEN};
 use xsched_xqueue::GatePage;
 
 use crate::abi::Stream;
-pub(crate) use crate::hip::gate::trial::HipTrial;
+pub(crate) use crate::hip::gate::trial::{GateOwner, HipTrial};
 use crate::hip::marker::HipStream;
 use crate::hip::real;
 use crate::runtime::copies::RuntimeCopy;

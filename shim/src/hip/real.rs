@@ -270,7 +270,7 @@ const SIGNAL_MEMORY: u32 = 2;
 /// `hipStreamWaitValueGte`
 const AT_LEAST: u32 = 0;
 
-/// Whether streams of a device can wait for a word of memory.
+/// Whether streams of a device can wait for a word of memory, by the runtime's word.
 pub(crate) fn has_wait_value(copy: &RuntimeCopy, device: i32) -> bool {
     let mut value = 0;
     let Some(ask) = real!(copy, hipDeviceGetAttribute: fn(*mut i32, u32, i32)) else { return false };

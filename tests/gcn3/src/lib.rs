@@ -1,5 +1,6 @@
 //! Executes GCN3 (gfx803) kernels: the compute units of the stand-in GPU that AMD's own driver and runtime find in the virtual
-//! machine of `tests/vm`. It is a test device: it shows what kernels compute, and nothing about how long a GPU takes.
+//! machine of `tests/vm`. It is a test device: it shows what kernels compute, and nothing about how long a GPU takes. [`Simds`] gives
+//! them durations, for tests of what waits for what.
 //!
 //! [`Run`] is a kernel's run. It reads everything it needs through [`Memory`], from the AQL packet of its [`Launch`] on. What is
 //! missing here stops it with a [`Fault`] that names the instruction; nothing is guessed.
@@ -21,6 +22,7 @@ mod run;
 mod scalar;
 mod storage;
 mod text;
+mod time;
 mod vector;
 mod wave;
 
@@ -31,3 +33,4 @@ pub use launch::{APERTURES, Launch, LaunchError, Scratch};
 pub use memory::{Block, Memory, Unmapped};
 pub use opcodes::Op;
 pub use run::{Run, Step};
+pub use time::Simds;

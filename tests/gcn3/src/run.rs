@@ -52,6 +52,8 @@ pub struct Run {
     /// Number of the next group.
     next: u64,
     executed: u64,
+    /// The same of each wave that has ended.
+    waves: Vec<u64>,
     interrupts: Vec<u32>,
 }
 
@@ -66,6 +68,7 @@ impl Run {
             free_slots: (0..resident).rev().collect(),
             next: 0,
             executed: 0,
+            waves: Vec::new(),
             interrupts: Vec::new(),
             plan,
         })
@@ -74,6 +77,11 @@ impl Run {
     /// Instructions that all waves have executed.
     pub fn executed(&self) -> u64 {
         self.executed
+    }
+
+    /// Instructions of each wave that has ended.
+    pub fn waves(&self) -> &[u64] {
+        &self.waves
     }
 
     /// The interrupts that waves have asked for since the last call.
@@ -91,6 +99,7 @@ impl Run {
             only_slept &= !self.turn(&mut group, memory)?;
             if group.waves.iter().all(|wave| wave.progress == Progress::Ended) {
                 self.free_slots.push(group.slot);
+                self.waves.extend(group.waves.iter().map(|wave| wave.executed));
             } else {
                 self.resident.push_back(group);
             }
@@ -147,6 +156,7 @@ impl Run {
             let instruction = self.code.at(pc, memory)?;
             wave.pc = pc.wrapping_add(4 * u64::from(instruction.size));
             self.executed += 1;
+            wave.executed += 1;
             let mut memories = Memories { memory, lds, apertures, private_base };
             let request = execute(wave, instruction, &mut memories).map_err(|cause| Fault {
                 pc,

@@ -69,6 +69,8 @@ pub(crate) struct Wave {
     pub(crate) progress: Progress,
     /// Its number in the group.
     pub(crate) index: u32,
+    /// Instructions so far.
+    pub(crate) executed: u64,
 }
 
 impl Wave {
@@ -81,6 +83,7 @@ impl Wave {
             pc,
             progress: Progress::Runs,
             index,
+            executed: 0,
         }
     }
 

@@ -2,12 +2,12 @@
 
 use xsched_protocol::probe::Runtime;
 use xsched_protocol::shim_status::{
-    CUDA_STATUS_MAGIC, CUDA_STATUS_SYMBOL, CUDA_STATUS_VERSION, CudaContexts, CudaStatus, ShimState,
+    CUDA_STATUS_MAGIC, CUDA_STATUS_SYMBOL, CUDA_STATUS_VERSION, CudaStatus, ShimState,
 };
 use xsched_symbols::Mapping;
-use xsched_terminal::counted;
 
 use super::controller;
+use super::gates::{self, Of};
 use super::shim::{RUN, advice, line, other_version, read, shown, state};
 use crate::absence::CUDA_SHIM_FILE_PREFIX;
 use crate::failure::Failure;
@@ -26,7 +26,7 @@ pub(super) async fn describe(pid: u32, files: &[Mapping]) -> Result<String, Fail
     let status = read_status(pid, shim).map_err(|cause| Failure::Shim { pid, cause: cause.to_string() })?;
     let mut text = line("CUDA shim", state(status.state), &shown(shim)) + &libraries;
     text += &idle(&status);
-    text += &gates(&status.contexts);
+    text += &gates::lines(Of::Contexts, &status.contexts);
     let (word, detail) = controller::joined(pid, (&status).into()).await;
     Ok(text + &line("controller", word, &detail))
 }
@@ -61,71 +61,10 @@ fn idle(status: &CudaStatus) -> String {
     }
 }
 
-/// Whether the arbiter stops the process's work on the device.
-fn gates(contexts: &CudaContexts) -> String {
-    let &CudaContexts { shared, own, beyond, none, tried } = contexts;
-    let of = |count: u32| counted(u64::from(count), "context", "contexts");
-    let kinds = [
-        (shared, "shared", "closed by the arbiter in the moment in which urgent work comes", ""),
-        (
-            beyond,
-            "own",
-            "closed by the process itself, which must be woken first: a page has room for 8 contexts on a device",
-            "use fewer contexts on a device, or several processes",
-        ),
-        (
-            own,
-            "own",
-            "closed by the process itself, which must be woken first: the driver refuses the arbiter's page",
-            "XSCHED_LOG names a file in which the shim says more when the process ends",
-        ),
-        (
-            none,
-            "none",
-            "the driver refuses gates: what is launched runs, so little is launched ahead",
-            "a driver of CUDA 11.7 or later has them",
-        ),
-        (tried, "tried", "not known yet, behind what the device has to do first", ""),
-    ];
-    let text: String = kinds
-        .into_iter()
-        .filter(|(count, ..)| *count > 0)
-        .map(|(count, word, detail, remedy)| {
-            let line = line("gates", word, &format!("{}: {detail}", of(count)));
-            if remedy.is_empty() { line } else { line + &advice(remedy) }
-        })
-        .collect();
-    if text.is_empty() {
-        line("gates", "unasked", "no context has needed one yet: no more urgent process has used its device")
-    } else {
-        text
-    }
-}
-
 fn read_status(pid: u32, shim: &Mapping) -> Result<CudaStatus, std::io::Error> {
     let status: CudaStatus = read(pid, shim, CUDA_STATUS_SYMBOL)?;
     if status.magic != CUDA_STATUS_MAGIC || status.version != CUDA_STATUS_VERSION {
         return Err(other_version(shim));
     }
     Ok(status)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_kind_of_gate_has_a_line_and_what_is_not_as_it_should_be_a_remedy() {
-        assert!(gates(&CudaContexts::default()).starts_with("gates        unasked"));
-        let shared = gates(&CudaContexts { shared: 2, ..CudaContexts::default() });
-        let expected = "gates        shared   2 contexts: closed by the arbiter in the moment in which urgent work comes\n";
-        assert_eq!(shared, expected);
-        let all = gates(&CudaContexts { shared: 8, own: 1, beyond: 2, none: 1, tried: 1 });
-        let words: Vec<_> = all.lines().map(|line| line.trim_start().split(' ').next().unwrap()).collect();
-        assert_eq!(words, ["gates", "gates", "->", "gates", "->", "gates", "->", "gates"]);
-        assert!(
-            all.contains("2 contexts: closed by the process itself") && all.contains("1 context: the driver"),
-            "{all}"
-        );
-    }
 }

@@ -13,6 +13,7 @@ use xsched_symbols::{Mapping, Patience, open_mapped, process_folder, variable_ad
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::controller;
+use super::gates::{self, Of};
 use crate::absence::{SHIM_FILE_PREFIX, why_passed_over};
 use crate::failure::Failure;
 
@@ -30,6 +31,7 @@ pub(super) async fn describe(pid: u32, files: &[Mapping]) -> Result<String, Fail
     let mut text = line("shim", state(status.state), &shown(shim)) + &about(&runtimes, Some(&status));
     let (word, detail) = callers(&status);
     text += &line("callers", word, detail);
+    text += &gates::lines(Of::Devices, &status.gates);
     if status.sites_full != 0 {
         text += &line(
             "call sites",

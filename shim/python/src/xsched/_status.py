@@ -17,7 +17,7 @@ from ._shim import Shim, XschedError, shims
 # The symbols, their first bytes, and the versions of their layouts: shim/protocol/src/shim_status.rs.
 _SYMBOL = "xsched_shim_status"
 _MAGIC = b"XSCHSHIM"
-_VERSION = 3
+_VERSION = 4
 _COPIES = 4
 _CUDA_SYMBOL = "xsched_cuda_status"
 _CUDA_MAGIC = b"XSCHCUDA"
@@ -55,7 +55,7 @@ class _ShimStatus(ctypes.Structure):
         ("verdicts", ctypes.c_uint32),
         ("scheduling", ctypes.c_uint32),
         ("sites_full", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32),
+        ("gates", ctypes.c_uint32 * 5),
     ]
 
 

@@ -1,7 +1,7 @@
 //! A gate of HIP's that is being tried.
 
 use xsched_protocol::arbiter_page::GATE_SIZE;
-use xsched_xqueue::{GatePage, Trial, Tried, TriedGate};
+use xsched_xqueue::{GatePage, RuntimeId, Trial, Tried, TriedGate};
 
 use crate::abi::{Event, Stream};
 use crate::hip::gate::HipGate;
@@ -9,9 +9,15 @@ use crate::hip::marker::HipStream;
 use crate::hip::real;
 use crate::runtime::copies::RuntimeCopy;
 
+/// A runtime copy's number, and one of its devices.
+pub(crate) type GateOwner = (RuntimeId, i32);
+
 /// The trial of a gate.
 pub(crate) struct HipTrial {
     gate: HipGate,
+    owner: GateOwner,
+    /// Whether the arbiter writes its word, too.
+    is_shared: bool,
     trial: Trial<TriedWord>,
 }
 
@@ -32,24 +38,42 @@ unsafe impl Send for TrialStream {}
 
 impl HipTrial {
     /// A gate for a stream's device, in the page or in signal memory. On a thread of the shim's own: it sets the device.
+    ///
+    /// Runtimes before ROCm 5.5 say of most devices that their streams cannot wait for a word, and yet have them wait for one in a
+    /// page, with a kernel. So a page is tried whatever they say. Signal memory is where the command processor may wait, and
+    /// what one does that cannot is not known.
     pub(crate) fn new(
         HipStream { copy, device, .. }: HipStream,
         page: Option<&'static GatePage>,
     ) -> Option<Self> {
-        if !real::has_wait_value(copy, device) {
-            return None;
-        }
         real::set_device(copy, device);
         let (gate, word) = if let Some(page) = page {
             let on_device = real::register(copy, page.start(), GATE_SIZE)?;
             let within = |word| HipGate::within(page, word, on_device);
             (within(page.word()), within(page.trial()))
-        } else {
+        } else if real::has_wait_value(copy, device) {
             let host = real::signal_memory(copy)?;
             let gate = HipGate { host, device: host.cast() };
             (gate, gate)
+        } else {
+            return None;
         };
-        Some(Self { gate, trial: Trial::new(TriedWord { copy, device, word }) })
+        Some(Self {
+            gate,
+            owner: (copy.runtime(), device),
+            is_shared: page.is_some(),
+            trial: Trial::new(TriedWord { copy, device, word }),
+        })
+    }
+
+    /// Whose gate it is.
+    pub(crate) fn owner(&self) -> GateOwner {
+        self.owner
+    }
+
+    /// Whether the arbiter opens and closes the gate.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     /// Goes on as far as that is possible without waiting. On a thread of the shim's own: it sets the device.
@@ -109,6 +133,8 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::thread;
 
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
     use super::*;
     use crate::api::Id;
     use crate::ground::reentry::stay_inside;
@@ -123,6 +149,7 @@ mod tests {
     #[derive(Default)]
     struct Runtime {
         has_backlog: bool,
+        denies_waits: bool,
         ignores_waits: bool,
         refuses_waits: bool,
         is_waiting: bool,
@@ -144,7 +171,16 @@ mod tests {
     }
 
     extern "C" fn attribute(value: &mut i32, _: u32, _: i32) -> u32 {
-        *value = 1;
+        *value = i32::from(!with(|runtime| runtime.denies_waits));
+        0
+    }
+
+    extern "C" fn register(_: usize, _: usize, _: u32) -> u32 {
+        count("registrations", 1)
+    }
+
+    extern "C" fn on_device(there: &mut usize, here: usize, _: u32) -> u32 {
+        *there = here;
         0
     }
 
@@ -203,10 +239,12 @@ mod tests {
         0
     }
 
-    /// A trial on a thread of its own, which is the shim's. No other test uses this copy.
-    fn with_trial(runtime: Runtime, test: impl FnOnce(&mut HipTrial) + Send + 'static) {
+    /// Acts on a thread of the shim's own, on a stream of this runtime. No other test uses this copy.
+    fn on_runtime(runtime: Runtime, test: impl FnOnce(HipStream) + Send + 'static) {
         const COPY: usize = 2;
         let functions = [
+            (Id::hipHostRegister, register as *mut c_void),
+            (Id::hipHostGetDevicePointer, on_device as *mut c_void),
             (Id::hipDeviceGetAttribute, attribute as *mut c_void),
             (Id::hipExtMallocWithFlags, signal_memory as *mut c_void),
             (Id::hipSetDevice, set_device as *mut c_void),
@@ -227,7 +265,14 @@ mod tests {
         let tested = thread::spawn(move || {
             stay_inside();
             RUNTIME.set(runtime);
-            let stream = HipStream { copy: RuntimeCopy::at(COPY), device: 0, name: StreamName::Created(1) };
+            test(HipStream { copy: RuntimeCopy::at(COPY), device: 0, name: StreamName::Created(1) });
+        });
+        tested.join().unwrap();
+    }
+
+    /// A trial in signal memory.
+    fn with_trial(runtime: Runtime, test: impl FnOnce(&mut HipTrial) + Send + 'static) {
+        on_runtime(runtime, |stream| {
             test(&mut HipTrial::new(stream, None).unwrap());
             let made = RUNTIME.take().made;
             assert_eq!(
@@ -236,7 +281,6 @@ mod tests {
                 "nothing is lost"
             );
         });
-        tested.join().unwrap();
     }
 
     /// Looks until it is decided.
@@ -268,6 +312,19 @@ mod tests {
                 assert!(matches!(decided(trial), Tried::Refused));
             });
         }
+    }
+
+    /// As runtimes before ROCm 5.5 do for most devices.
+    #[test]
+    fn a_device_that_is_said_not_to_wait_is_tried_in_a_page_and_never_in_signal_memory() {
+        let file = memfd_create("gate", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&file, GATE_SIZE as u64).unwrap();
+        let page = Box::leak(Box::new(GatePage::map(file, 1).unwrap()));
+        on_runtime(Runtime { denies_waits: true, ..Runtime::default() }, |stream| {
+            assert!(HipTrial::new(stream, Some(page)).is_some_and(|trial| trial.is_shared()));
+            assert!(HipTrial::new(stream, None).is_none());
+            assert_eq!(RUNTIME.take().made, BTreeMap::from([("registrations", 1)]));
+        });
     }
 
     /// As the guard does while the watcher is stuck.

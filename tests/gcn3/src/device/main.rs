@@ -10,9 +10,12 @@
 //! | `run ID TABLES BITS PACKET QUEUE` | run the dispatch packet of a queue, both by virtual address | see below |
 //! | `stop ID` | end that run where it is | none |
 //!
+//! `FAKEGPU_SLOWER` and `FAKEGPU_TIME` are in `clock.rs`.
+//!
 //! A run ends with one of `done ID INSTRUCTIONS`, `fault ID TEXT`, `memory ID TEXT` (an address without memory), `scratch ID` (the
 //! queue has too little private memory) or `stopped ID`. Before that it may say `interrupt ID NUMBER`.
 
+mod clock;
 mod mapped;
 mod translation;
 
@@ -25,6 +28,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use clock::Clock;
 use mapped::Mapped;
 use translation::{Memories, Tables, View};
 use xsched_gcn3::{Cause, Launch, LaunchError, Memory, Run, Scratch, Step, Unmapped};
@@ -39,7 +43,7 @@ const REST: Duration = Duration::from_micros(200);
 #[derive(Debug)]
 struct Shared {
     memories: RwLock<Memories>,
-    begin: SystemTime,
+    clock: Clock,
 }
 
 /// A run to begin.
@@ -83,14 +87,15 @@ fn launch(order: Order, memory: &mut dyn Memory) -> Result<Launch, Unmapped> {
 /// Executes a packet; returns what to answer.
 fn execute(order: Order, shared: &Shared, stop: &AtomicBool) -> String {
     let id = order.id;
+    let began = shared.clock.now();
     let mut run = None;
-    loop {
+    let (end, done) = loop {
         if stop.load(Ordering::Relaxed) {
             return format!("stopped {id}");
         }
         let step = {
             let memories = shared.memories.read().unwrap_or_else(PoisonError::into_inner);
-            let mut view = View::new(&memories, order.tables, shared.begin);
+            let mut view = View::new(&memories, order.tables, &shared.clock);
             let run = match &mut run {
                 Some(run) => run,
                 None => match begin(order, &mut view) {
@@ -104,7 +109,9 @@ fn execute(order: Order, shared: &Shared, stop: &AtomicBool) -> String {
                 answer(&format!("interrupt {id} {number}"));
             }
             match step {
-                Ok(Step::Done) => return format!("done {id} {}", run.executed()),
+                Ok(Step::Done) => {
+                    break (shared.clock.end(began, run.waves()), format!("done {id} {}", run.executed()));
+                }
                 Ok(step) => step,
                 Err(fault) if matches!(fault.cause, Cause::Memory(_)) => {
                     return format!("memory {id} {fault}");
@@ -117,7 +124,14 @@ fn execute(order: Order, shared: &Shared, stop: &AtomicBool) -> String {
             Step::Waits => thread::sleep(REST),
             _ => thread::yield_now(),
         }
+    };
+    while let Some(left) = shared.clock.until(end) {
+        if stop.load(Ordering::Relaxed) {
+            return format!("stopped {id}");
+        }
+        thread::sleep(left.min(REST));
     }
+    done
 }
 
 fn begin(order: Order, memory: &mut dyn Memory) -> Result<Run, LaunchError> {
@@ -162,7 +176,8 @@ impl Device {
                 let vram = map(path, 0, words.number()? as usize)?;
                 let memories = RwLock::new(Memories::new(vram, words.number()?));
                 let begin = SystemTime::UNIX_EPOCH + Duration::from_nanos(words.number()?);
-                self.shared = Some(Arc::new(Shared { memories, begin }));
+                let clock = Clock::from_environment(begin)?;
+                self.shared = Some(Arc::new(Shared { memories, clock }));
                 answer("ok");
             }
             "map" => {
@@ -216,6 +231,9 @@ fn main() -> ExitCode {
             eprintln!("gcn3-device: {line}: {error}");
             return ExitCode::FAILURE;
         }
+    }
+    if let Some(complaint) = device.shared.and_then(|shared| shared.clock.complaint()) {
+        eprintln!("gcn3-device: {complaint}");
     }
     ExitCode::SUCCESS
 }

@@ -1,10 +1,10 @@
 //! From a process's virtual addresses to memory: the driver's page tables of two levels (GFX8).
 
 use std::sync::atomic::Ordering;
-use std::time::SystemTime;
 
 use xsched_gcn3::{Memory, Unmapped};
 
+use crate::clock::Clock;
 use crate::mapped::Mapped;
 
 /// Bytes of a page.
@@ -104,12 +104,12 @@ pub(crate) struct View<'a> {
     memories: &'a Memories,
     tables: Tables,
     cache: Box<[Option<(u64, Place)>; CACHED]>,
-    begin: SystemTime,
+    clock: &'a Clock,
 }
 
 impl<'a> View<'a> {
-    pub(crate) fn new(memories: &'a Memories, tables: Tables, begin: SystemTime) -> Self {
-        Self { memories, tables, cache: Box::new([None; CACHED]), begin }
+    pub(crate) fn new(memories: &'a Memories, tables: Tables, clock: &'a Clock) -> Self {
+        Self { memories, tables, cache: Box::new([None; CACHED]), clock }
     }
 
     fn place(&mut self, address: u64) -> Result<Place, Unmapped> {
@@ -180,7 +180,6 @@ impl Memory for View<'_> {
 
     /// 100 MHz since the device began, as its other parts count.
     fn clock(&mut self) -> u64 {
-        let elapsed = self.begin.elapsed().unwrap_or_default();
-        (elapsed.as_nanos() / 10) as u64
+        self.clock.now() / 10
     }
 }

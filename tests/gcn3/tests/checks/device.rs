@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use xsched_gcn3::{APERTURES, Launch, Memory as _};
 
@@ -29,6 +30,11 @@ struct Process {
 impl Process {
     /// Starts the program with the memory of a device, whose pages the tables map to the guest's.
     fn new(device: &Device) -> Self {
+        Self::with(device, &[])
+    }
+
+    /// The same with these variables.
+    fn with(device: &Device, variables: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (vram, guest) = (folder.path().join("vram"), folder.path().join("guest"));
         let bytes = device.memory.bytes();
@@ -44,6 +50,7 @@ impl Process {
         }
         fs::write(&vram, tables).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_gcn3-device"))
+            .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -107,6 +114,19 @@ fn a_kernel_runs_in_memory_that_other_processes_share() {
     assert!(answer.starts_with("done 7 "), "{answer}");
     let results: Vec<u32> = (0..64).map(|lane| process.dword(to + lane * 4)).collect();
     assert_eq!(results, (40..104).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_kernel_lasts_as_long_as_the_model_says_on_a_slow_clock() {
+    let (device, launch, flag, _) = waiting();
+    let mut process = Process::with(&device, &[("FAKEGPU_TIME", "1 1"), ("FAKEGPU_SLOWER", "1000")]);
+    process.guest.write_all_at(&1_u32.to_le_bytes(), flag - BASE).unwrap();
+    let begin = Instant::now();
+    process.run(1, &launch);
+    let answer = process.hear();
+    let instructions: u32 = answer.strip_prefix("done 1 ").unwrap().parse().unwrap();
+    // Four cycles each, of a microsecond of the device: a millisecond of this machine.
+    assert!(begin.elapsed() >= Duration::from_millis(4) * instructions, "{answer}");
 }
 
 #[test]
