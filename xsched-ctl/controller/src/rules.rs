@@ -130,7 +130,7 @@ mod tests {
         assert!(source.reread().is_none(), "it is wrong");
         fs::write(&path, "profile = 'compat'\n").unwrap();
         let changed = source.reread().unwrap();
-        assert_ne!(changed.rules.rules().len(), loaded.rules.rules().len());
+        assert_ne!(changed.rules.profile(), loaded.rules.profile());
         fs::remove_file(&path).unwrap();
         assert!(source.reread().is_none());
         let error = Source::read(Some(path)).unwrap_err();
