@@ -2,25 +2,27 @@
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
     io,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
 use xsched_perfetto::{
     Annotation, Clocks, Limits, ProcessId, Slice, ThreadId, TraceReader, TraceWriter, Value,
 };
 
-/// Counts the allocations of the whole program. This file has only one test, so no other test runs at the same time.
+/// Counts the allocations of each thread by itself: those of the test harness are none of the test's.
 struct Counting;
 
-static CALLS: AtomicU64 = AtomicU64::new(0);
-static LIVE_BYTES: AtomicU64 = AtomicU64::new(0);
-static PEAK_BYTES: AtomicU64 = AtomicU64::new(0);
+thread_local! {
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+    static LIVE_BYTES: Cell<i64> = const { Cell::new(0) };
+    static PEAK_BYTES: Cell<i64> = const { Cell::new(0) };
+}
 
 fn grow(bytes: usize) {
-    CALLS.fetch_add(1, Relaxed);
-    let live = LIVE_BYTES.fetch_add(bytes as u64, Relaxed) + bytes as u64;
-    PEAK_BYTES.fetch_max(live, Relaxed);
+    CALLS.set(CALLS.get() + 1);
+    LIVE_BYTES.set(LIVE_BYTES.get() + bytes as i64);
+    PEAK_BYTES.set(PEAK_BYTES.get().max(LIVE_BYTES.get()));
 }
 
 // SAFETY: every call goes to `System` with unchanged arguments, and counting touches no memory of the caller.
@@ -32,7 +34,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        LIVE_BYTES.fetch_sub(layout.size() as u64, Relaxed);
+        LIVE_BYTES.set(LIVE_BYTES.get() - layout.size() as i64);
         // SAFETY: the caller keeps `GlobalAlloc`'s promises, and every block came from `System`.
         unsafe { System.dealloc(block, layout) }
     }
@@ -63,14 +65,13 @@ fn slice<W: io::Write>(writer: &mut TraceWriter<W>, at: u64, tid: u32, kernel: &
 }
 
 /// The peak of live bytes while `work` runs, beyond those that were live before.
-fn peak_growth(work: impl FnOnce()) -> u64 {
-    let before = LIVE_BYTES.load(Relaxed);
-    PEAK_BYTES.store(before, Relaxed);
+fn peak_growth(work: impl FnOnce()) -> i64 {
+    let before = LIVE_BYTES.get();
+    PEAK_BYTES.set(before);
     work();
-    PEAK_BYTES.load(Relaxed) - before
+    PEAK_BYTES.get() - before
 }
 
-/// One test, because the counters cover the whole program.
 #[test]
 fn memory_is_bounded() {
     // The steady state of a tracer: known threads, known kernels.
@@ -82,9 +83,9 @@ fn memory_is_bounded() {
         }
     };
     steady(0, 1_000);
-    let before = CALLS.load(Relaxed);
+    let before = CALLS.get();
     steady(1_000, 100_000);
-    assert_eq!(CALLS.load(Relaxed) - before, 0, "allocations in 100,000 slices");
+    assert_eq!(CALLS.get() - before, 0, "allocations in 100,000 slices");
 
     // The worst case: each slice has a new thread and a new kernel.
     let growth = peak_growth(|| {
