@@ -32,7 +32,7 @@ impl Terminal {
         let terminal = Self { folder: tempfile::tempdir().unwrap() };
         let folder = controller.folder().display();
         let top = format!("env XSCHED_SOCKET_DIR={folder} {prefix} {} top", binary().display());
-        let script = format!("echo before; {top}; echo ended with $?; stty -a; sleep 600");
+        let script = format!("echo before; {top}; echo ended with $?; stty -a; echo all is said; sleep 600");
         terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", &script]);
         terminal
     }
@@ -156,7 +156,8 @@ fn top_outlives_its_controller_and_restores_the_terminal_when_it_is_ended() {
     controller.restart("");
     terminal.wait_for("connected to a controller again");
     kill_process(terminal.top(), Signal::TERM).unwrap();
-    let after = terminal.wait_for("ended with 0");
+    let after = terminal.wait_for("all is said");
+    assert!(after.contains("ended with 0"), "{after}");
     let stands = |word| after.split([' ', ';', '\n']).any(|one| one == word);
     assert!(stands("icanon") && stands("echo") && !stands("-icanon"), "{after}");
 }
