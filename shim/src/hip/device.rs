@@ -71,6 +71,9 @@ impl Device for Hip {
     type Gate = HipGate;
     type Trial = HipTrial;
 
+    /// AMD's runtime does, inside `hipStreamDestroy`.
+    const DESTROY_WAITS: bool = true;
+
     fn stream_number(&self, stream: HipStream) -> u64 {
         stream.handle().0.addr() as u64
     }

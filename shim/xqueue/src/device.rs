@@ -88,6 +88,9 @@ pub trait Device: Send + Sync + 'static {
     /// registered with one only.
     const GATE_MAPPINGS: usize = 1;
 
+    /// The runtime waits in the call that destroys a stream until the stream is done.
+    const DESTROY_WAITS: bool = false;
+
     /// How much work may follow a command before the next gate; half of it if the claim was preempted of late. Work that is
     /// preempted takes so much longer to stop, and each gate costs the device and the launching thread some time.
     const GATE_EVERY: Nanos = Nanos::from_micros(10);

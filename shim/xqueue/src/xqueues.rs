@@ -237,6 +237,9 @@ impl<D: Device> XQueues<D> {
     /// A queue's stream is about to go: it is not touched any more. The queue is forgotten when what it has in flight is done. False
     /// if not all of its commands were launched: then it stays.
     pub fn detach_stream(&self, queue: QueueId) -> bool {
+        if D::DESTROY_WAITS {
+            self.await_end(queue);
+        }
         let paused = self.pause();
         if !*paused {
             self.mark_end(queue);

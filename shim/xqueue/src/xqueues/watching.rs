@@ -300,6 +300,21 @@ impl<D: Device> XQueues<D> {
         self.retire(Vec::from_iter(unneeded));
     }
 
+    /// Waits until a queue's stream is done, on a thread of the program's that is about to wait for the same in the runtime. A marker
+    /// behind the end would make it wait for more: on a stream that the null stream orders, for all that was put there since.
+    pub(super) fn await_end(&self, queue: QueueId) {
+        loop {
+            let paused = self.pause();
+            let in_use = self.lock().stream_in_use(queue).filter(|_| !*paused);
+            let is_busy = in_use.is_some_and(|(stream, _)| self.device.is_done(stream) == Some(false));
+            drop(paused);
+            if !is_busy {
+                return;
+            }
+            thread::sleep(CHECK_AGAIN);
+        }
+    }
+
     /// A queue's stream is done with so many commands, or is not, or cannot tell. Only while markers are held.
     pub(super) fn note_answer(&self, queue: QueueId, launched: u64, is_done: Option<bool>) {
         if is_done == Some(true) {
