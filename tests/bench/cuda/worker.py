@@ -54,17 +54,22 @@ def resnet(name, batch):
     return lambda: model(images)
 
 
+def replay(act):
+    """What launches `act` as a graph."""
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        act()
+    return graph.replay
+
+
 def decode():
     layer = torch.nn.TransformerEncoderLayer(1024, 16, 4096, batch_first=True)
     model = torch.nn.TransformerEncoder(layer, 8).eval().half().cuda()
     token = torch.randn(1, 1, 1024, device="cuda", dtype=torch.half)
     for _ in range(3):
         model(token)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        model(token)
-    return graph.replay
+    return replay(lambda: model(token))
 
 
 class Decoder(torch.nn.Module):
@@ -108,11 +113,7 @@ def server():
     with torch.cuda.stream(side):
         for _ in range(3):
             model(token)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        model(token)
-    return graph.replay
+    return replay(lambda: model(token))
 
 
 def trainer():
