@@ -72,12 +72,14 @@ pub(crate) fn drains(id: usize) {
     let Some(scheduling) = SCHEDULING.existing() else { return };
     // Most of these functions take memory away.
     scheduling.kernels.memory_goes();
-    if is_open() {
+    let is_setting = SETTINGS.iter().any(|&setting| setting as usize == id);
+    if is_open() && !is_setting {
         return;
     }
     guarded(|| {
         scheduling.drain();
-        if SETTINGS.iter().any(|&setting| setting as usize == id) {
+        // Also while nothing is scheduled: what was taken before is asked for again once others have come.
+        if is_setting {
             scheduling.kernels.forget_taken();
         }
     });
@@ -369,5 +371,24 @@ pub(crate) mod special {
 
     pub(crate) fn cuDevicePrimaryCtxReset_v2(device: i32, call: impl FnOnce() -> Code) -> Code {
         cuDevicePrimaryCtxReset(device, call)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::CallKind;
+
+    #[test]
+    fn a_setting_that_is_made_alone_counts_when_others_come() {
+        let scheduling = SCHEDULING.get();
+        scheduling.queues.await_first_use(false);
+        assert!(is_open());
+        let kind = CallKind::of_graph(Context(1), 1);
+        scheduling.kernels.taken(kind);
+        drains(Id::cuMemFree_v2 as usize);
+        assert!(scheduling.kernels.are_taken(kind));
+        drains(Id::cuCtxSetLimit as usize);
+        assert!(!scheduling.kernels.are_taken(kind));
     }
 }
