@@ -29,7 +29,12 @@ for round in $(seq "$rounds"); do
     timeout -s KILL $limit "$ctl" run --class high -- ./load urgent $seconds "$small" >urgent.out 2>&1 & urgent=$!
     sleep 0.$((RANDOM % 9 + 1)); sleep 0.$((RANDOM % 9 + 1))
     victim=${names[RANDOM % 4]} signal=${signals[RANDOM % 2]}
-    if [ $victim = controller ]; then pid=$server; else pid=$(pgrep -P "${!victim}" | head -1); fi
+    pid=$server
+    if [ $victim != controller ]; then
+        # Below `timeout` and `xsched-ctl run`.
+        pid=${!victim}
+        while child=$(pgrep -P "$pid" | head -1) && [ -n "$child" ]; do pid=$child; done
+    fi
     kill -$signal "$pid" 2>/dev/null
     begun=$(date +%s%N) bad=
     for name in urgent normal low; do
