@@ -2,7 +2,6 @@
 //! tests can be listed without `cargo xtask test`.
 
 use std::{
-    env,
     fs::{self, Permissions},
     os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
     path::{Path, PathBuf},
@@ -12,26 +11,6 @@ use std::{
 use xsched_harness::needs::{Need, ROOT, USER, XTASK, fails, no_file};
 
 use crate::{artifacts, browser, sql};
-
-/// The test runs in the virtual machine of `cargo xtask test --vm`.
-pub static VM: Need = Need {
-    name: "virtual machine",
-    missing: || {
-        let is_there = env::var_os("XSCHED_VM").is_some();
-        (!is_there).then(|| "this is not the virtual machine of `cargo xtask test --vm`".to_owned())
-    },
-};
-
-/// The test runs there, and time goes by the guest's instructions.
-pub static VM_TIMED: Need = Need {
-    name: "virtual machine with time by instructions",
-    missing: || {
-        let is_there = env::var_os("XSCHED_VM_TIMED").is_some();
-        (!is_there).then(|| {
-            "time does not go by instructions here, as it does under `cargo xtask test --vm timed`".to_owned()
-        })
-    },
-};
 
 /// The command `sudo`.
 pub static SUDO: Need = Need { name: "sudo", missing: || fails(Command::new("sudo").arg("-V")) };

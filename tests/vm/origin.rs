@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::Stdio;
 
 use xsched_harness::needs;
-use xsched_tests::needs::VM;
+use xsched_harness::needs::VM;
 use xsched_tests::serving::Serving;
 
 use crate::recording::{host, program};

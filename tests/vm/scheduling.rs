@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use xsched_harness::needs;
-use xsched_tests::needs::VM;
+use xsched_harness::needs::VM;
 
 use crate::recording::{host, program, run};
 

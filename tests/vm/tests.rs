@@ -20,9 +20,9 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use scheduling::{Controller, PATIENCE};
 use xsched_arbiter::{Arbiter, ArbiterError, Times};
 use xsched_harness::needs;
+use xsched_harness::needs::VM;
 use xsched_protocol::arbiter_page::{Report, Word, device_key};
 use xsched_tests::arbiter::Peer;
-use xsched_tests::needs::VM;
 
 /// The same program twice: with the tracer's default mechanisms, and with its fallbacks for older kernels. strace sees the
 /// same system calls of the same process.

@@ -98,6 +98,29 @@ pub static XTASK: Need = Need {
     },
 };
 
+/// The test runs in the virtual machine of `cargo xtask test --vm`.
+pub static VM: Need = Need {
+    name: "virtual machine",
+    missing: || {
+        let is_there = env::var_os("XSCHED_VM").is_some();
+        (!is_there).then(|| "this is not the virtual machine of `cargo xtask test --vm`".to_owned())
+    },
+};
+
+/// The test runs there, and time goes by the guest's instructions.
+pub static VM_TIMED: Need = Need {
+    name: "virtual machine with time by instructions",
+    missing: || {
+        let is_there = env::var_os("XSCHED_VM_TIMED").is_some();
+        (!is_there).then(|| {
+            "time does not go by instructions here, as it does under `cargo xtask test --vm timed`".to_owned()
+        })
+    },
+};
+
+/// Those that CI does not meet in a run of `cargo xtask test`: the virtual machine takes longer than all other tests.
+pub static NOT_IN_CI: [&Need; 2] = [&VM, &VM_TIMED];
+
 /// Those that `#[ignore = "needs .."]` may name: unit tests run under the standard harness, which cannot probe.
 pub static OF_UNIT_TESTS: [&Need; 5] = [&ROOT, &NAMESPACES, &BTF, &CGROUP_V2, &XTASK];
 

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use xsched_harness::needs;
-use xsched_tests::needs::VM_TIMED;
+use xsched_harness::needs::VM_TIMED;
 
 use crate::recording::{host, program};
 use crate::scheduling::{answer, scheduled, serve};
