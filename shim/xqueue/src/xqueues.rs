@@ -241,7 +241,7 @@ impl<D: Device> XQueues<D> {
             self.await_end(queue);
         }
         let paused = self.pause();
-        if !*paused {
+        if !D::DESTROY_WAITS && !*paused {
             self.mark_end(queue);
         }
         let mut state = self.lock();

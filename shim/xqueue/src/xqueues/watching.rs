@@ -301,16 +301,20 @@ impl<D: Device> XQueues<D> {
     }
 
     /// Waits until a queue's stream is done, on a thread of the program's that is about to wait for the same in the runtime. A marker
-    /// behind the end would make it wait for more: on a stream that the null stream orders, for all that was put there since.
+    /// behind the end would make it wait for more: on a stream that the null stream orders, for all that was put there since. A stream
+    /// that cannot tell is not followed any more, as after a capture that broke.
     pub(super) fn await_end(&self, queue: QueueId) {
         loop {
             let paused = self.pause();
-            let in_use = self.lock().stream_in_use(queue).filter(|_| !*paused);
-            let is_busy = in_use.is_some_and(|(stream, _)| self.device.is_done(stream) == Some(false));
-            drop(paused);
-            if !is_busy {
+            if *paused {
                 return;
             }
+            let Some((stream, launched)) = self.lock().stream_in_use(queue) else { return };
+            let is_done = self.device.is_done(stream);
+            if is_done != Some(false) {
+                return self.note_answer(queue, launched, is_done);
+            }
+            drop(paused);
             thread::sleep(CHECK_AGAIN);
         }
     }
