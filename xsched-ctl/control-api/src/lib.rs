@@ -10,3 +10,4 @@ pub mod peer;
 pub mod readiness;
 pub mod request;
 pub mod ring_memory;
+pub mod socket_file;

@@ -10,6 +10,7 @@ use tokio::net::UnixListener;
 use xsched_control_api::{
     folder::{Folder, VARIABLE},
     peer::Peer,
+    socket_file,
 };
 use xsched_terminal::{Advice, ExitCode, unreadable::folder_of};
 
@@ -87,7 +88,9 @@ impl Place {
         let is_there = folder.path().exists();
         let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(folder.path());
         // Other users must be able to enter, whatever the umask is. A folder that existed before keeps its mode.
-        let opened = || fs::set_permissions(folder.path(), Permissions::from_mode(0o755));
+        let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+        let made_folder = || OpenOptions::new().read(true).custom_flags(flags).open(folder.path());
+        let opened = || made_folder()?.set_permissions(Permissions::from_mode(0o755));
         made.and_then(|()| if is_there { Ok(()) } else { opened() }).map_err(not_made(folder.path()))?;
         let path = folder.lock();
         let mut lock = OpenOptions::new()
@@ -119,7 +122,7 @@ impl Place {
         let command_listener = UnixListener::bind(&commands).map_err(not_made(&commands))?;
         let recorder_listener = Listener::bind(&recorders).map_err(not_made(&recorders))?;
         for path in [&shims, &commands, &recorders] {
-            fs::set_permissions(path, Permissions::from_mode(0o666)).map_err(not_made(path))?;
+            socket_file::set_mode(path, 0o666).map_err(not_made(path))?;
         }
         Ok(Sockets { shims: shim_listener, commands: command_listener, recorders: recorder_listener })
     }

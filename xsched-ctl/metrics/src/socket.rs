@@ -1,12 +1,13 @@
 //! The socket that the endpoint listens at.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, Metadata};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use xsched_control_api::socket_file;
 use xsched_terminal::unreadable::folder_of;
 
 use crate::error::MetricsError;
@@ -29,7 +30,8 @@ pub(crate) struct SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if identity(&self.path).is_ok_and(|file| file == self.file) {
+        let found = fs::symlink_metadata(&self.path);
+        if found.is_ok_and(|found| identity(&found) == self.file) {
             // If that fails, the next controller finds that no process listens at it.
             let _ = fs::remove_file(&self.path);
         }
@@ -67,10 +69,9 @@ fn tcp(address: SocketAddr) -> Result<TcpListener, MetricsError> {
 fn unix(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), MetricsError> {
     make_way(path)?;
     let made = UnixListener::bind(path).and_then(|listener| {
-        // Until here the umask decides, which for a service allows no more than its own user to connect.
-        fs::set_permissions(path, Permissions::from_mode(mode))?;
+        let file = identity(&socket_file::set_mode(path, mode)?);
         listener.set_nonblocking(true)?;
-        Ok((listener, SocketFile { path: path.to_owned(), file: identity(path)? }))
+        Ok((listener, SocketFile { path: path.to_owned(), file }))
     });
     made.map_err(|cause| MetricsError::Unix { path: path.to_owned(), cause })
 }
@@ -98,8 +99,8 @@ fn make_way(path: &Path) -> Result<(), MetricsError> {
     }
 }
 
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
-    fs::symlink_metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
+fn identity(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
 }
 
 #[cfg(test)]

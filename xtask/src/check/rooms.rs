@@ -59,13 +59,12 @@ const LAYERS: [&[(&str, Side)]; 13] = [
         ("xsched-tracer", Side::Command),
         ("xsched-xqueue", Side::Shim),
     ],
-    &[("xsched-pods", Side::Command)],
+    &[("xsched-metrics", Side::Command), ("xsched-pods", Side::Command)],
     &[
         ("trace-viewer", Side::Command),
         ("xsched-arbiter", Side::Command),
         ("xsched-chains", Side::Command),
         ("xsched-control-api", Side::Command),
-        ("xsched-metrics", Side::Command),
     ],
     &[("xsched-bpf", Side::Command), ("xsched-recording", Side::Command)],
     &[
