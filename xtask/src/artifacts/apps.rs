@@ -59,6 +59,8 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     apps.library("libhsa_agents.so", &agents, &[])?;
     let client = [apps.compile("table/table_client.cpp")?];
     apps.program("table_client", &client, &[])?;
+    // Linked by the benchmark that wants it.
+    apps.compile("large_library/large_step.hip")?;
     apps.origin_chain()?;
     apps.callers(&twins)?;
     let generated_code = [apps.compile("generated_code/generated_code.cpp")?];

@@ -5,14 +5,19 @@
 //! Each launch must be recorded or counted as lost: a run whose numbers do not add up is an error. Rates
 //! depend as much on the machine's other load as on the tracer, so that load is printed. The tracer's
 //! processor time per recorded launch depends little on it.
+//!
+//! Last, a library of a gigabyte launches, which the tracer has never seen.
+
+mod large_library;
 
 use std::error::Error;
 use std::ffi::c_void;
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use libloading::{Library, Symbol};
+use libloading::Library;
 use xsched_tests::artifacts;
 use xsched_tests::bench::{Goal, Row, Samples};
 use xsched_tests::tracer::{Running, xsched_ctl};
@@ -26,6 +31,9 @@ const RATES: [u32; 3] = [50_000, 100_000, 200_000];
 /// The rate at which no launch may be lost.
 const GOAL_RATE: u32 = 200_000;
 const THREADS: u32 = 4;
+
+/// The same of the large library, whose first calls wait until it has been read.
+const LARGE_RATE: u32 = 20_000;
 
 /// The default size holds a fifth of a second at the highest rate, and a busy machine keeps the tracer off
 /// its processor for longer than that.
@@ -43,6 +51,9 @@ const SIZE: u32 = 64;
 /// `demo_blas_mix(size, x, y, stream)`: one launch.
 type Mix = unsafe extern "C" fn(u32, *const c_void, *mut c_void, *mut c_void) -> i32;
 
+/// `large_launch(stream)`: one launch.
+type LargeLaunch = unsafe extern "C" fn(*mut c_void) -> i32;
+
 fn main() -> Result<(), Box<dyn Error>> {
     // SAFETY: no other thread exists yet.
     unsafe { std::env::set_var("HIP_SIM_NULL", "1") };
@@ -51,26 +62,48 @@ fn main() -> Result<(), Box<dyn Error>> {
     let library = unsafe { Library::new(artifacts::app("libdemo_blas.so"))? };
     // SAFETY: the type is that of the declaration in demo_blas.h.
     let mix = unsafe { library.get::<Mix>(b"demo_blas_mix")? };
+    // SAFETY: in null mode no kernel runs, so the pointers are not dereferenced.
+    let launch = || unsafe { mix(SIZE, std::ptr::null(), std::ptr::null_mut(), std::ptr::null_mut()) };
     let folder = tempfile::tempdir()?;
     let trace = folder.path().join("run.perfetto");
     for rate in RATES.map(Some).into_iter().chain([None]) {
-        let rounds = (0..ROUNDS).map(|_| record(&mix, rate, &trace)).collect::<Result<Vec<_>, _>>()?;
-        let samples = |of: fn(&Round) -> f64| Samples::new(rounds.iter().map(of).collect());
-        let row = |what: &str, unit, of| {
-            let speed = rate.map_or_else(|| "full speed".to_owned(), |rate| format!("{rate} a second"));
-            Row::single(BENCH, format!("{what} at {speed}"), unit, &samples(of))
-        };
-        row("launches", "1/s", |round| f64::from(round.made) / round.seconds).print()?;
-        let lost = row("lost", "%", |round| 100.0 * round.lost as f64 / f64::from(round.made));
-        let is_goal = rate == Some(GOAL_RATE);
-        if is_goal { lost.with_goal(Goal::ValueAtMost(0.0)) } else { lost }.print()?;
-        row("tracer's processor time per launch", "ns", |round| round.tracer_ns).print()?;
-        row("program's own processor time per launch", "ns", |round| round.program_ns).print()?;
-        let turn = row("longest turn of the tracer's loop", "ms", |round| round.longest_turn_ms);
-        if is_goal { turn.with_goal(Goal::ValueAtMost(50.0)) } else { turn }.print()?;
-        row("runnable threads", "", |round| round.load).print()?;
+        let round = |_| record(rate, &trace, || Ok(launch));
+        let rounds = (0..ROUNDS).map(round).collect::<Result<Vec<_>, _>>()?;
+        let speed = rate.map_or_else(|| "at full speed".to_owned(), |rate| format!("at {rate} a second"));
+        print(&rounds, &speed, rate == Some(GOAL_RATE))?;
     }
+    let rounds = (0..ROUNDS).map(|_| record_large_library(&trace)).collect::<Result<Vec<_>, _>>()?;
+    print(&rounds, &format!("with a library of 1 GB, at {LARGE_RATE} a second"), true)?;
     Ok(())
+}
+
+fn print(rounds: &[Round], what: &str, has_goals: bool) -> io::Result<()> {
+    let row = |of_what: &str, unit, of: fn(&Round) -> f64| {
+        let samples = Samples::new(rounds.iter().map(of).collect());
+        let row = Row::single(BENCH, format!("{of_what} {what}"), unit, &samples);
+        move |goal: Option<Goal>| goal.map_or(row.clone(), |goal| row.clone().with_goal(goal)).print()
+    };
+    let at_most = |goal: f64| has_goals.then_some(Goal::ValueAtMost(goal));
+    row("launches", "1/s", |round| f64::from(round.made) / round.seconds)(None)?;
+    row("lost", "%", |round| 100.0 * round.lost as f64 / f64::from(round.made))(at_most(0.0))?;
+    row("tracer's processor time per launch", "ns", |round| round.tracer_ns)(None)?;
+    row("program's own processor time per launch", "ns", |round| round.program_ns)(None)?;
+    row("longest turn of the tracer's loop", "ms", |round| round.longest_turn_ms)(at_most(50.0))?;
+    row("runnable threads", "", |round| round.load)(None)
+}
+
+/// A new library in each round: the tracer keeps what it has learnt of a file.
+fn record_large_library(trace: &Path) -> Result<Round, Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let path = large_library::link(folder.path())?;
+    record(Some(LARGE_RATE), trace, || {
+        // SAFETY: as for the other library.
+        let library: &'static Library = Box::leak(Box::new(unsafe { Library::new(&path)? }));
+        // SAFETY: the type is that of the definition in large_step.hip.
+        let launch = unsafe { library.get::<LargeLaunch>(b"large_launch")? };
+        // SAFETY: in null mode no kernel runs.
+        Ok(move || unsafe { launch(std::ptr::null_mut()) })
+    })
 }
 
 /// Results of a round.
@@ -89,8 +122,12 @@ struct Round {
     load: f64,
 }
 
-/// Launches while the tracer records.
-fn record(mix: &Symbol<'_, Mix>, rate: Option<u32>, trace: &Path) -> Result<Round, Box<dyn Error>> {
+/// Launches while the tracer records, by what `load` returns once it does.
+fn record<L: Fn() -> i32 + Sync>(
+    rate: Option<u32>,
+    trace: &Path,
+    load: impl FnOnce() -> Result<L, Box<dyn Error>>,
+) -> Result<Round, Box<dyn Error>> {
     let own_pid = std::process::id().to_string();
     let waited_for_ns = processor_ns("self", [15, 16])?;
     let mut command = xsched_ctl(["trace", "--ring-size", RING_SIZE, "--pid", &own_pid, "-o"]);
@@ -99,7 +136,7 @@ fn record(mix: &Symbol<'_, Mix>, rate: Option<u32>, trace: &Path) -> Result<Roun
     tracer.wait_for_stderr("recording process");
     let start_ns = processor_ns(&tracer.pid().to_string(), [13, 14])?;
     let program_start_ns = processor_ns("self", [13, 14])?;
-    let (made, seconds) = launch(mix, rate);
+    let (made, seconds) = launch(load()?, rate);
     let program_ns = (processor_ns("self", [13, 14])? - program_start_ns) / f64::from(made);
     let stderr = tracer.interrupt().stderr;
     let tracer_ns = processor_ns("self", [15, 16])? - waited_for_ns - start_ns;
@@ -132,7 +169,7 @@ fn processor_ns(pid: &str, fields: [usize; 2]) -> Result<f64, Box<dyn Error>> {
 }
 
 /// Launches from all threads; returns the number of launches and their duration in seconds.
-fn launch(mix: &Symbol<'_, Mix>, rate: Option<u32>) -> (u32, f64) {
+fn launch(launch: impl Fn() -> i32 + Sync, rate: Option<u32>) -> (u32, f64) {
     let all = rate.map_or(FULL_SPEED_LAUNCHES, |rate| rate * SECONDS_PER_ROUND);
     let bursts = all / THREADS / BURST;
     let burst_time = rate
@@ -145,11 +182,7 @@ fn launch(mix: &Symbol<'_, Mix>, rate: Option<u32>) -> (u32, f64) {
                 let mut due = Instant::now();
                 for _ in 0..bursts {
                     for _ in 0..BURST {
-                        // SAFETY: in null mode no kernel runs, so the pointers are not dereferenced.
-                        let status = unsafe {
-                            mix(SIZE, std::ptr::null(), std::ptr::null_mut(), std::ptr::null_mut())
-                        };
-                        assert_eq!(status, 0, "the launch was refused");
+                        assert_eq!(launch(), 0, "the launch was refused");
                     }
                     due += burst_time;
                     // A late thread makes its next bursts at once.
