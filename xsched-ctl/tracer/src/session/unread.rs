@@ -63,7 +63,10 @@ impl Unread {
             Change::Lost { .. } => return Some((change, cut)),
         };
         if !self.holds(pid) {
-            return Some((change, cut));
+            // Calls may wait of an earlier process with the child's number: they come first.
+            let Some(child) = child.filter(|child| self.holds(*child)) else { return Some((change, cut)) };
+            self.push(child, Waiting::Change(Box::new((change, cut))));
+            return None;
         }
         self.push(pid, Waiting::Change(Box::new((change, cut))));
         if let Some(child) = child {
@@ -193,6 +196,12 @@ mod tests {
         assert!(matches!(unread.take(2, |_| true), Some(Waiting::Call(..))));
         assert!(matches!(unread.take(2, |_| true), Some(Waiting::Change(_))));
         assert!(!unread.holds(2) && unread.holds(1));
+        // Another process forks a child with the number of one whose calls wait.
+        assert!(unread.leave(Change::Forked { pid: 1, parent: 9 }, None).is_none());
+        assert!(!unread.holds(9));
+        assert!(matches!(unread.processes[&1].back(), Some(Waiting::Change(_))));
+        unread.processes.get_mut(&1).unwrap().pop_back();
+        unread.count -= 1;
         // A child without calls leaves nothing.
         assert!(unread.leave(Change::Forked { pid: 3, parent: 1 }, None).is_none());
         unread.born(3);
