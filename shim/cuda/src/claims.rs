@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
-use xsched_protocol::arbiter_page::device_key;
+use xsched_protocol::arbiter_page::{PARTITION_MAX, device_key};
 use xsched_xqueue::{ClaimId, ClaimKey, QueueHints, XQueues};
 
 use crate::device::Cuda;
@@ -64,14 +64,21 @@ impl Devices {
 }
 
 /// A number for the part of the device that the process has: 0 for all of it, another for an instance of MIG. The driver prints one
-/// address for all of them, so it is made of the instance's identity.
+/// address for all of them, so it is made of the instance's identity. Two of the seven instances that a device may have get the same
+/// number once in a hundred machines, and are scheduled as one device then.
 fn part(device: i32) -> u32 {
     match driver::identities(device) {
-        Some([whole, part]) if whole != part => {
-            1 + part.iter().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add((*byte).into())) % 255
-        }
+        Some([whole, part]) if whole != part => part_number(&part),
         _ => 0,
     }
+}
+
+fn part_number(identity: &[u8; 16]) -> u32 {
+    // FNV-1a: http://www.isthe.com/chongo/tech/comp/fnv/
+    let hash = identity
+        .iter()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    1 + hash % PARTITION_MAX
 }
 
 /// The key of a PCI address such as `0000:c1:00.0`.
@@ -86,6 +93,21 @@ fn parse(address: &str, part: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn instances_of_a_device_have_different_keys() {
+        // Identities of random bytes, as the driver makes them.
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut same = 0;
+        for _ in 0..1000 {
+            let mut numbers: Vec<_> = (0..7).map(|_| part_number(&random.u128(..).to_le_bytes())).collect();
+            assert!(numbers.iter().all(|number| (1..=PARTITION_MAX).contains(number)));
+            numbers.sort_unstable();
+            numbers.dedup();
+            same += usize::from(numbers.len() < 7);
+        }
+        assert!(same < 25, "{same} of 1000 machines");
+    }
 
     #[test]
     fn addresses_are_read_as_the_driver_writes_them() {

@@ -176,15 +176,25 @@ pub const fn more_urgent(level: u64) -> u64 {
 /// <https://github.com/torvalds/linux/blob/v6.12/drivers/pci/controller/vmd.c> (`vmd_find_free_domain`).
 ///
 /// ```text
-///   63   62     56 55            24 23      16 15      8 7       0
-///   1    0         domain           bus        device    partition
+///   63   62     56 55            24 23      16 15                 13 12      8 7                 0
+///   1    0         domain           bus        partition, bits 10..8 device    partition, bits 7..0
 /// ```
 pub const fn device_key(domain: u32, bus: u32, device: u32, partition: u32) -> u64 {
     1 << 63
         | (domain as u64) << 24
         | (bus as u64 & 0xff) << 16
-        | (device as u64 & 0xff) << 8
+        | (partition as u64 >> 8 & 0x7) << 13
+        | (device as u64 & 0x1f) << 8
         | partition as u64 & 0xff
+}
+
+/// The most partitions that a key tells apart.
+pub const PARTITION_MAX: u32 = 0x7ff;
+
+/// Domain, bus, device and partition of a key from [`device_key`].
+pub const fn device_parts(key: u64) -> (u32, u32, u32, u32) {
+    let partition = (key >> 13 & 0x7) << 8 | key & 0xff;
+    ((key >> 24) as u32, (key >> 16 & 0xff) as u32, (key >> 8 & 0x1f) as u32, partition as u32)
 }
 
 /// Whether a key may come from [`device_key`].
