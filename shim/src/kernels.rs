@@ -15,9 +15,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use foldhash::HashMap;
+use xsched_preload::fork::Renewable;
 
-use crate::ground::fork::Renewable;
-use crate::ground::reserve;
+use crate::reserve;
 
 /// One explicit argument in the buffer that a kernel reads them from. Bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,13 +27,14 @@ use std::ffi::{CStr, CString, c_void};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
+use xsched_preload::{dlsym, log};
+
 use crate::api::{ApiFunction, Family, Id, TABLE};
-use crate::ground::counters::{self, Trouble};
-use crate::ground::status::xsched_shim_status;
-use crate::ground::{dlsym, log};
+use crate::counters::{self, Trouble};
 use crate::runtime::copies::{RuntimeCopy, Way};
 use crate::runtime::objects::{Answer, Objects, Question};
 use crate::runtime::sites::{Key, Original, sites};
+use crate::status::xsched_shim_status;
 
 pub(crate) use crate::runtime::objects::{Handle, MappedObject};
 

@@ -40,8 +40,8 @@ use xsched_protocol::wire::{SchedulingDomain, Verdicts};
 use xsched_xqueue::{Judged, Library, Origin, PageError, now};
 
 use crate::api::COUNT;
-use crate::ground::status::xsched_shim_status;
 use crate::runtime::stopped::Stopped;
+use crate::status::xsched_shim_status;
 use cache::{CACHE, Known, Site};
 
 pub(crate) use ask::ANSWER_LIMIT;

@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use xsched_ground::dlsym;
+use xsched_preload::dlsym;
 
 use crate::api::{
     COPY_NODE, COUNT, FILL_NODE, FirstKernelNode, GRAPH_NODE, Handle, Id, KERNEL_NODE, KernelNode, NAMES,
@@ -114,7 +114,7 @@ macro_rules! ask {
             let name = concat!(stringify!($name), "\0");
             let name = std::ffi::CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
             found = library()
-                .and_then(|library| xsched_ground::dlsym::look_up(library, name))
+                .and_then(|library| xsched_preload::dlsym::look_up(library, name))
                 .map_or(std::ptr::null_mut(), std::ptr::NonNull::as_ptr);
             FOUND.store(found, std::sync::atomic::Ordering::Release);
         }

@@ -24,7 +24,7 @@
 //! | | `registration` | which context has which mapping of a gate page |
 //! | knowledge | `green` | green contexts and what stands behind them |
 //! | | `driver` | the real functions |
-//! | ground | `counters`, `api` | what the summary counts; the one list of functions |
+//! | lists | `counters`, `api` | what the summary counts; the one list of functions |
 //!
 //! Queues, gates and the client of the arbiter are `xsched-xqueue`, which the shim for HIP uses too.
 

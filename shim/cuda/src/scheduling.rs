@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::FixedState;
-use xsched_ground::fork::Renewable;
+use xsched_preload::fork::Renewable;
 use xsched_xqueue::{
     Admission, AdmissionAtOnce, AdmissionMode, Bugs, ClaimId, Demand, DurationClass, JournalledLaunch,
     KnownEnd, Load, PendingLaunch, QueueHints, QueueId, QueueStatus, RuntimeId, Setup, Treatment, XQueues,

@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use xsched_preload::fork::Renewable;
 use xsched_xqueue::{ClaimId, Setup, XQueues};
 
+use crate::counters::{self, Trouble};
 use crate::defer::claims::Devices;
 use crate::defer::controller::Scheduler;
 use crate::defer::dependencies::Dependencies;
 use crate::defer::streams::NullStreams;
-use crate::ground::counters::{self, Trouble};
-use crate::ground::fork::Renewable;
 use crate::hip::device::Hip;
 use crate::hip::real;
 use crate::runtime::copies::RuntimeCopy;

@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use xsched_preload::env;
 use xsched_xqueue::threads;
 
 use crate::defer::deferral::{Deferral, deferral, note_trouble};
-use crate::ground::env;
 
 const SEED: u64 = 1;
 const RATE: u64 = 20_000;

@@ -1,18 +1,18 @@
-//! Hints for one stream while the program runs. Those for the process are in [`crate::ground::asked`], the header is
+//! Hints for one stream while the program runs. Those for the process are in [`xsched_preload::asked`], the header is
 //! `shim/include/xsched_hints.h`.
 #![cfg_attr(test, expect(dead_code, reason = "unexported, they are unused functions"))]
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use xsched_preload::asked::{deadline_us_of, priority_of};
+use xsched_preload::env;
 use xsched_xqueue::QueueHints;
 
 use crate::abi::{HipError, Stream};
+use crate::counters::{self, Trouble};
 use crate::defer::ProgramQueue;
 use crate::entry;
-use crate::ground::asked::{deadline_us_of, priority_of};
-use crate::ground::counters::{self, Trouble};
-use crate::ground::env;
 use crate::runtime::copies::{COPIES_MAX, RuntimeCopy};
 use crate::runtime::stopped::StreamName;
 

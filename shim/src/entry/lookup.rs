@@ -12,8 +12,9 @@
 use std::arch::naked_asm;
 use std::ffi::{c_char, c_void};
 
+use xsched_preload::dlsym::{REAL, find, real};
+
 use crate::entry::exports::EXPORTS;
-use crate::ground::dlsym::{REAL, find, real};
 use crate::runtime::by_name::export_for;
 
 /// `dlsym`. Changes nothing that a caller of the C library's would expect to stay.

@@ -3,13 +3,11 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use xsched_ground::gates::{GateState, Gates};
+use xsched_preload::gates::{GateState, Gates};
 use xsched_sched::Nanos;
 use xsched_xqueue::{Device, GatePage, RuntimeId, Tried};
 
-use crate::ground::counters::{self, Trouble};
-use crate::ground::reentry::{as_application, stay_inside};
-use crate::ground::status::xsched_shim_status;
+use crate::counters::{self, Trouble};
 use crate::hip::failure::LateFailure;
 use crate::hip::gate::{GateOwner, HipGate, HipTrial};
 use crate::hip::marker::{HipMarker, HipStream, MarkerPool};
@@ -17,8 +15,10 @@ use crate::hip::owned::OwnedCall;
 use crate::hip::program::ProgramCommand;
 use crate::hip::real;
 use crate::planted::{Bug, is_planted};
+use crate::reentry::{as_application, stay_inside};
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::StreamName;
+use crate::status::xsched_shim_status;
 
 /// The HIP runtimes of this process.
 #[derive(Debug)]

@@ -4,9 +4,9 @@ use std::ffi::c_void;
 use std::slice;
 
 use crate::abi::{ArgumentLocation, Frame, Layout, replay};
-use crate::ground::reserve;
 use crate::kernels::Kernel;
 use crate::planted::{Bug, is_planted};
+use crate::reserve;
 use crate::runtime::stopped::Stopped;
 
 /// The most words of stack that HIP's functions take.

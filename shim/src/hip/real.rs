@@ -12,7 +12,7 @@ use xsched_sched::Nanos;
 
 use crate::abi::{ChannelFormatDesc, Event, Extent, Stream};
 use crate::api::Id;
-use crate::ground::reentry::is_shims_thread;
+use crate::reentry::is_shims_thread;
 use crate::runtime::copies::RuntimeCopy;
 
 /// `hipStreamNonBlocking`
@@ -510,7 +510,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::ground::reentry::stay_inside;
+    use crate::reentry::stay_inside;
     use crate::runtime::copies::{COPIES_MAX, ORIGINALS};
 
     thread_local! {

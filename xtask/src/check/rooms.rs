@@ -50,7 +50,7 @@ const LAYERS: [&[(&str, Side)]; 13] = [
         ("xsched-gcn3", Side::Development),
     ],
     &[("xsched-ctl", Side::Command), ("xsched-cuda", Side::Shim), ("xsched-shim", Side::Shim)],
-    &[("xsched-ground", Side::Shim)],
+    &[("xsched-preload", Side::Shim)],
     &[
         ("xsched-controller", Side::Command),
         ("xsched-replay", Side::Command),

@@ -10,7 +10,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use xsched_ground::dlsym::real;
+use xsched_preload::dlsym::real;
 
 use crate::api::NAMES;
 use crate::driver;

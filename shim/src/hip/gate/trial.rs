@@ -137,7 +137,7 @@ mod tests {
 
     use super::*;
     use crate::api::Id;
-    use crate::ground::reentry::stay_inside;
+    use crate::reentry::stay_inside;
     use crate::runtime::copies::ORIGINALS;
     use crate::runtime::stopped::StreamName;
 
