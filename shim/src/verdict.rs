@@ -62,8 +62,8 @@ static NAMES_KERNELS: AtomicBool = AtomicBool::new(false);
 /// Whether a verdict that depends on the kernel was cached.
 static DEPENDS_ON_KERNELS: AtomicBool = AtomicBool::new(false);
 
-/// How a call that puts work on a stream, or waits for some, is to be treated, and why; and the library that it
-/// belongs to, except in a thread's system domain.
+/// How to treat a call that puts work on a stream or waits for work, and why. Also the library that the call belongs to, except
+/// in a thread's system domain.
 ///
 /// `needs_none` says whether the call does not wait for its verdict.
 pub(crate) fn judge(call: &Stopped<'_>, needs_none: impl Fn() -> bool) -> Judged {

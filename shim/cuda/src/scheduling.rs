@@ -374,7 +374,7 @@ impl Scheduling {
             // It has no name in other threads.
             Named::PerThread => return Hinted::Unknown,
         };
-        // The driver is not asked: what is none of its streams may be any address.
+        // The driver is not asked: a handle that is not a stream may be any address.
         let known = lock(&self.streams).known.get(&(context, named)).copied();
         let Some(KnownStream { stream, status, .. }) = known else { return Hinted::Unknown };
         let Some(device) = self.device_of(stream.context) else { return Hinted::Unknown };

@@ -8,8 +8,7 @@ use crate::abi::frame::Frame;
 /// Calls `function` with the registers that `frame` has saved and with the `stack_words` words that lie behind it;
 /// returns what the function leaves in `rax`.
 ///
-/// # Safety
-/// The frame must be of a call to this function, with so many words of stack behind it, and the memory that arguments
+/// # Safety The frame must be of a call to this function, with this many words of stack behind it. The memory that arguments
 /// point to must be valid for the function.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn replay(

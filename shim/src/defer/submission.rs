@@ -37,8 +37,8 @@ struct Submission<'a> {
     uses: &'a [EventUse],
 }
 
-/// Whether a call that puts work on a stream goes at once, as far as that is known without a lock: others are
-/// suspended or deferred, and none of them concerns it.
+/// Whether a call that puts work on a stream goes at once, as far as is known without a lock: other queues are suspended or have
+/// deferred commands, but none of them concerns the call.
 pub(crate) fn passes_at_once(call: &Stopped<'_>) -> bool {
     let known = DEFERRAL.existing().zip(call.target.copy);
     known.is_some_and(|(deferral, copy)| deferral.passes_at_once(call, copy))

@@ -21,7 +21,7 @@ use crate::defer::deferral::{Deferral, deferral, note_trouble};
 const SEED: u64 = 1;
 const RATE: u64 = 20_000;
 
-/// One of so many random decisions resumes everything.
+/// One in this many random decisions resumes everything.
 const RESUME_ALL: u64 = 8;
 
 const HELD_MS: u64 = 50;

@@ -62,7 +62,7 @@ unsafe extern "C" fn xsched_hint_stream(
 fn copy_of(stream: Stream) -> Option<&'static RuntimeCopy> {
     let mut used = (0..COPIES_MAX).map(RuntimeCopy::at).filter(|copy| copy.is_used());
     match StreamName::by_handle(stream) {
-        // The runtime is not asked: what is none of its streams may be any address.
+        // The runtime is not asked: a handle that is not a stream may be any address.
         StreamName::Created(_) => used.find(|copy| ProgramQueue::known(copy, stream).is_some()),
         StreamName::Legacy => used.next().filter(|_| used.next().is_none()),
         StreamName::PerThread => None,

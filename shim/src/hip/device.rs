@@ -95,8 +95,8 @@ impl Device for Hip {
                 DEVICE.set(Some(target));
             }
             match command.work {
-                // SAFETY: the call owns its arguments, or they are handles and memory that may not be destroyed before
-                // commands that use them were launched: the hooks of the functions that destroy them wait for that.
+                // SAFETY: the call owns its arguments, or they are handles and memory. The hooks of the functions that destroy
+                // these wait until the commands that use them were launched.
                 HipWork::Call(call) => unsafe { call.make() as u32 },
                 HipWork::Program(command) => {
                     as_application(|| command.call());

@@ -1,13 +1,13 @@
 //! The deadlines of processes' requests.
 //!
-//! A request is to be done within the process's deadline, counted from its begin. What happens to one that is not bounds what it
-//! takes from others: its deadline is put off by another period, as if a new request had begun. So a process that never finishes has
-//! a deadline in each period, like one with a request in each.
+//! A request is to be done within the process's deadline, counted from its begin. If it is not, its deadline is put off by
+//! another period, as if a new request had begun. This bounds what it takes from others. So a process that never finishes has a
+//! deadline in each period, like one with a request in each.
 //!
-//! If a process says how much device time a request takes, that is also all it gets for a deadline: a request that takes more, or
-//! comes sooner than the deadline of the one before, has a later one, and stands behind all others until that is one period away. So each
-//! process takes from others what it has said, `work` per `deadline`, and no more (a constant bandwidth server with hard reservation:
-//! Abeni and Buttazzo, 1998). What it gets meanwhile because no other process wants it is not owed.
+//! If a process says how much device time a request takes, that is also all it gets for a deadline. A request that takes more, or
+//! that comes before the deadline of the one before, has a later deadline. It stands behind all others until that deadline is one
+//! period away. So each process takes from others at most what it has said, `work` per `deadline`. This is a constant bandwidth
+//! server with hard reservation (Abeni and Buttazzo, 1998). What it gets meanwhile because no other process wants it is not owed.
 
 use super::order::Claim;
 use super::{LOOK_EVERY, View};
@@ -153,8 +153,8 @@ impl Job {
         }
     }
 
-    /// Whether a request that begins now gets only what the one before has left over: with all of its own time at once, the process
-    /// would take more than it has stated.
+    /// Whether a request that begins now gets only what the one before has left over. With all of its own time, the process would
+    /// take more than it has stated.
     fn still_counts(&self, terms: Terms, process: &Process, now: Nanos) -> bool {
         let Some(work) = terms.work else { return false };
         let left = work - (process.charged - self.charged_before);

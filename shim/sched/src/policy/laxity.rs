@@ -1,5 +1,6 @@
-//! Least laxity first: the process that can wait for the shortest time has the device. Its laxity is the time until the deadline of
-//! its request, less the device time that the request still needs: what its process has said, or what its requests usually take.
+//! Least laxity first: the process that can wait for the shortest time has the device. Its laxity is the time until the deadline
+//! of its request, less the device time that the request still needs. The process has said that time, or it is what the process's
+//! requests usually take.
 //!
 //! The laxity of the process in front stays, while that of the others shrinks: equals would change places at every look. So another
 //! comes to the front when its laxity is shorter by a slice, or by half. Processes without a deadline share what is left, as under `fair`.

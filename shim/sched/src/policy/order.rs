@@ -47,7 +47,7 @@ pub(super) struct Order {
     places: Vec<Place>,
     /// Processes that stand elsewhere than at the last call.
     moved: Vec<bool>,
-    /// Keys and indices of urgent processes; the most urgent ones, so many, come first.
+    /// Keys and indices of urgent processes. The first of them, as many as may be in front, are the most urgent.
     urgent: Vec<(u64, usize)>,
     side_by_side: usize,
 }
@@ -107,7 +107,7 @@ impl Order {
         self.urgent.iter().take(self.side_by_side).map(|(_, process)| *process)
     }
 
-    /// By how much the key of the most urgent process is smaller than that of the next one, if one is in front at a time.
+    /// The difference between the keys of the most urgent process and of the next one, if one process at a time is in front.
     pub(super) fn lead(&self) -> Option<u64> {
         let [(first, _), (next, _), ..] = self.urgent[..] else { return None };
         Some(next - first)

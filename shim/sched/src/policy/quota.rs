@@ -1,9 +1,10 @@
 //! Quota over a window, like `cpu.max` of cgroups: in each window a process has its device time before others, and no more while
 //! these have work.
 //!
-//! Of several processes with some quota left, the one whose window ends first has the device, so that each gets its time if they come
-//! to no more than the whole. Processes without a quota share what is left, as under `fair`. One that has used up its quota stands
-//! behind them until its window ends. Unlike `cpu.max`, it gets what no other process wants: no device is idle while there is work.
+//! Of several processes with quota left, the one whose window ends first has the device. So each gets its time if their quotas
+//! come to no more than the whole. Processes without a quota share what is left, as under `fair`. One that has used up its quota
+//! stands behind them until its window ends. Unlike `cpu.max`, it gets what no other process wants: no device is idle while there
+//! is work.
 //!
 //! A window begins with the first work after the last one has ended, so quotas that were not used are not owed. What a process used
 //! beyond its quota while others waited, because its last kernel was not over, counts in the next window.

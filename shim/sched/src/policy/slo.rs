@@ -8,11 +8,10 @@
 //!   |<------------------------------- latency, to be the SLO ---------------------->|
 //! ```
 //!
-//! The *grace* is for how long the others go before a process after its request has begun. It is the SLO less the time that requests
-//! take beside it: that percentile of the latest requests' latencies, without the time for which these stood behind others. So a
-//! request that takes longer than before shortens the grace of the next one, and one that takes less lengthens it when none of those
-//! that took more is recent. Late requests shorten it further, until just as many are late as may be. If the SLO cannot be kept, there
-//! is no grace.
+//! The *grace* is how long the others go first after a request has begun. It is the SLO less what requests take by themselves:
+//! the SLO's percentile of recent latencies, without the time behind others. A request that takes longer than before shortens the
+//! grace of the next one. A shorter one lengthens it only when no longer one is recent. Late requests shorten it further, until
+//! just as many are late as may be. If the SLO cannot be kept, there is no grace.
 //!
 //! A request that is over its grace goes before all others, of several the one that is due first. While the others have no work,
 //! nothing is held back. A process that always has work has no requests that end: its SLO is missed, and it comes first, up to the
@@ -59,8 +58,8 @@ struct Member {
     took: VecDeque<(Nanos, Nanos)>,
 }
 
-/// How many requests tell what the next one will take: no more than so many, and of those that ended before `RECENT` only as many as
-/// there must be.
+/// How many requests tell what the next one will take: at most this many. Those that ended before `RECENT` count only if there
+/// are too few others.
 const REQUESTS_MOST: usize = 128;
 const REQUESTS_LEAST: usize = 16;
 const RECENT: Nanos = Nanos::from_secs(1);

@@ -39,9 +39,9 @@ unsafe impl Send for TrialStream {}
 impl HipTrial {
     /// A gate for a stream's device, in the page or in signal memory. On a thread of the shim's own: it sets the device.
     ///
-    /// Runtimes before ROCm 5.5 say of most devices that their streams cannot wait for a word, and yet have them wait for one in a
-    /// page, with a kernel. So a page is tried whatever they say. Signal memory is where the command processor may wait, and
-    /// what one does that cannot is not known.
+    /// Runtimes before ROCm 5.5 say of most devices that their streams cannot wait for a word. Their streams still wait for a
+    /// word in a page, by a kernel, so a page is tried whatever they say. For signal memory their word counts: it is unknown what
+    /// a command processor does that cannot wait there.
     pub(crate) fn new(
         HipStream { copy, device, .. }: HipStream,
         page: Option<&'static GatePage>,

@@ -15,7 +15,7 @@ impl<D: Device> State<D> {
         !self.mode.closed && self.claims.get(claim).admission_state().is_preempted()
     }
 
-    /// Whether other processes use a device of this process. While the watcher ignores ready masks, the answer stays true: it
+    /// Whether other processes use a device of this process. While the watcher ignores ready masks, the answer stays true. It
     /// would not notice that they go and come again, nor look for what was launched in between.
     pub(crate) fn is_contended(&self) -> bool {
         !self.mode.closed

@@ -136,10 +136,10 @@ impl<D: Device> State<D> {
     /// Streams that have commands in flight, no marker behind them and none coming soon. With each: the stream, if it may be
     /// asked whether it is done, and how many commands it was given.
     ///
-    /// No marker is recorded late: it would complete after what the program has put into the stream since, and, by the rules of
-    /// null streams, after other streams' work, too. A program that has seen its stream done would find it busy again, or would
-    /// wait for work that it holds up itself. A stream without a marker that may not be asked is given up, such as a null stream
-    /// that is not the only stream any more.
+    /// No marker is recorded late: it would complete only after what the program has put into the stream since. By the rules of
+    /// null streams, it may even wait for other streams' work. A program that has seen its stream done would find it busy again,
+    /// or would wait for work that it holds up itself. A stream without a marker that may not be asked is given up, such as a
+    /// null stream that is not the only stream any more.
     pub(crate) fn quiet_streams(&self, now: Nanos) -> Vec<(QueueId, Option<D::Stream>, u64)> {
         let awaited = self.host_awaited_claim();
         let quiet = self.queues.busy().filter(|(_, queue)| {

@@ -27,8 +27,8 @@ use crate::state::State;
 use crate::state::gate_table::{DeviceGate, Gate, Shared, Stage};
 
 impl<D: Device> State<D> {
-    /// The registrations of all claims, with their states at the last look, if the watcher must poll: a gate may have to close
-    /// sooner than it could be woken. Empty while gates must stay open.
+    /// The registrations of all claims, with their states at the last look, if the watcher must poll. It must if a gate may have
+    /// to close before it could be woken. Empty while gates must stay open.
     pub(crate) fn polled(&mut self, now: Nanos) -> Vec<(Arc<dyn Registration>, AdmissionState)> {
         let is_any_pinned = self.is_any_pinned();
         let is_polled = |gate: &DeviceGate<D>| {

@@ -1,6 +1,6 @@
 //! Which callers wait, and which threads to wake.
 //!
-//! To wake every thread at every change would be simple and expensive: with a few streams deferred, each launch would wake all
+//! To wake every thread at every change would be simple and expensive. With a few streams deferred, each launch would wake all
 //! their workers, and most would find nothing to do. So one worker is woken, that of the queue whose command may be launched
 //! next. A worker that is awake launches for all queues.
 //!

@@ -137,8 +137,8 @@ impl<D: Device> XQueues<D> {
         self.lock().is_unconcerned()
     }
 
-    /// Whether changes of ready masks need not wake the watcher: nothing concerned the process at its last look, and any change
-    /// of the process's own that matters wakes it.
+    /// Whether changes of ready masks need not wake the watcher: at its last look, none could concern the process. Any change of
+    /// the process's own that matters wakes it.
     pub(crate) fn ignores_masks(&self) -> bool {
         self.lock_only().watch.ignores_masks()
     }
@@ -333,7 +333,7 @@ impl<D: Device> XQueues<D> {
     }
 
     /// Waits for a marker that could make the runtime contradict what the program knows. The program is about to ask whether a
-    /// stream is done, and may know by an event of its own that it is; the marker behind that event must not keep the stream
+    /// stream is done, and may know by an event of its own that it is. The marker behind that event must not keep the stream
     /// busy. This takes as long as the device needs from one packet to the next.
     pub fn await_doubtful_marker(&self, queue: Option<QueueId>, claim: Option<ClaimId>, stream: D::Stream) {
         let source = queue.map(Source::Queue).or(claim.map(Source::Unqueued));
