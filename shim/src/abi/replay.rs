@@ -8,7 +8,8 @@ use crate::abi::frame::Frame;
 /// Calls `function` with the registers that `frame` has saved and with the `stack_words` words that lie behind it;
 /// returns what the function leaves in `rax`.
 ///
-/// # Safety The frame must be of a call to this function, with this many words of stack behind it. The memory that arguments
+/// # Safety
+/// The frame must be of a call to this function, with this many words of stack behind it. The memory that arguments
 /// point to must be valid for the function.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn replay(

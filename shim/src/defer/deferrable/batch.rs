@@ -151,7 +151,8 @@ impl OwnArray {
 
 /// Makes the call own an argument that is an array of words; None if it is null.
 ///
-/// # Safety The argument must be null or point to `count` words.
+/// # Safety
+/// The argument must be null or point to `words` words.
 unsafe fn own_array<O: Owner>(
     owned: &mut O,
     call: &Stopped<'_>,
