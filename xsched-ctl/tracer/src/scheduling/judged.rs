@@ -44,6 +44,15 @@ struct Said {
     /// Its call is followed to the device.
     is_followed: bool,
     judgement: Judgement,
+    /// The latest end of a call that this event or an earlier one of its thread may be about.
+    latest_ns: u64,
+}
+
+impl Said {
+    /// The latest end of a call that it may be about.
+    fn reach_ns(&self) -> u64 {
+        self.to_ns.saturating_add(if self.is_early { EARLY_NS } else { 0 })
+    }
 }
 
 #[derive(Debug)]
@@ -56,6 +65,7 @@ struct Waiting {
 /// Events, the calls that wait for them, and names of rules.
 #[derive(Debug, Default)]
 pub(super) struct Judgements {
+    /// Events of each thread, by the begins of their calls.
     threads: HashMap<(u32, u32), VecDeque<Said>>,
     waiting: VecDeque<Waiting>,
     names: HashMap<u16, Arc<str>>,
@@ -87,11 +97,19 @@ impl Judgements {
         if judgement == Judgement::NONE {
             return;
         }
-        let said = self.threads.entry((pid, record.thread)).or_default();
-        if said.len() >= SAID_MAX {
-            said.pop_front();
+        let all = self.threads.entry((pid, record.thread)).or_default();
+        if all.len() >= SAID_MAX {
+            all.pop_front();
         }
-        said.push_back(Said { from_ns: record.time_ns, to_ns, is_early, is_followed, judgement });
+        let said = Said { from_ns: record.time_ns, to_ns, is_early, is_followed, judgement, latest_ns: 0 };
+        // Nearly always the last.
+        let place = all.partition_point(|other| other.from_ns <= said.from_ns);
+        let mut latest_ns = place.checked_sub(1).map_or(0, |before| all[before].latest_ns);
+        all.insert(place, said);
+        for said in all.range_mut(place..) {
+            latest_ns = latest_ns.max(said.reach_ns());
+            said.latest_ns = latest_ns;
+        }
     }
 
     /// Takes in a call that may get a verdict; returns it if it need not wait.
@@ -146,12 +164,11 @@ impl Judgements {
     fn settle(&mut self, call: &mut RuntimeCall) -> Option<bool> {
         let all = self.threads.get_mut(&(call.pid, call.tid))?;
         let end_ns = call.end_ns.unwrap_or(u64::MAX);
-        let is_of = |said: &Said| {
-            let slack_ns = if said.is_early { EARLY_NS } else { 0 };
-            said.from_ns <= end_ns && said.to_ns.saturating_add(slack_ns) >= call.begin_ns
-        };
+        let begun = all.partition_point(|said| said.from_ns <= end_ns);
+        let mut near =
+            all.range(..begun).enumerate().rev().take_while(|(_, said)| said.latest_ns >= call.begin_ns);
         // A thread makes one call after the other: earlier events than the last match belong to no call.
-        let place = all.iter().rposition(is_of)?;
+        let (place, _) = near.find(|(_, said)| said.reach_ns() >= call.begin_ns)?;
         let Said { judgement, is_followed, .. } = all[place];
         all.drain(..=place);
         call.judged = self.judged(judgement);
@@ -254,6 +271,24 @@ mod tests {
         assert!(judgements.release(75, none_is_gone).is_empty(), "the event is about a later call");
         let released = judgements.release(70 + PATIENCE_NS, none_is_gone);
         assert_eq!((released.len(), rule(&released[0]), judgements.is_empty()), (1, None, true));
+    }
+
+    #[test]
+    fn the_last_event_of_a_call_counts_in_whatever_order_they_come_and_end() {
+        let mut judgements = Judgements::default();
+        // A long call around short ones, read in another order than written.
+        judgements.said(30, &launched(1, 35, by_rule(2)));
+        judgements.said(10, &launched(1, 90, by_rule(0)));
+        judgements.said(20, &launched(1, 25, by_rule(1)));
+        assert_eq!(rule(&judgements.hold(launch(19, 26)).unwrap()), Some("number 2"));
+        assert_eq!(rule(&judgements.hold(launch(29, 40)).unwrap()), Some("number 3"));
+        judgements.said(50, &launched(1, 90, by_rule(0)));
+        judgements.said(60, &launched(1, 65, by_rule(1)));
+        assert_eq!(
+            rule(&judgements.hold(launch(80, 95)).unwrap()),
+            Some("number 1"),
+            "the short one ended before"
+        );
     }
 
     #[test]
