@@ -53,3 +53,63 @@ pub fn look_up(handle: *mut c_void, name: &CStr) -> Option<NonNull<c_void>> {
     // SAFETY: a C string; looking up runs no foreign code.
     NonNull::new(unsafe { real(handle, name.as_ptr()) })
 }
+
+/// Defines the exported `dlsym`, which precedes the next one for the whole process. It changes nothing that a caller of the C
+/// library's would expect to stay: it jumps to `next` at once unless the handle is a real one (so `RTLD_NEXT` and `RTLD_DEFAULT`
+/// keep their caller and their meaning) and the name begins with the given characters, each with its place. Such calls go to
+/// `look_up`, with the same arguments. `find` sets `next` while that is null.
+#[macro_export]
+macro_rules! export_dlsym {
+    (next: $next:path, find: $find:path, look_up: $look_up:path, names: $($at:literal $character:literal),+) => {
+        /// `dlsym`.
+        ///
+        /// # Safety
+        /// As for the C library's.
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        #[unsafe(naked)]
+        unsafe extern "C" fn dlsym(
+            handle: *mut ::std::ffi::c_void,
+            name: *const ::std::ffi::c_char,
+        ) -> *mut ::std::ffi::c_void {
+            ::std::arch::naked_asm!(
+                ".cfi_startproc",
+                "2:",
+                "mov rax, [rip + {next}]",
+                "test rax, rax",
+                "jz 4f",
+                // RTLD_DEFAULT is 0, RTLD_NEXT is -1.
+                "lea rcx, [rdi + 1]",
+                "cmp rcx, 1",
+                "jbe 3f",
+                "test rsi, rsi",
+                "jz 3f",
+                $(
+                    concat!("cmp byte ptr [rsi + ", $at, "], '", $character, "'"),
+                    "jne 3f",
+                )+
+                "jmp {look_up}",
+                "3:",
+                "jmp rax",
+                "4:",
+                "push rdi",
+                ".cfi_adjust_cfa_offset 8",
+                "push rsi",
+                ".cfi_adjust_cfa_offset 8",
+                "sub rsp, 8",
+                ".cfi_adjust_cfa_offset 8",
+                "call {find}",
+                "add rsp, 8",
+                ".cfi_adjust_cfa_offset -8",
+                "pop rsi",
+                ".cfi_adjust_cfa_offset -8",
+                "pop rdi",
+                ".cfi_adjust_cfa_offset -8",
+                "jmp 2b",
+                ".cfi_endproc",
+                next = sym $next,
+                look_up = sym $look_up,
+                find = sym $find,
+            )
+        }
+    };
+}

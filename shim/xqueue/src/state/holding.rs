@@ -4,14 +4,12 @@
 //! could wait for ever, if the thread that would resume the queue waits for it. So these promises hold:
 //!
 //! * A call for a held queue's own stream waits until the queue is resumed. So does a thread that waits for what it put there
-//! itself.
-//!   Suspending is meant to do that.
+//!   itself. Suspending is meant to do that.
 //! * The thread that suspended a queue does not wait for it, since it may be the one to resume it. What the thread waits for is
 //!   *released*, even in a call for the queue's own stream. If the queue is full, its oldest command is released.
 //! * What any other thread waits for is released, too: it is launched as if the queue were not held.
 //! * A command whose call the program has not made yet ([`CallState::ToBeMade`](crate::CallState::ToBeMade)) keeps no other
-//! thread
-//!   waiting. It is released only if a call that was made comes after it.
+//!   thread waiting. It is released only if a call that was made comes after it.
 
 use xsched_sched::Limit;
 
