@@ -88,10 +88,10 @@ impl<D: Device> State<D> {
 
     /// Whether a command of this claim probably executes. It may wait for commands of a preempted claim; then it does not.
     fn is_executing(&self, id: ClaimId, now: Nanos) -> bool {
-        let is_held = |other: ClaimId| other != id && self.is_preempted(other) && self.has_work(other);
+        let is_kept = |other: ClaimId| other != id && self.is_preempted(other) && self.has_work(other);
         let of_queues = self.queues.busy_of_claim(id).map(Queue::flight);
         of_queues.chain([self.claims.get(id).unqueued()]).any(|flight| flight.is_executing(now))
-            && !self.claims.ids().any(is_held)
+            && !self.claims.ids().any(is_kept)
     }
 
     /// Whether no change by other processes concerns this one until it launches or defers something: it knows that they are

@@ -191,7 +191,7 @@ impl Judgements {
             DecidedBy::ByUnnumberedRule => "unnumbered".into(),
         };
         let action = judgement.action()?;
-        Some(Judged { verdict: action_name(action), level: judgement.mode(), rule })
+        Some(Judged { verdict: action_name(action), mode: judgement.mode(), rule })
     }
 }
 
@@ -335,9 +335,9 @@ mod tests {
     #[test]
     fn rules_are_shown_by_name() {
         let judgements = Judgements::default();
-        let shown = |action, level, rule| judgements.judged(Judgement::new(action, level, rule)).unwrap();
-        let by_nobody = shown(Action::Schedule, 1, RuleId::NONE);
-        assert_eq!((by_nobody.verdict, by_nobody.level, &*by_nobody.rule), ("schedule", 1, "none fits"));
+        let shown = |action, mode, rule| judgements.judged(Judgement::new(action, mode, rule)).unwrap();
+        let by_none = shown(Action::Schedule, 1, RuleId::NONE);
+        assert_eq!((by_none.verdict, by_none.mode, &*by_none.rule), ("schedule", 1, "none fits"));
         let own = RuleId::handed_out(0, 2);
         assert_eq!(&*shown(Action::NeverSuspend, 0, own).rule, "its own rule 3");
         let setting = RuleId::setting("XSCHED_PASSTHROUGH_LIBS");
