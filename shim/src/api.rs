@@ -10,9 +10,8 @@
 //! * The *class* says how a call relates to the stream order, see [`Class`]. Family and class together name the
 //!   hook: a `deferrable` line of `launch` runs `hooks::launch::deferrable`; a line that `passes` has no hook
 //!   and is counted only.
-//! * The *slot* is where a runtime of ROCm 6.2 or later keeps the function in the dispatch tables that it hands to
-//!   profilers: an index into the table `"hip_compiler"` or `"hip"`, or `symbol` for a name that is in no table
-//!   because only older runtimes export it.
+//! * The *slot* is where a runtime of ROCm 6.2 or later keeps the function in the dispatch tables for profilers: an index into
+//!   the table `"hip_compiler"` or `"hip"`. It is `symbol` for a name that is in no table because only older runtimes export it.
 //! * The signature is HIP's, in the types of [`crate::abi`]. A function that passes has `..` for its arguments: the shim
 //!   jumps to the real function and reads none of them.
 //!

@@ -52,8 +52,8 @@ pub(crate) mod test_suspension;
 
 use xsched_xqueue::Usage;
 
-use crate::ground::status::xsched_shim_status;
 use crate::hip::failure;
+use crate::status::xsched_shim_status;
 use deferral::{DEFERRAL, deferral};
 
 pub(crate) use capturing::{capture_begins, capture_broke, capture_ended};

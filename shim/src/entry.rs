@@ -23,14 +23,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::Ordering;
 
+use xsched_preload::env;
+
 use crate::abi::Frame;
 use crate::api::{ApiFunction, TABLE};
+use crate::counters::{self, Trouble};
 use crate::entry::exports::EXPORTS;
-use crate::ground::counters::{self, Trouble};
-use crate::ground::env;
-use crate::ground::outcome::{Outcome, Reason};
-use crate::ground::reentry::inside_hook;
 use crate::hooks::list::{HOOKS, Hook};
+use crate::outcome::{Outcome, Reason};
+use crate::reentry::inside_hook;
 use crate::runtime::copies::{IDS, ORIGINALS, RuntimeCopy, Target, Way};
 use crate::runtime::sites::{Key, Original, sites};
 use crate::{hooks, process, runtime};

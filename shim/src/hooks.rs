@@ -9,13 +9,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use xsched_preload::env;
+
 use crate::abi::{Args, Frame, HipError, Hooked, InRegister, Layout, Signature, Stream, replay};
 use crate::api::{ApiFunction, Id};
+use crate::counters::{self, StreamKind, Trouble, Work};
 use crate::defer::{self, Decision};
-use crate::ground::counters::{self, StreamKind, Trouble, Work};
-use crate::ground::env;
-use crate::ground::outcome::{Outcome, Reason};
-use crate::ground::reentry::ReentryGuard;
+use crate::outcome::{Outcome, Reason};
+use crate::reentry::ReentryGuard;
 use crate::runtime::copies::{RuntimeCopy, Target};
 use crate::runtime::stopped::{Stopped, StreamName};
 use xsched_xqueue::{AdmissionAtOnce, JournalledLaunch};

@@ -15,9 +15,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use foldhash::HashMap;
+use xsched_preload::fork::Renewable;
 
-use crate::ground::fork::Renewable;
-use crate::ground::reserve;
+use crate::reserve;
 
 /// One explicit argument in the buffer that a kernel reads them from. Bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,9 +74,9 @@ struct FatBinary {
     contents: Arc<Contents>,
 }
 
-/// The kernels of a fat binary; None until a launch needs them. To read a large one takes seconds, so its lock is its own, taken
-/// before the registry's is released and held meanwhile: calls that do not need this one go on, and it is unregistered
-/// only afterwards.
+/// The kernels of a fat binary; None until a launch needs them. A large one takes seconds to read, so each has a lock of its own.
+/// That lock is taken before the registry's is released, and held while reading: calls for other code objects go on, and this one
+/// is unregistered only afterwards.
 type Contents = Mutex<Option<Kernels>>;
 
 /// Everything that was registered and loaded.
@@ -292,8 +292,8 @@ fn by_handle_in(registry: MutexGuard<'static, Registry>, copy: usize, handle: us
     contents.insert(kernels.unwrap_or_default()).get(&name).cloned()
 }
 
-/// The kernels of an image. Arguments have the same layout for every GPU, so the first code object that can be read is enough:
-/// a bundle may begin with code of another kind, such as SPIR-V.
+/// The kernels of an image. Arguments have the same layout for every GPU, so the first code object that can be read is enough. A
+/// bundle may begin with code of another kind, such as SPIR-V.
 fn read(image: &[u8]) -> Result<Kernels, ImageError> {
     if !reserve::can_allocate(image.len()) {
         return Err(ImageError::NoMemory);

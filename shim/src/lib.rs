@@ -18,9 +18,17 @@
 //! | device | `hip` | HIP as the device of queues, and questions to the runtime |
 //! | knowledge | `kernels` | how the arguments of kernels lie in memory |
 //! | | `runtime` | the runtime copies, and which real function a call reaches |
-//! | ground | `ground` | environment, log, counters, fork, memory reserve |
-//! | | `api` | the one list of functions |
+//! | lists | `api` | the one list of functions |
 //! | | `abi` | HIP's types and how the C ABI passes them |
+//! | process | `counters` | what the summary counts |
+//! | | `status` | what other processes may read of the shim |
+//! | | `outcome` | what becomes of a call, and why |
+//! | | `reentry` | threads that are inside a hook already |
+//! | | `reserve` | memory for when the system gives none |
+//! | | `program` | which file the process executes |
+//! | | `hashing` | the multiplier of all hash tables that assembly code reads |
+//!
+//! Environment, log, fork, `dlsym` and hints are `xsched-preload`, which the shim for CUDA shares.
 //!
 //! Queues that defer commands, and their client of the arbiter, are a crate that knows no HIP: `xsched-xqueue`.
 //!
@@ -28,15 +36,21 @@
 
 mod abi;
 mod api;
+mod counters;
 mod defer;
 mod entry;
 mod explicit;
-mod ground;
+mod hashing;
 mod hip;
 mod hooks;
 mod kernels;
+mod outcome;
 mod planted;
 mod process;
+mod program;
+mod reentry;
+mod reserve;
 mod runtime;
+mod status;
 mod summary;
 mod verdict;

@@ -14,35 +14,35 @@ pub(crate) enum Bug {
     ShallowBuffer,
     /// `shallow-structure`: the same for what describes a copy of a box, or a batch.
     ShallowStructure,
-    /// `missed-drain`: `hipStreamSynchronize` does not wait for what is held back.
+    /// `missed-drain`: `hipStreamSynchronize` does not wait for what is deferred.
     MissedDrain,
     /// `free-without-drain`: `hipFree` does not either.
     FreeWithoutDrain,
-    /// `overtaking`: a call passes although earlier ones of its stream are held back.
+    /// `overtaking`: a call passes although earlier ones of its stream are deferred.
     Overtaking,
-    /// `lost-record`: a record that is held back is forgotten.
+    /// `lost-record`: a record that is deferred is forgotten.
     LostRecord,
     /// `null-stream-alone`: the null stream does not come after blocking streams.
     NullStreamAlone,
     /// `blocking-stream-alone`: blocking streams do not come after the null stream.
     BlockingStreamAlone,
-    /// `early-answer`: a question about a stream is answered by the runtime, which knows of nothing held back.
+    /// `early-answer`: a question about a stream is answered by the runtime, which knows of nothing deferred.
     EarlyAnswer,
-    /// `pageable-held-back`: copies from and to memory that is not pinned are held back like others.
+    /// `pageable-held-back`: copies from and to memory that is not pinned are deferred like others.
     PageableHeldBack,
-    /// `unchecked-launch`: launches that the runtime would refuse are held back like others.
+    /// `unchecked-launch`: launches that the runtime would refuse are deferred like others.
     UncheckedLaunch,
     /// `early-record`: a record does not come after the waits for the one before.
     EarlyRecord,
     /// `wrong-device`: what is launched late is launched on whatever device the thread has.
     WrongDevice,
-    /// `capture-held-back`: calls are held back while a stream captures.
+    /// `capture-held-back`: calls are deferred while a stream captures.
     CaptureHeldBack,
-    /// `capture-without-drain`: what is held back is not launched before a capture begins.
+    /// `capture-without-drain`: what is deferred is not launched before a capture begins.
     CaptureWithoutDrain,
     /// `captures-end-together`: the end of one capture counts as the end of all.
     CapturesEndTogether,
-    /// `held-back-after-fault`: launches are held back, as if nothing were wrong, when the device has failed.
+    /// `held-back-after-fault`: launches are deferred, as if nothing were wrong, when the device has failed.
     HeldBackAfterFault,
     /// `lost-attribute`: the last attribute of a launch is not kept.
     LostAttribute,

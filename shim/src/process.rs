@@ -8,17 +8,17 @@ use std::ffi::c_void;
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use xsched_preload::{asked, env, log};
 use xsched_protocol::shim_status::ShimState;
 
 #[cfg(feature = "test-switches")]
 use crate::defer::test_suspension;
-use crate::ground::status::xsched_shim_status;
-use crate::ground::{asked, counters, env, log};
 use crate::runtime::by_name;
 use crate::runtime::objects;
+use crate::status::xsched_shim_status;
 use crate::verdict::connection;
 use crate::verdict::domain;
-use crate::{api, defer, explicit, kernels, summary, verdict};
+use crate::{api, counters, defer, explicit, kernels, summary, verdict};
 
 static PREPARED: AtomicBool = AtomicBool::new(false);
 

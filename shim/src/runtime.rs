@@ -11,8 +11,8 @@
 //! `RTLD_NEXT` alone is not enough: it is the first step only, and finds nothing of a runtime that was loaded with
 //! `RTLD_LOCAL`. No step ever opens a file: a copy that was not mapped has none of the program's kernels.
 //!
-//! A library stays with the copy that it reached first. The linker usually binds all calls of a library when it is
-//! loaded; the shim sees them one by one, and another copy may have become global in between.
+//! A library stays with the copy that it reached first. The linker usually binds all calls of a library when it is loaded. The
+//! shim sees them one by one, and another copy may have become global in between.
 //!
 //! A copy that was called stays mapped: the addresses kept for its call sites must not dangle. A lookup may overwrite
 //! the thread's `dlerror` message, as any call of the loader does.
@@ -27,13 +27,14 @@ use std::ffi::{CStr, CString, c_void};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
+use xsched_preload::{dlsym, log};
+
 use crate::api::{ApiFunction, Family, Id, TABLE};
-use crate::ground::counters::{self, Trouble};
-use crate::ground::status::xsched_shim_status;
-use crate::ground::{dlsym, log};
+use crate::counters::{self, Trouble};
 use crate::runtime::copies::{RuntimeCopy, Way};
 use crate::runtime::objects::{Answer, Objects, Question};
 use crate::runtime::sites::{Key, Original, sites};
+use crate::status::xsched_shim_status;
 
 pub(crate) use crate::runtime::objects::{Handle, MappedObject};
 

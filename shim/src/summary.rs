@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use crate::api::{ApiFunction, TABLE};
+use crate::counters::{self, StreamKind, Trouble, VerdictSource, Work};
 use crate::defer;
-use crate::ground::counters::{self, StreamKind, Trouble, VerdictSource, Work};
-use crate::ground::outcome::Reason;
-use crate::ground::program;
+use crate::outcome::Reason;
+use crate::program;
 
 /// Everything that was counted and is not zero.
 ///

@@ -40,8 +40,8 @@ use xsched_protocol::wire::{SchedulingDomain, Verdicts};
 use xsched_xqueue::{Judged, Library, Origin, PageError, now};
 
 use crate::api::COUNT;
-use crate::ground::status::xsched_shim_status;
 use crate::runtime::stopped::Stopped;
+use crate::status::xsched_shim_status;
 use cache::{CACHE, Known, Site};
 
 pub(crate) use ask::ANSWER_LIMIT;
@@ -62,8 +62,8 @@ static NAMES_KERNELS: AtomicBool = AtomicBool::new(false);
 /// Whether a verdict that depends on the kernel was cached.
 static DEPENDS_ON_KERNELS: AtomicBool = AtomicBool::new(false);
 
-/// How a call that puts work on a stream, or waits for some, is to be treated, and why; and the library that it
-/// belongs to, except in a thread's system domain.
+/// How to treat a call that puts work on a stream or waits for work, and why. Also the library that the call belongs to, except
+/// in a thread's system domain.
 ///
 /// `needs_none` says whether the call does not wait for its verdict.
 pub(crate) fn judge(call: &Stopped<'_>, needs_none: impl Fn() -> bool) -> Judged {

@@ -1,9 +1,9 @@
 //! Ioctls on the devices of AMD's kernel driver: `/dev/kfd` and `/dev/dri/*`.
 //!
-//! There are two sources of the same record. `fentry` and `fexit` on the driver's own ioctl functions see only calls of this driver
-//! and cost other calls nothing; they need BTF of the module. The tracepoints of ioctl(2) see the calls of every device, so the
-//! programs look at the file behind the descriptor, by offsets that user space takes from the kernel's BTF ([`DriverConfig`]).
-//! Without these offsets, user space looks at the descriptor ([`Device::Untold`]).
+//! There are two sources of the same record. `fentry` and `fexit` on the driver's own ioctl functions see only calls of this
+//! driver and cost other calls nothing; they need BTF of the module. The tracepoints of ioctl(2) see the calls of every device.
+//! So the programs look at the file behind the descriptor, by offsets that user space takes from the kernel's BTF
+//! ([`DriverConfig`]). Without these offsets, user space looks at the descriptor ([`Device::Untold`]).
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

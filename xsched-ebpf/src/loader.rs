@@ -1,9 +1,9 @@
 //! Detects a GPU runtime while it is being loaded.
 //!
-//! Probes are per file: a runtime copy that was never loaded before has none. So opening a file that may be a runtime is reported at
-//! once, and user space probes it while the process maps and relocates it. A command that the tracer itself has started is also
-//! stopped until the probes are attached: the dynamic loader calls `_dl_debug_state` once new objects are mapped and before their
-//! constructors run, and debuggers stop there, too
+//! Probes are per file: a runtime copy that was never loaded before has none. So opening a file that may be a runtime is reported
+//! at once, and user space probes it while the process maps and relocates it. A command that the tracer itself has started is
+//! also stopped until the probes are attached. The dynamic loader calls `_dl_debug_state` once new objects are mapped and before
+//! their constructors run, and debuggers stop there, too
 //! (<https://sourceware.org/git/?p=glibc.git;a=blob;f=elf/dl-debug.c;hb=refs/tags/glibc-2.36>).
 //!
 //! ```text

@@ -12,17 +12,18 @@ use crate::driver;
 /// Keys of the devices that this process uses.
 #[derive(Debug, Default)]
 pub(crate) struct Devices {
-    /// By ordinal. None: the driver does not know the address.
+    /// Keys by the devices' ordinals. None: the driver does not know the device's address.
     keys: Mutex<HashMap<i32, Option<u64>>>,
-    /// Claims for streams of which the program asks something.
+    /// Claims of streams that have hints of their own.
     asked: Mutex<HashSet<ClaimKey>>,
 }
 
-/// The program asks too many different things of its streams.
+/// The program gives its streams more combinations of hints than it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooManyHints;
 
-/// Most of these, as with HIP. The controller allows 64 for a process, and each stays known for as long as the process lives.
+/// The largest number of such claims, as with HIP. The controller allows 64 claims for a process, and a claim is kept as long as
+/// the process lives.
 const ASKED_MAX: usize = 32;
 
 impl Devices {
@@ -32,7 +33,7 @@ impl Devices {
         Some(queues.claim(ClaimKey::new(device, priority.saturating_neg())))
     }
 
-    /// The same for streams of which the program asks this.
+    /// The same for streams with these hints.
     pub(crate) fn claim_asked(
         &self,
         queues: &XQueues<Cuda>,
@@ -63,9 +64,9 @@ impl Devices {
     }
 }
 
-/// A number for the part of the device that the process has: 0 for all of it, another for an instance of MIG. The driver prints one
-/// address for all of them, so it is made of the instance's identity. Two of the seven instances that a device may have get the same
-/// number once in a hundred machines, and are scheduled as one device then.
+/// A number for the part of the device that the process has: 0 for the whole device, and another for each MIG instance. It is
+/// made of the instance's identity, since the driver prints the same address for all instances. With seven instances, two of
+/// them get the same number on one machine of a hundred, and are scheduled as one device there.
 fn part(device: i32) -> u32 {
     match driver::identities(device) {
         Some([whole, part]) if whole != part => part_number(&part),

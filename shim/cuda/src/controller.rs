@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use xsched_ground::{asked, hints};
+use xsched_preload::{asked, hints};
 use xsched_protocol::shim_status::ShimScheduling;
 use xsched_protocol::wire::Verdicts;
 use xsched_xqueue::{Connection, ControllerRules, Host, Library, Origin, PageError, XQueues};

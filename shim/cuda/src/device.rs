@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use xsched_ground::gates::{GateState, Gates};
-use xsched_ground::log;
+use xsched_preload::gates::{GateState, Gates};
+use xsched_preload::log;
 use xsched_sched::Nanos;
 use xsched_xqueue::{Device, GatePage, RuntimeId, Tried};
 

@@ -1,14 +1,14 @@
 //! The process's libcuda: its real functions, and the questions and actions of the shim itself.
 //!
-//! A process has one libcuda, by its SONAME. The shim never opens one that is not mapped. Calls here go to the real functions, so
-//! none of them meets a hook.
+//! A process has one libcuda, by its SONAME. The shim never opens one that is not mapped. Calls made here go to the real
+//! functions and meet no hook.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use xsched_ground::dlsym;
+use xsched_preload::dlsym;
 
 use crate::api::{
     COPY_NODE, COUNT, FILL_NODE, FirstKernelNode, GRAPH_NODE, Handle, Id, KERNEL_NODE, KernelNode, NAMES,
@@ -75,10 +75,10 @@ pub(crate) fn id_of(address: *mut c_void) -> Option<usize> {
 /// The release of CUDA whose functions the list knows.
 const KNOWN_RELEASE: c_int = 13_000;
 
-/// The process was given functions of a newer one.
+/// Whether the process was given functions of a newer release.
 static IS_NEWER_GIVEN: AtomicBool = AtomicBool::new(false);
 
-/// The process was given a function as of this release of CUDA.
+/// Notes that the process was given a function as of this release of CUDA.
 pub(crate) fn note_given(release: c_int) {
     if release > KNOWN_RELEASE {
         IS_NEWER_GIVEN.store(true, Ordering::Release);
@@ -103,8 +103,8 @@ fn library() -> Option<*mut c_void> {
     NonNull::new(found).map(NonNull::as_ptr)
 }
 
-/// Defines a question to libcuda, by its exported name and C type, which is looked up at its first call. `Err(NOT_FOUND)` where the
-/// process's libcuda has no such function.
+/// Defines a question to libcuda by its exported name and C type. The function is looked up at the first call. The result is
+/// `Err(NOT_FOUND)` if the process's libcuda lacks it.
 macro_rules! ask {
     ($name:ident($($argument:ident: $type:ty),*)) => {{
         static FOUND: std::sync::atomic::AtomicPtr<std::ffi::c_void> =
@@ -114,7 +114,7 @@ macro_rules! ask {
             let name = concat!(stringify!($name), "\0");
             let name = std::ffi::CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
             found = library()
-                .and_then(|library| xsched_ground::dlsym::look_up(library, name))
+                .and_then(|library| xsched_preload::dlsym::look_up(library, name))
                 .map_or(std::ptr::null_mut(), std::ptr::NonNull::as_ptr);
             FOUND.store(found, std::sync::atomic::Ordering::Release);
         }
@@ -160,7 +160,7 @@ pub(crate) fn current_context() -> Option<Context> {
     (!current.is_null()).then(|| Context(current.expose_provenance()))
 }
 
-/// Runs `act` while a context is the calling thread's; afterwards it is the one from before. None if the driver refuses.
+/// Runs `act` with a context as the calling thread's, then restores the former one. None if the driver refuses.
 pub(crate) fn within<R>(context: Context, act: impl FnOnce() -> Option<R>) -> Option<R> {
     if current_context() == Some(context) {
         return act();
@@ -187,7 +187,7 @@ pub(crate) fn is_primary_active(device: c_int) -> bool {
         == Some(1)
 }
 
-/// A device's primary context, of which something holds on to: retaining it for a moment leaves it as it is.
+/// A device's primary context. Something must hold it: this only retains it for a moment.
 pub(crate) fn primary(device: c_int) -> Option<Context> {
     let primary =
         given(ptr::null_mut(), |out| ask!(cuDevicePrimaryCtxRetain(out: *mut Handle, device: c_int)))?;
@@ -207,7 +207,7 @@ pub(crate) fn pci_address(device: c_int) -> Option<String> {
     unsafe { CStr::from_ptr(text.as_ptr()) }.to_str().ok().map(str::to_owned)
 }
 
-/// The identity of a device, and that of the part of it that the process has: different ones for an instance of MIG.
+/// The identity of a device, and that of the part that the process has. They differ for a MIG instance.
 pub(crate) fn identities(device: c_int) -> Option<[[u8; 16]; 2]> {
     let whole = given([0; 16], |out| ask!(cuDeviceGetUuid(out: *mut [u8; 16], device: c_int)))?;
     let part = given([0; 16], |out| ask!(cuDeviceGetUuid_v2(out: *mut [u8; 16], device: c_int)))?;
@@ -233,7 +233,7 @@ pub(crate) fn priority(stream: usize) -> c_int {
     given(0, |out| ask!(cuStreamGetPriority(stream: Handle, out: *mut c_int))).unwrap_or(0)
 }
 
-/// Whether a stream waits for the null stream, and that for it.
+/// Whether a stream waits for the null stream, and the null stream for it.
 pub(crate) fn is_blocking(stream: usize) -> bool {
     let stream = handle(stream);
     // CU_STREAM_NON_BLOCKING
@@ -270,7 +270,7 @@ pub(crate) fn record(event: Event, stream: usize) -> bool {
     ask!(cuEventRecord(event: Handle, stream: Handle)) == SUCCESS
 }
 
-/// Whether an event is certain not to be complete.
+/// Whether an event is certainly incomplete.
 pub(crate) fn is_pending(event: Event) -> bool {
     let event = handle(event.0);
     ask!(cuEventQuery(event: Handle)) == NOT_READY
@@ -301,7 +301,7 @@ pub(crate) fn destroy_stream(stream: usize) {
     ask!(cuStreamDestroy_v2(stream: Handle));
 }
 
-/// Lets a stream of the current context wait until the word at a device address is, as a signed number, at least 1.
+/// Makes a stream of the current context wait until the word at a device address is at least 1, as a signed number.
 pub(crate) fn wait_value(stream: usize, word: u64) -> bool {
     let (stream, value, at_least) = (handle(stream), 1, 0);
     let code = ask!(cuStreamWaitValue32_v2(stream: Handle, word: u64, value: u32, at_least: u32));
@@ -313,14 +313,14 @@ pub(crate) fn wait_value(stream: usize, word: u64) -> bool {
 /// What became of registering memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Registration {
-    /// It is the current context's.
+    /// It is registered with the current context.
     New,
-    /// This range was registered already, with some context: each range can be once.
+    /// The range was registered before with some context; a range can be registered only once.
     Already,
     Refused,
 }
 
-/// Registers memory of the host's with the current context: it goes with that.
+/// Registers host memory with the current context, until that context goes.
 pub(crate) fn register(start: NonNull<c_void>, size: usize) -> Registration {
     // CU_MEMHOSTREGISTER_DEVICEMAP
     let (start, flags) = (start.as_ptr(), 2);
@@ -398,7 +398,7 @@ pub(crate) fn graph_within(node: usize) -> Option<usize> {
     Some(graph.expose_provenance())
 }
 
-/// From now on no call of this thread's ends another thread's capture.
+/// From now on, calls of this thread end no other thread's capture.
 pub(crate) fn ignore_captures() {
     // CU_STREAM_CAPTURE_MODE_RELAXED
     let mut mode = 2_u32;

@@ -1,7 +1,7 @@
 //! Gates: words of memory that a stream waits for (`cuStreamWaitValue32`), which the arbiter or the host opens and closes.
 //!
-//! The word lies in the arbiter's page, of which each context has a mapping of its own registered. Where the driver refuses that, or
-//! no mapping is left, it lies in memory of the process's own, and the process closes the gate itself.
+//! The word lies in the arbiter's page; each context has a mapping of its own registered. If the driver refuses that, or no
+//! mapping is left, the word lies in memory of the process's own, and the process closes the gate itself.
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -101,7 +101,7 @@ fn in_own_memory() -> Option<(CudaGate, CudaGate)> {
     Some((gate, gate))
 }
 
-/// The word that is opened and closed for it.
+/// The word that a trial opens and closes.
 struct TriedWord(CudaGate);
 
 struct TrialStream {
@@ -138,7 +138,7 @@ impl CudaTrial {
         self.is_shared
     }
 
-    /// Goes on as far as that is possible without waiting.
+    /// Takes the next step if that is possible without waiting.
     pub(crate) fn look(&mut self) -> Tried<CudaGate> {
         let looked = driver::within(self.context, || Some(self.trial.look())).unwrap_or(Tried::Refused);
         match looked {
@@ -149,7 +149,7 @@ impl CudaTrial {
         looked.of(self.gate)
     }
 
-    /// Has its stream go on, and others behind it. A store to memory.
+    /// Lets the trial's stream go on, and other streams behind it. A store to memory.
     pub(crate) fn release(&mut self) {
         self.trial.release();
     }

@@ -1,8 +1,8 @@
 //! Executable graphs: whether a kernel within waits on the device for other devices. Such a graph is never suspended.
 //!
 //! A graph's nodes are looked at when it is instantiated. Setters of executable graphs change the kernel of a node, or those of a
-//! child graph's nodes, so the books follow them. They err on the safe side: a node within a child graph, or one of a graph that was
-//! updated as a whole, is never taken back on its own.
+//! child graph's nodes, so the books follow them. They err on the safe side: a collective in a child graph, or in a graph that
+//! was updated as a whole, is never taken back alone.
 //!
 //! What kinds of nodes a graph has is never changed. One of kernels, copies, fills and child graphs of these can be deferred. Others have
 //! events, for which a program may ask, or memory, semaphores, conditions and host functions.

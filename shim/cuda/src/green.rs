@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use xsched_ground::fork::Renewable;
+use xsched_preload::fork::Renewable;
 
 use crate::driver::Context;
 

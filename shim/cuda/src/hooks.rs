@@ -13,8 +13,8 @@ use crate::driver::{self, Code, Context, NOT_FOUND, NOT_READY, SUCCESS};
 use crate::process;
 use crate::scheduling::{Decision, SCHEDULING, Scheduling};
 
-/// Whether nothing schedules the process and nothing is deferred, so that calls go straight to the driver. Four loads: all that a process
-/// pays that is alone on its device.
+/// Whether nothing schedules the process and nothing is deferred, so that calls go straight to the driver. Four loads: a process
+/// that is alone on its device pays no more.
 #[inline]
 pub(crate) fn is_open() -> bool {
     let is_open = |known: &Scheduling| known.queues.admission_mode() == AdmissionMode::Open;
@@ -56,7 +56,7 @@ pub(crate) fn work(stream: Named, work: Work, call: impl FnOnce() -> Code) -> Co
     }
 }
 
-/// A call that puts something on a stream that takes no time there: an event, a wait, a function of the host, memory.
+/// A call that puts something on a stream that occupies no device time: an event, a wait, a host function, a memory operation.
 pub(crate) fn orders(stream: Named, (): (), call: impl FnOnce() -> Code) -> Code {
     if is_open() {
         return call();
@@ -67,7 +67,7 @@ pub(crate) fn orders(stream: Named, (): (), call: impl FnOnce() -> Code) -> Code
     or_late_failure(call())
 }
 
-/// A call of which nothing is known but that a deferred one may use what it changes: all of these come first.
+/// A call that may change what deferred calls use, and of which nothing else is known. All deferred calls go first.
 pub(crate) fn drains(id: usize) {
     let Some(scheduling) = SCHEDULING.existing() else { return };
     // Most of these functions take memory away.
@@ -78,7 +78,7 @@ pub(crate) fn drains(id: usize) {
     }
     guarded(|| {
         scheduling.drain();
-        // Also while nothing is scheduled: what was taken before is asked for again once others have come.
+        // Also while nothing is scheduled: later, no call may rely on what the driver took under the old setting.
         if is_setting {
             scheduling.kernels.forget_taken();
         }
@@ -95,7 +95,7 @@ const SETTINGS: [Id; 6] = [
     Id::cuKernelSetCacheConfig,
 ];
 
-/// What a function of the list returns that the process's libcuda does not have.
+/// The function that stands for listed functions that the process's libcuda lacks.
 pub(crate) extern "C" fn absent() -> Code {
     NOT_FOUND
 }
@@ -195,7 +195,8 @@ pub(crate) fn changes(change: Option<Change>, (): (), call: impl FnOnce() -> Cod
     code
 }
 
-/// Later launches of a function are other ones. Libraries set what they need before each launch, and most often it is so already.
+/// A setting of a function: its later launches are of another kind. Libraries set what they need before each launch, and usually
+/// it is set already.
 pub(crate) fn sets(setting: Setting, (): (), call: impl FnOnce() -> Code) -> Code {
     let Some(scheduling) = SCHEDULING.existing() else { return call() };
     if guarded(|| scheduling.kernels.is_set(setting)) {
@@ -212,8 +213,8 @@ pub(crate) fn sets(setting: Setting, (): (), call: impl FnOnce() -> Code) -> Cod
     code
 }
 
-/// The address of a function is left in `out`: the shim's export takes its place. By the address, not by the name: so the version and
-/// the flags that were asked for are respected.
+/// A call that leaves the address of a function in `out`: the shim's export replaces it. The address decides, not the name, so
+/// the version and flags that the caller asked for are respected.
 pub(crate) fn gives(
     (out, release): (*mut Pointer, i32),
     exports: &[*const c_void; COUNT],

@@ -1,9 +1,8 @@
 //! `libxsched_cuda.so`: stands between an application and libcuda, the driver library of CUDA.
 //!
-//! Preloaded into a process, it exports the functions that put work on streams, wait for it, or take streams and contexts away. All
-//! calls are passed on to the process's libcuda. While their process must wait, launches, fills and copies within devices are kept to be made
-//! later, and other calls that put work on a stream wait in place.
-//! `DESIGN.md` beside this crate says why it is built this way.
+//! Preloaded into a process, it exports the functions that put work on streams, wait for it, or take streams and contexts away.
+//! All calls are passed on to the process's libcuda. While their process must wait, launches, fills and copies within devices are
+//! deferred. Other calls that put work on a stream wait in place. `DESIGN.md` beside this crate says why it is built this way.
 //!
 //! A part uses only those below it in this table:
 //!
@@ -24,7 +23,7 @@
 //! | | `registration` | which context has which mapping of a gate page |
 //! | knowledge | `green` | green contexts and what stands behind them |
 //! | | `driver` | the real functions |
-//! | ground | `counters`, `api` | what the summary counts; the one list of functions |
+//! | lists | `counters`, `api` | what the summary counts; the one list of functions |
 //!
 //! Queues, gates and the client of the arbiter are `xsched-xqueue`, which the shim for HIP uses too.
 

@@ -21,7 +21,7 @@ impl CudaStream {
         self.name.address()
     }
 
-    /// Runs `act` on a thread for which its handle means this stream. None if that is not to be had.
+    /// Runs `act` on a thread for which the handle means this stream. None if there is no such thread.
     pub(crate) fn within<R>(self, act: impl FnOnce() -> Option<R>) -> Option<R> {
         let base = green::base(self.context);
         if base != self.context && !matches!(self.name, Named::Created(_)) {

@@ -4,7 +4,7 @@ use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use xsched_ground::{asked, dlsym, env, log};
+use xsched_preload::{asked, dlsym, env, log};
 use xsched_protocol::shim_status::ShimState;
 
 use crate::command;

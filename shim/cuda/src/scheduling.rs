@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::FixedState;
-use xsched_ground::fork::Renewable;
+use xsched_preload::fork::Renewable;
 use xsched_xqueue::{
     Admission, AdmissionAtOnce, AdmissionMode, Bugs, ClaimId, Demand, DurationClass, JournalledLaunch,
     KnownEnd, Load, PendingLaunch, QueueHints, QueueId, QueueStatus, RuntimeId, Setup, Treatment, XQueues,
@@ -374,7 +374,7 @@ impl Scheduling {
             // It has no name in other threads.
             Named::PerThread => return Hinted::Unknown,
         };
-        // The driver is not asked: what is none of its streams may be any address.
+        // The driver is not asked: a handle that is not a stream may be any address.
         let known = lock(&self.streams).known.get(&(context, named)).copied();
         let Some(KnownStream { stream, status, .. }) = known else { return Hinted::Unknown };
         let Some(device) = self.device_of(stream.context) else { return Hinted::Unknown };

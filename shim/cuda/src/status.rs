@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use xsched_ground::gates::PublishedGates;
+use xsched_preload::gates::PublishedGates;
 use xsched_protocol::shim_status::{CUDA_STATUS_MAGIC, CUDA_STATUS_VERSION, CudaStatus, ShimState};
 
 /// [`CudaStatus`] of this process.

@@ -6,7 +6,7 @@
 use std::thread;
 use std::time::Duration;
 
-use xsched_ground::env;
+use xsched_preload::env;
 use xsched_xqueue::{XQueues, threads};
 
 use crate::counters::{Counter, count};

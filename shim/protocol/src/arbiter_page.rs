@@ -62,10 +62,6 @@ pub const PROXIED: u64 = 1 << 32;
 /// The symbol of the shim's function that the programs probe: `fn(operation, slot, argument)`, see [`Report`].
 pub const REPORT_SYMBOL: &str = "xsched_arbiter_report";
 
-/// The symbol of the controller's function that the programs probe: `fn(operation, slot, first, second)`, see
-/// [`Control`].
-pub const CONTROL_SYMBOL: &str = "xsched_arbiter_control";
-
 /// What applications map.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]

@@ -24,9 +24,6 @@ pub use judgement::{DecidedBy, Judgement, RuleId, SETTINGS};
 /// returns at once. `rip`, `rsp` and `rbp` are the registers of the hook's caller, as of the hook's return.
 pub const CLASSIFY_SYMBOL: &str = "xsched_classify";
 
-/// The symbol of the controller's function that the programs probe: `fn(operation, argument)`, see [`Order`].
-pub const ORDER_SYMBOL: &str = "xsched_origin_order";
-
 /// Threads of one process that can ask at the same time. The process assigns slots to its threads.
 pub const VERDICT_SLOTS: usize = 1024;
 
@@ -228,7 +225,7 @@ pub struct Wanted {
     pub key: VerdictKey,
 }
 
-/// Operations of the controller through [`ORDER_SYMBOL`]. Only the program can write a page that is frozen.
+/// Operations of the controller, through its function `xsched_origin_order(operation, argument)`, which the programs probe. Only the program can write a page that is frozen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Order {

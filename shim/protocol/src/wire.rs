@@ -156,8 +156,8 @@ impl From<&Hello> for Hints {
 }
 
 /// The controller accepts a process. Two descriptors come with it: the page, to be mapped read-only, and an epoll instance that
-/// becomes readable when masks change (edge-triggered: a wait with a timeout of zero resets it). No other process has the
-/// same instance: each marks its own.
+/// becomes readable when masks change. The instance is edge-triggered: a wait with a timeout of zero resets it. No other process
+/// has the same instance: each marks its own.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Welcome {

@@ -49,7 +49,7 @@ pub struct Decision {
     /// How to treat the call.
     pub action: Action,
     /// The highest preemption mode; 0: no limit.
-    pub level: u8,
+    pub mode: u8,
     /// The reason.
     pub by: Decider,
     /// Whether every call with the same immediate caller, HIP function and kernel gets the same decision.
@@ -61,7 +61,7 @@ pub struct Decision {
 impl Decision {
     /// The decision as one word.
     pub const fn verdict(self) -> Verdict {
-        let verdict = Verdict::new(self.action, self.level, self.is_by_caller);
+        let verdict = Verdict::new(self.action, self.mode, self.is_by_caller);
         if self.is_for_any_kernel { verdict.for_any_kernel() } else { verdict }
     }
 }
@@ -235,19 +235,19 @@ impl Rulebook {
                 continue;
             }
             if fits && decided.is_none() {
-                decided = Some((rule.action, rule.level, Decider::Rule(number)));
+                decided = Some((rule.action, rule.mode, Decider::Rule(number)));
             }
             if truth != Truth::No && !is_settled {
-                possible.push((rule.action, rule.level));
+                possible.push((rule.action, rule.mode));
                 is_settled = truth == Truth::Yes;
             }
         }
         if !is_settled {
             possible.push((Action::Schedule, 0));
         }
-        let (action, level, by) = decided.unwrap_or((Action::Schedule, 0, Decider::Default));
-        let is_by_caller = !call.chain.is_empty() && possible.iter().all(|&other| other == (action, level));
-        Decision { action, level, by, is_by_caller, is_for_any_kernel }
+        let (action, mode, by) = decided.unwrap_or((Action::Schedule, 0, Decider::Default));
+        let is_by_caller = !call.chain.is_empty() && possible.iter().all(|&other| other == (action, mode));
+        Decision { action, mode, by, is_by_caller, is_for_any_kernel }
     }
 }
 

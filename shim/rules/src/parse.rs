@@ -85,13 +85,13 @@ fn parse_rules(entry: Entry<'_>, source: Source, faults: &mut Faults) -> Result<
 
 /// Parses one rule; None if it has a mistake.
 fn parse_rule(section: Section<'_>, source: Source, faults: &mut Faults) -> Option<Rule> {
-    let (mut name, mut action, mut level) = (None, None, 0);
+    let (mut name, mut action, mut mode) = (None, None, 0);
     let mut wanted = Wanted::default();
     let is_valid = section.each(faults, |entry, _| {
         match entry.key {
             "name" => name = Some(entry.text("a text")?.to_owned()),
             "action" => action = Some(ACTIONS[entry.word("action", &ACTIONS.map(|(name, _)| name))?].1),
-            "level" => level = entry.integer(1..=3)? as u8,
+            "level" => mode = entry.integer(1..=3)? as u8,
             "library" => wanted.library = entry.some(LIBRARY, library)?,
             "function" => {
                 wanted.function = entry.some("a name such as \"solve*\", or a list of them", glob)?;
@@ -123,7 +123,7 @@ fn parse_rule(section: Section<'_>, source: Source, faults: &mut Faults) -> Opti
             .fault(Mistake::Together("a rule needs an action: `schedule`, `passthrough` or `never-suspend`"))
     });
     let action = faults.note(action)?;
-    Some(Rule { name, source, line: section.line(), action, level, wanted })
+    Some(Rule { name, source, line: section.line(), action, mode, wanted })
 }
 
 const LIBRARY: &str = "a file name such as \"libsolver.so*\", or a list of them";

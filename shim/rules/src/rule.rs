@@ -30,7 +30,7 @@ pub struct Rule {
     /// How to treat calls that match.
     pub action: Action,
     /// The highest preemption mode, 1 to 3; 0: no limit.
-    pub level: u8,
+    pub mode: u8,
     pub(crate) wanted: Wanted,
 }
 
@@ -128,8 +128,8 @@ impl Rule {
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(action_name(self.action))?;
-        if self.level != 0 {
-            write!(f, ", level {} at most", self.level)?;
+        if self.mode != 0 {
+            write!(f, ", level {} at most", self.mode)?;
         }
         let mut separator = ": ";
         let wanted = &self.wanted;

@@ -8,9 +8,9 @@
 //!
 //! A queue that is allowed to run is charged for all of that time until it reports its use; then the report counts. Two limits
 //! bound a false report. A queue never used more than the time that has passed. And it used at least half of the time for which
-//! it kept others out. The second limit applies over a longer time, and does not count time that others report to have used
-//! meanwhile: their work from before may fill whole slices. So it costs an honest queue something only if the queue stays ready
-//! while the device is idle for more than half of the time, which no other queue could use.
+//! it kept others out. The second limit applies over a longer time. It does not count time that others report to have used
+//! meanwhile: their work from before may fill whole slices. So it costs an honest queue something in one case only: the queue
+//! stays ready while the device is idle for more than half of the time. No other queue could use that time.
 //!
 //! Work that is still running when others are allowed is charged as measured. It is not cut at the end of the time for which the
 //! queue was allowed.

@@ -32,8 +32,8 @@ pub(crate) struct Device {
     /// Levels at which queues are ready, and the number of ready queues.
     mask: Mask,
     ready: u32,
-    /// A queue may have a starvation slice. None begins or ends before `slice_due`, which was computed for the queues that
-    /// waited then; `waiting_changed` says that other queues wait now, or since another time.
+    /// A queue may have a starvation slice. None begins or ends before `slice_due`, which was computed for the queues that waited
+    /// then. `waiting_changed` says that other queues wait now, or that one waits since another time.
     has_slices: bool,
     slice_due: Option<Nanos>,
     waiting_changed: bool,

@@ -81,7 +81,7 @@ pub struct InFlight {
     charges: Vec<(Payer, Nanos)>,
     /// The next command comes behind a wait for something outside the device.
     is_next_behind_wait: bool,
-    /// The longest time that a command took of late, whatever its class.
+    /// The longest time that a command took recently, whatever its class.
     longest: Nanos,
     gate: Gate,
     estimates: Estimates,
@@ -121,7 +121,7 @@ enum Clock {
     Device,
 }
 
-/// When a queue is resumed, so many commands of other queues, or so much of their time, may overlap with its own.
+/// When a queue is resumed, this many commands of other queues, or this much of their time, may overlap with its own.
 const DISTURBED: usize = 2;
 const DISTURBED_FOR: Nanos = Nanos::from_micros(250);
 
@@ -230,10 +230,10 @@ impl InFlight {
         }
     }
 
-    /// The caller has looked: the first `count` of the outstanding commands have completed, some time since the last look; `count`
-    /// may be 0. Returns the device time that they took, as far as the host can tell: the time since the completion before or the
-    /// launch, whichever is later, without the time at a closed gate and the gaps that must have been between them. If other queues'
-    /// work probably was in between, it is at most the usual time.
+    /// The caller has looked: the first `count` of the outstanding commands have completed, some time since the last look;
+    /// `count` may be 0. Returns the device time that they took, as far as the host can tell. It begins at the completion before
+    /// them or at their launch, whichever is later, and leaves out the time at a closed gate and the gaps between launches. If
+    /// other queues' work probably ran in between, it is at most the usual time.
     pub fn completed(&mut self, now: Nanos, count: usize) -> Nanos {
         let Some(first) = self.launched.front() else { return Nanos::ZERO };
         let began = self.passed(first, now);
@@ -367,8 +367,8 @@ impl InFlight {
         self.at_most - of_first
     }
 
-    /// Estimated upper bound of the time that the outstanding commands take together, including the time that has passed; at least
-    /// the time that they have taken already.
+    /// Estimated upper bound of the time that the outstanding commands take together. It includes the time that they have taken
+    /// already, and is never less.
     pub fn length(&self, now: Nanos) -> Nanos {
         self.at_most.max(self.running_for(now))
     }
@@ -383,8 +383,9 @@ impl InFlight {
         self.launched.front().map_or(Nanos::ZERO, |first| now - self.began(first))
     }
 
-    /// Whether the first command probably executes: it waits for nothing outside the device, and takes no longer than its class, or
-    /// if that is not known any command, took before, by a quarter. Not for ever: what it took before may have been a wait as well.
+    /// Whether the first command probably executes: it waits for nothing outside the device, and has run for at most a quarter
+    /// longer than its class ever did. For an unknown class, any command counts. Longer commands are taken to wait, since earlier
+    /// times may have included waits, too.
     pub fn is_executing(&self, now: Nanos) -> bool {
         self.launched.front().is_some_and(|first| {
             let longest = first.estimate.map_or(self.longest, |estimate| estimate.at_most);
@@ -406,11 +407,11 @@ impl InFlight {
         }
     }
 
-    /// When to look for completions if there is more to launch: when the first command may have completed, and at most half of the
-    /// limit may be left, so that short commands are not looked for one by one. `None`: nothing is in flight.
+    /// When to look for completions if there is more to launch. The first command may have completed then, and at most half of
+    /// the limit may be left, so short commands are not looked for one by one. `None`: nothing is in flight.
     ///
-    /// There may be many times the limit of commands that were launched without one. Each may now take less time than it did beside
-    /// other queues'. They are looked at as often as the limit would require.
+    /// Commands that were launched without a limit may exceed it many times. Each may now take less time than it did beside other
+    /// queues' commands. They are looked at as often as the limit would require.
     pub fn capacity_at(&self, now: Nanos) -> Option<Nanos> {
         let first = self.launched.front()?;
         let end = self.end_of(first);

@@ -13,8 +13,8 @@
 //!                                    '- ranks: ranks to levels
 //! ```
 //!
-//! Nothing here has a clock, does input or output, or is random: the same changes at the same times give the same decisions, in the
-//! controller, in one process without a controller ([`Local`]), in a simulation and from a recording.
+//! Nothing here has a clock, does input or output, or is random. The same changes at the same times give the same decisions: in
+//! the controller, in one process without a controller ([`Local`]), in a simulation and from a recording.
 
 #![forbid(unsafe_code)]
 

@@ -21,7 +21,7 @@ impl Mask {
         self.bits |= 1 << level;
     }
 
-    /// A queue of this level was ready and is not any more.
+    /// A queue of this level is no longer ready.
     pub(crate) fn remove(&mut self, level: Level) {
         let level = level.number();
         let count = &mut self.counts[level as usize];

@@ -173,9 +173,9 @@ impl Scheduler {
         self.settings = settings.in_range();
     }
 
-    /// How late queues may become ready or idle here without a later or different decision, as long as
-    /// [`Self::handle`] gets all changes in order and before [`Self::decide`]. A policy that follows work has to know at once.
-    /// Otherwise only queues that have waited for too long are affected.
+    /// How late the scheduler may learn that queues became ready or idle, without a later or different decision. [`Self::handle`]
+    /// must get all changes in order, before [`Self::decide`]. A policy that follows work has to know at once. Otherwise only
+    /// queues that have waited for too long are affected.
     pub fn change_delay_max(&self) -> Nanos {
         if self.devices.iter().any(Device::follows_work) {
             return Nanos::ZERO;

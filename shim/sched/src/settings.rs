@@ -15,8 +15,8 @@ pub struct Settings {
     pub slice: Nanos,
     /// How much running time without a report counts as used.
     pub patience: Nanos,
-    /// After urgent work, less urgent processes of equal priority go one at a time for this long, a slice each, in policies that
-    /// otherwise let them run side by side; zero: never.
+    /// After urgent work, less urgent processes of equal priority go one at a time for this long, a slice each. This is for
+    /// policies that otherwise let them run side by side; zero: never.
     pub serialize_equals: Nanos,
     /// How many processes with the earliest deadlines run side by side, in the policy for deadlines.
     pub side_by_side: u32,

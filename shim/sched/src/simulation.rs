@@ -1,9 +1,9 @@
 //! A simulation of devices, clients and an arbiter around a [`Scheduler`]: the same clients give the same run. Tests let it run made
 //! up clients by seed; with the feature `simulation` it runs recorded programs (`recorded.rs`).
 //!
-//! What takes time in reality takes time here: from a report until the controller has it, from a decision until it takes effect, from
-//! a change until a suspended client is awake, from a completion until it is noticed. Masks are as exact as the arbiter's: a report
-//! changes them at once.
+//! What takes time in reality takes time here: a report until the controller has it, a decision until it takes effect, a change
+//! until a suspended client is awake, a completion until it is noticed. Masks are as exact as the arbiter's: a report changes
+//! them at once.
 //!
 //! ```text
 //!   Client (client.rs)  --launch-->  Device (device.rs): kernels of all queues in turn, one at a time

@@ -1,13 +1,13 @@
 //! The bound on waiting, around every policy.
 //!
-//! A queue that was ready for longer than the bound without being allowed to launch gets a time slice: the most urgent level for a
-//! quantum. All queues of the device that have waited for half the bound get it, too. So the next slice is at least half a bound
-//! away: however many queues starve, slices that are used take at most two quanta per bound from urgent queues.
+//! A queue that was ready for longer than the bound without being allowed to launch gets a time slice: the most urgent level for
+//! a quantum. All queues of the device that have waited for half the bound get it, too. So the next slice is at least half a
+//! bound away. However many queues starve, used slices take at most two quanta per bound from urgent queues.
 //!
-//! While a queue is allowed, its waiting time decreases, at a rate at which a quantum cancels the whole bound: a moment without more
-//! urgent work is not enough. Waiting time is reset after a slice, and when the queue has finished its work while allowed. So a
-//! queue that always has work never waits for longer than the bound at a stretch, and in the long run is allowed for a quantum per
-//! bound of waiting.
+//! While a queue is allowed, its waiting time decreases at such a rate that a quantum cancels the whole bound. A moment without
+//! more urgent work is not enough. Waiting time is reset after a slice, and when the queue has finished its work while allowed.
+//! So a queue that always has work never waits for longer than the bound at a stretch. In the long run it is allowed for a
+//! quantum per bound of waiting.
 //!
 //! A queue that is allowed may still not be served: on a busy machine its process may not get a processor in time to launch. So
 //! waiting time is taken back on trust. All of it returns, together with the time for which the queue was allowed, if the queue

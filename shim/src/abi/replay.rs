@@ -9,7 +9,7 @@ use crate::abi::frame::Frame;
 /// returns what the function leaves in `rax`.
 ///
 /// # Safety
-/// The frame must be of a call to this function, with so many words of stack behind it, and the memory that arguments
+/// The frame must be of a call to this function, with this many words of stack behind it. The memory that arguments
 /// point to must be valid for the function.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn replay(

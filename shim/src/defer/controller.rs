@@ -4,16 +4,16 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use xsched_preload::asked;
+use xsched_preload::hints;
 use xsched_protocol::shim_status::ShimScheduling;
 use xsched_protocol::wire::Verdicts;
 use xsched_xqueue::{
     Connection, ControllerRules, Device, Host, Library, Origin, PageError, SchedulerChoice, Tuning, XQueues,
 };
 
-use crate::ground::asked;
-use crate::ground::hints;
-use crate::ground::reentry::stay_inside;
-use crate::ground::status::xsched_shim_status;
+use crate::reentry::stay_inside;
+use crate::status::xsched_shim_status;
 use crate::verdict::{self, connection, domain};
 
 /// What schedules the process, as the program asks for and as it is.

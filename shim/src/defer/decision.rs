@@ -2,8 +2,8 @@
 
 use crate::abi::HipError;
 use crate::defer::deferral::deferral;
-use crate::ground::outcome::Reason;
 use crate::hip::device::Hip;
+use crate::outcome::Reason;
 use xsched_xqueue::{PendingLaunch, QueueId};
 
 /// What becomes of a call.

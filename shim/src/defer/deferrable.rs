@@ -12,9 +12,9 @@ mod launch;
 mod signal;
 
 use crate::api::{Family, Id};
+use crate::counters;
 use crate::defer::deferral::deferral;
 use crate::defer::dependencies::{EventKey, EventUse};
-use crate::ground::counters;
 use crate::hip::owned::{Certain, OwnedCall, Owner};
 use crate::hip::real;
 use crate::planted::{Bug, is_planted};

@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use xsched_preload::fork::Renewable;
 use xsched_xqueue::{ClaimId, Setup, XQueues};
 
+use crate::counters::{self, Trouble};
 use crate::defer::claims::Devices;
 use crate::defer::controller::Scheduler;
 use crate::defer::dependencies::Dependencies;
 use crate::defer::streams::NullStreams;
-use crate::ground::counters::{self, Trouble};
-use crate::ground::fork::Renewable;
 use crate::hip::device::Hip;
 use crate::hip::real;
 use crate::runtime::copies::RuntimeCopy;
@@ -82,8 +82,8 @@ impl Deferral {
         self.queues.wait_all_launched();
     }
 
-    /// Whether a call does not wait for its verdict: it goes at once whatever that is, or a more urgent stream of its process is at
-    /// work, which the caller may keep from going on.
+    /// Whether a call is not kept waiting for its verdict. Either any verdict would let it go at once, or a more urgent stream of
+    /// its process is at work, whose thread may need what the caller holds.
     pub(super) fn needs_no_verdict(&self, call: &Stopped<'_>) -> bool {
         let is_behind_own = || {
             let stream = call.target.copy.and_then(|copy| self.known_stream(call, copy));

@@ -196,7 +196,7 @@ impl Dependencies {
         self.events.get(&event)?.record
     }
 
-    /// Whether an event is known to exist, as of so many destroyed events.
+    /// Whether an event is known to exist, at this count of destroyed events.
     pub(super) fn is_alive(&self, event: EventKey, destroyed: u64) -> bool {
         self.alive.0 == destroyed && self.alive.1.contains(&event)
     }

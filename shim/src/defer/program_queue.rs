@@ -13,11 +13,11 @@ use crate::abi::Stream;
 use crate::defer::deferral::{DEFERRAL, deferral};
 use crate::defer::exit;
 use crate::defer::streams::{self, KnownStream, StreamEntry, StreamKey};
-use crate::ground::reentry::ReentryGuard;
 use crate::hip::device::{HipCommand, HipWork};
 use crate::hip::marker::HipStream;
 use crate::hip::program::ProgramCommand;
 use crate::hip::real;
+use crate::reentry::ReentryGuard;
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::{Stopped, StreamName};
 

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
-use crate::ground::hashing::MULTIPLIER;
+use crate::hashing::MULTIPLIER;
 use crate::hip::failure::LateFailure;
 use crate::runtime::copies::{COPIES_MAX, RuntimeCopy};
 use crate::runtime::stopped::StreamName;

@@ -13,10 +13,10 @@ use crate::defer::load::load;
 use crate::defer::ordering::reaches_out;
 use crate::defer::streams::{self, KnownStream, StreamKey};
 use crate::defer::{deferrable, exit};
-use crate::ground::outcome::Reason;
 use crate::hip::device::{HipCommand, HipWork};
 use crate::hip::marker::HipStream;
 use crate::hip::real;
+use crate::outcome::Reason;
 use crate::planted::{Bug, is_planted};
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::{Stopped, StreamName};
@@ -37,8 +37,8 @@ struct Submission<'a> {
     uses: &'a [EventUse],
 }
 
-/// Whether a call that puts work on a stream goes at once, as far as that is known without a lock: others are
-/// suspended or deferred, and none of them concerns it.
+/// Whether a call that puts work on a stream goes at once, as far as is known without a lock: other queues are suspended or have
+/// deferred commands, but none of them concerns the call.
 pub(crate) fn passes_at_once(call: &Stopped<'_>) -> bool {
     let known = DEFERRAL.existing().zip(call.target.copy);
     known.is_some_and(|(deferral, copy)| deferral.passes_at_once(call, copy))

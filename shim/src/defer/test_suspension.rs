@@ -13,15 +13,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use xsched_preload::env;
 use xsched_xqueue::threads;
 
 use crate::defer::deferral::{Deferral, deferral, note_trouble};
-use crate::ground::env;
 
 const SEED: u64 = 1;
 const RATE: u64 = 20_000;
 
-/// One of so many random decisions resumes everything.
+/// One in this many random decisions resumes everything.
 const RESUME_ALL: u64 = 8;
 
 const HELD_MS: u64 = 50;

@@ -12,8 +12,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use xsched_protocol::wire::SchedulingDomain;
 
 use crate::abi::HipError;
+use crate::counters::{self, Trouble};
 use crate::entry;
-use crate::ground::counters::{self, Trouble};
 use crate::verdict;
 use crate::verdict::connection;
 use crate::verdict::domain::{of_library, of_thread, set_of_library, set_of_thread};

@@ -17,9 +17,9 @@ use std::arch::naked_asm;
 use std::ffi::{CStr, c_char, c_void};
 
 use crate::api::{self, Id, for_each_function};
+use crate::counters::{self, CALLS, STRIPE_BITS, STRIPE_BYTES};
 use crate::entry::export_entry;
-use crate::ground::counters::{self, CALLS, STRIPE_BITS, STRIPE_BYTES};
-use crate::ground::hashing::MULTIPLIER;
+use crate::hashing::MULTIPLIER;
 use crate::runtime::copies::Way;
 use crate::runtime::sites::{Key, SITE_SHIFT, SITES, Site, TABLE_BITS};
 

@@ -1,18 +1,18 @@
-//! Hints for one stream while the program runs. Those for the process are in [`crate::ground::asked`], the header is
+//! Hints for one stream while the program runs. Those for the process are in [`xsched_preload::asked`], the header is
 //! `shim/include/xsched_hints.h`.
 #![cfg_attr(test, expect(dead_code, reason = "unexported, they are unused functions"))]
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use xsched_preload::asked::{deadline_us_of, priority_of};
+use xsched_preload::env;
 use xsched_xqueue::QueueHints;
 
 use crate::abi::{HipError, Stream};
+use crate::counters::{self, Trouble};
 use crate::defer::ProgramQueue;
 use crate::entry;
-use crate::ground::asked::{deadline_us_of, priority_of};
-use crate::ground::counters::{self, Trouble};
-use crate::ground::env;
 use crate::runtime::copies::{COPIES_MAX, RuntimeCopy};
 use crate::runtime::stopped::StreamName;
 
@@ -62,7 +62,7 @@ unsafe extern "C" fn xsched_hint_stream(
 fn copy_of(stream: Stream) -> Option<&'static RuntimeCopy> {
     let mut used = (0..COPIES_MAX).map(RuntimeCopy::at).filter(|copy| copy.is_used());
     match StreamName::by_handle(stream) {
-        // The runtime is not asked: what is none of its streams may be any address.
+        // The runtime is not asked: a handle that is not a stream may be any address.
         StreamName::Created(_) => used.find(|copy| ProgramQueue::known(copy, stream).is_some()),
         StreamName::Legacy => used.next().filter(|_| used.next().is_none()),
         StreamName::PerThread => None,

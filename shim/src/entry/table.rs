@@ -22,9 +22,10 @@ use std::ptr;
 use std::slice;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use xsched_preload::env;
+
 use crate::api::{COUNT, Class, KNOWN_ENTRIES, Slot, TABLE};
-use crate::ground::counters::{self, Trouble};
-use crate::ground::env;
+use crate::counters::{self, Trouble};
 use crate::runtime::copies::{IDS, ORIGINALS, RuntimeCopy, TableKind, Way};
 use crate::{entry, runtime};
 

@@ -5,11 +5,12 @@ use std::arch::naked_asm;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use xsched_preload::env;
+
 use crate::abi::Stream;
+use crate::counters::{self, Trouble};
 use crate::entry;
 use crate::explicit::{self, Handle, Refusal, XResult, refuse};
-use crate::ground::counters::{self, Trouble};
-use crate::ground::env;
 use crate::hip::program::LaunchCallback;
 use crate::runtime;
 

@@ -1,5 +1,6 @@
 //! How urgent queues are, and what schedules the process.
 
+use xsched_preload::hints::SLICE_US;
 use xsched_sched::{Nanos, PolicyKind};
 use xsched_xqueue::{SchedulerChoice, Tuning};
 
@@ -9,7 +10,6 @@ use crate::explicit::handle::Handle;
 use crate::explicit::objects::objects;
 use crate::explicit::refusal::{Refusal, refuse};
 use crate::explicit::xqueue::XQueue;
-use crate::ground::hints::SLICE_US;
 
 /// `PRIORITY_NO_EXECUTE`
 const NO_EXECUTE: i32 = -256;

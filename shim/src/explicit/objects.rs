@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use xsched_preload::fork::Renewable;
 use xsched_xqueue::QueueId;
 
 use crate::explicit::callback::Callback;
@@ -10,7 +11,6 @@ use crate::explicit::code::XResult;
 use crate::explicit::handle::Handle;
 use crate::explicit::hw_queue::HwQueue;
 use crate::explicit::xqueue::XQueue;
-use crate::ground::fork::Renewable;
 
 /// All objects of the process.
 #[derive(Debug, Default)]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use xsched_preload::env;
 use xsched_sched::Limit;
 use xsched_xqueue::QueueHints;
 
@@ -11,7 +12,6 @@ use crate::explicit::handle::Handle;
 use crate::explicit::objects::objects;
 use crate::explicit::refusal::{Refusal, refuse, say};
 use crate::explicit::xqueue::XQueue;
-use crate::ground::env;
 
 /// The most commands that a program may ask to have launched ahead.
 const COMMANDS_MAX: i64 = 1024;

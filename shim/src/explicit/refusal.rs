@@ -2,9 +2,10 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use xsched_preload::log;
+
 use crate::explicit::code::XResult;
-use crate::ground::log;
-use crate::ground::outcome::counted;
+use crate::outcome::counted;
 
 counted! {
     /// What is refused, or means something else than a program may expect.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use xsched_preload::hints;
 use xsched_sched::Limit;
 use xsched_xqueue::{Position, QueueHints};
 
@@ -11,7 +12,6 @@ use crate::explicit::callback::Callback;
 use crate::explicit::code::XResult;
 use crate::explicit::handle::Handle;
 use crate::explicit::hw_queue::HwQueue;
-use crate::ground::hints;
 
 /// Commands of a queue that can be waited for one by one: as many as it keeps, so older ones were launched.
 const KNOWN_MAX: usize = 4096;

@@ -3,13 +3,11 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use xsched_ground::gates::{GateState, Gates};
+use xsched_preload::gates::{GateState, Gates};
 use xsched_sched::Nanos;
 use xsched_xqueue::{Device, GatePage, RuntimeId, Tried};
 
-use crate::ground::counters::{self, Trouble};
-use crate::ground::reentry::{as_application, stay_inside};
-use crate::ground::status::xsched_shim_status;
+use crate::counters::{self, Trouble};
 use crate::hip::failure::LateFailure;
 use crate::hip::gate::{GateOwner, HipGate, HipTrial};
 use crate::hip::marker::{HipMarker, HipStream, MarkerPool};
@@ -17,8 +15,10 @@ use crate::hip::owned::OwnedCall;
 use crate::hip::program::ProgramCommand;
 use crate::hip::real;
 use crate::planted::{Bug, is_planted};
+use crate::reentry::{as_application, stay_inside};
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::StreamName;
+use crate::status::xsched_shim_status;
 
 /// The HIP runtimes of this process.
 #[derive(Debug)]
@@ -95,8 +95,8 @@ impl Device for Hip {
                 DEVICE.set(Some(target));
             }
             match command.work {
-                // SAFETY: the call owns its arguments, or they are handles and memory that may not be destroyed before
-                // commands that use them were launched: the hooks of the functions that destroy them wait for that.
+                // SAFETY: the call owns its arguments, or they are handles and memory. The hooks of the functions that destroy
+                // these wait until the commands that use them were launched.
                 HipWork::Call(call) => unsafe { call.make() as u32 },
                 HipWork::Program(command) => {
                     as_application(|| command.call());

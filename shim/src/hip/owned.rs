@@ -4,9 +4,9 @@ use std::ffi::c_void;
 use std::slice;
 
 use crate::abi::{ArgumentLocation, Frame, Layout, replay};
-use crate::ground::reserve;
 use crate::kernels::Kernel;
 use crate::planted::{Bug, is_planted};
+use crate::reserve;
 use crate::runtime::stopped::Stopped;
 
 /// The most words of stack that HIP's functions take.
@@ -37,7 +37,7 @@ pub(crate) struct OwnedCall {
 /// The owner of a call's arguments: an [`OwnedCall`], which copies them; or [`Certain`], which copies nothing, to ask
 /// only whether the runtime is certain to take the call.
 pub(crate) trait Owner: Sized {
-    /// The stopped call, with capacity for so many words that its arguments point to.
+    /// The stopped call, with capacity for this many words that its arguments point to.
     fn of(call: &Stopped<'_>, capacity: usize) -> Option<Self>;
 
     /// Makes an argument point to memory of the call's own, with these contents; its address. None if the capacity is

@@ -7,9 +7,9 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
+use xsched_preload::env;
 use xsched_protocol::arbiter_page::device_key;
 
-use crate::ground::env;
 use crate::hip::real;
 use crate::runtime;
 use crate::runtime::copies::RuntimeCopy;

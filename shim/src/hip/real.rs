@@ -12,7 +12,7 @@ use xsched_sched::Nanos;
 
 use crate::abi::{ChannelFormatDesc, Event, Extent, Stream};
 use crate::api::Id;
-use crate::ground::reentry::is_shims_thread;
+use crate::reentry::is_shims_thread;
 use crate::runtime::copies::RuntimeCopy;
 
 /// `hipStreamNonBlocking`
@@ -336,10 +336,9 @@ pub(crate) fn destroy(copy: &RuntimeCopy, event: Option<Event>, stream: Stream) 
 
 /// The memory that contains an address; None for memory that HIP does not know, such as pageable memory.
 ///
-/// The query for a range's start succeeds for any address but null, so it leaves no error behind. All other queries
-/// are made only for memory that HIP knows: ROCm 5.2, asked for the kind of any other address, takes it for an
-/// array's description and follows the pointers that it finds there. The attribute for a range's size has 32 bits in
-/// all releases so far.
+/// The query for a range's start succeeds for any address but null, so it leaves no error behind. All other queries are made only
+/// for memory that HIP knows. ROCm 5.2, asked for the kind of any other address, takes that for an array's description and
+/// follows pointers that it finds there. The attribute for a range's size has 32 bits in all releases so far.
 pub(crate) fn memory(copy: &RuntimeCopy, address: usize) -> Option<Range> {
     if address == 0 {
         return None;
@@ -510,7 +509,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::ground::reentry::stay_inside;
+    use crate::reentry::stay_inside;
     use crate::runtime::copies::{COPIES_MAX, ORIGINALS};
 
     thread_local! {

@@ -5,9 +5,9 @@
 //! is known to be pinned.
 
 use crate::abi::Hooked;
-use crate::ground::counters::Work;
-use crate::ground::outcome::Outcome;
+use crate::counters::Work;
 use crate::hooks::Call;
+use crate::outcome::Outcome;
 
 /// A copy on the stream that the call names.
 pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {

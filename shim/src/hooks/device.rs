@@ -4,9 +4,9 @@ use crate::abi::{Hooked, InRegister};
 use crate::api::Id;
 use crate::defer;
 use crate::explicit;
-use crate::ground::outcome::Outcome;
 use crate::hip::real;
 use crate::hooks::Call;
+use crate::outcome::Outcome;
 use crate::runtime::copies::RuntimeCopy;
 
 /// The calling thread has set a device, which it will use.

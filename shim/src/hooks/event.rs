@@ -2,10 +2,10 @@
 
 use crate::abi::Hooked;
 use crate::api::Id;
+use crate::counters::Work;
 use crate::defer;
-use crate::ground::counters::Work;
-use crate::ground::outcome::Outcome;
 use crate::hooks::Call;
+use crate::outcome::Outcome;
 
 /// A record in stream order.
 pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {

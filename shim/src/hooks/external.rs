@@ -1,9 +1,9 @@
 //! Memory and semaphores shared with other APIs.
 
 use crate::abi::Hooked;
-use crate::ground::counters::Work;
-use crate::ground::outcome::Outcome;
+use crate::counters::Work;
 use crate::hooks::Call;
+use crate::outcome::Outcome;
 
 /// A signal to a semaphore, or a wait for one, in stream order.
 pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {

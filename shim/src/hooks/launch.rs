@@ -1,9 +1,9 @@
 //! Kernel launches.
 
 use crate::abi::Hooked;
-use crate::ground::counters::Work;
-use crate::ground::outcome::Outcome;
+use crate::counters::Work;
 use crate::hooks::Call;
+use crate::outcome::Outcome;
 
 /// A kernel on the stream that the call names.
 pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {

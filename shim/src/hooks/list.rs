@@ -9,8 +9,8 @@ use crate::abi::{
     Module, PitchedPtr, Stream, StreamCallback, SurfaceObject, TextureObject,
 };
 use crate::api::{ApiFunction, COUNT, for_each_function};
-use crate::ground::outcome::Outcome;
 use crate::hooks;
+use crate::outcome::Outcome;
 use crate::runtime::copies::Target;
 
 /// Decides one call of the given function. The frame must be of a call to that function, and the target its real

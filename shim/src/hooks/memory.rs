@@ -1,9 +1,9 @@
 //! Memory.
 
 use crate::abi::Hooked;
-use crate::ground::counters::Work;
-use crate::ground::outcome::Outcome;
+use crate::counters::Work;
 use crate::hooks::Call;
+use crate::outcome::Outcome;
 
 /// Memory freed, prefetched or mapped in stream order.
 pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {

@@ -6,9 +6,9 @@ use std::ptr::{self, NonNull};
 
 use crate::abi::{Hooked, InRegister};
 use crate::api::Id;
-use crate::ground::outcome::Outcome;
 use crate::hip::real::taken;
 use crate::hooks::Call;
+use crate::outcome::Outcome;
 use crate::runtime::by_name;
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::Stopped;

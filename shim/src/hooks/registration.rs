@@ -2,8 +2,8 @@
 
 use crate::abi::{Hooked, InRegister};
 use crate::api::Id;
-use crate::ground::outcome::Outcome;
 use crate::hooks::Call;
+use crate::outcome::Outcome;
 use crate::{defer, kernels, runtime, verdict};
 
 /// Fat binaries and kernels that are being registered.

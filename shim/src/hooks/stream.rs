@@ -4,11 +4,11 @@ use std::ptr;
 
 use crate::abi::{Hooked, InRegister, Stream};
 use crate::api::Id;
+use crate::counters::Work;
 use crate::defer;
 use crate::explicit;
-use crate::ground::counters::Work;
-use crate::ground::outcome::{Outcome, Reason};
 use crate::hooks::Call;
+use crate::outcome::{Outcome, Reason};
 
 /// `hipErrorStreamCaptureUnmatched` and `hipErrorStreamCaptureWrongThread`: the capture goes on elsewhere.
 const CAPTURE_GOES_ON: [u64; 2] = [903, 908];

@@ -13,8 +13,8 @@
 use std::io::Read;
 use std::slice;
 
-use crate::ground::reserve;
 use crate::kernels::ImageError;
+use crate::reserve;
 use crate::runtime;
 
 const ELF: &[u8] = b"\x7fELF";

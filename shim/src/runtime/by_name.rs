@@ -6,8 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::ground::counters::{self, Trouble};
-use crate::ground::env;
+use xsched_preload::env;
+
+use crate::counters::{self, Trouble};
 use crate::runtime::copies::Way;
 use crate::{api, runtime};
 

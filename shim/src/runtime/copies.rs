@@ -19,9 +19,9 @@ use xsched_protocol::shim_status::SHIM_COPY_COUNT;
 use xsched_xqueue::RuntimeId;
 
 use crate::api::{COUNT, Id, Slot, TABLE};
-use crate::ground::counters::{self, Trouble};
-use crate::ground::status::{CopyStatus, xsched_shim_status};
+use crate::counters::{self, Trouble};
 use crate::runtime::objects::{Handle, MappedObject};
+use crate::status::{CopyStatus, xsched_shim_status};
 
 /// The most copies that are distinguished. Entries of a table carry no context, so each copy has code of its own.
 pub(crate) const COPIES_MAX: usize = SHIM_COPY_COUNT;

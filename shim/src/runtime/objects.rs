@@ -15,7 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
 
-use crate::ground::dlsym;
+use xsched_preload::dlsym;
+
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::sites::{Original, sites};
 

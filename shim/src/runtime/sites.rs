@@ -24,7 +24,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 use crate::api::COUNT;
-use crate::ground::hashing::MULTIPLIER;
+use crate::hashing::MULTIPLIER;
 use crate::runtime::copies::{RuntimeCopy, Way, way_numbered};
 
 /// log2 of the number of entries: enough for every launch site of a large framework. Pages are touched as they are used.

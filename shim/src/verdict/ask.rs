@@ -14,7 +14,7 @@ use xsched_sched::Nanos;
 use xsched_xqueue::now;
 
 use crate::abi::Frame;
-use crate::ground::counters::{self, VerdictSource};
+use crate::counters::{self, VerdictSource};
 use crate::verdict::page::{self, Answer};
 use crate::verdict::slot;
 

@@ -6,7 +6,7 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt as _;
 
-use crate::ground::program;
+use crate::program;
 use crate::runtime;
 
 /// The path of the program or library that contains this address.

@@ -3,12 +3,12 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use xsched_preload::fork::Renewable;
 use xsched_protocol::wire::{Domain, KernelName, PacketKind, SchedulingDomain, Settings};
 use xsched_xqueue::Connection;
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::ground::counters::{self, Trouble};
-use crate::ground::fork::Renewable;
+use crate::counters::{self, Trouble};
 
 /// The connection, while there is one.
 static SOCKET: Renewable<Mutex<Option<Arc<Connection>>>> = Renewable::new();

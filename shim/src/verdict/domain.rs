@@ -6,9 +6,8 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use xsched_preload::fork::Renewable;
 use xsched_protocol::wire::SchedulingDomain;
-
-use crate::ground::fork::Renewable;
 
 /// Domains of libraries, by path.
 static LIBRARIES: Renewable<Mutex<HashMap<String, SchedulingDomain>>> = Renewable::new();

@@ -3,8 +3,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::HashMap;
+use xsched_preload::fork::Renewable;
 
-use crate::ground::fork::Renewable;
 use crate::kernels;
 use crate::runtime::stopped::Stopped;
 use crate::verdict::connection;

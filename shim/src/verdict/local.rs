@@ -5,6 +5,7 @@
 use std::fs;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use xsched_preload::fork::Renewable;
 use xsched_protocol::return_probe::is_trampoline;
 use xsched_protocol::shim_status::ShimVerdicts;
 use xsched_protocol::verdict::{Action, RuleId, Verdict};
@@ -12,9 +13,8 @@ use xsched_protocol::wire::SchedulingDomain;
 use xsched_rules::{Call, Caller, Decider, Decision, Frame, Rulebook, Rules};
 use xsched_xqueue::{ControllerRules, Library};
 
-use crate::ground::counters::{self, Trouble, VerdictSource};
-use crate::ground::fork::Renewable;
-use crate::ground::program;
+use crate::counters::{self, Trouble, VerdictSource};
+use crate::program;
 use crate::runtime::stopped::Stopped;
 use crate::verdict::domain;
 use crate::verdict::{NAMES_KERNELS, caller, invalidate, page, publish, settings, verbose};

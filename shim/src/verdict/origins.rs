@@ -7,9 +7,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use xsched_preload::fork::Renewable;
 use xsched_xqueue::{Library, Origin};
-
-use crate::ground::fork::Renewable;
 
 /// All further libraries. No larger number is given: the cache has only 6 bits for it.
 const OTHERS: Origin = Origin::OTHERS;

@@ -5,9 +5,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use xsched_preload::env;
 use xsched_protocol::verdict::{Action, Judgement, RuleId};
-
-use crate::ground::env;
 
 const UNKNOWN: u64 = 0;
 const OFF: u64 = 1;

@@ -13,10 +13,9 @@ use std::fs;
 
 use jsonc_parser::{JsonArray, JsonObject, JsonValue, parse_to_value};
 use thiserror::Error;
+use xsched_preload::env;
 use xsched_protocol::probe::PROBES;
 use xsched_protocol::verdict::{Action, SETTINGS};
-
-use crate::ground::env;
 
 /// The classic list: libraries that earlier versions of `XSCHED_PASSTHROUGH_LIBS` contained.
 const CLASSIC: [&str; 7] =

@@ -85,8 +85,8 @@ fn the_documentation_has_every_function_and_policy_once_with_an_answer() {
 #[test]
 fn the_documentation_and_the_shim_know_the_same_variables_of_xsched() {
     let read = concat!(
-        include_str!("../../ground/src/env.rs"),
-        include_str!("../../ground/src/hints.rs"),
+        include_str!("../../preload/src/env.rs"),
+        include_str!("../../preload/src/hints.rs"),
         include_str!("../../src/explicit/queues.rs")
     );
     for (name, answer) in rows("Variables") {

@@ -8,7 +8,7 @@
 //!                   counted: pending launches, commands in flight, deferred commands
 //! ```
 //!
-//! While no other process uses the device nothing of this is done: the claim is alone.
+//! While no other process uses the device, the claim is alone: it reports nothing and is not followed.
 
 use std::sync::Arc;
 
@@ -22,23 +22,23 @@ use crate::ids::{ClaimKey, QueueHints};
 use crate::origins::{Origin, OriginTimes};
 use crate::registration::{AdmissionState, Registration};
 
-/// For how much longer a claim that was preempted is expected to be preempted again soon, each time, and for how long at most.
-/// So a claim that is preempted once a second is alert for a twentieth of it, and one that is preempted 20 times always.
+/// After each preemption a claim is alert for this much longer, up to [`ALERT_MAX`]: it expects to be preempted again. A claim
+/// that is preempted once a second is alert for a twentieth of the time; one that is preempted 20 times a second always is.
 const ALERT: Nanos = Nanos::from_millis(50);
 const ALERT_MAX: Nanos = Nanos::from_secs(1);
 
-/// How long a claim is kept after its last stream: another one may come soon.
+/// How long a claim stays registered after its last stream is gone, since a new stream may come soon.
 const UNUSED: Nanos = Nanos::from_secs(1);
 const REOPENED_MAX: u32 = 8;
 
 /// What a claim has used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Device time of what has completed while others used the device too.
+    /// Device time of commands that completed while other processes used the device, too.
     pub device_time: Nanos,
-    /// Commands launched meanwhile.
+    /// Commands launched while other processes used the device, too.
     pub launched: u64,
-    /// Those of them that were deferred before.
+    /// How many of the launched commands had been deferred.
     pub deferred: u64,
     /// For how long commands were deferred because the claim was preempted.
     pub suspended: Nanos,
@@ -55,16 +55,16 @@ impl Usage {
     }
 }
 
-/// A claim's work, at a look.
+/// A claim's work when it was looked at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
-    /// The claim's admission state then.
+    /// The claim's admission state at that time.
     pub(crate) state: AdmissionState,
-    /// There is some: in flight, deferred, or about to be launched.
+    /// It has work: in flight, deferred, or about to be launched.
     pub(crate) is_any: bool,
-    /// Some is deferred, or a caller waits.
+    /// Some of the work is deferred, or a caller waits in place.
     pub(crate) is_deferred: bool,
-    /// A command executes, and takes no longer than commands took before.
+    /// A command executes, and does not take longer than commands took before.
     pub(crate) is_executing: bool,
 }
 
@@ -73,31 +73,30 @@ pub(crate) struct Claim<D: Device> {
     pub(crate) key: ClaimKey,
     registration: Option<Arc<dyn Registration>>,
     pub(crate) usage: Usage,
-    /// The parts of its device time.
+    /// Device time by origin.
     pub(crate) by_origin: OriginTimes,
-    /// In flight, from streams that have no queue.
+    /// What streams without a queue have in flight.
     unqueued: Flight<D::Marker>,
-    /// Queues of its streams, and since when it has none any more.
+    /// How many queues its streams have, and when the last of them went.
     queues: usize,
     unused_since: Option<Nanos>,
-    /// How often it had streams again after it was unused.
+    /// How often a stream came after the claim was unused.
     reopened: u32,
-    /// Callers that wait for admission.
+    /// Callers that wait in place for admission.
     waiting: usize,
     /// Launches that were admitted and have not returned.
     launching: usize,
-    /// When it last reported that it has work; None: it reported that it has none.
+    /// When the claim last reported ready; None: it last reported idle.
     reported: Option<Nanos>,
-    /// Something was launched or has completed since.
+    /// Whether something was launched or has completed since that report.
     has_progressed: bool,
-    /// The arbiter's last closing of its gate that was accounted for as time for which the claim was preempted, on the page's
-    /// clock.
+    /// The last closing of its gate by the arbiter that was accounted for as preemption, in the page's clock.
     preemption_noted: u64,
-    /// When it last was seen to have work.
+    /// When the claim was last seen to have work.
     busy: Option<Nanos>,
-    /// Since when it is preempted, with something deferred.
+    /// When the claim was preempted while something was deferred, if both still hold.
     deferred_since: Option<Nanos>,
-    /// Whether it was preempted when that was last looked at, and until when it is expected to be again soon.
+    /// Whether the last look found the claim preempted, and until when the claim is alert.
     is_preempted: bool,
     alert_until: Nanos,
 }
@@ -125,26 +124,26 @@ impl<D: Device> Claim<D> {
         }
     }
 
-    /// A stream of it has a queue.
+    /// A stream of the claim has a new queue.
     pub(crate) fn queue_created(&mut self, now: Nanos) {
         self.reopened += u32::from(self.is_unused(now));
         self.queues += 1;
         self.unused_since = None;
     }
 
-    /// Whether the arbiter is to be told of it: it has its first stream, and is not registered.
+    /// Whether the arbiter should be told of the claim: it has a stream and is not registered.
     pub(crate) fn wants_registration(&self) -> bool {
         self.queues == 1 && self.registration.is_none()
     }
 
-    /// A queue of it is gone.
+    /// A queue of the claim is gone.
     pub(crate) fn queue_gone(&mut self, now: Nanos) {
         self.queues -= 1;
         self.unused_since = (self.queues == 0).then_some(now);
     }
 
-    /// Whether the process is done with it: it has had no stream for a while. What a process does by default on a device, at the
-    /// usual priority, it may do at any time, and what it did over and over it will do again: each time costs a gate page for good.
+    /// Whether the process has no more use for the claim: its last stream is gone for a while. A claim at the default priority is
+    /// always of use, and so is one that came back often: each new registration costs a gate page for good.
     pub(crate) fn is_unused(&self, now: Nanos) -> bool {
         let is_over = self.unused_since.is_some_and(|since| since + UNUSED <= now);
         let is_usual = self.key.stream_priority == 0 && self.key.hints == QueueHints::NONE;
@@ -176,28 +175,28 @@ impl<D: Device> Claim<D> {
         &mut self.unqueued
     }
 
-    /// A deferred command of it is about to be launched.
+    /// A deferred command of the claim is about to be launched.
     pub(crate) fn count_deferred(&mut self) {
         self.usage.deferred += 1;
     }
 
-    /// These parts of its device time were these libraries'. With `is_charged` false they do not count.
+    /// Adds device time to the accounts of the libraries that used it. With `is_charged` false the charges are only discarded.
     pub(crate) fn charge(&mut self, charges: impl Iterator<Item = (Origin, Nanos)>, is_charged: bool) {
         charge(&mut self.by_origin, charges, is_charged);
     }
 
-    /// The same of what has completed from streams that have no queue.
+    /// The same for what completed on streams without a queue.
     pub(crate) fn charge_unqueued(&mut self, is_charged: bool) {
         charge(&mut self.by_origin, self.unqueued.take_charges(), is_charged);
     }
 
-    /// Origins' numbers have lost their meaning.
+    /// The numbers that stand for origins have changed their meaning.
     pub(crate) fn forget_origins(&mut self) {
         self.unqueued.forget_origins();
         self.by_origin.forget_origins();
     }
 
-    /// It has work from now on. True if that was reported just now.
+    /// The claim has work from now on. Returns whether this call reported it ready.
     pub(crate) fn has_work_now(&mut self, now: Nanos) -> bool {
         self.busy = Some(now);
         let is_new = self.reported.is_none() && self.registration.is_some();
@@ -215,7 +214,8 @@ impl<D: Device> Claim<D> {
         }
     }
 
-    /// A command of it is launched beside others. True if that it has work was reported just now.
+    /// A command of the claim is launched while other processes use the device. Returns whether this call reported the claim
+    /// ready.
     pub(crate) fn launches(&mut self, now: Nanos) -> bool {
         let is_new = self.has_work_now(now);
         self.has_progressed = true;
@@ -224,19 +224,20 @@ impl<D: Device> Claim<D> {
         is_new
     }
 
-    /// A command of it is launched while it is alone.
+    /// A command of the claim is launched while it is alone.
     pub(crate) fn launches_alone(&mut self) {
         self.launching += 1;
     }
 
-    /// Commands of it were launched beside others without the lock: so many, of which the last has returned at this time.
+    /// `count` commands of the claim were launched without the lock while other processes used the device. The last returned at
+    /// `last`.
     pub(crate) fn launched_at_once(&mut self, count: u64, last: Nanos) {
         self.usage.launched += count;
         self.has_progressed = true;
         self.busy = self.busy.max(Some(last));
     }
 
-    /// So many such launches are pending in a queue, and so many were before.
+    /// A queue's count of pending launches without the lock has changed from `before` to `pending`.
     pub(crate) fn launch_at_once(&mut self, before: u64, pending: u64) {
         self.launching = self.launching + pending as usize - before as usize;
     }
@@ -251,12 +252,12 @@ impl<D: Device> Claim<D> {
         self.launching > 0
     }
 
-    /// A caller waits for its admission from now on.
+    /// A caller begins to wait for the claim's admission.
     pub(crate) fn caller_waits(&mut self) {
         self.waiting += 1;
     }
 
-    /// A caller does not wait any more.
+    /// A caller's wait for admission is over.
     pub(crate) fn caller_waits_no_more(&mut self) {
         self.waiting -= 1;
     }
@@ -266,29 +267,29 @@ impl<D: Device> Claim<D> {
         self.waiting > 0
     }
 
-    /// Something of it has completed, and took so long.
+    /// A command of the claim has completed. It took this long.
     pub(crate) fn completed(&mut self, now: Nanos, took: Nanos) {
         self.has_progressed = true;
         self.busy = Some(now);
         self.usage.device_time += took;
     }
 
-    /// Whether it was seen to have work since a time, beside others.
+    /// Whether the claim had work at or after `since`, while other processes used the device.
     pub(crate) fn has_had_work_since(&self, since: Nanos) -> bool {
         self.busy.is_some_and(|busy| busy >= since)
     }
 
-    /// Its level; the lowest number is the most urgent. None: no arbiter knows it.
+    /// The claim's level; 0 is the most urgent. None: the claim is not registered with an arbiter.
     pub(crate) fn level(&self) -> Option<u8> {
         self.registration.as_ref().map(|registration| registration.levels().0)
     }
 
-    /// Whether it last reported that it has work.
+    /// Whether the claim's last report was ready.
     pub(crate) fn is_reported_ready(&self) -> bool {
         self.reported.is_some()
     }
 
-    /// Reports that it has work or has none, as is due at this time. Returns when to look again.
+    /// Reports ready or idle if that is due. Returns when to look again.
     pub(crate) fn report_as_due(&mut self, work: Work, now: Nanos) -> Option<Nanos> {
         let has_work = work.is_any;
         let registration = Arc::clone(self.registration.as_ref()?);
@@ -305,8 +306,8 @@ impl<D: Device> Claim<D> {
             self.reported = None;
             return None;
         }
-        // It cannot help being preempted, or that a command takes its time; but a claim whose work does not end does not keep
-        // others waiting.
+        // Being preempted, or one long command, is not the claim's fault, so it stays ready. Without either, work that makes no
+        // progress must not keep other processes waiting.
         let is_alive = self.has_progressed || self.deferred_since.is_some() || work.is_executing;
         let renew_at = reported + registration.lease() / 4;
         if is_alive && (renew_at <= now || !registration.is_ready()) {
@@ -317,24 +318,24 @@ impl<D: Device> Claim<D> {
         renew_at.into_iter().chain(idle_at).min()
     }
 
-    /// Whether it reports that it has no work, in this state, as soon as that is so.
+    /// Whether the claim should report idle right away, given that it has no work. `state` is its admission state.
     pub(crate) fn is_idle_due(&self, state: AdmissionState, now: Nanos) -> bool {
         let is_linger_over = || self.idle_at().is_none_or(|at| at <= now);
         self.is_reported_ready() && (state == AdmissionState::Alone || is_linger_over())
     }
 
-    /// When it may report that it has no work, given that it has none.
+    /// When the claim may report idle, given that it has no work.
     pub(crate) fn idle_at(&self) -> Option<Nanos> {
         self.reported?;
         Some(self.busy? + self.registration.as_ref()?.linger())
     }
 
-    /// Whether it is preempted, or expected to be soon.
+    /// Whether the claim is preempted, or expects to be preempted soon.
     pub(crate) fn is_alert(&self, now: Nanos) -> bool {
         self.is_preempted || now < self.alert_until
     }
 
-    /// It was preempted and is not any more, between two looks.
+    /// The claim was preempted and released between two looks.
     fn was_preempted(&mut self, now: Nanos) {
         self.note_preempted(true, now);
         self.note_preempted(false, now);
@@ -358,23 +359,24 @@ impl<D: Device> Claim<D> {
         }
     }
 
-    /// The page in which the arbiter closes its gate.
+    /// The page in which the arbiter closes the claim's gate.
     pub(crate) fn gate_page(&self) -> Option<&Arc<GatePage>> {
         self.registration.as_ref()?.gate_page()
     }
 
-    /// When the arbiter last closed its gate, and opened it again, on the page's clock; None: it still is closed. None at all if
-    /// that is not known.
+    /// When the arbiter last closed the claim's gate and when it opened it again, in the page's clock. The second is None while
+    /// the gate is closed. None as a whole if the times are not known.
     fn last_closure(&self) -> Option<(u64, Option<u64>)> {
         self.gate_page()?.last_closure()
     }
 
-    /// The arbiter's last closing of its gate, on the page's clock; 0: there was none.
+    /// When the arbiter last closed the claim's gate, in the page's clock; 0 if it never did.
     pub(crate) fn last_gate_closing(&self) -> u64 {
         self.last_closure().map_or(0, |(closed, _)| closed)
     }
 
-    /// When the arbiter last closed its gate, if that is another closing than `noted`, and opened it again. Then it is noted.
+    /// When the arbiter last closed the claim's gate and when it opened it again. None if `noted` is that closing already;
+    /// otherwise `noted` becomes it.
     pub(crate) fn take_gate_closure(&self, noted: &mut u64) -> Option<(Nanos, Option<Nanos>)> {
         let (closed, opened) = self.last_closure().filter(|&(closed, _)| closed != *noted)?;
         *noted = closed;
@@ -383,14 +385,14 @@ impl<D: Device> Claim<D> {
         Some((at(closed), opened.map(at)))
     }
 
-    /// When the arbiter last opened its gate, if it has since it last closed it.
+    /// When the arbiter last opened the claim's gate; None while the gate is closed.
     pub(crate) fn gate_opened_at(&self) -> Option<Nanos> {
         let (_, opened) = self.last_closure()?;
         Some(now() - self.registration.as_ref()?.age_of(opened?))
     }
 
-    /// Takes note of the arbiter's last closing of its gate. True if no look has seen that the claim was preempted then and
-    /// is not any more, where `is_unseen` says that its state did not change otherwise.
+    /// Notes the arbiter's last closing of the claim's gate. Returns true if the claim was preempted then and no look has seen
+    /// it. `is_unseen` says that the claim's state is what it was at the last look.
     pub(crate) fn note_unseen_preemption(
         &mut self,
         now: Nanos,
@@ -409,19 +411,19 @@ impl<D: Device> Claim<D> {
         was_preempted
     }
 
-    /// Another registration with the arbiter, or none any more.
+    /// The claim gets another registration with the arbiter, or loses the one it had.
     pub(crate) fn register(&mut self, registration: Option<Arc<dyn Registration>>, now: Nanos) {
-        // What preempted it does so no more.
+        // A new arbiter page preempts nothing yet.
         self.note_deferring(false, now);
         self.registration = registration;
         self.reported = None;
-        // Closings from before do not concern it.
+        // The closings before this registration do not count.
         self.preemption_noted = self.last_gate_closing();
     }
 }
 
 fn charge(times: &mut OriginTimes, charges: impl Iterator<Item = (Origin, Nanos)>, is_charged: bool) {
-    // Charges that do not count are taken as well: they are not asked for again.
+    // Charges that do not count are taken, too: otherwise the next call would find them.
     for (origin, part) in charges {
         if is_charged {
             times.add(origin, part);

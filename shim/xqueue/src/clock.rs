@@ -1,4 +1,4 @@
-//! The clock of launches and completions, and the one on which processes compare times.
+//! The clock of launches and completions, and the clock by which processes compare times.
 
 use std::fs;
 
@@ -15,19 +15,20 @@ pub fn now() -> Nanos {
     Nanos(read(ClockId::Monotonic))
 }
 
-/// The machine's boot time, by which gate pages and event rings go. The process's own differs from it in a time namespace.
+/// The machine's boot time, in which gate pages and event rings have their times. In a time namespace, the process's own boot
+/// time differs from it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MachineClock {
-    /// What the process's boot time is ahead of it.
+    /// How far the process's boot time is ahead of it.
     own_ahead_ns: i64,
 }
 
-/// How often clocks are read to compare them: another thread may get the processor in between.
+/// How often clocks are read to compare them. Another thread may get the processor between two readings.
 const READINGS: usize = 8;
 
 impl MachineClock {
-    /// As seen from this thread's time namespace. A process that was checkpointed goes on in another one; it has lost its controller
-    /// then, and does this again for the next.
+    /// The clock as seen from this thread's time namespace. A restored checkpoint goes on in another one. It has lost its
+    /// controller then, and asks again for the next controller.
     pub(crate) fn of_this_thread() -> Self {
         // `/proc/self` is the main thread, which may have ended, and the folder of a thread in it lacks the file.
         let thread = fs::read_link("/proc/thread-self").ok();
@@ -41,8 +42,8 @@ impl MachineClock {
         read(ClockId::Boottime).saturating_add_signed(self.own_ahead_ns.saturating_neg())
     }
 
-    /// What it is ahead of [`now`]. That changes while the machine sleeps, which it hardly does beside work. What lies between two
-    /// readings adds to the difference, so the least is the best.
+    /// How far this clock is ahead of [`now`]. That changes only while the machine sleeps, which it hardly does beside work. Time
+    /// between two readings adds to the difference, so the smallest is the best.
     pub(crate) fn ahead_ns(self) -> i64 {
         let reading = |_| {
             let own = read(ClockId::Monotonic);

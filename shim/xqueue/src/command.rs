@@ -1,12 +1,12 @@
 //! What queues know of a command: what it means for its device, and how it is treated.
 //!
-//! A command that is *forced* is launched as soon as what it comes after was launched, whatever is suspended. So that this
-//! happens soon, what it comes after is forced as well, and what that comes after. A forced command never overtakes, and never
-//! waits for a process that may be deferred for long. Everything that a command comes after is older, so this ends.
+//! A *forced* command is launched as soon as what it comes after was launched, whatever is suspended. For that, everything that
+//! it comes after is forced, too, directly or not. A forced command never overtakes, and never waits for a process that may be
+//! deferred for long. What a command comes after is always older, so this ends.
 //!
-//! A command that is *pinned* is not stopped once it was launched. While it is on the device, the process's gates stay open,
-//! since it may wait behind one, or for work that does. Commands that pass through are not followed to their end. So that such
-//! a command need not wait, everything that is on the device already is pinned when it is launched.
+//! A *pinned* command is not stopped once it was launched. While it is on the device, the process's gates stay open: it may wait
+//! behind one, or for work that does. Commands that pass through are not followed to their end. When one is launched, everything
+//! on the device is pinned, so that it need not wait.
 
 use xsched_protocol::verdict::{Action, Judgement};
 use xsched_sched::Nanos;
@@ -15,19 +15,19 @@ use crate::device::Device;
 use crate::ids::{ClaimId, Source};
 use crate::origins::{Judged, Origin};
 
-/// Names commands that take about as long as each other.
+/// Names a class of commands that take about equally long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DurationClass(pub u64);
 
 /// What a command means for its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// It occupies it, about as long as others of its class.
+    /// It occupies the device about as long as other commands of its class.
     Work(DurationClass),
-    /// It does not: an event, or a wait for one. Never limited, since other work may wait for it.
+    /// It occupies nothing: an event, or a wait for one. It is never limited, since other work may wait for it.
     Signal,
-    /// The same, and what comes behind it begins only when something outside the device allows it: a function of the host has
-    /// returned, or a word of memory was written.
+    /// It occupies nothing. What comes after it begins only when something outside the device allows that: a host function
+    /// returns, or a word of memory is written.
     Wait,
 }
 
@@ -37,7 +37,7 @@ pub enum Treatment {
     /// It waits as its queue does.
     #[default]
     Schedule,
-    /// The same, but once launched it is not stopped.
+    /// It waits as its queue does, but is not stopped once launched.
     Pinned,
     /// It is launched at once and not stopped: other work, maybe on other devices, waits for it. It counts as the process's work.
     NeverSuspend,
@@ -82,14 +82,14 @@ impl From<Judged> for Treatment {
     }
 }
 
-/// What the runtime's order knows of a command while it is deferred.
+/// Whether the program has made the call of a deferred command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallState {
-    /// The program has made the call, and goes by the runtime's order: others may come after it.
+    /// The program has made the call, and relies on the runtime's order. Other commands may come after it.
     #[default]
     Made,
-    /// The program has made no call yet: it has given the queue a function that will. While the program itself suspends the
-    /// queue, what other threads do does not wait for it.
+    /// The program has not made the call: it gave the queue a function that will. While the program holds the queue, other
+    /// threads do not wait for the command.
     ToBeMade,
 }
 
@@ -102,23 +102,23 @@ pub struct Demand {
     pub treatment: Treatment,
     /// The reason for the treatment: for events.
     pub judgement: Judgement,
-    /// The library to which it belongs: for the accounts.
+    /// The library that the command belongs to, for the accounts.
     pub origin: Origin,
-    /// How the program may see its end.
+    /// How the program may learn that it is done.
     pub end: KnownEnd,
-    /// Whether its call was made.
+    /// Whether the program has made the call.
     pub call: CallState,
 }
 
-/// How a program may see a command's end without anything that comes behind it in its stream.
+/// How a program may learn that a command is done, other than by what comes after it in the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KnownEnd {
-    /// In no way that is certain.
+    /// In no certain way.
     #[default]
     Unknown,
-    /// The call may return only then.
+    /// The call may return only when the command is done.
     ByReturn,
-    /// An event of the program's is the command's own: this one.
+    /// By this event of the program's, which completes with the command.
     ByEvent(u64),
 }
 
@@ -148,13 +148,13 @@ impl From<Load> for Demand {
 pub(crate) enum Delay {
     /// It did not.
     None,
-    /// Its caller waited, since then.
+    /// Its caller waited in place, since then.
     InPlace(Nanos),
     /// It was deferred: its number in its queue, and since when.
     Deferred(u64, Nanos),
 }
 
-/// A launch that was admitted and is to be finished, see [`crate::XQueues::finish`].
+/// An admitted launch that [`crate::XQueues::finish`] finishes.
 #[derive(Debug)]
 #[must_use]
 pub struct PendingLaunch<D: Device> {
@@ -165,18 +165,18 @@ pub struct PendingLaunch<D: Device> {
     pub(crate) delay: Delay,
     pub(crate) stream: D::Stream,
     pub(crate) demand: Demand,
-    /// The class of its load: only work is followed.
+    /// The class of its load. Only work is followed.
     pub(crate) class: DurationClass,
     pub(crate) is_limited: bool,
     /// The gate to put before it.
     pub(crate) gate: Option<D::Gate>,
-    /// Whether the watcher must be notified once it was launched.
+    /// Whether the watcher must be told after the launch.
     pub(crate) is_first: bool,
 }
 
 impl<D: Device> PendingLaunch<D> {
-    /// The same for a launch that the runtime may refuse. It keeps its gate only if the runtime is certain to take it: the gate
-    /// would stay in the stream with nothing behind it.
+    /// The same for a launch that the runtime may refuse. It keeps its gate only if the runtime is certain to take it. Otherwise
+    /// the gate could stay in the stream with nothing behind it.
     pub fn gated_if(mut self, is_certain: impl FnOnce() -> bool) -> Self {
         self.gate = self.gate.filter(|_| is_certain());
         self

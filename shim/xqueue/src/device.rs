@@ -33,24 +33,24 @@ use xsched_sched::Nanos;
 use crate::gate_page::GatePage;
 use crate::ids::RuntimeId;
 
-/// What a look at a gate's trial has found.
+/// What a look at a trial has found.
 #[derive(Clone, Copy, Debug)]
 pub enum Tried<G> {
-    /// Nothing yet: look again after this time.
+    /// Nothing yet.
     Pending {
-        /// From now on.
+        /// After what time to look again.
         again: Nanos,
     },
-    /// Streams wait there, as they should. It is open.
+    /// Streams wait at the gate, and go on when it opens. The gate is open.
     Works(G),
-    /// They do not, or the runtime refuses.
+    /// Streams do not wait there, or the runtime refuses.
     Refused,
-    /// The trial was released before it was decided, and nothing is left of it. It may begin again.
+    /// The trial was released before it was decided, and left nothing on the device. It may begin again.
     Undecided,
 }
 
 impl Tried<()> {
-    /// The same of a gate.
+    /// The same result for a gate.
     pub fn of<G>(self, gate: G) -> Tried<G> {
         match self {
             Self::Pending { again } => Tried::Pending { again },
@@ -77,44 +77,44 @@ pub trait Device: Send + Sync + 'static {
     /// A point in the order of a stream, such as a recorded event. Each is given to [`Device::retire`] once.
     type Marker: Copy + Debug + Eq + Send + 'static;
 
-    /// A gate: a word in memory for which streams of one runtime can wait. Gates are made once for each claim and runtime, and
-    /// never freed.
+    /// A gate: a word in memory for which streams of one runtime can wait. One is made for each device and runtime, and never
+    /// freed.
     type Gate: Copy + Debug + Send + 'static;
 
-    /// A gate that is being tried, with what that takes.
+    /// A gate under trial, with what the trial needs.
     type Trial: Send + 'static;
 
-    /// How often a page is mapped: one mapping for each runtime that can have its gates there, where a range of memory can be
-    /// registered with one only.
+    /// How often a page is mapped. A runtime that lets each range of memory be registered only once needs a mapping for each
+    /// context with gates.
     const GATE_MAPPINGS: usize = 1;
 
     /// The runtime waits in the call that destroys a stream until the stream is done.
     const DESTROY_WAITS: bool = false;
 
-    /// How much work may follow a command before the next gate; half of it if the claim was preempted of late. Work that is
-    /// preempted takes so much longer to stop, and each gate costs the device and the launching thread some time.
+    /// How much work may follow a command before the next gate, or half as much while a claim is alert. Preempted work takes this
+    /// much longer to stop. Each gate costs some time on the device and on the launching thread.
     const GATE_EVERY: Nanos = Nanos::from_micros(10);
 
     /// The number that names a stream in events. Must not change while the stream lives.
     fn stream_number(&self, stream: Self::Stream) -> u64;
 
-    /// Whether commands given to a stream come after everything that other streams have by then, and these wait for them, as with
-    /// HIP's null stream. Then a marker there is not a mere look, and the stream is not asked with [`Device::is_done`] while there
-    /// are others. Asked once, when the queue is created.
+    /// Whether a command in a stream begins after all work that other streams have by then, and those streams wait for it, as
+    /// with HIP's null stream. A marker in such a stream delays others. While other streams exist, [`Device::is_done`] is not
+    /// called for it. Asked once, when the queue is created.
     fn orders_others(&self, _stream: Self::Stream) -> bool {
         false
     }
 
-    /// The runtime of a stream, where a process may use several copies. What was made with one is no other's.
+    /// The runtime copy of a stream. What was made with one copy cannot be used with another.
     fn runtime(&self, _stream: Self::Stream) -> RuntimeId {
         RuntimeId::default()
     }
 
     /// Gives a command to the runtime.
     ///
-    /// Called in the order of each queue, by one thread at a time for each queue; commands of other queues may be launched at the
-    /// same time. It may block for any time: other workers take over for other queues after 10 ms. The command's stream exists. The
-    /// thread's current device is whatever the last launch on the thread has left.
+    /// Called in each queue's order, by one thread at a time for each queue. Commands of other queues may be launched at the same
+    /// time. It may block for any time: after 10 ms, other workers take over the other queues. The command's stream exists. The
+    /// thread's current device is what its last launch has left.
     ///
     /// False if the runtime refused the command: then it counts as never launched. The back end tells the application.
     fn launch(&self, command: Self::Command) -> bool;
@@ -122,14 +122,14 @@ pub trait Device: Send + Sync + 'static {
     /// Records a marker behind everything that was given to a stream. The stream exists.
     ///
     /// It must not change what the application sees of the stream, except that the stream is busy until the marker is complete.
-    /// None if that fails: the commands before it are then found complete by another marker or by [`Device::is_done`]. Commands
-    /// from a stream without a queue are not followed any more then.
+    /// None if that fails: the commands before it are then found complete by a later marker or by [`Device::is_done`]. Commands
+    /// of a stream without a queue are no longer followed then.
     fn mark(&self, stream: Self::Stream) -> Option<Self::Marker>;
 
     /// Whether everything that was given to a stream has completed. Leaves the stream as it is.
     ///
-    /// None if the device cannot tell, as while the stream is captured or after an error: the queue's commands in flight are not
-    /// followed any more then. The stream exists.
+    /// None if the device cannot tell, as while the stream is captured or after an error: the queue's commands in flight are no
+    /// longer followed then. The stream exists.
     fn is_done(&self, stream: Self::Stream) -> Option<bool>;
 
     /// Whether everything before a marker has completed. A device that fails answers true: no marker may stay pending for ever.
@@ -140,29 +140,29 @@ pub trait Device: Send + Sync + 'static {
     /// is used then.
     fn time_between(&self, earlier: Self::Marker, later: Self::Marker) -> Option<Nanos>;
 
-    /// Takes a marker back that is not needed any more, complete or not. The marker's stream may be gone.
+    /// Retires a marker, complete or not: the queues have no more use for it. The marker's stream may be gone.
     fn retire(&self, marker: Self::Marker);
 
-    /// Makes a gate for a stream's device and runtime, to be tried: its word lies in a page that the arbiter writes, too, or in
-    /// memory of the device's own. None where there are none of that kind. The stream may be gone: it only names the device. The
-    /// page stays mapped for as long as the process lives, since the device may read it from now on. Not called while markers are
+    /// Makes a gate for a stream's device and runtime, to be tried. Its word is in a page that the arbiter writes, too, or in
+    /// memory of the device's own. None if there are no gates of that kind. The stream may be gone: it only names the device. The
+    /// page stays mapped as long as the process lives, since the device may read it at any time. Not called while markers are
     /// paused.
     fn make_gate(&self, stream: Self::Stream, page: Option<&'static GatePage>) -> Option<Self::Trial>;
 
-    /// Looks whether streams wait at a gate while it is closed, and go on when it opens. Begins a trial that has not begun, or was
-    /// undecided. Must not wait for the device: what it has to do may come first. Not called while markers are paused.
+    /// Looks whether streams wait at a gate while it is closed, and go on when it opens. Begins a trial that has not begun or was
+    /// undecided. Must not wait for the device, which may have other work first. Not called while markers are paused.
     fn look_at_trial(&self, trial: &mut Self::Trial) -> Tried<Self::Gate>;
 
-    /// Has streams go on that wait because of a trial; unless that is decided by now, it is undecided. A store to memory.
+    /// Lets streams go on that wait because of a trial. If the trial is not decided by now, it is undecided. A store to memory.
     fn release_trial(&self, trial: &mut Self::Trial);
 
     /// Puts a gate before what is given to a stream next. Called right before the launch, on its thread. The stream exists.
     ///
-    /// False if that fails: the command is launched all the same and just cannot be kept from beginning. The gate is not used any
-    /// more then.
+    /// False if that fails: the command is launched all the same, and merely cannot be kept from beginning. The gate is not used
+    /// again.
     fn put_gate(&self, gate: Self::Gate, stream: Self::Stream) -> bool;
 
-    /// Opens or closes a gate in memory of the device's own. A store to memory; it cannot fail. Others are opened and closed in
-    /// their page.
+    /// Opens or closes a gate in memory of the device's own. A store to memory; it cannot fail. Gates in a page are opened and
+    /// closed there.
     fn set_gate(&self, gate: Self::Gate, is_open: bool);
 }

@@ -1,4 +1,4 @@
-//! What a source has in flight: commands in their order, and markers behind some of them.
+//! What a source has in flight: its commands in order, and markers behind some of them.
 //!
 //! ```text
 //!   completed | c1 c2 (marker) c3 (marker) c4 c5
@@ -16,47 +16,46 @@ use crate::journal::Launched;
 use crate::origins::Origin;
 use stall::Stall;
 
-/// Commands that were launched without being followed.
+/// The class of commands that were launched without being followed.
 const UNKNOWN: DurationClass = DurationClass(0);
 
-/// A command that takes so long gets a marker of its own while the process is recorded.
+/// In a recorded process, a command that takes this long gets a marker of its own.
 const WORTH_A_MARKER: Nanos = Nanos::from_micros(5);
 
-/// Markers are as far apart as this part of the work that may be ahead. So its end is known well before it comes; but markers
-/// cost time as well. The work counts and not when it was launched: a fast machine launches all of it at once.
+/// The work that may be launched ahead, divided by the work between two markers. More markers tell the end of work earlier, but
+/// each costs time. Work counts, and not the time of launch: a fast machine launches all of it at once.
 const MARKS: u64 = 4;
 
-/// The work between markers where what may be ahead is a number of commands.
+/// The work between markers where a number of commands, and not a time, limits what is launched ahead.
 const MARK_EVERY: Nanos = Nanos::from_micros(25);
 
-/// How soon after a marker there is another one because none is left. A program whose threads are slower than the device would
-/// otherwise have one behind each command, and the watcher would look at each. Of the commands between, the stream is asked once
-/// no more come.
+/// The shortest time between two markers that are recorded because none is left. Without it, a program whose threads are slower
+/// than the device would have a marker behind each command, and the watcher would look at each. The ends of commands in between
+/// are found by asking the stream, once no more follow.
 const SAMPLE_EVERY: Nanos = Nanos::from_micros(100);
 
-/// The time that gates assume for a command of an unknown duration: each such command has a gate of its own.
+/// The duration that gates assume for a command whose duration is unknown, so that each such command has a gate of its own.
 const GATED_MAX: Nanos = Nanos::from_millis(1);
 
-/// How long after the last launch the stream is asked whether commands without a marker are done.
+/// How long after the last launch the stream is asked whether its commands without a marker are done.
 pub(crate) const QUIET: Nanos = Nanos::from_micros(30);
 
-/// For how long commands may have no marker while more are launched all the time: device time is to be known.
+/// The longest time in which no command gets a marker while more are launched: device time must become known.
 const UNMARKED_MAX: Nanos = Nanos::from_millis(2);
 
-/// How long after a look the next one comes at the earliest, where nothing waits for it. A look takes locks of the runtime's that
-/// threads need to launch.
+/// The shortest time between two looks that nothing waits for. A look takes locks of the runtime, which threads need to launch.
 const CHECK_SOONEST: Nanos = Nanos::from_micros(50);
 
-/// How long after a look the next one comes at the latest. The expected time of commands may be far too long, and more commands
-/// are launched meanwhile.
+/// The longest time between two looks. The expected time of commands may be far too long, and more commands may be launched
+/// meanwhile.
 const CHECK_LATEST: Nanos = Nanos::from_millis(10);
 
 #[derive(Debug)]
 struct Marked<M> {
     marker: M,
-    /// Commands before it that are behind the earlier marker.
+    /// Commands between this marker and the one before it.
     commands: usize,
-    /// How long these take together at least, as far as was known when it was recorded.
+    /// How long these commands take together at least, by what was known when the marker was recorded.
     work: Nanos,
 }
 
@@ -65,41 +64,41 @@ struct Marked<M> {
 pub(crate) struct Flight<M> {
     commands: InFlight,
     marked: VecDeque<Marked<M>>,
-    /// When the last one was recorded.
+    /// When the last marker was recorded.
     marked_at: Nanos,
     /// Commands behind the last marker.
     unmarked: usize,
-    /// The last marker, if it is what was seen complete last.
+    /// The last complete marker, if nothing was seen complete since.
     before: Option<M>,
-    /// When the first command without a marker was launched, when the last command was, and when the last look was.
+    /// When the first command without a marker was launched, when the last command was launched, and when the last look was.
     unmarked_since: Nanos,
     last: Nanos,
     checked: Nanos,
-    /// Nothing was launched since the stream itself was last asked, and was not done.
+    /// The stream was asked since the last launch, and was not done.
     is_asked: bool,
     /// The program's event that is the last command's own, and whether the program has seen it complete.
     ends_by: Option<u64>,
     is_end_seen: bool,
-    /// Work without a marker, as expected.
+    /// The expected work of commands without a marker.
     unmarked_work: Nanos,
-    /// Commands ever launched.
+    /// How many commands were ever launched.
     launched: u64,
-    /// How many these were when commands began to be launched that are not followed.
+    /// The value of `launched` at the first command that is not followed.
     unfollowed_from: Option<u64>,
-    /// Expected work since the last gate, and its longest command.
+    /// Expected work since the last gate, and the longest command of that work.
     ungated: Nanos,
     longest_ungated: Nanos,
-    /// How many commands were launched up to the last one that must not be stopped.
+    /// The value of `launched` at the last pinned command.
     pinned: u64,
     stall: Stall,
 }
 
-/// How completion was seen, which says when it was.
+/// How a completion was seen, which says when it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// A thread has waited for it: just now.
+    /// A thread has waited for it, so it was just now.
     ByWait,
-    /// By looking: some time since the last look.
+    /// It was looked at, so it was some time since the last look.
     ByLook,
 }
 
@@ -113,12 +112,12 @@ pub(crate) fn launch_of(
     Launch { class, payer, begun, is_gated }
 }
 
-/// What has completed.
+/// Completed commands.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Completed<M> {
-    /// Device time that it took.
+    /// Device time that they took.
     pub(crate) took: Nanos,
-    /// A marker that is not needed any more.
+    /// A marker to retire.
     pub(crate) retired: Option<M>,
 }
 
@@ -154,12 +153,12 @@ impl<M: Copy> Flight<M> {
         self.commands.outstanding() == 0
     }
 
-    /// The next command begins only when something outside the device allows it.
+    /// The next command begins only after something outside the device allows it.
     pub(crate) fn waits(&mut self) {
         self.commands.waits();
     }
 
-    /// Whether its first command probably executes, and takes no longer than commands took before.
+    /// Whether the first command probably executes, and does not take longer than commands took before.
     pub(crate) fn is_executing(&self, now: Nanos) -> bool {
         self.commands.is_executing(now)
     }
@@ -169,38 +168,37 @@ impl<M: Copy> Flight<M> {
         self.commands.outstanding()
     }
 
-    /// Device time that is expected of them.
+    /// The device time that is expected of commands in flight.
     pub(crate) fn ahead(&self, now: Nanos) -> Nanos {
         self.commands.ahead(now)
     }
 
-    /// How long these take together, with what is over of it.
+    /// The device time of commands in flight, including the part that is over.
     pub(crate) fn length(&self, now: Nanos) -> Nanos {
         self.commands.length(now)
     }
 
-    /// Whether a command of a recorded process gets a marker: it is long compared to one, or it is time for one.
+    /// Whether a command of a recorded process gets a marker: it takes long compared to a marker, or a marker is due anyway.
     pub(crate) fn is_worth_a_marker(&self, now: Nanos, class: DurationClass) -> bool {
         let is_short = self.commands.expected(class.0).is_some_and(|expected| expected < WORTH_A_MARKER);
         !is_short || self.wants_marker(now)
     }
 
-    /// Whether one more command of this class may be launched. With `is_awaited`, callers wait in
-    /// place.
+    /// Whether one more command of this class may be launched. With `is_awaited`, callers wait in place.
     pub(crate) fn may_launch(&self, now: Nanos, class: DurationClass, is_awaited: bool) -> bool {
-        // A command that does not end may itself wait for what would be launched next.
+        // A command that does not complete may wait for the one that would be launched next.
         let is_stuck = || self.stall.releases(now, self.commands.overdue(now), is_awaited);
         self.commands.may_launch(now, class.0) || is_stuck()
     }
 
-    /// Whether the command that was launched last gets a marker: there is enough work without, or there is none and was none for a
-    /// while.
+    /// Whether the last launched command gets a marker: much work has none, or none is left and the last was recorded a while
+    /// ago.
     pub(crate) fn wants_marker(&self, now: Nanos) -> bool {
         let is_sample = self.marked.is_empty() && now >= self.marked_at + SAMPLE_EVERY;
         is_sample || self.unmarked_work >= self.mark_every()
     }
 
-    /// Whether the next commands may soon have to wait until less is in flight.
+    /// Whether commands soon have to wait until less is in flight.
     pub(crate) fn is_half_full(&self, now: Nanos) -> bool {
         self.commands.is_half_full(now)
     }
@@ -212,10 +210,10 @@ impl<M: Copy> Flight<M> {
         }
     }
 
-    /// Whether a gate is to be put before the next command, which is of this class. The caller then does so. `every` is how much
+    /// Whether to put a gate before the next command, which is of this class. The caller must then do it. `every` is how much
     /// work may follow a command before the next gate.
     pub(crate) fn wants_gate(&mut self, class: DurationClass, every: Nanos) -> bool {
-        // A command of an unknown duration is taken to be long.
+        // A command of unknown duration is taken to be long.
         let expected = self.commands.expected(class.0).unwrap_or(GATED_MAX);
         let wants = self.is_empty() || self.ungated + expected > self.longest_ungated.max(expected) + every;
         if wants {
@@ -226,12 +224,12 @@ impl<M: Copy> Flight<M> {
         wants
     }
 
-    /// A command of an unknown origin was launched.
+    /// Notes the launch of a command of unknown origin.
     pub(crate) fn launched(&mut self, now: Nanos, class: DurationClass) {
         self.launched_by(now, launch_of(now, class, Origin::UNKNOWN, false));
     }
 
-    /// A command was launched.
+    /// Notes the launch of a command.
     pub(crate) fn launched_by(&mut self, now: Nanos, launch: Launch) {
         if self.is_empty() {
             self.stall.reset(now);
@@ -249,7 +247,7 @@ impl<M: Copy> Flight<M> {
         self.commands.launched_for(now, launch);
     }
 
-    /// The same of one that went without the lock.
+    /// Notes a launch that took no lock.
     pub(crate) fn launched_at_once(&mut self, launched: &Launched) {
         let &Launched { admitted, returned, class, origin, on_device, .. } = launched;
         if on_device {
@@ -262,23 +260,23 @@ impl<M: Copy> Flight<M> {
         self.last
     }
 
-    /// When a command that is launched is to have a marker, if not before.
+    /// When the next launched command is to have a marker.
     pub(crate) fn marker_due(&self, now: Nanos) -> Nanos {
         let since = if self.unmarked > 0 { self.unmarked_since } else { now };
         since + UNMARKED_MAX
     }
 
-    /// The command that was launched last must not be stopped, nor what is before it.
+    /// Pins the last launched command and all before it.
     pub(crate) fn pin(&mut self) {
         self.pinned = self.launched;
     }
 
-    /// Whether a command that must not be stopped has not completed.
+    /// Whether any pinned command has not completed.
     pub(crate) fn is_any_pinned(&self) -> bool {
         self.launched - (self.commands.outstanding() as u64) < self.pinned
     }
 
-    /// The command that was launched last completes when this event does.
+    /// The last launched command completes with this event.
     pub(crate) fn ends_by_event(&mut self, event: u64) {
         self.ends_by = Some(event);
     }
@@ -288,23 +286,23 @@ impl<M: Copy> Flight<M> {
         self.is_end_seen |= self.ends_by == Some(event);
     }
 
-    /// Whether there is a marker behind the last command of which the program knows that it is done.
+    /// Whether the program knows that the last command is done, while a marker behind that command may not be.
     pub(crate) fn is_marker_in_doubt(&self) -> bool {
         self.is_end_seen && self.unmarked == 0 && !self.marked.is_empty()
     }
 
-    /// Launches from now on are not followed, until they are adopted.
+    /// Launches from now on are not followed, until [`Self::adopt`].
     pub(crate) fn stop_following(&mut self) {
         self.unfollowed_from = Some(self.launched);
     }
 
-    /// Whether anything was launched that is not followed, or may have been.
+    /// Whether anything was launched that is not followed.
     pub(crate) fn is_any_unfollowed(&self) -> bool {
         self.unfollowed_from.is_some()
     }
 
-    /// Unfollowed commands may be in flight, unless followed ones came behind them. One command stands for them, and the stream is to
-    /// be asked at once.
+    /// Follows launches again. If unfollowed commands may be in flight, one command stands for them, and the stream is to be
+    /// asked at once. They cannot be if followed commands were launched after them.
     pub(crate) fn adopt(&mut self, now: Nanos) {
         let is_last_unfollowed = self.unfollowed_from.take() == Some(self.launched);
         if self.is_empty() || is_last_unfollowed {
@@ -313,8 +311,8 @@ impl<M: Copy> Flight<M> {
         }
     }
 
-    /// A marker was recorded behind the first so many commands ever launched; others may have been launched meanwhile. Gives
-    /// it back if it is not needed: another marker is behind the same commands.
+    /// Notes a marker behind the first `launched` commands; more may have been launched since. Returns the marker if an earlier
+    /// one stands for the same commands.
     pub(crate) fn marked(&mut self, now: Nanos, marker: M, launched: u64) -> Option<M> {
         let meanwhile = self.launched.saturating_sub(launched) as usize;
         let commands = self.unmarked.saturating_sub(meanwhile);
@@ -352,18 +350,18 @@ impl<M: Copy> Flight<M> {
         Some(self.commands.done_at(self.checked, work)?.min(self.checked + CHECK_LATEST))
     }
 
-    /// The stream was asked, and is not done.
+    /// The stream was asked and is not done.
     pub(crate) fn stream_busy(&mut self, now: Nanos) {
         self.is_asked = true;
         self.first_marker_pending(now);
     }
 
-    /// The first marker that is not complete.
+    /// The first incomplete marker.
     pub(crate) fn first_marker(&self) -> Option<M> {
         self.marked.front().map(|first| first.marker)
     }
 
-    /// The marker that was complete last.
+    /// The last complete marker, if nothing was seen complete since.
     pub(crate) fn marker_before(&self) -> Option<M> {
         self.before
     }
@@ -379,18 +377,18 @@ impl<M: Copy> Flight<M> {
         at.map(|at| at.min(self.checked + CHECK_LATEST))
     }
 
-    /// When a marker was last looked at, or there was none.
+    /// When the last look was, or when the first marker since then was recorded.
     pub(crate) fn last_check(&self) -> Nanos {
         self.checked
     }
 
-    /// The first marker was looked at, and is not complete.
+    /// The first marker was looked at and is not complete.
     pub(crate) fn first_marker_pending(&mut self, now: Nanos) {
         self.commands.completed(now, 0);
         self.checked = now;
     }
 
-    /// The first marker is complete; `device_time` is what lies between it and the one before, if that is known.
+    /// The first marker is complete. `device_time` is the device's time since the marker before it, if known.
     pub(crate) fn first_marker_completed(
         &mut self,
         now: Nanos,
@@ -398,7 +396,7 @@ impl<M: Copy> Flight<M> {
     ) -> Option<Completed<M>> {
         let Marked { marker, commands, .. } = self.marked.pop_front()?;
         let took = match device_time {
-            // The device's time includes that of idling before the first command, the host's that of noticing the last.
+            // The device's time includes idling before the first command; the host's time includes the delay until the look.
             Some(time) => self.commands.completed_in(now, commands, time),
             None => self.commands.completed(now, commands),
         };
@@ -411,17 +409,17 @@ impl<M: Copy> Flight<M> {
         self.stall.reset(now);
     }
 
-    /// The device does work of others between its commands.
+    /// Other work runs on the device between this source's commands.
     pub(crate) fn disturbed(&mut self, now: Nanos) {
         self.commands.disturbed(now);
     }
 
-    /// The gate before its commands is open, or closed, from now on.
+    /// The gate before the commands is open or closed from now on.
     pub(crate) fn set_gate(&mut self, now: Nanos, is_open: bool) {
         self.commands.set_gate(now, is_open);
     }
 
-    /// The process is preempted from now on, or not any more.
+    /// The process is preempted from now on; false ends that.
     pub(crate) fn preempted(&mut self, now: Nanos, is_preempted: bool) {
         self.stall.preempted(now, is_preempted);
         self.disturbed(now);
@@ -432,10 +430,10 @@ impl<M: Copy> Flight<M> {
         self.launched
     }
 
-    /// The first so many commands ever launched were seen complete. The device time that they took; None if none of them was in
-    /// flight any more. Adds markers that are not needed any more.
+    /// Notes that the first `launched` commands were seen complete. Returns the device time of those that were in flight; None if
+    /// none was. Adds markers to retire.
     ///
-    /// They count as one step whatever markers are between them: only the end of the last is known.
+    /// The commands count as one step, whatever markers are between them: only the end of the last is known.
     pub(crate) fn completed_through(
         &mut self,
         launched: u64,
@@ -444,7 +442,7 @@ impl<M: Copy> Flight<M> {
         retired: &mut Vec<M>,
     ) -> Option<Nanos> {
         if launched == self.launched {
-            // What was put in the stream since then is over, too: it was asked, or waited for.
+            // The stream was asked or waited for, so waits in it are over, too.
             self.commands.wait_is_over();
         }
         let in_flight = self.commands.outstanding() as u64;
@@ -476,17 +474,17 @@ impl<M: Copy> Flight<M> {
         Some(took)
     }
 
-    /// By origin, the time of everything that has completed since this was last called.
+    /// Takes the device time, by origin, of what has completed since the last call.
     pub(crate) fn take_charges(&mut self) -> impl Iterator<Item = (Origin, Nanos)> {
         self.commands.take_charges().map(|(origin, took)| (Origin(origin), took))
     }
 
-    /// Origins' numbers have lost their meaning.
+    /// Origin numbers are void from now on.
     pub(crate) fn forget_origins(&mut self) {
         self.commands.forget_payers();
     }
 
-    /// Commands in flight are not followed any more. Returns markers that are not needed.
+    /// Stops following the commands in flight. Returns markers to retire.
     pub(crate) fn abandon(&mut self) -> Vec<M> {
         (self.unmarked, self.unmarked_work) = (0, Nanos::ZERO);
         self.commands.clear();

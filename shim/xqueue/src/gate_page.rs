@@ -1,7 +1,7 @@
-//! A gate that the arbiter closes by itself: a word in memory that it shares with this process, and this process with its device.
+//! A gate that the arbiter closes by itself: one word of memory that the arbiter, this process and the device share.
 //!
 //! ```text
-//!   arbiter   writes GATE_ALLOWED     in the moment in which a mask changes, and that time
+//!   arbiter   writes GATE_ALLOWED     when a ready mask changes, and notes the time
 //!   process   writes GATE_KEPT_OPEN   while the arbiter page is not in force, or something must not be stopped
 //!                    GATE_QUIET       in another word, while it need not be woken when it is preempted
 //!   device    begins what is behind   while any of them is set
@@ -9,8 +9,8 @@
 //!
 //! So a process is preempted without waking any of its threads.
 //!
-//! A page may be mapped several times. All mappings are the same memory; a runtime that lets each range be registered once only, with
-//! one of its contexts, gets one mapping for each context ([`crate::Device::GATE_MAPPINGS`]).
+//! A page may be mapped several times; all mappings are the same memory. Some runtimes let a range be registered only once, by
+//! one of their contexts. Each context then gets a mapping of its own ([`crate::Device::GATE_MAPPINGS`]).
 
 #![expect(unsafe_code, reason = "maps a gate page")]
 
@@ -29,7 +29,7 @@ use xsched_protocol::arbiter_page::{
 
 const WORDS: usize = GATE_SIZE / size_of::<AtomicU64>();
 
-/// A word to try the memory out with, in another cache line than the gate.
+/// A word with which the memory is tried. It lies in another cache line than the gate.
 const TRIAL: usize = 8;
 
 /// The page of one queue's gate, mapped.
@@ -49,7 +49,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl GatePage {
-    /// Maps the page behind a descriptor, so many times at most, and at least once.
+    /// Maps the page behind a descriptor at least once, and up to `times` times.
     ///
     /// # Errors
     /// It cannot be mapped to write, or is too short.
@@ -59,12 +59,13 @@ impl GatePage {
             return Err(Errno::INVAL);
         }
         let first = Mapping::new(page)?;
-        // All at once: the descriptor does not stay open. With fewer, the process closes the gates of more contexts itself.
+        // The mappings are made together, so that the descriptor need not stay open. If some fail, the process itself closes the
+        // gates of the contexts without one.
         let others = (1..times).map_while(|_| Mapping::new(page).ok()).collect();
         Ok(Self { first, others })
     }
 
-    /// Where it begins, in this process's memory.
+    /// Where the first mapping begins in this process's memory.
     pub fn start(&self) -> NonNull<c_void> {
         self.first.0.cast()
     }
@@ -79,7 +80,7 @@ impl GatePage {
         &self.words()[0]
     }
 
-    /// A word that is not used.
+    /// The word for trials, which nothing else uses.
     pub fn trial(&self) -> &AtomicU64 {
         &self.words()[TRIAL]
     }
@@ -89,10 +90,10 @@ impl GatePage {
         self.word().load(Ordering::Acquire) & GATE_ALLOWED != 0
     }
 
-    /// From when until when the arbiter last let none begin, on its page's clock; None: it still does not. None at all if it always
-    /// has, or is changing it right now.
+    /// When the arbiter last closed the gate and when it opened it again, in its page's clock. The second is None while the gate
+    /// is closed. None as a whole if the arbiter never closed it, or is about to change it.
     pub(super) fn last_closure(&self) -> Option<(u64, Option<u64>)> {
-        // Before the times, which are written before it.
+        // This is read before the times: the arbiter writes the times first.
         let is_allowed = self.is_allowed();
         let [closed, opened] =
             [GATE_CLOSED_AT, GATE_OPENED_AT].map(|word| self.words()[word].load(Ordering::Acquire));
@@ -103,12 +104,12 @@ impl GatePage {
         }
     }
 
-    /// Whether commands begin.
+    /// Whether commands behind the gate may begin.
     pub(super) fn is_open(&self) -> bool {
         self.word().load(Ordering::Acquire) & GATE_OPEN != 0
     }
 
-    /// Has commands begin whatever the arbiter says, or not any more.
+    /// Keeps the gate open whatever the arbiter says; false ends that.
     pub(super) fn keep_open(&self, keeps: bool) {
         let is_kept = self.word().load(Ordering::Acquire) & GATE_KEPT_OPEN != 0;
         match keeps {
@@ -118,11 +119,11 @@ impl GatePage {
         }
     }
 
-    /// Asks the arbiter to wake no thread when commands do not begin any more, or takes that back.
+    /// Asks the arbiter not to wake this process when it closes the gate; false ends that.
     pub(super) fn ask_for_quiet(&self, asks: bool) {
         let wishes = if asks { GATE_QUIET } else { 0 };
         if self.wishes() != wishes {
-            // Before the gate is looked at next, as the arbiter looks here after it has written there.
+            // This store precedes the next load of the gate. The arbiter does the reverse: it writes the gate, then loads this.
             self.words()[GATE_WISHES].store(wishes, Ordering::SeqCst);
         }
     }
@@ -137,8 +138,8 @@ impl GatePage {
     }
 }
 
-/// A file in memory must be there to the page's end, or the process would be killed for reading it. A BPF map, which knows no
-/// seals, is as large as what can be mapped of it.
+/// Whether the file ends within the page: a process that reads beyond the end is killed. BPF maps have no seals, and are never
+/// shorter than what can be mapped of them.
 fn is_short(page: BorrowedFd<'_>) -> Result<bool, Errno> {
     Ok(fcntl_get_seals(page).is_ok() && fstat(page)?.st_size < GATE_SIZE as i64)
 }
@@ -148,8 +149,8 @@ impl Mapping {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, at an address of the kernel's choice.
         let start = unsafe { mmap(ptr::null_mut(), GATE_SIZE, access, MapFlags::SHARED, page, 0) }?;
-        // A forked child has no business with its parent's gate. Where the kernel cannot leave it out, the child has it and does
-        // not use it.
+        // The child of a fork does not use its parent's gate. Where the kernel does not leave the mapping out, the child ignores
+        // it.
         // SAFETY: the mapping that was made just now.
         let _ = unsafe { madvise(start, GATE_SIZE, Advice::LinuxDontFork) };
         NonNull::new(start.cast()).map(Self).ok_or(Errno::NOMEM)

@@ -28,20 +28,20 @@ pub struct ClaimKey {
 }
 
 impl ClaimKey {
-    /// For streams of which the program asks nothing else.
+    /// For streams of which the program asks nothing of their own.
     pub fn new(device: u64, stream_priority: i32) -> Self {
         Self { device, stream_priority, hints: QueueHints::NONE }
     }
 }
 
-/// What a program asks for some of its streams, instead of what holds for the process. The controller limits it.
+/// What a program asks for some of its streams, in place of what applies to the process. The controller limits it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct QueueHints {
     /// -255 to 255, larger is more urgent.
     pub priority: Option<i16>,
     /// Percent of the device.
     pub utilization: Option<u8>,
-    /// Within this many microseconds each request is to be done.
+    /// Each request is to be done within this many microseconds.
     pub deadline_us: Option<u32>,
 }
 
@@ -50,7 +50,7 @@ impl QueueHints {
     pub const NONE: Self = Self { priority: None, utilization: None, deadline_us: None };
 }
 
-/// Names one of the runtimes that a process has copies of.
+/// Names a runtime copy of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RuntimeId(pub usize);
 

@@ -1,8 +1,8 @@
-//! The journal of a queue: launches beside other processes that went at once, without the process's lock.
+//! The journal of a queue: launches that were made beside other processes without the process's lock.
 //!
-//! The state opens a queue's journal when nothing but the arbiter's page can keep the next launch, and closes it, both under the
-//! lock. Between the two a launch enters by one compare-and-exchange, and writes when it has returned. A thread that needs to know
-//! what is in flight collects that, under the lock, in the order in which launches have entered.
+//! The state opens a queue's journal when only the arbiter's page could keep the next launch, and closes it later. It does both
+//! under the lock. In between, a launch enters by one compare-and-exchange, and writes its entry when it has returned. A thread
+//! that must know what is in flight collects the entries under the lock, in the order in which launches entered.
 //!
 //! ```text
 //!   word    63            16 15        1    0
@@ -12,9 +12,9 @@
 //!                 ^collected ^entered      c5 has not returned: collecting stops there
 //! ```
 //!
-//! To enter and to find the journal open are one step, so no launch enters after the journal was closed: that is what the rules in
-//! `DESIGN.md` rest on. Each opening has another number: a thread that has looked at one cannot enter at the next, for which other
-//! things may hold.
+//! A launch enters and finds the journal open in one step, so none enters after it was closed. The rules in `DESIGN.md` rest on
+//! that. Each opening has another number: a thread that looked during one opening cannot enter during the next, for which other
+//! conditions may hold.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,7 +25,8 @@ use xsched_sched::Nanos;
 use crate::command::DurationClass;
 use crate::origins::Origin;
 
-/// Launches that have not been collected. Every so many launches one takes the lock, to collect them: fewer than one in a hundred.
+/// How many launches fit without being collected. When the journal is full, a launch takes the lock and collects: fewer than one
+/// launch in a hundred.
 pub(crate) const ENTRIES: u64 = 128;
 
 const OPEN: u64 = 1;
@@ -42,29 +43,29 @@ pub(crate) struct Launched {
     pub(crate) class: DurationClass,
     pub(crate) origin: Origin,
     pub(crate) judgement: Judgement,
-    /// The runtime took it.
+    /// Whether the runtime took the launch.
     pub(crate) on_device: bool,
 }
 
-/// What a thread has seen of an open journal.
+/// An opening of a journal, as a thread has seen it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opening(u64);
 
-/// A launch's place.
+/// The number of a launch in its journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket(u64);
 
-/// The process's launches on one queue that the state does not know yet.
+/// The launches of one queue that the state does not know yet.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Journal {
     word: AtomicU64,
     collected: AtomicU64,
-    /// By which name the arbiter's side knows the claim.
+    /// The name by which the process's arbiter client knows the claim.
     claim: AtomicU64,
-    /// From when on a launch is to have a marker.
+    /// From what time on a launch gets a marker.
     marker_due: AtomicU64,
-    /// Launches of a queue that had this memory before have not returned.
+    /// An earlier queue had this memory, and some of its launches have not returned.
     has_strangers: AtomicBool,
     entries: OnceLock<Box<[Entry]>>,
 }
@@ -74,15 +75,16 @@ struct Entry {
     admitted: AtomicU64,
     returned: AtomicU64,
     class: AtomicU64,
-    /// Written last: its ticket and one (32 bits), judgement (16), origin (8), whether the runtime took it (8).
+    /// Written last: the ticket plus one (32 bits), judgement (16), origin (8), whether the runtime took the launch (8).
     done: AtomicU64,
 }
 
 impl Journal {
-    /// What there is to see, if it is open and has space.
+    /// The current opening, if the journal is open and has space.
     #[inline]
     pub(crate) fn look(&self) -> Option<Opening> {
-        // Acquire pairs with `collect`: what was there was read. Before the other word, which may only be further by now.
+        // Acquire pairs with `collect`: the entry was read before it is written again. Read before `word`, which may only have
+        // advanced since.
         let collected = self.collected.load(Ordering::Acquire);
         // Acquire pairs with `open`.
         let word = self.word.load(Ordering::Acquire);
@@ -90,13 +92,13 @@ impl Journal {
         (word & OPEN != 0 && has_space).then_some(Opening(word))
     }
 
-    /// The claim's name with the arbiter's side.
+    /// The name by which the arbiter client knows the claim.
     #[inline]
     pub(crate) fn claim(&self) -> u64 {
         self.claim.load(Ordering::Relaxed)
     }
 
-    /// A launch enters, if nothing has happened since this was seen.
+    /// Enters a launch, if nothing has changed since this opening was seen.
     #[inline]
     pub(crate) fn enter(&self, Opening(seen): Opening) -> Option<Ticket> {
         let entered = seen + (1 << ENTERED_SHIFT);
@@ -106,7 +108,7 @@ impl Journal {
             .then_some(Ticket(seen >> ENTERED_SHIFT))
     }
 
-    /// A launch that has entered has returned.
+    /// Writes the entry of a launch that has returned.
     #[inline]
     pub(crate) fn leave(&self, Ticket(ticket): Ticket, launched: &Launched) {
         let Some(entry) = self.entry(ticket) else { return };
@@ -118,7 +120,7 @@ impl Journal {
         entry.done.store(mark_of(ticket) | what, Ordering::Release);
     }
 
-    /// From when on a launch is to have a marker.
+    /// From what time on a launch gets a marker.
     #[inline]
     pub(crate) fn marker_due(&self) -> Nanos {
         Nanos(self.marker_due.load(Ordering::Relaxed))
@@ -128,7 +130,7 @@ impl Journal {
         self.marker_due.store(at.0, Ordering::Relaxed);
     }
 
-    /// The next launch that has entered, if it has returned. Under the lock.
+    /// The next launch in order, if it has returned. Call under the lock.
     pub(crate) fn collect(&self) -> Option<Launched> {
         let ticket = self.collected.load(Ordering::Relaxed);
         let entry = self.entry(ticket).filter(|_| self.pending() > 0)?;
@@ -149,7 +151,7 @@ impl Journal {
         Some(launched)
     }
 
-    /// Launches that have entered and were not collected. Under the lock; exact if it is closed.
+    /// How many launches have entered and were not collected. Call under the lock. Exact while the journal is closed.
     pub(crate) fn pending(&self) -> u64 {
         (self.word.load(Ordering::Acquire) >> ENTERED_SHIFT) - self.collected.load(Ordering::Relaxed)
     }
@@ -158,7 +160,7 @@ impl Journal {
         self.word.load(Ordering::Relaxed) & OPEN != 0
     }
 
-    /// Launches may enter from now on. Under the lock.
+    /// Lets launches enter. Call under the lock.
     pub(crate) fn open(&self, claim: u64, marker_due: Nanos) {
         if self.has_strangers.load(Ordering::Relaxed) {
             while self.collect().is_some() {}
@@ -170,20 +172,20 @@ impl Journal {
         self.entries.get_or_init(|| (0..ENTRIES).map(|_| Entry::default()).collect());
         self.claim.store(claim, Ordering::Relaxed);
         self.set_marker_due(marker_due);
-        // It is closed, so no other thread changes it.
+        // The journal is closed, so no other thread changes it.
         let word = self.word.load(Ordering::Relaxed);
         let opening = word.wrapping_add(OPENING) & OPENINGS;
         self.word.store(word & !OPENINGS | opening | OPEN, Ordering::Release);
     }
 
-    /// None may enter from now on. Under the lock.
+    /// Lets no launch enter any more. Call under the lock.
     pub(crate) fn close(&self) {
         if self.is_open() {
             self.word.fetch_and(!OPEN, Ordering::AcqRel);
         }
     }
 
-    /// It is another queue's from now on. Under the lock.
+    /// Gives the journal to another queue. Call under the lock.
     pub(crate) fn assign(&self) {
         self.close();
         self.has_strangers.store(self.pending() > 0, Ordering::Relaxed);
@@ -194,7 +196,7 @@ impl Journal {
     }
 }
 
-/// What an entry's last word has for this ticket, in its upper half.
+/// What the upper half of an entry's last word is for this ticket.
 fn mark_of(ticket: u64) -> u64 {
     ticket.wrapping_add(1) << 32
 }

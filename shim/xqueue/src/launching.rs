@@ -1,7 +1,7 @@
 //! Which queue's command the calling thread is launching.
 //!
-//! A command may be a function of the program's ([`CallState::ToBeMade`](crate::CallState::ToBeMade)), and call back into the
-//! queues. For its own thread it counts as launched: it cannot wait for itself.
+//! A command may be a function of the program's ([`CallState::ToBeMade`](crate::CallState::ToBeMade)) that calls back into the
+//! queues. For its own thread the command counts as launched: it cannot wait for itself.
 
 use std::cell::Cell;
 

@@ -1,9 +1,9 @@
 //! XQueues: software queues in front of a device's streams, and the process's side of the arbiter.
 //!
-//! The crate knows no runtime. A back end for one implements [`Device`], which launches commands and looks at what has
-//! completed ([the contract](mod@device)), and [`Host`], which passes on what the controller says of calls. Then it puts each
-//! command through [`XQueues`]. `libxsched_shim.so` is the back end for HIP, `libxsched_cuda.so`
-//! the one for CUDA. `DESIGN.md` says why queues work as they do.
+//! The crate knows no runtime. A back end implements two traits: [`Device`] launches commands and looks at what has completed
+//! ([the contract](mod@device)), and [`Host`] passes on what the controller says of calls. It puts each command through
+//! [`XQueues`]. `libxsched_shim.so` is the back end for HIP, `libxsched_cuda.so` the one for CUDA. `DESIGN.md` says why queues
+//! work as they do.
 //!
 //! A module uses only those above it:
 //!

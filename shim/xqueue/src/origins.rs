@@ -1,8 +1,8 @@
-//! Which commands take how much of the device's time: each command belongs to an *origin*, the library that made the call.
+//! Which libraries use how much of the device's time: each command belongs to an *origin*, the library that made the call.
 //!
-//! Origins are numbers here. The back end knows what they stand for ([`crate::Host::origins`]). A number can lose its meaning
-//! when another controller gives numbers. What was counted by then belongs to no library, so the parts of a claim's time always
-//! add up to all of it.
+//! Origins are numbers here; the back end knows their libraries ([`crate::Host::origins`]). Numbers become void when another
+//! controller gives new ones. Time that was counted by then belongs to no library, so the parts of a claim's time always add up
+//! to the whole.
 
 use xsched_protocol::verdict::Judgement;
 use xsched_sched::{Nanos, Payer};
@@ -14,7 +14,7 @@ pub struct Origin(pub Payer);
 impl Origin {
     /// Not looked up, or in no library.
     pub const UNKNOWN: Self = Self(0);
-    /// All libraries together for which there is no number left. No larger number is given.
+    /// All libraries that came after the numbers ran out. This is the largest number.
     pub const OTHERS: Self = Self(63);
 }
 
@@ -33,7 +33,7 @@ impl From<Judgement> for Judged {
     }
 }
 
-/// Device time by origin: that of number `n` is the `n`-th.
+/// Device time by origin: entry `n` is that of number `n`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OriginTimes(Vec<Nanos>);
 
@@ -46,7 +46,7 @@ impl OriginTimes {
         self.0[index] += time;
     }
 
-    /// All of it belongs to no library from now on.
+    /// Moves all time to the unknown origin.
     pub(crate) fn forget_origins(&mut self) {
         let all = self.0.drain(..).fold(Nanos::ZERO, |sum, time| sum + time);
         self.add(Origin::UNKNOWN, all);
@@ -57,7 +57,7 @@ impl OriginTimes {
         self.0.get(usize::from(origin)).copied().unwrap_or_default()
     }
 
-    /// All origins that may have used any time.
+    /// All origins that may have used device time.
     pub(crate) fn origins(&self) -> impl Iterator<Item = Origin> {
         (0..self.0.len()).map(|index| Origin(index as Payer))
     }

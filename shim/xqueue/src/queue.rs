@@ -17,22 +17,22 @@ use crate::planted::{Bug, Bugs};
 use crate::status::QueueStatus;
 use crate::threads::ThreadNumber;
 
-/// Commands that a queue defers before callers have to wait in place.
+/// How many commands a queue defers. Beyond that, callers wait in place.
 pub(crate) const DEFERRED_MAX: usize = 4096;
 
-/// How long a launch that does not return keeps younger commands of other queues waiting: it may itself wait for what
-/// they do.
+/// How long a launch that does not return keeps younger commands of other queues waiting. After that they go first: the launch
+/// may itself wait for them.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// A deferred command.
 pub(crate) struct DeferredCommand<C> {
-    /// Its number among all commands of all queues.
+    /// The command's number among all commands of all queues.
     pub(crate) ticket: u64,
     /// What must be launched before it, besides its predecessors in the queue.
     pub(crate) after: Vec<Position>,
     pub(crate) demand: Demand,
     pub(crate) since: Nanos,
-    /// Its number in its queue.
+    /// The command's number in its queue.
     pub(crate) number: u64,
     pub(crate) command: C,
 }
@@ -41,7 +41,8 @@ pub(crate) struct DeferredCommand<C> {
 pub(crate) struct QueueParts<D: Device> {
     pub(crate) stream: D::Stream,
     pub(crate) runtime: RuntimeId,
-    /// A marker in its stream comes after what other streams have by then, and they wait for it.
+    /// Whether the stream orders others: a marker there completes after all work that other streams have by then, and they wait
+    /// for it.
     pub(crate) orders_others: bool,
     pub(crate) claim: Option<ClaimId>,
     pub(crate) status: &'static QueueStatus,
@@ -50,9 +51,10 @@ pub(crate) struct QueueParts<D: Device> {
 /// The program itself has suspended a queue.
 #[derive(Clone, Copy, Debug)]
 struct Held {
-    /// The thread that did.
+    /// The thread that suspended the queue.
     by: ThreadNumber,
-    /// The number of the last command that goes all the same, since another stream's work waits for it.
+    /// The number of the last released command: it is launched although the queue is held, since another stream's work waits for
+    /// it.
     released: u64,
 }
 
@@ -66,16 +68,16 @@ pub(crate) struct Queue<D: Device> {
     uses_gates: bool,
     own_limit: Option<Limit>,
     deferred: VecDeque<DeferredCommand<D::Command>>,
-    /// Commands ever deferred, and those of them whose launch has returned.
+    /// Commands that were ever deferred, and how many of their launches have returned.
     submitted: u64,
     launched: u64,
-    /// Ticket of the command that is being launched, and since when.
+    /// Ticket of the command whose launch has begun and has not returned, and when it began.
     launching: Option<(u64, Instant)>,
     has_worker: bool,
-    /// Wakes the worker, if that sleeps.
+    /// Wakes the worker while `is_worker_asleep`.
     wakeup: Arc<Condvar>,
     is_worker_asleep: bool,
-    /// None: it is gone, and what it had on the device is followed to its end.
+    /// None: the stream is gone, and the queue stays until what it has in flight completes.
     stream: Option<D::Stream>,
     runtime: RuntimeId,
     orders_others: bool,
@@ -83,15 +85,15 @@ pub(crate) struct Queue<D: Device> {
     flight: Flight<D::Marker>,
     /// Callers that wait for what is on the device.
     host_waits: usize,
-    /// The number of the last command that nothing but order keeps.
+    /// The number of the last forced command: forced commands wait only for what they come after.
     forced: u64,
-    /// Its status for others, as long as it has a stream: then it may be another queue's.
+    /// The status that other processes read. Once the stream is gone, it may belong to another queue.
     status: &'static QueueStatus,
-    /// Launches that have entered its journal and had not returned when these were last collected.
+    /// How many launches in its journal had not returned when the journal was last collected.
     pending: u64,
-    /// It is among those whose journals are collected.
+    /// Whether the queue is in the list of queues with journals.
     is_journalled: bool,
-    /// It is among those that are looked at.
+    /// Whether the queue is in the list of busy queues.
     is_busy: bool,
 }
 
@@ -127,13 +129,13 @@ impl<D: Device> Queue<D> {
         }
     }
 
-    /// It may have something to look at from now on; whether it had none before.
+    /// Marks the queue as busy, since it may soon have work. Returns whether it was not busy before.
     pub(crate) fn becomes_busy(&mut self) -> bool {
         !mem::replace(&mut self.is_busy, true)
     }
 
-    /// Whether it has anything to look at: in flight, deferred or being launched, a worker, a caller that waits, or a stream that is
-    /// gone.
+    /// Updates and returns whether the queue is busy: it has commands, a launch, a worker or a waiting caller, or it is suspended
+    /// or without a stream.
     pub(crate) fn stays_busy(&mut self) -> bool {
         self.is_busy = !self.flight.is_empty()
             || !self.is_drained()
@@ -168,7 +170,7 @@ impl<D: Device> Queue<D> {
         &mut self.flight
     }
 
-    /// Whether its stream orders others: a marker there comes after what these have by then.
+    /// Whether its stream orders others, see [`QueueParts::orders_others`].
     pub(crate) fn orders_others(&self) -> bool {
         self.orders_others
     }
@@ -182,7 +184,7 @@ impl<D: Device> Queue<D> {
         self.update_status();
     }
 
-    /// The program suspends it from now on, by the calling thread; false resumes it.
+    /// The calling thread suspends the queue on the program's behalf; false resumes the queue.
     pub(crate) fn hold(&mut self, held: bool) {
         self.held = held.then(|| self.held.unwrap_or(Held { by: ThreadNumber::own(), released: 0 }));
         self.update_status();
@@ -192,23 +194,25 @@ impl<D: Device> Queue<D> {
         self.held.is_some()
     }
 
-    /// Whether the program keeps its next command.
+    /// Whether the queue is held and its next command is not released.
     pub(crate) fn is_next_held(&self) -> bool {
         self.held.is_some_and(|held| self.taken() >= held.released)
     }
 
-    /// Whether the program keeps it from others: the calling thread is not the one that uses it, or has itself suspended it.
+    /// Whether the queue is held, as seen by other threads: the calling thread suspended it itself, or is not the thread that
+    /// last used it.
     pub(crate) fn is_held_by_others(&self) -> bool {
         let own = ThreadNumber::own();
         self.held.is_some_and(|held| held.by == own || self.user != own)
     }
 
-    /// Whether the calling thread has itself suspended it.
+    /// Whether the calling thread itself suspended the queue, by [`Self::hold`].
     pub(crate) fn is_held_by_caller(&self) -> bool {
         self.held.is_some_and(|held| held.by == ThreadNumber::own())
     }
 
-    /// Commands up to this one go although the program suspends it. Whether that is new.
+    /// Releases the commands up to this number: they are launched although the queue is held. Returns whether any was not
+    /// released before.
     pub(crate) fn release(&mut self, number: u64) -> bool {
         let Some(held) = &mut self.held else { return false };
         let is_new = number > held.released;
@@ -216,7 +220,7 @@ impl<D: Device> Queue<D> {
         is_new
     }
 
-    /// Its stream goes; what it has on the device is followed to its end.
+    /// The stream is gone. The queue stays until what it has in flight completes.
     pub(crate) fn detach_stream(&mut self) {
         self.stream = None;
         self.suspended = false;
@@ -238,7 +242,7 @@ impl<D: Device> Queue<D> {
         self.uses_gates = uses_gates;
     }
 
-    /// How much the program wants to have launched ahead, whether there are others or not.
+    /// The program's own limit on what is launched ahead. It holds with and without other processes.
     pub(crate) fn own_limit(&self) -> Option<Limit> {
         self.own_limit
     }
@@ -247,12 +251,12 @@ impl<D: Device> Queue<D> {
         self.own_limit = limit;
     }
 
-    /// Whether it has neither a stream nor anything in flight any more; with `all`, whatever it has in flight.
+    /// Whether the queue has no stream and nothing in flight. With `all`, what is in flight does not count.
     pub(crate) fn is_over(&self, all: bool) -> bool {
         self.stream.is_none() && self.deferred.is_empty() && (all || self.flight.is_empty())
     }
 
-    /// Its launches that went without the lock. Another queue's once its stream is gone.
+    /// The launches that took no lock. Once the stream is gone, the journal may belong to another queue.
     pub(crate) fn journal(&self) -> &'static Journal {
         self.status.journal()
     }
@@ -262,33 +266,33 @@ impl<D: Device> Queue<D> {
         self.status
     }
 
-    /// Whether nothing of its own keeps its next command.
+    /// Whether the queue is neither held nor suspended, and has nothing deferred or being launched.
     pub(crate) fn is_clear(&self) -> bool {
         self.status.is_clear()
     }
 
-    /// Its journal is collected from now on; whether it was not before.
+    /// Puts the queue on the list of queues with journals. Returns whether it was not there before.
     pub(crate) fn is_journalled_from_now(&mut self) -> bool {
         !mem::replace(&mut self.is_journalled, true)
     }
 
-    /// Its journal has nothing to collect any more.
+    /// Takes the queue off that list: its journal has nothing left to collect.
     pub(crate) fn is_journalled_no_more(&mut self) {
         self.is_journalled = false;
     }
 
-    /// Counts the launches in its journal that have not returned. How many there were before, and are.
+    /// Counts the launches in its journal that have not returned. Returns the count before and the count now.
     pub(crate) fn note_pending(&mut self) -> (u64, u64) {
         let pending = self.journal().pending();
         (mem::replace(&mut self.pending, pending), pending)
     }
 
-    /// So many as it had when they were last counted.
+    /// The count that [`Self::note_pending`] last made.
     pub(crate) fn pending(&self) -> u64 {
         self.pending
     }
 
-    /// They do not count any more. How many there were.
+    /// Sets that count to zero. Returns what it was.
     pub(crate) fn forget_pending(&mut self) -> u64 {
         mem::take(&mut self.pending)
     }
@@ -299,7 +303,7 @@ impl<D: Device> Queue<D> {
         }
     }
 
-    /// Whether all of its deferred commands were launched, and their launches have returned.
+    /// Whether nothing is deferred, and every launch of a deferred command has returned.
     pub(crate) fn is_drained(&self) -> bool {
         self.submitted == self.launched
     }
@@ -317,12 +321,12 @@ impl<D: Device> Queue<D> {
         self.deferred.front()
     }
 
-    /// How many commands were taken so far, to be launched.
+    /// How many deferred commands were ever taken to be launched.
     pub(crate) fn taken(&self) -> u64 {
         self.submitted - self.deferred.len() as u64
     }
 
-    /// Defers a command; its number.
+    /// Defers a command. Returns its number.
     pub(crate) fn push(
         &mut self,
         ticket: u64,
@@ -352,7 +356,7 @@ impl<D: Device> Queue<D> {
         Some(taken.command)
     }
 
-    /// The launch of the command that was taken last has returned.
+    /// The launch of the last taken command has returned.
     pub(crate) fn launch_returned(&mut self) {
         self.launched += 1;
         self.launching = None;
@@ -363,17 +367,17 @@ impl<D: Device> Queue<D> {
         self.launching.is_some()
     }
 
-    /// Whether a command older than this ticket is being launched, not for long yet.
+    /// Whether a command older than this ticket is being launched, and its launch began less than [`PATIENCE`] ago.
     pub(crate) fn is_launching_before(&self, ticket: u64) -> bool {
         self.launching.is_some_and(|(other, since)| other < ticket && since.elapsed() < PATIENCE)
     }
 
-    /// Its last deferred command, if that has not been launched.
+    /// The queue's last command, if its launch has not returned.
     pub(crate) fn last(&self, id: QueueId) -> Option<Position> {
         (!self.is_drained()).then_some(Position { queue: id, number: self.submitted })
     }
 
-    /// The same as other threads know it: what the program itself keeps before it has made the call does not count.
+    /// The same as other threads see it: a command that the program keeps back and whose call it has not made does not count.
     pub(crate) fn last_for_others(&self, id: QueueId) -> Option<Position> {
         if !self.is_held() {
             return self.last(id);
@@ -381,17 +385,17 @@ impl<D: Device> Queue<D> {
         (self.launched < self.last_made).then_some(Position { queue: id, number: self.last_made })
     }
 
-    /// The last command whose launch has begun, if it has not returned.
+    /// The command whose launch has begun and has not returned.
     pub(crate) fn last_taken(&self, id: QueueId) -> Option<Position> {
         self.is_launching().then(|| Position { queue: id, number: self.taken() })
     }
 
-    /// Whether its call was made, or something behind it in the queue was.
+    /// Whether the program has made the call of this command, or of a later one in the queue.
     pub(crate) fn is_made(&self, number: u64) -> bool {
         number <= self.last_made
     }
 
-    /// What deferred commands up to this one come after in other queues.
+    /// The commands of other queues that must be launched before the deferred commands up to this one.
     pub(crate) fn before(&self, number: u64) -> impl Iterator<Item = Position> {
         let count = number.saturating_sub(self.taken()).min(self.deferred.len() as u64) as usize;
         self.deferred.range(..count).flat_map(|deferred| &deferred.after).copied()
@@ -401,7 +405,7 @@ impl<D: Device> Queue<D> {
         self.launched >= number
     }
 
-    /// Nothing but order keeps its commands up to this one from now on. What those of them come after for which that is new.
+    /// Forces the commands up to this one. Returns what the newly forced ones come after.
     pub(crate) fn force(&mut self, number: u64) -> impl Iterator<Item = Position> {
         let taken = self.taken();
         let known = self.forced.max(taken);
@@ -414,29 +418,29 @@ impl<D: Device> Queue<D> {
         self.deferred.range(newly).flat_map(|deferred| &deferred.after).copied()
     }
 
-    /// Whether nothing but order keeps its next command.
+    /// Whether the next command is forced.
     pub(crate) fn is_next_forced(&self) -> bool {
         self.taken() < self.forced
     }
 
-    /// Origins' numbers have lost their meaning.
+    /// Origin numbers are void from now on: commands that have one become unknown.
     pub(crate) fn forget_origins(&mut self) {
         self.flight.forget_origins();
         self.deferred.iter_mut().for_each(|deferred| deferred.demand.origin = Origin::UNKNOWN);
     }
 
-    /// A caller waits for what it has in flight from now on: how much was launched by now.
+    /// A caller begins to wait for what the queue has in flight. Returns how many commands were launched by then.
     pub(crate) fn host_wait_begins(&mut self) -> u64 {
         self.host_waits += 1;
         self.flight.launched_so_far()
     }
 
-    /// That wait is over.
+    /// A caller's wait for what is in flight is over.
     pub(crate) fn host_wait_ends(&mut self) {
         self.host_waits -= 1;
     }
 
-    /// Whether a caller waits for what it has in flight.
+    /// Whether a caller waits for what the queue has in flight.
     pub(crate) fn is_host_waiting(&self) -> bool {
         self.host_waits > 0
     }
@@ -445,9 +449,10 @@ impl<D: Device> Queue<D> {
         self.has_worker
     }
 
-    /// Its worker may end if there is nothing to do for it. False if there is.
+    /// Lets the worker end if the queue has nothing for it. Returns false if it has.
     pub(crate) fn dismiss_worker(&mut self) -> bool {
-        // There are as many workers as queues with something to launch, or being launched by any worker.
+        // A queue keeps its worker while any worker launches for it: there are as many workers as queues with something to
+        // launch.
         let is_dismissed = self.deferred.is_empty() && self.launching.is_none();
         if is_dismissed {
             self.has_worker = false;
@@ -460,18 +465,18 @@ impl<D: Device> Queue<D> {
         self.is_worker_asleep
     }
 
-    /// Its worker sleeps from now on, until this rings.
+    /// The worker goes to sleep. Returns what wakes it.
     pub(crate) fn worker_sleeps(&mut self) -> Arc<Condvar> {
         self.is_worker_asleep = true;
         Arc::clone(&self.wakeup)
     }
 
-    /// It sleeps no more.
+    /// The worker is awake again.
     pub(crate) fn worker_woke(&mut self) {
         self.is_worker_asleep = false;
     }
 
-    /// Its worker is about to be woken, by this. No other thread need wake it again.
+    /// The caller is about to wake the worker with this. Other threads then need not wake it.
     pub(crate) fn wake_worker(&mut self) -> Arc<Condvar> {
         self.is_worker_asleep = false;
         Arc::clone(&self.wakeup)

@@ -12,9 +12,9 @@ use crate::gate_page::GatePage;
 pub(crate) enum AdmissionState {
     /// No other process uses the device, or no process is to be deferred.
     Alone,
-    /// Others use it, and want to know when this claim has work. It is on the first level, where nothing is limited.
+    /// Other processes use the device and must know when this claim has work. It is on the first level, where nothing is limited.
     Beside,
-    /// Others use it that are more urgent, or may be so at any time.
+    /// More urgent processes use the device, or may do so at any time.
     Below {
         /// One of them has work.
         preempted: bool,
@@ -37,16 +37,16 @@ pub(crate) trait Registration: Debug + Send + Sync {
     /// Its state now. Some loads.
     fn state(&self) -> AdmissionState;
 
-    /// By which name launches can ask whether it is beside others, without the lock: see [`crate::XQueues::admit_at_once`]. None: they
-    /// cannot.
+    /// The name by which launches can ask, without the lock, whether the claim is beside others: see
+    /// [`crate::XQueues::admit_at_once`]. None: they cannot ask.
     fn name(&self) -> Option<u64> {
         None
     }
 
-    /// Reports that the claim has work, or has it still. A system call at most.
+    /// Reports that the claim has work or still has it. At most a system call.
     fn report_ready(&self);
 
-    /// Reports that it has none.
+    /// Reports that the claim has no work.
     fn report_idle(&self);
 
     /// Its level, and the ready mask of its device.
@@ -58,23 +58,23 @@ pub(crate) trait Registration: Debug + Send + Sync {
     /// How long it counts as ready without a report.
     fn lease(&self) -> Nanos;
 
-    /// How long after its last completion it stays ready.
+    /// How long the claim stays ready after its last completion.
     fn linger(&self) -> Nanos;
 
-    /// The gate that the arbiter closes by itself, if there is one.
+    /// The gate page, in which the arbiter closes the gate, if there is one.
     fn gate_page(&self) -> Option<&Arc<GatePage>> {
         None
     }
 
-    /// Whether that gate counts: there is a controller, and its heartbeat is fresh.
+    /// Whether the arbiter's writes in the gate page count: there is a controller, and its heartbeat is fresh.
     fn is_in_force(&self) -> bool {
         true
     }
 
-    /// Asks the arbiter to look at that gate again.
+    /// Asks the arbiter to look at the gate again.
     fn request_gate_check(&self) {}
 
-    /// How long ago something happened, at this time of the gate page's clock.
+    /// How long ago this time of the gate page's clock is.
     fn age_of(&self, page_ns: u64) -> Nanos {
         let _ = page_ns;
         Nanos::ZERO

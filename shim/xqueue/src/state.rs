@@ -14,10 +14,10 @@
 //! | rules | decide |
 //! | --- | --- |
 //! | `order` | which deferred command is launched next |
-//! | `forcing` | which commands must not wait, or must not be stopped |
-//! | `holding` | what queues keep that the program itself suspends, and what the program asks for single queues |
+//! | `forcing` | which commands are launched without waiting, and which are not stopped once launched |
+//! | `holding` | what held queues keep, and what the program asks of single queues |
 //! | `admission` | whether a command may be launched now |
-//! | `journals` | which launches go without asking, and what is known of them |
+//! | `journals` | which launches take no lock, and what is known of them |
 //! | `neighbours` | what follows when other processes come, go, or preempt this one |
 //! | `completions` | what follows when commands were launched and when they complete |
 //! | `checks` | when to look for completions |
@@ -68,12 +68,12 @@ pub(crate) use order::TakenCommand;
 pub(crate) use waiters::Waiters;
 pub(crate) use watch_schedule::WatchSchedule;
 
-/// A claim as its arbiter is to know it.
+/// A claim, as the arbiter should know it.
 #[derive(Clone, Copy)]
 pub(crate) struct ClaimState {
     pub(crate) id: ClaimId,
     pub(crate) key: ClaimKey,
-    /// It is to be registered.
+    /// Whether the claim should be registered.
     pub(crate) is_used: bool,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct State<D: Device> {
     claims: ClaimTable<D>,
     queues: QueueTable<D>,
     gates: GateTable<D>,
-    /// Pending launches that must not be stopped, and whether such commands may be in flight.
+    /// Launches of pinned commands that have not returned, and whether pinned commands may be in flight.
     pinned_launches: usize,
     may_be_pinned: bool,
     /// Queues with a limit of their own.
@@ -125,8 +125,8 @@ impl<D: Device> State<D> {
         self.queues.create(parts, limit)
     }
 
-    /// Forgets a queue and what it has in flight. Returns markers that are not needed any more; None if not all of its commands
-    /// were launched: then it stays.
+    /// Forgets a queue and what it has in flight. Returns markers to retire. None if some deferred commands were not launched:
+    /// the queue then stays.
     pub(crate) fn destroy_queue(&mut self, queue: QueueId) -> Option<Vec<D::Marker>> {
         if !self.is_drained(queue) {
             return None;
@@ -136,8 +136,8 @@ impl<D: Device> State<D> {
         Some(destroyed.map(|queue| self.queue_gone(queue)).unwrap_or_default())
     }
 
-    /// A queue's stream goes, and what it has in flight stays until it is done. False if not all of its commands were launched:
-    /// then it stays.
+    /// Marks a queue's stream as gone. What the queue has in flight stays until it completes. Returns false, and keeps the
+    /// stream, if some deferred commands were not launched.
     pub(crate) fn detach_stream(&mut self, queue: QueueId) -> bool {
         if !self.is_drained(queue) {
             return false;
@@ -150,19 +150,19 @@ impl<D: Device> State<D> {
         true
     }
 
-    /// Whether any queue has neither a stream nor anything in flight any more.
+    /// Whether any queue has no stream and nothing in flight.
     pub(crate) fn is_any_over(&self) -> bool {
         self.queues.busy().any(|(_, queue)| queue.is_over(false))
     }
 
-    /// Forgets queues without a stream that have nothing in flight any more; with `all`, also the others. Returns markers that
-    /// are not needed any more.
+    /// Forgets queues that have no stream and nothing in flight. With `all`, forgets those with commands in flight, too. Returns
+    /// markers to retire.
     pub(crate) fn forget_detached(&mut self, all: bool) -> Vec<D::Marker> {
         let over = self.queues.take_over(all);
         over.into_iter().flat_map(|queue| self.queue_gone(queue)).collect()
     }
 
-    /// A queue does not exist any more. Returns markers that are not needed.
+    /// Cleans up after a queue that was removed. Returns markers to retire.
     fn queue_gone(&mut self, mut queue: Queue<D>) -> Vec<D::Marker> {
         if let Some(claim) = queue.claim() {
             self.claims.get_mut(claim).queue_gone(now());
@@ -173,18 +173,18 @@ impl<D: Device> State<D> {
         queue.flight_mut().abandon()
     }
 
-    /// Looks no more at queues that have nothing in flight, deferred or waiting.
+    /// Stops looking at queues that have nothing in flight, deferred or waiting.
     pub(crate) fn leave_out_quiet_queues(&mut self) {
         self.close_unused_journals(now());
         self.queues.leave_out_quiet();
     }
 
-    /// The queues that there are.
+    /// All queues.
     pub(crate) fn queue_ids(&self) -> Vec<QueueId> {
         self.queues.ids().collect()
     }
 
-    /// The claim with this key, a new one if need be; whether it is new, or was not used any more.
+    /// The claim with this key; it is made if there is none. The second value is true if the claim is new or was unused.
     pub(crate) fn claim(&mut self, key: ClaimKey) -> (ClaimId, bool) {
         let (claim, is_new) = self.claims.find_or_add(key, self.limits.limit);
         if is_new {
@@ -222,7 +222,7 @@ impl<D: Device> State<D> {
         self.claims.iter().map(|(_, claim)| claim.usage).fold(Usage::default(), Usage::plus)
     }
 
-    /// Origins' numbers have lost their meaning.
+    /// Origin numbers are void from now on: commands that have one become unknown.
     pub(crate) fn forget_origins(&mut self) {
         self.queues.values_mut().for_each(Queue::forget_origins);
         self.claims.iter_mut().for_each(|(_, claim)| claim.forget_origins());
@@ -253,7 +253,7 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// All sources that may have anything in flight, and what they have.
+    /// All sources that may have commands in flight, with those.
     fn flights(&self) -> impl Iterator<Item = (Source, &Flight<D::Marker>)> {
         let queues = self.queues.busy().map(|(id, queue)| (Source::Queue(id), queue.flight()));
         queues.chain(self.claims.iter().map(|(id, claim)| (Source::Unqueued(id), claim.unqueued())))
@@ -264,7 +264,7 @@ impl<D: Device> State<D> {
         self.queues.values_mut().map(Queue::flight_mut).chain(unqueued)
     }
 
-    /// What a claim has in flight, source by source.
+    /// What a claim has in flight, by source.
     fn flights_of_mut(&mut self, claim: ClaimId) -> impl Iterator<Item = &mut Flight<D::Marker>> {
         let queues = self.queues.of_claim_mut(claim).map(Queue::flight_mut);
         queues.chain([self.claims.get_mut(claim).unqueued_mut()])

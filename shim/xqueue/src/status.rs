@@ -1,44 +1,44 @@
 //! What can be read of the queues without their lock.
 //!
-//! A process with one suspended stream still launches on all others, and most of these launches concern nothing that waits.
-//! They read a word of the process ([`AdmissionMode`]) and a word of their queue ([`QueueStatus`]), which change rarely. Beside
-//! other processes launches are also followed: they enter the queue's [journal](crate::journal).
+//! A process with one suspended stream still launches on all others, and most of those launches concern nothing that waits. They
+//! read one word of the process ([`AdmissionMode`]) and one of their queue ([`QueueStatus`]), which change rarely. Beside other
+//! processes, launches are also followed: they enter the queue's [journal](crate::journal).
 //!
-//! Both are written under the lock, after the change that they describe. So a thread that reads "clear" sees the effects of
-//! every launch before. A thread that reads them a moment before a change would have been earlier under the lock as well: in
-//! both ways, a command is admitted before it is launched.
+//! Both are written under the lock, after the change that they describe. So a thread that reads "clear" sees the effects of all
+//! earlier launches. A thread that reads just before a change would also have come first under the lock. Either way, a command is
+//! admitted before it is launched.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use crate::ids::QueueId;
 use crate::journal::Journal;
 
-/// A queue's status. Its memory is kept for as long as the process lives, since threads may read it after the queue was
-/// destroyed. It may then become another queue's.
+/// A queue's status. Its memory is never freed, since threads may read it after the queue was destroyed. It may then become
+/// another queue's.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct QueueStatus {
     queue: AtomicU64,
-    /// The queue is not suspended and has no deferred command that was not launched.
+    /// The queue is neither suspended nor held, and each launch of a deferred command has returned.
     is_clear: AtomicBool,
-    /// Its launches that the state does not know yet. On cache lines of its own: launches write there.
+    /// The launches that the state does not know yet. It has cache lines of its own, since launches write there.
     journal: Journal,
 }
 
 impl QueueStatus {
-    /// The queue that has it.
+    /// The queue that uses this status.
     #[inline]
     pub fn queue(&self) -> QueueId {
         QueueId(self.queue.load(Ordering::Acquire))
     }
 
-    /// Whether nothing of the queue's own keeps its next command: it is not suspended, and everything before was launched.
+    /// Whether nothing of the queue keeps its next command: it is not suspended, and everything before was launched.
     #[inline]
     pub fn is_clear(&self) -> bool {
         self.is_clear.load(Ordering::Acquire)
     }
 
-    /// It is that of a new queue from now on, which is clear.
+    /// Gives the status to a new queue, which is clear.
     pub(crate) fn assign(&self, QueueId(queue): QueueId) {
         self.journal.assign();
         self.queue.store(queue, Ordering::Release);
@@ -59,20 +59,20 @@ impl QueueStatus {
     }
 }
 
-/// What decides whether a command may be launched.
+/// How launches are decided about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum AdmissionMode {
-    /// Nothing: all may.
+    /// Every launch may be made.
     Open,
-    /// The status of its queue and of those that it comes after: it may if they are clear.
+    /// By the status of the command's queue and of the queues that it comes after. It may be launched if all are clear.
     ByQueue,
-    /// The process is suspended, and nothing else matters: none may.
+    /// The process is suspended: nothing may be launched.
     Suspended,
-    /// The arbiter's page, where the journal of the queue is open ([`crate::XQueues::admit_at_once`]). Otherwise the same as under the
-    /// lock.
+    /// By the arbiter's page, if the journal of the queue is open ([`crate::XQueues::admit_at_once`]). Otherwise like
+    /// [`Self::UnderLock`].
     Beside,
-    /// More than can be read without the lock, unless its queue is not clear: then it waits like what is before it.
+    /// By the state, under the lock. But if its queue is not clear, the command waits like those before it.
     UnderLock,
 }
 

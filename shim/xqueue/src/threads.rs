@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::trouble::Trouble;
 
-/// The runtime's functions need less. Functions that a program gives to a queue must do with it, too.
+/// The stack of a thread. The runtime's functions need less. Functions that a program gives to a queue must do with it, too.
 const STACK_BYTES: usize = 1 << 20;
 
 /// Bytes of a thread's name, with the zero at its end.
@@ -24,7 +24,7 @@ thread_local! {
     static NUMBER: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Names a thread. Never used again.
+/// Names a thread. A name is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ThreadNumber(usize);
 
@@ -32,7 +32,7 @@ impl ThreadNumber {
     /// No thread.
     pub(crate) const NONE: Self = Self(0);
 
-    /// The calling thread; one that ends is none.
+    /// The calling thread. [`Self::NONE`] if it is about to end.
     pub(crate) fn own() -> Self {
         let number = NUMBER.try_with(|number| {
             if number.get() == 0 {
@@ -44,7 +44,7 @@ impl ThreadNumber {
     }
 }
 
-/// What a new thread is given.
+/// What a new thread starts with.
 struct Start {
     name: [u8; NAME_BYTES],
     trouble: fn(Trouble),
@@ -53,7 +53,7 @@ struct Start {
 
 /// Starts a thread; a panic ends it, and is counted as `trouble`. An application's signal handlers run on the application's threads only.
 ///
-/// Not by the standard library, which ends the process if it gets no memory for a thread.
+/// It does not use the standard library's threads, which end the process if there is no memory for one.
 ///
 /// # Errors
 /// The system gives no thread.
@@ -98,16 +98,16 @@ extern "C" fn begin(start: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// A time slice on a processor that is shared, if the kernel lets a thread choose (from 6.12 on): a thread that asks for a shorter
-/// one gets it sooner. It is the shortest that may be asked for.
+/// A time slice on a shared processor, for kernels that let a thread choose (from 6.12 on): a thread that asks for a shorter
+/// slice gets it sooner. This is the shortest that the kernel allows.
 const SLICE_NS: u64 = 100_000;
 
-/// Lets the calling thread sleep to the microsecond, to which the kernel adds 50 otherwise, and run soon after it was woken,
-/// also where all processors are busy. It gets no more of them than before. Threads that it starts are the same.
+/// Lets the calling thread sleep precisely: the kernel otherwise adds 50 us. Also lets it run soon after it was woken, even if
+/// all processors are busy. It gets no more processor time than before. Threads that it starts inherit this.
 pub(crate) fn be_prompt() {
     // SAFETY: sets a number of the calling thread's.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
-    // A program that was started as a real-time or a background one stays what it is.
+    // A thread of a real-time or background program keeps its class.
     if let Some(mut attributes) = attributes().filter(|own| own.sched_policy == libc::SCHED_OTHER as u32) {
         attributes.sched_runtime = SLICE_NS;
         // SAFETY: the structure lives until it was read.
@@ -126,7 +126,7 @@ fn attributes() -> Option<libc::sched_attr> {
     }
 }
 
-/// While it lives, this thread and those that it starts take no signals.
+/// While this lives, this thread and those that it starts take no signals.
 struct SignalsBlocked(libc::sigset_t);
 
 impl SignalsBlocked {

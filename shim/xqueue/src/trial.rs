@@ -1,4 +1,4 @@
-//! Whether a gate works, found out by a stream of the back end's own. No look at it waits for the device.
+//! Trials: whether a gate works, as a stream of the back end's own shows. No look at a trial waits for the device.
 //!
 //! ```text
 //!   on the stream       event | wait for the word | done
@@ -12,24 +12,25 @@ use xsched_sched::Nanos;
 use crate::clock::now;
 use crate::device::Tried;
 
-/// How long a waiting stream is watched.
+/// How long the stream is watched while it must wait, and while it must go on.
 const WATCHED: Nanos = Nanos::from_millis(1);
 
-/// Looks are as far apart as this part of the time that it has taken so far, within bounds. Other streams wait behind the trial
-/// until the look that opens it.
+/// The time between looks, as a part of the time that the trial has taken so far. Other streams wait behind the trial until the
+/// look that opens it.
 const LOOKS: u64 = 8;
 const LOOK_SOONEST: Nanos = Nanos::from_micros(200);
 const LOOK_LATEST: Nanos = Nanos::from_millis(10);
 
-/// The gate of a trial, and the runtime's functions that a trial needs.
+/// A gate to try, and the runtime's functions that a trial needs.
 pub trait TriedGate {
     /// A stream of the back end's own, with an event if the runtime gave one.
     type Stream;
 
-    /// Opens or closes the word that is tried: the arbiter may close the gate itself at any time. A store to memory.
+    /// Opens or closes the word of the trial. It is not the gate's word, which the arbiter may close at any time. A store to
+    /// memory.
     fn set(&self, is_open: bool);
 
-    /// Whether that word is open. The guard may have opened it.
+    /// Whether the word of the trial is open. The guard may have opened it.
     fn is_open(&self) -> bool;
 
     /// A new stream. None if the runtime gives none.
@@ -55,7 +56,7 @@ pub trait TriedGate {
 #[derive(Debug)]
 pub struct Trial<G: TriedGate> {
     gate: G,
-    /// None: it is to begin.
+    /// None: the trial has not begun.
     run: Option<Run<G::Stream>>,
 }
 
@@ -70,7 +71,7 @@ struct Run<S> {
 enum Phase {
     Behind,
     Closed,
-    /// What is the result once the stream is done.
+    /// The outcome, which holds once the stream is done.
     Opened(Outcome),
 }
 
@@ -82,13 +83,13 @@ enum Outcome {
 }
 
 impl<G: TriedGate> Trial<G> {
-    /// The gate is open until the first look.
+    /// A trial of this gate. The gate stays open until the first look.
     pub fn new(gate: G) -> Self {
         gate.set(true);
         Self { gate, run: None }
     }
 
-    /// Goes on as far as that is possible without waiting.
+    /// Takes the next step if that is possible without waiting.
     pub fn look(&mut self) -> Tried<()> {
         let Self { gate, run } = self;
         let Some(current) = run else {
@@ -115,7 +116,7 @@ impl<G: TriedGate> Trial<G> {
                 current.enter(Phase::Opened(outcome));
                 again_in(LOOK_SOONEST)
             }
-            // A device with a fault never says that it is.
+            // A device with a fault never says that the stream is done.
             Phase::Opened(_) if gate.is_done(&current.stream) == Some(false) => again_in(current.patience()),
             Phase::Opened(outcome) => {
                 if let Some(over) = run.take() {
@@ -130,7 +131,7 @@ impl<G: TriedGate> Trial<G> {
         }
     }
 
-    /// Has its stream go on, and others behind it. A store to memory.
+    /// Lets the trial's stream go on, and other streams behind it. A store to memory.
     pub fn release(&mut self) {
         self.gate.set(true);
         if let Some(run) = &mut self.run
@@ -142,7 +143,7 @@ impl<G: TriedGate> Trial<G> {
 }
 
 impl<S> Run<S> {
-    /// Puts the wait on a new stream. None if there is no stream.
+    /// Puts the wait on a new stream. None if the runtime gives no stream.
     fn begin<G: TriedGate<Stream = S>>(gate: &G) -> Option<Self> {
         let stream = gate.create_stream()?;
         let is_recorded = gate.record(&stream);

@@ -1,4 +1,4 @@
-//! What goes wrong unseen, for a counter of the back end.
+//! Troubles that the program does not see. The back end counts them.
 
 /// Things that should not happen. They cost a process its scheduling for a while, never a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

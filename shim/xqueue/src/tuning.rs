@@ -1,8 +1,8 @@
-//! What a program asks for of the policy by which its process schedules itself.
+//! What a program asks of the policy by which its process schedules itself.
 
 use xsched_sched::{Nanos, Settings};
 
-/// What it asks for; None: nothing.
+/// What the program asks for. Each None asks for nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tuning {
     /// The length of a time slice.
@@ -12,7 +12,7 @@ pub struct Tuning {
 }
 
 impl Tuning {
-    /// These settings, but for what it says.
+    /// These settings, changed where the program asks for something.
     pub(crate) fn applied_to(self, settings: Settings) -> Settings {
         Settings {
             slice: self.slice.unwrap_or(settings.slice),

@@ -1,8 +1,8 @@
-//! XQueues: software queues in front of a device's streams, which defer commands while these must wait.
+//! XQueues: software queues in front of a device's streams, which defer commands while the process must wait.
 //!
-//! Back ends name queues, commands, and what a command comes after. Commands are launched through a [`Device`], each queue in its
-//! order. A queue has a thread while something is deferred (the launch worker); any of them that is awake launches the next
-//! command.
+//! Back ends name the queues, the commands, and what each command comes after. Commands are launched through a [`Device`], each
+//! queue's in order. While a queue has deferred commands it has a thread, the launch worker. Any worker that is awake launches
+//! the next command of any queue.
 //!
 //! ```text
 //!            submit                    not suspended, everything before it launched
@@ -11,11 +11,10 @@
 //! ```
 //!
 //! A command is deferred only while it must be: its queue or all queues are suspended, or it comes after a deferred command.
-//! [`XQueues::admit`] says so. A caller that is admitted launches by itself, at once.
+//! [`XQueues::admit`] decides. A caller that is admitted launches the command itself, at once.
 //!
-//! What a command comes after is given as [`Position`]s, which are always older than the command itself. So waiting never goes
-//! round in a circle, whatever is suspended: a queue that waits for a suspended one is suspended with it, for as long as it
-//! depends.
+//! What a command comes after is given as [`Position`]s, which are always older than the command itself. So no circle of waiting
+//! is possible, whatever is suspended. A queue that waits for a suspended one waits as long as that one is suspended.
 //!
 //! Some commands are not deferred at all, and not stopped either: [`crate::command`].
 //!
@@ -49,26 +48,26 @@ use crate::trouble::Trouble;
 use crate::tuning::Tuning;
 use locked::Locked;
 
-/// How soon a thread that waits looks again by itself: no thread waits for ever because of a lost notification.
+/// How soon a waiting thread looks again without a notification, so that a lost one does not keep it for ever.
 const WAIT_MAX: Duration = Duration::from_millis(10);
 
-/// How often an ending process tries whether the watcher has left the runtime.
+/// How often the end of a process tries to get a lock that the watcher holds during a call of the runtime.
 const LOCKED_AGAIN: Duration = Duration::from_micros(100);
 
-/// A watcher that is busy for longer is stuck.
+/// A watcher that has been busy for longer than this is stuck.
 const STUCK_AFTER: Nanos = Nanos::from_millis(100);
 
-/// A watcher that looks so soon need not be woken.
+/// A watcher that looks again within this time need not be woken.
 const SOON: Nanos = Nanos::from_millis(1);
 
 pub use at_once::{AdmissionAtOnce, JournalledLaunch};
 
-/// What queues are given when they are made.
+/// What the queues of a process are made with.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// Counts what should not happen. Called on any thread, with or without locks; must not wait.
+    /// Counts what should not happen. Any thread may call it, with or without locks, so it must not wait.
     pub trouble: fn(Trouble),
-    /// Bugs for tests to find.
+    /// Bugs that tests must find.
     pub bugs: Bugs,
 }
 
@@ -81,43 +80,44 @@ impl Default for Setup {
 /// All queues of a process.
 pub struct XQueues<D: Device> {
     state: Mutex<State<D>>,
-    /// For callers that wait: something was launched, or may be.
+    /// Rung for waiting callers when a launch has returned or may be made.
     changed: Condvar,
     /// What can be read without the lock.
     mode: SharedMode,
     device: D,
     setup: Setup,
-    /// Held while markers are recorded or looked at, and by threads that take away what these need. True: neither is done.
+    /// Held while markers are recorded or looked at, and by threads that take away what these need. The value is true while
+    /// markers are paused.
     markers_paused: Mutex<bool>,
     /// Held while a gate is made.
     making_gate: Mutex<()>,
-    /// Since when the watcher has been busy; 0 while it sleeps.
+    /// When the watcher last woke up; 0 while it sleeps.
     watcher_busy_since: AtomicU64,
     /// Wakes the watcher.
     alarm: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    /// Tunes the policy by which the process schedules itself, if it does.
+    /// Changes the settings of the policy by which the process schedules itself, if it does.
     tuner: OnceLock<Tuner>,
-    /// Says of the name of a claim's registration whether the claim is beside others.
+    /// Whether a claim is beside other processes, by the name of its registration.
     is_beside: OnceLock<Box<dyn Fn(u64) -> bool + Send + Sync>>,
 }
 
-/// Takes what a program asks for of a policy.
+/// Takes the settings that a program asks of a policy.
 pub(crate) type Tuner = Box<dyn Fn(Tuning) + Send + Sync>;
 
 /// Whether a command may be launched.
 #[derive(Debug)]
 #[must_use]
 pub enum Admission<D: Device> {
-    /// At once, and its end is not followed.
+    /// At once. Its completion is not followed.
     Free,
-    /// At once; [`XQueues::finish`] must be called when it was launched.
+    /// At once. [`XQueues::finish`] must be called after the launch.
     Now(PendingLaunch<D>),
     /// Not yet.
     Wait,
 }
 
 impl<D: Device> XQueues<D> {
-    /// No queues yet, in front of this device.
+    /// Queues for this device; there are none at first.
     pub fn new(device: D, setup: Setup) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State::new()),
@@ -134,58 +134,58 @@ impl<D: Device> XQueues<D> {
         })
     }
 
-    /// Whether any command may have to wait. One load: all that a process pays in which nothing is scheduled.
+    /// Whether any command may have to wait. One load, and a process that nothing schedules pays no more.
     #[inline]
     pub fn is_engaged(&self) -> bool {
         self.admission_mode() != AdmissionMode::Open
     }
 
-    /// What decides about commands now. One load.
+    /// How launches are decided about now. One load.
     #[inline]
     pub fn admission_mode(&self) -> AdmissionMode {
         self.mode.get()
     }
 
-    /// Every call is looked at until this is taken back: the first use of a device must be noticed.
+    /// Sets whether every call is looked at, so that the first use of a device is noticed.
     pub fn await_first_use(&self, awaits: bool) {
         let mut state = self.lock();
         state.mode.awaits_first_use = awaits;
         self.publish(&mut state);
     }
 
-    /// Every call is looked at from now on.
+    /// Makes every call be looked at from now on.
     pub fn observe_all_calls(&self) {
         let mut state = self.lock();
         state.mode.observes_all = true;
         self.publish(&mut state);
     }
 
-    /// Whether there is any reason to look at calls, besides the first use of a device.
+    /// Whether calls must be looked at for any other reason than the first use of a device.
     pub fn has_reason(&self) -> bool {
         self.lock_only().has_reason()
     }
 
-    /// Whether others use a device of this process, and none of its commands would have to wait whatever is decided about
-    /// it: it is on the first level wherever it has a claim, and nothing is suspended or deferred.
+    /// Whether this process is beside others on some device and no command of it would wait, whatever the decision about that
+    /// command. Then each claim is on the first level, and nothing is suspended or deferred.
     pub fn is_urgent(&self) -> bool {
         let state = self.lock_only();
         let is_any_suspended = state.is_any_suspended() || state.is_any_queue_kept();
         state.is_contended() && !is_any_suspended && !state.is_limited() && !state.is_any_deferred()
     }
 
-    /// Whether another claim of this process on the queue's device is more urgent than the queue's, and has or had work within this
-    /// time. The thread that gives it work may need something that the caller holds, such as the lock of an interpreter.
+    /// Whether a more urgent claim of this process on the queue's device has work, or had some within this time. The thread that
+    /// makes that work may need what the caller holds, such as the lock of an interpreter.
     pub fn is_behind_own(&self, queue: QueueId, within: Nanos) -> bool {
         let since = now() - within;
         self.lock().is_behind_own(queue, since)
     }
 
-    /// Whether others use a device of this process.
+    /// Whether other processes use a device of this process.
     pub fn is_contended(&self) -> bool {
         self.lock_only().is_contended()
     }
 
-    /// What all claims have used so far, if that can be told without waiting.
+    /// What all claims have used so far; None if a lock is taken.
     pub fn total_usage(&self) -> Option<Usage> {
         let mut state = self.state.try_lock().ok()?;
         state.collect_all_launches();
@@ -206,7 +206,7 @@ impl<D: Device> XQueues<D> {
         (self.setup.trouble)(trouble);
     }
 
-    /// A new queue in front of a stream, with a status that no other queue has.
+    /// Adds a queue for a stream. No other queue may have the same status.
     pub fn create(&self, stream: D::Stream, claim: Option<ClaimId>, status: &'static QueueStatus) -> QueueId {
         let mut state = self.lock();
         let orders_others = self.device.orders_others(stream);
@@ -216,13 +216,14 @@ impl<D: Device> XQueues<D> {
         let is_new = claim.is_some_and(|claim| state.wants_registration(claim));
         drop(state);
         if is_new {
-            // It may have seen the claim without a stream.
+            // The watcher may have seen the claim while it had no stream.
             self.wake_watcher();
         }
         queue
     }
 
-    /// Forgets a queue whose commands were all launched, and what it has in flight. False if some were not: then it stays.
+    /// Forgets a queue and what it has in flight. Returns false, and keeps the queue, if some deferred commands were not
+    /// launched.
     pub fn destroy(&self, queue: QueueId) -> bool {
         let _no_marker = self.pause();
         let mut state = self.lock();
@@ -234,8 +235,8 @@ impl<D: Device> XQueues<D> {
         true
     }
 
-    /// A queue's stream is about to go: it is not touched any more. The queue is forgotten when what it has in flight is done. False
-    /// if not all of its commands were launched: then it stays.
+    /// Tells that a queue's stream is about to be destroyed: nothing is done with it from now on. The queue is forgotten when
+    /// what it has in flight completes. Returns false, and keeps the queue as it is, if some deferred commands were not launched.
     pub fn detach_stream(&self, queue: QueueId) -> bool {
         if D::DESTROY_WAITS {
             self.await_end(queue);
@@ -259,14 +260,14 @@ impl<D: Device> XQueues<D> {
         is_detached
     }
 
-    /// Forgets what streams that are gone have in flight: the device was reset.
+    /// Forgets what destroyed streams have in flight: the device was reset.
     pub fn forget_detached(&self) {
         self.forget_queues_without_stream(true);
     }
 
-    /// Forgets queues without a stream that have nothing in flight; with `all`, also the others.
+    /// Forgets queues that have no stream and nothing in flight. With `all`, forgets those with commands in flight, too.
     fn forget_queues_without_stream(&self, all: bool) {
-        // A thread that takes the device's events away waits until they are given back.
+        // Threads that take away the device's events wait until these markers are retired.
         let _no_marker = self.pause();
         let mut state = self.lock();
         let over = state.forget_detached(all);
@@ -275,28 +276,28 @@ impl<D: Device> XQueues<D> {
         self.retire(over);
     }
 
-    /// Nothing is deferred from now on; false takes it back. What was deferred before stays so.
+    /// Defers nothing from now on; false ends that. What is deferred already stays deferred.
     pub fn defer_nothing(&self, defers_nothing: bool) {
         let mut state = self.lock();
         state.mode.defers_nothing = defers_nothing;
         self.publish(&mut state);
     }
 
-    /// Suspends all queues from now on; false resumes them.
+    /// Suspends all queues; false resumes them.
     pub fn suspend_all(&self, suspended: bool) {
         let mut state = self.lock();
         state.mode.suspend_all(suspended);
         self.publish(&mut state);
     }
 
-    /// Suspends a queue from now on; false resumes it.
+    /// Suspends a queue; false resumes it.
     pub fn suspend(&self, queue: QueueId, suspended: bool) {
         let mut state = self.lock();
         state.suspend(queue, suspended);
         self.publish(&mut state);
     }
 
-    /// The program suspends a queue from now on; false resumes it. What such a queue keeps, and what not: `state/holding.rs`.
+    /// The program suspends a queue; false resumes it. `state/holding.rs` says what a held queue keeps.
     pub fn hold(&self, queue: QueueId, held: bool) {
         let mut state = self.lock();
         state.hold(queue, held);
@@ -305,7 +306,7 @@ impl<D: Device> XQueues<D> {
         self.wake_watcher();
     }
 
-    /// Whether the calling thread has itself suspended a queue, by [`Self::hold`].
+    /// Whether the calling thread itself suspended a queue, by [`Self::hold`].
     pub fn is_held_by_caller(&self, queue: QueueId) -> bool {
         self.lock_only().is_held_by_caller(queue)
     }
@@ -321,44 +322,45 @@ impl<D: Device> XQueues<D> {
         self.wake_watcher();
     }
 
-    /// How much a queue may have launched ahead, also while it has no neighbours, where the controller says nothing. None takes it back.
+    /// Limits what a queue may have launched ahead, even without other processes. A limit from the controller takes precedence.
+    /// None removes the limit.
     pub fn set_queue_limit(&self, queue: QueueId, limit: Option<Limit>) {
         let mut state = self.lock();
         state.set_queue_limit(queue, limit);
         self.publish(&mut state);
     }
 
-    /// Whether gates may stop a queue's commands on the device.
+    /// Sets whether gates may stop a queue's commands on the device.
     pub fn use_queue_gates(&self, queue: QueueId, uses_gates: bool) {
         self.lock().use_queue_gates(queue, uses_gates);
     }
 
-    /// Tunes the policy by which the process schedules itself. False if it does not.
+    /// Changes the settings of the policy by which the process schedules itself. Returns false if it does not schedule itself.
     pub fn tune(&self, tuning: Tuning) -> bool {
         self.tuner.get().map(|tune| tune(tuning)).is_some()
     }
 
-    /// What tunes the policy. Given once.
+    /// Sets what takes the settings of the policy. Called once.
     pub(crate) fn set_tuner(&self, tuner: Tuner) {
         let _ = self.tuner.set(tuner);
     }
 
-    /// Whether a queue is there, with its stream.
+    /// Whether the queue exists and has its stream.
     pub fn exists(&self, queue: QueueId) -> bool {
         self.lock_only().stream_of(queue).is_some()
     }
 
-    /// Whether any command is deferred, or a caller waits.
+    /// Whether any command is deferred or any caller waits.
     pub fn is_deferring(&self) -> bool {
         let state = self.lock_only();
         state.waiters.callers > 0 || state.is_any_deferred()
     }
 
-    /// Whether a command that comes after these may be launched now, and then notes that it is.
+    /// Decides whether a command that comes after these may be launched now. If so, notes that it is being launched.
     pub fn admit(&self, queue: QueueId, after: &[Position], demand: impl Into<Demand>) -> Admission<D> {
         let demand = demand.into();
         let is_forced = demand.treatment.is_forced();
-        // What must not wait concerns all that is in flight.
+        // A forced command changes how everything in flight is treated, so all launches must be known.
         let mut state = if is_forced { self.lock() } else { self.lock_for(Source::Queue(queue)) };
         let bugs = self.setup.bugs;
         let is_first = state.is_drained(queue)
@@ -376,12 +378,12 @@ impl<D: Device> XQueues<D> {
         launch.map_or(Admission::Free, Admission::Now)
     }
 
-    /// A launch that was admitted is about to happen, on this thread.
+    /// Puts the gate, if any, before an admitted launch. Called right before the launch, on the same thread.
     pub fn prepare(&self, launch: &mut PendingLaunch<D>) {
         if let Some(gate) = launch.gate
             && !self.device.put_gate(gate, launch.stream)
         {
-            // Without it the command just cannot be kept from beginning.
+            // Without the gate, the command merely cannot be kept from beginning.
             launch.gate = None;
             self.trouble(Trouble::RefusedGate);
             let mut state = self.lock();
@@ -390,7 +392,7 @@ impl<D: Device> XQueues<D> {
         }
     }
 
-    /// A launch that was admitted has returned. With `on_device` the runtime took it.
+    /// Notes that an admitted launch has returned. With `on_device` the runtime took it.
     #[expect(clippy::needless_pass_by_value, reason = "a launch is finished once")]
     pub fn finish(&self, launch: PendingLaunch<D>, on_device: bool) {
         let mut state = self.lock_for(launch.source);
@@ -406,12 +408,12 @@ impl<D: Device> XQueues<D> {
         let may_be_done = paused.is_some() && launch.demand.end == KnownEnd::ByReturn;
         let is_done = may_be_done.then(|| self.device.is_done(launch.stream));
         let marker = match (launch.source, is_done) {
-            // The program may know it as well: a marker behind it would be the only thing left to wait for.
+            // The program may know that the stream is done. A marker behind it would make the stream busy again.
             (Source::Queue(queue), Some(Some(true))) => {
                 self.note_answer(queue, launched, Some(true));
                 None
             }
-            // The watcher will ask.
+            // The watcher asks the stream later.
             (Source::Queue(queue), Some(None)) if self.lock_only().may_be_asked_later(queue) => None,
             _ => {
                 paused.as_ref().and_then(|_| self.device.mark(launch.stream)).map(|marker| (marker, launched))
@@ -424,7 +426,7 @@ impl<D: Device> XQueues<D> {
         self.open_journal(&mut state, launch.source, finished);
         drop(state);
         if is_done == Some(Some(true)) && marker.is_some() {
-            // Streams without a queue are followed by markers only.
+            // Streams without a queue are followed by markers only, and this marker must not keep the stream busy.
             self.await_marker(launch.stream);
         }
         self.finished(sleeps, retired);
@@ -438,13 +440,12 @@ impl<D: Device> XQueues<D> {
         }
     }
 
-    /// The queue's last deferred command, if it has not been launched.
+    /// The queue's last command, if its launch has not returned.
     pub fn last(&self, queue: QueueId) -> Option<Position> {
         self.lock_only().last(queue)
     }
 
-    /// The same as other threads know it: a command whose call is still to be made does not count while the program suspends the
-    /// queue.
+    /// The same, as other threads see it: while the program holds the queue, a command whose call was not made does not count.
     pub fn last_for_others(&self, queue: QueueId) -> Option<Position> {
         self.lock_only().last_for_others(queue)
     }
@@ -454,7 +455,7 @@ impl<D: Device> XQueues<D> {
         self.lock_only().last_taken(queue)
     }
 
-    /// The same of all queues.
+    /// The last commands of all queues, as other threads see them.
     pub fn all_last(&self) -> Vec<Position> {
         self.lock_only().all_last()
     }
@@ -477,7 +478,7 @@ impl<D: Device> XQueues<D> {
     ) -> Result<Position, (Refused, D::Command)> {
         let demand = demand.into();
         let mut state = self.lock();
-        // A command behind deferred ones has not asked for admission, where gates are looked at as well.
+        // A command behind deferred ones did not ask for admission, which updates gates otherwise.
         state.update_gates(&self.device);
         if let Some(refused) = state.refusal(queue) {
             return Err((refused, command));
@@ -491,7 +492,7 @@ impl<D: Device> XQueues<D> {
         if may_be_next {
             self.publish(&mut state);
         }
-        // No thread waits for a command that comes last, and the watcher was notified of those before.
+        // No thread waits for a command that comes last, and the watcher knows of those before.
         let sleeps = may_be_next && state.is_watched(queue) && state.watch.sleeps_beyond(now + SOON);
         drop(state);
         if sleeps {
@@ -500,8 +501,8 @@ impl<D: Device> XQueues<D> {
         Ok(pushed.position)
     }
 
-    /// Whatever is suspended, these commands are launched from now on, and what they come after. Commands in flight are not stopped
-    /// any more: what waits for these may wait for that as well.
+    /// Forces these commands and what they come after: nothing suspended keeps them. Commands in flight are pinned, since what
+    /// waits for the forced commands may wait for them, too.
     pub fn force(&self, positions: &[Position]) {
         let mut state = self.lock();
         state.pin_all();
@@ -512,8 +513,8 @@ impl<D: Device> XQueues<D> {
         }
     }
 
-    /// Opens gates for a launch that must not be stopped, or must not wait for what may be, before it happens; and the gate that is
-    /// put before it, which may not have been looked at since it was closed.
+    /// Opens gates before a launch that must not be stopped, or that must not wait for work behind a gate. Also opens the gate
+    /// before the launch, if it should be open: it may not have been looked at since it was closed.
     fn open_gates_for(&self, state: &mut State<D>, launch: Option<&PendingLaunch<D>>) {
         // A launch that is not followed may be one that passes through.
         if launch.is_none_or(|launch| launch.demand.treatment.is_pinned() || launch.gate.is_some()) {
@@ -521,7 +522,7 @@ impl<D: Device> XQueues<D> {
         }
     }
 
-    /// Launches everything and takes nothing more, for a process that ends. Gives up at `deadline`.
+    /// Launches everything that is deferred and accepts nothing more: the process ends. Gives up at `deadline`.
     pub fn close(&self, deadline: Instant) {
         self.check_all_if_recorded();
         let mut state = self.lock();
@@ -541,8 +542,8 @@ impl<D: Device> XQueues<D> {
         self.lock().mode.closed
     }
 
-    /// No thread looks at markers, records any or makes gates from now on: the runtime's own data is about to be destroyed. Waits
-    /// for a thread that does so, until `deadline` at most: its call of the runtime may not return.
+    /// Makes all threads stop looking at markers, recording them and making gates: the runtime is about to destroy its own data.
+    /// Waits for a thread that is in such a call until `deadline`: the call may never return.
     fn leave_device(&self, deadline: Instant) {
         if let Some(mut paused) = lock_until(&self.markers_paused, deadline) {
             *paused = true;
@@ -551,13 +552,14 @@ impl<D: Device> XQueues<D> {
         self.lock().release_trials(&self.device);
     }
 
-    /// The watcher goes to sleep, or is busy from now on.
+    /// The watcher goes to sleep; false: it is busy from now on.
     pub(crate) fn watcher_sleeps(&self, sleeps: bool) {
         let since = if sleeps { 0 } else { now().0.max(1) };
         self.watcher_busy_since.store(since, Ordering::Release);
     }
 
-    /// Opens gates while the watcher is stuck in a call of the runtime. Not on its thread; makes no calls of the runtime.
+    /// Opens gates while the watcher is stuck in a call of the runtime. Called on another thread than the watcher's, and makes no
+    /// calls of the runtime.
     pub(crate) fn guard_gates(&self, now: Nanos) {
         let since = Nanos(self.watcher_busy_since.load(Ordering::Acquire));
         let is_stuck = !since.is_zero() && now > since + STUCK_AFTER;
@@ -570,14 +572,14 @@ impl<D: Device> XQueues<D> {
         }
     }
 
-    /// The state, which knows all launches that have returned.
+    /// Locks the state. It knows all launches that have returned.
     fn lock(&self) -> Locked<'_, D> {
         let mut state = self.lock_only();
         state.collect_all_launches();
         state
     }
 
-    /// The same, but of the other sources it may not know the latest launches.
+    /// Locks the state. It knows this source's launches that have returned, and may not know the latest of other sources.
     fn lock_for(&self, source: Source) -> Locked<'_, D> {
         let mut state = self.lock_only();
         if let Source::Queue(queue) = source {
@@ -586,14 +588,15 @@ impl<D: Device> XQueues<D> {
         state
     }
 
-    /// The state for what no launch concerns: of none it may know the latest.
+    /// Locks the state for a purpose that no launch matters to: it may not know the latest ones.
     ///
-    /// A panic while the lock was held is the crate's own; the state is only changed by whole steps.
+    /// The lock is never poisoned for good: a panic under it can only be this crate's, and each change to the state is complete
+    /// in itself.
     fn lock_only(&self) -> Locked<'_, D> {
         Locked::new(self.state.lock().unwrap_or_else(PoisonError::into_inner), &self.changed)
     }
 
-    /// Keeps markers from being recorded and looked at while it lives; says whether they are anyway.
+    /// Keeps other threads from recording markers and looking at them. The value is true if markers are paused anyway.
     fn pause(&self) -> MutexGuard<'_, bool> {
         self.markers_paused.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -605,7 +608,7 @@ impl<D: Device> XQueues<D> {
     }
 }
 
-/// None if others hold it until then.
+/// Locks a mutex. None if other threads hold it until `deadline`.
 fn lock_until<T>(mutex: &Mutex<T>, deadline: Instant) -> Option<MutexGuard<'_, T>> {
     loop {
         match mutex.try_lock() {

@@ -16,8 +16,6 @@ use crate::{
 
 include!(concat!(env!("OUT_DIR"), "/entries.rs"));
 
-pub(crate) use unsupported::counts as unsupported_counts;
-
 /// Number of the table in generated code.
 pub(crate) const COMPILER: usize = 0;
 /// See [`COMPILER`].

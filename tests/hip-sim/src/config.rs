@@ -5,11 +5,20 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::copy_time::CopyTime;
 use crate::durations::Durations;
 
 /// Device memory where `HIP_SIM_MEMORY_MIB` is unset.
 const DEFAULT_MEMORY_MIB: usize = 16 * 1024;
+
+/// Parameters of the times that copies and fills take: see `copy_time.rs`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct CopyTime {
+    pub(crate) latency: Duration,
+    /// Between host and device, in GB/s, which is bytes per nanosecond.
+    pub(crate) link_gb_s: f64,
+    /// Within the device.
+    pub(crate) memory_gb_s: f64,
+}
 
 /// Settings of this copy of the library.
 pub(crate) struct Config {

@@ -1,22 +1,11 @@
 //! Time that copies and fills take, from a latency and a bandwidth, and the part of the device that they
 //! occupy.
 
-use std::time::Duration;
-
+use crate::config::CopyTime;
 use crate::engine::Work;
 
 /// Bytes that one compute unit moves in a copy within the device: smaller copies leave the other units free.
 const BYTES_PER_UNIT: u64 = 64 << 10;
-
-/// Parameters of copy times.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct CopyTime {
-    pub(crate) latency: Duration,
-    /// Between host and device, in GB/s, which is bytes per nanosecond.
-    pub(crate) link_gb_s: f64,
-    /// Within the device.
-    pub(crate) memory_gb_s: f64,
-}
 
 impl CopyTime {
     /// The work of a copy to or from the host, on a copy engine.
@@ -37,6 +26,8 @@ impl CopyTime {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

@@ -12,12 +12,13 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard};
 
-use crate::{api, boundary, config, fork};
+use crate::{boundary, config, fork};
 
 type Counts = BTreeMap<String, u64>;
 
 static LAUNCHES: Mutex<Counts> = Mutex::new(Counts::new());
 static MISSING_TWINS: Mutex<Counts> = Mutex::new(Counts::new());
+static REFUSED_CALLS: Mutex<Counts> = Mutex::new(Counts::new());
 /// Launches in null mode, which looks up no kernels and therefore has no names.
 static NULL_LAUNCHES: AtomicU64 = AtomicU64::new(0);
 
@@ -48,6 +49,11 @@ pub(crate) fn missed_twin(kernel: &str) {
     count(&MISSING_TWINS, kernel);
 }
 
+/// Counts a call of a function that is not implemented.
+pub(crate) fn refused(function: &str) {
+    count(&REFUSED_CALLS, function);
+}
+
 fn lines<'a, I: IntoIterator<Item = (&'a str, u64)>>(counts: I) -> String {
     let mut text = String::new();
     for (name, count) in counts {
@@ -63,12 +69,8 @@ fn launches_text() -> String {
     lines(named.iter().map(|(name, count)| (name.as_str(), *count)).chain(nameless))
 }
 
-fn missing_twins_text() -> String {
-    lines(lock(&MISSING_TWINS).iter().map(|(name, count)| (name.as_str(), *count)))
-}
-
-fn unsupported_text() -> String {
-    lines(api::unsupported_counts().map(|(name, calls)| (name, calls.load(Ordering::Relaxed))))
+fn named(counts: &'static Mutex<Counts>) -> String {
+    lines(lock(counts).iter().map(|(name, count)| (name.as_str(), *count)))
 }
 
 /// Copies as much of the text and its terminator as fits; returns the size of the whole text with its
@@ -94,13 +96,13 @@ extern "C" fn hip_sim_kernel_launches(buffer: *mut c_char, len: usize) -> usize 
 /// Kernels that ran without a twin.
 #[unsafe(no_mangle)]
 extern "C" fn hip_sim_missing_twins(buffer: *mut c_char, len: usize) -> usize {
-    boundary::value(0, || give(&missing_twins_text(), buffer, len))
+    boundary::value(0, || give(&named(&MISSING_TWINS), buffer, len))
 }
 
 /// Calls of functions that are not implemented.
 #[unsafe(no_mangle)]
 extern "C" fn hip_sim_unsupported_calls(buffer: *mut c_char, len: usize) -> usize {
-    boundary::value(0, || give(&unsupported_text(), buffer, len))
+    boundary::value(0, || give(&named(&REFUSED_CALLS), buffer, len))
 }
 
 /// Sets every counter to zero.
@@ -109,10 +111,8 @@ extern "C" fn hip_sim_reset_counters() {
     boundary::value((), || {
         lock(&LAUNCHES).clear();
         lock(&MISSING_TWINS).clear();
+        lock(&REFUSED_CALLS).clear();
         NULL_LAUNCHES.store(0, Ordering::Relaxed);
-        for (_, calls) in api::unsupported_counts() {
-            calls.store(0, Ordering::Relaxed);
-        }
     });
 }
 
@@ -135,8 +135,8 @@ extern "C" fn write_report() {
         let mut text = format!("process {}\n", std::process::id());
         for (title, counts) in [
             ("launch", launches_text()),
-            ("missing-twin", missing_twins_text()),
-            ("unsupported", unsupported_text()),
+            ("missing-twin", named(&MISSING_TWINS)),
+            ("unsupported", named(&REFUSED_CALLS)),
         ] {
             for line in counts.lines() {
                 writeln!(text, "{title} {line}").expect("writing to a string cannot fail");

@@ -1,8 +1,8 @@
 //! The arbiter page in a BPF map, kept by programs.
 //!
-//! Maps, programs and links are pinned, so that they outlive the controller: without a controller, reports are still
-//! applied, and its successor finds the page in its present state. Only one link ends with the controller: that of the
-//! probe at its own function, through which it controls the programs.
+//! Maps, programs and links are pinned, so that they outlive the controller. Without a controller, reports are still applied, and
+//! its successor finds the page in its present state. Only one link ends with the controller: that of the probe at its own
+//! function, through which it controls the programs.
 
 mod attach;
 mod control;
@@ -162,9 +162,9 @@ impl Programs {
 
     pub(crate) fn joined(&self, token: u64) -> Option<u64> {
         let shown_by = self.expected.get(&token, 0).ok().filter(|&owner| owner != 0)?;
-        // The programs add the process to `owners`, with its token, after that, if the map has space. The comparison also
-        // covers a process that used another token just when that was removed: it may have left its id in the map element
-        // that this token has now.
+        // The programs add the process to `owners`, with its token, after that, if the map has space. The comparison also covers
+        // a process that used another token just when that token was removed. It may have left its id in the map element that
+        // this token has now.
         self.owners.get(&shown_by, 0).is_ok_and(|shown| shown == token).then_some(shown_by)
     }
 

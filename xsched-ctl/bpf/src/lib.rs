@@ -1,5 +1,5 @@
-//! Loading BPF programs and talking to them, as far as aya does not: programs and maps by bpf(2) itself, rings of records,
-//! memory shared with programs, and what the kernel asks of a process that wants to do that.
+//! Loading BPF programs and talking to them, as far as aya does not do it: programs and maps by bpf(2) itself, rings of records,
+//! memory shared with programs, and the rights that the kernel asks for.
 
 mod counters;
 mod error;

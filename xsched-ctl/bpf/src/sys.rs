@@ -1,5 +1,5 @@
-//! bpf(2) calls that aya 0.14 lacks, or makes only together with others: programs and links of type `uprobe_multi`, programs
-//! at functions of kernel modules, maps that are mapped into memory or frozen, elements of arrays of maps.
+//! bpf(2) calls that aya 0.14 lacks, or makes only together with others. They concern links of type `uprobe_multi`, programs at
+//! functions of kernel modules, maps that are mapped into memory or frozen, and elements of arrays of maps.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -26,7 +26,7 @@ pub fn create_mappable_array(value_size: u32, entries: u32) -> io::Result<OwnedF
     bpf(bpf_cmd::BPF_MAP_CREATE, &mut attr)
 }
 
-/// Creates a ring buffer of so many bytes: a power of two, and a multiple of the page size.
+/// Creates a ring buffer of this many bytes: a power of two, and a multiple of the page size.
 pub fn create_ring(bytes: u32) -> io::Result<OwnedFd> {
     let mut attr = zeroed();
     // SAFETY: this arm of the union is the one of BPF_MAP_CREATE, and all its fields are plain data.

@@ -1,9 +1,9 @@
 //! Detects writes to probed files: copies of the runtime, builds of the shim.
 //!
-//! A probe belongs to an offset in a file, and the kernel keeps the instruction that was there when the probe was
-//! attached. If another library is copied over the file, instead of replacing it by a rename, every program that loads
-//! it from then on executes the old instructions at these offsets, and crashes. So probes are removed as soon as their
-//! file is written; afterwards it is treated like a new file.
+//! A probe belongs to an offset in a file, and the kernel keeps the instruction that was there when the probe was attached. If
+//! another library is copied over the file, instead of replacing it by a rename, the old instructions stay at these offsets.
+//! Every program that loads the file from then on executes them and crashes. So probes are removed as soon as their file is
+//! written; afterwards it is treated like a new file.
 //!
 //! inotify reports writes by any process and under any name. Removing probes is faster than writing a file, where
 //! removal is fast at all.

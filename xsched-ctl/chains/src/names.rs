@@ -23,8 +23,8 @@ pub struct Names {
     is_unanswered: bool,
 }
 
-/// Functions by the mapping's own address in memory, and address: calls and chains are not named in the order of their times, and
-/// another library may have been at an address before.
+/// Functions by the mapping (its own address in memory) and by address. Calls and chains are not named in the order of their
+/// times, and another library may have been at an address before.
 type Functions = HashMap<(usize, u64), Placed>;
 
 /// A function and its mapping, which is kept alive so that its address stays unique.

@@ -335,8 +335,8 @@ pub struct Queue {
     pub ready: bool,
     /// A more urgent queue of its device has work.
     pub suspended: bool,
-    /// While it has work and is suspended: the slots of the queues that go first, which are those with work at the most urgent
-    /// level of its device; [`WAITS_FOR_MAX`] at most.
+    /// While it has work and is suspended: the slots of the queues that go first, at most [`WAITS_FOR_MAX`]. These have work, at
+    /// the most urgent level of its device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits_for: Vec<u32>,
     /// No other queue is open on its device. Its process then tracks none of its commands, so it reports neither

@@ -1,5 +1,5 @@
 //! What the controller and its clients say to each other: where its sockets are, requests and answers as one JSON object a line,
-//! the memory of event rings, and how each knows the process at the other end.
+//! and the memory of event rings. Also how each end identifies the process at the other.
 
 pub mod answer;
 pub mod client;

@@ -86,8 +86,8 @@ fn nice_of(stat: &str) -> i8 {
     behind_name.split_whitespace().nth(16).and_then(|nice| nice.parse().ok()).unwrap_or(0)
 }
 
-/// The cgroup of a process in the unified hierarchy, empty if there is none, and the container that its cgroup of either version
-/// names; `None` if it cannot be read. The caller must make sure that the id was not reused meanwhile.
+/// The cgroup of a process in the unified hierarchy (empty if there is none), and the container that its cgroup of either version
+/// names. `None` if it cannot be read. The caller must make sure that the id was not reused meanwhile.
 fn cgroup_of(pid: u32) -> Option<(String, Option<ContainerId>)> {
     let cgroups = read_text(&format!("/proc/{pid}/cgroup")).ok()?;
     Some((unified(&cgroups).to_owned(), ContainerId::of_process(&cgroups)))

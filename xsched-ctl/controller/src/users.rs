@@ -1,8 +1,8 @@
 //! Names of users.
 //!
-//! Names in `/etc/passwd` are read with the other files. The system's name services know others and may ask a network,
-//! so they are asked on separate threads: by name for the names in files, when these are read; by number when a process
-//! of an unknown user connects (`directory`).
+//! Names in `/etc/passwd` are read with the other files. The system's name services know others and may ask a network, so
+//! separate threads ask them. They ask by name for the names in files, when these are read, and by number when a process of an
+//! unknown user connects (`directory`).
 
 pub(crate) mod name_service;
 

@@ -40,7 +40,7 @@ pub(crate) struct Pace {
     pub(crate) model_s: f64,
     /// How often a comparison of modes is repeated.
     pub(crate) rounds: usize,
-    /// Batch jobs beside an urgent client: none, one, and so many.
+    /// Batch jobs beside an urgent client: none, one, and this many.
     pub(crate) jobs: &'static [usize],
     /// ResNet-50's batch.
     pub(crate) images: u32,
@@ -116,8 +116,8 @@ impl<'a> Kit<'a> {
         Mode::ALL.into_iter().filter(|mode| asked.is_empty() || asked.contains(mode)).collect()
     }
 
-    /// The same, every other time from the last to the first: a mode then goes on with the controller that there is, and what
-    /// drifts with time is not taken for a difference between modes.
+    /// The same, every other time from the last to the first. A mode then keeps the running controller, and what drifts with time
+    /// is not taken for a difference between modes.
     pub(crate) fn modes_in_turn(&mut self) -> Vec<Mode> {
         let mut modes = self.modes();
         if self.is_on_its_way_back {

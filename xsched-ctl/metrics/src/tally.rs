@@ -155,7 +155,7 @@ impl<P: Copy + PartialEq> Tally<P> {
         });
     }
 
-    /// All groups with the number of queues that hold them, in the order of their labels; the one for all others last, and
+    /// All groups with the number of queues that hold them, in the order of their labels. The group for all others is last, and
     /// only if it was used.
     pub(crate) fn counts(&mut self, now: Nanos) -> Vec<(Labels, usize, Counts)> {
         self.let_go(now);

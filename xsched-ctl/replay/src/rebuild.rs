@@ -1,8 +1,8 @@
 //! Programs as the simulation runs them, from what was recorded.
 //!
-//! **Device time.** An execution lasts from when its command could run until a marker behind it was reached, and another process's
-//! command may have run in between. The ends are exact. The device of the model runs one command at a time, so a command has taken the
-//! time since it could run, or since the end of the one that ended before it on the device, whichever is later.
+//! **Device time.** An execution lasts from when its command could run until a marker behind it was reached, and another
+//! process's command may have run in between. The ends are exact. The device of the model runs one command at a time. So a
+//! command has taken the time since it could run, or since the end of the one before it on the device, whichever is later.
 //!
 //! **What a submission follows.** That shows in the calls of the process, and in the times of one stream:
 //!

@@ -231,7 +231,7 @@ impl State {
         Effect::None
     }
 
-    /// Selects the row so many further down.
+    /// Selects the row this many further down.
     fn go(&mut self, by: isize) {
         self.selected = self.with_rows(|rows, place| {
             let last = rows.len().checked_sub(1)?;

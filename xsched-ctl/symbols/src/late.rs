@@ -1,7 +1,7 @@
 //! Files of slow file systems: what takes longer to open than a caller can wait is kept until the caller asks again.
 //!
-//! A file of a network file system, or of any other on a busy machine, may take a second to open. The task that records calls must
-//! not wait for it, and must not lose it either: it asks again at its next turn, and finds the request under way or the file open.
+//! A file of a network file system, or of any other on a busy machine, may take a second to open. The task that records calls
+//! must neither wait for it nor lose it. It asks again at its next turn, and finds the request under way or the file open.
 //!
 //! ```text
 //! asked ──► opened in time ─────────────────────► the file

@@ -12,12 +12,11 @@
 //! Each candidate is opened as a mere reference first (`O_PATH`, which does not activate devices or wait for FIFOs).
 //! It is opened for reading only if it is the inode that was mapped.
 //!
-//! The device number cannot always be compared. On btrfs and overlayfs `stat` reports another device than the
-//! kernel's records, an anonymous one (major number 0;
-//! <https://docs.kernel.org/filesystems/overlayfs.html#inode-properties>). For the first two candidates, the path
-//! is resolved as the mapping process sees it, so an equal inode number is sufficient if one of the devices is
-//! anonymous. For the others, device and inode must both be equal. Not supported: overlays over several file systems
-//! without `xino`, for which `stat` reports other inode numbers, too; their files count as gone.
+//! The device number cannot always be compared. On btrfs and overlayfs `stat` reports another device than the kernel's records,
+//! an anonymous one (major number 0; <https://docs.kernel.org/filesystems/overlayfs.html#inode-properties>). For the first two
+//! candidates, the path is resolved as the mapping process sees it. So an equal inode number is enough if one of the devices is
+//! anonymous. For the others, device and inode must both be equal. Not supported: overlays over several file systems without
+//! `xino`, for which `stat` reports other inode numbers, too; their files count as gone.
 
 use std::fs::File;
 use std::io;

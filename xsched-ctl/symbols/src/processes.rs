@@ -379,8 +379,8 @@ impl Processes {
 /// The location of an address in the module of an executable mapping. None if the address is not in the module, or
 /// if the file cannot be read.
 ///
-/// Called even if the mapping contains the address: loaders first map the whole module with the protection of its
-/// first segment and then map the other segments over it, and only executable mappings are visible here.
+/// Called even if the mapping contains the address. Loaders first map the whole module with the protection of its first segment,
+/// then map the other segments over it; only executable mappings are visible here.
 fn in_module(binaries: &mut Binaries, pid: u32, address: u64, mapping: &Arc<Mapping>) -> Option<Location> {
     let binary = binaries.of(pid, mapping).ok()?;
     let file_address = address.wrapping_sub(binary.bias(mapping.start, mapping.file_offset)?);

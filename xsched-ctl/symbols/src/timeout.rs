@@ -95,8 +95,8 @@ pub fn with_timeout<T: Send + 'static>(
 }
 
 /// The same, with a patience of the caller's. It need not lose an answer that comes later. A caller with less patience than
-/// [`PATIENCE`] does not wait at all in a space where another request is not answered yet, or when the like of it have waited for
-/// too long in total.
+/// [`PATIENCE`] does not wait in a space where another request is open. Nor does it wait when such callers have waited for too
+/// long in total.
 pub(crate) fn ask<T: Send + 'static>(
     space: PathSpace,
     folder: &Path,

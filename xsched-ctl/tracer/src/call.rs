@@ -67,7 +67,7 @@ pub(crate) struct Judged {
     /// Its name in files of rules.
     pub(crate) verdict: &'static str,
     /// The highest preemption mode; 0: no limit.
-    pub(crate) level: u8,
+    pub(crate) mode: u8,
     /// The name of the rule that gave it.
     pub(crate) rule: Arc<str>,
 }

@@ -1,5 +1,5 @@
-//! The tracer: records the HIP and CUDA calls of running processes with their callers, calls to the kernel driver, and what the controller
-//! and the shims do with their queues.
+//! The tracer. It records the HIP and CUDA calls of running processes with their callers, and calls to the kernel driver. It also
+//! records what the controller and the shims do with the processes' queues.
 //!
 //! | module | responsible for |
 //! | --- | --- |

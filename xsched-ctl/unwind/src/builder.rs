@@ -29,8 +29,8 @@ use pace::Pace;
 pub use queue::Need;
 use queue::{Queue, Taken};
 
-/// The number of threads: for one processor, so that small files need not wait for a large one; and for any number of processors,
-/// because memory limits the speed of a build.
+/// The number of threads. One processor needs two, so that small files do not wait for a large one. Beyond four, memory limits the
+/// speed of a build, however many processors there are.
 const THREADS_MIN: usize = 2;
 const THREADS_MAX: usize = 4;
 

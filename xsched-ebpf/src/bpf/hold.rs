@@ -122,9 +122,9 @@ pub(crate) fn stop() {
     // Without a record of the stop, the process would never be continued.
     let Some(mut entry) = EVENTS.reserve::<LoaderStop>(0) else { return count(Counter::LateProbes) };
     entry.write(LoaderStop { kind: RecordKind::LoaderStop as u32, tgid: current.tgid, time_ns: now_ns() });
-    // First the signal, then the record: a reader of the record may answer with SIGCONT, which also cancels a stop that has
-    // not taken effect yet (`prepare_signal` in <https://github.com/torvalds/linux/blob/v6.12/kernel/signal.c>).
-    // SAFETY: the helper signals the current process; it takes no pointers.
+    // First the signal, then the record. A reader of the record may answer with SIGCONT, which also cancels a stop that has not
+    // taken effect yet (`prepare_signal` in <https://github.com/torvalds/linux/blob/v6.12/kernel/signal.c>). SAFETY: the helper
+    // signals the current process; it takes no pointers.
     if unsafe { bpf_send_signal(SIGSTOP) } != 0 {
         count(Counter::LateProbes);
     }

@@ -1,7 +1,7 @@
 //! Messages for users who ask why a chain is short, or why a process is not heard. `XSCHED_CTL_LOG=bpf=debug` turns them on.
 //!
-//! They are part of a second object, with the feature `logs`. All others have `no_log.rs` in place of this file: a level that the
-//! verifier knows would leave its load and the compiler's detour around each message, on the path of every launch.
+//! They are part of a second object, with the feature `logs`. All others have `no_log.rs` in place of this file. A constant level
+//! would still leave, on the path of every launch, a load and the compiler's detour around each message.
 
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_log_ebpf::debug;

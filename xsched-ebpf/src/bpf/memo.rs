@@ -4,14 +4,14 @@
 //! that it depended on, and the chain that resulted. If all these words and the process's mappings are unchanged, the walk would give
 //! the same result: a hit is exact.
 //!
-//! Elements are in sets of four. The set is chosen by where a walk begins and by one more word of the stack: a Python program reaches
-//! one launch, at one depth, along many paths. The word that distinguishes these paths is learnt: when a set is full, another word is
-//! tried (`HINTS`).
+//! Elements are in sets of four. Two things choose the set: where a walk begins, and one more word of the stack. A Python program
+//! reaches one launch, at one depth, along many paths, and that word tells the paths apart. Which word does is learnt: when a set
+//! is full, another word is tried (`HINTS`).
 //!
-//! Elements are large and scattered, so each cache line of an element is probably cold. The data that is read first lies together
-//! elsewhere (`SETS`): a hash for each element of a set, and a sequence number, which is odd while a program writes the element. A
-//! reader compares the sequence before and after. For the same reason a walk is remembered only when it has to be made again: the
-//! first time it leaves only a mark, in memory that is warm by then.
+//! Elements are large and scattered, so each cache line of an element is probably cold. What a reader needs first lies together
+//! elsewhere (`SETS`): for each element a hash, and a sequence number that is odd while a program writes the element. A reader
+//! compares the sequence before and after. For the same reason, a walk is remembered only when it is made for the second time.
+//! The first time leaves only a mark, in memory that is warm by then.
 
 use aya_ebpf::helpers::bpf_probe_read_user;
 use aya_ebpf::macros::map;
@@ -29,7 +29,7 @@ static MEMO: Array<Walk> = Array::with_max_entries(SET_COUNT * WAYS, 0);
 #[map]
 static SETS: Array<[Way; WAYS as usize]> = Array::with_max_entries(SET_COUNT, 0);
 
-/// By where a walk begins: distance from the stack pointer of the word that chooses the set, or 0.
+/// For each start of walks: how far above the stack pointer the word lies that chooses the set, or 0 if none does.
 #[map]
 static HINTS: Array<u32> = Array::with_max_entries(HINTS_COUNT, 0);
 
@@ -42,7 +42,7 @@ const HINTS_COUNT: u32 = 1 << 12;
 struct Way {
     /// Odd while the element is written; 0 if it never was.
     sequence: u32,
-    /// Mark of a walk that was made once and may not be worth an element. It may be of any walk with a key of this set.
+    /// The mark of a walk that was made once, and may not be made again. It may be of any walk whose key selects this set.
     made_once: u32,
     /// The hash of its key.
     hash: u64,
@@ -62,7 +62,7 @@ struct Walk {
     words: Words,
 }
 
-/// Where a walk begins.
+/// Where a walk begins: all walks with equal starts share a hint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 struct Start {

@@ -192,8 +192,8 @@ pub extern "C" fn find_row(scratch: *mut Scratch, address: u64) -> u64 {
     }
 }
 
-/// Copies a mapping field by field: as a whole it would be copied by a function call, for whose frame no space is left in the 512
-/// bytes of stack of Linux 6.1.
+/// Copies a mapping field by field. As a whole it would be copied by a function call, for whose frame the 512 bytes of stack of
+/// Linux 6.1 leave no space.
 #[inline(always)]
 fn keep(kept: &mut Code, code: &Code) {
     kept.start = code.start;
@@ -208,8 +208,8 @@ fn keep(kept: &mut Code, code: &Code) {
 /// The last index of `first..end` for which `holds`, where it holds up to some index and for none after it; at most
 /// 2^`bits` indices.
 ///
-/// As `xsched_abi::unwind::search`, but with counters of 64 bits: the verifier loses track of a smaller one when the
-/// compiler spills it next to the index that is passed to a helper, and then finds no end of the loop.
+/// Like `xsched_abi::unwind::search`, but with counters of 64 bits. The compiler spills a smaller counter next to the index that
+/// is passed to a helper. The verifier then loses track of the counter and finds no end of the loop.
 #[inline(always)]
 fn last_that(first: u64, end: u64, bits: u32, holds: impl Fn(u32) -> bool) -> Option<u32> {
     let (mut low, mut high) = (first, end);

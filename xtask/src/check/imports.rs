@@ -6,7 +6,7 @@
 //!   module's root `foo.rs` and `foo/bar.rs` says that one really uses the other, not that one re-exports it.
 //! * `use` of a module is no arrow; names that are reached through it are.
 //! * A glob import gives an arrow for each name that is defined there and occurs here.
-//! * Tests are left out: what is under `#[cfg(test)]`, and targets that are tests.
+//! * What is under `#[cfg(test)]` counts only if that is asked for.
 //!
 //! Names that macros define are taken for the module in which the path ends. Methods called on a value name no file.
 
@@ -32,9 +32,21 @@ pub(super) type Arrows = BTreeMap<(PathBuf, PathBuf), BTreeSet<String>>;
 /// How often a name may be passed on.
 const DEPTH_MAX: usize = 16;
 
+/// What is read of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    WithoutTests,
+    WithTests,
+}
+
 /// Reads the modules of a target from its root, and adds its arrows and files.
-pub(super) fn add_target(root: &Path, arrows: &mut Arrows, files: &mut BTreeSet<PathBuf>) -> Result<()> {
-    let mut tree = Tree::default();
+pub(super) fn add_target(
+    root: &Path,
+    scope: Scope,
+    arrows: &mut Arrows,
+    files: &mut BTreeSet<PathBuf>,
+) -> Result<()> {
+    let mut tree = Tree { scope, modules: BTreeMap::new() };
     tree.read_file(root, Vec::new(), root.parent().unwrap_or(Path::new("")))?;
     for (path, module) in &tree.modules {
         files.insert(module.file.clone());
@@ -74,8 +86,9 @@ enum Found {
     Name(ModulePath, String),
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Tree {
+    scope: Scope,
     modules: BTreeMap<ModulePath, Module>,
 }
 
@@ -209,6 +222,10 @@ impl Reader<'_> {
         }
     }
 
+    fn is_left_out(&self, attributes: &[Attribute]) -> bool {
+        self.tree.scope == Scope::WithoutTests && is_for_tests(attributes)
+    }
+
     fn module(&mut self) -> &mut Module {
         self.tree.modules.entry(self.here.clone()).or_default()
     }
@@ -298,7 +315,7 @@ impl Reader<'_> {
 macro_rules! skip_tests {
     ($($visit:ident $node:ident),*) => {$(
         fn $visit(&mut self, node: &'ast syn::$node) {
-            if !is_for_tests(&node.attrs) {
+            if !self.is_left_out(&node.attrs) {
                 visit::$visit(self, node);
             }
         }
@@ -316,7 +333,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 
     fn visit_item_mod(&mut self, item: &'ast ItemMod) {
-        if is_for_tests(&item.attrs) {
+        if self.is_left_out(&item.attrs) {
             return;
         }
         self.here.push(name(&item.ident));
@@ -339,7 +356,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
-        if !is_for_tests(&item.attrs) && item.leading_colon.is_none() {
+        if !self.is_left_out(&item.attrs) && item.leading_colon.is_none() {
             self.add_use(&item.tree, Vec::new(), !matches!(item.vis, Visibility::Inherited));
         }
     }

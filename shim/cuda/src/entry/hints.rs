@@ -1,13 +1,13 @@
 //! Hints for one stream while the program runs, as `shim/include/xsched_hints.h` declares them. Those for the process are in
-//! `xsched_ground::asked`.
+//! `xsched_preload::asked`.
 #![cfg_attr(test, expect(dead_code, reason = "unexported, they are unused functions"))]
 
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use xsched_ground::asked::{deadline_us_of, priority_of};
-use xsched_ground::dlsym;
+use xsched_preload::asked::{deadline_us_of, priority_of};
+use xsched_preload::dlsym;
 use xsched_xqueue::QueueHints;
 
 use crate::api::{Handle, Named, stream};

@@ -88,8 +88,8 @@ impl Scheduling {
         }
     }
 
-    /// What is deferred on other streams and comes before what a call puts on this one: the null stream goes between what others have
-    /// before and after it.
+    /// The deferred work of other streams that a call on this stream must come after: the null stream orders what comes before
+    /// and after it.
     pub(super) fn before(&self, KnownStream { stream, is_blocking, .. }: KnownStream) -> Vec<Position> {
         match stream.name {
             Named::Legacy => {
@@ -105,8 +105,8 @@ impl Scheduling {
         }
     }
 
-    /// The same for work. If its caller does not wait for it, it is enough that the driver has what comes before, also if the shim is
-    /// still to put its marker behind that.
+    /// The same for work. If its caller does not wait for it, it is enough that the driver has what comes before, even if the
+    /// shim's marker behind that is still to come.
     pub(super) fn before_work(&self, known: KnownStream, work: Work) -> Vec<Position> {
         let is_awaited = matches!(work, Work::AwaitedCopy(_));
         if is_awaited || is_any_unmade() { self.before(known) } else { Vec::new() }

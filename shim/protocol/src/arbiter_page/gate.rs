@@ -57,7 +57,7 @@ pub fn follow<W: Words>(words: &W, slot: u64) -> bool {
     let mut is_allowed = gate & GATE_ALLOWED != 0;
     let mut wakes = false;
     for _ in 0..TRIES {
-        // Loaded after the gate was read or written: these words may have changed since, and the caller that changed them may
+        // Loaded after the gate was read or written. These words may have changed since, and the caller that changed them may
         // have updated this gate before that write.
         let word = QueueWord(words.load(Word::queue(slot)));
         let is_wanted =

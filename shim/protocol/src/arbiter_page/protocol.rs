@@ -1,7 +1,7 @@
 //! How queues change, and how masks and gates follow: the only code that changes the words of queues, counts, masks and gates.
 //!
 //! It runs in the BPF programs, in a controller that keeps the page in its own memory, and in the model checker of
-//! `tests/arbiter_model`, which tries every order in which the steps of several changes can happen.
+//! `tests/arbiter_model`. The model checker tries every order in which the steps of several changes can happen.
 //!
 //! * A queue's word is changed by compare-and-exchange. The caller that succeeds alone knows the old and the new word, so it
 //!   alone corrects the counts. It counts the new state before it takes off the old one, so that a queue that changes its
@@ -40,8 +40,8 @@ pub struct Change {
 /// What a change wakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wakes {
-    /// Processes that wait for changes of the device: a queue with work may launch now; or it may not any more, and its process
-    /// wants to be notified; or a queue's level has changed.
+    /// Processes that wait for changes of the device. A queue with work may launch now, or it no longer may and its process wants
+    /// to know, or a queue's level has changed.
     pub processes: bool,
     /// The controller, if it asked for that: a mask with several levels has changed.
     pub controller: bool,
@@ -204,7 +204,7 @@ pub fn check<W: Words>(words: &W, now_ns: u64) -> bool {
     silent_ns > words.load(Word::SILENCE) && release(words)
 }
 
-/// Makes a queue's gate agree with the masks. Returns true if a process must be woken for it: the caller whose change the gate
+/// Makes a queue's gate agree with the masks. Returns true if a process must be woken for it. The caller whose change the gate
 /// follows may come too late to see that an update was due.
 #[inline(always)]
 pub fn gate<W: Words>(words: &W, slot: u64, generation: u32, caller: Caller) -> Result<bool, Refusal> {
@@ -313,8 +313,8 @@ fn settle<W: Words>(words: &W, slot: u64, old: QueueWord, new: QueueWord) -> Cha
     Change { old, new, wakes: Wakes { processes, controller: has_several_levels } }
 }
 
-/// Makes a bit of the ready mask agree with its count and with [`obey`]. Returns the levels that may launch since then or may not
-/// any more, whose gates are to follow, with [`CHANGED`]; 0 if the mask is as it was.
+/// Makes a bit of the ready mask agree with its count and with [`obey`]. Returns, with [`CHANGED`], the levels that may launch
+/// now and could not before, or the reverse: their gates are to follow. Returns 0 if the mask is as it was.
 #[inline(always)]
 pub fn repair_ready<W: Words>(words: &W, device: u64, level: u64) -> u64 {
     let turned = repair(words, Word::ready(device), level, || {

@@ -296,8 +296,8 @@ fn decisions_by_caller_are_the_same_for_all_chains() {
                 let kernel = if decision.is_for_any_kernel { any } else { kernel };
                 let other = decide(&others, is_whole, kernel);
                 assert_eq!(
-                    (other.action, other.level, other.is_by_caller, other.is_for_any_kernel),
-                    (decision.action, decision.level, true, decision.is_for_any_kernel),
+                    (other.action, other.mode, other.is_by_caller, other.is_for_any_kernel),
+                    (decision.action, decision.mode, true, decision.is_for_any_kernel),
                     "seed {SEED:#x}, round {round}: {frames:?} and {others:?} by\n{text}{:?}",
                     book.domains()
                 );

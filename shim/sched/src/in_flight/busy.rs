@@ -14,8 +14,8 @@
 
 use crate::Nanos;
 
-/// Upper bound of the busy time of commands that were all done by `by`, given `took`, the time from the begin of the first to the
-/// end of the last. `commands` has, in order, the earliest begin of each and its expected part of the whole, which is not 0.
+/// Upper bound of the busy time of commands that were all done by `by`. `took` is the time from the begin of the first to the end
+/// of the last. `commands` has, in order, the earliest begin of each and its expected part of the whole, which is not 0.
 ///
 /// Never less than they took, if they took times in these proportions.
 pub(super) fn at_most(
@@ -37,8 +37,8 @@ pub(super) fn at_most(
     u64::try_from(u128::from(time.0) * u128::from(whole) / u128::from(weight.max(1))).map_or(took, Nanos)
 }
 
-/// The same if the proportions are unknown, but for each command a time that it hardly ever exceeds: the commands up to one of them
-/// took at most these times, and the others have run since that one was launched. `commands` has, in order, the earliest begin of
+/// The same if the proportions are unknown, but each command has a time that it hardly ever exceeds. For each command: those up
+/// to it took at most their times, and the later ones ran only since its launch. `commands` has, in order, the earliest begin of
 /// each and that time.
 pub(super) fn possibly(took: Nanos, by: Nanos, commands: impl Iterator<Item = (Nanos, Nanos)>) -> Nanos {
     let mut before = Nanos::ZERO;

@@ -4,7 +4,8 @@ use foldhash::HashMap;
 
 use crate::Nanos;
 
-/// Classes that are remembered. When there are more, all are forgotten: a program with so many kernels soon learns them again.
+/// How many classes are remembered. When there are more, all are forgotten: the times of a program with that many kernels are
+/// soon learnt again.
 const CLASS_MAX: usize = 1024;
 
 /// All classes.

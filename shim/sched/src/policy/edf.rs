@@ -29,7 +29,7 @@ impl Policy for EarliestDeadline {
     fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos> {
         self.jobs.follow(view);
         for process in 0..view.processes.len() {
-            self.order.claim(process, self.jobs.claim(process, view.now, |job| job.deadline));
+            self.order.set_standing(process, self.jobs.standing(process, view.now, |job| job.deadline));
         }
         let side_by_side = view.settings.side_by_side as usize;
         let again = self.order.rank(view, side_by_side, has_deadline, ranks);

@@ -1,13 +1,13 @@
 //! Fixed priority: the most urgent process that has work goes first. Processes of equal priority run side by side, or one at a time.
 //!
-//! When a queue becomes ready, it finds kernels of less urgent processes on the device, one or two of each. So while urgent work is
-//! there, or may soon be back, the processes of each lower priority go one at a time, a slice each. The most urgent processes with
-//! work always run side by side. Urgent work may come back in another process, since some services start a process for each
-//! request; so it does not matter whether an urgent process has ended. A process has the priority of its most urgent stream. It
-//! competes for slices while its work is as urgent as that of any of its equals.
+//! When a queue becomes ready, it finds kernels of less urgent processes on the device, one or two of each. So while urgent work
+//! is there, or may soon be back, the processes of each lower priority go one at a time, a slice each. The most urgent processes
+//! with work always run side by side. Urgent work may come back in another process, since some services start a process for each
+//! request. So the end of an urgent process does not matter. A process has the priority of its most urgent stream. It competes
+//! for slices while its work is as urgent as that of any of its equals.
 //!
 //! A program's own stream priorities raise its streams up to the process's ceiling, or lower them. At the ceiling they count only
-//! while no other process is there: asking for a stream priority must neither put a program before its equals nor behind them.
+//! while no other process is there: a request for a stream priority must not change a program's order among its equals.
 
 use std::collections::BTreeMap;
 

@@ -1,15 +1,15 @@
 //! The deadlines of processes' requests.
 //!
-//! A request is to be done within the process's deadline, counted from its begin. What happens to one that is not bounds what it
-//! takes from others: its deadline is put off by another period, as if a new request had begun. So a process that never finishes has
-//! a deadline in each period, like one with a request in each.
+//! A request is to be done within the process's deadline, counted from its begin. If it is not, its deadline is put off by
+//! another period, as if a new request had begun. This bounds what it takes from others. So a process that never finishes has a
+//! deadline in each period, like one with a request in each.
 //!
-//! If a process says how much device time a request takes, that is also all it gets for a deadline: a request that takes more, or
-//! comes sooner than the deadline of the one before, has a later one, and stands behind all others until that is one period away. So each
-//! process takes from others what it has said, `work` per `deadline`, and no more (a constant bandwidth server with hard reservation:
-//! Abeni and Buttazzo, 1998). What it gets meanwhile because no other process wants it is not owed.
+//! If a process says how much device time a request takes, that is also all it gets for a deadline. A request that takes more, or
+//! that comes before the deadline of the one before, has a later deadline. It stands behind all others until that deadline is one
+//! period away. So each process takes from others at most what it has said, `work` per `deadline`. This is a constant bandwidth
+//! server with hard reservation (Abeni and Buttazzo, 1998). What it gets meanwhile because no other process wants it is not owed.
 
-use super::order::Claim;
+use super::order::Standing;
 use super::{LOOK_EVERY, View};
 use crate::queue::Process;
 use crate::{Attributes, Nanos};
@@ -64,7 +64,7 @@ impl Jobs {
         for ((job, terms), process) in self.of_processes.iter_mut().zip(&self.terms).zip(view.processes) {
             if !terms.deadline.is_zero() {
                 job.follow(*terms, process, view.now);
-                // When it has a claim again, or when its deadline has passed.
+                // When it is urgent again, or when its deadline has passed.
                 let next =
                     if job.is_used_up(view.now) { job.deadline - terms.deadline } else { job.deadline };
                 let next = job.began.map(|_| next);
@@ -74,12 +74,12 @@ impl Jobs {
     }
 
     /// Where a process is to stand: by this key if it has work, a deadline, and time left for it.
-    pub(super) fn claim(&self, process: usize, now: Nanos, key: impl FnOnce(&Job) -> Nanos) -> Claim {
+    pub(super) fn standing(&self, process: usize, now: Nanos, key: impl FnOnce(&Job) -> Nanos) -> Standing {
         let job = &self.of_processes[process];
         if job.began.is_none() || self.terms[process].deadline.is_zero() {
-            return Claim::Sharing;
+            return Standing::Sharing;
         }
-        if job.is_used_up(now) { Claim::Behind } else { Claim::Urgent(key(job).0) }
+        if job.is_used_up(now) { Standing::Behind } else { Standing::Urgent(key(job).0) }
     }
 
     /// What is left of the work of a job: of what was said, or of what requests usually take.
@@ -153,8 +153,8 @@ impl Job {
         }
     }
 
-    /// Whether a request that begins now gets only what the one before has left over: with all of its own time at once, the process
-    /// would take more than it has stated.
+    /// Whether a request that begins now gets only what the one before has left over. With all of its own time, the process would
+    /// take more than it has stated.
     fn still_counts(&self, terms: Terms, process: &Process, now: Nanos) -> bool {
         let Some(work) = terms.work else { return false };
         let left = work - (process.charged - self.charged_before);

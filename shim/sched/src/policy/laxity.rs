@@ -1,5 +1,6 @@
-//! Least laxity first: the process that can wait for the shortest time has the device. Its laxity is the time until the deadline of
-//! its request, less the device time that the request still needs: what its process has said, or what its requests usually take.
+//! Least laxity first: the process that can wait for the shortest time has the device. Its laxity is the time until the deadline
+//! of its request, less the device time that the request still needs. The process has said that time, or it is what the process's
+//! requests usually take.
 //!
 //! The laxity of the process in front stays, while that of the others shrinks: equals would change places at every look. So another
 //! comes to the front when its laxity is shorter by a slice, or by half. Processes without a deadline share what is left, as under `fair`.
@@ -30,7 +31,7 @@ impl Policy for LeastLaxity {
     fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos> {
         self.jobs.follow(view);
         for (index, process) in view.processes.iter().enumerate() {
-            let claim = self.jobs.claim(index, view.now, |job| {
+            let standing = self.jobs.standing(index, view.now, |job| {
                 // When it would have to begin to be done in time.
                 let begins = job.deadline - self.jobs.work_left(index, process);
                 let slice = view.settings.slice;
@@ -38,7 +39,7 @@ impl Policy for LeastLaxity {
                 let bonus = if begins <= view.now { slice } else { slice.min((begins - view.now) / 2) };
                 if self.order.is_in_front(index) { begins - bonus } else { begins }
             });
-            self.order.claim(index, claim);
+            self.order.set_standing(index, standing);
         }
         let again = self.order.rank(view, 1, has_deadline, ranks);
         let jobs = self.jobs.again(view, self.order.in_front());

@@ -4,7 +4,7 @@
 //!   level  0    the most urgent process, or several side by side; its queues in the order of its streams
 //!          1    the next one, so that it goes on at once when those before it have no more work
 //!          2    other urgent ones
-//!          3..  processes without a claim to urgency: they share, see `virtual_time`
+//!          3..  processes that are not urgent: they share, see `virtual_time`
 //!          last processes that have to stand behind these for now: they share as well
 //! ```
 
@@ -18,7 +18,7 @@ use crate::{Attributes, Nanos};
 
 /// Where a process is to stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Claim {
+pub(super) enum Standing {
     /// Before those that share, the smallest key first.
     Urgent(u64),
     /// Among those that share; also without work.
@@ -43,11 +43,11 @@ enum Place {
 pub(super) struct Order {
     time: VirtualTime,
     shares: Vec<Share>,
-    claims: Vec<Claim>,
+    standings: Vec<Standing>,
     places: Vec<Place>,
     /// Processes that stand elsewhere than at the last call.
     moved: Vec<bool>,
-    /// Keys and indices of urgent processes; the most urgent ones, so many, come first.
+    /// Keys and indices of urgent processes. The first of them, as many as may be in front, are the most urgent.
     urgent: Vec<(u64, usize)>,
     side_by_side: usize,
 }
@@ -58,7 +58,7 @@ const LAST_GROUP: u16 = FIRST_GROUP + 2 * Attributes::PRIORITY_MAX as u16 + 1;
 
 /// Which processes share at present.
 struct Sharing<'a> {
-    claims: &'a [Claim],
+    standings: &'a [Standing],
     view: &'a View<'a>,
 }
 
@@ -68,7 +68,7 @@ impl Terms for Sharing<'_> {
     }
 
     fn competes(&self, process: usize, _: u16) -> bool {
-        self.view.processes[process].ready > 0 && !matches!(self.claims[process], Claim::Urgent(_))
+        self.view.processes[process].ready > 0 && !matches!(self.standings[process], Standing::Urgent(_))
     }
 
     fn is_shared(&self, _: u16) -> bool {
@@ -79,20 +79,20 @@ impl Terms for Sharing<'_> {
 impl Order {
     pub(super) fn joined(&mut self) {
         self.time.joined();
-        self.claims.push(Claim::Sharing);
+        self.standings.push(Standing::Sharing);
         self.places.push(Place::Below);
     }
 
     pub(super) fn left(&mut self, index: usize) {
         self.time.left(index);
-        self.claims.swap_remove(index);
+        self.standings.swap_remove(index);
         self.places.swap_remove(index);
     }
 
     /// Says where a process is to stand.
-    pub(super) fn claim(&mut self, process: usize, claim: Claim) {
-        let before = std::mem::replace(&mut self.claims[process], claim);
-        if matches!(before, Claim::Urgent(_)) != matches!(claim, Claim::Urgent(_)) {
+    pub(super) fn set_standing(&mut self, process: usize, standing: Standing) {
+        let before = std::mem::replace(&mut self.standings[process], standing);
+        if matches!(before, Standing::Urgent(_)) != matches!(standing, Standing::Urgent(_)) {
             self.time.recount(process);
         }
     }
@@ -107,26 +107,26 @@ impl Order {
         self.urgent.iter().take(self.side_by_side).map(|(_, process)| *process)
     }
 
-    /// By how much the key of the most urgent process is smaller than that of the next one, if one is in front at a time.
+    /// The difference between the keys of the most urgent process and of the next one, if one process at a time is in front.
     pub(super) fn lead(&self) -> Option<u64> {
         let [(first, _), (next, _), ..] = self.urgent[..] else { return None };
         Some(next - first)
     }
 
-    /// Ranks all queues by what was claimed. Up to `side_by_side` urgent processes are in front. `has_claim` says which processes ever
-    /// claim to be urgent: they share only with each other. Returns when to call it again for those that share.
+    /// Ranks all queues by the standings. Up to `side_by_side` urgent processes are in front. `may_be_urgent` says which
+    /// processes ever are urgent: they share only with each other. Returns when to call it again for those that share.
     pub(super) fn rank(
         &mut self,
         view: &View<'_>,
         side_by_side: usize,
-        has_claim: impl Fn(&Attributes) -> bool,
+        may_be_urgent: impl Fn(&Attributes) -> bool,
         ranks: &mut Ranks,
     ) -> Option<Nanos> {
         if view.altered {
-            self.find_shares(view, has_claim);
+            self.find_shares(view, may_be_urgent);
         }
         self.find_places(view, side_by_side);
-        let again = self.time.elect(view, &self.shares, &Sharing { claims: &self.claims, view });
+        let again = self.time.elect(view, &self.shares, &Sharing { standings: &self.standings, view });
         self.time.moved().iter().for_each(|process| self.moved[*process] = true);
         for (index, queue) in view.queues.iter().enumerate() {
             if view.altered || self.moved[queue.process] {
@@ -138,18 +138,18 @@ impl Order {
     }
 
     /// Priorities and weights are those of the policy `fair`.
-    fn find_shares(&mut self, view: &View<'_>, has_claim: impl Fn(&Attributes) -> bool) {
+    fn find_shares(&mut self, view: &View<'_>, may_be_urgent: impl Fn(&Attributes) -> bool) {
         self.shares.clear();
         self.shares.resize(view.processes.len(), Share { group: LAST_GROUP, weight: 1 });
         for queue in view.queues {
             let share = &mut self.shares[queue.process];
             share.weight = share.weight.max(queue.attributes.weight);
-            if !has_claim(&queue.attributes) {
+            if !may_be_urgent(&queue.attributes) {
                 share.group = share.group.min(FIRST_GROUP + downwards(queue.attributes.priority));
             }
         }
-        // One queue with a claim is enough.
-        for queue in view.queues.iter().filter(|queue| has_claim(&queue.attributes)) {
+        // One such queue is enough.
+        for queue in view.queues.iter().filter(|queue| may_be_urgent(&queue.attributes)) {
             self.shares[queue.process].group = LAST_GROUP;
         }
     }
@@ -160,8 +160,8 @@ impl Order {
         self.urgent.clear();
         self.moved.clear();
         self.moved.resize(self.places.len(), false);
-        for (index, (claim, process)) in self.claims.iter().zip(view.processes).enumerate() {
-            if let (Claim::Urgent(key), true) = (claim, process.ready > 0) {
+        for (index, (standing, process)) in self.standings.iter().zip(view.processes).enumerate() {
+            if let (Standing::Urgent(key), true) = (standing, process.ready > 0) {
                 self.urgent.push((*key, index));
             }
         }
@@ -186,7 +186,8 @@ impl Order {
             return;
         }
         for (index, place) in places.iter_mut().enumerate() {
-            let is_urgent = matches!(self.claims[index], Claim::Urgent(_)) && view.processes[index].ready > 0;
+            let is_urgent =
+                matches!(self.standings[index], Standing::Urgent(_)) && view.processes[index].ready > 0;
             if *place != Place::Below && !is_urgent {
                 (*place, moved[index]) = (Place::Below, true);
             }

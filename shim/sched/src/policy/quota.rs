@@ -1,14 +1,15 @@
 //! Quota over a window, like `cpu.max` of cgroups: in each window a process has its device time before others, and no more while
 //! these have work.
 //!
-//! Of several processes with some quota left, the one whose window ends first has the device, so that each gets its time if they come
-//! to no more than the whole. Processes without a quota share what is left, as under `fair`. One that has used up its quota stands
-//! behind them until its window ends. Unlike `cpu.max`, it gets what no other process wants: no device is idle while there is work.
+//! Of several processes with quota left, the one whose window ends first has the device. So each gets its time if their quotas
+//! come to no more than the whole. Processes without a quota share what is left, as under `fair`. One that has used up its quota
+//! stands behind them until its window ends. Unlike `cpu.max`, it gets what no other process wants: no device is idle while there
+//! is work.
 //!
 //! A window begins with the first work after the last one has ended, so quotas that were not used are not owed. What a process used
 //! beyond its quota while others waited, because its last kernel was not over, counts in the next window.
 
-use super::order::{Claim, Order};
+use super::order::{Order, Standing};
 use super::{LOOK_EVERY, Policy, View};
 use crate::queue::Process;
 use crate::ranks::Ranks;
@@ -52,11 +53,11 @@ impl Policy for Quotas {
         self.ready = 0;
         for (index, process) in view.processes.iter().enumerate() {
             self.ready += usize::from(process.ready > 0);
-            let claim = match self.of_processes[index] {
+            let standing = match self.of_processes[index] {
                 Some(quota) => self.windows[index].follow(quota, process, view.now, was_contended),
-                None => Claim::Sharing,
+                None => Standing::Sharing,
             };
-            self.order.claim(index, claim);
+            self.order.set_standing(index, standing);
         }
         let again = self.order.rank(view, 1, |attributes| attributes.quota.is_some(), ranks);
         again.into_iter().chain(self.again(view)).min()
@@ -89,7 +90,7 @@ impl Quotas {
 
 impl Window {
     /// Takes in what the process has used since the last look, and says where it is to stand.
-    fn follow(&mut self, quota: Quota, process: &Process, now: Nanos, was_contended: bool) -> Claim {
+    fn follow(&mut self, quota: Quota, process: &Process, now: Nanos, was_contended: bool) -> Standing {
         let change = process.charged.0.wrapping_sub(self.counted.0) as i64;
         self.counted = process.charged;
         if self.ends.is_zero() {
@@ -98,11 +99,11 @@ impl Window {
         } else if self.used < quota.time || was_contended {
             self.used = Nanos(self.used.0.saturating_add_signed(change));
         }
-        let Some(began) = process.requests.began else { return Claim::Sharing };
+        let Some(began) = process.requests.began else { return Standing::Sharing };
         if now >= self.ends {
             self.begin(quota, began, now);
         }
-        if self.used < quota.time { Claim::Urgent(self.ends.0) } else { Claim::Behind }
+        if self.used < quota.time { Standing::Urgent(self.ends.0) } else { Standing::Behind }
     }
 
     /// The next window begins: right after the last one, if there was work all the time.

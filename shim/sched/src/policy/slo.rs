@@ -8,11 +8,10 @@
 //!   |<------------------------------- latency, to be the SLO ---------------------->|
 //! ```
 //!
-//! The *grace* is for how long the others go before a process after its request has begun. It is the SLO less the time that requests
-//! take beside it: that percentile of the latest requests' latencies, without the time for which these stood behind others. So a
-//! request that takes longer than before shortens the grace of the next one, and one that takes less lengthens it when none of those
-//! that took more is recent. Late requests shorten it further, until just as many are late as may be. If the SLO cannot be kept, there
-//! is no grace.
+//! The *grace* is how long the others go first after a request has begun. It is the SLO less what requests take by themselves:
+//! the SLO's percentile of recent latencies, without the time behind others. A request that takes longer than before shortens the
+//! grace of the next one. A shorter one lengthens it only when no longer one is recent. Late requests shorten it further, until
+//! just as many are late as may be. If the SLO cannot be kept, there is no grace.
 //!
 //! A request that is over its grace goes before all others, of several the one that is due first. While the others have no work,
 //! nothing is held back. A process that always has work has no requests that end: its SLO is missed, and it comes first, up to the
@@ -20,7 +19,7 @@
 
 use std::collections::VecDeque;
 
-use super::order::{Claim, Order};
+use super::order::{Order, Standing};
 use super::{Policy, View};
 use crate::queue::Process;
 use crate::ranks::Ranks;
@@ -49,7 +48,7 @@ struct Member {
     began: Option<Nanos>,
     grace: Nanos,
     /// It stands behind others for now.
-    is_held: bool,
+    is_behind: bool,
     /// For how long its request has waited so, and [`Process::allowed`] at the last look.
     held: Nanos,
     allowed: Nanos,
@@ -59,8 +58,8 @@ struct Member {
     took: VecDeque<(Nanos, Nanos)>,
 }
 
-/// How many requests tell what the next one will take: no more than so many, and of those that ended before `RECENT` only as many as
-/// there must be.
+/// How many requests tell what the next one will take: at most this many. Those that ended before `RECENT` count only if there
+/// are too few others.
 const REQUESTS_MOST: usize = 128;
 const REQUESTS_LEAST: usize = 16;
 const RECENT: Nanos = Nanos::from_secs(1);
@@ -85,11 +84,11 @@ impl Policy for LatencyTargets {
         }
         let time = view.now - std::mem::replace(&mut self.looked, view.now);
         for (index, member) in self.members.iter_mut().enumerate() {
-            let claim = match member.slo {
+            let standing = match member.slo {
                 Some(slo) => member.follow(slo, &view.processes[index], view.now, time, &mut self.sorted),
-                None => Claim::Sharing,
+                None => Standing::Sharing,
             };
-            self.order.claim(index, claim);
+            self.order.set_standing(index, standing);
         }
         let again = self.order.rank(view, 1, |attributes| attributes.slo.is_some(), ranks);
         let over = self.members.iter().filter_map(Member::grace_ends);
@@ -123,9 +122,9 @@ impl Member {
         now: Nanos,
         time: Nanos,
         sorted: &mut Vec<Nanos>,
-    ) -> Claim {
+    ) -> Standing {
         let allowed = process.allowed - std::mem::replace(&mut self.allowed, process.allowed);
-        if self.is_held {
+        if self.is_behind {
             self.held += time - allowed;
         }
         if self.ended != process.requests.ended {
@@ -136,11 +135,11 @@ impl Member {
             (self.began, self.held) = (process.requests.began, Nanos::ZERO);
         }
         let Some(began) = self.began else {
-            self.is_held = false;
-            return Claim::Sharing;
+            self.is_behind = false;
+            return Standing::Sharing;
         };
-        self.is_held = now < began + self.grace;
-        if self.is_held { Claim::Behind } else { Claim::Urgent((began + slo.latency).0) }
+        self.is_behind = now < began + self.grace;
+        if self.is_behind { Standing::Behind } else { Standing::Urgent((began + slo.latency).0) }
     }
 
     /// A request has ended: learns from it how long the next one may stand behind others.
@@ -175,6 +174,6 @@ impl Member {
 
     /// When its request comes before the others, if it does not yet.
     fn grace_ends(&self) -> Option<Nanos> {
-        self.began.filter(|_| self.is_held).map(|began| began + self.grace)
+        self.began.filter(|_| self.is_behind).map(|began| began + self.grace)
     }
 }

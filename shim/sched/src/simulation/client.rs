@@ -37,7 +37,7 @@ pub(crate) enum Work {
     /// There is always more.
     #[cfg(test)]
     Saturating,
-    /// Each request is so many kernels; then the next one comes, after a pause of up to twice this length.
+    /// Each request is this many kernels. The next one comes after a pause of up to twice this length.
     #[cfg(test)]
     Requests { kernels: u32, pause: Nanos },
     /// The same, with another number of kernels from a time on, and pauses that are long enough to end a request.

@@ -64,9 +64,9 @@ fn goes_before(policy: PolicyKind, first: &Attributes, second: &Attributes) -> b
     }
 }
 
-/// Whether neither has a claim and the first has the higher priority.
-fn neither(first: &Attributes, second: &Attributes, has_claim: fn(&Attributes) -> bool) -> bool {
-    !has_claim(first) && !has_claim(second) && first.priority > second.priority
+/// Whether neither is ever urgent and the first has the higher priority.
+fn neither(first: &Attributes, second: &Attributes, may_be_urgent: fn(&Attributes) -> bool) -> bool {
+    !may_be_urgent(first) && !may_be_urgent(second) && first.priority > second.priority
 }
 
 /// The classes of CPU nice values.

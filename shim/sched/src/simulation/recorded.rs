@@ -74,7 +74,7 @@ pub struct Step {
 pub enum Release {
     /// So long after the one before it.
     Behind(Nanos),
-    /// When an earlier command has ended, and so much host time later.
+    /// When an earlier command has ended, plus this much host time.
     Done {
         /// Which one.
         back: usize,
@@ -205,8 +205,8 @@ impl Program {
     }
 }
 
-/// The step from which on a stream goes on as it did: commands that it submitted before, without waiting for any, were ahead of all
-/// later ones. A stream whose work mostly comes from outside does not go on, nor does one that never waits.
+/// The step from which a stream goes on as it did. Commands that it submitted before, without a wait, were ahead of all later
+/// ones. A stream whose work mostly comes from outside does not go on, nor does one that never waits.
 fn first_wait(steps: &[Step]) -> Option<usize> {
     let waits = |step: &Step| matches!(step.release, Release::Done { .. });
     let from_outside = steps.iter().filter(|step| matches!(step.release, Release::At { .. })).count();
@@ -337,7 +337,7 @@ impl Simulation {
         }
     }
 
-    /// A client may have become blocked, or is not any more.
+    /// A client may have become blocked or unblocked.
     pub(super) fn note_wait(&mut self, index: usize) {
         if self.clients[index].blocked {
             let by = self.front_of(self.clients[index].device());

@@ -83,7 +83,7 @@ fn boxes<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O> {
     if call.size(2) != 0 {
         owned.own_words(2, &[0])?;
     }
-    // SAFETY: there are as many words as so many operations have, and any words are an operation.
+    // SAFETY: the array has the words of `count` operations, and any words are an operation.
     let operations = unsafe { slice::from_raw_parts(operations.as_ptr().cast::<BoxOperation>(), count) };
     for operation in operations {
         if !ORDERS_OF_LATER.contains(&operation.order) {
@@ -152,7 +152,7 @@ impl OwnArray {
 /// Makes the call own an argument that is an array of words; None if it is null.
 ///
 /// # Safety
-/// The argument must be null or point to so many words.
+/// The argument must be null or point to `words` words.
 unsafe fn own_array<O: Owner>(
     owned: &mut O,
     call: &Stopped<'_>,

@@ -147,7 +147,7 @@ pub(super) fn is_resident(
     (fits || is_planted(Bug::UncheckedLaunch)).then_some(())
 }
 
-/// The call with its kernel's arguments, and capacity for so many words more.
+/// The call with its kernel's arguments, and capacity for this many words more.
 pub(super) fn own_arguments_with<O: Owner>(
     call: &Stopped<'_>,
     kernel: &Kernel,

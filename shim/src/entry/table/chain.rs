@@ -9,9 +9,10 @@ use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::NonNull;
 
+use xsched_preload::dlsym::look_up;
+use xsched_preload::env;
+
 use crate::entry::table::protocol::rocprofiler_set_api_table;
-use crate::ground::dlsym::look_up;
-use crate::ground::env;
 use crate::runtime;
 
 /// `rocprofiler_set_api_table`

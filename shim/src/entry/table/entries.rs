@@ -6,9 +6,9 @@
 use std::arch::naked_asm;
 use std::ffi::c_void;
 
+use crate::counters::{CALLS, STRIPE_BITS, STRIPE_BYTES};
 use crate::entry::table_entry;
-use crate::ground::counters::{CALLS, STRIPE_BITS, STRIPE_BYTES};
-use crate::ground::hashing::MULTIPLIER;
+use crate::hashing::MULTIPLIER;
 use crate::runtime::copies::{COPIES_MAX, IDS, ORIGINALS};
 
 /// Bytes from one entry's code to the next.

@@ -7,8 +7,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
+use crate::counters::{self, Trouble};
 use crate::entry::table::{chain, patch};
-use crate::ground::counters::{self, Trouble};
 use crate::runtime::copies::TableKind;
 
 /// `ROCPROFILER_HIP_RUNTIME_TABLE`

@@ -39,9 +39,9 @@ unsafe impl Send for TrialStream {}
 impl HipTrial {
     /// A gate for a stream's device, in the page or in signal memory. On a thread of the shim's own: it sets the device.
     ///
-    /// Runtimes before ROCm 5.5 say of most devices that their streams cannot wait for a word, and yet have them wait for one in a
-    /// page, with a kernel. So a page is tried whatever they say. Signal memory is where the command processor may wait, and
-    /// what one does that cannot is not known.
+    /// Runtimes before ROCm 5.5 say of most devices that their streams cannot wait for a word. Their streams still wait for a
+    /// word in a page, by a kernel, so a page is tried whatever they say. For signal memory their word counts: it is unknown what
+    /// a command processor does that cannot wait there.
     pub(crate) fn new(
         HipStream { copy, device, .. }: HipStream,
         page: Option<&'static GatePage>,
@@ -137,13 +137,11 @@ mod tests {
 
     use super::*;
     use crate::api::Id;
-    use crate::ground::reentry::stay_inside;
+    use crate::reentry::stay_inside;
     use crate::runtime::copies::ORIGINALS;
     use crate::runtime::stopped::StreamName;
 
     const NOT_READY: u32 = 600;
-
-    static WORD: AtomicU64 = AtomicU64::new(0);
 
     /// A runtime with one stream, and what was put there.
     #[derive(Default)]
@@ -159,6 +157,12 @@ mod tests {
 
     thread_local! {
         static RUNTIME: RefCell<Runtime> = RefCell::default();
+        /// The signal memory of this thread's runtime: tests run side by side.
+        static WORD: &'static AtomicU64 = Box::leak(Box::default());
+    }
+
+    fn word() -> &'static AtomicU64 {
+        WORD.with(|&word| word)
     }
 
     fn with<R>(act: impl FnOnce(&mut Runtime) -> R) -> R {
@@ -184,8 +188,8 @@ mod tests {
         0
     }
 
-    extern "C" fn signal_memory(word: &mut *const AtomicU64, _: usize, _: u32) -> u32 {
-        *word = &raw const WORD;
+    extern "C" fn signal_memory(there: &mut *const AtomicU64, _: usize, _: u32) -> u32 {
+        *there = word();
         count("words", 1)
     }
 
@@ -219,7 +223,7 @@ mod tests {
             runtime.is_waiting = !runtime.refuses_waits && !runtime.ignores_waits;
             u32::from(runtime.refuses_waits)
         });
-        assert_eq!(WORD.load(Ordering::SeqCst), 0, "it is closed");
+        assert_eq!(word().load(Ordering::SeqCst), 0, "it is closed");
         code
     }
 
@@ -229,7 +233,7 @@ mod tests {
 
     extern "C" fn query(_: usize) -> u32 {
         let is_busy = with(|runtime| {
-            runtime.is_waiting &= WORD.load(Ordering::SeqCst) == 0;
+            runtime.is_waiting &= word().load(Ordering::SeqCst) == 0;
             runtime.has_backlog || runtime.is_waiting
         });
         if is_busy { NOT_READY } else { 0 }
@@ -301,7 +305,7 @@ mod tests {
             }
             with(|runtime| runtime.has_backlog = false);
             assert!(matches!(decided(trial), Tried::Works(_)));
-            assert_eq!(WORD.load(Ordering::SeqCst), super::super::OPEN);
+            assert_eq!(word().load(Ordering::SeqCst), super::super::OPEN);
         });
     }
 
@@ -333,7 +337,7 @@ mod tests {
         with_trial(Runtime::default(), |trial| {
             assert!(matches!(trial.look(), Tried::Pending { .. }));
             assert!(matches!(trial.look(), Tried::Pending { .. }), "it is watched from now on");
-            WORD.store(1, Ordering::SeqCst);
+            word().store(1, Ordering::SeqCst);
             assert!(matches!(decided(trial), Tried::Undecided));
             assert!(matches!(decided(trial), Tried::Works(_)));
         });

@@ -40,8 +40,8 @@ const F_OWNER_TID: i32 = 0;
 const RESERVED: u64 = 32;
 const CEILING: u64 = 4096;
 
-/// Numbers of descriptors that are open. At most these are open at a time: the watcher's alarm, the connection, the instance
-/// that becomes ready when masks change, and the successors of each while one replaces the other.
+/// Numbers of descriptors that are open. At most these are open at a time: the watcher's alarm, the connection, the instance that
+/// becomes ready when masks change, and a successor of each.
 static OPEN: [AtomicI32; 6] = [const { AtomicI32::new(NONE) }; 6];
 
 /// The thread whose number the marks carry.
@@ -102,8 +102,8 @@ impl Drop for Descriptor {
     }
 }
 
-/// In a forked child: closes its copies of its parent's descriptors, which would keep its parent's connection open: the
-/// controller takes the end of the connection for the end of the process. Async-signal-safe.
+/// In a forked child: closes its copies of its parent's descriptors. They would keep the parent's connection open, and the
+/// controller takes the connection's end for the end of the process. Async-signal-safe.
 pub(crate) fn after_fork_in_child() {
     let parent = MARKED_BY.swap(0, Ordering::Relaxed);
     for entry in &OPEN {

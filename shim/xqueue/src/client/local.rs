@@ -217,8 +217,8 @@ impl State {
         }
     }
 
-    /// A claim that has neither launched nor completed anything for as long as a lease counts as idle until it does: what it has on
-    /// the device may wait for the claims that it preempts.
+    /// A claim that has launched and completed nothing for the length of a lease counts as idle until it does. What it has on the
+    /// device may wait for the claims that it preempts.
     fn expire(&mut self, now: Nanos) {
         let is_over = |shared: &SharedState| {
             shared.is_ready.load(Ordering::Acquire) && shared.lease_until.load(Ordering::Acquire) < now.0

@@ -1,5 +1,5 @@
-//! Packets that a full socket has not taken yet. The controller must get them, or it goes on with what it was told before: a
-//! priority that the program has changed since, or a library's rules without the name that they are about.
+//! Packets that a full socket has not taken yet. The controller must get them, or it goes on with what it was told before: an old
+//! priority, or a library's rules without the library's name.
 //!
 //! The thread that has something to say leaves it here and goes on. The watcher sends it when the socket takes data again. What
 //! is replaced by something newer, such as a hint by the next one, is not sent any more.

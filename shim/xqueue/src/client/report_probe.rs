@@ -14,8 +14,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 unsafe extern "C" {
-    /// [`xsched_arbiter_report`] by a name that no other library has: a process with two shims has two of those, and a call by the
-    /// exported name would reach the one that was loaded first.
+    /// [`xsched_arbiter_report`] by a name that no other library has. A process with two shims has two of the function, and a
+    /// call by the exported name would reach the first that was loaded.
     fn xsched_report_of_this_library(operation: u64, slot: u64, argument: u64);
 }
 
@@ -45,8 +45,8 @@ pub(crate) fn report(operation: u64, slot: u64, argument: u64) {
 
 /// Reports something to the arbiter's programs: see `xsched_protocol::arbiter_page::Report`.
 ///
-/// It begins with a `nop` of one byte. One of five would cost less, since newer kernels replace it by a call instead of a
-/// trap; but Linux 6.18 lets that call go to a page that forked children do not have, and they die of it.
+/// It begins with a `nop` of one byte. A `nop` of five bytes would cost less, since newer kernels replace it by a call instead of
+/// a trap. But in Linux 6.18 that call goes to a page that forked children do not have, and they die of it.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xsched_arbiter_report(operation: u64, slot: u64, argument: u64) {

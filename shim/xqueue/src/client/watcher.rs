@@ -1,8 +1,7 @@
 //! The watcher: one thread of the process that talks to the controller, looks for completions, and wakes threads that may go on.
 //!
-//! It sleeps until something is expected: a completion at its predicted time, the end of a linger, a mask's change, or a call
-//! of the application's (the *alarm*). For a process that runs short kernels and was preempted of late it
-//! polls instead (`state/gates.rs`).
+//! It sleeps until something is expected: a completion at its predicted time, the end of a linger, a mask's change, or a call of
+//! the application's (the *alarm*). For a process with short kernels and recent preemptions it polls instead (`state/gates.rs`).
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -120,8 +119,8 @@ impl Alarm {
         }
     }
 
-    /// What the watcher polls. On the watcher's thread. A program that closes all descriptors opens its own right afterwards, and
-    /// counts on the lowest free number: what it has closed is made again a second later.
+    /// What the watcher polls. On the watcher's thread. A program that closes all descriptors often opens its own right
+    /// afterwards, and relies on the lowest free number. So what it has closed is made again only a second later.
     fn polled(&self, now: Nanos) -> Option<Arc<Descriptor>> {
         let mut descriptor = self.lock();
         if descriptor.as_deref().is_some_and(|alarm| alarm.get().is_none()) {
@@ -141,8 +140,8 @@ impl Alarm {
     }
 }
 
-/// The controller's last heartbeat. Its time is by the page's clock, which the process does not compare with its own: in a time
-/// namespace that is another one, and a process that was checkpointed goes on with another.
+/// The controller's last heartbeat. Its time is in the page's clock. The process does not compare that clock with its own, which
+/// differs in a time namespace, and changes when a checkpoint is restored.
 #[derive(Clone, Copy, Default)]
 struct Heartbeat {
     written_ns: u64,
@@ -206,8 +205,8 @@ impl<D: Device> Watcher<D> {
         }
     }
 
-    /// Whether the process has no work, and the controller has the usage of the work before: sent with the next work, it would count
-    /// as usage of that.
+    /// Whether the process has no work, and the controller has the usage of its last work. If it were sent with the next work, it
+    /// would count as usage of that.
     fn is_at_rest(&self) -> bool {
         self.queues.is_unconcerned() && self.client.has_sent_usage(&self.queues)
     }
@@ -239,8 +238,8 @@ impl<D: Device> Watcher<D> {
         }
     }
 
-    /// Where a wake-up would come too late, looks at the page instead of sleeping: until then, or until something changes there or the
-    /// alarm rings, but not for so long that other duties are neglected. Returns whether it has.
+    /// Looks at the page instead of sleeping, where a wake-up would come too late. Ends at `until`, at a change of the page, or
+    /// when the alarm rings, and soon enough for other duties. Returns whether it looked.
     fn poll_page(&self, until: Nanos) -> bool {
         if !self.may_poll {
             return false;

@@ -1,4 +1,4 @@
-//! Whether a command may be launched now, and what is noted when it is.
+//! Whether a command may be launched now, and what is noted when it is launched.
 
 use crate::claim::Claim;
 use crate::clock::now;
@@ -15,8 +15,8 @@ impl<D: Device> State<D> {
         !self.mode.closed && self.claims.get(claim).admission_state().is_preempted()
     }
 
-    /// Whether others use a device of this process. A watcher that ignores masks does not see them go and come again, and would
-    /// not look for what was launched in between. So they count until it looks.
+    /// Whether other processes use a device of this process. While the watcher ignores ready masks, the answer stays true. It
+    /// would not notice that they go and come again, nor look for what was launched in between.
     pub(crate) fn is_contended(&self) -> bool {
         !self.mode.closed
             && (self.watch.ignores_masks() || self.claims.iter().any(|(_, claim)| !claim.is_alone()))
@@ -27,8 +27,7 @@ impl<D: Device> State<D> {
         self.claims.iter().any(|(_, claim)| Claim::is_below(claim))
     }
 
-    /// Whether a device may be given one more command from this source. A stream that is stuck is not limited while callers wait
-    /// in place.
+    /// Whether a source may launch one more command ahead. A stalled stream is not limited while callers wait in place.
     pub(crate) fn may_launch_ahead(&self, source: Source, load: Load) -> bool {
         let (Some(claim), Load::Work(class)) = (self.claim_of_source(source), load) else { return true };
         let may_be_limited = self.limits_itself(source) || self.claims.get(claim).is_below();
@@ -37,7 +36,7 @@ impl<D: Device> State<D> {
         flight.is_none_or(|flight| flight.may_launch(now(), class, self.waiters.in_place > 0))
     }
 
-    /// A command of a queue is about to be launched. None if its end is not followed.
+    /// Notes that a command of a queue is about to be launched. None if its completion is not followed.
     pub(crate) fn begin(&mut self, queue: QueueId, demand: Demand, delay: Delay) -> Option<PendingLaunch<D>> {
         let known = self.queues.get(queue)?;
         let (claim, stream, runtime) = (known.claim()?, known.stream()?, known.runtime());
@@ -47,7 +46,7 @@ impl<D: Device> State<D> {
         self.begin_from(Source::Queue(queue), claim, (stream, runtime), demand, delay)
     }
 
-    /// The same of any source.
+    /// The same for any source.
     pub(crate) fn begin_from(
         &mut self,
         source: Source,
@@ -64,7 +63,7 @@ impl<D: Device> State<D> {
                 flight.waits();
             }
             if treatment.is_forced() {
-                // It is not followed, and other work waits for it, or for what it comes after.
+                // The command's completion is not followed, and other work may wait for what is in flight before it.
                 self.pin_all();
             }
             return None;
@@ -81,7 +80,7 @@ impl<D: Device> State<D> {
         }
         if !treatment.is_counted() {
             self.note_unfollowed(source, delay, judgement, now());
-            // The times of its neighbours say less now.
+            // The command runs beside the followed ones, so their durations say less.
             self.flight_mut(source)?.disturbed(now());
             self.pin_all();
             return None;
@@ -93,10 +92,10 @@ impl<D: Device> State<D> {
         } else {
             self.claims.get_mut(claim).launches(admitted)
         };
-        // After a while without commands the watcher does not know when to look for the end of the first one.
+        // After a pause the watcher does not know when the first command will complete.
         let is_awaited = self.is_recorded() && self.flight(source).is_some_and(Flight::is_empty);
         let is_first = is_reported || is_awaited;
-        // A claim that is not limited needs to know of its last completion only: the watcher sees to that.
+        // A claim without a limit needs to know of its last completion only. The watcher finds that one.
         let is_below = matches!(state, AdmissionState::Below { .. });
         let is_pinned = treatment.is_pinned();
         self.pinned_launches += usize::from(is_pinned);

@@ -9,14 +9,14 @@ use crate::ids::{ClaimId, QueueId, Source};
 use crate::queue::Queue;
 use crate::state::State;
 
-/// How often completions are looked for at least while the process is recorded.
+/// The longest time between two looks for completions while the process is recorded.
 const CHECK_EVERY: Nanos = Nanos::from_millis(1);
 
-/// How late, at the latest, it is noticed that a launch has returned, for which streams were not asked.
+/// How late the return of a launch may be noticed, if no stream was asked meanwhile.
 const LAUNCHED_WITHIN: Nanos = Nanos::from_millis(1);
 
 impl<D: Device> State<D> {
-    /// When the watcher must look at a source's marker, or ask its stream.
+    /// When the watcher must look at a source's first marker, or ask its stream.
     pub(crate) fn next_check(&self, source: Source) -> Option<Nanos> {
         let flight = self.flight(source)?;
         self.next_marker_check(source, flight, self.has_deferred())
@@ -25,8 +25,8 @@ impl<D: Device> State<D> {
             .min()
     }
 
-    /// When the watcher must look again, of all sources. None while completions are not followed: whatever ends that wakes the
-    /// watcher.
+    /// When the watcher must look again, over all sources. None while completions are not followed: what ends that state wakes
+    /// the watcher.
     pub(super) fn next_check_of_all(&self, now: Nanos) -> Option<Nanos> {
         if self.limits.is_paused {
             return None;
@@ -42,7 +42,7 @@ impl<D: Device> State<D> {
         markers.chain(streams).min()
     }
 
-    /// When to ask a queue's stream. It is not asked while a launch is pending, which may take long to return.
+    /// When to ask a queue's stream whether it is done. Never while a launch is pending: it may take long to return.
     fn ask_stream_at(&self, queue: &Queue<D>, now: Nanos) -> Option<Nanos> {
         let at = queue.flight().ask_stream_at()?;
         Some(if self.is_claim_launching(queue) {
@@ -52,7 +52,7 @@ impl<D: Device> State<D> {
         })
     }
 
-    /// Whether a launch of the queue's claim is pending: its marker may be still to come.
+    /// Whether a launch of the queue's claim is pending: its marker may follow.
     fn is_claim_launching(&self, queue: &Queue<D>) -> bool {
         queue.claim().is_some_and(|claim| self.claims.get(claim).is_launching())
     }
@@ -62,7 +62,7 @@ impl<D: Device> State<D> {
         self.flight(source)?.first_marker()
     }
 
-    /// A marker that was complete before the first one of a source.
+    /// The last complete marker of a source, just before its first incomplete one.
     pub(crate) fn marker_before(&self, source: Source) -> Option<D::Marker> {
         match source {
             Source::Queue(queue) => self.queues.get(queue)?.flight().marker_before(),
@@ -70,7 +70,7 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Markers that are to be looked at now.
+    /// Markers that are due to be looked at.
     pub(crate) fn due_markers(&self, now: Nanos) -> Vec<(Source, D::Marker)> {
         let has_deferred = self.have_deferred();
         let is_due = |source, flight| {
@@ -88,18 +88,18 @@ impl<D: Device> State<D> {
     ) -> Option<Nanos> {
         flight.first_marker()?;
         let at = flight.next_check(self.is_flight_waited_for(source, flight, has_deferred))?;
-        // A recorded process is to know of each completion, and not only of the last one.
+        // A recorded process needs the time of each completion, not only of the last one.
         Some(if self.is_recorded() { at.min(flight.last_check() + CHECK_EVERY) } else { at })
     }
 
-    /// Whether commands wait until less of a source is in flight, or soon will.
+    /// Whether commands wait, or soon will, until some of a source's commands complete.
     pub(super) fn is_completion_waited_for(&self, source: Source) -> bool {
         self.flight(source)
             .is_some_and(|flight| self.is_flight_waited_for(source, flight, self.has_deferred()))
     }
 
-    /// The same of what it has in flight. A command that a worker is about to launch does not count where much more may be launched:
-    /// waking the watcher with each launch takes longer than the launch.
+    /// The same for a flight. A command that a worker is about to launch does not count while far more may be launched: waking
+    /// the watcher for each launch takes longer than the launch.
     fn is_flight_waited_for(
         &self,
         source: Source,
@@ -110,19 +110,19 @@ impl<D: Device> State<D> {
         self.claims.get(claim).has_waiting_callers() || has_deferred(claim) && flight.is_half_full(now())
     }
 
-    /// Whether commands of a claim wait, for whatever reason.
+    /// Whether callers or deferred commands of a claim wait.
     pub(super) fn is_waited_for(&self, claim: ClaimId) -> bool {
         self.claims.get(claim).has_waiting_callers() || self.has_deferred()(claim)
     }
 
-    /// Whether a claim has something deferred that would be launched if it might.
+    /// Whether a claim has deferred commands that only its admission keeps.
     fn has_deferred(&self) -> impl Fn(ClaimId) -> bool {
         let is_of = |queue: &Queue<D>, claim| queue.claim() == Some(claim) && self.has_use(queue);
-        // Most often nothing is deferred, and a launch does not look at all queues to find that.
+        // Usually nothing is deferred, and a launch need not look at all queues to find that out.
         move |claim| self.is_any_buffered() && self.queues.busy().any(|(_, queue)| is_of(queue, claim))
     }
 
-    /// The same for many questions: each queue is looked at once.
+    /// The same for many claims: each queue is looked at once.
     fn have_deferred(&self) -> impl Fn(ClaimId) -> bool + use<D> {
         let mut deferred = vec![false; self.claims.len()];
         for (_, queue) in self.queues.busy() {
@@ -133,13 +133,13 @@ impl<D: Device> State<D> {
         move |ClaimId(index)| deferred[index]
     }
 
-    /// Streams that have commands in flight without a marker, and none is to be expected soon; and how many were launched. The
-    /// stream itself if it may be asked whether it is done.
+    /// Streams that have commands in flight, no marker behind them and none coming soon. With each: the stream, if it may be
+    /// asked whether it is done, and how many commands it was given.
     ///
-    /// A marker behind commands that were launched a while ago would come after what the program has put there since, and by the
-    /// rules of null streams after other streams' work as well. A program that has seen its stream done would find it busy, or wait
-    /// for what it holds up itself. A stream that may not be asked and has no marker, such as a null stream that was the only
-    /// stream, is given up.
+    /// No marker is recorded late: it would complete only after what the program has put into the stream since. By the rules of
+    /// null streams, it may even wait for other streams' work. A program that has seen its stream done would find it busy again,
+    /// or would wait for work that it holds up itself. A stream without a marker that may not be asked is given up, such as a
+    /// null stream that is not the only stream any more.
     pub(crate) fn quiet_streams(&self, now: Nanos) -> Vec<(QueueId, Option<D::Stream>, u64)> {
         let awaited = self.host_awaited_claim();
         let quiet = self.queues.busy().filter(|(_, queue)| {
@@ -151,23 +151,23 @@ impl<D: Device> State<D> {
         quiet.map(|(id, queue)| (id, asked(queue), queue.flight().launched_so_far())).collect()
     }
 
-    /// Whether a queue's stream may be asked whether it is done. A stream that orders others is done only when these are, and
-    /// asking it may have them wait needlessly.
+    /// Whether a queue's stream may be asked whether it is done. A stream that orders others is done only when they are. Asking
+    /// it may make them wait without need.
     pub(super) fn may_be_asked(&self, queue: &Queue<D>) -> bool {
         !queue.orders_others() || self.has_one_stream()
     }
 
     pub(super) fn has_one_stream(&self) -> bool {
-        // No more are looked for: there may be thousands.
+        // At most two are counted: there may be thousands.
         self.queues.values().filter(|queue| queue.stream().is_some()).take(2).count() == 1
     }
 
-    /// Whether the watcher asks a queue's stream if nothing else shows that it is done.
+    /// Whether the watcher will ask a queue's stream if nothing else shows that it is done.
     pub(crate) fn may_be_asked_later(&self, queue: QueueId) -> bool {
         self.queues.get(queue).is_some_and(|queue| self.may_be_asked(queue))
     }
 
-    /// A queue's stream, if that may have anything in flight of which others are to know, and how much was launched.
+    /// A queue's stream, and how many commands it was given, if other processes should know of what it has in flight.
     pub(crate) fn stream_in_use(&self, queue: QueueId) -> Option<(D::Stream, u64)> {
         let queue = self.queues.get(queue)?;
         let is_alone = self.claims.get(queue.claim()?).is_alone();
@@ -176,8 +176,8 @@ impl<D: Device> State<D> {
         queue.stream().filter(|_| is_in_use).map(|stream| (stream, flight.launched_so_far()))
     }
 
-    /// The claim whose streams' ends are seen by callers that wait for them. Not in time if callers wait for another claim's
-    /// streams as well, as for a device: these may have work for much longer.
+    /// The claim whose callers see the ends of its streams, because they wait for them. None if callers also wait for another
+    /// claim's streams, as a wait for a whole device does: those streams may be busy for much longer.
     fn host_awaited_claim(&self) -> Option<ClaimId> {
         let mut awaited = self.queues.busy().map(|(_, queue)| queue).filter(|queue| queue.is_host_waiting());
         let claim = awaited.next()?.claim();
@@ -185,7 +185,7 @@ impl<D: Device> State<D> {
     }
 }
 
-/// Whether a caller that waits for the queue's stream sees its end, where `awaited` is the claim whose ends are seen.
+/// Whether a caller that waits for the queue's stream sees its end. `awaited` is the claim of [`State::host_awaited_claim`].
 fn is_end_seen_by_host<D: Device>(queue: &Queue<D>, awaited: Option<ClaimId>) -> bool {
     queue.is_host_waiting() && queue.claim().is_some() && queue.claim() == awaited
 }

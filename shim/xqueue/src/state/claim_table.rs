@@ -1,4 +1,4 @@
-//! All claims of a process, and their admission states when these were last looked at together.
+//! All claims of a process, and their admission states at the last look.
 
 use std::mem;
 
@@ -11,9 +11,9 @@ use crate::registration::AdmissionState;
 
 pub(crate) struct ClaimTable<D: Device> {
     claims: Vec<Claim<D>>,
-    /// As they were when they were last looked at together.
+    /// The admission states at the last look, which looks at all of them together.
     states: Vec<AdmissionState>,
-    /// They were others when the watcher last did what was due.
+    /// Whether any state has changed since the watcher last asked.
     has_new_state: bool,
 }
 
@@ -26,13 +26,13 @@ pub(crate) struct StateChange {
 }
 
 impl StateChange {
-    /// Whether it may be preempted from now on and could not before, or the reverse.
+    /// Whether the claim can be preempted and could not before, or the reverse.
     pub(super) fn concerns_level(self) -> bool {
         matches!(self.before, AdmissionState::Below { .. })
             != matches!(self.now, AdmissionState::Below { .. })
     }
 
-    /// Whether it is preempted now and was not, or the reverse.
+    /// Whether the claim is preempted and was not before, or the reverse.
     pub(super) fn concerns_preemption(self) -> bool {
         self.before.is_preempted() != self.now.is_preempted()
     }
@@ -43,7 +43,7 @@ impl<D: Device> ClaimTable<D> {
         Self { claims: Vec::new(), states: Vec::new(), has_new_state: false }
     }
 
-    /// The claim with this key, a new one if need be; whether it is new.
+    /// The claim with this key; it is made if there is none. The second value is true if it is new.
     pub(super) fn find_or_add(&mut self, key: ClaimKey, limit: Limit) -> (ClaimId, bool) {
         if let Some(known) = self.claims.iter().position(|claim| claim.key == key) {
             return (ClaimId(known), false);
@@ -78,12 +78,12 @@ impl<D: Device> ClaimTable<D> {
         self.claims.iter_mut().enumerate().map(|(index, claim)| (ClaimId(index), claim))
     }
 
-    /// A claim's admission state when all were last looked at.
+    /// A claim's admission state at the last look.
     pub(super) fn last_state(&self, ClaimId(index): ClaimId) -> AdmissionState {
         self.states[index]
     }
 
-    /// Looks at all admission states; those that have changed.
+    /// Looks at all admission states. Returns those that have changed.
     pub(super) fn update_states(&mut self) -> Vec<StateChange> {
         let mut changes = Vec::new();
         for (index, (claim, state)) in self.claims.iter().zip(&mut self.states).enumerate() {
@@ -97,7 +97,7 @@ impl<D: Device> ClaimTable<D> {
         changes
     }
 
-    /// Whether any has changed since this was last called.
+    /// Whether any state has changed since the last call.
     pub(super) fn take_has_new_state(&mut self) -> bool {
         mem::take(&mut self.has_new_state)
     }

@@ -11,7 +11,8 @@ use crate::ids::{ClaimId, QueueId, Source};
 use crate::state::State;
 
 impl<D: Device> State<D> {
-    /// A launch has returned; with `on_device` the runtime took it. How many were launched so far, if a marker is to be recorded
+    /// Notes that a launch has returned; with `on_device` the runtime took it. If a marker is to be recorded behind it, returns
+    /// how many commands the source has launched.
     /// behind them.
     pub(crate) fn launch_returned(
         &mut self,
@@ -43,7 +44,7 @@ impl<D: Device> State<D> {
         let flight = self.flight(launch.source)?;
         let may_launch_more = || flight.may_launch(now, launch.class, self.waiters.in_place > 0);
         let wants_marker = match launch.source {
-            // It could not be recorded later.
+            // Without a queue, a marker cannot be recorded later.
             Source::Unqueued(_) => true,
             Source::Queue(queue) => {
                 is_time
@@ -55,8 +56,8 @@ impl<D: Device> State<D> {
         wants_marker.then(|| flight.launched_so_far())
     }
 
-    /// A marker was recorded behind so many commands, or none was; with `on_device` the runtime took the launch. Whether the watcher
-    /// sleeps for longer than it should now, and markers that are not needed.
+    /// Notes the marker that was recorded behind the source's first `launched` commands, if one was. With `on_device` the runtime
+    /// took the launch. Returns whether the watcher sleeps for too long now, and markers to retire.
     pub(crate) fn finish(
         &mut self,
         launch: &PendingLaunch<D>,
@@ -64,26 +65,27 @@ impl<D: Device> State<D> {
         on_device: bool,
         now: Nanos,
     ) -> (bool, Vec<D::Marker>) {
-        // Not before: the watcher would ask the stream, and the marker would come behind commands that it knows to be done.
+        // If this came sooner, the watcher would ask the stream, and the marker would follow commands that it knows to be done.
         self.claims.get_mut(launch.claim).launch_returned();
         let mut retired = Vec::new();
         match (self.flight_mut(launch.source), marker) {
             (Some(flight), Some((marker, launched))) => retired.extend(flight.marked(now, marker, launched)),
             (None, Some((marker, _))) => retired.push(marker),
-            // No other marker could be recorded behind it.
+            // No later marker can stand for the command.
             (Some(flight), None) if on_device && matches!(launch.source, Source::Unqueued(_)) => {
                 retired = flight.abandon();
                 self.note_completion(launch.source, now, None, Observed::Lost);
             }
             (_, None) => {}
         }
-        // Most often it looks early enough by itself.
+        // Usually the watcher looks early enough by itself.
         let is_expected = launch.is_first || self.is_completion_waited_for(launch.source);
         let sleeps = is_expected && self.watch.sleeps_beyond(self.next_check(launch.source).unwrap_or(now));
         (sleeps, retired)
     }
 
-    /// A marker was recorded behind everything that a queue's stream was given. Gives it back if another one says as much.
+    /// Notes a marker behind everything that a queue's stream was given. Returns the marker if an earlier one stands for the same
+    /// commands.
     pub(crate) fn marked_last(&mut self, queue: QueueId, marker: D::Marker) -> Option<D::Marker> {
         let Some(flight) = self.flight_mut(Source::Queue(queue)) else { return Some(marker) };
         if flight.is_any_unfollowed() {
@@ -92,8 +94,8 @@ impl<D: Device> State<D> {
         flight.marked(now(), marker, flight.launched_so_far())
     }
 
-    /// A first marker was looked at; `device_time` is the device's time between it and the one before, if that is known.
-    /// Returns a marker that is not needed any more.
+    /// Notes a look at a source's first marker. `device_time` is the device's time since the marker before it, if known. Returns
+    /// a marker to retire.
     pub(crate) fn marker_checked(
         &mut self,
         source: Source,
@@ -103,7 +105,7 @@ impl<D: Device> State<D> {
     ) -> Option<D::Marker> {
         let now = now();
         let flight = self.flight_mut(source)?;
-        // A caller that has waited for the stream may have seen the same meanwhile.
+        // A caller that waited for the stream may already have noted its completion.
         flight.first_marker().filter(|first| *first == marker)?;
         if !is_complete {
             flight.first_marker_pending(now);
@@ -115,8 +117,7 @@ impl<D: Device> State<D> {
         retired
     }
 
-    /// A queue's stream was asked whether so many commands are done, which it may be unable to tell. Returns markers that are not
-    /// needed.
+    /// Notes whether a queue's first `launched` commands are done; None: the stream could not tell. Returns markers to retire.
     pub(crate) fn stream_answered(
         &mut self,
         queue: QueueId,
@@ -133,7 +134,7 @@ impl<D: Device> State<D> {
                     self.note_completion(source, now, None, Observed::Marker);
                 }
             }
-            // After a launch meanwhile it is asked again.
+            // Something was launched meanwhile, so the stream is asked again.
             _ if flight.launched_so_far() != launched => {}
             Some(false) => flight.stream_busy(now),
             None => {
@@ -144,13 +145,13 @@ impl<D: Device> State<D> {
         retired
     }
 
-    /// A caller waits for what these queues have in flight now. How much that is.
+    /// A caller begins to wait for what these queues have in flight. Returns how many commands each has launched.
     pub(crate) fn host_wait_begins(&mut self, queues: &[QueueId]) -> Vec<(QueueId, u64)> {
         let known = queues.iter().filter_map(|&id| Some((id, self.queues.get_mut(id)?.host_wait_begins())));
         known.collect()
     }
 
-    /// That wait is over. Returns markers that are not needed any more.
+    /// A caller's wait is over. Returns markers to retire.
     pub(crate) fn host_wait_ends(
         &mut self,
         waited: &[(QueueId, u64)],
@@ -178,12 +179,12 @@ impl<D: Device> State<D> {
         self.flights_mut().for_each(|flight| flight.event_seen(event));
     }
 
-    /// Whether there is a marker behind a source's last command of which the program knows that it is done.
+    /// Whether the program knows the source's last command to be done, while a marker behind that command may not be.
     pub(crate) fn is_marker_in_doubt(&self, source: Source) -> bool {
         self.flight(source).is_some_and(Flight::is_marker_in_doubt)
     }
 
-    /// What has completed of a source took so long. A claim that has the device to itself is not charged.
+    /// Charges completed work of a source to its claim. A claim that has the device to itself is not charged.
     fn charge(&mut self, source: Source, now: Nanos, took: Nanos) {
         let Some(claim) = self.claim_of_source(source) else { return };
         let is_followed_alone = self.is_recorded() || self.limits_itself(source);

@@ -1,7 +1,7 @@
-//! What is written while the process is recorded: what becomes of each command, and when claims are preempted.
+//! Events for the recording of a process: what becomes of each command, and when claims are preempted.
 //!
-//! A recorded process is followed as if it had neighbours, also while it has the device to itself. Nothing is limited then, and
-//! nothing is reported to the arbiter.
+//! A recorded process follows completions even while it has the device to itself. It limits nothing then, and reports nothing to
+//! the arbiter.
 
 use xsched_protocol::events::{Event, Observed};
 use xsched_protocol::verdict::Judgement;
@@ -26,7 +26,7 @@ impl<D: Device> State<D> {
         self.events.is_some()
     }
 
-    /// Events go there from now on, or nowhere.
+    /// Events are written there from now on; None: nowhere.
     pub(crate) fn write_events_to(&mut self, events: Option<EventWriter>) {
         self.events = events;
     }
@@ -37,7 +37,7 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Notes all claims and queues that there are.
+    /// Writes what a reader must know of all existing claims and queues.
     pub(crate) fn note_all(&mut self, device: &D) {
         for claim in self.claims.ids() {
             self.note_claim(claim);
@@ -51,7 +51,7 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Notes a claim's streams without queues.
+    /// Writes what a reader must know of a claim's streams without queues.
     pub(super) fn note_claim(&mut self, id: ClaimId) {
         if self.events.is_none() {
             return;
@@ -69,7 +69,7 @@ impl<D: Device> State<D> {
         self.note(now(), &event);
     }
 
-    /// Notes a queue.
+    /// Writes what a reader must know of a queue.
     pub(crate) fn note_queue(&mut self, id: QueueId, device: &D) {
         let Some(queue) = self.queues.get(id).filter(|_| self.events.is_some()) else { return };
         let Some(stream) = queue.stream() else { return };
@@ -86,21 +86,21 @@ impl<D: Device> State<D> {
         self.note(now(), &event);
     }
 
-    /// A command of a queue must wait; `position` 0: its caller waits in place.
+    /// A command of a queue must wait. `position` is its number in the queue, or 0 if its caller waits in place.
     pub(crate) fn note_wait(&mut self, queue: QueueId, position: u64, demand: Demand, at: Nanos) {
         if self.is_recorded() && matches!(demand.load, Load::Work(_)) && self.claim_of(queue).is_some() {
             self.note(at, &Event::Waits { queue: queue.0, position, judgement: demand.judgement });
         }
     }
 
-    /// A command is launched now, and its end is not followed.
+    /// A command is launched whose completion is not followed.
     pub(super) fn note_unfollowed(&mut self, source: Source, delay: Delay, judgement: Judgement, at: Nanos) {
         let Some(events) = &mut self.events else { return };
         let event = launched(events, source, (0, false), delay, judgement, at, Nanos::ZERO);
         events.write(at, &event);
     }
 
-    /// A launch has returned. `ahead` is the device time that was expected before it.
+    /// A launch has returned. `ahead` is the device time that was expected of the commands before it.
     pub(super) fn note_launch(
         &mut self,
         launch: &PendingLaunch<D>,
@@ -108,7 +108,7 @@ impl<D: Device> State<D> {
         returned: Nanos,
         ahead: Nanos,
     ) {
-        // It is the source's latest.
+        // The launch is the source's latest.
         let number = if on_device { self.launched_so_far(launch.source) } else { 0 };
         let Some(events) = &mut self.events else { return };
         let command = (number, launch.gate.is_some());
@@ -117,7 +117,7 @@ impl<D: Device> State<D> {
         events.write(launch.admitted, &event);
     }
 
-    /// Commands of a source have completed, or are not followed any more.
+    /// Commands of a source have completed, or are no longer followed.
     pub(super) fn note_completion(
         &mut self,
         source: Source,
@@ -136,7 +136,7 @@ impl<D: Device> State<D> {
         self.note(at, &Event::Completed { queue: source.number(), through, device_ns, observed });
     }
 
-    /// A claim is preempted, or is not any more.
+    /// A claim is preempted from now on, or no longer.
     pub(super) fn note_admission_state(&mut self, claim: ClaimId) {
         let claim = self.claims.get(claim);
         let Some(registration) = claim.registration().filter(|_| self.events.is_some()) else { return };
@@ -151,7 +151,7 @@ impl<D: Device> State<D> {
         self.note(now(), &event);
     }
 
-    /// A claim's gate is open, or closed, from now on.
+    /// A claim's gate is open or closed from now on.
     pub(super) fn note_gate(&mut self, claim: ClaimId, is_open: bool) {
         let ClaimKey { device, stream_priority, .. } = self.claims.get(claim).key;
         self.note(now(), &Event::Gate { device, stream_priority, is_open });
@@ -162,7 +162,7 @@ impl<D: Device> State<D> {
     }
 }
 
-/// Writes a launch that went without the lock, after so many of its queue.
+/// Writes a launch that took no lock, after the first `launched_so_far` commands of its queue.
 pub(super) fn write_launch_at_once(
     events: &mut EventWriter,
     queue: QueueId,

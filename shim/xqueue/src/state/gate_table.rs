@@ -1,5 +1,5 @@
-//! The gates of this process: one for each device and each runtime through which it uses the device. A runtime knows only memory
-//! that was registered with it.
+//! The gates of this process: one for each device and each runtime copy that uses it. A runtime knows only memory that was
+//! registered with it.
 
 use xsched_sched::Nanos;
 
@@ -14,45 +14,45 @@ pub(super) struct DeviceGate<D: Device> {
     pub(super) device: u64,
     pub(super) runtime: RuntimeId,
     pub(super) stage: Stage<D>,
-    /// The device does not look at pages that the arbiter writes.
+    /// The device does not see what the arbiter writes into a page, so the gate must not be in one.
     pub(super) refuses_pages: bool,
 }
 
 pub(super) enum Stage<D: Device> {
-    /// None is being made.
+    /// There is no gate yet, and none is being made.
     Untried,
     Tried(Attempt<D>),
-    /// The runtime has none, has refused it, or it must not be used.
+    /// There is none for good: the runtime has no gates, refused this one, or must not use one.
     None,
     There(Gate<D::Gate>),
 }
 
-/// A gate of which it is not known yet whether streams wait there.
+/// A gate whose trial is not over.
 pub(super) struct Attempt<D: Device> {
-    /// The watcher has it while it looks.
+    /// The trial. None while the watcher looks at it, without the lock.
     pub(super) trial: Option<D::Trial>,
     pub(super) page: Option<&'static GatePage>,
-    /// The claim for which it will be closed. None: it will not be used, and is only brought to its end.
+    /// The claim for which the gate will be closed. None: the gate will not be used, and only its trial is brought to an end.
     pub(super) claim: Option<ClaimId>,
-    /// When to look.
+    /// When to look at the trial next.
     pub(super) look_at: Nanos,
 }
 
 #[derive(Clone, Copy)]
 pub(super) struct Gate<G> {
-    /// As the device knows it.
+    /// The gate's address for the device.
     pub(super) on_device: G,
-    /// The claim for which it is closed: while that is preempted.
+    /// The claim that the gate belongs to: the gate is closed while that claim is preempted.
     pub(super) claim: ClaimId,
     pub(super) is_open: bool,
     pub(super) shared: Option<Shared>,
 }
 
-/// Where the arbiter closes a gate, too.
+/// The page in which the arbiter closes a gate, too.
 #[derive(Clone, Copy)]
 pub(super) struct Shared {
     pub(super) page: &'static GatePage,
-    /// The arbiter's last closing that was accounted for as time that commands waited there, on the page's clock.
+    /// The arbiter's last closing that was accounted for as waiting time of commands, in the page's clock.
     pub(super) closing_noted: u64,
 }
 
@@ -61,14 +61,14 @@ impl<D: Device> GateTable<D> {
         Self(Vec::new())
     }
 
-    /// Streams of this runtime use a device.
+    /// Adds a gate to make for a runtime's streams on a device.
     pub(super) fn add(&mut self, device: u64, runtime: RuntimeId) {
         if self.position(device, runtime).is_none() {
             self.0.push(DeviceGate { device, runtime, stage: Stage::Untried, refuses_pages: false });
         }
     }
 
-    /// None of this runtime's streams are left.
+    /// Removes the gates of a runtime that has no streams any more.
     pub(super) fn remove(&mut self, runtime: RuntimeId) {
         self.0.retain(|gate| gate.runtime != runtime);
     }

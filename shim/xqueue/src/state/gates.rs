@@ -1,14 +1,15 @@
-//! When gates are open. Much may be launched ahead behind a gate, since it keeps no other process waiting.
+//! When gates are open. Behind a gate much may be launched ahead: the gate can keep all of it from other processes.
 //!
-//! Each runtime that uses a device has a gate there, for streams of all priorities: they may share hardware queues, and wait for each
-//! other. It is closed while all of the process's claims on the device are preempted. The arbiter closes it by itself, with the
-//! claim of the most urgent streams, where the device can look at a word that they share (`gate_page.rs`). The process then only
-//! keeps it open while it must be, and notes its state.
+//! Each runtime copy that uses a device has one gate there, for streams of all priorities: they may share hardware queues and
+//! wait for each other. The gate belongs to the claim of the most urgent streams, and is closed while that claim is preempted.
 //!
-//! Otherwise the process closes it: the watcher, or a launch that notices first. Waking the watcher takes some microseconds, and
-//! the report of urgent work as many more. Beside kernels of a millisecond that is nothing; short ones begin meanwhile. So the
-//! watcher of a process with such kernels polls instead, for a time that grows with how often the process was preempted of late.
-//! The processor time that this takes is in proportion to its use.
+//! Where the device can read memory that it shares with the arbiter (`gate_page.rs`), the arbiter closes the gate. The process
+//! then only keeps the gate open while it must be open, and notes its state.
+//!
+//! Elsewhere the process closes the gate: the watcher does, or a launch that notices a preemption first. Waking the watcher takes
+//! some microseconds, and so does the report of urgent work. Kernels of a millisecond do not mind, but several short ones begin
+//! meanwhile. So the watcher polls in a process with short kernels, for a time that grows with the number of recent preemptions.
+//! This bounds the processor time that polling takes.
 
 use std::sync::Arc;
 
@@ -26,8 +27,8 @@ use crate::state::State;
 use crate::state::gate_table::{DeviceGate, Gate, Shared, Stage};
 
 impl<D: Device> State<D> {
-    /// The registrations of all claims with their admission states when these were last looked at, if a gate is to be closed sooner
-    /// than the watcher could be woken. Empty while gates must stay open.
+    /// The registrations of all claims, with their states at the last look, if the watcher must poll. It must if a gate may have
+    /// to close before it could be woken. Empty while gates must stay open.
     pub(crate) fn polled(&mut self, now: Nanos) -> Vec<(Arc<dyn Registration>, AdmissionState)> {
         let is_any_pinned = self.is_any_pinned();
         let is_polled = |gate: &DeviceGate<D>| {
@@ -49,8 +50,8 @@ impl<D: Device> State<D> {
         self.claims.iter().filter_map(registered).collect()
     }
 
-    /// Whether the commands in flight behind a gate are shorter, in the mean, than the bound for polling. Commands that have taken
-    /// longer than that already are not.
+    /// Whether the commands in flight behind a gate are shorter, on average, than the bound for polling. A command that has
+    /// already run for longer is not.
     fn runs_short_commands(&self, gate: &DeviceGate<D>, now: Nanos) -> bool {
         let queues = self
             .queues
@@ -66,12 +67,12 @@ impl<D: Device> State<D> {
         count > 0 && length < self.limits.poll_below.times(count)
     }
 
-    /// How much a queue of this claim may launch ahead on a runtime's stream.
+    /// How much a queue of this claim may launch ahead, on a stream of this runtime.
     pub(super) fn limit_of(&self, claim: Option<ClaimId>, runtime: RuntimeId) -> Limit {
         self.limit_if(claim.is_some_and(|claim| self.gate_for(claim, runtime).is_some()))
     }
 
-    /// The same of a claim's streams without queues, which may be of any runtime.
+    /// The same for a claim's streams without queues, which may be of any runtime.
     fn unqueued_limit_of(&self, claim: ClaimId) -> Limit {
         let mut gates = self.gates.of_device(self.claims.get(claim).key.device).peekable();
         let has_any = gates.peek().is_some();
@@ -80,7 +81,7 @@ impl<D: Device> State<D> {
 
     fn limit_if(&self, is_gated: bool) -> Limit {
         match self.limits.limit {
-            // A limit from the controller or the environment goes before.
+            // A limit from the controller or the environment takes precedence.
             limit if is_gated && limit == Limit::default() => Limit::GATED,
             limit => limit,
         }
@@ -99,20 +100,19 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Streams of this runtime are used for a claim from now on.
+    /// A claim has streams of this runtime: they need a gate on its device.
     pub(super) fn add_gate(&mut self, claim: ClaimId, runtime: RuntimeId) {
         self.gates.add(self.claims.get(claim).key.device, runtime);
     }
 
-    /// Asks the arbiter not to wake this process when a claim is preempted for which nothing must be done then: launches look at the
-    /// mask, the arbiter closes the gate, and the page tells when that was. Not while the process is recorded, which is to see it
-    /// in time.
+    /// Asks the arbiter not to wake this process at preemptions where nothing need be done: launches look at the mask, the
+    /// arbiter closes the gate, and the page tells when. A recorded process is woken, so that it notes preemptions in time.
     pub(crate) fn ask_for_quiet(&self) {
         for (id, claim) in self.claims.iter() {
             let Some(page) = claim.gate_page() else { continue };
             let closes_it_itself = |gate: &DeviceGate<_>| match &gate.stage {
                 Stage::Untried | Stage::Tried(_) => true,
-                // It is kept open for another claim until that is preempted, too.
+                // A gate that the process closes, or keeps open for another claim until that one is preempted, too.
                 Stage::There(gate) => {
                     gate.claim == id && gate.shared.is_none()
                         || gate.claim != id && self.is_another_ahead(gate)
@@ -125,19 +125,19 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Whether gates may be used, from now on. One that may not stays open.
+    /// Sets whether gates may be used. A gate that may not be used stays open.
     pub(crate) fn use_gates(&mut self, uses: bool, device: &D) {
         self.limits.uses_gates = uses;
         self.apply_limits();
         self.update_gates(device);
     }
 
-    /// Whether the process has a gate that the arbiter does not close.
+    /// Whether any gate of the process is not closed by the arbiter.
     pub(super) fn closes_any_gate_itself(&self) -> bool {
         self.gates.iter().filter_map(DeviceGate::there).any(|gate| gate.shared.is_none())
     }
 
-    /// The claim for which a device's gates are closed: that of the most urgent streams, which is preempted last.
+    /// The claim that a device's gates belong to: that of the most urgent streams, which is preempted last.
     pub(super) fn gate_claim(&self, device: u64) -> Option<ClaimId> {
         let registered = self.registered_on(device);
         let urgency = |claim: &Claim<D>| (claim.key.hints.priority.unwrap_or(0), claim.key.stream_priority);
@@ -150,20 +150,20 @@ impl<D: Device> State<D> {
             .filter(move |(_, claim)| claim.key.device == device && claim.registration().is_some())
     }
 
-    /// Whether another claim on the device may go while the gate's is preempted, as when its streams were kept waiting for too long.
-    /// Its work may be behind the gate.
+    /// Whether another claim on the device may launch while the gate's claim is preempted, such as a claim that has waited for
+    /// the starvation bound. Its work may be behind the gate.
     fn is_another_ahead(&self, gate: &Gate<D::Gate>) -> bool {
         let mut others =
             self.registered_on(self.claims.get(gate.claim).key.device).filter(|(id, _)| *id != gate.claim);
         self.is_preempted(gate.claim) && others.any(|(id, _)| !self.is_preempted(id))
     }
 
-    /// A claim on this device was registered, or is not any more: its gates are closed for the one that is the most urgent now.
+    /// Gives a device's gates to the claim that is the most urgent now: a claim was registered, or has lost its registration.
     pub(super) fn settle_gates(&mut self, device: u64) {
         let claim = self.gate_claim(device);
         for index in 0..self.gates.len() {
             let Some(claim) = claim.filter(|_| self.gates.at(index).device == device) else { continue };
-            // The other claim has a page of its own.
+            // The new claim has another page.
             self.give_up_page(index, |known| known != claim);
             match &mut self.gates.at_mut(index).stage {
                 Stage::Tried(attempt) if attempt.page.is_none() => attempt.claim = Some(claim),
@@ -174,15 +174,15 @@ impl<D: Device> State<D> {
         self.apply_limits();
     }
 
-    /// The gate for a claim's commands on a runtime's streams, if it can be closed while the claim is preempted: not where the most
-    /// urgent streams of its process never are.
+    /// The gate for a claim's commands on a runtime's streams. None if it would stay open while the claim is preempted: the most
+    /// urgent streams of the process are then never preempted.
     fn gate_for(&self, claim: ClaimId, runtime: RuntimeId) -> Option<&Gate<D::Gate>> {
         let gate = self.gates.find(self.claims.get(claim).key.device, runtime)?.there()?;
         let closes = gate.claim == claim || self.claims.get(gate.claim).is_below();
         (self.limits.uses_gates && closes).then_some(gate)
     }
 
-    /// The gate to put before a command on a runtime's stream.
+    /// The gate to put before a command on a runtime's stream, if it is time for one.
     pub(super) fn gate_before(
         &mut self,
         source: Source,
@@ -196,7 +196,7 @@ impl<D: Device> State<D> {
         self.flight_mut(source)?.wants_gate(class, every).then_some(gate)
     }
 
-    /// Opens and closes gates by the claims' admission states. All are open while anything is in flight that must not be stopped.
+    /// Opens and closes gates by the claims' admission states. All stay open while anything pinned is in flight.
     pub(crate) fn update_gates(&mut self, device: &D) {
         if self.gates.iter().all(|gate| gate.there().is_none()) {
             return;
@@ -225,7 +225,7 @@ impl<D: Device> State<D> {
             self.gates.at_mut(index).stage = Stage::There(gate);
         }
         if opens == was_open {
-            // It is as it was, but was closed in between.
+            // Its state is the same, but the arbiter closed and opened it between two looks.
             if let Some((closed, Some(opened))) = closure.filter(|_| opens && !must_open) {
                 self.gate_changed(index, closed, false);
                 self.gate_changed(index, opened, true);
@@ -243,14 +243,13 @@ impl<D: Device> State<D> {
         self.gate_changed(index, at, opens);
     }
 
-    /// Keeps a gate open that the arbiter closes, or does so no more; whether it is open.
+    /// Keeps a gate open that the arbiter closes, or stops doing so. Returns whether it is open.
     fn look_at_shared_gate(&self, id: ClaimId, page: &GatePage, must_open: bool) -> bool {
         let claim = self.claims.get(id);
         let is_in_force = |registration: &&Arc<dyn Registration>| registration.is_in_force();
         let registration = claim.registration().filter(|_| !self.mode.closed).filter(is_in_force);
         page.keep_open(must_open || registration.is_none());
-        // The arbiter changes first the mask and then the gate. If they differ, it is changing the gate in this very moment, or has
-        // given up on it.
+        // The arbiter writes the mask first and then the gate. If they differ, it is about to write the gate, or has given up.
         if let Some(registration) = registration
             && page.is_allowed() == registration.state().is_preempted()
         {
@@ -259,14 +258,14 @@ impl<D: Device> State<D> {
         page.is_open()
     }
 
-    /// The claim's registration goes: what the arbiter last wrote in its gate page means nothing any more.
+    /// A claim loses its registration: what the arbiter last wrote into its gate page is void.
     pub(super) fn leave_gate(&mut self, id: ClaimId) {
         for index in 0..self.gates.len() {
             self.give_up_page(index, |claim| claim == id);
         }
     }
 
-    /// A gate in a page is not used any more if its claim is one of these. What waits there goes on.
+    /// Stops using a gate in a page if the gate belongs to one of these claims. Commands that wait there begin.
     fn give_up_page(&mut self, index: usize, is_given_up: impl Fn(ClaimId) -> bool) {
         match &mut self.gates.at_mut(index).stage {
             Stage::Tried(attempt) if attempt.page.is_some() => {
@@ -282,7 +281,7 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// A gate was refused by its runtime, which is not asked again. What may wait there goes on.
+    /// The runtime has refused a gate, and is not asked again. Commands that may wait there begin.
     pub(crate) fn gate_refused(&mut self, claim: ClaimId, runtime: RuntimeId, device: &D) {
         let known = self.gates.position(self.claims.get(claim).key.device, runtime);
         if let Some(index) = known.filter(|&index| self.gates.at(index).there().is_some()) {
@@ -291,7 +290,7 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Opens all gates of a runtime, or all of the process, for good: they are not used again.
+    /// Opens all gates of a runtime for good, or with None all gates of the process.
     pub(crate) fn retire_gates(&mut self, runtime: Option<RuntimeId>, device: &D) {
         for index in 0..self.gates.len() {
             if runtime.is_none_or(|runtime| self.gates.at(index).runtime == runtime) {
@@ -301,7 +300,7 @@ impl<D: Device> State<D> {
         self.apply_limits();
     }
 
-    /// A runtime with gates that were retired is gone.
+    /// Forgets the gates of a runtime that is gone; they were retired before.
     pub(crate) fn forget_gates(&mut self, runtime: RuntimeId) {
         self.gates.remove(runtime);
         self.apply_limits();
@@ -310,7 +309,7 @@ impl<D: Device> State<D> {
     fn open_for_good(&mut self, index: usize, device: &D) {
         match &mut self.gates.at_mut(index).stage {
             Stage::Tried(attempt) => attempt.trial.iter_mut().for_each(|trial| device.release_trial(trial)),
-            // While another runtime's streams wait at the same word, this one's go on when they do.
+            // Another runtime's streams may wait at the same word: commands of both begin.
             Stage::There(Gate { shared: Some(Shared { page, .. }), .. }) => page.keep_open(true),
             Stage::There(gate) => device.set_gate(gate.on_device, true),
             Stage::Untried | Stage::None => {}
@@ -318,7 +317,7 @@ impl<D: Device> State<D> {
         self.end_gate(index, Stage::None);
     }
 
-    /// A gate is open, and not looked at any more.
+    /// Stops looking at a gate, which is open from now on.
     fn end_gate(&mut self, index: usize, stage: Stage<D>) {
         if self.gates.at(index).there().is_some_and(|gate| !gate.is_open) {
             self.gate_changed(index, now(), true);
@@ -326,7 +325,7 @@ impl<D: Device> State<D> {
         self.gates.at_mut(index).stage = stage;
     }
 
-    /// A gate was opened or closed. Commands that wait at it are not executed meanwhile.
+    /// Notes that a gate was opened or closed: commands that wait at it do not execute meanwhile.
     fn gate_changed(&mut self, index: usize, at: Nanos, is_open: bool) {
         let Self { queues, claims, gates, .. } = self;
         let DeviceGate { device, runtime, .. } = *gates.at(index);
@@ -343,7 +342,7 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Whether a queue's commands have this gate before them.
+    /// Whether a queue's commands have this gate before them: same runtime, same device.
     pub(super) fn is_behind(&self, queue: &Queue<D>, gate: &DeviceGate<D>) -> bool {
         let device = queue.claim().map(|claim| self.claims.get(claim).key.device);
         queue.runtime() == gate.runtime && device == Some(gate.device)

@@ -1,15 +1,15 @@
-//! Queues that the program itself suspends, one by one: they are *held*.
+//! *Held* queues: those that the program itself suspends.
 //!
 //! Streams of a program wait for each other, by events and by the rules of null streams. A thread that waits for a held queue
-//! could wait for ever: the thread that would resume the queue may wait for it. So this much is promised:
+//! could wait for ever, if the thread that would resume the queue waits for it. So these promises hold:
 //!
-//! * A call for a held queue's own stream waits until the queue is resumed, and so does a thread that waits for what it has itself
-//!   put there. That is what suspending is for.
-//! * The thread that has suspended a queue does not wait for it: it may be the one that would resume it. What it waits for is
-//!   released, also in a call for the queue's own stream. If it finds the queue full, the oldest command is.
-//! * For any other thread that waits, what it waits for is *released*: it is launched as if the queue were not held.
-//! * A command whose call the program has not made yet ([`CallState::ToBeMade`](crate::CallState::ToBeMade)) is nothing that
-//!   another thread has to wait for. It is released only if a call that was made comes after it.
+//! * A call for a held queue's own stream waits until the queue is resumed. So does a thread that waits for what it put there
+//!   itself. Suspending is meant to do that.
+//! * The thread that suspended a queue does not wait for it, since it may be the one to resume it. What the thread waits for is
+//!   *released*, even in a call for the queue's own stream. If the queue is full, its oldest command is released.
+//! * What any other thread waits for is released, too: it is launched as if the queue were not held.
+//! * A command whose call the program has not made yet ([`CallState::ToBeMade`](crate::CallState::ToBeMade)) keeps no other
+//!   thread waiting. It is released only if a call that was made comes after it.
 
 use xsched_sched::Limit;
 
@@ -21,7 +21,7 @@ use crate::queue::Queue;
 use crate::state::State;
 
 impl<D: Device> State<D> {
-    /// The program suspends a queue from now on; false resumes it.
+    /// The calling thread suspends the queue on the program's behalf; false resumes it.
     pub(crate) fn hold(&mut self, id: QueueId, held: bool) {
         let held = held && !self.mode.closed;
         if let Some(queue) = self.queues.get_mut(id) {
@@ -36,24 +36,25 @@ impl<D: Device> State<D> {
         self.queues.busy().any(|(_, queue)| queue.is_held())
     }
 
-    /// Whether a queue is one that a call for `own` does not wait for.
+    /// Whether a queue is held, and a call for the stream of `own` need not wait until it is resumed.
     fn is_held_from(&self, id: QueueId, own: Option<QueueId>) -> bool {
         own != Some(id) && self.queues.get(id).is_some_and(Queue::is_held_by_others)
     }
 
-    /// Whether the calling thread has itself suspended a queue.
+    /// Whether the calling thread itself suspended a queue.
     pub(crate) fn is_held_by_caller(&self, id: QueueId) -> bool {
         self.queues.get(id).is_some_and(Queue::is_held_by_caller)
     }
 
-    /// A full queue that the calling thread has itself suspended lets its oldest command go. Whether that is new.
+    /// Releases the oldest command of a full queue that the calling thread itself suspended. Returns whether it was not released
+    /// before.
     pub(crate) fn release_oldest(&mut self, id: QueueId) -> bool {
         let oldest =
             self.queues.get(id).filter(|queue| queue.is_held_by_caller()).map(|queue| queue.taken() + 1);
         oldest.is_some_and(|number| self.release(Position { queue: id, number }, Some(id)))
     }
 
-    /// The first of these launches that the calling thread has to wait for, in a call for the stream of `own`.
+    /// The first of these launches that the calling thread must wait for, in a call for the stream of `own`.
     pub(crate) fn awaited(&self, positions: &[Position], own: Option<QueueId>) -> Option<Position> {
         let is_awaited = |position: &Position| {
             let is_made =
@@ -65,13 +66,13 @@ impl<D: Device> State<D> {
         positions.iter().find(|position| is_awaited(position)).copied()
     }
 
-    /// Whether a launch waits for the one that the calling thread is making, as a callback's thread does.
+    /// Whether a launch comes after the one that the calling thread is making: a callback's thread would wait for itself.
     fn waits_for_caller(&self, position: Position) -> bool {
         launching_queue().is_some_and(|own| self.with_all_before(position).any(|before| before.queue == own))
     }
 
-    /// The calling thread waits for this launch, in a call for the stream of `own`: what held queues keep of it, and of what it
-    /// comes after, is released. Whether that is new.
+    /// Releases, for a thread that waits for this launch in a call for the stream of `own`: the launch and all that it comes
+    /// after. Returns whether any of that was not released before.
     pub(crate) fn release(&mut self, awaited: Position, own: Option<QueueId>) -> bool {
         if !self.is_any_held() {
             return false;
@@ -90,7 +91,7 @@ impl<D: Device> State<D> {
         is_new
     }
 
-    /// A command and all that it comes after, directly or not.
+    /// A command and all commands that it comes after, directly or not.
     fn with_all_before(&self, position: Position) -> impl Iterator<Item = Position> {
         let mut seen: Vec<Position> = Vec::new();
         let mut left = vec![position];
@@ -109,12 +110,12 @@ impl<D: Device> State<D> {
         })
     }
 
-    /// A queue's stream, if both are there.
+    /// The stream of a queue. None if either is gone.
     pub(crate) fn stream_of(&self, queue: QueueId) -> Option<D::Stream> {
         self.queues.get(queue)?.stream()
     }
 
-    /// The same as [`Self::last`] as other threads know it.
+    /// The same as [`Self::last`], as other threads see it.
     pub(crate) fn last_for_others(&self, queue: QueueId) -> Option<Position> {
         self.queues.get(queue)?.last_for_others(queue)
     }
@@ -124,8 +125,7 @@ impl<D: Device> State<D> {
         self.queues.get(queue)?.last_taken(queue)
     }
 
-    /// A queue belongs to another claim from now on. What it has in flight is not stopped any more: the gate before it is the
-    /// former claim's.
+    /// Moves a queue to another claim. What it has in flight is pinned: the gates before it belong to the former claim.
     pub(crate) fn move_to_claim(&mut self, id: QueueId, claim: ClaimId) {
         let Some(queue) = self.queues.get_mut(id) else { return };
         let (former, runtime) = (queue.claim(), queue.runtime());
@@ -152,8 +152,8 @@ impl<D: Device> State<D> {
         self.report_use(id);
     }
 
-    /// How much a queue may have launched ahead, whether there are others or not: the program may suspend it at any time. None: only
-    /// what is due to others counts.
+    /// Limits what a queue may have launched ahead even without other processes: the program may suspend the queue at any time.
+    /// None removes that limit.
     pub(crate) fn set_queue_limit(&mut self, id: QueueId, limit: Option<Limit>) {
         if let Some(queue) = self.queues.get_mut(id) {
             queue.set_own_limit(limit);
@@ -162,12 +162,12 @@ impl<D: Device> State<D> {
         self.count_own_limits();
     }
 
-    /// Counts queues with limits of their own again.
+    /// Counts the queues with limits of their own again.
     pub(super) fn count_own_limits(&mut self) {
         self.own_limits = self.queues.values().filter(|queue| queue.own_limit().is_some()).count();
     }
 
-    /// Whether a source is limited also while it has no neighbours.
+    /// Whether a source has a limit even without other processes.
     pub(super) fn limits_itself(&self, source: Source) -> bool {
         match source {
             Source::Queue(queue) if self.own_limits > 0 => {
@@ -189,11 +189,11 @@ impl<D: Device> State<D> {
         self.apply_limit(id);
     }
 
-    /// The limit of a queue, by what the program, the environment and the controller say.
+    /// The limit of a queue, from the program, the environment and the controller.
     pub(super) fn limit_of_queue(&self, queue: &Queue<D>) -> Limit {
         let gated = queue.claim().filter(|_| queue.uses_gates());
         let limit = self.limit_of(gated, queue.runtime());
-        // The controller says how long; a program, by its functions or the environment, how many.
+        // The controller limits by time, a program or the environment by number.
         let is_controllers =
             matches!(self.limits.limit, Limit::Time { .. }) && self.limits.limit != Limit::default();
         queue.own_limit().filter(|_| !is_controllers).unwrap_or(limit)
@@ -206,7 +206,7 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Whether gates may stop the commands of a source. The program says so of queues only.
+    /// Whether gates may stop the commands of a source. A program can forbid that for queues only.
     pub(super) fn allows_gates(&self, source: Source) -> bool {
         match source {
             Source::Queue(queue) => self.queues.get(queue).is_some_and(Queue::uses_gates),

@@ -1,13 +1,12 @@
-//! Launches that go at once without the lock: when their journals are open, and how they become known
-//! ([`crate::journal`]).
+//! Launches without the lock: when a queue's journal is open, and how the state learns of the launches ([`crate::journal`]).
 //!
-//! A journal is open only while all of this holds, and is closed by whatever ends it, before that takes effect:
+//! A journal is open only while all of this holds. Whatever ends it closes the journal first:
 //!
 //! * The process's admission mode is [`AdmissionMode::Beside`](crate::AdmissionMode::Beside).
-//! * Nothing keeps the queue, and it needs no marker behind each command.
+//! * The queue is neither held nor suspended and has nothing deferred, and it needs no marker behind each command.
 //! * Its claim has reported that it has work, and no caller waits for its admission.
 //!
-//! That the claim is on the first level and not preempted is for the arbiter to change at any time. Each launch looks at its page.
+//! The arbiter may preempt the claim or change its level at any time, so each launch looks at the arbiter's page.
 
 use xsched_sched::Nanos;
 
@@ -17,18 +16,18 @@ use crate::queue::Queue;
 use crate::registration::AdmissionState;
 use crate::state::State;
 
-/// A marker that is to be recorded behind so many commands of a stream.
+/// A marker to record behind a stream's first so many commands.
 pub(crate) struct DueMarker<D: Device> {
     claim: ClaimId,
     pub(crate) stream: D::Stream,
     launched: u64,
 }
 
-/// A journal is closed if no launch came through it for so long: until then its queue is looked at.
+/// A journal without a launch for this long is closed: as long as it is open, its queue is looked at.
 const UNUSED: Nanos = Nanos::from_millis(10);
 
 impl<D: Device> State<D> {
-    /// Lets the launches of a queue go without the lock from now on, if nothing is against it. The mode is known to allow it.
+    /// Opens a queue's journal, if nothing forbids it. The caller knows that the process's admission mode allows it.
     pub(crate) fn open_journal(&mut self, id: QueueId, now: Nanos) {
         let Some(queue) = self.queues.get(id).filter(|queue| !queue.journal().is_open()) else { return };
         let Some(claim) = queue.claim().map(|claim| self.claims.get(claim)) else { return };
@@ -41,7 +40,7 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Takes note of the launches of a queue that went without the lock and have returned.
+    /// Takes the launches that took no lock and have returned out of a queue's journal.
     pub(crate) fn collect_launches(&mut self, id: QueueId) {
         let Self { queues, claims, events, .. } = self;
         let Some(queue) = queues.get_journalled(id) else { return };
@@ -63,7 +62,7 @@ impl<D: Device> State<D> {
         claims.get_mut(claim).launch_at_once(before, pending);
     }
 
-    /// The same of all queues.
+    /// The same for all queues.
     pub(crate) fn collect_all_launches(&mut self) {
         for index in (0..self.queues.journals().len()).rev() {
             let id = self.queues.journals()[index];
@@ -72,32 +71,32 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// All launches are decided about under the lock from now on.
+    /// Closes all journals: from now on all launches take the lock.
     pub(crate) fn close_journals(&self) {
         self.queues.with_journals().for_each(|(_, queue)| queue.journal().close());
     }
 
-    /// The same of a claim's.
+    /// The same for a claim's queues.
     pub(crate) fn close_journals_of(&self, claim: ClaimId) {
         let of_claim = self.queues.with_journals().filter(|(_, queue)| queue.claim() == Some(claim));
         of_claim.for_each(|(_, queue)| queue.journal().close());
     }
 
-    /// The same of streams that order others: there is another stream from now on.
+    /// The same for streams that order others, since a new stream exists.
     pub(super) fn close_journals_of_ordering_streams(&self) {
         let ordering = self.queues.with_journals().filter(|(_, queue)| queue.orders_others());
         ordering.for_each(|(_, queue)| queue.journal().close());
     }
 
-    /// A claim that has no work is about to report that. False if a launch was before that. From here on each launch takes the lock,
-    /// and reports.
+    /// Closes a claim's journals before it reports idle. Returns false if a launch came first. After that, each launch takes the
+    /// lock and reports.
     pub(super) fn ends_at_once(&mut self, claim: ClaimId) -> bool {
         self.close_journals_of(claim);
         self.collect_all_launches();
         !self.has_work(claim)
     }
 
-    /// Closes journals that are not used any more.
+    /// Closes journals without recent launches.
     pub(super) fn close_unused_journals(&mut self, now: Nanos) {
         let is_unused =
             |queue: &Queue<D>| queue.flight().is_empty() && queue.flight().last_launch() + UNUSED <= now;
@@ -106,7 +105,7 @@ impl<D: Device> State<D> {
         self.collect_all_launches();
     }
 
-    /// A queue's stream goes, and its journal with it.
+    /// Closes the journal of a queue whose stream goes.
     pub(super) fn leave_journal(&mut self, id: QueueId) {
         let Some(queue) = self.queues.get(id).filter(|queue| queue.stream().is_some()) else { return };
         queue.journal().close();
@@ -119,8 +118,8 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// A launch of a queue has just returned: what it needs for a marker, if none has been recorded there for long. Then the claim is
-    /// launching until [`Self::marked_at_once`].
+    /// What is needed to record a marker in a queue's stream, if the last marker was long ago. A launch has just returned there.
+    /// The claim counts as launching until [`Self::marked_at_once`].
     pub(crate) fn wants_marker_at_once(&mut self, id: QueueId, now: Nanos) -> Option<DueMarker<D>> {
         let queue = self.queues.get(id)?;
         let (claim, stream) = (queue.claim()?, queue.stream()?);
@@ -133,7 +132,7 @@ impl<D: Device> State<D> {
         Some(DueMarker { claim, stream, launched })
     }
 
-    /// The marker was recorded, or was refused. Returns one that is not needed.
+    /// Notes that the marker was recorded or refused. Returns a marker to retire.
     pub(crate) fn marked_at_once(
         &mut self,
         id: QueueId,

@@ -8,11 +8,11 @@ pub(crate) struct Limits {
     pub(super) limit: Limit,
     /// Whether gates may be used.
     pub(super) uses_gates: bool,
-    /// A claim whose commands are shorter than this is polled while it is alert.
+    /// While a claim is alert, it is polled if its commands are shorter than this.
     pub(crate) poll_below: Nanos,
-    /// The watcher is stuck in a call of the runtime: gates are open, since it may wait for what is behind one.
+    /// The watcher is stuck in a call of the runtime. Gates are open meanwhile: the call may wait for what is behind one.
     pub(crate) is_watcher_stuck: bool,
-    /// Completions are not known at present, so nothing can be limited by them.
+    /// Completions cannot be looked at for now, so no limit that depends on them applies.
     pub(crate) is_paused: bool,
 }
 

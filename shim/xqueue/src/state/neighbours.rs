@@ -1,4 +1,4 @@
-//! What follows when other processes come to a device of this one, go, or preempt it.
+//! What follows when other processes begin or cease to use a device of this one, or preempt it.
 
 use crate::clock::now;
 use crate::device::Device;
@@ -8,14 +8,14 @@ use crate::registration::AdmissionState;
 use crate::state::State;
 
 impl<D: Device> State<D> {
-    /// Whether any claim's admission state has changed since this was last asked.
+    /// Whether any claim's admission state has changed since the last call.
     pub(crate) fn take_has_new_admission_state(&mut self) -> bool {
         self.update_admission_states();
         self.claims.take_has_new_state()
     }
 
-    /// Takes note of the claims' admission states, and of preemptions meanwhile. Done before a command counts as complete that a
-    /// preemption has kept from the device: that time is not the command's.
+    /// Notes the claims' admission states, and preemptions since the last look. This comes before completions are noted: the time
+    /// in which a preemption kept a command from the device is not that command's.
     pub(crate) fn update_admission_states(&mut self) {
         let changes = self.claims.update_states();
         for change in &changes {
@@ -46,7 +46,7 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// A claim may have been preempted, and is not any more, between two looks.
+    /// Notes a preemption that began and ended between two looks.
     fn note_unseen_preemption(&mut self, claim: ClaimId, is_unseen: bool) {
         let (now, state) = (now(), self.claims.last_state(claim));
         if self.claims.get_mut(claim).note_unseen_preemption(now, state, is_unseen) {
@@ -57,9 +57,9 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Another process has come, or completions are followed again. Commands that were launched before are in flight, and are not
-    /// followed: each stream of which this is so is taken to have something in flight, until it is asked. The claim reports its
-    /// work again, since the arbiter may be another one.
+    /// Follows commands that were launched before another process came, or while completions were not followed. Each concerned
+    /// stream is taken to have something in flight until it is asked. The claim reports its work again, since the arbiter may be
+    /// another one.
     fn adopt(&mut self, claim: ClaimId, is_concerned: impl Fn(&Flight<D::Marker>) -> bool) {
         let is_only_stream = self.has_one_stream();
         for id in self.queues.ids_of_claim(claim) {
@@ -74,7 +74,7 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Completions are followed again. What was launched meanwhile may still be in flight.
+    /// Completions are followed again. Commands that were launched meanwhile may be in flight.
     pub(crate) fn adopt_unfollowed(&mut self) {
         for claim in self.claims.ids() {
             if !self.claims.get(claim).is_alone() {

@@ -11,14 +11,14 @@ use crate::queue::{DeferredCommand, Queue};
 use crate::registration::AdmissionState;
 use crate::state::State;
 
-/// Why a command is not deferred.
+/// Why a command cannot be deferred.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// The queue holds as many commands as it can.
+    /// The queue is full.
     Full,
-    /// Nothing is deferred at present.
+    /// Nothing is deferred for now.
     DefersNothing,
-    /// The system gives no thread to launch it from.
+    /// The system gives no thread for a launch worker.
     NoWorker,
     /// The process ends.
     Closed,
@@ -30,14 +30,14 @@ pub enum Refused {
 pub(crate) struct TakenCommand<D: Device> {
     pub(crate) queue: QueueId,
     pub(crate) command: D::Command,
-    /// None if its end is not followed.
+    /// None if the command's completion is not followed.
     pub(crate) launch: Option<PendingLaunch<D>>,
 }
 
-/// A command that was deferred just now.
+/// A command that was just deferred.
 pub(crate) struct Pushed {
     pub(crate) position: Position,
-    /// Nothing was before it in its queue's buffer.
+    /// Whether the queue had nothing deferred before it.
     pub(crate) is_first: bool,
 }
 
@@ -49,13 +49,13 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Whether a queue may not launch its next command.
+    /// Whether the queue must not launch its next command.
     pub(crate) fn is_suspended(&self, queue: QueueId) -> bool {
         self.is_kept(queue, Queue::is_next_held)
     }
 
-    /// Whether the calling thread may not launch a command itself behind all that a queue has: it does not wait for what it has
-    /// itself suspended.
+    /// Whether the calling thread must not launch a command itself behind everything that a queue has. It need not wait for what
+    /// it suspended itself.
     pub(crate) fn is_suspended_for_caller(&self, queue: QueueId) -> bool {
         self.is_kept(queue, |queue| queue.is_next_held() && !queue.is_held_by_caller())
     }
@@ -73,29 +73,29 @@ impl<D: Device> State<D> {
         self.queues.busy().any(|(_, queue)| queue.is_suspended())
     }
 
-    /// Whether anything is suspended by anything but the program itself.
+    /// Whether anything is suspended, other than by the program itself.
     pub(crate) fn is_any_suspended(&self) -> bool {
         self.mode.all_suspended
             || self.is_any_queue_suspended()
             || self.claims.ids().any(|claim| self.is_preempted(claim))
     }
 
-    /// Whether any queue is suspended, by whatever.
+    /// Whether any queue is suspended or held.
     pub(crate) fn is_any_queue_kept(&self) -> bool {
         self.is_any_queue_suspended() || self.is_any_held()
     }
 
-    /// Whether all of the queue's deferred commands were launched, and their launches have returned.
+    /// Whether no command is deferred in the queue, and each launch of a deferred one has returned.
     pub(crate) fn is_drained(&self, queue: QueueId) -> bool {
         self.queues.get(queue).is_none_or(Queue::is_drained)
     }
 
-    /// Whether any command was deferred that has not been launched.
+    /// Whether any deferred command's launch has not returned.
     pub(crate) fn is_any_deferred(&self) -> bool {
         self.queues.busy().any(|(_, queue)| !queue.is_drained())
     }
 
-    /// Whether any command is in a buffer: its launch has not begun.
+    /// Whether any deferred command's launch has not begun.
     pub(crate) fn is_any_buffered(&self) -> bool {
         self.queues.is_any_buffered()
     }
@@ -104,7 +104,7 @@ impl<D: Device> State<D> {
         self.queues.get(queue).is_some_and(Queue::is_full)
     }
 
-    /// Why a command of a queue cannot be deferred now, if so.
+    /// Why a command of the queue cannot be deferred now; None if it can.
     pub(crate) fn refusal(&self, queue: QueueId) -> Option<Refused> {
         match () {
             () if self.mode.closed => Some(Refused::Closed),
@@ -119,17 +119,17 @@ impl<D: Device> State<D> {
         self.queues.get(queue).is_some_and(Queue::has_worker)
     }
 
-    /// Lets the queue's worker end if there is nothing to do for it. False if there is.
+    /// Lets the queue's worker end if the queue has nothing for it. Returns false if it has.
     pub(crate) fn dismiss_worker(&mut self, queue: QueueId) -> bool {
         self.queues.get_mut(queue).is_none_or(Queue::dismiss_worker)
     }
 
-    /// A queue, of which a worker sleeps.
+    /// A queue whose worker sleeps.
     pub(crate) fn queue_mut(&mut self, queue: QueueId) -> Option<&mut Queue<D>> {
         self.queues.get_mut(queue)
     }
 
-    /// Defers a command of a queue that has a worker by now.
+    /// Defers a command of a queue that has a worker.
     pub(crate) fn push(
         &mut self,
         queue: QueueId,
@@ -148,7 +148,7 @@ impl<D: Device> State<D> {
         Pushed { position, is_first }
     }
 
-    /// Whether the watcher must know what waits in a queue.
+    /// Whether the watcher must know what is deferred in a queue.
     pub(crate) fn is_watched(&self, queue: QueueId) -> bool {
         let Some(claim) = self.claim_of(queue) else { return false };
         self.is_recorded()
@@ -156,12 +156,12 @@ impl<D: Device> State<D> {
             || self.claims.get(claim).admission_state() != AdmissionState::Alone
     }
 
-    /// The queue's last deferred command, if it has not been launched.
+    /// The queue's last command, if its launch has not returned.
     pub(crate) fn last(&self, queue: QueueId) -> Option<Position> {
         self.queues.get(queue)?.last(queue)
     }
 
-    /// The same of all queues, as other threads know it.
+    /// The same for all queues, as other threads see it.
     pub(crate) fn all_last(&self) -> Vec<Position> {
         self.queues.busy().filter_map(|(id, queue)| queue.last_for_others(id)).collect()
     }
@@ -171,17 +171,17 @@ impl<D: Device> State<D> {
     }
 
     pub(crate) fn is_launched(&self, position: &Position) -> bool {
-        // A command that the calling thread is launching cannot wait for itself, nor for what is behind it.
+        // A command that the calling thread is launching cannot wait for itself, nor for what comes after it in its queue.
         launching_queue() == Some(position.queue)
             || self.queues.get(position.queue).is_none_or(|queue| queue.is_launched(position.number))
     }
 
-    /// The queue whose next command is launched next, if any may be launched now.
+    /// The queue whose next command is to be launched, if any may be launched now.
     ///
-    /// Of the commands of several queues that may be launched, the oldest is first. HIP promises no order between them, but
-    /// streams share hardware queues, and a wait that comes before what it waits for would hold up both.
+    /// The oldest command of all queues comes first. HIP promises no order between streams, but they share hardware queues: a
+    /// wait that is launched before what it waits for would hold up both.
     pub(super) fn next_to_launch(&self) -> Option<QueueId> {
-        // While a queue launches, its next command is no candidate: that launch may never return.
+        // A queue that is launching is no candidate: that launch may never return.
         let candidates = self.queues.busy().filter(|(_, queue)| !queue.is_launching());
         let may_launch = |id: QueueId, first: &DeferredCommand<_>| {
             let may_launch =
@@ -197,13 +197,13 @@ impl<D: Device> State<D> {
         (!is_older_launching).then_some(id)
     }
 
-    /// The command that is launched next, if any may.
+    /// Takes the command that is to be launched next, if any may be.
     pub(crate) fn take(&mut self, bugs: Bugs) -> Option<TakenCommand<D>> {
         let id = self.next_to_launch()?;
         let first = self.queues.get(id)?.first()?;
         let (mut demand, delay) = (first.demand, Delay::Deferred(first.number, first.since));
         if self.is_next_forced(id) && demand.treatment == Treatment::Schedule {
-            // A command comes after it that must not wait for it.
+            // A command that comes after this one must not wait for it.
             demand.treatment = Treatment::Pinned;
         }
         let launch = self.begin(id, demand, delay);

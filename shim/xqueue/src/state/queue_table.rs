@@ -11,11 +11,11 @@ use crate::queue::{Queue, QueueParts};
 
 pub(crate) struct QueueTable<D: Device> {
     queues: HashMap<QueueId, Queue<D>>,
-    /// Those that may have anything in flight, deferred or waiting, see [`Self::busy`].
+    /// The queues that may have anything in flight, deferred or waiting: see [`Self::busy`].
     busy: Vec<QueueId>,
-    /// Those with a journal that is open, or was not collected to its end.
+    /// The queues whose journal is open, or has launches that were not collected.
     journals: Vec<QueueId>,
-    /// Commands in all their buffers.
+    /// How many commands all queues have deferred and not begun to launch.
     deferred: usize,
     created: u64,
     tickets: u64,
@@ -44,7 +44,7 @@ impl<D: Device> QueueTable<D> {
         self.queues.remove(&id)
     }
 
-    /// Removes those without a stream, see [`Queue::is_over`].
+    /// Removes and returns the queues that are over, see [`Queue::is_over`].
     pub(super) fn take_over(&mut self, all: bool) -> Vec<Queue<D>> {
         self.queues.extract_if(|_, queue| queue.is_over(all)).map(|(_, queue)| queue).collect()
     }
@@ -53,7 +53,7 @@ impl<D: Device> QueueTable<D> {
         self.queues.get(&id)
     }
 
-    /// Whatever is done with it, it is looked at from now on.
+    /// A queue to change. It counts as busy from now on, whatever the caller does with it.
     pub(super) fn get_mut(&mut self, id: QueueId) -> Option<&mut Queue<D>> {
         let queue = self.queues.get_mut(&id)?;
         if queue.becomes_busy() {
@@ -62,19 +62,19 @@ impl<D: Device> QueueTable<D> {
         Some(queue)
     }
 
-    /// Those that may have anything in flight, deferred or waiting: of a program's thousands, only the ones that it uses.
+    /// The queues that may have anything in flight, deferred or waiting. A program may have thousands of queues and use few.
     pub(super) fn busy(&self) -> impl Iterator<Item = (QueueId, &Queue<D>)> {
         self.busy.iter().filter_map(|&id| Some((id, self.queues.get(&id)?)))
     }
 
-    /// A queue's journal is open from now on.
+    /// Puts a queue, whose journal is now open, on the list of queues with journals.
     pub(super) fn has_journal(&mut self, id: QueueId) {
         if self.queues.get_mut(&id).is_some_and(Queue::is_journalled_from_now) {
             self.journals.push(id);
         }
     }
 
-    /// Queues with a journal that is open, or was not collected to its end.
+    /// The queues whose journal is open, or has launches that were not collected.
     pub(super) fn journals(&self) -> &[QueueId] {
         &self.journals
     }
@@ -83,14 +83,14 @@ impl<D: Device> QueueTable<D> {
         self.journals.iter().filter_map(|&id| Some((id, self.queues.get(&id)?)))
     }
 
-    /// A queue, if its journal may have anything.
+    /// A queue, if its journal has launches or had some at the last count.
     pub(super) fn get_journalled(&mut self, id: QueueId) -> Option<&mut Queue<D>> {
         let queue = self.queues.get_mut(&id)?;
         let has_any = queue.stream().is_some() && (queue.journal().pending() > 0 || queue.pending() > 0);
         has_any.then_some(queue)
     }
 
-    /// Looks no more at this one of the queues with journals, if that is over.
+    /// Takes a queue off the list of queues with journals, if its journal is closed and empty.
     pub(super) fn leave_out_journal(&mut self, index: usize) {
         let is_over = |queue: &Queue<D>| {
             queue.stream().is_none() || !queue.journal().is_open() && queue.journal().pending() == 0
@@ -106,7 +106,7 @@ impl<D: Device> QueueTable<D> {
         self.busy().map(|(_, queue)| queue).filter(move |queue| queue.claim() == Some(claim))
     }
 
-    /// Looks no more at those that have nothing.
+    /// Takes queues that have nothing in flight, deferred or waiting off the busy list.
     pub(super) fn leave_out_quiet(&mut self) {
         let Self { queues, busy, .. } = self;
         busy.retain(|id| queues.get_mut(id).is_some_and(Queue::stays_busy));
@@ -138,7 +138,7 @@ impl<D: Device> QueueTable<D> {
         self.deferred > 0
     }
 
-    /// Defers a command of a queue that has a worker by now.
+    /// Defers a command of a queue that has a worker.
     pub(super) fn push(
         &mut self,
         id: QueueId,

@@ -1,5 +1,5 @@
-//! How gates are made: each is tried before it is used. The watcher looks at trials between its other duties, and never waits for
-//! one: what other streams have on the device may come first.
+//! How gates are made: each is tried before it is used. The watcher looks at trials between its other duties and never waits for
+//! one: the device may have to finish other streams' work first.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,16 +19,16 @@ use crate::state::gate_table::{Attempt, DeviceGate, Gate, Shared, Stage};
 pub(crate) struct WantedGate<D: Device> {
     device: u64,
     runtime: RuntimeId,
-    /// The claim for which it will be closed.
+    /// The claim that the gate will belong to.
     claim: ClaimId,
-    /// A stream that will have it.
+    /// A stream that will use the gate.
     pub(crate) stream: D::Stream,
-    /// Where the arbiter closes it.
+    /// The page in which the arbiter closes the gate, if there is one.
     pub(crate) page: Option<Arc<GatePage>>,
 }
 
 impl<D: Device> State<D> {
-    /// When the watcher is to see to gates: now, if one is to be tried.
+    /// When the watcher must look at trials, or begin one.
     pub(crate) fn see_to_gates_at(&self) -> Option<Nanos> {
         let attempt = |stage: &Stage<D>| match stage {
             Stage::Tried(attempt) => Some(attempt.look_at),
@@ -38,12 +38,12 @@ impl<D: Device> State<D> {
         looks.chain(self.wanted_gate().map(|_| now())).min()
     }
 
-    /// A gate that should be there and was not tried yet.
+    /// A gate that is needed and was not tried yet.
     pub(crate) fn wanted_gate(&self) -> Option<WantedGate<D>> {
         if self.mode.closed || !self.limits.uses_gates {
             return None;
         }
-        // One at a time: all runtimes' trials on a device use one word of the page.
+        // Only one trial at a time runs on a device: all use one word of the page.
         let is_tried = |gate: &DeviceGate<D>| matches!(gate.stage, Stage::Tried(_));
         let mut untried = self.gates.iter().filter(|gate| {
             matches!(gate.stage, Stage::Untried) && !self.gates.of_device(gate.device).any(is_tried)
@@ -57,14 +57,14 @@ impl<D: Device> State<D> {
         })
     }
 
-    /// A gate's trial has begun; None: the runtime has no such gate.
+    /// Begins the trial of a gate; None: the runtime has no such gate.
     pub(crate) fn trial_begins(
         &mut self,
         &WantedGate { device, runtime, claim, .. }: &WantedGate<D>,
         page: Option<&'static GatePage>,
         trial: Option<D::Trial>,
     ) {
-        // Nothing was put on the device for it yet.
+        // If the gate is gone, so is the trial: nothing of it is on the device yet.
         let Some(index) = self.gates.position(device, runtime).filter(|_| !self.mode.closed) else { return };
         let is_there = trial.is_some();
         let attempt = Attempt { trial, page, claim: Some(claim), look_at: now() };
@@ -74,7 +74,7 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// A trial at which it is time to look, which is given back by [`Self::trial_looked_at`].
+    /// Takes out a trial that is due to be looked at. [`Self::trial_looked_at`] gives it back.
     pub(crate) fn due_trial(&mut self) -> Option<(usize, D::Trial)> {
         let now = now();
         (0..self.gates.len()).find_map(|index| match &mut self.gates.at_mut(index).stage {
@@ -83,7 +83,7 @@ impl<D: Device> State<D> {
         })
     }
 
-    /// The watcher has looked at a trial.
+    /// Notes what the watcher has found at a trial.
     pub(crate) fn trial_looked_at(
         &mut self,
         index: usize,
@@ -92,7 +92,7 @@ impl<D: Device> State<D> {
         device: &D,
     ) {
         let Stage::Tried(attempt) = &mut self.gates.at_mut(index).stage else {
-            // Its gate was refused, or the process ends.
+            // The runtime has refused the gate, or the process ends.
             device.release_trial(&mut trial);
             return;
         };
@@ -111,7 +111,7 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Whether streams wait at a gate is known.
+    /// A trial is over: streams wait at the gate on the device, or, with None, they do not.
     fn gate_tried(&mut self, index: usize, on_device: Option<D::Gate>) {
         let gate = self.gates.at_mut(index);
         let Stage::Tried(Attempt { page, claim, .. }) = gate.stage else { return };
@@ -128,7 +128,8 @@ impl<D: Device> State<D> {
         self.apply_limits();
     }
 
-    /// Nothing waits at pages that are being tried, also where the watcher has the trial: it will find the page open.
+    /// Opens the words of all trials in pages, so that nothing waits there. A trial that the watcher has taken out will find its
+    /// word open.
     pub(crate) fn open_tried_pages(&self) {
         for gate in self.gates.iter() {
             if let Stage::Tried(Attempt { page: Some(page), .. }) = &gate.stage {
@@ -137,7 +138,7 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Nothing waits where gates are being tried, until the watcher looks again.
+    /// Releases all trials, so that nothing waits there until the watcher looks again.
     pub(crate) fn release_trials(&mut self, device: &D) {
         for index in 0..self.gates.len() {
             if let Stage::Tried(Attempt { trial: Some(trial), .. }) = &mut self.gates.at_mut(index).stage {

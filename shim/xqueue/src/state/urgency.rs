@@ -1,4 +1,4 @@
-//! Whether a call of one stream is made while work of the same process is more urgent.
+//! Whether other streams of the same process are more urgent than a call's.
 
 use xsched_sched::Nanos;
 
@@ -7,7 +7,8 @@ use crate::ids::QueueId;
 use crate::state::State;
 
 impl<D: Device> State<D> {
-    /// Whether the process has a claim on the queue's device that is more urgent than the queue's, and has had work since a time.
+    /// Whether the process has a claim on the queue's device that is more urgent than the queue's and had work at or after
+    /// `since`.
     pub(crate) fn is_behind_own(&self, queue: QueueId, since: Nanos) -> bool {
         let Some(own) = self.claim_of(queue) else { return false };
         let claim = self.claims.get(own);

@@ -1,10 +1,12 @@
-//! Which callers wait, and which threads are to be woken.
+//! Which callers wait, and which threads to wake.
 //!
-//! Waking every thread at every change would be simple and expensive. With a few streams deferred, each launch would wake the
-//! workers of all of them, most of which would find nothing to do. So one worker is woken, that of the queue whose command may
-//! be launched next; a worker that is awake launches for all queues. Callers that wait for launches are woken when one of these
-//! launches has returned. Otherwise a caller that waits for the last of many commands would be woken by each of them, which
-//! takes longer than to launch it. Callers that wait for anything else are woken by every change.
+//! To wake every thread at every change would be simple and expensive. With a few streams deferred, each launch would wake all
+//! their workers, and most would find nothing to do. So one worker is woken, that of the queue whose command may be launched
+//! next. A worker that is awake launches for all queues.
+//!
+//! A caller that waits for launches is woken when one of those launches has returned. Otherwise each launch would wake a caller
+//! that waits for the last of many, which takes longer than the launch. Callers that wait for anything else are woken by every
+//! change.
 
 use std::sync::{Arc, Condvar};
 
@@ -12,7 +14,7 @@ use crate::device::Device;
 use crate::ids::Position;
 use crate::state::State;
 
-/// Threads that are to be woken.
+/// Threads to wake.
 #[derive(Debug, Default)]
 pub(crate) struct Wakes {
     workers: Vec<Arc<Condvar>>,
@@ -24,7 +26,7 @@ impl Wakes {
         self.workers.is_empty() && !self.callers
     }
 
-    /// Wakes them; `callers` wakes all callers that wait.
+    /// Wakes the threads. `callers` wakes all waiting callers.
     pub(crate) fn wake(self, callers: &Condvar) {
         self.workers.iter().for_each(|worker| worker.notify_one());
         if self.callers {
@@ -36,23 +38,23 @@ impl Wakes {
 /// Callers that wait.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    /// Callers that wait for a change.
+    /// How many callers wait for a change.
     pub(crate) callers: usize,
-    /// Of those that wait for launches, what each waits for next.
+    /// For each caller that waits for launches, the next of them.
     launches: Vec<Position>,
-    /// Callers that wait in place until something may be launched, also while they look whether it may.
+    /// How many callers wait in place for admission. One that is about to look again counts, too.
     pub(crate) in_place: usize,
-    /// Threads that are woken when the lock is released.
+    /// Threads to wake when the lock is released.
     pub(crate) wakes: Wakes,
 }
 
 impl Waiters {
-    /// A caller waits for this launch.
+    /// A caller begins to wait for this launch.
     pub(crate) fn await_launch(&mut self, launch: Position) {
         self.launches.push(launch);
     }
 
-    /// It does so no more.
+    /// A caller no longer waits for this launch.
     pub(crate) fn await_launch_no_more(&mut self, launch: Position) {
         let known = self.launches.iter().position(|position| *position == launch);
         known.map(|known| self.launches.swap_remove(known));
@@ -60,7 +62,7 @@ impl Waiters {
 }
 
 impl<D: Device> State<D> {
-    /// Something has changed: callers that it may concern are woken when the lock is released.
+    /// Notes a change: callers that it may concern are woken when the lock is released.
     pub(crate) fn wake_concerned_callers(&mut self) {
         let is_concerned = self.waiters.callers > self.waiters.launches.len()
             || self.waiters.launches.iter().any(|position| self.is_launched(position));
@@ -70,7 +72,7 @@ impl<D: Device> State<D> {
     /// The same for a worker, if a command may be launched now.
     pub(crate) fn wake_concerned_worker(&mut self) {
         let Some(next) = self.next_to_launch() else { return };
-        // The worker of that queue may be launching for another queue, whose own worker can do its part then.
+        // The worker of that queue may be busy with another queue's launch. The worker of that other queue can then take over.
         let sleeping = self.queues.busy().filter(|(_, queue)| queue.is_worker_asleep()).map(|(id, _)| id);
         let Some(woken) = sleeping.min_by_key(|&id| id != next) else { return };
         if let Some(queue) = self.queues.get_mut(woken) {

@@ -1,8 +1,8 @@
-//! When the watcher looks again by itself.
+//! When the watcher looks again of its own accord.
 
 use xsched_sched::Nanos;
 
-/// When the watcher looks again, and whether changes of ready masks wake it before.
+/// When the watcher looks again, and whether changes of ready masks wake it earlier.
 #[derive(Debug, Default)]
 pub(crate) struct WatchSchedule {
     next: Option<Nanos>,
@@ -10,8 +10,8 @@ pub(crate) struct WatchSchedule {
 }
 
 impl WatchSchedule {
-    /// The watcher sleeps until then at most. With `ignores_masks`, changes of ready masks do not wake it: when it looked, they
-    /// concerned nothing.
+    /// The watcher sleeps until `next` at the latest. With `ignores_masks`, changes of ready masks do not wake it: at its last
+    /// look they concerned nothing.
     pub(crate) fn set(&mut self, next: Nanos, ignores_masks: bool) {
         self.next = Some(next);
         self.ignores_masks = ignores_masks;
@@ -22,7 +22,7 @@ impl WatchSchedule {
         self.ignores_masks
     }
 
-    /// Whether it must be woken so that it looks at this time.
+    /// Whether the watcher must be woken to look at this time.
     pub(crate) fn sleeps_beyond(&self, at: Nanos) -> bool {
         self.ignores_masks || self.next.is_some_and(|next| next > at)
     }

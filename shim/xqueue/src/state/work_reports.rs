@@ -1,4 +1,4 @@
-//! When claims report to the arbiter that they have work, or none.
+//! When claims report to the arbiter that they are ready or idle.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::registration::{AdmissionState, Registration};
 use crate::state::State;
 
 impl<D: Device> State<D> {
-    /// Gives a claim a registration with the arbiter, or takes it away.
+    /// Gives a claim a registration with the arbiter, or takes its registration away.
     pub(crate) fn register(&mut self, claim: ClaimId, registration: Option<Arc<dyn Registration>>) {
         self.leave_gate(claim);
         self.close_journals_of(claim);
@@ -21,7 +21,7 @@ impl<D: Device> State<D> {
         self.settle_gates(self.claims.get(claim).key.device);
     }
 
-    /// Reports a queue's work, if the queue has a use for the device now that it may not have had before.
+    /// Reports the queue's claim ready, if the queue can use the device now.
     pub(super) fn report_use(&mut self, queue: QueueId) {
         let Some(known) = self.queues.get(queue) else { return };
         let is_counted = known.first().is_some_and(|first| first.demand.treatment.is_counted());
@@ -33,7 +33,7 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// The same of all queues.
+    /// The same for all queues.
     pub(super) fn report_uses(&mut self) {
         let with_commands = self.queues.busy().filter(|(_, queue)| queue.first().is_some());
         let waiting: Vec<_> = with_commands.map(|(id, _)| id).collect();
@@ -42,13 +42,13 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Whether a queue would launch something if it might. A command that comes after a deferred one has no use for the device: as
-    /// work of an urgent stream it could hold back the very command of another that it waits for.
+    /// Whether the queue has a command that only its admission keeps. A command that comes after a deferred one does not count:
+    /// as work of an urgent stream it could hold back the very command that it waits for.
     pub(super) fn has_use(&self, queue: &Queue<D>) -> bool {
         !queue.is_next_held() && queue.first().is_some_and(|first| self.are_launched(&first.after))
     }
 
-    /// A caller waits for the admission of this claim, or does so no more.
+    /// A caller begins to wait for the claim's admission; false: its wait is over.
     pub(crate) fn caller_waits(&mut self, claim: ClaimId, waits: bool) {
         self.close_journals_of(claim);
         let claim = self.claims.get_mut(claim);
@@ -62,13 +62,13 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// When the first of those claims whose work is all done may report that it has none.
+    /// When the first claim without work may report idle.
     pub(crate) fn idle_at(&self) -> Option<Nanos> {
         let idle = self.claims.iter().filter(|&(id, _)| !self.has_work(id));
         idle.filter_map(|(_, claim)| claim.idle_at()).min()
     }
 
-    /// Reports of claims what is due. Returns when to come again, also to look for completions.
+    /// Reports claims ready or idle where that is due. Returns when to come again, also to look for completions.
     pub(crate) fn report_as_due(&mut self, now: Nanos) -> Option<Nanos> {
         let mut next: Option<Nanos> = None;
         for id in self.claims.ids() {
@@ -86,22 +86,22 @@ impl<D: Device> State<D> {
         next.into_iter().chain(self.next_check_of_all(now)).min()
     }
 
-    /// Whether a command of this claim probably executes. It may wait for another claim's, if that is preempted: then it does not.
+    /// Whether a command of this claim probably executes. It may wait for commands of a preempted claim; then it does not.
     fn is_executing(&self, id: ClaimId, now: Nanos) -> bool {
-        let is_held = |other: ClaimId| other != id && self.is_preempted(other) && self.has_work(other);
+        let is_kept = |other: ClaimId| other != id && self.is_preempted(other) && self.has_work(other);
         let of_queues = self.queues.busy_of_claim(id).map(Queue::flight);
         of_queues.chain([self.claims.get(id).unqueued()]).any(|flight| flight.is_executing(now))
-            && !self.claims.ids().any(is_held)
+            && !self.claims.ids().any(is_kept)
     }
 
-    /// Whether nothing that other processes do concerns this one until it launches or defers something: it is known that there are
-    /// others, and this one has no work.
+    /// Whether no change by other processes concerns this one until it launches or defers something: it knows that they are
+    /// there, and has no work.
     pub(crate) fn is_unconcerned(&self) -> bool {
         let is_idle = |claim: &Claim<D>| {
             let is_waited_for = claim.has_waiting_callers() || claim.is_launching();
             !claim.is_reported_ready() && !is_waited_for
         };
-        // A claim that is not used any more has no registration.
+        // An unused claim has no registration.
         let mut registered =
             self.claims.iter().filter(|(_, claim)| claim.registration().is_some()).peekable();
         registered.peek().is_some()

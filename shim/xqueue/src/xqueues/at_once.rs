@@ -1,4 +1,4 @@
-//! Launches beside other processes that take no lock: see `state/journals.rs` for when they may.
+//! Launches beside other processes that take no lock: `state/journals.rs` says when this is allowed.
 
 use xsched_sched::Nanos;
 
@@ -11,30 +11,30 @@ use crate::status::{AdmissionMode, QueueStatus};
 use crate::xqueues::XQueues;
 use crate::xqueues::locked::Locked;
 
-/// How a command goes that may be launched now.
+/// How a launch that may be made now is followed.
 #[derive(Debug)]
 #[must_use]
 pub enum AdmissionAtOnce {
-    /// Its end is not followed.
+    /// Its completion is not followed.
     Free,
-    /// [`XQueues::finish_at_once`] must be called when it was launched.
+    /// [`XQueues::finish_at_once`] must be called after the launch.
     Followed(JournalledLaunch),
 }
 
-/// A launch that was admitted and is to be finished, see [`XQueues::finish_at_once`].
+/// An admitted launch that [`XQueues::finish_at_once`] finishes.
 #[derive(Debug)]
 #[must_use]
 pub struct JournalledLaunch {
     status: &'static QueueStatus,
     queue: QueueId,
     ticket: Ticket,
-    /// As if it had returned.
+    /// What the journal gets to know when the launch has returned.
     launched: Launched,
 }
 
 impl<D: Device> XQueues<D> {
-    /// The same as [`Self::admit`] on the queue with this status, where the answer is known without the lock: beside other processes,
-    /// while nothing is deferred. None: it is to be asked.
+    /// The same as [`Self::admit`] on the queue with this status, without the lock. Answers only beside other processes, and while
+    /// nothing is deferred. None: ask [`Self::admit`].
     #[inline]
     pub fn admit_at_once(&self, status: &'static QueueStatus, demand: &Demand) -> Option<AdmissionAtOnce> {
         let is_known_later = matches!(demand.end, KnownEnd::ByEvent(_));
@@ -48,7 +48,7 @@ impl<D: Device> XQueues<D> {
         let journal = status.journal();
         let mut opening = journal.look()?;
         let Load::Work(class) = demand.load else {
-            // What comes behind a wait is told from other commands.
+            // After a wait, the durations of commands mean something else, so waits are noted under the lock.
             let goes = demand.load == Load::Signal && is_beside(journal.claim());
             return goes.then_some(AdmissionAtOnce::Free);
         };
@@ -64,12 +64,12 @@ impl<D: Device> XQueues<D> {
                     Launched { admitted, returned: admitted, class, origin, judgement, on_device: true };
                 return Some(AdmissionAtOnce::Followed(JournalledLaunch { status, queue, ticket, launched }));
             }
-            // Another thread launches on the same stream, or the journal was closed.
+            // Another thread has entered, or the journal was closed.
             opening = journal.look()?;
         }
     }
 
-    /// A launch that was admitted has returned. With `on_device` the runtime took it.
+    /// Notes that an admitted launch has returned. With `on_device` the runtime took it.
     #[inline]
     #[expect(clippy::needless_pass_by_value, reason = "a launch is finished once")]
     pub fn finish_at_once(&self, launch: JournalledLaunch, on_device: bool) {
@@ -81,7 +81,7 @@ impl<D: Device> XQueues<D> {
         }
     }
 
-    /// Records a marker in a queue's stream, if it is still due.
+    /// Records a marker in a queue's stream, unless another thread did.
     #[cold]
     fn mark_at_once(&self, queue: QueueId) {
         let due = self.lock_for(Source::Queue(queue)).wants_marker_at_once(queue, now());
@@ -93,7 +93,7 @@ impl<D: Device> XQueues<D> {
         self.retire(Vec::from_iter(unneeded));
     }
 
-    /// Lets launches of a source go without the lock from now on, if that may be.
+    /// Lets a queue's launches go without the lock from now on, if that is allowed.
     pub(super) fn open_journal(&self, state: &mut Locked<'_, D>, source: Source, now: Nanos) {
         if let Source::Queue(queue) = source
             && self.mode.get() == AdmissionMode::Beside

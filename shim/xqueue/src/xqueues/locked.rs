@@ -1,5 +1,5 @@
-//! The state under its lock. Threads that a change concerns are woken when the lock is released: on the processor of the thread
-//! that wakes them they would otherwise begin at once, to wait for the lock.
+//! The state under its lock. Threads that a change concerns are woken only after the lock is released. If they were woken before,
+//! they would run at once, on the same processor, only to wait for the lock.
 
 use std::mem;
 use std::ops::{Deref, DerefMut};
@@ -15,7 +15,7 @@ use crate::xqueues::{WAIT_MAX, XQueues};
 /// The state of all queues, locked.
 #[must_use]
 pub(super) struct Locked<'a, D: Device> {
-    /// There until it is released.
+    /// Some until the lock is released.
     guard: Option<MutexGuard<'a, State<D>>>,
     changed: &'a Condvar,
 }
@@ -25,7 +25,7 @@ impl<'a, D: Device> Locked<'a, D> {
         Self { guard: Some(state), changed }
     }
 
-    /// Releases it until this rings, for so long at most.
+    /// Releases the lock until this rings, or until `limit` is over.
     fn wait(mut self, on: &Condvar, limit: Duration) -> Self {
         if let Some(mut state) = self.guard.take() {
             mem::take(&mut state.waiters.wakes).wake(self.changed);
@@ -67,19 +67,19 @@ impl<D: Device> Drop for Locked<'_, D> {
 }
 
 impl<D: Device> XQueues<D> {
-    /// Makes a change known to threads that wait, and to those that read the admission mode.
+    /// Tells a change to waiting threads and to those that read the admission mode.
     pub(super) fn publish(&self, state: &mut State<D>) {
         self.publish_to_callers(state);
         state.wake_concerned_worker();
     }
 
-    /// The same for a worker that goes on to look by itself what may be launched.
+    /// Tells a change to all but workers. The calling worker itself looks next at what may be launched.
     pub(super) fn publish_to_callers(&self, state: &mut State<D>) {
         self.publish_quietly(state);
         state.wake_concerned_callers();
     }
 
-    /// Makes a change known to threads that read the admission mode: no thread waits for it.
+    /// Tells a change to threads that read the admission mode. No waiting thread is concerned.
     pub(super) fn publish_quietly(&self, state: &mut State<D>) {
         let mode = state.admission_mode();
         if mode != AdmissionMode::Beside {
@@ -88,7 +88,7 @@ impl<D: Device> XQueues<D> {
         self.mode.set(mode);
     }
 
-    /// A caller waits for the next change, or until it looks again by itself.
+    /// A caller waits for the next change, or until it must look again anyway.
     pub(super) fn wait<'a>(&self, mut state: Locked<'a, D>) -> Locked<'a, D> {
         state.waiters.callers += 1;
         let mut state = state.wait(&self.changed, WAIT_MAX);
@@ -96,7 +96,7 @@ impl<D: Device> XQueues<D> {
         state
     }
 
-    /// A caller waits until all of these were launched, in a call for the stream of `own`.
+    /// A caller waits until all of these were launched. It is in a call for the stream of `own`.
     pub(super) fn wait_for_launches<'a>(
         &'a self,
         mut state: Locked<'a, D>,
@@ -104,7 +104,7 @@ impl<D: Device> XQueues<D> {
         positions: &[Position],
     ) -> Locked<'a, D> {
         while let Some(awaited) = state.awaited(positions, own) {
-            // A queue may be suspended meanwhile.
+            // A queue may be suspended while this waits.
             if state.release(awaited, own) {
                 self.publish(&mut state);
             }
@@ -115,7 +115,7 @@ impl<D: Device> XQueues<D> {
         state
     }
 
-    /// A worker waits until its queue may launch, or for so long.
+    /// A worker waits until its queue may launch, or until `limit` is over.
     pub(super) fn sleep(mut state: Locked<'_, D>, id: QueueId, limit: Duration) -> Locked<'_, D> {
         let Some(queue) = state.queue_mut(id) else { return state };
         let wakeup = queue.worker_sleeps();

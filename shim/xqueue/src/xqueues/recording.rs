@@ -6,11 +6,11 @@ use crate::ids::{QueueId, Source};
 use crate::xqueues::XQueues;
 
 impl<D: Device> XQueues<D> {
-    /// The process is recorded from now on, with events written there; None: it is not.
+    /// Starts the recording of the process: events are written there. None ends it.
     pub(crate) fn record(&self, events: Option<EventWriter>) {
         let mut state = self.lock();
         state.write_events_to(events);
-        // Before the first event: from there on, every launch is recorded.
+        // All launches after the first event must be recorded, so the mode changes before that event.
         self.publish(&mut state);
         if state.is_recorded() {
             state.note_all(&self.device);
@@ -24,18 +24,18 @@ impl<D: Device> XQueues<D> {
         self.lock_only().is_recorded()
     }
 
-    /// Looks at all markers, if the process is recorded: the host has just waited for them, or no thread will look later.
+    /// Looks at all markers if the process is recorded. The host has just waited for them, or no thread would look later.
     pub fn check_all_if_recorded(&self) {
         if self.is_recorded() {
             let queues = self.lock().queue_ids();
             self.check_queues(queues.into_iter());
-            // Completions may let more be launched. The watcher does not notice: it finds no marker left to look at.
+            // More may be launched now. The watcher does not notice that: it finds no marker left to look at.
             self.publish(&mut self.lock());
         }
     }
 
-    /// Looks at markers of these queues as far as they are complete. A caller that has just waited for the queues knows that they
-    /// are, but not since when.
+    /// Looks at the complete markers of these queues. A caller that has just waited for the queues knows that they are done, but
+    /// not since when.
     pub(super) fn check_queues(&self, queues: impl Iterator<Item = QueueId>) {
         let paused = self.pause();
         if *paused {
@@ -44,7 +44,7 @@ impl<D: Device> XQueues<D> {
         queues.map(Source::Queue).for_each(|source| self.check_source(source));
     }
 
-    /// Looks at the markers of a source up to the first that is not complete. Only while markers are held.
+    /// Looks at a source's markers up to the first incomplete one. The caller holds the markers' lock.
     pub(super) fn check_source(&self, source: Source) {
         let first = || self.lock_for(source).first_marker(source);
         while first().is_some_and(|marker| self.check_marker(source, marker)) {}

@@ -1,4 +1,4 @@
-//! Waiting in place: callers whose command is not deferred wait until it may be launched, others until commands were.
+//! Waiting in place: callers whose command is not deferred wait for its admission; others wait for launches of deferred commands.
 
 use crate::clock::now;
 use crate::command::{Delay, Demand, Load, PendingLaunch, Treatment};
@@ -9,7 +9,7 @@ use crate::xqueues::XQueues;
 use crate::xqueues::locked::Locked;
 
 impl<D: Device> XQueues<D> {
-    /// Waits while the queue is full. If the calling thread has itself suspended it, the oldest command goes.
+    /// Waits while the queue is full. If the calling thread itself suspended the queue, its oldest command is released.
     pub fn wait_while_full(&self, queue: QueueId) {
         let mut state = self.lock();
         if state.is_full(queue) && state.release_oldest(queue) {
@@ -23,23 +23,23 @@ impl<D: Device> XQueues<D> {
         self.wait_launched_by(None, positions);
     }
 
-    /// The same in a call for the stream of a queue, which waits for that even if the program suspends it.
+    /// The same in a call for the stream of `own`: the caller waits for that queue even while the program holds it.
     pub fn wait_launched_by(&self, own: Option<QueueId>, positions: &[Position]) {
         drop(self.wait_launched_in_place(self.lock(), own, positions));
     }
 
-    /// The same for a call that will wait for the device anyway. Limits stay: the program expects to wait.
+    /// The same for a call that will wait for the device anyway. Limits still apply: the program expects to wait.
     pub fn wait_launched_as_expected(&self, own: Option<QueueId>, positions: &[Position]) {
         drop(self.wait_for_launches(self.lock(), own, positions));
     }
 
-    /// Waits until everything that is deferred now was launched.
+    /// Waits until everything that is deferred now has been launched.
     pub fn wait_all_launched(&self) {
         self.wait_launched(&self.all_last());
     }
 
-    /// Waits as a command would that comes after these: until the queue is not suspended, they were launched, and more may be
-    /// launched ahead. Then it is launched.
+    /// Waits like a command that comes after these: until they were launched, the queue is not suspended, and more may be
+    /// launched ahead. Then notes that the command is being launched.
     pub fn wait_for_admission(
         &self,
         queue: QueueId,
@@ -91,7 +91,7 @@ impl<D: Device> XQueues<D> {
         launch
     }
 
-    /// Waits as a command would that comes after everything.
+    /// Waits like a command that comes after everything deferred.
     pub fn wait_behind_all(&self, treatment: Treatment) {
         let mut state = self.lock();
         let after = state.all_last();
@@ -105,7 +105,7 @@ impl<D: Device> XQueues<D> {
         }
     }
 
-    /// What a command comes after that must not wait must not wait either.
+    /// Forces what a forced command comes after.
     fn force_if_asked(&self, state: &mut State<D>, demand: Demand, after: &[Position]) {
         if demand.treatment.is_forced() && !state.are_launched(after) {
             state.force(after);
@@ -113,7 +113,7 @@ impl<D: Device> XQueues<D> {
         }
     }
 
-    /// Waits until these were launched, in a call for the stream of `own`, and a claim's next command may be.
+    /// Waits until these were launched, and then until `may_launch`. The caller is in a call for the stream of `own`.
     fn wait_until<'a>(
         &'a self,
         state: Locked<'a, D>,
@@ -121,14 +121,15 @@ impl<D: Device> XQueues<D> {
         (own, after): (Option<QueueId>, &[Position]),
         may_launch: impl Fn(&State<D>) -> bool,
     ) -> Locked<'a, D> {
-        // Until then it has no use for the device: as a ready claim it could hold back the very commands that it waits for.
+        // Until those launches, the claim cannot use the device: if it were ready, it could hold back the very commands that it
+        // waits for.
         let mut state = self.wait_launched_in_place(state, own, after);
         if may_launch(&state) {
             return state;
         }
         if let Some(claim) = claim {
             state.caller_waits(claim, true);
-            // If that was otherwise when the watcher last looked, it is to find a change.
+            // If the states have changed since the watcher's last look, the watcher must find that change.
             state.update_admission_states();
             self.wake_watcher();
         }
@@ -139,7 +140,7 @@ impl<D: Device> XQueues<D> {
         state
     }
 
-    /// The same until all of these were launched.
+    /// Waits in place until all of these were launched.
     fn wait_launched_in_place<'a>(
         &'a self,
         mut state: Locked<'a, D>,
@@ -152,8 +153,8 @@ impl<D: Device> XQueues<D> {
         state
     }
 
-    /// Waits in a call that need not wait for the device. No such wait lasts for ever: the device may wait for what the caller would
-    /// do next, so a stream that is stuck is not limited meanwhile, see [`State::may_launch_ahead`].
+    /// Waits in a call that need not wait for the device. The device may wait for what the caller would do next, so a stalled
+    /// stream is not limited meanwhile ([`State::may_launch_ahead`]), and the wait ends.
     fn wait_in_place<'a>(
         &'a self,
         mut state: Locked<'a, D>,

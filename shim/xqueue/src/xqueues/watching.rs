@@ -1,5 +1,6 @@
-//! The watcher's part: one thread of the process looks for completions, reports to the arbiter what is due, and wakes threads
-//! that may go on.
+//! The watcher's part: one thread of the process looks for completions, sends the reports that are due, and wakes threads that
+//! may
+//! go on.
 
 use std::sync::{Arc, PoisonError};
 use std::thread;
@@ -16,13 +17,13 @@ use crate::registration::{AdmissionState, Registration};
 use crate::state::ClaimState;
 use crate::xqueues::XQueues;
 
-/// How often a marker is looked at that a caller waits for, and for how long at most: the device is done with what is before it,
-/// but the program may have used its event otherwise.
+/// How often a marker is looked at while a caller waits for it, and for how long at most. The device has finished what is before
+/// the marker, but the program may have put more into the stream.
 const CHECK_AGAIN: Duration = Duration::from_micros(20);
 const MARKER_MAX: Duration = Duration::from_secs(1);
 
 impl<D: Device> XQueues<D> {
-    /// The claim with this key, a new one if need be.
+    /// The claim with this key; it is made if there is none.
     pub fn claim(&self, key: ClaimKey) -> ClaimId {
         let (claim, is_new) = self.lock().claim(key);
         if is_new {
@@ -37,7 +38,7 @@ impl<D: Device> XQueues<D> {
         self.lock().all_claims()
     }
 
-    /// Gives a claim a registration with the arbiter, or takes it away: it is alone then.
+    /// Gives a claim a registration with the arbiter. None takes it away: the claim is alone then.
     pub(crate) fn register(&self, claim: ClaimId, registration: Option<Arc<dyn Registration>>) {
         let mut state = self.lock();
         state.register(claim, registration);
@@ -54,7 +55,7 @@ impl<D: Device> XQueues<D> {
         self.lock().usage_by_origin(claim)
     }
 
-    /// Origins' numbers have lost their meaning.
+    /// Origin numbers are void from now on: time that has one counts as of an unknown origin.
     pub(crate) fn forget_origins(&self) {
         self.lock().forget_origins();
     }
@@ -64,28 +65,28 @@ impl<D: Device> XQueues<D> {
         self.lock().set_limit(limit);
     }
 
-    /// What says, of the name that a registration has, whether its claim is beside others. Given once.
+    /// Sets what says whether a claim is beside other processes, by the name of its registration. Called once.
     pub(crate) fn set_arbiter(&self, is_beside: Box<dyn Fn(u64) -> bool + Send + Sync>) {
         let _ = self.is_beside.set(is_beside);
     }
 
-    /// What wakes the watcher. Given once.
+    /// Sets what wakes the watcher. Called once.
     pub(crate) fn set_alarm(&self, alarm: Box<dyn Fn() + Send + Sync>) {
         let _ = self.alarm.set(alarm);
     }
 
-    /// From now on markers are neither recorded nor looked at, no gates are made, and nothing is limited by what is in flight;
-    /// false takes it back.
+    /// Pauses markers: none is recorded or looked at, no gate is made, and nothing is limited by what is in flight. False ends
+    /// that.
     pub fn pause_markers(&self, paused: bool) {
         let mut markers_paused = self.pause();
-        // Looked at only now: meanwhile the process may have ended, which pauses markers for good.
+        // Looked at under the lock: the process may have ended meanwhile, which pauses markers for good.
         *markers_paused = paused || self.is_closed();
         drop(markers_paused);
         drop(self.making_gate.lock().unwrap_or_else(PoisonError::into_inner));
         let mut state = self.lock();
         state.limits.is_paused = paused;
         if paused {
-            // Nothing is looked at until then.
+            // While markers are paused, no trial is looked at.
             state.release_trials(&self.device);
         } else {
             state.adopt_unfollowed();
@@ -97,19 +98,19 @@ impl<D: Device> XQueues<D> {
         }
     }
 
-    /// Does all that is due; returns when to come again: not later than `latest`, and earlier if anything is expected before.
+    /// Does all that is due. Returns when to come again: at `latest`, or earlier if something is expected before.
     pub(crate) fn run_due(&self, latest: Nanos) -> Nanos {
         let mut state = self.lock();
-        // First of all: changes from now on wake the threads that they concern.
+        // This comes first: later changes then wake the threads that they concern.
         state.ask_for_quiet();
         state.update_gates(&self.device);
         state.update_admission_states();
         drop(state);
         let is_any_complete = self.check_due_markers() | self.ask_quiet_streams();
         let mut state = self.lock();
-        // What kept them open may have completed.
+        // Pinned commands that kept gates open may have completed.
         state.update_gates(&self.device);
-        // Before the reports: a claim that is not alone any more has streams to be asked.
+        // This comes before the reports: streams of a claim that has just ceased to be alone must be asked.
         let is_state_new = state.take_has_new_admission_state();
         let next = state.report_as_due(now());
         let next = next.map_or(latest, |next| next.min(latest));
@@ -121,7 +122,7 @@ impl<D: Device> XQueues<D> {
             self.publish(&mut state);
         } else {
             self.publish_quietly(&mut state);
-            // A command was deferred while the process was preempted, and it was not before nor is now: no change shows that.
+            // A preemption may have begun and ended between two looks, and a command may have been deferred meanwhile.
             state.wake_concerned_worker();
         }
         drop(state);
@@ -131,46 +132,45 @@ impl<D: Device> XQueues<D> {
         next
     }
 
-    /// Whether nothing that others do concerns this process at present: it knows that they are there, and has no work.
+    /// Whether no change by other processes concerns this one now: it knows that they are there, and has no work.
     pub(crate) fn is_unconcerned(&self) -> bool {
         self.lock().is_unconcerned()
     }
 
-    /// Whether that was so when the watcher last did what was due. Then changes of ready masks need not wake it: any change of
-    /// the process's own that matters does.
+    /// Whether changes of ready masks need not wake the watcher: at its last look, none could concern the process. Any change of
+    /// the process's own that matters wakes it.
     pub(crate) fn ignores_masks(&self) -> bool {
         self.lock_only().watch.ignores_masks()
     }
 
-    /// The registrations of claims that the watcher must look at continuously now, rather than sleep, and their admission states.
+    /// The claims' registrations and admission states, if the watcher must poll them rather than sleep.
     pub(crate) fn polled(&self) -> Vec<(Arc<dyn Registration>, AdmissionState)> {
         self.lock().polled(now())
     }
 
-    /// An alert claim is polled if its commands are shorter than this; zero: none is.
+    /// Sets the bound for polling: an alert claim is polled if its commands are shorter than this. Zero: none is.
     pub(crate) fn poll_below(&self, time: Nanos) {
         self.lock().limits.poll_below = time;
     }
 
-    /// Makes gates where they are needed, one at a time, and looks at those that are being tried. Returns when to come again for
-    /// that.
+    /// Makes the gates that are needed, one at a time, and looks at trials. Returns when to come again for that.
     pub(crate) fn make_gates(&self) -> Option<Nanos> {
         let at = self.lock().see_to_gates_at()?;
         if at > now() {
             return Some(at);
         }
-        // Not while a stream captures: memory that any thread asks for then ends the capture. Nor across a reset, which takes
-        // the memory back.
+        // No gate is made while a stream captures: a request for memory by any thread would end the capture. Nor is one made
+        // during a reset, which takes the memory back.
         let _made = self.making_gate.lock().unwrap_or_else(PoisonError::into_inner);
         if *self.pause() {
-            // What ends that wakes the watcher.
+            // What ends the pause wakes the watcher.
             return None;
         }
         let wanted = self.lock().wanted_gate();
         if let Some(mut wanted) = wanted {
-            // For good: it is not known when the device has looked there for the last time.
+            // The page is never unmapped: it is not known when the device last looks at it.
             let page = wanted.page.take().map(|page| &**Box::leak(Box::new(page)));
-            // A stream that was destroyed meanwhile is only looked at for its device.
+            // If the stream was destroyed meanwhile, it only names the device.
             let trial = self.device.make_gate(wanted.stream, page);
             self.lock().trial_begins(&wanted, page, trial);
         }
@@ -184,18 +184,18 @@ impl<D: Device> XQueues<D> {
         state.see_to_gates_at()
     }
 
-    /// Whether gates may be used, from now on. One that may not stays open.
+    /// Sets whether gates may be used. A gate that may not be used stays open.
     pub(crate) fn use_gates(&self, uses: bool) {
         self.lock().use_gates(uses, &self.device);
     }
 
-    /// A runtime's devices are about to be reset: its gates are not used any more, and none is being made.
+    /// Stops using and making gates of a runtime: its devices are about to be reset.
     pub fn retire_gates(&self, runtime: RuntimeId) {
         let _none_is_made = self.making_gate.lock().unwrap_or_else(PoisonError::into_inner);
         self.lock().retire_gates(Some(runtime), &self.device);
     }
 
-    /// A runtime is gone, and its number may be another's: its gates are not used any more, and it does not count.
+    /// Forgets the gates of a runtime that is gone. Its number may later be another runtime's.
     pub fn runtime_gone(&self, runtime: RuntimeId) {
         let _none_is_made = self.making_gate.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.lock();
@@ -203,7 +203,8 @@ impl<D: Device> XQueues<D> {
         state.forget_gates(runtime);
     }
 
-    /// The host waits from now on for what these queues have in flight. How much that is, for [`Self::host_wait_ends`].
+    /// The host begins to wait for what these queues have in flight. Returns how many commands each has launched, for
+    /// [`Self::host_wait_ends`].
     pub fn host_wait_begins(&self, queues: &[QueueId]) -> Vec<(QueueId, u64)> {
         if queues.is_empty() {
             return Vec::new();
@@ -211,7 +212,7 @@ impl<D: Device> XQueues<D> {
         self.lock().host_wait_begins(queues)
     }
 
-    /// The host's wait is over; with `is_complete`, so is what it waited for.
+    /// The host's wait is over. With `is_complete`, what it waited for has completed.
     pub fn host_wait_ends(&self, waited: &[(QueueId, u64)], is_complete: bool) {
         if is_complete && self.is_recorded() {
             self.check_queues(waited.iter().map(|&(queue, _)| queue));
@@ -225,7 +226,7 @@ impl<D: Device> XQueues<D> {
         let mut sleeps = false;
         if is_complete {
             self.publish(&mut state);
-            // The watcher would otherwise come when a lease is to be renewed, and others would wait for that long.
+            // Otherwise the watcher would come only when a lease must be renewed, and other processes would wait as long.
             sleeps = state.idle_at().is_some_and(|at| state.watch.sleeps_beyond(at));
         }
         drop(state);
@@ -235,7 +236,7 @@ impl<D: Device> XQueues<D> {
         }
     }
 
-    /// Whether any was complete.
+    /// Looks at the markers that are due. Returns whether any was complete.
     fn check_due_markers(&self) -> bool {
         let paused = self.pause();
         let mut is_any_complete = false;
@@ -244,7 +245,7 @@ impl<D: Device> XQueues<D> {
         }
         let due = self.lock().due_markers(now());
         for (source, marker) in due {
-            // A late look finds several complete.
+            // If the look is late, several may be complete.
             if self.check_marker(source, marker) {
                 is_any_complete = true;
                 self.check_source(source);
@@ -259,7 +260,7 @@ impl<D: Device> XQueues<D> {
         }
     }
 
-    /// Whether it is complete. Only while markers are held.
+    /// Looks at a marker. Returns whether it is complete. The caller holds the markers' lock.
     pub(super) fn check_marker(&self, source: Source, marker: D::Marker) -> bool {
         let is_complete = self.device.is_complete(marker);
         let before = self.lock_for(source).marker_before(source).filter(|_| is_complete);
@@ -271,7 +272,7 @@ impl<D: Device> XQueues<D> {
         is_complete
     }
 
-    /// Whether any was done.
+    /// Asks the streams that are due to be asked. Returns whether any was done.
     fn ask_quiet_streams(&self) -> bool {
         let paused = self.pause();
         if *paused {
@@ -287,8 +288,8 @@ impl<D: Device> XQueues<D> {
         is_any_done
     }
 
-    /// Sees to it that the end of what a queue has in flight is noticed without its stream, if that is not done. Only while
-    /// markers are held.
+    /// Notes that a queue's stream is done, or records a marker whose completion shows it without the stream. The caller holds
+    /// the markers' lock.
     pub(super) fn mark_end(&self, queue: QueueId) {
         let Some((stream, launched)) = self.lock().stream_in_use(queue) else { return };
         if self.device.is_done(stream) == Some(true) {
@@ -300,9 +301,9 @@ impl<D: Device> XQueues<D> {
         self.retire(Vec::from_iter(unneeded));
     }
 
-    /// Waits until a queue's stream is done, on a thread of the program's that is about to wait for the same in the runtime. A marker
-    /// behind the end would make it wait for more: on a stream that the null stream orders, for all that was put there since. A stream
-    /// that cannot tell is not followed any more, as after a capture that broke.
+    /// Waits until a queue's stream is done, on a thread that is about to wait for the same in the runtime. A marker would make
+    /// that thread wait for more if the null stream orders the stream: for all that was put there since. A stream that cannot
+    /// tell, as after a capture that broke, is not followed any more.
     pub(super) fn await_end(&self, queue: QueueId) {
         loop {
             let paused = self.pause();
@@ -319,10 +320,11 @@ impl<D: Device> XQueues<D> {
         }
     }
 
-    /// A queue's stream is done with so many commands, or is not, or cannot tell. Only while markers are held.
+    /// Notes whether a queue's stream is done with its first `launched` commands; None: it cannot tell. The caller holds the
+    /// markers' lock.
     pub(super) fn note_answer(&self, queue: QueueId, launched: u64, is_done: Option<bool>) {
         if is_done == Some(true) {
-            // Markers know when.
+            // Markers tell when.
             self.check_source(Source::Queue(queue));
         }
         let retired = self.lock_for(Source::Queue(queue)).stream_answered(queue, launched, is_done);
@@ -334,9 +336,9 @@ impl<D: Device> XQueues<D> {
         self.lock().event_seen(event);
     }
 
-    /// The program is about to ask whether a queue's stream is done, or a claim's streams without a queue. If it knows by an event
-    /// of its own that the stream is done, a marker behind that must not keep the stream busy. The marker is waited for, which
-    /// takes as long as the device needs from one packet to the next.
+    /// Waits for a marker that could make the runtime contradict what the program knows. The program is about to ask whether a
+    /// stream is done, and may know by an event of its own that it is. The marker behind that event must not keep the stream
+    /// busy. This takes as long as the device needs from one packet to the next.
     pub fn await_doubtful_marker(&self, queue: Option<QueueId>, claim: Option<ClaimId>, stream: D::Stream) {
         let source = queue.map(Source::Queue).or(claim.map(Source::Unqueued));
         if source.is_some_and(|source| self.lock_for(source).is_marker_in_doubt(source)) {
@@ -344,7 +346,7 @@ impl<D: Device> XQueues<D> {
         }
     }
 
-    /// Waits until a stream is done, which has a marker left at most. On a thread of the program's.
+    /// Waits until a stream is done that has at most a marker left. Called on a thread of the program's.
     pub(super) fn await_marker(&self, stream: D::Stream) {
         let deadline = Instant::now() + MARKER_MAX;
         while Instant::now() < deadline {

@@ -1,5 +1,5 @@
-//! Launch workers: one thread for each queue that defers something. Any of them that is awake launches the next command, of
-//! whatever queue; the others take over when a launch does not return.
+//! Launch workers: one thread for each queue with deferred commands. Any worker that is awake launches the next command, of any
+//! queue. If its launch does not return, the others take over.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::state::TakenCommand;
 use crate::threads;
 use crate::xqueues::{WAIT_MAX, XQueues};
 
-/// How long a worker stays without work: bursts come in trains.
+/// How long a worker stays without work: bursts often follow each other.
 const LINGER: Duration = Duration::from_millis(100);
 
 /// Starts the worker of a queue.
@@ -52,7 +52,7 @@ fn run<D: Device>(queues: &Arc<XQueues<D>>, queue: QueueId) {
             // The queue was destroyed.
             return;
         } else if state.is_any_buffered() {
-            // Maybe of a queue whose own worker is busy with a launch that does not return.
+            // The next command may be another queue's whose own worker is in a launch that does not return.
             state = XQueues::sleep(state, queue, WAIT_MAX);
             idle_since = Instant::now();
         } else if idle_since.elapsed() < LINGER {

@@ -1,10 +1,14 @@
-//! Copies, through every copy function of HIP, and the structures that some of these take.
+//! Copies, through every copy function of HIP.
 
-use core::ffi::{c_int, c_uint};
+use core::ffi::c_uint;
 use core::ptr;
 
 use xsched_differential::program::{CELL_BYTES, CELL_WORDS, CELLS_MAX, Cell, Copy, Memory};
 
+use crate::boxes::{
+    Box3d, BoxEnd, BoxOperand, BoxOperation, DriverBox, DriverBoxEnd, DriverRows, DriverRowsEnd,
+    OPERAND_ARRAY, OPERAND_MEMORY, ORDER_OF_STREAM, PeerBox, Pitched,
+};
 use crate::hip::{self, Code, Handle};
 use crate::world::World;
 use crate::{names, newer};
@@ -13,139 +17,6 @@ use crate::{names, newer};
 const ROW: usize = 64;
 /// Rows of a slice when cells are copied by slices.
 const ROWS: usize = 2;
-
-/// `hipPitchedPtr`
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct Pitched {
-    pub(crate) address: Handle,
-    pub(crate) pitch: usize,
-    pub(crate) xsize: usize,
-    pub(crate) ysize: usize,
-}
-
-/// `hipExtent`
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct Extent {
-    pub(crate) width: usize,
-    pub(crate) height: usize,
-    pub(crate) depth: usize,
-}
-
-/// One end of a [`Box3d`].
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct BoxEnd {
-    array: Handle,
-    position: [usize; 3],
-    memory: Pitched,
-}
-
-impl BoxEnd {
-    /// Memory of consecutive rows, as one slice.
-    pub(crate) fn rows(address: Handle, pitch: usize, rows: usize) -> Self {
-        let memory = Pitched { address, pitch, xsize: pitch, ysize: rows };
-        Self { array: ptr::null_mut(), position: [0; 3], memory }
-    }
-}
-
-/// `hipMemcpy3DParms`
-#[repr(C)]
-pub(crate) struct Box3d {
-    pub(crate) from: BoxEnd,
-    pub(crate) to: BoxEnd,
-    pub(crate) extent: [usize; 3],
-    pub(crate) kind: c_uint,
-}
-
-/// `hipMemcpy3DPeerParms`
-#[repr(C)]
-pub(crate) struct PeerBox {
-    pub(crate) from: BoxEnd,
-    pub(crate) from_device: c_int,
-    pub(crate) to: BoxEnd,
-    pub(crate) to_device: c_int,
-    pub(crate) extent: [usize; 3],
-}
-
-/// One end of a [`DriverBox`].
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct DriverBoxEnd {
-    position: [usize; 3],
-    level: usize,
-    kind: c_uint,
-    host: Handle,
-    device: Handle,
-    array: Handle,
-    pitch: usize,
-    height: usize,
-}
-
-/// `HIP_MEMCPY3D`
-#[repr(C)]
-pub(crate) struct DriverBox {
-    from: DriverBoxEnd,
-    to: DriverBoxEnd,
-    extent: [usize; 3],
-}
-
-/// One end of [`DriverRows`].
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct DriverRowsEnd {
-    position: [usize; 2],
-    kind: c_uint,
-    host: Handle,
-    device: Handle,
-    array: Handle,
-    pitch: usize,
-}
-
-/// `hip_Memcpy2D`
-#[repr(C)]
-pub(crate) struct DriverRows {
-    from: DriverRowsEnd,
-    to: DriverRowsEnd,
-    width: usize,
-    height: usize,
-}
-
-/// One end of a [`BoxOperation`].
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct BoxOperand {
-    kind: c_uint,
-    base: Handle,
-    /// For memory: length of a row, rows of a slice, and a hint. For an array: a position.
-    lengths: [usize; 3],
-}
-
-/// `hipMemcpy3DBatchOp`
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct BoxOperation {
-    from: BoxOperand,
-    to: BoxOperand,
-    extent: [usize; 3],
-    order: c_uint,
-    flags: c_uint,
-}
-
-impl BoxOperation {
-    /// Memory to memory, one row, with an access order that does not exist.
-    pub(crate) fn without_order(to: Handle, from: Handle, bytes: usize) -> Self {
-        let operand = |base| BoxOperand { kind: OPERAND_MEMORY, base, lengths: [0; 3] };
-        Self { from: operand(from), to: operand(to), extent: [bytes, 1, 1], order: 0, flags: 0 }
-    }
-}
-
-/// `hipMemcpyOperandTypePointer`, `hipMemcpyOperandTypeArray`
-const OPERAND_MEMORY: c_uint = 1;
-const OPERAND_ARRAY: c_uint = 2;
-/// `hipMemcpySrcAccessOrderStream`
-const ORDER_OF_STREAM: c_uint = 1;
 
 /// Creates an array with a row for each cell.
 ///

@@ -4,7 +4,7 @@
 
 use core::ffi::{c_char, c_int, c_uint, c_void};
 
-use crate::copy::{DriverBox, DriverRows};
+use crate::boxes::{DriverBox, DriverRows};
 
 /// `hipError_t`
 pub(crate) type Code = c_int;

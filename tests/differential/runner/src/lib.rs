@@ -11,7 +11,9 @@
 //! bind to versioned symbols, and code objects are registered before `main`.
 
 mod arguments;
+mod boxes;
 mod copy;
+mod error;
 mod graph;
 mod hip;
 mod mistake;
@@ -33,9 +35,8 @@ use xsched_differential::observe::Outcome;
 use xsched_differential::order::{self, Checked};
 use xsched_differential::program::Program;
 
+use crate::error::Error;
 use crate::process::Process;
-
-type Error = Box<dyn std::error::Error>;
 
 /// Called by the C library.
 #[unsafe(no_mangle)]

@@ -9,7 +9,7 @@ use crate::arguments::Arguments;
 use crate::hip::{self, Code, Dim3, Handle};
 use crate::process::{SCRATCH_BYTES, Source};
 use crate::world::World;
-use crate::{copy, names, newer, work};
+use crate::{boxes, names, newer, work};
 
 static NOT_A_KERNEL: u64 = 0;
 static SOURCE: [u8; 4 * SCRATCH_BYTES] = [7; 4 * SCRATCH_BYTES];
@@ -74,7 +74,7 @@ pub(crate) fn make(world: &World<'_>, mistake: Mistake, stream: Handle) -> Code 
             Mistake::MoveNowhere => hip::hipMemPrefetchAsync(world.process.managed, 64, 99, stream),
             Mistake::MoveFixed => hip::hipMemPrefetchAsync(scratch, 64, 0, stream),
             Mistake::NoOrder => {
-                let given = [copy::BoxOperation::without_order(scratch, source, 64); 2];
+                let given = [boxes::BoxOperation::without_order(scratch, source, 64); 2];
                 newer::copy_boxes(&raw const given, stream)
                     .unwrap_or_else(|| large_box(scratch, source, stream))
             }
@@ -92,8 +92,8 @@ pub(crate) fn make(world: &World<'_>, mistake: Mistake, stream: Handle) -> Code 
 unsafe fn large_box(scratch: Handle, source: Handle, stream: Handle) -> Code {
     const ROW: usize = 64;
     let rows = 4 * SCRATCH_BYTES / ROW;
-    let (from, to) = (copy::BoxEnd::rows(source, ROW, rows), copy::BoxEnd::rows(scratch, ROW, rows));
-    let given = copy::Box3d { from, to, extent: [ROW, rows, 1], kind: hip::HOST_TO_DEVICE };
+    let (from, to) = (boxes::BoxEnd::rows(source, ROW, rows), boxes::BoxEnd::rows(scratch, ROW, rows));
+    let given = boxes::Box3d { from, to, extent: [ROW, rows, 1], kind: hip::HOST_TO_DEVICE };
     // SAFETY: the source is long enough; the runtime refuses the call because the target is not.
     unsafe { names::hipMemcpy3DAsync(&raw const given, stream) }
 }

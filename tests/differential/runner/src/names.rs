@@ -13,7 +13,7 @@ use core::ptr;
 
 use xsched_differential::program::Names;
 
-use crate::copy::{Box3d, Extent, Pitched};
+use crate::boxes::{Box3d, Extent, Pitched};
 use crate::hip::{Callback, Code, Dim3, Handle, HostFunction};
 
 thread_local! {

@@ -2,8 +2,8 @@
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
-use crate::Error;
-use crate::copy::{BoxOperation, PeerBox};
+use crate::boxes::{BoxOperation, PeerBox};
+use crate::error::Error;
 use crate::hip::{self, Code, Handle};
 use crate::process::{KERNELS, check};
 

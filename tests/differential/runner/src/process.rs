@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStringExt as _;
 
 use xsched_differential::program::DEVICES;
 
-use crate::Error;
+use crate::error::Error;
 use crate::hip::{self, Handle};
 use crate::newer;
 

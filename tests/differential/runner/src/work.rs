@@ -9,7 +9,7 @@ use crate::arguments::Arguments;
 use crate::hip::{self, Code, Dim3, Handle};
 use crate::process::Source;
 use crate::world::World;
-use crate::{copy, names, newer};
+use crate::{boxes, copy, names, newer};
 
 const GRID: Dim3 = Dim3::x(1);
 const BLOCK: Dim3 = Dim3::x(CELL_WORDS as c_uint);
@@ -194,8 +194,8 @@ fn fill((to, size): (Handle, usize), stream: Handle, by: Fill, value: u8) -> Cod
             }
             Fill::Rows => names::hipMemset2DAsync(to, ROW, byte, ROW, size / ROW, stream),
             Fill::Box => {
-                let rows = copy::Pitched { address: to, pitch: ROW, xsize: ROW, ysize: 2 };
-                let extent = copy::Extent { width: ROW, height: 2, depth: size / ROW / 2 };
+                let rows = boxes::Pitched { address: to, pitch: ROW, xsize: ROW, ysize: 2 };
+                let extent = boxes::Extent { width: ROW, height: 2, depth: size / ROW / 2 };
                 names::hipMemset3DAsync(rows, byte, extent, stream)
             }
             Fill::Sync => hip::hipMemset(to, byte, size),

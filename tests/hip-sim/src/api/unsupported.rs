@@ -1,27 +1,14 @@
 //! Fallback entries: they return "not supported" in the function's own return type, and count the call.
 
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::{COMPILER_NAMES, RUNTIME, RUNTIME_NAMES};
 use crate::abi::hipError_t;
-use crate::boundary;
 use crate::error::HipError;
-
-static COMPILER_CALLS: [AtomicU64; COMPILER_NAMES.len()] =
-    [const { AtomicU64::new(0) }; COMPILER_NAMES.len()];
-static RUNTIME_CALLS: [AtomicU64; RUNTIME_NAMES.len()] = [const { AtomicU64::new(0) }; RUNTIME_NAMES.len()];
-
-/// Names of called functions that are not implemented, with the number of calls.
-pub(crate) fn counts() -> impl Iterator<Item = (&'static str, &'static AtomicU64)> {
-    let compiler = COMPILER_NAMES.into_iter().zip(&COMPILER_CALLS);
-    let runtime = RUNTIME_NAMES.into_iter().zip(&RUNTIME_CALLS);
-    compiler.chain(runtime).filter(|(_, calls)| calls.load(Ordering::Relaxed) != 0)
-}
+use crate::{boundary, counters};
 
 fn count<const TABLE: usize, const INDEX: usize>() {
-    let calls = if TABLE == RUNTIME { &RUNTIME_CALLS[INDEX] } else { &COMPILER_CALLS[INDEX] };
-    calls.fetch_add(1, Ordering::Relaxed);
+    counters::refused(if TABLE == RUNTIME { RUNTIME_NAMES[INDEX] } else { COMPILER_NAMES[INDEX] });
 }
 
 /// For functions that return a result code.

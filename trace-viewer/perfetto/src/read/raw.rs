@@ -1,7 +1,7 @@
 //! Reads raw events, in the order of the trace, without an allocation for each event.
 //!
-//! Begins and ends of slices are separate events. The caller chooses the type of texts, for example a shared string or a
-//! number in a table of its own: a function of the caller converts each text once for each definition in the trace.
+//! Begins and ends of slices are separate events. The caller chooses the type of texts, for example a shared string or a number
+//! in a table of its own. Its function converts each text once for each definition in the trace.
 
 use std::{io::Read, ops::Range};
 

@@ -1,8 +1,8 @@
 //! Encodes packets of one sequence into a reused buffer.
 //!
-//! Events, which are most of a trace, are assembled from their fields (`wire.rs`) in reused buffers. The schema's encoder
-//! encodes the other packets, which are rare. This module also sets the flags of the sequence: the first packet, and each one
-//! after the interning tables were cleared, has the flag for that and repeats the defaults.
+//! Events, which are most of a trace, are assembled from their fields (`wire.rs`) in reused buffers. The schema's encoder encodes
+//! the other packets, which are rare. This module also sets the flags of the sequence. The first packet, and each one after the
+//! interning tables were cleared, has the flag for that and repeats the defaults.
 
 use prost::Message;
 
@@ -93,9 +93,9 @@ impl PacketBuffer {
         self.describe_at(0, descriptor);
     }
 
-    /// Describes a track as from `ts_ns`, or from the latest time seen so far if that is 0. The descriptor of a
-    /// process carries its start time: Perfetto processes descriptors in time order, and if a pid was reused,
-    /// each descriptor must be within the lifetime of its process.
+    /// Describes a track as from `ts_ns`, or from the latest time seen so far if that is 0. The descriptor of a process carries
+    /// its start time. Perfetto processes descriptors in time order, and if a pid was reused, each descriptor must be within the
+    /// lifetime of its process.
     pub(super) fn describe_at(&mut self, ts_ns: u64, descriptor: TrackDescriptor) {
         self.push(TracePacket {
             timestamp: (ts_ns > 0).then_some(ts_ns),

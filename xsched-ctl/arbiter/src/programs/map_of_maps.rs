@@ -1,9 +1,9 @@
 //! A map of maps, whose elements are changed without waiting for the kernel.
 //!
 //! A system call that changes a map of maps returns only when all programs have ended that may have seen the old state
-//! (`maybe_wait_bpf_programs` in <https://github.com/torvalds/linux/blob/v6.12/kernel/bpf/syscall.c>): 8 ms on an idle
-//! machine, in which the controller must process other requests. So a separate thread makes that call. The caller waits
-//! only until the programs see the new map, that is until the thread has started.
+//! (`maybe_wait_bpf_programs` in <https://github.com/torvalds/linux/blob/v6.12/kernel/bpf/syscall.c>). That takes 8 ms on an idle
+//! machine, in which the controller must process other requests. So a separate thread makes that call. The caller waits only
+//! until the programs see the new map, that is until the thread has started.
 
 use std::collections::HashMap;
 use std::io;

@@ -1,7 +1,7 @@
 //! Chains that wait for the names of their functions: a file is still being opened.
 //!
-//! Some are named again at a time, and each waits for as long as a call waits for it: a file system may never answer, and a process
-//! may make any number of chains meanwhile.
+//! Only some are named again at a time, and each is kept only as long as a call waits for it. A file system may never answer,
+//! while a process makes any number of chains.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -24,8 +24,8 @@ const ROWS_MAX: usize = (CHUNKS_MAX as usize) << CHUNK_BITS;
 /// Number of remembered mappings from which unused ones are forgotten. If more are in use, twice as many as these.
 const MAPPINGS_MAX: usize = 8192;
 
-/// How often slow file systems are asked again, and for how many files at most: each takes a few system calls, even if its file
-/// system is not asked because others wait for it.
+/// How often slow file systems are asked again, and for how many files at most. Each file costs a few system calls, even if its
+/// file system is not asked because earlier requests to it are open.
 const ASK: Duration = Duration::from_millis(20);
 const ASKED_MAX: usize = 64;
 
@@ -67,7 +67,7 @@ pub(super) struct Tables {
     builder: Builder<Content>,
     /// By address of the mapping, which is kept alive so that the address stays unique.
     contents: HashMap<usize, (Arc<Mapping>, Option<Content>)>,
-    /// At so many of them, unused ones are forgotten.
+    /// When there are this many, unused ones are forgotten.
     contents_max: usize,
     /// The content of files when they were last opened.
     seen: HashMap<FileId, Content>,

@@ -405,8 +405,8 @@ impl Controller {
         }
     }
 
-    /// A process has shown this token. It uses an entry of the arbiter's table for as long as it lives, unless it is
-    /// dismissed: its connection may have ended, or the controller may have stopped waiting for the token.
+    /// A process has shown this token. It uses an entry of the arbiter's table for as long as it lives, unless it is dismissed.
+    /// It is, if its connection has ended or the controller has stopped waiting for the token.
     pub(super) fn dismiss_unless_expected(&mut self, owner: Owner, number: u64) {
         let is_awaited = |client: &Client| matches!(client.link, Link::Awaited(awaited) if awaited == number);
         if !self.clients.values().any(is_awaited) && !self.has(owner) {

@@ -1,10 +1,10 @@
 //! How busy a device is.
 //!
 //! Processes report the device time of their own work, and where queues run side by side, these add up to more time than there
-//! was. So the device's time is divided into ticks, and each report into those that it is about. In a tick the device was busy for
-//! as long as its queues together say, but not for longer than the tick. Queues that take turns in ticks of 20 ms add up exactly;
-//! of those that take turns within a tick the sum cannot be told from queues side by side, and is right as long as it is less than
-//! the tick.
+//! was. So the device's time is divided into ticks, and each report into those that it is about. In a tick the device was busy
+//! for as long as its queues together say, but not for longer than the tick. Queues that take turns in ticks of 20 ms add up
+//! exactly. Queues that take turns within a tick look like queues side by side; their sum is right as long as it is less than the
+//! tick.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ mod tests {
         (meter.busy(now_ns) * 100.0).round() as u64
     }
 
-    /// Ten seconds in which queues report every 10 ms that they had so many milliseconds since.
+    /// Ten seconds in which queues report every 10 ms how many milliseconds they had since.
     fn busy(device_ms: impl Fn(u64) -> Vec<u64>) -> u64 {
         let mut meter = Meter::default();
         for at_ms in (10..=10_000).step_by(10) {

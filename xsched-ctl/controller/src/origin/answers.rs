@@ -57,7 +57,7 @@ fn site(client: &Client, key: VerdictKey, answer: &Answer) -> Place {
         chain: frames(&answer.chain).map(function).collect(),
         whole: answer.chain.end == xsched_abi::ChainEnd::Complete,
         action: action_name(answer.decision.action).to_owned(),
-        level: answer.decision.level,
+        level: answer.decision.mode,
         by: by(rules, answer.decision.by),
         kept_by_call_site: answer.decision.is_by_caller,
         chains: 0,

@@ -1,7 +1,7 @@
 //! The functions that the minimal client calls, of HIP and of CUDA's driver interface: nearly the same ones under other names.
 //!
-//! They are looked up at run time. With the feature `hip-runtime-sys` the program is linked with HIP's instead, through the crate of
-//! that name: such a program starts only where there is a libamdhip64, as most HIP programs do.
+//! They are looked up at run time. With the feature `hip-runtime-sys` the program is linked with HIP instead, through the crate
+//! of that name. Like most HIP programs, it then starts only where there is a libamdhip64.
 //!
 //! Every handle and every device address is as wide as a pointer in both, and every result is a number of which 0 is success.
 

@@ -13,7 +13,7 @@ type Launch<'a> = &'a dyn Fn() -> Result<(), Trouble>;
 
 /// Kernels that a batch job launches ahead.
 const AHEAD: usize = 16;
-/// At most so many samples of one kind are kept.
+/// The largest number of samples of one kind that are kept.
 const SAMPLES_MAX: usize = 20_000;
 
 fn ms(time: Duration) -> f64 {

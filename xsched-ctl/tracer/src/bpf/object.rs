@@ -95,8 +95,8 @@ impl Programs {
         Ok(&self.multi[name])
     }
 
-    /// Loads a program for a purpose that aya 0.14 does not support: takes its instructions from the object, relocates
-    /// them to the maps that aya made, and loads them here.
+    /// Loads a program for a purpose that aya 0.14 does not support. It takes the program's instructions from the object,
+    /// relocates them to the maps that aya made, and loads them.
     pub(super) fn load_as(&self, name: &'static str, purpose: Purpose<'_>) -> Result<OwnedFd, BpfError> {
         let mut object = aya_obj::Object::parse(self.object).map_err(EbpfError::from)?;
         let btf = load_types(&mut object);

@@ -44,6 +44,15 @@ struct Said {
     /// Its call is followed to the device.
     is_followed: bool,
     judgement: Judgement,
+    /// The latest end of a call that this event or an earlier one of its thread may be about.
+    latest_ns: u64,
+}
+
+impl Said {
+    /// The latest end of a call that it may be about.
+    fn reach_ns(&self) -> u64 {
+        self.to_ns.saturating_add(if self.is_early { EARLY_NS } else { 0 })
+    }
 }
 
 #[derive(Debug)]
@@ -56,6 +65,7 @@ struct Waiting {
 /// Events, the calls that wait for them, and names of rules.
 #[derive(Debug, Default)]
 pub(super) struct Judgements {
+    /// Events of each thread, by the begins of their calls.
     threads: HashMap<(u32, u32), VecDeque<Said>>,
     waiting: VecDeque<Waiting>,
     names: HashMap<u16, Arc<str>>,
@@ -87,11 +97,19 @@ impl Judgements {
         if judgement == Judgement::NONE {
             return;
         }
-        let said = self.threads.entry((pid, record.thread)).or_default();
-        if said.len() >= SAID_MAX {
-            said.pop_front();
+        let all = self.threads.entry((pid, record.thread)).or_default();
+        if all.len() >= SAID_MAX {
+            all.pop_front();
         }
-        said.push_back(Said { from_ns: record.time_ns, to_ns, is_early, is_followed, judgement });
+        let said = Said { from_ns: record.time_ns, to_ns, is_early, is_followed, judgement, latest_ns: 0 };
+        // Nearly always the last.
+        let place = all.partition_point(|other| other.from_ns <= said.from_ns);
+        let mut latest_ns = place.checked_sub(1).map_or(0, |before| all[before].latest_ns);
+        all.insert(place, said);
+        for said in all.range_mut(place..) {
+            latest_ns = latest_ns.max(said.reach_ns());
+            said.latest_ns = latest_ns;
+        }
     }
 
     /// Takes in a call that may get a verdict; returns it if it need not wait.
@@ -146,12 +164,11 @@ impl Judgements {
     fn settle(&mut self, call: &mut RuntimeCall) -> Option<bool> {
         let all = self.threads.get_mut(&(call.pid, call.tid))?;
         let end_ns = call.end_ns.unwrap_or(u64::MAX);
-        let is_of = |said: &Said| {
-            let slack_ns = if said.is_early { EARLY_NS } else { 0 };
-            said.from_ns <= end_ns && said.to_ns.saturating_add(slack_ns) >= call.begin_ns
-        };
+        let begun = all.partition_point(|said| said.from_ns <= end_ns);
+        let mut near =
+            all.range(..begun).enumerate().rev().take_while(|(_, said)| said.latest_ns >= call.begin_ns);
         // A thread makes one call after the other: earlier events than the last match belong to no call.
-        let place = all.iter().rposition(is_of)?;
+        let (place, _) = near.find(|(_, said)| said.reach_ns() >= call.begin_ns)?;
         let Said { judgement, is_followed, .. } = all[place];
         all.drain(..=place);
         call.judged = self.judged(judgement);
@@ -174,7 +191,7 @@ impl Judgements {
             DecidedBy::ByUnnumberedRule => "unnumbered".into(),
         };
         let action = judgement.action()?;
-        Some(Judged { verdict: action_name(action), level: judgement.mode(), rule })
+        Some(Judged { verdict: action_name(action), mode: judgement.mode(), rule })
     }
 }
 
@@ -257,6 +274,24 @@ mod tests {
     }
 
     #[test]
+    fn the_last_event_of_a_call_counts_in_whatever_order_they_come_and_end() {
+        let mut judgements = Judgements::default();
+        // A long call around short ones, read in another order than written.
+        judgements.said(30, &launched(1, 35, by_rule(2)));
+        judgements.said(10, &launched(1, 90, by_rule(0)));
+        judgements.said(20, &launched(1, 25, by_rule(1)));
+        assert_eq!(rule(&judgements.hold(launch(19, 26)).unwrap()), Some("number 2"));
+        assert_eq!(rule(&judgements.hold(launch(29, 40)).unwrap()), Some("number 3"));
+        judgements.said(50, &launched(1, 90, by_rule(0)));
+        judgements.said(60, &launched(1, 65, by_rule(1)));
+        assert_eq!(
+            rule(&judgements.hold(launch(80, 95)).unwrap()),
+            Some("number 1"),
+            "the short one ended before"
+        );
+    }
+
+    #[test]
     fn a_call_waits_for_what_is_read_later() {
         let mut judgements = Judgements::default();
         assert!(judgements.hold(launch(10, 20)).is_none() && !judgements.is_empty());
@@ -300,9 +335,9 @@ mod tests {
     #[test]
     fn rules_are_shown_by_name() {
         let judgements = Judgements::default();
-        let shown = |action, level, rule| judgements.judged(Judgement::new(action, level, rule)).unwrap();
-        let by_nobody = shown(Action::Schedule, 1, RuleId::NONE);
-        assert_eq!((by_nobody.verdict, by_nobody.level, &*by_nobody.rule), ("schedule", 1, "none fits"));
+        let shown = |action, mode, rule| judgements.judged(Judgement::new(action, mode, rule)).unwrap();
+        let by_none = shown(Action::Schedule, 1, RuleId::NONE);
+        assert_eq!((by_none.verdict, by_none.mode, &*by_none.rule), ("schedule", 1, "none fits"));
         let own = RuleId::handed_out(0, 2);
         assert_eq!(&*shown(Action::NeverSuspend, 0, own).rule, "its own rule 3");
         let setting = RuleId::setting("XSCHED_PASSTHROUGH_LIBS");

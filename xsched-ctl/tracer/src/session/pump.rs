@@ -16,8 +16,8 @@ use crate::call::RuntimeCall;
 use crate::error::TracerError;
 use crate::scheduling::DEVICE_PATIENCE_NS;
 
-/// How long data of an ended process is kept, for records that are still on their way and for calls that wait: first
-/// for their chains, then for the device.
+/// How long data of an ended process is kept. Records may still be on their way, and calls may wait: first for their chains, then
+/// for the device.
 const GRACE_NS: u64 = 20_000_000_000;
 
 const _: () = assert!(GRACE_NS > CALL_PATIENCE.as_nanos() as u64 + DEVICE_PATIENCE_NS);

@@ -24,8 +24,8 @@ const START_MAX: Duration = Duration::from_secs(5);
 /// How long an opened file is asked for. If it is a runtime, it is mapped later, and asked for by then.
 const OPENING_MAX: Duration = Duration::from_secs(30);
 
-/// Most files that are asked for, and most of them in one turn of the loop: each takes a few system calls, even if its file system
-/// is not asked because others wait for it.
+/// How many files are asked for at most, and how many of them in one turn of the loop. Each file costs a few system calls, even
+/// if its file system is not asked because earlier requests to it are open.
 const FILES_MAX: usize = 1024;
 const ASKED_MAX: usize = 64;
 

@@ -1,8 +1,8 @@
 //! Calls that wait for the names of kernels that a stripped file registers, or for a file that is still being opened.
 //!
-//! A library of a gigabyte takes seconds to read, beside this task. What the same process does later waits too: an earlier call may
-//! define what a later one means, and a change, such as its end, may take that away. Other processes do not wait, but for a
-//! child, which begins with what its parent knew at the fork.
+//! A library of a gigabyte takes seconds to read, beside this task. What the same process does later waits, too. An earlier call
+//! may define what a later one means, and a change such as the process's end may take that away. Other processes do not wait, but
+//! for a child, which begins with what its parent knew at the fork.
 //!
 //! ```text
 //! parent   call ─ call ─ fork ─ call        the fork takes effect when the calls before it have names

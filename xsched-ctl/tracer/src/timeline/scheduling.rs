@@ -398,9 +398,9 @@ fn by(holder: Option<&(Arc<str>, Holder)>) -> Option<[Annotation<'_>; 3]> {
 
 /// The annotations of a verdict.
 pub(super) fn judged(judged: Option<&Judged>) -> impl Iterator<Item = Annotation<'_>> {
-    judged.into_iter().flat_map(|Judged { verdict, level, rule }| {
-        let level = (*level != 0).then(|| Annotation::new("level_max", u64::from(*level)));
-        [Some(Annotation::new("verdict", *verdict)), Some(Annotation::new("rule", &**rule)), level]
+    judged.into_iter().flat_map(|Judged { verdict, mode, rule }| {
+        let mode = (*mode != 0).then(|| Annotation::new("level_max", u64::from(*mode)));
+        [Some(Annotation::new("verdict", *verdict)), Some(Annotation::new("rule", &**rule)), mode]
             .into_iter()
             .flatten()
     })

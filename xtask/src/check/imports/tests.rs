@@ -2,6 +2,10 @@ use super::*;
 
 /// Writes files below a folder and returns the arrows of the crate, as `from -> to: names`.
 fn arrows(files: &[(&str, &str)]) -> Vec<String> {
+    arrows_of(Scope::WithoutTests, files)
+}
+
+fn arrows_of(scope: Scope, files: &[(&str, &str)]) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
         let path = folder.path().join(name);
@@ -9,7 +13,7 @@ fn arrows(files: &[(&str, &str)]) -> Vec<String> {
         fs::write(path, text).unwrap();
     }
     let mut arrows = Arrows::new();
-    add_target(&folder.path().join(files[0].0), &mut arrows, &mut BTreeSet::new()).unwrap();
+    add_target(&folder.path().join(files[0].0), scope, &mut arrows, &mut BTreeSet::new()).unwrap();
     let short = |path: &Path| path.strip_prefix(folder.path()).unwrap().display().to_string();
     let one_line = |((from, to), names): (&(PathBuf, PathBuf), &BTreeSet<String>)| {
         let names: Vec<_> = names.iter().map(String::as_str).collect();
@@ -81,4 +85,14 @@ fn paths_in_macros_count() {
         ("b.rs", "pub fn f() {} pub trait T {}"),
     ]);
     assert_eq!(found, ["a.rs -> b.rs: T f"]);
+}
+
+#[test]
+fn tests_give_arrows_if_they_count() {
+    let files = [
+        ("lib.rs", "mod a; #[cfg(test)] mod tests; pub fn f() {}"),
+        ("a.rs", "pub fn g() {} #[cfg(test)] mod tests { use crate::f; }"),
+        ("tests.rs", "use crate::a::g;"),
+    ];
+    assert_eq!(arrows_of(Scope::WithTests, &files), ["a.rs -> lib.rs: f", "tests.rs -> a.rs: g"]);
 }

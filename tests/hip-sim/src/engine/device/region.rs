@@ -26,12 +26,13 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::signals::SIGNALS;
 use crate::engine::gate::{self, Gate};
 use crate::engine::schedule::{DEPTH, HEAD_WORDS, Packet, QUEUES, Schedule, WORDS};
 
 /// Processes on one device at most; a process with two copies of the library counts twice.
 pub(super) const MEMBERS: usize = 64;
+/// Signals of each process.
+pub(super) const SIGNALS: usize = 64;
 const BUFFERS: usize = 2 * MEMBERS + 1;
 /// "hip-sim" and a terminating zero.
 const MAGIC: u64 = u64::from_le_bytes(*b"hip-sim\0");

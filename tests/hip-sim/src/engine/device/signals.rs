@@ -9,9 +9,7 @@ use core::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use super::Device;
-
-/// Signals of each process.
-pub(super) const SIGNALS: usize = 64;
+use super::region::SIGNALS;
 
 /// Signals of this process that are in use, as bits.
 #[derive(Default)]

@@ -8,9 +8,9 @@ use std::arch::asm;
 use std::sync::atomic::{AtomicPtr, AtomicU64};
 
 use crate::api::COUNT;
-use crate::ground::counters::{StreamKind, Work};
-use crate::ground::hashing::MULTIPLIER;
-use crate::ground::outcome::Reason;
+use crate::counters::{StreamKind, Work};
+use crate::hashing::MULTIPLIER;
+use crate::outcome::Reason;
 
 /// log2 of the number of sets.
 pub(crate) const STRIPE_BITS: usize = 4;

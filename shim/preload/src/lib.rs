@@ -1,4 +1,4 @@
-//! What the shims of all runtimes stand on. Nothing here knows a runtime.
+//! What a preloaded library needs of its process, whatever the runtime: the shims of HIP and CUDA both use it.
 //!
 //! | module | responsible for |
 //! | --- | --- |

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use crate::ground::outcome::Reason;
+use crate::outcome::Reason;
 
 thread_local! {
     static INSIDE_HOOK: Cell<bool> = const { Cell::new(false) };

@@ -11,7 +11,7 @@ mod stripe;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::ground::outcome::{Reason, counted};
+use crate::outcome::{Reason, counted};
 pub(crate) use stripe::{CALLS, STRIPE_BITS, STRIPE_BYTES};
 use stripe::{STRIPES, Stripe};
 

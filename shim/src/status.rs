@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use xsched_ground::gates::PublishedGates;
+use xsched_preload::gates::PublishedGates;
 use xsched_protocol::shim_status::{
     SHIM_COPY_COUNT, SHIM_STATUS_MAGIC, SHIM_STATUS_VERSION, ShimCopy, ShimState, ShimStatus,
 };

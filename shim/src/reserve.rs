@@ -1,11 +1,10 @@
 //! The shim's memory: the C library's, and a reserve for when the C library has none.
 //!
-//! Rust aborts a process in which an infallible allocation fails, and the shim must never end a process. So its small
-//! allocations are then served from a reserve. Allocations of any size (the arguments of a call, a table of kernels,
-//! an image) are not: they use `try_reserve` or [`can_allocate`] first, and the call waits in place instead. While the
-//! reserve is in use nothing more is deferred ([`is_in_use`]), so queues and their records do not grow. What they
-//! have already taken from the reserve stays there as long as they need it, and a deferred call's part until it was
-//! launched.
+//! Rust aborts a process in which an infallible allocation fails, and the shim must never end a process. So its small allocations
+//! are then served from a reserve. Allocations of any size are not (the arguments of a call, a table of kernels, an image). They
+//! use `try_reserve` or [`can_allocate`] first; if that fails, the call waits in place. While the reserve is in use nothing more
+//! is deferred ([`is_in_use`]), so queues and their records do not grow. What they have already taken from the reserve stays
+//! there as long as they need it, and a deferred call's part until it was launched.
 //!
 //! ```text
 //!   +--------- taken, in order ---------+------- free -------+
@@ -24,7 +23,7 @@ const SIZE: usize = 1 << 20;
 #[global_allocator]
 static ALLOCATOR: Reserved = Reserved::new();
 
-/// Whether the system can give so many bytes now.
+/// Whether the system can give this many bytes now.
 pub(crate) fn can_allocate(bytes: usize) -> bool {
     // SAFETY: memory that is given back at once.
     unsafe {

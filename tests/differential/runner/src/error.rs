@@ -1,0 +1,3 @@
+//! Why the program ends without outcomes.
+
+pub(crate) type Error = Box<dyn std::error::Error>;
