@@ -200,7 +200,8 @@ make_initrd() {
     done < <(modules_of "${boot_modules[@]}")
     cp "$here/initrd-init.sh" "$folder/init"
     chmod +x "$folder/init"
-    (cd "$folder" && find . | cpio -o -H newc --quiet) >"$initrd"
+    (cd "$folder" && find . | cpio -o -H newc --quiet) >"$initrd.new"
+    mv "$initrd.new" "$initrd" # another machine may just read the old one
     rm -rf "$folder"
 }
 
@@ -209,7 +210,8 @@ make_root() {
     local packages=kmod,strace,libamdhip64-5,libhsa-runtime64-1,libhsakmt1,libdrm-amdgpu1
     [ "$(cat "$cache/rootfs/.packages" 2>/dev/null)" = "$packages" ] && return
     say "making a root file system with $packages"
-    rm -rf "$cache/rootfs"
+    # Machines that have the old one, of another checkout, end first.
+    [ ! -d "$cache/rootfs" ] || flock "$cache/rootfs" rm -rf "$cache/rootfs"
     quietly "$cache/root.log" mmdebstrap -q --variant=minbase --include="$packages" bookworm "$cache/rootfs" \
         "deb $(mirror bookworm) bookworm main" "deb $(mirror bookworm-security) bookworm-security main"
     echo "$packages" >"$cache/rootfs/.packages"
@@ -236,17 +238,21 @@ get_kernel
 make_initrd
 make_root
 get_qemu
-python3 "$here/gpu/mkblobs.py" "$cache/blobs"
+exec 7<"$cache/rootfs"
+flock -s 7 # until the machine has ended
 flock -u 9
 [ $build_only = 0 ] || exit 0
 
 # Files shared between this script and the guest: the command, its exit status, kernel messages.
 run=$(mktemp -d "$cache/run.XXXXXX")
+exec 8<"$run"
+flock 8 # until the machine has ended
 mkdir "$run/control"
 printf '%s\n' "$*" >"$run/control/command"
 cp "$here/guest-init.sh" "$run/control/init"
 if [ $has_gpu = 1 ]; then
-    cp -r "$cache/blobs/fw" "$run/control/firmware"
+    python3 "$here/gpu/mkblobs.py" "$run/blobs"
+    mv "$run/blobs/fw" "$run/control/firmware"
     python3 "$here/gpu/fakegpu.py" "$run/gpu.sock" "$run/gpu.log" 9>&- &
     gpu=$!
     trap 'kill $gpu 2>/dev/null || true' EXIT
@@ -269,7 +275,7 @@ folder() {
 }
 # On one line, since QEMU's messages quote it. By itself QEMU gives up a request after 5 s, and takes the late answer for a breach
 # of the protocol: the guest loses its GPU. A machine that is busy with other things pauses for longer.
-gpu_device='{"driver":"vfio-user-pci","id":"gpu","romfile":"'$cache/blobs/vbios.rom'","x-msg-timeout":36000000,'
+gpu_device='{"driver":"vfio-user-pci","id":"gpu","romfile":"'$run/blobs/vbios.rom'","x-msg-timeout":36000000,'
 gpu_device+='"socket":{"type":"unix","path":"'$run/gpu.sock'"}}'
 devices=()
 [ $has_gpu = 0 ] || devices=(-device "$gpu_device")
@@ -305,6 +311,8 @@ if [ "$status" = 125 ]; then
     say "the virtual machine ended early; the end of its console:"
     tail -25 "$run/console.log" >&2
 fi
-# The newest five folders are kept.
-ls -dt "$cache"/run.* | tail -n +6 | xargs -r rm -rf
+# The newest five folders of machines that have ended are kept.
+ls -dt "$cache"/run.* | tail -n +6 | while read -r old; do
+    ! flock -n "$old" true || rm -rf "$old"
+done
 exit "$status"

@@ -3,9 +3,11 @@
 //!
 //! The stand-in executes shaders by `tests/gcn3`, and the processor is emulated: no test checks times.
 
+mod copies;
 mod origin;
 mod recording;
 mod scheduling;
+mod sharer;
 mod timed;
 
 use std::collections::BTreeMap;
@@ -150,19 +152,27 @@ fn the_shim_does_not_change_the_output() {
     assert_eq!((plain.code, plain.stdout), (preloaded.code, preloaded.stdout), "{}", preloaded.stderr);
 }
 
-/// Runs the program with the shim, suspended if requested; returns its outcome and the shim's summary.
-fn with_shim(program: &str, suspended: Option<&str>) -> (Outcome, String) {
+/// Has the command run with the shim, suspended if requested.
+fn preload(command: &mut Command, suspended: Option<&str>) {
     let log = host("shim.log");
     let _ = fs::remove_file(&log); // from an earlier run
-    let mut command = recording::program(program);
     command.env("LD_PRELOAD", host("libxsched_shim.so")).env("XSCHED_LOG", &log);
     if let Some(suspended) = suspended {
         command.env("XSCHED_TEST_SUSPEND", suspended);
     }
+}
+
+/// The shim's summary of the command that has ended.
+fn summary() -> String {
+    fs::read_to_string(host("shim.log")).unwrap_or_else(|error| format!("no summary: {error}"))
+}
+
+/// Runs the program with the shim, suspended if requested; returns its outcome and the shim's summary.
+fn with_shim(program: &str, suspended: Option<&str>) -> (Outcome, String) {
+    let mut command = recording::program(program);
+    preload(&mut command, suspended);
     let outcome = run(&mut command);
-    let summary =
-        fs::read_to_string(&log).unwrap_or_else(|error| panic!("no summary: {error}: {}", outcome.stderr));
-    (outcome, summary)
+    (outcome, summary())
 }
 
 #[needs(VM)]

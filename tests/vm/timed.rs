@@ -2,4 +2,3 @@
 //! `cargo xtask test --vm timed`.
 
 mod gates;
-mod sharer;

@@ -30,6 +30,10 @@ const TIME_MAX_S: u32 = 4500;
 const PROGRAMS: [&str; 8] =
     ["streams", "compiled", "computes", "numbers", "queues", "random", "registers", "shares"];
 
+/// Libraries of the program `shares`, each linked with a runtime of this name.
+const SHARES: [(&str, &str); 2] =
+    [("libshare.so", "libamdhip64.so.5"), ("libshare_wheel.so", "libamdhip64-w.so")];
+
 /// Libraries with names of AMD's, each with its kind of stack frames: see `tests/apps/origin_chain`.
 const CHAIN: [(&str, u32); 2] = [("libtorch_hip.so", 3), ("librccl.so.1", 2)];
 
@@ -137,13 +141,41 @@ fn stage(workspace: &Workspace) -> Result<PathBuf> {
     // Replaces AMD's at link time: same name, same versions of symbols.
     let runtime = artifacts::build_runtimes(workspace)?.join("5/libamdhip64.so.5");
     for program in PROGRAMS {
-        let source = workspace.root.join("tests/vm/programs").join(program).with_extension("c");
-        let mut cc = command::command("cc");
-        cc.args(["-O1", "-std=gnu11", "-Wno-strict-prototypes", "-o"]).arg(share.join(program)).arg(source);
-        cc.arg("-Wl,--as-needed").arg(&runtime).args(["-ldl", "-lpthread"]);
-        command::run(&mut cc)?;
+        compile(workspace, program, &share.join(program), &runtime, &[])?;
+    }
+    for (library, name) in SHARES {
+        let library = share.join(library);
+        let options = ["-shared", "-fPIC", "-Wl,--enable-new-dtags,-rpath,$ORIGIN/wheel"];
+        compile(workspace, "share", &library, &runtime, &options)?;
+        rename_needed(&library, name)?;
     }
     Ok(share)
+}
+
+/// Compiles a file of `tests/vm/programs`.
+fn compile(
+    workspace: &Workspace,
+    source: &str,
+    output: &Path,
+    runtime: &Path,
+    options: &[&str],
+) -> Result<()> {
+    let source = workspace.root.join("tests/vm/programs").join(source).with_extension("c");
+    let mut cc = command::command("cc");
+    cc.args(["-O1", "-std=gnu11", "-Wno-strict-prototypes"]).args(options).arg("-o").arg(output).arg(source);
+    cc.arg("-Wl,--as-needed").arg(runtime).args(["-ldl", "-lpthread"]);
+    command::run(&mut cc)
+}
+
+/// Has a library need the runtime under another name of the same length, as the tools that build wheels do.
+fn rename_needed(library: &Path, name: &str) -> Result<()> {
+    const LINKED: &str = "libamdhip64.so.5";
+    assert_eq!(name.len(), LINKED.len(), "the name stays in its place");
+    let mut bytes = fs::read(library).with_context(|| format!("failed to read {}", library.display()))?;
+    let at = bytes.windows(LINKED.len()).position(|window| window == LINKED.as_bytes());
+    let at = at.with_context(|| format!("{} needs no runtime", library.display()))?;
+    bytes[at..at + name.len()].copy_from_slice(name.as_bytes());
+    fs::write(library, bytes).with_context(|| format!("failed to write {}", library.display()))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
