@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-/// Sets the mode of the socket that was bound to a path, and returns what it is. Until then the umask decides who may connect.
+/// Sets the mode of the socket that was bound to a path, and returns what it is. Until then the umask decides which users may connect.
 ///
 /// # Errors
 /// There is no socket at the path. In a folder that another user may change, a link may be there by now: it is not followed.
