@@ -50,12 +50,13 @@ pub(crate) struct Scheduling {
 /// What becomes of a call that puts work on a stream.
 #[derive(Debug, Default)]
 pub(crate) enum Decision {
-    /// It is made now, and its end is not followed.
+    /// The call is made now, and its completion is not followed.
     #[default]
     Pass,
-    /// It is made now. None: its end is not followed. If the driver takes it, it takes others of that kind later.
+    /// The call is made now. None: its completion is not followed. If the driver takes the call, it also takes later ones of that
+    /// kind.
     Make(Option<Begun>, Option<CallKind>),
-    /// It is deferred; this is its answer.
+    /// The call is deferred. Its caller gets this answer.
     Answer(Code),
 }
 
@@ -84,7 +85,7 @@ impl Reasons {
 /// Work that may go now.
 #[derive(Debug)]
 pub(crate) enum Begun {
-    /// It took no lock of the queues.
+    /// The launch took no lock of the queues.
     AtOnce(JournalledLaunch),
     Pending(PendingLaunch<Cuda>),
 }
@@ -112,7 +113,7 @@ struct Streams {
 struct KnownStream {
     stream: CudaStream,
     status: &'static QueueStatus,
-    /// It waits for the null stream of its context, and that for it.
+    /// The stream waits for the null stream of its context, and the null stream for it.
     is_blocking: bool,
 }
 

@@ -14,16 +14,16 @@ use crate::runtime::copies::RuntimeCopy;
 #[derive(Debug, Default)]
 pub(super) struct Devices {
     keys: Mutex<HashMap<(usize, i32), Option<u64>>>,
-    /// Claims for streams of which the program asks something.
+    /// Claims of streams that have hints of their own.
     asked: Mutex<HashSet<ClaimKey>>,
 }
 
-/// The program asks too many different things of its streams.
+/// The program gives its streams more combinations of hints than it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooManyHints;
 
-/// How many combinations of hints get claims of their own. The controller allows 64 queues for a process, and each combination stays
-/// known for as long as the process lives.
+/// The largest number of such claims. The controller allows 64 claims for a process, and a claim is kept as long as the process
+/// lives.
 const ASKED_MAX: usize = 32;
 
 impl Devices {
@@ -41,7 +41,7 @@ impl Devices {
         Some(queues.claim(ClaimKey::new(device, priority.saturating_neg())))
     }
 
-    /// The same for streams of which the program asks this.
+    /// The same for streams with these hints.
     pub(super) fn claim_asked(
         &self,
         queues: &XQueues<Hip>,

@@ -9,7 +9,7 @@ use xsched_xqueue::{PendingLaunch, QueueId};
 /// What becomes of a call.
 #[derive(Debug)]
 pub(crate) enum Decision {
-    /// It is deferred; this is its answer.
+    /// The call is deferred. Its caller gets this answer.
     Answer(HipError),
     /// The real function gets it now.
     Pass(Reason),
@@ -31,9 +31,9 @@ pub(crate) struct Followed {
 pub(super) enum Effect {
     /// Nothing.
     None,
-    /// It puts work on the device, beside other processes.
+    /// The call puts work on the device, beside other processes.
     Work(PendingLaunch<Hip>),
-    /// It waits for the device, or queries it.
+    /// The call waits for the device or queries it.
     Wait(Wait),
 }
 
@@ -79,7 +79,7 @@ impl Followed {
 }
 
 impl Wait {
-    /// The same as an effect, if anything comes of it.
+    /// The effect of a call that waits. [`Effect::None`] if nothing follows from it.
     pub(super) fn effect(self) -> Effect {
         let is_nothing = self.queues.is_empty() && self.events == [0; 2] && !self.is_recorded;
         if is_nothing { Effect::None } else { Effect::Wait(self) }

@@ -53,11 +53,11 @@ pub(crate) enum NotWaited {
 /// What has become of a command.
 #[derive(Debug)]
 pub(crate) enum Submitted {
-    /// It is the queue's.
+    /// The queue has taken the command, at this position.
     At(Position),
     /// The queue is full, [`ProgramQueue::wait_while_full`].
     Full,
-    /// It cannot be kept: [`ProgramQueue::run_in_place`].
+    /// The command cannot be deferred: use [`ProgramQueue::run_in_place`].
     InPlace,
     /// The queue is gone.
     Gone,
@@ -191,7 +191,7 @@ impl ProgramQueue {
         deferral().queues.wait_while_full(self.id);
     }
 
-    /// Waits until it is the turn of a command, and runs it on the calling thread: its calls go the usual way.
+    /// Waits until it is the command's turn, then runs the command on the calling thread. Its calls go the usual way.
     pub(crate) fn run_in_place(&self, command: &ProgramCommand) {
         let queues = &deferral().queues;
         if !self.is_inside() {
@@ -200,7 +200,7 @@ impl ProgramQueue {
         command.call();
     }
 
-    /// Waits until this command of the queue is complete, and whatever was launched there by then.
+    /// Waits until this command of the queue is complete, and everything launched in its stream by then.
     pub(crate) fn wait(&self, position: Position) -> Result<(), NotWaited> {
         self.wait_for(&[position])
     }
@@ -210,7 +210,7 @@ impl ProgramQueue {
         self.wait_for(deferral().queues.last(self.id).as_slice())
     }
 
-    /// The same for what was launched: commands that the queue keeps are left there.
+    /// The same for everything that was launched. Commands that the queue keeps are not waited for.
     pub(crate) fn wait_launched(&self) -> Result<(), NotWaited> {
         self.wait_for(deferral().queues.last_taken(self.id).as_slice())
     }
@@ -248,17 +248,17 @@ impl ProgramQueue {
         HipStream { copy: self.copy, device: self.device, name: self.stream.key.name() }
     }
 
-    /// The program suspends it, or resumes it.
+    /// The program suspends the queue; false resumes it.
     pub(crate) fn hold(&self, held: bool) {
         deferral().queues.hold(self.id, held);
     }
 
-    /// Whether the calling thread has itself suspended it.
+    /// Whether the calling thread itself suspended the queue.
     pub(crate) fn is_held_by_caller(&self) -> bool {
         deferral().queues.is_held_by_caller(self.id)
     }
 
-    /// How much may be launched ahead, also while nothing else uses the device. None: as much as the device takes.
+    /// Limits what may be launched ahead, even while nothing else uses the device. None: as much as the device takes.
     pub(crate) fn set_limit(&self, limit: Option<Limit>) {
         deferral().queues.set_queue_limit(self.id, limit);
     }
@@ -268,7 +268,7 @@ impl ProgramQueue {
         deferral().queues.use_queue_gates(self.id, uses_gates);
     }
 
-    /// What the program asks for it. False if it has asked for too many different things.
+    /// Sets the program's hints for the queue. False if the program has too many combinations of hints.
     pub(crate) fn ask(&self, hints: QueueHints) -> bool {
         let _guard = ReentryGuard::enter();
         let deferral = deferral();

@@ -1,8 +1,8 @@
 //! What is known of each stream, and how a thread finds it without a lock.
 //!
-//! An entry stays allocated for as long as the process lives, and is used again for other streams. So threads may
-//! keep references to it without counting them. Each thread remembers the streams that it has used last. As soon as
-//! any stream is forgotten, that assign invalid, since its handle may come back as another stream's.
+//! An entry stays allocated for as long as the process lives, and is used again for other streams. So threads may keep references
+//! to it without counting them. Each thread remembers the streams that it used last. When any stream is forgotten, this memory is
+//! void, since the stream's handle may come back as another stream's.
 
 use std::cell::Cell;
 use std::ptr;

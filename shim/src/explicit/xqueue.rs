@@ -25,14 +25,14 @@ const BATCH: u32 = 8;
 pub(super) struct XQueue {
     handle: Handle,
     hw_queue: Arc<HwQueue>,
-    /// Calls on the stream before.
+    /// How many calls the stream had before the queue was made.
     calls_before: u64,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 pub(super) struct State {
-    /// It takes nothing any more.
+    /// The queue takes no more commands.
     pub(super) is_closed: bool,
     pub(super) is_suspended: bool,
     /// `PRIORITY_NO_EXECUTE`
@@ -73,7 +73,8 @@ impl XQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Little is launched ahead from now on, also while nothing else uses the device: the program may suspend it at any time.
+    /// Limits what is launched ahead from now on, even while nothing else uses the device: the program may suspend the queue at
+    /// any time.
     pub(super) fn begin(&self) {
         let usual = Limit::Commands { threshold: THRESHOLD, batch: BATCH };
         let limit = hints::limit().unwrap_or(usual);
@@ -83,7 +84,7 @@ impl XQueue {
         }
     }
 
-    /// Changes what keeps it.
+    /// Changes what keeps the queue's commands.
     fn keep(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.state();
         change(&mut state);
@@ -101,7 +102,7 @@ impl XQueue {
         self.state().submitted + self.hw_queue.queue().calls().saturating_sub(self.calls_before)
     }
 
-    /// It takes nothing any more, and what it keeps goes.
+    /// The queue takes no more commands, and what it keeps is launched.
     pub(super) fn close(&self) {
         self.keep(|state| state.is_closed = true);
     }
@@ -111,7 +112,7 @@ impl XQueue {
         self.keep(|state| state.is_excluded = is_excluded);
     }
 
-    /// Changes what the program asks for it. False if it asks for too many different things.
+    /// Changes the program's hints for the queue. False if the program has too many combinations of hints.
     pub(super) fn ask(&self, change: impl FnOnce(&mut QueueHints)) -> bool {
         let mut state = self.state();
         let mut hints = state.hints;

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Arc, Condvar};
-use std::time::{Duration, Instant};
 
 use xsched_sched::{Limit, Nanos};
 
+use crate::clock::now;
 use crate::command::{CallState, Demand};
 use crate::device::Device;
 use crate::flight::Flight;
@@ -22,7 +22,7 @@ pub(crate) const DEFERRED_MAX: usize = 4096;
 
 /// How long a launch that does not return keeps younger commands of other queues waiting. After that they go first: the launch
 /// may itself wait for them.
-const PATIENCE: Duration = Duration::from_millis(10);
+const PATIENCE: Nanos = Nanos::from_millis(10);
 
 /// A deferred command.
 pub(crate) struct DeferredCommand<C> {
@@ -72,7 +72,7 @@ pub(crate) struct Queue<D: Device> {
     submitted: u64,
     launched: u64,
     /// Ticket of the command whose launch has begun and has not returned, and when it began.
-    launching: Option<(u64, Instant)>,
+    launching: Option<(u64, Nanos)>,
     has_worker: bool,
     /// Wakes the worker while `is_worker_asleep`.
     wakeup: Arc<Condvar>,
@@ -352,7 +352,7 @@ impl<D: Device> Queue<D> {
         let taken =
             if bugs.has(Bug::LastFirst) { self.deferred.pop_back() } else { self.deferred.pop_front() };
         let taken = taken?;
-        self.launching = Some((taken.ticket, Instant::now()));
+        self.launching = Some((taken.ticket, now()));
         Some(taken.command)
     }
 
@@ -369,7 +369,7 @@ impl<D: Device> Queue<D> {
 
     /// Whether a command older than this ticket is being launched, and its launch began less than [`PATIENCE`] ago.
     pub(crate) fn is_launching_before(&self, ticket: u64) -> bool {
-        self.launching.is_some_and(|(other, since)| other < ticket && since.elapsed() < PATIENCE)
+        self.launching.is_some_and(|(other, since)| other < ticket && now() - since < PATIENCE)
     }
 
     /// The queue's last command, if its launch has not returned.

@@ -105,32 +105,18 @@ impl Atomic {
     }
 }
 
+fn replaced_if<T>(is_replaced: bool, old: T, value: T) -> T {
+    if is_replaced { value } else { old }
+}
+
 fn apply_32(action: Action, old: u32, value: u32, second: u32) -> u32 {
     let float = f32::from_bits;
     match action {
         Action::MinSigned => (old as i32).min(value as i32) as u32,
         Action::MaxSigned => (old as i32).max(value as i32) as u32,
-        Action::CompareFloat => {
-            if float(old) == float(second) {
-                value
-            } else {
-                old
-            }
-        }
-        Action::MinFloat => {
-            if float(value) < float(old) {
-                value
-            } else {
-                old
-            }
-        }
-        Action::MaxFloat => {
-            if float(value) > float(old) {
-                value
-            } else {
-                old
-            }
-        }
+        Action::CompareFloat => replaced_if(float(old) == float(second), old, value),
+        Action::MinFloat => replaced_if(float(value) < float(old), old, value),
+        Action::MaxFloat => replaced_if(float(value) > float(old), old, value),
         Action::AddFloat => (float(old) + float(value)).to_bits(),
         Action::ReverseSub => value.wrapping_sub(old),
         _ => apply_64(action, u64::from(old), u64::from(value), u64::from(second)) as u32,
@@ -166,34 +152,10 @@ fn apply_64(action: Action, old: u64, value: u64, second: u64) -> u64 {
         Action::Xor => old ^ value,
         Action::Mask => old & !value | second,
         Action::Exchange => value,
-        Action::Compare => {
-            if old == second {
-                value
-            } else {
-                old
-            }
-        }
-        Action::CompareFloat => {
-            if float(old) == float(second) {
-                value
-            } else {
-                old
-            }
-        }
-        Action::MinFloat => {
-            if float(value) < float(old) {
-                value
-            } else {
-                old
-            }
-        }
-        Action::MaxFloat => {
-            if float(value) > float(old) {
-                value
-            } else {
-                old
-            }
-        }
+        Action::Compare => replaced_if(old == second, old, value),
+        Action::CompareFloat => replaced_if(float(old) == float(second), old, value),
+        Action::MinFloat => replaced_if(float(value) < float(old), old, value),
+        Action::MaxFloat => replaced_if(float(value) > float(old), old, value),
         Action::AddFloat => (float(old) + float(value)).to_bits(),
         Action::Wrap => {
             if old >= value {

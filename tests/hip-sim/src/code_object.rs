@@ -10,49 +10,24 @@ use std::ffi::CString;
 use std::sync::Arc;
 
 use crate::config;
-use crate::error::HipError;
 use crate::kernel::{Argument, Kernel, Resources};
 use crate::twin::Twin;
 
 mod bundle;
 mod compressed;
+mod error;
 mod image;
 mod metadata;
 mod ptx;
 mod reader;
 mod target;
 
+use error::CodeObjectError;
 pub(crate) use image::Global;
 use target::Target;
 
 /// Length of an image whose size only its own headers give.
 pub(crate) const UNKNOWN_LEN: usize = usize::MAX;
-
-/// Why an image gives no kernels.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub(crate) enum CodeObjectError {
-    #[error("neither a bundle nor an ELF file")]
-    UnknownFormat,
-    #[error("a compressed bundle that cannot be decompressed: {0}")]
-    Compressed(String),
-    #[error("nothing for this device")]
-    NoEntry,
-    #[error("`{0}` in HIP_SIM_ARCH is not a target such as gfx942 or gfx90a:xnack+")]
-    NoDevice(String),
-    #[error("malformed: {0}")]
-    Malformed(String),
-}
-
-impl From<CodeObjectError> for HipError {
-    fn from(error: CodeObjectError) -> Self {
-        match error {
-            CodeObjectError::UnknownFormat => HipError::InvalidKernelFile,
-            CodeObjectError::Compressed(_) => HipError::InvalidValue,
-            CodeObjectError::NoEntry | CodeObjectError::NoDevice(_) => HipError::NoBinaryForGpu,
-            CodeObjectError::Malformed(_) => HipError::InvalidImage,
-        }
-    }
-}
 
 /// The device as a target, with every feature: `gfx942:sramecc+:xnack-`. An invalid setting is returned
 /// unchanged.

@@ -17,6 +17,7 @@ use crate::stream::Stream;
 use crate::{capture, config, counters, event, runtime, stream};
 
 mod configuration;
+mod dispatch;
 mod geometry;
 mod legacy;
 mod repeatable;

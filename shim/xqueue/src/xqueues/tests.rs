@@ -1,20 +1,24 @@
 mod beside;
 mod held;
 
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use super::*;
+use crate::clock::tests::Stopped;
 use crate::command::{Load, Treatment};
 use crate::device::Tried;
 use crate::gate_page::GatePage;
 use crate::queue::DEFERRED_MAX;
 
-/// Notes what was launched, in order.
-struct Notes(Mutex<Sender<u32>>);
+/// A device that is a function, which is called by launches. It has neither markers nor gates.
+struct Calls<C>(Box<dyn Fn(C) + Send + Sync>);
 
-impl Device for Notes {
-    type Command = u32;
+/// Notes what was launched, in order.
+type Notes = Calls<u32>;
+
+impl<C: Send + 'static> Device for Calls<C> {
+    type Command = C;
     type Stream = ();
     type Marker = ();
     type Gate = ();
@@ -24,8 +28,8 @@ impl Device for Notes {
         0
     }
 
-    fn launch(&self, command: u32) -> bool {
-        self.0.lock().unwrap().send(command).unwrap();
+    fn launch(&self, command: C) -> bool {
+        (self.0)(command);
         true
     }
 
@@ -74,7 +78,8 @@ pub(crate) fn status() -> &'static QueueStatus {
 
 fn queues() -> (Arc<XQueues<Notes>>, Receiver<u32>) {
     let (sender, launched) = mpsc::channel();
-    (XQueues::new(Notes(Mutex::new(sender)), Setup::default()), launched)
+    let note = move |command| sender.send(command).unwrap();
+    (XQueues::new(Calls(Box::new(note)), Setup::default()), launched)
 }
 
 fn next(launched: &Receiver<u32>) -> u32 {
@@ -199,7 +204,16 @@ fn queues_that_wait_for_each_other_alternately_all_go_on() {
 
 #[test]
 fn unrelated_queues_go_on_in_the_order_in_which_they_were_given_work() {
-    let (queues, launched) = queues();
+    // On a busy machine: some launches last for longer than others wait for them, but not by this clock.
+    let _clock = Stopped::now();
+    let (sender, launched) = mpsc::channel();
+    let launch = move |command| {
+        if command % 100 == 0 {
+            thread::sleep(A_WHILE);
+        }
+        sender.send(command).unwrap();
+    };
+    let queues = XQueues::new(Calls(Box::new(launch)), Setup::default());
     let all = [(); 5].map(|()| queues.create((), None, status()));
     queues.suspend_all(true);
     for command in 0..500 {
@@ -226,64 +240,17 @@ fn a_suspended_queue_does_not_keep_younger_work_of_others_waiting() {
 
 #[test]
 fn a_launch_that_waits_for_younger_work_gets_it() {
-    /// The first command returns when the second was launched.
-    struct Waits(Mutex<Sender<()>>, Mutex<Receiver<()>>);
-    impl Device for Waits {
-        type Command = bool;
-        type Stream = ();
-        type Marker = ();
-        type Gate = ();
-        type Trial = ();
-
-        fn stream_number(&self, (): ()) -> u64 {
-            0
-        }
-
-        fn launch(&self, waits: bool) -> bool {
-            if waits {
-                self.1.lock().unwrap().recv_timeout(Duration::from_mins(1)).expect("the other goes on");
-            } else {
-                self.0.lock().unwrap().send(()).unwrap();
-            }
-            true
-        }
-
-        fn mark(&self, (): ()) -> Option<()> {
-            None
-        }
-
-        fn is_done(&self, (): ()) -> Option<bool> {
-            None
-        }
-
-        fn is_complete(&self, (): ()) -> bool {
-            true
-        }
-
-        fn time_between(&self, (): (), (): ()) -> Option<Nanos> {
-            None
-        }
-
-        fn retire(&self, (): ()) {}
-
-        fn make_gate(&self, (): (), _: Option<&'static GatePage>) -> Option<()> {
-            None
-        }
-
-        fn look_at_trial(&self, (): &mut ()) -> Tried<()> {
-            Tried::Refused
-        }
-
-        fn release_trial(&self, (): &mut ()) {}
-
-        fn put_gate(&self, (): (), (): ()) -> bool {
-            false
-        }
-
-        fn set_gate(&self, (): (), _: bool) {}
-    }
+    // The first command returns when the second was launched.
     let (sender, receiver) = mpsc::channel();
-    let queues = XQueues::new(Waits(Mutex::new(sender), Mutex::new(receiver)), Setup::default());
+    let receiver = Mutex::new(receiver);
+    let launch = move |waits| {
+        if waits {
+            receiver.lock().unwrap().recv_timeout(Duration::from_mins(1)).expect("the other goes on");
+        } else {
+            sender.send(()).unwrap();
+        }
+    };
+    let queues = XQueues::new(Calls(Box::new(launch)), Setup::default());
     let (first, second) = (queues.create((), None, status()), queues.create((), None, status()));
     queues.suspend_all(true);
     queues.submit(first, Vec::new(), Load::Signal, true).unwrap();

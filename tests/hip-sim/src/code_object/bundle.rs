@@ -10,9 +10,10 @@
 
 use std::borrow::Cow;
 
+use super::compressed;
+use super::error::CodeObjectError;
 use super::reader::Reader;
 use super::target::{Fit, Target};
-use super::{CodeObjectError, compressed};
 
 const MAGIC: &[u8; 24] = b"__CLANG_OFFLOAD_BUNDLE__";
 const ELF_MAGIC: &[u8; 4] = b"\x7fELF";

@@ -15,7 +15,7 @@ use std::io::{self, BufRead, Read};
 
 use ruzstd::decoding::StreamingDecoder;
 
-use super::CodeObjectError;
+use super::error::CodeObjectError;
 use super::reader::Reader;
 
 pub(super) const MAGIC: &[u8; 4] = b"CCOB";

@@ -7,7 +7,7 @@ use object::elf;
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
 use object::{LittleEndian, Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
 
-use super::CodeObjectError;
+use super::error::CodeObjectError;
 use super::target::Target;
 
 /// `NT_AMDGPU_METADATA`, in notes named `AMDGPU`.

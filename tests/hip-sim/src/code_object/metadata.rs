@@ -7,7 +7,7 @@ use std::ffi::CString;
 
 use serde::Deserialize;
 
-use super::CodeObjectError;
+use super::error::CodeObjectError;
 use crate::kernel::{Argument, Kernel, Resources};
 use crate::twin::Twin;
 

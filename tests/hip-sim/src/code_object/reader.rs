@@ -2,7 +2,7 @@
 
 use core::slice;
 
-use super::CodeObjectError;
+use super::error::CodeObjectError;
 
 /// A position in memory, and the number of bytes that may be read from there.
 #[derive(Clone, Copy)]

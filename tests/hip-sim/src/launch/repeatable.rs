@@ -4,12 +4,12 @@ use core::ffi::c_void;
 use core::ptr;
 use std::sync::Arc;
 
+use super::dispatch::Dispatch;
 use super::{Geometry, Residency, check};
 use crate::abi::hipKernelNodeParams;
 use crate::engine::Command;
 use crate::error::HipError;
 use crate::kernel::{ArgumentBuffer, Kernel, Passed};
-use crate::twin::Dispatch;
 use crate::{counters, execution_log, runtime};
 
 /// A checked launch with a copy of its arguments.
