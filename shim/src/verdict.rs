@@ -36,7 +36,7 @@ use xsched_protocol::probe::PROBES;
 use xsched_protocol::return_probe::is_trampoline;
 use xsched_protocol::shim_status::ShimVerdicts;
 use xsched_protocol::verdict::{Action, Judgement, RuleId, Subject};
-use xsched_protocol::wire::{SchedulingDomain, Verdicts};
+use xsched_protocol::wire::SchedulingDomain;
 use xsched_xqueue::{Judged, Library, Origin, PageError, now};
 
 use crate::api::COUNT;
@@ -55,9 +55,6 @@ static GENERATION: AtomicU64 = AtomicU64::new(0);
 
 /// How often a thread checks whether the controller has processed a packet.
 const CHECK_EVERY: Duration = Duration::from_micros(100);
-
-/// Whether rules have conditions on the kernel that is launched.
-static NAMES_KERNELS: AtomicBool = AtomicBool::new(false);
 
 /// Whether a verdict that depends on the kernel was cached.
 static DEPENDS_ON_KERNELS: AtomicBool = AtomicBool::new(false);
@@ -122,7 +119,7 @@ fn decide_site(
     if !page::is_in_force() {
         local::prepare();
     }
-    let kernel = || NAMES_KERNELS.load(Ordering::Relaxed).then(|| kernel_names::of(call)).flatten();
+    let kernel = || kernel_names::of(call);
     let ask = |kernel| ask::ask(call.frame, Subject::new(api(call), kernel), &needs_none);
     let own = GENERATION.load(Ordering::Acquire);
     let is_asked = page::is_in_force();
@@ -217,10 +214,9 @@ pub(crate) fn calling_library(return_address: u64) -> Option<String> {
 ///
 /// # Errors
 /// The page cannot be mapped.
-pub(crate) fn use_programs(page: &OwnedFd, packet: Verdicts) -> Result<bool, PageError> {
+pub(crate) fn use_programs(page: &OwnedFd) -> Result<bool, PageError> {
     let is_first = !page::is_in_force();
     page::set(page)?;
-    NAMES_KERNELS.store(packet.flags & Verdicts::RULES_NAME_KERNELS != 0, Ordering::Relaxed);
     publish(ShimVerdicts::Programs);
     invalidate();
     Ok(is_first)

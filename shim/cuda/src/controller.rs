@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 
 use xsched_preload::{asked, hints};
 use xsched_protocol::shim_status::ShimScheduling;
-use xsched_protocol::wire::Verdicts;
 use xsched_xqueue::{Connection, ControllerRules, Host, Library, Origin, PageError, XQueues};
 
 use crate::device::Cuda;
@@ -37,7 +36,7 @@ impl Host for Shim {
 
     fn forget_origins(&self) {}
 
-    fn set_verdicts(&self, _: &OwnedFd, _: Verdicts) -> Result<(), PageError> {
+    fn set_verdicts(&self, _: &OwnedFd) -> Result<(), PageError> {
         Ok(())
     }
 

@@ -36,7 +36,7 @@ pub use recording::{
 };
 
 /// Changes whenever a packet changes its layout or meaning.
-pub const WIRE_VERSION: u32 = 9;
+pub const WIRE_VERSION: u32 = 10;
 
 /// File name of the socket that shims connect to, in the controller's folder.
 pub const SHIM_SOCKET: &str = "shim.sock";
@@ -381,7 +381,7 @@ pub enum RefusalReason {
 }
 
 /// Programs decide on the calls of the process. One descriptor comes with it: a
-/// [`VerdictPage`](crate::verdict::VerdictPage), to be mapped read-only. Sent again when `flags` change, with the same page.
+/// [`VerdictPage`](crate::verdict::VerdictPage), to be mapped read-only.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Verdicts {
@@ -389,15 +389,6 @@ pub struct Verdicts {
     pub kind: u32,
     /// How many slots the page has.
     pub slots: u32,
-    /// Bits, such as [`Verdicts::RULES_NAME_KERNELS`].
-    pub flags: u32,
-    /// Zero.
-    pub reserved: u32,
-}
-
-impl Verdicts {
-    /// Verdicts depend on the kernel: the process announces kernels' names and puts their numbers into the subject.
-    pub const RULES_NAME_KERNELS: u32 = 1;
 }
 
 /// The process decides on its calls itself. One descriptor comes with it: a sealed memory file with the text of the rules,
@@ -500,7 +491,7 @@ text!(KernelName name name_len id);
 text!(OriginName name name_len id);
 
 const _: () = assert!(size_of::<Hello>() == 56 && size_of::<Welcome>() == 48 && size_of::<OpenQueue>() == 40);
-const _: () = assert!(size_of::<Verdicts>() == 16 && size_of::<Rules>() == 12 && size_of::<Settings>() == 8);
+const _: () = assert!(size_of::<Verdicts>() == 8 && size_of::<Rules>() == 12 && size_of::<Settings>() == 8);
 const _: () = assert!(size_of::<Hints>() == 32);
 const _: () = assert!(size_of::<Domain>() == 416 && size_of::<KernelName>() == 416);
 const _: () = assert!(size_of::<OriginName>() == 416 && size_of::<OriginUsage>() == 416);

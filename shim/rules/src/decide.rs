@@ -180,11 +180,6 @@ impl Rulebook {
         &self.rules
     }
 
-    /// Whether any rule for the process has a condition on the launched kernel.
-    pub fn names_kernels(&self) -> bool {
-        self.concerning.iter().any(|&number| self.rule(number).names_kernels())
-    }
-
     /// Sets a library's scheduling domain, or removes it if `action` is None.
     pub fn set_domain(&mut self, library: &str, action: Option<Action>) {
         self.domains.retain(|domain| domain.library != library);

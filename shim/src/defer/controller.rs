@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering;
 use xsched_preload::asked;
 use xsched_preload::hints;
 use xsched_protocol::shim_status::ShimScheduling;
-use xsched_protocol::wire::Verdicts;
 use xsched_xqueue::{
     Connection, ControllerRules, Device, Host, Library, Origin, PageError, SchedulerChoice, Tuning, XQueues,
 };
@@ -89,8 +88,8 @@ impl Host for Shim {
         verdict::forget_origins();
     }
 
-    fn set_verdicts(&self, page: &OwnedFd, packet: Verdicts) -> Result<(), PageError> {
-        if verdict::use_programs(page, packet)? {
+    fn set_verdicts(&self, page: &OwnedFd) -> Result<(), PageError> {
+        if verdict::use_programs(page)? {
             send_all();
         }
         Ok(())

@@ -17,7 +17,7 @@ use crate::counters::{self, Trouble, VerdictSource};
 use crate::program;
 use crate::runtime::stopped::Stopped;
 use crate::verdict::domain;
-use crate::verdict::{NAMES_KERNELS, caller, invalidate, page, publish, settings, verbose};
+use crate::verdict::{caller, invalidate, page, publish, settings, verbose};
 
 /// The rules in force.
 #[derive(Default)]
@@ -139,9 +139,6 @@ fn rules_in_force() -> Arc<NumberedRules> {
     }
     let book = Arc::new(local.read());
     local.book = Some(Arc::clone(&book));
-    if !page::is_in_force() {
-        NAMES_KERNELS.store(book.rules.names_kernels(), std::sync::atomic::Ordering::Relaxed);
-    }
     book
 }
 

@@ -12,6 +12,9 @@ use xsched_protocol::events::{RING_SIZE, Ring, RingMemory};
 #[derive(Debug)]
 pub struct SharedRing(NonNull<RingMemory>);
 
+// SAFETY: atomic words, in a mapping that belongs to the value.
+unsafe impl Send for SharedRing {}
+
 impl SharedRing {
     /// Makes a ring; returns also the descriptor by which others map it.
     pub fn make() -> io::Result<(Self, OwnedFd)> {

@@ -15,7 +15,7 @@ use xsched_protocol::{
     verdict::VERDICT_SLOTS,
     wire::{Domain, KernelName, PacketKind, Rules, SchedulingDomain, Settings, Verdicts},
 };
-use xsched_rules::{Caller, Rulebook};
+use xsched_rules::Caller;
 use xsched_terminal::one_line;
 use zerocopy::IntoBytes as _;
 
@@ -46,15 +46,14 @@ pub(super) async fn provide(
         Some(heard) => page(shared, id, &subject, heard, &caller).await,
         None => None,
     };
-    let mut told = None;
+    let mut has_page = false;
     loop {
         let loaded = rules.borrow_and_update().clone();
         match &page {
             Some(page) => {
-                let flags = flags(&loaded, &caller);
                 // After a change of the rules the generation in the page changes, which is enough.
-                if told.replace(flags) != Some(flags) {
-                    send_page(connection, page, flags)?;
+                if !std::mem::replace(&mut has_page, true) {
+                    send_page(connection, page)?;
                 }
             }
             None => send_rules(
@@ -148,14 +147,9 @@ async fn page(
     }
 }
 
-fn flags(loaded: &Loaded, caller: &Caller) -> u32 {
-    let book = Rulebook::new(loaded.rules.clone(), caller);
-    if book.names_kernels() { Verdicts::RULES_NAME_KERNELS } else { 0 }
-}
-
-fn send_page(connection: &Connection, page: &OwnedFd, flags: u32) -> io::Result<()> {
+fn send_page(connection: &Connection, page: &OwnedFd) -> io::Result<()> {
     let kind = PacketKind::Verdicts as u32;
-    let packet = Verdicts { kind, slots: VERDICT_SLOTS as u32, flags, reserved: 0 };
+    let packet = Verdicts { kind, slots: VERDICT_SLOTS as u32 };
     connection.send(packet.as_bytes(), &[page.as_fd()])
 }
 

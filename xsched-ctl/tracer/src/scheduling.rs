@@ -9,6 +9,7 @@
 //! | module | responsible for |
 //! | --- | --- |
 //! | `source` | the controller that is asked, and the event rings that it hands out |
+//! | `rings` | these rings, which a thread empties while the loop is busy |
 //! | `elsewhere` | controllers that are not asked, or cannot be reached |
 //! | `calls` | which call an event belongs to |
 //! | `judged` | the verdict on a call and its rule; calls wait there for missing information |
@@ -31,6 +32,7 @@ mod entry;
 mod judged;
 mod process;
 mod processes;
+mod rings;
 mod settings;
 mod source;
 mod xqueue;

@@ -211,21 +211,6 @@ fn the_nearest_scheduling_domain_precedes_the_rules() {
     assert_eq!(decide(&book, &["librccl.so.1", "app"]), (NeverSuspend, false, true));
 }
 
-#[test]
-fn only_rules_for_a_process_need_its_kernel_names() {
-    let text = "[[rule]]\nkernel = 'x*'\nprocess = 'other'\naction = 'passthrough'\n";
-    let mut rules = Rules::parse(text).unwrap();
-    // Both built-in sets name kernels for every process.
-    rules.list.truncate(1);
-    let rules = Arc::new(rules);
-    let names = |executable: &str| {
-        Rulebook::new(Arc::clone(&rules), &Caller { executable: executable.into(), ..Caller::default() })
-            .names_kernels()
-    };
-    assert!(names("/bin/other") && !names("/bin/app"));
-    assert!(book("").names_kernels());
-}
-
 /// For random rules: if the flag is set, random chains with the same immediate caller get the same verdict; with any kernel, if
 /// the other flag is set too.
 #[test]

@@ -4,7 +4,6 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use xsched_protocol::shim_status::ShimScheduling;
-use xsched_protocol::wire::Verdicts;
 
 use crate::client::arbiter_page::PageError;
 use crate::client::connection::Connection;
@@ -32,7 +31,7 @@ pub trait Host: Send + 'static {
     ///
     /// # Errors
     /// It cannot be mapped: the connection ends.
-    fn set_verdicts(&self, page: &OwnedFd, packet: Verdicts) -> Result<(), PageError>;
+    fn set_verdicts(&self, page: &OwnedFd) -> Result<(), PageError>;
 
     /// The controller's rules are these from now on.
     fn set_rules(&self, rules: ControllerRules);

@@ -284,9 +284,9 @@ impl Client {
                 queues.record(journal.and_then(Result::ok));
                 Ok(())
             }
-            (FromController::Verdicts(packet), Phase::Joined { .. }) => {
+            (FromController::Verdicts(_), Phase::Joined { .. }) => {
                 let [page] = one(received.descriptors)?;
-                Ok(self.host.set_verdicts(&page, packet)?)
+                Ok(self.host.set_verdicts(&page)?)
             }
             (FromController::Rules(rules), Phase::Joined { .. }) => {
                 let [file] = one(received.descriptors)?;

@@ -85,8 +85,7 @@ impl Client {
 
     /// Whether a request must wait until a kernel's name is known.
     pub(super) fn wants_name_of_kernel(&self, subject: Subject) -> bool {
-        let is_named = |kernel| self.kernels.contains_key(&kernel);
-        self.book.names_kernels() && subject.kernel().is_some_and(|kernel| !is_named(kernel))
+        subject.kernel().is_some_and(|kernel| !self.kernels.contains_key(&kernel))
     }
 
     /// Decides about calls with a chain; returns the verdict for the programs.

@@ -1,6 +1,5 @@
 //! The controller that is asked for events, and the event rings that it hands out.
 
-use std::collections::HashMap;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -12,9 +11,9 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendFlags,
     SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, sendmsg, socket_with,
 };
-use xsched_control_api::{folder::Folder, peer::Peer, ring_memory::SharedRing};
+use xsched_control_api::{folder::Folder, peer::Peer};
 use xsched_protocol::{
-    events::{Event, Reader, Record},
+    events::Record,
     wire::{
         PACKET_LEN_MAX, Record as RecordPacket, RecordPacketKind, RecordRefusal, RecordedRing, RecordedRule,
         ToRecorder, WIRE_VERSION,
@@ -24,6 +23,7 @@ use xsched_symbols::now_ns;
 use zerocopy::IntoBytes as _;
 
 use super::elsewhere;
+use super::rings::Rings;
 
 /// How often a missing controller is looked for.
 const RETRY_NS: u64 = 1_000_000_000;
@@ -39,14 +39,6 @@ pub(super) enum Origin {
     Process(RingId),
 }
 
-struct Ring {
-    origin: Origin,
-    memory: SharedRing,
-    reader: Reader,
-    /// Nothing is written to it any more.
-    is_over: bool,
-}
-
 enum State {
     /// There is no controller, or none that lets this process record.
     Away {
@@ -60,8 +52,7 @@ enum State {
 /// Where events come from.
 pub(super) struct Source {
     state: State,
-    /// By the controller's numbers.
-    rings: HashMap<u32, Ring>,
+    rings: Rings,
     /// Number of processes' rings so far.
     count: u64,
     /// Rings that are new since the last call, with their processes.
@@ -69,7 +60,6 @@ pub(super) struct Source {
     /// Names of rules that are new since the last call.
     rule_names: Vec<(u16, Arc<str>)>,
     notices: Vec<String>,
-    lost: u64,
     /// The user was told why no scheduling is in the timeline.
     has_told: bool,
     /// The user was told why one process's scheduling is not.
@@ -80,12 +70,11 @@ impl Source {
     pub(super) fn new() -> Self {
         Self {
             state: State::Away { retry_ns: 0 },
-            rings: HashMap::new(),
+            rings: Rings::new(),
             count: 0,
             begun: Vec::new(),
             rule_names: Vec::new(),
             notices: Vec::new(),
-            lost: 0,
             has_told: false,
             has_named: false,
         }
@@ -97,7 +86,7 @@ impl Source {
     }
 
     pub(super) fn lost(&self) -> u64 {
-        self.lost
+        self.rings.lost()
     }
 
     pub(super) fn take_rule_names(&mut self) -> Vec<(u16, Arc<str>)> {
@@ -115,26 +104,7 @@ impl Source {
 
     /// Takes all available records, with the times that order them; returns the rings that have ended.
     pub(super) fn read(&mut self, take: &mut impl FnMut(u64, Origin, Record)) -> Vec<RingId> {
-        for ring in self.rings.values_mut() {
-            let origin = ring.origin;
-            let read = ring.reader.read(ring.memory.memory(), |record| {
-                take(order_ns(&record), origin, record);
-            });
-            match read {
-                Ok(lost) => self.lost = self.lost.saturating_add(lost),
-                Err(error) => {
-                    tracing::warn!("events of {origin:?} are not read any more: {error}");
-                    self.lost = self.lost.saturating_add(1);
-                    ring.is_over = true;
-                }
-            }
-        }
-        let over = self.rings.extract_if(|_, ring| ring.is_over);
-        over.filter_map(|(_, ring)| match ring.origin {
-            Origin::Process(id) => Some(id),
-            Origin::Arbiter => None,
-        })
-        .collect()
+        self.rings.read(take)
     }
 
     /// Receives the controller's packets; looks for a controller if there is none.
@@ -163,7 +133,7 @@ impl Source {
                 Err(error) => {
                     tracing::debug!("the controller is gone: {error}");
                     self.state = State::Away { retry_ns: now_ns() + RETRY_NS };
-                    self.rings.values_mut().for_each(|ring| ring.is_over = true);
+                    self.rings.end_all();
                 }
             }
         }
@@ -188,26 +158,13 @@ impl Source {
     }
 
     fn ring(&mut self, packet: RecordedRing, memory: Option<OwnedFd>) {
-        let Some(memory) = memory else {
-            if let Some(ring) = self.rings.get_mut(&packet.ring) {
-                ring.is_over = true;
-            }
-            return;
-        };
+        let Some(memory) = memory else { return self.rings.end(packet.ring) };
         self.count += 1;
         let id = RingId(self.count);
         let origin = if packet.ring == 0 { Origin::Arbiter } else { Origin::Process(id) };
-        let mapped = SharedRing::map(memory).and_then(|memory| {
-            let reader = Reader::new(memory.memory()).map_err(io::Error::other)?;
-            Ok(Ring { origin, memory, reader, is_over: false })
-        });
-        match mapped {
-            Ok(ring) => {
-                self.rings.insert(packet.ring, ring);
-                if packet.ring != 0 {
-                    self.begun.push((id, packet.pid));
-                }
-            }
+        match self.rings.add(packet.ring, origin, memory) {
+            Ok(()) if packet.ring != 0 => self.begun.push((id, packet.pid)),
+            Ok(()) => {}
             Err(error) => tracing::warn!("events of process {} cannot be read: {error}", packet.pid),
         }
     }
@@ -231,15 +188,7 @@ impl Source {
             Some(RecordRefusal::Version) => State::Never,
             _ => State::Away { retry_ns: now_ns() + RETRY_NS },
         };
-        self.rings.values_mut().for_each(|ring| ring.is_over = true);
-    }
-}
-
-/// The time that orders a record among others: when it was written.
-fn order_ns(record: &Record) -> u64 {
-    match Event::of(record) {
-        Some(Event::Launched { returned_ns, .. }) => returned_ns.max(record.time_ns),
-        _ => record.time_ns,
+        self.rings.end_all();
     }
 }
 
