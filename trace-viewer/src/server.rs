@@ -8,9 +8,9 @@
 //! | `GET /TOKEN/api/…` | see `routes` |
 //! | `POST /TOKEN/api/here`, `…/gone` | nothing: a page's heartbeat, and the notice that it was closed |
 //!
-//! Every other address is refused. A page of another origin can neither read an answer nor cause one: its requests carry
-//! that origin in `Origin`, or a `Host` that does not name this machine (DNS rebinding: a foreign name that resolves to
-//! 127.0.0.1).
+//! Every other address is refused. A page of another origin can neither read an answer nor cause one. Its requests carry that
+//! origin in `Origin`, or, after DNS rebinding (a foreign name that resolves to 127.0.0.1), a `Host` that does not name this
+//! machine.
 
 mod access;
 mod answers;

@@ -55,9 +55,9 @@ pub fn look_up(handle: *mut c_void, name: &CStr) -> Option<NonNull<c_void>> {
 }
 
 /// Defines the exported `dlsym`, which precedes the next one for the whole process. It changes nothing that a caller of the C
-/// library's would expect to stay: it jumps to `next` at once unless the handle is a real one (so `RTLD_NEXT` and `RTLD_DEFAULT`
-/// keep their caller and their meaning) and the name begins with the given characters, each with its place. Such calls go to
-/// `look_up`, with the same arguments. `find` sets `next` while that is null.
+/// library's would expect to stay. Calls with a real handle and a name that begins with the given characters (each with its
+/// place) go to `look_up`, with the same arguments. All others jump to `next` at once, so `RTLD_NEXT` and `RTLD_DEFAULT` keep
+/// their caller and their meaning. `find` sets `next` while that is null.
 #[macro_export]
 macro_rules! export_dlsym {
     (next: $next:path, find: $find:path, look_up: $look_up:path, names: $($at:literal $character:literal),+) => {

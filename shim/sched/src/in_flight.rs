@@ -134,7 +134,7 @@ const EXECUTING_MAX: Nanos = Nanos::from_secs(10);
 /// When to look for a completion without an estimate.
 const FIRST_LOOK: Nanos = Nanos::from_micros(20);
 
-/// An overdue command is looked for at intervals of this part of its time so far: so a completion is noticed late by one part in
+/// An overdue command is looked for at intervals of this part of its time so far. So a completion is noticed late by one part in
 /// this number at most.
 const LOOKS: u64 = 16;
 

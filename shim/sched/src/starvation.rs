@@ -10,11 +10,11 @@
 //! quantum per bound of waiting.
 //!
 //! A queue that is allowed may still not be served: on a busy machine its process may not get a processor in time to launch. So
-//! waiting time is taken back on trust. All of it returns, together with the time for which the queue was allowed, if the queue
-//! then waits for `patience` without a report of use, even if it is allowed for moments meanwhile. After a slice at most three
+//! waiting time is taken back on trust. All of it returns if the queue then waits for `patience` without a report of use, even if
+//! it is allowed for moments meanwhile. With it returns the time for which the queue was allowed. After a slice at most three
 //! quarters of a bound return: queues that do not use their slices must not get slices all the time. The same holds for queues
-//! that would get a slice but have no work at that time. So slices begin at least a quarter of a bound apart, however many queues do
-//! not use theirs.
+//! that would get a slice but have no work at that time. So slices begin at least a quarter of a bound apart, however many queues
+//! do not use theirs.
 
 mod patience;
 

@@ -37,7 +37,7 @@ struct Submission<'a> {
     uses: &'a [EventUse],
 }
 
-/// Whether a call that puts work on a stream goes at once, as far as is known without a lock: other queues are suspended or have
+/// Whether a call that puts work on a stream goes at once, as far as is known without a lock. Other queues are suspended or have
 /// deferred commands, but none of them concerns the call.
 pub(crate) fn passes_at_once(call: &Stopped<'_>) -> bool {
     let known = DEFERRAL.existing().zip(call.target.copy);

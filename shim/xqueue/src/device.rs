@@ -2,9 +2,9 @@
 //!
 //! # Rules for every function
 //!
-//! * **Threads.** Functions are called from the application's threads, from launch workers and from the watcher, at the same time.
-//!   Launch workers and the watcher are threads of this crate ([`crate::threads`]): a back end that hooks the runtime must not
-//!   take their calls for the application's (see [`crate::Host::enter`] for the watcher).
+//! * **Threads.** Functions are called from the application's threads, from launch workers and from the watcher, at the same
+//!   time. Launch workers and the watcher are threads of this crate ([`crate::threads`]). A back end that hooks the runtime must
+//!   not take their calls for the application's (see [`crate::Host::enter`] for the watcher).
 //! * **Locks.** The table says which of the crate's locks the caller holds. *None* means that the function may call the queues.
 //!   Under the *queues' lock* (see the table) it must not call the queues or the runtime, and must not wait for any other thread.
 //!   The *markers' lock* keeps

@@ -1,9 +1,8 @@
 //! Whether a page is still open.
 //!
-//! A page sends a heartbeat twice a minute, and a notice when it is closed. The server ends some seconds after the last
-//! page was closed, so that a reload still finds it. It also ends when no page has sent a heartbeat for ten minutes: browsers
-//! slow hidden pages down to one heartbeat a minute, and a suspended machine sends none. Before the first page the server
-//! does not end.
+//! A page sends a heartbeat twice a minute, and a notice when it is closed. The server ends some seconds after the last page was
+//! closed, so that a reload still finds it. It also ends when no page has sent a heartbeat for ten minutes. Browsers slow hidden
+//! pages down to one heartbeat a minute, and a suspended machine sends none. Before the first page the server does not end.
 
 use std::{
     collections::HashMap,

@@ -5,7 +5,7 @@
 //! the last wait. The process cannot reach a source through the instance, because changing a registration needs the source's
 //! descriptor.
 //!
-//! The source must always have data to read: when a waiter wakes, the kernel checks again whether the source is readable, and
+//! The source must always have data to read. When a waiter wakes, the kernel checks again whether the source is readable, and
 //! continues the wait if it is not (<https://github.com/torvalds/linux/blob/v6.12/fs/eventpoll.c>, `ep_send_events`). If the
 //! controller read all data, other waiters would go back to sleep.
 

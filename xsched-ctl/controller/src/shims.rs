@@ -309,7 +309,7 @@ async fn attend(shared: &Shared, connection: &Connection, peer: &Peer, id: Clien
 }
 
 /// How many ordinary packets this one counts for. Opening a queue looks at the page and all queues, and so do hints, which may
-/// change all levels; a domain causes all verdicts of its process to be made again.
+/// change all levels. A domain causes all verdicts of its process to be made again.
 fn weight(said: &FromShim) -> u32 {
     if matches!(said, FromShim::OpenQueue(_) | FromShim::Hints(_) | FromShim::Domain(_)) { TURN } else { 1 }
 }

@@ -250,7 +250,7 @@ mod tests {
         Running { path, _folder: folder }
     }
 
-    /// Sends `text`, and returns the answer. The endpoint may answer a bad request and close before it has read all of it: the
+    /// Sends `text`, and returns the answer. The endpoint may answer a bad request and close before it has read all of it. The
     /// rest of the request is then refused, and the end of the answer is an error.
     fn say(path: &Path, text: &str) -> String {
         let mut stream = UnixStream::connect(path).unwrap();

@@ -1,8 +1,8 @@
 //! How deeply processors may sleep: to preempt a process, one of its threads is woken, which takes longer on a sleeping
 //! processor.
 //!
-//! The kernel does not use idle states that are disabled, nor those with an exit latency above two bounds: the
-//! machine's, which lasts as long as a process holds `/dev/cpu_dma_latency` open, and the processor's own
+//! The kernel does not use idle states that are disabled, nor those with an exit latency above two bounds. One is the machine's,
+//! as long as a process holds `/dev/cpu_dma_latency` open; the other is the processor's own
 //! (<https://docs.kernel.org/admin-guide/pm/cpuidle.html>).
 
 use std::fs;

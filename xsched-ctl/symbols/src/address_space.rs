@@ -5,10 +5,10 @@
 //! (<https://man7.org/linux/man-pages/man2/perf_event_open.2.html> has no such record): a library closed by
 //! `dlclose` stays until another mapping covers it or all mappings are read again.
 //!
-//! Only executable mappings are kept. perf can report all others, too (`mmap_data`), at several times the number
-//! of events, but `.bss` would still be missing: it is anonymous memory after the file's last mapping. An address
-//! in a library's data is found as in a debugger: the executable mapping gives the load bias of the file, and bias
-//! and `PT_LOAD` headers give every address of the module (see `Elf::covers`).
+//! Only executable mappings are kept. perf can report all others, too (`mmap_data`), at several times the number of events, but
+//! `.bss` would still be missing: it is anonymous memory after the file's last mapping. An address in a library's data is found
+//! as in a debugger. The executable mapping gives the load bias of the file; bias and `PT_LOAD` headers give every address of the
+//! module (see `Elf::covers`).
 //!
 //! A forked child shares its parent's map until one of them changes (copy on write), because most children only
 //! execute another program.

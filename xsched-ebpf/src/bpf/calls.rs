@@ -71,7 +71,7 @@ pub(crate) fn enter(ctx: &ProbeContext) {
             return_slot
         }
     };
-    // Not before the shadow table has the return address: the return probe replaces it even for a call that is left out, and
+    // Not before the shadow table has the return address. The return probe replaces that even for a call that is left out, and
     // walks from nested calls need it.
     if !filter::takes(cookie) {
         return;

@@ -22,8 +22,8 @@ pub(crate) fn now_ns() -> u64 {
     unsafe { bpf_ktime_get_boot_ns() }
 }
 
-/// Whether the record of `size` bytes that is about to be submitted should wake user space. Only the record that completes such an
-/// amount does: waking takes longer than all the rest of a record, and a reader that is awake need not be woken.
+/// Whether the record of `size` bytes that is about to be submitted should wake user space. Only the record that completes such
+/// an amount does. Waking takes longer than all the rest of a record, and a reader that is awake need not be woken.
 #[inline(always)]
 pub(crate) fn wakeup(ring: &RingBuf, size: usize) -> u64 {
     let waiting = ring.query(u64::from(BPF_RB_AVAIL_DATA));

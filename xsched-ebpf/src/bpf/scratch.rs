@@ -121,9 +121,8 @@ impl Scratch {
     #[inline(always)]
     pub(crate) fn word(&mut self, address: u64) -> Option<u64> {
         let is_there = read_word(self, address) != 0;
-        // Loaded in any case: otherwise the compiler keeps a register for a word that was not read, and the verifier refuses
-        // programs that copy a register which was never written.
-        // SAFETY: the reference is valid.
+        // Loaded in any case. Otherwise the compiler keeps a register for a word that was not read, and the verifier refuses
+        // programs that copy a register which was never written. SAFETY: the reference is valid.
         let word = unsafe { core::ptr::read_volatile(&raw const self.word) };
         if is_there { Some(word) } else { None }
     }

@@ -3,8 +3,8 @@
 //! For every call in progress the kernel replaces the return address by that of its trampoline. When such a function calls another
 //! probed one, a walk meets the trampoline and finds the original address here.
 //!
-//! There is one element per slot of the stack, chosen by hash. No element is ever removed: an element is looked up only while the
-//! slot holds the trampoline, and the entry probe that caused the replacement has written the element just before. An element is
+//! There is one element per slot of the stack, chosen by hash. No element is ever removed. An element is looked up only while the
+//! slot holds the trampoline; the entry probe that caused the replacement has written the element just before. An element is
 //! valid if both words match: an element that two threads write at once matches neither.
 
 use aya_ebpf::macros::map;

@@ -136,8 +136,8 @@ pub extern "C" fn frame(scratch: *mut Scratch) -> u32 {
     scratch.advance(&registers, interrupted)
 }
 
-/// Records what the step from `at` depended on. A saved frame pointer counts when a later frame is found by it, and not where it is
-/// saved: most functions keep another value in that register, which differs from call to call.
+/// Records what the step from `at` depended on. A saved frame pointer counts when a later frame is found by it, and not where it
+/// is saved. Most functions keep another value in that register, which differs from call to call.
 #[inline(always)]
 fn depend(scratch: &mut Scratch, row: &Row, at: &Registers, to: &Step) {
     let offset = row.offset as i64 as u64;

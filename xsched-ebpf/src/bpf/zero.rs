@@ -1,7 +1,7 @@
 //! Clearing memory a word at a time.
 //!
-//! The compiler turns stores of adjacent zeros into calls of `memset`, which is a loop over bytes here: clearing the initial state of a
-//! walk took as long as five frames.
+//! The compiler turns stores of adjacent zeros into calls of `memset`, which is a loop over bytes here. To clear the initial
+//! state of a walk took as long as five frames.
 
 use core::mem::MaybeUninit;
 use zerocopy::FromZeros;

@@ -337,9 +337,9 @@ fn equals_that_are_side_by_side_are_found() {
 
 const SHARED_FROM: Nanos = ms(100);
 
-/// Charges are in proportion to weights. Of two clients that always have work, each may be ahead of the other by what it gets until
-/// the next decision: a slice, its use since its last report, and what it has in flight by then. While a client is alone that is not
-/// limited, and the amount is known when others are there.
+/// Charges are in proportion to weights. Of two clients that always have work, each may be ahead of the other by what it gets
+/// until the next decision. That is a slice, its use since its last report, and what it has in flight by then. While a client is
+/// alone that is not limited, and the amount is known when others are there.
 fn fairness(settings: Settings) -> impl Fn(&Trace) -> Verdict {
     move |trace| {
         let Some((from, to, charged)) = trace.charged(SHARED_FROM) else {

@@ -1,9 +1,9 @@
 //! Repeats the decisions of a run from a recording of it.
 //!
 //! Two kinds of recordings suffice. A recording of every call of a scheduler, with its time, gives the decisions of any run. A
-//! recording of events alone, say from the arbiter's ring and from reports of use, gives them if the caller kept to the events' own
-//! times: each event handled at its time, a decision right after it at the same time, and a decision at each time that the
-//! scheduler asked for, in order. How late these calls were made does not matter.
+//! recording of events alone, say from the arbiter's ring and from reports of use, gives them if the caller kept to the events'
+//! own times. It must have handled each event at its time, decided right after it at the same time, and decided at each time that
+//! the scheduler asked for, in order. How late these calls were made does not matter.
 
 use crate::{Level, Nanos, PolicyKind, QueueChange, QueueId, Scheduler, Settings};
 

@@ -98,7 +98,7 @@ impl<D: Device> State<D> {
             .is_some_and(|flight| self.is_flight_waited_for(source, flight, self.has_deferred()))
     }
 
-    /// The same for a flight. A command that a worker is about to launch does not count while far more may be launched: waking
+    /// The same for a flight. A command that a worker is about to launch does not count while far more may be launched. Waking
     /// the watcher for each launch takes longer than the launch.
     fn is_flight_waited_for(
         &self,

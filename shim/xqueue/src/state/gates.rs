@@ -105,7 +105,7 @@ impl<D: Device> State<D> {
         self.gates.add(self.claims.get(claim).key.device, runtime);
     }
 
-    /// Asks the arbiter not to wake this process at preemptions where nothing need be done: launches look at the mask, the
+    /// Asks the arbiter not to wake this process at preemptions where nothing need be done. Launches look at the mask, the
     /// arbiter closes the gate, and the page tells when. A recorded process is woken, so that it notes preemptions in time.
     pub(crate) fn ask_for_quiet(&self) {
         for (id, claim) in self.claims.iter() {

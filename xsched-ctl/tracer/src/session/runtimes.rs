@@ -1,7 +1,7 @@
 //! The copies of GPU runtimes on this machine, and their probes.
 //!
-//! Probes belong to files, so each copy is probed once for all processes: at the start of the session if it is mapped
-//! already, otherwise when a watched process opens or maps it.
+//! Probes belong to files, so each copy is probed once for all processes. This is at the start of the session if the copy is
+//! mapped already, otherwise when a watched process opens or maps it.
 
 use std::collections::HashMap;
 use std::fs::File;
