@@ -4,6 +4,7 @@
 //! The stand-in executes shaders by `tests/gcn3`, and the processor is emulated: no test checks times.
 
 mod copies;
+mod differential;
 mod origin;
 mod recording;
 mod scheduling;

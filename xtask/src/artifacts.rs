@@ -55,14 +55,19 @@ pub(crate) fn build_runtimes(workspace: &Workspace) -> Result<PathBuf> {
     Ok(workspace.target_dir.join("hip-sim"))
 }
 
-/// Compiles device code for the virtual machine's GPU and its ROCm 5.2, which is older than the compiler.
+/// Compiles device code for the virtual machine's GPU.
 pub(crate) fn module_for_vm(workspace: &Workspace, source: &str, output: &Path) -> Result<()> {
     Step::new(apps::CLANG, output.to_owned())
-        .arguments(["-x", "hip", "--offload-arch=gfx803", "-nogpuinc", "-nogpulib", "-O2"])
-        .arguments(["-mcode-object-version=4", "--offload-device-only", "--no-gpu-bundle-output"])
+        .arguments(apps::VM_OFFLOAD)
+        .arguments(["-O2", "--offload-device-only", "--no-gpu-bundle-output"])
         .input(workspace.root.join(source))
         .run()?;
     Ok(())
+}
+
+/// Builds the client of the differential tests for the virtual machine, linked with AMD's runtime; returns its files.
+pub(crate) fn differential_for_vm(workspace: &Workspace, runtime: PathBuf) -> Result<[PathBuf; 2]> {
+    differential::build_for_vm(&workspace.root, &workspace.target_dir, runtime)
 }
 
 /// Compiles a program of `tests/rocm` against the headers in `rocm/include`; it gets the name that stands before the libraries.

@@ -19,6 +19,8 @@ mod hiprtc;
 
 /// Public HIP headers, 170 kB.
 const HIP_HEADERS: &str = "libamdhip64-dev_5.2.3-8";
+/// The runtime of which they are, 14 MB.
+const RUNTIME: &str = "libamdhip64-5_5.2.3-8";
 /// Headers of the DRM drivers, 1 MB.
 const DRM_HEADERS: &str = "libdrm-dev_2.4.114-1+b1";
 /// A library with 80 kernels for `libamdhip64.so.5`, 8 MB.
@@ -35,6 +37,7 @@ pub(crate) fn fetch(workspace: &Workspace) -> Result<()> {
     let requirements = workspace.root.join("tests/conformance/clients/requirements.txt");
     let outcomes = [
         unpack(&debian, HIP_HEADERS),
+        unpack(&debian, RUNTIME),
         unpack(&debian, DRM_HEADERS),
         unpack(&debian, ROCRAND),
         unpack(&debian, ROCRAND_HEADERS),
@@ -55,6 +58,11 @@ pub(crate) fn rand_libraries(target_dir: &Path) -> [PathBuf; 2] {
     [(ROCRAND, "librocrand.so.1"), (HIPRAND, "libhiprand.so.1")].map(|(package, library)| {
         target_dir.join("clients/debian").join(package).join("usr/lib/x86_64-linux-gnu").join(library)
     })
+}
+
+/// AMD's runtime, once it is there.
+pub(crate) fn runtime(target_dir: &Path) -> PathBuf {
+    target_dir.join("clients/debian").join(RUNTIME).join("usr/lib/x86_64-linux-gnu/libamdhip64.so.5")
 }
 
 /// Folder of rocRAND's public headers, once they are there.

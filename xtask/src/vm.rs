@@ -3,6 +3,7 @@
 //! The programs are built on this machine. They run on the root file system of Debian 12, so this machine must have that, too.
 
 use std::{
+    env,
     ffi::OsString,
     fs,
     path::{Path, PathBuf},
@@ -29,6 +30,9 @@ const TIME_MAX_S: u32 = 4500;
 /// Programs of `tests/vm/programs`: some open the runtime, others are linked with it.
 const PROGRAMS: [&str; 8] =
     ["streams", "compiled", "computes", "numbers", "queues", "random", "registers", "shares"];
+
+/// The program of the corpus that AMD's runtime does otherwise than the simulated one.
+const BOXES: &str = "a_box_that_rocm_5_refuses.txt";
 
 /// Libraries of the program `shares`, each linked with a runtime of this name.
 const SHARES: [(&str, &str); 2] =
@@ -86,13 +90,15 @@ fn boot(workspace: &Workspace, share: &Path, kernel: &str, time: Time, filter: O
 
 /// The command in the virtual machine, where the shared folder is the working directory.
 fn in_there(filter: Option<&str>, time: Time) -> OsString {
-    let (variable, filter) = match time {
+    let (timed, filter) = match time {
         Time::Host => ("", filter),
         Time::Instructions => ("XSCHED_VM_TIMED=1 ", filter.or(Some(TIMED))),
     };
+    let seeds = env::var("XSCHED_TEST_SEEDS").ok().and_then(|seeds| seeds.parse::<u64>().ok());
+    let seeds = seeds.map(|seeds| format!("XSCHED_TEST_SEEDS={seeds} ")).unwrap_or_default();
     let filter = filter.map(|filter| format!(" '{}'", filter.replace('\'', r"'\''"))).unwrap_or_default();
     format!(
-        "{variable}XSCHED_VM=/host XSCHED_CTL=/host/xsched-ctl RUST_BACKTRACE=0 ./tests --test-threads=1{filter}"
+        "{timed}{seeds}XSCHED_VM=/host XSCHED_CTL=/host/xsched-ctl RUST_BACKTRACE=0 ./tests --test-threads=1{filter}"
     )
     .into()
 }
@@ -133,6 +139,13 @@ fn stage(workspace: &Workspace) -> Result<PathBuf> {
         if let (true, Some(name)) = (library.exists(), library.file_name()) {
             copy(&library, &share.join(name))?;
         }
+    }
+    let runtime = clients::runtime(&workspace.target_dir);
+    if runtime.exists() {
+        for file in artifacts::differential_for_vm(workspace, runtime)? {
+            copy(&file, &share.join(file.file_name().unwrap_or_default()))?;
+        }
+        copy(&workspace.root.join("tests/differential/corpus").join(BOXES), &share.join(BOXES))?;
     }
     for module in ["advance", "saxpy"] {
         let source = format!("tests/vm/programs/{module}.hip");

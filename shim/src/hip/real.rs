@@ -30,6 +30,10 @@ const IS_MANAGED: u32 = 8;
 const RANGE_START: u32 = 11;
 /// The first release whose `hipMemoryType` has a value for unregistered memory.
 const UNREGISTERED_SINCE: i32 = 60_000_000;
+/// See [`measures_boxes`].
+const BOXES_SINCE: i32 = 60_000_000;
+/// See [`copies_boxes_to_host`].
+const HOST_BOXES_SINCE: i32 = 50_500_000;
 
 /// Memory that the runtime knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -493,6 +497,19 @@ impl MemoryType {
             _ => None,
         }
     }
+}
+
+/// Whether the runtime knows how many bytes a box has. Before 6.0 it takes the difference of its end behind its beginning and of its
+/// beginning behind the memory's address, and refuses a box for which that is 0:
+/// <https://github.com/ROCm/hipamd/blob/rocm-5.2.3/src/hip_memory.cpp>, `ihipMemcpyDtoDValidate`.
+pub(crate) fn measures_boxes(copy: &RuntimeCopy) -> bool {
+    version(copy).is_some_and(|version| version >= BOXES_SINCE)
+}
+
+/// Whether `hipDrvMemcpy3DAsync` and the like copy to pinned memory that the call gives as the host's. Before 5.5 they copy to the
+/// address that it gives as the device's: `ihipGetMemcpyParam3DCommand` there.
+pub(crate) fn copies_boxes_to_host(copy: &RuntimeCopy) -> bool {
+    version(copy).is_some_and(|version| version >= HOST_BOXES_SINCE)
 }
 
 pub(super) fn version(copy: &RuntimeCopy) -> Option<i32> {

@@ -14,15 +14,22 @@ use crate::order::{Flaw, Order};
 use crate::program::{
     Buffer, Device, Event, Gate, Graph, Memory, Names, Op, Program, Step, Stream, Thread, Token,
 };
+use crate::repertoire::Repertoire;
 
 /// The program of a seed.
 #[must_use]
 pub fn generate(seed: u64) -> Program {
+    generate_of(seed, Repertoire::All)
+}
+
+/// The program of a seed that has only these steps.
+#[must_use]
+pub fn generate_of(seed: u64, repertoire: Repertoire) -> Program {
     // Neighbouring seeds give unrelated programs.
     let mut rng = Rng::with_seed(seed ^ 0x5851_f42d_4c95_7f2d);
     let threads = [1, 1, 1, 1, 2, 3][rng.usize(..6)];
     let steps_wanted = [15, 30, 30, 60, 60, 120][rng.usize(..6)];
-    let mut generator = Generator::new(rng, threads);
+    let mut generator = Generator::new(rng, threads, repertoire);
     generator.begin();
     for _ in 0..steps_wanted * 3 {
         if generator.steps.len() >= steps_wanted {
@@ -56,6 +63,7 @@ struct Capturing {
 
 struct Generator {
     rng: Rng,
+    repertoire: Repertoire,
     order: Order,
     steps: Vec<Step>,
     /// The device that each thread has selected.
@@ -78,9 +86,10 @@ struct Generator {
 }
 
 impl Generator {
-    fn new(rng: Rng, threads: usize) -> Self {
+    fn new(rng: Rng, threads: usize, repertoire: Repertoire) -> Self {
         Self {
             rng,
+            repertoire,
             order: Order::new(threads),
             steps: Vec::new(),
             devices: vec![0; threads],
@@ -203,6 +212,9 @@ impl Generator {
 
     /// Takes a step without changes.
     fn attempt(&mut self, op: &Op) -> Result<(), Flaw> {
+        if !self.repertoire.has(op) {
+            return Err(Flaw::Unknown);
+        }
         let step = Step(Thread(self.thread as u8), op.clone());
         let mut order = self.order.clone();
         order.step(&step)?;
@@ -308,6 +320,16 @@ mod tests {
     fn the_same_seed_gives_the_same_program() {
         assert_eq!(generate(7), generate(7));
         assert_ne!(generate(7), generate(8));
+    }
+
+    #[test]
+    fn programs_of_a_repertoire_have_its_steps_only_and_enough_of_them() {
+        let programs: Vec<_> = (0..300).map(|seed| generate_of(seed, Repertoire::Rocm52)).collect();
+        let mut steps = programs.iter().flat_map(|program| &program.steps);
+        assert!(steps.all(|Step(_, op)| Repertoire::Rocm52.has(op)));
+        let has_order = |program: &Program| order::check(program).is_ok();
+        assert!(programs.iter().all(has_order));
+        assert!(programs.iter().map(|program| program.steps.len()).sum::<usize>() > 300 * 20);
     }
 
     /// `Global` captures, which forbid other threads some calls.

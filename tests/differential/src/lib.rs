@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `program` | programs and their text form |
 //! | `order` | the programs that have exactly one result |
-//! | `generate` | a program from a seed |
+//! | `generate`, `repertoire` | a program from a seed; what it may use |
 //! | `observe` | the values that are compared |
 //! | `mode`, `client` | how programs are run |
 //! | `campaign` | many programs, with and without the shim |
@@ -21,4 +21,5 @@ pub mod observe;
 pub mod order;
 pub mod planted;
 pub mod program;
+pub mod repertoire;
 pub mod shrink;

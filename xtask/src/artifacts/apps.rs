@@ -13,6 +13,9 @@ use super::step::{self, Step};
 pub(super) const CLANG: &str = "clang++-19";
 /// The device that the simulator shows by default.
 pub(super) const OFFLOAD: [&str; 5] = ["-x", "hip", "--offload-arch=gfx942", "-nogpuinc", "-nogpulib"];
+/// The same for the virtual machine's GPU and its ROCm 5.2, which is older than the compiler.
+pub(super) const VM_OFFLOAD: [&str; 6] =
+    ["-x", "hip", "--offload-arch=gfx803", "-nogpuinc", "-nogpulib", "-mcode-object-version=4"];
 const COMPILE: [&str; 8] = [
     "-std=c++20",
     "-O2",

@@ -4,52 +4,35 @@
 //! <folder>/differential-{5,6,7}          on the runtime of that HIP major
 //! <folder>/differential.co               its kernels again, as the module that it loads
 //! <folder>/libdifferential_twins.so      host functions in place of the kernels, for the simulated runtime
+//! <folder>/vm/differential-{5,.co}       the same for the virtual machine, with AMD's runtime
 //! ```
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::apps::{CLANG, OFFLOAD};
+use super::apps::{CLANG, OFFLOAD, VM_OFFLOAD};
 use super::hip_sim::MAJORS;
 use super::static_library;
 use super::step::Step;
 
 const PACKAGE: &str = "differential-runner";
+const SOURCES: &str = "tests/differential/runner/src";
 const COMPILE: [&str; 6] = ["-std=c++20", "-O2", "-g", "-fPIC", "-Wall", "-Wextra"];
 
 /// Brings it up to date; the simulated runtimes must be there.
 pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     let library = static_library::build(root, target_dir, PACKAGE)?;
-    let sources = root.join("tests/differential/runner/src");
+    let sources = root.join(SOURCES);
     let folder = target_dir.join("differential");
-    let include = [root.join("tests/apps/include"), root.join("tests/hip-sim/include"), sources.clone()];
-    let headers =
-        ["apps/include/hip_subset.h", "hip-sim/include/hip_sim.h", "differential/runner/src/kernels.h"]
-            .map(|header| root.join("tests").join(header));
-    let compile = |source: &str, output: PathBuf| {
-        Step::new(CLANG, output)
-            .arguments(COMPILE)
-            .include(&include)
-            .depends_on(headers.iter().cloned())
-            .input(sources.join(source))
-    };
-    // `-x hip` must precede its source.
-    let device = |output: &str, argument: &str| {
-        let step = Step::new(CLANG, folder.join(output)).arguments(COMPILE).arguments(OFFLOAD);
-        step.include(&include)
-            .arguments([argument])
-            .depends_on(headers.iter().cloned())
-            .input(sources.join("kernels.hip"))
-            .run()
-    };
-    let kernels = device("kernels.o", "-c")?;
-    device("differential.co", "--offload-device-only")?;
-    let twins = compile("twins.cpp", folder.join("libdifferential_twins.so")).arguments(["-shared"]).run()?;
+    let kernels = compile_kernels(root, folder.join("kernels.o"), &OFFLOAD, &["-c"])?;
+    compile_kernels(root, folder.join("differential.co"), &OFFLOAD, &["--offload-device-only"])?;
+    let twins = compile(root, folder.join("libdifferential_twins.so"))
+        .input(sources.join("twins.cpp"))
+        .arguments(["-shared"])
+        .run()?;
     for major in MAJORS {
-        let newer = compile("newer.cpp", folder.join(format!("newer-{major}.o")))
-            .arguments([format!("-DHIP_MAJOR={major}"), "-c".to_owned()])
-            .run()?;
+        let newer = compile_newer(root, folder.join(format!("newer-{major}.o")), major)?;
         Step::new(CLANG, folder.join(format!("differential-{major}")))
             .arguments(["-fuse-ld=lld-19", "-Wl,--no-as-needed"])
             .input(kernels.clone())
@@ -62,4 +45,50 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
             .run()?;
     }
     Ok(())
+}
+
+/// Builds it for the virtual machine's GPU, with AMD's own ROCm 5.2; returns the program and the module, which belong into one folder.
+pub(super) fn build_for_vm(root: &Path, target_dir: &Path, runtime: PathBuf) -> Result<[PathBuf; 2]> {
+    let library = static_library::build(root, target_dir, PACKAGE)?;
+    let folder = target_dir.join("differential/vm");
+    let kernels = compile_kernels(root, folder.join("kernels.o"), &VM_OFFLOAD, &["-c"])?;
+    let device_only = ["--offload-device-only", "--no-gpu-bundle-output"];
+    let module = compile_kernels(root, folder.join("differential.co"), &VM_OFFLOAD, &device_only)?;
+    let older = Step::new("cc", folder.join("older.o"))
+        .arguments(["-c"])
+        .input(root.join(SOURCES).join("older.c"))
+        .run()?;
+    let program = Step::new(CLANG, folder.join("differential-5"))
+        .arguments(["-fuse-ld=lld-19", "-Wl,--no-as-needed", "-Wl,--allow-shlib-undefined"])
+        .input(kernels)
+        .input(compile_newer(root, folder.join("newer.o"), 5)?)
+        .input(older)
+        .input(library.archive)
+        .input(runtime)
+        .arguments(["-lgcc_s", "-lm"])
+        .run()?;
+    Ok([program, module])
+}
+
+/// A step of the compiler, without its source.
+fn compile(root: &Path, output: PathBuf) -> Step {
+    let tests = root.join("tests");
+    let include = ["apps/include", "hip-sim/include", "differential/runner/src"];
+    let headers =
+        ["apps/include/hip_subset.h", "hip-sim/include/hip_sim.h", "differential/runner/src/kernels.h"];
+    Step::new(CLANG, output)
+        .arguments(COMPILE)
+        .include(&include.map(|folder| tests.join(folder)))
+        .depends_on(headers.map(|header| tests.join(header)))
+}
+
+/// `-x hip` must precede its source.
+fn compile_kernels(root: &Path, output: PathBuf, offload: &[&str], arguments: &[&str]) -> Result<PathBuf> {
+    let source = root.join(SOURCES).join("kernels.hip");
+    compile(root, output).arguments(offload).arguments(arguments).input(source).run()
+}
+
+fn compile_newer(root: &Path, output: PathBuf, major: u32) -> Result<PathBuf> {
+    let source = root.join(SOURCES).join("newer.cpp");
+    compile(root, output).arguments([format!("-DHIP_MAJOR={major}"), "-c".to_owned()]).input(source).run()
 }

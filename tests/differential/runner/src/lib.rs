@@ -7,6 +7,8 @@
 //! differential-6 repeat FILE COUNT    one line per run of a program: as for a seed, with the run's number
 //! ```
 //!
+//! DIFFERENTIAL_REPERTOIRE=rocm-5.2 limits programs to what that release has.
+//!
 //! A static library with a `main`, which clang links with kernels and runtime like any HIP program. So calls
 //! bind to versioned symbols, and code objects are registered before `main`.
 
@@ -30,10 +32,11 @@ use std::{env, fs};
 
 use core::ffi::{c_char, c_int};
 
-use xsched_differential::generate::generate;
+use xsched_differential::generate::generate_of;
 use xsched_differential::observe::Outcome;
 use xsched_differential::order::{self, Checked};
 use xsched_differential::program::Program;
+use xsched_differential::repertoire::Repertoire;
 
 use crate::error::Error;
 use crate::process::Process;
@@ -59,11 +62,18 @@ extern "C" fn main(_: c_int, _: *const *const c_char) -> c_int {
     0
 }
 
+/// What programs may use.
+fn repertoire() -> Result<Repertoire, Error> {
+    let Ok(name) = env::var("DIFFERENTIAL_REPERTOIRE") else { return Ok(Repertoire::All) };
+    Repertoire::named(&name).ok_or_else(|| format!("no repertoire `{name}`").into())
+}
+
 fn seeds(first: &str, count: &str) -> Result<(), Error> {
     let (first, count): (u64, u64) = (first.parse()?, count.parse()?);
-    let process = Process::start()?;
+    let repertoire = repertoire()?;
+    let process = Process::start(repertoire)?;
     for seed in first..first + count {
-        let program = generate(seed);
+        let program = generate_of(seed, repertoire);
         let checked =
             order::check(&program).map_err(|(at, flaw)| format!("seed {seed}: step {at}: {flaw}"))?;
         say(seed, &run::run(&process, &program, &checked))?;
@@ -72,20 +82,20 @@ fn seeds(first: &str, count: &str) -> Result<(), Error> {
 }
 
 fn show(seed: &str) -> Result<(), Error> {
-    write!(io::stdout(), "{}", generate(seed.parse()?))?;
+    write!(io::stdout(), "{}", generate_of(seed.parse()?, repertoire()?))?;
     Ok(())
 }
 
 fn replay(file: &str) -> Result<(), Error> {
     let (program, checked) = read(file)?;
-    let outcome = run::run(&Process::start()?, &program, &checked);
+    let outcome = run::run(&Process::start(repertoire()?)?, &program, &checked);
     write!(io::stdout(), "{outcome}")?;
     Ok(())
 }
 
 fn repeat(file: &str, count: &str) -> Result<(), Error> {
     let (program, checked) = read(file)?;
-    let process = Process::start()?;
+    let process = Process::start(repertoire()?)?;
     for number in 0..count.parse()? {
         say(number, &run::run(&process, &program, &checked))?;
     }

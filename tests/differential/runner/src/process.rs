@@ -8,6 +8,7 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStringExt as _;
 
 use xsched_differential::program::DEVICES;
+use xsched_differential::repertoire::Repertoire;
 
 use crate::error::Error;
 use crate::hip::{self, Handle};
@@ -20,6 +21,7 @@ pub(crate) const SCRATCH_BYTES: usize = 256;
 
 /// The shared state.
 pub(crate) struct Process {
+    pub(crate) repertoire: Repertoire,
     /// By their origin, see [`Source`], and the kernels' numbers.
     pub(crate) functions: [[Handle; KERNELS.len()]; 3],
     pub(crate) module: Handle,
@@ -51,7 +53,7 @@ unsafe impl Sync for Process {}
 pub(crate) const KERNELS: [&core::ffi::CStr; 4] = [c"diff_mix", c"diff_wide", c"diff_many", c"diff_nothing"];
 
 impl Process {
-    pub(crate) fn start() -> Result<Self, Error> {
+    pub(crate) fn start(repertoire: Repertoire) -> Result<Self, Error> {
         // The linker puts programs, module and twins into one folder.
         let path = env::current_exe()?.with_file_name("differential.co");
         let path = CString::new(path.into_os_string().into_vec())?;
@@ -62,8 +64,9 @@ impl Process {
         // SAFETY: local out-parameters and terminated strings.
         unsafe {
             check("hipGetDeviceCount", hip::hipGetDeviceCount(&raw mut devices))?;
-            if devices as usize != DEVICES {
-                return Err(format!("there are {devices} devices, not {DEVICES}: set HIP_SIM_DEVICES").into());
+            if devices as usize != repertoire.devices() {
+                let wanted = repertoire.devices();
+                return Err(format!("there are {devices} devices, not {wanted}: set HIP_SIM_DEVICES").into());
             }
             check("hipModuleLoad", hip::hipModuleLoad(&raw mut module, path.as_ptr()))?;
             for (function, name) in functions.iter_mut().zip(KERNELS) {
@@ -71,25 +74,34 @@ impl Process {
             }
             check("hipHostMalloc", hip::hipHostMalloc(&raw mut words, GATES * size_of::<u64>(), 0))?;
             check("hipMalloc", hip::hipMalloc(&raw mut scratch, SCRATCH_BYTES))?;
-            check(
-                "hipMallocManaged",
-                hip::hipMallocManaged(&raw mut managed, SCRATCH_BYTES, hip::ATTACH_GLOBAL),
-            )?;
-            for (device, pool) in pools.iter_mut().enumerate() {
-                let (pinned, on_device) = (1, 1);
-                let location = [on_device, device as c_uint];
-                let props = hip::PoolProps { allocation: pinned, handles: 0, location, rest: [0; 9] };
-                check("hipMemPoolCreate", hip::hipMemPoolCreate(pool, &raw const props))?;
+            if repertoire == Repertoire::All {
+                check(
+                    "hipMallocManaged",
+                    hip::hipMallocManaged(&raw mut managed, SCRATCH_BYTES, hip::ATTACH_GLOBAL),
+                )?;
+                make_pools(&mut pools)?;
             }
         }
         let functions = [functions, newer::of_symbols(functions)?, newer::of_library(&path, functions)?];
-        Ok(Self { functions, module, words, scratch, managed, pools })
+        Ok(Self { repertoire, functions, module, words, scratch, managed, pools })
     }
 
     /// The function to launch.
     pub(crate) fn function(&self, source: Source, kernel: c_uint) -> Handle {
         self.functions[source as usize][kernel as usize]
     }
+}
+
+/// A pool for each device.
+fn make_pools(pools: &mut [Handle]) -> Result<(), Error> {
+    for (device, pool) in pools.iter_mut().enumerate() {
+        let (pinned, on_device) = (1, 1);
+        let location = [on_device, device as c_uint];
+        let props = hip::PoolProps { allocation: pinned, handles: 0, location, rest: [0; 9] };
+        // SAFETY: an out-parameter and a structure that live until the call returns.
+        check("hipMemPoolCreate", unsafe { hip::hipMemPoolCreate(pool, &raw const props) })?;
+    }
+    Ok(())
 }
 
 pub(crate) fn check(name: &str, code: hip::Code) -> Result<(), Error> {

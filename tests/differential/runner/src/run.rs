@@ -4,7 +4,7 @@ use std::thread;
 
 use xsched_differential::observe::{self, Outcome, Seen};
 use xsched_differential::order::Checked;
-use xsched_differential::program::{Buffer, Cell, DEVICES, Memory, Names, Program};
+use xsched_differential::program::{Buffer, Cell, Memory, Names, Program};
 
 use crate::hip;
 use crate::names;
@@ -34,15 +34,15 @@ pub(crate) fn run(process: &Process, program: &Program, checked: &Checked) -> Ou
         outcome.push(what, *answer);
     }
     if program.has_fault() {
-        wait_for_all();
+        wait_for_all(process);
     }
     outcome.end = end(&world, &checked.cells);
     outcome
 }
 
 /// After a fault that the host has not waited for, the codes of the next calls depend on time.
-fn wait_for_all() {
-    for device in 0..DEVICES {
+fn wait_for_all(process: &Process) {
+    for device in 0..process.repertoire.devices() {
         // SAFETY: no pointers.
         unsafe {
             hip::hipSetDevice(device as i32);
@@ -63,7 +63,7 @@ fn end(world: &World<'_>, cells: &[(Cell, Memory)]) -> Vec<(String, u64)> {
     let mut note = |name: String, code: hip::Code| end.push((name, code as u64));
     // SAFETY: handles and addresses from HIP, each freed once.
     unsafe {
-        for device in 0..DEVICES {
+        for device in 0..world.process.repertoire.devices() {
             note(format!("hipSetDevice({device})"), hip::hipSetDevice(device as i32));
             note(format!("hipDeviceSynchronize of {device}"), hip::hipDeviceSynchronize());
         }

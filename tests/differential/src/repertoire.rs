@@ -1,0 +1,108 @@
+//! What programs may use: a runtime may have less than HIP.
+
+use crate::program::{Copy, DEVICES, Fill, HostCall, Launch, Memory, Op, Stream, StreamKind, Work, Write};
+
+/// A choice of steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Repertoire {
+    /// All steps.
+    #[default]
+    All,
+    /// What AMD's ROCm 5.2 does on one device of the virtual machine's kind, and does as programs assume. It has neither functions
+    /// of later releases nor handles of the null stream. Arrays want image instructions, and pools and managed memory want a
+    /// newer device. The README has what else is left out.
+    Rocm52,
+}
+
+impl Repertoire {
+    /// The repertoire of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        (name == "rocm-5.2").then_some(Self::Rocm52)
+    }
+
+    /// Number of devices.
+    #[must_use]
+    pub fn devices(self) -> usize {
+        match self {
+            Self::All => DEVICES,
+            Self::Rocm52 => 1,
+        }
+    }
+
+    /// Whether programs may have this step.
+    #[must_use]
+    pub fn has(self, op: &Op) -> bool {
+        self == Self::All || is_of_rocm_5_2(op)
+    }
+}
+
+fn is_of_rocm_5_2(op: &Op) -> bool {
+    match op {
+        Op::SetDevice(device) => device.0 == 0,
+        Op::MakeStream(_, kind) => !matches!(kind, StreamKind::Priority(_)),
+        Op::Allocate { memory, cells, .. } => {
+            *cells > 0 && matches!(memory, Memory::Device | Memory::Pinned | Memory::Pageable)
+        }
+        Op::Submit(stream, work) | Op::Timed(stream, work, ..) => has_stream(*stream) && has_work(work),
+        Op::Record(_, stream) | Op::Wait(stream, _) | Op::SyncStream(stream) => has_stream(*stream),
+        Op::Signal(_)
+        | Op::Await(_)
+        | Op::DestroyStream(_)
+        | Op::MakeEvent(..)
+        | Op::DestroyEvent(_)
+        | Op::Free(_)
+        | Op::SyncEvent(_)
+        | Op::SyncDevice
+        | Op::QueryEvent(_)
+        | Op::Elapsed(..)
+        | Op::HostWrite(..)
+        | Op::HostRead(_)
+        | Op::LastError
+        | Op::PeekError => true,
+        Op::Name(_)
+        | Op::AllocateAsync { .. }
+        | Op::FreeAsync(..)
+        | Op::BeginCapture(..)
+        | Op::EndCapture(..)
+        | Op::BuildGraph(..)
+        | Op::LaunchGraph(..)
+        | Op::UploadGraph(..)
+        | Op::DestroyGraph(_)
+        | Op::Hold(..)
+        | Op::QueryStream(_)
+        | Op::Release(_)
+        | Op::Fault(_)
+        | Op::Wrong(..) => false,
+    }
+}
+
+fn has_stream(stream: Stream) -> bool {
+    matches!(stream, Stream::Null | Stream::Made(_))
+}
+
+fn has_work(work: &Work) -> bool {
+    match work {
+        Work::Kernel { by, .. } => matches!(
+            by,
+            Launch::Chevrons
+                | Launch::Plain
+                | Launch::Ext
+                | Launch::ModuleList
+                | Launch::ModuleBuffer
+                | Launch::Config
+                | Launch::DriverConfig
+                | Launch::SymbolFunction
+                | Launch::LibraryKernel
+        ),
+        Work::Copy { by: Copy::Box, to, from } => to.1 != 1 && from.1 != 1,
+        Work::Copy { by, .. } => matches!(
+            by,
+            Copy::Async | Copy::Driver | Copy::Rows | Copy::Symbol | Copy::WithStream | Copy::Sync
+        ),
+        Work::Fill { by, .. } => *by != Fill::DriverRows,
+        Work::Host { by, .. } => *by == HostCall::Callback,
+        Work::WriteValue { by, .. } => matches!(by, Write::Value | Write::Wide),
+        Work::Move { .. } => false,
+    }
+}
