@@ -143,8 +143,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Scheduling {
-    /// Work is about to be put on a stream: it is deferred, or waits until it may go.
-    pub(crate) fn submit(&self, named: Named, work: Work) -> Decision {
+    /// Work is about to be put on a stream: it is deferred, within a call that `announce` makes, or waits until it may go.
+    pub(crate) fn submit(&self, named: Named, work: Work, announce: &dyn Fn()) -> Decision {
         self.note_first_use();
         if self.is_capturing.load(Ordering::Acquire) {
             // A thread that begins a capture may still wait for what is deferred. This call must not overtake that.
@@ -157,7 +157,7 @@ impl Scheduling {
         let demand = self.demand(work);
         let decision = match named {
             Named::PerThread => self.admit_unqueued(demand),
-            Named::Legacy | Named::Created(_) => self.submit_queued(named, work, demand),
+            Named::Legacy | Named::Created(_) => self.submit_queued(named, work, demand, announce),
         };
         match decision {
             Decision::Make(Some(Begun::Pending(begun)), kind) => {
@@ -178,7 +178,7 @@ impl Scheduling {
         }
     }
 
-    fn submit_queued(&self, named: Named, work: Work, demand: Demand) -> Decision {
+    fn submit_queued(&self, named: Named, work: Work, demand: Demand, announce: &dyn Fn()) -> Decision {
         let Some(known) = self.stream(named) else {
             count(Counter::Unknown);
             self.drain();
@@ -205,7 +205,7 @@ impl Scheduling {
                 Admission::Wait => {}
             }
         }
-        if self.defer(known, kind, demand, work) {
+        if self.defer(known, kind, demand, work, announce) {
             return Decision::Answer(or_late_failure(SUCCESS));
         }
         count(Counter::Waited);

@@ -7,6 +7,7 @@
 //!
 //! Launches, fills and copies within devices are deferred. A record of an event is not, so an event needs no rule of its own: what it waits for was launched before.
 
+use xsched_ground::own_calls::announcing;
 use xsched_xqueue::{AdmissionMode, Demand, Position, QueueId, Refused, launching_queue};
 
 use super::{KnownStream, Scheduling, lock};
@@ -45,14 +46,20 @@ impl Scheduling {
         kind: Option<CallKind>,
         demand: Demand,
         work: Work,
+        announce: &dyn Fn(),
     ) -> bool {
         let is_certain = kind.is_some_and(|kind| self.kernels.are_taken(kind)) && !driver::is_newer_given();
         if !is_certain || demand.treatment.is_forced() {
             return false;
         }
         let Some(owned) = self.owned(work) else { return false };
-        let mut command =
+        let command =
             Command { context: known.stream.context, stream: known.stream.name.address(), work: owned };
+        announcing(announce, || self.put(known, work, demand, command)).is_some()
+    }
+
+    /// Puts a command into its queue, once that has space. None: it may go now.
+    fn put(&self, known: KnownStream, work: Work, demand: Demand, mut command: Command) -> Option<()> {
         let queue = known.status.queue();
         // Before it is: no thread misses it.
         defers();
@@ -60,7 +67,7 @@ impl Scheduling {
             match self.queues.submit(queue, self.before_work(known, work), demand, command) {
                 Ok(_) => {
                     count(Counter::Deferred);
-                    return true;
+                    return Some(());
                 }
                 Err((Refused::Full, refused)) => {
                     command = refused;
@@ -68,7 +75,7 @@ impl Scheduling {
                 }
                 Err(_) => {
                     made();
-                    return false;
+                    return None;
                 }
             }
         }
