@@ -9,8 +9,9 @@ use rustix::process::Signal;
 use xsched_harness::needs;
 use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::{app, cuda_shim, cuda_sim};
+use xsched_tests::serving::Serving;
 use xsched_tests::sql::Sql;
-use xsched_tests::tracer::{Outcome, Running, TracedCall, calls, run, xsched_ctl};
+use xsched_tests::tracer::{Outcome, Running, TracedCall, calls, run, wait_until, xsched_ctl};
 
 const ROUNDS: usize = 50;
 
@@ -209,6 +210,32 @@ fn kernels_of_a_running_process_get_their_names_when_it_asks_for_them() {
         assert!(outcome.stdout.contains(name), "{name}: {}", outcome.stdout);
     }
     assert!(outcome.stderr.contains("launches show addresses for kernels"), "{}", outcome.stderr);
+    program.signal(Signal::TERM);
+    let stdout = program.finish().stdout;
+    assert!(stdout.ends_with("ok\n"), "{stdout}");
+}
+
+/// The shim asks for them when a recording begins, of a process that asks for none itself.
+#[needs(ROOT)]
+fn kernels_of_a_running_process_with_the_shim_get_their_names_by_it() {
+    let controller = Serving::start("").expect("a controller starts");
+    let folder = ("XSCHED_SOCKET_DIR", controller.folder());
+    let mut command = Command::new(app("cuda_calls"));
+    let mut program =
+        Running::start(command.arg("--ask").env("LD_PRELOAD", cuda_shim()).env(folder.0, folder.1));
+    program.wait_for_stdout("ready ");
+    wait_until("the process has joined", || {
+        let doctor = run(xsched_ctl(["doctor", "--pid", &program.pid().to_string()]).env(folder.0, folder.1));
+        doctor.stdout.contains("controller   joined")
+    });
+    let pid = program.pid().to_string();
+    let mut attach = xsched_ctl(["attach", "--pid", &pid, "--interval", "0.5"]);
+    let mut tracer = Running::start(attach.env(folder.0, folder.1));
+    for name in ["mix ", "add ", "scale "] {
+        tracer.wait_for_stdout(name);
+    }
+    let outcome = tracer.interrupt();
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     program.signal(Signal::TERM);
     let stdout = program.finish().stdout;
     assert!(stdout.ends_with("ok\n"), "{stdout}");

@@ -288,6 +288,11 @@ impl Scheduling {
         self.scheduled.clear();
     }
 
+    /// A tracer sees the names of kernels from now on, as the shim asks for them.
+    pub(crate) fn ask_names_again(&self) {
+        self.forget_treatments();
+    }
+
     fn is_collective(&self, function: usize) -> bool {
         self.treatment_of(function) == Treatment::NeverSuspend
     }
