@@ -162,6 +162,7 @@ pub extern "C" fn announced() -> u32 {
 mod tests {
     use super::*;
 
+    #[expect(clippy::many_single_char_names, reason = "what is tested is their number")]
     extern "C" fn sum(a: u8, b: u64, c: i32, d: usize, e: u16, f: u32, g: u64, h: *const u8, i: u8) -> u64 {
         let small = u64::from(a) + b + u64::from(c.unsigned_abs()) + d as u64 + u64::from(e) + u64::from(f);
         small + g + h.addr() as u64 + u64::from(i) * 1000
