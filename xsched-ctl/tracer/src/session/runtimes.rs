@@ -214,8 +214,8 @@ impl Runtimes {
                         return Ok(!is_shim);
                     }
                     match self.probe(file, &mapping.path, &opened) {
-                        // A shim of an earlier version announces nothing.
-                        Err(RuntimeError::NoFunctions { .. }) if is_shim => {}
+                        // A shim of an earlier version announces nothing. Its process is recorded all the same.
+                        Err(error) if is_shim && !error.is_silent() => tracing::debug!("{error}"),
                         outcome => outcome?,
                     }
                 }
