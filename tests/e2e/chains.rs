@@ -234,6 +234,32 @@ struct Generated {
     calls: u64,
 }
 
+/// A busy process launches from more places than can be copied while tables are missing. So it is probed when they are there.
+#[needs(ROOT)]
+fn a_process_that_is_attached_to_is_probed_once_its_tables_are_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(app("generated_code"));
+    let mut program = Running::start(command.args(["frame-pointer", "100"]).env("HIP_SIM_NULL", "1"));
+    program.wait_for_stdout("ready");
+    let mut tracer = xsched_ctl(["trace", "--pid", &program.pid().to_string(), "-o"]);
+    tracer.arg(dir.path().join("run.perfetto")).env("XSCHED_CTL_CACHE", "off");
+    let mut tracer = Running::start(tracer.env("XSCHED_CTL_LOG", "debug"));
+    tracer.wait_for_stderr("recording process");
+    program.signal(Signal::USR1);
+    program.wait_for_stdout("done");
+    let outcome = tracer.interrupt();
+    program.signal(Signal::TERM);
+    assert_eq!(program.finish().code, 0);
+    let lines: Vec<_> = outcome.stderr.lines().collect();
+    let place = |said: &str| lines.iter().position(|line| line.contains(said));
+    let probed = place("probed").expect("the runtime is probed");
+    let tables = |lines: &[&str]| lines.iter().filter(|line| line.contains("unwind table")).count();
+    assert!(place("prepared chains").is_some_and(|prepared| prepared < probed), "{}", outcome.stderr);
+    // The C library, the loader, the program, the runtime and what these need.
+    assert!(tables(&lines[..probed]) > 5, "{}", outcome.stderr);
+    assert_eq!(tables(&lines[probed..]), 0, "{}", outcome.stderr);
+}
+
 /// Traces `generated_code`, which runs until all calls are recorded; returns its chains and the tracer's output.
 fn trace_generated_code(kind: &str, options: &[&str]) -> (Vec<Generated>, Outcome) {
     trace_and_log(kind, options, "warn")

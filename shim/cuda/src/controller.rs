@@ -10,6 +10,7 @@ use xsched_xqueue::{Connection, ControllerRules, Host, Library, Origin, PageErro
 
 use crate::device::Cuda;
 use crate::driver;
+use crate::scheduling::SCHEDULING;
 use crate::status::xsched_cuda_status;
 
 /// Starts the watcher of these queues, which talks to the controller.
@@ -35,6 +36,12 @@ impl Host for Shim {
     }
 
     fn forget_origins(&self) {}
+
+    fn recording_begins(&self) {
+        if let Some(scheduling) = SCHEDULING.existing() {
+            scheduling.ask_names_again();
+        }
+    }
 
     fn set_verdicts(&self, _: &OwnedFd) -> Result<(), PageError> {
         Ok(())

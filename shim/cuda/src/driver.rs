@@ -121,11 +121,14 @@ macro_rules! ask {
         if found.is_null() {
             NOT_FOUND
         } else {
-            // SAFETY: libcuda's function of this name, with the type that `cuda.h` declares. Out-parameters are local, and handles
-            // are the driver's own.
-            unsafe {
-                std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> Code>(found)($($argument),*)
-            }
+            use xsched_preload::own_calls::{Word as _, own_call};
+            // An argument has the type that `cuda.h` declares.
+            let words = [$({
+                let word: $type = $argument;
+                word.word()
+            }),*];
+            // SAFETY: libcuda's function of this name. Out-parameters are local, and handles are the driver's own.
+            unsafe { own_call(found, words) as Code }
         }
     }};
 }

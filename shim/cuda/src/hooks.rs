@@ -34,11 +34,11 @@ fn guarded<R: Default>(act: impl FnOnce() -> R) -> R {
     })
 }
 
-/// A call that puts work on a stream.
+/// A call that puts work on a stream. `announce` makes it as that of an announcing function.
 #[cold]
-pub(crate) fn work(stream: Named, work: Work, call: impl FnOnce() -> Code) -> Code {
+pub(crate) fn work(stream: Named, work: Work, call: impl FnOnce() -> Code, announce: &dyn Fn()) -> Code {
     let Some(scheduling) = scheduling() else { return call() };
-    match guarded(|| scheduling.submit(stream, work)) {
+    match guarded(|| scheduling.submit(stream, work, announce)) {
         Decision::Answer(code) => code,
         Decision::Pass => or_late_failure(call()),
         Decision::Make(begun, kind) => {

@@ -13,6 +13,7 @@ use foldhash::fast::FixedState;
 
 use crate::api::{DeviceCopy, Fill, Launch, Setting, Shape};
 use crate::driver::{self, Context, Parameter};
+use crate::seen::Seen;
 
 /// Calls that differ in what the driver may refuse, of which as many are remembered.
 const TAKEN_MAX: usize = 65_536;
@@ -30,6 +31,8 @@ pub(crate) struct Kernels {
     /// None: the driver does not tell.
     layouts: Mutex<HashMap<usize, Option<Arc<[Parameter]>>>>,
     taken: Mutex<HashSet<CallKind, FixedState>>,
+    /// Of `taken`, changed under its lock.
+    seen: Seen,
     /// How often memory may have been freed.
     freed: AtomicU64,
     /// Settings by function, attribute and device, as they were made last.
@@ -87,8 +90,16 @@ impl CallKind {
 
 impl Kernels {
     /// Whether the driver has taken calls of this kind before.
+    #[inline]
     pub(crate) fn are_taken(&self, kind: CallKind) -> bool {
-        lock(&self.taken).contains(&kind)
+        self.seen.has(kind.0, kind.0) || {
+            let taken = lock(&self.taken);
+            let is_taken = taken.contains(&kind);
+            if is_taken {
+                self.seen.note(kind.0, kind.0);
+            }
+            is_taken
+        }
     }
 
     /// The driver has taken one.
@@ -96,8 +107,10 @@ impl Kernels {
         let mut taken = lock(&self.taken);
         if taken.len() >= TAKEN_MAX {
             taken.clear();
+            self.seen.clear();
         }
         taken.insert(kind);
+        self.seen.note(kind.0, kind.0);
     }
 
     /// Where a function's parameters lie.
@@ -132,7 +145,9 @@ impl Kernels {
 
     /// What the driver takes may be something else from now on.
     pub(crate) fn forget_taken(&self) {
-        lock(&self.taken).clear();
+        let mut taken = lock(&self.taken);
+        taken.clear();
+        self.seen.clear();
     }
 
     /// Functions are gone, and their addresses may become those of others.

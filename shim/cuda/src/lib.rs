@@ -21,7 +21,8 @@
 //! | | `command` | deferred calls, and failures of them |
 //! | | `status` | the gates of contexts, and what else `doctor --pid` reads |
 //! | | `registration` | which context has which mapping of a gate page |
-//! | knowledge | `green` | green contexts and what stands behind them |
+//! | knowledge | `seen` | answers that most launches need, without a lock |
+//! | | `green` | green contexts and what stands behind them |
 //! | | `driver` | the real functions |
 //! | lists | `counters`, `api` | what the summary counts; the one list of functions |
 //!
@@ -45,6 +46,7 @@ mod marker;
 mod process;
 mod registration;
 mod scheduling;
+mod seen;
 mod status;
 #[cfg(feature = "test-switches")]
 mod test_suspension;

@@ -28,6 +28,7 @@ use crate::green;
 use crate::kernels::{CallKind, Kernels};
 use crate::marker::CudaStream;
 use crate::process;
+use crate::seen::Seen;
 #[cfg(feature = "test-switches")]
 use crate::test_suspension;
 
@@ -43,6 +44,8 @@ pub(crate) struct Scheduling {
     is_capturing: AtomicBool,
     /// Treatments of functions, by address.
     treatments: Mutex<HashMap<usize, Treatment, FixedState>>,
+    /// Functions that are scheduled, of `treatments` and changed under its lock.
+    scheduled: Seen,
     pub(crate) graphs: Graphs,
     pub(crate) kernels: Kernels,
 }
@@ -132,6 +135,7 @@ impl Default for Scheduling {
             reasons: Mutex::default(),
             is_capturing: AtomicBool::new(false),
             treatments: Mutex::default(),
+            scheduled: Seen::default(),
             graphs: Graphs::default(),
             kernels: Kernels::default(),
         }
@@ -144,8 +148,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Scheduling {
-    /// Work is about to be put on a stream: it is deferred, or waits until it may go.
-    pub(crate) fn submit(&self, named: Named, work: Work) -> Decision {
+    /// Work is about to be put on a stream: it is deferred, within a call that `announce` makes, or waits until it may go.
+    pub(crate) fn submit(&self, named: Named, work: Work, announce: &dyn Fn()) -> Decision {
         self.note_first_use();
         if self.is_capturing.load(Ordering::Acquire) {
             // A thread that begins a capture may still wait for what is deferred. This call must not overtake that.
@@ -158,7 +162,7 @@ impl Scheduling {
         let demand = self.demand(work);
         let decision = match named {
             Named::PerThread => self.admit_unqueued(demand),
-            Named::Legacy | Named::Created(_) => self.submit_queued(named, work, demand),
+            Named::Legacy | Named::Created(_) => self.submit_queued(named, work, demand, announce),
         };
         match decision {
             Decision::Make(Some(Begun::Pending(begun)), kind) => {
@@ -179,18 +183,18 @@ impl Scheduling {
         }
     }
 
-    fn submit_queued(&self, named: Named, work: Work, demand: Demand) -> Decision {
+    fn submit_queued(&self, named: Named, work: Work, demand: Demand, announce: &dyn Fn()) -> Decision {
         let Some(known) = self.stream(named) else {
             count(Counter::Unknown);
             self.drain();
             return Decision::Pass;
         };
-        let kind = self.kind_of(known, work);
+        let now = |begun| Decision::Make(begun, self.new_kind(known, work));
         match self.queues.admit_at_once(known.status, &demand) {
-            Some(AdmissionAtOnce::Free) => return Decision::Make(None, kind),
+            Some(AdmissionAtOnce::Free) => return now(None),
             Some(AdmissionAtOnce::Followed(begun)) => {
                 count(Counter::Beside);
-                return Decision::Make(Some(Begun::AtOnce(begun)), kind);
+                return now(Some(Begun::AtOnce(begun)));
             }
             None => {}
         }
@@ -198,20 +202,20 @@ impl Scheduling {
         let is_kept = self.queues.admission_mode() == AdmissionMode::Suspended || !known.status.is_clear();
         if !is_kept || demand.treatment.is_forced() {
             match self.queues.admit(queue, &self.before_work(known, work), demand) {
-                Admission::Free => return Decision::Make(None, kind),
+                Admission::Free => return now(None),
                 Admission::Now(begun) => {
                     count(Counter::Beside);
-                    return Decision::Make(Some(Begun::Pending(begun)), kind);
+                    return now(Some(Begun::Pending(begun)));
                 }
                 Admission::Wait => {}
             }
         }
-        if self.defer(known, kind, demand, work) {
+        if self.defer(known, demand, work, announce) {
             return Decision::Answer(or_late_failure(SUCCESS));
         }
         count(Counter::Waited);
         let before = self.before_work(known, work);
-        Decision::Make(self.queues.wait_for_admission(queue, &before, demand).map(Begun::Pending), kind)
+        now(self.queues.wait_for_admission(queue, &before, demand).map(Begun::Pending))
     }
 
     /// The per-thread stream has no name in other threads, so it has no queue.
@@ -254,14 +258,40 @@ impl Scheduling {
         Demand { treatment, end, ..Load::Work(DurationClass(hasher.finish())).into() }
     }
 
+    #[inline]
     fn treatment_of(&self, function: usize) -> Treatment {
-        if let Some(known) = lock(&self.treatments).get(&function) {
+        let address = function as u64;
+        if self.scheduled.has(address, address) {
+            Treatment::Schedule
+        } else {
+            self.known_treatment(function)
+        }
+    }
+
+    fn known_treatment(&self, function: usize) -> Treatment {
+        let treatments = lock(&self.treatments);
+        if let Some(known) = treatments.get(&function) {
+            if *known == Treatment::Schedule {
+                self.scheduled.note(function as u64, function as u64);
+            }
             return *known;
         }
+        drop(treatments);
         let is_collective = driver::name_of(function).is_some_and(|name| is_collective(&name));
         let treatment = if is_collective { Treatment::NeverSuspend } else { Treatment::Schedule };
         lock(&self.treatments).insert(function, treatment);
         treatment
+    }
+
+    fn forget_treatments(&self) {
+        let mut treatments = lock(&self.treatments);
+        treatments.clear();
+        self.scheduled.clear();
+    }
+
+    /// A tracer sees the names of kernels from now on, as the shim asks for them.
+    pub(crate) fn ask_names_again(&self) {
+        self.forget_treatments();
     }
 
     fn is_collective(&self, function: usize) -> bool {
@@ -270,7 +300,7 @@ impl Scheduling {
 
     /// A module goes, or is gone: the addresses of its functions may become those of others.
     pub(crate) fn functions_gone(&self) {
-        lock(&self.treatments).clear();
+        self.forget_treatments();
         self.kernels.forget();
     }
 

@@ -9,6 +9,7 @@
 //! | [`hints`] | what the environment asks the queues for |
 //! | [`asked`] | what the program asks for while it runs |
 //! | [`gates`] | which gates the process has, for others |
+//! | [`own_calls`] | calls of a runtime that the shim makes by itself |
 
 pub mod asked;
 pub mod dlsym;
@@ -17,3 +18,4 @@ pub mod fork;
 pub mod gates;
 pub mod hints;
 pub mod log;
+pub mod own_calls;

@@ -11,6 +11,7 @@
 //! | `verdict` | the pages with the verdicts on calls |
 //! | `shim_status` | the shim's state, for other processes to read |
 //! | `probe` | HIP's functions, by the numbers that verdicts and records use |
+//! | `deferred` | the names by which a tracer finds deferred calls |
 //! | `return_probe` | how the kernel replaces a return address |
 //! | `time_namespace` | what a process's clock is ahead of the machine's |
 //!
@@ -35,6 +36,7 @@ macro_rules! from_number {
 }
 
 pub mod arbiter_page;
+pub mod deferred;
 #[cfg(not(target_arch = "bpf"))]
 pub mod events;
 pub mod probe;

@@ -24,6 +24,7 @@ pub const BUILT_IN_TRANSPARENT: &[&str] = &[
     "libcupti.so*",
     "libnvToolsExt*.so*",
     "libxsched_shim.so*",
+    "libxsched_cuda.so*",
     // The loader and the C library: resolvers, callbacks, the first frames of a thread.
     "ld-linux*.so*",
     "ld-musl*.so*",

@@ -5,6 +5,8 @@
  *     cuda_client urgent REQUESTS KERNELS COUNT US    a request of some kernels every so many us; prints their times in us
  *     cuda_client bound SECONDS KERNELS COUNT US      requests that the host bounds: so many kernels, before each of which it sleeps for
  *                                                     so many us in place of work; prints how many
+ *     cuda_client launches PIECES COUNT               pieces of 500 launches, each with a wait behind it that does not count; prints the
+ *                                                     median of a launch in ns: `ns N`
  *
  * Each mode prints `ready` and begins after a line, or the end, of standard input. Then it prints `name value` lines. */
 
@@ -229,6 +231,27 @@ static int bound(double seconds, unsigned kernels, unsigned count, double us) {
     return 0;
 }
 
+static int launches(unsigned pieces, unsigned count) {
+    enum { LAUNCHES = 500 };
+    CUstream stream;
+    CUdeviceptr word;
+    double *times = calloc(pieces + 1, sizeof *times);
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemAlloc_v2(&word, 4096));
+    burn_on(stream, 1, 1, word);
+    CHECK(cuStreamSynchronize(stream));
+    begin();
+    for (unsigned piece = 0; piece < pieces; piece++) {
+        double begun = now_us();
+        for (int i = 0; i < LAUNCHES; i++) burn_on(stream, count, 1, word);
+        times[piece] = (now_us() - begun) * 1e3 / LAUNCHES;
+        CHECK(cuStreamSynchronize(stream));
+    }
+    qsort(times, pieces, sizeof *times, compare);
+    printf("ns %.1f\n", times[pieces / 2]);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     CUcontext context;
     CUmodule module;
@@ -251,6 +274,7 @@ int main(int argc, char **argv) {
     if (!strcmp(mode, "bound"))
         return bound(number(argc, argv, 2), (unsigned)number(argc, argv, 3), (unsigned)number(argc, argv, 4),
                      number(argc, argv, 5));
-    fprintf(stderr, "usage: cuda_client steps|batch|urgent|bound ..\n");
+    if (!strcmp(mode, "launches")) return launches((unsigned)number(argc, argv, 2), (unsigned)number(argc, argv, 3));
+    fprintf(stderr, "usage: cuda_client steps|batch|urgent|bound|launches ..\n");
     return 64;
 }

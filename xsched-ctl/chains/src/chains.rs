@@ -21,6 +21,7 @@ mod tables;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use xsched_abi::{ChainEnd, Snapshot, Stack};
@@ -54,6 +55,9 @@ const CHAINS_MAX: usize = 1 << 16;
 
 /// How long old chains are kept after the programs have stopped using them, for calls that are still in progress.
 const OLD: Duration = Duration::from_mins(1);
+
+/// How often it is looked for tables while a process is prepared.
+const PREPARED_EVERY: Duration = Duration::from_millis(5);
 
 /// Libraries on nearly every stack, by the beginning of their names.
 const COMMON: [&str; 5] = ["libc.so", "libpython", "libstdc++.so", "libamdhip64", "libcudart"];
@@ -149,6 +153,33 @@ impl Chains {
             }
         }
         self.untold.entry(pid).or_insert(false);
+    }
+
+    /// A process that uses a GPU runtime is about to be probed: gives the programs its mappings up to `seen_ns`, with the tables of all of
+    /// them, before its first call comes. Each stack that leads into a library without a table is copied, and what a busy process launches
+    /// from is more than can be copied. Waits for the tables until `patience` is over.
+    pub fn prepare(&mut self, process: &Process, seen_ns: u64, patience: Duration) {
+        if !self.are_recorded() {
+            return;
+        }
+        self.expect(process);
+        let (pid, since) = (process.pid(), Instant::now());
+        let code: Vec<_> = process.code().map(|(_, mapping)| Arc::clone(mapping)).collect();
+        self.tables.hurry(true);
+        loop {
+            self.tables.collect(&mut self.maps);
+            let awaited = code.iter().map(|mapping| self.tables.want(pid, mapping, Need::Waiting));
+            let missing = awaited
+                .filter(|known| matches!(known, tables::Known::Building | tables::Known::Opening))
+                .count();
+            if missing == 0 || since.elapsed() >= patience {
+                tracing::debug!(pid, missing, took = ?since.elapsed(), "prepared chains");
+                break;
+            }
+            thread::sleep(PREPARED_EVERY);
+        }
+        self.tables.hurry(false);
+        self.introduce(process, seen_ns);
     }
 
     /// A process uses a GPU runtime and is stopped. Files that are visible in its own mount namespace or root only become unreachable

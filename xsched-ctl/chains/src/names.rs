@@ -1,12 +1,13 @@
 //! Names for the addresses of processes: libraries, functions, and the library to which a call belongs.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use xsched_abi::ChainEnd;
 use xsched_rules::Rules;
 use xsched_symbols::{
-    Backing, Change, ElfError, Mapping, NameError, Processes, are_files_opening, short_name,
+    Backing, Change, ElfError, Mapping, NameError, Processes, are_files_opening, is_shim, short_name,
 };
 
 use crate::chain::{Chain, Frame, GENERATED, Label};
@@ -92,6 +93,11 @@ impl Names {
             let inside = address.wrapping_sub(u64::from(!is_interrupted));
             let Function { library, name, .. } = self.function(processes, pid, inside, time_ns);
             frames.push(Frame { library, name, address });
+        }
+        let of_shim = frames.iter().take_while(|frame| is_shim(Path::new(&*frame.library))).count();
+        // Between the program and the runtime. A thread of the shim's has no others but the C library's.
+        if frames.get(of_shim).is_some() {
+            frames.drain(..of_shim);
         }
         let origin = self.rules.origin(frames.iter().map(|frame| &frame.library)).cloned();
         Chain::new(frames, end, origin, self.label)

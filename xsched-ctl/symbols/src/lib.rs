@@ -70,7 +70,7 @@ pub use process::Process;
 pub use processes::{Change, Location, NameError, Processes, ScanError};
 pub use procfs::{lacks_main_thread, process_folder};
 pub use roots::{has_own_files, hold_root};
-pub use runtime::runtime_of;
+pub use runtime::{is_shim, runtime_of};
 pub use sideband::{PerfEvent, PerfEventKind, Sideband, SidebandError};
 pub use signature::{fold_templates, plain_name};
 pub use symbol_table::Symbol;

@@ -1,4 +1,4 @@
-//! Distinguishes copies of GPU runtimes from other libraries.
+//! Distinguishes copies of GPU runtimes, and shims, from other libraries.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -15,6 +15,14 @@ pub fn runtime_of(path: &Path) -> Option<Runtime> {
     let name = name.strip_prefix(b"memfd:").unwrap_or(name);
     let name = name.strip_suffix(DELETED_MARK).unwrap_or(name);
     Runtime::ALL.into_iter().find(|runtime| is_copy_of(*runtime, name))
+}
+
+/// Beginning of the file names of all shims.
+const SHIM: &[u8] = b"libxsched_";
+
+/// Whether a file has the name of a shim.
+pub fn is_shim(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(SHIM))
 }
 
 fn is_copy_of(runtime: Runtime, name: &[u8]) -> bool {

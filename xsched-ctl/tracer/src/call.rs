@@ -3,11 +3,14 @@
 mod followed;
 
 use std::fmt;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use xsched_abi::{ParamKind, Probe, Words};
+use xsched_abi::{Category, ParamKind, Probe, Words};
 use xsched_chains::{Caller, Chain};
+use xsched_protocol::deferred::{NOT_DEFERRED, OWN_CALLS};
+use xsched_symbols::is_shim;
 
 pub(crate) use followed::{Followed, Settled};
 
@@ -83,8 +86,27 @@ impl RuntimeCall {
         Some(self.end_ns?.saturating_sub(self.begin_ns))
     }
 
+    /// Whether the shim makes it by itself, or makes a deferred call.
+    pub(crate) fn is_of_shim(&self) -> bool {
+        self.caller.symbol.as_deref() == Some(OWN_CALLS) && self.is_through_shim()
+    }
+
+    /// Whether it is the announcement of a call that was not deferred after all.
+    pub(crate) fn was_not_deferred(&self) -> bool {
+        self.ret as u32 == NOT_DEFERRED && self.is_through_shim()
+    }
+
+    fn is_through_shim(&self) -> bool {
+        is_shim(Path::new(&*self.caller.library))
+    }
+
+    /// Whether it may be one that a shim defers.
+    pub(crate) fn is_work(&self) -> bool {
+        matches!(self.probe.category, Category::Launch | Category::Copy | Category::Set | Category::Graph)
+    }
+
     pub(crate) fn is_launch(&self) -> bool {
-        self.probe.category == xsched_abi::Category::Launch
+        self.probe.category == Category::Launch
     }
 
     /// Whether it starts a kernel that is shown by its handle because its name is unknown. No identifier begins like
@@ -95,7 +117,7 @@ impl RuntimeCall {
 
     /// Whether the programs record the chains of such calls.
     pub(crate) fn has_chain(&self) -> bool {
-        self.probe.category != xsched_abi::Category::Register
+        self.probe.category != Category::Register
     }
 
     /// The arguments worth showing, in the table's order. Kernels are left out because they are shown by name.

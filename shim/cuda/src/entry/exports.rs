@@ -1,12 +1,15 @@
 //! The exported symbols: one for each function of the list, with CUDA's types.
 //!
 //! Symbols carry no version, as libcuda's do not. A process that is alone on its device goes through four loads and a jump. Functions of
-//! which the list has the name only have code that knows no arguments.
+//! which the list has the name only have code that knows no arguments. Those that put work on streams have an announcing function, by
+//! which tracers see deferred calls: `xsched_protocol::deferred`.
 //! Under test the symbols stay unexported.
 #![cfg_attr(test, expect(non_snake_case, reason = "unexported, they are ordinary functions"))]
 
 use std::arch::naked_asm;
 use std::ffi::{c_char, c_void};
+
+use xsched_preload::own_calls::announced;
 
 use crate::api::{
     Address, COUNT, DeviceCopy, Element, FirstKernelNode, Handle, Id, KernelNode, LaunchConfig, Named,
@@ -18,7 +21,14 @@ use crate::hooks;
 
 macro_rules! hook {
     (work $name:ident [$stream:expr] [$work:expr] ($($argument:ident),*) $call:expr) => {
-        if hooks::is_open() { $call() } else { hooks::work($stream, $work, $call) }
+        if hooks::is_open() {
+            $call()
+        } else {
+            let announce = || {
+                announcing::$name($($argument),*);
+            };
+            hooks::work($stream, $work, $call, &announce)
+        }
     };
     (waits $name:ident [$stream:expr] [$work:expr] ($($argument:ident),*) $call:expr) => {
         if hooks::is_open() { $call() } else { hooks::waits($stream, $work, $call) }
@@ -37,6 +47,18 @@ macro_rules! hook {
     };
 }
 
+/// The announcing function of an export that puts work on a stream.
+macro_rules! announcing {
+    (work $name:ident($($argument:ident: $type:ty),*)) => {
+        #[cfg_attr(not(test), unsafe(export_name = concat!("xsched_deferred_", stringify!($name))))]
+        #[unsafe(naked)]
+        pub(super) unsafe extern "C" fn $name($($argument: $type),*) -> Code {
+            naked_asm!("jmp {announced}", announced = sym announced)
+        }
+    };
+    ($class:ident $name:ident($($argument:ident: $type:ty),*)) => {};
+}
+
 macro_rules! define_exports {
     ($($class:ident { $($name:ident($($argument:ident: $type:ty),*) on $stream:expr, $work:expr;)* })* => { $($drain:ident)* }) => {
         $($(
@@ -52,6 +74,12 @@ macro_rules! define_exports {
                 }
             }
         )*)*
+
+        #[cfg_attr(not(test), expect(non_snake_case, reason = "CUDA's names"))]
+        mod announcing {
+            use super::*;
+            $($(announcing!($class $name($($argument: $type),*));)*)*
+        }
 
         $(
             #[cfg_attr(not(test), unsafe(no_mangle))]

@@ -7,6 +7,7 @@
 //!
 //! Launches, fills and copies within devices are deferred. A record of an event is not, so an event needs no rule of its own: what it waits for was launched before.
 
+use xsched_preload::own_calls::announcing;
 use xsched_xqueue::{AdmissionMode, Demand, Position, QueueId, Refused, launching_queue};
 
 use super::{KnownStream, Scheduling, lock};
@@ -19,13 +20,20 @@ use crate::kernels::CallKind;
 
 impl Scheduling {
     /// The kind of a call that could be made later, on a stream with a queue.
-    pub(super) fn kind_of(&self, known: KnownStream, work: Work) -> Option<CallKind> {
+    fn kind_of(&self, known: KnownStream, work: Work) -> Option<CallKind> {
+        self.likely_kind(known, work).filter(|_| may_be_later(known))
+    }
+
+    /// The same for a call that is made now, if the driver is not known to take calls of that kind.
+    #[inline]
+    pub(super) fn new_kind(&self, known: KnownStream, work: Work) -> Option<CallKind> {
+        // Most are known, so what takes a call of the driver comes last.
+        let kind = self.likely_kind(known, work).filter(|&kind| !self.kernels.are_taken(kind));
+        kind.filter(|_| may_be_later(known))
+    }
+
+    fn likely_kind(&self, known: KnownStream, work: Work) -> Option<CallKind> {
         let context = known.stream.context;
-        // The driver decides about another context's stream. A green context may be current on one thread at a time.
-        let is_current = known.stream.name == Named::Legacy || driver::current_context() == Some(context);
-        if !is_current || green::base(context) != context {
-            return None;
-        }
         match work {
             // SAFETY: work is what a call puts on a stream that has not returned.
             Work::Kernel(launch) => unsafe { CallKind::of_kernel(context, &launch) },
@@ -38,21 +46,22 @@ impl Scheduling {
         }
     }
 
-    /// Defers work of a kind that the driver takes. False if it has to wait in place.
-    pub(super) fn defer(
-        &self,
-        known: KnownStream,
-        kind: Option<CallKind>,
-        demand: Demand,
-        work: Work,
-    ) -> bool {
-        let is_certain = kind.is_some_and(|kind| self.kernels.are_taken(kind)) && !driver::is_newer_given();
-        if !is_certain || demand.treatment.is_forced() {
+    /// Defers work if the driver takes its kind. False if it has to wait in place.
+    pub(super) fn defer(&self, known: KnownStream, demand: Demand, work: Work, announce: &dyn Fn()) -> bool {
+        if demand.treatment.is_forced() || driver::is_newer_given() {
+            return false;
+        }
+        if !self.kind_of(known, work).is_some_and(|kind| self.kernels.are_taken(kind)) {
             return false;
         }
         let Some(owned) = self.owned(work) else { return false };
-        let mut command =
+        let command =
             Command { context: known.stream.context, stream: known.stream.name.address(), work: owned };
+        announcing(announce, || self.put(known, work, demand, command)).is_some()
+    }
+
+    /// Puts a command into its queue, once that has space. None: it may go now.
+    fn put(&self, known: KnownStream, work: Work, demand: Demand, mut command: Command) -> Option<()> {
         let queue = known.status.queue();
         // Before it is: no thread misses it.
         defers();
@@ -60,7 +69,7 @@ impl Scheduling {
             match self.queues.submit(queue, self.before_work(known, work), demand, command) {
                 Ok(_) => {
                     count(Counter::Deferred);
-                    return true;
+                    return Some(());
                 }
                 Err((Refused::Full, refused)) => {
                     command = refused;
@@ -68,7 +77,7 @@ impl Scheduling {
                 }
                 Err(_) => {
                     made();
-                    return false;
+                    return None;
                 }
             }
         }
@@ -186,4 +195,12 @@ impl Scheduling {
     fn may_have_deferred(&self) -> bool {
         self.queues.admission_mode() != AdmissionMode::Open && launching_queue().is_none()
     }
+}
+
+/// Whether a call on a stream means the same on another thread. The driver decides about another context's stream. A green context may be
+/// current on one thread at a time.
+fn may_be_later(known: KnownStream) -> bool {
+    let context = known.stream.context;
+    let is_current = known.stream.name == Named::Legacy || driver::current_context() == Some(context);
+    is_current && green::base(context) == context
 }

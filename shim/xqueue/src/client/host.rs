@@ -27,6 +27,9 @@ pub trait Host: Send + 'static {
     /// Another controller is there: what numbers of libraries stand for is forgotten.
     fn forget_origins(&self);
 
+    /// A recording of the process begins. A tracer that has come just now has seen none of its calls.
+    fn recording_begins(&self) {}
+
     /// Programs decide about calls from now on, and leave their answers on this page.
     ///
     /// # Errors

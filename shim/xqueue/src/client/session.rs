@@ -281,7 +281,11 @@ impl Client {
                 if matches!(journal, Some(Err(_))) {
                     queues.trouble(Trouble::NoEventRing);
                 }
-                queues.record(journal.and_then(Result::ok));
+                let events = journal.and_then(Result::ok);
+                if events.is_some() {
+                    self.host.recording_begins();
+                }
+                queues.record(events);
                 Ok(())
             }
             (FromController::Verdicts(_), Phase::Joined { .. }) => {

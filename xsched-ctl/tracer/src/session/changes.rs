@@ -242,7 +242,9 @@ impl Session {
         }
         self.record_driver_calls(driver_calls)?;
         for (key, pending) in calls {
-            if let Some(mut call) = self.resolver.in_progress(&mut self.processes, &key, &pending) {
+            if let Some(mut call) = self.resolver.in_progress(&mut self.processes, &key, &pending)
+                && !self.is_announced(&call)
+            {
                 call.cut_ns = cut_ns;
                 self.record(call, pending.chain)?;
             }

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use xsched_chains::{Chain, Chains, Lookup, Names};
+use xsched_chains::{Caller, Chain, Chains, Lookup, Names};
 use xsched_symbols::Processes;
 
 use crate::call::RuntimeCall;
@@ -75,6 +75,16 @@ impl Held {
 }
 
 impl Source<'_> {
+    /// A call that came through the shim is its caller's, whose frame the chain begins with.
+    fn skip_shim(&mut self, call: &mut RuntimeCall, chain: &Chain) {
+        let Some(first) = chain.frames.first().filter(|first| first.address != call.caller.address) else {
+            return;
+        };
+        let (address, inside) = (first.address, first.address.wrapping_sub(1));
+        let code = self.names.function(self.processes, call.pid, inside, call.begin_ns);
+        call.caller = Caller { library: code.library, symbol: code.symbol, address };
+    }
+
     /// Gives a call its chain; false if it must wait.
     fn settle(&mut self, call: &mut RuntimeCall, id: u64, waited: Duration) -> bool {
         if id == 0 {
@@ -87,6 +97,7 @@ impl Source<'_> {
         match self.chains.find(self.processes, self.names, id, waited) {
             Lookup::Known(chain) => {
                 call.origin = chain.origin.clone();
+                self.skip_shim(call, &chain);
                 call.chain = Some(chain);
             }
             Lookup::Waiting => return false,

@@ -164,12 +164,28 @@ impl Session {
     /// Records a call whose kernel has a name, if it ever gets one.
     pub(super) fn named(&mut self, call: &Call, text: &[u8]) -> Result<(), TracerError> {
         match self.resolver.returned(&mut self.processes, call, text) {
+            Some(resolved) if self.is_announced(&resolved) => Ok(()),
             Some(mut resolved) => {
                 self.scheduling.called(&mut resolved);
                 self.record(resolved, call.chain)
             }
             None => Ok(()),
         }
+    }
+
+    /// Whether a call is not the program's, or was seen before, where the program made it: the shim has it made later, or did not
+    /// defer it after all. What such a call names is known by now.
+    pub(super) fn is_announced(&mut self, call: &RuntimeCall) -> bool {
+        if !call.is_of_shim() {
+            return call.was_not_deferred();
+        }
+        if !call.is_work() {
+            return true;
+        }
+        // It is shown where it is made, if its announcement was not seen.
+        let caller = self.processes.locate(call.pid, call.caller.address, call.begin_ns);
+        let shim = caller.and_then(|caller| caller.mapping.file);
+        shim.is_some_and(|shim| self.runtimes.announces(shim, call.begin_ns))
     }
 
     pub(super) fn meet(&mut self, pid: u32) {

@@ -1,7 +1,8 @@
 //! The copies of GPU runtimes on this machine, and their probes.
 //!
 //! Probes belong to files, so each copy is probed once for all processes. This is at the start of the session if the copy is
-//! mapped already, otherwise when a watched process opens or maps it.
+//! mapped already, otherwise when a watched process opens or maps it. So are the functions by which a shim announces deferred
+//! calls.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -15,9 +16,10 @@ use std::time::{Duration, SystemTime};
 use tokio::io::unix::AsyncFd;
 use xsched_abi::PROBES;
 use xsched_bpf::{BpfError, Written};
+use xsched_protocol::deferred::ANNOUNCES;
 use xsched_symbols::{
-    FileId, Mapping, OpenError, Patience, Process, now_ns, open_mapped, open_regular, process_folder,
-    runtime_of, symbol_file_offsets,
+    FileId, Mapping, OpenError, Patience, Process, is_shim, now_ns, open_mapped, open_regular,
+    process_folder, runtime_of, symbol_file_offsets,
 };
 use xsched_terminal::say;
 
@@ -189,7 +191,7 @@ impl Runtimes {
 
     /// Whether [`mapped`](Self::mapped) handles a mapping.
     pub(crate) fn concerns(mapping: &Mapping) -> bool {
-        runtime_of(&mapping.path).is_some() || is_loader(&mapping.path)
+        runtime_of(&mapping.path).is_some() || is_shim(&mapping.path) || is_loader(&mapping.path)
     }
 
     /// Handles a mapping that a process has had since `mapped_ns`: probes it if it is a runtime, watches it if it is a
@@ -203,16 +205,24 @@ impl Runtimes {
     ) -> Result<bool, RuntimeError> {
         let Some(mapped) = mapping.file else { return Ok(false) };
         let unopened = |cause| RuntimeError::Open { path: mapping.path.to_path_buf(), cause };
-        if runtime_of(&mapping.path).is_some() {
+        let is_shim = is_shim(&mapping.path);
+        if is_shim || runtime_of(&mapping.path).is_some() {
             if !self.is_probed(self.as_opened(mapped)) {
                 let opened = open_mapped(pid, mapping, Patience::Short).map_err(unopened)?;
                 let file = self.identify(mapped, &opened);
                 if !self.is_known(file, &opened) {
                     if self.is_over {
-                        return Ok(true);
+                        return Ok(!is_shim);
                     }
-                    self.probe(file, &mapping.path, &opened)?;
+                    match self.probe(file, &mapping.path, &opened) {
+                        // A shim of an earlier version announces nothing. Its process is recorded all the same.
+                        Err(error) if is_shim && !error.is_silent() => tracing::debug!("{error}"),
+                        outcome => outcome?,
+                    }
                 }
+            }
+            if is_shim {
+                return Ok(false);
             }
             let file = self.as_opened(mapped);
             let copy = self.copies.iter().find(|copy| copy.file.matches(&file));
@@ -230,6 +240,12 @@ impl Runtimes {
             }
         }
         Ok(false)
+    }
+
+    /// Whether what a shim in this file deferred at a time was announced where it was called.
+    pub(crate) fn announces(&self, mapped: FileId, time_ns: u64) -> bool {
+        let file = self.as_opened(mapped);
+        self.copies.iter().any(|copy| copy.file.matches(&file) && copy.is_probed && copy.probed_ns <= time_ns)
     }
 
     /// Whether a file is probed, or could not be probed with its present content. A file that is still being copied
@@ -280,14 +296,17 @@ impl Runtimes {
     }
 
     fn attach(&mut self, path: &Path, opened: &File) -> Result<Attachment, RuntimeError> {
+        let is_shim = is_shim(path);
+        let function =
+            |symbol: &str| probe_index(if is_shim { symbol.strip_prefix(ANNOUNCES)? } else { symbol });
         let is_wanted = |name: &str| {
-            probe_index(name).is_some_and(|index| PROBES[index].is_vital || self.takes_all_functions())
+            function(name).is_some_and(|index| PROBES[index].is_vital || self.takes_all_functions())
         };
         let offsets = symbol_file_offsets(opened, is_wanted)
             .map_err(|cause| RuntimeError::Symbols { path: path.to_owned(), cause })?;
         let mut sites: Vec<Site> = offsets
             .into_iter()
-            .filter_map(|(name, offset)| Some(Site { probe: probe_index(&name)?, offset }))
+            .filter_map(|(name, offset)| Some(Site { probe: function(&name)?, offset }))
             .collect();
         // A function with two names would be recorded twice.
         sites.sort_by_key(|site| (site.offset, site.probe));
@@ -346,7 +365,8 @@ impl Runtimes {
     }
 
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.copies.iter().filter(|copy| copy.is_probed).map(|copy| copy.path.as_path())
+        let is_runtime = |copy: &&Copy| copy.is_probed && !is_shim(&copy.path);
+        self.copies.iter().filter(is_runtime).map(|copy| copy.path.as_path())
     }
 
     pub(crate) fn attach_ioctl(&mut self) -> Result<DriverLinks, BpfError> {

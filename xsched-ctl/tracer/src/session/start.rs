@@ -32,6 +32,10 @@ use crate::filter::Filters;
 use crate::recorder::Recorder;
 use crate::scheduling::{Scheduling, SettingsWatch};
 
+/// How long a process that is attached to is not probed yet, for the tables of its libraries. Those of PyTorch take some seconds, once:
+/// they are kept on disk.
+const TABLES_PATIENCE: Duration = Duration::from_secs(10);
+
 /// Settings of a recording.
 pub struct Settings {
     /// The kernel's side.
@@ -112,6 +116,7 @@ impl Session {
     /// Tells the programs what to watch, and probes the runtimes that are already loaded.
     fn choose(&mut self, depth: u32) -> Result<(), TracerError> {
         let own_tgid = std::process::id();
+        let seen_ns = now_ns();
         match self.targets {
             Targets::Everybody => {
                 self.processes.scan_running();
@@ -146,6 +151,12 @@ impl Session {
             reserved: 0,
         })?;
         self.driver.start(&mut self.runtimes)?;
+        if let Targets::Process(pid) = self.targets
+            && let Some(process) = self.processes.process(pid.get())
+            && process.runtimes().next().is_some()
+        {
+            self.chains.prepare(process, seen_ns, TABLES_PATIENCE);
+        }
         let running: Vec<_> = self.processes.running().map(xsched_symbols::Process::pid).collect();
         for pid in running {
             // They have been running, and are recorded from now on.
