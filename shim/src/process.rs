@@ -18,7 +18,7 @@ use crate::runtime::by_name;
 use crate::runtime::objects;
 use crate::verdict::connection;
 use crate::verdict::domain;
-use crate::{api, defer, explicit, kernels, summary, verdict};
+use crate::{api, defer, explicit, kernels, own_calls, summary, verdict};
 
 static PREPARED: AtomicBool = AtomicBool::new(false);
 
@@ -71,6 +71,7 @@ unsafe extern "C" fn renew_after_fork() {
     asked::renew_after_fork();
     domain::renew_after_fork();
     verdict::renew_after_fork();
+    own_calls::renew_after_fork();
     #[cfg(feature = "test-switches")]
     test_suspension::renew_after_fork();
 }

@@ -31,12 +31,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub use decode::{FromController, FromShim, Malformed, PACKET_LEN_MAX};
 pub use recording::{
-    RECORD_SOCKET, Record, RecordPacketKind, RecordRefusal, RecordRefused, RecordedRing, RecordedRule,
-    ToRecorder,
+    RECORD_SOCKET, Record, RecordPacketKind, RecordRefusal, RecordRefused, RecordShared, RecordedRing,
+    RecordedRule, ToRecorder,
 };
 
 /// Changes whenever a packet changes its layout or meaning.
-pub const WIRE_VERSION: u32 = 9;
+pub const WIRE_VERSION: u32 = 10;
 
 /// File name of the socket that shims connect to, in the controller's folder.
 pub const SHIM_SOCKET: &str = "shim.sock";

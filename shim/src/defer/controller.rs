@@ -14,6 +14,7 @@ use crate::ground::asked;
 use crate::ground::hints;
 use crate::ground::reentry::stay_inside;
 use crate::ground::status::xsched_shim_status;
+use crate::own_calls;
 use crate::verdict::{self, connection, domain};
 
 /// What schedules the process, as the program asks for and as it is.
@@ -98,6 +99,10 @@ impl Host for Shim {
 
     fn set_rules(&self, rules: ControllerRules) {
         verdict::set_rules(Some(rules));
+    }
+
+    fn record_calls(&self, memory: Option<(&OwnedFd, i64)>) {
+        own_calls::record(memory);
     }
 
     fn origins(&self) -> Vec<(Origin, Library)> {

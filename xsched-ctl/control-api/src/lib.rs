@@ -2,6 +2,7 @@
 //! the memory of event rings, and how each knows the process at the other end.
 
 pub mod answer;
+pub mod call_memory;
 pub mod client;
 pub mod device_address;
 pub mod folder;
