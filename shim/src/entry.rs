@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering;
 
 use xsched_preload::env;
 
-use crate::abi::Frame;
+use crate::abi::{Frame, replay};
 use crate::api::{ApiFunction, TABLE};
 use crate::counters::{self, Trouble};
 use crate::entry::exports::EXPORTS;
@@ -34,7 +34,7 @@ use crate::outcome::{Outcome, Reason};
 use crate::reentry::inside_hook;
 use crate::runtime::copies::{IDS, ORIGINALS, RuntimeCopy, Target, Way};
 use crate::runtime::sites::{Key, Original, sites};
-use crate::{hooks, process, runtime};
+use crate::{hooks, own_calls, process, runtime};
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("the shim knows the calling convention of x86-64 Linux only, like the HIP runtime itself");
@@ -159,6 +159,12 @@ extern "C" fn decide_export_call(frame: &Frame) -> Next {
         // SAFETY: the export that made this frame put its function's number there.
         return Next::after(unsafe { missing(function, frame) }, ptr::null_mut());
     };
+    if original.way == Way::Table && own_calls::is_on() {
+        // SAFETY: as above.
+        if let Some(result) = unsafe { record(function, frame, &original) } {
+            return Next { jump: ptr::null_mut(), result };
+        }
+    }
     match HOOKS[frame.id as usize].filter(|_| original.way != Way::Table) {
         Some(_) if original.caller_is_runtime => {
             Next::after(Outcome::Pass(Reason::RuntimeInternal), original.address)
@@ -170,6 +176,29 @@ extern "C" fn decide_export_call(frame: &Frame) -> Next {
         }
         None => Next { jump: original.address, result: 0 },
     }
+}
+
+/// Makes a call that the process records itself, as the copy's table would make it; None if it does not record this one.
+///
+/// # Safety
+/// `frame` must be of a call to `function`.
+#[inline(never)]
+unsafe fn record(function: &'static ApiFunction, frame: &Frame, original: &Original) -> Option<u64> {
+    let hook = HOOKS[function.id as usize]?;
+    let begun = own_calls::begin(function, frame, original)?;
+    counters::called(function.id as usize);
+    let target = begun.target;
+    // SAFETY: the caller's promise, and the target is this function of the copy.
+    let result = match unsafe { decide(hook, function, frame, target) } {
+        Outcome::Done(result) => result,
+        Outcome::Pass(reason) => {
+            counters::passed(reason);
+            // SAFETY: as above, and the call's own caller has promised what the function requires.
+            unsafe { replay(frame, target.address, function.stack_words) }
+        }
+    };
+    begun.finish(result);
+    Some(result)
 }
 
 /// Decides a call that came through a copy's dispatch table.

@@ -14,6 +14,7 @@
 //! | decision | `hooks` | what is done with a call before the real function gets it |
 //! | | `explicit` | queues that the program itself names, fills and suspends: XSched's functions |
 //! | | `defer` | which calls are deferred, which wait in place, and how |
+//! | recording | `own_calls` | launches that the process records itself, for a tracer |
 //! | judgement | `verdict` | how the calls of different callers are treated |
 //! | device | `hip` | HIP as the device of queues, and questions to the runtime |
 //! | knowledge | `kernels` | how the arguments of kernels lie in memory |
@@ -45,6 +46,7 @@ mod hip;
 mod hooks;
 mod kernels;
 mod outcome;
+mod own_calls;
 mod planted;
 mod process;
 mod program;

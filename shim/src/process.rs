@@ -18,7 +18,7 @@ use crate::runtime::objects;
 use crate::status::xsched_shim_status;
 use crate::verdict::connection;
 use crate::verdict::domain;
-use crate::{api, counters, defer, explicit, kernels, summary, verdict};
+use crate::{api, counters, defer, explicit, kernels, own_calls, summary, verdict};
 
 static PREPARED: AtomicBool = AtomicBool::new(false);
 
@@ -71,6 +71,7 @@ unsafe extern "C" fn renew_after_fork() {
     asked::renew_after_fork();
     domain::renew_after_fork();
     verdict::renew_after_fork();
+    own_calls::renew_after_fork();
     #[cfg(feature = "test-switches")]
     test_suspension::renew_after_fork();
 }

@@ -39,7 +39,7 @@ use xsched_protocol::verdict::{Action, Judgement, RuleId, Subject};
 use xsched_protocol::wire::SchedulingDomain;
 use xsched_xqueue::{Judged, Library, Origin, PageError, now};
 
-use crate::api::COUNT;
+use crate::api::{ApiFunction, COUNT};
 use crate::runtime::stopped::Stopped;
 use crate::status::xsched_shim_status;
 use cache::{CACHE, Known, Site};
@@ -154,14 +154,34 @@ fn decide_site(
     known
 }
 
-/// A function's number in the table of probed functions.
+/// A stopped call's function in the table of probed functions.
 fn api(call: &Stopped<'_>) -> u16 {
+    number(call.function)
+}
+
+/// A function's number in the table of probed functions, if it has one.
+pub(crate) fn probe(function: &ApiFunction) -> Option<u16> {
+    Some(number(function)).filter(|&number| number != Subject::UNKNOWN_API)
+}
+
+/// The calling thread's number among this process's; None if there are too many, or the thread is ending.
+pub(crate) fn thread_slot() -> Option<usize> {
+    slot::own()
+}
+
+/// A number that changes whenever the process maps code; None if no program watches that.
+#[inline]
+pub(crate) fn mapped_code() -> Option<u64> {
+    page::is_in_force().then(page::generation)
+}
+
+fn number(function: &ApiFunction) -> u16 {
     /// Not looked up yet.
     const UNSEEN: u16 = Subject::UNKNOWN_API - 1;
     static NUMBERS: [AtomicU16; COUNT] = [const { AtomicU16::new(UNSEEN) }; COUNT];
-    let number = &NUMBERS[call.id() as usize];
+    let number = &NUMBERS[function.id as usize];
     if number.load(Ordering::Relaxed) == UNSEEN {
-        let name = call.function.name.to_bytes();
+        let name = function.name.to_bytes();
         let is_it = |probe: &xsched_protocol::probe::Probe| {
             probe.name.as_bytes() == name || probe.aliases.iter().any(|alias| alias.as_bytes() == name)
         };

@@ -3,14 +3,20 @@
 //! This process makes the launches itself, through a library, on the simulated runtime's null mode. So the
 //! work takes next to no time, and the added time is the tracer's: a probe at entry and return, and the
 //! processor time that the tracer takes to read, resolve and encode the records.
+//!
+//! Then the same in a process with the shim that has joined a controller: with probes alone, and with launches that the process
+//! records itself.
 
+use std::env;
 use std::error::Error;
 use std::ffi::c_void;
-use std::time::Instant;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use libloading::Library;
 use xsched_tests::artifacts;
-use xsched_tests::bench::{Row, Samples, paired};
+use xsched_tests::bench::{Goal, Row, Samples, paired};
+use xsched_tests::serving::Serving;
 use xsched_tests::tracer::{Running, xsched_ctl};
 
 const BENCH: &str = "trace";
@@ -25,41 +31,125 @@ type Mix = unsafe extern "C" fn(u32, *const c_void, *mut c_void, *mut c_void) ->
 
 fn main() -> Result<(), Box<dyn Error>> {
     // SAFETY: no other thread exists yet.
-    unsafe { std::env::set_var("HIP_SIM_NULL", "1") };
-    // SAFETY: the library's initialisers register its kernels with the runtime that it loads, and do nothing
-    // else.
-    let library = unsafe { Library::new(artifacts::app("libdemo_blas.so"))? };
-    // SAFETY: the type is that of the declaration in demo_blas.h.
-    let mix = unsafe { library.get::<Mix>(b"demo_blas_mix")? };
-    let launches = || {
-        let started = Instant::now();
-        for _ in 0..LAUNCHES_PER_ROUND {
-            // SAFETY: in null mode no kernel runs, so the pointers are not dereferenced.
-            let status = unsafe { mix(SIZE, std::ptr::null(), std::ptr::null_mut(), std::ptr::null_mut()) };
-            assert_eq!(status, 0, "the launch was refused");
-        }
-        started.elapsed().as_secs_f64() * 1e9 / f64::from(LAUNCHES_PER_ROUND)
-    };
-
-    let own_pid = std::process::id().to_string();
+    unsafe { env::set_var("HIP_SIM_NULL", "1") };
+    if env::var_os(JOINED).is_some() {
+        return joined();
+    }
+    let library = Launcher::load()?;
     let mut lost = Vec::new();
     let pair = paired(
         ROUNDS,
-        || Ok::<_, Box<dyn Error>>(launches()),
+        || Ok::<_, Box<dyn Error>>(library.time_ns()),
         || {
-            let mut tracer = Running::start(&mut xsched_ctl(["trace", "--pid", &own_pid, "-o", "/dev/null"]));
-            tracer.wait_for_stderr("recording process");
-            let time_ns = launches();
-            lost.push(lost_calls(&tracer.interrupt().stderr));
+            let (time_ns, outcome) = traced(&library, &[]);
+            lost.push(lost_calls(&outcome));
             Ok(time_ns)
         },
     )?;
     Row::compared(BENCH, "time per launch, traced", "ns", &pair).print()?;
     Row::single(BENCH, "added per launch", "ns", &pair.difference).print()?;
     Row::single(BENCH, "launches a second, traced", "1/s", &pair.subject.map(|ns| 1e9 / ns)).print()?;
-    let share = 100.0 / f64::from(LAUNCHES_PER_ROUND);
-    Row::single(BENCH, "launches lost", "%", &Samples::new(lost).map(|count| count * share)).print()?;
+    Row::single(BENCH, "launches lost", "%", &Samples::new(lost).map(percent)).print()?;
+
+    let controller = Serving::start("")?;
+    let mut again = Command::new(env::current_exe()?);
+    again.env("LD_PRELOAD", artifacts::shim()).env("XSCHED_SOCKET_DIR", controller.folder()).env(JOINED, "1");
+    if again.status()?.success() { Ok(()) } else { Err(controller.log().into()) }
+}
+
+/// Set in the process that has the shim.
+const JOINED: &str = "BENCH_TRACE_JOINED";
+
+/// Launches before a measurement: until the tracer knows the program's walks.
+const WARM_UP: Duration = Duration::from_millis(500);
+
+/// The part with the shim.
+fn joined() -> Result<(), Box<dyn Error>> {
+    let library = Launcher::load()?;
+    // It joins at its first launches.
+    let started = Instant::now();
+    while started.elapsed() < WARM_UP {
+        library.time_ns();
+    }
+    for (what, options, goal) in [
+        ("with the shim, by probes", &["--probe-all"][..], None),
+        ("with the shim, by itself", &[][..], Some(Goal::ValueAtMost(300.0))),
+    ] {
+        let (mut lost, mut own) = (Vec::new(), Vec::new());
+        let pair = paired(
+            ROUNDS,
+            || Ok::<_, Box<dyn Error>>(library.time_ns()),
+            || {
+                let (time_ns, outcome) = traced(&library, options);
+                lost.push(lost_calls(&outcome));
+                own.push(own_calls(&outcome).min(f64::from(LAUNCHES_PER_ROUND)));
+                Ok(time_ns)
+            },
+        )?;
+        let row = Row::added(BENCH, format!("added per launch, {what}"), "ns", &pair);
+        goal.map_or(row.clone(), |goal| row.with_goal(goal)).print()?;
+        let metric = |of: &str| format!("launches {of}, {what}");
+        Row::single(BENCH, metric("recorded by the process"), "%", &Samples::new(own).map(percent))
+            .print()?;
+        Row::single(BENCH, metric("lost"), "%", &Samples::new(lost).map(percent)).print()?;
+    }
     Ok(())
+}
+
+/// The library that launches.
+struct Launcher(Library);
+
+impl Launcher {
+    fn load() -> Result<Self, Box<dyn Error>> {
+        // SAFETY: the library's initialisers register its kernels with the runtime that it loads, and do nothing
+        // else.
+        Ok(Self(unsafe { Library::new(artifacts::app("libdemo_blas.so"))? }))
+    }
+
+    /// Time of a launch.
+    fn time_ns(&self) -> f64 {
+        let started = Instant::now();
+        self.launch();
+        started.elapsed().as_secs_f64() * 1e9 / f64::from(LAUNCHES_PER_ROUND)
+    }
+
+    fn launch(&self) {
+        // SAFETY: the type is that of the declaration in demo_blas.h.
+        let mix = unsafe { self.0.get::<Mix>(b"demo_blas_mix") }.expect("the library has it");
+        for _ in 0..LAUNCHES_PER_ROUND {
+            // SAFETY: in null mode no kernel runs, so the pointers are not dereferenced.
+            let status = unsafe { mix(SIZE, std::ptr::null(), std::ptr::null_mut(), std::ptr::null_mut()) };
+            assert_eq!(status, 0, "the launch was refused");
+        }
+    }
+}
+
+/// Time of a launch while this process is traced with these options, and what the tracer said at the end.
+fn traced(library: &Launcher, options: &[&str]) -> (f64, String) {
+    let own_pid = std::process::id().to_string();
+    let mut command = xsched_ctl(["trace", "--pid", &own_pid, "-o", "/dev/null"]);
+    command.args(options).env("XSCHED_CTL_LOG", "info").env_remove("LD_PRELOAD");
+    let mut tracer = Running::start(&mut command);
+    tracer.wait_for_stderr("recording process");
+    let started = Instant::now();
+    loop {
+        // From one place: the tracer has to know this walk.
+        let time_ns = library.time_ns();
+        if env::var_os(JOINED).is_none() || started.elapsed() > WARM_UP {
+            return (time_ns, tracer.interrupt().stderr);
+        }
+    }
+}
+
+fn percent(launches: f64) -> f64 {
+    launches * 100.0 / f64::from(LAUNCHES_PER_ROUND)
+}
+
+/// The count in the message `processes have recorded N launches themselves`.
+fn own_calls(stderr: &str) -> f64 {
+    let counts =
+        stderr.lines().filter_map(|line| line.split_once("processes have recorded ")?.1.split(' ').next());
+    counts.filter_map(|count| count.parse::<f64>().ok()).sum()
 }
 
 /// The count in the final message `incomplete: N calls lost: …`, or none.

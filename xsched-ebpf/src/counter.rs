@@ -79,6 +79,8 @@ counters! {
     IoctlLate "ioctl_late" "processes opened the driver before it was traced: their first driver calls may be missing",
     /// Counted by user space.
     KernelUnnamed "kernel_unnamed" "launches show addresses for kernels: they were looked up before recording began, or have no symbols",
+    /// Of processes with the shim. Counted by user space.
+    OwnCallsLost "own_calls_lost" "calls lost that processes recorded themselves: the memory for them was full, or invalid",
     /// The ring is a process's. Counted by user space.
     SchedulingLost "scheduling_lost" "scheduling events lost: a ring was full, or invalid",
     /// Counted by user space.

@@ -14,6 +14,7 @@ pub mod counter;
 pub mod driver;
 pub mod generated;
 pub mod loader;
+pub mod memo;
 pub mod unwind;
 
 pub use call::{Call, CallKey, Pending, TEXT_LEN_MAX};
@@ -27,7 +28,7 @@ pub use xsched_protocol::probe::{
 };
 
 /// Changes whenever a type in this crate changes its layout or meaning.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 
 /// First word of every record in the ring buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@
 //! | `arbiter_page` | the words that say which levels may launch, and the operations that change them |
 //! | `wire` | the messages between a process and the controller |
 //! | `events` | the rings in which scheduling is recorded |
+//! | `calls` | the memory in which a process records its own calls |
 //! | `verdict` | the pages with the verdicts on calls |
 //! | `shim_status` | the shim's state, for other processes to read |
 //! | `probe` | HIP's functions, by the numbers that verdicts and records use |
@@ -37,6 +38,8 @@ macro_rules! from_number {
 
 pub mod arbiter_page;
 pub mod deferred;
+#[cfg(not(target_arch = "bpf"))]
+pub mod calls;
 #[cfg(not(target_arch = "bpf"))]
 pub mod events;
 pub mod probe;

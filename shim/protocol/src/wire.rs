@@ -31,8 +31,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub use decode::{FromController, FromShim, Malformed, PACKET_LEN_MAX};
 pub use recording::{
-    RECORD_SOCKET, Record, RecordPacketKind, RecordRefusal, RecordRefused, RecordedRing, RecordedRule,
-    ToRecorder,
+    RECORD_SOCKET, Record, RecordPacketKind, RecordRefusal, RecordRefused, RecordShared, RecordedRing,
+    RecordedRule, ToRecorder,
 };
 
 /// Changes whenever a packet changes its layout or meaning.

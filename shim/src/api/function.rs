@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use crate::abi::{Frame, Ret, Signature};
+use crate::abi::{Frame, Layout, Ret, Signature};
 use crate::api::Id;
 
 /// One function of the list.
@@ -18,6 +18,8 @@ pub(crate) struct ApiFunction {
     /// Whether a null stream is the per-thread one: the functions that
     /// `-DHIP_API_PER_THREAD_DEFAULT_STREAM` renames calls to.
     pub(crate) null_stream_is_per_thread: bool,
+    /// Words of stack that its arguments take.
+    pub(crate) stack_words: usize,
     missing: unsafe fn(&Frame) -> u64,
 }
 
@@ -96,6 +98,7 @@ impl ApiFunction {
             class,
             slot,
             null_stream_is_per_thread: matches!(name.to_bytes(), [.., b'_', b's', b'p', b't']),
+            stack_words: Layout::of::<S>().stack_words,
             missing: S::Ret::missing,
         }
     }

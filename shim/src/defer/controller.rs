@@ -11,6 +11,7 @@ use xsched_xqueue::{
     Connection, ControllerRules, Device, Host, Library, Origin, PageError, SchedulerChoice, Tuning, XQueues,
 };
 
+use crate::own_calls;
 use crate::reentry::stay_inside;
 use crate::status::xsched_shim_status;
 use crate::verdict::{self, connection, domain};
@@ -97,6 +98,10 @@ impl Host for Shim {
 
     fn set_rules(&self, rules: ControllerRules) {
         verdict::set_rules(Some(rules));
+    }
+
+    fn record_calls(&self, memory: Option<(&OwnedFd, i64)>) {
+        own_calls::record(memory);
     }
 
     fn origins(&self) -> Vec<(Origin, Library)> {

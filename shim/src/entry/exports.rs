@@ -20,6 +20,7 @@ use crate::api::{self, Id, for_each_function};
 use crate::counters::{self, CALLS, STRIPE_BITS, STRIPE_BYTES};
 use crate::entry::export_entry;
 use crate::hashing::MULTIPLIER;
+use crate::own_calls::IS_ON;
 use crate::runtime::copies::Way;
 use crate::runtime::sites::{Key, SITE_SHIFT, SITES, Site, TABLE_BITS};
 
@@ -29,7 +30,7 @@ use crate::runtime::sites::{Key, SITE_SHIFT, SITES, Site, TABLE_BITS};
 /// Where calls are seen by the runtime's dispatch table, its entries do everything, counting included.
 macro_rules! export_code {
     // No hook: count and jump.
-    (passes $name:ident) => {
+    ($family:ident passes $name:ident) => {
         export_code!(@lookup $name,
             "cmp byte ptr [r10 + {way}], {table}",
             "mov r10, [r10 + {address}]",
@@ -47,8 +48,24 @@ macro_rules! export_code {
             stripe_shift = const 64 - STRIPE_BITS,
             stripe_bytes = const STRIPE_BYTES,)
     };
+    // As below, unless the process may record it itself.
+    (launch deferrable $name:ident) => {
+        export_code!(@launch $name)
+    };
+    (graph deferrable $name:ident) => {
+        export_code!(@launch $name)
+    };
+    (@launch $name:ident) => {
+        export_code!(@lookup $name,
+            "cmp byte ptr [r10 + {way}], {table}",
+            "jne 2f",
+            "cmp byte ptr [rip + {records}], 0",
+            "jne 2f",
+            "jmp [r10 + {address}]",
+            ; records = sym IS_ON,)
+    };
     // A hook decides, here or at the table's entry.
-    ($class:ident $name:ident) => {
+    ($family:ident $class:ident $name:ident) => {
         export_code!(@lookup $name,
             "cmp byte ptr [r10 + {way}], {table}",
             "jne 2f",
@@ -97,7 +114,7 @@ macro_rules! define_exports {
             #[unsafe(naked)]
             #[cfg_attr(not(test), unsafe(no_mangle))]
             unsafe extern "C" fn $name() {
-                export_code!($class $name)
+                export_code!($family $class $name)
             }
         )*)*
     };

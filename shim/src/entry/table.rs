@@ -104,7 +104,9 @@ fn replace(copy: &RuntimeCopy, kind: TableKind, entries: &[AtomicPtr<c_void>]) {
         status.entries.fetch_add(1, Ordering::Relaxed);
         status.newer_entries.fetch_add(u32::from(id >= COUNT), Ordering::Relaxed);
         ORIGINALS[copy.index()][id].store(original, Ordering::Release);
-        entry.store(entries::code(copy.index(), id, is_hooked), Ordering::Release);
+        let code = entries::code(copy.index(), id, is_hooked);
+        entry.store(code, Ordering::Release);
+        copy.has_entry(id, entry, code);
     }
 }
 

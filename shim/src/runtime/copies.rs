@@ -34,6 +34,22 @@ const _: () = assert!(COUNT < IDS);
 pub(crate) static ORIGINALS: [[AtomicPtr<c_void>; IDS]; COPIES_MAX] =
     [const { [const { AtomicPtr::new(ptr::null_mut()) }; IDS] }; COPIES_MAX];
 
+/// Where tables have the functions, by copy and function.
+static ENTRIES: [[TableEntry; COUNT]; COPIES_MAX] =
+    [const { [const { TableEntry::new() }; COUNT] }; COPIES_MAX];
+
+/// Where a table has a function, and what the shim has put there.
+struct TableEntry {
+    at: AtomicPtr<AtomicPtr<c_void>>,
+    code: AtomicPtr<c_void>,
+}
+
+impl TableEntry {
+    const fn new() -> Self {
+        Self { at: AtomicPtr::new(ptr::null_mut()), code: AtomicPtr::new(ptr::null_mut()) }
+    }
+}
+
 static ALL: [RuntimeCopy; COPIES_MAX] = [const { RuntimeCopy::new() }; COPIES_MAX];
 
 /// How the shim sees a copy's calls. With [`Way::Symbols`] the exports run the hooks; with [`Way::Table`] the
@@ -185,6 +201,25 @@ impl RuntimeCopy {
             counters::uncalled(Id::hipGetErrorName as usize);
         }
         true
+    }
+
+    /// The shim's code was put into this entry of the copy's table.
+    pub(crate) fn has_entry(&self, id: usize, at: &AtomicPtr<c_void>, code: *mut c_void) {
+        let Some(entry) = ENTRIES[self.index()].get(id) else { return };
+        entry.code.store(code, Ordering::Relaxed);
+        entry.at.store(ptr::from_ref(at).cast_mut(), Ordering::Release);
+    }
+
+    /// Where calls of this function go that come through the copy's table. None if the copy has no table, or another library has
+    /// taken the entry since the shim did.
+    #[inline]
+    pub(crate) fn behind_table(&self, id: Id) -> Option<*mut c_void> {
+        let entry = &ENTRIES[self.index()][id as usize];
+        // SAFETY: null, or in a copy's table. A copy that was called stays mapped.
+        let at = unsafe { entry.at.load(Ordering::Acquire).as_ref() }?;
+        let is_shims = at.load(Ordering::Acquire) == entry.code.load(Ordering::Relaxed);
+        let original = ORIGINALS[self.index()][id as usize].load(Ordering::Acquire);
+        (is_shims && !original.is_null()).then_some(original)
     }
 
     fn handle(&self) -> Option<NonNull<c_void>> {

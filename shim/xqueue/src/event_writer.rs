@@ -65,7 +65,7 @@ impl EventWriter {
     /// Writes what happened at a time of the queues' clock.
     pub(crate) fn write(&mut self, at: Nanos, event: &Event) {
         if let Some(ring) = Ring::of(self.memory()) {
-            ring.write(&event.record(self.time_ns(at), thread()));
+            ring.write(&event.record(self.time_ns(at), thread_id()));
         }
     }
 
@@ -93,7 +93,9 @@ thread_local! {
     static THREAD: Cell<u32> = const { Cell::new(0) };
 }
 
-fn thread() -> u32 {
+/// The calling thread's id, in its own pid namespace.
+#[inline]
+pub fn thread_id() -> u32 {
     THREAD
         .try_with(|known| {
             if known.get() == 0 {

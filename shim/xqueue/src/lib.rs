@@ -62,6 +62,7 @@ pub use client::{
 pub use clock::now;
 pub use command::{CallState, Demand, DurationClass, KnownEnd, Load, PendingLaunch, Treatment};
 pub use device::{Device, Tried};
+pub use event_writer::thread_id;
 pub use gate_page::GatePage;
 pub use ids::{ClaimId, ClaimKey, Position, QueueHints, QueueId, RuntimeId};
 pub use launching::launching_queue;

@@ -10,6 +10,7 @@ mod ring;
 mod shared;
 pub mod sys;
 mod tracefs;
+mod walks;
 mod written;
 
 pub use counters::{CounterMap, Losses};
@@ -18,4 +19,5 @@ pub use maps::{map_fd, processor_count};
 pub use ring::{Drained, Record, Ring};
 pub use shared::Shared;
 pub use tracefs::{NoTracepoints, tracefs_with};
+pub use walks::RememberedWalks;
 pub use written::Written;

@@ -129,6 +129,12 @@ impl Chains {
         self.depth > 0
     }
 
+    /// [`Space::generation`](xsched_abi::Space::generation) of a process of which the programs have all mappings that are known
+    /// here.
+    pub fn generation(&self, pid: u32) -> Option<u64> {
+        self.spaces.generation(pid).filter(|_| !self.untold.contains_key(&pid))
+    }
+
     /// The programs only get processes that this names, by the id that they use for it.
     pub fn know_as(&mut self, pid: u32, tgid: Option<u32>) {
         self.maps.know_as(pid, tgid);

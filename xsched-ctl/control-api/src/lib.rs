@@ -2,6 +2,7 @@
 //! and the memory of event rings. Also how each end identifies the process at the other.
 
 pub mod answer;
+pub mod call_memory;
 pub mod client;
 pub mod device_address;
 pub mod folder;

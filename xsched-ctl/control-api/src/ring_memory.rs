@@ -6,7 +6,10 @@ use std::ptr::{self, NonNull};
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use xsched_protocol::calls::{self, FILE_SIZE};
 use xsched_protocol::events::{RING_SIZE, Ring, RingMemory};
+
+use crate::call_memory::SharedCalls;
 
 /// The mapped memory of a ring.
 #[derive(Debug)]
@@ -16,14 +19,15 @@ pub struct SharedRing(NonNull<RingMemory>);
 unsafe impl Send for SharedRing {}
 
 impl SharedRing {
-    /// Makes a ring; returns also the descriptor by which others map it.
+    /// Makes a ring, and memory for calls behind it; returns also the descriptor by which others map both.
     pub fn make() -> io::Result<(Self, OwnedFd)> {
         let file = memfd_create("xsched-events", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        ftruncate(&file, RING_SIZE as u64)?;
+        ftruncate(&file, FILE_SIZE as u64)?;
         // From now on its size is fixed for all holders of the descriptor.
         fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
         let made = Self::map(&file)?;
         Ring::prepare(made.memory());
+        calls::prepare(SharedCalls::map(&file)?.memory());
         Ok((made, file))
     }
 

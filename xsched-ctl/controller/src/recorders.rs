@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use xsched_control_api::peer::{PATIENCE, Peer};
 use xsched_protocol::wire::{
-    Record, RecordPacketKind, RecordRefusal, RecordRefused, RecordedRule, WIRE_VERSION,
+    Record, RecordPacketKind, RecordRefusal, RecordRefused, RecordShared, RecordedRule, WIRE_VERSION,
 };
 use zerocopy::IntoBytes as _;
 
@@ -97,8 +97,15 @@ enum End {
 async fn attend(connection: &Connection, mut recorded: Recorded, names: Names) -> End {
     let mut packet = Packet::new();
     let mut names = Untold::new(names);
+    let mut is_told = false;
     loop {
         tokio::select! {
+            shared = &mut recorded.is_shared, if !is_told => {
+                is_told = true;
+                if shared.is_ok() && let Err(error) = send(connection, RecordShared::new().as_bytes(), &[]).await {
+                    return End::Failed(error);
+                }
+            }
             _ = connection.receive(&mut packet) => return End::Gone,
             (number, name) = names.next() => {
                 let rule = RecordedRule::new(number, &name);

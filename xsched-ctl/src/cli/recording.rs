@@ -76,6 +76,10 @@ pub(crate) struct Recording {
     #[arg(long, value_enum, value_name = "KIND", default_value_t = Uprobes::Auto, hide_short_help = true)]
     uprobes: Uprobes,
 
+    /// Probe every launch: let no process record its own, which other programs' probes do not see
+    #[arg(long, hide_short_help = true)]
+    probe_all: bool,
+
     /// How to record calls to the kernel driver (ioctls on /dev/kfd and /dev/dri), to which filters do not apply
     #[arg(long, value_enum, value_name = "KIND", default_value_t = Driver::Auto, hide_short_help = true)]
     driver: Driver,
@@ -131,6 +135,7 @@ impl Recording {
             filters: self.filter.filters()?,
             label: self.chain_frames,
             runtimes: self.runtime.clone(),
+            own_calls: !self.probe_all,
             rules: self.rules.as_deref().map_or_else(|| Ok(Rules::default()), crate::rules::read)?,
         })
     }

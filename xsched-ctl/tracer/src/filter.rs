@@ -85,6 +85,11 @@ impl Filters {
         self.functions.are_all() && self.min_duration_ns == 0 && self.sample <= 1
     }
 
+    /// Whether the programs report every launch of the functions that the user has chosen.
+    pub(crate) fn take_every_launch(&self) -> bool {
+        self.min_duration_ns == 0 && self.sample <= 1
+    }
+
     /// The shortest duration that the programs report.
     pub(crate) fn min_duration_ns(&self) -> u64 {
         self.min_duration_ns

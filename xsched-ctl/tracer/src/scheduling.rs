@@ -37,7 +37,10 @@ mod settings;
 mod source;
 mod xqueue;
 
+use std::rc::Rc;
+
 use xsched_abi::Counter;
+use xsched_control_api::call_memory::SharedCalls;
 use xsched_protocol::events::{Event, Record};
 use xsched_symbols::now_ns;
 
@@ -104,6 +107,16 @@ impl Scheduling {
             self.processes.begin(ring, pid);
             self.begun += 1;
         }
+    }
+
+    /// The processes that have memory for their own calls since the last call.
+    pub(crate) fn take_calls(&mut self) -> Vec<(u32, Rc<SharedCalls>)> {
+        self.source.take_calls()
+    }
+
+    /// Whether there is, or was, another recorder: its probes have to see all calls.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.source.is_shared()
     }
 
     /// How many processes have begun to write events so far.

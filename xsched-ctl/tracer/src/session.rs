@@ -12,6 +12,7 @@
 //! | `runtimes`, `installed`, `slow` | which files are probed, and when |
 //! | `guardian` | stopped processes go on, even if the tracer dies |
 //! | `resolve`, `kernels`, `graphs` | names |
+//! | `own_calls` | calls that processes record themselves |
 //! | `held` | calls that wait for their chains |
 //! | `driver` | calls to the kernel driver |
 
@@ -26,6 +27,7 @@ mod installed;
 mod kernels;
 mod late;
 mod lives;
+mod own_calls;
 mod pump;
 pub(crate) mod resolve;
 mod runtimes;
@@ -54,6 +56,7 @@ use held::Held;
 use input::Input;
 use late::Late;
 use lives::Lives;
+use own_calls::OwnCalls;
 use resolve::Resolver;
 use runtimes::Runtimes;
 use selection::Selection;
@@ -85,6 +88,7 @@ pub struct Session {
     maps: Maps,
     logs: Option<Logs>,
     input: Input,
+    own_calls: OwnCalls,
     chains: Box<Chains>,
     held: Held,
     unread: Unread,
@@ -168,17 +172,21 @@ impl Session {
     /// Removes the probes and records what is left. An output that fails ends up in what was recorded.
     pub async fn finish(mut self: Box<Self>) -> Result<Recorded, TracerError> {
         let started = Instant::now();
+        // Before the probes go: a call that begins between the two takes a probe or none.
+        self.own_calls.want_none();
         self.driver.detach();
         self.runtimes.detach();
         tracing::debug!(took_us = started.elapsed().as_micros(), "probes taken out");
         // No records are added any more, but calls may wait for their chains.
         loop {
             self.pump().await?;
-            if !self.input.has_more() && self.held.is_empty() && self.unread.is_empty() {
+            let has_calls = self.input.has_more() || self.own_calls.has_early();
+            if !has_calls && self.held.is_empty() && self.unread.is_empty() {
                 break;
             }
             self.wait().await;
         }
+        tracing::info!("processes have recorded {} launches themselves", self.own_calls.count());
         self.slow.let_all_go_on();
         if let Some(guardian) = self.guardian.take() {
             guardian.dismiss();

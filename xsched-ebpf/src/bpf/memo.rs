@@ -12,65 +12,34 @@
 //! elsewhere (`SETS`): for each element a hash, and a sequence number that is odd while a program writes the element. A reader
 //! compares the sequence before and after. For the same reason, a walk is remembered only when it is made for the second time.
 //! The first time leaves only a mark, in memory that is warm by then.
+//!
+//! The tracer has both maps in its memory: it publishes walks to processes that record calls themselves.
 
+use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::helpers::bpf_probe_read_user;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
 use core::sync::atomic::{Ordering, compiler_fence};
 use xsched_abi::chain::{chain_seed, mix};
+use xsched_abi::memo::{SET_COUNT, Start, WAYS, WORDS_MAX, Walk, Way};
 
 use crate::atomic;
-use crate::scratch::{Scratch, WORDS_MAX};
-use crate::words::{Words, words_agree, write_words};
+use crate::scratch::Scratch;
+use crate::words::{words_agree, write_words};
 
 #[map]
-static MEMO: Array<Walk> = Array::with_max_entries(SET_COUNT * WAYS, 0);
+static MEMO: Array<Walk> = Array::with_max_entries(SET_COUNT * WAYS, BPF_F_MMAPABLE);
 
 #[map]
-static SETS: Array<[Way; WAYS as usize]> = Array::with_max_entries(SET_COUNT, 0);
+static SETS: Array<[Way; WAYS as usize]> = Array::with_max_entries(SET_COUNT, BPF_F_MMAPABLE);
 
 /// For each start of walks: how far above the stack pointer the word lies that chooses the set, or 0 if none does.
 #[map]
 static HINTS: Array<u32> = Array::with_max_entries(HINTS_COUNT, 0);
 
-const SET_COUNT: u32 = 1024;
-const WAYS: u32 = 4;
 const HINTS_COUNT: u32 = 1 << 12;
 
-/// The summary of an element.
-#[repr(C)]
-struct Way {
-    /// Odd while the element is written; 0 if it never was.
-    sequence: u32,
-    /// The mark of a walk that was made once, and may not be made again. It may be of any walk whose key selects this set.
-    made_once: u32,
-    /// The hash of its key.
-    hash: u64,
-}
-
 const _: () = assert!(size_of::<[Way; WAYS as usize]>() == 64, "a set is one line of the processor's cache");
-
-/// A remembered walk.
-#[repr(C)]
-struct Walk {
-    chain: u64,
-    start: Start,
-    /// The frame pointer, if the walk depended on it.
-    rbp: u64,
-    uses_rbp: u32,
-    reserved: u32,
-    words: Words,
-}
-
-/// Where a walk begins: all walks with equal starts share a hint.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
-struct Start {
-    generation: u64,
-    rip: u64,
-    rsp: u64,
-    tgid: u64,
-}
 
 /// The key that selects a set.
 #[derive(Clone, Copy)]

@@ -8,6 +8,7 @@ use aya_ebpf::helpers::generated::bpf_get_smp_processor_id;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
 use xsched_abi::chain::{FRAMES_MAX, REPLACED_MAX, Replaced, mix};
+use xsched_abi::memo::WORDS_MAX;
 use xsched_abi::unwind::Registers;
 use xsched_abi::{ChainEnd, Code, Space, Stack};
 use xsched_protocol::return_probe::is_trampoline;
@@ -28,9 +29,6 @@ const TRIES: u32 = 16;
 
 /// Bytes of stack that are read at once.
 pub(crate) const WINDOW: usize = 2048;
-
-/// Words of the stack that a walk may have depended on, and still be remembered.
-pub(crate) const WORDS_MAX: usize = 128;
 
 /// A count of more words than are remembered.
 pub(crate) const NOT_REMEMBERED: u32 = WORDS_MAX as u32 + 1;

@@ -7,6 +7,7 @@
 use aya_ebpf::bindings::BPF_RB_NO_WAKEUP;
 use aya_ebpf::helpers::generated::bpf_ringbuf_output;
 use xsched_abi::chain::{DEPTH_MAX, FRAMES_MAX, chain_seed, mix};
+use xsched_abi::memo::WORDS_MAX;
 use xsched_abi::unwind::{RBP_UNCHANGED, Registers, Row, Rule, Step, step};
 use xsched_abi::{ChainEnd, Counter, RecordKind, Space, Stack};
 
@@ -16,7 +17,7 @@ use crate::generated::generated_frame;
 use crate::log;
 use crate::memo;
 use crate::scope::Current;
-use crate::scratch::{self, NOT_REMEMBERED, ON, Scratch, WORDS_MAX};
+use crate::scratch::{self, NOT_REMEMBERED, ON, Scratch};
 use crate::shipped::{begin_shipping, cancel_shipping, has_sent};
 use crate::snapshot;
 use crate::space;

@@ -13,35 +13,11 @@
 //! No read touches a page without any of its words, so it succeeds if they can be read.
 
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
+use xsched_abi::memo::{BEGINS, READS_MAX, Read, WORDS_MAX, Words};
 use xsched_protocol::return_probe::is_trampoline;
 
-use crate::scratch::{NOT_REMEMBERED, Scratch, WINDOW, WORDS_MAX};
+use crate::scratch::{NOT_REMEMBERED, Scratch, WINDOW};
 use crate::shadow;
-
-/// The words that a walk has depended on.
-#[repr(C)]
-pub(crate) struct Words {
-    /// Their number, or [`NOT_REMEMBERED`].
-    count: u32,
-    reserved: u32,
-    reads: [Read; READS_MAX],
-    /// Where each is found: see [`BEGINS`].
-    slots: [u16; WORDS_MAX],
-    values: [u64; WORDS_MAX],
-}
-
-/// More reads would take as long as the walk itself.
-const READS_MAX: usize = 64;
-
-/// A piece of the stack.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Read {
-    /// Distance from the innermost frame's stack pointer.
-    low: u32,
-    /// Bytes.
-    len: u32,
-}
 
 /// The plan so far. In memory rather than in variables: the verifier would follow each value of a variable separately.
 #[derive(Clone, Copy)]
@@ -53,9 +29,6 @@ pub(crate) struct Plan {
     count: u32,
     reserved: u32,
 }
-
-/// Flag of a slot: the word begins a read, whose index follows in bits 8 to 13. The low eight bits are its position in the read.
-const BEGINS: u16 = 1 << 15;
 
 /// Bytes between words up to which they are read together.
 const GAP_MAX: u32 = 512;

@@ -36,6 +36,7 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     let device_load = [apps.compile("device_load/device_load.hip")?];
     let sched_client = [apps.compile("sched_client/sched_client.hip")?];
     let fast_path = [apps.compile("fast_path/fast_path.hip")?];
+    let own_calls = [apps.compile("own_calls/own_calls.hip")?];
 
     let twins = apps.twins()?;
     apps.two_libraries(&twins)?;
@@ -44,6 +45,7 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     apps.program("sched_client", &sched_client, &[&apps.runtime, &twins])?;
     apps.shared_device(&twins)?;
     apps.program("fast_path", &fast_path, &[&apps.runtime])?;
+    apps.program("own_calls", &own_calls, &[&apps.runtime])?;
     apps.xsched_api(&twins)?;
     apps.two_runtimes(&target_dir.join("hip-sim"), &twins)?;
     for (name, flags) in CODE_OBJECTS {

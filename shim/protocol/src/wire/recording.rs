@@ -5,6 +5,7 @@
 //!   Record                ------->
 //!                         <-------    RecordedRing, with its memory: one for the arbiter, then one for each process
 //!                         <-------    RecordedRule, for each rule that has decided on calls
+//!                         <-------    RecordShared, when another recorder was refused, or has been displaced
 //!                         <-------    RecordRefused, then the end
 //! ```
 //!
@@ -30,6 +31,8 @@ pub enum RecordPacketKind {
     Refused = 34,
     /// A [`RecordedRule`].
     Rule = 35,
+    /// A [`RecordShared`].
+    Shared = 36,
 }
 
 /// A request to record.
@@ -88,6 +91,29 @@ impl RecordedRule {
     }
 }
 
+/// There is another recorder, whose probes have to see all calls: processes are not to record any themselves.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct RecordShared {
+    /// [`RecordPacketKind::Shared`]
+    pub kind: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+impl RecordShared {
+    /// The packet.
+    pub const fn new() -> Self {
+        Self { kind: RecordPacketKind::Shared as u32, reserved: 0 }
+    }
+}
+
+impl Default for RecordShared {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// The recording is refused, or ends.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -118,6 +144,8 @@ pub enum ToRecorder {
     Ring(RecordedRing),
     /// The name of a rule.
     Rule(RecordedRule),
+    /// There is another recorder.
+    Shared,
     /// The end; with a [`RecordRefusal`] if the reason is known here.
     Refused(Option<RecordRefusal>),
 }
@@ -144,6 +172,9 @@ impl ToRecorder {
         match kind(packet)? {
             kind if kind == RecordPacketKind::Ring as u32 => Ok(Self::Ring(whole(kind, packet)?)),
             kind if kind == RecordPacketKind::Rule as u32 => Ok(Self::Rule(whole(kind, packet)?)),
+            kind if kind == RecordPacketKind::Shared as u32 => {
+                whole::<RecordShared>(kind, packet).map(|_| Self::Shared)
+            }
             kind if kind == RecordPacketKind::Refused as u32 => {
                 let RecordRefused { reason, .. } = whole(kind, packet)?;
                 let known = [RecordRefusal::Version, RecordRefusal::Busy, RecordRefusal::Full];
@@ -159,6 +190,13 @@ mod tests {
     use zerocopy::IntoBytes as _;
 
     use super::*;
+
+    #[test]
+    fn that_a_recording_is_shared_is_a_packet_of_its_own() {
+        let packet = RecordShared::new();
+        assert!(matches!(ToRecorder::parse(packet.as_bytes()), Ok(ToRecorder::Shared)));
+        assert!(ToRecorder::parse(&packet.as_bytes()[..4]).is_err());
+    }
 
     #[test]
     fn a_rules_name_is_cut_to_its_field() {

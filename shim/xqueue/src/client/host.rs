@@ -39,6 +39,10 @@ pub trait Host: Send + 'static {
     /// The controller's rules are these from now on.
     fn set_rules(&self, rules: ControllerRules);
 
+    /// The process may record calls in the memory for them in this file, at times of [`now`](crate::now) plus so many nanoseconds;
+    /// None: it is not recorded.
+    fn record_calls(&self, _memory: Option<(&OwnedFd, i64)>) {}
+
     /// All libraries that have a number, by which queues count their time, in the order of the numbers, from 1 on.
     fn origins(&self) -> Vec<(Origin, Library)>;
 }

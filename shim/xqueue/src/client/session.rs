@@ -201,6 +201,7 @@ impl Client {
         self.link.put_in_force(false);
         self.link.connect(None, false);
         queues.record(None);
+        self.host.record_calls(None);
         self.host.connect(None);
         for claim in queues.claims() {
             queues.register(claim.id, None);
@@ -286,6 +287,7 @@ impl Client {
                     self.host.recording_begins();
                 }
                 queues.record(events);
+                self.host.record_calls(ring.map(|ring| (ring, clock.ahead_ns())));
                 Ok(())
             }
             (FromController::Verdicts(_), Phase::Joined { .. }) => {

@@ -45,6 +45,8 @@ pub(crate) struct Recorded {
     pub(crate) id: RecordingId,
     /// Messages for the recorder; closed when another recorder replaces it.
     pub(crate) announcements: UnboundedReceiver<Announcement>,
+    /// Says that there is another recorder, whose probes have to see all calls.
+    pub(crate) is_shared: oneshot::Receiver<()>,
 }
 
 /// Identifies a recording; never reused.
@@ -69,12 +71,22 @@ struct Recording {
     id: RecordingId,
     actor: Actor,
     announcements: UnboundedSender<Announcement>,
+    /// Until another recorder has asked.
+    alone: Option<oneshot::Sender<()>>,
     arbiter: SharedRing,
 }
 
 impl Recording {
     fn sees(&self, process: Actor) -> bool {
         self.actor.may_see(process)
+    }
+
+    /// There is another recorder.
+    fn share(&mut self) {
+        if let Some(alone) = self.alone.take() {
+            // If this one is gone, its task notices that.
+            let _ = alone.send(());
+        }
     }
 
     fn write(&self, time_ns: u64, event: &Event) {
@@ -97,7 +109,8 @@ impl Recording {
 impl Controller {
     pub(crate) fn record(&mut self, actor: Actor) -> Result<Recorded, RecordRefusal> {
         let is_taken = |other: &Recording| other.actor.is_privileged() || !actor.is_privileged();
-        if self.recordings.current.as_ref().is_some_and(is_taken) {
+        if let Some(other) = self.recordings.current.as_mut().filter(|other| is_taken(other)) {
+            other.share();
             return Err(RecordRefusal::Busy);
         }
         let (arbiter, memory) = SharedRing::make().map_err(|error| {
@@ -107,14 +120,19 @@ impl Controller {
         self.recordings.latest = self.recordings.latest.wrapping_add(1);
         let id = RecordingId(self.recordings.latest);
         let (announcements, told) = unbounded_channel();
-        let recording = Recording { id, actor, announcements, arbiter };
+        let (alone, is_shared) = oneshot::channel();
+        let mut recording = Recording { id, actor, announcements, alone: Some(alone), arbiter };
         drop(recording.announce(0, 0, Some(memory)));
+        if self.recordings.current.is_some() {
+            // It is displaced, and goes on with its probes.
+            recording.share();
+        }
         self.recordings.current = Some(recording);
         audit(actor, "record", Ok("recording"));
         for slot in self.queues.keys().copied().collect::<Vec<_>>() {
             self.note_seat(slot);
         }
-        Ok(Recorded { id, announcements: told })
+        Ok(Recorded { id, announcements: told, is_shared })
     }
 
     pub(crate) fn stop_recording(&mut self, id: RecordingId) {

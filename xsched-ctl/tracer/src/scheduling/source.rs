@@ -1,9 +1,12 @@
 //! The controller that is asked for events, and the event rings that it hands out.
 
+use std::collections::HashMap;
+use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -11,7 +14,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendFlags,
     SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, sendmsg, socket_with,
 };
-use xsched_control_api::{folder::Folder, peer::Peer};
+use xsched_control_api::{call_memory::SharedCalls, folder::Folder, peer::Peer};
 use xsched_protocol::{
     events::Record,
     wire::{
@@ -41,10 +44,12 @@ pub(super) enum Origin {
 
 enum State {
     /// There is no controller, or none that lets this process record.
-    Away {
-        retry_ns: u64,
+    Away { retry_ns: u64 },
+    Connected {
+        socket: OwnedFd,
+        /// Its ids of processes are those of this pid namespace.
+        has_own_ids: bool,
     },
-    Connected(OwnedFd),
     /// The controller cannot be used.
     Never,
 }
@@ -57,9 +62,15 @@ pub(super) struct Source {
     count: u64,
     /// Rings that are new since the last call, with their processes.
     begun: Vec<(RingId, u32)>,
+    /// Memory for calls that is new since the last call, with its processes.
+    calls: Vec<(u32, Rc<SharedCalls>)>,
+    /// Memory for calls whose process still writes events. Others that have it learn of the end by being the last.
+    written: HashMap<RingId, Rc<SharedCalls>>,
     /// Names of rules that are new since the last call.
     rule_names: Vec<(u16, Arc<str>)>,
     notices: Vec<String>,
+    /// There is another recorder.
+    is_shared: bool,
     /// The user was told why no scheduling is in the timeline.
     has_told: bool,
     /// The user was told why one process's scheduling is not.
@@ -73,8 +84,11 @@ impl Source {
             rings: Rings::new(),
             count: 0,
             begun: Vec::new(),
+            calls: Vec::new(),
+            written: HashMap::new(),
             rule_names: Vec::new(),
             notices: Vec::new(),
+            is_shared: false,
             has_told: false,
             has_named: false,
         }
@@ -82,7 +96,12 @@ impl Source {
 
     /// Whether there is a controller, so that processes may begin to write events.
     pub(super) fn is_connected(&self) -> bool {
-        matches!(self.state, State::Connected(_))
+        matches!(self.state, State::Connected { .. })
+    }
+
+    /// Whether there is, or was, another recorder: its probes have to see all calls.
+    pub(super) fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     pub(super) fn lost(&self) -> u64 {
@@ -102,9 +121,18 @@ impl Source {
         std::mem::take(&mut self.begun)
     }
 
+    /// The processes that have memory for calls since the last call.
+    pub(super) fn take_calls(&mut self) -> Vec<(u32, Rc<SharedCalls>)> {
+        std::mem::take(&mut self.calls)
+    }
+
     /// Takes all available records, with the times that order them; returns the rings that have ended.
     pub(super) fn read(&mut self, take: &mut impl FnMut(u64, Origin, Record)) -> Vec<RingId> {
-        self.rings.read(take)
+        let over = self.rings.read(take);
+        for id in &over {
+            self.written.remove(id);
+        }
+        over
     }
 
     /// Receives the controller's packets; looks for a controller if there is none.
@@ -113,7 +141,7 @@ impl Source {
             && retry_ns <= now_ns()
         {
             self.state = match ask() {
-                Ok(socket) => State::Connected(socket),
+                Ok((socket, peer)) => State::Connected { socket, has_own_ids: has_own_ids(peer.pid) },
                 Err(error) => {
                     if error.kind() == io::ErrorKind::PermissionDenied {
                         self.tell(format!("warning: scheduling is not in the timeline: {error}"));
@@ -124,10 +152,11 @@ impl Source {
                 }
             };
         }
-        while let State::Connected(socket) = &self.state {
+        while let State::Connected { socket, .. } = &self.state {
             match receive(socket) {
                 Ok(Some((ToRecorder::Ring(packet), memory))) => self.ring(packet, memory),
                 Ok(Some((ToRecorder::Rule(rule), _))) => self.rule(&rule),
+                Ok(Some((ToRecorder::Shared, _))) => self.is_shared = true,
                 Ok(Some((ToRecorder::Refused(reason), _))) => self.refused(reason),
                 Ok(None) => return,
                 Err(error) => {
@@ -162,8 +191,18 @@ impl Source {
         self.count += 1;
         let id = RingId(self.count);
         let origin = if packet.ring == 0 { Origin::Arbiter } else { Origin::Process(id) };
+        let is_neighbour =
+            matches!(self.state, State::Connected { has_own_ids: true, .. }) && has_own_ids(packet.pid);
+        // A controller of another version has no memory for calls.
+        let calls = is_neighbour.then(|| SharedCalls::map(&memory).ok().map(Rc::new)).flatten();
         match self.rings.add(packet.ring, origin, memory) {
-            Ok(()) if packet.ring != 0 => self.begun.push((id, packet.pid)),
+            Ok(()) if packet.ring != 0 => {
+                self.begun.push((id, packet.pid));
+                if let Some(calls) = calls {
+                    self.written.insert(id, Rc::clone(&calls));
+                    self.calls.push((packet.pid, calls));
+                }
+            }
             Ok(()) => {}
             Err(error) => tracing::warn!("events of process {} cannot be read: {error}", packet.pid),
         }
@@ -193,11 +232,11 @@ impl Source {
 }
 
 /// Asks the running controller to record. [`io::ErrorKind::PermissionDenied`]: it belongs to another user.
-fn ask() -> io::Result<OwnedFd> {
+fn ask() -> io::Result<(OwnedFd, Peer)> {
     let mut error = io::Error::from(io::ErrorKind::NotFound);
     for folder in Folder::candidates() {
         match ask_at(&folder.record_socket()) {
-            Ok(socket) => return Ok(socket),
+            Ok(asked) => return Ok(asked),
             Err(other) if error.kind() != io::ErrorKind::PermissionDenied => error = other,
             Err(_) => {}
         }
@@ -205,7 +244,7 @@ fn ask() -> io::Result<OwnedFd> {
     Err(error)
 }
 
-fn ask_at(path: &Path) -> io::Result<OwnedFd> {
+fn ask_at(path: &Path) -> io::Result<(OwnedFd, Peer)> {
     let (socket, peer) = connect_to(path)?;
     if !is_trusted(peer.uid) {
         let refusal = format!("the controller at {} is user {}'s", path.display(), peer.uid);
@@ -214,7 +253,15 @@ fn ask_at(path: &Path) -> io::Result<OwnedFd> {
     let packet = RecordPacket { kind: RecordPacketKind::Record as u32, version: WIRE_VERSION };
     let mut nothing = SendAncillaryBuffer::default();
     sendmsg(&socket, &[IoSlice::new(packet.as_bytes())], &mut nothing, SendFlags::NOSIGNAL)?;
-    Ok(socket)
+    Ok((socket, peer))
+}
+
+/// Whether a process's ids, and those that it has for others, are those of this pid namespace.
+fn has_own_ids(pid: u32) -> bool {
+    // `/proc/self` is the main thread, which may have ended.
+    let own = fs::read_link("/proc/thread-self/ns/pid");
+    let its = fs::read_link(format!("/proc/{pid}/ns/pid"));
+    own.is_ok_and(|own| its.is_ok_and(|its| own == its))
 }
 
 /// Connects to a controller, and determines its user. Nothing is sent yet.

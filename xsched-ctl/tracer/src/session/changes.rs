@@ -230,7 +230,9 @@ impl Session {
     /// Takes the calls that have not returned; they end at `cut_ns` where something ended them.
     fn cut_off(&mut self, cut_ns: Option<u64>, whose: impl Fn(u32) -> bool) -> Cut {
         let driver_calls = self.driver.take_pending(&whose);
+        let own = self.own_calls.in_progress(&whose);
         let mut calls = self.maps.take_pending(whose);
+        calls.extend(own);
         calls.retain(|(key, _)| self.is_selected(key.tgid));
         Cut { at_ns: cut_ns, driver_calls, calls }
     }

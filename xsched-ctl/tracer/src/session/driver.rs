@@ -250,7 +250,8 @@ impl Session {
         if !self.queues.has_kept() || self.input.has_more() || !self.unread.is_empty() {
             return Ok(());
         }
-        let in_calls = self.maps.threads_in_calls();
+        let mut in_calls = self.maps.threads_in_calls();
+        in_calls.extend(self.own_calls.in_progress(|_| true).iter().map(|(key, _)| key.tid));
         let settled = self.queues.give_up(|tid| in_calls.contains(&tid));
         self.record_driver_calls(settled)
     }

@@ -72,6 +72,7 @@ impl Session {
     async fn pump_batch(&mut self) -> Result<(), TracerError> {
         let (mut records, drained_ns) = self.input.read();
         self.scheduling.hear();
+        self.read_own_calls(&mut records);
         if self.runtimes.let_go_of_written() {
             // Another file may be at this path afterwards.
             self.maps.know_no_path();
@@ -89,7 +90,7 @@ impl Session {
             }
         }
         let seen_ns = self.take_changes(&records);
-        self.resolver.begin_batch(self.maps.losses().calls());
+        self.resolver.begin_batch(self.maps.losses().calls() + self.own_calls.lost());
 
         // Programs on several processors write records; they are sorted by time.
         records.sort_by_key(Record::time_ns);
@@ -105,6 +106,7 @@ impl Session {
             }
         }
         self.chains.work(&mut self.processes, &mut self.resolver.names, seen_ns);
+        self.own_calls.publish(&self.chains);
         for record in &records {
             match record {
                 Record::Call { call, text } => self.call_returned(call, text)?,
@@ -127,6 +129,18 @@ impl Session {
         Ok(())
     }
 
+    /// Adds calls that processes have recorded themselves, and notes what they have mapped so far.
+    fn read_own_calls(&mut self, records: &mut Vec<Record>) {
+        if self.scheduling.is_shared() && self.own_calls.want_none() {
+            tracing::info!("another recorder needs to see all calls: probes record every launch from now on");
+        }
+        for (pid, calls) in self.scheduling.take_calls() {
+            self.own_calls.begin(pid, calls);
+        }
+        self.own_calls.look(|pid| self.audience.includes(pid, &self.maps));
+        self.own_calls.read(records, self.input.called_until_ns());
+    }
+
     /// Forgets what ended before a time; no record from before that can still be on its way.
     fn forget_before(&mut self, before_ns: u64) {
         self.count_unstopped(before_ns);
@@ -142,6 +156,7 @@ impl Session {
     pub(super) fn report_losses(&mut self, now_ns: u64) -> Result<(), TracerError> {
         let mut losses = self.maps.losses().plus(Counter::LateProbes, self.late.count());
         losses = losses.plus(Counter::ChainMapsFull, self.chains.refused());
+        losses = losses.plus(Counter::OwnCallsLost, self.own_calls.lost());
         losses = self.selection.add_losses(losses);
         for (cause, count) in self.scheduling.losses() {
             losses = losses.plus(cause, count);

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use xsched_abi::{Config, Watched};
-use xsched_bpf::{Ring, namespace::PidNamespace};
+use xsched_bpf::{RememberedWalks, Ring, namespace::PidNamespace};
 use xsched_chains::{ChainMaps, Chains, Label};
 use xsched_rules::Rules;
 use xsched_symbols::{LostEvents, Processes, Sideband, lacks_main_thread, now_ns};
@@ -20,6 +20,7 @@ use super::held::Held;
 use super::input::Input;
 use super::late::Late;
 use super::lives::Lives;
+use super::own_calls::OwnCalls;
 use super::resolve::Resolver;
 use super::runtimes::Runtimes;
 use super::selection::Selection;
@@ -48,6 +49,8 @@ pub struct Settings {
     pub label: Label,
     /// Copies of the runtime that will be loaded later.
     pub runtimes: Vec<PathBuf>,
+    /// Whether processes that can may record launches themselves, without probes.
+    pub own_calls: bool,
 }
 
 impl Session {
@@ -55,7 +58,7 @@ impl Session {
     ///
     /// Boxed, so that futures that hold a session stay small.
     pub fn start(targets: Targets, settings: Settings, recorder: Recorder) -> Result<Box<Self>, TracerError> {
-        let Settings { options, filters, rules, label, runtimes } = settings;
+        let Settings { options, filters, rules, label, runtimes, own_calls } = settings;
         let sees_all = filters.take_every_call();
         let filters = Rc::new(filters);
         // Listening starts before running processes are read, so that none is missed in between.
@@ -70,6 +73,8 @@ impl Session {
             .map(Box::new)
             .map_err(Internal::at("starting threads"))?;
         let input = Input::new(Ring::events(programs.object())?, Ring::snapshots(programs.object())?)?;
+        let walks = RememberedWalks::take(programs.object())?;
+        let own_calls = OwnCalls::new(walks, own_calls && options.depth > 0 && filters.take_every_launch());
         let reach = match targets {
             // The kernel tells processes apart by the memory of their main threads, and an ended one has none: probes for such a
             // process are not placed. The programs tell them apart as well.
@@ -88,6 +93,7 @@ impl Session {
             maps,
             logs,
             input,
+            own_calls,
             chains,
             held: Held::default(),
             unread: Unread::default(),

@@ -76,8 +76,11 @@ fn a_user_records_its_own_processes_until_root_records() {
     let mut strangers = Follower::new(bench.0.record(STRANGER).unwrap());
     bench.report(id, opened, Report::Ready);
     assert!(bench.0.events_for(id).is_none() && strangers.events().is_empty());
+    assert_eq!(strangers.recorded.is_shared.try_recv(), Err(TryRecvError::Empty));
     assert_eq!(bench.0.record(STRANGER).err(), Some(RecordRefusal::Busy));
-    let roots = bench.0.record(ROOT).unwrap();
+    assert_eq!(strangers.recorded.is_shared.try_recv(), Ok(()), "another has asked");
+    let mut roots = bench.0.record(ROOT).unwrap();
+    assert_eq!(roots.is_shared.try_recv(), Ok(()), "the displaced one still has its probes");
     assert!(strangers.recorded.announcements.try_recv().is_err(), "it is closed");
     assert!(bench.0.events_for(id).is_some());
     assert_eq!(bench.0.record(ROOT).err(), Some(RecordRefusal::Busy));
