@@ -105,7 +105,7 @@ fn deferred(log: &Path) -> usize {
     line.map_or(0, |count| count.trim().parse().unwrap())
 }
 
-/// The shim's own calls are not the program's, and each deferred one is shown once, where the program made it.
+/// The calls that the shim adds are not the program's, and each deferred one is shown once, where the program made it.
 #[needs(ROOT)]
 fn deferred_calls_are_shown_as_the_program_made_them() {
     const ROUNDS: &str = "300";

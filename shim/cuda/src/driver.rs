@@ -121,14 +121,14 @@ macro_rules! ask {
         if found.is_null() {
             NOT_FOUND
         } else {
-            use xsched_preload::own_calls::{Word as _, own_call};
+            use xsched_preload::added_calls::{Word as _, added_call};
             // An argument has the type that `cuda.h` declares.
             let words = [$({
                 let word: $type = $argument;
                 word.word()
             }),*];
             // SAFETY: libcuda's function of this name. Out-parameters are local, and handles are the driver's own.
-            unsafe { own_call(found, words) as Code }
+            unsafe { added_call(found, words) as Code }
         }
     }};
 }

@@ -9,8 +9,9 @@
 //! | [`hints`] | what the environment asks the queues for |
 //! | [`asked`] | what the program asks for while it runs |
 //! | [`gates`] | which gates the process has, for others |
-//! | [`own_calls`] | calls of a runtime that the shim makes by itself |
+//! | [`added_calls`] | calls of a runtime that the shim adds to those of the program |
 
+pub mod added_calls;
 pub mod asked;
 pub mod dlsym;
 pub mod env;
@@ -18,4 +19,3 @@ pub mod fork;
 pub mod gates;
 pub mod hints;
 pub mod log;
-pub mod own_calls;

@@ -8,7 +8,7 @@
 pub const ANNOUNCES: &str = "xsched_deferred_";
 
 /// The function of the shim's through which it calls the runtime by itself.
-pub const OWN_CALLS: &str = "xsched_own_call";
+pub const ADDED_CALLS: &str = "xsched_added_call";
 
 /// What an announcing function returns if the call was not deferred after all: then it is made, and seen as any other. No runtime has such a
 /// code.

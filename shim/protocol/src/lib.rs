@@ -37,9 +37,9 @@ macro_rules! from_number {
 }
 
 pub mod arbiter_page;
-pub mod deferred;
 #[cfg(not(target_arch = "bpf"))]
 pub mod calls;
+pub mod deferred;
 #[cfg(not(target_arch = "bpf"))]
 pub mod events;
 pub mod probe;

@@ -108,7 +108,7 @@ fn exports_are_the_list_and_nothing_else() {
         "xsched_hint_deadline",
         "xsched_hint_priority",
         "xsched_hint_stream",
-        "xsched_own_call",
+        "xsched_added_call",
         "xsched_thread_domain",
         STATUS,
         "rocprofiler_configure",

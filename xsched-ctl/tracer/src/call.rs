@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use xsched_abi::{Category, ParamKind, Probe, Words};
 use xsched_chains::{Caller, Chain};
-use xsched_protocol::deferred::{NOT_DEFERRED, OWN_CALLS};
+use xsched_protocol::deferred::{ADDED_CALLS, NOT_DEFERRED};
 use xsched_symbols::is_shim;
 
 pub(crate) use followed::{Followed, Settled};
@@ -88,7 +88,7 @@ impl RuntimeCall {
 
     /// Whether the shim makes it by itself, or makes a deferred call.
     pub(crate) fn is_of_shim(&self) -> bool {
-        self.caller.symbol.as_deref() == Some(OWN_CALLS) && self.is_through_shim()
+        self.caller.symbol.as_deref() == Some(ADDED_CALLS) && self.is_through_shim()
     }
 
     /// Whether it is the announcement of a call that was not deferred after all.

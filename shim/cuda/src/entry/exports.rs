@@ -9,7 +9,7 @@
 use std::arch::naked_asm;
 use std::ffi::{c_char, c_void};
 
-use xsched_preload::own_calls::announced;
+use xsched_preload::added_calls::announced;
 
 use crate::api::{
     Address, COUNT, DeviceCopy, Element, FirstKernelNode, Handle, Id, KernelNode, LaunchConfig, Named,

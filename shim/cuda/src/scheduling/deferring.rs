@@ -7,7 +7,7 @@
 //!
 //! Launches, fills and copies within devices are deferred. A record of an event is not, so an event needs no rule of its own: what it waits for was launched before.
 
-use xsched_preload::own_calls::announcing;
+use xsched_preload::added_calls::announcing;
 use xsched_xqueue::{AdmissionMode, Demand, Position, QueueId, Refused, launching_queue};
 
 use super::{KnownStream, Scheduling, lock};

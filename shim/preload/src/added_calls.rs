@@ -15,7 +15,7 @@ use xsched_protocol::deferred::NOT_DEFERRED;
 /// The function takes such arguments, all of them numbers or pointers, and these are valid for it.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn xsched_own_call(
+pub unsafe extern "C" fn xsched_added_call(
     function: *mut c_void,
     registers: *const [u64; REGISTERS],
     stack: *const u64,
@@ -108,14 +108,14 @@ impl<T> Word for *const T {
 /// The same with an array of words.
 ///
 /// # Safety
-/// As for [`xsched_own_call`].
+/// As for [`xsched_added_call`].
 #[inline]
-pub unsafe fn own_call<const N: usize>(function: *mut c_void, words: [u64; N]) -> u64 {
+pub unsafe fn added_call<const N: usize>(function: *mut c_void, words: [u64; N]) -> u64 {
     let mut registers = [0; REGISTERS];
     let (passed, stack) = words.split_at(N.min(REGISTERS));
     registers[..passed.len()].copy_from_slice(passed);
     // SAFETY: the caller's promise.
-    unsafe { xsched_own_call(function, &raw const registers, stack.as_ptr(), stack.len()) }
+    unsafe { xsched_added_call(function, &raw const registers, stack.as_ptr(), stack.len()) }
 }
 
 /// Defers a call; false if it is not.
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn an_own_call_passes_all_words() {
+    fn an_added_call_passes_all_words() {
         let at = std::ptr::without_provenance::<u8>(8);
         let words = [
             1_u8.word(),
@@ -188,7 +188,7 @@ mod tests {
         ];
         // SAFETY: these functions take such words.
         let (all, few) =
-            unsafe { (own_call(sum as *mut c_void, words), own_call(two as *mut c_void, [4, 2])) };
+            unsafe { (added_call(sum as *mut c_void, words), added_call(two as *mut c_void, [4, 2])) };
         assert_eq!((all, few), (9036, 42));
     }
 
