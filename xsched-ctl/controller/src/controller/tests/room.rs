@@ -12,7 +12,7 @@ fn opens_as(bench: &mut Bench, peer: &Peer, devices: impl IntoIterator<Item = u3
     let id = bench.0.admit(peer, &hello(0), None).unwrap().id;
     let wanted = |device| OpenQueue {
         kind: PacketKind::OpenQueue as u32,
-        device: device_key(7, device >> 8, device & 0xff, 0),
+        device: device_key(7, device >> 5, device & 0x1f, 0),
         ..OpenQueue::new_zeroed()
     };
     devices.into_iter().take_while(|&device| bench.0.open(id, &wanted(device)).is_ok()).count()
