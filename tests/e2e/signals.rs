@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
 
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use xsched_harness::needs;
@@ -60,6 +61,8 @@ fn signals_of_terminals_timers_and_limits_end_a_recording_in_an_orderly_way() {
         let file = dir.path().join(format!("{}", signal.as_raw()));
         let mut tracer = Running::start(xsched_ctl(["trace", "--pid", &pid, "-o"]).arg(&file));
         tracer.wait_for_stderr("Ctrl-C ends it");
+        // The program launches every millisecond: a recording that ends at once has no calls.
+        std::thread::sleep(Duration::from_millis(100));
         // This one is for a command, and there is none.
         tracer.signal(Signal::USR2);
         tracer.signal(signal);
