@@ -34,12 +34,20 @@ pub(super) enum Told {
 /// The calls, by process and thread.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    threads: HashMap<(u32, u32), VecDeque<Rc<Followed>>>,
+    threads: HashMap<(u32, u32), VecDeque<Noted>>,
     flows: u64,
     /// Calls of processes that have not written events.
     untold: HashMap<u32, Untold>,
     /// Calls that processes made before they wrote events.
     early: u64,
+}
+
+/// A call, in the order of returns.
+#[derive(Debug)]
+struct Noted {
+    call: Rc<Followed>,
+    /// A later call is around it.
+    is_inner: bool,
 }
 
 /// Calls of a process that has not written events.
@@ -74,7 +82,9 @@ impl Calls {
         if calls.len() >= CALLS_MAX {
             calls.pop_front();
         }
-        calls.push_back(followed);
+        let inner = calls.iter_mut().rev().take_while(|noted| noted.call.begin_ns >= followed.begin_ns);
+        inner.for_each(|noted| noted.is_inner = true);
+        calls.push_back(Noted { call: followed, is_inner: false });
     }
 
     fn untold(&mut self, pid: u32, end_ns: u64, change: impl FnOnce(&mut Untold)) {
@@ -101,8 +111,11 @@ impl Calls {
     pub(super) fn find(&self, pid: u32, tid: u32, from_ns: u64, to_ns: u64) -> Option<Rc<Followed>> {
         let calls = self.threads.get(&(pid, tid))?;
         // Calls are noted in the order of their return.
-        let first = calls.partition_point(|call| call.end_ns < from_ns);
-        calls.range(first..).find(|call| call.begin_ns <= to_ns).cloned()
+        let first = calls.partition_point(|noted| noted.call.end_ns < from_ns);
+        let is_begun = |noted: &&Noted| noted.call.begin_ns <= to_ns;
+        // No call that returned after an outermost one began before that.
+        let place = calls.range(first..).find(|noted| is_begun(noted) || !noted.is_inner)?;
+        is_begun(&place).then(|| Rc::clone(&place.call))
     }
 
     /// Forgets calls that are too old for any event.
@@ -110,7 +123,7 @@ impl Calls {
         let before_ns = now_ns.saturating_sub(KEPT_NS);
         self.untold.retain(|_, untold| untold.last_ns >= before_ns);
         self.threads.retain(|_, calls| {
-            while calls.front().is_some_and(|call| call.end_ns < before_ns) {
+            while calls.front().is_some_and(|noted| noted.call.end_ns < before_ns) {
                 calls.pop_front();
             }
             !calls.is_empty()
@@ -155,6 +168,21 @@ mod tests {
         calls.forget_old(KEPT_NS + 21);
         calls.told(3, 50);
         assert_eq!(calls.early(), 5, "that was long ago, and may have been another process");
+    }
+
+    #[test]
+    fn a_call_around_others_is_found_behind_them_and_no_call_is_looked_for_behind_an_outermost_one() {
+        let mut calls = Calls::default();
+        for (begin_ns, end_ns) in [(12, 14), (16, 18), (10, 20), (22, 24), (30, 40)] {
+            let mut launch =
+                RuntimeCall { begin_ns, end_ns: Some(end_ns), pid: 1, tid: 2, ..call("hipLaunchKernel") };
+            calls.note(&mut launch, Told::Since(0));
+        }
+        let flow = |at_ns| calls.find(1, 2, at_ns, at_ns).map(|call| call.flow);
+        assert_eq!([11, 13, 15, 17, 19].map(flow), [Some(3), Some(1), Some(3), Some(2), Some(3)]);
+        assert_eq!([9, 21, 23, 29, 35].map(flow), [None, None, Some(4), None, Some(5)]);
+        let is_inner: Vec<_> = calls.threads[&(1, 2)].iter().map(|noted| noted.is_inner).collect();
+        assert_eq!(is_inner, [true, true, false, false, false]);
     }
 
     #[test]
