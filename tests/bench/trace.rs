@@ -148,7 +148,7 @@ impl Launcher {
         for _ in 0..LAUNCHES_PER_ROUND / BURST {
             let started = processor_time();
             self.launch(BURST);
-            time += processor_time() - started;
+            time += processor_time().saturating_sub(started);
             thread::sleep(PAUSE);
         }
         time.as_secs_f64() * 1e9 / f64::from(LAUNCHES_PER_ROUND)

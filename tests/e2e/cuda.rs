@@ -102,7 +102,7 @@ fn suspended(command: &mut Command, program: &Path, log: &Path) {
 fn deferred(log: &Path) -> usize {
     let log = fs::read_to_string(log).unwrap_or_default();
     let line = log.lines().find_map(|line| line.strip_suffix(" calls that were deferred"));
-    line.map_or(0, |count| count.trim().parse().unwrap())
+    line.map_or(0, |count| count.trim().parse().expect("the tracer counts"))
 }
 
 /// The calls that the shim adds are not the program's, and each deferred one is shown once, where the program made it.
@@ -139,7 +139,7 @@ fn deferred_calls_are_shown_as_the_program_made_them() {
 
 /// Calls by thread and function; how often a thread asks whether a stream is done depends on the device.
 fn by_thread(trace: &Path) -> Vec<Vec<(String, usize)>> {
-    let mut sql = Sql::open(trace).unwrap();
+    let mut sql = Sql::open(trace).expect("the recording loads");
     let counts: Vec<Count> = sql
         .query_as(
             "select utid, slice.name as name, count(*) as calls
@@ -147,7 +147,7 @@ fn by_thread(trace: &Path) -> Vec<Vec<(String, usize)>> {
              where category glob 'cuda.*' and slice.name != 'cuStreamQuery'
              group by utid, slice.name order by utid, slice.name",
         )
-        .unwrap();
+        .expect("the query is right");
     let mut threads = BTreeMap::<u64, Vec<_>>::new();
     for Count { utid, name, calls } in counts {
         threads.entry(utid).or_default().push((name, calls));
