@@ -238,9 +238,7 @@ struct Generated {
 #[needs(ROOT)]
 fn a_process_that_is_attached_to_is_probed_once_its_tables_are_made() {
     let dir = tempfile::tempdir().unwrap();
-    let mut command = Command::new(app("generated_code"));
-    let mut program = Running::start(command.args(["frame-pointer", "100"]).env("HIP_SIM_NULL", "1"));
-    program.wait_for_stdout("ready");
+    let mut program = generated_code("frame-pointer", &[]);
     let mut tracer = xsched_ctl(["trace", "--pid", &program.pid().to_string(), "-o"]);
     tracer.arg(dir.path().join("run.perfetto")).env("XSCHED_CTL_CACHE", "off");
     let mut tracer = Running::start(tracer.env("XSCHED_CTL_LOG", "debug"));
@@ -260,6 +258,14 @@ fn a_process_that_is_attached_to_is_probed_once_its_tables_are_made() {
     assert_eq!(tables(&lines[probed..]), 0, "{}", outcome.stderr);
 }
 
+/// The program, which makes its calls once it gets `SIGUSR1`.
+fn generated_code(kind: &str, options: &[&str]) -> Running {
+    let mut command = Command::new(app("generated_code"));
+    let mut program = Running::start(command.args([kind, "100"]).args(options).env("HIP_SIM_NULL", "1"));
+    program.wait_for_stdout("ready");
+    program
+}
+
 /// Traces `generated_code`, which runs until all calls are recorded; returns its chains and the tracer's output.
 fn trace_generated_code(kind: &str, options: &[&str]) -> (Vec<Generated>, Outcome) {
     trace_and_log(kind, options, "warn")
@@ -270,9 +276,7 @@ fn trace_and_log(kind: &str, options: &[&str], log: &str) -> (Vec<Generated>, Ou
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let record = || {
-        let mut command = Command::new(app("generated_code"));
-        let mut program = Running::start(command.args([kind, "100"]).args(options).env("HIP_SIM_NULL", "1"));
-        program.wait_for_stdout("ready");
+        let mut program = generated_code(kind, options);
         let mut tracer = xsched_ctl(["trace", "--pid", &program.pid().to_string(), "-o"]);
         tracer.arg(&trace).env("XSCHED_CTL_CACHE", dir.path().join("tables")).env("XSCHED_CTL_LOG", log);
         let mut tracer = Running::start(&mut tracer);

@@ -9,7 +9,7 @@ use std::panic::{self, AssertUnwindSafe};
 use xsched_protocol::deferred::NOT_DEFERRED;
 
 /// Calls `function` with so many words of stack behind six registers; returns what it leaves in `rax`. The return address tells tracers
-/// that the call is the shim's own.
+/// that the shim adds the call.
 ///
 /// # Safety
 /// The function takes such arguments, all of them numbers or pointers, and these are valid for it.

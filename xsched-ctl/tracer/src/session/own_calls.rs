@@ -248,10 +248,13 @@ impl OwnProcess {
         let mut digest = DefaultHasher::new();
         (start.rip, start.rsp, uses_rbp.then_some(start.rbp), &words).hash(&mut digest);
         let published = walks::Walk { start, uses_rbp, chain: walk.chain, words: &words };
+        let digest = digest.finish();
+        // Only of those that have found space, so that the digests are as few as these.
         if !words.is_empty()
-            && self.digests.insert(digest.finish())
+            && !self.digests.contains(&digest)
             && self.published.publish(Calls::walks(self.calls.memory()), &published)
         {
+            self.digests.insert(digest);
             self.chains.insert(walk.chain);
         }
     }
