@@ -65,6 +65,8 @@ pub(crate) struct Journal {
     claim: AtomicU64,
     /// From what time on a launch gets a marker.
     marker_due: AtomicU64,
+    /// How many launches had not returned when the journal was last collected.
+    counted: AtomicU64,
     /// An earlier queue had this memory, and some of its launches have not returned.
     has_strangers: AtomicBool,
     entries: OnceLock<Box<[Entry]>>,
@@ -156,6 +158,28 @@ impl Journal {
         (self.word.load(Ordering::Acquire) >> ENTERED_SHIFT) - self.collected.load(Ordering::Relaxed)
     }
 
+    /// Whether there is anything to collect, or was at the last count. Call under the lock.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.pending() > 0 || self.counted() > 0
+    }
+
+    /// Counts the launches that have not returned. Returns the count before and the count now. Call under the lock.
+    pub(crate) fn count_pending(&self) -> (u64, u64) {
+        let pending = self.pending();
+        (self.counted.swap(pending, Ordering::Relaxed), pending)
+    }
+
+    /// The count that [`Self::count_pending`] last made.
+    pub(crate) fn counted(&self) -> u64 {
+        self.counted.load(Ordering::Relaxed)
+    }
+
+    /// Sets that count to zero. Returns what it was. Call under the lock.
+    pub(crate) fn forget_count(&self) -> u64 {
+        self.counted.swap(0, Ordering::Relaxed)
+    }
+
     pub(crate) fn is_open(&self) -> bool {
         self.word.load(Ordering::Relaxed) & OPEN != 0
     }
@@ -188,6 +212,7 @@ impl Journal {
     /// Gives the journal to another queue. Call under the lock.
     pub(crate) fn assign(&self) {
         self.close();
+        self.forget_count();
         self.has_strangers.store(self.pending() > 0, Ordering::Relaxed);
     }
 

@@ -6,7 +6,6 @@ use std::sync::{Arc, Condvar};
 
 use xsched_sched::{Limit, Nanos};
 
-use crate::clock::now;
 use crate::command::{CallState, Demand};
 use crate::device::Device;
 use crate::flight::Flight;
@@ -19,10 +18,6 @@ use crate::threads::ThreadNumber;
 
 /// How many commands a queue defers. Beyond that, callers wait in place.
 pub(crate) const DEFERRED_MAX: usize = 4096;
-
-/// How long a launch that does not return keeps younger commands of other queues waiting. After that they go first: the launch
-/// may itself wait for them.
-const PATIENCE: Nanos = Nanos::from_millis(10);
 
 /// A deferred command.
 pub(crate) struct DeferredCommand<C> {
@@ -71,8 +66,8 @@ pub(crate) struct Queue<D: Device> {
     /// Commands that were ever deferred, and how many of their launches have returned.
     submitted: u64,
     launched: u64,
-    /// Ticket of the command whose launch has begun and has not returned, and when it began.
-    launching: Option<(u64, Nanos)>,
+    /// Ticket of the command whose launch has begun and has not returned.
+    launching: Option<u64>,
     has_worker: bool,
     /// Wakes the worker while `is_worker_asleep`.
     wakeup: Arc<Condvar>,
@@ -89,8 +84,6 @@ pub(crate) struct Queue<D: Device> {
     forced: u64,
     /// The status that other processes read. Once the stream is gone, it may belong to another queue.
     status: &'static QueueStatus,
-    /// How many launches in its journal had not returned when the journal was last collected.
-    pending: u64,
     /// Whether the queue is in the list of queues with journals.
     is_journalled: bool,
     /// Whether the queue is in the list of busy queues.
@@ -123,7 +116,6 @@ impl<D: Device> Queue<D> {
             host_waits: 0,
             forced: 0,
             status,
-            pending: 0,
             is_journalled: false,
             is_busy: false,
         }
@@ -145,7 +137,7 @@ impl<D: Device> Queue<D> {
             || self.is_held()
             || self.stream.is_none()
             || self.journal().is_open()
-            || self.pending > 0;
+            || self.journal().counted() > 0;
         self.is_busy
     }
 
@@ -276,25 +268,9 @@ impl<D: Device> Queue<D> {
         !mem::replace(&mut self.is_journalled, true)
     }
 
-    /// Takes the queue off that list: its journal has nothing left to collect.
-    pub(crate) fn is_journalled_no_more(&mut self) {
-        self.is_journalled = false;
-    }
-
-    /// Counts the launches in its journal that have not returned. Returns the count before and the count now.
-    pub(crate) fn note_pending(&mut self) -> (u64, u64) {
-        let pending = self.journal().pending();
-        (mem::replace(&mut self.pending, pending), pending)
-    }
-
-    /// The count that [`Self::note_pending`] last made.
-    pub(crate) fn pending(&self) -> u64 {
-        self.pending
-    }
-
-    /// Sets that count to zero. Returns what it was.
-    pub(crate) fn forget_pending(&mut self) -> u64 {
-        mem::take(&mut self.pending)
+    /// Takes the queue off that list. Returns whether it was there.
+    pub(crate) fn is_journalled_no_more(&mut self) -> bool {
+        mem::replace(&mut self.is_journalled, false)
     }
 
     fn update_status(&self) {
@@ -348,28 +324,23 @@ impl<D: Device> Queue<D> {
     }
 
     /// Takes the next command, whose launch begins.
-    pub(crate) fn take(&mut self, bugs: Bugs) -> Option<D::Command> {
+    pub(crate) fn take(&mut self, bugs: Bugs) -> Option<DeferredCommand<D::Command>> {
         let taken =
             if bugs.has(Bug::LastFirst) { self.deferred.pop_back() } else { self.deferred.pop_front() };
         let taken = taken?;
-        self.launching = Some((taken.ticket, now()));
-        Some(taken.command)
+        self.launching = Some(taken.ticket);
+        Some(taken)
     }
 
-    /// The launch of the last taken command has returned.
-    pub(crate) fn launch_returned(&mut self) {
+    /// The launch of the last taken command has returned. Returns the command's ticket.
+    pub(crate) fn launch_returned(&mut self) -> Option<u64> {
         self.launched += 1;
-        self.launching = None;
         self.update_status();
+        self.launching.take()
     }
 
     pub(crate) fn is_launching(&self) -> bool {
         self.launching.is_some()
-    }
-
-    /// Whether a command older than this ticket is being launched, and its launch began less than [`PATIENCE`] ago.
-    pub(crate) fn is_launching_before(&self, ticket: u64) -> bool {
-        self.launching.is_some_and(|(other, since)| other < ticket && now() - since < PATIENCE)
     }
 
     /// The queue's last command, if its launch has not returned.

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `mode` | what applies to all commands of the process |
 //! | `queue_table`, [`crate::queue`] | queues, and their deferred commands |
+//! | `launch_order` | the queues with deferred commands, the oldest first |
 //! | `claim_table`, [`crate::claim`] | claims, and their admission states |
 //! | `gate_table` | gates |
 //! | `waiters` | which callers wait, and which threads to wake |
@@ -36,6 +37,7 @@ mod gate_table;
 mod gates;
 mod holding;
 mod journals;
+mod launch_order;
 mod limits;
 mod mode;
 mod neighbours;
@@ -143,9 +145,7 @@ impl<D: Device> State<D> {
             return false;
         }
         self.leave_journal(queue);
-        if let Some(queue) = self.queues.get_mut(queue) {
-            queue.detach_stream();
-        }
+        self.queues.keep(queue, Queue::detach_stream);
         self.count_own_limits();
         true
     }

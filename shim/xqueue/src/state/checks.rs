@@ -12,6 +12,12 @@ use crate::state::State;
 /// The longest time between two looks for completions while the process is recorded.
 const CHECK_EVERY: Nanos = Nanos::from_millis(1);
 
+/// With more busy queues than this, streams are asked later, in proportion: a look at all of them takes longer, too.
+const ASKED_AT_ONCE: u64 = 16;
+
+/// How much later at most.
+const ASKED_LATER_MAX: Nanos = Nanos::from_millis(5);
+
 /// How late the return of a launch may be noticed, if no stream was asked meanwhile.
 const LAUNCHED_WITHIN: Nanos = Nanos::from_millis(1);
 
@@ -44,12 +50,18 @@ impl<D: Device> State<D> {
 
     /// When to ask a queue's stream whether it is done. Never while a launch is pending: it may take long to return.
     fn ask_stream_at(&self, queue: &Queue<D>, now: Nanos) -> Option<Nanos> {
-        let at = queue.flight().ask_stream_at()?;
+        let at = queue.flight().ask_stream_at()? + self.asked_later();
         Some(if self.is_claim_launching(queue) {
             at.max(now + (now - at).clamp(QUIET, LAUNCHED_WITHIN))
         } else {
             at
         })
+    }
+
+    /// How much later than usual streams are asked. A process that uses many streams in turn leaves each alone for a while.
+    fn asked_later(&self) -> Nanos {
+        let crowd = self.queues.busy_count() as u64 / ASKED_AT_ONCE;
+        QUIET.times(crowd).min(ASKED_LATER_MAX)
     }
 
     /// Whether a launch of the queue's claim is pending: its marker may follow.
@@ -119,13 +131,13 @@ impl<D: Device> State<D> {
     fn has_deferred(&self) -> impl Fn(ClaimId) -> bool {
         let is_of = |queue: &Queue<D>, claim| queue.claim() == Some(claim) && self.has_use(queue);
         // Usually nothing is deferred, and a launch need not look at all queues to find that out.
-        move |claim| self.is_any_buffered() && self.queues.busy().any(|(_, queue)| is_of(queue, claim))
+        move |claim| self.is_any_buffered() && self.queues.deferring().any(|(_, queue)| is_of(queue, claim))
     }
 
     /// The same for many claims: each queue is looked at once.
     fn have_deferred(&self) -> impl Fn(ClaimId) -> bool + use<D> {
         let mut deferred = vec![false; self.claims.len()];
-        for (_, queue) in self.queues.busy() {
+        for (_, queue) in self.queues.deferring() {
             if let Some(ClaimId(index)) = queue.claim() {
                 deferred[index] = deferred[index] || self.has_use(queue);
             }
@@ -141,11 +153,11 @@ impl<D: Device> State<D> {
     /// or would wait for work that it holds up itself. A stream without a marker that may not be asked is given up, such as a
     /// null stream that is not the only stream any more.
     pub(crate) fn quiet_streams(&self, now: Nanos) -> Vec<(QueueId, Option<D::Stream>, u64)> {
-        let awaited = self.host_awaited_claim();
+        let (awaited, later) = (self.host_awaited_claim(), self.asked_later());
         let quiet = self.queues.busy().filter(|(_, queue)| {
             !self.is_claim_launching(queue)
                 && !is_end_seen_by_host(queue, awaited)
-                && queue.flight().ask_stream_at().is_some_and(|at| at <= now)
+                && queue.flight().ask_stream_at().is_some_and(|at| at + later <= now)
         });
         let asked = |queue: &Queue<D>| queue.stream().filter(|_| self.may_be_asked(queue));
         quiet.map(|(id, queue)| (id, asked(queue), queue.flight().launched_so_far())).collect()

@@ -24,16 +24,14 @@ impl<D: Device> State<D> {
     /// The calling thread suspends the queue on the program's behalf; false resumes it.
     pub(crate) fn hold(&mut self, id: QueueId, held: bool) {
         let held = held && !self.mode.closed;
-        if let Some(queue) = self.queues.get_mut(id) {
-            queue.hold(held);
-        }
+        self.queues.keep(id, |queue| queue.hold(held));
         if !held {
             self.report_use(id);
         }
     }
 
     pub(super) fn is_any_held(&self) -> bool {
-        self.queues.busy().any(|(_, queue)| queue.is_held())
+        self.queues.kept().any(Queue::is_held)
     }
 
     /// Whether a queue is held, and a call for the stream of `own` need not wait until it is resumed.
@@ -137,7 +135,7 @@ impl<D: Device> State<D> {
             self.may_be_pinned = true;
         }
         queue.journal().close();
-        let pending = queue.pending();
+        let pending = queue.journal().counted();
         self.add_gate(claim, runtime);
         if let Some(queue) = self.queues.get_mut(id) {
             queue.set_claim(claim);

@@ -43,7 +43,9 @@ impl<D: Device> State<D> {
     /// Takes the launches that took no lock and have returned out of a queue's journal.
     pub(crate) fn collect_launches(&mut self, id: QueueId) {
         let Self { queues, claims, events, .. } = self;
-        let Some(queue) = queues.get_journalled(id) else { return };
+        let Some(queue) = queues.get_journalled(id).filter(|queue| queue.journal().has_news()) else {
+            return;
+        };
         let Some(claim) = queue.claim() else { return };
         let (mut count, mut last) = (0, Nanos::ZERO);
         while let Some(launched) = queue.journal().collect() {
@@ -58,16 +60,17 @@ impl<D: Device> State<D> {
             queue.journal().set_marker_due(due);
             claims.get_mut(claim).launched_at_once(count, last);
         }
-        let (before, pending) = queue.note_pending();
+        let (before, pending) = queue.journal().count_pending();
         claims.get_mut(claim).launch_at_once(before, pending);
     }
 
     /// The same for all queues.
     pub(crate) fn collect_all_launches(&mut self) {
-        for index in (0..self.queues.journals().len()).rev() {
-            let id = self.queues.journals()[index];
-            self.collect_launches(id);
-            self.queues.leave_out_journal(index);
+        for index in 0..self.queues.journals().len() {
+            let (id, journal) = self.queues.journals()[index];
+            if journal.has_news() {
+                self.collect_launches(id);
+            }
         }
     }
 
@@ -103,6 +106,7 @@ impl<D: Device> State<D> {
         let unused = self.queues.with_journals().filter(|(_, queue)| is_unused(queue));
         unused.for_each(|(_, queue)| queue.journal().close());
         self.collect_all_launches();
+        self.queues.leave_out_empty_journals();
     }
 
     /// Closes the journal of a queue whose stream goes.
@@ -110,8 +114,9 @@ impl<D: Device> State<D> {
         let Some(queue) = self.queues.get(id).filter(|queue| queue.stream().is_some()) else { return };
         queue.journal().close();
         self.collect_launches(id);
+        self.queues.leave_out_journal(id);
         let Some(queue) = self.queues.get_mut(id) else { return };
-        let before = queue.forget_pending();
+        let before = queue.journal().forget_count();
         if let Some(claim) = queue.claim() {
             // The program destroys a stream while it launches there.
             self.claims.get_mut(claim).launch_at_once(before, 0);

@@ -64,9 +64,6 @@ impl<D: Device> State<D> {
     pub(crate) fn close(&mut self) {
         self.mode.closed = true;
         self.mode.all_suspended = false;
-        self.queues.values_mut().for_each(|queue| {
-            queue.suspend(false);
-            queue.hold(false);
-        });
+        self.queues.keep_none();
     }
 }

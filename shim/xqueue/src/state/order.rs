@@ -44,9 +44,7 @@ pub(crate) struct Pushed {
 impl<D: Device> State<D> {
     pub(crate) fn suspend(&mut self, queue: QueueId, suspended: bool) {
         let suspended = suspended && !self.mode.closed;
-        if let Some(queue) = self.queues.get_mut(queue) {
-            queue.suspend(suspended);
-        }
+        self.queues.keep(queue, |queue| queue.suspend(suspended));
     }
 
     /// Whether the queue must not launch its next command.
@@ -70,7 +68,7 @@ impl<D: Device> State<D> {
     }
 
     fn is_any_queue_suspended(&self) -> bool {
-        self.queues.busy().any(|(_, queue)| queue.is_suspended())
+        self.queues.kept().any(Queue::is_suspended)
     }
 
     /// Whether anything is suspended, other than by the program itself.
@@ -82,7 +80,7 @@ impl<D: Device> State<D> {
 
     /// Whether any queue is suspended or held.
     pub(crate) fn is_any_queue_kept(&self) -> bool {
-        self.is_any_queue_suspended() || self.is_any_held()
+        self.queues.kept().next().is_some()
     }
 
     /// Whether no command is deferred in the queue, and each launch of a deferred one has returned.
@@ -92,7 +90,7 @@ impl<D: Device> State<D> {
 
     /// Whether any deferred command's launch has not returned.
     pub(crate) fn is_any_deferred(&self) -> bool {
-        self.queues.busy().any(|(_, queue)| !queue.is_drained())
+        self.queues.is_any_deferring()
     }
 
     /// Whether any deferred command's launch has not begun.
@@ -163,7 +161,7 @@ impl<D: Device> State<D> {
 
     /// The same for all queues, as other threads see it.
     pub(crate) fn all_last(&self) -> Vec<Position> {
-        self.queues.busy().filter_map(|(id, queue)| queue.last_for_others(id)).collect()
+        self.queues.deferring().filter_map(|(id, queue)| queue.last_for_others(id)).collect()
     }
 
     pub(crate) fn are_launched(&self, positions: &[Position]) -> bool {
@@ -182,19 +180,15 @@ impl<D: Device> State<D> {
     /// wait that is launched before what it waits for would hold up both.
     pub(super) fn next_to_launch(&self) -> Option<QueueId> {
         // A queue that is launching is no candidate: that launch may never return.
-        let candidates = self.queues.busy().filter(|(_, queue)| !queue.is_launching());
+        let mut candidates = self.queues.oldest_first();
         let may_launch = |id: QueueId, first: &DeferredCommand<_>| {
             let may_launch =
                 || !self.is_suspended(id) && self.may_launch_ahead(Source::Queue(id), first.demand.load);
             (self.is_next_forced(id) || may_launch()) && self.are_launched(&first.after)
         };
-        let candidates = candidates.filter_map(|(id, queue)| {
-            let first = queue.first()?;
-            may_launch(id, first).then_some((first.ticket, id))
-        });
-        let (ticket, id) = candidates.min()?;
-        let is_older_launching = self.queues.busy().any(|(_, queue)| queue.is_launching_before(ticket));
-        (!is_older_launching).then_some(id)
+        let (ticket, id, _) =
+            candidates.find(|&(_, id, queue)| queue.first().is_some_and(|first| may_launch(id, first)))?;
+        (!self.queues.is_older_launching(ticket)).then_some(id)
     }
 
     /// Takes the command that is to be launched next, if any may be.
@@ -213,9 +207,7 @@ impl<D: Device> State<D> {
 
     /// The launch of the command that was taken last from this queue has returned.
     pub(crate) fn deferred_launch_returned(&mut self, queue: QueueId) {
-        if let Some(queue) = self.queues.get_mut(queue) {
-            queue.launch_returned();
-        }
-        self.report_uses();
+        self.queues.launch_returned(queue);
+        self.report_uses_after(queue);
     }
 }

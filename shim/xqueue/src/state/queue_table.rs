@@ -1,22 +1,31 @@
 //! All queues of a process.
 
+use std::collections::BTreeSet;
+
 use foldhash::HashMap;
 use xsched_sched::{Limit, Nanos};
 
 use crate::command::Demand;
 use crate::device::Device;
 use crate::ids::{ClaimId, Position, QueueId};
+use crate::journal::Journal;
 use crate::planted::Bugs;
 use crate::queue::{Queue, QueueParts};
+use crate::state::launch_order::LaunchOrder;
 
 pub(crate) struct QueueTable<D: Device> {
     queues: HashMap<QueueId, Queue<D>>,
     /// The queues that may have anything in flight, deferred or waiting: see [`Self::busy`].
     busy: Vec<QueueId>,
-    /// The queues whose journal is open, or has launches that were not collected.
-    journals: Vec<QueueId>,
+    /// The journals that are open, or have launches that were not collected. Each is its queue's, which has a stream.
+    journals: Vec<(QueueId, &'static Journal)>,
     /// How many commands all queues have deferred and not begun to launch.
     deferred: usize,
+    /// How many of these come after commands of other queues.
+    behind_others: usize,
+    order: LaunchOrder,
+    /// The queues that are suspended or held.
+    kept: BTreeSet<QueueId>,
     created: u64,
     tickets: u64,
 }
@@ -28,6 +37,9 @@ impl<D: Device> QueueTable<D> {
             busy: Vec::new(),
             journals: Vec::new(),
             deferred: 0,
+            behind_others: 0,
+            order: LaunchOrder::default(),
+            kept: BTreeSet::new(),
             created: 0,
             tickets: 0,
         }
@@ -41,6 +53,7 @@ impl<D: Device> QueueTable<D> {
     }
 
     pub(super) fn remove(&mut self, id: QueueId) -> Option<Queue<D>> {
+        self.kept.remove(&id);
         self.queues.remove(&id)
     }
 
@@ -67,39 +80,51 @@ impl<D: Device> QueueTable<D> {
         self.busy.iter().filter_map(|&id| Some((id, self.queues.get(&id)?)))
     }
 
+    /// How many queues may have anything in flight, deferred or waiting.
+    pub(super) fn busy_count(&self) -> usize {
+        self.busy.len()
+    }
+
     /// Puts a queue, whose journal is now open, on the list of queues with journals.
     pub(super) fn has_journal(&mut self, id: QueueId) {
-        if self.queues.get_mut(&id).is_some_and(Queue::is_journalled_from_now) {
-            self.journals.push(id);
+        let Some(queue) = self.queues.get_mut(&id) else { return };
+        if queue.is_journalled_from_now() {
+            self.journals.push((id, queue.journal()));
         }
     }
 
-    /// The queues whose journal is open, or has launches that were not collected.
-    pub(super) fn journals(&self) -> &[QueueId] {
+    /// The journals that are open, or have launches that were not collected, with their queues.
+    pub(super) fn journals(&self) -> &[(QueueId, &'static Journal)] {
         &self.journals
     }
 
     pub(super) fn with_journals(&self) -> impl Iterator<Item = (QueueId, &Queue<D>)> {
-        self.journals.iter().filter_map(|&id| Some((id, self.queues.get(&id)?)))
+        self.journals.iter().filter_map(|&(id, _)| Some((id, self.queues.get(&id)?)))
     }
 
-    /// A queue, if its journal has launches or had some at the last count.
+    /// A queue that has a stream, so that its journal is its own.
     pub(super) fn get_journalled(&mut self, id: QueueId) -> Option<&mut Queue<D>> {
-        let queue = self.queues.get_mut(&id)?;
-        let has_any = queue.stream().is_some() && (queue.journal().pending() > 0 || queue.pending() > 0);
-        has_any.then_some(queue)
+        self.queues.get_mut(&id).filter(|queue| queue.stream().is_some())
     }
 
-    /// Takes a queue off the list of queues with journals, if its journal is closed and empty.
-    pub(super) fn leave_out_journal(&mut self, index: usize) {
-        let is_over = |queue: &Queue<D>| {
-            queue.stream().is_none() || !queue.journal().is_open() && queue.journal().pending() == 0
-        };
-        let queue = self.queues.get_mut(&self.journals[index]);
-        if queue.as_deref().is_none_or(is_over) {
-            queue.into_iter().for_each(Queue::is_journalled_no_more);
-            self.journals.swap_remove(index);
+    /// Takes a queue off the list of queues with journals.
+    pub(super) fn leave_out_journal(&mut self, id: QueueId) {
+        if !self.queues.get_mut(&id).is_some_and(Queue::is_journalled_no_more) {
+            return;
         }
+        self.journals.retain(|(other, _)| *other != id);
+    }
+
+    /// Takes those queues off the list whose journal is closed and empty.
+    pub(super) fn leave_out_empty_journals(&mut self) {
+        let Self { queues, journals, .. } = self;
+        journals.retain(|(id, journal)| {
+            let stays = journal.is_open() || journal.has_news();
+            if !stays && let Some(queue) = queues.get_mut(id) {
+                queue.is_journalled_no_more();
+            }
+            stays
+        });
     }
 
     pub(super) fn busy_of_claim(&self, claim: ClaimId) -> impl Iterator<Item = &Queue<D>> {
@@ -148,16 +173,91 @@ impl<D: Device> QueueTable<D> {
         now: Nanos,
     ) -> Position {
         self.deferred += 1;
+        self.behind_others += usize::from(!after.is_empty());
         self.tickets += 1;
         let ticket = self.tickets;
         let queue = self.get_mut(id).expect("a queue is destroyed after its last command");
-        Position { queue: id, number: queue.push(ticket, after, demand, command, now) }
+        let is_next = queue.first().is_none() && !queue.is_launching();
+        let number = queue.push(ticket, after, demand, command, now);
+        if is_next {
+            self.order.has_next(ticket, id);
+        }
+        Position { queue: id, number }
     }
 
     /// Takes a queue's next command, whose launch begins.
     pub(super) fn take(&mut self, id: QueueId, bugs: Bugs) -> Option<D::Command> {
-        let command = self.get_mut(id)?.take(bugs)?;
+        let queue = self.get_mut(id)?;
+        let next = queue.first()?.ticket;
+        let taken = queue.take(bugs)?;
+        self.order.begins(next, taken.ticket, id);
         self.deferred -= 1;
-        Some(command)
+        self.behind_others -= usize::from(!taken.after.is_empty());
+        Some(taken.command)
+    }
+
+    /// The launch of the command that was taken last from this queue has returned.
+    pub(super) fn launch_returned(&mut self, id: QueueId) {
+        let Some(queue) = self.get_mut(id) else { return };
+        let returned = queue.launch_returned();
+        let next = queue.first().map(|first| first.ticket);
+        if let Some(returned) = returned {
+            self.order.returned(returned);
+        }
+        if let Some(next) = next {
+            self.order.has_next(next, id);
+        }
+    }
+
+    /// The queues that have a next command and are not launching: first the one whose command is the oldest. With each, the
+    /// command's ticket.
+    pub(super) fn oldest_first(&self) -> impl Iterator<Item = (u64, QueueId, &Queue<D>)> {
+        self.order.oldest_first().filter_map(|(ticket, id)| Some((ticket, id, self.queues.get(&id)?)))
+    }
+
+    /// Whether an older command than this one is being launched.
+    pub(super) fn is_older_launching(&self, ticket: u64) -> bool {
+        self.order.is_older_launching(ticket)
+    }
+
+    /// The queues with a deferred command whose launch has not returned.
+    pub(super) fn deferring(&self) -> impl Iterator<Item = (QueueId, &Queue<D>)> {
+        self.order.queues().filter_map(|id| Some((id, self.queues.get(&id)?)))
+    }
+
+    /// Whether any deferred command comes after commands of other queues.
+    pub(super) fn is_any_behind_others(&self) -> bool {
+        self.behind_others > 0
+    }
+
+    /// Whether any queue has a deferred command whose launch has not returned.
+    pub(super) fn is_any_deferring(&self) -> bool {
+        !self.order.is_empty()
+    }
+
+    /// Changes what keeps a queue's commands: whether it is suspended or held.
+    pub(super) fn keep(&mut self, id: QueueId, change: impl FnOnce(&mut Queue<D>)) {
+        let Some(queue) = self.get_mut(id) else { return };
+        change(queue);
+        if queue.is_suspended() || queue.is_held() {
+            self.kept.insert(id);
+        } else {
+            self.kept.remove(&id);
+        }
+    }
+
+    /// Nothing keeps any queue's commands from now on.
+    pub(super) fn keep_none(&mut self) {
+        for id in std::mem::take(&mut self.kept) {
+            if let Some(queue) = self.queues.get_mut(&id) {
+                queue.suspend(false);
+                queue.hold(false);
+            }
+        }
+    }
+
+    /// The queues that are suspended or held.
+    pub(super) fn kept(&self) -> impl Iterator<Item = &Queue<D>> {
+        self.kept.iter().filter_map(|id| self.queues.get(id))
     }
 }

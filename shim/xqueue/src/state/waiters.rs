@@ -12,6 +12,7 @@ use std::sync::{Arc, Condvar};
 
 use crate::device::Device;
 use crate::ids::Position;
+use crate::queue::Queue;
 use crate::state::State;
 
 /// Threads to wake.
@@ -73,8 +74,9 @@ impl<D: Device> State<D> {
     pub(crate) fn wake_concerned_worker(&mut self) {
         let Some(next) = self.next_to_launch() else { return };
         // The worker of that queue may be busy with another queue's launch. The worker of that other queue can then take over.
-        let sleeping = self.queues.busy().filter(|(_, queue)| queue.is_worker_asleep()).map(|(id, _)| id);
-        let Some(woken) = sleeping.min_by_key(|&id| id != next) else { return };
+        let is_asleep = |id| self.queues.get(id).is_some_and(Queue::is_worker_asleep);
+        let any_asleep = || self.queues.busy().find(|(_, queue)| queue.is_worker_asleep()).map(|(id, _)| id);
+        let Some(woken) = Some(next).filter(|&id| is_asleep(id)).or_else(any_asleep) else { return };
         if let Some(queue) = self.queues.get_mut(woken) {
             self.waiters.wakes.workers.push(queue.wake_worker());
         }

@@ -33,11 +33,13 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// The same for all queues.
-    pub(super) fn report_uses(&mut self) {
-        let with_commands = self.queues.busy().filter(|(_, queue)| queue.first().is_some());
-        let waiting: Vec<_> = with_commands.map(|(id, _)| id).collect();
-        for queue in waiting {
+    /// The same for all queues that may have become able to use the device since a deferred command of this queue was launched.
+    pub(super) fn report_uses_after(&mut self, launched: QueueId) {
+        if !self.queues.is_any_behind_others() {
+            return self.report_use(launched);
+        }
+        let deferring: Vec<_> = self.queues.deferring().map(|(id, _)| id).collect();
+        for queue in deferring {
             self.report_use(queue);
         }
     }
