@@ -4,7 +4,7 @@
 //! With a dispatch table, the shim's hook runs inside the call that the tracer sees; otherwise around it. In both cases
 //! the two overlap, and a thread is in one such call at a time.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
 use xsched_abi::{Category, ParamKind};
@@ -35,6 +35,8 @@ pub(super) enum Told {
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     threads: HashMap<(u32, u32), VecDeque<Noted>>,
+    /// When the first known call of a process began. It is recorded since then.
+    first_ns: HashMap<u32, u64>,
     flows: u64,
     /// Calls of processes that have not written events.
     untold: HashMap<u32, Untold>,
@@ -75,6 +77,8 @@ impl Calls {
             }),
             Told::Since(since_ns) => self.early += u64::from(end_ns < since_ns),
         }
+        let first_ns = self.first_ns.entry(call.pid).or_insert(call.begin_ns);
+        *first_ns = call.begin_ns.min(*first_ns);
         self.flows += 1;
         let followed = Rc::new(Followed::new(self.flows, call, end_ns));
         call.followed = Some(Rc::clone(&followed));
@@ -107,6 +111,11 @@ impl Calls {
         self.early
     }
 
+    /// Whether a process made this call before it was recorded: a process may write events before the probes are there.
+    pub(super) fn is_before_recording(&self, pid: u32, returned_ns: u64) -> bool {
+        self.first_ns.get(&pid).is_some_and(|first_ns| returned_ns < *first_ns)
+    }
+
     /// The call on a thread that overlaps with an interval: the innermost if calls nest.
     pub(super) fn find(&self, pid: u32, tid: u32, from_ns: u64, to_ns: u64) -> Option<Rc<Followed>> {
         let calls = self.threads.get(&(pid, tid))?;
@@ -128,6 +137,8 @@ impl Calls {
             }
             !calls.is_empty()
         });
+        let with_calls: HashSet<u32> = self.threads.keys().map(|(pid, _)| *pid).collect();
+        self.first_ns.retain(|pid, _| with_calls.contains(pid));
     }
 }
 
@@ -183,6 +194,19 @@ mod tests {
         assert_eq!([9, 21, 23, 29, 35].map(flow), [None, None, Some(4), None, Some(5)]);
         let is_inner: Vec<_> = calls.threads[&(1, 2)].iter().map(|noted| noted.is_inner).collect();
         assert_eq!(is_inner, [true, true, false, false, false]);
+    }
+
+    #[test]
+    fn a_process_is_recorded_from_its_first_known_call_on() {
+        let mut calls = Calls::default();
+        assert!(!calls.is_before_recording(1, 5), "no call of it is known: it may be missing");
+        for (tid, begin_ns) in [(2, 30), (3, 20)] {
+            let mut launch =
+                RuntimeCall { begin_ns, end_ns: Some(40), pid: 1, tid, ..call("hipLaunchKernel") };
+            calls.note(&mut launch, Told::Since(0));
+        }
+        assert_eq!([19, 20, 25].map(|at_ns| calls.is_before_recording(1, at_ns)), [true, false, false]);
+        assert!(!calls.is_before_recording(2, 19), "another process");
     }
 
     #[test]

@@ -292,7 +292,8 @@ impl Process {
                 }
                 stream.place_first(gate);
                 let Some(finished) = stream.finished.pop_front() else { break };
-                self.uncalled += finished.execute(stream, xqueue, judgements, entries);
+                self.uncalled += finished.uncalled(self.pid, calls);
+                finished.execute(stream, xqueue, judgements, entries);
             }
         }
         // Streams that share a track in the timeline alternate on it.
@@ -498,15 +499,23 @@ impl Finished {
         end.0
     }
 
-    /// Passes the executions on; returns how many of them are not linked to a call because it is missing.
+    /// How many of the executions are not linked to a call because it is missing.
+    fn uncalled(&self, pid: u32, calls: &Calls) -> u64 {
+        let is_missing = |launch: &&Launch| match &launch.call {
+            Some(call) => call.settled() == Settled::NotYet,
+            None => !calls.is_before_recording(pid, launch.returned_ns),
+        };
+        self.launches.iter().filter(|launch| launch.on_device.is_some()).filter(is_missing).count() as u64
+    }
+
+    /// Passes the executions on.
     fn execute(
         self,
         stream: &Stream,
         xqueue: Option<&(XQueue, Waits)>,
         judgements: &Judgements,
         entries: &mut Vec<Entry>,
-    ) -> u64 {
-        let mut uncalled = 0;
+    ) {
         let timing = if self.launches.len() == 1 { Timing::Measured } else { Timing::Estimated };
         for launch in self.launches {
             let Some(OnDevice { due: Nanos(due_ns), begin: Nanos(begin_ns), end: Nanos(end_ns) }) =
@@ -526,7 +535,6 @@ impl Finished {
             let gated_ns = begin_ns - due_ns;
             let holder = if gated_ns > 0 { suspended(begin_ns).1 } else { holder };
             let call = launch.call.as_ref();
-            uncalled += u64::from(call.is_none_or(|call| call.settled() == Settled::NotYet));
             entries.push(Entry::Execution(Execution {
                 xqueue: stream.xqueue,
                 stream: stream.handle,
@@ -547,7 +555,6 @@ impl Finished {
                 gated_ns,
             }));
         }
-        uncalled
     }
 }
 

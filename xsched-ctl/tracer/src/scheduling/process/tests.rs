@@ -270,6 +270,16 @@ fn a_call_that_never_comes_is_not_waited_for_long_and_counted() {
 }
 
 #[test]
+fn an_execution_of_a_call_before_the_recording_is_not_counted() {
+    let mut bench = Bench::new();
+    bench.launched(100, 1, 0, 0);
+    bench.completed(200, 1, Observed::Marker);
+    bench.called(299, 306).settle(&"liba.so".into(), true);
+    assert_eq!(bench.executions(106 + CALL_PATIENCE_NS).len(), 1);
+    assert_eq!(bench.process.uncalled(), 0);
+}
+
+#[test]
 fn a_call_is_waited_for_until_the_calls_were_looked_at() {
     let mut bench = Bench::new();
     bench.launched(100, 1, 0, 0);
