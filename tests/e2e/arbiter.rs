@@ -279,7 +279,7 @@ fn a_process_with_a_token_does_not_become_the_controller() {
     // SAFETY: the child only calls a function without effect, and ends.
     match unsafe { libc::fork() } {
         0 => {
-            xsched_arbiter_control(Control::Claim as u64, 0, token, 0);
+            xsched_arbiter_control(Control::BecomeController as u64, 0, token, 0);
             xsched_arbiter_control(Control::Release as u64, 0, 0, 0);
             // SAFETY: ends the child at once.
             unsafe { libc::_exit(0) };

@@ -23,7 +23,7 @@ use rustix::net::{
 };
 use rustix::time::{ClockId, clock_gettime};
 use xsched_protocol::arbiter_page::{
-    AtomicWords, DEVICE_MAX, LEVEL_COUNT, PAGE_MAGIC, PAGE_VERSION, PAGE_WORDS, Page, QUEUE_MAX, QueueWord,
+    AtomicWords, CLAIM_MAX, ClaimWord, DEVICE_MAX, LEVEL_COUNT, PAGE_MAGIC, PAGE_VERSION, PAGE_WORDS, Page,
     Report, Word, Words, protocol,
 };
 use xsched_protocol::wire::{
@@ -372,7 +372,7 @@ impl Controller {
     fn count_ready(&self) {
         let words = &self.memory.words;
         let slots = self.clients.iter().flat_map(|client| &client.slots);
-        let ready = slots.filter(|slot| QueueWord(words.load(Word::queue(**slot))).is_ready()).count();
+        let ready = slots.filter(|slot| ClaimWord(words.load(Word::claim(**slot))).is_ready()).count();
         self.shared.ready.store(ready, Ordering::SeqCst);
     }
 
@@ -430,7 +430,7 @@ impl Controller {
     fn answer(&mut self, index: usize, packet: &FromShim) -> io::Result<()> {
         match packet {
             FromShim::Hello(_) => self.welcome(index),
-            FromShim::OpenQueue(asked) => {
+            FromShim::OpenClaim(asked) => {
                 self.shared.devices.lock().expect("no holder panics").push(asked.device);
                 let device = self.device(asked.device);
                 let level = self.level;
@@ -525,12 +525,12 @@ impl Controller {
         index
     }
 
-    fn open(&self, device: u64, level: u64, owner: u64) -> (u64, QueueWord) {
+    fn open(&self, device: u64, level: u64, owner: u64) -> (u64, ClaimWord) {
         let words = &self.memory.words;
-        let is_free = |slot: &u64| !QueueWord(words.load(Word::queue(*slot))).is_open();
-        let slot = (0..QUEUE_MAX as u64).find(is_free).expect("tests have few queues");
-        let generation = QueueWord(words.load(Word::queue(slot))).generation().wrapping_add(1);
-        let word = QueueWord::new(generation, device, level);
+        let is_free = |slot: &u64| !ClaimWord(words.load(Word::claim(*slot))).is_open();
+        let slot = (0..CLAIM_MAX as u64).find(is_free).expect("tests have few queues");
+        let generation = ClaimWord(words.load(Word::claim(slot))).generation().wrapping_add(1);
+        let word = ClaimWord::new(generation, device, level);
         protocol::open(words, slot, word, owner, || true).expect("the slot is free");
         (slot, word)
     }
@@ -552,7 +552,7 @@ impl Controller {
         let words = &self.memory.words;
         let caller = protocol::Caller::Process(u64::MAX);
         for slot in 0..protocol::slots(words) {
-            let word = QueueWord(words.load(Word::queue(slot)));
+            let word = ClaimWord(words.load(Word::claim(slot)));
             if words.load(Word::owner(slot)) == u64::MAX && word.is_open() {
                 let generation = word.generation();
                 let _ = if wanted {

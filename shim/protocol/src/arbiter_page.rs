@@ -1,30 +1,30 @@
-//! The arbiter page: which queues exist, which have work, and which levels may therefore launch.
+//! The arbiter page: which claims exist, which have work, and which levels may therefore launch.
 //!
 //! One page serves the machine. Only the arbiter writes it: the BPF programs, or the controller itself where there is
 //! no BPF. Applications map it read-only. Everything in it is a word of 64 bits, read and written whole.
 //!
-//! A *queue* here is a process's claim on one device at one stream priority; it stands for all streams of that priority. Each
-//! device has a mask of the levels at which a queue is ready, and one of the levels at which queues exist. A queue of level M
+//! A *claim* here is a process's claim on one device at one stream priority; it stands for all streams of that priority. Each
+//! device has a mask of the levels at which a claim is ready, and one of the levels at which claims exist. A claim of level M
 //! may launch while no bit below M is ready: one load and one AND.
 //!
-//! When the controller is gone, all ready bits are clear: then no queue has to wait for another.
+//! When the controller is gone, all ready bits are clear: then no claim has to wait for another.
 
+mod claim_word;
 pub mod dispatch;
 pub mod gate;
 mod operation;
 pub mod protocol;
-mod queue_word;
 mod words;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+pub use claim_word::ClaimWord;
 pub use dispatch::Host;
 pub use gate::{
     ALL_GATES, GATE_ALLOWED, GATE_CLOSED_AT, GATE_KEPT_OPEN, GATE_OPEN, GATE_OPENED_AT, GATE_QUIET,
     GATE_SIZE, GATE_WISHES,
 };
 pub use operation::{ArbiterChange, ArbiterEvent, Control, Report};
-pub use queue_word::QueueWord;
 #[cfg(not(target_arch = "bpf"))]
 pub use words::AtomicWords;
 pub use words::{PAGE_WORDS, Word, Words};
@@ -36,10 +36,10 @@ pub const DEVICE_MAX: usize = 256;
 /// Levels of urgency; 0 is the most urgent.
 pub const LEVEL_COUNT: usize = 64;
 
-/// Queues that a page has slots for.
-pub const QUEUE_MAX: usize = 4096;
+/// Claims that a page has slots for.
+pub const CLAIM_MAX: usize = 4096;
 
-/// Slots in one block: a change of a device's mask looks only at the blocks with queues of that device.
+/// Slots in one block: a change of a device's mask looks only at the blocks with claims of that device.
 pub const BLOCK_SLOTS: usize = 64;
 
 /// First word of a [`Page`].
@@ -55,7 +55,7 @@ pub const EVENTS_SIZE: u32 = 1 << 20;
 /// finds no space is lost: processes look every 10 ms by themselves.
 pub const WAKE_UPS_SIZE: u32 = 1 << 14;
 
-/// Marks the owner of a proxied queue: the controller reports for its process, because no program sees the process's reports. The
+/// Marks the owner of a proxied claim: the controller reports for its process, because no program sees the process's reports. The
 /// other bits are the process's id in the controller's pid namespace.
 pub const PROXIED: u64 = 1 << 32;
 
@@ -68,12 +68,12 @@ pub const REPORT_SYMBOL: &str = "xsched_arbiter_report";
 pub struct Page {
     /// What holds for the machine.
     pub header: PageHeader,
-    /// By block of slots: bit D is set if a queue of a device may be there whose index is D modulo 64.
-    pub blocks: [u64; QUEUE_MAX / BLOCK_SLOTS],
+    /// By block of slots: bit D is set if a claim of a device may be there whose index is D modulo 64.
+    pub blocks: [u64; CLAIM_MAX / BLOCK_SLOTS],
     /// By device index.
     pub devices: [DeviceWords; DEVICE_MAX],
     /// By slot.
-    pub queues: [QueueEntry; QUEUE_MAX],
+    pub claims: [ClaimEntry; CLAIM_MAX],
 }
 
 /// What holds for the machine.
@@ -92,15 +92,15 @@ pub struct PageHeader {
     pub heartbeat_ns: u64,
     /// How old the last heartbeat may be.
     pub silence_ns: u64,
-    /// How long a queue counts as ready after its last report.
+    /// How long a claim counts as ready after its last report.
     pub lease_ns: u64,
-    /// How long a queue stays ready after its last completion.
+    /// How long a claim stays ready after its last completion.
     pub linger_ns: u64,
     /// Thread group that may use [`Control`], by its id in the initial pid namespace; 0: no program keeps the page.
     pub controller: u64,
     /// Changes that reached their bound on attempts before the masks were right.
     pub exhausted: u64,
-    /// Reports about queues that are not the caller's, or are closed.
+    /// Reports about claims that are not the caller's, or are closed.
     pub refused: u64,
     /// Slots in use lie below this.
     pub slots: u64,
@@ -120,23 +120,23 @@ pub struct PageHeader {
 pub struct DeviceWords {
     /// The device's [`device_key`]; 0: this entry is free.
     pub key: u64,
-    /// Bit L: a queue of level L is ready, and a controller is there.
+    /// Bit L: a claim of level L is ready, and a controller is there.
     pub ready: u64,
-    /// Bit L: there is a queue of level L.
+    /// Bit L: there is a claim of level L.
     pub exists: u64,
     /// Changes of `ready` so far.
     pub changes: u64,
-    /// Ready queues by level.
+    /// Ready claims by level.
     pub ready_counts: [u64; LEVEL_COUNT],
-    /// Queues by level.
+    /// Claims by level.
     pub exist_counts: [u64; LEVEL_COUNT],
 }
 
-/// One queue.
+/// One claim.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct QueueEntry {
-    /// A [`QueueWord`].
+pub struct ClaimEntry {
+    /// A [`ClaimWord`].
     pub word: u64,
     /// Until when it counts as ready without another report; valid only while it is ready.
     pub lease_until_ns: u64,
@@ -146,10 +146,10 @@ pub struct QueueEntry {
     pub reserved: u64,
 }
 
-const _: () = assert!(QUEUE_MAX.is_multiple_of(BLOCK_SLOTS));
+const _: () = assert!(CLAIM_MAX.is_multiple_of(BLOCK_SLOTS));
 const _: () = assert!(size_of::<PageHeader>() == 128);
 const _: () = assert!(size_of::<DeviceWords>() == 32 + 16 * LEVEL_COUNT);
-const _: () = assert!(size_of::<QueueEntry>() == 32);
+const _: () = assert!(size_of::<ClaimEntry>() == 32);
 
 /// Where the kernel counts a process's remaining threads. User space passes these offsets to the programs.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_word_keeps_its_parts_apart() {
-        let word = QueueWord::new(u32::MAX, 255, 63);
+        let word = ClaimWord::new(u32::MAX, 255, 63);
         assert_eq!((word.generation(), word.device(), word.level()), (u32::MAX, 255, 63));
         assert!(word.is_open() && !word.is_ready());
         let word = word.with_ready(true).with_level(5);

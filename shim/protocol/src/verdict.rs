@@ -230,7 +230,7 @@ pub struct Wanted {
 #[repr(u64)]
 pub enum Order {
     /// The caller becomes the controller. Argument: the token that it has put into the programs' configuration.
-    Claim = 1,
+    BecomeController = 1,
     /// Verdicts that a process has kept may be wrong now. Argument: its id in the initial pid namespace.
     Renew = 2,
 }

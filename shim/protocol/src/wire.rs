@@ -9,8 +9,8 @@
 //!   Hello                 ------->
 //!                         <-------    Welcome, with the page and an epoll instance
 //!   (joins by a report, where programs keep the page)
-//!   OpenQueue             ------->
-//!                         <-------    Opened, which says how to report about this queue
+//!   OpenClaim             ------->
+//!                         <-------    Opened, which says how to report about this claim
 //!   Usage, OriginName,
 //!   OriginUsage           ------->
 //!   Reported              ------->    where no program sees the reports
@@ -21,8 +21,8 @@
 //!                         <-------    Events, while a recording runs
 //! ```
 //!
-//! Queues are closed by [`crate::arbiter_page::Report::Close`], and by the end of process or connection. If a queue's word in the
-//! page is not open with the generation of [`Opened`], the queue is gone: its process ignores the page and reconnects.
+//! Claims are closed by [`crate::arbiter_page::Report::Close`], and by the end of process or connection. If a claim's word in the
+//! page is not open with the generation of [`Opened`], the claim is gone: its process ignores the page and reconnects.
 
 mod decode;
 mod recording;
@@ -55,8 +55,8 @@ pub enum PacketKind {
     Hello = 1,
     /// A [`Welcome`].
     Welcome = 2,
-    /// An [`OpenQueue`].
-    OpenQueue = 3,
+    /// An [`OpenClaim`].
+    OpenClaim = 3,
     /// An [`Opened`].
     Opened = 4,
     /// A [`Reported`].
@@ -163,7 +163,7 @@ impl From<&Hello> for Hints {
 pub struct Welcome {
     /// [`PacketKind::Welcome`]
     pub kind: u32,
-    /// A [`Keeper`]: what writes the page. How to report about a queue is in its [`Opened`].
+    /// A [`Keeper`]: what writes the page. How to report about a claim is in its [`Opened`].
     pub keeper: u32,
     /// The page's epoch.
     pub epoch: u64,
@@ -193,14 +193,14 @@ pub enum Keeper {
 /// A process will use a device, at one stream priority, by streams of which it asks the same.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct OpenQueue {
-    /// [`PacketKind::OpenQueue`]
+pub struct OpenClaim {
+    /// [`PacketKind::OpenClaim`]
     pub kind: u32,
     /// Returned in [`Opened`].
     pub request: u32,
     /// [`crate::arbiter_page::device_key`]
     pub device: u64,
-    /// How much more urgent its streams in this queue are than the rest of the process: HIP's stream priorities, negated.
+    /// How much more urgent its streams in this claim are than the rest of the process: HIP's stream priorities, negated.
     pub stream_priority: i32,
     /// Which of the hints below were given, instead of those in [`Hello`]: bits such as [`Hello::PRIORITY`].
     pub hints: u32,
@@ -212,14 +212,14 @@ pub struct OpenQueue {
     pub deadline_ns: u64,
 }
 
-/// The queue is open. One descriptor may come with it: its gate page, to be mapped to read and to write; see
+/// The claim is open. One descriptor may come with it: its gate page, to be mapped to read and to write; see
 /// [`crate::arbiter_page::GATE_SIZE`].
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Opened {
     /// [`PacketKind::Opened`]
     pub kind: u32,
-    /// [`OpenQueue::request`]
+    /// [`OpenClaim::request`]
     pub request: u32,
     /// Its slot in the page.
     pub slot: u32,
@@ -238,7 +238,7 @@ pub struct Opened {
 pub struct Reported {
     /// [`PacketKind::Reported`]
     pub kind: u32,
-    /// The queue.
+    /// The claim.
     pub slot: u32,
     /// A [`crate::arbiter_page::Report`].
     pub operation: u64,
@@ -246,13 +246,13 @@ pub struct Reported {
     pub argument: u64,
 }
 
-/// The use of a queue so far. Sent after a change, at most every 10 ms.
+/// The use of a claim so far. Sent after a change, at most every 10 ms.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Usage {
     /// [`PacketKind::Usage`]
     pub kind: u32,
-    /// The queue.
+    /// The claim.
     pub slot: u32,
     /// Its generation.
     pub generation: u32,
@@ -264,7 +264,7 @@ pub struct Usage {
     pub launched: u64,
     /// Commands that were deferred before they were launched.
     pub deferred: u64,
-    /// Time for which commands were deferred because other queues were more urgent, in nanoseconds.
+    /// Time for which commands were deferred because other claims were more urgent, in nanoseconds.
     pub suspended_ns: u64,
 }
 
@@ -287,14 +287,14 @@ pub struct OriginName {
 /// Origins that a process distinguishes, including the unknown one and the rest.
 pub const ORIGINS_MAX: u32 = 64;
 
-/// How the device time of a queue divides among the origins of its calls; the sum is [`Usage::device_ns`]. Sent after that packet,
+/// How the device time of a claim divides among the origins of its calls; the sum is [`Usage::device_ns`]. Sent after that packet,
 /// with the parts that have changed.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct OriginUsage {
     /// [`PacketKind::OriginUsage`]
     pub kind: u32,
-    /// The queue.
+    /// The claim.
     pub slot: u32,
     /// Its generation.
     pub generation: u32,
@@ -331,7 +331,7 @@ impl OriginTime {
 }
 
 impl OriginUsage {
-    /// Parts of one queue, as many as fit.
+    /// Parts of one claim, as many as fit.
     pub fn new(slot: u32, generation: u32, parts: &[OriginTime]) -> Self {
         let count = parts.len().min(ORIGIN_TIMES_MAX);
         let mut times = [OriginTime::default(); ORIGIN_TIMES_MAX];
@@ -490,7 +490,7 @@ text!(Domain path path_len domain);
 text!(KernelName name name_len id);
 text!(OriginName name name_len id);
 
-const _: () = assert!(size_of::<Hello>() == 56 && size_of::<Welcome>() == 48 && size_of::<OpenQueue>() == 40);
+const _: () = assert!(size_of::<Hello>() == 56 && size_of::<Welcome>() == 48 && size_of::<OpenClaim>() == 40);
 const _: () = assert!(size_of::<Verdicts>() == 8 && size_of::<Rules>() == 12 && size_of::<Settings>() == 8);
 const _: () = assert!(size_of::<Hints>() == 32);
 const _: () = assert!(size_of::<Domain>() == 416 && size_of::<KernelName>() == 416);

@@ -7,7 +7,7 @@ use std::thread;
 
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use xsched_protocol::arbiter_page::device_key;
-use xsched_protocol::wire::{OpenQueue, PACKET_LEN_MAX, PacketKind};
+use xsched_protocol::wire::{OpenClaim, PACKET_LEN_MAX, PacketKind};
 use xsched_tests::peer::greeted;
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
@@ -40,12 +40,12 @@ impl Honest {
 
 pub(crate) fn main(folder: &Path, device: &str) -> Result<()> {
     let socket = greeted(folder)?;
-    let open = OpenQueue {
-        kind: PacketKind::OpenQueue as u32,
+    let open = OpenClaim {
+        kind: PacketKind::OpenClaim as u32,
         request: 1,
         device: device.parse()?,
         stream_priority: 0,
-        ..OpenQueue::new_zeroed()
+        ..OpenClaim::new_zeroed()
     };
     send(&socket, open.as_bytes(), SendFlags::NOSIGNAL)?;
     thread::spawn(move || {

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use fastrand::Rng;
 use xsched_protocol::arbiter_page::device_key;
 use xsched_protocol::wire::{
-    Domain, Hello, Hints, KernelName, ORIGIN_TIMES_MAX, OpenQueue, Opened, OriginName, OriginTime,
+    Domain, Hello, Hints, KernelName, ORIGIN_TIMES_MAX, OpenClaim, Opened, OriginName, OriginTime,
     OriginUsage, PACKET_LEN_MAX, PacketKind, Reported, Settings, Usage,
 };
 use xsched_tests::peer::hello;
@@ -123,12 +123,12 @@ impl MessageGenerator {
 
     /// A request whose answer shows that the controller has processed all earlier messages.
     pub(crate) fn question(request: u32) -> Vec<u8> {
-        let open = OpenQueue {
-            kind: PacketKind::OpenQueue as u32,
+        let open = OpenClaim {
+            kind: PacketKind::OpenClaim as u32,
             request,
             device: honest::DEVICE,
             stream_priority: 0,
-            ..OpenQueue::new_zeroed()
+            ..OpenClaim::new_zeroed()
         };
         open.as_bytes().to_vec()
     }
@@ -215,8 +215,8 @@ impl MessageGenerator {
         let (slot, generation) = self.queue();
         match self.random.u32(..35) {
             0..6 => {
-                let open = OpenQueue {
-                    kind: PacketKind::OpenQueue as u32,
+                let open = OpenClaim {
+                    kind: PacketKind::OpenClaim as u32,
                     request: self.random.u32(..),
                     device: if self.random.bool() {
                         honest::DEVICE
@@ -284,8 +284,8 @@ impl MessageGenerator {
             packet[offset_of!(Usage, reserved)..][..4].fill(0);
         } else if is(PacketKind::Hints) {
             packet[offset_of!(Hints, reserved)..][..4].fill(0);
-        } else if is(PacketKind::OpenQueue) && !self.one_in(16) {
-            let device = &mut packet[offset_of!(OpenQueue, device)..][..8];
+        } else if is(PacketKind::OpenClaim) && !self.one_in(16) {
+            let device = &mut packet[offset_of!(OpenClaim, device)..][..8];
             device[5..7].fill(0);
             device[7] = 0x80;
         }

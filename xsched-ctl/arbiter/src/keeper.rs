@@ -6,7 +6,7 @@ use std::path::Path;
 
 use xsched_protocol::{
     arbiter_page::{
-        ArbiterEvent, Control, DEVICE_MAX, LEVEL_COUNT, PROXIED, QUEUE_MAX, QueueWord, Report, Word,
+        ArbiterEvent, CLAIM_MAX, ClaimWord, Control, DEVICE_MAX, LEVEL_COUNT, PROXIED, Report, Word,
     },
     wire::Keeper,
 };
@@ -28,7 +28,7 @@ pub enum ArbiterError {
     Wake(#[source] io::Error),
     #[error("the arbiter page is full: it has {DEVICE_MAX} devices")]
     DevicesFull,
-    #[error("the arbiter page is full: it has {QUEUE_MAX} queues")]
+    #[error("the arbiter page is full: it has {CLAIM_MAX} queues")]
     QueuesFull,
     /// The queue was closed, by the end of its process or otherwise.
     #[error("the queue is closed")]
@@ -302,7 +302,7 @@ impl Arbiter {
         // Before the queue is open, because changes of masks write to the gates of open queues.
         let gate = self.make_gate(free.slot);
         let generation = free.word.generation().wrapping_add(1);
-        let word = QueueWord::new(generation, device, u64::from(level).min(LEVEL_COUNT as u64 - 1));
+        let word = ClaimWord::new(generation, device, u64::from(level).min(LEVEL_COUNT as u64 - 1));
         self.control(Control::Open, u64::from(free.slot), word.0, owner.0);
         let queue = Queue { slot: free.slot, generation };
         self.check(queue).map_err(|_| ArbiterError::OwnerGone)?;

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use xsched_protocol::arbiter_page::{BLOCK_SLOTS, DEVICE_MAX, PAGE_WORDS, QUEUE_MAX, QueueWord, Word};
+use xsched_protocol::arbiter_page::{BLOCK_SLOTS, CLAIM_MAX, ClaimWord, DEVICE_MAX, PAGE_WORDS, Word};
 
 /// The mapped page. Programs or other threads may change it at any time; each word is read atomically.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct QueueState {
     /// Its slot.
     pub slot: u32,
     /// Its word.
-    pub word: QueueWord,
+    pub word: ClaimWord,
     /// The end of its lease, if it is ready.
     pub lease_until_ns: u64,
     /// Its process, see [`crate::Owner`].
@@ -84,11 +84,11 @@ impl Page {
 
     /// The present state of a queue.
     pub fn queue(&self, slot: u32) -> QueueState {
-        let slot = slot % QUEUE_MAX as u32;
+        let slot = slot % CLAIM_MAX as u32;
         let index = u64::from(slot);
         QueueState {
             slot,
-            word: QueueWord(self.load(Word::queue(index))),
+            word: ClaimWord(self.load(Word::claim(index))),
             lease_until_ns: self.load(Word::lease_until(index)),
             owner: self.load(Word::owner(index)),
         }
@@ -98,7 +98,7 @@ impl Page {
     /// other devices. Each change of the device's mask looks at all slots of such blocks.
     pub(crate) fn free_slot(&self, device: u64) -> Option<FreeSlot> {
         let own = 1 << (device % 64);
-        let blocks = (0..QUEUE_MAX as u32).step_by(BLOCK_SLOTS).filter_map(|first| {
+        let blocks = (0..CLAIM_MAX as u32).step_by(BLOCK_SLOTS).filter_map(|first| {
             let slots = (first..first + BLOCK_SLOTS as u32).map(|slot| self.queue(slot));
             let queue = slots.clone().find(|queue| !queue.word.is_open())?;
             let is_block_empty = slots.into_iter().all(|queue| !queue.word.is_open());
@@ -111,7 +111,7 @@ impl Page {
 
     /// All open queues.
     pub fn queues(&self) -> impl Iterator<Item = QueueState> + '_ {
-        let slots = self.load(Word::SLOTS).min(QUEUE_MAX as u64) as u32;
+        let slots = self.load(Word::SLOTS).min(CLAIM_MAX as u64) as u32;
         (0..slots).map(|slot| self.queue(slot)).filter(|queue| queue.word.is_open())
     }
 }

@@ -119,7 +119,7 @@ impl Programs {
         // Another process may execute the same file and knows its own token. The marked value makes this token valid for the
         // controller only.
         let token = self.new_token(|token| !token)?;
-        self.control(Control::Claim, 0, token, 0);
+        self.control(Control::BecomeController, 0, token, 0);
         if self.page.load(Word::EPOCH) == epoch { Err(ProgramsError::Unheard) } else { Ok(()) }
     }
 

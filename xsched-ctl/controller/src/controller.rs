@@ -38,7 +38,7 @@ use xsched_arbiter::{Arbiter, Owner};
 use xsched_control_api::answer::{Counts, PageKeeper, Sight, State};
 use xsched_control_api::peer::Party;
 use xsched_protocol::{
-    arbiter_page::{ArbiterChange, ArbiterEvent, QueueWord},
+    arbiter_page::{ArbiterChange, ArbiterEvent, ClaimWord},
     wire::{Keeper, RefusalReason, Welcome},
 };
 use xsched_sched::{Nanos, QueueChange, QueueId, Scheduler};
@@ -318,7 +318,7 @@ impl Controller {
 
     fn take_event(&mut self, event: &ArbiterEvent, at: Nanos) {
         let Some(queue) = self.queues.get(&event.slot) else { return };
-        let word = QueueWord(event.word);
+        let word = ClaimWord(event.word);
         if word.generation() != queue.key.generation {
             return;
         }

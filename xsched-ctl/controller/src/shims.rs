@@ -311,7 +311,7 @@ async fn attend(shared: &Shared, connection: &Connection, peer: &Peer, id: Clien
 /// How many ordinary packets this one counts for. Opening a queue looks at the page and all queues, and so do hints, which may
 /// change all levels. A domain causes all verdicts of its process to be made again.
 fn weight(said: &FromShim) -> u32 {
-    if matches!(said, FromShim::OpenQueue(_) | FromShim::Hints(_) | FromShim::Domain(_)) { TURN } else { 1 }
+    if matches!(said, FromShim::OpenClaim(_) | FromShim::Hints(_) | FromShim::Domain(_)) { TURN } else { 1 }
 }
 
 /// Gives a process a ring when a recording starts, and notifies it when none is left.
@@ -336,7 +336,7 @@ async fn take(
 ) -> Result<(), End> {
     match said {
         FromShim::Hello(_) => return Err(End::Refused(RefusalReason::Malformed)),
-        FromShim::OpenQueue(wanted) => {
+        FromShim::OpenClaim(wanted) => {
             wait_until_joined(shared, connection, peer, id).await;
             let (opened, gate) =
                 shared.with(|controller| controller.open(id, wanted)).map_err(End::Refused)?;

@@ -1,12 +1,12 @@
 //! What each report and each control operation does: it changes the page and emits an event about the change.
 //!
-//! [`Report::Join`] and [`Control::Claim`] establish the caller's identity. Only the programs need that, so they handle both.
+//! [`Report::Join`] and [`Control::BecomeController`] establish the caller's identity. Only the programs need that, so they handle both.
 
 #![expect(clippy::inline_always, reason = "a call costs a BPF program stack space and the verifier time")]
 
 use super::protocol::{self, Caller, Change, Refusal, Wakes};
 use super::{
-    ALL_GATES, ArbiterChange, ArbiterEvent, Control, DEVICE_MAX, PROXIED, QUEUE_MAX, QueueWord, Report, Word,
+    ALL_GATES, ArbiterChange, ArbiterEvent, CLAIM_MAX, ClaimWord, Control, DEVICE_MAX, PROXIED, Report, Word,
     Words,
 };
 
@@ -15,7 +15,7 @@ pub trait Host: Words {
     /// The time, on the clock of the page.
     fn now_ns(&self) -> u64;
 
-    /// Whether the process that a queue is opened for still exists.
+    /// Whether the process that a claim is opened for still exists.
     fn lives(&self, owner: u64) -> bool;
 
     /// Emits an event about a change. With `calls` it wakes the controller, if that listens.
@@ -77,7 +77,7 @@ pub fn report<H: Host>(host: &H, owner: u64, report: Report, slot: u64, argument
         Report::Gate => match protocol::gate(host, slot, generation, caller) {
             // Any thread of the process may have asked; the one that sleeps may be another.
             Ok(true) => {
-                let word = QueueWord(host.load(Word::queue(slot)));
+                let word = ClaimWord(host.load(Word::claim(slot)));
                 emit(
                     host,
                     ArbiterChange::Repaired,
@@ -102,7 +102,7 @@ pub fn control<H: Host>(host: &H, owner: u64, control: Control, slot: u64, first
         Control::Heartbeat => {
             if protocol::obey(host, host.now_ns()) {
                 refresh_all(host);
-                emit(host, ArbiterChange::Obeyed, owner, 0, QueueWord::default(), CONTROLLER);
+                emit(host, ArbiterChange::Obeyed, owner, 0, ClaimWord::default(), CONTROLLER);
             }
         }
         Control::Release => {
@@ -110,12 +110,12 @@ pub fn control<H: Host>(host: &H, owner: u64, control: Control, slot: u64, first
                 released(host, owner);
             }
         }
-        // Only the controller assigns entries, and it opens no queue meanwhile.
+        // Only the controller assigns entries, and it opens no claim meanwhile.
         Control::AddDevice => host.store(Word::key(slot), first),
-        // Likewise. It has seen that the block has no open queue.
+        // Likewise. It has seen that the block has no open claim.
         Control::ClearBlock => host.store(Word::block(slot), 0),
         Control::Open => {
-            let outcome = protocol::open(host, slot, QueueWord(first), second, || host.lives(second));
+            let outcome = protocol::open(host, slot, ClaimWord(first), second, || host.lives(second));
             finish(host, ArbiterChange::Opened, slot, second, outcome);
         }
         Control::Close => {
@@ -146,14 +146,14 @@ pub fn control<H: Host>(host: &H, owner: u64, control: Control, slot: u64, first
         Control::Repair => {
             let changed = host.refresh(slot);
             if host.follow_gates(slot, ALL_GATES) || changed {
-                emit(host, ArbiterChange::Repaired, owner, 0, QueueWord::new(0, slot, 0), Wakes::ALL);
+                emit(host, ArbiterChange::Repaired, owner, 0, ClaimWord::new(0, slot, 0), Wakes::ALL);
             }
         }
-        Control::Claim => {}
+        Control::BecomeController => {}
     }
 }
 
-/// Closes all queues of a process that has ended. Its end must have been noted before: see [`protocol::open`].
+/// Closes all claims of a process that has ended. Its end must have been noted before: see [`protocol::open`].
 #[inline(always)]
 pub fn close_all<H: Host>(host: &H, owner: u64) {
     for slot in 0..protocol::slots(host) {
@@ -161,7 +161,7 @@ pub fn close_all<H: Host>(host: &H, owner: u64) {
     }
 }
 
-/// Closes the queue in a slot if it belongs to a process that has ended.
+/// Closes the claim in a slot if it belongs to a process that has ended.
 #[inline(always)]
 pub fn close_one<H: Host>(host: &H, slot: u64, owner: u64) {
     if let Ok(change) = protocol::close_of(host, slot, owner) {
@@ -173,7 +173,7 @@ pub fn close_one<H: Host>(host: &H, slot: u64, owner: u64) {
 #[inline(always)]
 pub fn released<H: Host>(host: &H, owner: u64) {
     refresh_all(host);
-    emit(host, ArbiterChange::Released, owner, 0, QueueWord::default(), CONTROLLER);
+    emit(host, ArbiterChange::Released, owner, 0, ClaimWord::default(), CONTROLLER);
 }
 
 /// Processes were woken before.
@@ -198,11 +198,11 @@ fn finish<H: Host>(host: &H, kind: ArbiterChange, slot: u64, owner: u64, outcome
 }
 
 #[inline(always)]
-fn emit<H: Host>(host: &H, kind: ArbiterChange, owner: u64, slot: u64, word: QueueWord, wakes: Wakes) {
+fn emit<H: Host>(host: &H, kind: ArbiterChange, owner: u64, slot: u64, word: ClaimWord, wakes: Wakes) {
     let event = ArbiterEvent {
         time_ns: host.now_ns(),
         change: kind as u32,
-        slot: slot as u32 & (QUEUE_MAX as u32 - 1),
+        slot: slot as u32 & (CLAIM_MAX as u32 - 1),
         word: word.0,
         ready: host.load(Word::ready(word.device())),
         owner,

@@ -8,17 +8,17 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub enum Report {
     /// The process shows the token that it was given. Slot: 0; argument: the token.
     Join = 1,
-    /// The queue has work, or still has: its lease is renewed. Argument: its generation, as in all that follow.
+    /// The claim has work, or still has: its lease is renewed. Argument: its generation, as in all that follow.
     Ready = 2,
-    /// The queue has no work.
+    /// The claim has no work.
     Idle = 3,
-    /// A queue of any process may have outlived its lease. The kernel's clock decides.
+    /// A claim of any process may have outlived its lease. The kernel's clock decides.
     Expire = 4,
     /// The last heartbeat may be too old. The kernel's clock decides. Slot and argument: 0.
     Check = 5,
-    /// Closes the queue.
+    /// Closes the claim.
     Close = 6,
-    /// The queue's gate may disagree with the masks: it is updated.
+    /// The claim's gate may disagree with the masks: it is updated.
     Gate = 7,
 }
 
@@ -28,37 +28,37 @@ pub enum Report {
 pub enum Control {
     /// The controller is there.
     Heartbeat = 1,
-    /// No controller is there from now on: no queue has to wait.
+    /// No controller is there from now on: no claim has to wait.
     Release = 2,
     /// Assigns a free entry to a device. Slot: its index; first: its key, see [`device_key`](super::device_key).
     AddDevice = 3,
-    /// Opens a queue in a free slot. First: its [`QueueWord`](super::QueueWord); second: its owner.
+    /// Opens a claim in a free slot. First: its [`ClaimWord`](super::ClaimWord); second: its owner.
     Open = 4,
-    /// Closes a queue. First: its generation.
+    /// Closes a claim. First: its generation.
     Close = 5,
-    /// Changes a queue's level. First: its generation; second: the level.
+    /// Changes a claim's level. First: its generation; second: the level.
     SetLevel = 6,
     /// Sets lease and linger. First and second: nanoseconds.
     SetTimes = 7,
-    /// A queue may have outlived its lease. The page's clock decides. First: its generation.
+    /// A claim may have outlived its lease. The page's clock decides. First: its generation.
     Expire = 8,
     /// The caller becomes the controller. First: its token. The controller has put it, with its complement, where only the owner
     /// of the maps can write. The complement distinguishes it from the tokens of processes.
-    Claim = 9,
+    BecomeController = 9,
     /// A report for a process whose reports no program sees. First: the [`Report`]; second: the generation.
     ProxyReport = 10,
-    /// Closes all queues of a process. First: the owner.
+    /// Closes all claims of a process. First: the owner.
     Gone = 11,
-    /// Makes a device's masks agree with its counts, and the gates of its queues with the masks. Slot: its index.
+    /// Makes a device's masks agree with its counts, and the gates of its claims with the masks. Slot: its index.
     Repair = 12,
     /// Whether to wake the controller at every change of a mask with several levels. First: 1 or 0.
     Listen = 13,
-    /// Forgets which devices had queues in a block of slots. Slot: the block's first; none of its slots has an open queue.
+    /// Forgets which devices had claims in a block of slots. Slot: the block's first; none of its slots has an open claim.
     ClearBlock = 14,
 }
 
 from_number!(u64, Report: Join Ready Idle Expire Check Close Gate);
-from_number!(u64, Control: Heartbeat Release AddDevice Open Close SetLevel SetTimes Expire Claim ProxyReport Gone Repair Listen ClearBlock);
+from_number!(u64, Control: Heartbeat Release AddDevice Open Close SetLevel SetTimes Expire BecomeController ProxyReport Gone Repair Listen ClearBlock);
 
 /// One change, in the arbiter's ring of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -68,9 +68,9 @@ pub struct ArbiterEvent {
     pub time_ns: u64,
     /// An [`ArbiterChange`].
     pub change: u32,
-    /// Which queue, if it is about one.
+    /// Which claim, if it is about one.
     pub slot: u32,
-    /// The queue's word afterwards; for [`ArbiterChange::Joined`] the token.
+    /// The claim's word afterwards; for [`ArbiterChange::Joined`] the token.
     pub word: u64,
     /// The device's ready mask afterwards.
     pub ready: u64,
@@ -84,21 +84,21 @@ const _: () = assert!(size_of::<ArbiterEvent>() == 40);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ArbiterChange {
-    /// A queue became ready.
+    /// A claim became ready.
     Ready = 1,
-    /// A queue became idle.
+    /// A claim became idle.
     Idle = 2,
-    /// A queue's level changed.
+    /// A claim's level changed.
     Level = 3,
-    /// A queue was opened.
+    /// A claim was opened.
     Opened = 4,
-    /// A queue was closed by its process or the controller.
+    /// A claim was closed by its process or the controller.
     Closed = 5,
-    /// A queue was closed because its process died or became another program.
+    /// A claim was closed because its process died or became another program.
     Died = 6,
-    /// A queue's lease ran out: it is not ready any more.
+    /// A claim's lease ran out: it is not ready any more.
     Expired = 7,
-    /// The controller is gone: every queue may launch.
+    /// The controller is gone: every claim may launch.
     Released = 8,
     /// A controller is there again.
     Obeyed = 9,

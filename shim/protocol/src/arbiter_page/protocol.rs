@@ -1,23 +1,23 @@
-//! How queues change, and how masks and gates follow: the only code that changes the words of queues, counts, masks and gates.
+//! How claims change, and how masks and gates follow: the only code that changes the words of claims, counts, masks and gates.
 //!
 //! It runs in the BPF programs, in a controller that keeps the page in its own memory, and in the model checker of
 //! `tests/arbiter_model`. The model checker tries every order in which the steps of several changes can happen.
 //!
-//! * A queue's word is changed by compare-and-exchange. The caller that succeeds alone knows the old and the new word, so it
-//!   alone corrects the counts. It counts the new state before it takes off the old one, so that a queue that changes its
+//! * A claim's word is changed by compare-and-exchange. The caller that succeeds alone knows the old and the new word, so it
+//!   alone corrects the counts. It counts the new state before it takes off the old one, so that a claim that changes its
 //!   level is never invisible in between. A count may be negative for a moment: another caller may take back a change that is
 //!   not counted yet.
 //! * A mask's bit is derived: it is set while its count is positive (and, for the ready mask, while a controller is there). Two
 //!   words cannot be changed at once. So a caller that has changed a source writes the bit and then checks the sources again,
 //!   until they agree with what it wrote. The author of the last change of a source leaves the right bit; a caller that
 //!   overwrites it with an older value checks again, too.
-//! * A queue's gate is derived from a ready mask and the queue's word in the same way: see [`gate`](super::gate).
+//! * A claim's gate is derived from a ready mask and the claim's word in the same way: see [`gate`](super::gate).
 //! * Nothing waits. All loops are bounded, and a bound that is reached is counted in
 //!   [`PageHeader::exhausted`](super::PageHeader::exhausted); the controller then repairs the device.
 
 #![expect(clippy::inline_always, reason = "a call costs a BPF program stack space and the verifier time")]
 
-use super::{LEVEL_COUNT, QUEUE_MAX, QueueWord, Word, Words};
+use super::{CLAIM_MAX, ClaimWord, LEVEL_COUNT, Word, Words};
 
 /// Among the levels that [`repair_ready`] returns: the mask has changed, whether or not that changes which levels may launch. The
 /// most urgent level may always launch, so its bit is free for this.
@@ -29,10 +29,10 @@ pub(super) const TRIES: u32 = 16;
 /// A change that was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The queue as it was.
-    pub old: QueueWord,
-    /// The queue as it is.
-    pub new: QueueWord,
+    /// The claim as it was.
+    pub old: ClaimWord,
+    /// The claim as it is.
+    pub new: ClaimWord,
     /// What is to be woken.
     pub wakes: Wakes,
 }
@@ -40,8 +40,8 @@ pub struct Change {
 /// What a change wakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wakes {
-    /// Processes that wait for changes of the device. A queue with work may launch now, or it no longer may and its process wants
-    /// to know, or a queue's level has changed.
+    /// Processes that wait for changes of the device. A claim with work may launch now, or it no longer may and its process wants
+    /// to know, or a claim's level has changed.
     pub processes: bool,
     /// The controller, if it asked for that: a mask with several levels has changed.
     pub controller: bool,
@@ -55,9 +55,9 @@ impl Wakes {
 /// Why nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The queue is gone or another process's.
+    /// The claim is gone or another process's.
     Refused,
-    /// The queue already is as wanted, or its lease is not over.
+    /// The claim already is as wanted, or its lease is not over.
     Unchanged,
     /// Other callers changed the word at each attempt.
     Exhausted,
@@ -66,28 +66,28 @@ pub enum Refusal {
 /// The author of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
-    /// The controller, which may change any queue.
+    /// The controller, which may change any claim.
     Controller,
     /// A process, which may change its own.
     Process(u64),
 }
 
-/// Opens a queue in a free slot; `word` has the slot's next generation. Only one thread of the machine may open queues.
+/// Opens a claim in a free slot; `word` has the slot's next generation. Only one thread of the machine may open claims.
 ///
-/// `lives` says whether the process still exists. It is asked again when the queue is open. The clean-up after a process notes
-/// the process's end before it looks for queues, so at least one of the two sees the other.
+/// `lives` says whether the process still exists. It is asked again when the claim is open. The clean-up after a process notes
+/// the process's end before it looks for claims, so at least one of the two sees the other.
 #[inline(always)]
 pub fn open<W: Words>(
     words: &W,
     slot: u64,
-    word: QueueWord,
+    word: ClaimWord,
     owner: u64,
     lives: impl Fn() -> bool,
 ) -> Result<Change, Refusal> {
-    let old = QueueWord(words.load(Word::queue(slot)));
+    let old = ClaimWord(words.load(Word::claim(slot)));
     if !lives()
         || old.is_open()
-        || word != QueueWord::new(old.generation().wrapping_add(1), word.device(), word.level())
+        || word != ClaimWord::new(old.generation().wrapping_add(1), word.device(), word.level())
     {
         return Err(Refusal::Refused);
     }
@@ -96,9 +96,9 @@ pub fn open<W: Words>(
     if words.load(Word::SLOTS) <= slot {
         words.store(Word::SLOTS, slot + 1);
     }
-    // Before the queue is there: a change of its device's mask looks for it from then on.
+    // Before the claim is there: a change of its device's mask looks for it from then on.
     words.set(Word::block(slot), bit(word.device()));
-    if !words.replace(Word::queue(slot), old.0, word.0) {
+    if !words.replace(Word::claim(slot), old.0, word.0) {
         return Err(Refusal::Refused);
     }
     let change = settle(words, slot, old, word);
@@ -110,7 +110,7 @@ pub fn open<W: Words>(
     Err(Refusal::Refused)
 }
 
-/// Closes a queue.
+/// Closes a claim.
 #[inline(always)]
 pub fn close<W: Words>(words: &W, slot: u64, generation: u32, caller: Caller) -> Result<Change, Refusal> {
     transition(words, slot, |word| {
@@ -118,13 +118,13 @@ pub fn close<W: Words>(words: &W, slot: u64, generation: u32, caller: Caller) ->
     })
 }
 
-/// Closes the queue in a slot if this process owns it.
+/// Closes the claim in a slot if this process owns it.
 #[inline(always)]
 pub fn close_of<W: Words>(words: &W, slot: u64, owner: u64) -> Result<Change, Refusal> {
     transition(words, slot, |word| is_of(words, slot, word, Caller::Process(owner)).then(|| word.closed()))
 }
 
-/// A queue has work, or still has: its lease is renewed.
+/// A claim has work, or still has: its lease is renewed.
 #[inline(always)]
 pub fn ready<W: Words>(
     words: &W,
@@ -133,16 +133,16 @@ pub fn ready<W: Words>(
     caller: Caller,
     now_ns: u64,
 ) -> Result<Change, Refusal> {
-    let is_meant = |word: QueueWord| is_of(words, slot, word, caller) && word.generation() == generation;
+    let is_meant = |word: ClaimWord| is_of(words, slot, word, caller) && word.generation() == generation;
     // Before the word counts the renewal: a caller that sees the old word's lease as over then fails to replace the word.
-    if is_meant(QueueWord(words.load(Word::queue(slot)))) {
+    if is_meant(ClaimWord(words.load(Word::claim(slot)))) {
         prolong(words, slot, now_ns + words.load(Word::LEASE));
     }
     transition(words, slot, |word| is_meant(word).then(|| word.renewed()))
 }
 
 /// Extends a lease to this time, unless it lasts longer. A thread that slept since it read the clock must not shorten a later
-/// renewal, not even that of another queue in the same slot.
+/// renewal, not even that of another claim in the same slot.
 #[inline(always)]
 fn prolong<W: Words>(words: &W, slot: u64, until_ns: u64) {
     for _ in 0..TRIES {
@@ -153,7 +153,7 @@ fn prolong<W: Words>(words: &W, slot: u64, until_ns: u64) {
     }
 }
 
-/// A queue has no work.
+/// A claim has no work.
 #[inline(always)]
 pub fn idle<W: Words>(words: &W, slot: u64, generation: u32, caller: Caller) -> Result<Change, Refusal> {
     transition(words, slot, |word| {
@@ -162,7 +162,7 @@ pub fn idle<W: Words>(words: &W, slot: u64, generation: u32, caller: Caller) -> 
     })
 }
 
-/// A queue counts as idle because its lease is over by `now_ns`. Any caller may ask.
+/// A claim counts as idle because its lease is over by `now_ns`. Any caller may ask.
 #[inline(always)]
 pub fn expire<W: Words>(words: &W, slot: u64, generation: u32, now_ns: u64) -> Result<Change, Refusal> {
     transition(words, slot, |word| {
@@ -174,7 +174,7 @@ pub fn expire<W: Words>(words: &W, slot: u64, generation: u32, now_ns: u64) -> R
     })
 }
 
-/// A queue's level changes. Its process may be waiting for that, whatever the masks say.
+/// A claim's level changes. Its process may be waiting for that, whatever the masks say.
 #[inline(always)]
 pub fn set_level<W: Words>(words: &W, slot: u64, generation: u32, level: u64) -> Result<Change, Refusal> {
     let outcome = transition(words, slot, |word| {
@@ -204,18 +204,18 @@ pub fn check<W: Words>(words: &W, now_ns: u64) -> bool {
     silent_ns > words.load(Word::SILENCE) && release(words)
 }
 
-/// Makes a queue's gate agree with the masks. Returns true if a process must be woken for it. The caller whose change the gate
+/// Makes a claim's gate agree with the masks. Returns true if a process must be woken for it. The caller whose change the gate
 /// follows may come too late to see that an update was due.
 #[inline(always)]
 pub fn gate<W: Words>(words: &W, slot: u64, generation: u32, caller: Caller) -> Result<bool, Refusal> {
-    let word = QueueWord(words.load(Word::queue(slot)));
+    let word = ClaimWord(words.load(Word::claim(slot)));
     if !is_of(words, slot, word, caller) || word.generation() != generation {
         return Err(Refusal::Refused);
     }
     Ok(words.follow_gate(slot))
 }
 
-/// Makes a device's ready mask agree with its counts and with [`obey`], and the gates of its queues with the mask. Returns true
+/// Makes a device's ready mask agree with its counts and with [`obey`], and the gates of its claims with the mask. Returns true
 /// if the mask has changed.
 #[inline(always)]
 pub fn refresh<W: Words>(words: &W, device: u64) -> bool {
@@ -239,11 +239,11 @@ pub fn refresh<W: Words>(words: &W, device: u64) -> bool {
 /// Slots that may be in use lie below this.
 #[inline(always)]
 pub fn slots<W: Words>(words: &W) -> u64 {
-    words.load(Word::SLOTS).min(QUEUE_MAX as u64)
+    words.load(Word::SLOTS).min(CLAIM_MAX as u64)
 }
 
 #[inline(always)]
-fn is_of<W: Words>(words: &W, slot: u64, word: QueueWord, caller: Caller) -> bool {
+fn is_of<W: Words>(words: &W, slot: u64, word: ClaimWord, caller: Caller) -> bool {
     // The owner is read after the word. A slot changes its owner only while it is closed, and the word's generation then
     // changes too: a word that is replaced after this is still that owner's.
     word.is_open()
@@ -253,20 +253,20 @@ fn is_of<W: Words>(words: &W, slot: u64, word: QueueWord, caller: Caller) -> boo
         }
 }
 
-/// Replaces a queue's word by what `decide` makes of it.
+/// Replaces a claim's word by what `decide` makes of it.
 #[inline(always)]
 fn transition<W: Words>(
     words: &W,
     slot: u64,
-    decide: impl Fn(QueueWord) -> Option<QueueWord>,
+    decide: impl Fn(ClaimWord) -> Option<ClaimWord>,
 ) -> Result<Change, Refusal> {
     for _ in 0..TRIES {
-        let old = QueueWord(words.load(Word::queue(slot)));
+        let old = ClaimWord(words.load(Word::claim(slot)));
         let Some(new) = decide(old) else { return Err(Refusal::Refused) };
         if new == old {
             return Err(Refusal::Unchanged);
         }
-        if words.replace(Word::queue(slot), old.0, new.0) {
+        if words.replace(Word::claim(slot), old.0, new.0) {
             return Ok(settle(words, slot, old, new));
         }
     }
@@ -276,7 +276,7 @@ fn transition<W: Words>(
 
 /// Corrects counts, masks and gates after a word was replaced.
 #[inline(always)]
-fn settle<W: Words>(words: &W, slot: u64, old: QueueWord, new: QueueWord) -> Change {
+fn settle<W: Words>(words: &W, slot: u64, old: ClaimWord, new: ClaimWord) -> Change {
     let device = new.device();
     let moved = old.level() != new.level();
     let mut turned = 0;
@@ -302,7 +302,7 @@ fn settle<W: Words>(words: &W, slot: u64, old: QueueWord, new: QueueWord) -> Cha
     if moved || old.is_open() != new.is_open() {
         processes |= words.follow_gate(slot);
     }
-    // Only queues of other levels that have work are concerned, and only those wait. A queue whose bit is not visible here will
+    // Only claims of other levels that have work are concerned, and only those wait. A claim whose bit is not visible here will
     // set it later, and looks at the mask after that.
     let concerned = if turned != 0 { before | words.load(Word::ready(device)) } else { 0 };
     if old.is_open() && (!new.is_open() || moved) {

@@ -5,7 +5,7 @@
 use core::mem::offset_of;
 
 use super::{
-    BLOCK_SLOTS, DEVICE_MAX, DeviceWords, LEVEL_COUNT, Page, PageHeader, QUEUE_MAX, QueueEntry, gate,
+    BLOCK_SLOTS, CLAIM_MAX, ClaimEntry, DEVICE_MAX, DeviceWords, LEVEL_COUNT, Page, PageHeader, gate,
     protocol,
 };
 
@@ -14,9 +14,9 @@ pub const PAGE_WORDS: usize = size_of::<Page>() / 8;
 
 const BLOCKS: usize = offset_of!(Page, blocks) / 8;
 const DEVICES: usize = offset_of!(Page, devices) / 8;
-const QUEUES: usize = offset_of!(Page, queues) / 8;
+const CLAIMS: usize = offset_of!(Page, claims) / 8;
 const DEVICE_WORDS: usize = size_of::<DeviceWords>() / 8;
-const QUEUE_WORDS: usize = size_of::<QueueEntry>() / 8;
+const CLAIM_WORDS: usize = size_of::<ClaimEntry>() / 8;
 
 /// The index of a word in the page. Devices, levels and slots are taken modulo their counts, so that a word is within the page
 /// whatever it was made from.
@@ -30,7 +30,7 @@ macro_rules! header {
     };
 }
 
-/// Words of an entry for a device or a queue: the function's name, and the field's.
+/// Words of an entry for a device or a claim: the function's name, and the field's.
 macro_rules! fields {
     ($($of:ident($index:ident) $entry:ident: $($name:ident $field:ident),*;)*) => {
         $($(#[doc = concat!("[`", stringify!($entry), "::", stringify!($field), "`]")]
@@ -50,13 +50,13 @@ impl Word {
 
     fields! {
         of_device(device) DeviceWords: key key, ready ready, exists exists, changes changes;
-        of_queue(slot) QueueEntry: queue word, lease_until lease_until_ns, owner owner;
+        of_claim(slot) ClaimEntry: claim word, lease_until lease_until_ns, owner owner;
     }
 
     /// The element of [`Page::blocks`] for a slot.
     #[inline(always)]
     pub const fn block(slot: u64) -> Self {
-        let slot = slot as usize & (QUEUE_MAX - 1);
+        let slot = slot as usize & (CLAIM_MAX - 1);
         Self((BLOCKS + slot / BLOCK_SLOTS) as u32)
     }
 
@@ -90,14 +90,14 @@ impl Word {
     }
 
     #[inline(always)]
-    const fn of_queue(slot: u64, offset: usize) -> Self {
-        let slot = slot as usize & (QUEUE_MAX - 1);
-        Self((QUEUES + slot * QUEUE_WORDS + offset / 8) as u32)
+    const fn of_claim(slot: u64, offset: usize) -> Self {
+        let slot = slot as usize & (CLAIM_MAX - 1);
+        Self((CLAIMS + slot * CLAIM_WORDS + offset / 8) as u32)
     }
 }
 
 const _: () =
-    assert!(DEVICE_MAX.is_power_of_two() && LEVEL_COUNT.is_power_of_two() && QUEUE_MAX.is_power_of_two());
+    assert!(DEVICE_MAX.is_power_of_two() && LEVEL_COUNT.is_power_of_two() && CLAIM_MAX.is_power_of_two());
 
 /// A page that several threads or programs change at once.
 ///
@@ -118,7 +118,7 @@ pub trait Words {
     /// Clears bits; returns what was there before.
     fn clear(&self, word: Word, bits: u64) -> u64;
 
-    /// The gate of a slot's queue; none if it has no gate. Not every keeper of a page has gates.
+    /// The gate of a slot's claim; none if it has no gate. Not every keeper of a page has gates.
     #[inline(always)]
     fn gate(&self, slot: u64) -> Option<u64> {
         let _ = slot;
@@ -131,7 +131,7 @@ pub trait Words {
         let _ = (slot, is_allowed);
     }
 
-    /// Whether the process of a slot's queue has requested [`GATE_QUIET`](super::GATE_QUIET).
+    /// Whether the process of a slot's claim has requested [`GATE_QUIET`](super::GATE_QUIET).
     #[inline(always)]
     fn is_quiet(&self, slot: u64) -> bool {
         let _ = slot;

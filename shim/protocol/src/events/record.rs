@@ -143,7 +143,7 @@ pub enum Event {
         priority: i32,
         /// See [`Event::QueueOpened`].
         stream_priority: i32,
-        /// Its [`crate::arbiter_page::QueueWord`].
+        /// Its [`crate::arbiter_page::ClaimWord`].
         word: u64,
     },
     /// From the controller: the page has changed.

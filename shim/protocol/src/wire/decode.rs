@@ -8,7 +8,7 @@ use core::fmt;
 use zerocopy::FromBytes;
 
 use super::{
-    Domain, Events, Hello, Hints, KernelName, NAME_LEN_MAX, ORIGINS_MAX, OpenQueue, Opened, OriginName,
+    Domain, Events, Hello, Hints, KernelName, NAME_LEN_MAX, ORIGINS_MAX, OpenClaim, Opened, OriginName,
     OriginTime, OriginUsage, PacketKind, Refusal, Reported, Rules, SETTINGS_LEN_MAX, SchedulingDomain,
     Settings, Usage, Verdicts, WIRE_VERSION, Welcome,
 };
@@ -72,10 +72,10 @@ pub enum FromShim {
     /// Its first packet.
     Hello(Hello),
     /// A process will use a device.
-    OpenQueue(OpenQueue),
+    OpenClaim(OpenClaim),
     /// A report that no program sees.
     Reported(Reported),
-    /// The use of a queue.
+    /// The use of a claim.
     Usage(Usage),
     /// The scheduling domain of a library.
     Domain(Domain),
@@ -85,7 +85,7 @@ pub enum FromShim {
     Settings(Settings),
     /// The name of an origin.
     OriginName(OriginName),
-    /// How a queue's device time divides among origins.
+    /// How a claim's device time divides among origins.
     OriginUsage(OriginUsage),
     /// What the process asks for from now on.
     Hints(Hints),
@@ -95,7 +95,7 @@ impl FromShim {
     /// Reads one packet.
     pub fn parse(packet: &[u8]) -> Result<Self, Malformed> {
         let kind = kind(packet)?;
-        let parsed = parse_as!(kind, packet: Hello OpenQueue Reported Usage Domain KernelName Settings OriginName OriginUsage Hints);
+        let parsed = parse_as!(kind, packet: Hello OpenClaim Reported Usage Domain KernelName Settings OriginName OriginUsage Hints);
         let parsed = match parsed {
             Err(error) if kind == PacketKind::Hello as u32 => {
                 return Err(another_version(packet).unwrap_or(error));
@@ -109,7 +109,7 @@ impl FromShim {
             Self::OriginName(packet) => packet.reserved,
             Self::Hints(packet) => packet.reserved,
             Self::OriginUsage(packet) => packet.times.iter().fold(0, |all, time| all | time.reserved),
-            Self::Hello(_) | Self::OpenQueue(_) | Self::Reported(_) | Self::Settings(_) => 0,
+            Self::Hello(_) | Self::OpenClaim(_) | Self::Reported(_) | Self::Settings(_) => 0,
         };
         let makes_sense = match &parsed {
             Self::Domain(packet) => {
@@ -123,7 +123,7 @@ impl FromShim {
                 unused.is_some_and(|unused| unused.iter().all(|time| *time == OriginTime::default()))
             }
             Self::Settings(packet) => packet.len <= SETTINGS_LEN_MAX,
-            Self::OpenQueue(packet) => is_device_key(packet.device),
+            Self::OpenClaim(packet) => is_device_key(packet.device),
             Self::Hello(_) | Self::Reported(_) | Self::Usage(_) | Self::Hints(_) => true,
         };
         match (reserved, makes_sense) {
@@ -139,7 +139,7 @@ impl FromShim {
 pub enum FromController {
     /// The process is accepted.
     Welcome(Welcome),
-    /// A queue is open.
+    /// A claim is open.
     Opened(Opened),
     /// The connection ends.
     Refusal(Refusal),
@@ -176,7 +176,7 @@ pub(super) fn whole<T: FromBytes>(kind: u32, packet: &[u8]) -> Result<T, Malform
 }
 
 const _: () = assert!(size_of::<Hello>() <= PACKET_LEN_MAX && size_of::<Usage>() <= PACKET_LEN_MAX);
-const _: () = assert!(size_of::<Welcome>() <= PACKET_LEN_MAX && size_of::<OpenQueue>() <= PACKET_LEN_MAX);
+const _: () = assert!(size_of::<Welcome>() <= PACKET_LEN_MAX && size_of::<OpenClaim>() <= PACKET_LEN_MAX);
 const _: () = assert!(size_of::<Domain>() <= PACKET_LEN_MAX && size_of::<KernelName>() <= PACKET_LEN_MAX);
 const _: () =
     assert!(size_of::<OriginName>() <= PACKET_LEN_MAX && size_of::<OriginUsage>() <= PACKET_LEN_MAX);
@@ -249,8 +249,8 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_of_a_device() {
-        let packet = OpenQueue { kind: PacketKind::OpenQueue as u32, device: 7, ..OpenQueue::new_zeroed() };
+    fn a_claim_is_of_a_device() {
+        let packet = OpenClaim { kind: PacketKind::OpenClaim as u32, device: 7, ..OpenClaim::new_zeroed() };
         assert_eq!(FromShim::parse(packet.as_bytes()).unwrap_err(), Malformed::Value(3));
     }
 
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queues_time_has_as_many_parts_as_it_says() {
+    fn a_claims_time_has_as_many_parts_as_it_says() {
         let part = |origin| OriginTime { origin, reserved: 0, device_ns: 7 };
         let parts: std::vec::Vec<_> = (1..40).map(part).collect();
         for count in [0, 1, ORIGIN_TIMES_MAX, 39] {
@@ -320,7 +320,7 @@ mod tests {
                     let back = match &parsed {
                         FromShim::Hello(packet) => packet.as_bytes(),
                         FromShim::Hints(packet) => packet.as_bytes(),
-                        FromShim::OpenQueue(packet) => packet.as_bytes(),
+                        FromShim::OpenClaim(packet) => packet.as_bytes(),
                         FromShim::Reported(packet) => packet.as_bytes(),
                         FromShim::Usage(packet) => packet.as_bytes(),
                         FromShim::Domain(packet) => packet.as_bytes(),

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{Hash as _, Hasher as _};
 
 use xsched_protocol::arbiter_page::{
-    ArbiterEvent, GATE_ALLOWED, GATE_QUIET, Host, PAGE_WORDS, QUEUE_MAX, QueueWord, Word, Words, gate,
+    ArbiterEvent, CLAIM_MAX, ClaimWord, GATE_ALLOWED, GATE_QUIET, Host, PAGE_WORDS, Word, Words, gate,
     more_urgent,
 };
 
@@ -26,16 +26,16 @@ pub(crate) type Memory = BTreeMap<u64, u64>;
 /// The word that says whether a waiter was woken.
 const WAKE: u64 = PAGE_WORDS as u64;
 
-/// The gates, by slot; the word of a queue without a gate is [`NO_GATE`].
+/// The gates, by slot; the word of a claim without a gate is [`NO_GATE`].
 const GATES: u64 = WAKE + 1;
 
 const NO_GATE: u64 = u64::MAX;
 
 /// The words behind this one say which processes live, by owner.
-const OWNERS: u64 = GATES + QUEUE_MAX as u64;
+const OWNERS: u64 = GATES + CLAIM_MAX as u64;
 
-/// The requests of queues' processes, by slot.
-const WISHES: u64 = OWNERS + QUEUE_MAX as u64;
+/// The requests of claims' processes, by slot.
+const WISHES: u64 = OWNERS + CLAIM_MAX as u64;
 
 /// How far a thread has got.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -105,7 +105,7 @@ impl<'a> Machine<'a> {
         self.access(OWNERS + owner, |_| u64::from(lives));
     }
 
-    /// Gives the next queue of a slot a new gate page, or none.
+    /// Gives the next claim of a slot a new gate page, or none.
     pub(crate) fn make_gate(&self, slot: u64, is_there: bool) {
         self.access(GATES + slot, |_| if is_there { GATE_ALLOWED } else { NO_GATE });
     }
@@ -219,7 +219,7 @@ impl Words for Machine<'_> {
         if !self.writes_gates_once.get() {
             return gate::follow(self, slot);
         }
-        let level = QueueWord(self.load(Word::queue(slot))).level();
+        let level = ClaimWord(self.load(Word::claim(slot))).level();
         self.set_gate(slot, self.load(Word::ready(0)) & more_urgent(level) == 0);
         true
     }
@@ -237,7 +237,7 @@ impl Host for Machine<'_> {
     fn emit(&self, _event: ArbiterEvent, _calls: bool) {}
 
     fn wake(&self, device: u64) {
-        // The only device with queues.
+        // The only device with claims.
         if device == 0 {
             self.access(WAKE, |_| 1);
         }

@@ -8,20 +8,20 @@ mod explorer;
 
 use explorer::{Explored, Machine, Memory, Operations, explore, gate_word, is_woken, lives, word};
 use xsched_protocol::arbiter_page::{
-    Control, GATE_ALLOWED, Host as _, LEVEL_COUNT, QueueWord, Report, Word, Words as _, device_key, dispatch,
+    ClaimWord, Control, GATE_ALLOWED, Host as _, LEVEL_COUNT, Report, Word, Words as _, device_key, dispatch,
     more_urgent, protocol,
 };
 
-/// Two processes. Each has a queue in the slot of the same number.
+/// Two processes. Each has a claim in the slot of the same number.
 const A: u64 = 0;
 const B: u64 = 1;
 
-/// Maximum number of queues in a scenario.
+/// Maximum number of claims in a scenario.
 const SLOTS: u64 = 3;
 
 fn open(slot: u64, owner: u64, level: u64) -> impl Fn(&Machine<'_>) {
     move |machine| {
-        let word = QueueWord::new(1, 0, level);
+        let word = ClaimWord::new(1, 0, level);
         dispatch::control(machine, 0, Control::Open, slot, word.0, owner);
     }
 }
@@ -56,11 +56,11 @@ fn controllers_death() -> Box<dyn Fn(&Machine<'_>)> {
     })
 }
 
-/// Waits until the queue in a slot may launch, and no longer.
+/// Waits until the claim in a slot may launch, and no longer.
 fn wait_to_launch(slot: u64) -> Box<dyn Fn(&Machine<'_>)> {
     Box::new(move |machine| {
         loop {
-            let level = QueueWord(machine.load(Word::queue(slot))).level();
+            let level = ClaimWord(machine.load(Word::claim(slot))).level();
             if machine.load(Word::ready(0)) & more_urgent(level) == 0 {
                 return;
             }
@@ -69,18 +69,18 @@ fn wait_to_launch(slot: u64) -> Box<dyn Fn(&Machine<'_>)> {
     })
 }
 
-/// A page with one device, a living controller, and queues of living processes: owner, level and whether it is ready. They have
+/// A page with one device, a living controller, and claims of living processes: owner, level and whether it is ready. They have
 /// no gates, on which nothing else depends.
-fn page(queues: &[(u64, u64, bool)]) -> Memory {
-    page_with(queues, false)
+fn page(claims: &[(u64, u64, bool)]) -> Memory {
+    page_with(claims, false)
 }
 
 /// The same with gates.
-fn gated(queues: &[(u64, u64, bool)]) -> Memory {
-    page_with(queues, true)
+fn gated(claims: &[(u64, u64, bool)]) -> Memory {
+    page_with(claims, true)
 }
 
-fn page_with(queues: &[(u64, u64, bool)], gates: bool) -> Memory {
+fn page_with(claims: &[(u64, u64, bool)], gates: bool) -> Memory {
     let mut memory = Memory::new();
     Machine::alone(&mut memory, |machine| {
         machine.store(Word::key(0), device_key(0, 1, 0, 0));
@@ -90,7 +90,7 @@ fn page_with(queues: &[(u64, u64, bool)], gates: bool) -> Memory {
         machine.set_lives(B, true);
         dispatch::control(machine.at(1000), 0, Control::Heartbeat, 0, 0, 0);
         (0..SLOTS).for_each(|slot| machine.make_gate(slot, gates));
-        for (slot, &(owner, level, is_ready)) in queues.iter().enumerate() {
+        for (slot, &(owner, level, is_ready)) in claims.iter().enumerate() {
             open(slot as u64, owner, level)(machine);
             if is_ready {
                 report(owner, Report::Ready, slot as u64)(machine);
@@ -105,14 +105,14 @@ fn page_with(queues: &[(u64, u64, bool)], gates: bool) -> Memory {
 fn is_consistent(memory: &Memory) -> Result<(), String> {
     let is_obeyed = word(memory, Word::OBEY) == 1;
     for level in 0..LEVEL_COUNT as u64 {
-        let queues = || {
+        let claims = || {
             (0..SLOTS)
-                .map(|slot| QueueWord(word(memory, Word::queue(slot))))
-                .filter(|queue| queue.is_open() && queue.level() == level)
+                .map(|slot| ClaimWord(word(memory, Word::claim(slot))))
+                .filter(|claim| claim.is_open() && claim.level() == level)
         };
         let counts = [
-            ("ready", Word::ready_count(0, level), queues().filter(|queue| queue.is_ready()).count()),
-            ("existing", Word::exist_count(0, level), queues().count()),
+            ("ready", Word::ready_count(0, level), claims().filter(|claim| claim.is_ready()).count()),
+            ("existing", Word::exist_count(0, level), claims().count()),
         ];
         for (what, count, expected) in counts {
             if word(memory, count) != expected as u64 {
@@ -129,13 +129,13 @@ fn is_consistent(memory: &Memory) -> Result<(), String> {
     }
     for slot in 0..SLOTS {
         let owner = word(memory, Word::owner(slot));
-        if QueueWord(word(memory, Word::queue(slot))).is_open() && !lives(memory, owner) {
+        if ClaimWord(word(memory, Word::claim(slot))).is_open() && !lives(memory, owner) {
             return Err(format!("slot {slot} is open for a process that is gone"));
         }
     }
     for slot in 0..SLOTS {
-        let queue = QueueWord(word(memory, Word::queue(slot)));
-        let may_launch = !queue.is_open() || word(memory, Word::ready(0)) & more_urgent(queue.level()) == 0;
+        let claim = ClaimWord(word(memory, Word::claim(slot)));
+        let may_launch = !claim.is_open() || word(memory, Word::ready(0)) & more_urgent(claim.level()) == 0;
         let expected = if may_launch { GATE_ALLOWED } else { 0 };
         if let Some(other) = gate_word(memory, slot).filter(|&found| found & GATE_ALLOWED != expected) {
             return Err(format!("the gate of slot {slot} is {other:#x}"));
@@ -148,7 +148,7 @@ fn is_consistent(memory: &Memory) -> Result<(), String> {
 }
 
 /// Explores a scenario at whose end everything must be consistent and no waiting thread may launch. A thread that waits does so
-/// for the queue with its own number.
+/// for the claim with its own number.
 fn run(begin: &Memory, threads: &[Operations<'_>]) -> Explored {
     explore(
         begin,
@@ -157,7 +157,7 @@ fn run(begin: &Memory, threads: &[Operations<'_>]) -> Explored {
         |memory, waiting| {
             is_consistent(memory)?;
             for slot in (0..waiting.len()).filter(|&slot| waiting[slot]) {
-                let level = QueueWord(word(memory, Word::queue(slot as u64))).level();
+                let level = ClaimWord(word(memory, Word::claim(slot as u64))).level();
                 if word(memory, Word::ready(0)) & more_urgent(level) == 0 {
                     return Err(format!("slot {slot} sleeps though it may launch"));
                 }
@@ -176,7 +176,7 @@ fn holds(begin: &Memory, threads: &[Operations<'_>]) {
 }
 
 #[test]
-fn queues_of_one_level_come_and_go() {
+fn claims_of_one_level_come_and_go() {
     let begin = page(&[(A, 2, false), (B, 2, false)]);
     let of = |owner| -> Operations<'_> {
         vec![
@@ -202,7 +202,7 @@ fn three_threads_report_about_one_level() {
 }
 
 #[test]
-fn two_threads_report_about_one_queue() {
+fn two_threads_report_about_one_claim() {
     let begin = page(&[(A, 2, false), (B, 0, true)]);
     holds(
         &begin,
@@ -214,7 +214,7 @@ fn two_threads_report_about_one_queue() {
 }
 
 #[test]
-fn a_level_changes_while_its_queue_comes_and_goes() {
+fn a_level_changes_while_its_claim_comes_and_goes() {
     let begin = page(&[(A, 2, false), (B, 5, true)]);
     holds(
         &begin,
@@ -226,7 +226,7 @@ fn a_level_changes_while_its_queue_comes_and_goes() {
 }
 
 #[test]
-fn a_level_changes_while_another_queue_leaves_it() {
+fn a_level_changes_while_another_claim_leaves_it() {
     let begin = page(&[(A, 2, true), (B, 2, true)]);
     holds(
         &begin,
@@ -239,7 +239,7 @@ fn a_level_changes_while_another_queue_leaves_it() {
 }
 
 #[test]
-fn a_queue_that_is_ready_is_never_invisible_while_its_level_changes() {
+fn a_claim_that_is_ready_is_never_invisible_while_its_level_changes() {
     let begin = page(&[(A, 2, true), (B, 5, false)]);
     let threads: [Operations<'_>; 2] = [
         vec![control(Control::SetLevel, 0, 1, 0), control(Control::SetLevel, 0, 1, 7)],
@@ -255,7 +255,7 @@ fn a_queue_that_is_ready_is_never_invisible_while_its_level_changes() {
 }
 
 #[test]
-fn obedience_ends_and_begins_while_queues_come_and_go() {
+fn obedience_ends_and_begins_while_claims_come_and_go() {
     let begin = page(&[(A, 2, false), (B, 5, true)]);
     holds(
         &begin,
@@ -284,7 +284,7 @@ fn a_late_heartbeat_meets_processes_that_have_given_it_up() {
 }
 
 #[test]
-fn a_process_dies_while_other_changes_of_its_queue_run() {
+fn a_process_dies_while_other_changes_of_its_claim_run() {
     for reports in 0..3 {
         let begin = page(&[(A, 2, false), (B, 2, true)]);
         let life = || -> Operations<'_> {
@@ -301,7 +301,7 @@ fn a_process_dies_while_other_changes_of_its_queue_run() {
 }
 
 #[test]
-fn a_process_dies_while_a_queue_is_opened_for_it() {
+fn a_process_dies_while_a_claim_is_opened_for_it() {
     let begin = page(&[(B, 2, true)]);
     holds(&begin, &[vec![Box::new(open(1, A, 2))], vec![death(A)], vec![report(B, Report::Idle, 0)]]);
 }
@@ -316,7 +316,7 @@ fn reports_of_a_slots_former_owner_are_refused() {
     let reopen: Operations<'_> = vec![
         control(Control::Close, 0, 1, 0),
         Box::new(|machine| {
-            let word = QueueWord::new(2, 0, 4);
+            let word = ClaimWord::new(2, 0, 4);
             dispatch::control(machine, 0, Control::Open, 0, word.0, B);
         }),
     ];
@@ -327,15 +327,15 @@ fn reports_of_a_slots_former_owner_are_refused() {
         |_| Ok(()),
         |memory, _| {
             is_consistent(memory)?;
-            let queue = QueueWord(word(memory, Word::queue(0)));
-            let is_untouched = queue == QueueWord::new(2, 0, 4);
-            if is_untouched { Ok(()) } else { Err(format!("{queue:?}")) }
+            let claim = ClaimWord(word(memory, Word::claim(0)));
+            let is_untouched = claim == ClaimWord::new(2, 0, 4);
+            if is_untouched { Ok(()) } else { Err(format!("{claim:?}")) }
         },
     );
     assert_eq!(explored.violation, None);
 }
 
-/// Explores what threads do to the lease of the queue in slot 0: at the end it must not have run out.
+/// Explores what threads do to the lease of the claim in slot 0: at the end it must not have run out.
 fn lasts(begin: &Memory, threads: &[Operations<'_>]) -> Explored {
     explore(
         begin,
@@ -343,18 +343,18 @@ fn lasts(begin: &Memory, threads: &[Operations<'_>]) -> Explored {
         |_| Ok(()),
         |memory, _| {
             is_consistent(memory)?;
-            let is_ready = QueueWord(word(memory, Word::queue(0))).is_ready();
+            let is_ready = ClaimWord(word(memory, Word::claim(0))).is_ready();
             if is_ready { Ok(()) } else { Err("it ran out".to_owned()) }
         },
     )
 }
 
-/// A reports at this time that the queue in slot 0 still has work.
+/// A reports at this time that the claim in slot 0 still has work.
 fn renew(now_ns: u64) -> Box<dyn Fn(&Machine<'_>)> {
     Box::new(move |machine| dispatch::report(machine.at(now_ns), A, Report::Ready, 0, 1))
 }
 
-/// B reports at this time that the lease of the queue in slot 0 may be over.
+/// B reports at this time that the lease of the claim in slot 0 may be over.
 fn doubt(now_ns: u64) -> Box<dyn Fn(&Machine<'_>)> {
     Box::new(move |machine| dispatch::report(machine.at(now_ns), B, Report::Expire, 0, 1))
 }
@@ -372,7 +372,7 @@ fn a_lease_that_is_renewed_does_not_run_out_for_the_controller() {
     let begin = page(&[(A, 2, true), (B, 5, false)]);
     // It reads the lease, and then ends it.
     let look: Operations<'_> = vec![Box::new(|machine| {
-        let word = QueueWord(machine.at(1061).load(Word::queue(0)));
+        let word = ClaimWord(machine.at(1061).load(Word::claim(0)));
         if word.is_ready() && machine.load(Word::lease_until(0)) < 1061 {
             dispatch::control(machine, 0, Control::Expire, 0, 1, 0);
         }
@@ -390,13 +390,13 @@ fn a_thread_that_has_slept_does_not_shorten_a_lease() {
 }
 
 #[test]
-fn a_thread_that_has_slept_does_not_shorten_the_lease_of_a_slots_next_queue() {
+fn a_thread_that_has_slept_does_not_shorten_the_lease_of_a_slots_next_claim() {
     let begin = page(&[(A, 2, true)]);
-    // The renewal is for a queue that is gone; the slot is then B's, which has work from 2000 until 2050.
+    // The renewal is for a claim that is gone; the slot is then B's, which has work from 2000 until 2050.
     let next: Operations<'_> = vec![
         control(Control::Close, 0, 1, 0),
         Box::new(|machine| {
-            dispatch::control(machine, 0, Control::Open, 0, QueueWord::new(2, 0, 4).0, B);
+            dispatch::control(machine, 0, Control::Open, 0, ClaimWord::new(2, 0, 4).0, B);
         }),
         Box::new(|machine| dispatch::report(machine.at(2000), B, Report::Ready, 0, 2)),
     ];
@@ -417,10 +417,10 @@ fn a_thread_that_has_slept_does_not_shorten_the_lease_of_a_slots_next_queue() {
 fn waits(others: Vec<Operations<'_>>) {
     let mut threads: Vec<Operations<'_>> = vec![vec![wait_to_launch(0)]];
     threads.extend(others);
-    let queues = [(B, 5, true), (A, 2, true)];
-    let mut quiet = gated(&queues);
+    let claims = [(B, 5, true), (A, 2, true)];
+    let mut quiet = gated(&claims);
     Machine::alone(&mut quiet, |machine| machine.ask_for_quiet(0));
-    for begin in [page(&queues), gated(&queues), quiet] {
+    for begin in [page(&claims), gated(&claims), quiet] {
         holds(&begin, &threads);
     }
 }
@@ -520,7 +520,7 @@ fn with_a_request_for_quiet_a_process_is_woken_only_when_it_may_launch() {
 // Gates. They have scenarios of their own, since a word that no thread writes takes no step.
 
 #[test]
-fn gates_follow_queues_that_come_and_go() {
+fn gates_follow_claims_that_come_and_go() {
     // Two of one level alternate before a third, which may launch when both are idle.
     let begin = gated(&[(A, 2, false), (B, 2, true), (B, 5, true)]);
     holds(
@@ -569,7 +569,7 @@ fn gates_follow_while_the_last_of_their_level_comes_and_another_goes() {
 }
 
 #[test]
-fn gates_follow_the_end_of_a_process_and_of_a_queue() {
+fn gates_follow_the_end_of_a_process_and_of_a_claim() {
     let begin = gated(&[(A, 2, true), (B, 5, true)]);
     holds(&begin, &[vec![death(A)], vec![control(Control::SetLevel, 1, 1, 1)]]);
     holds(&begin, &[vec![death(B)], vec![report(A, Report::Idle, 0), report(A, Report::Ready, 0)]]);
@@ -577,20 +577,20 @@ fn gates_follow_the_end_of_a_process_and_of_a_queue() {
 }
 
 #[test]
-fn the_gate_of_a_reused_slot_is_that_of_its_queue() {
+fn the_gate_of_a_reused_slot_is_that_of_its_claim() {
     let begin = gated(&[(A, 2, true), (B, 5, true)]);
     let reopen: Operations<'_> = vec![
         control(Control::Close, 1, 1, 0),
         Box::new(|machine| {
             machine.make_gate(1, true);
-            dispatch::control(machine, 0, Control::Open, 1, QueueWord::new(2, 0, 4).0, B);
+            dispatch::control(machine, 0, Control::Open, 1, ClaimWord::new(2, 0, 4).0, B);
         }),
     ];
     holds(&begin, &[reopen, vec![report(A, Report::Idle, 0), report(A, Report::Ready, 0)]]);
 }
 
 #[test]
-fn gates_follow_a_queue_that_is_opened_while_its_process_dies() {
+fn gates_follow_a_claim_that_is_opened_while_its_process_dies() {
     let begin = gated(&[(B, 2, false)]);
     holds(&begin, &[vec![Box::new(open(1, A, 5))], vec![death(A)], vec![report(B, Report::Ready, 0)]]);
 }
@@ -612,7 +612,7 @@ fn gates_follow_the_controllers_release_and_return() {
 fn a_repair_corrects_a_gate_in_any_state() {
     for bits in [0, GATE_ALLOWED] {
         let mut begin = gated(&[(A, 2, true), (B, 5, true), (B, 6, false)]);
-        // As after changes that reached their bound, of an open queue and of one that is closed.
+        // As after changes that reached their bound, of an open claim and of one that is closed.
         Machine::alone(&mut begin, |machine| {
             report(B, Report::Close, 2)(machine);
             (1..SLOTS).for_each(|slot| machine.set_gate(slot, bits != 0));
@@ -647,9 +647,9 @@ fn a_mask_that_is_not_checked_again_is_found() {
     let begin = page(&[(A, 2, false), (B, 2, false)]);
     let careless = |owner| -> Operations<'_> {
         let change = move |machine: &Machine<'_>, is_ready: bool| {
-            let old = QueueWord(machine.load(Word::queue(owner)));
+            let old = ClaimWord(machine.load(Word::claim(owner)));
             let new = if is_ready { old.renewed() } else { old.with_ready(false) };
-            machine.replace(Word::queue(owner), old.0, new.0);
+            machine.replace(Word::claim(owner), old.0, new.0);
             let (count, bit) = (Word::ready_count(0, 2), 1 << 2);
             machine.add(count, if is_ready { 1 } else { u64::MAX });
             if machine.load(count) > 0 {
@@ -666,11 +666,11 @@ fn a_mask_that_is_not_checked_again_is_found() {
 }
 
 #[test]
-fn a_queue_that_is_opened_without_asking_again_is_found() {
+fn a_claim_that_is_opened_without_asking_again_is_found() {
     let begin = page(&[(B, 2, true)]);
     let careless: Operations<'_> = vec![Box::new(|machine| {
         let lives = machine.lives(A);
-        let word = QueueWord::new(1, 0, 2);
+        let word = ClaimWord::new(1, 0, 2);
         let _ = protocol::open(machine, 1, word, A, || lives);
     })];
     let explored = run(&begin, &[careless, vec![death(A)]]);

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use xsched_protocol::arbiter_page::{QueueWord, Report, Word, more_urgent};
+use xsched_protocol::arbiter_page::{ClaimWord, Report, Word, more_urgent};
 use xsched_protocol::wire::{Keeper, PacketKind, Reported};
 use xsched_sched::Level;
 
@@ -76,12 +76,12 @@ impl Link {
     }
 
     /// The queue's word, if the queue is there.
-    pub(super) fn word(&self, slot: Slot) -> Option<QueueWord> {
+    pub(super) fn word(&self, slot: Slot) -> Option<ClaimWord> {
         self.word_of(slot.name())
     }
 
-    fn word_of(&self, name: u64) -> Option<QueueWord> {
-        let word = QueueWord(self.page.load(Word::queue(name & u64::from(u32::MAX))));
+    fn word_of(&self, name: u64) -> Option<ClaimWord> {
+        let word = ClaimWord(self.page.load(Word::claim(name & u64::from(u32::MAX))));
         (word.is_open() && u64::from(word.generation()) == name >> 32).then_some(word)
     }
 

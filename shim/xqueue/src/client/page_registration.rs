@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use xsched_protocol::arbiter_page::{QueueWord, Report, Word};
+use xsched_protocol::arbiter_page::{ClaimWord, Report, Word};
 use xsched_sched::Nanos;
 
 use crate::client::link::{Link, Slot};
@@ -47,7 +47,7 @@ impl Registration for PageRegistration {
     }
 
     fn is_ready(&self) -> bool {
-        self.link.word(self.slot).is_some_and(QueueWord::is_ready)
+        self.link.word(self.slot).is_some_and(ClaimWord::is_ready)
     }
 
     fn lease(&self) -> Nanos {

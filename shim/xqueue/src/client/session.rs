@@ -15,7 +15,7 @@ use thiserror::Error;
 use xsched_protocol::arbiter_page::Report;
 use xsched_protocol::shim_status::ShimScheduling;
 use xsched_protocol::wire::{
-    FromController, Hello, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Rules, Welcome,
+    FromController, Hello, Keeper, OpenClaim, Opened, PacketKind, RefusalReason, Rules, Welcome,
 };
 use xsched_sched::{Limit, Nanos};
 
@@ -397,11 +397,11 @@ fn open_and_close<D: Device>(
     Ok(())
 }
 
-fn open_queue(request: u32, ClaimKey { device, stream_priority, hints }: ClaimKey) -> OpenQueue {
+fn open_queue(request: u32, ClaimKey { device, stream_priority, hints }: ClaimKey) -> OpenClaim {
     let QueueHints { priority, utilization, deadline_us } = hints;
     let given = |is_given, bit| if is_given { bit } else { 0 };
-    OpenQueue {
-        kind: PacketKind::OpenQueue as u32,
+    OpenClaim {
+        kind: PacketKind::OpenClaim as u32,
         request,
         device,
         stream_priority,

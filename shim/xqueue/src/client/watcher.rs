@@ -11,7 +11,7 @@ use std::{hint, thread};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
-use xsched_protocol::arbiter_page::{QUEUE_MAX, QueueWord, Report, Word};
+use xsched_protocol::arbiter_page::{CLAIM_MAX, ClaimWord, Report, Word};
 use xsched_sched::Nanos;
 
 use crate::client::connection::Connection;
@@ -228,8 +228,8 @@ impl<D: Device> Watcher<D> {
         let page = &self.link.page;
         for slot in self.client.slots().filter(|&slot| self.link.state_of(slot).is_preempted()) {
             let (Some(own), now_ns) = (self.link.word(slot), self.heartbeat.page_ns(now())) else { continue };
-            for other in 0..page.load(Word::SLOTS).min(QUEUE_MAX as u64) {
-                let word = QueueWord(page.load(Word::queue(other)));
+            for other in 0..page.load(Word::SLOTS).min(CLAIM_MAX as u64) {
+                let word = ClaimWord(page.load(Word::claim(other)));
                 let holds = word.is_open() && word.is_ready() && word.device() == own.device();
                 if holds && word.level() < own.level() && page.load(Word::lease_until(other)) < now_ns {
                     self.link.report(Report::Expire, other as u32, word.generation().into(), slot.keeper);

@@ -8,7 +8,7 @@ use rustix::{
 };
 use xsched_protocol::{
     arbiter_page::device_key,
-    wire::{OpenQueue, PACKET_LEN_MAX, PacketKind},
+    wire::{OpenClaim, PACKET_LEN_MAX, PacketKind},
 };
 use xsched_tests::peer::greeted;
 use zerocopy::{FromZeros as _, IntoBytes as _};
@@ -35,12 +35,12 @@ pub(super) fn send_invalid(folder: &Path, random: &mut fastrand::Rng) -> Result<
 /// Requests queues and never reads an answer.
 pub(super) fn fill_socket(folder: &Path) -> Result<()> {
     let socket = greeted(folder)?;
-    let open = OpenQueue {
-        kind: PacketKind::OpenQueue as u32,
+    let open = OpenClaim {
+        kind: PacketKind::OpenClaim as u32,
         request: 0,
         device: device_key(0, 0x77, 0, 0),
         stream_priority: 0,
-        ..OpenQueue::new_zeroed()
+        ..OpenClaim::new_zeroed()
     };
     for _ in 0..10_000 {
         match send(&socket, open.as_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {

@@ -7,8 +7,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use xsched_arbiter::{Arbiter, Opened, Owner, Queue};
 use xsched_protocol::arbiter_page::{
-    GATE_ALLOWED, GATE_CLOSED_AT, GATE_KEPT_OPEN, GATE_OPENED_AT, GATE_QUIET, GATE_SIZE, GATE_WISHES,
-    QUEUE_MAX, Report, Word,
+    CLAIM_MAX, GATE_ALLOWED, GATE_CLOSED_AT, GATE_KEPT_OPEN, GATE_OPENED_AT, GATE_QUIET, GATE_SIZE,
+    GATE_WISHES, Report, Word,
 };
 
 use super::{Kind, key, now_ns, ready, wait, waiter};
@@ -134,7 +134,7 @@ pub(crate) fn a_process_can_have_its_own_gate_corrected(kind: Kind) {
         report(a, other);
         report(b, urgent);
         report(a, Queue { generation: urgent.generation + 1, ..urgent });
-        report(a, Queue { slot: other.slot + QUEUE_MAX as u32, ..other });
+        report(a, Queue { slot: other.slot + CLAIM_MAX as u32, ..other });
         assert_eq!((first.word(), second.word()), (0, GATE_ALLOWED), "the queues belong to other processes");
         report(a, urgent);
         report(b, other);

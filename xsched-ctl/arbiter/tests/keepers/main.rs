@@ -21,7 +21,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use xsched_arbiter::{Arbiter, ArbiterError, Owner, PINS, ProgramsError, Queue, Times};
 use xsched_harness::{Arguments, Case, needs, needs::ROOT};
 use xsched_protocol::arbiter_page::{
-    ArbiterChange, BLOCK_SLOTS, DEVICE_MAX, PAGE_WORDS, QUEUE_MAX, REPORT_SYMBOL, Report, Word, device_key,
+    ArbiterChange, BLOCK_SLOTS, CLAIM_MAX, DEVICE_MAX, PAGE_WORDS, REPORT_SYMBOL, Report, Word, device_key,
 };
 
 /// The number of tests so far that have pinned a page.
@@ -195,7 +195,7 @@ fn reports_about_other_processes_queues_change_nothing(kind: Kind) {
         arbiter.report(b, Report::Close, queue.slot, u64::from(queue.generation));
         ready(&mut arbiter, a, Queue { generation: queue.generation + 1, ..queue });
         // Slots are taken modulo the size of the table.
-        ready(&mut arbiter, b, Queue { slot: queue.slot + QUEUE_MAX as u32, ..queue });
+        ready(&mut arbiter, b, Queue { slot: queue.slot + CLAIM_MAX as u32, ..queue });
         assert_eq!(arbiter.page().load(Word::ready(0)), 0);
         assert!(arbiter.page().queue(queue.slot).word.is_open());
     });
@@ -233,7 +233,7 @@ fn a_full_page_is_an_error(kind: Kind) {
         arbiter.open(owner, key(), 1).unwrap();
         assert_eq!(arbiter.page().device(key()), Some(7));
         let opened = std::iter::repeat_with(|| arbiter.open(owner, device_key(1, 0, 0, 0), 1));
-        assert_eq!(opened.take_while(Result::is_ok).count(), QUEUE_MAX - DEVICE_MAX);
+        assert_eq!(opened.take_while(Result::is_ok).count(), CLAIM_MAX - DEVICE_MAX);
         let one_more = arbiter.open(owner, device_key(1, 0, 0, 0), 1);
         assert!(matches!(one_more, Err(ArbiterError::QueuesFull)), "{one_more:?}");
         assert!(matches!(arbiter.open(owner, 0, 1), Err(ArbiterError::NoDevice(0))));

@@ -11,7 +11,7 @@ use xsched_control_api::{
     parameters::{PRIORITY_MAX, PRIORITY_MIN, Parameters, SHARE_MAX, WEIGHT_MAX, Wish},
     peer::Peer,
 };
-use xsched_protocol::wire::{Hello, Hints, OpenQueue};
+use xsched_protocol::wire::{Hello, Hints, OpenClaim};
 use xsched_sched::{Nanos, Slo};
 use xsched_symbols::FileId;
 
@@ -117,7 +117,7 @@ pub(super) fn hints(said: &Hints) -> Wish {
 }
 
 /// The hints for a queue, in the same way.
-pub(super) fn queue_hints(wanted: &OpenQueue) -> Wish {
+pub(super) fn queue_hints(wanted: &OpenClaim) -> Wish {
     wish_of(wanted.hints, wanted.priority, wanted.utilization, wanted.deadline_ns)
 }
 

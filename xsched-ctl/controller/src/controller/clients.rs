@@ -13,8 +13,8 @@ use xsched_control_api::{
     peer::{Party, Peer},
 };
 use xsched_protocol::{
-    arbiter_page::{DEVICE_MAX, QUEUE_MAX, Report},
-    wire::{Hello, Hints, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Reported, Usage, Welcome},
+    arbiter_page::{CLAIM_MAX, DEVICE_MAX, Report},
+    wire::{Hello, Hints, Keeper, OpenClaim, Opened, PacketKind, RefusalReason, Reported, Usage, Welcome},
 };
 use xsched_sched::{Level, Nanos, QueueChange, QueueId};
 use xsched_symbols::FileId;
@@ -34,7 +34,7 @@ const CLIENTS_PER_PARTY_MAX: usize = 1024;
 const QUEUES_PER_CLIENT_MAX: usize = 64;
 
 /// Queues: each party is guaranteed as many as one process can have.
-const QUEUES: Division = Division { room: QUEUE_MAX - 256, each: QUEUES_PER_CLIENT_MAX };
+const QUEUES: Division = Division { room: CLAIM_MAX - 256, each: QUEUES_PER_CLIENT_MAX };
 
 /// Devices, counted for the party that names one first. Others on the same device use none of theirs. Processes may name
 /// devices that do not exist.
@@ -210,7 +210,7 @@ impl Controller {
     pub(crate) fn open(
         &mut self,
         id: ClientId,
-        wanted: &OpenQueue,
+        wanted: &OpenClaim,
     ) -> Result<(Opened, io::Result<OwnedFd>), RefusalReason> {
         let client = self.clients.get(&id).ok_or(RefusalReason::NotJoined)?;
         let Link::Known(owner) = client.link else { return Err(RefusalReason::NotJoined) };

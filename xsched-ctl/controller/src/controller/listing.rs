@@ -9,7 +9,7 @@ use xsched_control_api::{
     device_address::device_name,
     parameters::Class,
 };
-use xsched_protocol::arbiter_page::{QueueWord, Word, more_urgent};
+use xsched_protocol::arbiter_page::{ClaimWord, Word, more_urgent};
 use xsched_sched::QueueId;
 use xsched_symbols::now_ns;
 use xsched_terminal::one_line;
@@ -124,7 +124,7 @@ impl Controller {
 
     /// Whether a more urgent queue of its device has work. While the controller only observes, the ready masks are
     /// empty.
-    fn has_more_urgent_work(&self, word: QueueWord, company: &Company) -> bool {
+    fn has_more_urgent_work(&self, word: ClaimWord, company: &Company) -> bool {
         let working_levels = match self.state {
             State::Observing => company.working_levels,
             State::Active | State::Off => self.arbiter.page().load(Word::ready(word.device())),

@@ -9,7 +9,7 @@ use xsched_control_api::{
 };
 use xsched_protocol::{
     arbiter_page::{Report, Word, device_key},
-    wire::{Hello, OpenQueue, Opened, OriginName, OriginTime, OriginUsage, PacketKind, Reported, Usage},
+    wire::{Hello, OpenClaim, Opened, OriginName, OriginTime, OriginUsage, PacketKind, Reported, Usage},
 };
 use zerocopy::FromZeros as _;
 
@@ -41,10 +41,10 @@ impl Bench {
     }
 
     fn open(&mut self, id: ClientId, device: u32) -> Opened {
-        let wanted = OpenQueue {
-            kind: PacketKind::OpenQueue as u32,
+        let wanted = OpenClaim {
+            kind: PacketKind::OpenClaim as u32,
             device: device_key(0, device, 0, 0),
-            ..OpenQueue::new_zeroed()
+            ..OpenClaim::new_zeroed()
         };
         let (opened, _) = self.0.open(id, &wanted).unwrap();
         self.0.settle(now_ns());
@@ -109,7 +109,7 @@ fn a_packet_of_a_process_that_is_no_longer_there_is_not_malformed() {
     let mut bench = Bench::new("");
     let id = bench.admit(11, hello(0));
     bench.admit(11, hello(0));
-    let late = bench.0.open(id, &OpenQueue::new_zeroed()).unwrap_err();
+    let late = bench.0.open(id, &OpenClaim::new_zeroed()).unwrap_err();
     bench.0.count_end(Some(late), false);
     assert_eq!(bench.list().controller.counts.malformed, 0);
 }
@@ -328,10 +328,10 @@ fn queues_of_a_process_are_limited() {
     let id = bench.admit(11, hello(0));
     let queues: BTreeSet<_> = (0..64).map(|_| bench.open(id, 1).slot).collect();
     assert_eq!(queues.len(), 64);
-    let wanted = OpenQueue { device: device_key(0, 1, 0, 0), ..OpenQueue::new_zeroed() };
+    let wanted = OpenClaim { device: device_key(0, 1, 0, 0), ..OpenClaim::new_zeroed() };
     assert_eq!(bench.0.open(id, &wanted).unwrap_err(), RefusalReason::Full);
     let other = bench.admit(12, hello(0));
-    let nothing = OpenQueue { device: 0, ..wanted };
+    let nothing = OpenClaim { device: 0, ..wanted };
     assert_eq!(bench.0.open(other, &nothing).unwrap_err(), RefusalReason::Malformed);
 }
 

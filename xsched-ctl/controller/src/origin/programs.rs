@@ -88,7 +88,7 @@ impl Programs {
         };
         let (file, offset) = own_function().map_err(OriginError::OwnCode)?;
         programs.attach("order", &file, offset)?;
-        order(Order::Claim, number);
+        order(Order::BecomeController, number);
         let config = config.get(&0, 0).map_err(|cause| BpfError::Map { map: "ORIGIN", cause })?;
         if config.0.controller == 0 {
             return Err(OriginError::Unheard);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use xsched_protocol::{
-    arbiter_page::{ArbiterChange, ArbiterEvent, QUEUE_MAX, QueueWord},
+    arbiter_page::{ArbiterChange, ArbiterEvent, CLAIM_MAX, ClaimWord},
     events::Event,
 };
 
@@ -14,7 +14,7 @@ use super::entry::{Entry, Holder, Preemption, XQueueId};
 #[derive(Clone, Copy, Debug)]
 struct Seat {
     xqueue: XQueueId,
-    word: QueueWord,
+    word: ClaimWord,
 }
 
 impl Seat {
@@ -45,9 +45,9 @@ impl Arbiter {
     pub(super) fn take(&mut self, time_ns: u64, event: &Event, entries: &mut Vec<Entry>) {
         self.now_ns = self.now_ns.max(time_ns);
         match *event {
-            Event::Claim { slot, pid, device, stream_priority, word, .. } if (slot as usize) < QUEUE_MAX => {
+            Event::Claim { slot, pid, device, stream_priority, word, .. } if (slot as usize) < CLAIM_MAX => {
                 let xqueue = XQueueId { pid, device, stream_priority };
-                let word = QueueWord(word);
+                let word = ClaimWord(word);
                 let before = self.seats.insert(slot, Seat { xqueue, word });
                 // The event is repeated when the process's parameters change. Its word is the current one, not the one
                 // at this point of the event sequence.
@@ -98,7 +98,7 @@ impl Arbiter {
             self.is_released = is(ArbiterChange::Released);
             return;
         }
-        let word = QueueWord(change.word);
+        let word = ClaimWord(change.word);
         let Some(seat) = self.seats.get(&change.slot).copied() else { return };
         if seat.word.generation() != word.generation() {
             return;
@@ -172,18 +172,18 @@ mod tests {
     const DEVICE: u64 = 7;
 
     fn seat(slot: u32, pid: u32, level: u64) -> Event {
-        let word = QueueWord::new(1, 0, level).0;
+        let word = ClaimWord::new(1, 0, level).0;
         Event::Claim { slot, generation: 1, pid, device: DEVICE, priority: 0, stream_priority: 0, word }
     }
 
-    fn change(change: ArbiterChange, slot: u32, word: QueueWord) -> Event {
+    fn change(change: ArbiterChange, slot: u32, word: ClaimWord) -> Event {
         let change = change as u32;
         Event::Arbiter(ArbiterEvent { time_ns: 0, change, slot, word: word.0, ready: 0, owner: 0 })
     }
 
     fn ready(slot: u32, level: u64, is_ready: bool) -> Event {
         let kind = if is_ready { ArbiterChange::Ready } else { ArbiterChange::Idle };
-        change(kind, slot, QueueWord::new(1, 0, level).with_ready(is_ready))
+        change(kind, slot, ClaimWord::new(1, 0, level).with_ready(is_ready))
     }
 
     fn told(events: &[(u64, Event)]) -> Vec<Entry> {
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_change_of_levels_is_given_as_the_reason() {
-        let lowered = QueueWord::new(1, 0, 9).with_ready(true);
+        let lowered = ClaimWord::new(1, 0, 9).with_ready(true);
         let entries = told(&[
             (1, seat(0, 10, 2)),
             (2, seat(1, 20, 3)),
@@ -251,8 +251,8 @@ mod tests {
             (20, ready(0, 5, true)),
             (30, ready(2, 3, true)),
             (40, ready(1, 1, false)),
-            (50, change(ArbiterChange::Died, 2, QueueWord::new(1, 0, 3).closed())),
-            (60, change(ArbiterChange::Died, 7, QueueWord::new(1, 0, 3).closed())),
+            (50, change(ArbiterChange::Died, 2, ClaimWord::new(1, 0, 3).closed())),
+            (60, change(ArbiterChange::Died, 7, ClaimWord::new(1, 0, 3).closed())),
         ]);
         assert!(!entries.iter().any(|entry| matches!(entry, Entry::Preempted(_))), "{entries:?}");
     }

@@ -65,7 +65,7 @@ fn join(kept: Kept, owner: u64, token: u64) {
 pub(crate) fn control(operation: u64, slot: u64, first: u64, second: u64) {
     let (Some(page), Some(control)) = (Kept::get(), Control::from_number(operation)) else { return };
     let caller = current();
-    if control as u64 == Control::Claim as u64 {
+    if control as u64 == Control::BecomeController as u64 {
         return claim(page, caller, first);
     }
     if page.load(Word::CONTROLLER) == caller {

@@ -6,7 +6,7 @@ use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::btf_maps::{self, ArrayOfMaps};
 use aya_ebpf::macros::btf_map;
 use xsched_protocol::arbiter_page::{
-    GATE_ALLOWED, GATE_CLOSED_AT, GATE_OPENED_AT, GATE_QUIET, GATE_SIZE, GATE_WISHES, QUEUE_MAX, gate,
+    CLAIM_MAX, GATE_ALLOWED, GATE_CLOSED_AT, GATE_OPENED_AT, GATE_QUIET, GATE_SIZE, GATE_WISHES, gate,
 };
 
 use crate::page::Kept;
@@ -16,11 +16,11 @@ type GatePage = btf_maps::Array<[u64; GATE_SIZE / 8], 1, { BPF_F_MMAPABLE as usi
 
 /// By slot. User space inserts a page before it opens a queue in the slot.
 #[btf_map]
-static GATES: ArrayOfMaps<GatePage, { QUEUE_MAX }> = ArrayOfMaps::new();
+static GATES: ArrayOfMaps<GatePage, { CLAIM_MAX }> = ArrayOfMaps::new();
 
 #[inline(always)]
 fn at(slot: u64) -> Option<*mut u64> {
-    let page = GATES.get_value_ptr_mut(slot as u32 & (QUEUE_MAX as u32 - 1), &0);
+    let page = GATES.get_value_ptr_mut(slot as u32 & (CLAIM_MAX as u32 - 1), &0);
     page.map(|page| page.cast())
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn order(operation: u64, argument: u64) {
             core::ptr::read_volatile(&raw const (*config).controller),
         )
     };
-    if operation == Order::Claim as u64 && number != 0 && argument == number {
+    if operation == Order::BecomeController as u64 && number != 0 && argument == number {
         // SAFETY: as above. A token is valid once.
         unsafe {
             core::ptr::write_volatile(&raw mut (*config).controller, caller);

@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use xsched_protocol::arbiter_page::{ArbiterChange, ArbiterEvent, QueueWord};
+use xsched_protocol::arbiter_page::{ArbiterChange, ArbiterEvent, ClaimWord};
 
 use super::*;
 use crate::simulation::{self, Act, World, worlds};
@@ -54,7 +54,7 @@ fn arbiter_events(world: World) -> (Vec<ArbiterEvent>, HashMap<u32, Attributes>)
             _ => return None,
         };
         let plan = &trace.plans[*slot];
-        let word = QueueWord::new(1, plan.attributes.device.0.into(), 0);
+        let word = ClaimWord::new(1, plan.attributes.device.0.into(), 0);
         Some(ArbiterEvent {
             time_ns: time.0,
             change: change as u32,

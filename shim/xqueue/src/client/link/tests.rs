@@ -37,7 +37,7 @@ impl Arbiter {
     }
 
     fn open(&self, index: u32, level: u64) -> Slot {
-        let word = QueueWord::new(1, DEVICE, level);
+        let word = ClaimWord::new(1, DEVICE, level);
         protocol::open(&self.0, index.into(), word, 7, || true).unwrap();
         Slot { index, generation: 1, keeper: Keeper::Controller }
     }

@@ -10,10 +10,10 @@ fn opens(bench: &mut Bench, uid: u32, pid: u32, devices: impl IntoIterator<Item 
 /// The same for any process.
 fn opens_as(bench: &mut Bench, peer: &Peer, devices: impl IntoIterator<Item = u32>) -> usize {
     let id = bench.0.admit(peer, &hello(0), None).unwrap().id;
-    let wanted = |device| OpenQueue {
-        kind: PacketKind::OpenQueue as u32,
+    let wanted = |device| OpenClaim {
+        kind: PacketKind::OpenClaim as u32,
         device: device_key(7, device >> 5, device & 0x1f, 0),
-        ..OpenQueue::new_zeroed()
+        ..OpenClaim::new_zeroed()
     };
     devices.into_iter().take_while(|&device| bench.0.open(id, &wanted(device)).is_ok()).count()
 }
@@ -148,11 +148,11 @@ fn a_user_with_many_queues_leaves_some_for_others() {
     let mut bench = Bench::new("");
     let mut open = |pid, uid| {
         let id = bench.0.admit(&Peer::unknown(pid, uid), &hello(0), None).unwrap().id;
-        let wanted = |priority| OpenQueue {
-            kind: PacketKind::OpenQueue as u32,
+        let wanted = |priority| OpenClaim {
+            kind: PacketKind::OpenClaim as u32,
             device: device_key(0, 1, 0, 0),
             stream_priority: priority,
-            ..OpenQueue::new_zeroed()
+            ..OpenClaim::new_zeroed()
         };
         (0..64).filter(|priority| bench.0.open(id, &wanted(*priority)).is_ok()).count()
     };

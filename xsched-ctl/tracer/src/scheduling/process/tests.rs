@@ -202,7 +202,7 @@ fn commands_of_one_marker_share_its_time_and_wait_for_each_other() {
 #[test]
 fn a_deferred_command_shows_for_how_long_and_by_which_process() {
     let mut bench = Bench::new();
-    let word = xsched_protocol::arbiter_page::QueueWord::new(1, 0, 1).with_ready(true).0;
+    let word = xsched_protocol::arbiter_page::ClaimWord::new(1, 0, 1).with_ready(true).0;
     let seat = Event::Claim {
         slot: 0,
         generation: 1,

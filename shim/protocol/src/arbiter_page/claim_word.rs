@@ -1,21 +1,21 @@
-//! A queue's state in one word.
+//! A claim's state in one word.
 
 use super::{DEVICE_MAX, LEVEL_COUNT};
 
-/// A queue's state in one word, changed by compare-and-exchange only.
+/// A claim's state in one word, changed by compare-and-exchange only.
 ///
 /// ```text
 ///   63           32 31        16 15       8 7        2   1      0
 ///   generation      renewals     device     level      ready   open
 /// ```
 ///
-/// Renewals count the reports that the queue still has work. So a caller that ends a lease which was just renewed finds another
+/// Renewals count the reports that the claim still has work. So a caller that ends a lease which was just renewed finds another
 /// word than it has read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
-pub struct QueueWord(pub u64);
+pub struct ClaimWord(pub u64);
 
-impl QueueWord {
+impl ClaimWord {
     const OPEN: u64 = 1;
     const READY: u64 = 1 << 1;
     const LEVEL_SHIFT: u32 = 2;
@@ -24,7 +24,7 @@ impl QueueWord {
     const RENEWALS: u64 = 0xffff << 16;
     const GENERATION_SHIFT: u32 = 32;
 
-    /// An open queue that is not ready. Level and device are taken modulo their counts.
+    /// An open claim that is not ready. Level and device are taken modulo their counts.
     #[inline]
     pub const fn new(generation: u32, device: u64, level: u64) -> Self {
         let device = (device & (DEVICE_MAX as u64 - 1)) << Self::DEVICE_SHIFT;
@@ -38,7 +38,7 @@ impl QueueWord {
         self.0 & Self::OPEN != 0
     }
 
-    /// Whether the queue has work.
+    /// Whether the claim has work.
     #[inline]
     pub const fn is_ready(self) -> bool {
         self.0 & Self::READY != 0
@@ -56,33 +56,33 @@ impl QueueWord {
         self.0 >> Self::DEVICE_SHIFT & (DEVICE_MAX as u64 - 1)
     }
 
-    /// How often the slot was opened. A report that names another generation is about a queue that is gone.
+    /// How often the slot was opened. A report that names another generation is about a claim that is gone.
     #[inline]
     pub const fn generation(self) -> u32 {
         (self.0 >> Self::GENERATION_SHIFT) as u32
     }
 
-    /// The same queue, ready or not.
+    /// The same claim, ready or not.
     #[inline]
     pub const fn with_ready(self, ready: bool) -> Self {
         if ready { Self(self.0 | Self::READY) } else { Self(self.0 & !Self::READY) }
     }
 
-    /// The same queue, ready, as after one more report.
+    /// The same claim, ready, as after one more report.
     #[inline]
     pub const fn renewed(self) -> Self {
         let renewals = self.0.wrapping_add(Self::RENEWAL) & Self::RENEWALS;
         Self(self.0 & !Self::RENEWALS | renewals | Self::READY)
     }
 
-    /// The same queue at another level.
+    /// The same claim at another level.
     #[inline]
     pub const fn with_level(self, level: u64) -> Self {
         let field = (LEVEL_COUNT as u64 - 1) << Self::LEVEL_SHIFT;
         Self(self.0 & !field | level << Self::LEVEL_SHIFT & field)
     }
 
-    /// The slot after its queue was closed.
+    /// The slot after its claim was closed.
     #[inline]
     pub const fn closed(self) -> Self {
         Self(self.0 & !(Self::OPEN | Self::READY))
