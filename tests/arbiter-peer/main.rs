@@ -99,8 +99,8 @@ fn order(arbiter: &mut Arbiter, line: &str) -> Result<String, Box<dyn Error>> {
         }
         (Some("joined"), &[token]) => arbiter.joined(token).map_or(0, |owner| owner.0).to_string(),
         (Some("open"), &[owner, device, level]) => {
-            let queue = arbiter.open(Owner(owner), device, level as u8)?.queue;
-            format!("{} {}", queue.slot, queue.generation)
+            let claim = arbiter.open(Owner(owner), device, level as u8)?.claim;
+            format!("{} {}", claim.slot, claim.generation)
         }
         _ => return Err(format!("unknown command {line:?}").into()),
     })

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use aya::maps::{ArrayOfMaps, HashMap, Map, MapData};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
-use xsched_arbiter::{Arbiter, ArbiterError, Owner, PINS, ProgramsError, Queue, Times};
+use xsched_arbiter::{Arbiter, ArbiterError, ClaimName, Owner, PINS, ProgramsError, Times};
 use xsched_harness::needs;
 use xsched_harness::needs::ROOT;
 use xsched_protocol::arbiter_page::{
@@ -63,14 +63,14 @@ fn join(arbiter: &mut Arbiter, application: &mut Peer) -> Owner {
     arbiter.joined(token).expect("the BPF program runs before the probed function returns")
 }
 
-/// An application with a ready queue.
-fn ready(arbiter: &mut Arbiter, level: u8) -> (Peer, Owner, Queue) {
+/// An application with a ready claim.
+fn ready(arbiter: &mut Arbiter, level: u8) -> (Peer, Owner, ClaimName) {
     let mut application = Peer::application(&PEER);
     let owner = join(arbiter, &mut application);
-    let queue = arbiter.open(owner, key(), level).unwrap().queue;
-    application.report(Report::Ready, queue);
+    let claim = arbiter.open(owner, key(), level).unwrap().claim;
+    application.report(Report::Ready, claim);
     assert_eq!(mask(arbiter) >> level & 1, 1);
-    (application, owner, queue)
+    (application, owner, claim)
 }
 
 /// The word of a gate, mapped for as long as the test runs.
@@ -80,14 +80,14 @@ fn map(page: impl AsFd) -> &'static AtomicU64 {
     unsafe { &*mmap(std::ptr::null_mut(), GATE_SIZE, access, MapFlags::SHARED, page, 0).unwrap().cast() }
 }
 
-/// An application with a ready queue and its gate.
-fn ready_with_gate(arbiter: &mut Arbiter, level: u8) -> (Peer, Queue, &'static AtomicU64) {
+/// An application with a ready claim and its gate.
+fn ready_with_gate(arbiter: &mut Arbiter, level: u8) -> (Peer, ClaimName, &'static AtomicU64) {
     let mut application = Peer::application(&PEER);
     let owner = join(arbiter, &mut application);
     let opened = arbiter.open(owner, key(), level).unwrap();
     let gate = map(opened.gate.unwrap());
-    application.report(Report::Ready, opened.queue);
-    (application, opened.queue, gate)
+    application.report(Report::Ready, opened.claim);
+    (application, opened.claim, gate)
 }
 
 fn mask(arbiter: &Arbiter) -> u64 {
@@ -102,12 +102,12 @@ fn refused(arbiter: &Arbiter) -> u64 {
 fn a_report_is_visible_when_the_function_returns() {
     let pins = Pins::of("report");
     let mut arbiter = pins.arbiter(&Times::default());
-    let (mut application, owner, queue) = ready(&mut arbiter, 4);
+    let (mut application, owner, claim) = ready(&mut arbiter, 4);
     assert!(!owner.is_proxied());
-    application.report(Report::Idle, queue);
+    application.report(Report::Idle, claim);
     assert_eq!(mask(&arbiter), 0);
-    application.report(Report::Ready, queue);
-    application.report(Report::Close, queue);
+    application.report(Report::Ready, claim);
+    application.report(Report::Close, claim);
     assert_eq!((mask(&arbiter), arbiter.page().load(Word::exists(0))), (0, 0));
     let mut events = Vec::new();
     arbiter.drain(&mut events);
@@ -153,18 +153,18 @@ fn a_report_about_the_gate_of_another_process_is_refused() {
     let pins = Pins::of("gate-stranger");
     let mut arbiter = pins.arbiter(&Times::default());
     let (_urgent, ..) = ready_with_gate(&mut arbiter, 4);
-    let (mut application, queue, gate) = ready_with_gate(&mut arbiter, 9);
+    let (mut application, claim, gate) = ready_with_gate(&mut arbiter, 9);
     let mut stranger = Peer::application(&PEER);
     gate.store(GATE_ALLOWED | GATE_KEPT_OPEN, Ordering::SeqCst);
     let before = refused(&arbiter);
-    stranger.report(Report::Gate, queue);
+    stranger.report(Report::Gate, claim);
     join(&mut arbiter, &mut stranger);
-    stranger.report(Report::Gate, queue);
-    let stale = Queue { generation: queue.generation + 1, ..queue };
+    stranger.report(Report::Gate, claim);
+    let stale = ClaimName { generation: claim.generation + 1, ..claim };
     application.report(Report::Gate, stale);
     assert_eq!(refused(&arbiter) - before, 3);
     assert_eq!(gate.load(Ordering::SeqCst), GATE_ALLOWED | GATE_KEPT_OPEN);
-    application.report(Report::Gate, queue);
+    application.report(Report::Gate, claim);
     assert_eq!((gate.load(Ordering::SeqCst), refused(&arbiter) - before), (GATE_KEPT_OPEN, 3));
 }
 
@@ -176,22 +176,22 @@ fn a_killed_process_is_not_ready() {
     application.kill();
     assert_eq!((mask(&arbiter), arbiter.page().load(Word::exists(0))), (0, 0));
     assert!(matches!(arbiter.open(owner, key(), 1), Err(ArbiterError::OwnerGone)));
-    assert_eq!(arbiter.page().queues().count(), 0);
+    assert_eq!(arbiter.page().claims().count(), 0);
 }
 
 #[needs(ROOT)]
 fn a_process_that_becomes_another_program_is_not_ready() {
     let pins = Pins::of("exec");
     let mut arbiter = pins.arbiter(&Times::default());
-    let (mut application, _, queue) = ready(&mut arbiter, 4);
+    let (mut application, _, claim) = ready(&mut arbiter, 4);
     assert_eq!(application.ask("exec"), "ready");
-    assert_eq!(arbiter.page().queues().count(), 0);
+    assert_eq!(arbiter.page().claims().count(), 0);
     // The new program is unknown until it joins.
-    application.report(Report::Ready, queue);
+    application.report(Report::Ready, claim);
     assert_eq!(mask(&arbiter), 0);
     let owner = join(&mut arbiter, &mut application);
-    let queue = arbiter.open(owner, key(), 4).unwrap().queue;
-    application.report(Report::Ready, queue);
+    let claim = arbiter.open(owner, key(), 4).unwrap().claim;
+    application.report(Report::Ready, claim);
     assert_eq!(mask(&arbiter), 1 << 4);
 }
 
@@ -215,30 +215,30 @@ fn a_process_lives_until_its_last_thread_has_ended() {
 fn a_report_for_another_process_is_refused() {
     let pins = Pins::of("stranger");
     let mut arbiter = pins.arbiter(&Times::default());
-    let (mut application, _, queue) = ready(&mut arbiter, 4);
-    application.report(Report::Idle, queue);
+    let (mut application, _, claim) = ready(&mut arbiter, 4);
+    application.report(Report::Idle, claim);
     let before = refused(&arbiter);
-    // A child has its parent's memory, but not its queues.
+    // A child has its parent's memory, but not its claims.
     application.ask(&format!(
         "report-from-child {} {} {}",
         Report::Ready as u64,
-        queue.slot,
-        queue.generation
+        claim.slot,
+        claim.generation
     ));
     let mut stranger = Peer::application(&PEER);
-    stranger.report(Report::Ready, queue);
+    stranger.report(Report::Ready, claim);
     stranger.ask(&format!("report {} 0 12345", Report::Join as u64));
-    stranger.report(Report::Expire, queue);
+    stranger.report(Report::Expire, claim);
     let other = join(&mut arbiter, &mut stranger);
-    stranger.report(Report::Ready, queue);
-    stranger.report(Report::Close, queue);
+    stranger.report(Report::Ready, claim);
+    stranger.report(Report::Close, claim);
     assert_eq!((mask(&arbiter), refused(&arbiter) - before), (0, 6));
-    assert!(arbiter.page().queue(queue.slot).word.is_open());
+    assert!(arbiter.page().claim(claim.slot).word.is_open());
     // An old generation of a slot that now belongs to this process.
-    arbiter.close(queue);
-    let own = arbiter.open(other, key(), 1).unwrap().queue;
-    assert_eq!(own.slot, queue.slot);
-    stranger.report(Report::Ready, queue);
+    arbiter.close(claim);
+    let own = arbiter.open(other, key(), 1).unwrap().claim;
+    assert_eq!(own.slot, claim.slot);
+    stranger.report(Report::Ready, claim);
     assert_eq!(mask(&arbiter), 0);
 }
 
@@ -293,14 +293,14 @@ fn a_process_with_a_token_does_not_become_the_controller() {
 }
 
 #[needs(ROOT)]
-fn a_queue_without_reports_expires_when_another_process_checks() {
+fn a_claim_without_reports_expires_when_another_process_checks() {
     let pins = Pins::of("expire");
     let mut arbiter = pins.arbiter(&Times { lease: Duration::from_millis(1), ..Times::default() });
-    let (_silent, _, queue) = ready(&mut arbiter, 4);
+    let (_silent, _, claim) = ready(&mut arbiter, 4);
     let mut waiter = Peer::application(&PEER);
     join(&mut arbiter, &mut waiter);
     std::thread::sleep(Duration::from_millis(2));
-    waiter.report(Report::Expire, queue);
+    waiter.report(Report::Expire, claim);
     assert_eq!(mask(&arbiter), 0);
     assert_eq!(arbiter.page().load(Word::exists(0)), 1 << 4);
 }
@@ -315,25 +315,25 @@ fn a_dead_controller_defers_no_launch_and_its_successor_finds_all_state() {
     let owner = controller.ask(&format!("joined {number}"));
     let opened = controller.ask(&format!("open {owner} {} 4", key()));
     let (slot, generation) = opened.split_once(' ').unwrap();
-    let queue = Queue { slot: slot.parse().unwrap(), generation: generation.parse().unwrap() };
+    let claim = ClaimName { slot: slot.parse().unwrap(), generation: generation.parse().unwrap() };
     let pages = Map::ArrayOfMaps(MapData::from_pin(pins.0.join("gates")).unwrap());
     let pages: ArrayOfMaps<_> = pages.try_into().unwrap();
-    let gate = map(pages.get(&queue.slot, 0).unwrap().fd());
+    let gate = map(pages.get(&claim.slot, 0).unwrap().fd());
     controller.kill();
     // No controller maintains the page now; the programs still count reports.
-    application.report(Report::Ready, queue);
+    application.report(Report::Ready, claim);
     let mut arbiter = Arbiter::programs_pinned_at(&pins.0, &Times::default()).unwrap();
     assert!(!arbiter.page().is_obeyed());
     assert_eq!((mask(&arbiter), arbiter.page().load(Word::EPOCH)), (0, 2));
     arbiter.heartbeat();
     assert_eq!(mask(&arbiter), 1 << 4);
-    let found: Vec<_> = arbiter.page().queues().map(|queue| (queue.slot, queue.owner)).collect();
-    assert_eq!(found, [(queue.slot, owner.parse().unwrap())]);
-    arbiter.set_level(queue, 2).unwrap();
-    application.report(Report::Ready, queue);
+    let found: Vec<_> = arbiter.page().claims().map(|claim| (claim.slot, claim.owner)).collect();
+    assert_eq!(found, [(claim.slot, owner.parse().unwrap())]);
+    arbiter.set_level(claim, 2).unwrap();
+    application.report(Report::Ready, claim);
     assert_eq!((mask(&arbiter), gate.load(Ordering::SeqCst)), (1 << 2, GATE_ALLOWED));
     let (mut urgent, ..) = ready_with_gate(&mut arbiter, 1);
-    assert_eq!(gate.load(Ordering::SeqCst), 0, "a queue from before keeps its gate page");
+    assert_eq!(gate.load(Ordering::SeqCst), 0, "a claim from before keeps its gate page");
     urgent.kill();
     assert_eq!(gate.load(Ordering::SeqCst), GATE_ALLOWED);
     // The programs have outlived the controller that loaded them, so they outlive this process too.
@@ -345,17 +345,17 @@ fn a_dead_controller_defers_no_launch_and_its_successor_finds_all_state() {
 fn a_process_that_has_left_frees_its_slot_and_can_rejoin() {
     let pins = Pins::of("left");
     let mut arbiter = pins.arbiter(&Times::default());
-    let (mut application, owner, queue) = ready(&mut arbiter, 4);
+    let (mut application, owner, claim) = ready(&mut arbiter, 4);
     assert_eq!(arbiter.owners(), [owner]);
     arbiter.gone(owner);
-    assert_eq!((mask(&arbiter), arbiter.page().queues().count(), arbiter.owners()), (0, 0, vec![]));
+    assert_eq!((mask(&arbiter), arbiter.page().claims().count(), arbiter.owners()), (0, 0, vec![]));
     // The programs have forgotten the process, which still runs.
     let opened = arbiter.open(owner, key(), 4);
     assert!(matches!(opened, Err(ArbiterError::OwnerGone)), "{opened:?}");
-    application.report(Report::Ready, queue);
+    application.report(Report::Ready, claim);
     assert_eq!(join(&mut arbiter, &mut application), owner);
-    let queue = arbiter.open(owner, key(), 4).unwrap().queue;
-    application.report(Report::Ready, queue);
+    let claim = arbiter.open(owner, key(), 4).unwrap().claim;
+    application.report(Report::Ready, claim);
     assert_eq!(mask(&arbiter), 1 << 4);
     application.kill();
     assert_eq!(mask(&arbiter), 0);

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use xsched_arbiter::Queue;
+use xsched_arbiter::ClaimName;
 
 /// The same function as the shim's: it returns at once, and starts with a one-byte no-operation. The kernel emulates that
 /// instruction. It replaces a five-byte no-operation by a call into a page that forked children do not have (Linux 6.18).
@@ -74,13 +74,13 @@ impl Peer {
         self.answer()
     }
 
-    /// Makes it report about a queue.
+    /// Makes it report about a claim.
     ///
     /// # Panics
     ///
     /// If it has ended.
-    pub fn report(&mut self, operation: xsched_protocol::arbiter_page::Report, queue: Queue) {
-        let answer = self.ask(&format!("report {} {} {}", operation as u64, queue.slot, queue.generation));
+    pub fn report(&mut self, operation: xsched_protocol::arbiter_page::Report, claim: ClaimName) {
+        let answer = self.ask(&format!("report {} {} {}", operation as u64, claim.slot, claim.generation));
         assert_eq!(answer, "done");
     }
 

@@ -250,10 +250,10 @@ fn the_arbiters_programs_notice_reports_and_the_end_of_a_process() {
     let token = arbiter.expect(shim).unwrap();
     application.ask(&format!("report {} 0 {token}", Report::Join as u64));
     let owner = arbiter.joined(token).expect("the BPF program notices the report");
-    let queue = arbiter.open(owner, device_key(0, 1, 0, 0), 4).unwrap().queue;
-    application.report(Report::Ready, queue);
+    let claim = arbiter.open(owner, device_key(0, 1, 0, 0), 4).unwrap().claim;
+    application.report(Report::Ready, claim);
     assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 4);
-    arbiter.set_level(queue, 1).unwrap();
+    arbiter.set_level(claim, 1).unwrap();
     assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 1);
     application.kill();
     assert_eq!(arbiter.page().load(Word::ready(0)), 0);

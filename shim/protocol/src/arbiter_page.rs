@@ -3,7 +3,7 @@
 //! One page serves the machine. Only the arbiter writes it: the BPF programs, or the controller itself where there is
 //! no BPF. Applications map it read-only. Everything in it is a word of 64 bits, read and written whole.
 //!
-//! A *claim* here is a process's claim on one device at one stream priority; it stands for all streams of that priority. Each
+//! A claim is a process's use of one device at one stream priority; it stands for all streams of that priority. Each
 //! device has a mask of the levels at which a claim is ready, and one of the levels at which claims exist. A claim of level M
 //! may launch while no bit below M is ready: one load and one AND.
 //!

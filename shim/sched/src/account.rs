@@ -1,4 +1,4 @@
-//! A queue's use of the device: what it reports, within limits.
+//! A claim's use of the device: what it reports, within limits.
 //!
 //! ```text
 //!            running           silent          running     report
@@ -6,18 +6,18 @@
 //!        provisional +=                     provisional +=   becomes what was reported, within limits
 //! ```
 //!
-//! A queue that is allowed to run is charged for all of that time until it reports its use; then the report counts. Two limits
-//! bound a false report. A queue never used more than the time that has passed. And it used at least half of the time for which
+//! A claim that is allowed to run is charged for all of that time until it reports its use; then the report counts. Two limits
+//! bound a false report. A claim never used more than the time that has passed. And it used at least half of the time for which
 //! it kept others out. The second limit applies over a longer time. It does not count time that others report to have used
-//! meanwhile: their work from before may fill whole slices. So it costs an honest queue something in one case only: the queue
-//! stays ready while the device is idle for more than half of the time. No other queue could use that time.
+//! meanwhile: their work from before may fill whole slices. So it costs an honest claim something in one case only: the claim
+//! stays ready while the device is idle for more than half of the time. No other claim could use that time.
 //!
 //! Work that is still running when others are allowed is charged as measured. It is not cut at the end of the time for which the
-//! queue was allowed.
+//! claim was allowed.
 
 use crate::Nanos;
 
-/// A queue's account. Methods return changes of the charge, so that the caller can keep a sum.
+/// A claim's account. Methods return changes of the charge, so that the caller can keep a sum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Account {
     settled: u64,
@@ -41,7 +41,7 @@ impl Account {
         Nanos(self.settled.saturating_add(self.provisional))
     }
 
-    /// The queue was ready and allowed to run. After `patience` of running time without a report it has used all of it.
+    /// The claim was ready and allowed to run. After `patience` of running time without a report it has used all of it.
     pub(crate) fn ran(&mut self, now: Nanos, time: Nanos, kept_others_out: bool, patience: Nanos) -> i64 {
         self.provisional = self.provisional.saturating_add(time.0);
         if kept_others_out {
@@ -53,22 +53,22 @@ impl Account {
         time.0 as i64
     }
 
-    /// Time for which it kept others out and which no queue is known to have used.
+    /// Time for which it kept others out and which no claim is known to have used.
     pub(crate) fn unused(&self) -> Nanos {
         Nanos(self.held) - Nanos(self.settled_meanwhile) - Nanos(self.provisional)
     }
 
-    /// Other queues used this part of that time.
+    /// Other claims used this part of that time.
     pub(crate) fn was_filled(&mut self, time: Nanos) {
         self.held = self.held.saturating_sub(time.0);
     }
 
-    /// The part of a report beyond the time for which it was allowed to run. Other queues were allowed then.
+    /// The part of a report beyond the time for which it was allowed to run. Other claims were allowed then.
     pub(crate) fn ran_on(&self, now: Nanos, used: Nanos) -> Nanos {
         used.min(now - self.since) - Nanos(self.provisional) - Nanos(self.taken_back)
     }
 
-    /// The queue reports its use. The lower limit applies once it has kept others out for `patience`.
+    /// The claim reports its use. The lower limit applies once it has kept others out for `patience`.
     pub(crate) fn reported(&mut self, now: Nanos, used: Nanos, patience: Nanos) -> i64 {
         let before = self.charged().0;
         let used = used.0.min((now - self.since).0);
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(account.ran_on(Nanos(250), Nanos(900)), Nanos(80), "no more than has passed");
     }
 
-    /// The queue runs for 11 times 100 and reports `used` each time.
+    /// The claim runs for 11 times 100 and reports `used` each time.
     fn charged_in_the_long_run(kept_others_out: bool, used: u64) -> Nanos {
         let mut account = Account::new(Nanos(0));
         for round in 1..=11 {
@@ -137,15 +137,15 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_kept_others_out_is_charged_for_half_at_least() {
+    fn a_claim_that_kept_others_out_is_charged_for_half_at_least() {
         assert_eq!(charged_in_the_long_run(true, 0), Nanos(550));
         assert_eq!(charged_in_the_long_run(true, 10), Nanos(550));
         assert_eq!(charged_in_the_long_run(true, 60), Nanos(660));
-        assert_eq!(charged_in_the_long_run(false, 0), Nanos::ZERO, "it kept no other queue out");
+        assert_eq!(charged_in_the_long_run(false, 0), Nanos::ZERO, "it kept no other claim out");
     }
 
     #[test]
-    fn no_queue_is_charged_for_more_than_has_passed() {
+    fn no_claim_is_charged_for_more_than_has_passed() {
         let mut account = after_running(100, false);
         account.reported(Nanos(120), Nanos(u64::MAX), PATIENCE);
         assert_eq!(account.charged(), Nanos(120));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_without_reports_is_charged_for_all_of_its_time() {
+    fn a_claim_without_reports_is_charged_for_all_of_its_time() {
         let mut account = after_running(PATIENCE.0 + 1, true);
         account.reported(Nanos(PATIENCE.0 + 1), Nanos::ZERO, PATIENCE);
         assert_eq!(account.charged(), Nanos(PATIENCE.0 + 1));

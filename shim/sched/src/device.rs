@@ -1,43 +1,43 @@
-//! One device: its queues, their states, and how urgent they are.
+//! One device: its claims, their states, and how urgent they are.
 //!
-//! Time passes in [`Device::pass`] only, which charges each queue for the time since the last change. Then changes set states,
+//! Time passes in [`Device::pass`] only, which charges each claim for the time since the last change. Then changes set states,
 //! and [`Device::decide`] assigns levels.
 
 use crate::account::Account;
+use crate::claim::{Claim, Process};
 use crate::level::{Level, Move};
 use crate::mask::Mask;
 use crate::policies::PolicyKind;
 use crate::policy::{Policy, View};
-use crate::queue::{Process, Queue};
 use crate::ranks::Ranks;
 use crate::requests::Requests;
 use crate::starvation::{self, Patience};
 use crate::turns::{Happening, Turns};
-use crate::{Attributes, DeviceId, Nanos, QueueId, Settings};
+use crate::{Attributes, ClaimId, DeviceId, Nanos, Settings};
 
-/// No queue is charged for more than this at once: the clock goes on while the machine is suspended.
+/// No claim is charged for more than this at once: the clock goes on while the machine is suspended.
 const LONGEST: Nanos = Nanos::from_secs(1);
 
 /// One device.
 #[derive(Debug)]
 pub(crate) struct Device {
     pub(crate) id: DeviceId,
-    queues: Vec<Queue>,
+    claims: Vec<Claim>,
     processes: Vec<Process>,
     /// Indices of processes whose work or charge may have changed since the policy saw it, each once.
     changed: Vec<usize>,
     ranks: Ranks,
     policy: Box<dyn Policy>,
     now: Nanos,
-    /// Levels at which queues are ready, and the number of ready queues.
+    /// Levels at which claims are ready, and the number of ready claims.
     mask: Mask,
     ready: u32,
-    /// A queue may have a starvation slice. None begins or ends before `slice_due`, which was computed for the queues that waited
-    /// then. `waiting_changed` says that other queues wait now, or that one waits since another time.
+    /// A claim may have a starvation slice. None begins or ends before `slice_due`, which was computed for the claims that waited
+    /// then. `waiting_changed` says that other claims wait now, or that one waits since another time.
     has_slices: bool,
     slice_due: Option<Nanos>,
     waiting_changed: bool,
-    /// The policy has not seen all queues, or all attributes.
+    /// The policy has not seen all claims, or all attributes.
     altered: bool,
     /// When the next decision is due. In the past: at once.
     due: Option<Nanos>,
@@ -49,7 +49,7 @@ impl Device {
     pub(crate) fn new(id: DeviceId, policy: PolicyKind, now: Nanos, is_observed: bool) -> Self {
         Self {
             id,
-            queues: Vec::new(),
+            claims: Vec::new(),
             processes: Vec::new(),
             changed: Vec::new(),
             ranks: Ranks::default(),
@@ -66,18 +66,18 @@ impl Device {
         }
     }
 
-    pub(crate) fn queues(&self) -> &[Queue] {
-        &self.queues
+    pub(crate) fn claims(&self) -> &[Claim] {
+        &self.claims
     }
 
-    /// Whether a queue may launch.
-    pub(crate) fn is_allowed(&self, queue: &Queue) -> bool {
-        queue.level.is_some_and(|level| self.mask.allows(level))
+    /// Whether a claim may launch.
+    pub(crate) fn is_allowed(&self, claim: &Claim) -> bool {
+        claim.level.is_some_and(|level| self.mask.allows(level))
     }
 
     /// The percentile of its process's latencies for which there is an SLO.
-    pub(crate) fn latency(&self, queue: &Queue) -> Option<Nanos> {
-        self.processes[queue.process].requests.latency(queue.attributes.slo?.per_mille)
+    pub(crate) fn latency(&self, claim: &Claim) -> Option<Nanos> {
+        self.processes[claim.process].requests.latency(claim.attributes.slo?.per_mille)
     }
 
     /// From now on notes what happens.
@@ -96,12 +96,12 @@ impl Device {
         self.due
     }
 
-    /// Whether ranks here depend on which queues have work.
+    /// Whether ranks here depend on which claims have work.
     pub(crate) fn follows_work(&self) -> bool {
         self.policy.follows_work()
     }
 
-    /// Replaces the policy. The new one knows only what queues and processes keep themselves.
+    /// Replaces the policy. The new one knows only what claims and processes keep themselves.
     pub(crate) fn set_policy(&mut self, now: Nanos, policy: Box<dyn Policy>, settings: &Settings) {
         self.pass(now, settings);
         self.policy = policy;
@@ -118,11 +118,11 @@ impl Device {
         self.alter();
     }
 
-    /// Returns the queue's index.
+    /// Returns the claim's index.
     pub(crate) fn open(
         &mut self,
         now: Nanos,
-        id: QueueId,
+        id: ClaimId,
         attributes: Attributes,
         settings: &Settings,
     ) -> usize {
@@ -132,7 +132,7 @@ impl Device {
             self.policy.joined();
             self.processes.push(Process {
                 id: attributes.process,
-                queues: 0,
+                claims: 0,
                 ready: 0,
                 charged: Nanos::ZERO,
                 allowed: Nanos::ZERO,
@@ -142,8 +142,8 @@ impl Device {
             });
             self.processes.len() - 1
         });
-        self.processes[process].queues += 1;
-        self.queues.push(Queue {
+        self.processes[process].claims += 1;
+        self.claims.push(Claim {
             id,
             attributes,
             process,
@@ -154,51 +154,51 @@ impl Device {
             turns: Turns::default(),
         });
         self.alter();
-        self.queues.len() - 1
+        self.claims.len() - 1
     }
 
-    /// The last queue gets the index of the closed one; returns its name, if there is one.
-    pub(crate) fn close(&mut self, now: Nanos, index: usize, settings: &Settings) -> Option<QueueId> {
+    /// The last claim gets the index of the closed one; returns its name, if there is one.
+    pub(crate) fn close(&mut self, now: Nanos, index: usize, settings: &Settings) -> Option<ClaimId> {
         self.pass(now, settings);
         self.set_ready(now, index, false, settings);
-        let queue = self.queues.swap_remove(index);
-        self.processes[queue.process].queues -= 1;
-        if self.processes[queue.process].queues == 0 {
-            self.leave(queue.process);
+        let claim = self.claims.swap_remove(index);
+        self.processes[claim.process].claims -= 1;
+        if self.processes[claim.process].claims == 0 {
+            self.leave(claim.process);
         }
         self.alter();
-        self.queues.get(index).map(|queue| queue.id)
+        self.claims.get(index).map(|claim| claim.id)
     }
 
     fn leave(&mut self, process: usize) {
         self.policy.left(process);
         self.processes.swap_remove(process);
         let moved = self.processes.len();
-        for queue in &mut self.queues {
-            if queue.process == moved {
-                queue.process = process;
+        for claim in &mut self.claims {
+            if claim.process == moved {
+                claim.process = process;
             }
         }
     }
 
     pub(crate) fn set_ready(&mut self, now: Nanos, index: usize, ready: bool, settings: &Settings) {
         self.pass(now, settings);
-        let queue = &mut self.queues[index];
-        if queue.ready == ready {
+        let claim = &mut self.claims[index];
+        if claim.ready == ready {
             return;
         }
-        queue.ready = ready;
+        claim.ready = ready;
         let front = self.mask.front();
-        let process = &mut self.processes[queue.process];
-        process.note_change(queue.process, &mut self.changed);
+        let process = &mut self.processes[claim.process];
+        process.note_change(claim.process, &mut self.changed);
         if ready {
             self.ready += 1;
             process.ready += 1;
             if process.ready == 1 {
                 process.requests.begin(self.now, process.charged);
             }
-            queue.level.inspect(|level| self.mask.add(*level));
-            let due = queue.patience.due(now, settings);
+            claim.level.inspect(|level| self.mask.add(*level));
+            let due = claim.patience.due(now, settings);
             self.slice_due = self.slice_due.into_iter().chain(due).min();
         } else {
             self.ready -= 1;
@@ -206,10 +206,10 @@ impl Device {
             if process.ready == 0 {
                 process.requests.end(self.now, settings.linger);
             }
-            self.waiting_changed |= queue.patience.due(now, settings) == self.slice_due;
-            queue.patience.became_idle(queue.level == front);
-            queue.level.inspect(|level| self.mask.remove(*level));
-            queue.turns = Turns::default();
+            self.waiting_changed |= claim.patience.due(now, settings) == self.slice_due;
+            claim.patience.became_idle(claim.level == front);
+            claim.level.inspect(|level| self.mask.remove(*level));
+            claim.turns = Turns::default();
         }
         self.waiting_changed |= self.mask.front() != front;
         self.due = Some(Nanos::ZERO);
@@ -224,35 +224,35 @@ impl Device {
         settings: &Settings,
     ) {
         self.pass(now, settings);
-        self.queues[index].attributes = attributes;
+        self.claims[index].attributes = attributes;
         self.alter();
     }
 
     pub(crate) fn reported(&mut self, now: Nanos, index: usize, used: Nanos, settings: &Settings) {
         self.pass(now, settings);
-        let queue = &mut self.queues[index];
+        let claim = &mut self.claims[index];
         if !used.is_zero() {
-            self.waiting_changed |= queue.patience.used();
+            self.waiting_changed |= claim.patience.used();
         }
-        let ran_on = queue.account.ran_on(now, used);
-        let correction = queue.account.reported(now, used, settings.patience);
-        let process = &mut self.processes[queue.process];
+        let ran_on = claim.account.ran_on(now, used);
+        let correction = claim.account.reported(now, used, settings.patience);
+        let process = &mut self.processes[claim.process];
         process.charge(correction);
-        process.note_change(queue.process, &mut self.changed);
+        process.note_change(claim.process, &mut self.changed);
         if !ran_on.is_zero() {
             self.fill(index, ran_on);
         }
         self.due = Some(Nanos::ZERO);
     }
 
-    /// Divides time that a queue used while others kept it out among those others, in proportion to the time that each did not use.
+    /// Divides time that a claim used while others kept it out among those others, in proportion to the time that each did not use.
     fn fill(&mut self, index: usize, time: Nanos) {
-        let unused = |queue: &Queue| u128::from(queue.account.unused().0);
-        let all: u128 = self.queues.iter().map(unused).sum::<u128>() - unused(&self.queues[index]);
-        for (_, queue) in self.queues.iter_mut().enumerate().filter(|(other, _)| *other != index) {
+        let unused = |claim: &Claim| u128::from(claim.account.unused().0);
+        let all: u128 = self.claims.iter().map(unused).sum::<u128>() - unused(&self.claims[index]);
+        for (_, claim) in self.claims.iter_mut().enumerate().filter(|(other, _)| *other != index) {
             // The sum of the parts is at most `time`.
-            let part = u128::from(time.0) * unused(queue) / all.max(1);
-            queue.account.was_filled(Nanos(part as u64));
+            let part = u128::from(time.0) * unused(claim) / all.max(1);
+            claim.account.was_filled(Nanos(part as u64));
         }
     }
 
@@ -262,29 +262,29 @@ impl Device {
         let slices_due = self.slice_due.is_some_and(|due| due <= self.now);
         if slices_due {
             self.has_slices =
-                starvation::grant_slices(self.now, settings, &mut self.queues, &mut self.happenings);
+                starvation::grant_slices(self.now, settings, &mut self.claims, &mut self.happenings);
         }
         if self.altered {
-            self.ranks.reset(self.queues.len());
+            self.ranks.reset(self.claims.len());
             self.changed.clear();
             self.changed.extend(0..self.processes.len());
         }
         let view = View {
             now: self.now,
             settings,
-            queues: &self.queues,
+            claims: &self.claims,
             processes: &self.processes,
             changed: &self.changed,
             altered: self.altered,
             has_starvation_slice: self.has_slices
-                && self.queues.iter().any(|queue| queue.ready && queue.patience.has_slice()),
+                && self.claims.iter().any(|claim| claim.ready && claim.patience.has_slice()),
         };
         let again = self.policy.rank(&view, &mut self.ranks);
         for process in self.changed.drain(..) {
             self.processes[process].is_changed = false;
         }
         self.assign(slices_due, moves);
-        let next = || starvation::next(self.now, settings, &self.queues, self.mask.front());
+        let next = || starvation::next(self.now, settings, &self.claims, self.mask.front());
         if slices_due || self.altered || self.waiting_changed {
             self.slice_due = next();
         }
@@ -296,25 +296,25 @@ impl Device {
         self.due = again.into_iter().chain(self.slice_due).min();
     }
 
-    /// Assigns levels to queues: where ranks have changed, own or neighbouring ones, or to all.
+    /// Assigns levels to claims: where ranks have changed, own or neighbouring ones, or to all.
     fn assign(&mut self, all: bool, moves: &mut Vec<Move>) {
         for (index, level) in self.ranks.moved(all) {
-            let queue = &mut self.queues[index];
-            let level = if queue.patience.has_slice() { Level::STARVED } else { level };
-            if queue.level == Some(level) {
+            let claim = &mut self.claims[index];
+            let level = if claim.patience.has_slice() { Level::STARVED } else { level };
+            if claim.level == Some(level) {
                 continue;
             }
-            let from = queue.level.replace(level);
-            if queue.ready {
+            let from = claim.level.replace(level);
+            if claim.ready {
                 from.inspect(|from| self.mask.remove(*from));
                 self.mask.add(level);
             }
-            moves.push(Move { queue: queue.id, from, to: level });
+            moves.push(Move { claim: claim.id, from, to: level });
             self.waiting_changed = true;
         }
     }
 
-    /// The policy has to rank all queues again.
+    /// The policy has to rank all claims again.
     fn alter(&mut self) {
         self.altered = true;
         self.due = Some(Nanos::ZERO);
@@ -330,22 +330,22 @@ impl Device {
         let Some(front) = self.mask.front() else { return };
         let running = self.mask.count(front);
         let part = time.min(LONGEST) / u64::from(running);
-        for queue in self.queues.iter_mut().filter(|queue| queue.ready) {
-            let is_allowed = queue.level == Some(front);
+        for claim in self.claims.iter_mut().filter(|claim| claim.ready) {
+            let is_allowed = claim.level == Some(front);
             if let Some(happenings) = &mut self.happenings {
-                let turns = &mut queue.turns;
+                let turns = &mut claim.turns;
                 let what = if is_allowed { turns.was_allowed() } else { turns.had_to_wait(time) };
-                happenings.extend(what.map(|what| Happening { queue: queue.id, what }));
+                happenings.extend(what.map(|what| Happening { claim: claim.id, what }));
             }
             if !is_allowed {
-                queue.patience.had_to_wait(time, settings);
+                claim.patience.had_to_wait(time, settings);
                 continue;
             }
-            queue.patience.was_allowed(time, settings);
-            let charge = queue.account.ran(now, part, self.ready > running, settings.patience);
-            let process = &mut self.processes[queue.process];
+            claim.patience.was_allowed(time, settings);
+            let charge = claim.account.ran(now, part, self.ready > running, settings.patience);
+            let process = &mut self.processes[claim.process];
             process.charge(charge);
-            process.note_change(queue.process, &mut self.changed);
+            process.note_change(claim.process, &mut self.changed);
             if process.allowed_until < now {
                 process.allowed_until = now;
                 process.allowed += time;

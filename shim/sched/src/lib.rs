@@ -1,13 +1,13 @@
-//! The scheduler: decides how urgent each queue of a device is, and how much work a queue may have in flight.
+//! The scheduler: decides how urgent each claim of a device is, and how much work a queue may have in flight.
 //!
-//! A *queue* here is a process's claim on one device. The caller feeds a [`Scheduler`] with changes of queues, and puts its
-//! decisions into effect: a [`Level`] for each queue. The rule that levels serve is applied where work is launched: a queue may
-//! launch while no queue of a more urgent level on its device is ready.
+//! A claim is a process's use of one device. The caller feeds a [`Scheduler`] with changes of claims, and puts its
+//! decisions into effect: a [`Level`] for each claim. The rule that levels serve is applied where work is launched: a claim may
+//! launch while no claim of a more urgent level on its device is ready.
 //!
 //! ```text
 //!   changes (opened, ready, idle, used, ...)                      decisions
 //!  ------------------> Scheduler -> one Device each -------------------------> levels, and when to decide again
-//!                                    |  accounts: waiting and use of each queue
+//!                                    |  accounts: waiting and use of each claim
 //!                                    |  policy: ranks            (policy/, one file each)
 //!                                    |  starvation: time slices  (around every policy)
 //!                                    '- ranks: ranks to levels
@@ -19,6 +19,8 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod claim;
+mod claim_change;
 mod class;
 mod device;
 mod hints;
@@ -28,8 +30,6 @@ mod local;
 mod mask;
 mod policies;
 mod policy;
-mod queue;
-mod queue_change;
 mod ranks;
 mod requests;
 mod scheduler;
@@ -40,14 +40,14 @@ mod starvation;
 mod time;
 mod turns;
 
+pub use claim_change::{Attributes, ClaimChange, ClaimId, DeviceId, ProcessId};
 pub use class::{CLASSES, class_priority};
 pub use hints::{NoHint, Quota, Slo, check_deadline, check_work};
 pub use in_flight::{Gate, InFlight, Launch, Limit, Payer};
 pub use level::Level;
 pub use local::{Changes, Local};
 pub use policies::{PolicyKind, UnknownPolicy};
-pub use queue_change::{Attributes, DeviceId, ProcessId, QueueChange, QueueId};
-pub use scheduler::{Decisions, QueueState, Scheduler};
+pub use scheduler::{ClaimState, Decisions, Scheduler};
 pub use settings::{Settings, SettingsError};
 pub use time::Nanos;
 pub use turns::{Happening, What};

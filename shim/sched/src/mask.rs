@@ -2,7 +2,7 @@
 
 use crate::Level;
 
-/// The levels at which queues are ready.
+/// The levels at which claims are ready.
 #[derive(Clone, Debug)]
 pub(crate) struct Mask {
     bits: u64,
@@ -14,14 +14,14 @@ impl Mask {
         Self { bits: 0, counts: [0; Level::COUNT] }
     }
 
-    /// A queue of this level is ready now.
+    /// A claim of this level is ready now.
     pub(crate) fn add(&mut self, level: Level) {
         let level = level.number();
         self.counts[level as usize] += 1;
         self.bits |= 1 << level;
     }
 
-    /// A queue of this level is no longer ready.
+    /// A claim of this level is no longer ready.
     pub(crate) fn remove(&mut self, level: Level) {
         let level = level.number();
         let count = &mut self.counts[level as usize];
@@ -31,17 +31,17 @@ impl Mask {
         }
     }
 
-    /// The most urgent level at which a queue is ready.
+    /// The most urgent level at which a claim is ready.
     pub(crate) fn front(&self) -> Option<Level> {
         (self.bits != 0).then(|| Level::new(self.bits.trailing_zeros().into()))
     }
 
-    /// Number of ready queues at a level.
+    /// Number of ready claims at a level.
     pub(crate) fn count(&self, level: Level) -> u32 {
         self.counts[level.number() as usize]
     }
 
-    /// Whether a queue of this level may launch: no more urgent queue is ready.
+    /// Whether a claim of this level may launch: no more urgent claim is ready.
     pub(crate) fn allows(&self, level: Level) -> bool {
         self.bits & ((1 << level.number()) - 1) == 0
     }
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_level_is_ready_as_long_as_one_of_its_queues_is() {
+    fn a_level_is_ready_as_long_as_one_of_its_claims_is() {
         let mut mask = Mask::new();
         mask.add(Level::new(3));
         mask.add(Level::new(3));

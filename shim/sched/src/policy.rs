@@ -1,6 +1,6 @@
-//! Policies: how urgent the queues of one device are, compared with each other.
+//! Policies: how urgent the claims of one device are, compared with each other.
 //!
-//! A policy ranks queues; it does not know levels, starvation or other devices. To add one, add a file with an implementation of
+//! A policy ranks claims; it does not know levels, starvation or other devices. To add one, add a file with an implementation of
 //! [`Policy`], and a line in `policies.rs`.
 
 pub(crate) mod edf;
@@ -18,7 +18,7 @@ mod virtual_time;
 
 use std::fmt;
 
-use crate::queue::{Process, Queue};
+use crate::claim::{Claim, Process};
 use crate::ranks::Ranks;
 use crate::{Attributes, Nanos, Settings};
 
@@ -27,14 +27,14 @@ use crate::{Attributes, Nanos, Settings};
 pub(crate) struct View<'a> {
     pub(crate) now: Nanos,
     pub(crate) settings: &'a Settings,
-    pub(crate) queues: &'a [Queue],
-    /// Indexed by [`Queue::process`].
+    pub(crate) claims: &'a [Claim],
+    /// Indexed by [`Claim::process`].
     pub(crate) processes: &'a [Process],
     /// Indices of processes whose work, requests or charge may have changed since the last call; all of them if `altered`.
     pub(crate) changed: &'a [usize],
-    /// Since the last call queues were opened or closed, or their attributes have changed.
+    /// Since the last call claims were opened or closed, or their attributes have changed.
     pub(crate) altered: bool,
-    /// A queue with work is in its starvation slice, whatever the ranks are.
+    /// A claim with work is in its starvation slice, whatever the ranks are.
     pub(crate) has_starvation_slice: bool,
 }
 
@@ -46,7 +46,7 @@ pub(crate) trait Policy: fmt::Debug + Send {
     /// A process was added at the end.
     fn joined(&mut self) {}
 
-    /// Whether ranks depend on which queues have work and on charges, and not only on which queues exist.
+    /// Whether ranks depend on which claims have work and on charges, and not only on which claims exist.
     fn follows_work(&self) -> bool {
         true
     }
@@ -56,7 +56,7 @@ pub(crate) trait Policy: fmt::Debug + Send {
         let _ = index;
     }
 
-    /// Sets the rank of each queue of [`View::queues`], by its index. Earlier ranks stay, unless the view is `altered`. Returns when
+    /// Sets the rank of each claim of [`View::claims`], by its index. Earlier ranks stay, unless the view is `altered`. Returns when
     /// to call it again if no change comes before.
     fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos>;
 }

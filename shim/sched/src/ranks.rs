@@ -1,7 +1,7 @@
-//! The ranks of a device's queues, and the levels that follow from them.
+//! The ranks of a device's claims, and the levels that follow from them.
 //!
 //! Which levels exist depends on which distinct ranks exist. That seldom changes: when one process replaces another in front, both
-//! ranks exist before and after, and only two queues move. So the distinct ranks are counted, and a queue's level is computed again
+//! ranks exist before and after, and only two claims move. So the distinct ranks are counted, and a claim's level is computed again
 //! only if its own rank or the list of distinct ranks has changed.
 //!
 //! If there are more ranks than levels, neighbouring ranks share a level, the nearest ones first. So a process with many ranks, say
@@ -9,23 +9,23 @@
 
 use crate::Level;
 
-/// The rank of a queue in its policy: smaller is more urgent, equal ranks run side by side.
+/// The rank of a claim in its policy: smaller is more urgent, equal ranks run side by side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
-    /// The order of queues in this policy.
+    /// The order of claims in this policy.
     pub(crate) order: u64,
-    /// Other queues will replace it after a slice, however urgent it is now.
+    /// Other claims will replace it after a slice, however urgent it is now.
     pub(crate) sliced: bool,
 }
 
-/// The ranks of all queues of a device, by their index.
+/// The ranks of all claims of a device, by their index.
 #[derive(Debug, Default)]
 pub(crate) struct Ranks {
-    of_queues: Vec<Rank>,
-    /// The distinct ranks, the most urgent first, and how many queues have each. A count of zero is removed with the next look at
+    of_claims: Vec<Rank>,
+    /// The distinct ranks, the most urgent first, and how many claims have each. A count of zero is removed with the next look at
     /// levels.
     distinct: Vec<(Rank, usize)>,
-    /// Queues whose rank has changed since the last look at levels; all of them if the list has changed.
+    /// Claims whose rank has changed since the last look at levels; all of them if the list has changed.
     moved: Vec<usize>,
     all_moved: bool,
     /// The levels of the distinct ranks, if there are too many for one level each.
@@ -33,18 +33,18 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    /// Starts over with this many queues, which all have to be ranked.
-    pub(crate) fn reset(&mut self, queues: usize) {
-        self.of_queues.clear();
-        self.of_queues.resize(queues, Rank::default());
+    /// Starts over with this many claims, which all have to be ranked.
+    pub(crate) fn reset(&mut self, claims: usize) {
+        self.of_claims.clear();
+        self.of_claims.resize(claims, Rank::default());
         self.distinct.clear();
-        self.distinct.push((Rank::default(), queues));
+        self.distinct.push((Rank::default(), claims));
         self.all_moved = true;
     }
 
-    /// Sets a queue's rank.
+    /// Sets a claim's rank.
     pub(crate) fn set(&mut self, index: usize, rank: Rank) {
-        let before = std::mem::replace(&mut self.of_queues[index], rank);
+        let before = std::mem::replace(&mut self.of_claims[index], rank);
         if before == rank {
             return;
         }
@@ -61,19 +61,19 @@ impl Ranks {
         self.moved.push(index);
     }
 
-    /// The queues whose level may have changed since the last call, with their levels; with `all`, every queue.
+    /// The claims whose level may have changed since the last call, with their levels; with `all`, every claim.
     pub(crate) fn moved(&mut self, all: bool) -> impl Iterator<Item = (usize, Level)> {
         let before = self.distinct.len();
-        self.distinct.retain(|(_, queues)| *queues > 0);
+        self.distinct.retain(|(_, claims)| *claims > 0);
         let all = all || self.all_moved || self.distinct.len() != before;
         self.all_moved = false;
         if all {
             self.moved.clear();
-            self.moved.extend(0..self.of_queues.len());
+            self.moved.extend(0..self.of_claims.len());
             self.shared = shared_levels(&self.distinct);
         }
-        let Self { of_queues, distinct, moved, shared, .. } = self;
-        moved.drain(..).map(|index| (index, level(distinct, shared, of_queues[index])))
+        let Self { of_claims, distinct, moved, shared, .. } = self;
+        moved.drain(..).map(|index| (index, level(distinct, shared, of_claims[index])))
     }
 
     fn find(&self, rank: Rank) -> Result<usize, usize> {
@@ -120,7 +120,7 @@ mod tests {
         Rank { order, sliced }
     }
 
-    /// The levels of queues that may have moved.
+    /// The levels of claims that may have moved.
     fn levels(ranks: &mut Ranks) -> Vec<(usize, u64)> {
         ranks.moved(false).map(|(index, level)| (index, level.number())).collect()
     }
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_in_front_for_a_slice_has_a_limited_level() {
+    fn a_claim_in_front_for_a_slice_has_a_limited_level() {
         let mut ranks = of(&[rank(3, true), rank(4, false)]);
         assert_eq!(levels(&mut ranks), [(0, 2), (1, 3)]);
         assert!(Level::new(2).is_limited());
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn only_queues_that_swap_ranks_are_looked_at() {
+    fn only_claims_that_swap_ranks_are_looked_at() {
         let mut ranks = of(&[rank(0, true), rank(1, true), rank(1, true), rank(1, true)]);
         assert_eq!(levels(&mut ranks).len(), 4);
         ranks.set(0, rank(1, true));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn all_queues_are_looked_at_when_a_rank_comes_or_goes() {
+    fn all_claims_are_looked_at_when_a_rank_comes_or_goes() {
         let mut ranks = of(&[rank(1, false), rank(1, false), rank(5, false)]);
         levels(&mut ranks);
         ranks.set(0, rank(0, false));
@@ -204,7 +204,7 @@ mod tests {
                 found[index] = level;
             }
             assert_eq!(
-                of(&ranks.of_queues).moved(true).map(|(_, level)| level.number()).collect::<Vec<_>>(),
+                of(&ranks.of_claims).moved(true).map(|(_, level)| level.number()).collect::<Vec<_>>(),
                 found,
                 "seed {seed}"
             );

@@ -2,43 +2,43 @@
 
 use std::collections::HashMap;
 
+use crate::claim::Claim;
 use crate::device::Device;
 use crate::level::{self, Level, Move};
 use crate::policies::PolicyKind;
 #[cfg(test)]
 use crate::policy::Policy;
-use crate::queue::Queue;
 use crate::turns::Happening;
-use crate::{Attributes, DeviceId, Nanos, QueueChange, QueueId, Settings};
+use crate::{Attributes, ClaimChange, ClaimId, DeviceId, Nanos, Settings};
 
-/// Decides how urgent each queue is.
+/// Decides how urgent each claim is.
 ///
 /// ```
-/// use xsched_sched::{Attributes, DeviceId, QueueChange, Nanos, PolicyKind, ProcessId, QueueId, Scheduler, Settings};
+/// use xsched_sched::{Attributes, DeviceId, ClaimChange, Nanos, PolicyKind, ProcessId, ClaimId, Scheduler, Settings};
 ///
 /// let mut scheduler = Scheduler::new(PolicyKind::Priority, Settings::default());
 /// for (process, priority) in [(1, 0), (2, 100)] {
 ///     let mut attributes = Attributes::new(DeviceId(0), ProcessId(process));
 ///     attributes.priority = priority;
-///     scheduler.handle(Nanos(0), QueueChange::Opened { queue: QueueId(process), attributes });
+///     scheduler.handle(Nanos(0), ClaimChange::Opened { claim: ClaimId(process), attributes });
 /// }
 /// let decisions = scheduler.decide(Nanos(0));
-/// let level = |queue| decisions.levels.iter().find(|(id, _)| *id == queue).map(|(_, level)| *level);
-/// assert!(level(QueueId(2)) < level(QueueId(1)));
+/// let level = |claim| decisions.levels.iter().find(|(id, _)| *id == claim).map(|(_, level)| *level);
+/// assert!(level(ClaimId(2)) < level(ClaimId(1)));
 /// ```
 #[derive(Debug)]
 pub struct Scheduler {
     policy: PolicyKind,
     settings: Settings,
     devices: Vec<Device>,
-    locations: HashMap<QueueId, Location>,
+    locations: HashMap<ClaimId, Location>,
     moves: Vec<Move>,
     ignored: u64,
     /// The caller takes happenings.
     is_observed: bool,
 }
 
-/// The device of a queue and its index there.
+/// The device of a claim and its index there.
 #[derive(Clone, Copy, Debug)]
 struct Location {
     device: usize,
@@ -49,24 +49,24 @@ struct Location {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Decisions {
-    /// Queues whose level changes, and queues that get their first one, in the order in which the changes should take effect.
-    pub levels: Vec<(QueueId, Level)>,
+    /// Claims whose level changes, and claims that get their first one, in the order in which the changes should take effect.
+    pub levels: Vec<(ClaimId, Level)>,
     /// When to decide again if no change comes before; `None`: only after a change.
     pub again: Option<Nanos>,
 }
 
-/// The state of a queue.
+/// The state of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueState {
+pub struct ClaimState {
     /// Its name.
-    pub queue: QueueId,
+    pub id: ClaimId,
     /// Its parameters.
     pub attributes: Attributes,
     /// Its level; `None` before the first decision.
     pub level: Option<Level>,
     /// Whether it has work.
     pub ready: bool,
-    /// Whether no more urgent queue is ready.
+    /// Whether no more urgent claim is ready.
     pub allowed: bool,
     /// Device time that it is charged for.
     pub charged: Nanos,
@@ -77,7 +77,7 @@ pub struct QueueState {
 }
 
 impl Scheduler {
-    /// A scheduler without queues.
+    /// A scheduler without claims.
     pub fn new(policy: PolicyKind, settings: Settings) -> Self {
         Self {
             policy,
@@ -100,12 +100,12 @@ impl Scheduler {
         &self.settings
     }
 
-    /// Number of changes of unknown queues.
+    /// Number of changes of unknown claims.
     pub fn ignored(&self) -> u64 {
         self.ignored
     }
 
-    /// From now on notes what happens to queues, for [`Self::take_happenings`]. Their number has no bound.
+    /// From now on notes what happens to claims, for [`Self::take_happenings`]. Their number has no bound.
     pub fn observe(&mut self) {
         self.is_observed = true;
         for device in &mut self.devices {
@@ -121,35 +121,35 @@ impl Scheduler {
         }
     }
 
-    /// Takes a change of a queue. It has an effect with the next [`Self::decide`]. Times must not go backwards; a time before the previous one
+    /// Takes a change of a claim. It has an effect with the next [`Self::decide`]. Times must not go backwards; a time before the previous one
     /// counts as the previous one.
-    pub fn handle(&mut self, now: Nanos, change: QueueChange) {
-        let queue = change.queue();
-        let location = self.locations.get(&queue).copied();
+    pub fn handle(&mut self, now: Nanos, change: ClaimChange) {
+        let claim = change.claim();
+        let location = self.locations.get(&claim).copied();
         match (change, location) {
-            (QueueChange::Opened { attributes, .. }, None) => self.open(now, queue, attributes),
-            (QueueChange::Opened { attributes, .. }, Some(location)) => {
-                self.close(now, queue, location);
-                self.open(now, queue, attributes);
+            (ClaimChange::Opened { attributes, .. }, None) => self.open(now, claim, attributes),
+            (ClaimChange::Opened { attributes, .. }, Some(location)) => {
+                self.close(now, claim, location);
+                self.open(now, claim, attributes);
             }
-            (QueueChange::Closed { .. }, Some(location)) => self.close(now, queue, location),
-            (QueueChange::Ready { .. }, Some(location)) => {
+            (ClaimChange::Closed { .. }, Some(location)) => self.close(now, claim, location),
+            (ClaimChange::Ready { .. }, Some(location)) => {
                 self.devices[location.device].set_ready(now, location.index, true, &self.settings);
             }
-            (QueueChange::Idle { .. }, Some(location)) => {
+            (ClaimChange::Idle { .. }, Some(location)) => {
                 self.devices[location.device].set_ready(now, location.index, false, &self.settings);
             }
-            (QueueChange::Used { device, .. }, Some(location)) => {
+            (ClaimChange::Used { device, .. }, Some(location)) => {
                 self.devices[location.device].reported(now, location.index, device, &self.settings);
             }
-            (QueueChange::Changed { attributes, .. }, Some(location)) => {
-                self.change(now, queue, location, attributes);
+            (ClaimChange::Changed { attributes, .. }, Some(location)) => {
+                self.change(now, claim, location, attributes);
             }
             (_, None) => self.ignored += 1,
         }
     }
 
-    /// Changes the policy. The attributes of queues stay.
+    /// Changes the policy. The attributes of claims stay.
     pub fn set_policy(&mut self, now: Nanos, policy: PolicyKind) {
         self.policy = policy;
         for device in &mut self.devices {
@@ -173,9 +173,9 @@ impl Scheduler {
         self.settings = settings.in_range();
     }
 
-    /// How late the scheduler may learn that queues became ready or idle, without a later or different decision. [`Self::handle`]
+    /// How late the scheduler may learn that claims became ready or idle, without a later or different decision. [`Self::handle`]
     /// must get all changes in order, before [`Self::decide`]. A policy that follows work has to know at once. Otherwise only
-    /// queues that have waited for too long are affected.
+    /// claims that have waited for too long are affected.
     pub fn change_delay_max(&self) -> Nanos {
         if self.devices.iter().any(Device::follows_work) {
             return Nanos::ZERO;
@@ -196,47 +196,47 @@ impl Scheduler {
         }
         level::order(&mut self.moves);
         Decisions {
-            levels: self.moves.iter().map(|change| (change.queue, change.to)).collect(),
+            levels: self.moves.iter().map(|change| (change.claim, change.to)).collect(),
             again: self.devices.iter().filter_map(Device::due).min(),
         }
     }
 
-    /// All queues, as of the last change and decision of their device.
-    pub fn queues(&self) -> impl Iterator<Item = QueueState> {
-        self.devices.iter().flat_map(|device| device.queues().iter().map(|queue| state(device, queue)))
+    /// All claims, as of the last change and decision of their device.
+    pub fn claims(&self) -> impl Iterator<Item = ClaimState> {
+        self.devices.iter().flat_map(|device| device.claims().iter().map(|claim| state(device, claim)))
     }
 
-    /// One queue.
-    pub fn queue(&self, queue: QueueId) -> Option<QueueState> {
-        let Location { device, index } = *self.locations.get(&queue)?;
+    /// One claim.
+    pub fn claim(&self, claim: ClaimId) -> Option<ClaimState> {
+        let Location { device, index } = *self.locations.get(&claim)?;
         let device = &self.devices[device];
-        Some(state(device, &device.queues()[index]))
+        Some(state(device, &device.claims()[index]))
     }
 
-    fn open(&mut self, now: Nanos, queue: QueueId, attributes: Attributes) {
+    fn open(&mut self, now: Nanos, claim: ClaimId, attributes: Attributes) {
         let device = self.device(now, attributes.device);
-        let index = self.devices[device].open(now, queue, attributes, &self.settings);
-        self.locations.insert(queue, Location { device, index });
+        let index = self.devices[device].open(now, claim, attributes, &self.settings);
+        self.locations.insert(claim, Location { device, index });
     }
 
-    fn close(&mut self, now: Nanos, queue: QueueId, location: Location) {
+    fn close(&mut self, now: Nanos, claim: ClaimId, location: Location) {
         if let Some(moved) = self.devices[location.device].close(now, location.index, &self.settings) {
             self.locations.insert(moved, location);
         }
-        self.locations.remove(&queue);
+        self.locations.remove(&claim);
     }
 
-    fn change(&mut self, now: Nanos, queue: QueueId, location: Location, attributes: Attributes) {
+    fn change(&mut self, now: Nanos, claim: ClaimId, location: Location, attributes: Attributes) {
         let device = &mut self.devices[location.device];
-        let before = &device.queues()[location.index];
+        let before = &device.claims()[location.index];
         let ready = before.ready;
         if (before.attributes.device, before.attributes.process) == (attributes.device, attributes.process) {
             return device.set_attributes(now, location.index, attributes, &self.settings);
         }
-        // It belongs to another process or device now: a new queue except for its name.
-        self.handle(now, QueueChange::Opened { queue, attributes });
+        // It belongs to another process or device now: a new claim except for its name.
+        self.handle(now, ClaimChange::Opened { claim, attributes });
         if ready {
-            self.handle(now, QueueChange::Ready { queue });
+            self.handle(now, ClaimChange::Ready { claim });
         }
     }
 
@@ -249,16 +249,16 @@ impl Scheduler {
     }
 }
 
-fn state(device: &Device, queue: &Queue) -> QueueState {
-    QueueState {
-        queue: queue.id,
-        attributes: queue.attributes,
-        level: queue.level,
-        ready: queue.ready,
-        allowed: device.is_allowed(queue),
-        charged: queue.account.charged(),
-        waited: queue.patience.waited(),
-        latency: device.latency(queue),
+fn state(device: &Device, claim: &Claim) -> ClaimState {
+    ClaimState {
+        id: claim.id,
+        attributes: claim.attributes,
+        level: claim.level,
+        ready: claim.ready,
+        allowed: device.is_allowed(claim),
+        charged: claim.account.charged(),
+        waited: claim.patience.waited(),
+        latency: device.latency(claim),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::Nanos;
 /// The settings of all policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How long a queue may be ready without being allowed to launch before it gets a time slice; zero: no bound.
+    /// How long a claim may be ready without being allowed to launch before it gets a time slice; zero: no bound.
     pub starvation_bound: Nanos,
     /// Length of that slice, at most a quarter of the bound.
     pub quantum: Nanos,
@@ -20,7 +20,7 @@ pub struct Settings {
     pub serialize_equals: Nanos,
     /// How many processes with the earliest deadlines run side by side, in the policy for deadlines.
     pub side_by_side: u32,
-    /// How long a queue stays ready after its last command.
+    /// How long a claim stays ready after its last command.
     pub linger: Nanos,
 }
 
@@ -56,7 +56,7 @@ impl Settings {
         }
         check("the slice", slice, &SLICE)?;
         check("the time for which equals go one at a time", serialize_equals, &(Nanos::ZERO..=HOUR))?;
-        check("the patience with silent queues", patience, &PATIENCE)
+        check("the patience with silent claims", patience, &PATIENCE)
     }
 
     /// The nearest settings in range.

@@ -31,7 +31,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use crate::mask::Mask;
 #[cfg(test)]
 use crate::policy::Policy;
-use crate::{Level, Nanos, PolicyKind, QueueChange, QueueId, Scheduler, Settings};
+use crate::{ClaimChange, ClaimId, Level, Nanos, PolicyKind, Scheduler, Settings};
 use client::{Client, Plan};
 use device::Device;
 pub use recorded::{Execution, Gates, Model, Modelled, Recorded, Release, Step, Wait};
@@ -125,7 +125,7 @@ enum Happening {
     /// The time that the scheduler asked for.
     Due(u64),
     /// A decision takes effect.
-    Obeyed(QueueId, Level),
+    Obeyed(ClaimId, Level),
 }
 
 /// The state of a run.
@@ -137,9 +137,9 @@ struct Simulation {
     count: u64,
     scheduler: Scheduler,
     /// Changes that the scheduler has not got yet, and when each happened: it gets all of them when it looks.
-    changes: Vec<(Nanos, QueueChange)>,
+    changes: Vec<(Nanos, ClaimChange)>,
     /// Reports of use on their way.
-    packets: VecDeque<QueueChange>,
+    packets: VecDeque<ClaimChange>,
     appointment: u64,
     clients: Vec<Client>,
     devices: Vec<Device>,
@@ -234,31 +234,31 @@ impl Simulation {
                     self.attend(None);
                 }
             }
-            Happening::Obeyed(queue, level) => self.obey(queue, level),
+            Happening::Obeyed(claim, level) => self.obey(claim, level),
         }
     }
 
     /// The arbiter notes a change with its time, and wakes the scheduler.
-    fn tell(&mut self, change: QueueChange) {
+    fn tell(&mut self, change: ClaimChange) {
         self.changes.push((self.now, change));
         self.plan_in(self.world.delays.hear, Happening::Heard);
     }
 
     /// A client says something itself, which the scheduler takes in as of then.
-    fn say(&mut self, said: QueueChange) {
+    fn say(&mut self, said: ClaimChange) {
         self.packets.push_back(said);
         self.plan_in(self.world.delays.hear, Happening::Said);
     }
 
     /// The scheduler is awake: it takes in all changes until now as of their times, then what it was said, and decides.
-    fn attend(&mut self, said: Option<QueueChange>) {
+    fn attend(&mut self, said: Option<ClaimChange>) {
         let changes = std::mem::take(&mut self.changes);
         let said = said.map(|said| (self.now, said));
         for (at, change) in changes.into_iter().chain(said) {
             self.scheduler.handle(at, change);
             self.trace.step(at, Some(change));
             #[cfg(test)]
-            if let (Some(planted), QueueChange::Opened { .. }) = (self.world.planted, change) {
+            if let (Some(planted), ClaimChange::Opened { .. }) = (self.world.planted, change) {
                 self.scheduler.plant(at, planted);
             }
         }
@@ -274,8 +274,8 @@ impl Simulation {
     #[cfg(test)]
     fn charged(&self) -> Vec<Nanos> {
         let mut charged = vec![Nanos::ZERO; self.clients.len()];
-        for queue in self.scheduler.queues() {
-            charged[queue.queue.0 as usize] = queue.charged;
+        for claim in self.scheduler.claims() {
+            charged[claim.id.0 as usize] = claim.charged;
         }
         charged
     }
@@ -284,8 +284,8 @@ impl Simulation {
         let decisions = self.scheduler.decide(self.now);
         self.trace.step(self.now, None);
         self.trace.decided(self.now, &decisions.levels);
-        for (queue, level) in decisions.levels {
-            self.plan_in(self.world.delays.obey, Happening::Obeyed(queue, level));
+        for (claim, level) in decisions.levels {
+            self.plan_in(self.world.delays.obey, Happening::Obeyed(claim, level));
         }
         if let Some(again) = decisions.again {
             assert!(again > self.now, "it asks for the present time, for ever");
@@ -294,8 +294,8 @@ impl Simulation {
         }
     }
 
-    fn obey(&mut self, queue: QueueId, level: Level) {
-        let client = &mut self.clients[queue.0 as usize];
+    fn obey(&mut self, claim: ClaimId, level: Level) {
+        let client = &mut self.clients[claim.0 as usize];
         if client.closed {
             return;
         }
@@ -308,7 +308,7 @@ impl Simulation {
         }
         client.level = Some(level);
         let device = client.device();
-        self.trace.act(self.now, queue.0 as usize, Act::Level(level));
+        self.trace.act(self.now, claim.0 as usize, Act::Level(level));
         self.wake(device);
     }
 }

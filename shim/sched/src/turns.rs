@@ -1,4 +1,4 @@
-//! What happens to a queue with work, for statistics: its turns, how long it waited for each, and what ended them.
+//! What happens to a claim with work, for statistics: its turns, how long it waited for each, and what ended them.
 //!
 //! ```text
 //!   ready          allowed            not allowed        allowed     idle
@@ -6,18 +6,18 @@
 //!                  TurnBegan          Preempted       TurnBegan
 //! ```
 
-use crate::{Nanos, QueueId};
+use crate::{ClaimId, Nanos};
 
-/// Something that happened to a queue.
+/// Something that happened to a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Happening {
-    /// The queue.
-    pub queue: QueueId,
+    /// The claim.
+    pub claim: ClaimId,
     /// What happened.
     pub what: What,
 }
 
-/// What happened to a queue.
+/// What happened to a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// It had work and was allowed to launch, after this time with work.
@@ -31,7 +31,7 @@ pub enum What {
     StarvationSlice,
 }
 
-/// A queue's turns.
+/// A claim's turns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Turns {
     waited: Nanos,

@@ -20,15 +20,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
-use xsched_arbiter::{Arbiter, Owner, PINS, Queue, Times};
+use xsched_arbiter::{Arbiter, ClaimName, Owner, PINS, Times};
 use xsched_protocol::arbiter_page::{Report, Word, device_key};
 use xsched_tests::arbiter::xsched_arbiter_report;
 use xsched_tests::bench::{Goal, Row, Samples, wake_in_time};
 
 const BENCH: &str = "arbiter";
 
-/// Queues on the device, each on a level of its own.
-const QUEUES: u8 = 64;
+/// Claims on the device, each on a level of its own.
+const CLAIMS: u8 = 64;
 const ROUNDS: usize = 20_000;
 const WAKES: usize = 2_000;
 const OPENINGS: usize = 100;
@@ -47,16 +47,16 @@ fn measure_all(arbiter: &mut Arbiter) -> Result<(), Box<dyn Error>> {
     xsched_arbiter_report(Report::Join as u64, 0, number);
     let owner = arbiter.joined(number).ok_or("the programs do not see this process")?;
     let key = device_key(0, 0xc1, 0, 0);
-    let open = |level| arbiter.open(owner, key, level).map(|opened| opened.queue);
-    let queues: Result<Vec<_>, _> = (0..QUEUES).map(open).collect();
-    let queues = queues?;
-    let other = arbiter.open(owner, device_key(0, 0xc2, 0, 0), 0)?.queue;
+    let open = |level| arbiter.open(owner, key, level).map(|opened| opened.claim);
+    let claims: Result<Vec<_>, _> = (0..CLAIMS).map(open).collect();
+    let claims = claims?;
+    let other = arbiter.open(owner, device_key(0, 0xc2, 0, 0), 0)?.claim;
     let pair: Result<Vec<_>, _> =
         (0..2).map(|level| arbiter.open(owner, device_key(0, 0xc3, 0, 0), level)).collect();
-    let pair: Vec<_> = pair?.into_iter().map(|opened| opened.queue).collect();
-    print("at rest: queue opened", &openings(arbiter, owner)?, None)?;
-    let queues = Queues { many: queues, alone: other, pair };
-    at(arbiter, &queues, "at rest")?;
+    let pair: Vec<_> = pair?.into_iter().map(|opened| opened.claim).collect();
+    print("at rest: claim opened", &openings(arbiter, owner)?, None)?;
+    let claims = Claims { many: claims, alone: other, pair };
+    at(arbiter, &claims, "at rest")?;
     waiters::measure(arbiter, owner)?;
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -68,47 +68,47 @@ fn measure_all(arbiter: &mut Arbiter) -> Result<(), Box<dyn Error>> {
                 }
             });
         }
-        let outcome = at(arbiter, &queues, "busy");
+        let outcome = at(arbiter, &claims, "busy");
         is_done.store(true, Ordering::Relaxed);
         outcome
     })
 }
 
-/// The queues of one process.
-struct Queues {
+/// The claims of one process.
+struct Claims {
     /// On one device, each on a level of its own.
-    many: Vec<Queue>,
-    /// The only queue of its device.
-    alone: Queue,
-    /// The only two queues of their device.
-    pair: Vec<Queue>,
+    many: Vec<ClaimName>,
+    /// The only claim of its device.
+    alone: ClaimName,
+    /// The only two claims of their device.
+    pair: Vec<ClaimName>,
 }
 
-fn at(arbiter: &mut Arbiter, all: &Queues, when: &str) -> Result<(), Box<dyn Error>> {
+fn at(arbiter: &mut Arbiter, all: &Claims, when: &str) -> Result<(), Box<dyn Error>> {
     const GOALS: Option<(f64, f64)> = Some((1_000.0, 5_000.0));
     print(&format!("{when}: timer lateness"), &timer_lateness(), None)?;
-    let queues = all.many.as_slice();
+    let claims = all.many.as_slice();
     settle(arbiter);
-    print(&format!("{when}: renewal"), &renewals(queues[0]), GOALS)?;
+    print(&format!("{when}: renewal"), &renewals(claims[0]), GOALS)?;
     settle(arbiter);
     print(&format!("{when}: report, no waiter"), &alone(arbiter, all.alone)?, GOALS)?;
     settle(arbiter);
-    print(&format!("{when}: report that switches the gate of 1 queue"), &gate_switches(all.pair[0]), None)?;
+    print(&format!("{when}: report that switches the gate of 1 claim"), &gate_switches(all.pair[0]), None)?;
     settle(arbiter);
-    print(&format!("{when}: report that switches the gates of 63 queues"), &gate_switches(queues[0]), None)?;
+    print(&format!("{when}: report that switches the gates of 63 claims"), &gate_switches(claims[0]), None)?;
     settle(arbiter);
     print(&format!("{when}: report that wakes"), &wake_ups(&all.pair), GOALS)?;
     settle(arbiter);
-    print(&format!("{when}: report among 32 ready queues"), &reports(arbiter, queues)?, GOALS)?;
+    print(&format!("{when}: report among 32 ready claims"), &reports(arbiter, claims)?, GOALS)?;
     settle(arbiter);
-    let (times, left_out_percent) = seen(arbiter, queues);
+    let (times, left_out_percent) = seen(arbiter, claims);
     print(&format!("{when}: report to mask seen by another thread"), &times, GOALS)?;
     let left_out = format!("{when}: the same, rounds left out because that thread had no processor");
     Row::single(BENCH, left_out, "%", &Samples::new(vec![left_out_percent])).print()?;
     settle(arbiter);
-    print(&format!("{when}: report to waiter"), &wakes(arbiter, queues)?, None)?;
+    print(&format!("{when}: report to waiter"), &wakes(arbiter, claims)?, None)?;
     settle(arbiter);
-    print(&format!("{when}: level changed"), &levels(arbiter, queues), None)?;
+    print(&format!("{when}: level changed"), &levels(arbiter, claims), None)?;
     Ok(())
 }
 
@@ -144,26 +144,26 @@ fn timer_lateness() -> Samples {
     Samples::new(thread::scope(|scope| scope.spawn(all).join()).expect("it only sleeps"))
 }
 
-/// A ready queue reports ready again.
-fn renewals(queue: Queue) -> Samples {
+/// A ready claim reports ready again.
+fn renewals(claim: ClaimName) -> Samples {
     let renewed = || {
         let began = Instant::now();
-        xsched_arbiter_report(Report::Ready as u64, queue.slot.into(), queue.generation.into());
+        xsched_arbiter_report(Report::Ready as u64, claim.slot.into(), claim.generation.into());
         began.elapsed().as_nanos() as f64
     };
     renewed();
     let samples = Samples::new(std::iter::repeat_with(renewed).take(ROUNDS).collect());
-    xsched_arbiter_report(Report::Idle as u64, queue.slot.into(), queue.generation.into());
+    xsched_arbiter_report(Report::Idle as u64, claim.slot.into(), claim.generation.into());
     samples
 }
 
-/// The only queue of a device, the second device, becomes ready and idle.
-fn alone(arbiter: &Arbiter, queue: Queue) -> Result<Samples, Box<dyn Error>> {
+/// The only claim of a device, the second device, becomes ready and idle.
+fn alone(arbiter: &Arbiter, claim: ClaimName) -> Result<Samples, Box<dyn Error>> {
     let mut ns = Vec::with_capacity(ROUNDS);
     for round in 0..ROUNDS {
         let operation = if round % 2 == 0 { Report::Ready } else { Report::Idle };
         let began = Instant::now();
-        xsched_arbiter_report(operation as u64, queue.slot.into(), queue.generation.into());
+        xsched_arbiter_report(operation as u64, claim.slot.into(), claim.generation.into());
         let mask = arbiter.page().load(Word::ready(1));
         ns.push(began.elapsed().as_nanos() as f64);
         if mask != u64::from(round % 2 == 0) {
@@ -173,9 +173,9 @@ fn alone(arbiter: &Arbiter, queue: Queue) -> Result<Samples, Box<dyn Error>> {
     Ok(Samples::new(ns))
 }
 
-/// The most urgent queue of a device becomes ready and idle. No other queue is ready, so none is woken, but
+/// The most urgent claim of a device becomes ready and idle. No other claim is ready, so none is woken, but
 /// all others have gates that follow.
-fn gate_switches(urgent: Queue) -> Samples {
+fn gate_switches(urgent: ClaimName) -> Samples {
     let report = |operation: Report| {
         let began = Instant::now();
         xsched_arbiter_report(operation as u64, urgent.slot.into(), urgent.generation.into());
@@ -184,9 +184,9 @@ fn gate_switches(urgent: Queue) -> Samples {
     Samples::new((0..ROUNDS / 2).flat_map(|_| [report(Report::Ready), report(Report::Idle)]).collect())
 }
 
-/// The same with one other queue, which has work and does not suppress wake-ups: its poller is woken each
+/// The same with one other claim, which has work and does not suppress wake-ups: its poller is woken each
 /// time.
-fn wake_ups(pair: &[Queue]) -> Samples {
+fn wake_ups(pair: &[ClaimName]) -> Samples {
     let of_other = |operation: Report| {
         xsched_arbiter_report(operation as u64, pair[1].slot.into(), pair[1].generation.into());
     };
@@ -196,19 +196,19 @@ fn wake_ups(pair: &[Queue]) -> Samples {
     samples
 }
 
-/// Queues become ready and idle in sequence, while all others with an odd number are ready. Most of them are
+/// Claims become ready and idle in sequence, while all others with an odd number are ready. Most of them are
 /// less urgent than one of these, and the admission of none changes.
-fn reports(arbiter: &Arbiter, queues: &[Queue]) -> Result<Samples, Box<dyn Error>> {
-    for queue in queues.iter().skip(1).step_by(2) {
-        xsched_arbiter_report(Report::Ready as u64, queue.slot.into(), queue.generation.into());
+fn reports(arbiter: &Arbiter, claims: &[ClaimName]) -> Result<Samples, Box<dyn Error>> {
+    for claim in claims.iter().skip(1).step_by(2) {
+        xsched_arbiter_report(Report::Ready as u64, claim.slot.into(), claim.generation.into());
     }
     let mut ns = Vec::with_capacity(ROUNDS);
     for round in 0..ROUNDS {
-        let level = (round / 2 * 2) % queues.len();
-        let queue = queues[level];
+        let level = (round / 2 * 2) % claims.len();
+        let claim = claims[level];
         let operation = if round % 2 == 0 { Report::Ready } else { Report::Idle };
         let began = Instant::now();
-        xsched_arbiter_report(operation as u64, queue.slot.into(), queue.generation.into());
+        xsched_arbiter_report(operation as u64, claim.slot.into(), claim.generation.into());
         let mask = arbiter.page().load(Word::ready(0));
         ns.push(began.elapsed().as_nanos() as f64);
         if arbiter.page().is_obeyed() && (mask >> level & 1 == 1) != (round % 2 == 0) {
@@ -220,7 +220,7 @@ fn reports(arbiter: &Arbiter, queues: &[Queue]) -> Result<Samples, Box<dyn Error
 
 /// Like [`reports`], until a thread that only reads the mask sees it change. Also returns the percentage of
 /// rounds left out, in which the reader had no processor and could not see the change.
-fn seen(arbiter: &Arbiter, queues: &[Queue]) -> (Samples, f64) {
+fn seen(arbiter: &Arbiter, claims: &[ClaimName]) -> (Samples, f64) {
     /// A running reader polls more often than this.
     const BLINK_NS: u64 = 2_000;
     const BLIND: u64 = u64::MAX;
@@ -247,11 +247,11 @@ fn seen(arbiter: &Arbiter, queues: &[Queue]) -> (Samples, f64) {
         });
         let (mut rounds, mut ns) = (0_usize, Vec::with_capacity(ROUNDS));
         for round in 0..ROUNDS {
-            let queue = queues[(round / 2 * 2) % queues.len()];
+            let claim = claims[(round / 2 * 2) % claims.len()];
             let operation = if round % 2 == 0 { Report::Ready } else { Report::Idle };
             let before = page.load(Word::ready(0));
             let reported_ns = clock();
-            xsched_arbiter_report(operation as u64, queue.slot.into(), queue.generation.into());
+            xsched_arbiter_report(operation as u64, claim.slot.into(), claim.generation.into());
             let after = page.load(Word::ready(0));
             if before == after {
                 continue; // no process obeys the arbiter now: the last heartbeat is too old
@@ -272,14 +272,14 @@ fn seen(arbiter: &Arbiter, queues: &[Queue]) -> (Samples, f64) {
     (Samples::new(ns), left_out_percent)
 }
 
-/// The most urgent queue becomes idle, and a thread that waits for that runs.
-fn wakes(arbiter: &mut Arbiter, queues: &[Queue]) -> Result<Samples, Box<dyn Error>> {
-    let urgent = queues[0];
+/// The most urgent claim becomes idle, and a thread that waits for that runs.
+fn wakes(arbiter: &mut Arbiter, claims: &[ClaimName]) -> Result<Samples, Box<dyn Error>> {
+    let urgent = claims[0];
     let report = |operation: Report| {
         xsched_arbiter_report(operation as u64, urgent.slot.into(), urgent.generation.into());
     };
     let wake = arbiter.wake_fd()?;
-    arbiter.wake_for(queues[1], wake.as_fd())?;
+    arbiter.wake_for(claims[1], wake.as_fd())?;
     let page = arbiter.page();
     let began = Instant::now();
     let clock = || began.elapsed().as_nanos() as u64;
@@ -324,7 +324,7 @@ fn wait(on: &OwnedFd) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// The controller opens a queue, for which it creates a gate page. Consecutive rounds use different slots,
+/// The controller opens a claim, for which it creates a gate page. Consecutive rounds use different slots,
 /// because the kernel would not be done with the previous page of the same slot.
 fn openings(arbiter: &mut Arbiter, owner: Owner) -> Result<Samples, Box<dyn Error>> {
     let mut ns = Vec::with_capacity(OPENINGS);
@@ -332,19 +332,19 @@ fn openings(arbiter: &mut Arbiter, owner: Owner) -> Result<Samples, Box<dyn Erro
         let began = Instant::now();
         let opened = arbiter.open(owner, device_key(0, 0xc1, 0, 0), 63)?;
         ns.push(began.elapsed().as_nanos() as f64);
-        arbiter.close(opened.queue);
+        arbiter.close(opened.claim);
         arbiter.heartbeat();
         thread::sleep(Duration::from_millis(20));
     }
     Ok(Samples::new(ns))
 }
 
-/// The controller moves a ready queue to another level and back.
-fn levels(arbiter: &mut Arbiter, queues: &[Queue]) -> Samples {
+/// The controller moves a ready claim to another level and back.
+fn levels(arbiter: &mut Arbiter, claims: &[ClaimName]) -> Samples {
     let moved = |round: usize| {
         let began = Instant::now();
-        // The queue exists as long as this process.
-        let _ = arbiter.set_level(queues[1], 2 - (round % 2) as u8);
+        // The claim exists as long as this process.
+        let _ = arbiter.set_level(claims[1], 2 - (round % 2) as u8);
         began.elapsed().as_nanos() as f64
     };
     Samples::new((0..ROUNDS / 4).map(moved).collect())

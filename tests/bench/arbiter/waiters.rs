@@ -1,6 +1,6 @@
 //! The cost of a report among processes that wait for changes, by their number and by the number of devices that they use.
 //!
-//! On one device, all waiters have work, and a queue that is more urgent than all of them has, too: the report of another queue
+//! On one device, all waiters have work, and a claim that is more urgent than all of them has, too: the report of another claim
 //! changes the turn of none. On eight devices, the report wakes the one waiter of its device, and the others wait for other
 //! devices. The last figure is of a report that wakes all.
 
@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, epoll};
-use xsched_arbiter::{Arbiter, ArbiterError, Owner, Queue};
+use xsched_arbiter::{Arbiter, ArbiterError, ClaimName, Owner};
 use xsched_protocol::arbiter_page::{Report, device_key};
 use xsched_tests::arbiter::xsched_arbiter_report;
 use xsched_tests::bench::{Goal, Row, Samples, alternate};
@@ -59,10 +59,10 @@ enum Scene {
     AllConcerned,
 }
 
-/// Waiting threads, and a queue whose reports are measured.
+/// Waiting threads, and a claim whose reports are measured.
 struct Crowd {
-    reporter: Queue,
-    queues: Vec<Queue>,
+    reporter: ClaimName,
+    claims: Vec<ClaimName>,
     threads: Vec<JoinHandle<()>>,
     is_done: Arc<AtomicBool>,
 }
@@ -71,23 +71,23 @@ impl Crowd {
     fn new(arbiter: &mut Arbiter, owner: Owner, scene: Scene, count: usize) -> Result<Self, ArbiterError> {
         let is_done = Arc::new(AtomicBool::new(false));
         let key = |device: usize| device_key(count as u32, 0xd0 + device as u32, 0, 0);
-        let reporter = arbiter.open(owner, key(0), 1)?.queue;
-        let mut queues = vec![reporter];
+        let reporter = arbiter.open(owner, key(0), 1)?.claim;
+        let mut claims = vec![reporter];
         if scene == Scene::OneDevice {
-            queues.push(arbiter.open(owner, key(0), 0)?.queue);
+            claims.push(arbiter.open(owner, key(0), 0)?.claim);
         }
         let mut threads = Vec::new();
         for index in 0..count {
             let device = if scene == Scene::EightDevices && index > 0 { 1 + index % 7 } else { 0 };
-            let queue = arbiter.open(owner, key(device), 2 + (index % 60) as u8)?.queue;
-            queues.push(queue);
+            let claim = arbiter.open(owner, key(device), 2 + (index % 60) as u8)?.claim;
+            claims.push(claim);
             let wake = arbiter.wake_fd()?;
-            arbiter.wake_for(queue, wake.as_fd())?;
+            arbiter.wake_for(claim, wake.as_fd())?;
             let is_done = Arc::clone(&is_done);
             threads.push(thread::spawn(move || wait(&wake, &is_done)));
         }
-        queues.iter().skip(1).for_each(|&queue| report(queue, Report::Ready));
-        Ok(Self { reporter, queues, threads, is_done })
+        claims.iter().skip(1).for_each(|&claim| report(claim, Report::Ready));
+        Ok(Self { reporter, claims, threads, is_done })
     }
 
     /// The median time of a report, in nanoseconds.
@@ -108,14 +108,14 @@ impl Crowd {
         for thread in self.threads {
             thread.join().expect("it only waits");
         }
-        for queue in self.queues {
-            arbiter.close(queue);
+        for claim in self.claims {
+            arbiter.close(claim);
         }
     }
 }
 
-fn report(queue: Queue, operation: Report) {
-    xsched_arbiter_report(operation as u64, queue.slot.into(), queue.generation.into());
+fn report(claim: ClaimName, operation: Report) {
+    xsched_arbiter_report(operation as u64, claim.slot.into(), claim.generation.into());
 }
 
 fn wait(wake: &OwnedFd, is_done: &AtomicBool) {

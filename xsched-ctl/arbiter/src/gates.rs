@@ -1,4 +1,4 @@
-//! Gate pages without programs: memory that this process shares with the process of the queue.
+//! Gate pages without programs: memory that this process shares with the process of the claim.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,12 +15,12 @@ use xsched_symbols::now_ns;
 
 const WORDS: usize = GATE_SIZE / size_of::<AtomicU64>();
 
-/// The gate pages by slot. The page of a closed queue is kept until the slot has another queue.
+/// The gate pages by slot. The page of a closed claim is kept until the slot has another claim.
 #[derive(Debug, Default)]
 pub(crate) struct Gates(HashMap<u64, Gate>);
 
 impl Gates {
-    /// Creates a page for the next queue of a slot, which replaces that of the last queue. If that fails, the slot has no
+    /// Creates a page for the next claim of a slot, which replaces that of the last claim. If that fails, the slot has no
     /// page.
     pub(crate) fn make(&mut self, slot: u64) -> io::Result<OwnedFd> {
         self.0.remove(&slot);

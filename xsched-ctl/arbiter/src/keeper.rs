@@ -28,11 +28,11 @@ pub enum ArbiterError {
     Wake(#[source] io::Error),
     #[error("the arbiter page is full: it has {DEVICE_MAX} devices")]
     DevicesFull,
-    #[error("the arbiter page is full: it has {CLAIM_MAX} queues")]
-    QueuesFull,
-    /// The queue was closed, by the end of its process or otherwise.
-    #[error("the queue is closed")]
-    QueueGone,
+    #[error("the arbiter page is full: it has {CLAIM_MAX} claims")]
+    ClaimsFull,
+    /// The claim was closed, by the end of its process or otherwise.
+    #[error("the claim is closed")]
+    ClaimGone,
     #[error("the process has ended or has not joined")]
     OwnerGone,
     /// A device's key must not be zero.
@@ -45,7 +45,7 @@ pub enum ArbiterError {
     Programs(#[from] ProgramsError),
 }
 
-/// A process that has joined, so that queues can be opened for it.
+/// A process that has joined, so that claims can be opened for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Owner(pub u64);
 
@@ -61,20 +61,20 @@ impl Owner {
     }
 }
 
-/// A queue that was opened.
+/// Names a claim that was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Queue {
+pub struct ClaimName {
     /// Its slot in the page.
     pub slot: u32,
-    /// The number of the queue among those that the slot has had.
+    /// The number of the claim among those that the slot has had.
     pub generation: u32,
 }
 
-/// A queue that was opened, and its gate page.
+/// A claim that was opened, and its gate page.
 #[derive(Debug)]
 pub struct Opened {
-    /// The queue.
-    pub queue: Queue,
+    /// The claim.
+    pub claim: ClaimName,
     /// The gate page, see [`xsched_protocol::arbiter_page::GATE_SIZE`], which the process maps readable and writable. Or the
     /// reason why there is none; then the process controls its gate itself. The caller may close the descriptor.
     pub gate: io::Result<OwnedFd>,
@@ -116,7 +116,7 @@ impl Arbiter {
     }
 
     /// A page in a BPF map, kept by programs: those of a controller that has ended, or new ones. When it takes over programs,
-    /// the queues of running processes are kept.
+    /// the claims of running processes are kept.
     ///
     /// # Errors
     ///
@@ -167,13 +167,13 @@ impl Arbiter {
         wake::instance().map_err(ArbiterError::Wake)
     }
 
-    /// From now on the instance becomes readable when masks or levels change on the device of an open queue.
+    /// From now on the instance becomes readable when masks or levels change on the device of an open claim.
     ///
     /// # Errors
     ///
     /// [`ArbiterError::Wake`]
-    pub fn wake_for(&mut self, queue: Queue, instance: BorrowedFd<'_>) -> Result<(), ArbiterError> {
-        let device = self.page().queue(queue.slot).word.device();
+    pub fn wake_for(&mut self, claim: ClaimName, instance: BorrowedFd<'_>) -> Result<(), ArbiterError> {
+        let device = self.page().claim(claim.slot).word.device();
         let source = both!(&mut self.backend, keeper => keeper.wake_ups(device));
         source.and_then(|source| wake::add(instance, source)).map_err(ArbiterError::Wake)
     }
@@ -267,9 +267,9 @@ impl Arbiter {
         owner
     }
 
-    /// Applies a report of a process that reports over a socket. A report about another process's queue changes nothing.
+    /// Applies a report of a process that reports over a socket. A report about another process's claim changes nothing.
     pub fn report(&mut self, owner: Owner, operation: Report, slot: u32, argument: u64) {
-        let is_own = owner.is_proxied() && self.page().queue(slot).owner == owner.0;
+        let is_own = owner.is_proxied() && self.page().claim(slot).owner == owner.0;
         if is_own || matches!(operation, Report::Expire | Report::Check) {
             match &self.backend {
                 Backend::Memory(memory) => memory.speak(owner.0, operation, u64::from(slot), argument),
@@ -280,58 +280,58 @@ impl Arbiter {
         }
     }
 
-    /// A process has ended or has given up its queues: they are closed, and their slots are free. A process of which programs
+    /// A process has ended or has given up its claims: they are closed, and their slots are free. A process of which programs
     /// receive the reports may continue, and join again; programs do this themselves when it ends.
     pub fn gone(&mut self, owner: Owner) {
         both!(&mut self.backend, keeper => keeper.dismiss(owner.0));
         self.control(Control::Gone, 0, owner.0, 0);
     }
 
-    /// Opens a queue for a process.
+    /// Opens a claim for a process.
     ///
     /// # Errors
     ///
     /// If the page is full, or the process has not joined or has ended.
     pub fn open(&mut self, owner: Owner, device_key: u64, level: u8) -> Result<Opened, ArbiterError> {
         let device = self.device(device_key)?;
-        let free = self.page().free_slot(device).ok_or(ArbiterError::QueuesFull)?;
+        let free = self.page().free_slot(device).ok_or(ArbiterError::ClaimsFull)?;
         if free.is_block_empty {
-            self.control(Control::ClearBlock, u64::from(free.queue.slot), 0, 0);
+            self.control(Control::ClearBlock, u64::from(free.claim.slot), 0, 0);
         }
-        let free = free.queue;
-        // Before the queue is open, because changes of masks write to the gates of open queues.
+        let free = free.claim;
+        // Before the claim is open, because changes of masks write to the gates of open claims.
         let gate = self.make_gate(free.slot);
         let generation = free.word.generation().wrapping_add(1);
         let word = ClaimWord::new(generation, device, u64::from(level).min(LEVEL_COUNT as u64 - 1));
         self.control(Control::Open, u64::from(free.slot), word.0, owner.0);
-        let queue = Queue { slot: free.slot, generation };
-        self.check(queue).map_err(|_| ArbiterError::OwnerGone)?;
-        Ok(Opened { queue, gate })
+        let claim = ClaimName { slot: free.slot, generation };
+        self.check(claim).map_err(|_| ArbiterError::OwnerGone)?;
+        Ok(Opened { claim, gate })
     }
 
     fn make_gate(&mut self, slot: u32) -> io::Result<OwnedFd> {
         both!(&mut self.backend, keeper => keeper.make_gate(slot))
     }
 
-    /// Closes a queue, if it is still open.
-    pub fn close(&mut self, queue: Queue) {
-        self.control(Control::Close, u64::from(queue.slot), u64::from(queue.generation), 0);
+    /// Closes a claim, if it is still open.
+    pub fn close(&mut self, claim: ClaimName) {
+        self.control(Control::Close, u64::from(claim.slot), u64::from(claim.generation), 0);
     }
 
-    /// Moves a queue to another level.
+    /// Moves a claim to another level.
     ///
     /// # Errors
     ///
-    /// [`ArbiterError::QueueGone`]
-    pub fn set_level(&mut self, queue: Queue, level: u8) -> Result<(), ArbiterError> {
+    /// [`ArbiterError::ClaimGone`]
+    pub fn set_level(&mut self, claim: ClaimName, level: u8) -> Result<(), ArbiterError> {
         let level = u64::from(level).min(LEVEL_COUNT as u64 - 1);
-        self.control(Control::SetLevel, u64::from(queue.slot), u64::from(queue.generation), level);
-        self.check(queue)
+        self.control(Control::SetLevel, u64::from(claim.slot), u64::from(claim.generation), level);
+        self.check(claim)
     }
 
-    /// Ends the lease of a queue if it has expired: the queue is not ready until it reports again.
-    pub fn expire(&mut self, queue: Queue) {
-        self.control(Control::Expire, u64::from(queue.slot), u64::from(queue.generation), 0);
+    /// Ends the lease of a claim if it has expired: the claim is not ready until it reports again.
+    pub fn expire(&mut self, claim: ClaimName) {
+        self.control(Control::Expire, u64::from(claim.slot), u64::from(claim.generation), 0);
     }
 
     /// The controller's heartbeat: the page is in force. Must be called several times within [`Times::silence`].
@@ -379,20 +379,20 @@ impl Arbiter {
         Ok(index)
     }
 
-    /// The index of a device without queues. Processes may name devices that do not exist, so the entries of unused devices
+    /// The index of a device without claims. Processes may name devices that do not exist, so the entries of unused devices
     /// are reused.
     fn unused_device(&self) -> Option<u64> {
         let mut used = [false; DEVICE_MAX];
-        for queue in self.page().queues() {
-            used[queue.word.device() as usize] = true;
+        for claim in self.page().claims() {
+            used[claim.word.device() as usize] = true;
         }
         (0..DEVICE_MAX as u64).find(|&index| !used[index as usize] && !self.page().is_used(index))
     }
 
-    fn check(&self, queue: Queue) -> Result<(), ArbiterError> {
-        let word = self.page().queue(queue.slot).word;
-        let is_open = word.is_open() && word.generation() == queue.generation;
-        if is_open { Ok(()) } else { Err(ArbiterError::QueueGone) }
+    fn check(&self, claim: ClaimName) -> Result<(), ArbiterError> {
+        let word = self.page().claim(claim.slot).word;
+        let is_open = word.is_open() && word.generation() == claim.generation;
+        if is_open { Ok(()) } else { Err(ArbiterError::ClaimGone) }
     }
 
     fn control(&self, operation: Control, slot: u64, first: u64, second: u64) {

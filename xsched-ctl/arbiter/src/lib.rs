@@ -1,6 +1,6 @@
 //! Keeps the machine's arbiter page: with BPF programs if they can be loaded, else in this process's memory.
 //!
-//! The controller opens queues for processes and sets their levels; processes report when they have work. The page alone says
+//! The controller opens claims for processes and sets their levels; processes report when they have work. The page alone says
 //! which levels may launch, and processes map it. [`xsched_protocol::arbiter_page`] has the page's layout and the code that
 //! changes it.
 //!
@@ -14,7 +14,7 @@ mod programs;
 mod times;
 mod wake;
 
-pub use keeper::{Arbiter, ArbiterError, Opened, Owner, Queue};
-pub use page::{Page, QueueState};
+pub use keeper::{Arbiter, ArbiterError, ClaimName, Opened, Owner};
+pub use page::{ClaimState, Page};
 pub use programs::{FoundShim, PINS, ProbedShim, ProgramsError, SHIMS_MAX, ShimSearch, try_programs};
 pub use times::Times;

@@ -75,7 +75,7 @@ impl Memory {
         self.owners.iter().copied().collect()
     }
 
-    /// A gate page for the next queue of a slot.
+    /// A gate page for the next claim of a slot.
     pub(crate) fn make_gate(&mut self, slot: u32) -> io::Result<OwnedFd> {
         self.gates.make(u64::from(slot))
     }

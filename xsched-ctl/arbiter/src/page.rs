@@ -15,9 +15,9 @@ pub struct Page {
     may_write: bool,
 }
 
-/// The state of a queue when it was read.
+/// The state of a claim when it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueState {
+pub struct ClaimState {
     /// Its slot.
     pub slot: u32,
     /// Its word.
@@ -28,11 +28,11 @@ pub struct QueueState {
     pub owner: u64,
 }
 
-/// A slot without a queue.
+/// A slot without a claim.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FreeSlot {
-    pub(crate) queue: QueueState,
-    /// No slot of its block has an open queue.
+    pub(crate) claim: ClaimState,
+    /// No slot of its block has an open claim.
     pub(crate) is_block_empty: bool,
 }
 
@@ -77,16 +77,16 @@ impl Page {
         (0..DEVICE_MAX as u64).find(|&index| self.load(Word::key(index)) == key)
     }
 
-    /// Whether a device has open queues.
+    /// Whether a device has open claims.
     pub(crate) fn is_used(&self, device: u64) -> bool {
         self.load(Word::exists(device)) != 0
     }
 
-    /// The present state of a queue.
-    pub fn queue(&self, slot: u32) -> QueueState {
+    /// The present state of a claim.
+    pub fn claim(&self, slot: u32) -> ClaimState {
         let slot = slot % CLAIM_MAX as u32;
         let index = u64::from(slot);
-        QueueState {
+        ClaimState {
             slot,
             word: ClaimWord(self.load(Word::claim(index))),
             lease_until_ns: self.load(Word::lease_until(index)),
@@ -94,25 +94,25 @@ impl Page {
         }
     }
 
-    /// The best free slot for a queue of a device: in a block of this device alone, else in an empty block, else in one with few
+    /// The best free slot for a claim of a device: in a block of this device alone, else in an empty block, else in one with few
     /// other devices. Each change of the device's mask looks at all slots of such blocks.
     pub(crate) fn free_slot(&self, device: u64) -> Option<FreeSlot> {
         let own = 1 << (device % 64);
         let blocks = (0..CLAIM_MAX as u32).step_by(BLOCK_SLOTS).filter_map(|first| {
-            let slots = (first..first + BLOCK_SLOTS as u32).map(|slot| self.queue(slot));
-            let queue = slots.clone().find(|queue| !queue.word.is_open())?;
-            let is_block_empty = slots.into_iter().all(|queue| !queue.word.is_open());
+            let slots = (first..first + BLOCK_SLOTS as u32).map(|slot| self.claim(slot));
+            let claim = slots.clone().find(|claim| !claim.word.is_open())?;
+            let is_block_empty = slots.into_iter().all(|claim| !claim.word.is_open());
             let devices = if is_block_empty { 0 } else { self.load(Word::block(first.into())) };
             let rank = if devices == own { 0 } else { 1 + (devices & !own).count_ones() };
-            Some((rank, FreeSlot { queue, is_block_empty }))
+            Some((rank, FreeSlot { claim, is_block_empty }))
         });
         blocks.min_by_key(|&(rank, _)| rank).map(|(_, free)| free)
     }
 
-    /// All open queues.
-    pub fn queues(&self) -> impl Iterator<Item = QueueState> + '_ {
+    /// All open claims.
+    pub fn claims(&self) -> impl Iterator<Item = ClaimState> + '_ {
         let slots = self.load(Word::SLOTS).min(CLAIM_MAX as u64) as u32;
-        (0..slots).map(|slot| self.queue(slot)).filter(|queue| queue.word.is_open())
+        (0..slots).map(|slot| self.claim(slot)).filter(|claim| claim.word.is_open())
     }
 }
 

@@ -174,11 +174,11 @@ impl Programs {
     }
 
     pub(crate) fn admit(&mut self, owner: u64) {
-        // If the map is full, opening a queue for the process fails and reports that.
+        // If the map is full, opening a claim for the process fails and reports that.
         let _ = self.owners.insert(owner, 0, 0);
     }
 
-    /// A gate page for the next queue of a slot.
+    /// A gate page for the next claim of a slot.
     pub(crate) fn make_gate(&mut self, slot: u32) -> io::Result<OwnedFd> {
         self.gates.make(slot)
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 /// How long reports and heartbeats are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// The lease: how long a queue counts as ready after its last report.
+    /// The lease: how long a claim counts as ready after its last report.
     pub lease: Duration,
-    /// The linger: how long a queue stays ready after its last completion.
+    /// The linger: how long a claim stays ready after its last completion.
     pub linger: Duration,
     /// How long the controller may send no heartbeat. Fixed when the page is created.
     pub silence: Duration,

@@ -109,9 +109,9 @@ pub(crate) struct Config {
     pub(crate) policy: PolicyKind,
     /// How long a process may be kept waiting; zero: without a bound.
     pub(crate) starvation: Duration,
-    /// How long a queue counts as ready after its last report.
+    /// How long a claim counts as ready after its last report.
     pub(crate) lease: Duration,
-    /// How long a queue stays ready after its last completion.
+    /// How long a claim stays ready after its last completion.
     pub(crate) linger: Duration,
     /// For how long after urgent work less urgent equals alternate under fixed priority; zero: they never do.
     pub(crate) one_at_a_time: Duration,

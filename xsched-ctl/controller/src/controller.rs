@@ -1,11 +1,12 @@
 //! All state and decisions of the controller. It has no sockets and never waits.
 //!
 //! The arbiter page holds the current state; this module keeps what processes have said about themselves, and what
-//! commands have set for them. Each change ends with [`Controller::settle`], which asks the scheduler and moves queues.
+//! commands have set for them. Each change ends with [`Controller::settle`], which asks the scheduler and moves claims.
 
 mod authority;
 mod builds;
 mod changes;
+mod claim;
 mod client;
 mod client_id;
 mod clients;
@@ -19,7 +20,6 @@ mod orders;
 mod origins;
 mod pods;
 mod promises;
-mod queue;
 mod reconfigure;
 mod recording;
 mod repeated;
@@ -41,7 +41,7 @@ use xsched_protocol::{
     arbiter_page::{ArbiterChange, ArbiterEvent, ClaimWord},
     wire::{Keeper, RefusalReason, Welcome},
 };
-use xsched_sched::{Nanos, QueueChange, QueueId, Scheduler};
+use xsched_sched::{ClaimChange, ClaimId, Nanos, Scheduler};
 use xsched_symbols::FileId;
 use xsched_symbols::now_ns;
 use xsched_terminal::counted;
@@ -53,12 +53,12 @@ use crate::cgroup_version::Cgroups;
 use crate::origin::{Origin, OriginNames};
 use builds::Builds;
 use changes::Changes;
+use claim::Claim;
 use client::Client;
 pub(crate) use client_id::ClientId;
 use known_pods::KnownPods;
 use measures::Measures;
 use meter::Meter;
-use queue::Queue;
 use recording::Recordings;
 use repeated::Repeated;
 use wishes::Wishes;
@@ -124,8 +124,8 @@ pub(crate) struct Controller {
     calls: CallSight,
     clients: BTreeMap<ClientId, Client>,
     /// By slot in the arbiter page.
-    queues: BTreeMap<u32, Queue>,
-    /// How busy devices with queues are, by device key.
+    claims: BTreeMap<u32, Claim>,
+    /// How busy devices with claims are, by device key.
     meters: BTreeMap<u64, Meter>,
     wishes: Wishes,
     latest_client: ClientId,
@@ -147,11 +147,12 @@ pub(crate) struct Controller {
 impl Controller {
     pub(crate) fn new(mut arbiter: Arbiter, config: Config, users: Users) -> Self {
         let state = if config.observe { State::Observing } else { State::Active };
-        // A predecessor's queues: its processes connect again, and open theirs again.
+        // A predecessor's claims: its processes connect again, and open theirs again.
         let changes = Changes::from_now(&arbiter);
-        let left: Vec<_> = arbiter.page().queues().collect();
-        for queue in left {
-            arbiter.close(xsched_arbiter::Queue { slot: queue.slot, generation: queue.word.generation() });
+        let left: Vec<_> = arbiter.page().claims().collect();
+        for claim in left {
+            arbiter
+                .close(xsched_arbiter::ClaimName { slot: claim.slot, generation: claim.word.generation() });
         }
         // While no controller ran, a write to these files would not have been noticed.
         for shim in arbiter.probed() {
@@ -166,7 +167,7 @@ impl Controller {
             state,
             calls: CallSight::default(),
             clients: BTreeMap::new(),
-            queues: BTreeMap::new(),
+            claims: BTreeMap::new(),
             wishes: Wishes::default(),
             latest_client: ClientId::default(),
             builds: Builds::default(),
@@ -250,11 +251,11 @@ impl Controller {
         }
         self.wishes.departed.look_at_one();
         // Waiting processes expire leases too, but there may be none.
-        for queue in self.queues.values() {
-            let state = self.arbiter.page().queue(queue.key.slot);
-            let is_it = state.word.generation() == queue.key.generation;
+        for claim in self.claims.values() {
+            let state = self.arbiter.page().claim(claim.key.slot);
+            let is_it = state.word.generation() == claim.key.generation;
             if is_it && state.word.is_ready() && state.lease_until_ns < now_ns {
-                self.arbiter.expire(queue.key);
+                self.arbiter.expire(claim.key);
             }
         }
         let used = || self.clients.values().filter_map(|client| client.shim).collect();
@@ -303,53 +304,53 @@ impl Controller {
     fn read_page(&mut self, at: Nanos) {
         let page = self.arbiter.page();
         let states: Vec<_> =
-            self.queues.values().map(|queue| (queue.key, page.queue(queue.key.slot).word)).collect();
+            self.claims.values().map(|claim| (claim.key, page.claim(claim.key.slot).word)).collect();
         for (key, word) in states {
-            let queue = QueueId(key.slot);
+            let claim = ClaimId(key.slot);
             if !word.is_open() || word.generation() != key.generation {
-                self.forget_queue(at, key.slot);
+                self.forget_claim(at, key.slot);
             } else if word.is_ready() {
-                self.scheduler.handle(at, QueueChange::Ready { queue });
+                self.scheduler.handle(at, ClaimChange::Ready { claim });
             } else {
-                self.scheduler.handle(at, QueueChange::Idle { queue });
+                self.scheduler.handle(at, ClaimChange::Idle { claim });
             }
         }
     }
 
     fn take_event(&mut self, event: &ArbiterEvent, at: Nanos) {
-        let Some(queue) = self.queues.get(&event.slot) else { return };
+        let Some(claim) = self.claims.get(&event.slot) else { return };
         let word = ClaimWord(event.word);
-        if word.generation() != queue.key.generation {
+        if word.generation() != claim.key.generation {
             return;
         }
-        let queue = QueueId(event.slot);
+        let claim = ClaimId(event.slot);
         let is = |change: ArbiterChange| event.change == change as u32;
         if is(ArbiterChange::Ready) {
-            self.scheduler.handle(at, QueueChange::Ready { queue });
+            self.scheduler.handle(at, ClaimChange::Ready { claim });
         } else if is(ArbiterChange::Idle) || is(ArbiterChange::Expired) {
             self.counts.expired += u64::from(is(ArbiterChange::Expired));
-            self.scheduler.handle(at, QueueChange::Idle { queue });
+            self.scheduler.handle(at, ClaimChange::Idle { claim });
         } else if is(ArbiterChange::Closed) || is(ArbiterChange::Died) {
             self.counts.died += u64::from(is(ArbiterChange::Died));
-            self.forget_queue(at, event.slot);
+            self.forget_claim(at, event.slot);
         }
     }
 
-    /// Asks the scheduler, and moves queues to the levels that it decides.
+    /// Asks the scheduler, and moves claims to the levels that it decides.
     pub(crate) fn settle(&mut self, now_ns: u64) {
         // A page in this process causes no wake-ups.
         if self.arbiter.keeper() == Keeper::Controller {
             self.take_events(now_ns);
         }
         let decisions = self.scheduler.decide(Nanos(now_ns));
-        for (queue, level) in decisions.levels {
-            let Some(moved) = self.queues.get(&queue.0) else { continue };
+        for (claim, level) in decisions.levels {
+            let Some(moved) = self.claims.get(&claim.0) else { continue };
             match self.arbiter.set_level(moved.key, level.number() as u8) {
                 Ok(()) => self.counts.moved += 1,
                 // The event of its end is on its way.
-                Err(xsched_arbiter::ArbiterError::QueueGone) => {}
+                Err(xsched_arbiter::ArbiterError::ClaimGone) => {}
                 Err(error) => {
-                    tracing::error!("cannot move queue {}: {error}", queue.0);
+                    tracing::error!("cannot move claim {}: {error}", claim.0);
                     self.counts.failed += 1;
                 }
             }

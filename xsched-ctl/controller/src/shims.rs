@@ -308,7 +308,7 @@ async fn attend(shared: &Shared, connection: &Connection, peer: &Peer, id: Clien
     }
 }
 
-/// How many ordinary packets this one counts for. Opening a queue looks at the page and all queues, and so do hints, which may
+/// How many ordinary packets this one counts for. Opening a claim looks at the page and all claims, and so do hints, which may
 /// change all levels. A domain causes all verdicts of its process to be made again.
 fn weight(said: &FromShim) -> u32 {
     if matches!(said, FromShim::OpenClaim(_) | FromShim::Hints(_) | FromShim::Domain(_)) { TURN } else { 1 }
@@ -356,7 +356,7 @@ async fn take(
         FromShim::Domain(said) => verdicts::domain(shared, id, said),
         FromShim::KernelName(said) => verdicts::kernel(shared, id, said),
         FromShim::Hints(said) => {
-            // Each change ranks a device's queues again, so a user makes one at a time, as by commands.
+            // Each change ranks a device's claims again, so a user makes one at a time, as by commands.
             let turn = shared.orders.take(Actor::of(peer)).await;
             shared.with(|controller| controller.rehint(id, said));
             tokio::task::yield_now().await;

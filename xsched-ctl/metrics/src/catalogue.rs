@@ -46,7 +46,7 @@ impl Metric {
 /// What all names begin with.
 pub(crate) const PREFIX: &str = "xsched";
 
-/// Labels of what queues do.
+/// Labels of what claims do.
 const GROUP: &[&str] = &["class", "device", "cgroup", "namespace", "pod", "container"];
 
 const fn metric(

@@ -1,7 +1,7 @@
 //! Counters by labels. The number of label sets is bounded: whatever processes do, a scrape has at most a fixed number of lines.
 //!
-//! A queue holds the [`Group`] that it counts for. A group that no queue holds stays for a while, so that its last values are
-//! scraped, and then goes. Where there is no room, queues count for the group whose labels are all [`OTHER`].
+//! A claim holds the [`Group`] that it counts for. A group that no claim holds stays for a while, so that its last values are
+//! scraped, and then goes. Where there is no room, claims count for the group whose labels are all [`OTHER`].
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ const GROUPS_PER_PARTY_MAX: usize = GROUPS_MAX / 4;
 /// Most libraries of a group, without the one for all others.
 pub const ORIGINS_MAX: usize = 8;
 
-/// How long a group stays that no queue holds: several scrapes, even if they are a minute apart.
+/// How long a group stays that no claim holds: several scrapes, even if they are a minute apart.
 const RETENTION: Nanos = Nanos::from_secs(600);
 
 /// Label of all that there was no room for.
@@ -46,7 +46,7 @@ impl Labels {
     }
 }
 
-/// What queues with the same labels have done.
+/// What claims with the same labels have done.
 #[derive(Debug)]
 pub struct Group {
     held_until: Cell<Nanos>,
@@ -72,7 +72,7 @@ impl Group {
         Rc::new(Self { held_until: Cell::new(now), counts: RefCell::default() })
     }
 
-    /// A queue of it has used more.
+    /// A claim of it has used more.
     pub fn used(&self, launched: u64, deferred: u64, device: Nanos, suspended: Nanos) {
         let mut counts = self.counts.borrow_mut();
         // Processes may report any number.
@@ -93,7 +93,7 @@ impl Group {
         *origins.entry(library.to_owned()).or_default() += device;
     }
 
-    /// Something has happened to a queue of it.
+    /// Something has happened to a claim of it.
     pub fn happened(&self, what: What) {
         let mut counts = self.counts.borrow_mut();
         match what {
@@ -110,7 +110,7 @@ pub struct Tally<P> {
     /// With the party that each counts for.
     groups: HashMap<Labels, (Rc<Group>, Option<P>)>,
     other: Rc<Group>,
-    /// Some queue counts or has counted for `other`.
+    /// Some claim counts or has counted for `other`.
     has_others: bool,
 }
 
@@ -145,7 +145,7 @@ impl<P: Copy + PartialEq> Tally<P> {
         self.groups.len() >= GROUPS_MAX || own >= GROUPS_PER_PARTY_MAX
     }
 
-    /// Removes the groups that no queue has held for a while.
+    /// Removes the groups that no claim has held for a while.
     fn let_go(&mut self, now: Nanos) {
         self.groups.retain(|_, (group, _)| {
             if claims(group) > 0 {
@@ -155,7 +155,7 @@ impl<P: Copy + PartialEq> Tally<P> {
         });
     }
 
-    /// All groups with the number of queues that hold them, in the order of their labels. The group for all others is last, and
+    /// All groups with the number of claims that hold them, in the order of their labels. The group for all others is last, and
     /// only if it was used.
     pub(crate) fn counts(&mut self, now: Nanos) -> Vec<(Labels, usize, Counts)> {
         self.let_go(now);
@@ -174,7 +174,7 @@ impl<P: Copy + PartialEq> Tally<P> {
     }
 }
 
-/// How many queues hold a group; one reference is the tally's own.
+/// How many claims hold a group; one reference is the tally's own.
 fn claims(group: &Rc<Group>) -> usize {
     Rc::strong_count(group) - 1
 }
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_goes_a_while_after_its_last_queue() {
+    fn a_group_goes_a_while_after_its_last_claim() {
         let mut tally = Tally::<u32>::default();
         let held = tally.group(Nanos(1), labels("held"), None);
         drop(tally.group(Nanos(1), labels("ended"), None));

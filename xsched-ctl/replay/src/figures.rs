@@ -55,7 +55,7 @@ impl Figures {
     /// The same in a run of the model.
     pub(crate) fn modelled(programs: &Programs, modelled: &Modelled) -> Vec<Self> {
         let of = |(index, program): (usize, &Program)| {
-            let own = modelled.executions.iter().filter(|execution| execution.queue == index);
+            let own = modelled.executions.iter().filter(|execution| execution.claim == index);
             let ended = own.map(|execution| Command {
                 stream: execution.stream,
                 step: execution.step,

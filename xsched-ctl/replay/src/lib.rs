@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `recording` | what the file says |
 //! | `rebuild` | programs: device times, and what each submission follows |
-//! | `model`, `change` | programs as queues of the scheduler's simulation, with the parameters that are asked for |
+//! | `model`, `change` | programs as claims of the scheduler's simulation, with the parameters that are asked for |
 //! | `figures` | latencies and throughput |
 //! | `shown`, `timeline` | the output |
 //!

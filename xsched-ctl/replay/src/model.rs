@@ -1,4 +1,4 @@
-//! A recorded program as a queue of the simulation.
+//! A recorded program as a claim of the simulation.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ pub(crate) fn model(
     let mut devices: Vec<_> = programs.all.iter().map(|program| &program.device).collect();
     devices.dedup();
     let gates = if recording.settings.preemption >= 2 { Gates::Close } else { Gates::None };
-    let queue = |program: &Program| {
+    let claim = |program: &Program| {
         let device = devices.iter().position(|device| **device == program.device).unwrap_or_default();
         let (own, nice) = parameters.get(&program.pid).copied().unwrap_or_default();
         let attributes = Attributes {
@@ -72,7 +72,7 @@ pub(crate) fn model(
     Model {
         policy,
         settings: recording.settings.of_scheduler(),
-        queues: programs.all.iter().map(queue).collect(),
+        claims: programs.all.iter().map(claim).collect(),
         idle_after: programs.idle_after,
         until: programs.until,
     }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use xsched_sched::Nanos;
 use xsched_sched::simulation::{Release, Step};
 
-use crate::recording::{Command, Queue, Recording};
+use crate::recording::{Claim, Command, Recording};
 
 /// Where calls were not recorded, a shorter time between commands is no pause.
 const AT_ONCE: Nanos = Nanos::from_micros(50);
@@ -70,16 +70,16 @@ pub(crate) struct Stream {
 
 impl Programs {
     pub(crate) fn of(recording: &Recording) -> Self {
-        let all = || recording.queues.values().flat_map(|queue| queue.streams.values().flatten());
+        let all = || recording.claims.values().flat_map(|claim| claim.streams.values().flatten());
         let begin_ns = all().map(|command| command.called_ns).min().unwrap_or(0);
         let until = Nanos(all().map(|command| command.end_ns).max().unwrap_or(0) - begin_ns);
         let took = device_times(recording);
-        let program = |((device, pid), queue): (&(Arc<str>, u32), &Queue)| {
+        let program = |((device, pid), claim): (&(Arc<str>, u32), &Claim)| {
             let process = recording.processes.get(pid);
             let known =
                 process.and_then(|process| process.known_ns).map(|at_ns| Nanos(at_ns) - Nanos(begin_ns));
             let waits = process.and_then(|process| process.waits.as_deref());
-            let streams: Vec<_> = queue
+            let streams: Vec<_> = claim
                 .streams
                 .iter()
                 .map(|(name, commands)| Stream::of(name, commands, waits, begin_ns, &took))
@@ -96,7 +96,7 @@ impl Programs {
             }
         };
         Self {
-            all: recording.queues.iter().map(program).collect(),
+            all: recording.claims.iter().map(program).collect(),
             until,
             idle_after: idle_after(recording),
             begin_ns,
@@ -108,8 +108,8 @@ impl Programs {
 fn idle_after(recording: &Recording) -> Option<Nanos> {
     // For each process: when a command was called, and when all called until then had ended.
     let mut ends = BTreeMap::<u32, Vec<(u64, u64)>>::new();
-    for ((_, pid), queue) in &recording.queues {
-        let commands = queue.streams.values().flatten();
+    for ((_, pid), claim) in &recording.claims {
+        let commands = claim.streams.values().flatten();
         ends.entry(*pid).or_default().extend(commands.map(|command| (command.called_ns, command.end_ns)));
     }
     for commands in ends.values_mut() {
@@ -141,8 +141,8 @@ type DeviceTimes = BTreeMap<(u64, u64, u64), Nanos>;
 
 fn device_times(recording: &Recording) -> DeviceTimes {
     let mut by_device: BTreeMap<&str, Vec<&Command>> = BTreeMap::new();
-    for ((device, _), queue) in &recording.queues {
-        by_device.entry(device).or_default().extend(queue.streams.values().flatten());
+    for ((device, _), claim) in &recording.claims {
+        by_device.entry(device).or_default().extend(claim.streams.values().flatten());
     }
     let mut took = DeviceTimes::new();
     for commands in by_device.values_mut() {
@@ -196,7 +196,7 @@ impl Stream {
 }
 
 /// When each command was in its queue, and how long its launch took. The recording has the sum of both host times. Half of that is
-/// before the queue has work and half behind. One that was deferred is launched later, in the usual
+/// before the claim has work and half behind. One that was deferred is launched later, in the usual
 /// time.
 fn submissions(commands: &[Command], begin_ns: u64) -> (Vec<Nanos>, Vec<Nanos>) {
     let at_once = commands.iter().filter(|command| !command.was_deferred).map(|command| command.host_ns);

@@ -22,7 +22,7 @@ pub(crate) struct Recording {
     pub(crate) settings: Settings,
     pub(crate) processes: BTreeMap<u32, Process>,
     /// By device and process.
-    pub(crate) queues: BTreeMap<(Arc<str>, u32), Queue>,
+    pub(crate) claims: BTreeMap<(Arc<str>, u32), Claim>,
     /// Processes that were the only ones at the front of a device until these times.
     pub(crate) fronts: Vec<(u32, u64)>,
     /// Names of kernels, by their numbers.
@@ -55,7 +55,7 @@ impl Process {
 
 /// What a process does on a device: the commands of each stream, in the order of their calls.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
+pub(crate) struct Claim {
     pub(crate) streams: BTreeMap<Arc<str>, Vec<Command>>,
 }
 
@@ -80,7 +80,7 @@ struct Reading {
     idle_state: Option<String>,
     tracks: HashMap<TrackId, (Scope, Arc<str>)>,
     processes: BTreeMap<u32, Process>,
-    queues: BTreeMap<(Arc<str>, u32), Queue>,
+    claims: BTreeMap<(Arc<str>, u32), Claim>,
     names: Vec<Arc<str>>,
     numbers: HashMap<Arc<str>, usize>,
     changed: Vec<u32>,
@@ -184,8 +184,8 @@ impl Reading {
         };
         self.process(pid, &slice.annotations);
         let stream = text(&slice.annotations, "stream").unwrap_or_else(|| "".into());
-        let queue = self.queues.entry((self.device(slice.scope), pid)).or_default();
-        queue.streams.entry(stream).or_default().push(command);
+        let claim = self.claims.entry((self.device(slice.scope), pid)).or_default();
+        claim.streams.entry(stream).or_default().push(command);
     }
 
     /// The name of the group of a track.
@@ -208,7 +208,7 @@ impl Reading {
             unknown_policy,
             idle_state,
             mut processes,
-            mut queues,
+            mut claims,
             names,
             mut changed,
             mut waits,
@@ -216,7 +216,7 @@ impl Reading {
             ..
         } = self;
         let path = || path.to_owned();
-        if queues.is_empty() {
+        if claims.is_empty() {
             return Err(ReplayError::NoExecutions(path()));
         }
         if let Some(policy) = unknown_policy {
@@ -232,7 +232,7 @@ impl Reading {
         if let Some(state) = idle_state {
             return Err(ReplayError::Idle { path: path(), state });
         }
-        for commands in queues.values_mut().flat_map(|queue| queue.streams.values_mut()) {
+        for commands in claims.values_mut().flat_map(|claim| claim.streams.values_mut()) {
             commands.sort_by_key(|command| (command.called_ns, command.end_ns));
         }
         for (pid, process) in &mut processes {
@@ -241,7 +241,7 @@ impl Reading {
         }
         changed.sort_unstable();
         changed.dedup();
-        Ok(Recording { policy, settings, processes, queues, fronts, names, changed, damage })
+        Ok(Recording { policy, settings, processes, claims, fronts, names, changed, damage })
     }
 }
 

@@ -91,10 +91,10 @@ impl Run<'_> {
         tracks: &mut Tracks,
         execution: &Execution,
     ) -> Result<(), WriteError> {
-        let Execution { queue, stream, step, called, submitted, launched, began, ended } = *execution;
-        let program = &self.programs.all[queue];
+        let Execution { claim, stream, step, called, submitted, launched, began, ended } = *execution;
+        let program = &self.programs.all[claim];
         let stream = &program.streams[stream];
-        let label = self.label(queue);
+        let label = self.label(claim);
         let track = tracks.of(writer, &program.device, &format!("{label} stream {}", stream.name))?;
         let annotations = [
             Annotation::new("pid", program.pid),
@@ -124,8 +124,8 @@ impl Run<'_> {
         tracks: &mut Tracks,
         wait: &Wait,
     ) -> Result<(), WriteError> {
-        let Wait { queue, from, to, by } = *wait;
-        let (program, label) = (&self.programs.all[queue], self.label(queue));
+        let Wait { claim, from, to, by } = *wait;
+        let (program, label) = (&self.programs.all[claim], self.label(claim));
         let track = tracks.of(writer, &program.device, &format!("{label} XQueue"))?;
         let mut annotations = vec![Annotation::new("pid", program.pid), Annotation::new("process", label)];
         if let Some(by) = by {
@@ -143,8 +143,8 @@ impl Run<'_> {
         })
     }
 
-    fn label(&self, queue: usize) -> &str {
-        let pid = self.programs.all[queue].pid;
+    fn label(&self, claim: usize) -> &str {
+        let pid = self.programs.all[claim].pid;
         self.recording.processes.get(&pid).map_or("", |process| &process.label)
     }
 

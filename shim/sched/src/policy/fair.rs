@@ -1,7 +1,7 @@
 //! Weighted fair share: processes of equal priority share device time in proportion to their weights; a higher priority
 //! goes first.
 //!
-//! A process with several queues has the highest priority and the largest weight of them. Its own stream priorities order
+//! A process with several claims has the highest priority and the largest weight of them. Its own stream priorities order
 //! its streams while it is in front.
 
 use super::virtual_time::{Share, VirtualTime};
@@ -28,10 +28,10 @@ impl Policy for Fair {
         if view.altered {
             self.shares.clear();
             self.shares.resize(view.processes.len(), Share { group: u16::MAX, weight: 1 });
-            for queue in view.queues {
-                let share = &mut self.shares[queue.process];
-                share.group = share.group.min(downwards(queue.attributes.priority));
-                share.weight = share.weight.max(queue.attributes.weight);
+            for claim in view.claims {
+                let share = &mut self.shares[claim.process];
+                share.group = share.group.min(downwards(claim.attributes.priority));
+                share.weight = share.weight.max(claim.attributes.weight);
             }
         }
         self.time.rank(view, &self.shares, ranks)

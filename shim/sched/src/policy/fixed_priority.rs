@@ -1,6 +1,6 @@
 //! Fixed priority: the most urgent process that has work goes first. Processes of equal priority run side by side, or one at a time.
 //!
-//! When a queue becomes ready, it finds kernels of less urgent processes on the device, one or two of each. So while urgent work
+//! When a claim becomes ready, it finds kernels of less urgent processes on the device, one or two of each. So while urgent work
 //! is there, or may soon be back, the processes of each lower priority go one at a time, a slice each. The most urgent processes
 //! with work always run side by side. Urgent work may come back in another process, since some services start a process for each
 //! request. So the end of an urgent process does not matter. A process has the priority of its most urgent stream. It competes
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use super::virtual_time::{Share, Terms, VirtualTime};
 use super::{Policy, View, downwards};
-use crate::queue::Queue;
+use crate::claim::Claim;
 use crate::ranks::{Rank, Ranks};
 use crate::{Attributes, Nanos, ProcessId};
 
@@ -22,7 +22,7 @@ pub(crate) struct FixedPriority {
     time: VirtualTime,
     /// By process.
     shares: Vec<Share>,
-    /// By queue.
+    /// By claim.
     keys: Vec<SortKey>,
     equals: Equals,
     /// How many priorities come before the last one that several processes have.
@@ -50,18 +50,18 @@ struct Peer {
     counted_at: Option<usize>,
 }
 
-/// By what a queue is ordered.
+/// By what a claim is ordered.
 #[derive(Debug)]
 struct SortKey {
     /// Its priority, downwards.
     priority: u16,
     /// Its position among those of its process.
     stream: u64,
-    /// No other process has a queue of this priority.
+    /// No other process has a claim of this priority.
     is_alone: bool,
 }
 
-/// The processes of one priority, including some that have ended: the priority of a process is that of its most urgent queue.
+/// The processes of one priority, including some that have ended: the priority of a process is that of its most urgent claim.
 #[derive(Debug)]
 struct Peers {
     group: u16,
@@ -93,7 +93,7 @@ impl Policy for FixedPriority {
         if !self.follows_work() {
             if view.altered {
                 self.forget();
-                self.rank_queues(view, ranks, |_| true);
+                self.rank_claims(view, ranks, |_| true);
             }
             return None;
         }
@@ -102,9 +102,9 @@ impl Policy for FixedPriority {
         let until = self.equals.slice(view, self.before_equals);
         let again = self.time.elect(view, &self.shares, &self.equals);
         if view.altered || self.equals.sliced_below != before {
-            self.rank_queues(view, ranks, |_| true);
+            self.rank_claims(view, ranks, |_| true);
         } else if !self.time.moved().is_empty() {
-            self.rank_queues(view, ranks, |process| self.time.moved().contains(&process));
+            self.rank_claims(view, ranks, |process| self.time.moved().contains(&process));
         }
         if self.equals.sliced_below.is_none() && !self.equals.has_urgent_processes(self.before_equals) {
             // The urgent process has ended, and no other came in time.
@@ -120,8 +120,8 @@ impl FixedPriority {
     fn regroup(&mut self, view: &View<'_>) {
         self.shares.clear();
         self.shares.resize(view.processes.len(), Share { group: u16::MAX, weight: 1 });
-        for (queue, key) in view.queues.iter().zip(&self.keys) {
-            let share = &mut self.shares[queue.process];
+        for (claim, key) in view.claims.iter().zip(&self.keys) {
+            let share = &mut self.shares[claim.process];
             share.group = share.group.min(key.priority);
         }
         self.equals.regroup(&self.shares, view.now, view.settings.serialize_equals);
@@ -136,13 +136,13 @@ impl FixedPriority {
         self.equals.forget();
     }
 
-    /// Ranks the queues of these processes.
-    fn rank_queues(&self, view: &View<'_>, ranks: &mut Ranks, concerns: impl Fn(usize) -> bool) {
+    /// Ranks the claims of these processes.
+    fn rank_claims(&self, view: &View<'_>, ranks: &mut Ranks, concerns: impl Fn(usize) -> bool) {
         // Processes that go one at a time have more urgent ones before them, or had until these ended.
         let sliced = self.equals.are_first_sliced();
-        let queues = view.queues.iter().zip(&self.keys).enumerate();
-        for (index, (queue, key)) in queues.filter(|(_, (queue, _))| concerns(queue.process)) {
-            let process = queue.process;
+        let claims = view.claims.iter().zip(&self.keys).enumerate();
+        for (index, (claim, key)) in claims.filter(|(_, (claim, _))| concerns(claim.process)) {
+            let process = claim.process;
             let among_equals = match () {
                 () if self.equals.is_sliced(process) && !self.time.is_in_front(process) => 1 << 32,
                 () if key.is_alone => key.stream,
@@ -180,13 +180,13 @@ impl Equals {
         let mut is_any_in_part = false;
         for &index in view.changed {
             let (process, peer) = (&view.processes[index], &mut self.of_processes[index]);
-            let has_all = process.ready == process.queues;
+            let has_all = process.ready == process.claims;
             peer.work = has_all.then(|| self.peers[peer.peers].group);
             is_any_in_part |= process.ready > 0 && !has_all;
         }
         if is_any_in_part {
-            for (queue, key) in view.queues.iter().zip(keys).filter(|(queue, _)| queue.ready) {
-                let work = &mut self.of_processes[queue.process].work;
+            for (claim, key) in view.claims.iter().zip(keys).filter(|(claim, _)| claim.ready) {
+                let work = &mut self.of_processes[claim.process].work;
                 *work = Some(work.map_or(key.priority, |work| work.min(key.priority)));
             }
         }
@@ -275,22 +275,22 @@ impl Peers {
 fn sort_keys(view: &View<'_>) -> Vec<SortKey> {
     // The only process at a priority; `None`: there are several.
     let mut only: BTreeMap<u16, Option<ProcessId>> = BTreeMap::new();
-    for queue in view.queues {
-        let process = queue.attributes.process;
-        let at = only.entry(downwards(effective(&queue.attributes))).or_insert(Some(process));
+    for claim in view.claims {
+        let process = claim.attributes.process;
+        let at = only.entry(downwards(effective(&claim.attributes))).or_insert(Some(process));
         if *at != Some(process) {
             *at = None;
         }
     }
-    let key = |queue: &Queue| {
-        let priority = downwards(effective(&queue.attributes));
+    let key = |claim: &Claim| {
+        let priority = downwards(effective(&claim.attributes));
         let is_alone = only.get(&priority).is_some_and(Option::is_some);
-        SortKey { priority, stream: queue.stream_order(), is_alone }
+        SortKey { priority, stream: claim.stream_order(), is_alone }
     };
-    view.queues.iter().map(key).collect()
+    view.claims.iter().map(key).collect()
 }
 
-/// The priority of a queue: its process's, changed by the stream priority, but not above the ceiling.
+/// The priority of a claim: its process's, changed by the stream priority, but not above the ceiling.
 fn effective(attributes: &Attributes) -> i16 {
     let process = i32::from(attributes.priority);
     let ceiling = i32::from(attributes.ceiling).max(process);

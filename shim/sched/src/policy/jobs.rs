@@ -11,7 +11,7 @@
 
 use super::order::Standing;
 use super::{LOOK_EVERY, View};
-use crate::queue::Process;
+use crate::claim::Process;
 use crate::{Attributes, Nanos};
 
 /// The deadline of a process's requests.
@@ -41,7 +41,7 @@ pub(super) struct Jobs {
     next_deadline: Option<Nanos>,
 }
 
-/// Whether the requests of a queue's process have deadlines.
+/// Whether the requests of a claim's process have deadlines.
 pub(super) fn has_deadline(attributes: &Attributes) -> bool {
     attributes.deadline.is_some()
 }
@@ -96,15 +96,15 @@ impl Jobs {
         left.map(|left| view.now + left).chain(self.next_deadline).min()
     }
 
-    /// A process with several queues has the deadline and the work of the one that may take the largest part of the device.
+    /// A process with several claims has the deadline and the work of the one that may take the largest part of the device.
     fn find_terms(&mut self, view: &View<'_>) {
         self.terms.clear();
         self.terms.resize(view.processes.len(), Terms::default());
-        for queue in view.queues {
-            let Some(deadline) = queue.attributes.deadline else { continue };
+        for claim in view.claims {
+            let Some(deadline) = claim.attributes.deadline else { continue };
             let deadline = deadline.max(crate::Slo::LATENCY_LEAST);
-            let terms = Terms { deadline, work: queue.attributes.work.map(|work| work.max(Nanos(1))) };
-            let known = &mut self.terms[queue.process];
+            let terms = Terms { deadline, work: claim.attributes.work.map(|work| work.max(Nanos(1))) };
+            let known = &mut self.terms[claim.process];
             if known.deadline.is_zero() || terms.takes_more_than(*known) {
                 *known = terms;
             }

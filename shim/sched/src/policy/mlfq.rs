@@ -15,7 +15,7 @@ pub(crate) struct MultilevelFeedback {
     time: VirtualTime,
     /// The group of each process is its level.
     shares: Vec<Share>,
-    /// [`crate::queue::Process::charged`] of each when it came to its level.
+    /// [`crate::claim::Process::charged`] of each when it came to its level.
     charged_before: Vec<Nanos>,
     /// When all rise.
     rise_at: Nanos,

@@ -34,9 +34,9 @@ impl Policy for Nice {
         if view.altered {
             self.shares.clear();
             self.shares.resize(view.processes.len(), Share { group: class(0), weight: weight(0) });
-            for queue in view.queues {
-                let nice = queue.attributes.nice;
-                self.shares[queue.process] = Share { group: class(nice), weight: weight(nice) };
+            for claim in view.claims {
+                let nice = claim.attributes.nice;
+                self.shares[claim.process] = Share { group: class(nice), weight: weight(nice) };
             }
         }
         self.time.rank(view, &self.shares, ranks)

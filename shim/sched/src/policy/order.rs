@@ -1,7 +1,7 @@
 //! The order of processes in policies that put some of them before those that share the device.
 //!
 //! ```text
-//!   level  0    the most urgent process, or several side by side; its queues in the order of its streams
+//!   level  0    the most urgent process, or several side by side; its claims in the order of its streams
 //!          1    the next one, so that it goes on at once when those before it have no more work
 //!          2    other urgent ones
 //!          3..  processes that are not urgent: they share, see `virtual_time`
@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 
 use super::virtual_time::{Share, Terms, VirtualTime};
 use super::{View, downwards};
-use crate::queue::Queue;
+use crate::claim::Claim;
 use crate::ranks::{Rank, Ranks};
 use crate::{Attributes, Nanos};
 
@@ -113,7 +113,7 @@ impl Order {
         Some(next - first)
     }
 
-    /// Ranks all queues by the standings. Up to `side_by_side` urgent processes are in front. `may_be_urgent` says which
+    /// Ranks all claims by the standings. Up to `side_by_side` urgent processes are in front. `may_be_urgent` says which
     /// processes ever are urgent: they share only with each other. Returns when to call it again for those that share.
     pub(super) fn rank(
         &mut self,
@@ -128,9 +128,9 @@ impl Order {
         self.find_places(view, side_by_side);
         let again = self.time.elect(view, &self.shares, &Sharing { standings: &self.standings, view });
         self.time.moved().iter().for_each(|process| self.moved[*process] = true);
-        for (index, queue) in view.queues.iter().enumerate() {
-            if view.altered || self.moved[queue.process] {
-                ranks.set(index, self.rank_of(queue, side_by_side));
+        for (index, claim) in view.claims.iter().enumerate() {
+            if view.altered || self.moved[claim.process] {
+                ranks.set(index, self.rank_of(claim, side_by_side));
             }
         }
         let is_one_urgent = self.places.contains(&Place::Front);
@@ -141,16 +141,16 @@ impl Order {
     fn find_shares(&mut self, view: &View<'_>, may_be_urgent: impl Fn(&Attributes) -> bool) {
         self.shares.clear();
         self.shares.resize(view.processes.len(), Share { group: LAST_GROUP, weight: 1 });
-        for queue in view.queues {
-            let share = &mut self.shares[queue.process];
-            share.weight = share.weight.max(queue.attributes.weight);
-            if !may_be_urgent(&queue.attributes) {
-                share.group = share.group.min(FIRST_GROUP + downwards(queue.attributes.priority));
+        for claim in view.claims {
+            let share = &mut self.shares[claim.process];
+            share.weight = share.weight.max(claim.attributes.weight);
+            if !may_be_urgent(&claim.attributes) {
+                share.group = share.group.min(FIRST_GROUP + downwards(claim.attributes.priority));
             }
         }
-        // One such queue is enough.
-        for queue in view.queues.iter().filter(|queue| may_be_urgent(&queue.attributes)) {
-            self.shares[queue.process].group = LAST_GROUP;
+        // One such claim is enough.
+        for claim in view.claims.iter().filter(|claim| may_be_urgent(&claim.attributes)) {
+            self.shares[claim.process].group = LAST_GROUP;
         }
     }
 
@@ -194,11 +194,11 @@ impl Order {
         }
     }
 
-    fn rank_of(&self, queue: &Queue, side_by_side: usize) -> Rank {
-        let place = self.places[queue.process];
+    fn rank_of(&self, claim: &Claim, side_by_side: usize) -> Rank {
+        let place = self.places[claim.process];
         let among = match place {
-            Place::Below => return Rank { sliced: true, ..self.time.rank_of(queue) },
-            Place::Front if side_by_side == 1 => queue.stream_order(),
+            Place::Below => return Rank { sliced: true, ..self.time.rank_of(claim) },
+            Place::Front if side_by_side == 1 => claim.stream_order(),
             Place::Front | Place::Next | Place::Waiting => 0,
         };
         Rank { order: (place as u64) << 33 | among, sliced: true }

@@ -38,9 +38,9 @@ impl Policy for Partition {
         if view.altered {
             self.promised.clear();
             self.promised.resize(view.processes.len(), None);
-            for queue in view.queues {
-                let promised = &mut self.promised[queue.process];
-                *promised = (*promised).max(queue.attributes.share);
+            for claim in view.claims {
+                let promised = &mut self.promised[claim.process];
+                *promised = (*promised).max(claim.attributes.share);
             }
         }
         let others = self.promised.iter().zip(view.processes);

@@ -11,7 +11,7 @@
 
 use super::order::{Order, Standing};
 use super::{LOOK_EVERY, Policy, View};
-use crate::queue::Process;
+use crate::claim::Process;
 use crate::ranks::Ranks;
 use crate::{Nanos, Quota};
 
@@ -65,13 +65,13 @@ impl Policy for Quotas {
 }
 
 impl Quotas {
-    /// A process with several queues has the quota of the first that has one.
+    /// A process with several claims has the quota of the first that has one.
     fn find_quotas(&mut self, view: &View<'_>) {
         self.of_processes.clear();
         self.of_processes.resize(view.processes.len(), None);
-        for queue in view.queues {
-            let quota = &mut self.of_processes[queue.process];
-            *quota = quota.or(queue.attributes.quota.map(in_range));
+        for claim in view.claims {
+            let quota = &mut self.of_processes[claim.process];
+            *quota = quota.or(claim.attributes.quota.map(in_range));
         }
     }
 

@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 
 use super::order::{Order, Standing};
 use super::{Policy, View};
-use crate::queue::Process;
+use crate::claim::Process;
 use crate::ranks::Ranks;
 use crate::requests::percentile;
 use crate::{Nanos, Slo};
@@ -97,13 +97,13 @@ impl Policy for LatencyTargets {
 }
 
 impl LatencyTargets {
-    /// A process with several queues has the shortest latency of them.
+    /// A process with several claims has the shortest latency of them.
     fn find_slos(&mut self, view: &View<'_>) {
         self.slos.clear();
         self.slos.resize(view.processes.len(), None);
-        for queue in view.queues {
-            let both = self.slos[queue.process].into_iter().chain(queue.attributes.slo);
-            self.slos[queue.process] = both.min_by_key(|slo| slo.latency);
+        for claim in view.claims {
+            let both = self.slos[claim.process].into_iter().chain(claim.attributes.slo);
+            self.slos[claim.process] = both.min_by_key(|slo| slo.latency);
         }
         for (member, slo) in self.members.iter_mut().zip(&self.slos) {
             if member.slo != *slo {

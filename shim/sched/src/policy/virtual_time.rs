@@ -1,7 +1,7 @@
 //! Sharing a device by time: one process at a time is in front for a slice; the next is the one with the least time for its weight.
 //!
 //! ```text
-//!   level   n     the process in front, its queues in the order of its streams
+//!   level   n     the process in front, its claims in the order of its streams
 //!           n+1   all others: they run side by side when the one in front has no work, until another is in front
 //! ```
 //!
@@ -13,7 +13,7 @@
 
 use super::View;
 use crate::Nanos;
-use crate::queue::{Process, Queue};
+use crate::claim::{Claim, Process};
 use crate::ranks::{Rank, Ranks};
 
 /// A process's share of the device: the group that shares with it, and its weight there.
@@ -121,13 +121,13 @@ impl VirtualTime {
         self.regroup_next();
     }
 
-    /// Ranks all queues, given the shares of processes. Returns when to call it again.
+    /// Ranks all claims, given the shares of processes. Returns when to call it again.
     pub(super) fn rank(&mut self, view: &View<'_>, shares: &[Share], ranks: &mut Ranks) -> Option<Nanos> {
         let again = self.elect(view, shares, &Always(view.processes));
         if self.is_regrouped || !self.moved.is_empty() {
-            let concerns = |queue: &Queue| self.is_regrouped || self.moved.contains(&queue.process);
-            for (index, queue) in view.queues.iter().enumerate().filter(|(_, queue)| concerns(queue)) {
-                ranks.set(index, self.rank_of(queue));
+            let concerns = |claim: &Claim| self.is_regrouped || self.moved.contains(&claim.process);
+            for (index, claim) in view.claims.iter().enumerate().filter(|(_, claim)| concerns(claim)) {
+                ranks.set(index, self.rank_of(claim));
             }
         }
         again
@@ -188,11 +188,11 @@ impl VirtualTime {
         }
     }
 
-    /// The rank of a queue after the last election.
-    pub(super) fn rank_of(&self, queue: &Queue) -> Rank {
-        let member = &self.members[queue.process];
+    /// The rank of a claim after the last election.
+    pub(super) fn rank_of(&self, claim: &Claim) -> Rank {
+        let member = &self.members[claim.process];
         let group = &self.groups[member.group_index];
-        let order = if member.front { queue.stream_order() } else { 1 << 32 };
+        let order = if member.front { claim.stream_order() } else { 1 << 32 };
         Rank { order: u64::from(group.number) << 33 | order, sliced: group.members.len() > 1 }
     }
 

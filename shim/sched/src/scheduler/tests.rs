@@ -12,7 +12,7 @@ fn ms(count: u64) -> Nanos {
 /// A scheduler with its decisions so far.
 struct Fixture {
     scheduler: Scheduler,
-    levels: HashMap<QueueId, Level>,
+    levels: HashMap<ClaimId, Level>,
     now: Nanos,
     again: Option<Nanos>,
 }
@@ -29,7 +29,7 @@ impl Fixture {
         fixture
     }
 
-    fn at(&mut self, now: Nanos, event: QueueChange) -> &mut Self {
+    fn at(&mut self, now: Nanos, event: ClaimChange) -> &mut Self {
         self.now = now;
         self.scheduler.handle(now, event);
         self.decide(now)
@@ -43,48 +43,48 @@ impl Fixture {
         self
     }
 
-    fn open(&mut self, queue: u32, priority: i16) -> &mut Self {
-        self.open_with(queue, Attributes { priority, ..Attributes::new(DeviceId(0), ProcessId(queue)) })
+    fn open(&mut self, claim: u32, priority: i16) -> &mut Self {
+        self.open_with(claim, Attributes { priority, ..Attributes::new(DeviceId(0), ProcessId(claim)) })
     }
 
-    fn open_with(&mut self, queue: u32, attributes: Attributes) -> &mut Self {
-        self.at(self.now, QueueChange::Opened { queue: QueueId(queue), attributes })
+    fn open_with(&mut self, claim: u32, attributes: Attributes) -> &mut Self {
+        self.at(self.now, ClaimChange::Opened { claim: ClaimId(claim), attributes })
     }
 
-    fn level(&self, queue: u32) -> u64 {
-        self.levels[&QueueId(queue)].number()
+    fn level(&self, claim: u32) -> u64 {
+        self.levels[&ClaimId(claim)].number()
     }
 
-    fn state(&self, queue: u32) -> QueueState {
-        self.scheduler.queues().find(|state| state.queue == QueueId(queue)).unwrap()
+    fn state(&self, claim: u32) -> ClaimState {
+        self.scheduler.claims().find(|state| state.id == ClaimId(claim)).unwrap()
     }
 }
 
-fn ready(queue: u32) -> QueueChange {
-    QueueChange::Ready { queue: QueueId(queue) }
+fn ready(claim: u32) -> ClaimChange {
+    ClaimChange::Ready { claim: ClaimId(claim) }
 }
 
-fn idle(queue: u32) -> QueueChange {
-    QueueChange::Idle { queue: QueueId(queue) }
+fn idle(claim: u32) -> ClaimChange {
+    ClaimChange::Idle { claim: ClaimId(claim) }
 }
 
-fn used(queue: u32) -> QueueChange {
-    QueueChange::Used { queue: QueueId(queue), device: Nanos::from_micros(1) }
+fn used(claim: u32) -> ClaimChange {
+    ClaimChange::Used { claim: ClaimId(claim), device: Nanos::from_micros(1) }
 }
 
-fn closed(queue: u32) -> QueueChange {
-    QueueChange::Closed { queue: QueueId(queue) }
+fn closed(claim: u32) -> ClaimChange {
+    ClaimChange::Closed { claim: ClaimId(claim) }
 }
 
 #[test]
 fn priorities_become_levels_and_newcomers_move_others() {
     let mut fixture = Fixture::new();
     fixture.open(1, 0).open(2, 200).open(3, 0);
-    assert_eq!([1, 2, 3].map(|queue| fixture.level(queue)), [2, 1, 2]);
+    assert_eq!([1, 2, 3].map(|claim| fixture.level(claim)), [2, 1, 2]);
     fixture.open(4, 100);
-    assert_eq!([1, 2, 3, 4].map(|queue| fixture.level(queue)), [3, 1, 3, 2]);
+    assert_eq!([1, 2, 3, 4].map(|claim| fixture.level(claim)), [3, 1, 3, 2]);
     fixture.at(ms(1), closed(2));
-    assert_eq!([1, 3, 4].map(|queue| fixture.level(queue)), [2, 2, 1]);
+    assert_eq!([1, 3, 4].map(|claim| fixture.level(claim)), [2, 2, 1]);
 }
 
 #[test]
@@ -92,26 +92,26 @@ fn a_changed_priority_takes_effect() {
     let mut fixture = Fixture::new();
     fixture.open(1, 0).open(2, 1);
     let attributes = Attributes { priority: 2, ..Attributes::new(DeviceId(0), ProcessId(1)) };
-    fixture.at(ms(1), QueueChange::Changed { queue: QueueId(1), attributes });
-    assert_eq!([1, 2].map(|queue| fixture.level(queue)), [1, 2]);
+    fixture.at(ms(1), ClaimChange::Changed { claim: ClaimId(1), attributes });
+    assert_eq!([1, 2].map(|claim| fixture.level(claim)), [1, 2]);
 }
 
-/// Hints are kept by queues, so a policy that comes back finds them.
+/// Hints are kept by claims, so a policy that comes back finds them.
 #[test]
 fn hints_outlive_a_change_of_the_policy() {
     let mut fixture = Fixture::with(PolicyKind::Edf);
-    for (queue, deadline) in [(1, 30), (2, 10)] {
+    for (claim, deadline) in [(1, 30), (2, 10)] {
         let deadline = Some(ms(deadline));
-        fixture.open_with(queue, Attributes { deadline, ..Attributes::new(DeviceId(0), ProcessId(queue)) });
-        fixture.at(ms(1), ready(queue));
+        fixture.open_with(claim, Attributes { deadline, ..Attributes::new(DeviceId(0), ProcessId(claim)) });
+        fixture.at(ms(1), ready(claim));
     }
-    let levels = [1, 2].map(|queue| fixture.level(queue));
+    let levels = [1, 2].map(|claim| fixture.level(claim));
     assert!(levels[1] < levels[0], "the second is due first");
     for policy in [PolicyKind::Mlfq, PolicyKind::Priority, PolicyKind::Edf] {
         fixture.scheduler.set_policy(ms(2), policy);
         fixture.decide(ms(2));
     }
-    assert_eq!([1, 2].map(|queue| fixture.level(queue)), levels);
+    assert_eq!([1, 2].map(|claim| fixture.level(claim)), levels);
 }
 
 #[test]
@@ -119,27 +119,27 @@ fn devices_are_independent() {
     let mut fixture = Fixture::new();
     fixture.open(1, 0);
     fixture.open_with(2, Attributes { priority: 50, ..Attributes::new(DeviceId(7), ProcessId(1)) });
-    assert_eq!([1, 2].map(|queue| fixture.level(queue)), [1, 1]);
+    assert_eq!([1, 2].map(|claim| fixture.level(claim)), [1, 1]);
     fixture.at(ms(1), ready(2)).at(ms(2), ready(1));
     assert!(fixture.state(1).allowed && fixture.state(2).allowed);
 }
 
 #[test]
-fn a_queue_that_moves_to_another_device_keeps_its_urgency() {
+fn a_claim_that_moves_to_another_device_keeps_its_urgency() {
     let mut fixture = Fixture::new();
     fixture.open(1, 0).at(ms(1), ready(1));
     let attributes = Attributes::new(DeviceId(1), ProcessId(1));
-    fixture.at(ms(2), QueueChange::Changed { queue: QueueId(1), attributes });
+    fixture.at(ms(2), ClaimChange::Changed { claim: ClaimId(1), attributes });
     assert_eq!(fixture.state(1).attributes.device, DeviceId(1));
     assert!(fixture.state(1).ready);
 }
 
 /// Streams 1 (normal) and 2 (urgent) of a process, in a process of priority 0.
 fn two_streams(fixture: &mut Fixture, ceiling: i16) {
-    for (queue, stream_priority) in [(1, 0), (2, 1)] {
+    for (claim, stream_priority) in [(1, 0), (2, 1)] {
         let attributes =
             Attributes { ceiling, stream_priority, ..Attributes::new(DeviceId(0), ProcessId(1)) };
-        fixture.open_with(queue, attributes);
+        fixture.open_with(claim, attributes);
     }
 }
 
@@ -171,7 +171,7 @@ fn a_stream_priority_raises_up_to_the_ceiling() {
 }
 
 #[test]
-fn a_queue_that_waits_for_longer_than_the_bound_gets_a_quantum() {
+fn a_claim_that_waits_for_longer_than_the_bound_gets_a_quantum() {
     let mut fixture = Fixture::new();
     fixture.open(1, 0).open(2, 1);
     fixture.at(ms(0), ready(2)).at(ms(5), ready(1));
@@ -189,7 +189,7 @@ fn a_queue_that_waits_for_longer_than_the_bound_gets_a_quantum() {
 
 /// Its process got no processor, say.
 #[test]
-fn a_queue_that_could_not_use_its_slice_soon_gets_another() {
+fn a_claim_that_could_not_use_its_slice_soon_gets_another() {
     let mut fixture = Fixture::new();
     fixture.open(1, 0).open(2, 1).at(ms(0), ready(2)).at(ms(0), ready(1));
     fixture.decide(ms(1_000)).decide(ms(1_010));
@@ -206,7 +206,7 @@ fn a_queue_that_could_not_use_its_slice_soon_gets_another() {
 }
 
 #[test]
-fn a_queue_that_does_not_use_its_slices_gets_few() {
+fn a_claim_that_does_not_use_its_slices_gets_few() {
     let mut fixture = Fixture::new();
     fixture.open(1, 0).open(2, 1).at(ms(0), ready(2)).at(ms(0), ready(1));
     let slices =
@@ -247,14 +247,14 @@ fn being_allowed_is_not_being_served() {
 }
 
 #[test]
-fn starving_queues_get_a_slice_together() {
+fn starving_claims_get_a_slice_together() {
     let mut fixture = Fixture::new();
     fixture.open(0, 1).at(ms(0), ready(0));
-    for queue in 1..=10 {
-        fixture.open(queue, 0).at(ms(u64::from(queue) * 40), ready(queue));
+    for claim in 1..=10 {
+        fixture.open(claim, 0).at(ms(u64::from(claim) * 40), ready(claim));
     }
     fixture.decide(ms(1_040));
-    assert!((1..=10).all(|queue| fixture.level(queue) == Level::STARVED.number()));
+    assert!((1..=10).all(|claim| fixture.level(claim) == Level::STARVED.number()));
     assert_eq!(fixture.level(0), 1);
 }
 
@@ -273,13 +273,13 @@ fn a_process_with_many_streams_leaves_others_their_levels() {
             fixture.open_with(10 + stream, attributes);
         }
         assert!(fixture.level(1) < fixture.level(2), "{policy}: {} {}", fixture.level(1), fixture.level(2));
-        assert!((10..80).all(|queue| fixture.level(queue) < fixture.level(1)), "{policy}");
+        assert!((10..80).all(|claim| fixture.level(claim) < fixture.level(1)), "{policy}");
     }
 }
 
 /// The levels of three processes, of which the first is urgent and the others are equals.
 fn three(fixture: &Fixture) -> [u64; 3] {
-    [1, 2, 3].map(|queue| fixture.level(queue))
+    [1, 2, 3].map(|claim| fixture.level(claim))
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn equals_go_one_at_a_time_also_when_the_urgent_process_has_ended() {
     let mut fixture = Fixture::new();
     fixture.open(1, 100).open(2, 0).open(3, 0).at(ms(0), ready(2)).at(ms(0), ready(3));
     fixture.at(ms(1), ready(1)).at(ms(11), closed(1));
-    let two = |fixture: &Fixture| [2, 3].map(|queue| fixture.level(queue));
+    let two = |fixture: &Fixture| [2, 3].map(|claim| fixture.level(claim));
     assert_eq!((two(&fixture), fixture.again), ([2, 3], Some(ms(15))), "and not without a limit");
     fixture.decide(ms(15));
     assert_eq!(two(&fixture), [3, 2]);
@@ -332,15 +332,15 @@ fn equals_go_one_at_a_time_also_when_the_urgent_process_has_ended() {
 #[test]
 fn the_most_urgent_with_work_are_side_by_side() {
     let mut fixture = Fixture::new();
-    for (queue, priority) in [(1, 100), (2, 0), (3, 0), (4, -100), (5, -100)] {
-        fixture.open(queue, priority);
+    for (claim, priority) in [(1, 100), (2, 0), (3, 0), (4, -100), (5, -100)] {
+        fixture.open(claim, priority);
     }
-    for queue in 2..=5 {
-        fixture.at(ms(0), ready(queue));
+    for claim in 2..=5 {
+        fixture.at(ms(0), ready(claim));
     }
-    assert_eq!((three(&fixture), [4, 5].map(|queue| fixture.level(queue))), ([1, 2, 2], [3, 4]));
+    assert_eq!((three(&fixture), [4, 5].map(|claim| fixture.level(claim))), ([1, 2, 2], [3, 4]));
     fixture.at(ms(1), ready(1));
-    assert_eq!((three(&fixture), [4, 5].map(|queue| fixture.level(queue))), ([1, 2, 3], [4, 5]));
+    assert_eq!((three(&fixture), [4, 5].map(|claim| fixture.level(claim))), ([1, 2, 3], [4, 5]));
 }
 
 #[test]
@@ -349,8 +349,8 @@ fn equals_may_always_be_side_by_side() {
     let settings = Settings { serialize_equals: Nanos::ZERO, ..Settings::default() };
     fixture.scheduler.set_settings(Nanos::ZERO, settings);
     fixture.open(1, 100).open(2, 0).open(3, 0);
-    for queue in 1..=3 {
-        fixture.at(ms(0), ready(queue));
+    for claim in 1..=3 {
+        fixture.at(ms(0), ready(claim));
     }
     assert_eq!(three(&fixture), [1, 2, 2]);
     fixture.scheduler.set_settings(ms(1), Settings::default());
@@ -361,11 +361,11 @@ fn equals_may_always_be_side_by_side() {
     assert_eq!(three(&fixture), [1, 2, 2]);
 }
 
-/// Queues of process 2: one as urgent as its equals, and one that it wants to be less urgent.
+/// Claims of process 2: one as urgent as its equals, and one that it wants to be less urgent.
 fn with_a_lower_stream(fixture: &mut Fixture) {
-    for (queue, stream_priority) in [(2, 0), (12, -10)] {
+    for (claim, stream_priority) in [(2, 0), (12, -10)] {
         let attributes = Attributes { stream_priority, ..Attributes::new(DeviceId(0), ProcessId(2)) };
-        fixture.open_with(queue, attributes);
+        fixture.open_with(claim, attributes);
     }
 }
 
@@ -375,8 +375,8 @@ fn a_lower_stream_does_not_displace_equals() {
     fixture.open(1, 100);
     with_a_lower_stream(&mut fixture);
     fixture.open(3, 0).open(4, 0).at(ms(0), ready(1)).at(ms(1), idle(1));
-    for queue in [2, 3, 4] {
-        fixture.at(ms(1), ready(queue));
+    for claim in [2, 3, 4] {
+        fixture.at(ms(1), ready(claim));
     }
     fixture.decide(ms(1));
     assert!([3, 4].iter().all(|other| fixture.level(2) < fixture.level(*other)));
@@ -394,15 +394,15 @@ fn a_lower_stream_does_not_displace_equals() {
 #[test]
 fn equals_alternate_beside_a_lower_stream_of_a_more_urgent_process() {
     let mut fixture = Fixture::new();
-    for (queue, stream_priority) in [(1, 0), (11, -100)] {
+    for (claim, stream_priority) in [(1, 0), (11, -100)] {
         let process = Attributes::new(DeviceId(0), ProcessId(1));
-        fixture.open_with(queue, Attributes { priority: 100, stream_priority, ..process });
+        fixture.open_with(claim, Attributes { priority: 100, stream_priority, ..process });
     }
     fixture.open(2, 0).open(3, 0);
-    for queue in [11, 2, 3] {
-        fixture.at(ms(0), ready(queue));
+    for claim in [11, 2, 3] {
+        fixture.at(ms(0), ready(claim));
     }
-    assert_eq!([11, 2, 3].map(|queue| fixture.level(queue)), [2; 3], "none of this is urgent");
+    assert_eq!([11, 2, 3].map(|claim| fixture.level(claim)), [2; 3], "none of this is urgent");
     fixture.at(ms(0), ready(1)).at(ms(0), idle(1));
     let [first, second] = if fixture.level(2) < fixture.level(3) { [2, 3] } else { [3, 2] };
     assert_eq!((fixture.level(11), fixture.again), (fixture.level(first), Some(ms(4))));
@@ -416,17 +416,17 @@ fn time_that_equals_had_side_by_side_is_not_made_up_for() {
     fixture.open(1, 100).open(2, 0).open(3, 0).at(ms(0), ready(2)).at(ms(0), ready(3));
     // The kernels of one are long.
     for now in (10..10_000).step_by(10).map(ms) {
-        for (queue, time) in [(2, ms(9)), (3, ms(1))] {
-            fixture.at(now, QueueChange::Used { queue: QueueId(queue), device: time });
+        for (claim, time) in [(2, ms(9)), (3, ms(1))] {
+            fixture.at(now, ClaimChange::Used { claim: ClaimId(claim), device: time });
         }
     }
-    let charged = |queue| fixture.state(queue).charged;
+    let charged = |claim| fixture.state(claim).charged;
     assert!(charged(2) > charged(3).times(4));
     fixture.at(ms(10_000), ready(1)).at(ms(10_001), idle(1));
     let mut fronts = Vec::new();
     for now in (10_002..10_040).map(ms) {
         let front = if fixture.level(2) < fixture.level(3) { 2 } else { 3 };
-        fixture.at(now, QueueChange::Used { queue: QueueId(front), device: ms(1) });
+        fixture.at(now, ClaimChange::Used { claim: ClaimId(front), device: ms(1) });
         fronts.push(front);
     }
     let of_first = fronts.iter().filter(|front| **front == 2).count();
@@ -434,7 +434,7 @@ fn time_that_equals_had_side_by_side_is_not_made_up_for() {
 }
 
 #[test]
-fn only_a_policy_that_separates_equals_must_know_at_once_which_queues_have_work() {
+fn only_a_policy_that_separates_equals_must_know_at_once_which_claims_have_work() {
     let mut fixture = Fixture::new();
     fixture.open(1, 100).open(2, 0).open(4, 100);
     assert_eq!(fixture.scheduler.change_delay_max(), ms(100));
@@ -456,18 +456,18 @@ fn without_a_bound_there_are_no_starvation_slices() {
 }
 
 #[test]
-fn late_events_of_closed_queues_are_counted_only() {
+fn late_events_of_closed_claims_are_counted_only() {
     let mut fixture = Fixture::new();
     fixture.open(1, 0).open(2, 1).at(ms(1), closed(1));
     fixture.at(ms(2), ready(1)).at(ms(2), closed(1));
     assert_eq!(fixture.scheduler.ignored(), 2);
-    assert_eq!(fixture.scheduler.queues().count(), 1);
+    assert_eq!(fixture.scheduler.claims().count(), 1);
     fixture.at(ms(3), ready(2));
     assert!(fixture.state(2).ready, "it has moved, and is still found");
 }
 
 #[test]
-fn a_slot_that_is_used_again_is_a_new_queue() {
+fn a_slot_that_is_used_again_is_a_new_claim() {
     let mut fixture = Fixture::new();
     fixture.open(1, 5).at(ms(1), ready(1));
     fixture.open(1, -5);
@@ -476,12 +476,12 @@ fn a_slot_that_is_used_again_is_a_new_queue() {
 }
 
 #[test]
-fn two_ready_queues_side_by_side_share_the_charge() {
+fn two_ready_claims_side_by_side_share_the_charge() {
     let mut fixture = Fixture::new();
     fixture.open(1, 0).open(2, 0).at(ms(0), ready(1)).at(ms(0), ready(2));
     fixture.decide(ms(10)).at(ms(20), idle(1));
     assert_eq!(fixture.state(1).charged, ms(10));
-    fixture.at(ms(20), QueueChange::Used { queue: QueueId(1), device: ms(14) });
+    fixture.at(ms(20), ClaimChange::Used { claim: ClaimId(1), device: ms(14) });
     assert_eq!(fixture.state(1).charged, ms(14));
     assert_eq!(fixture.state(2).charged, ms(10));
 }
@@ -490,10 +490,10 @@ fn two_ready_queues_side_by_side_share_the_charge() {
 fn one_process_is_in_front_for_a_slice() {
     let mut fixture = Fixture::with(PolicyKind::Fair);
     fixture.open(1, 0).open(2, 0).at(ms(0), ready(1)).at(ms(0), ready(2));
-    assert_eq!([1, 2].map(|queue| fixture.level(queue)), [2, 3]);
+    assert_eq!([1, 2].map(|claim| fixture.level(claim)), [2, 3]);
     assert_eq!(fixture.again, Some(ms(4)));
     fixture.decide(ms(4));
-    assert_eq!([1, 2].map(|queue| fixture.level(queue)), [3, 2]);
+    assert_eq!([1, 2].map(|claim| fixture.level(claim)), [3, 2]);
 }
 
 #[test]
@@ -511,10 +511,10 @@ fn a_process_in_front_without_work_lets_others_run() {
 fn equals_share_and_a_higher_priority_goes_first() {
     let mut fixture = Fixture::with(PolicyKind::Fair);
     fixture.open(1, 0).open(2, 0).open(3, 1);
-    assert_eq!(fixture.level(3), Level::UNLIMITED.number(), "no other queue will replace it");
+    assert_eq!(fixture.level(3), Level::UNLIMITED.number(), "no other claim will replace it");
     fixture.at(ms(0), ready(1)).at(ms(0), ready(2)).at(ms(0), ready(3));
-    assert_eq!([1, 2].map(|queue| fixture.level(queue)), [2, 3]);
-    assert_eq!(fixture.again, Some(ms(1_000)), "no slice passes while another queue is in front");
+    assert_eq!([1, 2].map(|claim| fixture.level(claim)), [2, 3]);
+    assert_eq!(fixture.again, Some(ms(1_000)), "no slice passes while another claim is in front");
     fixture.at(ms(5), idle(3));
     assert_eq!(fixture.again, Some(ms(9)));
 }
@@ -524,9 +524,9 @@ fn streams_of_the_process_in_front_have_an_order() {
     let mut fixture = Fixture::with(PolicyKind::Fair);
     two_streams(&mut fixture, 0);
     fixture.open(3, 0).at(ms(0), ready(1)).at(ms(0), ready(3));
-    assert_eq!([2, 1, 3].map(|queue| fixture.level(queue)), [2, 3, 4]);
+    assert_eq!([2, 1, 3].map(|claim| fixture.level(claim)), [2, 3, 4]);
     fixture.decide(ms(4));
-    assert_eq!([3, 1, 2].map(|queue| fixture.level(queue)), [2, 3, 3]);
+    assert_eq!([3, 1, 2].map(|claim| fixture.level(claim)), [2, 3, 3]);
 }
 
 /// A process that reports no use and one that reports nothing alternate all the same.
@@ -537,7 +537,7 @@ fn false_reports_of_use_do_not_pay() {
     let mut in_front = [0_u32; 2];
     for step in 1..=2_000 {
         fixture.decide(ms(step));
-        fixture.at(ms(step), QueueChange::Used { queue: QueueId(1), device: Nanos::ZERO });
+        fixture.at(ms(step), ClaimChange::Used { claim: ClaimId(1), device: Nanos::ZERO });
         in_front[usize::from(fixture.level(2) == 2)] += 1;
     }
     assert!(in_front[1] > 2_000 / 3 - 100, "the truthful process has a third, at least: {in_front:?}");
@@ -556,10 +556,10 @@ fn beside_work_that_runs_on(runs_on: u64, says: u64) -> (Nanos, Nanos) {
             *device += (MS / 10).times(parts);
         }
         fixture.decide(ms(step));
-        for queue in [1, 2] {
+        for claim in [1, 2] {
             if step % 10 == 0 {
-                let device = std::mem::take(&mut device[queue - 1]);
-                fixture.at(ms(step), QueueChange::Used { queue: QueueId(queue as u32), device });
+                let device = std::mem::take(&mut device[claim - 1]);
+                fixture.at(ms(step), ClaimChange::Used { claim: ClaimId(claim as u32), device });
             }
         }
     }
@@ -581,14 +581,14 @@ fn false_reports_beside_work_that_runs_on_do_not_pay() {
 }
 
 #[test]
-fn settings_of_queues_survive_a_change_of_policy() {
+fn settings_of_claims_survive_a_change_of_policy() {
     let mut fixture = Fixture::new();
     fixture.open(1, 0).open(2, 50).at(ms(0), ready(1));
     for policy in [PolicyKind::Partition, PolicyKind::Fair, PolicyKind::Priority] {
         fixture.scheduler.set_policy(ms(1), policy);
         fixture.decide(ms(1));
     }
-    assert_eq!([1, 2].map(|queue| fixture.level(queue)), [2, 1]);
+    assert_eq!([1, 2].map(|claim| fixture.level(claim)), [2, 1]);
     assert!(fixture.state(1).ready);
 }
 
@@ -623,8 +623,8 @@ fn there_is_always_time_until_the_next_question() {
         let mut fixture = Fixture::with(*policy);
         fixture.scheduler.set_settings(Nanos::ZERO, zero);
         fixture.open(1, 0).open(2, 0).open(3, 1);
-        for queue in 1..=3 {
-            fixture.at(ms(0), ready(queue));
+        for claim in 1..=3 {
+            fixture.at(ms(0), ready(claim));
         }
         for _ in 0..5_000 {
             let Some(again) = fixture.again else { break };
@@ -638,8 +638,8 @@ fn there_is_always_time_until_the_next_question() {
 fn slice_beside_sharers() -> Fixture {
     let mut fixture = Fixture::with(PolicyKind::Fair);
     fixture.open(1, 1).open(2, 1).open(3, 0);
-    for queue in 1..=3 {
-        fixture.at(ms(0), ready(queue));
+    for claim in 1..=3 {
+        fixture.at(ms(0), ready(claim));
     }
     for step in 1..=1_000 {
         fixture.at(ms(step), used(1)).at(ms(step), used(2));
@@ -649,14 +649,14 @@ fn slice_beside_sharers() -> Fixture {
 }
 
 #[test]
-fn slices_pass_again_when_a_queue_in_its_starvation_slice_is_closed() {
+fn slices_pass_again_when_a_claim_in_its_starvation_slice_is_closed() {
     let mut fixture = slice_beside_sharers();
     fixture.at(ms(1_001), closed(3));
     assert_eq!(fixture.again, Some(ms(1_005)));
 }
 
 #[test]
-fn slices_pass_while_a_queue_in_its_starvation_slice_has_no_work() {
+fn slices_pass_while_a_claim_in_its_starvation_slice_has_no_work() {
     let mut fixture = slice_beside_sharers();
     fixture.at(ms(1_001), idle(3));
     assert_eq!(fixture.again, Some(ms(1_005)));
@@ -666,21 +666,21 @@ fn slices_pass_while_a_queue_in_its_starvation_slice_has_no_work() {
 
 /// Otherwise many processes that stop in time, and go on one by one, would have starvation slices all the time.
 #[test]
-fn a_queue_that_is_idle_when_a_slice_begins_does_not_have_the_next_one_at_once() {
+fn a_claim_that_is_idle_when_a_slice_begins_does_not_have_the_next_one_at_once() {
     let mut fixture = Fixture::new();
     fixture.open(0, 1).at(ms(0), ready(0));
-    for queue in 1..=20 {
-        fixture.open(queue, 0).at(ms(0), ready(queue));
+    for claim in 1..=20 {
+        fixture.open(claim, 0).at(ms(0), ready(claim));
     }
-    for queue in 2..=20 {
-        fixture.at(ms(999), idle(queue));
+    for claim in 2..=20 {
+        fixture.at(ms(999), idle(claim));
     }
     fixture.decide(ms(1_000));
     assert_eq!(fixture.level(1), Level::STARVED.number());
     let mut slices = 0;
     for step in 1..=300 {
         fixture.at(ms(1_000 + u64::from(step)), ready(2 + step / 16));
-        slices += u32::from((1..=20).any(|queue| fixture.level(queue) == Level::STARVED.number()));
+        slices += u32::from((1..=20).any(|claim| fixture.level(claim) == Level::STARVED.number()));
     }
     assert!(slices < 25, "slices take {slices} ms of 300");
 }
@@ -708,29 +708,29 @@ fn turns_delays_and_preemptions_are_noted_for_a_caller_that_asks() {
     let mut fixture = Fixture::new();
     fixture.scheduler.observe();
     fixture.open(1, 0).open(2, 100);
-    let ready = |queue| QueueChange::Ready { queue: QueueId(queue) };
-    let idle = |queue| QueueChange::Idle { queue: QueueId(queue) };
+    let ready = |claim| ClaimChange::Ready { claim: ClaimId(claim) };
+    let idle = |claim| ClaimChange::Idle { claim: ClaimId(claim) };
     fixture.at(ms(1), ready(1)).at(ms(3), ready(2)).at(ms(8), idle(2)).at(ms(9), idle(1));
     let mut happenings = Vec::new();
     fixture.scheduler.take_happenings(&mut happenings);
-    let began = |queue, waited| Happening { queue: QueueId(queue), what: What::TurnBegan { waited } };
-    let preempted = Happening { queue: QueueId(1), what: What::Preempted };
-    // Those of one moment are in the order of queues.
+    let began = |claim, waited| Happening { claim: ClaimId(claim), what: What::TurnBegan { waited } };
+    let preempted = Happening { claim: ClaimId(1), what: What::Preempted };
+    // Those of one moment are in the order of claims.
     assert_eq!(happenings, [began(1, Nanos::ZERO), preempted, began(2, Nanos::ZERO), began(1, ms(5))]);
     fixture.scheduler.take_happenings(&mut happenings);
     assert_eq!(happenings.len(), 4, "each is taken once");
 }
 
 #[test]
-fn slices_of_starving_queues_are_noted() {
+fn slices_of_starving_claims_are_noted() {
     let mut fixture = Fixture::new();
     fixture.scheduler.observe();
     fixture.open(1, 0).open(2, 100);
-    for queue in [1, 2] {
-        fixture.at(ms(1), QueueChange::Ready { queue: QueueId(queue) });
+    for claim in [1, 2] {
+        fixture.at(ms(1), ClaimChange::Ready { claim: ClaimId(claim) });
     }
     while fixture.now < ms(1100) {
-        let again = fixture.again.expect("a queue waits");
+        let again = fixture.again.expect("a claim waits");
         fixture.decide(again);
     }
     let mut happenings = Vec::new();
@@ -738,5 +738,5 @@ fn slices_of_starving_queues_are_noted() {
     let slices: Vec<_> =
         happenings.iter().filter(|happening| happening.what == What::StarvationSlice).collect();
     assert_eq!(slices.len(), 1);
-    assert_eq!(slices[0].queue, QueueId(1));
+    assert_eq!(slices[0].claim, ClaimId(1));
 }

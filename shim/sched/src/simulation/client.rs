@@ -1,10 +1,10 @@
-//! A client: an application with one queue, and the shim's part in it.
+//! A client: an application with one claim, and the shim's part in it.
 
 use std::collections::VecDeque;
 
 use super::recorded::{self, Gates, Run};
 use super::{Act, Happening, Simulation};
-use crate::{Attributes, InFlight, Launch, Level, Limit, Nanos, QueueChange, QueueId};
+use crate::{Attributes, ClaimChange, ClaimId, InFlight, Launch, Level, Limit, Nanos};
 
 /// The behaviour of a client.
 #[derive(Clone, Debug)]
@@ -198,7 +198,7 @@ impl Simulation {
         self.clients[index].opened = true;
         self.trace.act(self.now, index, Act::Opened);
         let attributes = self.clients[index].plan.attributes;
-        self.tell(QueueChange::Opened { queue: name(index), attributes });
+        self.tell(ClaimChange::Opened { claim: name(index), attributes });
         match &self.clients[index].plan.work {
             Work::Recorded(program) => {
                 let streams = program.streams.len();
@@ -214,7 +214,7 @@ impl Simulation {
         self.set_ready(index, false);
         self.clients[index].closed = true;
         self.trace.act(self.now, index, Act::Closed);
-        self.tell(QueueChange::Closed { queue: name(index) });
+        self.tell(ClaimChange::Closed { claim: name(index) });
     }
 
     #[cfg(test)]
@@ -367,7 +367,7 @@ impl Simulation {
             client.reports_from = now + REPORT_EVERY;
             if std::mem::take(&mut client.is_unreported) {
                 let device = std::mem::take(&mut client.used);
-                self.say(QueueChange::Used { queue: name(index), device });
+                self.say(ClaimChange::Used { claim: name(index), device });
             }
         }
         let client = &self.clients[index];
@@ -395,9 +395,9 @@ impl Simulation {
         if let Some(level) = client.level {
             if ready { self.masks[device].add(level) } else { self.masks[device].remove(level) }
         }
-        let queue = name(index);
+        let claim = name(index);
         self.trace.act(self.now, index, if ready { Act::Ready } else { Act::Idle });
-        self.tell(if ready { QueueChange::Ready { queue } } else { QueueChange::Idle { queue } });
+        self.tell(if ready { ClaimChange::Ready { claim } } else { ClaimChange::Idle { claim } });
         if ready {
             self.wake_watcher(index, self.world.delays.wake);
         }
@@ -412,6 +412,6 @@ impl Simulation {
     }
 }
 
-fn name(index: usize) -> QueueId {
-    QueueId(index as u32)
+fn name(index: usize) -> ClaimId {
+    ClaimId(index as u32)
 }

@@ -74,7 +74,7 @@ fn nice_class(attributes: &Attributes) -> usize {
     [-10, 0, 1].partition_point(|first| *first <= attributes.nice)
 }
 
-/// The priority of a queue's process, changed by that of its stream.
+/// The priority of a claim's process, changed by that of its stream.
 fn with_stream(attributes: &Attributes) -> i32 {
     let Attributes { priority, ceiling, stream_priority, .. } = *attributes;
     (i32::from(priority) + stream_priority).min(priority.max(ceiling).into()).clamp(-255, 255)

@@ -15,22 +15,22 @@ use super::client::{Client, Kernel, Misses, Plan, Work};
 use super::{Delays, Happening, Simulation, World};
 use crate::{Attributes, Level, Nanos, PolicyKind, Settings};
 
-/// Recorded queues, and what decides about them.
+/// Recorded claims, and what decides about them.
 #[derive(Clone, Debug)]
 pub struct Model {
     /// The policy.
     pub policy: PolicyKind,
     /// Its settings.
     pub settings: Settings,
-    /// The queues. Each is known by its index.
-    pub queues: Vec<Recorded>,
-    /// How long a queue stays ready after its last command, as observed; `None`: for `linger`.
+    /// The claims. Each is known by its index.
+    pub claims: Vec<Recorded>,
+    /// How long a claim stays ready after its last command, as observed; `None`: for `linger`.
     pub idle_after: Option<Nanos>,
     /// How long the run lasts.
     pub until: Nanos,
 }
 
-/// A queue: what a process does on one device.
+/// A claim, and what its process does on one device.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     /// Its parameters.
@@ -50,7 +50,7 @@ pub struct Recorded {
 pub enum Gates {
     /// Mode 1: commands in flight run.
     None,
-    /// Mode 2: they wait while a more urgent queue has work.
+    /// Mode 2: they wait while a more urgent claim has work.
     Close,
 }
 
@@ -69,7 +69,7 @@ pub struct Step {
     pub release: Release,
 }
 
-/// When a command is submitted: then the call has got so far that its queue has work. `back` counts commands of its stream, from the command itself on: at least 1.
+/// When a command is submitted: then the call has got so far that its claim has work. `back` counts commands of its stream, from the command itself on: at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
     /// So long after the one before it.
@@ -97,15 +97,15 @@ pub enum Release {
 pub struct Modelled {
     /// Commands that have ended, in the order of their ends.
     pub executions: Vec<Execution>,
-    /// Times for which queues had something to launch and were not allowed to.
+    /// Times for which claims had something to launch and were not allowed to.
     pub waits: Vec<Wait>,
 }
 
 /// A command that was executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Execution {
-    /// Index of its queue.
-    pub queue: usize,
+    /// Index of its claim.
+    pub claim: usize,
     /// Index of its stream there.
     pub stream: usize,
     /// Index of its step in the recording of that stream.
@@ -122,16 +122,16 @@ pub struct Execution {
     pub ended: Nanos,
 }
 
-/// A queue was not allowed to launch.
+/// A claim was not allowed to launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// Index of the queue.
-    pub queue: usize,
+    /// Index of the claim.
+    pub claim: usize,
     /// From when on.
     pub from: Nanos,
     /// Until when.
     pub to: Nanos,
-    /// Index of the most urgent queue with work then, if there was one.
+    /// Index of the most urgent claim with work then, if there was one.
     pub by: Option<usize>,
 }
 
@@ -157,7 +157,7 @@ impl Model {
             policy: self.policy,
             settings: self.settings,
             delays,
-            plans: self.queues.iter().map(Recorded::plan).collect(),
+            plans: self.claims.iter().map(Recorded::plan).collect(),
             until: self.until,
             #[cfg(test)]
             planted: None,
@@ -182,7 +182,7 @@ impl Recorded {
     }
 }
 
-/// The streams of a queue.
+/// The streams of a claim.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     pub(super) streams: Vec<Vec<Step>>,
@@ -317,11 +317,11 @@ impl Simulation {
     }
 
     /// A recorded command has ended.
-    pub(super) fn executed(&mut self, queue: usize, submission: Submission, [launched, began]: [Nanos; 2]) {
+    pub(super) fn executed(&mut self, claim: usize, submission: Submission, [launched, began]: [Nanos; 2]) {
         let Submission { stream, number, step, submitted, host } = submission;
         let (called, ended) = (submitted - host, self.now);
         self.modelled.executions.push(Execution {
-            queue,
+            claim,
             stream,
             step,
             called,
@@ -330,10 +330,10 @@ impl Simulation {
             began,
             ended,
         });
-        let position = &mut self.clients[queue].run.streams[stream];
+        let position = &mut self.clients[claim].run.streams[stream];
         position.ended.push(ended);
         if let Some((_, wanted)) = position.awaited.take_if(|(awaited, _)| *awaited == number) {
-            self.plan(wanted.at(ended), Happening::Submits(queue, stream));
+            self.plan(wanted.at(ended), Happening::Submits(claim, stream));
         }
     }
 
@@ -346,7 +346,7 @@ impl Simulation {
         } else if let Some((from, by)) = self.clients[index].waits.take()
             && from < self.now
         {
-            self.modelled.waits.push(Wait { queue: index, from, to: self.now, by });
+            self.modelled.waits.push(Wait { claim: index, from, to: self.now, by });
         }
     }
 

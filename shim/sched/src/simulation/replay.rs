@@ -5,13 +5,13 @@
 //! own times. It must have handled each event at its time, decided right after it at the same time, and decided at each time that
 //! the scheduler asked for, in order. How late these calls were made does not matter.
 
-use crate::{Level, Nanos, PolicyKind, QueueChange, QueueId, Scheduler, Settings};
+use crate::{ClaimChange, ClaimId, Level, Nanos, PolicyKind, Scheduler, Settings};
 
 /// A call of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// [`Scheduler::handle`]
-    Change(QueueChange),
+    Change(ClaimChange),
     /// [`Scheduler::decide`]
     Decide,
     /// [`Scheduler::set_policy`]
@@ -19,7 +19,7 @@ enum Step {
 }
 
 /// A decision and its time.
-type Decided = (Nanos, QueueId, Level);
+type Decided = (Nanos, ClaimId, Level);
 
 /// Repeats the steps of a scheduler that began with this policy and these settings.
 fn replay(
@@ -43,7 +43,7 @@ fn replay(
 fn replay_events(
     policy: PolicyKind,
     settings: Settings,
-    events: impl IntoIterator<Item = (Nanos, QueueChange)>,
+    events: impl IntoIterator<Item = (Nanos, ClaimChange)>,
     until: Nanos,
 ) -> Vec<Decided> {
     let mut scheduler = Scheduler::new(policy, settings);
@@ -67,7 +67,7 @@ fn pass(scheduler: &mut Scheduler, again: &mut Option<Nanos>, until: Nanos, deci
 
 fn decide(scheduler: &mut Scheduler, now: Nanos, decided: &mut Vec<Decided>) -> Option<Nanos> {
     let decisions = scheduler.decide(now);
-    decided.extend(decisions.levels.iter().map(|(queue, level)| (now, *queue, *level)));
+    decided.extend(decisions.levels.iter().map(|(claim, level)| (now, *claim, *level)));
     decisions.again
 }
 

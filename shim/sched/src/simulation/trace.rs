@@ -2,7 +2,7 @@
 
 #[cfg(test)]
 use super::client::Plan;
-use crate::{Level, Nanos, QueueChange, QueueId};
+use crate::{ClaimChange, ClaimId, Level, Nanos};
 
 /// The record of a simulation.
 #[derive(Debug, Default)]
@@ -10,9 +10,9 @@ pub(crate) struct Trace {
     /// Time, client and act.
     pub(crate) acts: Vec<(Nanos, usize, Act)>,
     /// Inputs of the scheduler; `None`: it was asked to decide.
-    pub(crate) steps: Vec<(Nanos, Option<QueueChange>)>,
+    pub(crate) steps: Vec<(Nanos, Option<ClaimChange>)>,
     /// Its decisions.
-    pub(crate) decisions: Vec<(Nanos, Vec<(QueueId, Level)>)>,
+    pub(crate) decisions: Vec<(Nanos, Vec<(ClaimId, Level)>)>,
     /// The charge of each client, each time that the scheduler decided.
     #[cfg(test)]
     pub(super) charges: Vec<(Nanos, Vec<Nanos>)>,
@@ -57,13 +57,13 @@ impl Trace {
         }
     }
 
-    pub(super) fn step(&mut self, now: Nanos, change: Option<QueueChange>) {
+    pub(super) fn step(&mut self, now: Nanos, change: Option<ClaimChange>) {
         if IS_KEPT {
             self.steps.push((now, change));
         }
     }
 
-    pub(super) fn decided(&mut self, now: Nanos, levels: &[(QueueId, Level)]) {
+    pub(super) fn decided(&mut self, now: Nanos, levels: &[(ClaimId, Level)]) {
         if IS_KEPT {
             self.decisions.push((now, levels.to_vec()));
         }

@@ -1,13 +1,13 @@
-//! How long a queue has waited, and which of the time that was taken back is on trust.
+//! How long a claim has waited, and which of the time that was taken back is on trust.
 
 use crate::{Nanos, Settings};
 
-/// The waiting time of a queue.
+/// The waiting time of a claim.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Patience {
     waited: Nanos,
     pub(super) slice_until: Option<Nanos>,
-    /// Time that was taken back without a report of use since, and how long the queue has waited since the first of it.
+    /// Time that was taken back without a report of use since, and how long the claim has waited since the first of it.
     on_trust: Nanos,
     silent: Nanos,
     /// It has reported use in its slice.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use xsched_sched::{
-    Attributes, Changes, DeviceId, Local, Nanos, PolicyKind, ProcessId, QueueChange, QueueId, QueueState,
+    Attributes, Changes, ClaimChange, ClaimId as ScheduledId, DeviceId, Local, Nanos, PolicyKind, ProcessId,
     Settings,
 };
 
@@ -88,8 +88,8 @@ impl LocalArbiter {
         for (index, claim) in queues.claims().into_iter().enumerate() {
             let is_open = self.lock().claims.get(index).is_some_and(|known| known.is_open);
             if claim.is_used && !is_open {
-                let (queue, shared) = self.lock().open(now, index, &claim);
-                let registration = LocalRegistration { arbiter: Arc::clone(self), queue, shared };
+                let (scheduled, shared) = self.lock().open(now, index, &claim);
+                let registration = LocalRegistration { arbiter: Arc::clone(self), scheduled, shared };
                 queues.register(claim.id, Some(Arc::new(registration)));
             } else if !claim.is_used && is_open {
                 queues.register(claim.id, None);
@@ -131,7 +131,7 @@ impl LocalArbiter {
         state.apply(&Changes::default());
     }
 
-    fn report(&self, event: QueueChange) {
+    fn report(&self, event: ClaimChange) {
         let mut state = self.lock();
         let before = state.again;
         let changes = state.core.handle(now(), event);
@@ -149,21 +149,21 @@ impl LocalArbiter {
 }
 
 impl State {
-    /// Opens the queue of the claim with this index.
+    /// Opens the claim with this index.
     fn open(
         &mut self,
         now: Nanos,
         index: usize,
         &ClaimState { id, key: ClaimKey { device, stream_priority, hints }, .. }: &ClaimState,
-    ) -> (QueueId, Arc<SharedState>) {
+    ) -> (ScheduledId, Arc<SharedState>) {
         let known = self.devices.iter().position(|known| *known == device);
         let device = known.unwrap_or_else(|| {
             self.devices.push(device);
             self.devices.len() - 1
         }) as u16;
-        let queue = QueueId(index as u32);
+        let scheduled = ScheduledId(index as u32);
         // Where time is shared, each has its own share; by priority, they are streams of one process.
-        let process = if self.policy == PolicyKind::Priority { 0 } else { 1 + queue.0 };
+        let process = if self.policy == PolicyKind::Priority { 0 } else { 1 + scheduled.0 };
         let attributes = Attributes {
             // Streams of one process go by this. What the program says of a queue goes before what it said of the stream.
             stream_priority: hints.priority.map_or(stream_priority, i32::from),
@@ -189,15 +189,15 @@ impl State {
                 known: Nanos::ZERO,
             });
         }
-        let changes = self.core.handle(now, QueueChange::Opened { queue, attributes });
+        let changes = self.core.handle(now, ClaimChange::Opened { claim: scheduled, attributes });
         self.apply(&changes);
-        (queue, shared)
+        (scheduled, shared)
     }
 
-    /// Closes the queue of a claim that is not used any more.
+    /// Closes a claim that is not used any more.
     fn close(&mut self, now: Nanos, index: usize) {
         self.claims[index].is_open = false;
-        let changes = self.core.handle(now, QueueChange::Closed { queue: QueueId(index as u32) });
+        let changes = self.core.handle(now, ClaimChange::Closed { claim: ScheduledId(index as u32) });
         self.apply(&changes);
     }
 
@@ -208,7 +208,7 @@ impl State {
             let device = *used - claim.known;
             claim.known = *used;
             if !device.is_zero() {
-                events.push(QueueChange::Used { queue: QueueId(index as u32), device });
+                events.push(ClaimChange::Used { claim: ScheduledId(index as u32), device });
             }
         }
         for event in events {
@@ -227,7 +227,7 @@ impl State {
             (0..self.claims.len()).filter(|&index| is_over(&self.claims[index].shared)).collect();
         for index in over {
             self.claims[index].shared.is_ready.store(false, Ordering::Release);
-            let changes = self.core.handle(now, QueueChange::Idle { queue: QueueId(index as u32) });
+            let changes = self.core.handle(now, ClaimChange::Idle { claim: ScheduledId(index as u32) });
             self.apply(&changes);
         }
     }
@@ -236,13 +236,13 @@ impl State {
     fn apply(&mut self, changes: &Changes) {
         self.again = changes.again;
         for (index, claim) in self.claims.iter().enumerate() {
-            let queue = QueueId(index as u32);
+            let scheduled = ScheduledId(index as u32);
             let neighbours = self.claims.iter().filter(|other| other.device == claim.device && other.is_open);
             let is_alone = neighbours.count() < 2;
             let state = match () {
                 () if is_alone || self.is_over => ALONE,
-                () if !self.core.may_launch(queue) => PREEMPTED,
-                () if self.core.is_limited(queue) => BELOW,
+                () if !self.core.may_launch(scheduled) => PREEMPTED,
+                () if self.core.is_limited(scheduled) => BELOW,
                 () => BESIDE,
             };
             claim.shared.state.store(state, Ordering::Release);
@@ -253,14 +253,14 @@ impl State {
 /// A claim's registration with the scheduler of this process.
 struct LocalRegistration {
     arbiter: Arc<LocalArbiter>,
-    queue: QueueId,
+    scheduled: ScheduledId,
     shared: Arc<SharedState>,
 }
 
 impl std::fmt::Debug for LocalRegistration {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LocalRegistration")
-            .field("queue", &self.queue)
+            .field("scheduled", &self.scheduled)
             .field("shared", &self.shared)
             .finish_non_exhaustive()
     }
@@ -279,20 +279,20 @@ impl Registration for LocalRegistration {
     fn report_ready(&self) {
         self.shared.lease_until.store((now() + LEASE).0, Ordering::Release);
         self.shared.is_ready.store(true, Ordering::Release);
-        self.arbiter.report(QueueChange::Ready { queue: self.queue });
+        self.arbiter.report(ClaimChange::Ready { claim: self.scheduled });
     }
 
     fn report_idle(&self) {
         self.shared.is_ready.store(false, Ordering::Release);
-        self.arbiter.report(QueueChange::Idle { queue: self.queue });
+        self.arbiter.report(ClaimChange::Idle { claim: self.scheduled });
     }
 
     fn levels(&self) -> (u8, u64) {
         let state = self.arbiter.lock();
-        let queues = || state.core.scheduler().queues();
-        let level = |queue: &QueueState| queue.level.map_or(0, |level| level.number() as u8);
-        let Some(own) = queues().find(|queue| queue.queue == self.queue) else { return (0, 0) };
-        let ready = queues().filter(|other| other.ready && other.attributes.device == own.attributes.device);
+        let claims = || state.core.scheduler().claims();
+        let level = |claim: &xsched_sched::ClaimState| claim.level.map_or(0, |level| level.number() as u8);
+        let Some(own) = claims().find(|claim| claim.id == self.scheduled) else { return (0, 0) };
+        let ready = claims().filter(|other| other.ready && other.attributes.device == own.attributes.device);
         (level(&own), ready.fold(0, |mask, other| mask | 1 << level(&other)))
     }
 
@@ -333,8 +333,8 @@ mod tests {
         let open = |(index, &priority): (usize, &i32)| {
             let key = ClaimKey::new(7, priority);
             let claim = ClaimState { id: ClaimId(index), key, is_used: true };
-            let (queue, shared) = arbiter.lock().open(now(), index, &claim);
-            LocalRegistration { arbiter: Arc::clone(&arbiter), queue, shared }
+            let (scheduled, shared) = arbiter.lock().open(now(), index, &claim);
+            LocalRegistration { arbiter: Arc::clone(&arbiter), scheduled, shared }
         };
         (priorities.iter().enumerate().map(open).collect(), rung)
     }
@@ -393,8 +393,8 @@ mod tests {
             let hints = QueueHints { priority, ..QueueHints::NONE };
             let key = ClaimKey { hints, ..ClaimKey::new(7, stream_priority) };
             let claim = ClaimState { id: ClaimId(index), key, is_used: true };
-            let (queue, shared) = arbiter.lock().open(now(), index, &claim);
-            LocalRegistration { arbiter: Arc::clone(&arbiter), queue, shared }
+            let (scheduled, shared) = arbiter.lock().open(now(), index, &claim);
+            LocalRegistration { arbiter: Arc::clone(&arbiter), scheduled, shared }
         };
         let (low, high) = (open(0, 1, Some(1)), open(1, 0, Some(2)));
         low.report_ready();

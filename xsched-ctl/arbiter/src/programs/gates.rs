@@ -12,8 +12,8 @@ use super::map_of_maps::MapOfMaps;
 pub(super) struct Gates(pub(super) MapOfMaps);
 
 impl Gates {
-    /// Creates a page for the next queue of a slot, which replaces that of the last queue. If that fails, the slot has no
-    /// page: it must not have that of the last queue, which the last process may use.
+    /// Creates a page for the next claim of a slot, which replaces that of the last claim. If that fails, the slot has no
+    /// page: it must not have that of the last claim, which the last process may use.
     pub(super) fn make(&mut self, slot: u32) -> io::Result<OwnedFd> {
         self.try_make(slot).inspect_err(|_| self.0.remove(slot))
     }

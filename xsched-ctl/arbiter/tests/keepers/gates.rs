@@ -1,11 +1,11 @@
-//! The gates of queues, seen by a process that maps its gate page.
+//! The gates of claims, seen by a process that maps its gate page.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use xsched_arbiter::{Arbiter, Opened, Owner, Queue};
+use xsched_arbiter::{Arbiter, ClaimName, Opened, Owner};
 use xsched_protocol::arbiter_page::{
     CLAIM_MAX, GATE_ALLOWED, GATE_CLOSED_AT, GATE_KEPT_OPEN, GATE_OPENED_AT, GATE_QUIET, GATE_SIZE,
     GATE_WISHES, Report, Word,
@@ -32,14 +32,14 @@ impl Gate {
     }
 }
 
-/// Opens a queue; returns it with its gate.
-fn open(arbiter: &mut Arbiter, owner: Owner, level: u8) -> (Queue, Gate) {
-    let Opened { queue, gate } = arbiter.open(owner, key(), level).expect("the page is not full");
-    (queue, Gate::map(&gate.expect("the page was created")))
+/// Opens a claim; returns it with its gate.
+fn open(arbiter: &mut Arbiter, owner: Owner, level: u8) -> (ClaimName, Gate) {
+    let Opened { claim, gate } = arbiter.open(owner, key(), level).expect("the page is not full");
+    (claim, Gate::map(&gate.expect("the page was created")))
 }
 
-/// Two ready queues, one at level 3 and one at level 7.
-fn urgent_and_other(arbiter: &mut Arbiter) -> ((Owner, Queue, Gate), (Owner, Queue, Gate)) {
+/// Two ready claims, one at level 3 and one at level 7.
+fn urgent_and_other(arbiter: &mut Arbiter) -> ((Owner, ClaimName, Gate), (Owner, ClaimName, Gate)) {
     let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
     let (urgent, first) = open(arbiter, a, 3);
     let (other, second) = open(arbiter, b, 7);
@@ -50,7 +50,7 @@ fn urgent_and_other(arbiter: &mut Arbiter) -> ((Owner, Queue, Gate), (Owner, Que
     ((a, urgent, first), (b, other, second))
 }
 
-pub(crate) fn a_gate_is_closed_while_a_more_urgent_queue_has_work(kind: Kind) {
+pub(crate) fn a_gate_is_closed_while_a_more_urgent_claim_has_work(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, first), (_, _, second)) = urgent_and_other(&mut arbiter);
         for _ in 0..3 {
@@ -59,7 +59,7 @@ pub(crate) fn a_gate_is_closed_while_a_more_urgent_queue_has_work(kind: Kind) {
             ready(&mut arbiter, a, urgent);
             assert_eq!((first.word(), second.word()), (GATE_ALLOWED, 0));
         }
-        // Queues that are opened now have the same states.
+        // Claims that are opened now have the same states.
         let (_, third) = open(&mut arbiter, a, 7);
         let (_, fourth) = open(&mut arbiter, a, 3);
         assert_eq!((third.word(), fourth.word()), (0, GATE_ALLOWED));
@@ -82,7 +82,7 @@ pub(crate) fn gates_follow_levels(kind: Kind) {
     });
 }
 
-pub(crate) fn gates_open_when_the_urgent_queue_or_process_ends(kind: Kind) {
+pub(crate) fn gates_open_when_the_urgent_claim_or_process_ends(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
         let ((_, urgent, first), (_, other, second)) = urgent_and_other(&mut arbiter);
         arbiter.close(urgent);
@@ -94,7 +94,7 @@ pub(crate) fn gates_open_when_the_urgent_queue_or_process_ends(kind: Kind) {
         let ((_, _, first), (_, _, third)) = urgent_and_other(&mut arbiter);
         assert_eq!((first.word(), second.word(), third.word()), (GATE_ALLOWED, GATE_ALLOWED, 0));
         arbiter.gone(b);
-        assert_eq!(third.word(), GATE_ALLOWED, "the process's queue is closed");
+        assert_eq!(third.word(), GATE_ALLOWED, "the process's claim is closed");
     });
 }
 
@@ -128,21 +128,21 @@ pub(crate) fn a_process_can_have_its_own_gate_corrected(kind: Kind) {
         let ((a, urgent, first), (b, other, second)) = urgent_and_other(&mut arbiter);
         first.0[0].store(0, Ordering::SeqCst);
         second.0[0].store(GATE_ALLOWED, Ordering::SeqCst);
-        let mut report = |owner, queue: Queue| {
-            arbiter.report(owner, Report::Gate, queue.slot, u64::from(queue.generation));
+        let mut report = |owner, claim: ClaimName| {
+            arbiter.report(owner, Report::Gate, claim.slot, u64::from(claim.generation));
         };
         report(a, other);
         report(b, urgent);
-        report(a, Queue { generation: urgent.generation + 1, ..urgent });
-        report(a, Queue { slot: other.slot + CLAIM_MAX as u32, ..other });
-        assert_eq!((first.word(), second.word()), (0, GATE_ALLOWED), "the queues belong to other processes");
+        report(a, ClaimName { generation: urgent.generation + 1, ..urgent });
+        report(a, ClaimName { slot: other.slot + CLAIM_MAX as u32, ..other });
+        assert_eq!((first.word(), second.word()), (0, GATE_ALLOWED), "the claims belong to other processes");
         report(a, urgent);
         report(b, other);
         assert_eq!((first.word(), second.word()), (GATE_ALLOWED, 0));
     });
 }
 
-pub(crate) fn the_next_queue_of_a_slot_has_a_new_page(kind: Kind) {
+pub(crate) fn the_next_claim_of_a_slot_has_a_new_page(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, first), (b, other, second)) = urgent_and_other(&mut arbiter);
         second.0[GATE_WISHES].store(7, Ordering::SeqCst);
@@ -203,7 +203,7 @@ pub(crate) fn a_gate_page_cannot_be_truncated(kind: Kind) {
     });
 }
 
-pub(crate) fn a_queue_without_a_gate_page_works(kind: Kind) {
+pub(crate) fn a_claim_without_a_gate_page_works(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, _), (b, other, second)) = urgent_and_other(&mut arbiter);
         arbiter.close(other);
@@ -211,13 +211,13 @@ pub(crate) fn a_queue_without_a_gate_page_works(kind: Kind) {
         setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limit }).unwrap();
         let opened = arbiter.open(b, key(), 9);
         setrlimit(Resource::Nofile, limit).unwrap();
-        let Opened { queue, gate } = opened.unwrap();
+        let Opened { claim, gate } = opened.unwrap();
         assert!(gate.is_err(), "{gate:?}");
-        assert_eq!(queue.slot, other.slot);
-        ready(&mut arbiter, b, queue);
+        assert_eq!(claim.slot, other.slot);
+        ready(&mut arbiter, b, claim);
         assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 3 | 1 << 9);
-        assert_eq!(second.word(), GATE_ALLOWED, "the page of the last queue does not belong to it");
-        arbiter.report(b, Report::Gate, queue.slot, u64::from(queue.generation));
+        assert_eq!(second.word(), GATE_ALLOWED, "the page of the last claim does not belong to it");
+        arbiter.report(b, Report::Gate, claim.slot, u64::from(claim.generation));
         arbiter.report(a, Report::Idle, urgent.slot, u64::from(urgent.generation));
         assert_eq!((second.word(), arbiter.page().load(Word::EXHAUSTED)), (GATE_ALLOWED, 0));
     });

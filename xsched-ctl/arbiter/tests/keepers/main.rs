@@ -18,7 +18,7 @@ use rustix::event::epoll;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect};
 use rustix::time::{ClockId, Timespec, clock_gettime};
-use xsched_arbiter::{Arbiter, ArbiterError, Owner, PINS, ProgramsError, Queue, Times};
+use xsched_arbiter::{Arbiter, ArbiterError, ClaimName, Owner, PINS, ProgramsError, Times};
 use xsched_harness::{Arguments, Case, needs, needs::ROOT};
 use xsched_protocol::arbiter_page::{
     ArbiterChange, BLOCK_SLOTS, CLAIM_MAX, DEVICE_MAX, PAGE_WORDS, REPORT_SYMBOL, Report, Word, device_key,
@@ -80,8 +80,8 @@ fn key() -> u64 {
     device_key(0, 0xc1, 0, 0)
 }
 
-fn ready(arbiter: &mut Arbiter, owner: Owner, queue: Queue) {
-    arbiter.report(owner, Report::Ready, queue.slot, u64::from(queue.generation));
+fn ready(arbiter: &mut Arbiter, owner: Owner, claim: ClaimName) {
+    arbiter.report(owner, Report::Ready, claim.slot, u64::from(claim.generation));
 }
 
 #[needs(ROOT)]
@@ -103,11 +103,11 @@ fn a_folder_of_another_user_is_replaced() {
     arbiter.end();
 }
 
-fn a_queue_is_in_the_mask_while_it_is_ready(kind: Kind) {
+fn a_claim_is_in_the_mask_while_it_is_ready(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
         let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
-        let urgent = arbiter.open(a, key(), 3).unwrap().queue;
-        let other = arbiter.open(b, key(), 7).unwrap().queue;
+        let urgent = arbiter.open(a, key(), 3).unwrap().claim;
+        let other = arbiter.open(b, key(), 7).unwrap().claim;
         assert_eq!(arbiter.page().load(Word::exists(0)), 1 << 3 | 1 << 7);
         ready(&mut arbiter, a, urgent);
         ready(&mut arbiter, b, other);
@@ -119,7 +119,7 @@ fn a_queue_is_in_the_mask_while_it_is_ready(kind: Kind) {
         arbiter.expire(other);
         assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 7, "its lease has not expired");
         arbiter.set_times(&Times { lease: Duration::ZERO, ..Times::default() });
-        let short = arbiter.open(b, key(), 9).unwrap().queue;
+        let short = arbiter.open(b, key(), 9).unwrap().claim;
         ready(&mut arbiter, b, short);
         arbiter.expire(short);
         assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 7);
@@ -146,11 +146,11 @@ fn a_queue_is_in_the_mask_while_it_is_ready(kind: Kind) {
 fn masks_are_empty_while_the_page_is_not_in_force(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
         let owner = arbiter.speak_for(100);
-        let queue = arbiter.open(owner, key(), 3).unwrap().queue;
-        ready(&mut arbiter, owner, queue);
+        let claim = arbiter.open(owner, key(), 3).unwrap().claim;
+        ready(&mut arbiter, owner, claim);
         arbiter.release();
         assert_eq!(arbiter.page().load(Word::ready(0)), 0);
-        let later = arbiter.open(owner, key(), 4).unwrap().queue;
+        let later = arbiter.open(owner, key(), 4).unwrap().claim;
         ready(&mut arbiter, owner, later);
         assert_eq!(arbiter.page().load(Word::ready(0)), 0);
         arbiter.heartbeat();
@@ -162,8 +162,8 @@ fn a_check_after_silence_takes_the_page_out_of_force(kind: Kind) {
     kind.run(&Times { silence: Duration::ZERO, ..Times::default() }, |mut arbiter| {
         arbiter.heartbeat();
         let owner = arbiter.speak_for(100);
-        let queue = arbiter.open(owner, key(), 3).unwrap().queue;
-        ready(&mut arbiter, owner, queue);
+        let claim = arbiter.open(owner, key(), 3).unwrap().claim;
+        ready(&mut arbiter, owner, claim);
         assert!(arbiter.page().is_obeyed());
         // The clock has advanced since the heartbeat, and no silence is permitted.
         arbiter.report(owner, Report::Check, 0, 0);
@@ -175,67 +175,67 @@ fn a_check_after_silence_takes_the_page_out_of_force(kind: Kind) {
 fn other_processes_can_end_expired_leases_only(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
         let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
-        let queue = arbiter.open(a, key(), 3).unwrap().queue;
-        ready(&mut arbiter, a, queue);
-        arbiter.report(b, Report::Expire, queue.slot, u64::from(queue.generation));
+        let claim = arbiter.open(a, key(), 3).unwrap().claim;
+        ready(&mut arbiter, a, claim);
+        arbiter.report(b, Report::Expire, claim.slot, u64::from(claim.generation));
         assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 3);
         arbiter.set_times(&Times { lease: Duration::ZERO, ..Times::default() });
-        let short = arbiter.open(a, key(), 9).unwrap().queue;
+        let short = arbiter.open(a, key(), 9).unwrap().claim;
         ready(&mut arbiter, a, short);
         arbiter.report(b, Report::Expire, short.slot, u64::from(short.generation));
         assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 3);
     });
 }
 
-fn reports_about_other_processes_queues_change_nothing(kind: Kind) {
+fn reports_about_other_processes_claims_change_nothing(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
         let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
-        let queue = arbiter.open(a, key(), 3).unwrap().queue;
-        ready(&mut arbiter, b, queue);
-        arbiter.report(b, Report::Close, queue.slot, u64::from(queue.generation));
-        ready(&mut arbiter, a, Queue { generation: queue.generation + 1, ..queue });
+        let claim = arbiter.open(a, key(), 3).unwrap().claim;
+        ready(&mut arbiter, b, claim);
+        arbiter.report(b, Report::Close, claim.slot, u64::from(claim.generation));
+        ready(&mut arbiter, a, ClaimName { generation: claim.generation + 1, ..claim });
         // Slots are taken modulo the size of the table.
-        ready(&mut arbiter, b, Queue { slot: queue.slot + CLAIM_MAX as u32, ..queue });
+        ready(&mut arbiter, b, ClaimName { slot: claim.slot + CLAIM_MAX as u32, ..claim });
         assert_eq!(arbiter.page().load(Word::ready(0)), 0);
-        assert!(arbiter.page().queue(queue.slot).word.is_open());
+        assert!(arbiter.page().claim(claim.slot).word.is_open());
     });
 }
 
-fn the_end_of_a_process_closes_its_queues_and_no_others(kind: Kind) {
+fn the_end_of_a_process_closes_its_claims_and_no_others(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
         let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
         for level in 0..10 {
-            let queue = arbiter.open(a, key(), level).unwrap().queue;
-            ready(&mut arbiter, a, queue);
+            let claim = arbiter.open(a, key(), level).unwrap().claim;
+            ready(&mut arbiter, a, claim);
         }
-        let other = arbiter.open(b, key(), 20).unwrap().queue;
+        let other = arbiter.open(b, key(), 20).unwrap().claim;
         ready(&mut arbiter, b, other);
         arbiter.gone(a);
         assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 20);
         assert_eq!(arbiter.page().load(Word::exists(0)), 1 << 20);
-        assert_eq!(arbiter.page().queues().count(), 1);
+        assert_eq!(arbiter.page().claims().count(), 1);
         assert!(matches!(arbiter.open(a, key(), 0), Err(ArbiterError::OwnerGone)));
         let again = arbiter.speak_for(100);
-        let queue = arbiter.open(again, key(), 0).unwrap().queue;
-        assert_eq!(queue, Queue { slot: 0, generation: 2 });
+        let claim = arbiter.open(again, key(), 0).unwrap().claim;
+        assert_eq!(claim, ClaimName { slot: 0, generation: 2 });
     });
 }
 
 fn a_full_page_is_an_error(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
         let owner = arbiter.speak_for(100);
-        let mut open = |device| arbiter.open(owner, device_key(1, device, 0, 0), 1).unwrap().queue;
-        let queues: Vec<_> = (0..DEVICE_MAX as u32).map(&mut open).collect();
+        let mut open = |device| arbiter.open(owner, device_key(1, device, 0, 0), 1).unwrap().claim;
+        let claims: Vec<_> = (0..DEVICE_MAX as u32).map(&mut open).collect();
         let one_more = arbiter.open(owner, key(), 1);
         assert!(matches!(one_more, Err(ArbiterError::DevicesFull)), "{one_more:?}");
-        // The entry of a device without queues is reused.
-        arbiter.close(queues[7]);
+        // The entry of a device without claims is reused.
+        arbiter.close(claims[7]);
         arbiter.open(owner, key(), 1).unwrap();
         assert_eq!(arbiter.page().device(key()), Some(7));
         let opened = std::iter::repeat_with(|| arbiter.open(owner, device_key(1, 0, 0, 0), 1));
         assert_eq!(opened.take_while(Result::is_ok).count(), CLAIM_MAX - DEVICE_MAX);
         let one_more = arbiter.open(owner, device_key(1, 0, 0, 0), 1);
-        assert!(matches!(one_more, Err(ArbiterError::QueuesFull)), "{one_more:?}");
+        assert!(matches!(one_more, Err(ArbiterError::ClaimsFull)), "{one_more:?}");
         assert!(matches!(arbiter.open(owner, 0, 1), Err(ArbiterError::NoDevice(0))));
     });
 }
@@ -273,10 +273,10 @@ fn wait(on: impl AsFd, milliseconds: i64) -> io::Result<bool> {
     Ok(!events.is_empty())
 }
 
-/// An epoll instance that waits for changes of a queue's device, without one that was there before.
-fn waiter(arbiter: &mut Arbiter, queue: Queue) -> OwnedFd {
+/// An epoll instance that waits for changes of a claim's device, without one that was there before.
+fn waiter(arbiter: &mut Arbiter, claim: ClaimName) -> OwnedFd {
     let waiter = arbiter.wake_fd().unwrap();
-    arbiter.wake_for(queue, waiter.as_fd()).unwrap();
+    arbiter.wake_for(claim, waiter.as_fd()).unwrap();
     wait(&waiter, 0).unwrap();
     waiter
 }
@@ -285,15 +285,15 @@ fn changes_of_one_device_wake_no_process_of_another(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
         let owner = arbiter.speak_for(100);
         let mut of_device = |bus| {
-            let mut open = |level| arbiter.open(owner, device_key(0, bus, 0, 0), level).unwrap().queue;
+            let mut open = |level| arbiter.open(owner, device_key(0, bus, 0, 0), level).unwrap().claim;
             (open(1), open(2))
         };
         let (here, there) = (of_device(1), of_device(2));
         let (at_both, elsewhere) = (waiter(&mut arbiter, here.1), waiter(&mut arbiter, there.1));
         arbiter.wake_for(there.1, at_both.as_fd()).unwrap();
         wait(&at_both, 0).unwrap();
-        for queue in [here.0, here.1, there.0, there.1] {
-            ready(&mut arbiter, owner, queue);
+        for claim in [here.0, here.1, there.0, there.1] {
+            ready(&mut arbiter, owner, claim);
         }
         assert!(!wait(&at_both, 0).unwrap() && !wait(&elsewhere, 0).unwrap());
         let mut events = Vec::new();
@@ -321,9 +321,9 @@ fn devices_that_no_process_uses_take_no_descriptors(kind: Kind) {
         let before = count();
         let use_devices = |arbiter: &mut Arbiter| {
             for bus in 0..100 {
-                let queue = arbiter.open(owner, device_key(0, bus, 0, 0), 1).unwrap().queue;
-                drop(waiter(arbiter, queue));
-                arbiter.close(queue);
+                let claim = arbiter.open(owner, device_key(0, bus, 0, 0), 1).unwrap().claim;
+                drop(waiter(arbiter, claim));
+                arbiter.close(claim);
             }
         };
         use_devices(&mut arbiter);
@@ -335,7 +335,7 @@ fn devices_that_no_process_uses_take_no_descriptors(kind: Kind) {
             thread::sleep(Duration::from_millis(10));
         }
         // The rings of these are other ones.
-        let [urgent, other] = [1, 2].map(|level| arbiter.open(owner, key(), level).unwrap().queue);
+        let [urgent, other] = [1, 2].map(|level| arbiter.open(owner, key(), level).unwrap().claim);
         let woken = waiter(&mut arbiter, other);
         arbiter.heartbeat();
         ready(&mut arbiter, owner, urgent);
@@ -345,26 +345,26 @@ fn devices_that_no_process_uses_take_no_descriptors(kind: Kind) {
     });
 }
 
-fn queues_of_one_device_share_blocks_of_slots(kind: Kind) {
+fn claims_of_one_device_share_blocks_of_slots(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
         let owner = arbiter.speak_for(100);
         let mut blocks = BTreeMap::<u8, BTreeSet<u32>>::new();
-        let mut queues = Vec::new();
+        let mut claims = Vec::new();
         for index in 0..3 * BLOCK_SLOTS as u32 {
             let bus = (index % 3) as u8;
-            let queue = arbiter.open(owner, device_key(0, bus.into(), 0, 0), 1).unwrap().queue;
-            blocks.entry(bus).or_default().insert(queue.slot / BLOCK_SLOTS as u32);
-            queues.push(queue);
+            let claim = arbiter.open(owner, device_key(0, bus.into(), 0, 0), 1).unwrap().claim;
+            blocks.entry(bus).or_default().insert(claim.slot / BLOCK_SLOTS as u32);
+            claims.push(claim);
         }
         assert!(blocks.values().all(|of_device| of_device.len() == 1), "{blocks:?}");
-        for queue in queues {
-            arbiter.close(queue);
+        for claim in claims {
+            arbiter.close(claim);
         }
         // A block that is empty serves any device, and forgets those before.
-        let queue = arbiter.open(owner, device_key(0, 2, 0, 0), 1).unwrap().queue;
-        let device = arbiter.page().queue(queue.slot).word.device();
-        assert_eq!(arbiter.page().load(Word::block(queue.slot.into())), 1 << device);
-        ready(&mut arbiter, owner, queue);
+        let claim = arbiter.open(owner, device_key(0, 2, 0, 0), 1).unwrap().claim;
+        let device = arbiter.page().claim(claim.slot).word.device();
+        assert_eq!(arbiter.page().load(Word::block(claim.slot.into())), 1 << device);
+        ready(&mut arbiter, owner, claim);
         assert_eq!(arbiter.page().load(Word::ready(device)), 1 << 1);
     });
 }
@@ -372,10 +372,10 @@ fn queues_of_one_device_share_blocks_of_slots(kind: Kind) {
 fn draining_events_does_not_affect_other_waiters(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
         let owner = arbiter.speak_for(100);
-        let urgent = arbiter.open(owner, key(), 1).unwrap().queue;
-        let other = arbiter.open(owner, key(), 2).unwrap().queue;
+        let urgent = arbiter.open(owner, key(), 1).unwrap().claim;
+        let other = arbiter.open(owner, key(), 2).unwrap().claim;
         let (one, two) = (waiter(&mut arbiter, urgent), waiter(&mut arbiter, other));
-        // No other queue has work, so no process can be affected.
+        // No other claim has work, so no process can be affected.
         ready(&mut arbiter, owner, urgent);
         assert!(!wait(&one, 0).unwrap());
         // The reporting process knows itself that it must wait.
@@ -400,15 +400,15 @@ fn a_listening_controller_is_called_for_changes_with_several_levels(kind: Kind) 
         let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&calls, arbiter.calls_fd(), epoll::EventData::new_u64(0), edge).unwrap();
         let owner = arbiter.speak_for(100);
-        let urgent = arbiter.open(owner, key(), 1).unwrap().queue;
-        let other = arbiter.open(owner, key(), 2).unwrap().queue;
+        let urgent = arbiter.open(owner, key(), 1).unwrap().claim;
+        let other = arbiter.open(owner, key(), 2).unwrap().claim;
         let mut events = Vec::new();
         // More often than the ring can hold calls.
         for listens in [false, true, false, true] {
             arbiter.listen(listens);
             for _ in 0..300 {
                 ready(&mut arbiter, owner, urgent);
-                assert!(!wait(&calls, 0).unwrap(), "no other queue has work");
+                assert!(!wait(&calls, 0).unwrap(), "no other claim has work");
                 ready(&mut arbiter, owner, other);
                 assert_eq!(wait(&calls, 0).unwrap(), listens);
                 arbiter.drain(&mut events);
@@ -416,7 +416,7 @@ fn a_listening_controller_is_called_for_changes_with_several_levels(kind: Kind) 
                 assert_eq!(wait(&calls, 0).unwrap(), listens);
                 arbiter.report(owner, Report::Idle, other.slot, u64::from(other.generation));
                 arbiter.drain(&mut events);
-                assert!(!wait(&calls, 0).unwrap(), "no other queue has work");
+                assert!(!wait(&calls, 0).unwrap(), "no other claim has work");
             }
         }
     });
@@ -485,30 +485,30 @@ macro_rules! tests {
 
 fn main() -> ExitCode {
     let tests = tests![
-        a_queue_is_in_the_mask_while_it_is_ready,
+        a_claim_is_in_the_mask_while_it_is_ready,
         masks_are_empty_while_the_page_is_not_in_force,
         a_check_after_silence_takes_the_page_out_of_force,
         other_processes_can_end_expired_leases_only,
-        reports_about_other_processes_queues_change_nothing,
-        the_end_of_a_process_closes_its_queues_and_no_others,
+        reports_about_other_processes_claims_change_nothing,
+        the_end_of_a_process_closes_its_claims_and_no_others,
         a_full_page_is_an_error,
         processes_can_only_read_the_page,
         draining_events_does_not_affect_other_waiters,
         changes_of_one_device_wake_no_process_of_another,
-        queues_of_one_device_share_blocks_of_slots,
+        claims_of_one_device_share_blocks_of_slots,
         devices_that_no_process_uses_take_no_descriptors,
         a_listening_controller_is_called_for_changes_with_several_levels,
-        gates::a_gate_is_closed_while_a_more_urgent_queue_has_work,
+        gates::a_gate_is_closed_while_a_more_urgent_claim_has_work,
         gates::gates_follow_levels,
-        gates::gates_open_when_the_urgent_queue_or_process_ends,
+        gates::gates_open_when_the_urgent_claim_or_process_ends,
         gates::gates_are_open_while_the_page_is_not_in_force,
         gates::bits_and_words_of_the_process_are_kept,
         gates::a_process_can_have_its_own_gate_corrected,
-        gates::the_next_queue_of_a_slot_has_a_new_page,
+        gates::the_next_claim_of_a_slot_has_a_new_page,
         gates::a_gate_page_has_the_times_of_closing_and_opening,
         gates::a_quiet_process_is_woken_only_when_its_gate_opens,
         gates::a_gate_page_cannot_be_truncated,
-        gates::a_queue_without_a_gate_page_works,
+        gates::a_claim_without_a_gate_page_works,
     ];
     let mut cases = xsched_harness::registered();
     for (name, test) in tests {

@@ -49,8 +49,8 @@ pub(super) struct Client {
     pub(super) token: Option<TokenKey>,
     /// What `set` has set for it.
     pub(super) set: Wish,
-    /// The slots of its queues.
-    pub(super) queues: BTreeSet<u32>,
+    /// The slots of its claims.
+    pub(super) claims: BTreeSet<u32>,
     /// Names of the libraries that it has numbered itself.
     pub(super) origins: BTreeMap<u32, String>,
     /// The recording that it writes events for.
@@ -62,11 +62,11 @@ pub(super) struct Client {
 /// What others have set for a process, in order of precedence.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Said {
-    /// `set` for the queue, the process or its cgroup.
+    /// `set` for the claim, the process or its cgroup.
     pub(super) set: Wish,
     /// `run`.
     pub(super) run: Granted,
-    /// The process's own hints for the queue.
+    /// The process's own hints for the claim.
     pub(super) hint: Wish,
 }
 
@@ -116,8 +116,8 @@ pub(super) fn hints(said: &Hints) -> Wish {
     }
 }
 
-/// The hints for a queue, in the same way.
-pub(super) fn queue_hints(wanted: &OpenClaim) -> Wish {
+/// The hints for a claim, in the same way.
+pub(super) fn claim_hints(wanted: &OpenClaim) -> Wish {
     wish_of(wanted.hints, wanted.priority, wanted.utilization, wanted.deadline_ns)
 }
 
@@ -152,7 +152,7 @@ mod tests {
             hint,
             token: None,
             set: Wish::default(),
-            queues: BTreeSet::new(),
+            claims: BTreeSet::new(),
             origins: BTreeMap::new(),
             recording: None,
             replaced: Rc::default(),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_asks_of_a_queue_goes_before_what_it_asks_of_itself() {
+    fn what_a_process_asks_of_a_claim_goes_before_what_it_asks_of_itself() {
         let (config, priority) =
             (Config::default(), |priority| Wish { priority: Some(priority), ..Wish::default() });
         let own = Said { hint: priority(-7), ..Said::default() };

@@ -16,13 +16,13 @@ use xsched_protocol::{
     arbiter_page::{CLAIM_MAX, DEVICE_MAX, Report},
     wire::{Hello, Hints, Keeper, OpenClaim, Opened, PacketKind, RefusalReason, Reported, Usage, Welcome},
 };
-use xsched_sched::{Level, Nanos, QueueChange, QueueId};
+use xsched_sched::{ClaimChange, ClaimId, Level, Nanos};
 use xsched_symbols::FileId;
 use xsched_symbols::now_ns;
 
 use super::authority::{Actor, OrderError};
-use super::client::{Client, Link, hints, queue_hints};
-use super::queue::{Queue, Used};
+use super::claim::{Claim, Used};
+use super::client::{Client, Link, claim_hints, hints};
 use super::{Admitted, ClientId, Controller, Heard};
 use crate::room::Division;
 use crate::subject::{Seen, Subject};
@@ -30,11 +30,11 @@ use crate::subject::{Seen, Subject};
 /// Most processes of one party at once.
 const CLIENTS_PER_PARTY_MAX: usize = 1024;
 
-/// Most queues of one process: eight devices at eight stream priorities.
-const QUEUES_PER_CLIENT_MAX: usize = 64;
+/// Most claims of one process: eight devices at eight stream priorities.
+const CLAIMS_PER_CLIENT_MAX: usize = 64;
 
-/// Queues: each party is guaranteed as many as one process can have.
-const QUEUES: Division = Division { room: CLAIM_MAX - 256, each: QUEUES_PER_CLIENT_MAX };
+/// Claims: each party is guaranteed as many as one process can have.
+const CLAIMS: Division = Division { room: CLAIM_MAX - 256, each: CLAIMS_PER_CLIENT_MAX };
 
 /// Devices, counted for the party that names one first. Others on the same device use none of theirs. Processes may name
 /// devices that do not exist.
@@ -91,7 +91,7 @@ impl Controller {
             token,
             set: self.wishes.departed.take(peer),
             peer: peer.clone(),
-            queues: BTreeSet::new(),
+            claims: BTreeSet::new(),
             origins: BTreeMap::new(),
             recording: None,
             replaced: Rc::clone(&replaced),
@@ -214,7 +214,7 @@ impl Controller {
     ) -> Result<(Opened, io::Result<OwnedFd>), RefusalReason> {
         let client = self.clients.get(&id).ok_or(RefusalReason::NotJoined)?;
         let Link::Known(owner) = client.link else { return Err(RefusalReason::NotJoined) };
-        if client.queues.len() >= QUEUES_PER_CLIENT_MAX {
+        if client.claims.len() >= CLAIMS_PER_CLIENT_MAX {
             return Err(RefusalReason::Full);
         }
         let (pid, actor) = (client.subject.pid, client.actor());
@@ -223,7 +223,7 @@ impl Controller {
             return Err(RefusalReason::Full);
         }
         let (key, gate) = match self.arbiter.open(owner, wanted.device, Level::LAST.number() as u8) {
-            Ok(opened) => (opened.queue, opened.gate),
+            Ok(opened) => (opened.claim, opened.gate),
             Err(ArbiterError::NoDevice(_)) => return Err(RefusalReason::Malformed),
             Err(ArbiterError::OwnerGone) => return Err(RefusalReason::NotJoined),
             Err(error) => return Err(refuse_full(&error)),
@@ -233,32 +233,32 @@ impl Controller {
         {
             tracing::warn!("process {pid} looks for changes every 10 ms instead of being woken: {error}");
         }
-        let (now_ns, device) = (now_ns(), self.arbiter.page().queue(key.slot).word.device() as u16);
-        // A previous queue in this slot is closed, and that event is still on its way.
-        self.forget_queue(Nanos(now_ns), key.slot);
-        let queue = Queue {
+        let (now_ns, device) = (now_ns(), self.arbiter.page().claim(key.slot).word.device() as u16);
+        // A previous claim in this slot is closed, and that event is still on its way.
+        self.forget_claim(Nanos(now_ns), key.slot);
+        let claim = Claim {
             key,
             client: id,
             device_key: wanted.device,
             device,
             stream_priority: wanted.stream_priority.clamp(-STREAM_PRIORITY_MAX, STREAM_PRIORITY_MAX),
             set: Wish::default(),
-            hint: queue_hints(wanted),
+            hint: claim_hints(wanted),
             opened_ns: now_ns,
             usage: Used::new(now_ns),
             origins: BTreeMap::new(),
             group: None,
         };
-        self.queues.insert(key.slot, queue);
+        self.claims.insert(key.slot, claim);
         if let Some(client) = self.clients.get_mut(&id) {
-            client.queues.insert(key.slot);
+            client.claims.insert(key.slot);
         }
         self.counts.opened += 1;
         self.note_seat(key.slot);
         self.regroup(key.slot);
         if let Some(attributes) = self.attributes(key.slot) {
             self.scheduler
-                .handle(Nanos(now_ns), QueueChange::Opened { queue: QueueId(key.slot), attributes });
+                .handle(Nanos(now_ns), ClaimChange::Opened { claim: ClaimId(key.slot), attributes });
             if let Some(warning) = self.warn_of_promises(wanted.device, now_ns) {
                 tracing::warn!("with process {pid} {warning}");
             }
@@ -275,7 +275,7 @@ impl Controller {
         Ok((opened, gate))
     }
 
-    /// Checks whether a party may have another queue, and on this device. Otherwise returns how many it has, and of
+    /// Checks whether a party may have another claim, and on this device. Otherwise returns how many it has, and of
     /// what.
     fn check_share(&self, actor: Actor, device_key: u64) -> Result<(), (usize, &'static str)> {
         let Some(party) = actor.counted() else { return Ok(()) };
@@ -283,13 +283,13 @@ impl Controller {
             let own = counts.get(&party).copied().unwrap_or(0);
             if division.allows(party, counts) { Ok(()) } else { Err((own, what)) }
         };
-        let mut queues = BTreeMap::new();
-        for party in self.queues.values().filter_map(|queue| self.counted(queue)) {
-            *queues.entry(party).or_default() += 1;
+        let mut claims = BTreeMap::new();
+        for party in self.claims.values().filter_map(|claim| self.counted(claim)) {
+            *claims.entry(party).or_default() += 1;
         }
-        check(QUEUES, &queues, "queues")?;
+        check(CLAIMS, &claims, "claims")?;
         // A device that is already in use uses up no quota.
-        if self.queues.values().any(|queue| queue.device_key == device_key) {
+        if self.claims.values().any(|claim| claim.device_key == device_key) {
             return Ok(());
         }
         check(DEVICES, &self.devices_by_party(), "devices")
@@ -299,9 +299,9 @@ impl Controller {
     /// user has it too.
     fn devices_by_party(&self) -> BTreeMap<Party, usize> {
         let mut devices: BTreeMap<u64, Option<Party>> = BTreeMap::new();
-        for queue in self.queues.values() {
-            let party = self.counted(queue);
-            devices.entry(queue.device_key).and_modify(|first| *first = party.min(*first)).or_insert(party);
+        for claim in self.claims.values() {
+            let party = self.counted(claim);
+            devices.entry(claim.device_key).and_modify(|first| *first = party.min(*first)).or_insert(party);
         }
         let mut counts = BTreeMap::new();
         for party in devices.into_values().flatten() {
@@ -315,9 +315,9 @@ impl Controller {
         self.builds.bring(now_ns(), shim, Actor::of(peer).counted())
     }
 
-    /// The party that a queue counts for; none for privileged users.
-    fn counted(&self, queue: &Queue) -> Option<Party> {
-        self.clients.get(&queue.client)?.actor().counted()
+    /// The party that a claim counts for; none for privileged users.
+    fn counted(&self, claim: &Claim) -> Option<Party> {
+        self.clients.get(&claim.client)?.actor().counted()
     }
 
     /// Logs why a party's process is not scheduled, at most once in `MENTION_AGAIN_NS`, because the process retries
@@ -347,20 +347,20 @@ impl Controller {
         }
     }
 
-    /// A process reports what a queue has used.
+    /// A process reports what a claim has used.
     pub(crate) fn usage(&mut self, id: ClientId, usage: &Usage) {
-        let queue = self.queues.get_mut(&usage.slot);
-        let own = queue.filter(|queue| queue.client == id && queue.key.generation == usage.generation);
-        let Some(queue) = own else {
+        let claim = self.claims.get_mut(&usage.slot);
+        let own = claim.filter(|claim| claim.client == id && claim.key.generation == usage.generation);
+        let Some(claim) = own else {
             self.counts.refused += 1;
             return;
         };
         let now_ns = now_ns();
-        let before = queue.usage;
-        let device = Nanos(queue.usage.update(now_ns, usage));
-        queue.count(&before, device, usage);
-        self.meters.entry(queue.device_key).or_default().add(before.at_ns, now_ns, device.0);
-        self.scheduler.handle(Nanos(now_ns), QueueChange::Used { queue: QueueId(usage.slot), device });
+        let before = claim.usage;
+        let device = Nanos(claim.usage.update(now_ns, usage));
+        claim.count(&before, device, usage);
+        self.meters.entry(claim.device_key).or_default().add(before.at_ns, now_ns, device.0);
+        self.scheduler.handle(Nanos(now_ns), ClaimChange::Used { claim: ClaimId(usage.slot), device });
     }
 
     /// A process or its connection has ended.
@@ -368,9 +368,9 @@ impl Controller {
         let Some(client) = self.clients.remove(&id) else { return };
         let now = Nanos(now_ns());
         self.end_ring(id, client.recording.is_some());
-        for slot in client.queues {
-            if let Some(queue) = self.end_queue(now, slot) {
-                self.arbiter.close(queue.key);
+        for slot in client.claims {
+            if let Some(claim) = self.end_claim(now, slot) {
+                self.arbiter.close(claim.key);
             }
         }
         let owner = match client.link {
@@ -425,40 +425,40 @@ impl Controller {
         }
     }
 
-    /// A queue no longer exists.
-    pub(super) fn forget_queue(&mut self, at: Nanos, slot: u32) {
-        let Some(queue) = self.end_queue(at, slot) else { return };
-        if let Some(client) = self.clients.get_mut(&queue.client) {
-            client.queues.remove(&slot);
+    /// A claim no longer exists.
+    pub(super) fn forget_claim(&mut self, at: Nanos, slot: u32) {
+        let Some(claim) = self.end_claim(at, slot) else { return };
+        if let Some(client) = self.clients.get_mut(&claim.client) {
+            client.claims.remove(&slot);
         }
     }
 
-    fn end_queue(&mut self, at: Nanos, slot: u32) -> Option<Queue> {
-        if self.queues.contains_key(&slot) {
-            self.scheduler.handle(at, QueueChange::Closed { queue: QueueId(slot) });
+    fn end_claim(&mut self, at: Nanos, slot: u32) -> Option<Claim> {
+        if self.claims.contains_key(&slot) {
+            self.scheduler.handle(at, ClaimChange::Closed { claim: ClaimId(slot) });
             // Its last turn is still counted.
             self.count_happenings();
         }
-        let ended = self.queues.remove(&slot)?;
-        if self.queues.values().all(|queue| queue.device_key != ended.device_key) {
+        let ended = self.claims.remove(&slot)?;
+        if self.claims.values().all(|claim| claim.device_key != ended.device_key) {
             self.meters.remove(&ended.device_key);
         }
         Some(ended)
     }
 
-    /// The scheduling parameters of a process, without those that were set for single queues.
+    /// The scheduling parameters of a process, without those that were set for single claims.
     pub(super) fn parameters_of(&self, client: &Client) -> Parameters {
         client.parameters(&self.config, &self.wishes.of(client)).0
     }
 
-    /// The attributes of a queue for the scheduler.
+    /// The attributes of a claim for the scheduler.
     pub(super) fn attributes(&self, slot: u32) -> Option<xsched_sched::Attributes> {
-        let queue = self.queues.get(&slot)?;
-        let client = self.clients.get(&queue.client)?;
+        let claim = self.claims.get(&slot)?;
+        let client = self.clients.get(&claim.client)?;
         let said = self.wishes.of(client);
-        let (parameters, _) = client.parameters(&self.config, &queue.said(&said));
+        let (parameters, _) = client.parameters(&self.config, &claim.said(&said));
         let ceiling = self.config.ceiling(&client.subject).priority;
-        Some(queue.attributes(parameters, ceiling, client.subject.nice))
+        Some(claim.attributes(parameters, ceiling, client.subject.nice))
     }
 
     /// A process asks for something else than before.
@@ -473,10 +473,10 @@ impl Controller {
     /// Passes the current scheduling parameters of a process to the scheduler.
     pub(super) fn restand(&mut self, id: ClientId) {
         let now = Nanos(now_ns());
-        let slots = self.clients.get(&id).map(|client| client.queues.clone()).unwrap_or_default();
+        let slots = self.clients.get(&id).map(|client| client.claims.clone()).unwrap_or_default();
         for slot in slots {
             if let Some(attributes) = self.attributes(slot) {
-                self.scheduler.handle(now, QueueChange::Changed { queue: QueueId(slot), attributes });
+                self.scheduler.handle(now, ClaimChange::Changed { claim: ClaimId(slot), attributes });
                 self.note_seat(slot);
                 self.regroup(slot);
             }

@@ -1,4 +1,4 @@
-//! Counts what queues do, for metrics. Each queue counts for the group that has its labels.
+//! Counts what claims do, for metrics. Each claim counts for the group that has its labels.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,11 +14,11 @@ use xsched_sched::{Happening, Nanos};
 use xsched_symbols::now_ns;
 
 use super::Controller;
+use super::claim::{Claim, Used};
 use super::measures::{Measures, end_of};
-use super::queue::{Queue, Used};
 
 impl Controller {
-    /// From now on counts what queues do.
+    /// From now on counts what claims do.
     pub(crate) fn measure(&mut self) {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let uptime_ns = now_ns().saturating_sub(self.started_ns);
@@ -27,7 +27,7 @@ impl Controller {
         self.scheduler.observe();
     }
 
-    /// Finds the group of a queue, whose labels may have changed.
+    /// Finds the group of a claim, whose labels may have changed.
     pub(super) fn regroup(&mut self, slot: u32) {
         if self.measures.is_none() {
             return;
@@ -35,18 +35,18 @@ impl Controller {
         let Some((labels, party)) = self.labels(slot) else { return };
         let Some(measures) = &mut self.measures else { return };
         let group = measures.tally.group(Nanos(now_ns()), labels, party);
-        if let Some(queue) = self.queues.get_mut(&slot) {
-            queue.group = Some(group);
+        if let Some(claim) = self.claims.get_mut(&slot) {
+            claim.group = Some(group);
         }
     }
 
-    /// The labels of a queue, and the unprivileged party that they count for.
+    /// The labels of a claim, and the unprivileged party that they count for.
     fn labels(&self, slot: u32) -> Option<(Labels, Option<Party>)> {
-        let queue = self.queues.get(&slot)?;
-        let client = self.clients.get(&queue.client)?;
+        let claim = self.claims.get(&slot)?;
+        let client = self.clients.get(&claim.client)?;
         let labels = Labels {
             class: Class::of(self.attributes(slot)?.priority).to_string(),
-            device: device_name(queue.device_key),
+            device: device_name(claim.device_key),
             cgroup: end_of(&client.subject.cgroup),
             pod: client
                 .subject
@@ -57,12 +57,12 @@ impl Controller {
         Some((labels, client.actor().counted()))
     }
 
-    /// Counts what has happened to queues since the last call.
+    /// Counts what has happened to claims since the last call.
     pub(super) fn count_happenings(&mut self) {
         let Some(Measures { happenings, .. }) = &mut self.measures else { return };
         self.scheduler.take_happenings(happenings);
-        for Happening { queue, what } in happenings.drain(..) {
-            if let Some(group) = self.queues.get(&queue.0).and_then(|queue| queue.group.as_ref()) {
+        for Happening { claim, what } in happenings.drain(..) {
+            if let Some(group) = self.claims.get(&claim.0).and_then(|claim| claim.group.as_ref()) {
                 group.happened(what);
             }
         }
@@ -118,7 +118,7 @@ impl Controller {
     }
 }
 
-impl Queue {
+impl Claim {
     /// Counts what it has used since an earlier report; `device` of it on the device.
     pub(super) fn count(&self, before: &Used, device: Nanos, usage: &Usage) {
         let Some(group) = &self.group else { return };

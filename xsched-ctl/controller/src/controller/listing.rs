@@ -10,28 +10,28 @@ use xsched_control_api::{
     parameters::Class,
 };
 use xsched_protocol::arbiter_page::{ClaimWord, Word, more_urgent};
-use xsched_sched::QueueId;
+use xsched_sched::ClaimId;
 use xsched_symbols::now_ns;
 use xsched_terminal::one_line;
 
 use super::Controller;
 use super::authority::Actor;
+use super::claim::Claim;
 use super::client::{Client, Said};
 use super::meter::Meter;
-use super::queue::Queue;
 
-/// The queues of a device.
+/// The claims of a device.
 #[derive(Clone, Debug, Default)]
 struct Company {
-    queues: usize,
-    /// Bit L: a queue at level L has work.
+    claims: usize,
+    /// Bit L: a claim at level L has work.
     working_levels: u64,
-    /// The queues with work at the most urgent of these levels, up to the limit.
+    /// The claims with work at the most urgent of these levels, up to the limit.
     first: Vec<u32>,
 }
 
 impl Company {
-    /// A queue at this level has work.
+    /// A claim at this level has work.
     fn works(&mut self, slot: u32, level: u64) {
         if self.working_levels == 0 || self.working_levels.trailing_zeros() > level as u32 {
             self.first.clear();
@@ -80,16 +80,16 @@ impl Controller {
         List { controller: self.status(), devices: self.meters.iter().map(device).collect(), processes }
     }
 
-    /// The queues by device, computed once for all processes.
+    /// The claims by device, computed once for all processes.
     fn company(&self) -> BTreeMap<u16, Company> {
         let page = self.arbiter.page();
         let mut devices: BTreeMap<u16, Company> = BTreeMap::new();
-        for queue in self.queues.values() {
-            let company = devices.entry(queue.device).or_default();
-            company.queues += 1;
-            let word = page.queue(queue.key.slot).word;
+        for claim in self.claims.values() {
+            let company = devices.entry(claim.device).or_default();
+            company.claims += 1;
+            let word = page.claim(claim.key.slot).word;
             if word.is_open() && word.is_ready() {
-                company.works(queue.key.slot, word.level());
+                company.works(claim.key.slot, word.level());
             }
         }
         devices
@@ -100,7 +100,7 @@ impl Controller {
         let said = self.wishes.of(client);
         let (parameters, from) = client.parameters(&self.config, &said);
         let may_know = actor.may_see(client.actor());
-        let queues = client.queues.iter().filter_map(|slot| self.queues.get(slot));
+        let claims = client.claims.iter().filter_map(|slot| self.claims.get(slot));
         answer::Process {
             pid: subject.pid,
             uid: subject.uid,
@@ -116,13 +116,13 @@ impl Controller {
             class: Class::of(parameters.priority).to_string(),
             from,
             reports: Self::reports(client),
-            queues: queues
-                .map(|queue| self.queue(queue, client, &said, may_know, &company[&queue.device]))
+            queues: claims
+                .map(|claim| self.claim(claim, client, &said, may_know, &company[&claim.device]))
                 .collect(),
         }
     }
 
-    /// Whether a more urgent queue of its device has work. While the controller only observes, the ready masks are
+    /// Whether a more urgent claim of its device has work. While the controller only observes, the ready masks are
     /// empty.
     fn has_more_urgent_work(&self, word: ClaimWord, company: &Company) -> bool {
         let working_levels = match self.state {
@@ -132,25 +132,25 @@ impl Controller {
         working_levels & more_urgent(word.level()) != 0
     }
 
-    fn queue(
+    fn claim(
         &self,
-        queue: &Queue,
+        claim: &Claim,
         client: &Client,
         said: &Said,
         may_know: bool,
         company: &Company,
     ) -> answer::Queue {
         let page = self.arbiter.page();
-        let word = page.queue(queue.key.slot).word;
-        let is_own = !queue.set.is_empty() || !queue.hint.is_empty();
+        let word = page.claim(claim.key.slot).word;
+        let is_own = !claim.set.is_empty() || !claim.hint.is_empty();
         let is_suspended = self.has_more_urgent_work(word, company);
         // Levels change while they are read: then none goes before it.
         let goes_first = company.working_levels & more_urgent(word.level()) != 0;
         answer::Queue {
-            slot: queue.key.slot,
-            device: device_name(queue.device_key),
-            parameters: is_own.then(|| client.parameters(&self.config, &queue.said(said)).0),
-            stream_priority: queue.stream_priority,
+            slot: claim.key.slot,
+            device: device_name(claim.device_key),
+            parameters: is_own.then(|| client.parameters(&self.config, &claim.said(said)).0),
+            stream_priority: claim.stream_priority,
             level: word.level(),
             ready: word.is_ready(),
             suspended: is_suspended,
@@ -159,16 +159,16 @@ impl Controller {
             } else {
                 Vec::new()
             },
-            alone: company.queues == 1,
-            device_share: queue.usage.device.share(now_ns()),
-            device_ns: queue.usage.device.ns,
-            origins: if may_know { self.origins(queue, client) } else { Vec::new() },
-            launched: queue.usage.launched,
-            deferred: queue.usage.deferred,
-            suspended_ns: queue.usage.suspended_ns,
+            alone: company.claims == 1,
+            device_share: claim.usage.device.share(now_ns()),
+            device_ns: claim.usage.device.ns,
+            origins: if may_know { self.origins(claim, client) } else { Vec::new() },
+            launched: claim.usage.launched,
+            deferred: claim.usage.deferred,
+            suspended_ns: claim.usage.suspended_ns,
             latency_ns: self
                 .scheduler
-                .queue(QueueId(queue.key.slot))
+                .claim(ClaimId(claim.key.slot))
                 .and_then(|state| Some(state.latency?.0)),
         }
     }
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_queues_that_go_first_are_those_at_the_most_urgent_level() {
+    fn the_claims_that_go_first_are_those_at_the_most_urgent_level() {
         let mut company = Company::default();
         for (slot, level) in [(7, 3), (8, 2), (9, 3), (10, 2), (11, 5)] {
             company.works(slot, level);

@@ -1,9 +1,9 @@
 //! How busy a device is.
 //!
-//! Processes report the device time of their own work, and where queues run side by side, these add up to more time than there
+//! Processes report the device time of their own work, and where claims run side by side, these add up to more time than there
 //! was. So the device's time is divided into ticks, and each report into those that it is about. In a tick the device was busy
-//! for as long as its queues together say, but not for longer than the tick. Queues that take turns in ticks of 20 ms add up
-//! exactly. Queues that take turns within a tick look like queues side by side; their sum is right as long as it is less than the
+//! for as long as its claims together say, but not for longer than the tick. Claims that take turns in ticks of 20 ms add up
+//! exactly. Claims that take turns within a tick look like claims side by side; their sum is right as long as it is less than the
 //! tick.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ const TICK_NS: u64 = 20_000_000;
 /// How many ticks count: a second.
 const TICKS: u64 = 50;
 
-/// What the queues of a device say.
+/// What the claims of a device say.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     /// By a tick's number: device time in it.
@@ -22,7 +22,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// A queue had `device_ns` on the device since its last report, or since before that: a command is reported when it ends.
+    /// A claim had `device_ns` on the device since its last report, or since before that: a command is reported when it ends.
     pub(super) fn add(&mut self, since_ns: u64, now_ns: u64, device_ns: u64) {
         if device_ns == 0 {
             return;
@@ -60,7 +60,7 @@ mod tests {
         (meter.busy(now_ns) * 100.0).round() as u64
     }
 
-    /// Ten seconds in which queues report every 10 ms how many milliseconds they had since.
+    /// Ten seconds in which claims report every 10 ms how many milliseconds they had since.
     fn busy(device_ms: impl Fn(u64) -> Vec<u64>) -> u64 {
         let mut meter = Meter::default();
         for at_ms in (10..=10_000).step_by(10) {
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_that_take_turns_add_up_and_those_side_by_side_do_not() {
+    fn claims_that_take_turns_add_up_and_those_side_by_side_do_not() {
         assert_eq!(busy(|_| vec![3, 4]), 70);
         let turns = |at_ms: u64| if at_ms % 200 < 100 { vec![10, 0, 0] } else { vec![0, 5, 0] };
         assert!((72..=78).contains(&busy(turns)), "{}", busy(turns));

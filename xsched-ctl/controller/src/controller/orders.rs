@@ -123,8 +123,8 @@ impl Controller {
                 }
             }
             Target::Queue(slot) => {
-                if let Some(queue) = self.queues.get_mut(slot) {
-                    queue.set = merged(queue.set);
+                if let Some(claim) = self.claims.get_mut(slot) {
+                    claim.set = merged(claim.set);
                 }
             }
             Target::Cgroup(cgroup) => {
@@ -134,12 +134,12 @@ impl Controller {
         Ok(())
     }
 
-    /// The scheduling parameters of a process or of one of its queues.
+    /// The scheduling parameters of a process or of one of its claims.
     pub(super) fn parameters(&self, id: ClientId, target: &Target) -> Parameters {
         let client = &self.clients[&id];
         let said = self.wishes.of(client);
         let said = match target {
-            Target::Queue(slot) => self.queues.get(slot).map_or(said, |queue| queue.said(&said)),
+            Target::Queue(slot) => self.claims.get(slot).map_or(said, |claim| claim.said(&said)),
             _ => said,
         };
         client.parameters(&self.config, &said).0
@@ -165,10 +165,10 @@ impl Controller {
     }
 
     fn client_of(&self, slot: u32) -> Result<ClientId, OrderError> {
-        let queue = self.queues.get(&slot);
-        queue
-            .map(|queue| queue.client)
-            .ok_or_else(|| OrderError::NotFound(format!("there is no queue {slot}")))
+        let claim = self.claims.get(&slot);
+        claim
+            .map(|claim| claim.client)
+            .ok_or_else(|| OrderError::NotFound(format!("there is no claim {slot}")))
     }
 
     fn policy(&self) -> Answer {

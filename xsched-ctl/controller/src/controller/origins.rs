@@ -1,4 +1,4 @@
-//! Which libraries a queue's device time belongs to.
+//! Which libraries a claim's device time belongs to.
 //!
 //! A process reports them by number. Where BPF programs decide about its calls, the numbers are the controller's.
 //! Otherwise they are its own, and it reports their names.
@@ -11,8 +11,8 @@ use xsched_protocol::wire::{OriginName, OriginTime, OriginUsage};
 use xsched_symbols::now_ns;
 use xsched_terminal::one_line;
 
+use super::claim::Claim;
 use super::client::Client;
-use super::queue::Queue;
 use super::{ClientId, Controller};
 
 /// Name of an unknown library.
@@ -30,14 +30,14 @@ impl Controller {
         }
     }
 
-    /// A process reports how a queue's device time divides.
+    /// A process reports how a claim's device time divides.
     pub(crate) fn divide(&mut self, id: ClientId, said: &OriginUsage) {
-        let queue = self.queues.get_mut(&said.slot);
-        let own = queue.filter(|queue| queue.client == id && queue.key.generation == said.generation);
+        let claim = self.claims.get_mut(&said.slot);
+        let own = claim.filter(|claim| claim.client == id && claim.key.generation == said.generation);
         match own {
-            Some(queue) => {
+            Some(claim) => {
                 let (client, known) = (self.clients.get(&id), self.calls.names.borrow());
-                queue.divide(now_ns(), said.parts(), |group, number, more| {
+                claim.divide(now_ns(), said.parts(), |group, number, more| {
                     if let Some(client) = client {
                         group.used_by(&one_line(name(number, client, &known)), more);
                     }
@@ -47,11 +47,11 @@ impl Controller {
         }
     }
 
-    /// The parts of a queue's device time by name, the largest first.
-    pub(super) fn origins(&self, queue: &Queue, client: &Client) -> Vec<answer::Origin> {
+    /// The parts of a claim's device time by name, the largest first.
+    pub(super) fn origins(&self, claim: &Claim, client: &Client) -> Vec<answer::Origin> {
         let (now_ns, known) = (now_ns(), self.calls.names.borrow());
         let mut by_name: BTreeMap<&str, (f64, u64)> = BTreeMap::new();
-        for (&number, time) in queue.origins.iter().filter(|(_, time)| time.ns > 0) {
+        for (&number, time) in claim.origins.iter().filter(|(_, time)| time.ns > 0) {
             let (share, ns) = by_name.entry(name(number, client, &known)).or_default();
             *share += time.share(now_ns);
             // A process may report any number.

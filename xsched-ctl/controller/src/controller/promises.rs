@@ -9,7 +9,7 @@ use xsched_control_api::{
     parameters::{Parameters, Wish},
     request::Target,
 };
-use xsched_sched::{PolicyKind, QueueState, Quota};
+use xsched_sched::{ClaimState, PolicyKind, Quota};
 
 use super::authority::OrderError;
 use super::{ClientId, Controller};
@@ -140,7 +140,7 @@ impl Controller {
 
     /// The same for all devices.
     pub(super) fn warn_of_all_promises(&mut self, now_ns: u64) {
-        let mut devices: Vec<_> = self.queues.values().map(|queue| queue.device_key).collect();
+        let mut devices: Vec<_> = self.claims.values().map(|claim| claim.device_key).collect();
         devices.sort_unstable();
         devices.dedup();
         for device in devices {
@@ -150,14 +150,14 @@ impl Controller {
         }
     }
 
-    /// The parts of processes with queues. A process's part is the largest of its queues, as in the policies.
+    /// The parts of processes with claims. A process's part is the largest of its claims, as in the policies.
     fn parts(&self, promise: Promise) -> Parts {
         let mut parts = Parts::new();
-        for QueueState { queue, attributes, .. } in self.scheduler.queues() {
-            let Some(queue) = self.queues.get(&queue.0) else { continue };
+        for ClaimState { id, attributes, .. } in self.scheduler.claims() {
+            let Some(claim) = self.claims.get(&id.0) else { continue };
             let xsched_sched::Attributes { share, quota, deadline, work, .. } = attributes;
             let part = promise.part(Parameters { share, quota, deadline, work, ..Parameters::default() });
-            let largest = parts.entry((queue.device_key, queue.client)).or_insert(0.0);
+            let largest = parts.entry((claim.device_key, claim.client)).or_insert(0.0);
             *largest = part.max(*largest);
         }
         parts

@@ -45,7 +45,7 @@ impl Controller {
         let ids = self.clients.keys().copied().collect::<Vec<_>>();
         let mut changed = 0;
         for (id, before) in ids.iter().zip(before) {
-            // What was set for its queues alone may now combine with other parameters.
+            // What was set for its claims alone may now combine with other parameters.
             self.restand(*id);
             changed += usize::from(self.parameters_of(&self.clients[id]) != before);
         }

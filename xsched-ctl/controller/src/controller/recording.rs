@@ -129,7 +129,7 @@ impl Controller {
         }
         self.recordings.current = Some(recording);
         audit(actor, "record", Ok("recording"));
-        for slot in self.queues.keys().copied().collect::<Vec<_>>() {
+        for slot in self.claims.keys().copied().collect::<Vec<_>>() {
             self.note_seat(slot);
         }
         Ok(Recorded { id, announcements: told, is_shared })
@@ -171,21 +171,21 @@ impl Controller {
         }
     }
 
-    /// Writes the owner and the scheduling parameters of a queue into the arbiter's ring.
+    /// Writes the owner and the scheduling parameters of a claim into the arbiter's ring.
     pub(super) fn note_seat(&self, slot: u32) {
         let Some(recording) = &self.recordings.current else { return };
-        let Some(queue) = self.queues.get(&slot) else { return };
-        let Some(client) = self.clients.get(&queue.client) else { return };
+        let Some(claim) = self.claims.get(&slot) else { return };
+        let Some(client) = self.clients.get(&claim.client) else { return };
         if recording.sees(client.actor()) {
             let priority = self.attributes(slot).map_or(0, |attributes| attributes.priority);
             let seat = Event::Claim {
                 slot,
-                generation: queue.key.generation,
+                generation: claim.key.generation,
                 pid: client.subject.pid,
-                device: queue.device_key,
+                device: claim.device_key,
                 priority: priority.into(),
-                stream_priority: queue.stream_priority,
-                word: self.arbiter.page().queue(slot).word.0,
+                stream_priority: claim.stream_priority,
+                word: self.arbiter.page().claim(slot).word.0,
             };
             recording.write(now_ns(), &seat);
         }
@@ -199,8 +199,8 @@ impl Controller {
         if is(ArbiterChange::Joined) {
             return;
         }
-        let queue = self.queues.get(&event.slot);
-        let client = queue.and_then(|queue| self.clients.get(&queue.client));
+        let claim = self.claims.get(&event.slot);
+        let client = claim.and_then(|claim| self.clients.get(&claim.client));
         let concerns_all = is(ArbiterChange::Released) || is(ArbiterChange::Obeyed);
         if concerns_all || client.is_some_and(|client| recording.sees(client.actor())) {
             recording.write(event.time_ns, &Event::Arbiter(*event));

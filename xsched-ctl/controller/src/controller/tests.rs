@@ -56,12 +56,12 @@ impl Bench {
         (id, self.open(id, 1))
     }
 
-    pub(super) fn report(&mut self, id: ClientId, queue: Opened, report: Report) {
+    pub(super) fn report(&mut self, id: ClientId, claim: Opened, report: Report) {
         let report = Reported {
             kind: PacketKind::Reported as u32,
-            slot: queue.slot,
+            slot: claim.slot,
             operation: report as u64,
-            argument: u64::from(queue.generation),
+            argument: u64::from(claim.generation),
         };
         self.0.report(id, &report);
         self.0.settle(now_ns());
@@ -80,8 +80,8 @@ impl Bench {
         }
     }
 
-    fn level(&self, queue: Opened) -> u64 {
-        self.0.arbiter.page().queue(queue.slot).word.level()
+    fn level(&self, claim: Opened) -> u64 {
+        self.0.arbiter.page().claim(claim.slot).word.level()
     }
 
     /// The ready mask of the first device.
@@ -160,7 +160,7 @@ fn a_token_shown_while_events_were_lost_uses_no_table_entry() {
 #[test]
 fn device_time_is_listed_by_library() {
     let mut bench = Bench::new("");
-    let (id, queue) = bench.joined(11, 0);
+    let (id, claim) = bench.joined(11, 0);
     bench.0.calls.names = watch::channel(vec!["libtorch_hip.so".into(), "librocblas.so.4".into()]).1;
     bench.0.name_origin(id, &OriginName::new(5, b"librocblas.so.4"));
     let part = |origin, device_ns| OriginTime { origin, reserved: 0, device_ns };
@@ -173,16 +173,16 @@ fn device_time_is_listed_by_library() {
     let parts = [part(1, 70), part(2, 40), part(own | 5, 50), part(own | 6, 3), part(9, 2), part(0, 1)];
     let told = [("librocblas.so.4", 90), ("libtorch_hip.so", 70), ("[unknown]", 6)];
     let told = told.map(|(name, ns)| (name.to_owned(), ns));
-    assert_eq!(divide(queue.slot, queue.generation, &parts), told);
-    assert_eq!(divide(queue.slot, queue.generation + 1, &[part(1, 700)]), told, "it is of an earlier queue");
-    assert_eq!(divide(queue.slot, queue.generation, &[part(1, 60)]), told, "counters do not decrease");
+    assert_eq!(divide(claim.slot, claim.generation, &parts), told);
+    assert_eq!(divide(claim.slot, claim.generation + 1, &[part(1, 700)]), told, "it is of an earlier claim");
+    assert_eq!(divide(claim.slot, claim.generation, &[part(1, 60)]), told, "counters do not decrease");
     let lies = [part(own | 7, u64::MAX), part(own | 8, u64::MAX)];
-    assert_eq!(divide(queue.slot, queue.generation, &lies)[0], ("[unknown]".to_owned(), u64::MAX));
+    assert_eq!(divide(claim.slot, claim.generation, &lies)[0], ("[unknown]".to_owned(), u64::MAX));
     let many: Vec<_> = (100..1_000).map(|origin| part(origin, 1_000)).collect();
     for parts in many.chunks(20) {
-        divide(queue.slot, queue.generation, parts);
+        divide(claim.slot, claim.generation, parts);
     }
-    assert!(bench.0.queues[&queue.slot].origins.len() <= 64);
+    assert!(bench.0.claims[&claim.slot].origins.len() <= 64);
     let stranger = Actor::of(&Peer::unknown(1, USER + 1));
     let Answer::List(list) = bench.order(stranger, Request::List {}) else { panic!("no list") };
     assert!(list.processes[0].queues[0].origins.is_empty(), "other users do not see it");
@@ -192,8 +192,8 @@ fn device_time_is_listed_by_library() {
 fn a_process_with_a_device_for_itself_is_listed_as_alone() {
     let mut bench = Bench::new("");
     let alone = |bench: &mut Bench| {
-        let queues = bench.list().processes.into_iter().flat_map(|process| process.queues);
-        queues.map(|queue| queue.alone).collect::<Vec<_>>()
+        let claims = bench.list().processes.into_iter().flat_map(|process| process.queues);
+        claims.map(|claim| claim.alone).collect::<Vec<_>>()
     };
     bench.joined(11, 0);
     assert_eq!(alone(&mut bench), [true]);
@@ -231,8 +231,8 @@ fn a_process_that_leaves_defers_no_other() {
     bench.0.settle(now_ns());
     assert_eq!(bench.ready(), 0);
     assert_eq!(bench.list().processes.len(), 1);
-    assert!(bench.0.arbiter.page().queue(batch.slot).word.is_open());
-    assert_eq!(bench.0.arbiter.page().queues().count(), 1);
+    assert!(bench.0.arbiter.page().claim(batch.slot).word.is_open());
+    assert_eq!(bench.0.arbiter.page().claims().count(), 1);
 }
 
 #[test]
@@ -256,8 +256,8 @@ fn events_are_listened_to_only_where_a_decision_depends_on_them() {
 #[test]
 fn off_releases_all_processes_until_on() {
     let mut bench = Bench::new("");
-    let (id, queue) = bench.joined(11, 0);
-    bench.report(id, queue, Report::Ready);
+    let (id, claim) = bench.joined(11, 0);
+    bench.report(id, claim, Report::Ready);
     assert_ne!(bench.ready(), 0);
     let answer = bench.order(ROOT, Request::Off {});
     assert_eq!(answer, Answer::State { state: State::Off, was: State::Active });
@@ -302,7 +302,7 @@ fn an_observing_controller_decides_and_defers_nothing() {
 }
 
 #[test]
-fn a_queue_of_another_process_is_not_touched() {
+fn a_claim_of_another_process_is_not_touched() {
     let mut bench = Bench::new("");
     let (_, victim) = bench.joined(11, 0);
     let (liar, own) = bench.joined(12, 0);
@@ -323,11 +323,11 @@ fn a_queue_of_another_process_is_not_touched() {
 }
 
 #[test]
-fn queues_of_a_process_are_limited() {
+fn claims_of_a_process_are_limited() {
     let mut bench = Bench::new("");
     let id = bench.admit(11, hello(0));
-    let queues: BTreeSet<_> = (0..64).map(|_| bench.open(id, 1).slot).collect();
-    assert_eq!(queues.len(), 64);
+    let claims: BTreeSet<_> = (0..64).map(|_| bench.open(id, 1).slot).collect();
+    assert_eq!(claims.len(), 64);
     let wanted = OpenClaim { device: device_key(0, 1, 0, 0), ..OpenClaim::new_zeroed() };
     assert_eq!(bench.0.open(id, &wanted).unwrap_err(), RefusalReason::Full);
     let other = bench.admit(12, hello(0));
@@ -353,7 +353,7 @@ fn a_process_that_connects_again_starts_from_zero() {
     let list = bench.list();
     assert_eq!(list.processes.len(), 1);
     assert_eq!(list.processes[0].parameters.priority, 5);
-    assert_eq!(bench.0.arbiter.page().queues().count(), 1);
+    assert_eq!(bench.0.arbiter.page().claims().count(), 1);
     assert!((first.slot, first.generation) != (second.slot, second.generation));
 }
 
@@ -465,7 +465,7 @@ fn numbers_that_make_no_sense_change_nothing() {
         "{}",
     ];
     let mut bench = Bench::new("");
-    let (_, queue) = bench.joined(11, 0);
+    let (_, claim) = bench.joined(11, 0);
     let before = bench.list().processes[0].parameters;
     let (mut understood, mut tokens) = (0, 0);
     for (field, least, most) in [("priority", -255, 255), ("weight", 1, 10_000), ("share", 1, 100)] {
@@ -477,7 +477,7 @@ fn numbers_that_make_no_sense_change_nothing() {
             let wish = format!(r#"{{"{field}":{number}}}"#);
             for target in [
                 r#"{"pid":11}"#.to_owned(),
-                format!(r#"{{"queue":{}}}"#, queue.slot),
+                format!(r#"{{"queue":{}}}"#, claim.slot),
                 r#"{"cgroup":"/"}"#.to_owned(),
             ] {
                 let set = |wish: &str| format!(r#"{{"verb":"set","target":{target},"wish":{wish}}}"#);
@@ -541,7 +541,7 @@ fn a_reset_by_the_user_does_not_undo_roots_setting_beyond_the_ceiling() {
 }
 
 #[test]
-fn one_queue_can_have_its_own_parameters() {
+fn one_claim_can_have_its_own_parameters() {
     let mut bench = Bench::new("");
     let (id, first) = bench.joined(11, 0);
     let second = bench.open(id, 1);
@@ -645,9 +645,9 @@ fn names_of_others_processes_are_not_shown() {
 #[test]
 fn a_lease_ends_also_when_no_process_waits_for_it() {
     let mut bench = Bench::new("[scheduler]\nlease = '5ms'");
-    let (id, queue) = bench.joined(11, 0);
+    let (id, claim) = bench.joined(11, 0);
     bench.0.arbiter.set_times(&Times { lease: std::time::Duration::from_millis(5), ..Times::default() });
-    bench.report(id, queue, Report::Ready);
+    bench.report(id, claim, Report::Ready);
     std::thread::sleep(std::time::Duration::from_millis(6));
     bench.0.beat(now_ns());
     bench.0.settle(now_ns());

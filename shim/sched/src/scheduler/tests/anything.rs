@@ -8,16 +8,16 @@ use crate::{Quota, Slo};
 /// Runs for each policy.
 const SEEDS: u64 = 16;
 
-/// Names of queues, which are reused all the time, and processes, each with some of them on either device.
-const QUEUES: u32 = 8;
+/// Names of claims, which are reused all the time, and processes, each with some of them on either device.
+const CLAIMS: u32 = 8;
 const PROCESSES: u32 = 5;
 
-/// The queues of a device after the last decision.
+/// The claims of a device after the last decision.
 #[derive(Default)]
 struct Seen {
-    /// Since when queues have waited, and since when they have a starvation slice.
-    held: BTreeMap<QueueId, Nanos>,
-    slices: BTreeMap<QueueId, Nanos>,
+    /// Since when claims have waited, and since when they have a starvation slice.
+    held: BTreeMap<ClaimId, Nanos>,
+    slices: BTreeMap<ClaimId, Nanos>,
     /// When the last starvation slice began.
     last_turn: Option<Nanos>,
 }
@@ -88,7 +88,7 @@ impl Run {
 
     /// Decides whenever the scheduler asks for it.
     fn pass(&mut self, until: Nanos) -> Result<(), String> {
-        let levels = |scheduler: &Scheduler| scheduler.queues().map(|queue| queue.level).collect::<Vec<_>>();
+        let levels = |scheduler: &Scheduler| scheduler.claims().map(|claim| claim.level).collect::<Vec<_>>();
         let mut again = self.scheduler.decide(self.now).again;
         let (mut last, mut in_vain) = ((self.now, levels(&self.scheduler)), 0);
         while let Some(due) = again.filter(|due| *due < until) {
@@ -106,13 +106,13 @@ impl Run {
     }
 
     fn happen(&mut self, changes: bool) {
-        let queue = QueueId(self.random.u32(..QUEUES));
+        let claim = ClaimId(self.random.u32(..CLAIMS));
         let event = match self.random.u32(..40) {
-            0..2 => QueueChange::Opened { queue, attributes: some_attributes(&mut self.random) },
-            2 => QueueChange::Closed { queue },
-            3 => QueueChange::Changed { queue, attributes: some_attributes(&mut self.random) },
-            4..8 => QueueChange::Used { queue, device: Nanos(self.random.u64(..20_000_000)) },
-            8..14 => QueueChange::Idle { queue },
+            0..2 => ClaimChange::Opened { claim, attributes: some_attributes(&mut self.random) },
+            2 => ClaimChange::Closed { claim },
+            3 => ClaimChange::Changed { claim, attributes: some_attributes(&mut self.random) },
+            4..8 => ClaimChange::Used { claim, device: Nanos(self.random.u64(..20_000_000)) },
+            8..14 => ClaimChange::Idle { claim },
             14 if changes => {
                 let settings = some_settings(&mut self.random);
                 self.scheduler.set_settings(self.now, settings);
@@ -126,12 +126,12 @@ impl Run {
             15 if changes => {
                 return self.scheduler.set_policy(self.now, pick(&mut self.random, PolicyKind::ALL));
             }
-            _ => QueueChange::Ready { queue },
+            _ => ClaimChange::Ready { claim },
         };
-        if let QueueChange::Opened { .. } | QueueChange::Changed { .. } = event {
-            // It may be another queue now.
+        if let ClaimChange::Opened { .. } | ClaimChange::Changed { .. } = event {
+            // It may be another claim now.
             for seen in self.seen.values_mut() {
-                seen.held.remove(&queue);
+                seen.held.remove(&claim);
             }
         }
         self.scheduler.handle(self.now, event);
@@ -142,41 +142,41 @@ impl Run {
         if again.is_some_and(|again| again <= self.now) {
             return Err(format!("at {} it asks for {}", self.now, again.unwrap_or_default()));
         }
-        let queues: Vec<_> = self.scheduler.queues().collect();
+        let claims: Vec<_> = self.scheduler.claims().collect();
         for device in [0, 1].map(DeviceId) {
-            let here: Vec<_> = queues.iter().filter(|queue| queue.attributes.device == device).collect();
+            let here: Vec<_> = claims.iter().filter(|claim| claim.attributes.device == device).collect();
             let verdict = self.look(device, &here).and_then(|()| self.slices_end(&here, again));
             verdict.map_err(|broken| format!("at {}: {broken}", self.now))?;
         }
         Ok(again)
     }
 
-    fn look(&mut self, device: DeviceId, queues: &[&QueueState]) -> Result<(), String> {
+    fn look(&mut self, device: DeviceId, claims: &[&ClaimState]) -> Result<(), String> {
         let (now, settings) = (self.now, *self.scheduler.settings());
         let bound = settings.starvation_bound;
         let Seen { held, slices, last_turn } = self.seen.entry(device).or_default();
-        let front = queues.iter().filter(|queue| queue.ready).filter_map(|queue| queue.level).min();
-        let names: BTreeSet<_> = queues.iter().map(|queue| queue.queue).collect();
-        held.retain(|queue, _| names.contains(queue));
-        slices.retain(|queue, _| names.contains(queue));
-        for QueueState { queue, level, ready, allowed, .. } in queues {
-            let Some(level) = *level else { return Err(format!("{queue:?} has no level")) };
+        let front = claims.iter().filter(|claim| claim.ready).filter_map(|claim| claim.level).min();
+        let names: BTreeSet<_> = claims.iter().map(|claim| claim.id).collect();
+        held.retain(|claim, _| names.contains(claim));
+        slices.retain(|claim, _| names.contains(claim));
+        for ClaimState { id: claim, level, ready, allowed, .. } in claims {
+            let Some(level) = *level else { return Err(format!("{claim:?} has no level")) };
             if *allowed != front.is_none_or(|front| level <= front) {
-                return Err(format!("{queue:?} is at {level:?}, the first that is ready at {front:?}"));
+                return Err(format!("{claim:?} is at {level:?}, the first that is ready at {front:?}"));
             }
-            let since = *held.entry(*queue).or_insert(now);
+            let since = *held.entry(*claim).or_insert(now);
             if *allowed || !ready {
-                held.remove(queue);
+                held.remove(claim);
             } else if !bound.is_zero() && now - since > bound {
-                return Err(format!("{queue:?} waits since {since}"));
+                return Err(format!("{claim:?} waits since {since}"));
             }
             if level != Level::STARVED {
-                slices.remove(queue);
+                slices.remove(claim);
                 continue;
             }
-            let began = *slices.entry(*queue).or_insert(now);
+            let began = *slices.entry(*claim).or_insert(now);
             if bound.is_zero() || now - began >= self.quantum {
-                return Err(format!("the slice of {queue:?} lasts since {began}"));
+                return Err(format!("the slice of {claim:?} lasts since {began}"));
             }
             let before = if began == now { last_turn.replace(now) } else { None };
             if before.is_some_and(|before| before < now && now - before < bound / 4) {
@@ -187,26 +187,26 @@ impl Run {
     }
 
     /// No process is in front for longer than a slice while its equals have work as well, or for longer than its starvation slice.
-    fn slices_end(&self, queues: &[&QueueState], again: Option<Nanos>) -> Result<(), String> {
-        let is_turn = queues.iter().any(|queue| queue.ready && queue.level == Some(Level::STARVED));
+    fn slices_end(&self, claims: &[&ClaimState], again: Option<Nanos>) -> Result<(), String> {
+        let is_turn = claims.iter().any(|claim| claim.ready && claim.level == Some(Level::STARVED));
         let ends = again.is_some_and(|again| again <= self.now + self.scheduler.settings().slice);
         if is_turn || ends {
             return Ok(());
         }
         if self.scheduler.policy() == PolicyKind::Priority {
-            return kept_out_by_equals(queues).map_or(Ok(()), |queue| {
-                Err(format!("an equal keeps {queue:?} out, and it asks for {again:?}"))
+            return kept_out_by_equals(claims).map_or(Ok(()), |claim| {
+                Err(format!("an equal keeps {claim:?} out, and it asks for {again:?}"))
             });
         }
         if !matches!(self.scheduler.policy(), PolicyKind::Fair | PolicyKind::Partition) {
             return Ok(());
         }
         let mut processes: BTreeMap<ProcessId, (i16, bool)> = BTreeMap::new();
-        for queue in queues {
+        for claim in claims {
             let is_fair = self.scheduler.policy() == PolicyKind::Fair;
-            let priority = if is_fair { queue.attributes.priority } else { 0 };
-            let process = processes.entry(queue.attributes.process).or_insert((priority, false));
-            *process = (process.0.max(priority), process.1 || queue.ready);
+            let priority = if is_fair { claim.attributes.priority } else { 0 };
+            let process = processes.entry(claim.attributes.process).or_insert((priority, false));
+            *process = (process.0.max(priority), process.1 || claim.ready);
         }
         let ready = || processes.values().filter(|(_, ready)| *ready).map(|(priority, _)| *priority);
         let share = ready().filter(|priority| Some(*priority) == ready().max()).count();
@@ -217,19 +217,19 @@ impl Run {
     }
 }
 
-/// A queue that must wait while one of another process is allowed that is as urgent, by process and stream.
-fn kept_out_by_equals(queues: &[&QueueState]) -> Option<QueueId> {
-    let urgency = |queue: &QueueState| {
-        let Attributes { priority, stream_priority, ceiling, .. } = queue.attributes;
+/// A claim that must wait while one of another process is allowed that is as urgent, by process and stream.
+fn kept_out_by_equals(claims: &[&ClaimState]) -> Option<ClaimId> {
+    let urgency = |claim: &ClaimState| {
+        let Attributes { priority, stream_priority, ceiling, .. } = claim.attributes;
         (i32::from(priority) + stream_priority).min(ceiling.max(priority).into())
     };
-    let ready = || queues.iter().filter(|queue| queue.ready);
-    let is_kept_out = |queue: &&&QueueState| {
+    let ready = || claims.iter().filter(|claim| claim.ready);
+    let is_kept_out = |claim: &&&ClaimState| {
         let mut allowed = ready().filter(|other| other.allowed);
-        let of_others = |other: &&QueueState| other.attributes.process != queue.attributes.process;
-        !queue.allowed && allowed.any(|other| of_others(other) && urgency(other) == urgency(queue))
+        let of_others = |other: &&ClaimState| other.attributes.process != claim.attributes.process;
+        !claim.allowed && allowed.any(|other| of_others(other) && urgency(other) == urgency(claim))
     };
-    ready().find(is_kept_out).map(|queue| queue.queue)
+    ready().find(is_kept_out).map(|claim| claim.id)
 }
 
 fn holds(changes: bool) {

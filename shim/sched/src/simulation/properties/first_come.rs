@@ -10,8 +10,8 @@ pub(crate) struct FirstCome;
 impl Policy for FirstCome {
     fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos> {
         let first = view.processes.iter().filter_map(|process| process.requests.began).min();
-        for (index, queue) in view.queues.iter().enumerate() {
-            let began = view.processes[queue.process].requests.began;
+        for (index, claim) in view.claims.iter().enumerate() {
+            let began = view.processes[claim.process].requests.began;
             let is_first = began.is_some() && began == first;
             // Equal ranks run side by side. `sliced`: another process will be first soon, so little is launched ahead.
             ranks.set(index, Rank { order: u64::from(!is_first), sliced: true });

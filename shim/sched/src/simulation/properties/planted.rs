@@ -1,9 +1,9 @@
 //! Wrong policies, each with one fault.
 
 use crate::Nanos;
+use crate::claim::Process;
 use crate::policy::partition::Partition;
 use crate::policy::{Policy, View};
-use crate::queue::Process;
 use crate::ranks::{Rank, Ranks};
 
 /// Ranks by priority, in reverse.
@@ -18,17 +18,17 @@ impl Reversed {
 
 impl Policy for Reversed {
     fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos> {
-        for (index, queue) in view.queues.iter().enumerate() {
+        for (index, claim) in view.claims.iter().enumerate() {
             ranks.set(
                 index,
-                Rank { order: queue.attributes.priority.abs_diff(i16::MIN).into(), sliced: false },
+                Rank { order: claim.attributes.priority.abs_diff(i16::MIN).into(), sliced: false },
             );
         }
         None
     }
 }
 
-/// Ranks by name: the newest queue starves.
+/// Ranks by name: the newest claim starves.
 #[derive(Debug)]
 pub(super) struct NewestStarves;
 
@@ -40,8 +40,8 @@ impl NewestStarves {
 
 impl Policy for NewestStarves {
     fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos> {
-        for (index, queue) in view.queues.iter().enumerate() {
-            ranks.set(index, Rank { order: queue.id.0.into(), sliced: false });
+        for (index, claim) in view.claims.iter().enumerate() {
+            ranks.set(index, Rank { order: claim.id.0.into(), sliced: false });
         }
         None
     }
@@ -60,8 +60,8 @@ impl LeastUsedFirst {
 
 impl Policy for LeastUsedFirst {
     fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos> {
-        for (index, queue) in view.queues.iter().enumerate() {
-            ranks.set(index, Rank { order: view.processes[queue.process].charged.0, sliced: true });
+        for (index, claim) in view.claims.iter().enumerate() {
+            ranks.set(index, Rank { order: view.processes[claim.process].charged.0, sliced: true });
         }
         Some(view.now + view.settings.slice)
     }
@@ -82,8 +82,8 @@ impl Policy for NewcomersBeside {
         let is_new = |process: &&Process| process.charged < view.settings.slice.times(4);
         let others = view.processes.iter().filter(|process| process.ready > 0 && !is_new(process));
         let least = others.map(|process| process.charged).min();
-        for (index, queue) in view.queues.iter().enumerate() {
-            let process = &view.processes[queue.process];
+        for (index, claim) in view.claims.iter().enumerate() {
+            let process = &view.processes[claim.process];
             let is_in_front = is_new(&process) || Some(process.charged) == least;
             ranks.set(index, Rank { order: u64::from(!is_in_front), sliced: true });
         }
@@ -114,7 +114,7 @@ impl Policy for PromisedOnly {
 
     fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos> {
         let again = self.right.rank(view, ranks);
-        let others = view.queues.iter().enumerate().filter(|(_, queue)| queue.attributes.share.is_none());
+        let others = view.claims.iter().enumerate().filter(|(_, claim)| claim.attributes.share.is_none());
         for (index, _) in others {
             ranks.set(index, Rank { order: u64::MAX, sliced: true });
         }
@@ -134,8 +134,8 @@ impl IdleCount {
 
 impl Policy for IdleCount {
     fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos> {
-        let deadline = |index: &usize| view.queues[*index].attributes.deadline;
-        let mut by_deadline: Vec<_> = (0..view.queues.len()).collect();
+        let deadline = |index: &usize| view.claims[*index].attributes.deadline;
+        let mut by_deadline: Vec<_> = (0..view.claims.len()).collect();
         by_deadline.sort_by_key(deadline);
         for (place, index) in by_deadline.into_iter().enumerate() {
             ranks.set(index, Rank { order: u64::from(place >= 2) * (1 + place as u64), sliced: true });

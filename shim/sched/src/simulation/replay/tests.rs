@@ -10,7 +10,7 @@ use crate::{Attributes, ProcessId};
 #[test]
 fn the_same_steps_lead_to_the_same_decisions() {
     for policy in PolicyKind::ALL {
-        let (mut queues, mut changes) = (0, 0);
+        let (mut claims, mut changes) = (0, 0);
         for seed in 0..4 {
             let world = worlds::any(*policy, seed);
             let settings = world.settings;
@@ -21,11 +21,11 @@ fn the_same_steps_lead_to_the_same_decisions() {
             let decided =
                 decided.flat_map(|(time, levels)| levels.iter().map(|(q, level)| (*time, *q, *level)));
             let decided: Vec<_> = decided.collect();
-            queues += trace.plans.len();
+            claims += trace.plans.len();
             changes += decided.len();
             assert_eq!(replay(*policy, settings, steps), decided, "{policy}, seed {seed}");
         }
-        assert!(changes > queues, "only first levels were decided");
+        assert!(changes > claims, "only first levels were decided");
     }
 }
 
@@ -40,7 +40,7 @@ fn other_steps_lead_to_other_decisions() {
     assert_ne!(replay(PolicyKind::Fair, settings, steps()), replay(PolicyKind::Fair, settings, later));
 }
 
-/// The arbiter's events of a world with starving queues.
+/// The arbiter's events of a world with starving claims.
 fn arbiter_events(world: World) -> (Vec<ArbiterEvent>, HashMap<u32, Attributes>) {
     let trace = simulation::run(world);
     let attributes =
@@ -68,18 +68,18 @@ fn arbiter_events(world: World) -> (Vec<ArbiterEvent>, HashMap<u32, Attributes>)
 }
 
 /// An event of the arbiter, for the scheduler.
-fn event(of: &ArbiterEvent, attributes: &HashMap<u32, Attributes>) -> (Nanos, QueueChange) {
-    let queue = QueueId(of.slot);
+fn event(of: &ArbiterEvent, attributes: &HashMap<u32, Attributes>) -> (Nanos, ClaimChange) {
+    let claim = ClaimId(of.slot);
     let change = |change: ArbiterChange| of.change == change as u32;
     let event = if change(ArbiterChange::Opened) {
         let process = ProcessId(of.owner as u32);
-        QueueChange::Opened { queue, attributes: Attributes { process, ..attributes[&of.slot] } }
+        ClaimChange::Opened { claim, attributes: Attributes { process, ..attributes[&of.slot] } }
     } else if change(ArbiterChange::Ready) {
-        QueueChange::Ready { queue }
+        ClaimChange::Ready { claim }
     } else if change(ArbiterChange::Idle) {
-        QueueChange::Idle { queue }
+        ClaimChange::Idle { claim }
     } else {
-        QueueChange::Closed { queue }
+        ClaimChange::Closed { claim }
     };
     (Nanos(of.time_ns), event)
 }

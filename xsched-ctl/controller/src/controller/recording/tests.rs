@@ -34,7 +34,7 @@ impl Follower {
 }
 
 #[test]
-fn a_recorder_learns_of_all_queues_and_of_each_change() {
+fn a_recorder_learns_of_all_claims_and_of_each_change() {
     let mut bench = Bench::new("");
     let (first, opened) = bench.joined(1, 100);
     let mut follower = Follower::new(bench.0.record(ROOT).unwrap());

@@ -77,7 +77,7 @@ fn run_reports_that_its_share_would_be_too_much() {
 fn the_log_warns_of_excess_promises_and_seldom_repeats_it() {
     let mut bench = Bench::new("[[rule]]\nshare = 60\n");
     let (_, first) = bench.joined(11, 0);
-    let device = bench.0.queues[&first.slot].device_key;
+    let device = bench.0.claims[&first.slot].device_key;
     let second = bench.joined(12, 0).0;
     let now = now_ns();
     assert_eq!(bench.0.warn_of_promises(device, now), None, "the policy ignores shares");

@@ -42,11 +42,11 @@ fn another_configuration_applies_to_connected_processes() {
 }
 
 #[test]
-fn what_a_queue_was_set_to_stays_with_another_configuration() {
+fn what_a_claim_was_set_to_stays_with_another_configuration() {
     let mut bench = Bench::new("");
-    let queue = bench.joined(11, 5).1;
+    let claim = bench.joined(11, 5).1;
     let wish = Wish { priority: Some(-7), ..Wish::default() };
-    bench.order(ROOT, Request::Set { target: Target::Queue(queue.slot), wish });
+    bench.order(ROOT, Request::Set { target: Target::Queue(claim.slot), wish });
     bench.order(ROOT, Request::Set { target: Target::Cgroup("/later".into()), wish });
     bench.reconfigure("[[rule]]\npriority = 60\nweight = 7\n");
     let list = bench.list();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Admits a process of a user, and opens queues on devices for it; returns how many the quotas allow.
+/// Admits a process of a user, and opens claims on devices for it; returns how many the quotas allow.
 fn opens(bench: &mut Bench, uid: u32, pid: u32, devices: impl IntoIterator<Item = u32>) -> usize {
     opens_as(bench, &Peer::unknown(pid, uid), devices)
 }
@@ -19,7 +19,7 @@ fn opens_as(bench: &mut Bench, peer: &Peer, devices: impl IntoIterator<Item = u3
 }
 
 #[test]
-fn users_that_take_their_maximum_of_queues_leave_some_for_others() {
+fn users_that_take_their_maximum_of_claims_leave_some_for_others() {
     let mut bench = Bench::new("");
     for user in 0..3 {
         for process in 0..64 {
@@ -94,7 +94,7 @@ fn a_container_that_takes_its_maximum_leaves_some_for_others_of_the_same_user() 
         let other = |pid| Peer::contained(1000 * container + pid, 0, container.into());
         let devices = 4000 + 8 * container..4008 + 8 * container;
         assert_eq!(opens_as(&mut bench, &other(1), devices), 4, "devices of container {container}");
-        assert_eq!(opens_as(&mut bench, &other(2), [1; 64]), 60, "its other queues");
+        assert_eq!(opens_as(&mut bench, &other(2), [1; 64]), 60, "its other claims");
     }
     assert_eq!(opens(&mut bench, USER, 1, [1; 64]), 64);
 }
@@ -144,7 +144,7 @@ fn users_that_name_their_maximum_of_devices_leave_some_for_others() {
 }
 
 #[test]
-fn a_user_with_many_queues_leaves_some_for_others() {
+fn a_user_with_many_claims_leaves_some_for_others() {
     let mut bench = Bench::new("");
     let mut open = |pid, uid| {
         let id = bench.0.admit(&Peer::unknown(pid, uid), &hello(0), None).unwrap().id;

@@ -1,15 +1,15 @@
-//! A queue and a process as one device knows them: the data that policies and the starvation bound use.
+//! A claim and a process as one device knows them: the data that policies and the starvation bound use.
 
 use crate::account::Account;
 use crate::requests::Requests;
 use crate::starvation::Patience;
 use crate::turns::Turns;
-use crate::{Attributes, Level, Nanos, ProcessId, QueueId};
+use crate::{Attributes, ClaimId, Level, Nanos, ProcessId};
 
-/// A queue.
+/// A claim.
 #[derive(Debug)]
-pub(crate) struct Queue {
-    pub(crate) id: QueueId,
+pub(crate) struct Claim {
+    pub(crate) id: ClaimId,
     pub(crate) attributes: Attributes,
     /// Index of its process.
     pub(crate) process: usize,
@@ -22,8 +22,8 @@ pub(crate) struct Queue {
     pub(crate) turns: Turns,
 }
 
-impl Queue {
-    /// Its position among its process's queues, most urgent first.
+impl Claim {
+    /// Its position among its process's claims, most urgent first.
     pub(crate) fn stream_order(&self) -> u64 {
         u64::from(i32::MAX.abs_diff(self.attributes.stream_priority))
     }
@@ -33,13 +33,13 @@ impl Queue {
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) id: ProcessId,
-    /// How many queues it has.
-    pub(crate) queues: usize,
+    /// How many claims it has.
+    pub(crate) claims: usize,
     /// How many of them are ready.
     pub(crate) ready: usize,
-    /// Device time charged for all its queues so far. A report may reduce it.
+    /// Device time charged for all its claims so far. A report may reduce it.
     pub(crate) charged: Nanos,
-    /// Time for which it had a ready queue that was allowed to launch.
+    /// Time for which it had a ready claim that was allowed to launch.
     pub(crate) allowed: Nanos,
     pub(crate) allowed_until: Nanos,
     pub(crate) requests: Requests,

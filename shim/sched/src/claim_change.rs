@@ -2,9 +2,9 @@
 
 use crate::{Nanos, Quota, Slo};
 
-/// Names a queue while it is open: its slot in the arbiter page, or any number that the caller assigns.
+/// Names a claim while it is open: its slot in the arbiter page, or any number that the caller assigns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct QueueId(pub u32);
+pub struct ClaimId(pub u32);
 
 /// Names a process: its thread group id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,7 +14,7 @@ pub struct ProcessId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceId(pub u16);
 
-/// The scheduling parameters of a queue. Each policy uses those that concern it and ignores the rest, so settings survive a change
+/// The scheduling parameters of a claim. Each policy uses those that concern it and ignores the rest, so settings survive a change
 /// of policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
@@ -24,7 +24,7 @@ pub struct Attributes {
     pub process: ProcessId,
     /// -255 to 255, larger is more urgent.
     pub priority: i16,
-    /// The highest priority to which the process's own stream priorities raise its queues. A value below `priority` means
+    /// The highest priority to which the process's own stream priorities raise its claims. A value below `priority` means
     /// `priority`.
     pub ceiling: i16,
     /// Weight against others of the same priority: twice the weight, twice the device time. 0 means 1.
@@ -74,59 +74,59 @@ impl Attributes {
     }
 }
 
-/// A change of a queue: an input of the scheduler, not an event of a recording. A change of an unknown queue is ignored
+/// A change of a claim: an input of the scheduler, not an event of a recording. A change of an unknown claim is ignored
 /// and counted, since changes of a dead process may come late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueChange {
-    /// A queue was opened; it is not ready. An open one of the same name is closed first.
+pub enum ClaimChange {
+    /// A claim was opened; it is not ready. An open one of the same name is closed first.
     Opened {
         /// Its name.
-        queue: QueueId,
+        claim: ClaimId,
         /// Its parameters.
         attributes: Attributes,
     },
-    /// A queue was closed.
+    /// A claim was closed.
     Closed {
         /// Its name.
-        queue: QueueId,
+        claim: ClaimId,
     },
-    /// A queue has work, deferred or running.
+    /// A claim has work, deferred or running.
     Ready {
         /// Its name.
-        queue: QueueId,
+        claim: ClaimId,
     },
-    /// A queue has no work any more.
+    /// A claim has no work any more.
     Idle {
         /// Its name.
-        queue: QueueId,
+        claim: ClaimId,
     },
-    /// A queue's own report of the device time that its work took since its last such report. It is limited, see the accounts
-    /// of queues.
+    /// A claim's own report of the device time that its work took since its last such report. It is limited, see the accounts
+    /// of claims.
     Used {
         /// Its name.
-        queue: QueueId,
+        claim: ClaimId,
         /// The device time.
         device: Nanos,
     },
-    /// A queue's parameters have changed.
+    /// A claim's parameters have changed.
     Changed {
         /// Its name.
-        queue: QueueId,
+        claim: ClaimId,
         /// All its parameters.
         attributes: Attributes,
     },
 }
 
-impl QueueChange {
-    /// The queue that it is about.
-    pub const fn queue(&self) -> QueueId {
+impl ClaimChange {
+    /// The claim that it is about.
+    pub const fn claim(&self) -> ClaimId {
         match *self {
-            Self::Opened { queue, .. }
-            | Self::Closed { queue }
-            | Self::Ready { queue }
-            | Self::Idle { queue }
-            | Self::Used { queue, .. }
-            | Self::Changed { queue, .. } => queue,
+            Self::Opened { claim, .. }
+            | Self::Closed { claim }
+            | Self::Ready { claim }
+            | Self::Idle { claim }
+            | Self::Used { claim, .. }
+            | Self::Changed { claim, .. } => claim,
         }
     }
 }

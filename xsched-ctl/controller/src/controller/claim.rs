@@ -1,4 +1,4 @@
-//! What is known of a queue besides the page.
+//! What is known of a claim besides the page.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -13,9 +13,9 @@ use super::client::Said;
 
 /// A process's claim: its use of one device at one stream priority.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct Claim {
     /// Its slot in the page.
-    pub(super) key: xsched_arbiter::Queue,
+    pub(super) key: xsched_arbiter::ClaimName,
     pub(super) client: ClientId,
     /// [`xsched_protocol::arbiter_page::device_key`]
     pub(super) device_key: u64,
@@ -23,7 +23,7 @@ pub(super) struct Queue {
     pub(super) device: u16,
     /// How much more urgent it is than the process.
     pub(super) stream_priority: i32,
-    /// What was set for this queue alone.
+    /// What was set for this claim alone.
     pub(super) set: Wish,
     /// What its process asks for it alone.
     pub(super) hint: Wish,
@@ -37,7 +37,7 @@ pub(super) struct Queue {
     pub(super) group: Option<Rc<Group>>,
 }
 
-impl Queue {
+impl Claim {
     /// What was said of it, given what was said of its process.
     pub(super) fn said(&self, of_process: &Said) -> Said {
         Said { set: self.set.or(of_process.set), hint: self.hint, ..*of_process }
@@ -66,7 +66,7 @@ impl Queue {
         for part in parts {
             // A process that reports more libraries violates the protocol.
             if self.origins.len() < ORIGINS_MAX as usize || self.origins.contains_key(&part.origin) {
-                // A library that is reported for the first time was used since the last report, or since the queue was opened.
+                // A library that is reported for the first time was used since the last report, or since the claim was opened.
                 let time = self.origins.entry(part.origin).or_insert_with(|| DeviceTime::new(self.opened_ns));
                 let added = Nanos(time.update(now_ns, part.device_ns));
                 if let Some(group) = &self.group
@@ -101,7 +101,7 @@ pub(super) struct DeviceTime {
 const WINDOW_NS: u64 = 1_000_000_000;
 
 impl Used {
-    /// Counters of a queue that was just opened.
+    /// Counters of a claim that was just opened.
     pub(super) fn new(now_ns: u64) -> Self {
         Self { at_ns: now_ns, device: DeviceTime::new(now_ns), ..Self::default() }
     }
