@@ -86,7 +86,7 @@ pub(crate) enum Verb {
         xsched-ctl run --class low -- python train.py\n  \
         xsched-ctl run --policy partition --share 75 -- ./app")]
     Run(Run),
-    /// Change the scheduling parameters of a process, cgroup or queue
+    /// Change the scheduling parameters of a process, cgroup or claim
     ///
     /// Users may lower their own processes freely, and raise them up to the configured ceiling. Root and the
     /// controller's user may do anything.
@@ -104,7 +104,7 @@ pub(crate) enum Verb {
         state        ready: has work and may launch. suspended: has work and may not; would wait: the same\n               \
                      while the controller observes. idle: has no work. alone: no other process uses the\n               \
                      device. free: the controller is off\n  \
-        queue        the number for `set --queue`\n  \
+        claim        the number for `set --claim`\n  \
         level        the order on the device, the smallest first. 1: first while it has work; 2 and above:\n               \
                      behind others, or first for a time slice only, as under `fair` and `partition`;\n               \
                      0: has a time slice because it was kept waiting\n  \

@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use xsched_control_api::{
-    answer::{Answer, List, Process, Queue, Status},
+    answer::{Answer, Claim, List, Process, Status},
     client::Controller,
     request::Request,
 };
@@ -37,7 +37,7 @@ pub(crate) async fn run(arguments: cli::List) -> Result<u8, Failure> {
     }
 }
 
-/// The columns for a queue.
+/// The columns for a claim.
 pub(crate) const HEADINGS: [&str; 11] = [
     "command",
     "user",
@@ -46,7 +46,7 @@ pub(crate) const HEADINGS: [&str; 11] = [
     "from",
     "state",
     "pid",
-    "queue",
+    "claim",
     "level",
     "device time",
     "suspended",
@@ -61,7 +61,7 @@ fn text(list: &List, by: Lines) -> String {
     let mut text = format!("{}, policy {}, {processes}\n", controller.state, controller.policy);
     let written = match by {
         _ if list.processes.is_empty() => Ok(()),
-        Lines::Queue => write_table(&mut text, HEADINGS, queue_rows(list), NAMES),
+        Lines::Claim => write_table(&mut text, HEADINGS, claim_rows(list), NAMES),
         Lines::Origin => write_table(&mut text, ORIGIN_HEADINGS, origin_rows(list), ORIGIN_NAMES),
     };
     written.expect("writing to a string does not fail");
@@ -77,7 +77,7 @@ fn text(list: &List, by: Lines) -> String {
         ),
         (counts.malformed, "connections ended because of malformed packets"),
         (counts.slow, "connections ended because the process did not answer"),
-        (counts.full, "connections or queues refused because a limit was reached"),
+        (counts.full, "connections or claims refused because a limit was reached"),
         (counts.failed, "changes of the page failed"),
         (counts.answered_again, "verdicts had to be given again: each user's table holds 65,536"),
     ] {
@@ -88,19 +88,19 @@ fn text(list: &List, by: Lines) -> String {
     text
 }
 
-fn queue_rows(list: &List) -> Vec<[String; HEADINGS.len()]> {
+fn claim_rows(list: &List) -> Vec<[String; HEADINGS.len()]> {
     let mut rows = Vec::new();
     for process in &list.processes {
-        if process.queues.is_empty() {
+        if process.claims.is_empty() {
             rows.push(row(&list.controller, process, None));
         }
-        rows.extend(process.queues.iter().map(|queue| row(&list.controller, process, Some(queue))));
+        rows.extend(process.claims.iter().map(|claim| row(&list.controller, process, Some(claim))));
     }
     rows
 }
 
 const ORIGIN_HEADINGS: [&str; 8] =
-    ["library", "command", "user", "device", "pid", "queue", "device time", "so far"];
+    ["library", "command", "user", "device", "pid", "claim", "device time", "so far"];
 
 /// How many of them are names.
 const ORIGIN_NAMES: usize = 4;
@@ -108,15 +108,15 @@ const ORIGIN_NAMES: usize = 4;
 fn origin_rows(list: &List) -> Vec<[String; ORIGIN_HEADINGS.len()]> {
     let mut rows = Vec::new();
     for process in &list.processes {
-        for queue in &process.queues {
-            rows.extend(queue.origins.iter().map(|origin| {
+        for claim in &process.claims {
+            rows.extend(claim.origins.iter().map(|origin| {
                 [
                     short_name(&origin.library),
                     named(process),
                     process.user.clone(),
-                    queue.device.clone(),
+                    claim.device.clone(),
                     process.pid.to_string(),
-                    queue.slot.to_string(),
+                    claim.slot.to_string(),
                     percent(origin.device_share),
                     duration(Some(origin.device_ns)),
                 ]
@@ -130,8 +130,8 @@ fn percent(part: f64) -> String {
     format!("{:.0} %", part * 100.0)
 }
 
-fn row(status: &Status, process: &Process, queue: Option<&Queue>) -> [String; HEADINGS.len()] {
-    let line = Line::of(status, process, queue);
+fn row(status: &Status, process: &Process, claim: Option<&Claim>) -> [String; HEADINGS.len()] {
+    let line = Line::of(status, process, claim);
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     [
         line.command,
@@ -171,8 +171,8 @@ mod tests {
         List { controller, devices: Vec::new(), processes }
     }
 
-    fn queue() -> Queue {
-        Queue {
+    fn claim() -> Claim {
+        Claim {
             slot: 3,
             device: "0000:c1:00.0".to_owned(),
             parameters: None,
@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    fn process(queue: Queue) -> Process {
+    fn process(claim: Claim) -> Process {
         Process {
             pid: 4711,
             uid: 0,
@@ -207,14 +207,14 @@ mod tests {
             class: "high".to_owned(),
             from: From::Rule,
             reports: PageKeeper::Programs,
-            queues: vec![queue],
+            claims: vec![claim],
         }
     }
 
     #[test]
-    fn a_queue_is_a_line() {
-        let list = list(vec![process(queue())]);
-        let shown = text(&list, Lines::Queue);
+    fn a_claim_is_a_line() {
+        let list = list(vec![process(claim())]);
+        let shown = text(&list, Lines::Claim);
         let lines: Vec<_> = shown.lines().collect();
         assert_eq!(lines[0], "active, policy priority, 1 process");
         assert_eq!(
@@ -227,7 +227,7 @@ mod tests {
         let lines = shown.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
         let lines: Vec<_> = lines.skip(1).take(3).collect();
         let wanted = [
-            "library command user device pid queue device time so far",
+            "library command user device pid claim device time so far",
             "librocblas.so.4 python3 root 0000:c1:00.0 4711 3 20 % 1.23 ms",
             "[unknown] python3 root 0000:c1:00.0 4711 3 5 % 7 ns",
         ];
@@ -236,58 +236,58 @@ mod tests {
 
     #[test]
     fn unknown_device_time_is_not_shown_as_zero() {
-        let queue = Queue { ready: false, suspended: false, alone: true, device_share: 0.0, ..queue() };
-        let shown = text(&list(vec![process(queue)]), Lines::Queue);
+        let claim = Claim { ready: false, suspended: false, alone: true, device_share: 0.0, ..claim() };
+        let shown = text(&list(vec![process(claim)]), Lines::Claim);
         let line = shown.lines().nth(2).unwrap_or_default();
         let words: Vec<_> = line.split_whitespace().collect();
         assert_eq!(words.join(" "), "python3 root 0000:c1:00.0 high 120, x200 rule alone 4711 3 1 - 1.50 ms");
     }
 
-    /// The last line of a list with one queue, in this state of the controller.
-    fn line(state: State, queue: Queue) -> String {
-        let mut list = list(vec![process(queue)]);
+    /// The last line of a list with one claim, in this state of the controller.
+    fn line(state: State, claim: Claim) -> String {
+        let mut list = list(vec![process(claim)]);
         list.controller = Status { state, counts: Counts::default(), ..list.controller };
-        let shown = text(&list, Lines::Queue);
+        let shown = text(&list, Lines::Claim);
         shown.lines().last().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn while_off_no_process_is_called_idle() {
-        let queue = || Queue { ready: false, suspended: false, device_share: 0.0, ..queue() };
+        let claim = || Claim { ready: false, suspended: false, device_share: 0.0, ..claim() };
         let before = "python3 root 0000:c1:00.0 high 120, x200 rule";
-        assert_eq!(line(State::Off, queue()), format!("{before} free 4711 3 1 - 1.50 ms"));
-        assert_eq!(line(State::Active, queue()), format!("{before} idle 4711 3 1 0 % 1.50 ms"));
+        assert_eq!(line(State::Off, claim()), format!("{before} free 4711 3 1 - 1.50 ms"));
+        assert_eq!(line(State::Active, claim()), format!("{before} idle 4711 3 1 0 % 1.50 ms"));
     }
 
     #[test]
     fn while_off_no_process_is_called_ready() {
         // While the controller observes, processes report that all the time.
-        let queue = Queue { suspended: false, ..queue() };
+        let claim = Claim { suspended: false, ..claim() };
         let before = "python3 root 0000:c1:00.0 high 120, x200 rule";
-        assert_eq!(line(State::Off, queue), format!("{before} free 4711 3 1 25 % 1.50 ms"));
+        assert_eq!(line(State::Off, claim), format!("{before} free 4711 3 1 25 % 1.50 ms"));
     }
 
     #[test]
-    fn an_observing_controller_shows_which_queues_would_wait() {
+    fn an_observing_controller_shows_which_claims_would_wait() {
         let before = "python3 root 0000:c1:00.0 high 120, x200 rule";
-        assert_eq!(line(State::Observing, queue()), format!("{before} would wait 4711 3 1 25 % 1.50 ms"));
+        assert_eq!(line(State::Observing, claim()), format!("{before} would wait 4711 3 1 25 % 1.50 ms"));
     }
 
     #[test]
-    fn parameters_set_for_a_queue_are_shown_as_set() {
+    fn parameters_set_for_a_claim_are_shown_as_set() {
         let parameters = Some(Parameters { priority: -7, ..Parameters::default() });
-        let shown = line(State::Active, Queue { parameters, ..queue() });
+        let shown = line(State::Active, Claim { parameters, ..claim() });
         assert!(shown.contains("normal -7 set suspended"), "{shown}");
     }
 
     #[test]
     fn an_slo_is_shown_beside_the_latency() {
-        let mut list = list(vec![process(Queue { latency_ns: Some(10_800_000), ..queue() })]);
+        let mut list = list(vec![process(Claim { latency_ns: Some(10_800_000), ..claim() })]);
         list.processes[0].parameters.slo = Some("p99 < 12ms".parse().unwrap());
-        let ignored = text(&list, Lines::Queue);
+        let ignored = text(&list, Lines::Claim);
         assert!(!ignored.contains("p99") && !ignored.contains("now"), "{ignored}");
         list.controller.policy = "slo".to_owned();
-        let shown = text(&list, Lines::Queue);
+        let shown = text(&list, Lines::Claim);
         assert!(shown.contains("high 120, x200, p99 < 12ms (now 10.8 ms)"), "{shown}");
     }
 
@@ -295,7 +295,7 @@ mod tests {
     fn an_empty_list_shows_no_processes() {
         let mut list = list(Vec::new());
         list.controller.counts = Counts::default();
-        assert_eq!(text(&list, Lines::Queue), "active, policy priority, 0 processes\n");
+        assert_eq!(text(&list, Lines::Claim), "active, policy priority, 0 processes\n");
     }
 
     /// After an upgrade this may be all of them.
@@ -303,7 +303,7 @@ mod tests {
     fn processes_with_another_version_are_counted_even_if_no_other_has_joined() {
         let mut list = list(Vec::new());
         list.controller.counts = Counts { outdated: 2, ..Counts::default() };
-        let shown = text(&list, Lines::Queue);
+        let shown = text(&list, Lines::Claim);
         assert!(
             shown.lines().nth(1).is_some_and(|line| line.starts_with("2 processes so far have a shim")),
             "{shown}"

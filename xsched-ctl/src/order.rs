@@ -27,12 +27,12 @@ const OFF_PATIENCE: Duration = Duration::from_millis(500);
 const DEATH: Duration = Duration::from_secs(2);
 
 pub(crate) async fn set(arguments: cli::Set) -> Result<u8, Failure> {
-    let cli::Set { pid, cgroup, queue, parameters, reset: _, json } = arguments;
+    let cli::Set { pid, cgroup, claim, parameters, reset: _, json } = arguments;
     let target = pid
         .map(Target::Pid)
         .or(cgroup.map(Target::Cgroup))
-        .or(queue.map(Target::Queue))
-        .ok_or_else(|| Failure::Usage("give --pid, --cgroup or --queue".to_owned()))?;
+        .or(claim.map(Target::Claim))
+        .ok_or_else(|| Failure::Usage("give --pid, --cgroup or --claim".to_owned()))?;
     let wish = parameters.wish();
     let mut controller = Controller::connect().await?;
     let answer = controller.ask(&Request::Set { target: target.clone(), wish }).await?;

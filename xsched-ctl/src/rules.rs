@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use xsched_control_api::{
-    answer::{Answer, By, Explained, Place, Process, Queue},
+    answer::{Answer, By, Claim, Explained, Place, Process},
     client::Controller,
     request::Request,
 };
@@ -56,7 +56,7 @@ async fn explain(arguments: &cli::RulesExplain) -> Result<u8, Failure> {
 fn explanation(explained: &Explained, process: Option<&Process>) -> String {
     let mut text = String::new();
     if explained.sites.is_empty() {
-        let because = process.map(|process| why_no_verdicts(&process.queues)).unwrap_or_default();
+        let because = process.map(|process| why_no_verdicts(&process.claims)).unwrap_or_default();
         let _ = writeln!(text, "process {} has requested no verdict yet{because}", explained.pid);
     }
     for site in &explained.sites {
@@ -77,10 +77,10 @@ fn explanation(explained: &Explained, process: Option<&Process>) -> String {
     text
 }
 
-fn why_no_verdicts(queues: &[Queue]) -> &'static str {
-    if queues.is_empty() {
+fn why_no_verdicts(claims: &[Claim]) -> &'static str {
+    if claims.is_empty() {
         ": it has not used a device"
-    } else if queues.iter().all(|queue| queue.alone) {
+    } else if claims.iter().all(|claim| claim.alone) {
         ": it is alone on its device, so all calls go to the runtime at once; it requests verdicts when other processes come"
     } else {
         ""
@@ -161,23 +161,23 @@ mod tests {
             left_out: 0,
             losses: Vec::new(),
         };
-        let queue = |alone: bool| {
+        let claim = |alone: bool| {
             serde_json::json!({
                 "slot": 1, "device": "0000:c1:00.0", "stream_priority": 0, "level": 1, "ready": false, "suspended": false,
                 "alone": alone, "device_share": 0.0, "device_ns": 0, "launched": 0, "deferred": 0, "suspended_ns": 0,
             })
         };
-        let shown = |queues: &[serde_json::Value]| {
+        let shown = |claims: &[serde_json::Value]| {
             let process = serde_json::json!({
                 "pid": 7, "uid": 0, "user": "root", "command": "x", "class": "normal", "from": "default",
-                "parameters": { "priority": 0, "weight": 100, "share": null }, "reports": "programs", "queues": queues,
+                "parameters": { "priority": 0, "weight": 100, "share": null }, "reports": "programs", "queues": claims,
             });
             explanation(&explained, Some(&serde_json::from_value(process).unwrap()))
         };
         let begin = "process 7 has requested no verdict yet";
         assert_eq!(explanation(&explained, None), format!("{begin}\n"));
-        assert_eq!(shown(&[queue(true), queue(false)]), format!("{begin}\n"));
+        assert_eq!(shown(&[claim(true), claim(false)]), format!("{begin}\n"));
         assert_eq!(shown(&[]), format!("{begin}: it has not used a device\n"));
-        assert!(shown(&[queue(true)]).starts_with(&format!("{begin}: it is alone on its device, ")));
+        assert!(shown(&[claim(true)]).starts_with(&format!("{begin}: it is alone on its device, ")));
     }
 }

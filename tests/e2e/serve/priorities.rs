@@ -57,7 +57,7 @@ fn rules_hints_and_commands_set_the_priority_of_a_process() {
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, note));
     controller.say(&["set", "--pid", &pid, "--reset"]);
     assert_eq!(stands(&by_hint), (-7, "hint".into()));
-    controller.say(&["set", "--queue", &by_hint.slot().to_string(), "--priority", "-99"]);
+    controller.say(&["set", "--claim", &by_hint.slot().to_string(), "--priority", "-99"]);
     assert_eq!(controller.listed(&by_hint)["queues"][0]["parameters"]["priority"], -99);
     let table = controller.say(&["list"]);
     assert!(table.starts_with("active, policy priority, 2 processes\n"), "{table}");

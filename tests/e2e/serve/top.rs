@@ -103,7 +103,7 @@ fn keys_change_what_top_shows() {
     let terminal = Terminal::with_top(&controller, "");
     terminal.wait(|screen| {
         has_line(screen, &[&pid, "normal -10", "suspended", &format!("{urgent_pid} python3")])
-            && has_line(screen, &["0 0000:05:00.0", "2 queues, 1 waits"])
+            && has_line(screen, &["0 0000:05:00.0", "2 claims, 1 waits"])
     });
 
     terminal.press(if batch.id() < urgent.id() { &["Home"] } else { &["End"] });
@@ -120,7 +120,7 @@ fn keys_change_what_top_shows() {
     terminal.press(&["p", "Down", "Enter"]);
     terminal.wait_for("active, policy fair, 2 processes");
     terminal.tmux(&["resize-window", "-x", "140", "-y", "30"]);
-    terminal.wait(|screen| has_line(screen, &["from", "queue", "level", "waits for"]));
+    terminal.wait(|screen| has_line(screen, &["from", "claim", "level", "waits for"]));
     terminal.press(&["?"]);
     terminal.wait_for("Any key ends this help");
     terminal.press(&["x", "q"]);

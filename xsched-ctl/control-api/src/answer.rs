@@ -82,7 +82,7 @@ pub enum Reason {
     NotPermitted,
     /// The user may do this, but not up to this value.
     AboveCeiling,
-    /// There is no such process, queue or policy.
+    /// There is no such process, claim or policy.
     NotFound,
     /// A limit is reached.
     Full,
@@ -92,7 +92,7 @@ pub enum Reason {
     Failed,
 }
 
-/// Whether queues are suspended.
+/// Whether claims are suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
@@ -162,7 +162,7 @@ pub struct Status {
     pub pid: u32,
     /// Its user.
     pub uid: u32,
-    /// Whether queues are suspended.
+    /// Whether claims are suspended.
     pub state: State,
     /// How claims are ranked.
     pub policy: String,
@@ -187,13 +187,13 @@ pub struct Counts {
     pub joined: u64,
     /// Those among them that report over the socket.
     pub by_socket: u64,
-    /// Queues opened.
+    /// Claims opened.
     pub opened: u64,
     /// Levels changed.
     pub moved: u64,
-    /// Processes that died or became another program with queues open.
+    /// Processes that died or became another program with claims open.
     pub died: u64,
-    /// Queues whose lease ran out.
+    /// Claims whose lease ran out.
     pub expired: u64,
     /// Connections ended because of a malformed packet.
     pub malformed: u64,
@@ -202,9 +202,9 @@ pub struct Counts {
     pub outdated: u64,
     /// Connections ended because the process did not read, or sent nothing.
     pub slow: u64,
-    /// Connections and queues refused because a limit was reached.
+    /// Connections and claims refused because a limit was reached.
     pub full: u64,
-    /// Reports about queues that did not belong to the sender or no longer existed.
+    /// Reports about claims that did not belong to the sender or no longer existed.
     pub refused: u64,
     /// Changes refused for lack of permission.
     pub forbidden: u64,
@@ -221,7 +221,7 @@ pub struct Counts {
 pub struct List {
     /// The controller's state.
     pub controller: Status,
-    /// Devices with queues that have reported anything.
+    /// Devices with claims that have reported anything.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<Device>,
     /// By process id.
@@ -231,9 +231,9 @@ pub struct List {
 /// A device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Device {
-    /// As in [`Queue::device`].
+    /// As in [`Claim::device`].
     pub device: String,
-    /// The part of the last second in which work of its queues was on it, whether or not they ran side by side: 1 at most.
+    /// The part of the last second in which work of its claims was on it, whether or not they ran side by side: 1 at most.
     pub busy: f64,
 }
 
@@ -262,8 +262,9 @@ pub struct Process {
     pub from: From,
     /// How its reports arrive: seen by BPF programs, or over the socket.
     pub reports: PageKeeper,
-    /// Its queues.
-    pub queues: Vec<Queue>,
+    /// Its claims.
+    #[serde(rename = "queues")]
+    pub claims: Vec<Claim>,
 }
 
 /// A container of a pod.
@@ -314,13 +315,13 @@ impl std::fmt::Display for From {
     }
 }
 
-/// How many queues [`Queue::waits_for`] names at most: a thousand that wait for a thousand would make a long answer.
+/// How many claims [`Claim::waits_for`] names at most: a thousand that wait for a thousand would make a long answer.
 pub const WAITS_FOR_MAX: usize = 8;
 
 /// A process's claim: its use of one device at one stream priority.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Queue {
-    /// Its slot in the page, which `set --queue` takes.
+pub struct Claim {
+    /// Its slot in the page, which `set --claim` takes.
     pub slot: u32,
     /// The device, as `0000:c1:00.0`, with the partition behind a slash unless it is 0.
     pub device: String,
@@ -333,13 +334,13 @@ pub struct Queue {
     pub level: u64,
     /// It has work.
     pub ready: bool,
-    /// A more urgent queue of its device has work.
+    /// A more urgent claim of its device has work.
     pub suspended: bool,
-    /// While it has work and is suspended: the slots of the queues that go first, at most [`WAITS_FOR_MAX`]. These have work, at
+    /// While it has work and is suspended: the slots of the claims that go first, at most [`WAITS_FOR_MAX`]. These have work, at
     /// the most urgent level of its device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits_for: Vec<u32>,
-    /// No other queue is open on its device. Its process then tracks none of its commands, so it reports neither
+    /// No other claim is open on its device. Its process then tracks none of its commands, so it reports neither
     /// whether it has work nor what it uses.
     pub alone: bool,
     /// Part of the device's time that its work took in the last one to two seconds.
@@ -360,7 +361,7 @@ pub struct Queue {
     pub latency_ns: Option<u64>,
 }
 
-/// A queue's device time for one library.
+/// A claim's device time for one library.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Origin {
     /// The library's file name; `[unknown]`, or `[others]` for all those beyond the limit of numbers.
@@ -387,9 +388,9 @@ pub struct Changed {
 /// The shares of a device exceed 100 %, so all shrink in proportion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overpromised {
-    /// The device, as in [`Queue`].
+    /// The device, as in [`Claim`].
     pub device: String,
-    /// The sum of the shares of all processes with queues there, now or if another joined.
+    /// The sum of the shares of all processes with claims there, now or if another joined.
     pub percent: u32,
 }
 

@@ -161,7 +161,7 @@ impl Advice for AskError {
                     .to_owned()
             }
             Self::Refused { reason: Reason::NotFound, .. } => {
-                "`xsched-ctl list` shows processes and queues".to_owned()
+                "`xsched-ctl list` shows processes and claims".to_owned()
             }
             Self::Refused { reason: Reason::Unavailable, .. } => {
                 "`xsched-ctl doctor` shows the controller's state; a process started with `XSCHED_VERBOSE=2` logs its \

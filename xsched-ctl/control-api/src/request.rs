@@ -80,8 +80,9 @@ pub enum Target {
     Pid(u32),
     /// All processes of a cgroup and of those below it, now and later.
     Cgroup(String),
-    /// One queue, as `list` names it: the streams of one priority of one process on one device.
-    Queue(u32),
+    /// One claim, as `list` numbers it: the streams of one priority of one process on one device.
+    #[serde(rename = "queue")]
+    Claim(u32),
 }
 
 impl std::fmt::Display for Target {
@@ -89,7 +90,7 @@ impl std::fmt::Display for Target {
         match self {
             Self::Pid(pid) => write!(f, "process {pid}"),
             Self::Cgroup(cgroup) => write!(f, "cgroup {cgroup}"),
-            Self::Queue(slot) => write!(f, "queue {slot}"),
+            Self::Claim(slot) => write!(f, "claim {slot}"),
         }
     }
 }

@@ -37,7 +37,7 @@ fn synonym(typed: &str) -> Option<&'static str> {
         "stop" | "disable" | "pause" | "halt" | "release" | "suspend" | "kill" | "end" | "quit" => "off",
         "enable" | "resume" | "continue" | "unpause" => "on",
         "start" | "daemon" | "server" | "controller" | "serv" => "serve",
-        "ps" | "ls" | "status" | "stat" | "stats" | "show" | "processes" | "queues" => "list",
+        "ps" | "ls" | "status" | "stat" | "stats" | "show" | "processes" | "claims" | "queues" => "list",
         "htop" | "nvtop" => "top",
         "exec" | "launch" | "spawn" => "run",
         "nice" | "renice" | "prio" | "priority" | "weight" | "share" | "class" | "limit" => "set",

@@ -158,7 +158,7 @@ pub(crate) struct Run {
 }
 
 #[derive(Args, Debug)]
-#[command(group(ArgGroup::new("whom").args(["pid", "cgroup", "queue"]).required(true)))]
+#[command(group(ArgGroup::new("whom").args(["pid", "cgroup", "claim"]).required(true)))]
 #[command(group(
     ArgGroup::new("how").args(["priority", "class", "weight", "share", "quota", "deadline", "work", "slo", "reset"]).required(true).multiple(true)
 ))]
@@ -171,9 +171,9 @@ pub(crate) struct Set {
     #[arg(long, value_name = "PATH", value_parser = cgroup)]
     pub(crate) cgroup: Option<String>,
 
-    /// One queue, as numbered by `list`: the streams of one priority of one process on one device
-    #[arg(long, visible_alias = "stream", value_name = "N")]
-    pub(crate) queue: Option<u32>,
+    /// One claim, as numbered by `list`: the streams of one priority of one process on one device
+    #[arg(long, visible_alias = "stream", alias = "queue", value_name = "N")]
+    pub(crate) claim: Option<u32>,
 
     #[command(flatten)]
     pub(crate) parameters: ParameterOptions,
@@ -213,7 +213,7 @@ pub(crate) struct List {
     pub(crate) watch: Option<f64>,
 
     /// What to show on a line
-    #[arg(long, value_enum, default_value_t = Lines::Queue)]
+    #[arg(long, value_enum, default_value_t = Lines::Claim)]
     pub(crate) by: Lines,
 
     /// Print the controller's answer as JSON, which contains both
@@ -232,7 +232,8 @@ pub(crate) struct Top {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Lines {
     /// A process's use of a device
-    Queue,
+    #[value(alias = "queue")]
+    Claim,
     /// The same by library
     Origin,
 }

@@ -154,7 +154,7 @@ fn describe_joined(list: &List, pid: u32, why_not: impl Fn(u32) -> String) -> (&
                 format!(
                     "{}, {}, reports {heard}",
                     process.parameters,
-                    counted(process.queues.len() as u64, "queue", "queues")
+                    counted(process.claims.len() as u64, "claim", "claims")
                 ),
             )
         }
@@ -227,11 +227,11 @@ mod tests {
             class: String::new(),
             from: From::Default,
             reports: PageKeeper::Controller,
-            queues: Vec::new(),
+            claims: Vec::new(),
         };
         let controller = status(State::Active, PageKeeper::Programs);
         let list = List { controller, devices: Vec::new(), processes: vec![process] };
-        let expected = "priority 0 (normal), weight 100, 0 queues, reports over the socket";
+        let expected = "priority 0 (normal), weight 100, 0 claims, reports over the socket";
         assert_eq!(describe_joined(&list, 11, |_| unreachable!()), ("joined", expected.to_owned()));
         let why = "the process has not joined: no controller is in /x of its container";
         let because = |_| String::from("no controller is in /x of its container");

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   controller: state, policy, number of processes
-//!   a line for each device: its number, how busy it is, how many queues wait
-//!   table: a row for each queue
+//!   a line for each device: its number, how busy it is, how many claims wait
+//!   table: a row for each claim
 //!   the selected row: what has no room in the table, its device time by library
 //!   status: as many lines as it needs, 4 at most
 //!   keys
@@ -26,7 +26,7 @@ use super::state::{Link, Mode, Note, State, Word};
 /// Devices that have a line of their own. A node has eight at most, or as many partitions of one.
 const DEVICES_MAX: usize = 8;
 
-/// Libraries of the selected queue that are shown.
+/// Libraries of the selected claim that are shown.
 const ORIGINS_MAX: usize = 4;
 
 /// A screen lower than this has no part for the selected row.
@@ -128,7 +128,7 @@ fn header(state: &State, palette: Palette) -> Text<'static> {
     Text::from(vec!["xsched-ctl top  ".bold(), link, Span::from(known)])
 }
 
-/// `0 0000:c1:00.0  [||||||      ]  25 %  3 queues, 1 waits`
+/// `0 0000:c1:00.0  [||||||      ]  25 %  3 claims, 1 waits`
 fn device(number: usize, name: &str, load: Load, palette: Palette) -> Text<'static> {
     let filled = (load.share.unwrap_or(0.0) * BAR as f64).round().clamp(0.0, BAR as f64) as usize;
     let share = load.share.map_or_else(|| "-".to_owned(), percent);
@@ -141,7 +141,7 @@ fn device(number: usize, name: &str, load: Load, palette: Palette) -> Text<'stat
         Span::from(format!("{number} {:<14} [", one_line(name))),
         Span::styled("|".repeat(filled), palette.style(Color::Green, Modifier::BOLD)),
         Span::from(" ".repeat(BAR - filled)),
-        Span::from(format!("] {share:>5}  {}{waiting}", counted(load.queues, "queue", "queues"))),
+        Span::from(format!("] {share:>5}  {}{waiting}", counted(load.claims, "claim", "claims"))),
     ])
 }
 
@@ -182,7 +182,7 @@ const COLUMNS: [Column; 11] = [
     Column::new("class", 14, |row| row.line.parameters.clone()),
     Column::new("from", 7, |row| row.line.from.clone()).from(110),
     Column::new(STATE, 10, |row| row.line.state.map_or_else(dash, str::to_owned)),
-    Column::new("queue", 5, |row| row.line.slot.map_or_else(dash, |slot| slot.to_string())).right().from(110),
+    Column::new("claim", 5, |row| row.line.slot.map_or_else(dash, |slot| slot.to_string())).right().from(110),
     Column::new("level", 5, |row| row.line.level.map_or_else(dash, |level| level.to_string()))
         .right()
         .from(110),
@@ -258,7 +258,7 @@ fn details(state: &State, width: usize) -> Vec<Text<'static>> {
         let Some(row) = rows.get(selected) else { return Vec::new() };
         let line = &row.line;
         let mut words = vec![format!("{} from {}", line.parameters, line.from)];
-        words.extend(line.slot.map(|slot| format!("queue {slot}")));
+        words.extend(line.slot.map(|slot| format!("claim {slot}")));
         words.extend(line.level.map(|level| format!("level {level}")));
         words.extend(line.suspended_ns.map(|ns| format!("deferred {}", duration(Some(ns)))));
         let of = format!("{} {}: ", line.pid, one_line(&line.command));

@@ -1,7 +1,7 @@
-//! A list for tests: an urgent service, a batch job that waits for it, and a process without a queue.
+//! A list for tests: an urgent service, a batch job that waits for it, and a process without a claim.
 
 use xsched_control_api::answer::{
-    Counts, Device, From, List, Origin, PageKeeper, Process, Queue, Settings, Sight, State, Status,
+    Claim, Counts, Device, From, List, Origin, PageKeeper, Process, Settings, Sight, State, Status,
 };
 use xsched_control_api::parameters::{Class, Parameters};
 
@@ -14,22 +14,22 @@ pub(super) fn list() -> List {
         };
         names.iter().map(origin).collect()
     };
-    let serve = Queue {
+    let serve = Claim {
         ready: true,
         device_share: 0.25,
         origins: origins(&[("librocblas.so.4", 0.25, 1_230_000_000)]),
-        ..queue(3, 1)
+        ..claim(3, 1)
     };
-    let train = Queue {
+    let train = Claim {
         ready: true,
         suspended: true,
         waits_for: vec![3],
         device_share: 0.6,
         suspended_ns: 1_500_000,
         origins: origins(&[("libtorch_hip.so", 0.5, 7_000_000_000), ("librocblas.so.4", 0.1, 2_000_000)]),
-        ..queue(5, 2)
+        ..claim(5, 2)
     };
-    let alone = Queue { alone: true, device: "0000:c2:00.0".to_owned(), ..queue(9, 1) };
+    let alone = Claim { alone: true, device: "0000:c2:00.0".to_owned(), ..claim(9, 1) };
     List {
         controller: Status {
             version: "1".to_owned(),
@@ -52,8 +52,8 @@ pub(super) fn list() -> List {
     }
 }
 
-fn queue(slot: u32, level: u64) -> Queue {
-    Queue {
+fn claim(slot: u32, level: u64) -> Claim {
+    Claim {
         slot,
         device: "0000:c1:00.0".to_owned(),
         parameters: None,
@@ -73,7 +73,7 @@ fn queue(slot: u32, level: u64) -> Queue {
     }
 }
 
-fn process(pid: u32, command: &str, class: Class, queues: Vec<Queue>) -> Process {
+fn process(pid: u32, command: &str, class: Class, claims: Vec<Claim>) -> Process {
     Process {
         pid,
         uid: 0,
@@ -85,6 +85,6 @@ fn process(pid: u32, command: &str, class: Class, queues: Vec<Queue>) -> Process
         class: class.to_string(),
         from: From::Run,
         reports: PageKeeper::Programs,
-        queues,
+        claims,
     }
 }

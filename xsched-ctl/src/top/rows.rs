@@ -1,8 +1,8 @@
-//! What the screen shows of a list: devices, and a row for each queue.
+//! What the screen shows of a list: devices, and a row for each claim.
 
 use std::collections::BTreeMap;
 
-use xsched_control_api::answer::{List, Origin, Process, Queue};
+use xsched_control_api::answer::{Claim, List, Origin, Process};
 use xsched_terminal::one_line;
 
 use crate::list::Line;
@@ -23,7 +23,7 @@ pub(super) enum Order {
     DeviceTime,
 }
 
-/// A queue, or a process without any.
+/// A claim, or a process without any.
 #[derive(Clone, Debug)]
 pub(super) struct Row<'a> {
     pub(super) id: RowId,
@@ -38,22 +38,22 @@ pub(super) struct Row<'a> {
 /// A device.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Load {
-    pub(super) queues: u64,
+    pub(super) claims: u64,
     pub(super) waiting: u64,
-    /// None while none of its queues is measured.
+    /// None while none of its claims is measured.
     pub(super) share: Option<f64>,
 }
 
 /// The devices by name. The order gives each its number.
 pub(super) fn devices(list: &List) -> BTreeMap<&str, Load> {
     let mut devices: BTreeMap<&str, Load> = BTreeMap::new();
-    for (process, queue) in queues(list) {
-        let load = devices.entry(&queue.device).or_default();
-        load.queues += 1;
-        load.waiting += u64::from(queue.ready && queue.suspended);
-        // Shares of queues that run side by side add up to more time than there is.
-        if Line::of(&list.controller, process, Some(queue)).device_share.is_some() {
-            let known = list.devices.iter().find(|known| known.device == queue.device);
+    for (process, claim) in claims(list) {
+        let load = devices.entry(&claim.device).or_default();
+        load.claims += 1;
+        load.waiting += u64::from(claim.ready && claim.suspended);
+        // Shares of claims that run side by side add up to more time than there is.
+        if Line::of(&list.controller, process, Some(claim)).device_share.is_some() {
+            let known = list.devices.iter().find(|known| known.device == claim.device);
             load.share = known.map(|known| known.busy);
         }
     }
@@ -62,11 +62,11 @@ pub(super) fn devices(list: &List) -> BTreeMap<&str, Load> {
 
 pub(super) fn rows(list: &List, order: Order) -> Vec<Row<'_>> {
     let devices = devices(list);
-    let owners: BTreeMap<_, _> = queues(list).map(|(process, queue)| (queue.slot, process)).collect();
-    let row = |process: &Process, queue: Option<&'_ Queue>| {
-        let line = Line::of(&list.controller, process, queue);
-        let device = queue.and_then(|queue| devices.keys().position(|name| *name == queue.device));
-        let ahead = queue.map_or(&[][..], |queue| &queue.waits_for);
+    let owners: BTreeMap<_, _> = claims(list).map(|(process, claim)| (claim.slot, process)).collect();
+    let row = |process: &Process, claim: Option<&'_ Claim>| {
+        let line = Line::of(&list.controller, process, claim);
+        let device = claim.and_then(|claim| devices.keys().position(|name| *name == claim.device));
+        let ahead = claim.map_or(&[][..], |claim| &claim.waits_for);
         let mut waits_for: Vec<_> =
             ahead.iter().map(|slot| owner(*slot, owners.get(slot).copied(), process)).collect();
         waits_for.dedup();
@@ -74,11 +74,11 @@ pub(super) fn rows(list: &List, order: Order) -> Vec<Row<'_>> {
     };
     let mut rows = Vec::new();
     for process in &list.processes {
-        let queues = process.queues.iter().map(Some);
-        let none = process.queues.is_empty().then_some(None);
-        rows.extend(queues.chain(none).map(|queue| {
-            let (id, line, device, waits_for) = row(process, queue);
-            Row { id, line, device, waits_for, origins: queue.map_or(&[], |queue| &queue.origins) }
+        let claims = process.claims.iter().map(Some);
+        let none = process.claims.is_empty().then_some(None);
+        rows.extend(claims.chain(none).map(|claim| {
+            let (id, line, device, waits_for) = row(process, claim);
+            Row { id, line, device, waits_for, origins: claim.map_or(&[], |claim| &claim.origins) }
         }));
     }
     if order == Order::DeviceTime {
@@ -88,18 +88,18 @@ pub(super) fn rows(list: &List, order: Order) -> Vec<Row<'_>> {
     rows
 }
 
-/// The queue in this slot, for a process that waits for it.
+/// The claim in this slot, for a process that waits for it.
 fn owner(slot: u32, owner: Option<&Process>, waiting: &Process) -> String {
     match owner {
-        Some(owner) if owner.pid == waiting.pid && owner.pid != 0 => format!("its queue {slot}"),
+        Some(owner) if owner.pid == waiting.pid && owner.pid != 0 => format!("its claim {slot}"),
         Some(owner) if owner.pid != 0 => format!("{} {}", owner.pid, one_line(&owner.command)),
         // It has left, or has no id where the controller runs.
-        Some(_) | None => format!("queue {slot}"),
+        Some(_) | None => format!("claim {slot}"),
     }
 }
 
-fn queues(list: &List) -> impl Iterator<Item = (&Process, &Queue)> {
-    list.processes.iter().flat_map(|process| process.queues.iter().map(move |queue| (process, queue)))
+fn claims(list: &List) -> impl Iterator<Item = (&Process, &Claim)> {
+    list.processes.iter().flat_map(|process| process.claims.iter().map(move |claim| (process, claim)))
 }
 
 #[cfg(test)]
@@ -108,14 +108,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_is_as_busy_as_the_controller_says_and_not_as_its_queues_together() {
+    fn a_device_is_as_busy_as_the_controller_says_and_not_as_its_claims_together() {
         let mut list = fixture::list();
-        let queues = list.processes.iter_mut().flat_map(|process| &mut process.queues);
-        for queue in queues.filter(|queue| !queue.alone) {
-            queue.device_share = 0.9;
+        let claims = list.processes.iter_mut().flat_map(|process| &mut process.claims);
+        for claim in claims.filter(|claim| !claim.alone) {
+            claim.device_share = 0.9;
         }
         list.devices[0].busy = 1.0;
         let shares: Vec<_> = devices(&list).into_values().map(|load| load.share).collect();
-        assert_eq!(shares, [Some(1.0), None], "nothing is measured of a queue that is alone");
+        assert_eq!(shares, [Some(1.0), None], "nothing is measured of a claim that is alone");
     }
 }

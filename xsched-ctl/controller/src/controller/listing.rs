@@ -116,7 +116,7 @@ impl Controller {
             class: Class::of(parameters.priority).to_string(),
             from,
             reports: Self::reports(client),
-            queues: claims
+            claims: claims
                 .map(|claim| self.claim(claim, client, &said, may_know, &company[&claim.device]))
                 .collect(),
         }
@@ -139,14 +139,14 @@ impl Controller {
         said: &Said,
         may_know: bool,
         company: &Company,
-    ) -> answer::Queue {
+    ) -> answer::Claim {
         let page = self.arbiter.page();
         let word = page.claim(claim.key.slot).word;
         let is_own = !claim.set.is_empty() || !claim.hint.is_empty();
         let is_suspended = self.has_more_urgent_work(word, company);
         // Levels change while they are read: then none goes before it.
         let goes_first = company.working_levels & more_urgent(word.level()) != 0;
-        answer::Queue {
+        answer::Claim {
             slot: claim.key.slot,
             device: device_name(claim.device_key),
             parameters: is_own.then(|| client.parameters(&self.config, &claim.said(said)).0),

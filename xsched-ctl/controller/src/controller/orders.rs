@@ -65,7 +65,7 @@ impl Controller {
         wish.check().map_err(|error| OrderError::Malformed(error.to_string()))?;
         let ids = match target {
             Target::Pid(pid) => vec![self.find(*pid)?],
-            Target::Queue(slot) => vec![self.client_of(*slot)?],
+            Target::Claim(slot) => vec![self.client_of(*slot)?],
             Target::Cgroup(cgroup) => {
                 actor.check_privileged()?;
                 // The form in which the kernel writes the paths that these are compared with.
@@ -86,7 +86,7 @@ impl Controller {
         let old: Vec<_> = ids.iter().map(|id| self.parameters(*id, target)).collect();
         // A cgroup has many processes, and only privileged users set it.
         let wish = match (target, &old[..]) {
-            (Target::Pid(_) | Target::Queue(_), [now]) => wish.completed(*now),
+            (Target::Pid(_) | Target::Claim(_), [now]) => wish.completed(*now),
             _ => wish,
         };
         for (id, now) in ids.iter().zip(&old) {
@@ -122,7 +122,7 @@ impl Controller {
                     client.set = merged(client.set);
                 }
             }
-            Target::Queue(slot) => {
+            Target::Claim(slot) => {
                 if let Some(claim) = self.claims.get_mut(slot) {
                     claim.set = merged(claim.set);
                 }
@@ -139,7 +139,7 @@ impl Controller {
         let client = &self.clients[&id];
         let said = self.wishes.of(client);
         let said = match target {
-            Target::Queue(slot) => self.claims.get(slot).map_or(said, |claim| claim.said(&said)),
+            Target::Claim(slot) => self.claims.get(slot).map_or(said, |claim| claim.said(&said)),
             _ => said,
         };
         client.parameters(&self.config, &said).0
@@ -151,7 +151,7 @@ impl Controller {
         let said = self.wishes.of(client);
         let set = match target {
             Target::Pid(_) => self.wishes.of_group(client),
-            Target::Queue(_) => said.set,
+            Target::Claim(_) => said.set,
             Target::Cgroup(_) => Wish::default(),
         };
         let Parameters { priority, weight, share, quota, deadline, work, slo } =

@@ -166,7 +166,7 @@ fn device_time_is_listed_by_library() {
     let part = |origin, device_ns| OriginTime { origin, reserved: 0, device_ns };
     let mut divide = |slot, generation, parts: &[OriginTime]| {
         bench.0.divide(id, &OriginUsage::new(slot, generation, parts));
-        let origins = bench.list().processes[0].queues[0].origins.clone();
+        let origins = bench.list().processes[0].claims[0].origins.clone();
         origins.into_iter().map(|origin| (origin.library, origin.device_ns)).collect::<Vec<_>>()
     };
     let own = OriginTime::OWN;
@@ -185,14 +185,14 @@ fn device_time_is_listed_by_library() {
     assert!(bench.0.claims[&claim.slot].origins.len() <= 64);
     let stranger = Actor::of(&Peer::unknown(1, USER + 1));
     let Answer::List(list) = bench.order(stranger, Request::List {}) else { panic!("no list") };
-    assert!(list.processes[0].queues[0].origins.is_empty(), "other users do not see it");
+    assert!(list.processes[0].claims[0].origins.is_empty(), "other users do not see it");
 }
 
 #[test]
 fn a_process_with_a_device_for_itself_is_listed_as_alone() {
     let mut bench = Bench::new("");
     let alone = |bench: &mut Bench| {
-        let claims = bench.list().processes.into_iter().flat_map(|process| process.queues);
+        let claims = bench.list().processes.into_iter().flat_map(|process| process.claims);
         claims.map(|claim| claim.alone).collect::<Vec<_>>()
     };
     bench.joined(11, 0);
@@ -215,7 +215,7 @@ fn the_more_urgent_process_is_before_the_others() {
     bench.report(urgent_id, urgent, Report::Ready);
     assert_eq!(bench.ready(), 1 << bench.level(batch) | 1 << bench.level(urgent));
     let list = bench.list();
-    assert_eq!(list.processes.iter().map(|one| one.queues[0].suspended).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(list.processes.iter().map(|one| one.claims[0].suspended).collect::<Vec<_>>(), [true, false]);
     bench.report(urgent_id, urgent, Report::Idle);
     assert_eq!(bench.ready(), 1 << bench.level(batch));
 }
@@ -292,7 +292,7 @@ fn an_observing_controller_decides_and_defers_nothing() {
     assert!(bench.level(urgent) < bench.level(batch));
     assert_eq!(bench.ready(), 0);
     let held = |bench: &mut Bench| -> Vec<_> {
-        bench.list().processes.iter().map(|process| process.queues[0].suspended).collect()
+        bench.list().processes.iter().map(|process| process.claims[0].suspended).collect()
     };
     assert_eq!(held(&mut bench), [true, false], "the list shows what would be suspended");
     bench.report(id, urgent, Report::Idle);
@@ -315,7 +315,7 @@ fn a_claim_of_another_process_is_not_touched() {
     let usage =
         Usage { slot: victim.slot, generation: victim.generation, device_ns: 9, ..Usage::new_zeroed() };
     bench.0.usage(liar, &usage);
-    assert_eq!(bench.list().processes[0].queues[0].device_ns, 0);
+    assert_eq!(bench.list().processes[0].claims[0].device_ns, 0);
     assert!(refused(&mut bench) > before);
     let stale = Opened { generation: own.generation.wrapping_sub(1), ..own };
     bench.report(liar, stale, Report::Ready);
@@ -547,11 +547,11 @@ fn one_claim_can_have_its_own_parameters() {
     let second = bench.open(id, 1);
     assert_eq!(bench.level(first), bench.level(second));
     let wish = Wish { priority: Some(-50), ..Wish::default() };
-    let answer = bench.order(ROOT, Request::Set { target: Target::Queue(second.slot), wish });
+    let answer = bench.order(ROOT, Request::Set { target: Target::Claim(second.slot), wish });
     assert!(matches!(answer, Answer::Set { .. }), "{answer:?}");
     assert!(bench.level(first) < bench.level(second));
     let list = bench.list();
-    assert_eq!(list.processes[0].queues[1].parameters.map(|parameters| parameters.priority), Some(-50));
+    assert_eq!(list.processes[0].claims[1].parameters.map(|parameters| parameters.priority), Some(-50));
     assert_eq!(list.processes[0].parameters.priority, 0);
 }
 

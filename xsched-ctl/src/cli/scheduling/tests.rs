@@ -70,3 +70,16 @@ fn a_class_is_a_priority() {
     let Verb::Run(run) = cli.verb else { panic!("not run") };
     assert_eq!(run.parameters.wish().priority, Some(-100));
 }
+
+/// Scripts were written while a claim was called a queue.
+#[test]
+fn a_claim_may_be_called_a_queue() {
+    for name in ["--claim", "--queue", "--stream"] {
+        let words = ["xsched-ctl", "set", name, "7", "--priority", "3"];
+        let Verb::Set(set) = Cli::try_parse_from(words).unwrap().verb else { panic!("not set") };
+        assert_eq!(set.claim, Some(7));
+    }
+    for by in ["claim", "queue"] {
+        assert!(Cli::try_parse_from(["xsched-ctl", "list", "--by", by]).is_ok());
+    }
+}

@@ -50,8 +50,8 @@ fn a_terminal_of_80_by_24_shows_which_process_waits_for_which() {
     let shown = lines(&state);
     let wanted = [
         "xsched-ctl top  active, policy priority, 3 processes",
-        "0 0000:c1:00.0   [||||||||||||||||||||    ]  85 %  2 queues, 1 waits",
-        "1 0000:c2:00.0   [                        ]     -  1 queue",
+        "0 0000:c1:00.0   [||||||||||||||||||||    ]  85 %  2 claims, 1 waits",
+        "1 0000:c2:00.0   [                        ]     -  1 claim",
         "    pid command    user     dev class          state       time waits for",
         "   4711 serve.py   anna       0 high 100       ready       25 %",
         "   4712 train-a-l… anna       0 low -100       suspended   60 % 4711 serve.py",
@@ -66,7 +66,7 @@ fn a_terminal_of_80_by_24_shows_which_process_waits_for_which() {
         "",
         "",
         "",
-        "4712 train-a-large-model: low -100 from run, queue 5, level 2, deferred 1.50 ms",
+        "4712 train-a-large-model: low -100 from run, claim 5, level 2, deferred 1.50 ms",
         "waits for 4711 serve.py",
         "  libtorch_hip.so                 50 %  7.00 s so far",
         "  librocblas.so.4                 10 %  2.00 ms so far",
@@ -81,7 +81,7 @@ fn a_terminal_of_80_by_24_shows_which_process_waits_for_which() {
 fn a_wide_terminal_shows_all_columns() {
     let shown = text(&screen(&state(), (140, 24), Palette::Plain));
     let words = |line: usize| shown[line].split_whitespace().collect::<Vec<_>>().join(" ");
-    assert_eq!(words(3), "pid command user dev class from state queue level time waits for");
+    assert_eq!(words(3), "pid command user dev class from state claim level time waits for");
     assert_eq!(words(5), "4712 train-a-large-model anna 0 low -100 run suspended 5 2 60 % 4711 serve.py");
 }
 

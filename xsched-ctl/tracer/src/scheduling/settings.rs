@@ -110,7 +110,7 @@ mod tests {
             class: String::new(),
             from: From::Default,
             reports: PageKeeper::Programs,
-            queues: Vec::new(),
+            claims: Vec::new(),
         };
         let controller = Status {
             version: String::new(),

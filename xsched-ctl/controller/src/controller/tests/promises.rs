@@ -23,7 +23,7 @@ fn promises_beyond_100_percent_are_refused_with_the_sum() {
     assert_eq!(set(Target::Pid(11), share(75)), said("shares", sum));
     assert_eq!(set(Target::Pid(11), share(20)), None);
     let sum = "20 % (process 11) + 90 % (process 12) = 110 %";
-    assert_eq!(set(Target::Queue(first.slot), share(90)), said("shares", sum));
+    assert_eq!(set(Target::Claim(first.slot), share(90)), said("shares", sum));
 
     let quota = |text: &str| Wish { quota: Some(text.parse().unwrap()), ..Wish::default() };
     assert_eq!(set(Target::Pid(12), quota("200ms/1s")), None, "quotas and shares are not added up");

@@ -46,11 +46,11 @@ fn what_a_claim_was_set_to_stays_with_another_configuration() {
     let mut bench = Bench::new("");
     let claim = bench.joined(11, 5).1;
     let wish = Wish { priority: Some(-7), ..Wish::default() };
-    bench.order(ROOT, Request::Set { target: Target::Queue(claim.slot), wish });
+    bench.order(ROOT, Request::Set { target: Target::Claim(claim.slot), wish });
     bench.order(ROOT, Request::Set { target: Target::Cgroup("/later".into()), wish });
     bench.reconfigure("[[rule]]\npriority = 60\nweight = 7\n");
     let list = bench.list();
-    let parameters = list.processes[0].queues[0].parameters.unwrap();
+    let parameters = list.processes[0].claims[0].parameters.unwrap();
     assert_eq!((parameters.priority, parameters.weight), (-7, 7));
     assert_eq!(bench.0.wishes.group_count(), 1);
 }
