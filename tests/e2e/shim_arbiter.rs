@@ -138,7 +138,7 @@ fn launches_with_the_shared_memory_of_a_large_device_are_deferred() {
     // As gfx950 has. A block may use all of it.
     let mut command = machine.command("load --launches 500 --us 20 --lds 160");
     let mut load = DeviceLoad::start(command.env("HIP_SIM_LDS_KIB", "160")).expect("the program starts");
-    wait_until("it has a queue", || controller.queues() == 1);
+    wait_until("it has a claim", || controller.claims() == 1);
     controller.hold(true);
     load.begin().expect("the process is ready");
     thread::sleep(A_WHILE);
@@ -249,9 +249,9 @@ fn urgent_launches_in_checked_spans() -> usize {
     let machine = Machine::new("urgent");
     let controller = machine.controller();
     let mut urgent = machine.start("single --launches 1000 --us 1000 --blocks 304");
-    wait_until("it has a queue", || controller.queues() == 1);
+    wait_until("it has a claim", || controller.claims() == 1);
     let mut batch = machine.start("single --launches 300 --us 1000 --blocks 304");
-    wait_until("the other has a queue too", || controller.queues() == 2);
+    wait_until("the other has a claim too", || controller.claims() == 2);
     let (urgent_id, batch_id) = (urgent.id(), batch.id());
     controller.hold(true);
     urgent.begin().expect("the process is ready");
@@ -301,9 +301,9 @@ hip.hipStreamCreate(ctypes.byref(ctypes.c_void_p())); sys.stdin.read()"
         command.env("LD_PRELOAD", format!("{}:{}", shim().display(), hsa.display()));
         command.env("XSCHED_SOCKET_DIR", machine.folder.path()).env("HIP_SIM_DEVICES", "8");
         command.env("HIP_SIM_PARTITIONS", "4").envs(visible.map(|visible| ("HIP_VISIBLE_DEVICES", visible)));
-        let before = controller.queues();
+        let before = controller.claims();
         let mut process = command.spawn().expect("python3 is installed");
-        wait_until("it has a queue", || controller.queues() > before);
+        wait_until("it has a claim", || controller.claims() > before);
         drop(process.stdin.take());
         process.wait().expect("a child can be waited for");
         controller.devices()[before]
@@ -357,7 +357,7 @@ fn waited_at_a_gate(execution: &Execution, held: &[SpanNs]) -> bool {
 /// A process that is more urgent than those that come later, and has no work.
 fn more_urgent(machine: &Machine, controller: &SmallController) -> DeviceLoad {
     let urgent = machine.start("single --launches 1");
-    wait_until("it has a queue", || controller.queues() == 1);
+    wait_until("it has a claim", || controller.claims() == 1);
     urgent
 }
 

@@ -68,12 +68,12 @@ struct Shared {
     processes: AtomicUsize,
     usage: Mutex<Vec<Usage>>,
     reports: AtomicU64,
-    /// Queues of processes that were opened so far, that they have closed, and those that have work.
-    queues: AtomicUsize,
+    /// Claims of processes that were opened so far, that they have closed, and those that have work.
+    claims: AtomicUsize,
     closed: AtomicUsize,
     ready: AtomicUsize,
     urgent: Mutex<Urgent>,
-    /// The device of each queue that was opened.
+    /// The device of each claim that was opened.
     devices: Mutex<Vec<u64>>,
 }
 
@@ -174,19 +174,19 @@ impl SmallController {
         self.shared.reports.load(Ordering::SeqCst)
     }
 
-    /// Queues of processes that were opened so far.
+    /// Claims of processes that were opened so far.
     #[must_use]
-    pub fn queues(&self) -> usize {
-        self.shared.queues.load(Ordering::SeqCst)
+    pub fn claims(&self) -> usize {
+        self.shared.claims.load(Ordering::SeqCst)
     }
 
-    /// Queues that processes have closed.
+    /// Claims that processes have closed.
     #[must_use]
     pub fn closed(&self) -> usize {
         self.shared.closed.load(Ordering::SeqCst)
     }
 
-    /// The key of the device of each queue that was opened, in their order.
+    /// The key of the device of each claim that was opened, in their order.
     ///
     /// # Panics
     ///
@@ -196,7 +196,7 @@ impl SmallController {
         self.shared.devices.lock().expect("no holder panics").clone()
     }
 
-    /// Queues of processes that have work now.
+    /// Claims of processes that have work now.
     #[must_use]
     pub fn ready(&self) -> usize {
         self.shared.ready.load(Ordering::SeqCst)
@@ -215,7 +215,7 @@ impl SmallController {
         (urgent.spans.clone(), urgent.is_over)
     }
 
-    /// The last usage report of each queue.
+    /// The last usage report of each claim.
     ///
     /// # Panics
     ///
@@ -368,7 +368,7 @@ impl Controller {
         result
     }
 
-    /// Queues of processes that have work.
+    /// Claims of processes that have work.
     fn count_ready(&self) {
         let words = &self.memory.words;
         let slots = self.clients.iter().flat_map(|client| &client.slots);
@@ -438,7 +438,7 @@ impl Controller {
                 self.level = FIRST + (level + 1 - FIRST) % (LEVEL_COUNT as u64 - FIRST);
                 let has_one_level = self.shared.has_one_level.load(Ordering::SeqCst);
                 let level = if has_one_level { FIRST } else { level };
-                self.shared.queues.fetch_add(1, Ordering::SeqCst);
+                self.shared.claims.fetch_add(1, Ordering::SeqCst);
                 let owner = self.clients[index].owner;
                 let (slot, word) = self.open(device, level, owner);
                 self.clients[index].slots.push(slot);
@@ -485,7 +485,7 @@ impl Controller {
                 self.shared.closed.fetch_add(1, Ordering::SeqCst);
                 protocol::close(words, slot, generation, caller)
             }
-            // Queues of this controller have no gates.
+            // Claims of this controller have no gates.
             Some(Report::Join | Report::Check | Report::Gate) | None => Err(protocol::Refusal::Unchanged),
         });
         if changed.is_ok_and(|change| change.wakes.processes) {
@@ -513,7 +513,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Index of a device in the page; the phantom has a queue on each.
+    /// Index of a device in the page; the phantom has a claim on each.
     fn device(&mut self, key: u64) -> u64 {
         let words = self.memory.words;
         let index = (0..DEVICE_MAX as u64).find(|&index| [0, key].contains(&words.load(Word::key(index))));
@@ -528,7 +528,7 @@ impl Controller {
     fn open(&self, device: u64, level: u64, owner: u64) -> (u64, ClaimWord) {
         let words = &self.memory.words;
         let is_free = |slot: &u64| !ClaimWord(words.load(Word::claim(*slot))).is_open();
-        let slot = (0..CLAIM_MAX as u64).find(is_free).expect("tests have few queues");
+        let slot = (0..CLAIM_MAX as u64).find(is_free).expect("tests have few claims");
         let generation = ClaimWord(words.load(Word::claim(slot))).generation().wrapping_add(1);
         let word = ClaimWord::new(generation, device, level);
         protocol::open(words, slot, word, owner, || true).expect("the slot is free");

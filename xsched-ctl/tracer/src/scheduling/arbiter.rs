@@ -1,4 +1,4 @@
-//! The state of the arbiter page, followed by its events: which queues have work, which level may launch, and which
+//! The state of the arbiter page, followed by its events: which claims have work, which level may launch, and which
 //! process preempted which.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use xsched_protocol::{
 
 use super::entry::{Entry, Holder, Preemption, XQueueId};
 
-/// A queue of the page.
+/// A claim of the page.
 #[derive(Clone, Copy, Debug)]
 struct Seat {
     xqueue: XQueueId,
@@ -115,13 +115,13 @@ impl Arbiter {
         self.settle(device, entries);
     }
 
-    /// Queues of a device with work, each with whether more urgent work suspends it.
+    /// Claims of a device with work, each with whether more urgent work suspends it.
     fn holders(&self, device: u64) -> BTreeMap<u32, bool> {
         let of_device = self.seats.iter().filter(|(_, seat)| seat.xqueue.device == device && seat.is_ready());
         of_device.map(|(&slot, seat)| (slot, self.holder(device, seat.word.level()).is_some())).collect()
     }
 
-    /// Adds the queues that had work and could launch before, and are suspended now.
+    /// Adds the claims that had work and could launch before, and are suspended now.
     fn note_preemptions(
         &self,
         device: u64,
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn suspended_and_idle_queues_are_not_preempted() {
+    fn suspended_and_idle_claims_are_not_preempted() {
         let entries = told(&[
             (1, seat(0, 10, 5)),
             (1, seat(1, 20, 1)),

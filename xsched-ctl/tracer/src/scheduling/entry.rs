@@ -23,7 +23,7 @@ pub(crate) enum Entry {
         begin_ns: u64,
         end_ns: u64,
     },
-    /// A queue with work was preempted.
+    /// A claim with work was preempted.
     Preempted(Preemption),
     /// Number of deferred commands of an XQueue, at a time.
     Depth(XQueueId, u64, u64),
@@ -176,7 +176,7 @@ pub(crate) struct Phase {
     pub(crate) holder: Option<Holder>,
 }
 
-/// A queue with work is suspended from now on.
+/// A claim with work is suspended from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Preemption {
     pub(crate) xqueue: XQueueId,

@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(
             bench.processes.ended(before, 1_000),
             None,
-            "its queues in the arbiter page belong to the new program"
+            "its claims in the arbiter page belong to the new program"
         );
         assert!(bench.called(100) && bench.called(400));
         let executions = bench.executions(Called::Until(450));

@@ -12,7 +12,7 @@
 //! | its delay | `debug.queue_delay_ns`: from the call to the beginning. Its parts are `debug.host_ns`, `debug.buffered_ns`, `debug.behind_ns` and `debug.gated_ns`. `debug.suspended_ns` is the part of `debug.buffered_ns` in which others were more urgent; in all of `debug.gated_ns` they were |
 //! | the process that preempted it for the longest time | `debug.by`, `debug.by_pid`, `debug.by_level` |
 //! | the state of an XQueue | slices `running`, `suspended`, `buffered` on the track `NAME PID XQueue`, category `xqueue`; `debug.by`, … |
-//! | a queue with work is suspended | an instant `preempted` there, category `arbiter`, with `debug.by`, `debug.by_pid`, `debug.by_level`, `debug.level`, `debug.reason` |
+//! | a claim with work is suspended | an instant `preempted` there, category `arbiter`, with `debug.by`, `debug.by_pid`, `debug.by_level`, `debug.level`, `debug.reason` |
 //! | the most urgent level with work | a slice `level N: NAME PID, …` on the track `arbiter`, category `arbiter`; `debug.level`, `debug.pids` |
 //! | deferred commands | the counter `deferred ADDRESS` of the process |
 //! | policy, settings and state of the controller | an instant `policy NAME`, category `controller`, at the beginning and with each change; `debug.policy`, `debug.state`, `debug.settings` as JSON |

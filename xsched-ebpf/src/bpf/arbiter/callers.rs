@@ -100,7 +100,7 @@ pub(crate) fn exit() {
     }
 }
 
-/// The current process has executed another program. It has one thread, which knows of no queue.
+/// The current process has executed another program. It has one thread, which knows of no claim.
 #[inline(always)]
 pub(crate) fn exec() {
     let Some(page) = Kept::get() else { return };
@@ -113,7 +113,7 @@ fn end(page: Kept, process: u64) {
     if page.replace(Word::CONTROLLER, process, 0) && protocol::release(&page) {
         dispatch::released(&page, process);
     }
-    // Before the search for its queues: see `protocol::open`.
+    // Before the search for its claims: see `protocol::open`.
     if OWNERS.remove(process).is_ok() {
         dispatch::close_all(&page, process);
     }

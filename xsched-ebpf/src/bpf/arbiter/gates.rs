@@ -14,7 +14,7 @@ use crate::page::Kept;
 /// A gate page, as words: see `origin/pages.rs`.
 type GatePage = btf_maps::Array<[u64; GATE_SIZE / 8], 1, { BPF_F_MMAPABLE as usize }>;
 
-/// By slot. User space inserts a page before it opens a queue in the slot.
+/// By slot. User space inserts a page before it opens a claim in the slot.
 #[btf_map]
 static GATES: ArrayOfMaps<GatePage, { CLAIM_MAX }> = ArrayOfMaps::new();
 
@@ -54,7 +54,7 @@ pub(crate) fn set(slot: u64, is_allowed: bool, now_ns: u64) {
     }
 }
 
-/// A function of its own, which the verifier checks once, and not at each place from which a queue can change.
+/// A function of its own, which the verifier checks once, and not at each place from which a claim can change.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn follow_gate(slot: u64) -> u64 {

@@ -11,7 +11,7 @@ use xsched_protocol::arbiter_page::{
 
 use crate::page::Kept;
 
-/// Processes that may own queues: by owner, the token that the process has shown; 0 for those for which the controller reports.
+/// Processes that may own claims: by owner, the token that the process has shown; 0 for those for which the controller reports.
 #[map]
 pub(crate) static OWNERS: HashMap<u64, u64> = HashMap::with_max_entries(16384, 0);
 

@@ -114,7 +114,7 @@ impl Words for Kept {
 }
 
 /// A function of its own, which the verifier checks once. Inlined, its loop would be within the loops of all functions that change a
-/// queue, which is too much for the verifier of Linux 6.1.
+/// claim, which is too much for the verifier of Linux 6.1.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn repair_ready(device: u64, level: u64) -> u64 {
