@@ -36,11 +36,11 @@ counted! {
     /// Why the real function got a call at once, or when it got it instead.
     Reason {
         /// The call was deferred and answered by the shim.
-        Deferred = "held back",
+        Deferred = "deferred",
         /// The call could not be made later: its caller waited until it could be made.
         WaitedInPlace = "waited in place",
         /// The call needed earlier work to be launched, and waited for it.
-        Drained = "waited for what was held back",
+        Drained = "waited for what was deferred",
         /// Other processes use the device too, and the call may go.
         Scheduled = "beside others",
         /// The call is never suspended.
@@ -52,7 +52,7 @@ counted! {
         /// Nothing schedules this process: work goes straight to its stream.
         NotScheduled = "nothing schedules",
         /// The call needs earlier work to be launched, and none is deferred.
-        NothingDeferred = "nothing held back",
+        NothingDeferred = "nothing deferred",
         /// The function is newer than the list.
         UnknownFunction = "unknown function",
         /// The call controls or observes stream capture, which the shim does not take part in.

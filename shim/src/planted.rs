@@ -28,22 +28,22 @@ pub(crate) enum Bug {
     BlockingStreamAlone,
     /// `early-answer`: a question about a stream is answered by the runtime, which knows of nothing deferred.
     EarlyAnswer,
-    /// `pageable-held-back`: copies from and to memory that is not pinned are deferred like others.
-    PageableHeldBack,
+    /// `pageable-deferred`: copies from and to memory that is not pinned are deferred like others.
+    PageableDeferred,
     /// `unchecked-launch`: launches that the runtime would refuse are deferred like others.
     UncheckedLaunch,
     /// `early-record`: a record does not come after the waits for the one before.
     EarlyRecord,
     /// `wrong-device`: what is launched late is launched on whatever device the thread has.
     WrongDevice,
-    /// `capture-held-back`: calls are deferred while a stream captures.
-    CaptureHeldBack,
+    /// `capture-deferred`: calls are deferred while a stream captures.
+    CaptureDeferred,
     /// `capture-without-drain`: what is deferred is not launched before a capture begins.
     CaptureWithoutDrain,
     /// `captures-end-together`: the end of one capture counts as the end of all.
     CapturesEndTogether,
-    /// `held-back-after-fault`: launches are deferred, as if nothing were wrong, when the device has failed.
-    HeldBackAfterFault,
+    /// `deferred-after-fault`: launches are deferred, as if nothing were wrong, when the device has failed.
+    DeferredAfterFault,
     /// `lost-attribute`: the last attribute of a launch is not kept.
     LostAttribute,
     /// `lost-stop`: the event behind a launch does not count as recorded by it.
@@ -65,14 +65,14 @@ impl Bug {
         ("null-stream-alone", Self::NullStreamAlone),
         ("blocking-stream-alone", Self::BlockingStreamAlone),
         ("early-answer", Self::EarlyAnswer),
-        ("pageable-held-back", Self::PageableHeldBack),
+        ("pageable-deferred", Self::PageableDeferred),
         ("unchecked-launch", Self::UncheckedLaunch),
         ("early-record", Self::EarlyRecord),
         ("wrong-device", Self::WrongDevice),
-        ("capture-held-back", Self::CaptureHeldBack),
+        ("capture-deferred", Self::CaptureDeferred),
         ("capture-without-drain", Self::CaptureWithoutDrain),
         ("captures-end-together", Self::CapturesEndTogether),
-        ("held-back-after-fault", Self::HeldBackAfterFault),
+        ("deferred-after-fault", Self::DeferredAfterFault),
         ("lost-attribute", Self::LostAttribute),
         ("lost-stop", Self::LostStop),
         ("shallow-boxes", Self::ShallowBoxes),

@@ -38,7 +38,7 @@ pub(crate) fn text() -> String {
         let lines = [
             (used.device_time.0 / 1000, "us of device time"),
             (used.launched, "commands launched"),
-            (used.deferred, "of them held back before"),
+            (used.deferred, "of them deferred before"),
             (counters::gates_put_so_far(), "gates before commands, which stop them on the device"),
             (used.suspended.0 / 1000, "us of waiting for more urgent processes"),
         ];

@@ -180,5 +180,5 @@ print('done')";
     assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n", "{error}");
     let (log, report) = (fs::read_to_string(log).unwrap(), fs::read_to_string(report).unwrap());
     assert!(report.contains("launch vector_add 3000\n"), "{report}");
-    assert!(log.contains("  held back\n") && !log.contains("  waited in place\n"), "{log}");
+    assert!(log.contains("  deferred\n") && !log.contains("  waited in place\n"), "{log}");
 }

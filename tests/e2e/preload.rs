@@ -66,7 +66,7 @@ fn hip_programs_compute_the_same_while_they_are_suspended_at_random() {
             let alone = run(Command::new(app(name)).args(arguments));
             assert_eq!((outcome.code, &outcome.stdout), (0, &alone.stdout), "{}", outcome.stderr);
             let summary = std::fs::read_to_string(log.path()).unwrap();
-            assert!(summary.contains("held back"), "the test suspended nothing: {summary}");
+            assert!(summary.contains("deferred"), "the test suspended nothing: {summary}");
             assert!(summary.ends_with("trouble\n               0  none\n"), "{summary}");
         }
     }
@@ -101,7 +101,7 @@ fn two_runtimes_in_one_process_get_their_own_launches() {
         let of = |letter| format!("launch two_runtimes_step_{letter} {LAUNCHES_OF_PLUGIN}");
         assert_eq!(launches, [of('a'), of('b')], "{suspended:?}");
         let summary = std::fs::read_to_string(log.path()).unwrap();
-        assert_eq!(summary.contains("  held back\n"), suspended.is_some(), "{summary}");
+        assert_eq!(summary.contains("  deferred\n"), suspended.is_some(), "{summary}");
         assert!(summary.ends_with("trouble\n               0  none\n"), "{summary}");
     }
 }
@@ -135,7 +135,7 @@ print('done', flush=True)";
             .env("XSCHED_LOG", log.path())
             .env("XSCHED_TEST_SUSPEND", format!("random:{seed}:200")));
         assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "done\n"), "{}", outcome.stderr);
-        deferred += usize::from(std::fs::read_to_string(log.path()).unwrap().contains("held back"));
+        deferred += usize::from(std::fs::read_to_string(log.path()).unwrap().contains("deferred"));
     }
     assert!(deferred > 0, "the test suspended nothing");
 }

@@ -372,9 +372,9 @@ fn a_preemption_names_both_processes_and_the_reason() {
     assert_eq!(count(&format!("{preempted} and {} = {high}", arg("pid"))), 0);
     let suspended = "select count(*) as n from slice where category = 'xqueue' and name = 'suspended'";
     assert!(count(&format!("{suspended} and {both}")) > 0);
-    let held_back =
+    let deferred =
         format!("select count(*) as n from slice where category = 'gpu' and {} > 0", arg("suspended_ns"));
-    assert!(count(&format!("{held_back} and {both}")) > 0);
+    assert!(count(&format!("{deferred} and {both}")) > 0);
     // Each process has its tracks, in the device's group.
     let tracks = "select count(distinct t.name) as n from slice s join track t on s.track_id = t.id \
                   join track p on t.parent_id = p.id where p.name glob 'GPU 0000:*'";

@@ -145,7 +145,7 @@ fn launches_with_the_shared_memory_of_a_large_device_are_deferred() {
     controller.hold(false);
     is_right(load);
     let summary = std::fs::read_to_string(machine.folder.path().join("log")).expect("the shim writes it");
-    assert!(summary.contains("500  held back"), "{summary}");
+    assert!(summary.contains("500  deferred"), "{summary}");
 }
 
 #[needs(nothing)]

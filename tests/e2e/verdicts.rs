@@ -213,7 +213,7 @@ fn kernels_of_the_default_stream_are_scheduled() {
     callers.says("wrong 0");
     callers.ends();
     let log = machine.log();
-    let held = log.lines().find(|line| line.ends_with("  held back")).unwrap_or_default();
+    let held = log.lines().find(|line| line.ends_with("  deferred")).unwrap_or_default();
     assert!(
         held.split_whitespace().next().is_some_and(|count| count.parse::<u32>().unwrap() >= 100),
         "{log}"

@@ -22,7 +22,7 @@ fn computes(command: Command) {
 }
 
 #[needs(VM)]
-fn two_runtime_copies_compute_the_same_natively_and_while_they_are_held_back() {
+fn two_runtime_copies_compute_the_same_natively_and_while_they_are_suspended() {
     computes(program("shares"));
     for suspended in [None].into_iter().chain(SUSPENDED.map(Some)) {
         let mut command = program("shares");
@@ -30,7 +30,7 @@ fn two_runtime_copies_compute_the_same_natively_and_while_they_are_held_back() {
         computes(command);
         let summary = summary();
         assert!(summary.contains("192  kernels, created streams"), "{suspended:?}: {summary}");
-        assert_eq!(summary.contains("  held back\n"), suspended.is_some(), "{suspended:?}: {summary}");
+        assert_eq!(summary.contains("  deferred\n"), suspended.is_some(), "{suspended:?}: {summary}");
         assert!(summary.ends_with("trouble\n               0  none\n"), "{suspended:?}: {summary}");
     }
 }

@@ -1,4 +1,4 @@
-//! Random HIP programs on AMD's own runtime do the same while they are held back: those of `tests/differential` that ROCm 5.2 can
+//! Random HIP programs on AMD's own runtime do the same while they are suspended: those of `tests/differential` that ROCm 5.2 can
 //! do.
 
 use std::env;
@@ -26,34 +26,34 @@ fn client(words: &[&str]) -> Command {
 
 /// Runs programs natively and suspended; returns what the client says of each.
 #[track_caller]
-fn do_the_same_while_held_back(words: &[&str]) -> String {
+fn do_the_same_while_suspended(words: &[&str]) -> String {
     let plain = run(&mut client(words));
     assert_eq!(plain.code, 0, "{}{}", plain.stdout, plain.stderr);
     for suspended in SUSPENDED {
         let mut command = client(words);
         preload(&mut command, Some(suspended));
-        let held_back = run(&mut command);
+        let other = run(&mut command);
         let summary = summary();
-        let pairs = plain.stdout.lines().zip(held_back.stdout.lines());
-        let differ: Vec<_> = pairs.filter(|(plain, held_back)| plain != held_back).collect();
+        let pairs = plain.stdout.lines().zip(other.stdout.lines());
+        let differ: Vec<_> = pairs.filter(|(plain, other)| plain != other).collect();
         assert!(differ.is_empty(), "{suspended}: {differ:?}: {summary}");
-        assert_eq!(held_back.code, 0, "{suspended}: {}{summary}", held_back.stderr);
-        assert!(summary.contains("  held back\n"), "{suspended}: {summary}");
+        assert_eq!(other.code, 0, "{suspended}: {}{summary}", other.stderr);
+        assert!(summary.contains("  deferred\n"), "{suspended}: {summary}");
         assert!(summary.ends_with("trouble\n               0  none\n"), "{suspended}: {summary}");
     }
     plain.stdout
 }
 
 #[needs(VM)]
-fn random_programs_do_the_same_while_they_are_held_back() {
+fn random_programs_do_the_same_while_they_are_suspended() {
     let count = env::var("XSCHED_TEST_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(PROGRAMS);
-    let said = do_the_same_while_held_back(&["seeds", "0", &count.to_string()]);
+    let said = do_the_same_while_suspended(&["seeds", "0", &count.to_string()]);
     assert_eq!(said.lines().count() as u64, count, "{said}");
 }
 
 /// The simulated runtime does not refuse them.
 #[needs(VM)]
-fn boxes_that_the_runtime_refuses_are_refused_at_once_while_their_stream_is_held_back() {
+fn boxes_that_the_runtime_refuses_are_refused_at_once_while_their_stream_is_suspended() {
     let file = host("a_box_that_rocm_5_refuses.txt");
-    do_the_same_while_held_back(&["repeat", &file.to_string_lossy(), "20"]);
+    do_the_same_while_suspended(&["repeat", &file.to_string_lossy(), "20"]);
 }

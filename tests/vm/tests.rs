@@ -189,7 +189,7 @@ fn queues_do_the_same_while_they_are_suspended_at_random() {
         let said = |outcome: &Outcome| (outcome.code, outcome.stdout.clone());
         assert_eq!(said(&outcome), said(&plain), "{suspended:?}: {}{summary}", outcome.stderr);
         assert!(summary.contains("kernels, created streams"), "launches do not come by the shim: {summary}");
-        assert_eq!(summary.contains("  held back\n"), suspended.is_some(), "{suspended:?}: {summary}");
+        assert_eq!(summary.contains("  deferred\n"), suspended.is_some(), "{suspended:?}: {summary}");
         assert!(summary.ends_with("trouble\n               0  none\n"), "{suspended:?}: {summary}");
     }
 }
@@ -213,7 +213,7 @@ const SUSPENDED: [&str; 6] =
     ["random:1:500", "random:2:2000", "random:3:500", "random:4:1000", "random:5:4000", "held:20"];
 
 /// Runs a program natively and with the shim, suspended in several ways: it prints the same each time.
-fn says_the_same_while_held_back(program: &str, expected: &str, launches: &str) {
+fn says_the_same_while_suspended(program: &str, expected: &str, launches: &str) {
     let plain = run(&mut recording::program(program));
     assert_eq!((plain.code, plain.stdout.as_str()), (0, expected), "{}", plain.stderr);
     for suspended in [None].into_iter().chain(SUSPENDED.map(Some)) {
@@ -221,23 +221,23 @@ fn says_the_same_while_held_back(program: &str, expected: &str, launches: &str) 
         let said = (outcome.code, outcome.stdout.as_str());
         assert_eq!(said, (0, expected), "{suspended:?}: {}{summary}", outcome.stderr);
         assert!(summary.contains(launches), "launches do not come by the shim: {summary}");
-        assert_eq!(summary.contains("  held back\n"), suspended.is_some(), "{suspended:?}: {summary}");
+        assert_eq!(summary.contains("  deferred\n"), suspended.is_some(), "{suspended:?}: {summary}");
         assert!(summary.ends_with("trouble\n               0  none\n"), "{suspended:?}: {summary}");
     }
 }
 
 #[needs(VM)]
-fn kernels_compute_the_same_natively_and_while_they_are_held_back() {
-    says_the_same_while_held_back("computes", COMPUTED, "kernels, created streams");
+fn kernels_compute_the_same_natively_and_while_they_are_suspended() {
+    says_the_same_while_suspended("computes", COMPUTED, "kernels, created streams");
 }
 
 #[needs(VM)]
-fn rocrands_numbers_are_the_documented_ones_natively_and_while_held_back() {
+fn rocrands_numbers_are_the_documented_ones_natively_and_while_suspended() {
     assert!(
         host("librocrand.so.1").exists(),
         "the host has no rocRAND (`cargo xtask setup` gets what is needed)"
     );
-    says_the_same_while_held_back("numbers", NUMBERS, "kernels, legacy null stream");
+    says_the_same_while_suspended("numbers", NUMBERS, "kernels, legacy null stream");
 }
 
 #[needs(VM)]

@@ -276,7 +276,7 @@ impl Dependencies {
 
     /// Whether any stream captures.
     pub(super) fn is_any_capturing(&self) -> bool {
-        !self.captures.is_empty() && !is_planted(Bug::CaptureHeldBack)
+        !self.captures.is_empty() && !is_planted(Bug::CaptureDeferred)
     }
 }
 

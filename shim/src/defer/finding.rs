@@ -117,7 +117,7 @@ impl Deferral {
         call: &Stopped<'_>,
         copy: &'static RuntimeCopy,
     ) -> Option<(KnownStream, i32)> {
-        let device = real::current_device(copy).or(is_planted(Bug::HeldBackAfterFault).then_some(0))?;
+        let device = real::current_device(copy).or(is_planted(Bug::DeferredAfterFault).then_some(0))?;
         let key = StreamKey::of(copy, call.stream_name(), device)?;
         let entry = streams::remembered(key).or_else(|| {
             let generation = streams::generation();

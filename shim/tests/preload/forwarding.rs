@@ -145,7 +145,7 @@ fn the_summary_tells_calls_reasons_and_trouble() {
          \u{20}              0  none\n\
          \u{20} passed on because\n\
          \u{20}              3  inside the runtime\n\
-         \u{20}              1  nothing held back\n\
+         \u{20}              1  nothing deferred\n\
          \u{20} trouble\n\
          \u{20}              0  none\n"
     );

@@ -54,7 +54,7 @@ enum Fault {
 
 pub(crate) fn run(rounds: Rounds) -> Result<()> {
     let regimes: Vec<_> = Regime::all().iter().copied().filter(|regime| *regime != Regime::Native).collect();
-    let table = rounds.measure("a process that is held back runs on", &regimes, |regime| {
+    let table = rounds.measure("a suspended process runs on", &regimes, |regime| {
         FAULTS.iter().map(|&(fault, name, _)| Ok((name, worst_ms(regime, fault)?))).collect()
     })?;
     for (_, name, bound_ms) in FAULTS {
@@ -96,9 +96,9 @@ fn delay_ms(regime: Regime, fault: Fault) -> Result<Option<f64>> {
         Fault::StopUrgent => urgent.signal(Signal::CONT)?,
         _ => {}
     }
-    let held_back = clients.pop().ok_or("there are two")?;
-    let pid = held_back.pid();
-    let outcome = held_back.finish()?;
+    let suspended = clients.pop().ok_or("there are two")?;
+    let pid = suspended.pid();
+    let outcome = suspended.finish()?;
     if fault != Fault::KillUrgent {
         clients.into_iter().try_for_each(|urgent| urgent.finish().map(drop))?;
     }

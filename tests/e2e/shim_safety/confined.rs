@@ -26,7 +26,7 @@ def forbid(*calls):
     assert libc.prctl(22, 2, program) == 0, ctypes.get_errno()
 CLONE, CLONE3 = 56, 435
 stream, memory = new(hip.hipStreamCreate), new(hip.hipMalloc, size)
-# Copies that wait for themselves start the runtime's threads; an operation that can be held back might start the shim's.
+# Copies that wait for themselves start the runtime's threads; an operation that can be deferred might start the shim's.
 ok(hip.hipMemcpyWithStream(memory, b'x' * SIZE, size, 1, stream))
 contents(memory)
 forbid(CLONE, CLONE3)
@@ -52,7 +52,7 @@ fn the_shim_works_where_no_thread_can_be_started() {
     assert_eq!((with.code, &with.stdout, &with.stderr), (0, &alone.stdout, &alone.stderr));
     let summary = fs::read_to_string(log.path()).unwrap();
     assert!(summary.contains("waited in place"), "nothing was suspended: {summary}");
-    assert!(!summary.contains("  held back"), "no thread could have launched it: {summary}");
+    assert!(!summary.contains("  deferred"), "no thread could have launched it: {summary}");
 }
 
 /// Calls HIP while only the system calls of the program itself are allowed. With `STRICT` any other one ends the program; else

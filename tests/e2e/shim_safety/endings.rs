@@ -44,7 +44,7 @@ for generation in range(40):
 ok(hip.hipDeviceSynchronize())
 print([contents(memory) for memory in memories])";
     let (_, summary) = same_while_suspended(script, &[]);
-    assert!(summary.contains("  held back"), "nothing was suspended: {summary}");
+    assert!(summary.contains("  deferred"), "nothing was suspended: {summary}");
 }
 
 #[needs(nothing)]
@@ -67,7 +67,7 @@ mapped = open('/proc/self/maps').read()
 print(contents(y), 'libdemo_kernels' in mapped)";
     let blas = app("libdemo_blas.so").display().to_string();
     let (outcome, summary) = same_while_suspended(script, &[&blas]);
-    assert!(summary.contains("  held back"), "nothing was suspended: {summary}");
+    assert!(summary.contains("  deferred"), "nothing was suspended: {summary}");
     assert!(outcome.stdout.ends_with("False\n"), "the library was not unloaded: {}", outcome.stdout);
 }
 
@@ -78,17 +78,17 @@ fn a_program_ends_while_its_kernels_are_deferred() {
 stream = new(hip.hipStreamCreate)
 x, y = new(hip.hipMalloc, size), new(hip.hipMalloc, size)
 blas = ctypes.CDLL(sys.argv[2])
-def held_back():
+def deferred():
     # A kernel that is merely not over yet ends long before.
     until = time.monotonic() + 2
     while time.monotonic() < until:
         if hip.hipStreamQuery(stream) == 0: return False
         time.sleep(0.01)
     return True
-# The thread that holds back begins with the first call.
+# The thread that defers begins with the first call.
 ok(blas.demo_blas_mix(SIZE // 4, x, y, stream))
-while not held_back(): ok(blas.demo_blas_mix(SIZE // 4, x, y, stream))
-print('held back', flush=True)";
+while not deferred(): ok(blas.demo_blas_mix(SIZE // 4, x, y, stream))
+print('deferred', flush=True)";
     let log = tempfile::NamedTempFile::new().unwrap();
     let mut command = python(script);
     command.arg(app("libdemo_blas.so"));
@@ -96,10 +96,10 @@ print('held back', flush=True)";
     command.env("XSCHED_TEST_SUSPEND", format!("held:{}", HELD.as_millis()));
     let started = Instant::now();
     let outcome = run(&mut command);
-    assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "held back\n"), "{}", outcome.stderr);
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "deferred\n"), "{}", outcome.stderr);
     assert!(started.elapsed() < HELD / 2, "it waited to be resumed");
     let summary = fs::read_to_string(log.path()).unwrap();
-    assert!(summary.contains("  held back"), "{summary}");
+    assert!(summary.contains("  deferred"), "{summary}");
 }
 
 /// Whether the shim defers what a program does 4,000 times, suspended at random.
@@ -123,8 +123,8 @@ print(hip.hipEventQuery(event))"
     let (outcome, summary) = same_while_suspended(&script, &[]);
     assert_eq!(outcome.stdout, "0\n");
     let is_any = |texts: &[&str]| texts.iter().any(|text| summary.contains(text));
-    assert!(is_any(&["waited in place", "waited for what was held back", "  held back"]), "{summary}");
-    summary.contains("  held back")
+    assert!(is_any(&["waited in place", "waited for what was deferred", "  deferred"]), "{summary}");
+    summary.contains("  deferred")
 }
 
 #[needs(nothing)]
@@ -200,5 +200,5 @@ ok(hip.hipStreamDestroy(stream))
 ";
     let (outcome, summary) = same_while_suspended(script, &[]);
     assert_eq!(outcome.stdout, "query 900 ends 901 908\ncopies {901}\n");
-    assert!(summary.contains("  held back\n"), "{summary}");
+    assert!(summary.contains("  deferred\n"), "{summary}");
 }

@@ -53,7 +53,7 @@ fn a_disabled_shim_suspends_nothing() {
         assert_eq!((with.code, &with.stdout), (0, &alone.stdout), "{}", with.stderr);
         let summary = std::fs::read_to_string(log.path()).unwrap();
         assert!(summary.contains("  disabled"), "{summary}");
-        assert!(!summary.contains("held back") && !summary.contains("in place"), "{summary}");
+        assert!(!summary.contains("deferred") && !summary.contains("in place"), "{summary}");
     }
 }
 

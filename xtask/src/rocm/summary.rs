@@ -64,7 +64,7 @@ mod tests {
                8  hipLaunchKernel (Launch, Deferrable)
                4  hipMalloc (Memory, Passes)
   passed on because
-               8  held back
+               8  deferred
   trouble
                0  none
 xsched-shim: process 2 (b) made 1 calls to 1 HIP functions
@@ -78,7 +78,7 @@ xsched-shim: process 2 (b) made 1 calls to 1 HIP functions
     fn counts_of_all_processes_are_summed() {
         let summary = Summary::parse(OF_TWO);
         assert_eq!(summary.launches(), BTreeMap::from([("hipLaunchKernel", 9)]));
-        assert_eq!(summary.count("passed on because", "held back"), 8);
+        assert_eq!(summary.count("passed on because", "deferred"), 8);
         assert_eq!(summary.trouble(), ["3 call sites without room"]);
         assert!(!Summary::parse("").is_there());
     }

@@ -138,7 +138,7 @@ impl Stage {
             if let Cell::Worse(how) = compared(native, &run) {
                 return Ok(Cell::Worse(format!("seed {seed}: {how}")));
             }
-            deferred += run.counted("passed on because", "held back");
+            deferred += run.counted("passed on because", "deferred");
             waited += run.counted("passed on because", "waited in place");
         }
         if deferred == 0 {
@@ -165,7 +165,7 @@ impl Stage {
         if let Some(line) = bad.first() {
             return Ok(Cell::Worse(format!("urgent work: {line}")));
         }
-        let deferred = run.counted("beside others", "of them held back before");
+        let deferred = run.counted("beside others", "of them deferred before");
         Ok(match compared(native, &run) {
             Cell::Same(_) if deferred == 0 => Cell::Worse("nothing was deferred".to_owned()),
             Cell::Same(_) => Cell::Same(format!("same, {deferred} deferred")),

@@ -133,7 +133,7 @@ fn rows(pitch: usize, width: usize, height: usize) -> Option<usize> {
 /// Checks that a copy returns before it is done: it is between known memory, at least one side is on a device, and
 /// its kind says so.
 pub(super) fn check_copy(copy: &RuntimeCopy, to: End, from: End, kind: u32) -> Option<()> {
-    if is_planted(Bug::PageableHeldBack) {
+    if is_planted(Bug::PageableDeferred) {
         return Some(());
     }
     let is_of_kind = match (is_on_device(copy, from)?, is_on_device(copy, to)?) {
