@@ -371,7 +371,7 @@ fn launches(sql: &mut Sql) -> Vec<Shown> {
 }
 
 const OWN_RULE: &str =
-    "[[rule]]\nname = 'the program itself'\nlibrary = 'callers'\naction = 'schedule'\nlevel = 1\n";
+    "[[rule]]\nname = 'the program itself'\nlibrary = 'callers'\naction = 'schedule'\npreemption = 1\n";
 
 #[needs(ROOT)]
 fn each_launch_shows_its_origin_its_rule_and_its_verdict() {

@@ -24,7 +24,7 @@
 //! user = "alice"                             # name or id
 //! cgroup = "/system.slice/batch*"            # the process's cgroup or an ancestor
 //! action = "schedule"                        # or "passthrough", "never-suspend"
-//! level = 2                                  # the highest preemption mode
+//! preemption = 2                             # the highest preemption mode
 //! ```
 //!
 //! A verdict also says whether the immediate caller alone determines it. Then it is valid for every call from there.

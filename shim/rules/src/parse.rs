@@ -17,10 +17,10 @@ const RULE_KEYS: [&str; 13] = [
     "chain",
     "function",
     "kernel",
-    "level",
     "library",
     "name",
     "outermost",
+    "preemption",
     "process",
     "under",
     "user",
@@ -91,7 +91,8 @@ fn parse_rule(section: Section<'_>, source: Source, faults: &mut Faults) -> Opti
         match entry.key {
             "name" => name = Some(entry.text("a text")?.to_owned()),
             "action" => action = Some(ACTIONS[entry.word("action", &ACTIONS.map(|(name, _)| name))?].1),
-            "level" => mode = entry.integer(1..=3)? as u8,
+            // The first is XSched's word for it, which older files have.
+            "level" | "preemption" => mode = entry.integer(1..=3)? as u8,
             "library" => wanted.library = entry.some(LIBRARY, library)?,
             "function" => {
                 wanted.function = entry.some("a name such as \"solve*\", or a list of them", glob)?;
@@ -230,7 +231,7 @@ mod tests {
             "line 6: there is no function `hipLaunchKernal`; did you mean `hipLaunchKernel`?",
         );
         refused("api = ['hipLaunch*', 'cuda*']", "line 6: there is no function `cuda*`");
-        refused("level = 4", "line 6: `level`: expected 1 to 3");
+        refused("preemption = 4", "line 6: `preemption`: expected 1 to 3");
         refused(
             "library = '/opt/rocm/lib/librccl.so'",
             "line 6: libraries are named without their folder, as in \"libsolver.so*\"",
@@ -276,12 +277,12 @@ mod tests {
 
     #[test]
     fn all_mistakes_are_reported_together() {
-        let text = "profile = 'compact'\n[[rule]]\naction = 'skip'\nlevel = 4\n[[rule]]\nlibrary = 'x'\n[[rule]]\nlibary = 'x'\n";
+        let text = "profile = 'compact'\n[[rule]]\naction = 'skip'\npreemption = 4\n[[rule]]\nlibrary = 'x'\n[[rule]]\nlibary = 'x'\n";
         assert_eq!(
             Rules::parse(text).unwrap_err().of_file("my.toml".as_ref()),
             "my.toml, line 1: there is no profile `compact`; did you mean `compat`?\n\
              my.toml, line 3: there is no action `skip`; there are: schedule, passthrough, never-suspend\n\
-             my.toml, line 4: `level`: expected 1 to 3\n\
+             my.toml, line 4: `preemption`: expected 1 to 3\n\
              my.toml, line 5: a rule needs an action: `schedule`, `passthrough` or `never-suspend`\n\
              my.toml, line 8: there is no key `libary`; did you mean `library`?"
         );
@@ -290,12 +291,17 @@ mod tests {
     #[test]
     fn own_rules_come_before_those_of_the_profile() {
         let rules = Rules::parse(
-            "\n[[rule]]\nlibrary = ['a.so', 'b.so']\nchain = 'c.so:f'\naction = 'passthrough'\nlevel = 1",
+            "\n[[rule]]\nlibrary = ['a.so', 'b.so']\nchain = 'c.so:f'\naction = 'passthrough'\npreemption = 1",
         )
         .unwrap();
         let own = &rules.rules()[0];
         assert_eq!((own.source, own.line, own.location("my.toml").as_str()), (Source::File, 2, "my.toml:2"));
-        assert_eq!(own.to_string(), "passthrough, level 1 at most: library a.so | b.so, chain c.so:f");
+        assert_eq!(
+            own.to_string(),
+            "passthrough, preemption mode 1 at most: library a.so | b.so, chain c.so:f"
+        );
+        let in_old_words = Rules::parse("[[rule]]\naction = 'schedule'\nlevel = 2").unwrap();
+        assert_eq!(in_old_words.rules()[0].to_string(), "schedule, preemption mode 2 at most");
         assert_eq!(rules.rules().len(), 1 + Profile::Default.rules().len());
         assert!(rules.rules()[1].location("my.toml").starts_with("default:"));
         let compat = Rules::parse("profile = 'compat'").unwrap();

@@ -129,7 +129,7 @@ impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(action_name(self.action))?;
         if self.mode != 0 {
-            write!(f, ", level {} at most", self.mode)?;
+            write!(f, ", preemption mode {} at most", self.mode)?;
         }
         let mut separator = ": ";
         let wanted = &self.wanted;

@@ -123,7 +123,7 @@ pub(crate) struct Config {
     /// Most device time launched ahead beside more urgent neighbours; none: shims measure it.
     pub(crate) in_flight: Option<Duration>,
     /// Preemption mode 1 stops launching; 2 also gates queued commands.
-    pub(crate) preemption_level: u32,
+    pub(crate) preemption_mode: u32,
     /// Decide, but defer nothing.
     pub(crate) observe: bool,
     /// The endpoint for metrics.
@@ -178,7 +178,7 @@ impl Default for Config {
             side_by_side: 1,
             poll: Duration::from_micros(150),
             in_flight: None,
-            preemption_level: 2,
+            preemption_mode: 2,
             observe: false,
             metrics: Metrics::default(),
             kubernetes: None,
@@ -253,7 +253,7 @@ impl Config {
                     self.in_flight =
                         Some(duration(&entry, Duration::from_micros(1), Duration::from_secs(1))?);
                 }
-                "preemption" => self.preemption_level = entry.integer(1..=2)? as u32,
+                "preemption" => self.preemption_mode = entry.integer(1..=2)? as u32,
                 "observe" => self.observe = entry.truth()?,
                 _ => return Err(entry.unknown("key", &SCHEDULER_KEYS)),
             }

@@ -249,7 +249,7 @@ fn decisions_by_caller_are_the_same_for_all_chains() {
             }
             writeln!(text, "action = '{}'", ["schedule", "passthrough", "never-suspend"][below(3)]).unwrap();
             if below(4) == 0 {
-                writeln!(text, "level = {}", 1 + below(3)).unwrap();
+                writeln!(text, "preemption = {}", 1 + below(3)).unwrap();
             }
         }
         let mut book = book(&text);

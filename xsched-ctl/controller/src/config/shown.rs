@@ -50,7 +50,7 @@ impl Config {
             ("side_by_side", self.side_by_side.to_string()),
             ("poll", poll),
             ("in_flight", in_flight),
-            ("preemption", self.preemption_level.to_string()),
+            ("preemption", self.preemption_mode.to_string()),
             ("observe", self.observe.to_string()),
             ("metrics", self.metrics.listen.as_ref().map_or_else(|| "none".to_owned(), Listen::to_string)),
             (

@@ -69,8 +69,8 @@ fn defaults_are_those_of_the_documented_example() {
         |config: &Config| (config.starvation, config.lease, config.linger, config.one_at_a_time, config.poll);
     assert_eq!(times(&example), times(&built_in));
     assert_eq!(
-        (example.policy, example.preemption_level, example.observe),
-        (built_in.policy, built_in.preemption_level, built_in.observe)
+        (example.policy, example.preemption_mode, example.observe),
+        (built_in.policy, built_in.preemption_mode, built_in.observe)
     );
 }
 

@@ -105,7 +105,7 @@ impl Controller {
             epoch: self.arbiter.page().load(xsched_protocol::arbiter_page::Word::EPOCH),
             token: number,
             in_flight_ns: self.config.in_flight.map_or(0, |time| time.as_nanos() as u64),
-            preemption_mode: self.config.preemption_level,
+            preemption_mode: self.config.preemption_mode,
             observe: u32::from(self.state == State::Observing),
             poll_below_ns: self.config.poll.as_nanos() as u64,
         };

@@ -53,7 +53,7 @@ impl Controller {
             uid: rustix::process::geteuid().as_raw(),
             state: self.state,
             policy: self.scheduler.policy().to_string(),
-            settings: Settings::of(self.config.settings(), self.config.preemption_level),
+            settings: Settings::of(self.config.settings(), self.config.preemption_mode),
             keeper: self.keeper(),
             sight: self.calls.sight,
             uptime_ns: now_ns().saturating_sub(self.started_ns),

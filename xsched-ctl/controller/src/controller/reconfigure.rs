@@ -123,10 +123,10 @@ impl Controller {
     /// Reports settings that processes only get when they connect.
     fn report_settings_for_new_connections(&self, config: &Config, changes: &mut Changes) {
         let in_flight = |config: &Config| config.in_flight.map_or_else(|| "measured".to_owned(), time);
-        let level = |config: &Config| config.preemption_level.to_string();
+        let mode = |config: &Config| config.preemption_mode.to_string();
         let told = [
             ("in_flight", in_flight(&self.config), in_flight(config)),
-            ("preemption", level(&self.config), level(config)),
+            ("preemption", mode(&self.config), mode(config)),
             ("poll", time(self.config.poll), time(config.poll)),
         ];
         for (key, was, is) in told.into_iter().filter(|(_, was, is)| was != is) {
