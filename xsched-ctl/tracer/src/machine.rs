@@ -1,7 +1,7 @@
 //! Totals of calls to GPU runtimes for each process of this machine.
 //!
-//! Ended programs share one line. They are kept separately for a while, because calls may wait until their chains are
-//! known. Then they are summed up, so memory grows with the number of running programs.
+//! Ended processes share one line. They are kept separately for a while, because calls may wait until their chains are
+//! known. Then they are summed up, so memory grows with the number of running processes.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -15,20 +15,20 @@ use crate::call::RuntimeCall;
 /// Totals of all calls seen so far.
 #[derive(Default)]
 pub struct Machine {
-    programs: HashMap<ProcessId, Program>,
-    /// Totals of programs that ended long ago.
+    rows: HashMap<ProcessId, Row>,
+    /// Totals of processes that ended long ago.
     forgotten: Totals,
     forgotten_count: u64,
 }
 
-/// A program that calls a GPU runtime.
-pub(crate) struct Program {
+/// A process that calls a GPU runtime.
+pub(crate) struct Row {
     name: String,
     ended_ns: Option<u64>,
     totals: Totals,
 }
 
-impl Program {
+impl Row {
     /// One with the name of its file, which ended at `ended_ns` of `CLOCK_BOOTTIME`, if at all.
     pub(crate) fn new(name: &str, ended_ns: Option<u64>) -> Self {
         Self { name: name.to_owned(), ended_ns, totals: Totals::default() }
@@ -64,35 +64,35 @@ impl Totals {
 }
 
 impl Machine {
-    /// Counts a call of a program; `new` describes the program if it is new.
-    pub(crate) fn add(&mut self, id: ProcessId, call: &RuntimeCall, new: impl FnOnce() -> Program) {
+    /// Counts a call of a process; `new` describes the process if it is new.
+    pub(crate) fn add(&mut self, id: ProcessId, call: &RuntimeCall, new: impl FnOnce() -> Row) {
         let ns = call.duration_ns().unwrap_or(0);
         let more = if call.is_launch() {
             Totals { launches: 1, launch_ns: ns, ..Totals::default() }
         } else {
             Totals { other_calls: 1, other_ns: ns, ..Totals::default() }
         };
-        self.programs.entry(id).or_insert_with(new).totals.add(more);
+        self.rows.entry(id).or_insert_with(new).totals.add(more);
     }
 
-    /// A program has ended, even if its process continues with another one.
+    /// A process has ended, or goes on as another program.
     pub(crate) fn ended(&mut self, pid: u32, now_ns: u64) {
-        for (_, program) in self.programs.iter_mut().filter(|(id, _)| id.pid == pid) {
-            program.ended_ns.get_or_insert(now_ns);
+        for (_, row) in self.rows.iter_mut().filter(|(id, _)| id.pid == pid) {
+            row.ended_ns.get_or_insert(now_ns);
         }
     }
 
-    /// Sums up programs that ended before a time; calls from before that time no longer wait.
+    /// Sums up processes that ended before a time; calls from before that time no longer wait.
     pub(crate) fn forget_ended(&mut self, before_ns: u64) {
-        let is_old = |program: &Program| program.ended_ns.is_some_and(|ended_ns| ended_ns < before_ns);
-        for (_, program) in self.programs.extract_if(|_, program| is_old(program)) {
-            self.forgotten.add(program.totals);
+        let is_old = |row: &Row| row.ended_ns.is_some_and(|ended_ns| ended_ns < before_ns);
+        for (_, row) in self.rows.extract_if(|_, row| is_old(row)) {
+            self.forgotten.add(row.totals);
             self.forgotten_count += 1;
         }
     }
 }
 
-/// The table for a terminal: most launches first, ended programs last.
+/// The table for a terminal: most launches first, ended processes last.
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write(f, |_| None)
@@ -109,24 +109,21 @@ impl Machine {
 
     fn write(&self, f: &mut impl fmt::Write, pod: impl Fn(u32) -> Option<String>) -> fmt::Result {
         let (ended, mut running): (Vec<_>, Vec<_>) =
-            self.programs.iter().partition(|(_, program)| program.ended_ns.is_some());
-        running.sort_by_key(|(id, program)| {
-            Reverse((program.totals.launches, program.totals.other_calls, Reverse(id.pid)))
-        });
+            self.rows.iter().partition(|(_, row)| row.ended_ns.is_some());
+        running
+            .sort_by_key(|(id, row)| Reverse((row.totals.launches, row.totals.other_calls, Reverse(id.pid))));
         let mut of_ended = self.forgotten;
-        for (_, program) in &ended {
-            of_ended.add(program.totals);
+        for (_, row) in &ended {
+            of_ended.add(row.totals);
         }
         let ended_count = self.forgotten_count + ended.len() as u64;
 
         let header = ["pid", "process", "launches", "total", "other calls", "total"];
-        let name = |id: &ProcessId, program: &Program| match pod(id.pid) {
-            Some(pod) => format!("{} ({pod})", program.name),
-            None => program.name.clone(),
+        let name = |id: &ProcessId, row: &Row| match pod(id.pid) {
+            Some(pod) => format!("{} ({pod})", row.name),
+            None => row.name.clone(),
         };
-        let rows = running
-            .into_iter()
-            .map(|(id, program)| program.totals.cells(id.pid.to_string(), name(id, program)));
+        let rows = running.into_iter().map(|(id, row)| row.totals.cells(id.pid.to_string(), name(id, row)));
         let last = (ended_count > 0)
             .then(|| of_ended.cells("-".to_owned(), format!("{ended_count} that have ended")));
         write_table(f, header, rows.chain(last), 2)
@@ -142,17 +139,17 @@ mod tests {
         ProcessId { pid, start_ns }
     }
 
-    fn program(name: &str) -> Program {
-        Program::new(name, None)
+    fn row(name: &str) -> Row {
+        Row::new(name, None)
     }
 
     #[test]
-    fn programs_come_and_go() {
+    fn processes_come_and_go() {
         let mut machine = Machine::default();
         let launch = call("hipLaunchKernel");
         for (pid, name, calls) in [(7, "train", 3), (8, "serve", 5), (9, "short", 1), (10, "short", 1)] {
             for _ in 0..calls {
-                machine.add(id(pid, 1), &launch, || program(name));
+                machine.add(id(pid, 1), &launch, || row(name));
             }
         }
         machine.add(id(7, 1), &call("hipMemcpy"), || unreachable!("the name is known"));
@@ -160,11 +157,11 @@ mod tests {
         machine.ended(10, 200);
         machine.ended(11, 200);
         machine.forget_ended(150);
-        // One call had to wait, and the id was reused for another program.
+        // One call had to wait, and the id was reused for another row.
         machine.add(id(10, 1), &launch, || unreachable!("the name is known"));
         machine.ended(10, 300);
-        machine.add(id(12, 1), &launch, || Program::new("all waited", Some(200)));
-        machine.add(id(9, 250), &launch, || program("next"));
+        machine.add(id(12, 1), &launch, || Row::new("all waited", Some(200)));
+        machine.add(id(9, 250), &launch, || row("next"));
         let table = machine.to_string();
         let lines: Vec<Vec<&str>> = table
             .lines()

@@ -12,11 +12,11 @@ use crate::call::RuntimeCall;
 use crate::driver::{DriverCall, DriverSummary};
 use crate::error::TracerError;
 use crate::flight_recorder::Item;
-use crate::machine::{Machine, Program};
+use crate::machine::{Machine, Row};
 use crate::output::Destination;
 use crate::scheduling::{Changes, Entry};
 use crate::summary::Summary;
-use crate::timeline::{Program as Scheduled, Programs, Style, Timeline};
+use crate::timeline::{Labelled, Labels, Style, Timeline};
 use sink::After;
 pub use sink::Sink;
 use xsched_bpf::Losses;
@@ -51,9 +51,9 @@ struct Recording {
     processes: HashSet<ProcessId>,
     threads: HashSet<ThreadId>,
     /// Processes that scheduling entries refer to.
-    programs: Programs,
-    /// At this number of programs, ended ones are forgotten.
-    programs_max: usize,
+    labels: Labels,
+    /// At this number of labels, those of ended processes are forgotten.
+    labels_max: usize,
     /// The latest settings and parameters, which each further trace repeats.
     settings: Option<Entry>,
     parameters: BTreeMap<u32, Entry>,
@@ -61,8 +61,8 @@ struct Recording {
     is_full: bool,
 }
 
-/// Number of programs at which ended ones are first looked for.
-const PROGRAMS_MAX: usize = 1 << 12;
+/// Number of labels at which those of ended processes are first looked for.
+const LABELS_MAX: usize = 1 << 12;
 
 /// What was recorded, for the final report.
 pub struct Recorded {
@@ -94,8 +94,8 @@ impl Recorder {
                     sink,
                     processes: HashSet::new(),
                     threads: HashSet::new(),
-                    programs: Programs::new(),
-                    programs_max: PROGRAMS_MAX,
+                    labels: Labels::new(),
+                    labels_max: LABELS_MAX,
                     settings: None,
                     parameters: BTreeMap::new(),
                     is_full: false,
@@ -133,11 +133,11 @@ impl Recorder {
         }
         self.summary.add(call);
         if let Some(machine) = &mut self.machine {
-            let program = processes.find(call.pid, call.begin_ns);
-            let start_ns = program.map_or(0, xsched_symbols::Process::started_ns);
+            let process = processes.find(call.pid, call.begin_ns);
+            let start_ns = process.map_or(0, xsched_symbols::Process::started_ns);
             machine.add(ProcessId { pid: call.pid, start_ns }, call, || {
-                let name = program.map(|program| program.display_name()).unwrap_or_default();
-                Program::new(&name, program.and_then(xsched_symbols::Process::ended_ns))
+                let name = process.map(|process| process.display_name()).unwrap_or_default();
+                Row::new(&name, process.and_then(xsched_symbols::Process::ended_ns))
             });
         }
         let Some(recording) = &mut self.recording else { return Ok(()) };
@@ -203,7 +203,7 @@ impl Recorder {
         };
         for entry in entries {
             recording.name(processes, entry);
-            recording.timeline.scheduling(&recording.programs, entry).map_err(memory_write)?;
+            recording.timeline.scheduling(&recording.labels, entry).map_err(memory_write)?;
             recording.end_or_close(Item::Scheduling)?;
         }
         Ok(())
@@ -407,7 +407,7 @@ impl Recording {
 
     /// Looks up the names of an entry's processes.
     fn name(&mut self, processes: &Processes, entry: &Entry) {
-        if self.programs.len() >= self.programs_max {
+        if self.labels.len() >= self.labels_max {
             self.forget_gone(processes);
         }
         let time_ns = entry.time_ns();
@@ -415,21 +415,21 @@ impl Recording {
             let found = processes.find(pid, time_ns).or_else(|| processes.process(pid));
             let start_ns = found.map_or(0, xsched_symbols::Process::started_ns);
             let id = ProcessId { pid, start_ns };
-            if self.programs.get(&pid).is_none_or(|program| found.is_some() && program.id != id) {
+            if self.labels.get(&pid).is_none_or(|known| found.is_some() && known.id != id) {
                 let name = found.map(|process| process.display_name().into_owned());
                 let label = format!("{} {pid}", name.or_else(|| neighbour(pid)).unwrap_or_default());
-                self.programs.insert(pid, Scheduled { id, label: label.trim_start().into() });
+                self.labels.insert(pid, Labelled { id, label: label.trim_start().into() });
             }
         }
     }
 
     /// Forgets processes that are no longer known. Others are looked up again at their next use.
     fn forget_gone(&mut self, processes: &Processes) {
-        self.programs.retain(|pid, program| {
-            processes.process(*pid).is_some_and(|process| process.started_ns() == program.id.start_ns)
+        self.labels.retain(|pid, known| {
+            processes.process(*pid).is_some_and(|process| process.started_ns() == known.id.start_ns)
         });
-        self.timeline.forget_all_but(&self.programs);
-        self.programs_max = PROGRAMS_MAX.max(2 * self.programs.len());
+        self.timeline.forget_all_but(&self.labels);
+        self.labels_max = LABELS_MAX.max(2 * self.labels.len());
     }
 
     /// Keeps the collected segment, and begins a new one.
@@ -440,7 +440,7 @@ impl Recording {
         self.threads.clear();
         self.timeline.restart().map_err(memory_write)?;
         for entry in self.settings.iter().chain(self.parameters.values()) {
-            self.timeline.scheduling(&self.programs, entry).map_err(memory_write)?;
+            self.timeline.scheduling(&self.labels, entry).map_err(memory_write)?;
         }
         Ok(())
     }
@@ -472,15 +472,15 @@ mod tests {
         let sink = Sink::open(Destination::File(dir.path().join("f")), format).unwrap();
         let mut recorder = Recorder::new(Some(sink), Style::default()).unwrap();
         // Ids beyond those of any kernel.
-        for pid in (1 << 23..).take(8 * PROGRAMS_MAX) {
+        for pid in (1 << 23..).take(8 * LABELS_MAX) {
             let xqueue = XQueueId { pid, device: 1, stream_priority: 0 };
             let entry = Entry::Depth(xqueue, u64::from(pid), 1);
             recorder.scheduling(&Processes::new(), &[entry]).unwrap();
         }
         let recording = recorder.recording.unwrap();
-        assert!(recording.programs.len() <= PROGRAMS_MAX, "{}", recording.programs.len());
+        assert!(recording.labels.len() <= LABELS_MAX, "{}", recording.labels.len());
         let remembered = recording.timeline.remembered();
-        assert!(remembered < 7 * PROGRAMS_MAX, "{remembered}");
+        assert!(remembered < 7 * LABELS_MAX, "{remembered}");
     }
 
     #[test]

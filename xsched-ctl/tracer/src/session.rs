@@ -13,15 +13,15 @@
 //! | `guardian` | stopped processes go on, even if the tracer dies |
 //! | `resolve`, `kernels`, `graphs` | names |
 //! | `own_calls` | calls that processes record themselves |
-//! | `held` | calls that wait for their chains |
+//! | `chainless` | calls that wait for their chains |
 //! | `driver` | calls to the kernel driver |
 
 mod audience;
+mod chainless;
 pub(crate) mod changes;
 mod driver;
 mod graphs;
 mod guardian;
-mod held;
 mod input;
 mod installed;
 mod kernels;
@@ -50,9 +50,9 @@ use crate::recorder::{Recorded, Recorder};
 use crate::scheduling::{Scheduling, SettingsWatch};
 use audience::Audience;
 pub use audience::Targets;
+use chainless::Chainless;
 use driver::Driver;
 use guardian::Guardian;
-use held::Held;
 use input::Input;
 use late::Late;
 use lives::Lives;
@@ -90,7 +90,7 @@ pub struct Session {
     input: Input,
     own_calls: OwnCalls,
     chains: Box<Chains>,
-    held: Held,
+    chainless: Chainless,
     unread: Unread,
     sideband: Sideband,
     processes: Processes,
@@ -181,7 +181,7 @@ impl Session {
         loop {
             self.pump().await?;
             let has_calls = self.input.has_more() || self.own_calls.has_early();
-            if !has_calls && self.held.is_empty() && self.unread.is_empty() {
+            if !has_calls && self.chainless.is_empty() && self.unread.is_empty() {
                 break;
             }
             self.wait().await;

@@ -36,7 +36,7 @@ use xsched_protocol::probe::Return;
 use crate::call::{Argument, RuntimeCall};
 use crate::error_names;
 use scheduling::Tracks;
-pub(crate) use scheduling::{Program, Programs};
+pub(crate) use scheduling::{Labelled, Labels};
 use xsched_bpf::Losses;
 use xsched_recording::{FoldedNames, KernelNames, LeftOut};
 use xsched_symbols::now_ns;

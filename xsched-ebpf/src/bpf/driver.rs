@@ -18,7 +18,7 @@ use xsched_abi::{Counter, RecordKind};
 
 use crate::count::count;
 use crate::events::{EVENTS, now_ns, wakeup};
-use crate::hold::SIGSTOP;
+use crate::loader::SIGSTOP;
 use crate::scope::Current;
 use crate::zero;
 

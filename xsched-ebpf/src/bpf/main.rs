@@ -20,7 +20,7 @@ mod events;
 mod filter;
 mod frame;
 mod generated;
-mod hold;
+mod loader;
 #[cfg(feature = "logs")]
 mod log;
 #[cfg(not(feature = "logs"))]
@@ -60,14 +60,14 @@ pub fn call_return(ctx: RetProbeContext) -> u32 {
 /// `syscalls:sys_enter_openat`: a GPU runtime may be opened.
 #[tracepoint]
 pub fn open_enter(ctx: TracePointContext) -> u32 {
-    hold::note_open(&ctx);
+    loader::note_open(&ctx);
     0
 }
 
 /// `_dl_debug_state` of a dynamic loader: new objects are mapped and have not run yet.
 #[uprobe]
 pub fn loader_state(_ctx: ProbeContext) -> u32 {
-    hold::stop();
+    loader::stop();
     0
 }
 

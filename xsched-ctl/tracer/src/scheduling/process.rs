@@ -160,7 +160,7 @@ impl Process {
                 }
                 let Some((state, _)) = self.xqueue(xqueue) else { return };
                 let through = launched.saturating_sub(in_flight.into());
-                state.hold_back(time_ns, deferred.into(), 0, entries);
+                state.defer(time_ns, deferred.into(), 0, entries);
                 if in_flight > 0 {
                     state.launch(time_ns, 0, in_flight.into(), entries);
                 }
@@ -174,7 +174,7 @@ impl Process {
                 }
                 let xqueue = stream.xqueue;
                 let Some((state, _)) = self.xqueue(xqueue) else { return };
-                state.hold_back(time_ns, 1, 0, entries);
+                state.defer(time_ns, 1, 0, entries);
             }
             Event::Launched {
                 queue,
@@ -211,7 +211,7 @@ impl Process {
                 let xqueue = stream.xqueue;
                 let Some((state, _)) = self.xqueue(xqueue) else { return };
                 if waited_since_ns != 0 {
-                    state.hold_back(begun_ns, 0, 1, entries);
+                    state.defer(begun_ns, 0, 1, entries);
                 }
                 if number != 0 {
                     state.launch(begun_ns, ahead_ns, 1, entries);
@@ -226,10 +226,10 @@ impl Process {
                 let Some((state, _)) = self.xqueue(xqueue) else { return };
                 state.complete(time_ns, count, entries);
             }
-            Event::Admission { device, stream_priority, suspended: held, level, .. } => {
+            Event::Admission { device, stream_priority, suspended, level, .. } => {
                 let id = XQueueId { pid: self.pid, device, stream_priority };
                 let Some((state, waits)) = self.xqueue(id) else { return };
-                if held {
+                if suspended {
                     state.suspend(time_ns, level, arbiter.holder(device, level.into()), entries);
                 } else if let Some(suspension) = state.resume(time_ns, entries) {
                     waits.note(suspension);

@@ -14,7 +14,7 @@ const SAMPLE_EVERY_NS: u64 = 20_000;
 
 /// Since when an XQueue is suspended, and by which process.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct Suspension {
     since_ns: u64,
     level: u8,
     holder: Option<Holder>,
@@ -26,7 +26,7 @@ pub(super) struct XQueue {
     id: XQueueId,
     depth: u64,
     in_flight: u64,
-    held: Option<Held>,
+    suspension: Option<Suspension>,
     /// The state, and since when.
     doing: Option<(Doing, u64)>,
     /// The time of the latest change.
@@ -50,7 +50,7 @@ impl XQueue {
             id,
             depth: 0,
             in_flight: 0,
-            held: None,
+            suspension: None,
             doing: None,
             now_ns: 0,
             depth_sampled_ns: 0,
@@ -59,7 +59,7 @@ impl XQueue {
     }
 
     /// More or fewer commands are deferred.
-    pub(super) fn hold_back(&mut self, time_ns: u64, more: u64, fewer: u64, entries: &mut Vec<Entry>) {
+    pub(super) fn defer(&mut self, time_ns: u64, more: u64, fewer: u64, entries: &mut Vec<Entry>) {
         self.depth = self.depth.saturating_add(more).saturating_sub(fewer);
         self.settle(time_ns, entries);
         if self.depth == 0 || self.now_ns >= self.depth_sampled_ns.saturating_add(SAMPLE_EVERY_NS) {
@@ -96,7 +96,7 @@ impl XQueue {
         entries: &mut Vec<Entry>,
     ) {
         let since_ns = time_ns.max(self.now_ns);
-        self.held.get_or_insert(Held { since_ns, level, holder });
+        self.suspension.get_or_insert(Suspension { since_ns, level, holder });
         self.settle(time_ns, entries);
     }
 
@@ -108,16 +108,16 @@ impl XQueue {
     ) -> Option<(u64, u64, Option<Holder>)> {
         self.settle(time_ns, entries);
         // The phase until now was a suspension, with its reason.
-        let held = self.held?;
+        let suspension = self.suspension?;
         self.finish_phase(entries);
-        self.held = None;
+        self.suspension = None;
         self.settle(time_ns, entries);
-        Some((held.since_ns, self.now_ns, held.holder))
+        Some((suspension.since_ns, self.now_ns, suspension.holder))
     }
 
     /// The current suspension so far.
     pub(super) fn suspension(&self, until_ns: u64) -> Option<(u64, u64, Option<Holder>)> {
-        self.held.map(|held| (held.since_ns, until_ns, held.holder))
+        self.suspension.map(|suspension| (suspension.since_ns, until_ns, suspension.holder))
     }
 
     /// Nothing is known of it from now on.
@@ -125,12 +125,12 @@ impl XQueue {
         self.depth = 0;
         self.in_flight = 0;
         self.settle(time_ns, entries);
-        self.held = None;
+        self.suspension = None;
     }
 
     fn settle(&mut self, time_ns: u64, entries: &mut Vec<Entry>) {
         self.now_ns = self.now_ns.max(time_ns);
-        let doing = if self.held.is_some() && self.depth > 0 {
+        let doing = if self.suspension.is_some() && self.depth > 0 {
             Some(Doing::Suspended)
         } else if self.in_flight > 0 {
             Some(Doing::Running)
@@ -150,14 +150,14 @@ impl XQueue {
         else {
             return;
         };
-        let held = self.held.filter(|_| doing == Doing::Suspended);
+        let suspension = self.suspension.filter(|_| doing == Doing::Suspended);
         entries.push(Entry::Phase(Phase {
             xqueue: self.id,
             doing,
             begin_ns,
             end_ns: self.now_ns,
-            level: held.map(|held| held.level),
-            holder: held.and_then(|held| held.holder),
+            level: suspension.map(|suspension| suspension.level),
+            holder: suspension.and_then(|suspension| suspension.holder),
         }));
     }
 }
@@ -211,11 +211,11 @@ mod tests {
         let (mut xqueue, mut entries) = (XQueue::new(ID), Vec::new());
         let holder = Some(Holder { pid: 9, level: 1 });
         xqueue.launch(10, 0, 1, &mut entries);
-        xqueue.hold_back(12, 1, 0, &mut entries);
+        xqueue.defer(12, 1, 0, &mut entries);
         xqueue.suspend(20, 3, holder, &mut entries);
         xqueue.complete(25, 1, &mut entries);
         assert_eq!(xqueue.resume(30, &mut entries), Some((20, 30, holder)));
-        xqueue.hold_back(34, 0, 1, &mut entries);
+        xqueue.defer(34, 0, 1, &mut entries);
         xqueue.launch(34, 0, 1, &mut entries);
         xqueue.complete(40, 1, &mut entries);
         xqueue.close(50, &mut entries);

@@ -9,8 +9,8 @@ use xsched_chains::CALL_PATIENCE;
 use xsched_recording::{LeftOut, Reason};
 use xsched_symbols::now_ns;
 
+use super::chainless::Source;
 use super::guardian::go_on;
-use super::held::Source;
 use super::{Session, TURN_GOAL, TURNS};
 use crate::call::RuntimeCall;
 use crate::error::TracerError;
@@ -226,7 +226,7 @@ impl Session {
             processes: &mut self.processes,
             names: &mut self.resolver.names,
         };
-        match self.held.take(source, call, chain) {
+        match self.chainless.take(source, call, chain) {
             Some(call) => self.pass_on(call),
             None => Ok(()),
         }
@@ -234,7 +234,7 @@ impl Session {
 
     /// Passes on the calls whose chains have become known, or all.
     pub(super) fn release(&mut self, all: bool) -> Result<(), TracerError> {
-        if self.held.is_empty() {
+        if self.chainless.is_empty() {
             return Ok(());
         }
         let source = Source {
@@ -242,7 +242,7 @@ impl Session {
             processes: &mut self.processes,
             names: &mut self.resolver.names,
         };
-        for call in self.held.release(source, all) {
+        for call in self.chainless.release(source, all) {
             self.pass_on(call)?;
         }
         Ok(())

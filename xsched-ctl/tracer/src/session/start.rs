@@ -14,9 +14,9 @@ use xsched_terminal::Internal;
 
 use super::Session;
 use super::audience::{Audience, Targets};
+use super::chainless::Chainless;
 use super::driver::Driver;
 use super::guardian::Guardian;
-use super::held::Held;
 use super::input::Input;
 use super::late::Late;
 use super::lives::Lives;
@@ -95,7 +95,7 @@ impl Session {
             input,
             own_calls,
             chains,
-            held: Held::default(),
+            chainless: Chainless::default(),
             unread: Unread::default(),
             sideband,
             processes: Processes::new(),

@@ -40,11 +40,11 @@ use crate::call::{Argument, Judged};
 use crate::scheduling::{Entry, Execution, Holder, Phase, Preemption, Regime, XQueueId};
 
 /// Processes that scheduling entries refer to.
-pub(crate) type Programs = HashMap<u32, Program>;
+pub(crate) type Labels = HashMap<u32, Labelled>;
 
 /// How a process is shown.
 #[derive(Clone, Debug)]
-pub(crate) struct Program {
+pub(crate) struct Labelled {
     /// Its id and start time.
     pub(crate) id: ProcessId,
     /// Its name and its process id.
@@ -115,8 +115,8 @@ impl Tracks {
     }
 
     /// Forgets the data of all processes but these.
-    pub(super) fn forget_all_but(&mut self, programs: &Programs) {
-        let known: HashSet<ProcessId> = programs.values().map(|program| program.id).collect();
+    pub(super) fn forget_all_but(&mut self, labels: &Labels) {
+        let known: HashSet<ProcessId> = labels.values().map(|labelled| labelled.id).collect();
         self.device_ns.retain(|(process, _), _| known.contains(process));
         self.streams.retain(|(process, _), _| known.contains(process));
     }
@@ -137,13 +137,13 @@ impl Tracks {
 }
 
 impl Timeline {
-    /// Writes a scheduling entry. All its processes must be in `programs`.
-    pub(crate) fn scheduling(&mut self, programs: &Programs, entry: &Entry) -> Result<(), WriteError> {
+    /// Writes a scheduling entry. All its processes must be in `labels`.
+    pub(crate) fn scheduling(&mut self, labels: &Labels, entry: &Entry) -> Result<(), WriteError> {
         match entry {
-            Entry::Execution(execution) => self.execution(programs, execution),
-            Entry::Phase(phase) => self.phase(programs, phase),
+            Entry::Execution(execution) => self.execution(labels, execution),
+            Entry::Phase(phase) => self.phase(labels, phase),
             Entry::Ready { device, level, pids, begin_ns, end_ns } => {
-                let labels: Vec<_> = pids.iter().map(|pid| label(programs, *pid).to_string()).collect();
+                let labels: Vec<_> = pids.iter().map(|pid| label(labels, *pid).to_string()).collect();
                 let (labels, numbers) = (labels.join(", "), join(pids));
                 let track = self.device_track(*device, "arbiter")?;
                 self.writer.track_slice(&TrackSlice {
@@ -160,12 +160,12 @@ impl Timeline {
                     ended_flow: None,
                 })
             }
-            Entry::Preempted(preemption) => self.preemption(programs, preemption),
+            Entry::Preempted(preemption) => self.preemption(labels, preemption),
             Entry::Depth(xqueue, time_ns, depth) => {
-                self.sample(programs, *xqueue, "deferred", Unit::Count, *time_ns, *depth)
+                self.sample(labels, *xqueue, "deferred", Unit::Count, *time_ns, *depth)
             }
             Entry::InFlight(xqueue, time_ns, ahead_ns) => {
-                self.sample(programs, *xqueue, "in-flight time", Unit::Ns, *time_ns, *ahead_ns)
+                self.sample(labels, *xqueue, "in-flight time", Unit::Ns, *time_ns, *ahead_ns)
             }
             Entry::Regime(time_ns, Regime { policy, state, settings }) => {
                 let (name, settings) = (format!("policy {policy}"), settings.to_text());
@@ -177,8 +177,8 @@ impl Timeline {
                 self.writer.instant(&controller_instant(Scope::Global, *time_ns, &name, &annotations))
             }
             Entry::Parameters(pid, time_ns, parameters) => {
-                let (own, text) = (label(programs, *pid), parameters.to_text());
-                let scope = programs.get(pid).map_or(Scope::Global, |program| Scope::Process(program.id));
+                let (own, text) = (label(labels, *pid), parameters.to_text());
+                let scope = labels.get(pid).map_or(Scope::Global, |labelled| Scope::Process(labelled.id));
                 let annotations = [
                     Annotation::new("pid", *pid),
                     Annotation::new("process", &own),
@@ -190,8 +190,8 @@ impl Timeline {
     }
 
     /// Forgets the data of all processes but these; the others have ended.
-    pub(crate) fn forget_all_but(&mut self, programs: &Programs) {
-        self.tracks.forget_all_but(programs);
+    pub(crate) fn forget_all_but(&mut self, labels: &Labels) {
+        self.tracks.forget_all_but(labels);
     }
 
     /// Number of remembered items.
@@ -201,11 +201,11 @@ impl Timeline {
         named.len() + counters.len() + device_ns.len() + streams.len()
     }
 
-    fn execution(&mut self, programs: &Programs, execution: &Execution) -> Result<(), WriteError> {
+    fn execution(&mut self, labels: &Labels, execution: &Execution) -> Result<(), WriteError> {
         let Execution { xqueue, begin_ns, end_ns, .. } = *execution;
-        let own = label(programs, xqueue.pid);
+        let own = label(labels, xqueue.pid);
         let stream = Argument::Stream(execution.stream).to_string();
-        let life = programs.get(&xqueue.pid).map_or(ProcessId { pid: xqueue.pid, start_ns: 0 }, |own| own.id);
+        let life = labels.get(&xqueue.pid).map_or(ProcessId { pid: xqueue.pid, start_ns: 0 }, |own| own.id);
         let streams = self.tracks.streams.entry((life, xqueue.device)).or_default();
         let queue = match streams.shared(execution.stream, begin_ns, end_ns) {
             None => format!("{own} stream {stream}"),
@@ -228,7 +228,7 @@ impl Timeline {
         annotations.extend(execution.api.map(|api| Annotation::new("api", api)));
         annotations.extend(execution.origin.as_ref().map(|origin| Annotation::new("origin", &**origin)));
         annotations.extend(judged(execution.judged.as_ref()));
-        let holder = execution.holder.map(|holder| (label(programs, holder.pid), holder));
+        let holder = execution.holder.map(|holder| (label(labels, holder.pid), holder));
         annotations.extend(by(holder.as_ref()).into_iter().flatten());
         let name = execution
             .name
@@ -258,13 +258,13 @@ impl Timeline {
                 ended_flow,
             })?,
         }
-        self.add_device_time(programs, xqueue, end_ns, end_ns.saturating_sub(begin_ns))
+        self.add_device_time(labels, xqueue, end_ns, end_ns.saturating_sub(begin_ns))
     }
 
-    fn phase(&mut self, programs: &Programs, phase: &Phase) -> Result<(), WriteError> {
-        let own = label(programs, phase.xqueue.pid);
+    fn phase(&mut self, labels: &Labels, phase: &Phase) -> Result<(), WriteError> {
+        let own = label(labels, phase.xqueue.pid);
         let track = self.xqueue_track(&own, phase.xqueue)?;
-        let holder = phase.holder.map(|holder| (label(programs, holder.pid), holder));
+        let holder = phase.holder.map(|holder| (label(labels, holder.pid), holder));
         let mut annotations =
             vec![Annotation::new("pid", phase.xqueue.pid), Annotation::new("process", &own)];
         annotations.extend(phase.level.map(|level| Annotation::new("level", u64::from(level))));
@@ -280,11 +280,11 @@ impl Timeline {
         })
     }
 
-    fn preemption(&mut self, programs: &Programs, preemption: &Preemption) -> Result<(), WriteError> {
+    fn preemption(&mut self, labels: &Labels, preemption: &Preemption) -> Result<(), WriteError> {
         let Preemption { xqueue, time_ns, level, by: holder, reason } = *preemption;
-        let own = label(programs, xqueue.pid);
+        let own = label(labels, xqueue.pid);
         let track = self.xqueue_track(&own, xqueue)?;
-        let holder = (label(programs, holder.pid), holder);
+        let holder = (label(labels, holder.pid), holder);
         let mut annotations = vec![
             Annotation::new("pid", xqueue.pid),
             Annotation::new("process", &own),
@@ -303,38 +303,38 @@ impl Timeline {
 
     fn add_device_time(
         &mut self,
-        programs: &Programs,
+        labels: &Labels,
         xqueue: XQueueId,
         time_ns: u64,
         more_ns: u64,
     ) -> Result<(), WriteError> {
-        let Some(program) = programs.get(&xqueue.pid) else { return Ok(()) };
-        let known = self.tracks.device_ns.entry((program.id, xqueue.device)).or_default();
+        let Some(labelled) = labels.get(&xqueue.pid) else { return Ok(()) };
+        let known = self.tracks.device_ns.entry((labelled.id, xqueue.device)).or_default();
         known.0 = known.0.saturating_add(more_ns);
         let total_ns = known.0;
         if time_ns < known.1.saturating_add(DEVICE_TIME_EVERY_NS) {
             return Ok(());
         }
         known.1 = time_ns;
-        self.sample(programs, xqueue, "device time", Unit::Ns, time_ns, total_ns)
+        self.sample(labels, xqueue, "device time", Unit::Ns, time_ns, total_ns)
     }
 
     fn sample(
         &mut self,
-        programs: &Programs,
+        labels: &Labels,
         xqueue: XQueueId,
         name: &'static str,
         unit: Unit,
         time_ns: u64,
         value: u64,
     ) -> Result<(), WriteError> {
-        let Some(program) = programs.get(&xqueue.pid) else { return Ok(()) };
-        let key = (program.id, xqueue.device, name);
+        let Some(labelled) = labels.get(&xqueue.pid) else { return Ok(()) };
+        let key = (labelled.id, xqueue.device, name);
         let counter = if let Some(counter) = self.tracks.counters.get(&key) {
             *counter
         } else {
             let name = format!("{name} {}", device_name(xqueue.device));
-            let track = CounterTrack { scope: Scope::Process(program.id), name: &name, unit };
+            let track = CounterTrack { scope: Scope::Process(labelled.id), name: &name, unit };
             let counter = self.writer.counter_track(&track)?;
             if self.tracks.counters.len() >= DESCRIBED_MAX {
                 self.tracks.counters.clear();
@@ -382,8 +382,8 @@ fn gpu_name(device: u64) -> String {
     format!("GPU {}", device_name(device))
 }
 
-fn label(programs: &Programs, pid: u32) -> Arc<str> {
-    programs.get(&pid).map_or_else(|| pid.to_string().into(), |program| Arc::clone(&program.label))
+fn label(labels: &Labels, pid: u32) -> Arc<str> {
+    labels.get(&pid).map_or_else(|| pid.to_string().into(), |labelled| Arc::clone(&labelled.label))
 }
 
 /// The annotations of the preempting process.

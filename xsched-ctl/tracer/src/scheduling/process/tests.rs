@@ -91,11 +91,11 @@ impl Bench {
     }
 
     /// It is suspended and its gate closed, or the opposite.
-    fn held(&mut self, time_ns: u64, held: bool) {
-        self.take(time_ns, Event::Gate { device: DEVICE, stream_priority: 0, is_open: !held });
+    fn suspended(&mut self, time_ns: u64, suspended: bool) {
+        self.take(time_ns, Event::Gate { device: DEVICE, stream_priority: 0, is_open: !suspended });
         self.take(
             time_ns,
-            Event::Admission { device: DEVICE, stream_priority: 0, suspended: held, level: 3, ready: 2 },
+            Event::Admission { device: DEVICE, stream_priority: 0, suspended, level: 3, ready: 2 },
         );
     }
 
@@ -214,7 +214,7 @@ fn a_deferred_command_shows_for_how_long_and_by_which_process() {
     };
     bench.arbiter.take(1, &seat, &mut bench.entries);
     let stands =
-        |held| Event::Admission { device: DEVICE, stream_priority: 0, suspended: held, level: 3, ready: 2 };
+        |suspended| Event::Admission { device: DEVICE, stream_priority: 0, suspended, level: 3, ready: 2 };
     bench.called(1_000, 1_020).settle(&"liba.so".into(), true);
     bench.take(1_010, Event::Waits { queue: 1, position: 1, judgement: Judgement::NONE });
     bench.take(1_100, stands(true));
@@ -476,9 +476,9 @@ fn commands_at_a_closed_gate_are_not_executed_meanwhile() {
     let mut bench = Bench::new();
     bench.launched_gated(100 * US, 1);
     bench.launched_gated(102 * US, 2);
-    bench.held(600 * US, true);
+    bench.suspended(600 * US, true);
     bench.completed(1_100 * US, 1, Observed::Marker);
-    bench.held(90_000 * US, false);
+    bench.suspended(90_000 * US, false);
     bench.completed(91_000 * US, 2, Observed::Marker);
     let times = gated(&mut bench);
     // The first had passed the gate when it was closed.
@@ -489,8 +489,8 @@ fn commands_at_a_closed_gate_are_not_executed_meanwhile() {
 fn commands_without_a_gate_run_on() {
     let mut bench = Bench::new();
     bench.launched(100 * US, 1, 0, 0);
-    bench.held(50 * US, true);
-    bench.held(90_000 * US, false);
+    bench.suspended(50 * US, true);
+    bench.suspended(90_000 * US, false);
     bench.completed(91_000 * US, 1, Observed::Marker);
     assert_eq!(gated(&mut bench), [(100, 91_000, 0)]);
 }
@@ -500,8 +500,8 @@ fn commands_that_share_a_marker_share_the_time_in_which_the_gate_was_open() {
     let mut bench = Bench::new();
     bench.launched_gated(100 * US, 1);
     bench.launched_gated(102 * US, 2);
-    bench.held(600 * US, true);
-    bench.held(90_600 * US, false);
+    bench.suspended(600 * US, true);
+    bench.suspended(90_600 * US, false);
     bench.completed(91_100 * US, 2, Observed::Wait);
     let times = gated(&mut bench);
     let [(begin, end, 0), (next, last, waited)] = times[..] else { panic!("{times:?}") };
@@ -515,9 +515,9 @@ fn commands_completed_while_the_gate_is_closed_had_passed_it() {
         let mut bench = Bench::new();
         bench.launched_gated(100 * US, 1);
         bench.launched_gated(102 * US, 2);
-        bench.held(1_300 * US, true);
+        bench.suspended(1_300 * US, true);
         bench.completed(2_100 * US, 2, Observed::Wait);
-        bench.held(open_us * US, false);
+        bench.suspended(open_us * US, false);
         assert_eq!(gated(&mut bench), [(100, 1_100, 0), (1_100, 2_100, 0)]);
     }
 }

@@ -12,10 +12,10 @@ use xsched_symbols::Processes;
 use crate::call::RuntimeCall;
 
 /// Most calls that wait.
-const HELD_MAX: usize = 1 << 18;
+const WAITING_MAX: usize = 1 << 18;
 
 #[derive(Default)]
-pub(crate) struct Held {
+pub(crate) struct Chainless {
     threads: HashMap<u32, VecDeque<Waiting>>,
     count: usize,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Source<'a> {
     pub(crate) names: &'a mut Names,
 }
 
-impl Held {
+impl Chainless {
     /// Takes in a call whose chain has this id, or 0 for none; returns it if it need not wait.
     pub(crate) fn take(
         &mut self,
@@ -53,7 +53,7 @@ impl Held {
     /// Returns the calls that need not wait any more; with `all` also the others, with what is known.
     pub(crate) fn release(&mut self, mut source: Source<'_>, all: bool) -> Vec<RuntimeCall> {
         let mut released = Vec::new();
-        let mut excess = self.count.saturating_sub(HELD_MAX);
+        let mut excess = self.count.saturating_sub(WAITING_MAX);
         self.threads.retain(|_, calls| {
             while let Some(waiting) = calls.front_mut() {
                 let waited = if all || excess > 0 { Duration::MAX } else { waiting.since.elapsed() };
