@@ -1,13 +1,15 @@
 //! What all tasks of the controller share. Each borrows it for as long as it does not wait.
 
 use std::cell::{Cell, RefCell};
+use std::time::Duration;
 
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
 use xsched_bpf::Written;
 use xsched_symbols::now_ns;
 
-use crate::controller::Controller;
+use crate::controller::{ClientId, Controller};
 use crate::directory::Directory;
 use crate::origin::{Origin, RuleNames};
 use crate::rules::Loaded;
@@ -53,5 +55,19 @@ impl Shared {
             self.joined.notify_waiters();
         }
         result
+    }
+
+    /// Waits until a process has shown its token. Returns whether it has within this time.
+    pub(crate) async fn has_joined(&self, id: ClientId, patience: Duration) -> bool {
+        let joined = async {
+            loop {
+                let next = self.joined.notified();
+                if self.with(|controller| controller.has_joined(id)) {
+                    return;
+                }
+                next.await;
+            }
+        };
+        timeout(patience, joined).await.is_ok()
     }
 }

@@ -369,18 +369,9 @@ async fn take(
     Ok(())
 }
 
-/// Waits until a process has shown its token, or until `JOIN_PATIENCE` is over.
+/// Waits for a process to show its token; after `JOIN_PATIENCE` the controller reports for it.
 async fn wait_until_joined(shared: &Shared, connection: &Connection, peer: &Peer, id: ClientId) {
-    let joined = async {
-        loop {
-            let next = shared.joined.notified();
-            if shared.with(|controller| controller.has_joined(id)) {
-                return;
-            }
-            next.await;
-        }
-    };
-    if timeout(JOIN_PATIENCE, joined).await.is_err()
+    if !shared.has_joined(id, JOIN_PATIENCE).await
         && !connection.is_closed()
         && shared.with(|controller| controller.speak_for(id))
         && shared.lines.have_room(peer.party)

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
 use tokio::sync::{oneshot, watch};
-use tokio::time::timeout;
 use xsched_control_api::peer::Peer;
 use xsched_protocol::{
     verdict::VERDICT_SLOTS,
@@ -37,7 +36,8 @@ pub(super) async fn provide(
     id: ClientId,
 ) -> Result<std::convert::Infallible, io::Error> {
     let (mut rules, mut subjects) = (shared.rules.subscribe(), shared.subjects.subscribe());
-    wait_until_joined(shared, id).await;
+    // A process that is too late decides about its calls itself.
+    shared.has_joined(id, JOIN_PATIENCE).await;
     let Some((subject, heard)) = shared.controller.borrow().identity(id) else {
         std::future::pending().await
     };
@@ -93,21 +93,6 @@ async fn changed_caller(
             return other;
         }
     }
-}
-
-/// Waits until a process has shown its token, or until `JOIN_PATIENCE` is over.
-async fn wait_until_joined(shared: &Shared, id: ClientId) {
-    let joined = async {
-        loop {
-            let next = shared.joined.notified();
-            if shared.with(|controller| controller.has_joined(id)) {
-                return;
-            }
-            next.await;
-        }
-    };
-    // A process that is too late decides about its calls itself.
-    let _ = timeout(JOIN_PATIENCE, joined).await;
 }
 
 /// What rules may ask about a process.
