@@ -24,5 +24,5 @@ mod tests;
 pub(crate) use call::{DriverCall, Shown};
 pub(crate) use device::Listed;
 pub use device::{Devices, number_of};
-pub(crate) use queues::Queues;
+pub(crate) use queues::{Queues, StreamQueues};
 pub(crate) use summary::DriverSummary;

@@ -256,8 +256,7 @@ impl Recorder {
                 }
             }
             Change::Exited { pid } => {
-                recording.processes.retain(|process| process.pid != pid);
-                recording.threads.retain(|thread| thread.process.pid != pid);
+                recording.forget(pid);
                 recording.parameters.remove(&pid);
             }
             _ => {}
@@ -296,6 +295,13 @@ impl Recorder {
     pub(crate) fn forget_ended(&mut self, before_ns: u64) {
         if let Some(machine) = &mut self.machine {
             machine.forget_ended(before_ns);
+        }
+    }
+
+    /// Forgets the names of a process that ended a while ago: calls of it may have been written since.
+    pub(crate) fn forget(&mut self, pid: u32) {
+        if let Some(recording) = &mut self.recording {
+            recording.forget(pid);
         }
     }
 
@@ -376,6 +382,12 @@ impl Recording {
             After::Close => self.close_segment()?,
         }
         Ok(())
+    }
+
+    /// The names of a process and its threads are written again at their next use.
+    fn forget(&mut self, pid: u32) {
+        self.processes.retain(|process| process.pid != pid);
+        self.threads.retain(|thread| thread.process.pid != pid);
     }
 
     /// Writes the names of the call's process and thread, once.
@@ -460,6 +472,7 @@ fn memory_write(error: WriteError) -> TracerError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call::tests::call;
     use crate::output::{Format, Kept};
     use crate::scheduling::XQueueId;
     use xsched_control_api::parameters::Parameters;
@@ -496,5 +509,19 @@ mod tests {
             recorder.settings(&Processes::new(), Changes { entries, left: vec![pid - 1] }).unwrap();
         }
         assert_eq!(recorder.recording.unwrap().parameters.len(), 1);
+    }
+
+    #[test]
+    fn names_of_a_process_whose_calls_come_after_its_end_are_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        let sink = Sink::open(Destination::File(dir.path().join("f")), Format::default()).unwrap();
+        let mut recorder = Recorder::new(Some(sink), Style::default()).unwrap();
+        let late = call("hipLaunchKernel");
+        recorder.changed(&Change::Exited { pid: late.pid });
+        // It has waited for its chain.
+        recorder.call(&mut Processes::new(), &late).unwrap();
+        recorder.forget(late.pid);
+        let recording = recorder.recording.unwrap();
+        assert!(recording.processes.is_empty() && recording.threads.is_empty());
     }
 }

@@ -8,6 +8,7 @@
 //! | `start` | loading, attaching, what runs already |
 //! | `input`, `pump` | records, batch by batch |
 //! | `changes`, `lives`, `late` | what processes do besides calling; which of them were probed too late |
+//! | `known` | what is known of each process: one table, which forgets an ended process as a whole |
 //! | `audience`, `selection` | which processes and which of their calls are recorded |
 //! | `runtimes`, `installed`, `slow` | which files are probed, and when |
 //! | `guardian` | stopped processes go on, even if the tracer dies |
@@ -25,6 +26,7 @@ mod guardian;
 mod input;
 mod installed;
 mod kernels;
+mod known;
 mod late;
 mod lives;
 mod own_calls;
@@ -54,6 +56,7 @@ use chainless::Chainless;
 use driver::Driver;
 use guardian::Guardian;
 use input::Input;
+use known::Known;
 use late::Late;
 use lives::Lives;
 use own_calls::OwnCalls;
@@ -98,6 +101,7 @@ pub struct Session {
     recorder: Recorder,
     scheduling: Scheduling,
     settings: SettingsWatch,
+    known: Known,
     lives: Lives,
     lost: LostEvents,
     late: Late,

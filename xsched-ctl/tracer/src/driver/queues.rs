@@ -17,14 +17,16 @@ use super::DriverCall;
 use super::kfd::{COMPUTE_TYPES, CREATE_QUEUE, CREATE_QUEUE_ID, CREATE_QUEUE_TYPE, DESTROY_QUEUE};
 use crate::call::RuntimeCall;
 
+/// The hardware queues of a process, by stream.
+pub(crate) type StreamQueues = HashMap<u64, u32>;
+
+/// Creations of hardware queues whose streams are not known yet.
 #[derive(Default)]
 pub(crate) struct Queues {
     /// By thread: creations whose surrounding call has not returned.
     kept: HashMap<u32, Vec<DriverCall>>,
     /// Those of them whose thread was in no call when that was last looked at, by thread and time.
     left: HashSet<(u32, u64)>,
-    /// By process and stream: the queue's id.
-    of_stream: HashMap<(u32, u64), u32>,
 }
 
 /// Whether a call creates a queue for kernels.
@@ -37,8 +39,12 @@ fn creates_queue(call: &DriverCall) -> bool {
 }
 
 impl Queues {
-    /// Notes a call to the driver, and returns it unless it must wait for the call around it.
-    pub(crate) fn driver_returned(&mut self, call: DriverCall) -> Option<DriverCall> {
+    /// Notes a call to the driver by a process with these queues, and returns it unless it must wait for the call around it.
+    pub(crate) fn driver_returned(
+        &mut self,
+        call: DriverCall,
+        known: &mut StreamQueues,
+    ) -> Option<DriverCall> {
         if creates_queue(&call) {
             self.kept.entry(call.tid).or_default().push(call);
             return None;
@@ -48,14 +54,18 @@ impl Queues {
             && !call.has_failed()
             && let Some(queue) = call.passed_u32(0)
         {
-            self.of_stream.retain(|(pid, _), of_stream| *pid != call.pid || *of_stream != queue);
+            known.retain(|_, of_stream| *of_stream != queue);
         }
         Some(call)
     }
 
     /// Notes a returned HIP call: sets its stream's queue in it, and returns the creations that waited for it.
     /// Other runtimes have no queues of AMD's driver.
-    pub(crate) fn call_returned(&mut self, hip: &mut RuntimeCall) -> Vec<DriverCall> {
+    pub(crate) fn call_returned(
+        &mut self,
+        hip: &mut RuntimeCall,
+        known: &mut StreamQueues,
+    ) -> Vec<DriverCall> {
         if hip.probe.runtime != Runtime::Hip {
             return Vec::new();
         }
@@ -64,12 +74,12 @@ impl Queues {
         if let Some(stream) = stream {
             for queue in settled.iter().filter(|call| call.stream == Some(stream)) {
                 if let Some(id) = queue.returned_u32(CREATE_QUEUE_ID) {
-                    self.of_stream.insert((hip.pid, stream), id);
+                    known.insert(stream, id);
                 }
             }
-            hip.queue = self.of_stream.get(&(hip.pid, stream)).copied();
+            hip.queue = known.get(&stream).copied();
             if hip.probe.stem == "StreamDestroy" && hip.ret == 0 {
-                self.of_stream.remove(&(hip.pid, stream));
+                known.remove(&stream);
             }
         }
         settled
@@ -123,7 +133,6 @@ impl Queues {
 
     /// A process has ended or executed another program. Returns the creations that still wait.
     pub(crate) fn forget(&mut self, pid: u32) -> Vec<DriverCall> {
-        self.of_stream.retain(|(of, _), _| *of != pid);
         let mut settled = Vec::new();
         self.kept.retain(|_, calls| {
             settled.extend(calls.extract_if(.., |call| call.pid == pid));
@@ -173,113 +182,112 @@ mod tests {
 
     #[test]
     fn a_queue_created_with_a_stream_belongs_to_it() {
-        let mut queues = Queues::default();
-        assert!(queues.driver_returned(create(110, 2, 4)).is_none());
+        let (mut queues, mut known) = (Queues::default(), StreamQueues::default());
+        assert!(queues.driver_returned(create(110, 2, 4), &mut known).is_none());
         let mut created = hip("hipStreamCreate", 100, 200, None);
         created.out = 0x5000;
-        assert_eq!(streams(&queues.call_returned(&mut created)), [Some(0x5000)]);
+        assert_eq!(streams(&queues.call_returned(&mut created, &mut known)), [Some(0x5000)]);
         assert_eq!(created.queue, Some(4));
         let mut launch = hip("hipModuleLaunchKernel", 300, 400, Some((8, 0x5000)));
-        assert!(queues.call_returned(&mut launch).is_empty());
+        assert!(queues.call_returned(&mut launch, &mut known).is_empty());
         assert_eq!(launch.queue, Some(4));
         // Other streams, runtimes and processes do not get it.
         let mut cuda = hip("cuLaunchKernel", 300, 400, Some((8, 0x5000)));
-        queues.call_returned(&mut cuda);
+        queues.call_returned(&mut cuda, &mut known);
         assert_eq!(cuda.queue, None);
         let mut other = hip("hipModuleLaunchKernel", 300, 400, Some((8, 0x6000)));
-        queues.call_returned(&mut other);
+        queues.call_returned(&mut other, &mut known);
         assert_eq!(other.queue, None);
         let mut other = hip("hipModuleLaunchKernel", 300, 400, Some((8, 0x5000)));
-        other.pid = 2;
-        queues.call_returned(&mut other);
+        queues.call_returned(&mut other, &mut StreamQueues::default());
         assert_eq!(other.queue, None);
     }
 
     #[test]
     fn the_first_copy_without_a_stream_makes_the_null_streams_queue() {
-        let mut queues = Queues::default();
-        queues.driver_returned(create(110, 2, 0));
+        let (mut queues, mut known) = (Queues::default(), StreamQueues::default());
+        queues.driver_returned(create(110, 2, 0), &mut known);
         let mut copy = hip("hipMemcpy", 100, 200, None);
-        assert_eq!(streams(&queues.call_returned(&mut copy)), [Some(0)]);
+        assert_eq!(streams(&queues.call_returned(&mut copy, &mut known)), [Some(0)]);
         assert_eq!(copy.queue, Some(0));
     }
 
     #[test]
     fn an_inner_call_without_a_stream_leaves_it_to_the_outer_one() {
-        let mut queues = Queues::default();
-        queues.driver_returned(create(120, 2, 1));
+        let (mut queues, mut known) = (Queues::default(), StreamQueues::default());
+        queues.driver_returned(create(120, 2, 1), &mut known);
         let mut inner = hip("hipModuleGetFunction", 110, 150, None);
-        assert!(queues.call_returned(&mut inner).is_empty());
+        assert!(queues.call_returned(&mut inner, &mut known).is_empty());
         let mut outer = hip("hipModuleLaunchKernel", 100, 200, Some((8, 0x7000)));
-        assert_eq!(streams(&queues.call_returned(&mut outer)), [Some(0x7000)]);
+        assert_eq!(streams(&queues.call_returned(&mut outer, &mut known)), [Some(0x7000)]);
     }
 
     #[test]
     fn a_queue_created_before_a_call_does_not_belong_to_it() {
-        let mut queues = Queues::default();
-        queues.driver_returned(create(50, 2, 1));
+        let (mut queues, mut known) = (Queues::default(), StreamQueues::default());
+        queues.driver_returned(create(50, 2, 1), &mut known);
         let mut later = hip("hipStreamCreate", 100, 200, None);
         later.out = 0x5000;
-        assert_eq!(streams(&queues.call_returned(&mut later)), [None]);
+        assert_eq!(streams(&queues.call_returned(&mut later, &mut known)), [None]);
         assert_eq!(later.queue, None);
     }
 
     #[test]
     fn queues_of_copy_engines_and_failed_ones_belong_to_no_stream() {
-        let mut queues = Queues::default();
-        assert!(queues.driver_returned(create(110, 1, 4)).is_some());
+        let (mut queues, mut known) = (Queues::default(), StreamQueues::default());
+        assert!(queues.driver_returned(create(110, 1, 4), &mut known).is_some());
         let mut failed = create(110, 2, 4);
         failed.ret = -12;
-        assert!(queues.driver_returned(failed).is_some());
+        assert!(queues.driver_returned(failed, &mut known).is_some());
     }
 
     #[test]
     fn a_destroyed_queue_or_stream_is_forgotten() {
-        let mut queues = Queues::default();
+        let (mut queues, mut known) = (Queues::default(), StreamQueues::default());
         for stream in [0x5000, 0x6000] {
-            queues.driver_returned(create(110, 2, stream as u32 >> 12));
+            queues.driver_returned(create(110, 2, stream as u32 >> 12), &mut known);
             let mut launch = hip("hipModuleLaunchKernel", 100, 200, Some((8, stream)));
-            queues.call_returned(&mut launch);
+            queues.call_returned(&mut launch, &mut known);
         }
         let destroy = driver_call(Device::Kfd, 0xc008_4b03, 0, &[(0, 5)], &[]);
-        assert!(queues.driver_returned(destroy).is_some());
+        assert!(queues.driver_returned(destroy, &mut known).is_some());
         let mut destroyed = hip("hipStreamDestroy", 300, 400, Some((0, 0x6000)));
-        queues.call_returned(&mut destroyed);
+        queues.call_returned(&mut destroyed, &mut known);
         assert_eq!(destroyed.queue, Some(6));
         for stream in [0x5000, 0x6000] {
             let mut launch = hip("hipModuleLaunchKernel", 500, 600, Some((8, stream)));
-            queues.call_returned(&mut launch);
+            queues.call_returned(&mut launch, &mut known);
             assert_eq!(launch.queue, None);
         }
     }
 
     #[test]
     fn nothing_is_kept_of_threads_without_a_call_and_of_ended_processes() {
-        let mut queues = Queues::default();
-        queues.driver_returned(create(110, 2, 1));
+        let (mut queues, mut known) = (Queues::default(), StreamQueues::default());
+        queues.driver_returned(create(110, 2, 1), &mut known);
         assert!(queues.give_up(|_| true).is_empty() && queues.has_kept());
         assert!(queues.give_up(|_| false).is_empty(), "the call around it may not have been read yet");
         assert_eq!(streams(&queues.give_up(|_| false)), [None]);
         assert!(!queues.has_kept());
-        queues.driver_returned(create(110, 2, 1));
+        queues.driver_returned(create(110, 2, 1), &mut known);
         assert_eq!(streams(&queues.give_up_all()), [None]);
-        queues.driver_returned(create(110, 2, 1));
+        queues.driver_returned(create(110, 2, 1), &mut known);
         assert!(queues.forget(2).is_empty());
         assert_eq!(queues.forget(1).len(), 1);
     }
 
     #[test]
     fn a_thread_that_returns_between_two_looks_keeps_its_next_creation() {
-        let mut queues = Queues::default();
-        queues.driver_returned(create(110, 2, 1));
+        let (mut queues, mut known) = (Queues::default(), StreamQueues::default());
+        queues.driver_returned(create(110, 2, 1), &mut known);
         assert!(queues.give_up(|_| false).is_empty());
         let mut created = hip("hipStreamCreate", 100, 200, None);
         created.out = 0x5000;
-        queues.call_returned(&mut created);
-        queues.driver_returned(create(310, 2, 2));
+        queues.call_returned(&mut created, &mut known);
+        queues.driver_returned(create(310, 2, 2), &mut known);
         assert!(queues.give_up(|_| false).is_empty(), "it is another one");
         let mut created = hip("hipStreamCreate", 300, 400, None);
         created.out = 0x6000;
-        assert_eq!(streams(&queues.call_returned(&mut created)), [Some(0x6000)]);
+        assert_eq!(streams(&queues.call_returned(&mut created, &mut known)), [Some(0x6000)]);
     }
 }

@@ -86,6 +86,11 @@ impl Audience {
         !NO_PROCESS.contains(&event.pid) && self.includes(event.pid, maps)
     }
 
+    /// The children and their descendants, where they are kept here.
+    pub(super) fn descendants(&self) -> impl Iterator<Item = u32> {
+        self.descendants.iter().flatten().copied()
+    }
+
     /// A process has ended, and all its events have been handled.
     pub(super) fn ended(&mut self, pid: u32) {
         if let Some(descendants) = &mut self.descendants {

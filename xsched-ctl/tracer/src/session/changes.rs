@@ -1,7 +1,7 @@
 //! What processes do besides calling a GPU runtime, as the side-band reports it: runtimes that they map are probed, and their end
 //! cuts off calls in progress.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -125,7 +125,7 @@ impl Session {
         let runtime = mapping.runtime();
         // NVIDIA's driver has calls of its own, which are not recorded.
         if runtime == Some(Runtime::Hip) {
-            self.driver.uses(pid, &mut self.runtimes);
+            self.driver.uses(pid, &mut self.known, &mut self.runtimes);
         }
         if runtime.is_some()
             && let Some(process) = self.processes.process(pid)
@@ -170,7 +170,8 @@ impl Session {
         // Ends of processes may be among the lost events.
         let has_ended =
             |pid: u32| self.processes.process(pid).is_none_or(|process| process.ended_ns().is_some());
-        let ended: Vec<_> = self.lives.callers().filter(|&pid| has_ended(pid)).collect();
+        let present = self.known.present().chain(self.audience.descendants());
+        let ended: BTreeSet<_> = present.filter(|&pid| has_ended(pid)).collect();
         for pid in ended {
             self.lives.changed(before_ns, Change::Exited { pid });
         }
@@ -185,18 +186,17 @@ impl Session {
     pub(super) fn settle_changes(&mut self, time_ns: u64) -> Result<(), TracerError> {
         while let Some((change_ns, change)) = self.lives.take_until(time_ns) {
             let cut = match change {
-                Change::Exited { pid } | Change::Executed { pid } if self.lives.has_called(pid) => {
+                Change::Exited { pid } | Change::Executed { pid } if self.known.can_be_calling(pid) => {
                     Some(self.cut_off(Some(change_ns), |tgid| tgid == pid))
                 }
                 _ => None,
             };
             match change {
-                Change::Forked { pid, parent } => self.driver.forked(parent, pid),
+                Change::Forked { pid, parent } => self.known.forked(parent, pid),
                 Change::Exited { pid } => {
-                    self.lives.ended(pid, now_ns());
+                    self.known.ended(pid, now_ns());
                     self.maps.unwatch(pid);
                     self.audience.ended(pid);
-                    self.driver.ended(pid);
                 }
                 _ => {}
             }
@@ -216,7 +216,8 @@ impl Session {
                 self.record_driver_calls(settled)?;
             }
         }
-        self.resolver.changed(change);
+        self.resolver.names.changed(change);
+        self.known.changed(change);
         self.recorder.changed(change);
         Ok(())
     }
@@ -244,7 +245,8 @@ impl Session {
         }
         self.record_driver_calls(driver_calls)?;
         for (key, pending) in calls {
-            if let Some(mut call) = self.resolver.in_progress(&mut self.processes, &key, &pending)
+            if let Some(mut call) =
+                self.resolver.in_progress(&mut self.processes, &mut self.known, &key, &pending)
                 && !self.is_announced(&call)
             {
                 call.cut_ns = cut_ns;

@@ -5,7 +5,6 @@
 //! HIP or has a device open. A process that opens a device before that is stopped until they are attached, if it may be
 //! stopped. Otherwise it is counted.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use xsched_abi::{Counter, Device, DeviceOpened, DriverConfig, Ioctl, PendingIoctl};
@@ -13,6 +12,7 @@ use xsched_bpf::{BpfError, Losses};
 use zerocopy::FromZeros as _;
 
 use super::Session;
+use super::known::Known;
 use super::runtimes::Runtimes;
 use crate::bpf;
 use crate::bpf::ExtraDevice;
@@ -26,8 +26,6 @@ pub(super) struct Driver {
     config: DriverConfig,
     devices: Devices,
     links: Option<DriverLinks>,
-    /// Watched processes that use HIP or a device.
-    users: HashSet<u32>,
     late: u64,
     unknown: u64,
 }
@@ -65,7 +63,7 @@ impl Driver {
         for (number, listed) in devices.iter() {
             maps.list(number, listed.device)?;
         }
-        Ok(Self { way, maps, config, devices, links: None, users: HashSet::new(), late: 0, unknown: 0 })
+        Ok(Self { way, maps, config, devices, links: None, late: 0, unknown: 0 })
     }
 
     /// Attaches, or waits for a process to use the driver.
@@ -86,11 +84,11 @@ impl Driver {
     }
 
     /// A watched process uses HIP.
-    pub(super) fn uses(&mut self, pid: u32, runtimes: &mut Runtimes) {
+    pub(super) fn uses(&mut self, pid: u32, known: &mut Known, runtimes: &mut Runtimes) {
         if !self.wants_users() {
             return;
         }
-        self.users.insert(pid);
+        known.uses_driver(pid);
         if self.links.is_some() {
             return;
         }
@@ -104,9 +102,9 @@ impl Driver {
     }
 
     /// Checks whether a running process has a device open.
-    pub(super) fn look_at(&mut self, pid: u32, runtimes: &mut Runtimes) {
+    pub(super) fn look_at(&mut self, pid: u32, known: &mut Known, runtimes: &mut Runtimes) {
         if self.wants_users() && self.devices.are_used_by(pid) {
-            self.uses(pid, runtimes);
+            self.uses(pid, known, runtimes);
         }
     }
 
@@ -121,26 +119,15 @@ impl Driver {
     }
 
     /// A watched process opens a device. If it is stopped, the caller resumes it.
-    pub(super) fn opened(&mut self, opened: &DeviceOpened, runtimes: &mut Runtimes) {
+    pub(super) fn opened(&mut self, opened: &DeviceOpened, known: &mut Known, runtimes: &mut Runtimes) {
         let was_attached = self.links.is_some();
-        self.uses(opened.tgid, runtimes);
+        self.uses(opened.tgid, known, runtimes);
         self.late += u64::from(!was_attached && self.links.is_some() && opened.is_stopped == 0);
     }
 
-    /// A process has a child, which inherits its descriptors.
-    pub(super) fn forked(&mut self, parent: u32, child: u32) {
-        if self.users.contains(&parent) {
-            self.users.insert(child);
-        }
-    }
-
-    pub(super) fn ended(&mut self, pid: u32) {
-        self.users.remove(&pid);
-    }
-
     /// Detaches from ioctl(2) when no process uses the driver any more.
-    pub(super) fn tidy(&mut self) -> Result<(), BpfError> {
-        if matches!(self.way, Way::WhileUsed) && self.links.is_some() && self.users.is_empty() {
+    pub(super) fn tidy(&mut self, known: &Known) -> Result<(), BpfError> {
+        if matches!(self.way, Way::WhileUsed) && self.links.is_some() && !known.is_driver_used() {
             // Reports are enabled first, so that no opening is missed in between.
             self.report_opening(true)?;
             self.links = None;
@@ -232,7 +219,8 @@ impl Session {
         }
         let Some(call) = self.driver.returned(ioctl) else { return Ok(()) };
         self.meet(call.pid);
-        let call = self.queues.driver_returned(call);
+        let queues = &mut self.known.memory(call.pid).queues;
+        let call = self.queues.driver_returned(call, queues);
         self.record_driver_calls(call)
     }
 

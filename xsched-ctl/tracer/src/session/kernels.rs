@@ -6,12 +6,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The handles that each process has registered or looked up.
-#[derive(Default)]
-pub(crate) struct Kernels {
-    /// A process and its children share them until one of them changes its own.
-    processes: HashMap<u32, Arc<Handles>>,
-}
+/// The handles that a process has registered or looked up. A child shares them with its parent until one of them changes its own.
+#[derive(Clone, Default)]
+pub(crate) struct Kernels(Arc<Handles>);
 
 #[derive(Clone, Default)]
 struct Handles {
@@ -41,9 +38,9 @@ impl Kernel {
 }
 
 impl Kernels {
-    /// A process has looked up or defined a handle.
-    pub(crate) fn define(&mut self, pid: u32, handle: u64, kernel: Kernel) {
-        let handles = Arc::make_mut(self.processes.entry(pid).or_default());
+    /// The process has looked up or defined a handle.
+    pub(crate) fn define(&mut self, handle: u64, kernel: Kernel) {
+        let handles = Arc::make_mut(&mut self.0);
         let source = kernel.source;
         let replaced = handles.kernels.insert(handle, kernel);
         // Programs look up the same kernels repeatedly.
@@ -52,35 +49,26 @@ impl Kernels {
         }
     }
 
-    pub(crate) fn get(&self, pid: u32, handle: u64) -> Option<&Kernel> {
-        self.processes.get(&pid)?.kernels.get(&handle)
+    pub(crate) fn get(&self, handle: u64) -> Option<&Kernel> {
+        self.0.kernels.get(&handle)
     }
 
-    /// A process has unloaded a module or library, or unregistered a binary.
-    pub(crate) fn unload(&mut self, pid: u32, source: u64) {
-        let Some(handles) = self.processes.get_mut(&pid) else { return };
-        if !handles.by_source.contains_key(&source) {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.kernels.is_empty()
+    }
+
+    /// The process has unloaded a module or library, or unregistered a binary.
+    pub(crate) fn unload(&mut self, source: u64) {
+        if !self.0.by_source.contains_key(&source) {
             return;
         }
-        let handles = Arc::make_mut(handles);
+        let handles = Arc::make_mut(&mut self.0);
         for handle in handles.by_source.remove(&source).unwrap_or_default() {
             // The handle may have been reused by now.
             if handles.kernels.get(&handle).is_some_and(|kernel| kernel.source == source) {
                 handles.kernels.remove(&handle);
             }
         }
-    }
-
-    /// A child starts with its parent's handles.
-    pub(crate) fn fork(&mut self, parent: u32, child: u32) {
-        if let Some(handles) = self.processes.get(&parent).cloned() {
-            self.processes.insert(child, handles);
-        }
-    }
-
-    /// A process has ended or runs another program: its handles are invalid.
-    pub(crate) fn forget(&mut self, pid: u32) {
-        self.processes.remove(&pid);
     }
 }
 
@@ -92,21 +80,17 @@ mod tests {
         Kernel { name: name.into(), source }
     }
 
-    fn name(kernels: &Kernels, pid: u32, handle: u64) -> Option<&str> {
-        kernels.get(pid, handle).map(|kernel| &*kernel.name)
+    fn name(kernels: &Kernels, handle: u64) -> Option<&str> {
+        kernels.get(handle).map(|kernel| &*kernel.name)
     }
 
     #[test]
     fn children_inherit_and_then_go_their_own_way() {
-        let mut kernels = Kernels::default();
-        kernels.define(1, 0x10, kernel("add", 0));
-        kernels.fork(1, 2);
-        kernels.define(2, 0x10, kernel("mul", 0));
-        assert_eq!(name(&kernels, 1, 0x10), Some("add"));
-        assert_eq!(name(&kernels, 2, 0x10), Some("mul"));
-        kernels.forget(1);
-        assert_eq!(name(&kernels, 1, 0x10), None);
-        assert_eq!(name(&kernels, 2, 0x10), Some("mul"));
+        let mut parent = Kernels::default();
+        parent.define(0x10, kernel("add", 0));
+        let mut child = parent.clone();
+        child.define(0x10, kernel("mul", 0));
+        assert_eq!((name(&parent, 0x10), name(&child, 0x10)), (Some("add"), Some("mul")));
     }
 
     #[test]
@@ -120,21 +104,20 @@ mod tests {
     #[test]
     fn names_are_removed_with_their_source() {
         let mut kernels = Kernels::default();
-        kernels.define(1, 0x10, kernel("add", 0xa));
-        kernels.define(1, 0x20, kernel("mul", 0xa));
-        kernels.define(1, 0x20, kernel("mul", 0xa));
-        kernels.define(1, 0x30, kernel("sub", 0xb));
+        kernels.define(0x10, kernel("add", 0xa));
+        kernels.define(0x20, kernel("mul", 0xa));
+        kernels.define(0x20, kernel("mul", 0xa));
+        kernels.define(0x30, kernel("sub", 0xb));
         // The handle is reused for a kernel of another module, before the first is known to be gone.
-        kernels.define(1, 0x20, kernel("div", 0xb));
-        kernels.fork(1, 2);
-        kernels.unload(1, 0xa);
-        kernels.unload(1, 0xc);
-        kernels.unload(3, 0xa);
-        assert_eq!(name(&kernels, 1, 0x10), None);
-        assert_eq!(name(&kernels, 1, 0x20), Some("div"));
-        assert_eq!(name(&kernels, 1, 0x30), Some("sub"));
-        assert_eq!(name(&kernels, 2, 0x10), Some("add"), "the child still has the module");
-        kernels.unload(1, 0xb);
-        assert_eq!(name(&kernels, 1, 0x20), None);
+        kernels.define(0x20, kernel("div", 0xb));
+        let child = kernels.clone();
+        kernels.unload(0xa);
+        kernels.unload(0xc);
+        assert_eq!(name(&kernels, 0x10), None);
+        assert_eq!(name(&kernels, 0x20), Some("div"));
+        assert_eq!(name(&kernels, 0x30), Some("sub"));
+        assert_eq!(name(&child, 0x10), Some("add"), "the child still has the module");
+        kernels.unload(0xb);
+        assert_eq!(name(&kernels, 0x20), None);
     }
 }

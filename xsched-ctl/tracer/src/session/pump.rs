@@ -57,7 +57,7 @@ impl Session {
             self.housekeeping_ns = now_ns;
             self.recorder.clocks()?;
             self.recorder.left_out(now_ns, self.left_out())?;
-            self.driver.tidy()?;
+            self.driver.tidy(&self.known)?;
             self.settle_queues()?;
             // A user may watch the file grow.
             self.recorder.pass_on(true).await;
@@ -81,7 +81,7 @@ impl Session {
             match record {
                 Record::Opened(opened) => self.opening(opened),
                 Record::DeviceOpened(opened) => {
-                    self.driver.opened(opened, &mut self.runtimes);
+                    self.driver.opened(opened, &mut self.known, &mut self.runtimes);
                     if opened.is_stopped != 0 {
                         go_on(opened.tgid);
                     }
@@ -90,7 +90,7 @@ impl Session {
             }
         }
         let seen_ns = self.take_changes(&records);
-        self.resolver.begin_batch(self.maps.losses().calls() + self.own_calls.lost());
+        self.resolver.begin_batch(&mut self.known, self.maps.losses().calls() + self.own_calls.lost());
 
         // Programs on several processors write records; they are sorted by time.
         records.sort_by_key(Record::time_ns);
@@ -146,9 +146,10 @@ impl Session {
         self.count_unstopped(before_ns);
         self.processes.forget_exited(before_ns);
         self.recorder.forget_ended(before_ns);
-        while let Some(pid) = self.lives.forget_before(before_ns) {
+        while let Some(pid) = self.known.forget_before(before_ns) {
             self.chains.ended(pid);
-            self.resolver.ended(pid);
+            self.resolver.names.ended(pid);
+            self.recorder.forget(pid);
         }
         self.chains.forget_old();
     }
@@ -178,7 +179,7 @@ impl Session {
 
     /// Records a call whose kernel has a name, if it ever gets one.
     pub(super) fn named(&mut self, call: &Call, text: &[u8]) -> Result<(), TracerError> {
-        match self.resolver.returned(&mut self.processes, call, text) {
+        match self.resolver.returned(&mut self.processes, &mut self.known, call, text) {
             Some(resolved) if self.is_announced(&resolved) => Ok(()),
             Some(mut resolved) => {
                 self.scheduling.called(&mut resolved);
@@ -204,7 +205,7 @@ impl Session {
     }
 
     pub(super) fn meet(&mut self, pid: u32) {
-        if self.lives.called(pid) {
+        if self.known.called(pid) {
             self.scheduling.meet(pid);
         }
     }
@@ -216,7 +217,8 @@ impl Session {
 
     /// Passes a call on, at once or when its chain is known.
     pub(super) fn record(&mut self, mut call: RuntimeCall, chain: u64) -> Result<(), TracerError> {
-        let settled = self.queues.call_returned(&mut call);
+        let queues = &mut self.known.memory(call.pid).queues;
+        let settled = self.queues.call_returned(&mut call, queues);
         self.record_driver_calls(settled)?;
         if self.selection.dismisses(&call) {
             return Ok(());

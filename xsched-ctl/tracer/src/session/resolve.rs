@@ -1,29 +1,24 @@
 //! Turns records into calls with names.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use xsched_abi::{Call, CallKey, PROBES, ParamKind, Pending, Probe};
 use xsched_chains::{Caller, Label, Names};
 use xsched_rules::Rules;
-use xsched_symbols::{Change, NameError, Processes, are_files_opening, kernel_name};
+use xsched_symbols::{NameError, Processes, are_files_opening, kernel_name};
 
-use super::graphs::Graphs;
-use super::kernels::{Kernel, Kernels};
+use super::kernels::Kernel;
+use super::known::{Known, Memory};
 use crate::call::RuntimeCall;
 
 /// Names for everything in a record.
 pub(crate) struct Resolver {
     /// Of functions and chains.
     pub(super) names: Names,
-    kernels: Kernels,
-    graphs: Graphs,
     /// Whether every call is recorded, so that graphs can be followed.
     sees_all: bool,
     /// Calls lost before the present batch.
     lost: u64,
-    /// By process, names of kernels that symbols say, by handle. Emptied whenever the process's mappings change.
-    of_symbols: HashMap<u32, HashMap<u64, Arc<str>>>,
 }
 
 /// A call that has returned, or was still in progress.
@@ -35,92 +30,45 @@ struct Recorded<'a> {
 }
 
 impl Resolver {
-    /// Nothing is known yet. `rules` determine origins, and chains show their frames as `label` says. `sees_all`: no
-    /// call is filtered out.
+    /// `rules` determine origins, and chains show their frames as `label` says. `sees_all`: no call is filtered out.
     pub(crate) fn new(rules: Rules, label: Label, sees_all: bool) -> Self {
-        let mut graphs = Graphs::default();
-        graphs.set_incomplete(!sees_all);
-        Self {
-            names: Names::new(rules, label),
-            kernels: Kernels::default(),
-            graphs,
-            sees_all,
-            lost: 0,
-            of_symbols: HashMap::new(),
-        }
+        Self { names: Names::new(rules, label), sees_all, lost: 0 }
     }
 
     /// To be called before each batch of records, with the number of calls lost so far.
-    pub(crate) fn begin_batch(&mut self, lost: u64) {
+    pub(crate) fn begin_batch(&mut self, known: &mut Known, lost: u64) {
         if lost != self.lost {
             self.lost = lost;
-            self.graphs.set_incomplete(true);
-        } else if self.sees_all && self.graphs.is_incomplete() {
-            self.graphs.set_incomplete(false);
+            known.set_graphs_incomplete(true);
+        } else if self.sees_all && known.graphs_are_incomplete() {
+            known.set_graphs_incomplete(false);
         }
-    }
-
-    pub(crate) fn changed(&mut self, change: &Change) {
-        self.names.changed(change);
-        match change {
-            Change::Mapped { pid, .. } | Change::Found { pid } => {
-                self.of_symbols.remove(pid);
-            }
-            Change::Forked { pid, parent } => {
-                self.of_symbols.remove(pid);
-                self.kernels.fork(*parent, *pid);
-                self.graphs.forget(*pid);
-            }
-            Change::Executed { pid } | Change::Exited { pid } => {
-                self.of_symbols.remove(pid);
-                self.kernels.forget(*pid);
-                self.graphs.forget(*pid);
-            }
-            Change::Renamed { .. } | Change::Lost { .. } => {}
-        }
-    }
-
-    /// A process ended some time ago: nothing more of it is resolved. Chains may have been resolved since its end was
-    /// seen.
-    pub(crate) fn ended(&mut self, pid: u32) {
-        self.names.ended(pid);
-        self.of_symbols.remove(&pid);
     }
 
     /// Resolves a call that has returned. None for a record of an unknown function.
     pub(crate) fn returned(
         &mut self,
         processes: &mut Processes,
+        known: &mut Known,
         call: &Call,
         text: &[u8],
     ) -> Option<RuntimeCall> {
         let probe = PROBES.get(call.probe as usize)?;
-        let graph = self.graphs.note(probe, call);
-        let resolved = self.resolve(processes, &Recorded { probe, call, text, end_ns: Some(call.end_ns) });
+        let graph = known.graph_call(probe, call);
+        let recorded = Recorded { probe, call, text, end_ns: Some(call.end_ns) };
+        let resolved = self.resolve(processes, known.memory(call.tgid), &recorded);
         if call.ret as u32 == 0
             && let Some(source) = unloaded(probe, call)
         {
-            self.kernels.unload(call.tgid, source);
+            known.memory(call.tgid).kernels.unload(source);
         }
         Some(RuntimeCall { graph, ..resolved })
-    }
-
-    /// Whether the file that registered the call's kernel before the recording began is being read.
-    pub(crate) fn awaits_kernel(&self, processes: &mut Processes, call: &Call) -> bool {
-        let probe = PROBES.get(call.probe as usize).filter(|probe| !names_kernel(probe));
-        let Some(handle) = probe.and_then(|probe| handle(probe, call)) else { return false };
-        let is_known = self.kernels.get(call.tgid, handle).is_some()
-            || self.of_symbols.get(&call.tgid).is_some_and(|names| names.contains_key(&handle));
-        !is_known
-            && processes.locate(call.tgid, handle, call.begin_ns).is_some_and(|location| {
-                !processes.name(&location).is_ok_and(|symbol| symbol.offset == 0)
-                    && processes.is_reading_kernels(&location)
-            })
     }
 
     pub(crate) fn in_progress(
         &mut self,
         processes: &mut Processes,
+        known: &mut Known,
         key: &CallKey,
         pending: &Pending,
     ) -> Option<RuntimeCall> {
@@ -140,10 +88,16 @@ impl Resolver {
             cpu: 0,
             text_len: 0,
         };
-        Some(self.resolve(processes, &Recorded { probe, call: &call, text: &[], end_ns: None }))
+        let recorded = Recorded { probe, call: &call, text: &[], end_ns: None };
+        Some(self.resolve(processes, known.memory(key.tgid), &recorded))
     }
 
-    fn resolve(&mut self, processes: &mut Processes, recorded: &Recorded<'_>) -> RuntimeCall {
+    fn resolve(
+        &mut self,
+        processes: &mut Processes,
+        memory: &mut Memory,
+        recorded: &Recorded<'_>,
+    ) -> RuntimeCall {
         let &Recorded { probe, call, text, end_ns } = recorded;
         let (pid, begin_ns) = (call.tgid, call.begin_ns);
         let text: Option<Arc<str>> = (!text.is_empty()).then(|| String::from_utf8_lossy(text).into());
@@ -152,13 +106,13 @@ impl Resolver {
             (Some(name), _) if names_kernel(probe) => {
                 Some(Kernel { name: kernel_name(name).into(), source: source(probe, call) })
             }
-            (_, Some(handle)) => Some(self.kernel(processes, pid, handle, begin_ns)),
+            (_, Some(handle)) => Some(kernel_of(processes, memory, pid, handle, begin_ns)),
             _ => None,
         };
         if let (Some(kernel), Some(handle)) = (&kernel, defined_handle(probe, call))
-            && (kernel.source != 0 || self.kernels.get(pid, handle).is_none_or(|known| kernel.renames(known)))
+            && (kernel.source != 0 || memory.kernels.get(handle).is_none_or(|known| kernel.renames(known)))
         {
-            self.kernels.define(pid, handle, kernel.clone());
+            memory.kernels.define(handle, kernel.clone());
         }
         let kernel = kernel.map(|kernel| kernel.name);
         // The return address may already belong to the next function, so use the call instruction before it.
@@ -185,33 +139,47 @@ impl Resolver {
             judged: None,
         }
     }
+}
 
-    fn kernel(&mut self, processes: &mut Processes, pid: u32, handle: u64, time_ns: u64) -> Kernel {
-        if let Some(kernel) = self.kernels.get(pid, handle) {
-            return kernel.clone();
-        }
-        // Registered before recording began: the handle is a symbol of the program or library with the kernel.
-        let of_symbols = self.of_symbols.entry(pid).or_default();
-        if let Some(name) = of_symbols.get(&handle) {
-            return Kernel { name: name.clone(), source: 0 };
-        }
-        let location = processes.locate(pid, handle, time_ns);
-        let mut is_unanswered = false;
-        let mangled = location.and_then(|location| {
-            let symbol = processes.name(&location);
-            is_unanswered = symbol == Err(NameError::Unanswered);
-            let symbol = symbol.ok();
-            // A handle is the start address of a symbol, not one inside it.
-            let symbol = symbol.filter(|symbol| symbol.offset == 0).map(|symbol| symbol.mangled);
-            symbol.or_else(|| processes.registered_kernel(&location))
-        });
-        let name: Arc<str> =
-            mangled.map_or_else(|| format!("{handle:#x}"), |mangled| kernel_name(&mangled)).into();
-        if !is_unanswered {
-            of_symbols.insert(handle, name.clone());
-        }
-        Kernel { name, source: 0 }
+/// The kernel of a handle.
+fn kernel_of(processes: &mut Processes, memory: &mut Memory, pid: u32, handle: u64, time_ns: u64) -> Kernel {
+    if let Some(kernel) = memory.kernels.get(handle) {
+        return kernel.clone();
     }
+    // Registered before recording began: the handle is a symbol of the program or library with the kernel.
+    if let Some(name) = memory.of_symbols.get(&handle) {
+        return Kernel { name: name.clone(), source: 0 };
+    }
+    let location = processes.locate(pid, handle, time_ns);
+    let mut is_unanswered = false;
+    let mangled = location.and_then(|location| {
+        let symbol = processes.name(&location);
+        is_unanswered = symbol == Err(NameError::Unanswered);
+        let symbol = symbol.ok();
+        // A handle is the start address of a symbol, not one inside it.
+        let symbol = symbol.filter(|symbol| symbol.offset == 0).map(|symbol| symbol.mangled);
+        symbol.or_else(|| processes.registered_kernel(&location))
+    });
+    let name: Arc<str> =
+        mangled.map_or_else(|| format!("{handle:#x}"), |mangled| kernel_name(&mangled)).into();
+    if !is_unanswered {
+        memory.of_symbols.insert(handle, name.clone());
+    }
+    Kernel { name, source: 0 }
+}
+
+/// Whether the file that registered the call's kernel before the recording began is being read.
+pub(super) fn awaits_kernel(processes: &mut Processes, known: &Known, call: &Call) -> bool {
+    let probe = PROBES.get(call.probe as usize).filter(|probe| !names_kernel(probe));
+    let Some(handle) = probe.and_then(|probe| handle(probe, call)) else { return false };
+    let is_known = known.known_memory(call.tgid).is_some_and(|memory| {
+        memory.kernels.get(handle).is_some() || memory.of_symbols.contains_key(&handle)
+    });
+    !is_known
+        && processes.locate(call.tgid, handle, call.begin_ns).is_some_and(|location| {
+            !processes.name(&location).is_ok_and(|symbol| symbol.offset == 0)
+                && processes.is_reading_kernels(&location)
+        })
 }
 
 /// Whether the file with the caller is being opened, or that with the handle of the call's kernel.

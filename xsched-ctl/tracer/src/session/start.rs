@@ -18,6 +18,7 @@ use super::chainless::Chainless;
 use super::driver::Driver;
 use super::guardian::Guardian;
 use super::input::Input;
+use super::known::Known;
 use super::late::Late;
 use super::lives::Lives;
 use super::own_calls::OwnCalls;
@@ -103,6 +104,7 @@ impl Session {
             recorder,
             scheduling: Scheduling::new(),
             settings: SettingsWatch::default(),
+            known: Known::default(),
             lives: Lives::default(),
             lost: LostEvents::default(),
             late: Late::default(),
@@ -167,7 +169,7 @@ impl Session {
         for pid in running {
             // They have been running, and are recorded from now on.
             self.probe_mapped(pid, u64::MAX);
-            self.driver.look_at(pid, &mut self.runtimes);
+            self.driver.look_at(pid, &mut self.known, &mut self.runtimes);
         }
         self.chains.work(&mut self.processes, &mut self.resolver.names, 0);
         if matches!(self.targets, Targets::Process(_)) {

@@ -16,7 +16,7 @@ use xsched_symbols::Change;
 
 use super::Session;
 use super::changes::Cut;
-use super::resolve::awaits_file;
+use super::resolve::{awaits_file, awaits_kernel};
 use crate::error::TracerError;
 
 /// Most calls and changes that wait. Above that, this task waits for the file.
@@ -108,7 +108,7 @@ impl Session {
         }
         let waits = self.unread.holds(call.tgid)
             || awaits_file(&mut self.processes, call)
-            || self.resolver.awaits_kernel(&mut self.processes, call);
+            || awaits_kernel(&mut self.processes, &self.known, call);
         if waits {
             self.unread.push(call.tgid, Waiting::Call(*call, text.to_vec()));
         }
@@ -124,10 +124,10 @@ impl Session {
     /// The same for one process.
     fn read_unread(&mut self, pid: u32, all: bool) -> Result<(), TracerError> {
         loop {
-            let (resolver, processes) = (&self.resolver, &mut self.processes);
+            let (known, processes) = (&self.known, &mut self.processes);
             let next = self.unread.take(pid, |next| match next {
                 Waiting::Call(call, _) => {
-                    all || !awaits_file(processes, call) && !resolver.awaits_kernel(processes, call)
+                    all || !awaits_file(processes, call) && !awaits_kernel(processes, known, call)
                 }
                 Waiting::Change(_) => true,
                 Waiting::Birth(_) => all,

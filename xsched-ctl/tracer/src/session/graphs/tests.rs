@@ -1,6 +1,7 @@
 use xsched_abi::PROBES;
 use zerocopy::FromZeros as _;
 
+use super::super::known::Known;
 use super::*;
 
 const STREAM: u64 = 0x51;
@@ -8,7 +9,7 @@ const OTHER_STREAM: u64 = 0x52;
 
 /// The calls of a process with graphs.
 #[derive(Default)]
-struct Story(Graphs);
+struct Story(Known);
 
 impl Story {
     fn call(&mut self, name: &str, words: &[u64], out: u64) -> Option<Nodes> {
@@ -16,7 +17,7 @@ impl Story {
         let mut call = Call::new_zeroed();
         (call.tgid, call.tid, call.out) = (1, 1, out);
         call.words[..words.len()].copy_from_slice(words);
-        self.0.note(probe, &call)
+        self.0.graph_call(probe, &call)
     }
 
     fn launches(&mut self, stream: u64, count: usize) {
@@ -134,10 +135,10 @@ fn unknown_counts_are_not_given() {
 fn no_count_is_given_once_calls_were_lost() {
     let mut story = Story::default();
     story.call("hipGraphCreate", &[], 0xa);
-    story.0.set_incomplete(true);
+    story.0.set_graphs_incomplete(true);
     story.call("hipGraphAddKernelNode", &[0, 0xa], 1);
     assert_eq!(story.launch(0xa), None);
-    story.0.set_incomplete(false);
+    story.0.set_graphs_incomplete(false);
     assert_eq!(story.launch(0xa), None);
     story.call("hipGraphCreate", &[], 0xb);
     assert_eq!(story.launch(0xb), Some((0, 0)));
