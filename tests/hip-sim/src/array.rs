@@ -8,8 +8,10 @@ use crate::abi::{
 use crate::boundary::{self, write};
 use crate::copy::End;
 use crate::error::HipError;
+use crate::handles::Handles;
 use crate::memory::Kind;
-use crate::{capture, runtime};
+use crate::runtime::table;
+use crate::{capture, memory, stream};
 
 /// Layered, surface load/store and gather flags; cube maps are not supported.
 const KNOWN_FLAGS: u32 = 0x1 | 0x2 | 0x8;
@@ -18,6 +20,11 @@ const KNOWN_FLAGS: u32 = 0x1 | 0x2 | 0x8;
 const SIGNED: u32 = 0;
 const UNSIGNED: u32 = 1;
 const FLOAT: u32 = 2;
+
+table! {
+    /// All arrays.
+    listed: Handles<Array> = Handles::default()
+}
 
 /// An array. An extent of 0 means that it does not have that dimension.
 pub(crate) struct Array {
@@ -41,13 +48,13 @@ impl Array {
 
 impl Drop for Array {
     fn drop(&mut self) {
-        drop(runtime::get().memory.remove(self.base));
+        drop(memory::known().remove(self.base));
     }
 }
 
 /// The array for a handle.
 pub(crate) fn resolve(array: *const core::ffi::c_void) -> Result<Arc<Array>, HipError> {
-    runtime::get().arrays.get(array).ok_or(HipError::InvalidHandle)
+    listed().get(array).ok_or(HipError::InvalidHandle)
 }
 
 /// None for an unknown format, or for a number of channels other than 1, 2 or 4.
@@ -102,12 +109,11 @@ fn make(out: *mut hipArray_t, descriptor: HIP_ARRAY3D_DESCRIPTOR) -> Result<(), 
     capture::check_unsafe()?;
     let rows = descriptor.Height.max(1).checked_mul(descriptor.Depth.max(1));
     let size = rows.and_then(|rows| rows.checked_mul(descriptor.Width)?.checked_mul(element));
-    let runtime = runtime::get();
-    let base = size.and_then(|size| runtime.memory.allocate(size, Kind::Device, 0));
+    let base = size.and_then(|size| memory::known().allocate(size, Kind::Device, 0));
     let base = base.ok_or(HipError::OutOfMemory)?.expose_provenance();
     let array = Arc::new(Array { base, descriptor });
     // SAFETY: the caller passes null or a writable out-parameter.
-    unsafe { write(out, runtime.arrays.insert(&array)) }
+    unsafe { write(out, listed().insert(&array)) }
 }
 
 /// `hipArrayCreate`
@@ -184,9 +190,8 @@ pub(crate) unsafe extern "C" fn free(array: hipArray_t) -> hipError_t {
             return Err(HipError::InvalidValue);
         }
         capture::check_unsafe()?;
-        let runtime = runtime::get();
-        let array = runtime.arrays.remove(array).ok_or(HipError::ContextIsDestroyed)?;
-        runtime.synchronize_all();
+        let array = listed().remove(array).ok_or(HipError::ContextIsDestroyed)?;
+        stream::wait_for_all();
         drop(array);
         Ok(())
     })

@@ -8,9 +8,9 @@ use core::sync::atomic::Ordering;
 
 use crate::abi::{hipCtx_t, hipDevice_t, hipError_t, hipFuncCache_t, hipSharedMemConfig};
 use crate::boundary::{self, write};
+use crate::device;
 use crate::devices::{self, Device};
 use crate::error::HipError;
-use crate::{device, runtime};
 
 /// `hipSharedMemBankSizeFourByte`, the only size.
 const FOUR_BYTE_BANKS: u32 = 1;
@@ -30,7 +30,7 @@ fn of_device(device: &'static Device) -> hipCtx_t {
 /// The ordinal of a context's device.
 fn ordinal(context: hipCtx_t) -> Result<usize, HipError> {
     let is_meant = |device: &Device| ptr::from_ref(device).cast() == context.cast_const();
-    runtime::get().devices().iter().position(is_meant).ok_or(HipError::InvalidContext)
+    devices::all().iter().position(is_meant).ok_or(HipError::InvalidContext)
 }
 
 fn with_stack<T>(work: impl FnOnce(&mut Vec<usize>) -> T) -> Result<T, HipError> {
@@ -73,7 +73,7 @@ pub(crate) unsafe extern "C" fn pop(out: *mut hipCtx_t) -> hipError_t {
             return Ok(());
         }
         // SAFETY: the caller passes null or a writable out-parameter.
-        unsafe { write(out, of_device(&runtime::get().devices()[popped])) }
+        unsafe { write(out, of_device(&devices::all()[popped])) }
     })
 }
 

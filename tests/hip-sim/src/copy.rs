@@ -11,7 +11,7 @@ use crate::abi::{hipDeviceptr_t, hipError_t, hipMemcpyKind, hipStream_t, memcpy_
 use crate::engine::Command;
 use crate::error::HipError;
 use crate::operation::Operation;
-use crate::{boundary, capture, config, runtime, stream};
+use crate::{boundary, capture, config, stream};
 
 mod batch;
 mod boxes;
@@ -43,14 +43,13 @@ pub(crate) fn submit(mut copy: Copy, handle: hipStream_t, call: Call) -> Result<
     if copy.is_empty() {
         return Ok(());
     }
-    let runtime = runtime::get();
-    let memory_types = copy.memory_types(runtime)?;
+    let memory_types = copy.memory_types()?;
     if call == Call::Asynchronous && stream.is_captured()? {
         return capture::add(&stream, Operation::Copy(copy));
     }
     let waits = match memory_types {
         (MemoryType::Pageable, MemoryType::Pageable) => {
-            stream.synchronize(runtime);
+            stream.synchronize();
             copy.run();
             return Ok(());
         }
@@ -70,7 +69,7 @@ pub(crate) fn submit(mut copy: Copy, handle: hipStream_t, call: Call) -> Result<
         copy.run();
         drop(staged);
     };
-    let completion = runtime.submit(&stream, Command::on_device(work, run));
+    let completion = stream.submit(Command::on_device(work, run));
     if waits {
         completion.wait();
     }
@@ -202,18 +201,19 @@ pub(crate) unsafe extern "C" fn device_to_device_async(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory;
     use crate::memory::Kind;
 
     /// A stream of this thread and an allocation on the device.
     fn device(size: usize) -> (hipStream_t, *mut u8) {
-        let memory = runtime::get().memory.allocate(size, Kind::Device, 0).unwrap();
+        let memory = memory::known().allocate(size, Kind::Device, 0).unwrap();
         (ptr::without_provenance_mut(2), memory.cast())
     }
 
     /// Keeps the stream busy so that the next submitted work is still pending when the call returns.
     fn delay(stream: hipStream_t) {
         let stream = stream::resolve(stream).unwrap();
-        runtime::get().submit(&stream, Command::kernel(30_000_000, || ()));
+        stream.submit(Command::kernel(30_000_000, || ()));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::abi::{
 use crate::boundary::{self, write};
 use crate::devices::{self, Device};
 use crate::error::HipError;
-use crate::{capture, properties, runtime, stream};
+use crate::{capture, memory, properties, stream};
 
 const LIMIT_STACK_SIZE: u32 = 0;
 const LIMIT_PRINTF_SIZE: u32 = 1;
@@ -23,12 +23,12 @@ const FLAGS_ALL: u32 = FLAGS_SCHEDULE | 0x8 | 0x10;
 /// The device of an ordinal.
 pub(crate) fn check(device: hipDevice_t) -> Result<&'static Device, HipError> {
     let ordinal = usize::try_from(device).map_err(|_| HipError::InvalidDevice)?;
-    runtime::get().devices().get(ordinal).ok_or(HipError::InvalidDevice)
+    devices::all().get(ordinal).ok_or(HipError::InvalidDevice)
 }
 
 /// The calling thread's device.
 pub(crate) fn current_or_none() -> Result<&'static Device, HipError> {
-    runtime::get().device().ok_or(HipError::NoDevice)
+    devices::of_this_thread().ok_or(HipError::NoDevice)
 }
 
 /// `hipInit`
@@ -37,7 +37,7 @@ pub(crate) unsafe extern "C" fn init(flags: u32) -> hipError_t {
         if flags != 0 {
             return Err(HipError::InvalidValue);
         }
-        runtime::get();
+        devices::all();
         Ok(())
     })
 }
@@ -45,7 +45,7 @@ pub(crate) unsafe extern "C" fn init(flags: u32) -> hipError_t {
 /// `hipGetDeviceCount`
 pub(crate) unsafe extern "C" fn count(count: *mut i32) -> hipError_t {
     boundary::call(|| {
-        let devices = runtime::get().devices().len();
+        let devices = devices::all().len();
         // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(count, devices as i32)? };
         if devices == 0 { Err(HipError::NoDevice) } else { Ok(()) }
@@ -130,7 +130,7 @@ pub(crate) unsafe extern "C" fn by_pci_bus_id(device: *mut i32, text: *const c_c
         let is_meant = |device: &Device| {
             properties::pci_bus_id(device.physical).as_bytes().eq_ignore_ascii_case(text.to_bytes())
         };
-        let ordinal = runtime::get().devices().iter().position(is_meant).ok_or(HipError::InvalidValue)?;
+        let ordinal = devices::all().iter().position(is_meant).ok_or(HipError::InvalidValue)?;
         // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(device, ordinal as i32) }
     })
@@ -160,7 +160,7 @@ pub(crate) unsafe extern "C" fn total_memory(bytes: *mut usize, device: hipDevic
     boundary::call(|| {
         check(device)?;
         // SAFETY: the caller passes null or a writable out-parameter.
-        unsafe { write(bytes, runtime::get().memory.total_size()) }
+        unsafe { write(bytes, memory::known().total_size()) }
     })
 }
 
@@ -219,7 +219,7 @@ pub(crate) unsafe extern "C" fn properties_before_6(
 pub(crate) unsafe extern "C" fn synchronize() -> hipError_t {
     boundary::call(|| {
         capture::check_device_wide()?;
-        runtime::get().synchronize(devices::current());
+        stream::wait_for_device(devices::current());
         Ok(())
     })
 }
@@ -229,8 +229,7 @@ pub(crate) unsafe extern "C" fn synchronize() -> hipError_t {
 pub(crate) unsafe extern "C" fn reset() -> hipError_t {
     boundary::call(|| {
         let device = current_or_none()?;
-        let runtime = runtime::get();
-        runtime.synchronize(devices::current());
+        stream::wait_for_device(devices::current());
         stream::destroy_all(devices::current());
         device.peers.lock().expect("no holder panics").clear();
         device.flags.store(0, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The devices that this process sees: their streams, peers and settings, and each thread's current device.
+//! The devices that this process sees: their peers and settings, and each thread's current device.
 //!
 //! A machine has `HIP_SIM_DEVICES` devices. `ROCR_VISIBLE_DEVICES` selects among those, then
 //! `HIP_VISIBLE_DEVICES` (or `CUDA_VISIBLE_DEVICES`) among the rest. Ordinals count the visible devices;
@@ -10,16 +10,15 @@ use std::collections::BTreeSet;
 use std::env;
 use std::sync::{Arc, Mutex};
 
-use crate::engine::{self, Queue};
-use crate::stream::{Ordering, Stream};
+use crate::config;
+use crate::engine;
+use crate::runtime::table;
 
 /// One device, as HIP presents it.
 pub(crate) struct Device {
     /// Its number on the machine.
     pub(crate) physical: usize,
     pub(crate) engine: Arc<engine::Device>,
-    /// The null stream: handles 0 and 1 while the device is current.
-    pub(crate) legacy: Arc<Stream>,
     /// Spin, yield or block while waiting: stored for the application to read back.
     pub(crate) flags: AtomicU32,
     /// Ordinals of the devices whose memory this one may use.
@@ -30,13 +29,10 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    fn new(ordinal: usize, physical: usize) -> Self {
-        let engine = engine::Device::open(physical);
-        let queue = Queue::new(ordinal as u32, Arc::clone(&engine), 0);
+    fn new(physical: usize) -> Self {
         Self {
             physical,
-            engine,
-            legacy: Arc::new(Stream::new(queue, ordinal, Ordering::Legacy, 0, 0)),
+            engine: engine::Device::open(physical),
             flags: AtomicU32::new(0),
             peers: Mutex::default(),
             stack_size: AtomicUsize::new(1024),
@@ -45,13 +41,22 @@ impl Device {
     }
 }
 
-/// The devices in the order of their ordinals.
-pub(crate) fn visible(count: usize) -> Vec<Device> {
+table! {
+    /// The devices in the order of their ordinals.
+    pub(crate) all: Vec<Device> = visible(config::get().devices)
+}
+
+/// The calling thread's device; none if this process sees none.
+pub(crate) fn of_this_thread() -> Option<&'static Device> {
+    all().get(current())
+}
+
+fn visible(count: usize) -> Vec<Device> {
     let variable = |name| env::var(name).ok();
     let hip = variable("HIP_VISIBLE_DEVICES").or_else(|| variable("CUDA_VISIBLE_DEVICES"));
     let physical = pick(&(0..count).collect::<Vec<_>>(), variable("ROCR_VISIBLE_DEVICES").as_deref());
     let physical = pick(&physical, hip.as_deref());
-    physical.into_iter().enumerate().map(|(ordinal, physical)| Device::new(ordinal, physical)).collect()
+    physical.into_iter().map(Device::new).collect()
 }
 
 /// Selects devices by a list of indices. The first invalid index ends the list; no list keeps every device.

@@ -1,16 +1,19 @@
 //! Events: handles for the completion of the work that a stream held when the event was recorded.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::abi::{hipError_t, hipEvent_t, hipStream_t};
 use crate::boundary::{self, write};
-use crate::capture::{self, Moment};
-use crate::engine::{Command, Completion};
+use crate::engine::Command;
 use crate::error::HipError;
 use crate::operation::Operation;
-use crate::{runtime, stream};
+use crate::{capture, stream};
 
-const FLAG_DISABLE_TIMING: u32 = 0x2;
+mod object;
+
+use object::FLAG_DISABLE_TIMING;
+pub(crate) use object::{Event, listed};
+
 const FLAG_INTERPROCESS: u32 = 0x4;
 /// For `hipEventRecordWithFlags`: a capture adds a node that records the event.
 const FLAG_RECORD_EXTERNAL: u32 = 0x1;
@@ -18,74 +21,9 @@ const FLAG_RECORD_EXTERNAL: u32 = 0x1;
 const FLAGS_RELEASE: u32 = 0x4000_0000 | 0x8000_0000 | 0x2000_0000;
 const FLAGS_ALL: u32 = 0x1 | FLAG_DISABLE_TIMING | FLAG_INTERPROCESS | FLAGS_RELEASE;
 
-/// An event.
-pub(crate) struct Event {
-    flags: u32,
-    record: Mutex<Option<Record>>,
-}
-
-/// What an event refers to.
-#[derive(Clone)]
-enum Record {
-    Submitted {
-        completion: Arc<Completion>,
-        /// Bound by a launch instead of `hipEventRecord`: two such events measure the kernel alone.
-        by_launch: bool,
-    },
-    Captured(Moment),
-}
-
-impl Event {
-    /// Completion of the latest record; none if the event was never recorded or was recorded in a capture.
-    pub(crate) fn completion(&self) -> Option<Arc<Completion>> {
-        match self.record()? {
-            Record::Submitted { completion, .. } => Some(completion),
-            Record::Captured(_) => None,
-        }
-    }
-
-    /// The captured work that it refers to, if the capture is still in progress.
-    pub(crate) fn moment(&self) -> Option<Moment> {
-        match self.record()? {
-            Record::Captured(moment) if !moment.session.is_over() => Some(moment),
-            _ => None,
-        }
-    }
-
-    /// Binds the event to a marker.
-    pub(crate) fn record_completion(&self, completion: Arc<Completion>) {
-        self.set(Record::Submitted { completion, by_launch: false });
-    }
-
-    /// Binds the event to a kernel's own completion, or to a marker before the kernel.
-    pub(crate) fn bind_to_launch(&self, completion: Arc<Completion>) {
-        self.set(Record::Submitted { completion, by_launch: true });
-    }
-
-    fn record(&self) -> Option<Record> {
-        self.record.lock().expect("no holder panics").clone()
-    }
-
-    fn set(&self, record: Record) {
-        *self.record.lock().expect("no holder panics") = Some(record);
-    }
-
-    /// The record that has a time, and whether a launch made it.
-    fn submitted(&self) -> Result<(Arc<Completion>, bool), HipError> {
-        match self.record() {
-            Some(Record::Submitted { completion, by_launch }) => Ok((completion, by_launch)),
-            _ => Err(HipError::InvalidHandle),
-        }
-    }
-
-    fn is_timed(&self) -> bool {
-        self.flags & FLAG_DISABLE_TIMING == 0
-    }
-}
-
 /// The event for a call's handle; null and destroyed events are invalid handles.
 fn resolve(event: hipEvent_t) -> Result<Arc<Event>, HipError> {
-    runtime::get().events.get(event).ok_or(HipError::InvalidHandle)
+    listed().get(event).ok_or(HipError::InvalidHandle)
 }
 
 /// The event for a launch's handle; null means none.
@@ -93,7 +31,7 @@ pub(crate) fn resolve_optional(event: hipEvent_t) -> Result<Option<Arc<Event>>, 
     if event.is_null() {
         return Ok(None);
     }
-    runtime::get().events.get(event).map(Some).ok_or(HipError::InvalidValue)
+    listed().get(event).map(Some).ok_or(HipError::InvalidValue)
 }
 
 /// `hipEventCreate`
@@ -111,9 +49,9 @@ pub(crate) unsafe extern "C" fn create_with_flags(event: *mut hipEvent_t, flags:
         if !is_valid || event.is_null() {
             return Err(HipError::InvalidValue);
         }
-        let object = Arc::new(Event { flags, record: Mutex::new(None) });
+        let object = Arc::new(Event::new(flags));
         // SAFETY: the caller passes null or a writable out-parameter.
-        unsafe { write(event, runtime::get().events.insert(&object)) }
+        unsafe { write(event, listed().insert(&object)) }
     })
 }
 
@@ -123,7 +61,7 @@ pub(crate) unsafe extern "C" fn destroy(event: hipEvent_t) -> hipError_t {
         if event.is_null() {
             return Err(HipError::InvalidHandle);
         }
-        runtime::get().events.remove(event).map(drop).ok_or(HipError::ContextIsDestroyed)
+        listed().remove(event).map(drop).ok_or(HipError::ContextIsDestroyed)
     })
 }
 
@@ -137,10 +75,10 @@ fn record_on(event: hipEvent_t, stream: hipStream_t, flags: u32) -> Result<(), H
         if flags == FLAG_RECORD_EXTERNAL {
             return capture::add(&stream, Operation::Record(event));
         }
-        event.set(Record::Captured(moment));
+        event.record_captured(moment);
         return Ok(());
     }
-    event.record_completion(runtime::get().submit(&stream, Command::marker()));
+    event.record_completion(stream.submit(Command::marker()));
     Ok(())
 }
 
@@ -232,7 +170,6 @@ mod tests {
 
     #[test]
     fn elapsed_time_is_measured_on_the_timeline() {
-        let runtime = runtime::get();
         let stream = stream::resolve(ptr::without_provenance_mut(2)).unwrap();
         let (start, stop) = (created(0), created(0));
         let mut ms = 0.0;
@@ -240,10 +177,10 @@ mod tests {
         unsafe {
             let handle = ptr::without_provenance_mut(2);
             let (gate, open) = Command::gate();
-            runtime.submit(&stream, gate);
+            stream.submit(gate);
             assert_eq!(record(start, handle), 0);
             for _ in 0..10 {
-                runtime.submit(&stream, Command::kernel(1_000_000, || ()));
+                stream.submit(Command::kernel(1_000_000, || ()));
             }
             assert_eq!(record(stop, handle), 0);
             assert_eq!(elapsed_time(&raw mut ms, start, stop), HipError::NotReady.code());

@@ -6,110 +6,22 @@
 
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr;
-use std::collections::HashMap;
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, OnceLock};
 
 use crate::abi::{FatBinaryWrapper, dim3, uint3};
-use crate::code_object::{CodeObject, UNKNOWN_LEN};
-use crate::error::HipError;
-use crate::handles::Handles;
-use crate::kernel::Kernel;
 use crate::memory::Kind;
-use crate::{boundary, fork, runtime};
+use crate::{boundary, devices, fork, memory, stream};
+
+mod object;
+
+pub(crate) use object::registered;
+use object::{FatBinary, Function, Variable};
 
 /// `HIPF`: the code is in this image.
 const MAGIC: u32 = 0x4849_5046;
 /// `HIPK`: the code is in archives beside the library.
 const MAGIC_EXTERNAL: u32 = 0x4b50_4948;
 const VERSION: u32 = 1;
-
-/// One registered binary.
-pub(crate) struct FatBinary {
-    /// Address of the bundle.
-    image: usize,
-    code: OnceLock<Result<CodeObject, HipError>>,
-}
-
-impl FatBinary {
-    fn code(&self) -> Result<&CodeObject, HipError> {
-        let parse = || {
-            // SAFETY: the registered wrapper guarantees a bundle at this address.
-            let code =
-                unsafe { CodeObject::from_address(ptr::with_exposed_provenance(self.image), UNKNOWN_LEN) };
-            code.map_err(HipError::from)
-        };
-        self.code.get_or_init(parse).as_ref().map_err(|error| *error)
-    }
-}
-
-struct Function {
-    name: String,
-    binary: Arc<FatBinary>,
-}
-
-struct Variable {
-    name: String,
-    size: usize,
-    binary: Arc<FatBinary>,
-    /// Address of the device's copy, after its first use.
-    address: OnceLock<Result<usize, HipError>>,
-}
-
-/// All registered binaries, kernels and variables; the latter by host address.
-#[derive(Default)]
-pub(crate) struct FatBinaries {
-    binaries: Handles<FatBinary>,
-    functions: RwLock<HashMap<usize, Function>>,
-    variables: RwLock<HashMap<usize, Variable>>,
-}
-
-impl FatBinaries {
-    /// The kernel that is registered for a host address.
-    ///
-    /// Unknown addresses, and kernels that the code object lacks, are invalid device functions. A binary
-    /// without code for this device keeps its own error.
-    pub(crate) fn kernel(&self, host: *const c_void) -> Result<Arc<Kernel>, HipError> {
-        let functions = self.functions.read().expect("no holder panics");
-        let function = functions.get(&(host as usize)).ok_or(HipError::InvalidDeviceFunction)?;
-        let code = function.binary.code().map_err(|error| match error {
-            HipError::NoBinaryForGpu => error,
-            _ => HipError::InvalidDeviceFunction,
-        })?;
-        code.kernels.get(&function.name).cloned().ok_or(HipError::InvalidDeviceFunction)
-    }
-
-    /// Device address and size of the variable that is registered for a host address.
-    pub(crate) fn variable(&self, host: *const c_void) -> Result<(usize, usize), HipError> {
-        let variables = self.variables.read().expect("no holder panics");
-        let variable = variables.get(&(host as usize)).ok_or(HipError::InvalidSymbol)?;
-        let address = *variable.address.get_or_init(|| variable.allocate());
-        Ok((address?, variable.size))
-    }
-
-    fn remove(&self, handle: *const c_void) {
-        let Some(binary) = self.binaries.remove(handle) else { return };
-        self.functions.write().expect("no holder panics").retain(|_, f| !Arc::ptr_eq(&f.binary, &binary));
-        let mut variables = self.variables.write().expect("no holder panics");
-        for (_, variable) in variables.extract_if(|_, v| Arc::ptr_eq(&v.binary, &binary)) {
-            if let Some(Ok(address)) = variable.address.get() {
-                drop(runtime::get().memory.remove(*address));
-            }
-        }
-    }
-}
-
-impl Variable {
-    /// Allocates device memory and fills it with the initial value from the code object.
-    fn allocate(&self) -> Result<usize, HipError> {
-        let global = self.binary.code()?.globals.get(&self.name).ok_or(HipError::InvalidSymbol)?;
-        let memory =
-            runtime::get().memory.allocate(self.size, Kind::Device, 0).ok_or(HipError::OutOfMemory)?;
-        let size = self.size.min(global.initial.len());
-        // SAFETY: the allocation was just made with at least this size.
-        unsafe { memory.cast::<u8>().copy_from_nonoverlapping(global.initial.as_ptr(), size) };
-        Ok(memory as usize)
-    }
-}
 
 /// A C string from compiled code.
 ///
@@ -126,6 +38,7 @@ unsafe fn owned(text: *const c_char) -> String {
 /// device functions.
 pub(crate) unsafe extern "C" fn register(data: *const c_void) -> *mut *mut c_void {
     boundary::value(ptr::null_mut(), || {
+        devices::all();
         // SAFETY: clang passes the address of such a wrapper.
         let wrapper = unsafe { &*data.cast::<FatBinaryWrapper>() };
         if wrapper.magic != MAGIC || wrapper.version != VERSION {
@@ -138,7 +51,7 @@ pub(crate) unsafe extern "C" fn register(data: *const c_void) -> *mut *mut c_voi
         }
         let image = wrapper.binary.expose_provenance();
         let binary = Arc::new(FatBinary { image, code: OnceLock::new() });
-        runtime::get().fat_binaries.binaries.insert(&binary).cast()
+        registered().binaries.insert(&binary).cast()
     })
 }
 
@@ -157,7 +70,7 @@ pub(crate) unsafe extern "C" fn register_function(
     _warp_size: *mut i32,
 ) {
     boundary::value((), || {
-        let registered = &runtime::get().fat_binaries;
+        let registered = registered();
         let Some(binary) = registered.binaries.get(modules.cast()) else { return };
         // SAFETY: the compiler passes a terminated string.
         let name = unsafe { owned(device_name) };
@@ -178,7 +91,7 @@ pub(crate) unsafe extern "C" fn register_variable(
     _is_global: i32,
 ) {
     boundary::value((), || {
-        let registered = &runtime::get().fat_binaries;
+        let registered = registered();
         let Some(binary) = registered.binaries.get(modules.cast()) else { return };
         // SAFETY: the compiler passes a terminated string.
         let name = unsafe { owned(device_name) };
@@ -198,7 +111,7 @@ pub(crate) unsafe extern "C" fn register_managed_variable(
     _alignment: u32,
 ) {
     boundary::value((), || {
-        let Some(memory) = runtime::get().memory.allocate(size, Kind::Managed, 1) else { return };
+        let Some(memory) = memory::known().allocate(size, Kind::Managed, 1) else { return };
         // SAFETY: the compiler passes a variable's address and its `size` initial bytes.
         unsafe {
             memory.cast::<u8>().copy_from_nonoverlapping(initial.cast(), size);
@@ -213,23 +126,14 @@ pub(crate) unsafe extern "C" fn unregister(modules: *mut *mut c_void) {
         return;
     }
     boundary::value((), || {
-        let runtime = runtime::get();
-        runtime.synchronize_all();
-        runtime.fat_binaries.remove(modules.cast());
+        stream::wait_for_all();
+        registered().remove(modules.cast());
     });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_unregistered_kernel_is_invalid() {
-        let registered = FatBinaries::default();
-        let kernel = registered.kernel(ptr::without_provenance(0x1234)).map(drop);
-        assert_eq!(kernel, Err(HipError::InvalidDeviceFunction));
-        assert_eq!(registered.variable(ptr::without_provenance(0x1234)), Err(HipError::InvalidSymbol));
-    }
 
     #[test]
     fn a_binary_of_another_kind_is_refused() {

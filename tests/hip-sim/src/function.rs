@@ -11,7 +11,7 @@ use crate::boundary::{self, write};
 use crate::error::HipError;
 use crate::kernel::Kernel;
 use crate::properties::{self, lds_size};
-use crate::runtime;
+use crate::{fat_binary, kernel};
 
 /// No preference, shared, L1, equal.
 const CACHE_CONFIGS: core::ops::RangeInclusive<hipFuncCache_t> = 0..=3;
@@ -21,7 +21,7 @@ const BANK_SIZES: core::ops::RangeInclusive<hipSharedMemConfig> = 0..=2;
 const CARVEOUTS: core::ops::RangeInclusive<i32> = -1..=100;
 
 fn resolve(function: hipFunction_t) -> Result<Arc<Kernel>, HipError> {
-    runtime::get().functions.get(function).ok_or(HipError::InvalidHandle)
+    kernel::listed().get(function).ok_or(HipError::InvalidHandle)
 }
 
 /// Generation of the device's instruction set, counted as in CUDA: 94 for gfx942.
@@ -63,7 +63,7 @@ fn check_setting(kernel: &Kernel, attribute: hipFunction_attribute, value: i32) 
 /// `hipFuncGetAttributes`
 pub(crate) unsafe extern "C" fn attributes(out: *mut hipFuncAttributes, host: *const c_void) -> hipError_t {
     boundary::call(|| {
-        let kernel = runtime::get().fat_binaries.kernel(host).map_err(|error| match error {
+        let kernel = fat_binary::registered().kernel(host).map_err(|error| match error {
             HipError::InvalidDeviceFunction => HipError::InvalidSymbol,
             other => other,
         })?;
@@ -114,7 +114,7 @@ pub(crate) unsafe extern "C" fn set_attribute(
         if attribute > function_attribute::MAX {
             return Err(HipError::InvalidValue);
         }
-        check_setting(&*runtime::get().fat_binaries.kernel(host)?, attribute, value)
+        check_setting(&*fat_binary::registered().kernel(host)?, attribute, value)
     })
 }
 
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn attributes_come_from_the_metadata() {
-        let function = runtime::get().functions.insert(&kernel());
+        let function = kernel::listed().insert(&kernel());
         let ask = |number| {
             let mut value = -7;
             // SAFETY: a local out-parameter.
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn parameters_are_found_by_index() {
-        let function = runtime::get().functions.insert(&kernel());
+        let function = kernel::listed().insert(&kernel());
         let (mut offset, mut size) = (0, 0);
         // SAFETY: local out-parameters.
         unsafe {

@@ -6,7 +6,7 @@ use crate::abi::{hipError_t, hipHostFn_t, hipStream_t, hipStreamCallback_t};
 use crate::engine::Command;
 use crate::error::{HipError, SUCCESS};
 use crate::operation::{HostCall, Operation};
-use crate::{boundary, capture, runtime, stream};
+use crate::{boundary, capture, stream};
 
 /// A pointer of the application that is sent to the stream's thread.
 struct Sent(*mut c_void);
@@ -35,7 +35,7 @@ pub(crate) unsafe extern "C" fn launch(
         if stream.is_captured()? {
             return capture::add(&stream, Operation::Host(call));
         }
-        runtime::get().submit(&stream, Command::transfer(move || call.call()));
+        stream.submit(Command::transfer(move || call.call()));
         Ok(())
     })
 }
@@ -65,7 +65,7 @@ pub(crate) unsafe extern "C" fn add_callback(
             // SAFETY: the application passed the function together with its arguments.
             unsafe { callback(stream.into_inner(), SUCCESS, user.into_inner()) };
         };
-        runtime::get().submit(&target, Command::transfer(call));
+        target.submit(Command::transfer(call));
         Ok(())
     })
 }

@@ -4,7 +4,14 @@
 use core::ffi::c_void;
 
 use crate::error::HipError;
+use crate::handles::Handles;
+use crate::runtime::table;
 use crate::twin::Twin;
+
+table! {
+    /// The objects that `hipFunction_t` points to.
+    pub(crate) listed: Handles<Kernel> = Handles::default()
+}
 
 /// One explicit argument, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,24 +4,24 @@ use core::ffi::{c_char, c_void};
 use core::ptr;
 use std::sync::Arc;
 
-use crate::abi::{
-    dim3, hipError_t, hipEvent_t, hipFunction_t, hipLaunchAttribute, hipLaunchConfig_t, hipStream_t,
-};
+use crate::abi::{dim3, hipError_t, hipEvent_t, hipFunction_t, hipLaunchConfig_t, hipStream_t};
 use crate::boundary::{self, write};
 use crate::engine::{Command, clock};
 use crate::error::HipError;
 use crate::kernel::{Kernel, Passed};
 use crate::operation::Operation;
-use crate::properties::{self, MAX_THREADS_PER_BLOCK, MAX_THREADS_PER_COMPUTE_UNIT, compute_units};
+use crate::properties::{self, MAX_THREADS_PER_BLOCK};
 use crate::stream::Stream;
-use crate::{capture, config, counters, event, runtime, stream};
+use crate::{capture, config, counters, event, fat_binary, kernel, stream};
 
+mod checks;
 mod configuration;
 mod dispatch;
 mod geometry;
 mod legacy;
 mod repeatable;
 
+use checks::{Residency, check};
 pub(crate) use configuration::{pop_call_configuration, push_call_configuration};
 use geometry::Geometry;
 pub(crate) use legacy::{
@@ -29,39 +29,6 @@ pub(crate) use legacy::{
     on_devices, setup_argument,
 };
 pub(crate) use repeatable::Launch;
-
-/// Whether all blocks must be resident at once.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Residency {
-    Any,
-    Cooperative,
-}
-
-/// `hipLaunchAttributeCooperative`
-const ATTRIBUTE_COOPERATIVE: u32 = 2;
-
-impl Residency {
-    /// From a configuration's attributes. As in
-    /// [clr](https://github.com/ROCm/clr/blob/81bf49751168/hipamd/src/hip_module.cpp) (7.0), one cooperative
-    /// attribute makes the launch cooperative, whatever the others are. A launch with attributes but without
-    /// a cooperative one is refused.
-    ///
-    /// # Safety
-    ///
-    /// `attributes` is null or an array of `count` elements.
-    unsafe fn from_attributes(attributes: *const hipLaunchAttribute, count: u32) -> Result<Self, HipError> {
-        if count == 0 {
-            return Ok(Self::Any);
-        }
-        if attributes.is_null() {
-            return Err(HipError::InvalidConfiguration);
-        }
-        // SAFETY: the caller upholds this function's contract.
-        let all = unsafe { core::slice::from_raw_parts(attributes, count as usize) };
-        let is_cooperative = all.iter().any(|one| one.id == ATTRIBUTE_COOPERATIVE && one.value != 0);
-        is_cooperative.then_some(Self::Cooperative).ok_or(HipError::InvalidConfiguration)
-    }
-}
 
 /// Events that a launch records; null for none.
 struct Events {
@@ -95,11 +62,10 @@ unsafe fn submit(
         let nodes = start.into_iter().chain([Operation::Kernel(Arc::new(launch))]).chain(stop);
         return nodes.into_iter().try_for_each(|node| capture::add(stream, node));
     }
-    let runtime = runtime::get();
     if let Some(start) = start {
-        start.bind_to_launch(runtime.submit(stream, Command::marker()));
+        start.bind_to_launch(stream.submit(Command::marker()));
     }
-    let completion = runtime.submit(stream, launch.command(stream.device()));
+    let completion = stream.submit(launch.command(stream.device()));
     spin_for_launch_cost(launched_ns);
     if let Some(stop) = stop {
         stop.bind_to_launch(completion);
@@ -113,29 +79,6 @@ fn spin_for_launch_cost(launched_ns: u64) {
     while clock::now_ns() < until_ns {
         core::hint::spin_loop();
     }
-}
-
-/// The genuine runtime's checks, in its order.
-fn check(kernel: &Kernel, geometry: &Geometry, passed: Passed, residency: Residency) -> Result<(), HipError> {
-    geometry.check()?;
-    let threads = geometry.threads_per_block();
-    if threads > u64::from(MAX_THREADS_PER_BLOCK) {
-        return Err(HipError::InvalidValue);
-    }
-    if matches!(passed, Passed::Pointers(p) if p.is_null()) && !kernel.arguments.is_empty() {
-        return Err(HipError::InvalidValue);
-    }
-    if threads > u64::from(kernel.max_threads_per_block) {
-        return Err(HipError::LaunchFailure);
-    }
-    if geometry.lds_size + kernel.lds_size > properties::lds_size() {
-        return Err(HipError::InvalidValue);
-    }
-    let resident = u64::from((MAX_THREADS_PER_COMPUTE_UNIT * compute_units()).unsigned_abs()) / threads;
-    if residency == Residency::Cooperative && geometry.blocks()? > resident {
-        return Err(HipError::CooperativeLaunchTooLarge);
-    }
-    Ok(())
 }
 
 /// In null mode a launch looks up, checks and does nothing.
@@ -164,7 +107,7 @@ unsafe fn launch_host_function(
         return Ok(());
     }
     let stream = stream::resolve(stream).ok_or(HipError::InvalidValue)?;
-    let kernel = runtime::get().fat_binaries.kernel(host)?;
+    let kernel = fat_binary::registered().kernel(host)?;
     let geometry = Geometry::of_blocks(grid, block, lds_size)?;
     // SAFETY: the caller upholds this function's contract.
     unsafe { submit(&kernel, &geometry, Passed::Pointers(arguments), &stream, events, residency) }
@@ -188,7 +131,7 @@ unsafe fn launch_function(
     }
     let stream = stream::resolve(stream).ok_or(HipError::InvalidValue)?;
     let geometry = geometry()?;
-    let kernel = runtime::get().functions.get(function).ok_or(HipError::InvalidHandle)?;
+    let kernel = kernel::listed().get(function).ok_or(HipError::InvalidHandle)?;
     let passed = Passed::from_module_launch(&kernel, pointers, extra)?;
     // SAFETY: the caller upholds this function's contract.
     unsafe { submit(&kernel, &geometry, passed, &stream, events, residency) }
@@ -280,7 +223,7 @@ pub(crate) unsafe extern "C" fn cooperative(
             return Ok(());
         }
         let stream = stream::resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
-        let kernel = runtime::get().fat_binaries.kernel(host)?;
+        let kernel = fat_binary::registered().kernel(host)?;
         let geometry = Geometry::of_blocks(grid, block, lds_size as usize)?;
         if geometry.threads_per_block() > u64::from(MAX_THREADS_PER_BLOCK) {
             return Err(HipError::InvalidConfiguration);
@@ -410,17 +353,16 @@ pub(crate) unsafe extern "C" fn function_of_symbol(
     host: *const c_void,
 ) -> hipError_t {
     boundary::call(|| {
-        let runtime = runtime::get();
-        let kernel = runtime.fat_binaries.kernel(host).map_err(|_| HipError::InvalidDeviceFunction)?;
+        let kernel = fat_binary::registered().kernel(host).map_err(|_| HipError::InvalidDeviceFunction)?;
         // SAFETY: the caller passes null or a writable out-parameter.
-        unsafe { write(function, runtime.functions.insert(&kernel)) }
+        unsafe { write(function, kernel::listed().insert(&kernel)) }
     })
 }
 
 /// `hipKernelNameRef`: null for an invalid function. Valid as long as the function.
 pub(crate) unsafe extern "C" fn function_name(function: hipFunction_t) -> *const c_char {
     boundary::value(ptr::null(), || {
-        runtime::get().functions.get(function).map_or(ptr::null(), |kernel| kernel.name.as_ptr())
+        kernel::listed().get(function).map_or(ptr::null(), |kernel| kernel.name.as_ptr())
     })
 }
 
@@ -430,7 +372,7 @@ pub(crate) unsafe extern "C" fn function_name_by_symbol(
     _stream: hipStream_t,
 ) -> *const c_char {
     boundary::value(ptr::null(), || {
-        runtime::get().fat_binaries.kernel(host).map_or(ptr::null(), |kernel| kernel.name.as_ptr())
+        fat_binary::registered().kernel(host).map_or(ptr::null(), |kernel| kernel.name.as_ptr())
     })
 }
 

@@ -16,7 +16,7 @@ use crate::error::HipError;
 use crate::handles::Handles;
 use crate::kernel::Kernel;
 use crate::module::text;
-use crate::runtime;
+use crate::{kernel, stream};
 
 /// A library, or the error of its image.
 struct Library {
@@ -107,10 +107,9 @@ pub(crate) unsafe extern "C" fn load_file(
 pub(crate) unsafe extern "C" fn unload(library: hipLibrary_t) -> hipError_t {
     boundary::call(|| {
         let library = LIBRARIES.remove(library).ok_or(HipError::InvalidHandle)?;
-        let runtime = runtime::get();
-        runtime.synchronize_all();
+        stream::wait_for_all();
         for kernel in library.code.iter().flat_map(|code| code.kernels.values()) {
-            runtime.functions.remove(Arc::as_ptr(kernel).cast());
+            kernel::listed().remove(Arc::as_ptr(kernel).cast());
         }
         Ok(())
     })
@@ -129,7 +128,7 @@ pub(crate) unsafe extern "C" fn kernel(
         let found = name.to_str().ok().map(|name| library.code().map(|code| code.kernels.get(name)));
         let found = found.transpose()?.flatten().ok_or(HipError::NotFound)?;
         // SAFETY: the caller passes null or a writable out-parameter.
-        unsafe { write(kernel, runtime::get().functions.insert(found)) }
+        unsafe { write(kernel, kernel::listed().insert(found)) }
     })
 }
 
@@ -156,7 +155,7 @@ pub(crate) unsafe extern "C" fn kernels(
         }
         for (index, kernel) in all.into_iter().take(count as usize).enumerate() {
             // SAFETY: the caller's array has `count` elements.
-            unsafe { write(kernels.add(index), runtime::get().functions.insert(kernel))? };
+            unsafe { write(kernels.add(index), kernel::listed().insert(kernel))? };
         }
         Ok(())
     })
@@ -180,7 +179,7 @@ pub(crate) unsafe extern "C" fn name_of_kernel(name: *mut *const c_char, kernel:
             return Err(HipError::InvalidValue);
         }
         library_of(kernel)?;
-        let kernel = runtime::get().functions.get(kernel).ok_or(HipError::InvalidHandle)?;
+        let kernel = kernel::listed().get(kernel).ok_or(HipError::InvalidHandle)?;
         // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(name, kernel.name.as_ptr()) }
     })

@@ -12,7 +12,7 @@ use crate::engine::Command;
 use crate::error::HipError;
 use crate::graph::{self, GraphMemory};
 use crate::operation::Operation;
-use crate::{capture, device, devices, runtime, stream, version};
+use crate::{capture, device, devices, stream, version};
 
 mod allocations;
 mod arena;
@@ -21,16 +21,16 @@ mod managed;
 mod mapped;
 mod pool;
 
-pub(crate) use allocations::{Allocations, Kind, Range};
+pub(crate) use allocations::{Kind, Range, known};
 pub(crate) use managed::{
     advise, advise_v2, attach, malloc_3d, malloc_pitch, malloc_pitch_driver, prefetch, prefetch_v2,
     range_attribute, range_attributes,
 };
 use pool::Pool;
 pub(crate) use pool::{
-    Pools, access as pool_access, attribute as pool_attribute, create as pool_create,
-    destroy as pool_destroy, device_current as device_pool, device_default as device_default_pool,
-    malloc as malloc_from_pool, set_access as set_pool_access, set_attribute as set_pool_attribute,
+    access as pool_access, attribute as pool_attribute, create as pool_create, destroy as pool_destroy,
+    device_current as device_pool, device_default as device_default_pool, malloc as malloc_from_pool,
+    set_access as set_pool_access, set_attribute as set_pool_attribute,
     set_device_current as set_device_pool, trim as pool_trim,
 };
 
@@ -62,7 +62,7 @@ fn allocate_despite_capture(
     }
     let address = match size {
         0 => ptr::null_mut(),
-        _ => runtime::get().memory.allocate(size, kind, flags).ok_or(HipError::OutOfMemory)?,
+        _ => known().allocate(size, kind, flags).ok_or(HipError::OutOfMemory)?,
     };
     // SAFETY: the caller passes null or a writable out-parameter.
     unsafe { write(out, address) }
@@ -74,14 +74,13 @@ fn release(address: *mut c_void) -> Result<(), HipError> {
     if address.is_null() {
         return Ok(());
     }
-    let runtime = runtime::get();
-    let range = runtime.memory.find(address as usize).filter(|range| range.base == address as usize);
-    runtime.synchronize(range.ok_or(HipError::InvalidValue)?.device);
+    let range = known().find(address as usize).filter(|range| range.base == address as usize);
+    stream::wait_for_device(range.ok_or(HipError::InvalidValue)?.device);
     if graph::owns_memory(address as usize) {
         return Ok(());
     }
-    runtime.pools.freed(address as usize);
-    runtime.memory.remove(address as usize).map(drop).ok_or(HipError::InvalidValue)
+    pool::pools().freed(address as usize);
+    known().remove(address as usize).map(drop).ok_or(HipError::InvalidValue)
 }
 
 /// `hipMalloc`
@@ -104,7 +103,7 @@ pub(crate) unsafe extern "C" fn malloc_with_flags(
             capture::check_unsafe()?;
             if let Some(signal) = device.engine.take_signal() {
                 // SAFETY: the caller passes null or a writable out-parameter.
-                return unsafe { write(out, runtime::get().memory.adopt(signal, flags)) };
+                return unsafe { write(out, known().adopt(signal, flags)) };
             }
         }
         allocate(out, size, Kind::Device, flags)
@@ -139,7 +138,7 @@ fn allocate_from_pool(
     if size != 0 {
         // SAFETY: it was written above.
         let address = unsafe { *out };
-        runtime::get().pools.allocated(pool, stream.device(), address as usize, size);
+        pool::pools().allocated(pool, stream.device(), address as usize, size);
     }
     Ok(())
 }
@@ -165,10 +164,9 @@ pub(crate) unsafe extern "C" fn free_async(address: *mut c_void, stream: hipStre
         if is_of_graph {
             return Ok(());
         }
-        let runtime = runtime::get();
-        let allocation = runtime.memory.remove(address as usize).ok_or(HipError::InvalidValue)?;
-        runtime.pools.freed(address as usize);
-        runtime.submit(&stream, Command::transfer(move || drop(allocation)));
+        let allocation = known().remove(address as usize).ok_or(HipError::InvalidValue)?;
+        pool::pools().freed(address as usize);
+        stream.submit(Command::transfer(move || drop(allocation)));
         Ok(())
     })
 }
@@ -215,7 +213,7 @@ pub(crate) unsafe extern "C" fn host_register(address: *mut c_void, size: usize,
         if !mapped::is_writable(address as usize, size) {
             return Err(HipError::InvalidValue);
         }
-        let is_new = runtime::get().memory.register(address as usize, size, flags);
+        let is_new = known().register(address as usize, size, flags);
         if is_new { Ok(()) } else { Err(HipError::HostMemoryAlreadyRegistered) }
     })
 }
@@ -224,13 +222,8 @@ pub(crate) unsafe extern "C" fn host_register(address: *mut c_void, size: usize,
 pub(crate) unsafe extern "C" fn host_unregister(address: *mut c_void) -> hipError_t {
     boundary::call(|| {
         capture::check_unsafe()?;
-        let runtime = runtime::get();
-        runtime.synchronize_all();
-        if runtime.memory.unregister(address as usize) {
-            Ok(())
-        } else {
-            Err(HipError::HostMemoryNotRegistered)
-        }
+        stream::wait_for_all();
+        if known().unregister(address as usize) { Ok(()) } else { Err(HipError::HostMemoryNotRegistered) }
     })
 }
 
@@ -241,7 +234,7 @@ pub(crate) unsafe extern "C" fn host_device_pointer(
     flags: u32,
 ) -> hipError_t {
     boundary::call(|| {
-        let range = runtime::get().memory.find(host as usize).ok_or(HipError::InvalidValue)?;
+        let range = known().find(host as usize).ok_or(HipError::InvalidValue)?;
         if flags != 0 || range.kind == Kind::Device {
             return Err(HipError::InvalidValue);
         }
@@ -253,7 +246,7 @@ pub(crate) unsafe extern "C" fn host_device_pointer(
 /// `hipHostGetFlags`
 pub(crate) unsafe extern "C" fn host_flags(flags: *mut u32, host: *mut c_void) -> hipError_t {
     boundary::call(|| {
-        let range = runtime::get().memory.find(host as usize).ok_or(HipError::InvalidValue)?;
+        let range = known().find(host as usize).ok_or(HipError::InvalidValue)?;
         // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(flags, range.flags) }
     })
@@ -262,7 +255,7 @@ pub(crate) unsafe extern "C" fn host_flags(flags: *mut u32, host: *mut c_void) -
 /// `hipMemGetInfo`
 pub(crate) unsafe extern "C" fn info(free: *mut usize, total: *mut usize) -> hipError_t {
     boundary::call(|| {
-        let memory = &runtime::get().memory;
+        let memory = known();
         for (out, value) in [(free, memory.free_size(devices::current())), (total, memory.total_size())] {
             if !out.is_null() {
                 // SAFETY: the caller passes null or a writable out-parameter.
@@ -280,7 +273,7 @@ pub(crate) unsafe extern "C" fn address_range(
     address: hipDeviceptr_t,
 ) -> hipError_t {
     boundary::call(|| {
-        let range = runtime::get().memory.find(address as usize).ok_or(HipError::NotFound)?;
+        let range = known().find(address as usize).ok_or(HipError::NotFound)?;
         // SAFETY: the caller passes null or writable out-parameters.
         unsafe {
             write(base, ptr::with_exposed_provenance_mut(range.base))?;
@@ -292,7 +285,7 @@ pub(crate) unsafe extern "C" fn address_range(
 /// `hipMemPtrGetInfo`
 pub(crate) unsafe extern "C" fn pointer_size(address: *mut c_void, size: *mut usize) -> hipError_t {
     boundary::call(|| {
-        let range = runtime::get().memory.find(address as usize).ok_or(HipError::InvalidValue)?;
+        let range = known().find(address as usize).ok_or(HipError::InvalidValue)?;
         // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(size, range.size) }
     })
@@ -308,8 +301,9 @@ pub(crate) unsafe extern "C" fn pointer_attributes(
         if address.is_null() {
             return Err(HipError::InvalidValue);
         }
+        let range = known().find(address as usize);
         let mut known = hipPointerAttribute_t::new_zeroed();
-        match runtime::get().memory.find(address as usize) {
+        match range {
             Some(range) => {
                 known.r#type = range.kind.code(version::major());
                 known.device = range.device as i32;

@@ -12,8 +12,15 @@ use crate::abi::{hipDeviceptr_t, hipError_t, hipFunction_t, hipJitOption, hipMod
 use crate::boundary::{self, write};
 use crate::code_object::{CodeObject, UNKNOWN_LEN};
 use crate::error::HipError;
+use crate::handles::Handles;
 use crate::memory::Kind;
-use crate::runtime;
+use crate::runtime::table;
+use crate::{kernel, memory, stream};
+
+table! {
+    /// Loaded modules.
+    listed: Handles<Module> = Handles::default()
+}
 
 /// A loaded module.
 pub(crate) struct Module {
@@ -30,7 +37,7 @@ impl Module {
         if let Some(address) = allocated.get(name) {
             return Ok((*address, initial.len()));
         }
-        let memory = &runtime::get().memory;
+        let memory = memory::known();
         let address = memory.allocate(initial.len(), Kind::Device, 0).ok_or(HipError::OutOfMemory)?;
         // SAFETY: the allocation was just made with this size.
         unsafe { address.cast::<u8>().copy_from_nonoverlapping(initial.as_ptr(), initial.len()) };
@@ -52,7 +59,7 @@ unsafe fn load_image(module: *mut hipModule_t, image: *const c_void, len: usize)
     let code = unsafe { CodeObject::from_address(image, len) }?;
     let loaded = Arc::new(Module { code, globals: Mutex::default() });
     // SAFETY: the application passes null or a writable out-parameter.
-    unsafe { write(module, runtime::get().modules.insert(&loaded)) }
+    unsafe { write(module, listed().insert(&loaded)) }
 }
 
 /// A name from the application; null and empty ones are invalid.
@@ -71,7 +78,7 @@ pub(crate) unsafe fn text<'a>(name: *const c_char) -> Result<&'a CStr, HipError>
 
 /// A live module; null and unloaded ones are invalid handles.
 fn resolve(module: hipModule_t) -> Result<Arc<Module>, HipError> {
-    runtime::get().modules.get(module).ok_or(HipError::InvalidHandle)
+    listed().get(module).ok_or(HipError::InvalidHandle)
 }
 
 /// `hipModuleLoad`
@@ -107,14 +114,13 @@ pub(crate) unsafe extern "C" fn load_data_ex(
 /// `hipModuleUnload`: its functions are invalid from now on.
 pub(crate) unsafe extern "C" fn unload(module: hipModule_t) -> hipError_t {
     boundary::call(|| {
-        let runtime = runtime::get();
-        let module = runtime.modules.remove(module).ok_or(HipError::InvalidHandle)?;
-        runtime.synchronize_all();
+        let module = listed().remove(module).ok_or(HipError::InvalidHandle)?;
+        stream::wait_for_all();
         for kernel in module.code.kernels.values() {
-            runtime.functions.remove(Arc::as_ptr(kernel).cast());
+            kernel::listed().remove(Arc::as_ptr(kernel).cast());
         }
         for (_, address) in module.globals.lock().expect("no holder panics").drain() {
-            drop(runtime.memory.remove(address));
+            drop(memory::known().remove(address));
         }
         Ok(())
     })
@@ -133,7 +139,7 @@ pub(crate) unsafe extern "C" fn function(
         let kernel = name.to_str().ok().and_then(|name| module.code.kernels.get(name));
         let kernel = kernel.ok_or(HipError::NotFound)?;
         // SAFETY: the caller passes null or a writable out-parameter.
-        unsafe { write(function, runtime::get().functions.insert(kernel)) }
+        unsafe { write(function, kernel::listed().insert(kernel)) }
     })
 }
 
@@ -195,7 +201,7 @@ mod tests {
         };
         let kernels = HashMap::from(["first", "second"].map(|name| (name.to_owned(), kernel(name))));
         let code = CodeObject { kernels, globals: HashMap::new() };
-        let handle = runtime::get().modules.insert(&Arc::new(Module { code, globals: Mutex::default() }));
+        let handle = listed().insert(&Arc::new(Module { code, globals: Mutex::default() }));
         let mut count = 0;
         // SAFETY: a local out-parameter; handles are checked, not followed.
         unsafe {

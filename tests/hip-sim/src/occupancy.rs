@@ -9,7 +9,7 @@ use crate::boundary::{self, write};
 use crate::error::HipError;
 use crate::kernel::Kernel;
 use crate::properties::{MAX_THREADS_PER_BLOCK, MAX_THREADS_PER_COMPUTE_UNIT, compute_units, lds_size};
-use crate::runtime;
+use crate::{fat_binary, kernel};
 
 /// Number of blocks of this size that one compute unit runs at once; 0 for a size that the device does not
 /// support.
@@ -24,11 +24,11 @@ fn blocks(kernel: &Kernel, threads: u32, dynamic_lds_size: usize) -> u32 {
 }
 
 fn of_symbol(host: *const c_void) -> Result<Arc<Kernel>, HipError> {
-    runtime::get().fat_binaries.kernel(host).map_err(|_| HipError::InvalidDeviceFunction)
+    fat_binary::registered().kernel(host).map_err(|_| HipError::InvalidDeviceFunction)
 }
 
 fn of_function(function: hipFunction_t) -> Result<Arc<Kernel>, HipError> {
-    runtime::get().functions.get(function).ok_or(HipError::InvalidValue)
+    kernel::listed().get(function).ok_or(HipError::InvalidValue)
 }
 
 fn give_blocks(

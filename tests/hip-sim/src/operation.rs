@@ -4,14 +4,11 @@ use core::ffi::c_void;
 use std::sync::Arc;
 
 use crate::abi::{hipHostFn_t, node_type};
-use crate::copy::{Copy, MemoryType};
-use crate::engine::{Command, Completion};
+use crate::copy::Copy;
 use crate::event::Event;
 use crate::graph::{Graph, GraphMemory};
 use crate::launch::Launch;
-use crate::runtime;
 use crate::set::Fill;
-use crate::stream::Lane;
 use crate::stream_value::Batch;
 
 /// An operation of a stream or a graph node.
@@ -70,38 +67,5 @@ impl Operation {
             Self::Free(_) => node_type::MEM_FREE,
             Self::Values(_) => node_type::BATCH_MEM_OP,
         }
-    }
-
-    /// Submits it once, in the lane's order and after `waits`. A graph is launched by its plan instead.
-    pub(crate) fn submit(&self, lane: &Lane<'_>, waits: Vec<Arc<Completion>>) -> Arc<Completion> {
-        let mut command = match self {
-            Self::Empty | Self::Graph(_) | Self::Allocate(_) | Self::Free(_) | Self::Record(_) => {
-                Command::marker()
-            }
-            Self::Wait(event) => {
-                Command { waits: event.completion().into_iter().collect(), ..Command::marker() }
-            }
-            Self::Kernel(launch) => launch.command(lane.device()),
-            Self::Copy(copy) => {
-                // If the memory was freed meanwhile, which is the application's mistake, the copy takes as
-                // long as one within the device.
-                let memory_types =
-                    copy.memory_types(runtime::get()).unwrap_or((MemoryType::Device, MemoryType::Device));
-                let (work, copy) = (copy.work(memory_types), copy.clone());
-                Command::on_device(work, move || copy.run())
-            }
-            Self::Fill(fill) => fill.clone().command(),
-            Self::Host(call) => {
-                let call = *call;
-                Command::transfer(move || call.call())
-            }
-            Self::Values(batch) => batch.clone().command(lane.device()),
-        };
-        command.waits.extend(waits);
-        let completion = lane.submit(command);
-        if let Self::Record(event) = self {
-            event.record_completion(Arc::clone(&completion));
-        }
-        completion
     }
 }

@@ -98,7 +98,7 @@ mod tests {
 
     use super::*;
     use crate::memory::Kind;
-    use crate::{copy, isolated, runtime, stream};
+    use crate::{copy, isolated, memory, stream};
 
     const DEVICES: [(&str, &str); 1] = [("HIP_SIM_DEVICES", "2")];
 
@@ -125,10 +125,9 @@ mod tests {
     #[test]
     fn each_thread_has_a_device_and_each_device_streams_and_memory_of_its_own() {
         isolated::run(&DEVICES, || {
-            let runtime = runtime::get();
             let (mut handle, mut device) = (ptr::null_mut(), 9);
             let null_stream = stream::resolve(ptr::null_mut()).unwrap();
-            let free = runtime.memory.free_size(1);
+            let free = memory::known().free_size(1);
             // SAFETY: local out-parameters.
             unsafe {
                 assert_eq!(device::set_current(1), 0);
@@ -137,9 +136,9 @@ mod tests {
             }
             assert_eq!(device, 1);
             assert!(!std::sync::Arc::ptr_eq(&null_stream, &stream::resolve(ptr::null_mut()).unwrap()));
-            let there = runtime.memory.allocate(4096, Kind::Device, 0).unwrap();
-            assert_eq!(runtime.memory.free_size(1), free - 4096);
-            assert_eq!(runtime.memory.free_size(0), free);
+            let there = memory::known().allocate(4096, Kind::Device, 0).unwrap();
+            assert_eq!(memory::known().free_size(1), free - 4096);
+            assert_eq!(memory::known().free_size(0), free);
             let elsewhere = std::thread::spawn(devices::current).join().unwrap();
             assert_eq!(elsewhere, 0);
 
@@ -148,7 +147,7 @@ mod tests {
             unsafe {
                 assert_eq!(copy::host_to_device(there, from.as_ptr().cast(), 4), 0);
                 assert_eq!(device::set_current(0), 0);
-                let here = runtime.memory.allocate(4096, Kind::Device, 0).unwrap();
+                let here = memory::known().allocate(4096, Kind::Device, 0).unwrap();
                 assert_eq!(copy::peer(here, 0, there, 1, 4), 0);
                 assert_eq!(copy::peer(here, 0, there, 2, 4), HipError::InvalidDevice.code());
                 assert_eq!(copy::device_to_host(back.as_mut_ptr().cast(), here, 4), 0);
@@ -183,7 +182,7 @@ mod tests {
                 assert_eq!(device::count(&raw mut count), HipError::NoDevice.code());
                 assert_eq!(count, 0);
                 assert_eq!(device::set_current(0), HipError::InvalidDevice.code());
-                assert_eq!(crate::memory::malloc(&raw mut memory, 8), HipError::NoDevice.code());
+                assert_eq!(memory::malloc(&raw mut memory, 8), HipError::NoDevice.code());
             }
         });
     }

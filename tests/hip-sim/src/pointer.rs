@@ -6,7 +6,7 @@ use crate::abi::{hipDeviceptr_t, hipError_t, hipPointer_attribute};
 use crate::boundary;
 use crate::error::HipError;
 use crate::memory::{Kind, Range};
-use crate::{runtime, version};
+use crate::{memory, version};
 
 /// `hipPointer_attribute`
 const CONTEXT: u32 = 1;
@@ -65,7 +65,7 @@ pub(crate) unsafe extern "C" fn attribute(
         if out.is_null() || address.is_null() {
             return Err(HipError::InvalidValue);
         }
-        let range = runtime::get().memory.find(address as usize).ok_or(HipError::InvalidValue)?;
+        let range = memory::known().find(address as usize).ok_or(HipError::InvalidValue)?;
         // SAFETY: the caller passes null or a writable out-parameter of the attribute's type.
         unsafe { put(out, of(attribute, &range, address as usize)?) };
         Ok(())
@@ -97,7 +97,7 @@ pub(crate) unsafe extern "C" fn attributes(
         if attributes.is_null() || out.is_null() {
             return Err(HipError::InvalidValue);
         }
-        let Some(range) = runtime::get().memory.find(address as usize) else {
+        let Some(range) = memory::known().find(address as usize) else {
             // SAFETY: the caller passes an array of `count` elements.
             let asked = unsafe { std::slice::from_raw_parts(attributes, count as usize) };
             if version::major() < ARRAYS_KNOWN_SINCE && asked.contains(&MEMORY_TYPE) {
@@ -128,7 +128,7 @@ pub(crate) unsafe extern "C" fn set(
     address: hipDeviceptr_t,
 ) -> hipError_t {
     boundary::call(|| {
-        let is_known = runtime::get().memory.find(address as usize).is_some();
+        let is_known = memory::known().find(address as usize).is_some();
         if value.is_null() || attribute != SYNC_MEMOPS || !is_known {
             return Err(HipError::InvalidValue);
         }
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_range_is_found_from_any_of_its_addresses() {
-        let memory = runtime::get().memory.allocate(64, Kind::Device, 0).unwrap();
+        let memory = memory::known().allocate(64, Kind::Device, 0).unwrap();
         let inside = memory.wrapping_byte_add(60);
         let (mut start, mut size) = (0_u64, 0_u64);
         // SAFETY: local out-parameters.

@@ -6,7 +6,7 @@ use zerocopy::FromZeros;
 
 use crate::abi::{hipDeviceProp_tR0000, hipDeviceProp_tR0600};
 use crate::devices::Device;
-use crate::{code_object, config, runtime, version};
+use crate::{code_object, config, devices, memory, version};
 
 /// Bus of the machine's first device; those of the other devices follow.
 const FIRST_PCI_BUS: usize = 0xc1;
@@ -23,7 +23,7 @@ pub(crate) const PITCH_ALIGNMENT: usize = 256;
 
 /// Compute units of the calling thread's device, as set by the process that created the shared device.
 pub(crate) fn compute_units() -> i32 {
-    let units = runtime::get().device().map_or(0, |device| device.engine.compute_units());
+    let units = devices::of_this_thread().map_or(0, |device| device.engine.compute_units());
     i32::try_from(units).unwrap_or(i32::MAX)
 }
 
@@ -95,7 +95,7 @@ macro_rules! shared_fields {
         let (major, minor) = compute_capability();
         $prop.name = text(&name());
         $prop.gcnArchName = text(&code_object::device_target());
-        $prop.totalGlobalMem = runtime::get().memory.total_size();
+        $prop.totalGlobalMem = memory::known().total_size();
         $prop.sharedMemPerBlock = lds_size();
         $prop.maxSharedMemoryPerMultiProcessor = lds_size();
         $prop.regsPerBlock = REGISTERS;
@@ -206,20 +206,20 @@ mod tests {
 
     #[test]
     fn both_layouts_hold_the_same_values() {
-        let device = &runtime::get().devices()[0];
+        let device = &devices::all()[0];
         let (new, old) = (r0600(device), r0000(device));
         assert_eq!(new.name, old.name);
         assert_eq!(new.gcnArchName, old.gcnArchName);
-        assert_eq!(attribute(63, &runtime::get().devices()[0]), Some(new.multiProcessorCount));
-        assert_eq!(attribute(87, &runtime::get().devices()[0]), Some(old.warpSize));
+        assert_eq!(attribute(63, &devices::all()[0]), Some(new.multiProcessorCount));
+        assert_eq!(attribute(87, &devices::all()[0]), Some(old.warpSize));
     }
 
     #[test]
     fn attributes_outside_the_enumeration_are_unknown() {
-        assert_eq!(attribute(92, &runtime::get().devices()[0]), None);
-        assert_eq!(attribute(10_018, &runtime::get().devices()[0]), None);
-        assert_eq!(attribute(10_013, &runtime::get().devices()[0]), Some(1));
-        assert_eq!(attribute(39, &runtime::get().devices()[0]), Some(0));
+        assert_eq!(attribute(92, &devices::all()[0]), None);
+        assert_eq!(attribute(10_018, &devices::all()[0]), None);
+        assert_eq!(attribute(10_013, &devices::all()[0]), Some(1));
+        assert_eq!(attribute(39, &devices::all()[0]), Some(0));
     }
 
     #[test]

@@ -4,21 +4,22 @@ use core::cell::RefCell;
 use core::ffi::c_void;
 use core::ptr;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use crate::abi::{hipDevice_t, hipError_t, hipEvent_t, hipStream_t};
 use crate::boundary::{self, write};
-use crate::capture::{self, Capture};
-use crate::engine::{Command, Completion, Queue};
+use crate::engine::Command;
 use crate::error::HipError;
 use crate::operation::Operation;
-use crate::runtime::{self, Runtime};
-use crate::{config, devices};
+use crate::{capture, devices, event};
 
 mod extras;
+mod object;
 
-use extras::Extras;
 pub(crate) use extras::{attribute, copy_attributes, create_with_mask, destroy_all, id, mask, set_attribute};
+pub(crate) use object::{
+    Ordering, Stream, SubmissionGuard, legacy, listed, new_queue, submit_to, wait_for_all, wait_for_device,
+};
 
 /// The other handle of the null stream.
 const LEGACY: usize = 1;
@@ -30,129 +31,12 @@ const FLAG_WAIT_EXTERNAL: u32 = 1;
 /// Priorities from most to least urgent; smaller numbers are more urgent.
 pub(crate) const PRIORITIES: core::ops::RangeInclusive<i32> = -1..=1;
 
-/// How a stream's commands are ordered with the null stream's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ordering {
-    /// The null stream itself.
-    Legacy,
-    /// Waits for the null stream, and the null stream waits for it.
-    Blocking,
-    /// Not ordered with the null stream.
-    NonBlocking,
-}
-
-/// A stream; it lives until its handle is destroyed and its last command is finished.
-pub(crate) struct Stream {
-    queue: Queue,
-    device: usize,
-    ordering: Ordering,
-    flags: u32,
-    priority: i32,
-    id: u64,
-    extras: Mutex<Extras>,
-    /// Its state in a capture; nearly always none.
-    pub(crate) capture: Mutex<Option<Capture>>,
-    /// Held while several commands are appended without commands of other threads in between.
-    submission: Mutex<()>,
-}
-
-/// The exclusive right to append to a stream: commands submitted with one guard are contiguous.
-pub(crate) struct SubmissionGuard<'a> {
-    stream: &'a Stream,
-    _guard: MutexGuard<'a, ()>,
-}
-
-impl SubmissionGuard<'_> {
-    /// See `Runtime::submit`.
-    pub(crate) fn submit(&self, runtime: &Runtime, mut command: Command) -> Arc<Completion> {
-        if !config::get().null {
-            command.waits.extend(runtime.implicit_waits(self.stream));
-        }
-        runtime::submit_to(&self.stream.queue, command)
-    }
-}
-
-/// Where a graph's branch runs: on the stream of the launch, or on a queue beside it.
-pub(crate) enum Lane<'a> {
-    Stream(&'a SubmissionGuard<'a>),
-    /// With the ordinal of its device.
-    Queue(&'a Queue, usize),
-}
-
-impl Lane<'_> {
-    /// Ordinal of its device.
-    pub(crate) fn device(&self) -> usize {
-        match self {
-            Self::Stream(guard) => guard.stream.device,
-            Self::Queue(_, device) => *device,
-        }
-    }
-
-    pub(crate) fn submit(&self, command: Command) -> Arc<Completion> {
-        match self {
-            Self::Stream(guard) => guard.submit(runtime::get(), command),
-            Self::Queue(queue, _) => runtime::submit_to(queue, command),
-        }
-    }
-}
-
-impl Stream {
-    pub(crate) fn new(queue: Queue, device: usize, ordering: Ordering, flags: u32, priority: i32) -> Self {
-        Self {
-            queue,
-            device,
-            ordering,
-            flags,
-            priority,
-            id: extras::next_id(),
-            extras: Mutex::default(),
-            capture: Mutex::default(),
-            submission: Mutex::default(),
-        }
-    }
-
-    /// Blocks while another thread appends.
-    pub(crate) fn lock_submission(&self) -> SubmissionGuard<'_> {
-        SubmissionGuard { stream: self, _guard: self.submission.lock().expect("no holder panics") }
-    }
-
-    pub(crate) fn queue(&self) -> &Queue {
-        &self.queue
-    }
-
-    /// Ordinal of its device.
-    pub(crate) fn device(&self) -> usize {
-        self.device
-    }
-
-    pub(crate) fn ordering(&self) -> Ordering {
-        self.ordering
-    }
-
-    /// Blocks until all work submitted so far is finished; for the null stream that includes blocking
-    /// streams.
-    pub(crate) fn synchronize(&self, runtime: &Runtime) {
-        for completion in self.outstanding(runtime) {
-            completion.wait();
-        }
-    }
-
-    fn outstanding(&self, runtime: &Runtime) -> Vec<Arc<Completion>> {
-        let mut all: Vec<_> = self.queue.unfinished().into_iter().collect();
-        if self.ordering == Ordering::Legacy {
-            all.extend(runtime.implicit_waits(self));
-        }
-        all
-    }
-}
-
 /// The stream for a handle; none if the handle is invalid.
 pub(crate) fn resolve(handle: hipStream_t) -> Option<Arc<Stream>> {
-    let runtime = runtime::get();
     match handle as usize {
-        0 | LEGACY => runtime.device().map(|device| Arc::clone(&device.legacy)),
-        PER_THREAD => per_thread(runtime),
-        _ => runtime.streams.get(handle),
+        0 | LEGACY => devices::of_this_thread().map(|_| Arc::clone(legacy(devices::current()))),
+        PER_THREAD => per_thread(),
+        _ => listed().get(handle),
     }
 }
 
@@ -171,10 +55,9 @@ impl Drop for PerThread {
     /// Waits for the stream's work, as the genuine runtime does, because nothing could wait for it
     /// afterwards.
     fn drop(&mut self) {
-        let runtime = runtime::get();
         // While the stream is listed, a thread that waits for the device waits for it too.
-        self.stream.synchronize(runtime);
-        runtime.streams.remove(self.handle);
+        self.stream.synchronize();
+        listed().remove(self.handle);
     }
 }
 
@@ -185,18 +68,18 @@ thread_local! {
 
 /// Created on first use, one for each device. A thread whose locals are already destroyed gets the null
 /// stream.
-fn per_thread(runtime: &Runtime) -> Option<Arc<Stream>> {
-    let (device, legacy) = (devices::current(), &runtime.device()?.legacy);
+fn per_thread() -> Option<Arc<Stream>> {
+    devices::of_this_thread()?;
+    let device = devices::current();
     let existing_or_new = OF_THIS_THREAD.try_with(|streams| {
         let mut streams = streams.borrow_mut();
         let per_thread = streams.entry(device).or_insert_with(|| {
-            let stream =
-                Arc::new(Stream::new(runtime.new_queue(device, 0), device, Ordering::Blocking, 0, 0));
-            PerThread { handle: runtime.streams.insert(&stream), stream }
+            let stream = Arc::new(Stream::new(new_queue(device, 0), device, Ordering::Blocking, 0, 0));
+            PerThread { handle: listed().insert(&stream), stream }
         });
         Arc::clone(&per_thread.stream)
     });
-    Some(existing_or_new.unwrap_or_else(|_| Arc::clone(legacy)))
+    Some(existing_or_new.unwrap_or_else(|_| Arc::clone(legacy(device))))
 }
 
 /// `hipStreamCreate`
@@ -227,13 +110,11 @@ fn new_stream(out: *mut hipStream_t, flags: u32, priority: i32) -> Result<(), Hi
     if out.is_null() {
         return Err(HipError::InvalidValue);
     }
-    let runtime = runtime::get();
-    runtime.device().ok_or(HipError::NoDevice)?;
+    devices::of_this_thread().ok_or(HipError::NoDevice)?;
     let device = devices::current();
-    let stream =
-        Arc::new(Stream::new(runtime.new_queue(device, priority), device, ordering, flags, priority));
+    let stream = Arc::new(Stream::new(new_queue(device, priority), device, ordering, flags, priority));
     // SAFETY: the caller passes null or a writable out-parameter.
-    unsafe { write(out, runtime.streams.insert(&stream)) }
+    unsafe { write(out, listed().insert(&stream)) }
 }
 
 /// `hipStreamDestroy`: waits for submitted work, as the genuine runtime does.
@@ -242,12 +123,11 @@ pub(crate) unsafe extern "C" fn destroy(stream: hipStream_t) -> hipError_t {
         if matches!(stream as usize, 0 | PER_THREAD) {
             return Err(HipError::InvalidHandle);
         }
-        let runtime = runtime::get();
-        let destroyed = runtime.streams.get(stream).ok_or(HipError::ContextIsDestroyed)?;
+        let destroyed = listed().get(stream).ok_or(HipError::ContextIsDestroyed)?;
         destroyed.abandon_capture();
         // While the stream is listed, a thread that waits for the device waits for it too.
-        destroyed.synchronize(runtime);
-        runtime.streams.remove(stream).map(drop).ok_or(HipError::ContextIsDestroyed)
+        destroyed.synchronize();
+        listed().remove(stream).map(drop).ok_or(HipError::ContextIsDestroyed)
     })
 }
 
@@ -255,10 +135,10 @@ pub(crate) unsafe extern "C" fn destroy(stream: hipStream_t) -> hipError_t {
 pub(crate) unsafe extern "C" fn query(stream: hipStream_t) -> hipError_t {
     boundary::call(|| {
         let stream = resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
-        if stream.ordering != Ordering::Legacy {
+        if stream.ordering() != Ordering::Legacy {
             capture::check_waiting_for(&stream)?;
         }
-        if stream.outstanding(runtime::get()).is_empty() { Ok(()) } else { Err(HipError::NotReady) }
+        if stream.outstanding().is_empty() { Ok(()) } else { Err(HipError::NotReady) }
     })
 }
 
@@ -272,10 +152,10 @@ pub(crate) unsafe extern "C" fn query_spt(stream: hipStream_t) -> hipError_t {
 pub(crate) unsafe extern "C" fn synchronize(stream: hipStream_t) -> hipError_t {
     boundary::call(|| {
         let stream = resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
-        if stream.ordering != Ordering::Legacy {
+        if stream.ordering() != Ordering::Legacy {
             capture::check_waiting_for(&stream)?;
         }
-        stream.synchronize(runtime::get());
+        stream.synchronize();
         Ok(())
     })
 }
@@ -324,20 +204,19 @@ pub(crate) unsafe extern "C" fn device(stream: hipStream_t, device: *mut hipDevi
     boundary::call(|| {
         let stream = resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
         // SAFETY: the caller passes null or a writable out-parameter.
-        unsafe { write(device, stream.device as i32) }
+        unsafe { write(device, stream.device() as i32) }
     })
 }
 
 /// `hipGetStreamDeviceId`: -1 for an invalid stream.
 pub(crate) unsafe extern "C" fn device_id(stream: hipStream_t) -> i32 {
-    boundary::value(-1, || resolve(stream).map_or(-1, |stream| stream.device as i32))
+    boundary::value(-1, || resolve(stream).map_or(-1, |stream| stream.device() as i32))
 }
 
 /// `hipStreamWaitEvent`: an event recorded in a capture makes the stream join it.
 pub(crate) unsafe extern "C" fn wait_event(stream: hipStream_t, event: hipEvent_t, flags: u32) -> hipError_t {
     boundary::call(|| {
-        let runtime = runtime::get();
-        let event = runtime.events.get(event).ok_or(HipError::InvalidHandle)?;
+        let event = event::listed().get(event).ok_or(HipError::InvalidHandle)?;
         let stream = resolve(stream).ok_or(HipError::InvalidHandle)?;
         if flags & !FLAG_WAIT_EXTERNAL != 0 {
             return Err(HipError::InvalidValue);
@@ -346,13 +225,13 @@ pub(crate) unsafe extern "C" fn wait_event(stream: hipStream_t, event: hipEvent_
             return capture::add(&stream, Operation::Wait(event));
         }
         if let Some(moment) = event.moment() {
-            if stream.ordering == Ordering::Legacy {
+            if stream.ordering() == Ordering::Legacy {
                 return Err(HipError::InvalidHandle);
             }
             return stream.join(&moment);
         }
         if let Some(unfinished) = event.completion().filter(|c| c.poll().is_none()) {
-            runtime.submit(&stream, Command { waits: vec![unfinished], ..Command::marker() });
+            stream.submit(Command { waits: vec![unfinished], ..Command::marker() });
         }
         Ok(())
     })
@@ -398,12 +277,11 @@ mod tests {
     #[test]
     fn the_null_stream_waits_for_blocking_streams_and_not_for_others() {
         isolated::run(&[], || {
-            let runtime = runtime::get();
             let [blocking, other] = [0, FLAG_NON_BLOCKING].map(|flags| resolve(created(flags)).unwrap());
-            let slow = runtime.submit(&blocking, Command::kernel(20_000_000, || ()));
+            let slow = blocking.submit(Command::kernel(20_000_000, || ()));
             let (gate, open) = Command::gate();
-            let unrelated = runtime.submit(&other, gate);
-            let null = runtime.submit(&runtime.devices()[0].legacy, Command::marker()).wait();
+            let unrelated = other.submit(gate);
+            let null = legacy(0).submit(Command::marker()).wait();
             assert!(null.end_ns >= slow.poll().expect("awaited").end_ns);
             assert!(unrelated.poll().is_none());
             drop(open);
@@ -412,10 +290,9 @@ mod tests {
 
     #[test]
     fn a_blocking_stream_waits_for_the_null_stream() {
-        let runtime = runtime::get();
         let blocking = resolve(created(0)).unwrap();
-        let null = runtime.submit(&runtime.devices()[0].legacy, Command::kernel(5_000_000, || ()));
-        runtime.submit(&blocking, Command::marker()).wait();
+        let null = legacy(0).submit(Command::kernel(5_000_000, || ()));
+        blocking.submit(Command::marker()).wait();
         assert!(null.poll().is_some());
     }
 

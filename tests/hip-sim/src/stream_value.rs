@@ -1,163 +1,16 @@
 //! Words in memory that a stream waits for or writes, one by one or in batches.
 
 use core::ffi::c_void;
-use core::ptr;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::abi::{hipError_t, hipStream_t, hipStreamBatchMemOpParams};
-use crate::engine::{Command, Condition, Device, Gate, PollInterval, TimeTaken, Work};
 use crate::error::HipError;
 use crate::operation::Operation;
-use crate::{boundary, capture, config, runtime, stream};
+use crate::{boundary, capture, config, stream};
 
-/// `hipStreamBatchMemOpType`
-const WAIT_32: u32 = 1;
-const WRITE_32: u32 = 2;
-const FLUSH_REMOTE_WRITES: u32 = 3;
-const WAIT_64: u32 = 4;
-const WRITE_64: u32 = 5;
-const BARRIER: u32 = 6;
+mod batch;
 
-/// The condition from the flags of a wait.
-fn condition(flags: u32) -> Result<Condition, HipError> {
-    Condition::from_code(flags).ok_or(HipError::InvalidValue)
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Action {
-    Wait { condition: Condition, mask: u64 },
-    Write,
-}
-
-/// One operation on one word.
-#[derive(Clone, Copy, Debug)]
-struct Word {
-    address: usize,
-    is_64_bit: bool,
-    value: u64,
-    action: Action,
-}
-
-impl Word {
-    /// Checks that HIP knows the memory. Its mapping then lives until the device is done with it.
-    fn new(address: *mut c_void, is_64_bit: bool, value: u64, action: Action) -> Result<Self, HipError> {
-        let size = if is_64_bit { 8 } else { 4 };
-        let found = runtime::get().memory.find(address as usize);
-        let fits = found.is_some_and(|range| range.size_from(address as usize) >= size);
-        if !fits || !(address as usize).is_multiple_of(size) {
-            return Err(HipError::InvalidValue);
-        }
-        let address = address.expose_provenance();
-        let value = if is_64_bit { value } else { value & u64::from(u32::MAX) };
-        Ok(Self { address, is_64_bit, value, action })
-    }
-
-    fn read(&self) -> u64 {
-        // SAFETY: the address was checked to be aligned and inside an allocation, which the application keeps
-        // valid.
-        unsafe {
-            if self.is_64_bit {
-                AtomicU64::from_ptr(ptr::with_exposed_provenance_mut(self.address)).load(Ordering::Acquire)
-            } else {
-                let word = AtomicU32::from_ptr(ptr::with_exposed_provenance_mut(self.address));
-                u64::from(word.load(Ordering::Acquire))
-            }
-        }
-    }
-
-    /// Whether a stream can continue past this operation.
-    fn holds(&self) -> bool {
-        match self.action {
-            Action::Wait { condition, mask } => condition.holds(self.read(), self.value, mask),
-            Action::Write => true,
-        }
-    }
-
-    fn wait(&self) {
-        let poll_interval = PollInterval::new();
-        while !self.holds() {
-            poll_interval.pause();
-        }
-    }
-
-    /// The wait as a packet of the device.
-    fn gate(&self, device: &Device) -> Option<Gate> {
-        let Action::Wait { condition, mask } = self.action else { return None };
-        let location = device.word_location(self.address)?;
-        Some(Gate { location, is_64_bit: self.is_64_bit, condition, value: self.value, mask })
-    }
-
-    fn run(&self) {
-        match self.action {
-            Action::Wait { .. } => self.wait(),
-            // SAFETY: as in `read`.
-            Action::Write => unsafe {
-                if self.is_64_bit {
-                    let word = AtomicU64::from_ptr(ptr::with_exposed_provenance_mut(self.address));
-                    word.store(self.value, Ordering::Release);
-                } else {
-                    let word = AtomicU32::from_ptr(ptr::with_exposed_provenance_mut(self.address));
-                    word.store(self.value as u32, Ordering::Release);
-                }
-            },
-        }
-    }
-}
-
-/// Operations on words, in order.
-#[derive(Clone, Debug)]
-pub(crate) struct Batch(Vec<Word>);
-
-impl Batch {
-    /// From HIP's parameters. Barriers and flushes need no action, because the batch is in order.
-    ///
-    /// # Safety
-    ///
-    /// `params` is null or has `count` elements.
-    pub(crate) unsafe fn new(count: u32, params: *const hipStreamBatchMemOpParams) -> Result<Self, HipError> {
-        if count == 0 || params.is_null() {
-            return Err(HipError::InvalidValue);
-        }
-        // SAFETY: the caller upholds this function's contract.
-        let params = unsafe { core::slice::from_raw_parts(params, count as usize) };
-        let mut words = Vec::with_capacity(params.len());
-        for one in params {
-            let is_64_bit = matches!(one.operation, WAIT_64 | WRITE_64);
-            let action = match one.operation {
-                WAIT_32 | WAIT_64 => Action::Wait { condition: condition(one.flags)?, mask: u64::MAX },
-                WRITE_32 | WRITE_64 => Action::Write,
-                FLUSH_REMOTE_WRITES | BARRIER => continue,
-                _ => return Err(HipError::InvalidValue),
-            };
-            words.push(Word::new(one.address, is_64_bit, one.value, action)?);
-        }
-        Ok(Self(words))
-    }
-
-    /// A command to be submitted once, to a stream of the device with this ordinal.
-    pub(crate) fn command(self, device: usize) -> Command {
-        if let [word] = self.0.as_slice()
-            && let Some(gate) = word.gate(&runtime::get().devices()[device].engine)
-        {
-            return Command::on_device(Work::Gate(gate), || ());
-        }
-        let held_from_the_start = self.holds();
-        Command::on_words(move || self.run(held_from_the_start))
-    }
-
-    fn holds(&self) -> bool {
-        self.0.iter().all(Word::holds)
-    }
-
-    /// If the conditions held at submission and hold now, the batch takes no time on the timeline: the thread
-    /// that checks them is later than a device would be, and its delay must not count. If they held at only
-    /// one of these times, the batch ends now, since the time of the write is unknown.
-    fn run(&self, held_at_submission: bool) -> TimeTaken {
-        let took = if held_at_submission && self.holds() { TimeTaken::NoTime } else { TimeTaken::HostTime };
-        self.0.iter().for_each(Word::run);
-        took
-    }
-}
+pub(crate) use batch::Batch;
+use batch::{Action, Word, condition};
 
 fn submit(stream: hipStream_t, batch: Batch) -> Result<(), HipError> {
     let stream = stream::resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
@@ -165,7 +18,7 @@ fn submit(stream: hipStream_t, batch: Batch) -> Result<(), HipError> {
         return capture::add(&stream, Operation::Values(batch));
     }
     if !config::get().null {
-        runtime::get().submit(&stream, batch.command(stream.device()));
+        stream.submit(batch.command(stream.device()));
     }
     Ok(())
 }
@@ -246,18 +99,20 @@ pub(crate) unsafe extern "C" fn batch(
 
 #[cfg(test)]
 mod tests {
+    use core::ptr;
+    use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
     use std::sync::Arc;
     use std::thread;
     use std::time::Duration;
 
     use super::*;
-    use crate::engine::{Queue, clock};
+    use crate::engine::{Command, Condition, Queue, Work, clock};
     use crate::memory::{self, Kind};
-    use crate::{isolated, stream};
+    use crate::{devices, isolated, stream};
 
     #[test]
     fn a_stream_waits_for_a_word_that_another_writes() {
-        let memory = runtime::get().memory.allocate(16, Kind::Host, 0).unwrap();
+        let memory = memory::known().allocate(16, Kind::Host, 0).unwrap();
         let (mut waiting, mut writing) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: local out-parameters, a live allocation, live handles.
         unsafe {
@@ -285,7 +140,7 @@ mod tests {
         let submit = |stream| {
             let work = Work::Kernel { units: 1, duration_ns: 1000 };
             let stream = stream::resolve(stream).unwrap();
-            runtime::get().submit(&stream, Command::on_device(work, || ()))
+            stream.submit(Command::on_device(work, || ()))
         };
         // SAFETY: live handles, a live allocation.
         unsafe {
@@ -303,9 +158,7 @@ mod tests {
     #[test]
     fn a_wait_for_the_host_blocks_the_whole_hardware_queue() {
         isolated::run(&[("HIP_SIM_QUEUES", "1")], || {
-            waits_with_all_of_its_hardware_queue(|| {
-                runtime::get().memory.allocate(8, Kind::Host, 0).unwrap()
-            });
+            waits_with_all_of_its_hardware_queue(|| memory::known().allocate(8, Kind::Host, 0).unwrap());
         });
     }
 
@@ -424,7 +277,7 @@ mod tests {
 
     /// The gap between two kernels with an open gate between them.
     fn gap_ns(memory: *mut c_void) -> u64 {
-        let queue = Queue::new(0, Arc::clone(&runtime::get().devices()[0].engine), 0);
+        let queue = Queue::new(0, Arc::clone(&devices::all()[0].engine), 0);
         let kernel = || Command::kernel(300_000, || ());
         let action = Action::Wait { condition: Condition::AtLeast, mask: u64::MAX };
         let open = Word::new(memory, true, 0, action).unwrap();
@@ -441,7 +294,7 @@ mod tests {
     #[test]
     fn an_open_gate_leaves_no_gap_between_kernels() {
         isolated::run(&[], || {
-            assert_eq!(gap_ns(runtime::get().memory.allocate(8, Kind::Host, 0).unwrap()), 0);
+            assert_eq!(gap_ns(memory::known().allocate(8, Kind::Host, 0).unwrap()), 0);
             assert_eq!(gap_ns(new_signal()), 0);
             assert_eq!(gap_ns(new_registered()[0]), 0);
         });

@@ -7,12 +7,12 @@ use crate::abi::{hipError_t, hipMemcpyKind, hipStream_t};
 use crate::boundary::{self, write};
 use crate::copy::{self, Call, Copy};
 use crate::error::HipError;
-use crate::{runtime, stream};
+use crate::{fat_binary, stream};
 
 /// `hipGetSymbolAddress`
 pub(crate) unsafe extern "C" fn address(address: *mut *mut c_void, symbol: *const c_void) -> hipError_t {
     boundary::call(|| {
-        let (device, _) = runtime::get().fat_binaries.variable(symbol)?;
+        let (device, _) = fat_binary::registered().variable(symbol)?;
         // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(address, ptr::with_exposed_provenance_mut(device)) }
     })
@@ -21,7 +21,7 @@ pub(crate) unsafe extern "C" fn address(address: *mut *mut c_void, symbol: *cons
 /// `hipGetSymbolSize`
 pub(crate) unsafe extern "C" fn size(size: *mut usize, symbol: *const c_void) -> hipError_t {
     boundary::call(|| {
-        let (_, bytes) = runtime::get().fat_binaries.variable(symbol)?;
+        let (_, bytes) = fat_binary::registered().variable(symbol)?;
         // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(size, bytes) }
     })
@@ -78,7 +78,7 @@ copies! {
 
 /// Device address of a part of a variable; the part must lie inside of it.
 pub(crate) fn part(symbol: *const c_void, size: usize, offset: usize) -> Result<*mut c_void, HipError> {
-    let (address, available) = runtime::get().fat_binaries.variable(symbol)?;
+    let (address, available) = fat_binary::registered().variable(symbol)?;
     match offset.checked_add(size) {
         Some(end) if end <= available => Ok(ptr::with_exposed_provenance_mut(address + offset)),
         _ => Err(HipError::InvalidValue),

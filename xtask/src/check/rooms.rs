@@ -21,12 +21,6 @@ use crate::workspace::{Package, Target, Workspace};
 /// Up to so many files may use each other in a circle.
 const CIRCLE_MAX: usize = 5;
 
-/// Sizes of the larger circles that there are, by crate. They may only fall. Crates under `shim/` are to have none.
-const LARGER_CIRCLES: [(&str, &[usize]); 1] = [("hip-sim", &[27])];
-
-/// The same where tests count, too.
-const LARGER_CIRCLES_WITH_TESTS: [(&str, &[usize]); 1] = [("hip-sim", &[27])];
-
 /// What a crate may depend on: crates below it, of its own side or of the shared one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
@@ -89,10 +83,8 @@ const LOADED_ONLY: &str = "xsched-shim";
 pub(super) fn check(workspace: &Workspace, detail: Detail) -> Result<()> {
     let mut faults = Vec::new();
     for package in &workspace.packages {
-        for (scope, bounds) in
-            [(Scope::WithoutTests, &LARGER_CIRCLES), (Scope::WithTests, &LARGER_CIRCLES_WITH_TESTS)]
-        {
-            faults.extend(check_circles(package, scope, bounds, detail)?);
+        for scope in [Scope::WithoutTests, Scope::WithTests] {
+            faults.extend(check_circles(package, scope, detail)?);
         }
         faults.extend(layer_faults(package));
     }
@@ -103,12 +95,7 @@ pub(super) fn check(workspace: &Workspace, detail: Detail) -> Result<()> {
 }
 
 /// What is wrong with a crate's circles of files. With `Detail::All` it prints them; those of tests only if they are too large.
-fn check_circles(
-    package: &Package,
-    scope: Scope,
-    bounds: &[(&str, &[usize])],
-    detail: Detail,
-) -> Result<Option<String>> {
+fn check_circles(package: &Package, scope: Scope, detail: Detail) -> Result<Option<String>> {
     let mut arrows = Arrows::new();
     let mut files = BTreeSet::new();
     let is_test = |target: &Target| target.kind.iter().any(|kind| kind == "test");
@@ -125,8 +112,8 @@ fn check_circles(
         println!("{}{tests}: {} files, {} arrows", package.name, files.len(), arrows.len());
         print!("{}", describe(&arrows, &circles));
     }
-    let sizes: Vec<_> = circles.iter().map(Vec::len).filter(|size| *size > CIRCLE_MAX).collect();
-    Ok(circle_fault(&package.name, &sizes, bounds))
+    let sizes: Vec<_> = circles.iter().map(Vec::len).collect();
+    Ok(circle_fault(&package.name, &sizes))
 }
 
 /// The arrows with paths from a package's folder.
@@ -197,21 +184,12 @@ fn folders(arrows: &Arrows) -> Folders<'_> {
     found
 }
 
-/// What is wrong with the sizes of a crate's larger circles, the largest first.
-fn circle_fault(package: &str, sizes: &[usize], bounds: &[(&str, &[usize])]) -> Option<String> {
-    let bound = bounds.iter().find(|(name, _)| *name == package).map_or(&[][..], |(_, sizes)| sizes);
-    if sizes == bound {
-        return None;
-    }
-    let grew = sizes.len() > bound.len() || sizes.iter().zip(bound).any(|(size, bound)| size > bound);
-    Some(if grew {
+/// What is wrong with the sizes of a crate's circles.
+fn circle_fault(package: &str, sizes: &[usize]) -> Option<String> {
+    let larger: Vec<_> = sizes.iter().filter(|size| **size > CIRCLE_MAX).collect();
+    (!larger.is_empty()).then(|| {
         format!(
-            "{package}: circles of {sizes:?} files, above {CIRCLE_MAX} only {bound:?} may be; \
-             `cargo xtask check rooms` prints them"
-        )
-    } else {
-        format!(
-            "{package}: circles of {sizes:?} files are fewer or smaller than {bound:?}: lower LARGER_CIRCLES"
+            "{package}: circles of {larger:?} files, and {CIRCLE_MAX} are the most; `cargo xtask check rooms` prints them"
         )
     })
 }
@@ -294,16 +272,9 @@ mod tests {
     }
 
     #[test]
-    fn circles_may_not_grow_and_lower_bounds_are_asked_for() {
-        let bounds: [(&str, &[usize]); 1] = [("known", &[9, 7])];
-        let fault = |package, sizes: &[usize]| circle_fault(package, sizes, &bounds);
-        assert_eq!(fault("known", &[9, 7]), None);
-        assert_eq!(fault("other", &[]), None);
-        assert!(fault("known", &[9, 8]).unwrap().contains("may be"));
-        assert!(fault("known", &[9, 7, 6]).unwrap().contains("may be"));
-        assert!(fault("other", &[6]).unwrap().contains("may be"));
-        assert!(fault("known", &[8, 7]).unwrap().contains("lower"));
-        assert!(fault("known", &[9]).unwrap().contains("lower"));
+    fn larger_circles_are_faults() {
+        assert_eq!(circle_fault("crate", &[5, 2]), None);
+        assert!(circle_fault("crate", &[7, 6, 5]).unwrap().contains("crate: circles of [7, 6] files"));
     }
 
     #[test]

@@ -5,7 +5,8 @@ use core::sync::atomic::Ordering::Release;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::{Capture, INTERACTION, Mode, extend, sessions};
+use super::session::{Capture, Mode, sessions};
+use super::{INTERACTION, extend};
 use crate::abi::{
     hipError_t, hipGraph_t, hipGraphEdgeData, hipGraphNode_t, hipStream_t, hipStreamCaptureMode,
     hipStreamCaptureStatus,
@@ -13,7 +14,6 @@ use crate::abi::{
 use crate::boundary::{self, write};
 use crate::error::HipError;
 use crate::graph::{self, Graph, Node};
-use crate::runtime;
 use crate::stream::{self, Ordering, Stream};
 
 const STATUS_NONE: u32 = 0;
@@ -136,7 +136,7 @@ pub(crate) unsafe extern "C" fn end_spt(stream: hipStream_t, graph: *mut hipGrap
 fn status(stream: &Stream) -> Result<u32, HipError> {
     if stream.ordering() == Ordering::Legacy {
         let is_blocked = !sessions().is_empty()
-            && runtime::get().streams.all().iter().any(|other| {
+            && stream::listed().all().iter().any(|other| {
                 other.ordering() == Ordering::Blocking && other.capture().is_some_and(|s| !s.is_invalid())
             });
         return if is_blocked { Err(HipError::StreamCaptureImplicit) } else { Ok(STATUS_NONE) };

@@ -44,7 +44,7 @@ fn ended(stream: hipStream_t) -> Result<*mut c_void, u32> {
 }
 
 fn device_memory(size: usize) -> *mut c_void {
-    runtime::get().memory.allocate(size, Kind::Device, 0).unwrap()
+    memory::known().allocate(size, Kind::Device, 0).unwrap()
 }
 
 fn node_count(graph: *mut c_void) -> usize {

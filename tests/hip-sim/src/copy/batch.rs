@@ -10,7 +10,7 @@ use crate::abi::{
     hipMemcpy3DParms, hipPitchedPtr, hipPos, hipStream_t, memcpy_kind, operand_type,
 };
 use crate::error::HipError;
-use crate::{array, boundary, runtime, stream};
+use crate::{array, boundary, stream};
 
 /// Index of the failed copy if the error belongs to no single copy.
 const NONE: usize = usize::MAX;
@@ -103,7 +103,7 @@ pub(crate) unsafe extern "C" fn batch_3d_async(
             let submitted = of_operation(operation).and_then(|copy| submit(copy, stream, Call::Asynchronous));
             submitted.map_err(|error| fail(index, error))?;
             if operation.srcAccessOrder == access_order::DURING_CALL && !target.is_captured()? {
-                target.synchronize(runtime::get());
+                target.synchronize();
             }
         }
         Ok(())
@@ -117,6 +117,7 @@ mod tests {
         hipChannelFormatDesc, hipMemLocation, hipMemcpy3DArray, hipMemcpy3DEither, hipMemcpy3DRange,
     };
     use crate::engine::Command;
+    use crate::memory;
     use crate::memory::Kind;
 
     fn memory<T>(address: *const T, row: usize, layer: usize) -> hipMemcpy3DOperand {
@@ -161,7 +162,7 @@ mod tests {
 
     #[test]
     fn the_copies_of_a_batch_see_the_results_of_earlier_ones() {
-        let device = runtime::get().memory.allocate(256, Kind::Device, 0).unwrap();
+        let device = memory::known().allocate(256, Kind::Device, 0).unwrap();
         let from: Vec<u8> = (0..12).collect();
         let mut to = [0_u8; 12];
         let mut both = [
@@ -193,7 +194,7 @@ mod tests {
 
     #[test]
     fn the_index_of_the_failed_copy_is_reported() {
-        let device = runtime::get().memory.allocate(64, Kind::Device, 0).unwrap();
+        let device = memory::known().allocate(64, Kind::Device, 0).unwrap();
         let good = operation(memory(device, 0, 0), memory(device.wrapping_byte_add(32), 0, 0), (4, 2, 2));
         let invalid = HipError::InvalidValue.code();
         let mut bad = [good; 8];
@@ -215,13 +216,12 @@ mod tests {
 
     #[test]
     fn a_source_for_the_call_only_may_change_after_it() {
-        let runtime = runtime::get();
-        let pinned = runtime.memory.allocate(8, Kind::Host, 0).unwrap().cast::<u8>();
-        let device = runtime.memory.allocate(8, Kind::Device, 0).unwrap();
+        let pinned = memory::known().allocate(8, Kind::Host, 0).unwrap().cast::<u8>();
+        let device = memory::known().allocate(8, Kind::Device, 0).unwrap();
         // SAFETY: eight bytes of host memory.
         unsafe { pinned.write_bytes(1, 8) };
         let stream = stream::resolve(ptr::without_provenance_mut(2)).unwrap();
-        runtime.submit(&stream, Command::kernel(30_000_000, || ()));
+        stream.submit(Command::kernel(30_000_000, || ()));
         let mut copy = operation(memory(pinned, 0, 0), memory(device, 0, 0), (8, 1, 1));
         copy.srcAccessOrder = access_order::DURING_CALL;
         assert_eq!(submit_all(&mut [copy], 0), (0, 77));

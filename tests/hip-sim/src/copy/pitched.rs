@@ -244,12 +244,12 @@ pub(crate) unsafe extern "C" fn batch_async(
 mod tests {
     use super::*;
     use crate::abi::hipChannelFormatDesc;
+    use crate::memory;
     use crate::memory::Kind;
-    use crate::runtime;
 
     #[test]
     fn rows_arrive_with_the_pitch_of_the_target() {
-        let device = runtime::get().memory.allocate(64, Kind::Device, 0).unwrap();
+        let device = memory::known().allocate(64, Kind::Device, 0).unwrap();
         let from: Vec<u8> = (0..12).collect();
         let mut back = [0_u8; 6];
         // SAFETY: an allocation of 64 bytes and local buffers.

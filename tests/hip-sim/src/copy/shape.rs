@@ -4,11 +4,10 @@ use core::ffi::c_void;
 use core::ptr;
 
 use crate::abi::{hipMemcpyKind, memcpy_kind};
-use crate::config;
 use crate::engine::Work;
 use crate::error::HipError;
 use crate::memory::Kind;
-use crate::runtime::Runtime;
+use crate::{config, memory};
 
 /// The type of memory at one end of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,9 +75,9 @@ impl End {
     }
 
     /// The memory type of this end. Checks that a known allocation contains the whole box.
-    fn memory_type(&self, runtime: &Runtime, extent: &Extent) -> Result<MemoryType, HipError> {
+    fn memory_type(&self, extent: &Extent) -> Result<MemoryType, HipError> {
         let (first, size) = self.span(extent).ok_or(HipError::InvalidValue)?;
-        match runtime.memory.find(first) {
+        match memory::known().find(first) {
             None => Ok(MemoryType::Pageable),
             Some(range) if range.size_from(first) < size => Err(HipError::InvalidValue),
             Some(range) if range.kind == Kind::Host => Ok(MemoryType::Pinned),
@@ -120,15 +119,14 @@ impl Copy {
     }
 
     /// Checks both ends; returns the memory types of source and target. The box must not be empty.
-    pub(crate) fn memory_types(&self, runtime: &Runtime) -> Result<(MemoryType, MemoryType), HipError> {
+    pub(crate) fn memory_types(&self) -> Result<(MemoryType, MemoryType), HipError> {
         if self.to.base == 0 || self.from.base == 0 {
             return Err(HipError::InvalidValue);
         }
         if self.kind > memcpy_kind::DEFAULT && self.kind != memcpy_kind::DEVICE_TO_DEVICE_NO_CU {
             return Err(HipError::InvalidMemcpyDirection);
         }
-        let memory_types =
-            (self.from.memory_type(runtime, &self.extent)?, self.to.memory_type(runtime, &self.extent)?);
+        let memory_types = (self.from.memory_type(&self.extent)?, self.to.memory_type(&self.extent)?);
         let is_of_host = matches!(self.kind, memcpy_kind::HOST_TO_HOST | memcpy_kind::DEFAULT);
         if memory_types == (MemoryType::Pageable, MemoryType::Pageable) && !is_of_host {
             return Err(HipError::InvalidValue);

@@ -1,14 +1,13 @@
 use crate::engine::Command;
 use crate::error::HipError;
-use crate::{boundary, fat_binary, isolated, runtime, stream};
+use crate::{boundary, fat_binary, isolated, stream};
 
 #[test]
 fn a_child_is_refused_and_leaves_without_waiting() {
     isolated::run(&[], || {
-        let runtime = runtime::get();
         let stream = stream::resolve(core::ptr::null_mut()).unwrap();
         let (gate, open) = Command::gate();
-        let held_up = runtime.submit(&stream, gate);
+        let held_up = stream.submit(gate);
         // SAFETY: the child only makes the calls under test, which take no lock, and ends.
         let child = unsafe { libc::fork() };
         if child == 0 {

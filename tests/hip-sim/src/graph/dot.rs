@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 
-use super::{Graph, address, resolve};
+use super::object::{Graph, address, resolve};
 use crate::abi::{hipError_t, hipGraph_t};
 use crate::boundary;
 use crate::error::HipError;

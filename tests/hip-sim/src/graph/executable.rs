@@ -5,8 +5,8 @@ use core::ptr;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use super::plan::Plan;
-use super::{Graph, Node, address, resolve, resolve_node};
+use super::object::{Graph, Node, address, node_handle, resolve, resolve_node};
+use super::plan::{Lane, Plan};
 use crate::abi::{
     hipError_t, hipGraph_t, hipGraphExec_t, hipGraphExecUpdateResult, hipGraphInstantiateParams,
     hipGraphNode_t, hipStream_t, node_type,
@@ -14,9 +14,10 @@ use crate::abi::{
 use crate::boundary::{self, write};
 use crate::engine::Completion;
 use crate::error::HipError;
+use crate::handles::Handles;
 use crate::operation::Operation;
-use crate::stream::{self, Lane};
-use crate::{capture, config, runtime};
+use crate::runtime::table;
+use crate::{capture, config, stream};
 
 const FLAG_AUTO_FREE: u64 = 1;
 const FLAG_UPLOAD: u64 = 2;
@@ -31,6 +32,11 @@ const UPDATE_SUCCESS: u32 = 0;
 const UPDATE_TOPOLOGY_CHANGED: u32 = 2;
 const UPDATE_NODE_TYPE_CHANGED: u32 = 3;
 const UPDATE_PARAMETERS_CHANGED: u32 = 5;
+
+table! {
+    /// All executables.
+    listed: Handles<Executable> = Handles::default()
+}
 
 /// An instantiated graph.
 pub(crate) struct Executable {
@@ -72,7 +78,7 @@ fn collect(plan: &Plan, by_source: &mut HashMap<usize, (Arc<Node>, Arc<Node>)>) 
 
 /// The executable for a handle.
 fn resolve_exec(exec: hipGraphExec_t) -> Result<Arc<Executable>, HipError> {
-    runtime::get().executables.get(exec).ok_or(HipError::InvalidValue)
+    listed().get(exec).ok_or(HipError::InvalidValue)
 }
 
 /// An executable's node, by its original.
@@ -87,7 +93,7 @@ fn instantiated(out: *mut hipGraphExec_t, graph: hipGraph_t, flags: u64) -> Resu
     }
     let exec = Executable::new(&resolve(graph)?, flags)?;
     // SAFETY: the caller passes null or a writable out-parameter.
-    unsafe { write(out, runtime::get().executables.insert(&exec)) }
+    unsafe { write(out, listed().insert(&exec)) }
 }
 
 /// `hipGraphInstantiate`: writes neither the error node nor the log, as in the genuine runtime.
@@ -139,7 +145,7 @@ pub(crate) unsafe extern "C" fn instantiate_with_params(
 /// `hipGraphExecDestroy`: a launch in progress continues.
 pub(crate) unsafe extern "C" fn destroy(exec: hipGraphExec_t) -> hipError_t {
     boundary::call(|| {
-        let exec = runtime::get().executables.remove(exec).ok_or(HipError::InvalidValue)?;
+        let exec = listed().remove(exec).ok_or(HipError::InvalidValue)?;
         let last = exec.last.lock().expect("no holder panics").take();
         if let Some(last) = last {
             // Its queues are destroyed with it.
@@ -241,7 +247,7 @@ impl Executable {
         let new = new.ok_or(Mismatch { result: UPDATE_TOPOLOGY_CHANGED, node: ptr::null_mut() })?;
         let (own_edges, new_edges) = (edge_counts(&self.graph), edge_counts(graph));
         for (own, new) in self.plan.nodes().zip(new.nodes()) {
-            let mismatch = |result| Mismatch { result, node: super::node_handle(new) };
+            let mismatch = |result| Mismatch { result, node: node_handle(new) };
             let (old_operation, new_operation) = (own.operation(), new.operation());
             if old_operation.node_type() != new_operation.node_type() {
                 return Err(mismatch(UPDATE_NODE_TYPE_CHANGED));

@@ -3,10 +3,10 @@
 use core::ffi::c_void;
 use std::sync::Arc;
 
+use super::object::{Graph, GraphMemory, Node, node_handle, owns_memory, resolve, resolve_nodes};
 use super::parameters::{
     batch, box_copy, driver_copy, fill, kernel, linear_copy, symbol_source, symbol_target,
 };
-use super::{Graph, GraphMemory, Node, node_handle, owns_memory, resolve, resolve_nodes};
 use crate::abi::{
     HIP_MEMCPY3D, hipBatchMemOpNodeParams, hipDeviceptr_t, hipError_t, hipEvent_t, hipGraph_t,
     hipGraphNode_t, hipGraphNodeParams, hipHostNodeParams, hipKernelNodeParams, hipMemAllocNodeParams,
@@ -16,7 +16,6 @@ use crate::boundary::{self, write};
 use crate::error::HipError;
 use crate::event;
 use crate::operation::{HostCall, Operation};
-use crate::runtime;
 
 /// The leading parameters of every function in this file: the graph and dependencies of a new node.
 struct NewNode {
@@ -224,5 +223,5 @@ unsafe fn of_any_type(graph: &Arc<Graph>, params: &mut hipGraphNodeParams) -> Re
 
 /// The event for a handle.
 pub(super) fn event_of(handle: hipEvent_t) -> Result<Arc<event::Event>, HipError> {
-    runtime::get().events.get(handle).ok_or(HipError::InvalidValue)
+    event::listed().get(handle).ok_or(HipError::InvalidValue)
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::executable::{resolve_exec_node, take_child};
 use super::nodes::event_of;
-use super::{Node, resolve, resolve_node, topology};
+use super::object::{Node, resolve, resolve_node};
+use super::topology;
 use crate::abi::{
     HIP_MEMCPY3D, hipBatchMemOpNodeParams, hipError_t, hipEvent_t, hipGraph_t, hipGraphExec_t,
     hipGraphNode_t, hipGraphNodeParams, hipHostNodeParams, hipKernelNodeAttrID, hipKernelNodeAttrValue,
@@ -20,7 +21,7 @@ use crate::launch::Launch;
 use crate::operation::{HostCall, Operation};
 use crate::set::Fill;
 use crate::stream_value::Batch;
-use crate::{copy, runtime, symbol};
+use crate::{copy, symbol};
 
 /// # Safety
 ///
@@ -36,7 +37,7 @@ fn checked(copy: Copy) -> Result<Operation, HipError> {
     if copy.is_empty() {
         return Err(HipError::InvalidValue);
     }
-    copy.memory_types(runtime::get())?;
+    copy.memory_types()?;
     Ok(Operation::Copy(copy))
 }
 

@@ -3,14 +3,72 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use super::{Graph, Node, address};
+use super::object::{Graph, Node, address};
+use crate::copy::MemoryType;
 use crate::engine::{Command, Completion, Queue};
 use crate::operation::Operation;
-use crate::runtime;
-use crate::stream::Lane;
+use crate::stream::{SubmissionGuard, new_queue, submit_to};
 
 /// Further branches share lanes, so that a wide graph does not need a queue for each node.
 const MOST_LANES: usize = 4;
+
+/// Where a graph's branch runs: on the stream of the launch, or on a queue beside it.
+pub(super) enum Lane<'a> {
+    Stream(&'a SubmissionGuard<'a>),
+    /// With the ordinal of its device.
+    Queue(&'a Queue, usize),
+}
+
+impl Lane<'_> {
+    /// Ordinal of its device.
+    fn device(&self) -> usize {
+        match self {
+            Self::Stream(guard) => guard.device(),
+            Self::Queue(_, device) => *device,
+        }
+    }
+
+    fn submit(&self, command: Command) -> Arc<Completion> {
+        match self {
+            Self::Stream(guard) => guard.submit(command),
+            Self::Queue(queue, _) => submit_to(queue, command),
+        }
+    }
+
+    /// Submits an operation once, in order and after `waits`. A child graph is launched by its plan instead.
+    fn submit_operation(&self, operation: &Operation, waits: Vec<Arc<Completion>>) -> Arc<Completion> {
+        let mut command = match operation {
+            Operation::Empty
+            | Operation::Graph(_)
+            | Operation::Allocate(_)
+            | Operation::Free(_)
+            | Operation::Record(_) => Command::marker(),
+            Operation::Wait(event) => {
+                Command { waits: event.completion().into_iter().collect(), ..Command::marker() }
+            }
+            Operation::Kernel(launch) => launch.command(self.device()),
+            Operation::Copy(copy) => {
+                // If the memory was freed meanwhile, which is the application's mistake, the copy takes as
+                // long as one within the device.
+                let memory_types = copy.memory_types().unwrap_or((MemoryType::Device, MemoryType::Device));
+                let (work, copy) = (copy.work(memory_types), copy.clone());
+                Command::on_device(work, move || copy.run())
+            }
+            Operation::Fill(fill) => fill.clone().command(),
+            Operation::Host(call) => {
+                let call = *call;
+                Command::transfer(move || call.call())
+            }
+            Operation::Values(batch) => batch.clone().command(self.device()),
+        };
+        command.waits.extend(waits);
+        let completion = self.submit(command);
+        if let Operation::Record(event) = operation {
+            event.record_completion(Arc::clone(&completion));
+        }
+        completion
+    }
+}
 
 struct Step {
     node: Arc<Node>,
@@ -66,10 +124,8 @@ impl Plan {
 
     /// Submits the whole graph, to start after `waits`; returns the completion of the whole.
     pub(super) fn run(&self, first: &Lane<'_>, waits: Vec<Arc<Completion>>) -> Arc<Completion> {
-        let runtime = runtime::get();
         let device = first.device();
-        let helpers =
-            self.helpers.get_or_init(|| (1..self.lanes).map(|_| runtime.new_queue(device, 0)).collect());
+        let helpers = self.helpers.get_or_init(|| (1..self.lanes).map(|_| new_queue(device, 0)).collect());
         let start = first.submit(Command { waits, ..Command::marker() });
         let mut has_begun = vec![false; self.lanes];
         let mut done: Vec<Arc<Completion>> = Vec::with_capacity(self.steps.len());
@@ -87,9 +143,9 @@ impl Plan {
                 &helper
             };
             let completion = match (&step.child, step.node.is_enabled()) {
-                (_, false) => Operation::Empty.submit(lane, waits),
+                (_, false) => lane.submit_operation(&Operation::Empty, waits),
                 (Some(child), true) => child.run(lane, waits),
-                (None, true) => step.node.operation().submit(lane, waits),
+                (None, true) => lane.submit_operation(&step.node.operation(), waits),
             };
             tails[step.lane] = Some(Arc::clone(&completion));
             done.push(completion);

@@ -2,9 +2,12 @@
 
 use core::ffi::c_void;
 use core::ptr;
+use std::sync::Mutex;
 
 use super::*;
-use crate::abi::{hipHostNodeParams, hipMemcpy3DParms, hipMemsetParams};
+use crate::abi::{hipGraph_t, hipGraphNode_t, hipHostNodeParams, hipMemcpy3DParms, hipMemsetParams};
+use crate::error::HipError;
+use crate::memory::{self, Kind};
 use crate::stream;
 
 fn new_graph() -> hipGraph_t {
@@ -109,7 +112,7 @@ fn a_launch_runs_between_earlier_and_later_work_of_the_stream() {
 
 #[test]
 fn an_executable_is_a_copy_and_takes_new_parameters() {
-    let memory = runtime::get().memory.allocate(8, Kind::Device, 0).unwrap();
+    let memory = memory::known().allocate(8, Kind::Device, 0).unwrap();
     let graph = new_graph();
     let (mut node, mut error_node, mut result) = (ptr::null_mut(), ptr::null_mut(), 9);
     let mut params = hipMemsetParams { dst: memory, elementSize: 4, height: 1, pitch: 0, value: 7, width: 2 };
@@ -188,7 +191,7 @@ fn handles_are_invalid_after_their_graph_is_destroyed() {
 
 #[test]
 fn copies_are_checked_when_the_node_is_created() {
-    let memory = runtime::get().memory.allocate(8, Kind::Device, 0).unwrap();
+    let memory = memory::known().allocate(8, Kind::Device, 0).unwrap();
     let (graph, mut node, from) = (new_graph(), ptr::null_mut(), [1_u8; 16]);
     let from = from.as_ptr().cast();
     // SAFETY: local parameters.
@@ -222,7 +225,7 @@ fn a_graphs_memory_exists_until_its_last_copy_is_destroyed() {
         assert_eq!(destroy(graph), 0);
         exec
     };
-    let known = || runtime::get().memory.find(params.dptr.addr()).is_some();
+    let known = || memory::known().find(params.dptr.addr()).is_some();
     assert!(known());
     launched(exec);
     // SAFETY: a live handle.

@@ -3,14 +3,14 @@
 use core::ptr;
 use std::sync::{Arc, Weak};
 
-use super::{
-    Edge, Graph, Node, create_registered, handle, node_handle, resolve, resolve_node, resolve_nodes,
+use super::object::{
+    Edge, Graph, Node, create_registered, handle, listed_nodes, node_handle, resolve, resolve_node,
+    resolve_nodes,
 };
 use crate::abi::{hipError_t, hipGraph_t, hipGraphNode_t, hipGraphNodeType};
 use crate::boundary::{self, write};
 use crate::error::HipError;
 use crate::operation::Operation;
-use crate::runtime;
 
 /// `hipGraphCreate`
 pub(crate) unsafe extern "C" fn create(graph: *mut hipGraph_t, flags: u32) -> hipError_t {
@@ -71,7 +71,7 @@ pub(crate) unsafe extern "C" fn destroy_node(node: hipGraphNode_t) -> hipError_t
         if let Operation::Graph(child) = node.operation() {
             child.unregister();
         }
-        runtime::get().graph_nodes.remove(Arc::as_ptr(&node).cast());
+        listed_nodes().remove(Arc::as_ptr(&node).cast());
         Ok(())
     })
 }

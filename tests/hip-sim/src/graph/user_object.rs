@@ -4,40 +4,33 @@ use core::ffi::c_void;
 use core::sync::atomic::{AtomicI64, Ordering};
 use std::sync::Arc;
 
-use super::resolve;
+use super::object::{UserObject, resolve};
 use crate::abi::{hipError_t, hipGraph_t, hipHostFn_t, hipUserObject_t};
 use crate::boundary::{self, write};
 use crate::error::HipError;
+use crate::handles::Handles;
 use crate::operation::HostCall;
-use crate::runtime;
+use crate::runtime::table;
 
 /// The only supported destruction: without waiting for the device.
 const NO_DESTRUCTOR_SYNC: u32 = 1;
 /// The caller's references move to the graph.
 const MOVE: u32 = 1;
 
-/// An application's object. It is destroyed when neither the application nor a graph refers to it.
-pub(crate) struct UserObject {
-    destructor: HostCall,
-    /// The application's own references; while there are any, the runtime's handle keeps the object alive.
-    references: AtomicI64,
-}
-
-impl Drop for UserObject {
-    fn drop(&mut self) {
-        self.destructor.call();
-    }
+table! {
+    /// Objects to which the application refers.
+    listed: Handles<UserObject> = Handles::default()
 }
 
 fn find(object: hipUserObject_t) -> Result<Arc<UserObject>, HipError> {
-    runtime::get().user_objects.get(object).ok_or(HipError::InvalidValue)
+    listed().get(object).ok_or(HipError::InvalidValue)
 }
 
 /// Releases references of the application, and the handle with the last one.
 fn release_references(handle: hipUserObject_t, count: u32) -> Result<(), HipError> {
     let object = find(handle)?;
     if object.references.fetch_sub(i64::from(count), Ordering::AcqRel) <= i64::from(count) {
-        runtime::get().user_objects.remove(handle);
+        listed().remove(handle);
     }
     Ok(())
 }
@@ -64,7 +57,7 @@ pub(crate) unsafe extern "C" fn create(
             references: AtomicI64::new(i64::from(count)),
         });
         // SAFETY: the caller passes null or a writable out-parameter.
-        unsafe { write(object, runtime::get().user_objects.insert(&made)) }
+        unsafe { write(object, listed().insert(&made)) }
     })
 }
 

@@ -9,7 +9,7 @@ use crate::engine::Work;
 use crate::error::HipError;
 use crate::kernel::{ArgumentBuffer, Kernel};
 use crate::twin;
-use crate::{boundary, config, fault, runtime};
+use crate::{boundary, config, fault, memory};
 
 /// One kernel to run: its twin's arguments, in a form that can be sent to the stream's thread.
 pub(super) struct Dispatch {
@@ -53,7 +53,7 @@ impl Dispatch {
 /// Checks whether one allocation contains the whole range. If not, that is a device fault.
 extern "C" fn check_access(address: *const c_void, size: usize) -> c_int {
     boundary::value(-1, || {
-        let range = runtime::get().memory.find(address as usize);
+        let range = memory::known().find(address as usize);
         if range.is_some_and(|range| range.size_from(address as usize) >= size) {
             return 0;
         }

@@ -12,7 +12,7 @@ use crate::abi::{
 use crate::boundary;
 use crate::error::HipError;
 use crate::kernel::Passed;
-use crate::{runtime, stream};
+use crate::{devices, fat_binary, stream};
 
 thread_local! {
     /// Arguments from `hipSetupArgument` for this thread's next `hipLaunchByPtr`.
@@ -58,7 +58,7 @@ pub(crate) unsafe extern "C" fn by_pointer(host: *const c_void) -> hipError_t {
             return Ok(());
         }
         let stream = stream::resolve(configuration.stream).ok_or(HipError::InvalidValue)?;
-        let kernel = runtime::get().fat_binaries.kernel(host)?;
+        let kernel = fat_binary::registered().kernel(host)?;
         let Configuration { grid, block, lds_size, .. } = configuration;
         let geometry = Geometry::of_blocks(grid, block, lds_size)?;
         let mut size = arguments.len();
@@ -91,7 +91,7 @@ fn check_devices(streams: impl Iterator<Item = hipStream_t>) -> Result<(), HipEr
 /// `list` is null or has `count` elements, each as `hipLaunchKernel` requires.
 unsafe fn launch_all(list: *const hipLaunchParams, count: i32, residency: Residency) -> Result<(), HipError> {
     let length = usize::try_from(count).ok().filter(|length| *length > 0).ok_or(HipError::InvalidValue)?;
-    if list.is_null() || length > runtime::get().devices().len() {
+    if list.is_null() || length > devices::all().len() {
         return Err(HipError::InvalidValue);
     }
     // SAFETY: the caller upholds this function's contract.
@@ -132,7 +132,7 @@ pub(crate) unsafe extern "C" fn cooperative_functions_on_devices(
     _flags: u32,
 ) -> hipError_t {
     boundary::call(|| {
-        if list.is_null() || count == 0 || count as usize > runtime::get().devices().len() {
+        if list.is_null() || count == 0 || count as usize > devices::all().len() {
             return Err(HipError::InvalidValue);
         }
         // SAFETY: the caller passes an array of `count` elements.

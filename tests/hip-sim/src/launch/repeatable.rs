@@ -4,13 +4,14 @@ use core::ffi::c_void;
 use core::ptr;
 use std::sync::Arc;
 
+use super::checks::{Residency, check};
 use super::dispatch::Dispatch;
-use super::{Geometry, Residency, check};
+use super::geometry::Geometry;
 use crate::abi::hipKernelNodeParams;
 use crate::engine::Command;
 use crate::error::HipError;
-use crate::kernel::{ArgumentBuffer, Kernel, Passed};
-use crate::{counters, execution_log, runtime};
+use crate::kernel::{self, ArgumentBuffer, Kernel, Passed};
+use crate::{counters, devices, execution_log, fat_binary};
 
 /// A checked launch with a copy of its arguments.
 pub(crate) struct Launch {
@@ -48,7 +49,7 @@ impl Launch {
             dynamic_lds_size: geometry.lds_size,
             arguments,
         };
-        let function = runtime::get().functions.insert(kernel);
+        let function = kernel::listed().insert(kernel);
         Ok(Self { dispatch: Arc::new(dispatch), function, arguments: addresses })
     }
 
@@ -61,10 +62,9 @@ impl Launch {
         if params.func.is_null() {
             return Err(HipError::InvalidValue);
         }
-        let runtime = runtime::get();
-        let registered = runtime.fat_binaries.kernel(params.func);
+        let registered = fat_binary::registered().kernel(params.func);
         let kernel = registered
-            .or_else(|_| runtime.functions.get(params.func).ok_or(HipError::InvalidDeviceFunction))?;
+            .or_else(|_| kernel::listed().get(params.func).ok_or(HipError::InvalidDeviceFunction))?;
         let geometry = Geometry::of_blocks(params.gridDim, params.blockDim, params.sharedMemBytes as usize)?;
         let passed = Passed::from_module_launch(&kernel, params.kernelParams, params.extra)?;
         check(&kernel, &geometry, passed, Residency::Any)?;
@@ -92,7 +92,7 @@ impl Launch {
     /// The kernel and the part of a device that it occupies, to be submitted once. It counts as launched.
     pub(crate) fn command(&self, device: usize) -> Command {
         counters::launched(self.name());
-        let work = self.dispatch.work(runtime::get().devices()[device].engine.compute_units());
+        let work = self.dispatch.work(devices::all()[device].engine.compute_units());
         let dispatch = Arc::clone(&self.dispatch);
         let label = execution_log::is_enabled().then(|| self.name().into());
         Command { label, ..Command::on_device(work, move || dispatch.run()) }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
 use super::arena::{self, Block};
-use crate::devices;
 use crate::engine::Signal;
+use crate::runtime::table;
+use crate::{config, devices};
 
 /// The kind of memory that HIP reports; all of it is host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +63,11 @@ enum Backing {
     Signal(Signal),
 }
 
+table! {
+    /// The memory that this copy of the library knows.
+    pub(crate) known: Allocations = Allocations::new(config::get().memory_size)
+}
+
 /// The known ranges.
 pub(crate) struct Allocations {
     by_base: Mutex<BTreeMap<usize, Allocation>>,
@@ -70,7 +76,7 @@ pub(crate) struct Allocations {
 
 impl Allocations {
     /// For devices with `total_size` bytes each.
-    pub(crate) fn new(total_size: usize) -> Self {
+    fn new(total_size: usize) -> Self {
         Self { by_base: Mutex::default(), total_size }
     }
 

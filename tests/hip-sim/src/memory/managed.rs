@@ -4,7 +4,7 @@
 use core::ffi::c_void;
 use core::ptr;
 
-use super::{Kind, allocate};
+use super::{Kind, allocate, known};
 use crate::abi::{
     hipDeviceptr_t, hipError_t, hipExtent, hipMemLocation, hipMemRangeAttribute, hipMemoryAdvise,
     hipPitchedPtr, hipStream_t,
@@ -13,7 +13,7 @@ use crate::boundary::{self, write};
 use crate::engine::Command;
 use crate::error::HipError;
 use crate::properties::PITCH_ALIGNMENT;
-use crate::{device, runtime, stream};
+use crate::{device, stream};
 
 /// `hipCpuDeviceId`
 const HOST: i32 = -1;
@@ -22,7 +22,7 @@ const NOWHERE: i32 = -2;
 
 /// Checks that managed memory contains the whole range.
 fn check(address: *const c_void, size: usize) -> Result<(), HipError> {
-    let range = runtime::get().memory.find(address as usize).ok_or(HipError::InvalidValue)?;
+    let range = known().find(address as usize).ok_or(HipError::InvalidValue)?;
     let fits = size != 0 && range.size_from(address as usize) >= size;
     if fits && range.kind != Kind::Device { Ok(()) } else { Err(HipError::InvalidValue) }
 }
@@ -38,7 +38,7 @@ fn prefetched(address: *const c_void, size: usize, device: i32, handle: hipStrea
     let stream = stream::resolve(handle).ok_or(HipError::InvalidValue)?;
     check_target(device)?;
     check(address, size)?;
-    runtime::get().submit(&stream, Command::marker());
+    stream.submit(Command::marker());
     Ok(())
 }
 
@@ -182,10 +182,10 @@ pub(crate) unsafe extern "C" fn attach(
     boundary::call(|| {
         let stream = stream::resolve(stream).ok_or(HipError::InvalidHandle)?;
         // Attached to all streams, to the host, or to this stream.
-        if !matches!(flags, 1 | 2 | 4) || runtime::get().memory.find(address as usize).is_none() {
+        if !matches!(flags, 1 | 2 | 4) || known().find(address as usize).is_none() {
             return Err(HipError::InvalidValue);
         }
-        runtime::get().submit(&stream, Command::marker());
+        stream.submit(Command::marker());
         Ok(())
     })
 }
@@ -257,14 +257,14 @@ mod tests {
             assert_eq!(malloc_pitch(&raw mut address, &raw mut pitch, 100, 3), 0);
         }
         assert_eq!(pitch, PITCH_ALIGNMENT);
-        let range = runtime::get().memory.find(address as usize).unwrap();
+        let range = known().find(address as usize).unwrap();
         assert_eq!(range.size, 3 * PITCH_ALIGNMENT);
     }
 
     #[test]
     fn only_managed_memory_accepts_hints() {
-        let managed = runtime::get().memory.allocate(64, Kind::Managed, 1).unwrap();
-        let device = runtime::get().memory.allocate(64, Kind::Device, 0).unwrap();
+        let managed = known().allocate(64, Kind::Managed, 1).unwrap();
+        let device = known().allocate(64, Kind::Device, 0).unwrap();
         // SAFETY: addresses are looked up, not dereferenced.
         unsafe {
             assert_eq!(advise(managed, 64, 3, 0), 0);
@@ -280,8 +280,8 @@ mod tests {
 
     #[test]
     fn several_attributes_are_read_at_once() {
-        let managed = runtime::get().memory.allocate(64, Kind::Managed, 1).unwrap();
-        let device = runtime::get().memory.allocate(64, Kind::Device, 0).unwrap();
+        let managed = known().allocate(64, Kind::Managed, 1).unwrap();
+        let device = known().allocate(64, Kind::Device, 0).unwrap();
         let (mut read_mostly, mut accessed_by) = (7_i32, [7_i32; 2]);
         let mut outs = [(&raw mut read_mostly).cast::<c_void>(), (&raw mut accessed_by).cast()];
         let (mut sizes, mut attributes) = ([4, 8], [1, 3]);

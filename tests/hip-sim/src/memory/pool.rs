@@ -13,9 +13,10 @@ use crate::abi::{
     hipMemPoolProps, hipStream_t,
 };
 use crate::boundary::{self, write};
+use crate::device;
 use crate::error::HipError;
 use crate::handles::Handles;
-use crate::{device, runtime};
+use crate::runtime::table;
 
 const PINNED: u32 = 1;
 const ON_DEVICE: u32 = 1;
@@ -54,9 +55,9 @@ impl Pool {
 /// A device's default pool, and its current one.
 type OfDevice = (Arc<Pool>, Arc<Pool>);
 
-/// The pools of a runtime.
+/// Pools, and what was allocated from them.
 #[derive(Default)]
-pub(crate) struct Pools {
+pub(super) struct Pools {
     handles: Handles<Pool>,
     /// By device.
     of_devices: Mutex<HashMap<usize, OfDevice>>,
@@ -102,8 +103,9 @@ impl Pools {
     }
 }
 
-fn pools() -> &'static Pools {
-    &runtime::get().pools
+table! {
+    /// The pools of this copy of the library.
+    pub(super) pools: Pools = Pools::default()
 }
 
 fn resolve(pool: hipMemPool_t) -> Result<Arc<Pool>, HipError> {

@@ -1,27 +1,17 @@
 //! Streams' compute unit masks, numbers and attributes: stored for the application to read back, without
 //! effect.
 
-use core::sync::atomic::Ordering as Atomic;
-
-use super::{FLAG_NON_BLOCKING, Stream, new_stream, resolve};
+use super::object::{Stream, listed};
+use super::{FLAG_NON_BLOCKING, new_stream, resolve};
 use crate::abi::{hipError_t, hipStream_t, hipStreamAttrID, hipStreamAttrValue};
 use crate::boundary::{self, write};
 use crate::error::HipError;
 use crate::properties::compute_units;
-use crate::runtime;
 
 /// `hipLaunchAttributePriority`, the only stream attribute that is more than a hint.
 const PRIORITY: u32 = 8;
 /// A window of memory to keep in cache, and how host and device wait for each other.
 const HINTS: [u32; 2] = [1, 3];
-
-/// The part of [`Stream`] that belongs to this file.
-#[derive(Default)]
-pub(super) struct Extras {
-    /// One bit for each compute unit; empty means all of them.
-    mask: Vec<u32>,
-    attributes: std::collections::BTreeMap<u32, hipStreamAttrValue>,
-}
 
 /// `hipExtStreamCreateWithCUMask`
 pub(crate) unsafe extern "C" fn create_with_mask(
@@ -80,12 +70,6 @@ pub(crate) unsafe extern "C" fn id(stream: hipStream_t, out: *mut u64) -> hipErr
     })
 }
 
-/// The next stream's number.
-pub(super) fn next_id() -> u64 {
-    static LAST: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(0);
-    LAST.fetch_add(1, Atomic::Relaxed) + 1
-}
-
 fn attribute_of(stream: &Stream, attribute: u32) -> Result<hipStreamAttrValue, HipError> {
     let kept = stream.extras.lock().expect("no holder panics").attributes.get(&attribute).copied();
     match attribute {
@@ -142,12 +126,11 @@ pub(crate) unsafe extern "C" fn copy_attributes(to: hipStream_t, from: hipStream
 
 /// Destroys every stream of a device after its remaining work.
 pub(crate) fn destroy_all(device: usize) {
-    let runtime = runtime::get();
-    for stream in runtime.streams.all().iter().filter(|stream| stream.device() == device) {
+    for stream in listed().all().iter().filter(|stream| stream.device() == device) {
         let is_created = stream.flags & !FLAG_NON_BLOCKING == 0;
         if is_created {
             stream.abandon_capture();
-            runtime.streams.remove(std::sync::Arc::as_ptr(stream).cast());
+            listed().remove(std::sync::Arc::as_ptr(stream).cast());
         }
     }
 }
