@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use xsched_preload::gates::{GateState, Gates};
 use xsched_preload::log;
-use xsched_sched::Nanos;
+use xsched_sched::{Limit, Nanos};
 use xsched_xqueue::{Device, GatePage, RuntimeId, Tried};
 
 use crate::api::Named;
@@ -55,7 +55,12 @@ impl Device for Cuda {
     const GATE_MAPPINGS: usize = registration::CONTEXTS;
 
     /// A gate costs 2 us of the device and as much of the thread. The driver's own slices are 2 ms.
-    const GATE_EVERY: Nanos = Nanos::from_micros(100);
+    const GATE_EVERY: Nanos = Nanos::from_micros(500);
+    const GATE_EVERY_ALERT: Nanos = Nanos::from_micros(50);
+
+    /// The host of a training is often milliseconds ahead of its device. The driver takes 1,000 launches behind a closed gate, gates and
+    /// markers included.
+    const GATED: Limit = Limit::Time { ahead: Nanos::from_millis(8), commands: 2, most: 384 };
 
     fn stream_number(&self, stream: CudaStream) -> u64 {
         stream.handle() as u64
@@ -63,6 +68,11 @@ impl Device for Cuda {
 
     fn orders_others(&self, stream: CudaStream) -> bool {
         stream.name == Named::Legacy
+    }
+
+    /// Libraries create streams that are none of the null stream's, so PyTorch's work there is followed as that of other streams.
+    fn is_ordered(&self, stream: CudaStream) -> bool {
+        stream.is_blocking
     }
 
     /// Each context counts as a runtime of its own: registered memory, events and streams belong to it, and go with it. So does a

@@ -14,9 +14,16 @@ use crate::green;
 pub(crate) struct CudaStream {
     pub(crate) context: Context,
     pub(crate) name: Named,
+    /// The stream waits for the null stream of its context, and the null stream for it.
+    pub(crate) is_blocking: bool,
 }
 
 impl CudaStream {
+    /// The calling thread's own stream of a context.
+    pub(crate) fn per_thread(context: Context) -> Self {
+        Self { context, name: Named::PerThread, is_blocking: true }
+    }
+
     pub(crate) fn handle(self) -> usize {
         self.name.address()
     }

@@ -116,8 +116,6 @@ struct Streams {
 struct KnownStream {
     stream: CudaStream,
     status: &'static QueueStatus,
-    /// The stream waits for the null stream of its context, and the null stream for it.
-    is_blocking: bool,
 }
 
 pub(crate) static SCHEDULING: Renewable<Scheduling> = Renewable::new();
@@ -223,7 +221,7 @@ impl Scheduling {
         let Some(context) = driver::current_context() else { return Decision::Pass };
         let claim = self.device_of(context).and_then(|device| self.claim(device, 0));
         count(Counter::Beside);
-        let stream = CudaStream { context, name: Named::PerThread };
+        let stream = CudaStream::per_thread(context);
         let before = self.last_of_null(context);
         let begun = self.queues.wait_for_unqueued_admission(claim, stream, &before, demand);
         Decision::Make(begun.map(Begun::Pending), None)
@@ -373,14 +371,14 @@ impl Scheduling {
         (priority, is_blocking): (i32, bool),
     ) -> Option<KnownStream> {
         let claim = self.claim(self.device_of(context)?, priority);
-        let stream = CudaStream { context, name: named };
+        let stream = CudaStream { context, name: named, is_blocking };
         let mut streams = lock(&self.streams);
         if let Some(known) = streams.known.get(&(of, named)) {
             return Some(*known);
         }
         let status = streams.spare.pop().unwrap_or_else(|| Box::leak(Box::default()));
         self.queues.create(stream, claim, status);
-        let known = KnownStream { stream, status, is_blocking };
+        let known = KnownStream { stream, status };
         streams.known.insert((of, named), known);
         Some(known)
     }
@@ -524,7 +522,7 @@ impl Scheduling {
         let streams = lock(&self.streams);
         let is_meant = |known: &KnownStream| match stream {
             Some(named @ Named::Created(_)) => known.stream.name == named,
-            Some(named) => known.stream == CudaStream { context, name: named },
+            Some(named) => known.stream.name == named && known.stream.context == context,
             None => known.stream.context == context,
         };
         streams.known.values().filter(|known| is_meant(known)).map(|known| known.status.queue()).collect()
@@ -535,7 +533,7 @@ impl Scheduling {
         if named == Named::PerThread {
             let Some(context) = driver::current_context() else { return };
             let claim = self.device_of(context).and_then(|device| self.claim(device, 0));
-            self.queues.await_doubtful_marker(None, claim, CudaStream { context, name: named });
+            self.queues.await_doubtful_marker(None, claim, CudaStream::per_thread(context));
         } else if let Some(known) = self.stream(named) {
             self.queues.await_doubtful_marker(Some(known.status.queue()), None, known.stream);
         }

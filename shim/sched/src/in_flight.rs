@@ -28,12 +28,14 @@ pub use gate::Gate;
 /// The limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// As many commands as are expected to take `time` together, but at least `commands`.
+    /// As many commands as are expected to take `ahead` together, but at least `commands` and at most `most`.
     Time {
         /// Device time that may be in flight.
         ahead: Nanos,
         /// Commands that may be in flight, however long they take. 0 means 1.
         commands: u32,
+        /// Commands that may be in flight, however short they are.
+        most: u32,
     },
     /// XSched's: at most `threshold` commands; once `batch` more fit, that many are launched at once.
     Commands {
@@ -46,13 +48,18 @@ pub enum Limit {
 
 impl Limit {
     /// Behind gates, where more may be launched ahead: it keeps no other process waiting.
-    pub const GATED: Self = Self::Time { ahead: Nanos::from_millis(1), commands: 2 };
+    pub const GATED: Self = Self::of_time(Nanos::from_millis(1), 2);
+
+    /// So much device time, but at least so many commands.
+    pub const fn of_time(ahead: Nanos, commands: u32) -> Self {
+        Self::Time { ahead, commands, most: u32::MAX }
+    }
 }
 
 impl Default for Limit {
     /// The running command and the next one; of short ones, a tenth of a millisecond.
     fn default() -> Self {
-        Self::Time { ahead: Nanos::from_micros(100), commands: 2 }
+        Self::of_time(Nanos::from_micros(100), 2)
     }
 }
 
@@ -169,6 +176,7 @@ impl InFlight {
         match self.limit {
             _ if count == 0 => true,
             Limit::Time { commands, .. } if count < commands.into() => true,
+            Limit::Time { most, .. } if count >= most.into() => false,
             Limit::Time { ahead, .. } => self
                 .estimates
                 .of(class)
@@ -177,6 +185,15 @@ impl InFlight {
                 let (threshold, batch) = batch_of(threshold, batch);
                 count < threshold && (self.batch_left > 0 || count + batch <= threshold)
             }
+        }
+    }
+
+    /// How much of the limit is left. None: it is not known how long the commands in flight take, or a number of commands is the
+    /// limit.
+    pub fn left(&self, now: Nanos) -> Option<Nanos> {
+        match self.limit {
+            Limit::Time { ahead, .. } => self.all_known().then(|| ahead - self.ahead(now)),
+            Limit::Commands { .. } => None,
         }
     }
 
@@ -402,7 +419,10 @@ impl InFlight {
     /// Whether half of the limit is used, or may be: further launches may soon have to wait.
     pub fn is_half_full(&self, now: Nanos) -> bool {
         match self.limit {
-            Limit::Time { ahead, .. } => self.ahead(now) > ahead / 2 || !self.all_known(),
+            Limit::Time { ahead, most, .. } => {
+                let is_many = 2 * self.launched.len() as u64 >= u64::from(most);
+                is_many || self.ahead(now) > ahead / 2 || !self.all_known()
+            }
             Limit::Commands { threshold, .. } => 2 * self.launched.len() as u64 >= u64::from(threshold),
         }
     }
@@ -416,7 +436,7 @@ impl InFlight {
         let first = self.launched.front()?;
         let end = self.end_of(first);
         let wanted = match self.limit {
-            Limit::Time { ahead, commands } if self.launched.len() > commands as usize => {
+            Limit::Time { ahead, commands, .. } if self.launched.len() > commands as usize => {
                 end.max(self.runs_since(first) + (self.at_least - ahead / 2)).min(end + ahead)
             }
             _ => end,

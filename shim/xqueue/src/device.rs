@@ -15,7 +15,7 @@
 //!
 //! | function | called on | lock held | may block |
 //! | --- | --- | --- | --- |
-//! | `stream_number`, `orders_others`, `runtime` | any thread | queues' | no |
+//! | `stream_number`, `orders_others`, `is_ordered`, `runtime` | any thread | queues' | no |
 //! | `launch` | launch worker | none | yes |
 //! | `mark` | any thread | markers' | only as a call of the runtime does |
 //! | `is_done` | any thread | markers' | no |
@@ -28,7 +28,7 @@
 
 use std::fmt::Debug;
 
-use xsched_sched::Nanos;
+use xsched_sched::{Limit, Nanos};
 
 use crate::gate_page::GatePage;
 use crate::ids::RuntimeId;
@@ -91,18 +91,29 @@ pub trait Device: Send + Sync + 'static {
     /// The runtime waits in the call that destroys a stream until the stream is done.
     const DESTROY_WAITS: bool = false;
 
-    /// How much work may follow a command before the next gate, or half as much while a claim is alert. Preempted work takes this
-    /// much longer to stop. Each gate costs some time on the device and on the launching thread.
+    /// How much work may follow a command before the next gate. Preempted work takes this much longer to stop. Each gate costs some
+    /// time on the device and on the launching thread.
     const GATE_EVERY: Nanos = Nanos::from_micros(10);
+
+    /// The same while a claim is alert: it was preempted a short time ago, and expects to be again.
+    const GATE_EVERY_ALERT: Nanos = Nanos(Self::GATE_EVERY.0 / 2);
+
+    /// What may be launched ahead behind a gate that the arbiter closes in the moment in which urgent work comes.
+    const GATED: Limit = Limit::GATED;
 
     /// The number that names a stream in events. Must not change while the stream lives.
     fn stream_number(&self, stream: Self::Stream) -> u64;
 
     /// Whether a command in a stream begins after all work that other streams have by then, and those streams wait for it, as
-    /// with HIP's null stream. A marker in such a stream delays others. While other streams exist, [`Device::is_done`] is not
+    /// with HIP's null stream. A marker in such a stream delays others. While streams exist that it orders, [`Device::is_done`] is not
     /// called for it. Asked once, when the queue is created.
     fn orders_others(&self, _stream: Self::Stream) -> bool {
         false
+    }
+
+    /// Whether a stream of the same runtime that orders others orders this one, too. Asked once, when the queue is created.
+    fn is_ordered(&self, _stream: Self::Stream) -> bool {
+        true
     }
 
     /// The runtime copy of a stream. What was made with one copy cannot be used with another.

@@ -26,6 +26,9 @@ const WORTH_A_MARKER: Nanos = Nanos::from_micros(5);
 /// each costs time. Work counts, and not the time of launch: a fast machine launches all of it at once.
 const MARKS: u64 = 4;
 
+/// The most work between markers.
+const MARK_EVERY_MAX: Nanos = Nanos::from_micros(250);
+
 /// The work between markers where a number of commands, and not a time, limits what is launched ahead.
 const MARK_EVERY: Nanos = Nanos::from_micros(25);
 
@@ -205,7 +208,7 @@ impl<M: Copy> Flight<M> {
 
     fn mark_every(&self) -> Nanos {
         match self.commands.limit() {
-            Limit::Time { ahead, .. } => ahead / MARKS,
+            Limit::Time { ahead, .. } => (ahead / MARKS).min(MARK_EVERY_MAX),
             Limit::Commands { .. } => MARK_EVERY,
         }
     }
@@ -222,6 +225,20 @@ impl<M: Copy> Flight<M> {
         self.ungated += expected;
         self.longest_ungated = self.longest_ungated.max(expected);
         wants
+    }
+
+    /// How long commands of a class usually take, if that is known.
+    pub(crate) fn expected(&self, class: DurationClass) -> Option<Nanos> {
+        self.commands.expected(class.0)
+    }
+
+    /// How much work may be launched before a gate, a marker or a limit concerns a launch. `every` is how much work may follow a
+    /// command before the next gate.
+    pub(crate) fn work_at_once(&self, now: Nanos, every: Nanos) -> Nanos {
+        let gate = self.longest_ungated + every - self.ungated;
+        let marker = self.mark_every() - self.unmarked_work;
+        // What is ahead is an upper bound, and what enters are usual times.
+        self.commands.left(now).map_or(Nanos::ZERO, |left| gate.min(marker).min(left / 2))
     }
 
     /// Notes the launch of a command of unknown origin.
@@ -251,6 +268,9 @@ impl<M: Copy> Flight<M> {
     pub(crate) fn launched_at_once(&mut self, launched: &Launched) {
         let &Launched { admitted, returned, class, origin, on_device, .. } = launched;
         if on_device {
+            let expected = self.commands.expected(class.0).unwrap_or(GATED_MAX);
+            self.ungated += expected;
+            self.longest_ungated = self.longest_ungated.max(expected);
             self.launched_by(returned, launch_of(admitted, class, origin, false));
         }
     }

@@ -17,7 +17,7 @@
 //! conditions may hold.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use xsched_protocol::verdict::Judgement;
 use xsched_sched::Nanos;
@@ -28,6 +28,13 @@ use crate::origins::Origin;
 /// How many launches fit without being collected. When the journal is full, a launch takes the lock and collects: fewer than one
 /// launch in a hundred.
 pub(crate) const ENTRIES: u64 = 128;
+
+/// How many classes' durations are known. One that has another's place takes the lock.
+const DURATIONS: u64 = 512;
+
+/// A known duration: the upper bits of the class, and tenths of a microsecond.
+const TENTH_US: u64 = 100;
+const TENTHS: u64 = (1 << 20) - 1;
 
 const OPEN: u64 = 1;
 const OPENING: u64 = 1 << 1;
@@ -69,7 +76,23 @@ pub(crate) struct Journal {
     counted: AtomicU64,
     /// An earlier queue had this memory, and some of its launches have not returned.
     has_strangers: AtomicBool,
+    /// It was opened below more urgent neighbours, which have no work. Then so many nanoseconds of work may still enter.
+    is_below: AtomicBool,
+    left: AtomicI64,
+    durations: OnceLock<Box<[AtomicU64]>>,
     entries: OnceLock<Box<[Entry]>>,
+}
+
+/// For what a journal is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Nothing is limited.
+    Beside,
+    /// More urgent neighbours have no work now. So much work may enter before a launch takes the lock.
+    Below {
+        /// Device time.
+        left: Nanos,
+    },
 }
 
 #[derive(Debug, Default)]
@@ -98,6 +121,40 @@ impl Journal {
     #[inline]
     pub(crate) fn claim(&self) -> u64 {
         self.claim.load(Ordering::Relaxed)
+    }
+
+    /// Whether it was opened below more urgent neighbours.
+    #[inline]
+    pub(crate) fn is_below(&self) -> bool {
+        self.is_below.load(Ordering::Relaxed)
+    }
+
+    /// How long a command of this class takes, if that is known and as much work may still enter.
+    #[inline]
+    pub(crate) fn fits(&self, class: DurationClass) -> Option<Nanos> {
+        let (place, mark) = place_of(class);
+        let known = self.durations.get()?.get(place)?.load(Ordering::Relaxed);
+        let took = Nanos((known & TENTHS) * TENTH_US);
+        (known & !TENTHS == mark && took.0 as i64 <= self.left.load(Ordering::Relaxed)).then_some(took)
+    }
+
+    /// Work has entered. Threads that enter together may exceed what is left, by a command each.
+    #[inline]
+    pub(crate) fn spend(&self, work: Nanos) {
+        self.left.fetch_sub(work.0 as i64, Ordering::Relaxed);
+    }
+
+    /// So much work may enter from now on. Call under the lock.
+    pub(crate) fn allow(&self, left: Nanos) {
+        self.left.store(left.0 as i64, Ordering::Relaxed);
+    }
+
+    /// Commands of this class take so long, rounded up; None: that is not known. Call under the lock.
+    pub(crate) fn note_duration(&self, class: DurationClass, took: Option<Nanos>) {
+        let (place, mark) = place_of(class);
+        let Some(known) = self.durations.get().and_then(|durations| durations.get(place)) else { return };
+        let tenths = took.map(|took| took.0.div_ceil(TENTH_US)).filter(|&tenths| tenths <= TENTHS);
+        known.store(tenths.map_or(0, |tenths| mark | tenths), Ordering::Relaxed);
     }
 
     /// Enters a launch, if nothing has changed since this opening was seen.
@@ -185,7 +242,7 @@ impl Journal {
     }
 
     /// Lets launches enter. Call under the lock.
-    pub(crate) fn open(&self, claim: u64, marker_due: Nanos) {
+    pub(crate) fn open(&self, claim: u64, marker_due: Nanos, standing: Standing) {
         if self.has_strangers.load(Ordering::Relaxed) {
             while self.collect().is_some() {}
             if self.pending() > 0 {
@@ -196,6 +253,11 @@ impl Journal {
         self.entries.get_or_init(|| (0..ENTRIES).map(|_| Entry::default()).collect());
         self.claim.store(claim, Ordering::Relaxed);
         self.set_marker_due(marker_due);
+        self.is_below.store(standing != Standing::Beside, Ordering::Relaxed);
+        if let Standing::Below { left } = standing {
+            self.durations.get_or_init(|| (0..DURATIONS).map(|_| AtomicU64::new(0)).collect());
+            self.allow(left);
+        }
         // The journal is closed, so no other thread changes it.
         let word = self.word.load(Ordering::Relaxed);
         let opening = word.wrapping_add(OPENING) & OPENINGS;
@@ -219,6 +281,11 @@ impl Journal {
     fn entry(&self, ticket: u64) -> Option<&Entry> {
         self.entries.get()?.get((ticket % ENTRIES) as usize)
     }
+}
+
+/// Where a class's duration is, and the bits that say whose it is. These are never 0.
+fn place_of(DurationClass(class): DurationClass) -> (usize, u64) {
+    ((class % DURATIONS) as usize, (class / DURATIONS) << TENTHS.count_ones() | 1 << 63)
 }
 
 /// What the upper half of an entry's last word is for this ticket.

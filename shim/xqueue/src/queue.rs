@@ -39,6 +39,8 @@ pub(crate) struct QueueParts<D: Device> {
     /// Whether the stream orders others: a marker there completes after all work that other streams have by then, and they wait
     /// for it.
     pub(crate) orders_others: bool,
+    /// Whether such a stream of its runtime orders it.
+    pub(crate) is_ordered: bool,
     pub(crate) claim: Option<ClaimId>,
     pub(crate) status: &'static QueueStatus,
 }
@@ -76,6 +78,7 @@ pub(crate) struct Queue<D: Device> {
     stream: Option<D::Stream>,
     runtime: RuntimeId,
     orders_others: bool,
+    is_ordered: bool,
     claim: Option<ClaimId>,
     flight: Flight<D::Marker>,
     /// Callers that wait for what is on the device.
@@ -92,7 +95,7 @@ pub(crate) struct Queue<D: Device> {
 
 impl<D: Device> Queue<D> {
     pub(crate) fn new(id: QueueId, parts: &QueueParts<D>, limit: Limit) -> Self {
-        let &QueueParts { stream, runtime, orders_others, claim, status } = parts;
+        let &QueueParts { stream, runtime, orders_others, is_ordered, claim, status } = parts;
         status.assign(id);
         Self {
             suspended: false,
@@ -111,6 +114,7 @@ impl<D: Device> Queue<D> {
             stream: Some(stream),
             runtime,
             orders_others,
+            is_ordered,
             claim,
             flight: Flight::new(limit),
             host_waits: 0,
@@ -165,6 +169,11 @@ impl<D: Device> Queue<D> {
     /// Whether its stream orders others, see [`QueueParts::orders_others`].
     pub(crate) fn orders_others(&self) -> bool {
         self.orders_others
+    }
+
+    /// Whether such a stream of its runtime orders its stream.
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.is_ordered
     }
 
     pub(crate) fn is_suspended(&self) -> bool {

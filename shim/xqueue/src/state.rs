@@ -123,7 +123,9 @@ impl<D: Device> State<D> {
             self.claims.get_mut(claim).queue_created(now());
         }
         let limit = self.limit_of(parts.claim, parts.runtime);
-        self.close_journals_of_ordering_streams();
+        if parts.is_ordered {
+            self.close_journals_of_ordering_streams(parts.runtime);
+        }
         self.queues.create(parts, limit)
     }
 
@@ -145,7 +147,7 @@ impl<D: Device> State<D> {
             return false;
         }
         self.leave_journal(queue);
-        self.queues.keep(queue, Queue::detach_stream);
+        self.queues.detach_stream(queue);
         self.count_own_limits();
         true
     }

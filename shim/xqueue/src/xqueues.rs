@@ -42,6 +42,7 @@ use crate::device::Device;
 use crate::ids::{ClaimId, Position, QueueId, Source};
 use crate::planted::{Bug, Bugs};
 use crate::queue::QueueParts;
+use crate::registration::AdmissionState;
 use crate::state::{Refused, State};
 use crate::status::{AdmissionMode, QueueStatus, SharedMode};
 use crate::trouble::Trouble;
@@ -97,9 +98,12 @@ pub struct XQueues<D: Device> {
     alarm: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Changes the settings of the policy by which the process schedules itself, if it does.
     tuner: OnceLock<Tuner>,
-    /// Whether a claim is beside other processes, by the name of its registration.
-    is_beside: OnceLock<Box<dyn Fn(u64) -> bool + Send + Sync>>,
+    /// A claim's admission state, by the name of its registration.
+    admission_state: OnceLock<AdmissionStates>,
 }
+
+/// Tells admission states.
+pub(crate) type AdmissionStates = Box<dyn Fn(u64) -> AdmissionState + Send + Sync>;
 
 /// Takes the settings that a program asks of a policy.
 pub(crate) type Tuner = Box<dyn Fn(Tuning) + Send + Sync>;
@@ -130,7 +134,7 @@ impl<D: Device> XQueues<D> {
             watcher_busy_since: AtomicU64::new(0),
             alarm: OnceLock::new(),
             tuner: OnceLock::new(),
-            is_beside: OnceLock::new(),
+            admission_state: OnceLock::new(),
         })
     }
 
@@ -209,9 +213,10 @@ impl<D: Device> XQueues<D> {
     /// Adds a queue for a stream. No other queue may have the same status.
     pub fn create(&self, stream: D::Stream, claim: Option<ClaimId>, status: &'static QueueStatus) -> QueueId {
         let mut state = self.lock();
-        let orders_others = self.device.orders_others(stream);
+        let (orders_others, is_ordered) = (self.device.orders_others(stream), self.device.is_ordered(stream));
         let runtime = self.device.runtime(stream);
-        let queue = state.create_queue(&QueueParts { stream, runtime, orders_others, claim, status });
+        let parts = QueueParts { stream, runtime, orders_others, is_ordered, claim, status };
+        let queue = state.create_queue(&parts);
         state.note_queue(queue, &self.device);
         let is_new = claim.is_some_and(|claim| state.wants_registration(claim));
         drop(state);
@@ -399,7 +404,7 @@ impl<D: Device> XQueues<D> {
         let returned = now();
         let Some(launched) = state.launch_returned(&launch, on_device, returned) else {
             let (sleeps, retired) = state.finish(&launch, None, on_device, returned);
-            self.open_journal(&mut state, launch.source, returned);
+            self.open_journal(&mut state, &launch, returned);
             drop(state);
             return self.finished(sleeps, retired);
         };
@@ -423,7 +428,7 @@ impl<D: Device> XQueues<D> {
         let mut state = self.lock_for(launch.source);
         let finished = now();
         let (sleeps, retired) = state.finish(&launch, marker, on_device, finished);
-        self.open_journal(&mut state, launch.source, finished);
+        self.open_journal(&mut state, &launch, finished);
         drop(state);
         if is_done == Some(Some(true)) && marker.is_some() {
             // Streams without a queue are followed by markers only, and this marker must not keep the stream busy.

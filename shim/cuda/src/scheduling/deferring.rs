@@ -99,17 +99,17 @@ impl Scheduling {
 
     /// The deferred work of other streams that a call on this stream must come after: the null stream orders what comes before
     /// and after it.
-    pub(super) fn before(&self, KnownStream { stream, is_blocking, .. }: KnownStream) -> Vec<Position> {
+    pub(super) fn before(&self, KnownStream { stream, .. }: KnownStream) -> Vec<Position> {
         match stream.name {
             Named::Legacy => {
                 let is_other = |known: &KnownStream| {
-                    known.is_blocking
+                    known.stream.is_blocking
                         && known.stream.name != Named::Legacy
                         && known.stream.context == stream.context
                 };
                 self.last_of(is_other)
             }
-            Named::PerThread | Named::Created(_) if is_blocking => self.last_of_null(stream.context),
+            Named::PerThread | Named::Created(_) if stream.is_blocking => self.last_of_null(stream.context),
             Named::PerThread | Named::Created(_) => Vec::new(),
         }
     }

@@ -103,8 +103,7 @@ fn two_commands_without_an_estimate_fit() {
 
 #[test]
 fn one_command_always_fits() {
-    for limit in [Limit::Time { ahead: Nanos::ZERO, commands: 0 }, Limit::Commands { threshold: 0, batch: 0 }]
-    {
+    for limit in [Limit::of_time(Nanos::ZERO, 0), Limit::Commands { threshold: 0, batch: 0 }] {
         let (mut flight, now) = experienced(limit, &[LONG]);
         assert_eq!(fill(&mut flight, now, LONG), 1);
     }
@@ -330,7 +329,7 @@ fn a_command_that_takes_too_long_is_overdue() {
 
 #[test]
 fn it_is_half_full_before_it_is_full() {
-    let limit = Limit::Time { ahead: Nanos::from_micros(100), commands: 2 };
+    let limit = Limit::of_time(Nanos::from_micros(100), 2);
     let mut queue = InFlight::new(limit);
     queue.launched(Nanos(0), 1);
     assert!(queue.is_half_full(Nanos(0)), "there is no estimate");
@@ -446,4 +445,20 @@ fn unknown_commands_that_complete_at_a_closed_gate_had_all_passed_it() {
     flight.set_gate(now + micros(1_200), false);
     assert_eq!(flight.waited(now + micros(2_000), 2), micros(2_000));
     assert_eq!(flight.expected(7), Some(micros(1_000)));
+}
+
+#[test]
+fn however_short_commands_are_no_more_than_the_most_are_ahead() {
+    let limit = Limit::Time { ahead: Nanos::from_millis(8), commands: 2, most: 10 };
+    let (mut queue, now) = experienced(limit, &[LONG]);
+    queue.launched(now, 1);
+    queue.waited(now + Nanos(1_000), 1);
+    let now = now + Nanos(1_000);
+    let mut launches = 0;
+    while queue.may_launch(now, 1) {
+        assert_eq!(queue.is_half_full(now), launches >= 5);
+        queue.launched(now, 1);
+        launches += 1;
+    }
+    assert_eq!(launches, 10);
 }

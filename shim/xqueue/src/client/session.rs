@@ -324,7 +324,7 @@ impl Client {
         }
         queues.set_limit(match welcome.in_flight_ns {
             0 => self.settings.limit.unwrap_or_default(),
-            ahead => Limit::Time { ahead: Nanos(ahead), commands: 1 },
+            ahead => Limit::of_time(Nanos(ahead), 1),
         });
         let mode = welcome.preemption_mode.min(self.settings.preemption_mode.unwrap_or(u32::MAX));
         queues.use_gates(mode >= GATES);

@@ -67,7 +67,7 @@ pub(super) fn start<D: Device>(
         host.enter();
         let link = Arc::new(Link::new(trouble));
         let arbiter = Arc::clone(&link);
-        queues.set_arbiter(Box::new(move |name| arbiter.state_by_name(name) == AdmissionState::Beside));
+        queues.set_arbiter(Box::new(move |name| arbiter.state_by_name(name)));
         let client = Client::new(Arc::clone(&link), settings, host);
         let may_poll = thread::available_parallelism().is_ok_and(|count| count.get() >= POLL_FROM);
         let heartbeat = Heartbeat::default();

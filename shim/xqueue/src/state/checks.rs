@@ -166,12 +166,7 @@ impl<D: Device> State<D> {
     /// Whether a queue's stream may be asked whether it is done. A stream that orders others is done only when they are. Asking
     /// it may make them wait without need.
     pub(super) fn may_be_asked(&self, queue: &Queue<D>) -> bool {
-        !queue.orders_others() || self.has_one_stream()
-    }
-
-    pub(super) fn has_one_stream(&self) -> bool {
-        // At most two are counted: there may be thousands.
-        self.queues.values().filter(|queue| queue.stream().is_some()).take(2).count() == 1
+        !queue.orders_others() || self.queues.ordered(queue.runtime()) == 1
     }
 
     /// Whether the watcher will ask a queue's stream if nothing else shows that it is done.

@@ -69,20 +69,26 @@ impl<D: Device> State<D> {
 
     /// How much a queue of this claim may launch ahead, on a stream of this runtime.
     pub(super) fn limit_of(&self, claim: Option<ClaimId>, runtime: RuntimeId) -> Limit {
-        self.limit_if(claim.is_some_and(|claim| self.gate_for(claim, runtime).is_some()))
+        let gate = claim.and_then(|claim| Some((claim, self.gate_for(claim, runtime)?)));
+        self.limit_if(gate.map(|(claim, gate)| {
+            // Other gates are closed late, or by another claim's preemption: what is ahead delays more urgent work.
+            let is_closed_in_time = gate.claim == claim && gate.shared.is_some();
+            if is_closed_in_time { D::GATED } else { Limit::GATED }
+        }))
     }
 
     /// The same for a claim's streams without queues, which may be of any runtime.
     fn unqueued_limit_of(&self, claim: ClaimId) -> Limit {
         let mut gates = self.gates.of_device(self.claims.get(claim).key.device).peekable();
         let has_any = gates.peek().is_some();
-        self.limit_if(has_any && gates.all(|gate| self.gate_for(claim, gate.runtime).is_some()))
+        let is_gated = has_any && gates.all(|gate| self.gate_for(claim, gate.runtime).is_some());
+        self.limit_if(is_gated.then_some(Limit::GATED))
     }
 
-    fn limit_if(&self, is_gated: bool) -> Limit {
+    fn limit_if(&self, gated: Option<Limit>) -> Limit {
         match self.limits.limit {
             // A limit from the controller or the environment takes precedence.
-            limit if is_gated && limit == Limit::default() => Limit::GATED,
+            limit if limit == Limit::default() => gated.unwrap_or(limit),
             limit => limit,
         }
     }
@@ -191,9 +197,19 @@ impl<D: Device> State<D> {
         class: DurationClass,
     ) -> Option<D::Gate> {
         let gate = self.gate_for(claim, runtime)?.on_device;
-        let is_alert = self.claims.get(claim).is_alert(now());
-        let every = if is_alert { D::GATE_EVERY / 2 } else { D::GATE_EVERY };
+        let every = self.gate_every(claim);
         self.flight_mut(source)?.wants_gate(class, every).then_some(gate)
+    }
+
+    /// How much work may follow a command of a claim before the next gate.
+    fn gate_every(&self, claim: ClaimId) -> Nanos {
+        if self.claims.get(claim).is_alert(now()) { D::GATE_EVERY_ALERT } else { D::GATE_EVERY }
+    }
+
+    /// The same if the arbiter closes the claim's gate.
+    pub(super) fn shared_gate_every(&self, claim: ClaimId, runtime: RuntimeId) -> Option<Nanos> {
+        let is_shared = self.gate_for(claim, runtime)?.shared.is_some();
+        is_shared.then(|| self.gate_every(claim))
     }
 
     /// Opens and closes gates by the claims' admission states. All stay open while anything pinned is in flight.

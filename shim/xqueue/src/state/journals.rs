@@ -5,13 +5,19 @@
 //! * The process's admission mode is [`AdmissionMode::Beside`](crate::AdmissionMode::Beside).
 //! * The queue is neither held nor suspended and has nothing deferred, and it needs no marker behind each command.
 //! * Its claim has reported that it has work, and no caller waits for its admission.
+//! * The claim is beside others, or more urgent ones have no work and the arbiter closes its gate.
 //!
 //! The arbiter may preempt the claim or change its level at any time, so each launch looks at the arbiter's page.
+//!
+//! Below more urgent neighbours, a launch may need a gate or a marker, or have to wait. So only as much work enters as may be launched
+//! before any of that, of classes whose durations are known. Then one launch takes the lock.
 
 use xsched_sched::Nanos;
 
+use crate::command::DurationClass;
 use crate::device::Device;
-use crate::ids::{ClaimId, QueueId};
+use crate::ids::{ClaimId, QueueId, RuntimeId};
+use crate::journal::Standing;
 use crate::queue::Queue;
 use crate::registration::AdmissionState;
 use crate::state::State;
@@ -27,16 +33,44 @@ pub(crate) struct DueMarker<D: Device> {
 const UNUSED: Nanos = Nanos::from_millis(10);
 
 impl<D: Device> State<D> {
-    /// Opens a queue's journal, if nothing forbids it. The caller knows that the process's admission mode allows it.
-    pub(crate) fn open_journal(&mut self, id: QueueId, now: Nanos) {
-        let Some(queue) = self.queues.get(id).filter(|queue| !queue.journal().is_open()) else { return };
+    /// Opens a queue's journal, if nothing forbids it, after a launch of this class. The caller knows that the process's admission mode
+    /// allows it.
+    pub(crate) fn open_journal(&mut self, id: QueueId, class: DurationClass, now: Nanos) {
+        let Some(queue) = self.queues.get(id) else { return };
+        let journal = queue.journal();
+        if journal.is_open() && !journal.is_below() {
+            return;
+        }
         let Some(claim) = queue.claim().map(|claim| self.claims.get(claim)) else { return };
         let Some(name) = claim.registration().and_then(|registration| registration.name()) else { return };
         let is_free = queue.stream().is_some() && queue.is_clear() && self.may_be_asked(queue);
-        let is_beside = claim.admission_state() == AdmissionState::Beside;
-        if is_free && is_beside && claim.is_reported_ready() && !claim.has_waiting_callers() {
-            queue.journal().open(name, queue.flight().marker_due(now));
-            self.queues.has_journal(id);
+        if !is_free || !claim.is_reported_ready() || claim.has_waiting_callers() {
+            return;
+        }
+        let Some(standing) = self.standing(queue, claim.admission_state(), now) else { return };
+        match standing {
+            Standing::Below { left } if journal.is_open() => journal.allow(left),
+            Standing::Below { left } if left.is_zero() => return,
+            Standing::Below { .. } | Standing::Beside => {
+                // It may be open for other terms.
+                journal.close();
+                journal.open(name, queue.flight().marker_due(now), standing);
+            }
+        }
+        journal.note_duration(class, queue.flight().expected(class));
+        self.queues.has_journal(id);
+    }
+
+    /// How a queue's launches may go without the lock, if they may.
+    fn standing(&self, queue: &Queue<D>, state: AdmissionState, now: Nanos) -> Option<Standing> {
+        match state {
+            AdmissionState::Beside => Some(Standing::Beside),
+            AdmissionState::Below { preempted: false } => {
+                let every = self.shared_gate_every(queue.claim()?, queue.runtime())?;
+                let left = queue.flight().work_at_once(now, every);
+                queue.uses_gates().then_some(Standing::Below { left })
+            }
+            AdmissionState::Below { preempted: true } | AdmissionState::Alone => None,
         }
     }
 
@@ -50,6 +84,9 @@ impl<D: Device> State<D> {
         let (mut count, mut last) = (0, Nanos::ZERO);
         while let Some(launched) = queue.journal().collect() {
             queue.flight_mut().launched_at_once(&launched);
+            if queue.journal().is_below() {
+                queue.journal().note_duration(launched.class, queue.flight().expected(launched.class));
+            }
             if let Some(events) = events {
                 super::events::write_launch_at_once(events, id, queue.flight().launched_so_far(), &launched);
             }
@@ -85,9 +122,10 @@ impl<D: Device> State<D> {
         of_claim.for_each(|(_, queue)| queue.journal().close());
     }
 
-    /// The same for streams that order others, since a new stream exists.
-    pub(super) fn close_journals_of_ordering_streams(&self) {
-        let ordering = self.queues.with_journals().filter(|(_, queue)| queue.orders_others());
+    /// The same for a runtime's streams that order others, since a new stream exists there.
+    pub(super) fn close_journals_of_ordering_streams(&self, runtime: RuntimeId) {
+        let is_concerned = |queue: &Queue<D>| queue.orders_others() && queue.runtime() == runtime;
+        let ordering = self.queues.with_journals().filter(|(_, queue)| is_concerned(queue));
         ordering.for_each(|(_, queue)| queue.journal().close());
     }
 

@@ -4,6 +4,7 @@ use crate::clock::now;
 use crate::device::Device;
 use crate::flight::Flight;
 use crate::ids::ClaimId;
+use crate::queue::Queue;
 use crate::registration::AdmissionState;
 use crate::state::State;
 
@@ -19,9 +20,7 @@ impl<D: Device> State<D> {
     pub(crate) fn update_admission_states(&mut self) {
         let changes = self.claims.update_states();
         for change in &changes {
-            if change.now != AdmissionState::Beside {
-                self.close_journals_of(change.claim);
-            }
+            self.close_journals_of(change.claim);
             for flight in self.flights_of_mut(change.claim) {
                 if change.concerns_preemption() {
                     flight.preempted(now(), change.now.is_preempted());
@@ -61,11 +60,11 @@ impl<D: Device> State<D> {
     /// stream is taken to have something in flight until it is asked. The claim reports its work again, since the arbiter may be
     /// another one.
     fn adopt(&mut self, claim: ClaimId, is_concerned: impl Fn(&Flight<D::Marker>) -> bool) {
-        let is_only_stream = self.has_one_stream();
         for id in self.queues.ids_of_claim(claim) {
-            let Some(queue) = self.queues.get_mut(id) else { continue };
-            let may_be_asked = queue.stream().is_some() && (is_only_stream || !queue.orders_others());
-            if may_be_asked && is_concerned(queue.flight()) {
+            let may_be_asked = |queue: &&Queue<D>| queue.stream().is_some() && self.may_be_asked(queue);
+            let is_adopted =
+                self.queues.get(id).filter(may_be_asked).is_some_and(|queue| is_concerned(queue.flight()));
+            if let Some(queue) = self.queues.get_mut(id).filter(|_| is_adopted) {
                 queue.flight_mut().adopt(now());
             }
         }

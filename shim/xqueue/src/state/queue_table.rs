@@ -7,7 +7,7 @@ use xsched_sched::{Limit, Nanos};
 
 use crate::command::Demand;
 use crate::device::Device;
-use crate::ids::{ClaimId, Position, QueueId};
+use crate::ids::{ClaimId, Position, QueueId, RuntimeId};
 use crate::journal::Journal;
 use crate::planted::Bugs;
 use crate::queue::{Queue, QueueParts};
@@ -19,6 +19,8 @@ pub(crate) struct QueueTable<D: Device> {
     busy: Vec<QueueId>,
     /// The journals that are open, or have launches that were not collected. Each is its queue's, which has a stream.
     journals: Vec<(QueueId, &'static Journal)>,
+    /// How many streams of a runtime are ordered by its null streams, these included.
+    ordered: HashMap<RuntimeId, usize>,
     /// How many commands all queues have deferred and not begun to launch.
     deferred: usize,
     /// How many of these come after commands of other queues.
@@ -36,6 +38,7 @@ impl<D: Device> QueueTable<D> {
             queues: HashMap::default(),
             busy: Vec::new(),
             journals: Vec::new(),
+            ordered: HashMap::default(),
             deferred: 0,
             behind_others: 0,
             order: LaunchOrder::default(),
@@ -48,13 +51,39 @@ impl<D: Device> QueueTable<D> {
     pub(super) fn create(&mut self, parts: &QueueParts<D>, limit: Limit) -> QueueId {
         self.created += 1;
         let id = QueueId(self.created);
+        if parts.is_ordered {
+            *self.ordered.entry(parts.runtime).or_default() += 1;
+        }
         self.queues.insert(id, Queue::new(id, parts, limit));
         id
     }
 
     pub(super) fn remove(&mut self, id: QueueId) -> Option<Queue<D>> {
         self.kept.remove(&id);
+        self.stream_goes(id);
         self.queues.remove(&id)
+    }
+
+    /// A queue's stream is gone.
+    pub(super) fn detach_stream(&mut self, id: QueueId) {
+        self.stream_goes(id);
+        self.keep(id, Queue::detach_stream);
+    }
+
+    fn stream_goes(&mut self, id: QueueId) {
+        let is_ordered = |queue: &&Queue<D>| queue.stream().is_some() && queue.is_ordered();
+        let Some(runtime) = self.get(id).filter(is_ordered).map(Queue::runtime) else { return };
+        if let Some(count) = self.ordered.get_mut(&runtime) {
+            *count -= 1;
+            if *count == 0 {
+                self.ordered.remove(&runtime);
+            }
+        }
+    }
+
+    /// How many streams of a runtime are ordered by its null streams, these included.
+    pub(super) fn ordered(&self, runtime: RuntimeId) -> usize {
+        self.ordered.get(&runtime).copied().unwrap_or(0)
     }
 
     /// Removes and returns the queues that are over, see [`Queue::is_over`].

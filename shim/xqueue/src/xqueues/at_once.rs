@@ -3,10 +3,11 @@
 use xsched_sched::Nanos;
 
 use crate::clock::now;
-use crate::command::{Demand, KnownEnd, Load, Treatment};
+use crate::command::{Demand, KnownEnd, Load, PendingLaunch, Treatment};
 use crate::device::Device;
 use crate::ids::{QueueId, Source};
-use crate::journal::{Launched, Ticket};
+use crate::journal::{Journal, Launched, Ticket};
+use crate::registration::AdmissionState;
 use crate::status::{AdmissionMode, QueueStatus};
 use crate::xqueues::XQueues;
 use crate::xqueues::locked::Locked;
@@ -44,21 +45,25 @@ impl<D: Device> XQueues<D> {
         {
             return None;
         }
-        let is_beside = self.is_beside.get()?;
+        let admission_state = self.admission_state.get()?;
         let journal = status.journal();
         let mut opening = journal.look()?;
         let Load::Work(class) = demand.load else {
             // After a wait, the durations of commands mean something else, so waits are noted under the lock.
-            let goes = demand.load == Load::Signal && is_beside(journal.claim());
+            let goes = demand.load == Load::Signal && is_as_opened(journal, admission_state);
             return goes.then_some(AdmissionAtOnce::Free);
         };
         let admitted = now();
         loop {
             let queue = status.queue();
-            if !is_beside(journal.claim()) {
+            let work = if journal.is_below() { Some(journal.fits(class)?) } else { None };
+            if !is_as_opened(journal, admission_state) {
                 return None;
             }
             if let Some(ticket) = journal.enter(opening) {
+                if let Some(work) = work {
+                    journal.spend(work);
+                }
                 let Demand { origin, judgement, .. } = *demand;
                 let launched =
                     Launched { admitted, returned: admitted, class, origin, judgement, on_device: true };
@@ -94,11 +99,20 @@ impl<D: Device> XQueues<D> {
     }
 
     /// Lets a queue's launches go without the lock from now on, if that is allowed.
-    pub(super) fn open_journal(&self, state: &mut Locked<'_, D>, source: Source, now: Nanos) {
-        if let Source::Queue(queue) = source
+    pub(super) fn open_journal(&self, state: &mut Locked<'_, D>, launch: &PendingLaunch<D>, now: Nanos) {
+        if let Source::Queue(queue) = launch.source
             && self.mode.get() == AdmissionMode::Beside
         {
-            state.open_journal(queue, now);
+            state.open_journal(queue, launch.class, now);
         }
     }
+}
+
+/// Whether the arbiter's page says of a journal's claim what it said when the journal was opened. If the journal was closed meanwhile,
+/// nothing enters, whatever the answer.
+#[inline]
+fn is_as_opened(journal: &Journal, admission_state: impl Fn(u64) -> AdmissionState) -> bool {
+    let opened =
+        if journal.is_below() { AdmissionState::Below { preempted: false } } else { AdmissionState::Beside };
+    admission_state(journal.claim()) == opened
 }

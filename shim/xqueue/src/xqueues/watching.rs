@@ -15,7 +15,7 @@ use crate::ids::{ClaimId, ClaimKey, QueueId, RuntimeId, Source};
 use crate::origins::OriginTimes;
 use crate::registration::{AdmissionState, Registration};
 use crate::state::ClaimState;
-use crate::xqueues::XQueues;
+use crate::xqueues::{AdmissionStates, XQueues};
 
 /// How often a marker is looked at while a caller waits for it, and for how long at most. The device has finished what is before
 /// the marker, but the program may have put more into the stream.
@@ -65,9 +65,9 @@ impl<D: Device> XQueues<D> {
         self.lock().set_limit(limit);
     }
 
-    /// Sets what says whether a claim is beside other processes, by the name of its registration. Called once.
-    pub(crate) fn set_arbiter(&self, is_beside: Box<dyn Fn(u64) -> bool + Send + Sync>) {
-        let _ = self.is_beside.set(is_beside);
+    /// Sets what tells a claim's admission state, by the name of its registration. Called once.
+    pub(crate) fn set_arbiter(&self, admission_state: AdmissionStates) {
+        let _ = self.admission_state.set(admission_state);
     }
 
     /// Sets what wakes the watcher. Called once.

@@ -21,6 +21,7 @@ use crate::xqueues::tests::status;
 use crate::xqueues::{Admission, AdmissionAtOnce, Setup, XQueues};
 
 mod at_once;
+mod below;
 mod completions;
 mod gates;
 mod leases;
@@ -58,6 +59,7 @@ struct Bench {
     closed: Mutex<Vec<usize>>,
     /// What queues are made for from now on.
     orders_others: AtomicBool,
+    is_free: AtomicBool,
     /// Whether it takes a while to ask a stream, to make a gate and to take a marker back, and whether it is at that.
     is_slow: AtomicBool,
     is_busy: AtomicBool,
@@ -90,12 +92,18 @@ impl Device for Arc<Bench> {
     type Gate = usize;
     type Trial = Trial;
 
+    const GATED: Limit = Limit::of_time(Nanos::from_millis(4), 2);
+
     fn stream_number(&self, _: usize) -> u64 {
         7
     }
 
     fn orders_others(&self, _: usize) -> bool {
         self.orders_others.load(Ordering::SeqCst)
+    }
+
+    fn is_ordered(&self, _: usize) -> bool {
+        !self.is_free.load(Ordering::SeqCst)
     }
 
     fn runtime(&self, stream: usize) -> RuntimeId {
@@ -291,7 +299,11 @@ impl Process {
         let claim = queues.claim(ClaimKey::new(1, 0));
         queues.register(claim, Some(Arc::clone(&arbiter) as Arc<dyn Registration>));
         let known = Arc::clone(&arbiter);
-        queues.set_arbiter(Box::new(move |name| name == NAME && known.state() == AdmissionState::Beside));
+        queues.set_arbiter(Box::new(
+            move |name| {
+                if name == NAME { known.state() } else { AdmissionState::Alone }
+            },
+        ));
         // It has been so for long.
         queues.lock().take_has_new_admission_state();
         let queue = queues.create(0, Some(claim), status());

@@ -182,8 +182,17 @@ fn a_null_stream_is_launched_on_without_the_lock_while_it_is_the_only_one() {
     let null = process.queues.create(0, Some(process.claim), status());
     let process = Process { queue: null, ..process };
     assert!(process.launch() && process.launches_at_once());
+    process.bench.is_free.store(true, Ordering::SeqCst);
+    process.queues.create(0, Some(process.claim), status());
+    assert!(process.launches_at_once(), "the null stream does not order that one");
+    process.bench.is_free.store(false, Ordering::SeqCst);
     process.queues.create(1, Some(process.claim), status());
+    assert!(process.launches_at_once(), "nor one of another runtime");
+    let other = process.queues.create(0, Some(process.claim), status());
     assert!(!process.launches_at_once(), "it is marked at once from now on");
+    assert!(process.launch());
+    assert!(process.queues.detach_stream(other));
+    assert!(process.launches_under_the_lock() && process.launches_at_once(), "the other one is gone");
 }
 
 /// What ends that launches go without the lock, and what takes it back.

@@ -33,7 +33,7 @@ fn a_queue_without_the_limit_is_not_limited_beside_one_that_has_it() {
 fn a_limit_of_the_controllers_goes_before() {
     let process = Process::new(BELOW);
     process.queues.set_queue_limit(process.queue, Some(Limit::Commands { threshold: 9, batch: 9 }));
-    process.queues.set_limit(Limit::Time { ahead: Nanos::from_micros(1), commands: 1 });
+    process.queues.set_limit(Limit::of_time(Nanos::from_micros(1), 1));
     assert!(process.launch() && !process.launch());
 }
 
