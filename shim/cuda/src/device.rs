@@ -70,7 +70,7 @@ impl Device for Cuda {
         stream.name == Named::Legacy
     }
 
-    /// Libraries create streams that are none of the null stream's, so PyTorch's work there is followed as that of other streams.
+    /// PyTorch's streams are not, so its work on the null stream is followed as that of others.
     fn is_ordered(&self, stream: CudaStream) -> bool {
         stream.is_blocking
     }

@@ -4,6 +4,9 @@
 //     load urgent SECONDS ITERATIONS [KERNELS]      40 requests of 8 kernels a second; prints their times in ms, without the first second
 //     load batch SECONDS ITERATIONS                 kernels of 1 to 3 ms that fill the device; prints the part of the time that they took,
 //                                                   and the least and the largest part in any second but the first and the last
+//     load steps SECONDS ITERATIONS HOST_US [null]    steps of 600 kernels, with so much work of the host before each launch, and a wait
+//                                                   at the end, as of a training; on a stream, or the null stream. Prints steps a second
+//     load idle SECONDS                                a kernel 10 times a second
 //     load frees SECONDS                             20 kernels, an allocation and its release, again and again; prints the longest round
 //
 // nvcc -O2 -arch=sm_90 -o load load.cu
@@ -113,6 +116,22 @@ static void batch(double seconds, long iterations_of_ms, cudaStream_t stream, fl
     std::printf("\n");
 }
 
+static void steps(double seconds, long iterations, double host_us, cudaStream_t stream, float *out) {
+    constexpr int KERNELS = 600;
+    auto step = [&] {
+        for (int i = 0; i < KERNELS; i++) {
+            for (double until = now_ms() + host_us / 1e3; now_ms() < until;) {}
+            burn<<<SMALL_BLOCKS, SMALL_THREADS, 0, stream>>>(iterations, out);
+        }
+        CHECK(cudaStreamSynchronize(stream));
+    };
+    for (int i = 0; i < 5; i++) step();
+    double start = now_ms();
+    long count = 0;
+    for (; now_ms() - start < seconds * 1e3; count++) step();
+    std::printf("steps: %.2f a second\n", count / (now_ms() - start) * 1e3);
+}
+
 static void frees(double seconds, cudaStream_t stream, float *out) {
     double start = now_ms(), longest = 0;
     long rounds = 0;
@@ -139,6 +158,13 @@ int main(int argc, char **argv) {
     if (!std::strcmp(argv[1], "urgent"))
         urgent(number(2), (long)number(3), argc > 4 ? (int)number(4) : 8, stream, out);
     if (!std::strcmp(argv[1], "batch")) batch(number(2), (long)number(3), stream, out);
+    if (!std::strcmp(argv[1], "steps"))
+        steps(number(2), (long)number(3), number(4), argc > 5 ? nullptr : stream, out);
+    if (!std::strcmp(argv[1], "idle"))
+        for (double end = now_ms() + number(2) * 1e3; now_ms() < end; usleep(100000)) {
+            burn<<<1, 32, 0, stream>>>(1, out);
+            CHECK(cudaStreamSynchronize(stream));
+        }
     if (!std::strcmp(argv[1], "frees")) frees(number(2), stream, out);
     return 0;
 }

@@ -13,7 +13,7 @@ read -r filling small <<<"$(./load calibrate)"
 names=(controller urgent normal low) signals=(KILL STOP)
 # Of the work of each: it ends after 2 s if nothing happens to it.
 seconds=2 limit=8
-declare -A rounds_of failed_of
+declare -A rounds_of=() failed_of=()
 longest=0
 RANDOM=${SEED:-1}
 

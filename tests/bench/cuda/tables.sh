@@ -31,7 +31,7 @@ native() {
     for _ in $(seq "$1"); do ./load batch $(($3 + 4)) "$filling" & jobs+=" $!"; done
     sleep 2
     echo "native, $1 batch jobs"
-    ./load urgent "$3" "$2"
+    env -u CUDA_MPS_CLIENT_PRIORITY ./load urgent "$3" "$2"
     wait $jobs
 }
 ours() {
@@ -93,6 +93,33 @@ if wants resnet; then
     python3 "$here/together.py" resnet-ours 8 --ctl "$ctl" r18@high r50@low
     stop
 fi
+# What a training pays below an urgent process without work. BELOW="default ahead" chooses settings.
+if wants below; then
+    echo "### a training below an urgent process without work"
+    python3 "$here/together.py" below-native 6 idle trainer
+    for _ in $(seq "${TIMES:-1}"); do
+        while IFS='|' read -r name settings classes; do
+            [[ " ${BELOW:-default} " == *" $name "* ]] || continue
+            mapfile -t lines < <(tr ';' '\n' <<<"$settings")
+            serve "${lines[@]}"
+            read -r idle training <<<"$classes"
+            python3 "$here/together.py" "below-$name" 6 --ctl "$ctl" idle@$idle trainer@$training
+            "$ctl" run --class "$idle" -- ./load idle 11 & urgent=$!
+            for to in "" null; do
+                echo "steps of 600 kernels of 20 us, 5 us of the host's before each ${to:-stream}: $(./load steps 2 $((small / 5)) 5 $to)"
+                echo "   $name: $("$ctl" run --class "$training" -- ./load steps 2 $((small / 5)) 5 $to)"
+            done
+            wait $urgent
+            stop
+        done <<END
+default||high low
+ahead|in_flight = "100ms"|high low
+ahead1|in_flight = "100ms";preemption = 1|high low
+stop|preemption = 1|high low
+equal||normal normal
+END
+    done
+fi
 if wants serving; then
     # SERVING="server eager server-compile" chooses.
     for kind in ${SERVING:-server eager}; do
@@ -111,7 +138,7 @@ if wants timeline; then
     serve
     python3 "$here/together.py" serving-traced 14 --ctl "$ctl" server@high trainer@low trainer@low & jobs=$!
     sleep 17
-    "$ctl" trace --all --duration 2s -o "$OUT/serving.perfetto" 2>&1 | tail -5
+    "$ctl" trace --all --duration 1s -o "$OUT/serving.perfetto" 2>&1 | tail -5
     wait $jobs
     stop
 fi
@@ -121,6 +148,7 @@ shares() {
     serve "policy = \"$1\""
     local weight jobs=
     for weight in "${@:2}"; do "$ctl" run --weight "$weight" -- ./load batch 10 "$filling" & jobs+=" $!"; done
+    sleep 6; "$ctl" list
     wait $jobs
     stop
 }
@@ -129,9 +157,31 @@ if wants shares; then
     echo "### partition 75/25"
     serve 'policy = "partition"'
     "$ctl" run --share 75 -- ./load batch 10 "$filling" & jobs=$!
-    "$ctl" run --share 25 -- ./load batch 10 "$filling"
+    "$ctl" run --share 25 -- ./load batch 10 "$filling" & jobs+=" $!"
+    sleep 6; "$ctl" list
     wait $jobs
     stop
+fi
+# Under MPS: natively, with MPS's own priorities, and ours.
+if wants mps; then
+    export CUDA_MPS_PIPE_DIRECTORY=$work/mps CUDA_MPS_LOG_DIRECTORY=$work/mps-log
+    mkdir -p "$CUDA_MPS_PIPE_DIRECTORY" "$CUDA_MPS_LOG_DIRECTORY"
+    if nvidia-cuda-mps-control -d; then
+        echo "### under MPS, 8 x 100 us beside five"
+        native 5 "$small" 6
+        echo "with MPS's priorities:"
+        CUDA_MPS_CLIENT_PRIORITY=1 native 5 "$small" 6
+        serve
+        ours 5 "$small" 6 & table=$!
+        sleep 6
+        "$ctl" list
+        "$ctl" doctor --pid "$(pgrep -f 'load batch' | tail -1)" | grep -A9 -i cuda
+        wait $table
+        stop
+        echo quit | nvidia-cuda-mps-control
+        tail -5 "$CUDA_MPS_LOG_DIRECTORY"/*
+    fi
+    unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
 fi
 if wants devices; then
     echo "### trainings on all devices, with NCCL"
