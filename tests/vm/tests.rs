@@ -7,6 +7,7 @@ mod copies;
 mod differential;
 mod origin;
 mod recording;
+mod rocm6;
 mod scheduling;
 mod sharer;
 mod timed;
@@ -212,14 +213,15 @@ sobol: 4096 of 4096 numbers are right
 const SUSPENDED: [&str; 6] =
     ["random:1:500", "random:2:2000", "random:3:500", "random:4:1000", "random:5:4000", "held:20"];
 
-/// Runs a program natively and with the shim, suspended in several ways: it prints the same each time.
+/// Runs a program natively and with the shim, suspended in several ways. It prints the same each time, and begins with what is
+/// expected.
 fn says_the_same_while_held_back(program: &str, expected: &str, launches: &str) {
     let plain = run(&mut recording::program(program));
-    assert_eq!((plain.code, plain.stdout.as_str()), (0, expected), "{}", plain.stderr);
+    assert!(plain.code == 0 && plain.stdout.starts_with(expected), "{}{}", plain.stdout, plain.stderr);
     for suspended in [None].into_iter().chain(SUSPENDED.map(Some)) {
         let (outcome, summary) = with_shim(program, suspended);
         let said = (outcome.code, outcome.stdout.as_str());
-        assert_eq!(said, (0, expected), "{suspended:?}: {}{summary}", outcome.stderr);
+        assert_eq!(said, (0, plain.stdout.as_str()), "{suspended:?}: {}{summary}", outcome.stderr);
         assert!(summary.contains(launches), "launches do not come by the shim: {summary}");
         assert_eq!(summary.contains("  held back\n"), suspended.is_some(), "{suspended:?}: {summary}");
         assert!(summary.ends_with("trouble\n               0  none\n"), "{suspended:?}: {summary}");

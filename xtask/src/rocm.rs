@@ -11,7 +11,7 @@ mod matrix;
 mod order;
 mod programs;
 mod recording;
-mod root;
+pub(crate) mod root;
 mod summary;
 mod ways;
 
