@@ -1,9 +1,14 @@
 //! AMD's ROCm 6.4, Debian sid's, on the stand-in GPU: `cargo xtask test --vm rocm6`.
 
+use std::process::Command;
+
 use xsched_harness::needs;
 use xsched_harness::needs::VM_ROCM_6;
 
-use crate::{COMPUTED, NUMBERS, says_the_same_while_held_back};
+use crate::recording::{host, program, run};
+use crate::{
+    COMPUTED, NUMBERS, SUSPENDED, commands_say_the_same_while_held_back, says_the_same_while_held_back,
+};
 
 /// What `products` prints if every product of rocBLAS has the bits of the host's. Then come those of the last one, which may be others
 /// with another release.
@@ -31,4 +36,33 @@ fn rocrands_numbers_are_the_documented_ones_with_rocm_6_while_they_are_held_back
 #[needs(VM_ROCM_6)]
 fn rocblas_multiplies_as_the_host_does_while_it_is_held_back() {
     says_the_same_while_held_back("products", PRODUCTS, "kernels, created streams");
+}
+
+/// llama.cpp's answer to a prompt: the most likely tokens, in single precision. A step takes at most four tokens. Of more it makes
+/// products with A transposed, by a kernel of rocBLAS that is wrong on a device of this kind (`programs/products.c`).
+fn llama(options: &[&str]) -> Command {
+    // Tokens are bytes, which are no text.
+    let mut llama = program("/usr/bin/bash");
+    llama.args(["-o", "pipefail", "-c", "llama-completion \"$@\" | od -A n -v -t x1", "llama", "-m"]);
+    llama.arg(host("tiny.gguf")).args(options);
+    let words =
+        "-p hello -n 32 --temp 0 --ignore-eos -no-cnv --no-warmup -t 1 -fa off -ctk f32 -ctv f32 -b 4 -ub 4";
+    llama.args(words.split(' '));
+    llama
+}
+
+/// Compared with what llama.cpp's own CPU back end says.
+#[needs(VM_ROCM_6)]
+fn llama_says_the_same_as_on_a_processor_while_it_is_held_back() {
+    let on_processor = run(&mut llama(&["-ngl", "0", "--device", "none"]));
+    assert!(on_processor.code == 0, "{}{}", on_processor.stdout, on_processor.stderr);
+    let bytes = on_processor.stdout.split_whitespace().count();
+    assert!(bytes > "hello".len() + 32, "{}", on_processor.stdout);
+    let on_device = || llama(&["-ngl", "99"]);
+    commands_say_the_same_while_held_back(
+        on_device,
+        &on_processor.stdout,
+        "kernels, created streams",
+        &SUSPENDED[..2],
+    );
 }

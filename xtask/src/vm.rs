@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use crate::{
     artifacts, clients, command,
-    rocm::root::Root,
+    rocm::{programs, root::Root},
     setup::{self, Need},
     subject,
     workspace::{Profile, Workspace},
@@ -191,7 +191,7 @@ fn stage_rocm_6(workspace: &Workspace, share: &Path) -> Result<()> {
     for program in PROGRAMS_OF_ROCM_6 {
         compile(workspace, program, &share.join(program), &runtime, &[])?;
     }
-    Ok(())
+    programs::make_model(workspace, &share.join("tiny.gguf"), "float32")
 }
 
 fn stage_rocm_5(workspace: &Workspace, share: &Path) -> Result<()> {
