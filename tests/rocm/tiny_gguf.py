@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tiny_gguf.py FILE: writes a llama of two layers with random weights, whose tokens are bytes."""
+"""tiny_gguf.py FILE [TYPE]: writes a llama of two layers with random weights of a type (float16), whose tokens are bytes."""
 
 import sys
 
@@ -13,10 +13,11 @@ UNKNOWN, CONTROL, NORMAL, BYTE = 2, 3, 1, 6  # kinds of tokens
 
 random = np.random.default_rng(1)
 writer = gguf.GGUFWriter(sys.argv[1], "llama")
+precision = np.dtype(sys.argv[2] if len(sys.argv) > 2 else "float16")
 
 
 def weights(name, *shape):
-    writer.add_tensor(name + ".weight", (random.standard_normal(shape) * 0.05).astype(np.float16))
+    writer.add_tensor(name + ".weight", (random.standard_normal(shape) * 0.05).astype(precision))
 
 
 def norm(name):

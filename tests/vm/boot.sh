@@ -2,12 +2,14 @@
 # Boots a distribution's kernel under QEMU with AMD's own amdgpu driver on a stand-in GPU, runs one command there, and
 # passes its output and exit status on.
 #
-#   boot.sh [-k SERIES] [-n] [-i] [-s FOLDER] [-t SECONDS] [-b] [--] COMMAND...
+#   boot.sh [-k SERIES] [-n] [-i] [-r FOLDER] [-m MIB] [-s FOLDER] [-t SECONDS] [-b] [--] COMMAND...
 #
 #   -k  kernel series: 5.10, 6.1, 6.12 [default], or one of Debian 13's backports, such as 7.2; 5.15 and 6.8 of Ubuntu, if
 #       XSCHED_UBUNTU_MIRROR names an archive of it
 #   -n  no GPU and no driver: quicker
 #   -i  time in the guest goes by its instructions, see below
+#   -r  root file system to boot, which has kmod, in place of Debian 12's with ROCm 5.2.3
+#   -m  MiB of memory [2048]
 #   -s  folder of the host, read-write at /host in the guest
 #   -t  stop after this many seconds               -b  get and build everything, and do not boot
 #
@@ -23,10 +25,12 @@
 # expires for that. Booting takes longer.
 set -euo pipefail
 
-series=6.12 share=$PWD timeout=600 build_only=0 has_gpu=1 counting=(thread=multi)
-while getopts k:s:t:bni option; do
+series=6.12 root='' memory=2048 share=$PWD timeout=600 build_only=0 has_gpu=1 counting=(thread=multi)
+while getopts k:r:m:s:t:bni option; do
     case $option in
     k) series=$OPTARG ;;
+    r) root=$(realpath "$OPTARG") ;;
+    m) memory=$OPTARG ;;
     s) share=$OPTARG ;;
     t) timeout=$OPTARG ;;
     b) build_only=1 ;;
@@ -236,9 +240,10 @@ release=$(kernel_release)
 kernel=$cache/kernel-$release
 get_kernel
 make_initrd
-make_root
+[ -n "$root" ] || make_root
+root=${root:-$cache/rootfs}
 get_qemu
-exec 7<"$cache/rootfs"
+exec 7<"$root"
 flock -s 7 # until the machine has ended
 flock -u 9
 [ $build_only = 0 ] || exit 0
@@ -287,13 +292,13 @@ status=0
 # The words are split on purpose: `folder` prints options.
 # shellcheck disable=SC2046
 QEMU_MODULE_DIR=$libraries/qemu timeout -k 5 "$timeout" "${qemu[@]}" \
-    -M q35,usb=off,graphics=off -accel "tcg,tb-size=512,${counting[0]}" "${counting[@]:1}" -cpu max -m 2048 -smp 1 \
+    -M q35,usb=off,graphics=off -accel "tcg,tb-size=512,${counting[0]}" "${counting[@]:1}" -cpu max -m "$memory" -smp 1 \
     -nodefaults -no-user-config -display none -no-reboot \
-    -object memory-backend-memfd,id=ram,size=2048M,share=on -machine memory-backend=ram \
+    -object memory-backend-memfd,id=ram,size="${memory}M",share=on -machine memory-backend=ram \
     -kernel "$kernel/vmlinux" -initrd "$kernel/initrd.cpio" \
     -append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off nopti nokaslr tsc=reliable \
 rcupdate.rcu_expedited=1 random.trust_cpu=on firmware_class.path=/ctl/firmware" \
-    $(folder root "$cache/rootfs" ,readonly=on) $(folder mods "$kernel/lib/modules/$release" ,readonly=on) \
+    $(folder root "$root" ,readonly=on) $(folder mods "$kernel/lib/modules/$release" ,readonly=on) \
     $(folder host "$share" "") $(folder ctl "$run/control" "") \
     -device virtio-rng-pci -device virtio-serial-pci \
     -chardev file,id=out,path=/dev/fd/3,append=on -device virtserialport,chardev=out,name=out \

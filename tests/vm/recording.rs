@@ -15,10 +15,12 @@ pub(crate) fn host(name: &str) -> PathBuf {
     Path::new(&env::var_os("XSCHED_VM").expect("the need was probed")).join(name)
 }
 
-/// A program of `programs/`. Copies go through the copy engines, whose calls the tests expect.
+/// A program of `programs/`, or one by its path. Copies go through the copy engines, whose calls the tests expect. ROCm 6 keeps what it
+/// compiles at run time, which takes a minute.
 pub(crate) fn program(name: &str) -> Command {
     let mut command = Command::new(host(name));
     command.env("HSA_ENABLE_SDMA", "1");
+    command.env("AMD_COMGR_CACHE", "1").env("AMD_COMGR_CACHE_DIR", "/tmp/comgr");
     command
 }
 

@@ -7,6 +7,7 @@ mod copies;
 mod differential;
 mod origin;
 mod recording;
+mod rocm6;
 mod scheduling;
 mod sharer;
 mod timed;
@@ -212,14 +213,27 @@ sobol: 4096 of 4096 numbers are right
 const SUSPENDED: [&str; 6] =
     ["random:1:500", "random:2:2000", "random:3:500", "random:4:1000", "random:5:4000", "held:20"];
 
-/// Runs a program natively and with the shim, suspended in several ways: it prints the same each time.
+/// Runs a program natively and with the shim, suspended in all ways. It prints the same each time, and begins with what is expected.
 fn says_the_same_while_suspended(program: &str, expected: &str, launches: &str) {
-    let plain = run(&mut recording::program(program));
-    assert_eq!((plain.code, plain.stdout.as_str()), (0, expected), "{}", plain.stderr);
-    for suspended in [None].into_iter().chain(SUSPENDED.map(Some)) {
-        let (outcome, summary) = with_shim(program, suspended);
+    commands_say_the_same_while_suspended(|| recording::program(program), expected, launches, &SUSPENDED);
+}
+
+/// The same for a command and some ways. Its launches come by what the summary calls `launches`.
+fn commands_say_the_same_while_suspended(
+    command: impl Fn() -> Command,
+    expected: &str,
+    launches: &str,
+    ways: &[&str],
+) {
+    let plain = run(&mut command());
+    assert!(plain.code == 0 && plain.stdout.starts_with(expected), "{}{}", plain.stdout, plain.stderr);
+    for suspended in [None].into_iter().chain(ways.iter().copied().map(Some)) {
+        let mut command = command();
+        preload(&mut command, suspended);
+        let outcome = run(&mut command);
+        let summary = summary();
         let said = (outcome.code, outcome.stdout.as_str());
-        assert_eq!(said, (0, expected), "{suspended:?}: {}{summary}", outcome.stderr);
+        assert_eq!(said, (0, plain.stdout.as_str()), "{suspended:?}: {}{summary}", outcome.stderr);
         assert!(summary.contains(launches), "launches do not come by the shim: {summary}");
         assert_eq!(summary.contains("  deferred\n"), suspended.is_some(), "{suspended:?}: {summary}");
         assert!(summary.ends_with("trouble\n               0  none\n"), "{suspended:?}: {summary}");

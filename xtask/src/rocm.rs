@@ -9,9 +9,9 @@ mod field;
 mod inside;
 mod matrix;
 mod order;
-mod programs;
+pub(crate) mod programs;
 mod recording;
-mod root;
+pub(crate) mod root;
 mod summary;
 mod ways;
 
@@ -21,7 +21,7 @@ use self::{matrix::Matrix, programs::Program, root::Root, ways::Stage};
 use crate::{
     artifacts,
     setup::{self, Need},
-    subject, venv,
+    subject,
     workspace::Workspace,
 };
 
@@ -65,10 +65,6 @@ fn prepare(workspace: &Workspace, root: Root) -> Result<Stage> {
             artifacts::build_genuine(workspace, program.source, &root.rocm(), &links)?;
         }
     }
-    let python = venv::setup(
-        &workspace.target_dir.join("rocm/python"),
-        &workspace.root.join("tests/rocm/requirements.txt"),
-    )?;
-    programs::make_model(workspace, &python)?;
+    programs::make_model(workspace, &programs::model(&workspace.target_dir), "float16")?;
     Ok(Stage::new(workspace, root))
 }

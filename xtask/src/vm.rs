@@ -15,6 +15,7 @@ use serde::Deserialize;
 
 use crate::{
     artifacts, clients, command,
+    rocm::{programs, root::Root},
     setup::{self, Need},
     subject,
     workspace::{Profile, Workspace},
@@ -31,6 +32,9 @@ const TIME_MAX_S: u32 = 4500;
 const PROGRAMS: [&str; 8] =
     ["streams", "compiled", "computes", "numbers", "queues", "random", "registers", "shares"];
 
+/// Those that run with ROCm 6.4.
+const PROGRAMS_OF_ROCM_6: [&str; 3] = ["computes", "numbers", "products"];
+
 /// The program of the corpus that AMD's runtime does otherwise than the simulated one.
 const BOXES: &str = "a_box_that_rocm_5_refuses.txt";
 
@@ -44,70 +48,109 @@ const CHAIN: [(&str, u32); 2] = [("libtorch_hip.so", 3), ("librccl.so.1", 2)];
 /// The module of tests that want time to go by the guest's instructions.
 const TIMED: &str = "timed";
 
-/// How a virtual machine is booted.
-#[derive(Clone, Copy)]
-enum Time {
-    /// Its time is this machine's.
-    Host,
-    /// Its time goes by its instructions.
-    Instructions,
+/// The module of tests that want ROCm 6.4. They run only if they are named: their root file system takes 13 GB.
+const ROCM_6: &str = "rocm6";
+
+/// MiB of a virtual machine with ROCm 6.4, whose libraries are larger.
+const MEMORY_OF_ROCM_6: &str = "4096";
+
+/// How a virtual machine is booted, and with what.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Machine {
+    /// With Debian 12's ROCm 5.2.
+    Usual,
+    /// The same, and its time goes by its instructions.
+    Timed,
+    /// With Debian sid's ROCm 6.4.
+    Rocm6,
 }
 
-/// Runs the tests whose name contains `filter` under each kernel, and those of [`TIMED`] under the newer one; an error
-/// if any failed.
+impl Machine {
+    /// Which of them runs the tests that this filter selects.
+    fn runs(self, filter: Option<&str>) -> bool {
+        let named = |module| filter.is_some_and(|filter| filter.starts_with(module));
+        match self {
+            Self::Usual => !named(TIMED) && !named(ROCM_6),
+            Self::Timed => filter.is_none() || named(TIMED),
+            Self::Rocm6 => named(ROCM_6),
+        }
+    }
+}
+
+/// Runs the tests whose name contains `filter` under each kernel, and those of [`TIMED`] or [`ROCM_6`] under the newer one; an
+/// error if any failed.
 pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<()> {
     setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms, Need::VirtualMachine])?;
-    let share = stage(workspace)?;
     let [older, newer] = KERNELS;
-    let boots = [(older, Time::Host), (newer, Time::Host), (newer, Time::Instructions)];
-    let is_wanted = |time| match time {
-        Time::Host => !filter.is_some_and(|filter| filter.starts_with(TIMED)),
-        Time::Instructions => filter.is_none_or(|filter| filter.starts_with(TIMED)),
-    };
-    let boots = boots.into_iter().filter(|&(_, time)| is_wanted(time));
-    command::all(boots.map(|(kernel, time)| boot(workspace, &share, kernel, time, filter)))
+    let boots =
+        [(older, Machine::Usual), (newer, Machine::Usual), (newer, Machine::Timed), (newer, Machine::Rocm6)];
+    let boots: Vec<_> = boots.into_iter().filter(|(_, machine)| machine.runs(filter)).collect();
+    let mut rocm_6 = None;
+    if boots.iter().any(|&(_, machine)| machine == Machine::Rocm6) {
+        setup::ensure(workspace, &[Need::Rocm])?;
+        rocm_6 = Some(Root::make()?);
+    }
+    let share = stage(workspace, rocm_6.as_ref())?;
+    let root = rocm_6.as_ref().map(Root::path);
+    command::all(
+        boots
+            .into_iter()
+            .map(|(kernel, machine)| boot(workspace, &share, kernel, (machine, root.as_deref()), filter)),
+    )
 }
 
-fn boot(workspace: &Workspace, share: &Path, kernel: &str, time: Time, filter: Option<&str>) -> Result<()> {
+/// Boots a machine, from this root file system if it is not the usual one.
+fn boot(
+    workspace: &Workspace,
+    share: &Path,
+    kernel: &str,
+    (machine, root): (Machine, Option<&Path>),
+    filter: Option<&str>,
+) -> Result<()> {
     let mut boot = command::command("bash");
     boot.arg(workspace.root.join("tests/vm/boot.sh"));
     boot.args(["-k", kernel, "-t", &TIME_MAX_S.to_string(), "-s"]).arg(share);
     boot.env("FAKEGPU_EXECUTOR", workspace.built(Profile::Debug, "gcn3-device")).stdin(Stdio::null());
-    match time {
-        Time::Host => {
+    match machine {
+        Machine::Usual => {
             eprintln!("== Linux {kernel} with amdgpu");
             // Once, longer than QEMU waits by itself: `boot.sh` raises its limit.
             boot.env("FAKEGPU_PAUSE_S", "8");
         }
-        Time::Instructions => {
+        Machine::Timed => {
             eprintln!("== Linux {kernel} with amdgpu, time by instructions");
             boot.arg("-i");
         }
+        Machine::Rocm6 => eprintln!("== Linux {kernel} with amdgpu, ROCm 6.4"),
     }
-    boot.arg("--").arg(in_there(filter, time));
+    if let Some(root) = root {
+        boot.args(["-m", MEMORY_OF_ROCM_6, "-r"]).arg(root);
+    }
+    boot.arg("--").arg(in_there(filter, machine));
     command::run(&mut boot).map_err(|_| anyhow!("Linux {kernel}: tests failed"))
 }
 
 /// The command in the virtual machine, where the shared folder is the working directory.
-fn in_there(filter: Option<&str>, time: Time) -> OsString {
-    let (timed, filter) = match time {
-        Time::Host => ("", filter),
-        Time::Instructions => ("XSCHED_VM_TIMED=1 ", filter.or(Some(TIMED))),
+fn in_there(filter: Option<&str>, machine: Machine) -> OsString {
+    let (kind, filter) = match machine {
+        Machine::Usual => ("", filter),
+        Machine::Timed => ("XSCHED_VM_TIMED=1 ", filter.or(Some(TIMED))),
+        Machine::Rocm6 => ("XSCHED_VM_ROCM_6=1 ", filter),
     };
     let seeds = env::var("XSCHED_TEST_SEEDS").ok().and_then(|seeds| seeds.parse::<u64>().ok());
     let seeds = seeds.map(|seeds| format!("XSCHED_TEST_SEEDS={seeds} ")).unwrap_or_default();
     let filter = filter.map(|filter| format!(" '{}'", filter.replace('\'', r"'\''"))).unwrap_or_default();
     format!(
-        "{timed}{seeds}XSCHED_VM=/host XSCHED_CTL=/host/xsched-ctl RUST_BACKTRACE=0 ./tests --test-threads=1{filter}"
+        "{kind}{seeds}XSCHED_VM=/host XSCHED_CTL=/host/xsched-ctl RUST_BACKTRACE=0 ./tests --test-threads=1{filter}"
     )
     .into()
 }
 
-/// Builds everything and puts it into one folder.
-fn stage(workspace: &Workspace) -> Result<PathBuf> {
+/// Builds everything and puts it into one folder, for ROCm 5.2 or for that of the root file system.
+fn stage(workspace: &Workspace, rocm_6: Option<&Root>) -> Result<PathBuf> {
     subject::build_with_switches(workspace)?;
     command::run(command::cargo(&workspace.root).args(["build", "--package", "xsched-gcn3"]))?;
-    let share = workspace.target_dir.join("vm");
+    let share = workspace.target_dir.join(if rocm_6.is_some() { "vm-rocm6" } else { "vm" });
     fs::create_dir_all(&share).with_context(|| format!("failed to create {}", share.display()))?;
     for name in ["xsched-ctl", "libxsched_shim.so"] {
         copy(&workspace.built(Profile::Debug, name), &share.join(name))?;
@@ -131,6 +174,27 @@ fn stage(workspace: &Workspace) -> Result<PathBuf> {
         cc.args([&format!("-DSHAPE={shape}"), "-o"]).arg(share.join(name));
         command::run(cc.arg(workspace.root.join("tests/apps/origin_chain/level.cpp")))?;
     }
+    for module in ["advance", "saxpy"] {
+        let source = format!("tests/vm/programs/{module}.hip");
+        artifacts::module_for_vm(workspace, &source, &share.join(module).with_extension("co"))?;
+    }
+    match rocm_6 {
+        None => stage_rocm_5(workspace, &share)?,
+        Some(_) => stage_rocm_6(workspace, &share)?,
+    }
+    Ok(share)
+}
+
+fn stage_rocm_6(workspace: &Workspace, share: &Path) -> Result<()> {
+    // Replaces AMD's at link time: same name, same versions of symbols.
+    let runtime = artifacts::build_runtimes(workspace)?.join("6/libamdhip64.so.6");
+    for program in PROGRAMS_OF_ROCM_6 {
+        compile(workspace, program, &share.join(program), &runtime, &[])?;
+    }
+    programs::make_model(workspace, &share.join("tiny.gguf"), "float32")
+}
+
+fn stage_rocm_5(workspace: &Workspace, share: &Path) -> Result<()> {
     // Tests that need these clients report it if they are missing.
     if let Err(error) = clients::fetch(workspace) {
         eprintln!("going on: {error:#}");
@@ -147,10 +211,6 @@ fn stage(workspace: &Workspace) -> Result<PathBuf> {
         }
         copy(&workspace.root.join("tests/differential/corpus").join(BOXES), &share.join(BOXES))?;
     }
-    for module in ["advance", "saxpy"] {
-        let source = format!("tests/vm/programs/{module}.hip");
-        artifacts::module_for_vm(workspace, &source, &share.join(module).with_extension("co"))?;
-    }
     // Replaces AMD's at link time: same name, same versions of symbols.
     let runtime = artifacts::build_runtimes(workspace)?.join("5/libamdhip64.so.5");
     for program in PROGRAMS {
@@ -162,7 +222,7 @@ fn stage(workspace: &Workspace) -> Result<PathBuf> {
         compile(workspace, "share", &library, &runtime, &options)?;
         rename_needed(&library, name)?;
     }
-    Ok(share)
+    Ok(())
 }
 
 /// Compiles a file of `tests/vm/programs`.
@@ -251,7 +311,17 @@ mod tests {
 
     #[test]
     fn a_filter_stays_one_word() {
-        let command = in_there(Some("it's"), Time::Host);
+        let command = in_there(Some("it's"), Machine::Usual);
         assert!(command.to_str().unwrap().ends_with(r"--test-threads=1 'it'\''s'"), "{command:?}");
+    }
+
+    #[test]
+    fn a_large_root_file_system_is_made_only_for_tests_that_are_named() {
+        let all = [Machine::Usual, Machine::Timed, Machine::Rocm6];
+        let that_run = |filter| all.map(|machine| machine.runs(filter));
+        assert_eq!(that_run(None), [true, true, false]);
+        assert_eq!(that_run(Some("queues")), [true, false, false]);
+        assert_eq!(that_run(Some("timed::gates")), [false, true, false]);
+        assert_eq!(that_run(Some("rocm6")), [false, false, true]);
     }
 }

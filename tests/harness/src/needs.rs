@@ -118,8 +118,17 @@ pub static VM_TIMED: Need = Need {
     },
 };
 
+/// The test runs there, on a root file system with ROCm 6.4.
+pub static VM_ROCM_6: Need = Need {
+    name: "virtual machine with ROCm 6.4",
+    missing: || {
+        let is_there = env::var_os("XSCHED_VM_ROCM_6").is_some();
+        (!is_there).then(|| "`cargo xtask test --vm rocm6` boots the machine that has ROCm 6.4".to_owned())
+    },
+};
+
 /// Those that CI does not meet in a run of `cargo xtask test`: the virtual machine takes longer than all other tests.
-pub static NOT_IN_CI: [&Need; 2] = [&VM, &VM_TIMED];
+pub static NOT_IN_CI: [&Need; 3] = [&VM, &VM_TIMED, &VM_ROCM_6];
 
 /// Those that `#[ignore = "needs .."]` may name: unit tests run under the standard harness, which cannot probe.
 pub static OF_UNIT_TESTS: [&Need; 5] = [&ROOT, &NAMESPACES, &BTF, &CGROUP_V2, &XTASK];

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::root::{LIBRARIES, Root};
-use crate::{command, workspace::Workspace};
+use crate::{command, venv, workspace::Workspace};
 
 /// A release of ROCm in the root file system.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -117,17 +117,19 @@ impl Program {
 /// All layers on the device; a prompt of 64 tokens, then 32 of an answer, forty times.
 const LLAMA_BENCH: [&str; 8] = ["-ngl", "99", "-p", "64", "-n", "32", "-r", "40"];
 
-fn model(target_dir: &Path) -> PathBuf {
+/// The model of llama-bench.
+pub(super) fn model(target_dir: &Path) -> PathBuf {
     target_dir.join("rocm/tiny.gguf")
 }
 
-/// A small model of random numbers.
-pub(super) fn make_model(workspace: &Workspace, python: &Path) -> Result<()> {
-    let model = model(&workspace.target_dir);
+/// Writes a small model of random numbers of this type, unless it is there.
+pub(crate) fn make_model(workspace: &Workspace, model: &Path, number: &str) -> Result<()> {
     if model.exists() {
         return Ok(());
     }
-    command::run(command::command(python).arg(workspace.root.join("tests/rocm/tiny_gguf.py")).arg(model))
+    let tests = workspace.root.join("tests/rocm");
+    let python = venv::setup(&workspace.target_dir.join("rocm/python"), &tests.join("requirements.txt"))?;
+    command::run(command::command(python).arg(tests.join("tiny_gguf.py")).arg(model).arg(number))
 }
 
 #[cfg(test)]

@@ -21,8 +21,9 @@ use anyhow::{Context as _, Result, ensure};
 use super::inside::Inside;
 use crate::command;
 
-/// Headers and libraries. `hipcc` depends on the compilers that MIOpen calls. 9 GB with what they need.
-const PACKAGES: [&str; 14] = [
+/// Headers and libraries, and what `tests/vm/boot.sh` wants. `hipcc` depends on the compilers that MIOpen calls. 9 GB with what they need.
+const PACKAGES: [&str; 15] = [
+    "kmod",
     "libamdhip64-6",
     "libamdhip64-dev",
     "hipcc",
@@ -77,13 +78,13 @@ pub(super) const REGISTER: &str = "librocprofiler-register.so.0";
 pub(super) const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
 /// As the file system is, once it is made.
-pub(super) struct Root {
+pub(crate) struct Root {
     cache: PathBuf,
 }
 
 impl Root {
     /// Takes the steps that were not taken yet.
-    pub(super) fn make() -> Result<Self> {
+    pub(crate) fn make() -> Result<Self> {
         let root = Self { cache: cache()? };
         let done = root.cache.join("done");
         fs::create_dir_all(&done).with_context(|| format!("failed to create {}", done.display()))?;
@@ -105,7 +106,7 @@ impl Root {
     }
 
     /// `/` of the file system.
-    pub(super) fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.cache.join("sid")
     }
 
