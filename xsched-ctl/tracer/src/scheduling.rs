@@ -84,10 +84,11 @@ pub(crate) struct Scheduling {
 }
 
 impl Scheduling {
-    pub(crate) fn new() -> Self {
+    /// `takes_every_call`: no filter leaves calls out.
+    pub(crate) fn new(takes_every_call: bool) -> Self {
         Self {
             source: Source::new(),
-            calls: Calls::default(),
+            calls: Calls::new(takes_every_call),
             judgements: Judgements::default(),
             processes: Processes::default(),
             arbiter: Arbiter::default(),
@@ -267,7 +268,7 @@ mod tests {
 
     #[test]
     fn records_with_a_future_time_are_dropped() {
-        let mut scheduling = Scheduling::new();
+        let mut scheduling = Scheduling::new(true);
         let record = Record { kind: 1, thread: 0, time_ns: 0, queue: 1, values: [0; 5] };
         let read_ns = 1_000_000_000;
         for time_ns in [1, read_ns, read_ns + SKEW_NS, read_ns + SKEW_NS + 1, u64::MAX] {

@@ -35,7 +35,9 @@ pub(super) enum Told {
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     threads: HashMap<(u32, u32), VecDeque<Noted>>,
-    /// When the first known call of a process began. It is recorded since then.
+    /// No filter leaves calls out.
+    has_every_call: bool,
+    /// When the first known call of a process began. Without a filter, it is recorded since then.
     first_ns: HashMap<u32, u64>,
     flows: u64,
     /// Calls of processes that have not written events.
@@ -63,6 +65,11 @@ struct Untold {
 }
 
 impl Calls {
+    /// No calls yet. `takes_every_call`: no filter leaves any out.
+    pub(super) fn new(takes_every_call: bool) -> Self {
+        Self { has_every_call: takes_every_call, ..Self::default() }
+    }
+
     /// Notes a call if it may start something. It is followed if its process writes events.
     pub(super) fn note(&mut self, call: &mut RuntimeCall, told: Told) {
         let Some(end_ns) = may_start(call) else { return };
@@ -113,7 +120,7 @@ impl Calls {
 
     /// Whether a process made this call before it was recorded: a process may write events before the probes are there.
     pub(super) fn is_before_recording(&self, pid: u32, returned_ns: u64) -> bool {
-        self.first_ns.get(&pid).is_some_and(|first_ns| returned_ns < *first_ns)
+        self.has_every_call && self.first_ns.get(&pid).is_some_and(|first_ns| returned_ns < *first_ns)
     }
 
     /// The call on a thread that overlaps with an interval: the innermost if calls nest.
@@ -198,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_process_is_recorded_from_its_first_known_call_on() {
-        let mut calls = Calls::default();
+        let mut calls = Calls::new(true);
         assert!(!calls.is_before_recording(1, 5), "no call of it is known: it may be missing");
         for (tid, begin_ns) in [(2, 30), (3, 20)] {
             let mut launch =
@@ -207,6 +214,8 @@ mod tests {
         }
         assert_eq!([19, 20, 25].map(|at_ns| calls.is_before_recording(1, at_ns)), [true, false, false]);
         assert!(!calls.is_before_recording(2, 19), "another process");
+        calls.has_every_call = false;
+        assert!(!calls.is_before_recording(1, 19), "a filter may have left calls out before");
     }
 
     #[test]

@@ -29,7 +29,8 @@ type Count = Option<Nodes>;
 /// The graphs of one process.
 #[derive(Default)]
 pub(crate) struct Graphs {
-    graphs: HashMap<u64, Count>,
+    /// By graph.
+    built: HashMap<u64, Count>,
     executables: HashMap<u64, Count>,
     /// By node: its graph and what it adds.
     nodes: HashMap<u64, (u64, Nodes)>,
@@ -87,20 +88,20 @@ impl Graphs {
 
     /// The count of a graph; None also for an unknown graph.
     fn count(&self, graph: u64) -> Count {
-        self.graphs.get(&graph).copied().flatten()
+        self.built.get(&graph).copied().flatten()
     }
 
     fn begins(&mut self, graph: u64, count: Count) {
-        self.graphs.insert(graph, count);
+        self.built.insert(graph, count);
     }
 
     fn destroyed(&mut self, graph: u64) {
-        self.graphs.remove(&graph);
+        self.built.remove(&graph);
         self.nodes.retain(|_, (of, _)| *of != graph);
     }
 
     fn adds(&mut self, graph: u64, node: u64, more: Count) {
-        let Some(count) = self.graphs.get_mut(&graph) else { return };
+        let Some(count) = self.built.get_mut(&graph) else { return };
         *count = count.zip(more).map(|(count, more)| count + more);
         if let Some(more) = more.filter(|_| self.nodes.len() < NODES_MAX) {
             self.nodes.insert(node, (graph, more));
@@ -110,13 +111,13 @@ impl Graphs {
     fn node_destroyed(&mut self, node: u64) {
         match self.nodes.remove(&node) {
             Some((graph, less)) => {
-                if let Some(Some(count)) = self.graphs.get_mut(&graph) {
+                if let Some(Some(count)) = self.built.get_mut(&graph) {
                     count.kernels -= less.kernels;
                     count.all -= less.all;
                 }
             }
             // It may be of any graph: captured graphs do not report their nodes.
-            None => self.graphs.values_mut().for_each(|count| *count = None),
+            None => self.built.values_mut().for_each(|count| *count = None),
         }
     }
 

@@ -102,7 +102,7 @@ impl Session {
             processes: Processes::new(),
             resolver: Resolver::new(rules, label, sees_all),
             recorder,
-            scheduling: Scheduling::new(),
+            scheduling: Scheduling::new(sees_all),
             settings: SettingsWatch::default(),
             known: Known::default(),
             lives: Lives::default(),

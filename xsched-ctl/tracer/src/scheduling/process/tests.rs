@@ -271,7 +271,7 @@ fn a_call_that_never_comes_is_not_waited_for_long_and_counted() {
 
 #[test]
 fn an_execution_of_a_call_before_the_recording_is_not_counted() {
-    let mut bench = Bench::new();
+    let mut bench = Bench { calls: Calls::new(true), ..Bench::new() };
     bench.launched(100, 1, 0, 0);
     bench.completed(200, 1, Observed::Marker);
     bench.called(299, 306).settle(&"liba.so".into(), true);
