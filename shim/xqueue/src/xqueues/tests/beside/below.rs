@@ -78,7 +78,7 @@ fn no_launch_goes_without_the_lock_while_it_is_preempted() {
     process.run_due();
     assert!(process.launch_under_the_lock(WORK) && process.launch_at_once(WORK));
     process.arbiter.decide(AdmissionState::Beside);
-    assert!(!process.launch_at_once(WORK), "what nothing limits is opened anew");
+    assert!(!process.launch_at_once(WORK), "what nothing limits is opened again");
     process.run_due();
     assert!(process.launch_under_the_lock(WORK) && process.launch_at_once(WORK));
     process.arbiter.decide(BELOW);
