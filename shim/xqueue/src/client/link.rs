@@ -28,7 +28,7 @@ pub(crate) struct Link {
     trouble: fn(Trouble),
 }
 
-/// A queue of this process in the page.
+/// A claim of this process in the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
     pub(super) index: u32,
@@ -75,7 +75,7 @@ impl Link {
         self.is_in_force.load(Ordering::Acquire)
     }
 
-    /// The queue's word, if the queue is there.
+    /// The claim's word, if the claim is there.
     pub(super) fn word(&self, slot: Slot) -> Option<ClaimWord> {
         self.word_of(slot.name())
     }
@@ -85,12 +85,12 @@ impl Link {
         (word.is_open() && u64::from(word.generation()) == name >> 32).then_some(word)
     }
 
-    /// A queue's admission state.
+    /// A claim's admission state.
     pub(super) fn state_of(&self, slot: Slot) -> AdmissionState {
         self.state_by_name(slot.name())
     }
 
-    /// The same of the queue with this name.
+    /// The same of the claim with this name.
     pub(super) fn state_by_name(&self, name: u64) -> AdmissionState {
         if !self.is_in_force() {
             return AdmissionState::Alone;
@@ -111,7 +111,7 @@ impl Link {
         }
     }
 
-    /// Reports something to the arbiter. Never waits. If the socket is full, what must not be lost is sent later: that a queue has
+    /// Reports something to the arbiter. Never waits. If the socket is full, what must not be lost is sent later: that a claim has
     /// work, has none, or is closed. The rest is reported again as long as there is a reason; it is counted.
     pub(super) fn report(&self, report: Report, slot: u32, argument: u64, keeper: Keeper) {
         if keeper == Keeper::Programs {

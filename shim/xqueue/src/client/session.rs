@@ -59,8 +59,8 @@ pub(super) enum ClientError {
     Refused(u32),
     #[error("read the controller's rules")]
     Rules,
-    #[error("keep a queue: it is gone from the page")]
-    QueueGone,
+    #[error("keep a claim: it is gone from the page")]
+    ClaimGone,
     #[error("understand the controller: it sends a packet at a wrong time")]
     Unexpected,
 }
@@ -234,7 +234,7 @@ impl Client {
         }
         let is_gone = |slot| self.link.word(slot).is_none();
         if self.slots().any(is_gone) {
-            return Err(ClientError::QueueGone);
+            return Err(ClientError::ClaimGone);
         }
         if let Phase::Joined { connection, claims, origins, usage_at, .. } = &mut self.phase {
             connection.send_posted();

@@ -13,7 +13,6 @@ use crate::state::State;
 impl<D: Device> State<D> {
     /// Notes that a launch has returned; with `on_device` the runtime took it. If a marker is to be recorded behind it, returns
     /// how many commands the source has launched.
-    /// behind them.
     pub(crate) fn launch_returned(
         &mut self,
         launch: &PendingLaunch<D>,

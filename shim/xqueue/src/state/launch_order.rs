@@ -44,7 +44,7 @@ impl LaunchOrder {
         self.next.iter().map(|(&ticket, &queue)| (ticket, queue))
     }
 
-    /// Queues with a deferred command whose launch has not returned: those that launch come last.
+    /// Queues with a deferred command whose launch has not returned, in no order.
     pub(super) fn queues(&self) -> impl Iterator<Item = QueueId> {
         self.next.values().copied().chain(self.launching.values().map(|&(queue, _)| queue))
     }

@@ -1,6 +1,5 @@
 //! The watcher's part: one thread of the process looks for completions, sends the reports that are due, and wakes threads that
-//! may
-//! go on.
+//! may go on.
 
 use std::sync::{Arc, PoisonError};
 use std::thread;
