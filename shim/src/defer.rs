@@ -80,7 +80,6 @@ pub(crate) fn is_engaged() -> bool {
 pub(crate) fn renew_after_fork() {
     DEFERRAL.renew();
     xsched_shim_status.gates.clear();
-    streams::invalidate();
     finding::forget_set_devices();
 }
 

@@ -10,7 +10,7 @@ use crate::counters::{self, Trouble};
 use crate::defer::claims::Devices;
 use crate::defer::controller::Scheduler;
 use crate::defer::dependencies::Dependencies;
-use crate::defer::streams::NullStreams;
+use crate::defer::streams::StreamIndex;
 use crate::hip::device::Hip;
 use crate::hip::real;
 use crate::runtime::copies::RuntimeCopy;
@@ -22,7 +22,7 @@ use crate::{planted, verdict};
 pub(crate) struct Deferral {
     pub(super) queues: Arc<XQueues<Hip>>,
     dependencies: Mutex<Dependencies>,
-    pub(super) null_streams: NullStreams,
+    pub(super) streams: StreamIndex,
     /// Held while the queues are informed whether any stream captures.
     pub(super) captures: Mutex<()>,
     /// Whether any did, when the queues were last informed.
@@ -46,7 +46,7 @@ impl Default for Deferral {
         Self {
             queues,
             dependencies: Mutex::default(),
-            null_streams: NullStreams::default(),
+            streams: StreamIndex::default(),
             captures: Mutex::default(),
             is_capturing: AtomicBool::new(false),
             has_broken_captures: AtomicBool::new(false),

@@ -11,7 +11,7 @@
 
 use foldhash::{HashMap, HashSet};
 
-use crate::defer::streams::{self, StreamEntry, StreamKey};
+use crate::defer::streams::{StreamEntry, StreamKey};
 use crate::planted::{Bug, is_planted};
 use xsched_xqueue::{Device, Position, QueueId, QueueStatus, XQueues};
 
@@ -89,13 +89,9 @@ impl Dependencies {
         })
     }
 
-    /// Forgets a stream, also in what threads remember. Its queue still exists.
+    /// Forgets a stream. Its queue still exists.
     pub(super) fn remove_stream(&mut self, key: StreamKey) -> Option<&'static StreamEntry> {
-        let removed = self.streams.remove(&key);
-        if removed.is_some() {
-            streams::invalidate();
-        }
-        removed
+        self.streams.remove(&key)
     }
 
     /// Takes the entry of a forgotten stream back, whose queue is gone.
@@ -259,7 +255,11 @@ impl Dependencies {
 
     /// Forgets all streams of a device, and what may have gone with them; returns their entries. Streams and captures of other
     /// devices go on.
-    pub(super) fn remove_streams(&mut self, copy: usize, device: i32) -> Vec<&'static StreamEntry> {
+    pub(super) fn remove_streams(
+        &mut self,
+        copy: usize,
+        device: i32,
+    ) -> Vec<(StreamKey, &'static StreamEntry)> {
         let streams = &self.streams;
         let is_elsewhere = |&(of, handle): &(usize, usize)| {
             let key = StreamKey::Created { copy: of, handle };
@@ -269,9 +269,8 @@ impl Dependencies {
         // An event that other processes see may be of another device. A graph that is forgotten only waits more.
         self.alone.retain(|&(of, _)| of != copy);
         self.alive.1.clear();
-        streams::invalidate();
         let is_meant = |key: &StreamKey, entry: &StreamEntry| key.copy() == copy && entry.device() == device;
-        self.streams.extract_if(|key, entry| is_meant(key, entry)).map(|(_, entry)| entry).collect()
+        self.streams.extract_if(|key, entry| is_meant(key, entry)).collect()
     }
 
     /// Whether any stream captures.

@@ -6,7 +6,8 @@ use xsched_xqueue::{QueueId, XQueues};
 
 use crate::abi::Stream;
 use crate::defer::deferral::{DEFERRAL, Deferral, deferral};
-use crate::defer::streams::{self, KnownStream, StreamEntry, StreamKey};
+use crate::defer::dependencies::Dependencies;
+use crate::defer::streams::{KnownStream, StreamEntry, StreamKey};
 use crate::hip::device::Hip;
 use crate::hip::marker::HipStream;
 use crate::hip::real;
@@ -22,7 +23,7 @@ pub(crate) fn stream_created(copy: &'static RuntimeCopy, stream: Stream) {
     if let (Some(device), Some(is_blocking)) = (device, real::is_blocking(copy, stream)) {
         let key = StreamKey::created(copy, stream.0.addr());
         // A stream that had this handle before, whose end the shim has not seen.
-        let former = deferral.dependencies().remove_stream(key);
+        let former = deferral.remove_stream(&mut deferral.dependencies(), key);
         if let Some(entry) = former {
             deferral.forget(entry, XQueues::destroy);
         }
@@ -36,7 +37,7 @@ pub(crate) fn stream_destroyed(copy: &RuntimeCopy, stream: Stream) {
     let key = StreamKey::created(copy, stream.0.addr());
     let mut dependencies = deferral.dependencies();
     dependencies.capture_ends((copy.index(), stream.0.addr()));
-    let entry = dependencies.remove_stream(key);
+    let entry = deferral.remove_stream(&mut dependencies, key);
     drop(dependencies);
     // The stream is forgotten before markers are recorded again. Its capture goes on, and a marker must not enter it.
     if let Some(entry) = entry {
@@ -62,11 +63,13 @@ pub(crate) fn device_reset(copy: &RuntimeCopy, device: i32) {
     let Some(deferral) = DEFERRAL.existing() else { return };
     deferral.queues.retire_gates(copy.runtime());
     let mut dependencies = deferral.dependencies();
-    deferral.null_streams.forget(copy.index(), device);
-    let entries = dependencies.remove_streams(copy.index(), device);
+    let removed = dependencies.remove_streams(copy.index(), device);
+    for &(key, _) in &removed {
+        deferral.streams.remove(key);
+    }
     drop(dependencies);
     deferral.note_captures(true);
-    for entry in entries {
+    for (_, entry) in removed {
         deferral.forget(entry, XQueues::destroy);
     }
     deferral.queues.forget_detached();
@@ -119,12 +122,7 @@ impl Deferral {
     ) -> Option<(KnownStream, i32)> {
         let device = real::current_device(copy).or(is_planted(Bug::DeferredAfterFault).then_some(0))?;
         let key = StreamKey::of(copy, call.stream_name(), device)?;
-        let entry = streams::remembered(key).or_else(|| {
-            let generation = streams::generation();
-            let entry = self.find_stream(copy, key, device)?;
-            streams::remember(key, generation, entry);
-            Some(entry)
-        })?;
+        let entry = self.streams.find(key).or_else(|| self.find_stream(copy, key, device))?;
         Some((KnownStream { key, entry }, device))
     }
 
@@ -165,9 +163,7 @@ impl Deferral {
         let entry = dependencies.add_stream(key, device, is_blocking, |status| {
             self.queues.create(stream, claim, status);
         });
-        if matches!(key, StreamKey::Legacy { .. }) {
-            self.null_streams.set(copy.index(), device, entry);
-        }
+        self.streams.insert(key, entry);
         entry
     }
 
@@ -184,6 +180,12 @@ impl Deferral {
             _ => known,
         };
         Some(KnownStream { key, entry: entry? })
+    }
+
+    /// Forgets a stream, also where threads find it without a lock. Its queue still exists.
+    fn remove_stream(&self, dependencies: &mut Dependencies, key: StreamKey) -> Option<&'static StreamEntry> {
+        self.streams.remove(key);
+        dependencies.remove_stream(key)
     }
 
     /// Forgets a stream's queue by `queue_goes`, and a failure that no call will return.

@@ -12,7 +12,7 @@ use xsched_xqueue::{
 use crate::abi::Stream;
 use crate::defer::deferral::{DEFERRAL, deferral};
 use crate::defer::exit;
-use crate::defer::streams::{self, KnownStream, StreamEntry, StreamKey};
+use crate::defer::streams::{KnownStream, StreamEntry, StreamKey};
 use crate::hip::device::{HipCommand, HipWork};
 use crate::hip::marker::HipStream;
 use crate::hip::program::ProgramCommand;
@@ -77,16 +77,12 @@ pub(crate) fn counts_calls() -> bool {
 /// Counts a call that puts something on a stream.
 pub(crate) fn count_call(call: &Stopped<'_>) {
     let (Some(deferral), Some(copy)) = (DEFERRAL.existing(), call.target.copy) else { return };
-    let entry = match call.stream_name() {
-        StreamName::Created(handle) => {
-            let key = StreamKey::created(copy, handle);
-            streams::remembered(key).or_else(|| deferral.dependencies().stream(key))
-        }
-        StreamName::Legacy => {
-            real::current_device(copy).and_then(|device| deferral.null_streams.get(copy.index(), device))
-        }
-        StreamName::PerThread => None,
+    let device = match call.stream_name() {
+        StreamName::Legacy => real::current_device(copy),
+        StreamName::Created(_) | StreamName::PerThread => Some(0),
     };
+    let key = device.and_then(|device| StreamKey::of(copy, call.stream_name(), device));
+    let entry = key.and_then(|key| deferral.streams.find(key));
     if let Some(entry) = entry {
         entry.calls.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,16 +1,14 @@
 //! What is known of each stream, and how a thread finds it without a lock.
 //!
 //! An entry stays allocated for as long as the process lives, and is used again for other streams. So threads may keep references
-//! to it without counting them. Each thread remembers the streams that it used last. When any stream is forgotten, this memory is
-//! void, since the stream's handle may come back as another stream's.
+//! to it without counting them.
 
-use std::cell::Cell;
-use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-use crate::hashing::MULTIPLIER;
+use xsched_preload::index::{Index, Key};
+
 use crate::hip::failure::LateFailure;
-use crate::runtime::copies::{COPIES_MAX, RuntimeCopy};
+use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::StreamName;
 use xsched_xqueue::{QueueId, QueueStatus};
 
@@ -51,7 +49,20 @@ impl StreamKey {
             Self::Legacy { copy, .. } | Self::Created { copy, .. } => copy,
         }
     }
+
+    /// The same in words.
+    fn words(self) -> Key {
+        match self {
+            Self::Legacy { copy, device } => {
+                [LEGACY_HANDLE, copy << u32::BITS | device.cast_unsigned() as usize]
+            }
+            Self::Created { copy, handle } => [handle, copy],
+        }
+    }
 }
+
+/// `hipStreamLegacy`: no stream that was created has this handle.
+const LEGACY_HANDLE: usize = 1;
 
 /// What is known of a stream.
 #[derive(Debug, Default)]
@@ -104,95 +115,28 @@ impl KnownStream {
     }
 }
 
-/// Changes whenever a stream is forgotten.
-static GENERATION: AtomicU64 = AtomicU64::new(0);
+/// The streams that are known, as threads find them without a lock. Written under the lock of
+/// [`Dependencies`](super::dependencies::Dependencies).
+#[derive(Debug, Default)]
+pub(super) struct StreamIndex(Index<StreamEntry>);
 
-/// The current generation, under which threads remember streams.
-pub(super) fn generation() -> u64 {
-    GENERATION.load(Ordering::Acquire)
-}
-
-/// A stream was forgotten: what threads remember is invalid.
-pub(super) fn invalidate() {
-    GENERATION.fetch_add(1, Ordering::AcqRel);
-}
-
-#[derive(Clone, Copy)]
-struct Remembered {
-    generation: u64,
-    key: StreamKey,
-    entry: &'static StreamEntry,
-}
-
-/// log2 of how many streams a thread remembers.
-const REMEMBERED_BITS: u32 = 3;
-
-thread_local! {
-    /// By key; a later stream replaces an earlier one.
-    static REMEMBERED: [Cell<Option<Remembered>>; 1 << REMEMBERED_BITS] =
-        const { [const { Cell::new(None) }; 1 << REMEMBERED_BITS] };
-}
-
-fn slot(key: StreamKey) -> usize {
-    let StreamKey::Created { handle: number, .. } = key else { return 0 };
-    ((number as u64).wrapping_mul(MULTIPLIER) >> (u64::BITS - REMEMBERED_BITS)) as usize
-}
-
-/// A stream that this thread remembers.
-#[inline]
-pub(super) fn remembered(key: StreamKey) -> Option<&'static StreamEntry> {
-    let remembered = REMEMBERED.try_with(|slots| slots[slot(key)].get()).ok()??;
-    (remembered.key == key && remembered.generation == generation()).then_some(remembered.entry)
-}
-
-/// Remembers a stream that was known when this was the [generation].
-pub(super) fn remember(key: StreamKey, generation: u64, entry: &'static StreamEntry) {
-    let remembered = Some(Remembered { generation, key, entry });
-    let _ = REMEMBERED.try_with(|slots| slots[slot(key)].set(remembered));
-}
-
-/// Devices whose null streams are found without a lock. Those of other devices are looked up like created streams.
-const DEVICES: usize = 64;
-
-/// The null streams that are known.
-#[derive(Debug)]
-pub(super) struct NullStreams([[AtomicPtr<StreamEntry>; DEVICES]; COPIES_MAX]);
-
-impl Default for NullStreams {
-    fn default() -> Self {
-        Self([const { [const { AtomicPtr::new(ptr::null_mut()) }; DEVICES] }; COPIES_MAX])
-    }
-}
-
-impl NullStreams {
-    fn slot(&self, copy: usize, device: i32) -> Option<&AtomicPtr<StreamEntry>> {
-        self.0.get(copy)?.get(usize::try_from(device).ok()?)
+impl StreamIndex {
+    #[inline]
+    pub(super) fn find(&self, key: StreamKey) -> Option<&'static StreamEntry> {
+        self.0.find(key.words())
     }
 
-    pub(super) fn set(&self, copy: usize, device: i32, entry: &'static StreamEntry) {
-        if let Some(slot) = self.slot(copy, device) {
-            slot.store(ptr::from_ref(entry).cast_mut(), Ordering::Release);
-        }
+    pub(super) fn insert(&self, key: StreamKey, entry: &'static StreamEntry) {
+        self.0.insert(key.words(), entry);
     }
 
-    /// The null stream of a device, if it is known and kept here.
-    pub(super) fn get(&self, copy: usize, device: i32) -> Option<&'static StreamEntry> {
-        let entry = self.slot(copy, device)?.load(Ordering::Acquire);
-        // SAFETY: null, or made of a reference for as long as the process lives.
-        unsafe { entry.as_ref() }
+    pub(super) fn remove(&self, key: StreamKey) {
+        self.0.remove(key.words());
     }
 
     /// Whether a device's null stream has nothing that delays the device's blocking streams.
-    pub(super) fn is_clear(&self, copy: usize, device: i32) -> bool {
-        let is_found_here = self.slot(copy, device).is_some();
-        is_found_here && self.get(copy, device).is_none_or(|null| null.status.is_clear())
-    }
-
-    /// Forgets the null stream of a device.
-    pub(super) fn forget(&self, copy: usize, device: i32) {
-        if let Some(slot) = self.slot(copy, device) {
-            slot.store(ptr::null_mut(), Ordering::Release);
-        }
+    pub(super) fn is_null_stream_clear(&self, copy: usize, device: i32) -> bool {
+        self.find(StreamKey::Legacy { copy, device }).is_none_or(|null| null.status.is_clear())
     }
 }
 
@@ -205,32 +149,18 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_remembers_streams_until_any_is_forgotten() {
-        let key = StreamKey::Created { copy: 0, handle: 0x7000 };
-        let before = generation();
-        remember(key, before, entry());
-        // Tests of other threads forget streams as well.
-        assert!(remembered(key).is_some() || generation() != before);
-        assert!(remembered(StreamKey::Created { copy: 1, handle: 0x7000 }).is_none(), "another copy's");
-        invalidate();
-        assert!(remembered(key).is_none());
-        remember(key, before, entry());
-        assert!(remembered(key).is_none(), "found before one was forgotten");
-    }
-
-    #[test]
-    fn an_unused_null_stream_delays_nothing() {
-        let null_streams = NullStreams::default();
-        assert!(null_streams.is_clear(0, 3) && null_streams.get(0, 3).is_none());
-        let unknown = DEVICES as i32;
+    fn null_streams_are_told_apart_by_copy_and_device() {
+        let index = StreamIndex::default();
+        assert!(index.is_null_stream_clear(0, 3), "unused, it delays nothing");
+        let key = StreamKey::Legacy { copy: 0, device: 3 };
+        index.insert(key, entry());
+        assert!(index.find(key).is_some() && !index.is_null_stream_clear(0, 3));
         assert!(
-            !null_streams.is_clear(0, unknown) && !null_streams.is_clear(0, -1),
-            "nothing is known of these here"
+            index.is_null_stream_clear(1, 3)
+                && index.is_null_stream_clear(0, 4)
+                && index.is_null_stream_clear(3, 0)
         );
-        null_streams.set(0, 3, entry());
-        assert!(!null_streams.is_clear(0, 3) && null_streams.get(0, 3).is_some());
-        assert!(null_streams.is_clear(1, 3), "of another copy");
-        null_streams.forget(0, 3);
-        assert!(null_streams.is_clear(0, 3));
+        index.remove(key);
+        assert!(index.find(key).is_none() && index.is_null_stream_clear(0, 3));
     }
 }

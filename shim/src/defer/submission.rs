@@ -11,7 +11,7 @@ use crate::defer::deferral::{DEFERRAL, Deferral, deferral};
 use crate::defer::dependencies::{Dependencies, EventUse};
 use crate::defer::load::load;
 use crate::defer::ordering::reaches_out;
-use crate::defer::streams::{self, KnownStream, StreamKey};
+use crate::defer::streams::{KnownStream, StreamKey};
 use crate::defer::{deferrable, exit};
 use crate::hip::device::{HipCommand, HipWork};
 use crate::hip::marker::HipStream;
@@ -67,7 +67,7 @@ impl Deferral {
         let key = StreamKey::created(copy, handle);
         let is_open = matches!(self.queues.admission_mode(), AdmissionMode::Open | AdmissionMode::ByQueue);
         is_open
-            && streams::remembered(key).is_some_and(|entry| {
+            && self.streams.find(key).is_some_and(|entry| {
                 let has_failed = entry.failure.is_set();
                 entry.status.is_clear() && !has_failed && self.is_independent(KnownStream { key, entry })
             })
@@ -79,7 +79,7 @@ impl Deferral {
         if self.queues.admission_mode() != AdmissionMode::Beside {
             return None;
         }
-        let entry = streams::remembered(stream_key(call, copy)?)?;
+        let entry = self.streams.find(stream_key(call, copy)?)?;
         let is_doubtful =
             entry.failure.is_set() || self.has_broken_captures.load(Ordering::Acquire) || reaches_out(call);
         // Nothing is deferred that it could come after.
@@ -89,7 +89,7 @@ impl Deferral {
     /// Whether nothing that is deferred on other streams concerns a stream, except for events.
     pub(super) fn is_independent(&self, KnownStream { key, entry }: KnownStream) -> bool {
         matches!(key, StreamKey::Created { .. })
-            && (!entry.is_blocking() || self.null_streams.is_clear(key.copy(), entry.device()))
+            && (!entry.is_blocking() || self.streams.is_null_stream_clear(key.copy(), entry.device()))
     }
 
     fn submit(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) -> Decision {

@@ -43,8 +43,9 @@ const GATED_MAX: Nanos = Nanos::from_millis(1);
 /// How long after the last launch the stream is asked whether its commands without a marker are done.
 pub(crate) const QUIET: Nanos = Nanos::from_micros(30);
 
-/// The longest time in which no command gets a marker while more are launched: device time must become known.
-const UNMARKED_MAX: Nanos = Nanos::from_millis(2);
+/// The longest time in which no command gets a marker while more are launched: device time must become known. Longer if many queues
+/// are busy.
+pub(crate) const UNMARKED_MAX: Nanos = Nanos::from_millis(2);
 
 /// The shortest time between two looks that nothing waits for. A look takes locks of the runtime, which threads need to launch.
 const CHECK_SOONEST: Nanos = Nanos::from_micros(50);
@@ -280,10 +281,10 @@ impl<M: Copy> Flight<M> {
         self.last
     }
 
-    /// When the next launched command is to have a marker.
-    pub(crate) fn marker_due(&self, now: Nanos) -> Nanos {
+    /// When the next launched command is to have a marker: so much later than that of a queue which is the only busy one.
+    pub(crate) fn marker_due(&self, now: Nanos, later: Nanos) -> Nanos {
         let since = if self.unmarked > 0 { self.unmarked_since } else { now };
-        since + UNMARKED_MAX
+        since + UNMARKED_MAX + later
     }
 
     /// Pins the last launched command and all before it.
@@ -354,8 +355,8 @@ impl<M: Copy> Flight<M> {
     }
 
     /// Whether commands have had no marker for so long that the next one gets one.
-    pub(crate) fn is_unmarked_for_long(&self, now: Nanos) -> bool {
-        self.unmarked > 0 && now >= self.unmarked_since + UNMARKED_MAX
+    pub(crate) fn is_unmarked_for_long(&self, now: Nanos, later: Nanos) -> bool {
+        self.unmarked > 0 && now >= self.marker_due(now, later)
     }
 
     /// When to ask the stream whether it is done: its commands have no marker, and nothing was launched for a while.

@@ -4,7 +4,7 @@ use xsched_sched::Nanos;
 
 use crate::clock::now;
 use crate::device::Device;
-use crate::flight::{Flight, QUIET};
+use crate::flight::{Flight, QUIET, UNMARKED_MAX};
 use crate::ids::{ClaimId, QueueId, Source};
 use crate::queue::Queue;
 use crate::state::State;
@@ -12,11 +12,13 @@ use crate::state::State;
 /// The longest time between two looks for completions while the process is recorded.
 const CHECK_EVERY: Nanos = Nanos::from_millis(1);
 
-/// With more busy queues than this, streams are asked later, in proportion: a look at all of them takes longer, too.
-const ASKED_AT_ONCE: u64 = 16;
+/// With more busy queues than this, streams are asked later and have fewer markers, in proportion: a look at all of them takes
+/// longer, too.
+const FEW: u64 = 16;
 
-/// How much later at most.
+/// How much later streams are asked, and commands get a marker, at most.
 const ASKED_LATER_MAX: Nanos = Nanos::from_millis(5);
+const MARKED_LATER_MAX: Nanos = Nanos::from_millis(30);
 
 /// How late the return of a launch may be noticed, if no stream was asked meanwhile.
 const LAUNCHED_WITHIN: Nanos = Nanos::from_millis(1);
@@ -60,8 +62,12 @@ impl<D: Device> State<D> {
 
     /// How much later than usual streams are asked. A process that uses many streams in turn leaves each alone for a while.
     fn asked_later(&self) -> Nanos {
-        let crowd = self.queues.busy_count() as u64 / ASKED_AT_ONCE;
-        QUIET.times(crowd).min(ASKED_LATER_MAX)
+        QUIET.times(self.queues.busy_count() as u64 / FEW).min(ASKED_LATER_MAX)
+    }
+
+    /// How much later than usual commands that have no marker get one. A stream that is left alone is asked before.
+    pub(super) fn marked_later(&self) -> Nanos {
+        UNMARKED_MAX.times(self.queues.busy_count() as u64 / FEW).min(MARKED_LATER_MAX)
     }
 
     /// Whether a launch of the queue's claim is pending: its marker may follow.

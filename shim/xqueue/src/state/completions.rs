@@ -21,13 +21,13 @@ impl<D: Device> State<D> {
     ) -> Option<u64> {
         self.pinned_launches -= usize::from(launch.demand.treatment.is_pinned());
         self.may_be_pinned |= launch.demand.treatment.is_pinned();
-        let is_recorded = self.is_recorded();
+        let (is_recorded, later) = (self.is_recorded(), self.marked_later());
         let Some(flight) = self.flight_mut(launch.source).filter(|_| on_device) else {
             self.note_launch(launch, false, now, Nanos::ZERO);
             return None;
         };
         let ahead = if is_recorded { flight.ahead(now) } else { Nanos::ZERO };
-        let is_time = flight.is_unmarked_for_long(now);
+        let is_time = flight.is_unmarked_for_long(now, later);
         flight.launched_by(
             now,
             launch_of(launch.admitted, launch.class, launch.demand.origin, launch.gate.is_some()),

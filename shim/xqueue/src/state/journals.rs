@@ -54,7 +54,7 @@ impl<D: Device> State<D> {
             Standing::Below { .. } | Standing::Beside => {
                 // It may be open for other terms.
                 journal.close();
-                journal.open(name, queue.flight().marker_due(now), standing);
+                journal.open(name, queue.flight().marker_due(now, self.marked_later()), standing);
             }
         }
         journal.note_duration(class, queue.flight().expected(class));
@@ -76,6 +76,7 @@ impl<D: Device> State<D> {
 
     /// Takes the launches that took no lock and have returned out of a queue's journal.
     pub(crate) fn collect_launches(&mut self, id: QueueId) {
+        let later = self.marked_later();
         let Self { queues, claims, events, .. } = self;
         let Some(queue) = queues.get_journalled(id).filter(|queue| queue.journal().has_news()) else {
             return;
@@ -93,7 +94,7 @@ impl<D: Device> State<D> {
             (count, last) = (count + 1, last.max(launched.returned));
         }
         if count > 0 {
-            let due = queue.flight().marker_due(last);
+            let due = queue.flight().marker_due(last, later);
             queue.journal().set_marker_due(due);
             claims.get_mut(claim).launched_at_once(count, last);
         }
@@ -166,8 +167,9 @@ impl<D: Device> State<D> {
     pub(crate) fn wants_marker_at_once(&mut self, id: QueueId, now: Nanos) -> Option<DueMarker<D>> {
         let queue = self.queues.get(id)?;
         let (claim, stream) = (queue.claim()?, queue.stream()?);
-        if !queue.flight().is_unmarked_for_long(now) {
-            queue.journal().set_marker_due(queue.flight().marker_due(now));
+        let later = self.marked_later();
+        if !queue.flight().is_unmarked_for_long(now, later) {
+            queue.journal().set_marker_due(queue.flight().marker_due(now, later));
             return None;
         }
         let launched = queue.flight().launched_so_far();
@@ -184,9 +186,10 @@ impl<D: Device> State<D> {
         now: Nanos,
     ) -> Option<D::Marker> {
         self.claims.get_mut(due.claim).launch_returned();
+        let later = self.marked_later();
         let Some(queue) = self.queues.get_mut(id) else { return marker };
         let unneeded = marker.and_then(|marker| queue.flight_mut().marked(now, marker, due.launched));
-        queue.journal().set_marker_due(queue.flight().marker_due(now));
+        queue.journal().set_marker_due(queue.flight().marker_due(now, later));
         unneeded
     }
 }
