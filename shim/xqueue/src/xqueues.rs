@@ -120,6 +120,14 @@ pub enum Admission<D: Device> {
     Wait,
 }
 
+/// Why a command may not be launched yet.
+enum Unready {
+    /// It is suspended, or comes after another.
+    Kept,
+    /// As much is in flight on its queue as may be.
+    Full,
+}
+
 impl<D: Device> XQueues<D> {
     /// Queues for this device; there are none at first.
     pub fn new(device: D, setup: Setup) -> Arc<Self> {
@@ -364,6 +372,16 @@ impl<D: Device> XQueues<D> {
     /// Decides whether a command that comes after these may be launched now. If so, notes that it is being launched.
     pub fn admit(&self, queue: QueueId, after: &[Position], demand: impl Into<Demand>) -> Admission<D> {
         let demand = demand.into();
+        let mut tried = self.try_admit(queue, after, demand);
+        if matches!(tried, Err(Unready::Full)) {
+            // What the watcher finds at its next look, the caller finds now. Once a command is deferred, so are all behind it.
+            self.check_queue(queue);
+            tried = self.try_admit(queue, after, demand);
+        }
+        tried.unwrap_or(Admission::Wait)
+    }
+
+    fn try_admit(&self, queue: QueueId, after: &[Position], demand: Demand) -> Result<Admission<D>, Unready> {
         let is_forced = demand.treatment.is_forced();
         // A forced command changes how everything in flight is treated, so all launches must be known.
         let mut state = if is_forced { self.lock() } else { self.lock_for(Source::Queue(queue)) };
@@ -372,15 +390,17 @@ impl<D: Device> XQueues<D> {
             || bugs.has(Bug::Overtaking)
             || is_forced && bugs.has(Bug::ForcedOvertaking);
         state.update_gates(&self.device);
-        let may_launch = is_forced
-            || !state.is_suspended(queue) && state.may_launch_ahead(Source::Queue(queue), demand.load);
         let is_alone = is_forced && bugs.has(Bug::ForcedAlone);
-        if !may_launch || !is_first || !(is_alone || state.are_launched(after)) {
-            return Admission::Wait;
+        let is_kept = !is_forced && state.is_suspended(queue);
+        if is_kept || !is_first || !(is_alone || state.are_launched(after)) {
+            return Err(Unready::Kept);
+        }
+        if !is_forced && !state.may_launch_ahead(Source::Queue(queue), demand.load) {
+            return Err(Unready::Full);
         }
         let launch = state.begin(queue, demand, Delay::None);
         self.open_gates_for(&mut state, launch.as_ref());
-        launch.map_or(Admission::Free, Admission::Now)
+        Ok(launch.map_or(Admission::Free, Admission::Now))
     }
 
     /// Puts the gate, if any, before an admitted launch. Called right before the launch, on the same thread.

@@ -253,6 +253,14 @@ impl<D: Device> XQueues<D> {
         is_any_complete
     }
 
+    /// Looks at a queue's markers in place of the watcher.
+    pub(super) fn check_queue(&self, queue: QueueId) {
+        let paused = self.pause();
+        if !*paused {
+            self.check_source(Source::Queue(queue));
+        }
+    }
+
     pub(super) fn retire(&self, markers: Vec<D::Marker>) {
         for marker in markers {
             self.device.retire(marker);

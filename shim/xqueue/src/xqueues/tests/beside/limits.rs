@@ -27,6 +27,19 @@ fn below_others_little_is_launched_ahead() {
     assert!(!process.launch());
 }
 
+/// Otherwise its command is deferred, and so are all that follow while the launch worker is slower than the program.
+#[test]
+fn a_caller_whose_queue_is_full_finds_completions_before_the_watcher_does() {
+    let process = Process::new(BELOW);
+    assert!(process.launch() && process.launch() && !process.launch());
+    process.bench.complete.store(1, Ordering::SeqCst);
+    assert!(process.launch(), "one has completed");
+    assert!(!process.launch());
+    process.set_state(PREEMPTED);
+    process.bench.complete.store(3, Ordering::SeqCst);
+    assert!(!process.launch(), "it is not the limit that keeps it");
+}
+
 #[test]
 fn commands_behind_the_limit_are_launched_in_order_as_others_complete() {
     let process = Process::new(BELOW);

@@ -143,6 +143,8 @@ fn a_gate_opens_for_good_when_its_registration_goes_and_the_next_one_has_another
     assert!(is_kept_open(&process) && !next.page.as_ref().unwrap().is_open());
     next.decide(BELOW);
     process.complete_all();
+    process.clock.advance(Nanos::from_millis(5));
+    process.run_due();
     let gated = process.bench.gated.load(Ordering::SeqCst);
     process.tend_until("it goes on", Process::launch);
     assert_eq!(process.bench.gated.load(Ordering::SeqCst), gated + 1);
