@@ -373,9 +373,10 @@ impl<D: Device> XQueues<D> {
     pub fn admit(&self, queue: QueueId, after: &[Position], demand: impl Into<Demand>) -> Admission<D> {
         let demand = demand.into();
         let mut tried = self.try_admit(queue, after, demand);
-        if matches!(tried, Err(Unready::Full)) {
-            // What the watcher finds at its next look, the caller finds now. Once a command is deferred, so are all behind it.
-            self.check_queue(queue);
+        // What the watcher finds at its next look, the caller finds now. Once a command is deferred, so are all behind it.
+        let mut may_have_room = true;
+        while may_have_room && matches!(tried, Err(Unready::Full)) {
+            may_have_room = self.check_first_marker(queue);
             tried = self.try_admit(queue, after, demand);
         }
         tried.unwrap_or(Admission::Wait)

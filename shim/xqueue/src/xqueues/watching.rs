@@ -253,12 +253,15 @@ impl<D: Device> XQueues<D> {
         is_any_complete
     }
 
-    /// Looks at a queue's markers in place of the watcher.
-    pub(super) fn check_queue(&self, queue: QueueId) {
+    /// Looks at a queue's first marker in place of the watcher. Returns whether it is complete.
+    pub(super) fn check_first_marker(&self, queue: QueueId) -> bool {
         let paused = self.pause();
-        if !*paused {
-            self.check_source(Source::Queue(queue));
+        if *paused {
+            return false;
         }
+        let source = Source::Queue(queue);
+        let first = self.lock_for(source).first_marker(source);
+        first.is_some_and(|marker| self.check_marker(source, marker))
     }
 
     pub(super) fn retire(&self, markers: Vec<D::Marker>) {
