@@ -91,11 +91,8 @@ fn a_reset_of_the_device_waits_until_the_watcher_has_retired_markers() {
     process.clock.advance(Nanos::from_millis(1));
     process.bench.is_slow.store(true, Ordering::SeqCst);
     let (queues, bench) = (Arc::clone(&process.queues), Arc::clone(&process.bench));
-    let retired = bench.retired.load(Ordering::SeqCst);
     let reset = thread::spawn(move || {
-        // Or was already: this thread may have been kept from seeing it.
-        let is_retired = || bench.retired.load(Ordering::SeqCst) > retired;
-        wait_for("a marker is given back", || bench.is_busy.load(Ordering::SeqCst) || is_retired());
+        wait_for("a marker is given back", || bench.was_busy.load(Ordering::SeqCst));
         queues.forget_detached();
         !bench.is_busy.load(Ordering::SeqCst)
     });

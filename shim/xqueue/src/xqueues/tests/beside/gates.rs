@@ -69,7 +69,7 @@ fn a_gate_that_is_in_the_making_when_the_device_is_reset_is_waited_for_and_not_u
     process.bench.is_slow.store(true, Ordering::SeqCst);
     let queues = Arc::clone(&process.queues);
     let maker = thread::spawn(move || queues.make_gates());
-    wait_for("it is being made", || process.bench.is_busy.load(Ordering::SeqCst));
+    wait_for("it is being made", || process.bench.was_busy.load(Ordering::SeqCst));
     process.queues.retire_gates(RuntimeId(0));
     assert!(!process.bench.is_busy.load(Ordering::SeqCst), "its memory would go meanwhile");
     maker.join().unwrap();
