@@ -373,7 +373,8 @@ impl<D: Device> XQueues<D> {
     pub fn admit(&self, queue: QueueId, after: &[Position], demand: impl Into<Demand>) -> Admission<D> {
         let demand = demand.into();
         let mut tried = self.try_admit(queue, after, demand);
-        // What the watcher finds at its next look, the caller finds now. Once a command is deferred, so are all behind it.
+        // What the watcher finds at its next look, the caller finds now. Once a command is deferred, so are all behind it. It looks
+        // even if nothing should be done yet: durations that were only seen by late looks are too long.
         let mut may_have_room = true;
         while may_have_room && matches!(tried, Err(Unready::Full)) {
             may_have_room = self.check_first_marker(queue);
