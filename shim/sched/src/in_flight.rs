@@ -22,7 +22,8 @@ use std::mem;
 use std::ops::Range;
 
 use crate::Nanos;
-use estimate::{Estimate, Estimates, Known};
+pub use estimate::Durations;
+use estimate::{Estimate, Known};
 pub use gate::Gate;
 
 /// The limit.
@@ -91,7 +92,7 @@ pub struct InFlight {
     /// The longest time that a command took recently, whatever its class.
     longest: Nanos,
     gate: Gate,
-    estimates: Estimates,
+    durations: Durations,
 }
 
 /// An identifier for what a command was launched for, as far as the caller distinguishes it.
@@ -151,7 +152,22 @@ const LOOK_AGAIN: [Nanos; 2] = [Nanos::from_micros(5), Nanos::from_millis(1)];
 impl InFlight {
     /// Without commands in flight and without estimates.
     pub fn new(limit: Limit) -> Self {
-        Self { limit, ..Self::default() }
+        Self::sharing(limit, Durations::default())
+    }
+
+    /// Without commands in flight, with what other queues have learnt and will learn.
+    pub fn sharing(limit: Limit, durations: Durations) -> Self {
+        Self { limit, durations, ..Self::default() }
+    }
+
+    /// What it has learnt, to share it with another queue.
+    pub fn durations(&self) -> Durations {
+        self.durations.clone()
+    }
+
+    /// Learns with other queues from now on.
+    pub fn share(&mut self, durations: Durations) {
+        self.durations = durations;
     }
 
     /// Changes the limit. Estimates stay.
@@ -178,7 +194,7 @@ impl InFlight {
             Limit::Time { commands, .. } if count < commands.into() => true,
             Limit::Time { most, .. } if count >= most.into() => false,
             Limit::Time { ahead, .. } => self
-                .estimates
+                .durations
                 .of(class)
                 .is_some_and(|estimate| self.ahead(now) + estimate.at_most <= ahead && self.all_known()),
             Limit::Commands { threshold, batch } => {
@@ -228,13 +244,14 @@ impl InFlight {
         self.launched_for(now, Launch { class, payer: 0, begun: now, is_gated: false });
     }
 
-    /// The same for a payer, which [`Self::take_charges`] returns with the charge.
-    pub fn launched_for(&mut self, now: Nanos, launch: Launch) {
+    /// The same for a payer, which [`Self::take_charges`] returns with the charge. Returns how long the command usually takes, if
+    /// that is known.
+    pub fn launched_for(&mut self, now: Nanos, launch: Launch) -> Option<Nanos> {
         let launch = Launch { begun: launch.begun.min(now), ..launch };
         let command = Command {
             launch,
             launched: now,
-            estimate: self.estimates.of(launch.class),
+            estimate: self.durations.of(launch.class),
             is_behind_wait: mem::take(&mut self.is_next_behind_wait),
         };
         self.at_least += command.at_least();
@@ -245,6 +262,7 @@ impl InFlight {
                 if self.batch_left > 0 { self.batch_left.into() } else { batch_of(threshold, batch).1 };
             self.batch_left = (left - 1) as u32;
         }
+        command.expected()
     }
 
     /// The caller has looked: the first `count` of the outstanding commands have completed, some time since the last look;
@@ -341,7 +359,7 @@ impl InFlight {
             self.charge(command.launch.payer, charge);
             self.at_least = self.at_least - command.at_least();
             self.at_most = self.at_most - command.at_most();
-            self.estimates.learn(command.launch.class, part, known);
+            self.durations.learn(command.launch.class, part, known);
             if !command.is_behind_wait {
                 self.longest = part.max(self.longest - self.longest / 64);
             }
@@ -392,7 +410,7 @@ impl InFlight {
 
     /// How long commands of a class usually take, if there is an estimate.
     pub fn expected(&self, class: u64) -> Option<Nanos> {
-        self.estimates.of(class).map(|estimate| estimate.expected)
+        self.durations.of(class).map(|estimate| estimate.expected)
     }
 
     /// For how long the first command has been running, by the host's times. Zero if nothing is in flight.

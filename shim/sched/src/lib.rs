@@ -43,7 +43,7 @@ mod turns;
 pub use claim_change::{Attributes, ClaimChange, ClaimId, DeviceId, ProcessId};
 pub use class::{CLASSES, class_priority};
 pub use hints::{NoHint, Quota, Slo, check_deadline, check_work};
-pub use in_flight::{Gate, InFlight, Launch, Limit, Payer};
+pub use in_flight::{Durations, Gate, InFlight, Launch, Limit, Payer};
 pub use level::Level;
 pub use local::{Changes, Local};
 pub use policies::{PolicyKind, UnknownPolicy};

@@ -75,7 +75,7 @@ pub(crate) struct Claim<D: Device> {
     pub(crate) usage: Usage,
     /// Device time by origin.
     pub(crate) by_origin: OriginTimes,
-    /// What streams without a queue have in flight.
+    /// What streams without a queue have in flight. The claim's queues share what it has learnt.
     unqueued: Flight<D::Marker>,
     /// How many queues its streams have, and when the last of them went.
     queues: usize,

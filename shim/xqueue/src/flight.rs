@@ -9,7 +9,7 @@ mod stall;
 
 use std::collections::VecDeque;
 
-use xsched_sched::{InFlight, Launch, Limit, Nanos};
+use xsched_sched::{Durations, InFlight, Launch, Limit, Nanos};
 
 use crate::command::DurationClass;
 use crate::journal::Launched;
@@ -127,8 +127,13 @@ pub(crate) struct Completed<M> {
 
 impl<M: Copy> Flight<M> {
     pub(crate) fn new(limit: Limit) -> Self {
+        Self::sharing(limit, Durations::default())
+    }
+
+    /// One that learns with others how long commands take.
+    pub(crate) fn sharing(limit: Limit, durations: Durations) -> Self {
         Self {
-            commands: InFlight::new(limit),
+            commands: InFlight::sharing(limit, durations),
             marked: VecDeque::new(),
             marked_at: Nanos::ZERO,
             unmarked: 0,
@@ -151,6 +156,16 @@ impl<M: Copy> Flight<M> {
 
     pub(crate) fn set_limit(&mut self, limit: Limit) {
         self.commands.set_limit(limit);
+    }
+
+    /// How long commands take, to share it with another.
+    pub(crate) fn durations(&self) -> Durations {
+        self.commands.durations()
+    }
+
+    /// Learns with others from now on.
+    pub(crate) fn share(&mut self, durations: Durations) {
+        self.commands.share(durations);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -247,8 +262,8 @@ impl<M: Copy> Flight<M> {
         self.launched_by(now, launch_of(now, class, Origin::UNKNOWN, false));
     }
 
-    /// Notes the launch of a command.
-    pub(crate) fn launched_by(&mut self, now: Nanos, launch: Launch) {
+    /// Notes the launch of a command. Returns how long it usually takes, if that is known.
+    pub(crate) fn launched_by(&mut self, now: Nanos, launch: Launch) -> Option<Nanos> {
         if self.is_empty() {
             self.stall.reset(now);
         } else if !self.commands.may_launch(now, launch.class) {
@@ -258,21 +273,22 @@ impl<M: Copy> Flight<M> {
             self.unmarked_since = now;
         }
         self.unmarked += 1;
-        self.unmarked_work += self.commands.expected(launch.class).unwrap_or_else(|| self.mark_every());
         self.last = now;
         (self.is_asked, self.ends_by, self.is_end_seen) = (false, None, false);
         self.launched += 1;
-        self.commands.launched_for(now, launch);
+        let expected = self.commands.launched_for(now, launch);
+        self.unmarked_work += expected.unwrap_or_else(|| self.mark_every());
+        expected
     }
 
     /// Notes a launch that took no lock.
     pub(crate) fn launched_at_once(&mut self, launched: &Launched) {
         let &Launched { admitted, returned, class, origin, on_device, .. } = launched;
         if on_device {
-            let expected = self.commands.expected(class.0).unwrap_or(GATED_MAX);
+            let expected = self.launched_by(returned, launch_of(admitted, class, origin, false));
+            let expected = expected.unwrap_or(GATED_MAX);
             self.ungated += expected;
             self.longest_ungated = self.longest_ungated.max(expected);
-            self.launched_by(returned, launch_of(admitted, class, origin, false));
         }
     }
 

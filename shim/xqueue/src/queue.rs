@@ -94,7 +94,7 @@ pub(crate) struct Queue<D: Device> {
 }
 
 impl<D: Device> Queue<D> {
-    pub(crate) fn new(id: QueueId, parts: &QueueParts<D>, limit: Limit) -> Self {
+    pub(crate) fn new(id: QueueId, parts: &QueueParts<D>, flight: Flight<D::Marker>) -> Self {
         let &QueueParts { stream, runtime, orders_others, is_ordered, claim, status } = parts;
         status.assign(id);
         Self {
@@ -116,7 +116,7 @@ impl<D: Device> Queue<D> {
             orders_others,
             is_ordered,
             claim,
-            flight: Flight::new(limit),
+            flight,
             host_waits: 0,
             forced: 0,
             status,

@@ -126,7 +126,8 @@ impl<D: Device> State<D> {
         if parts.is_ordered {
             self.close_journals_of_ordering_streams(parts.runtime);
         }
-        self.queues.create(parts, limit)
+        let known = parts.claim.map(|claim| self.claims.get(claim).unqueued().durations());
+        self.queues.create(parts, Flight::sharing(limit, known.unwrap_or_default()))
     }
 
     /// Forgets a queue and what it has in flight. Returns markers to retire. None if some deferred commands were not launched:

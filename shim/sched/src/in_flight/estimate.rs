@@ -1,5 +1,7 @@
 //! How long commands of a class take.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use foldhash::HashMap;
 
 use crate::Nanos;
@@ -8,10 +10,29 @@ use crate::Nanos;
 /// soon learnt again.
 const CLASS_MAX: usize = 1024;
 
+/// How long commands of each class take, as far as was seen. A process's queues on one device share it: a kernel takes as long on
+/// each of its streams, and what one stream has shown, the others need not learn again.
+#[derive(Clone, Debug, Default)]
+pub struct Durations(Arc<Mutex<Estimates>>);
+
 /// All classes.
 #[derive(Debug, Default)]
-pub(super) struct Estimates {
+struct Estimates {
     classes: HashMap<u64, Estimate>,
+}
+
+impl Durations {
+    pub(super) fn of(&self, class: u64) -> Option<Estimate> {
+        self.estimates().of(class)
+    }
+
+    pub(super) fn learn(&self, class: u64, took: Nanos, known: Known) {
+        self.estimates().learn(class, took, known);
+    }
+
+    fn estimates(&self) -> MutexGuard<'_, Estimates> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// One class.
@@ -40,11 +61,11 @@ pub(super) struct Known {
 }
 
 impl Estimates {
-    pub(super) fn of(&self, class: u64) -> Option<Estimate> {
+    fn of(&self, class: u64) -> Option<Estimate> {
         self.classes.get(&class).copied()
     }
 
-    pub(super) fn learn(&mut self, class: u64, took: Nanos, known: Known) {
+    fn learn(&mut self, class: u64, took: Nanos, known: Known) {
         if !self.classes.contains_key(&class) && self.classes.len() >= CLASS_MAX {
             self.classes.clear();
         }

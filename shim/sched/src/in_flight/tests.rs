@@ -191,8 +191,8 @@ fn a_time_for_several_is_divided_by_their_estimates() {
     flight.launched(now, 10);
     flight.launched(now, 30);
     flight.completed_in(now + micros(50), 2, micros(40));
-    assert_eq!(flight.estimates.of(10).unwrap().expected, micros(10));
-    assert_eq!(flight.estimates.of(30).unwrap().expected, micros(30));
+    assert_eq!(flight.durations.of(10).unwrap().expected, micros(10));
+    assert_eq!(flight.durations.of(30).unwrap().expected, micros(30));
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn times_beside_other_queues_count_for_little() {
         now += micros(LONG);
         flight.waited(now, 1);
     }
-    assert!(flight.estimates.of(LONG).unwrap().expected < micros(LONG + LONG / 10));
+    assert!(flight.durations.of(LONG).unwrap().expected < micros(LONG + LONG / 10));
 }
 
 /// Looks that are timed by estimates, and find a command complete each time, must not make the estimates grow.

@@ -139,6 +139,7 @@ impl<D: Device> State<D> {
         self.add_gate(claim, runtime);
         if let Some(queue) = self.queues.get_mut(id) {
             queue.set_claim(claim);
+            queue.flight_mut().share(self.claims.get(claim).unqueued().durations());
         }
         if let Some(former) = former {
             self.claims.get_mut(former).queue_gone(now());

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use foldhash::HashMap;
-use xsched_sched::{Limit, Nanos};
+use xsched_sched::Nanos;
 
 use crate::command::Demand;
 use crate::device::Device;
+use crate::flight::Flight;
 use crate::ids::{ClaimId, Position, QueueId, RuntimeId};
 use crate::journal::Journal;
 use crate::planted::Bugs;
@@ -48,13 +49,13 @@ impl<D: Device> QueueTable<D> {
         }
     }
 
-    pub(super) fn create(&mut self, parts: &QueueParts<D>, limit: Limit) -> QueueId {
+    pub(super) fn create(&mut self, parts: &QueueParts<D>, flight: Flight<D::Marker>) -> QueueId {
         self.created += 1;
         let id = QueueId(self.created);
         if parts.is_ordered {
             *self.ordered.entry(parts.runtime).or_default() += 1;
         }
-        self.queues.insert(id, Queue::new(id, parts, limit));
+        self.queues.insert(id, Queue::new(id, parts, flight));
         id
     }
 

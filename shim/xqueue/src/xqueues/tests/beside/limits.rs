@@ -40,6 +40,27 @@ fn a_caller_whose_queue_is_full_finds_completions_before_the_watcher_does() {
     assert!(!process.launch(), "it is not the limit that keeps it");
 }
 
+/// A program with many streams would otherwise have two commands of each in flight, however short they are.
+#[test]
+fn what_one_stream_has_shown_of_a_kernel_holds_for_the_others() {
+    let process = Process::new(BELOW);
+    let other = process.queues.create(1, Some(process.claim), status());
+    let moved = process.queues.create(2, None, status());
+    process.queues.move_to_claim(moved, process.claim);
+    process.bench.took_ns.store(10_000, Ordering::SeqCst);
+    for _ in 0..40 {
+        assert!(process.launch());
+        process.clock.advance(Nanos::from_micros(100));
+        process.bench.complete.store(process.recorded(), Ordering::SeqCst);
+        process.run_due();
+    }
+    process.bench.complete.store(0, Ordering::SeqCst);
+    for queue in [other, moved] {
+        let launched = (0..100).take_while(|_| process.launch_on(queue, WORK)).count();
+        assert!((5..=10).contains(&launched), "{launched} of 10 us in 100 us");
+    }
+}
+
 #[test]
 fn commands_behind_the_limit_are_launched_in_order_as_others_complete() {
     let process = Process::new(BELOW);
