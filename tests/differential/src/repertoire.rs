@@ -12,8 +12,7 @@ pub enum Repertoire {
     /// of later releases nor handles of the null stream. Arrays want image instructions, and pools and managed memory want a
     /// newer device. The README has what else is left out.
     Rocm52,
-    /// The same of ROCm 6.4. It has handles of the null stream, functions of threads' streams and graphs, but does not export two ways to
-    /// launch.
+    /// The same of ROCm 6.4. It has handles of the null stream and functions of threads' streams, but does not export two ways to launch.
     Rocm64,
 }
 
@@ -91,16 +90,7 @@ fn is_of_rocm_5_2(op: &Op) -> bool {
 fn is_of_rocm_6_4(op: &Op) -> bool {
     match op {
         Op::Submit(_, work) | Op::Timed(_, work, ..) => is_work_of_rocm_6_4(work),
-        Op::Record(..)
-        | Op::Wait(..)
-        | Op::SyncStream(_)
-        | Op::Name(_)
-        | Op::BeginCapture(..)
-        | Op::EndCapture(..)
-        | Op::LaunchGraph(..)
-        | Op::UploadGraph(..)
-        | Op::DestroyGraph(_) => true,
-        Op::BuildGraph(_, nodes) => nodes.iter().all(|node| is_work_of_rocm_6_4(&node.work)),
+        Op::Record(..) | Op::Wait(..) | Op::SyncStream(_) | Op::Name(_) => true,
         other => is_of_rocm_5_2(other),
     }
 }
