@@ -91,6 +91,8 @@ enum Way {
     Mode2,
 }
 
+const WAYS: [Way; 3] = [Way::Natively, Way::Mode1, Way::Mode2];
+
 impl Way {
     fn commands(self) -> [Command; 2] {
         if self == Self::Natively {
@@ -197,15 +199,15 @@ fn urgent_requests_wait_for_one_kernel_at_most() {
         "T (us) | way | first kernel waits, p50 | p99 | kernels of the other that begin, mean | most | request, p50 | p99 | \
          device time of the other (%)"
     );
+    let mut began = [0.0; WAYS.len()];
     for kernel_us in KERNELS_US {
-        let mut began = Vec::new();
-        for way in [Way::Natively, Way::Mode1, Way::Mode2] {
+        for (way, began) in WAYS.into_iter().zip(&mut began) {
             let met = beside(way, kernel_us);
             eprintln!("{kernel_us} | {way:?} | {met}");
-            began.push(mean(&met.began));
+            *began += mean(&met.began);
         }
-        let &[natively, mode_1, mode_2] = &began[..] else { panic!("{began:?}") };
-        // Natively many kernels of a request wait for one of the other's.
-        assert!(natively > 2.0 && mode_1 < natively && mode_2 < natively / 2.0, "{kernel_us} us: {began:?}");
     }
+    // Natively many kernels of a request wait for one of the other's.
+    let [natively, mode_1, mode_2] = began;
+    assert!(mode_1 < natively / 2.0 && mode_2 < natively / 8.0, "{began:?}");
 }
