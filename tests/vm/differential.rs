@@ -1,5 +1,5 @@
-//! Random HIP programs on AMD's own runtime do the same while they are suspended: those of `tests/differential` that ROCm 5.2 or 6.4
-//! can do.
+//! Random HIP programs on AMD's own runtime do the same while they are suspended: those of `tests/differential` that ROCm 5.2 can
+//! do.
 
 use std::env;
 use std::process::Command;
@@ -16,27 +16,21 @@ const PROGRAMS: u64 = 40;
 /// Programs are short.
 const SUSPENDED: [&str; 2] = ["random:1:5000", "random:2:1000"];
 
-/// The client with a runtime, and what that can do.
-const ROCM_5: [&str; 2] = ["differential-5", "rocm-5.2"];
-pub(crate) const ROCM_6: [&str; 2] = ["differential-6", "rocm-6.4"];
-
-fn client([client, repertoire]: [&str; 2], words: &[&str]) -> Command {
-    assert!(
-        host(client).exists(),
-        "the host has not got AMD's runtime (`cargo xtask setup` gets what is needed)"
-    );
-    let mut command = program(client);
-    command.args(words).env("DIFFERENTIAL_REPERTOIRE", repertoire);
+fn client(words: &[&str]) -> Command {
+    let client = host("differential-5");
+    assert!(client.exists(), "the host has not got AMD's runtime (`cargo xtask setup` gets what is needed)");
+    let mut command = program("differential-5");
+    command.args(words).env("DIFFERENTIAL_REPERTOIRE", "rocm-5.2");
     command
 }
 
 /// Runs programs natively and suspended; returns what the client says of each.
 #[track_caller]
-fn do_the_same_while_suspended(runtime: [&str; 2], words: &[&str]) -> String {
-    let plain = run(&mut client(runtime, words));
+fn do_the_same_while_suspended(words: &[&str]) -> String {
+    let plain = run(&mut client(words));
     assert_eq!(plain.code, 0, "{}{}", plain.stdout, plain.stderr);
     for suspended in SUSPENDED {
-        let mut command = client(runtime, words);
+        let mut command = client(words);
         preload(&mut command, Some(suspended));
         let other = run(&mut command);
         let summary = summary();
@@ -50,21 +44,16 @@ fn do_the_same_while_suspended(runtime: [&str; 2], words: &[&str]) -> String {
     plain.stdout
 }
 
-/// The first programs, with a runtime.
-pub(crate) fn random_programs(runtime: [&str; 2]) {
-    let count = env::var("XSCHED_TEST_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(PROGRAMS);
-    let said = do_the_same_while_suspended(runtime, &["seeds", "0", &count.to_string()]);
-    assert_eq!(said.lines().count() as u64, count, "{said}");
-}
-
 #[needs(VM)]
 fn random_programs_do_the_same_while_they_are_suspended() {
-    random_programs(ROCM_5);
+    let count = env::var("XSCHED_TEST_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(PROGRAMS);
+    let said = do_the_same_while_suspended(&["seeds", "0", &count.to_string()]);
+    assert_eq!(said.lines().count() as u64, count, "{said}");
 }
 
 /// The simulated runtime does not refuse them.
 #[needs(VM)]
 fn boxes_that_the_runtime_refuses_are_refused_at_once_while_their_stream_is_suspended() {
     let file = host("a_box_that_rocm_5_refuses.txt");
-    do_the_same_while_suspended(ROCM_5, &["repeat", &file.to_string_lossy(), "20"]);
+    do_the_same_while_suspended(&["repeat", &file.to_string_lossy(), "20"]);
 }

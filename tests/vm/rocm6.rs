@@ -6,7 +6,6 @@ use std::process::Command;
 use xsched_harness::needs;
 use xsched_harness::needs::VM_ROCM_6;
 
-use crate::differential::{ROCM_6, random_programs};
 use crate::recording::{host, program, run};
 use crate::{
     COMPUTED, NUMBERS, SUSPENDED, commands_say_the_same_while_suspended, says_the_same_while_suspended,
@@ -75,11 +74,6 @@ fn rocblas_multiplies_with_mended_kernels_as_the_host_does_while_it_is_suspended
     };
     let expected = PRODUCTS.replace("fractions", MENDED_PRODUCTS);
     commands_say_the_same_while_suspended(mended, &expected, "kernels, created streams", &SUSPENDED);
-}
-
-#[needs(VM_ROCM_6)]
-fn random_programs_do_the_same_with_rocm_6_while_they_are_suspended() {
-    random_programs(ROCM_6);
 }
 
 /// llama.cpp's answer to a prompt: the most likely tokens, in single precision.

@@ -232,6 +232,7 @@ fn stage_rocblas(workspace: &Workspace, rocm_6: &Root, share: &Path) -> Result<(
 fn stage_rocm_6(workspace: &Workspace, rocm_6: &Root, share: &Path) -> Result<()> {
     stage_rocblas(workspace, rocm_6, share)?;
     let runtime = rocm_6.path().join("usr/lib/x86_64-linux-gnu/libamdhip64.so.6");
+    // For use by hand: tests/differential/README.md.
     stage_differential(workspace, (6, runtime), share)?;
     // Replaces AMD's at link time: same name, same versions of symbols.
     let runtime = artifacts::build_runtimes(workspace)?.join("6/libamdhip64.so.6");
