@@ -69,6 +69,13 @@ pub(crate) fn answer(arguments: &[&str], is_as_wanted: impl Fn(&str) -> bool) ->
     }
 }
 
+/// Waits until the program has a gate that the arbiter closes. It is a child of `xsched-ctl run`.
+pub(crate) fn wait_for_gate(run: u32) {
+    let children = fs::read_to_string(format!("/proc/{run}/task/{run}/children")).expect("`run` runs");
+    let shown = answer(&["doctor", "--pid", children.trim()], |text| text.contains("gates        shared"));
+    assert!(shown.contains("1 device: closed by the arbiter"), "{shown}");
+}
+
 #[needs(VM)]
 fn two_processes_under_a_controller_do_the_same_as_alone() {
     let (mut controller, log) = serve(&[]);

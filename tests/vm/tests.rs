@@ -6,6 +6,7 @@
 mod copies;
 mod differential;
 mod origin;
+mod preemption;
 mod recording;
 mod rocm6;
 mod scheduling;

@@ -66,7 +66,7 @@ pub(crate) fn module_for_vm(workspace: &Workspace, source: &str, output: &Path) 
 }
 
 /// Builds the client of the differential tests for the virtual machine, linked with AMD's runtime; returns its files.
-pub(crate) fn differential_for_vm(workspace: &Workspace, runtime: PathBuf) -> Result<[PathBuf; 2]> {
+pub(crate) fn differential_for_vm(workspace: &Workspace, runtime: (u32, PathBuf)) -> Result<[PathBuf; 2]> {
     differential::build_for_vm(&workspace.root, &workspace.target_dir, runtime)
 }
 

@@ -50,8 +50,13 @@ pub(crate) fn build_for_users(workspace: &Workspace) -> Result<()> {
 /// The same for benchmarks: builds for users are measured.
 pub(crate) fn build_for_benchmarks(workspace: &Workspace) -> Result<Variables> {
     artifacts::build(workspace)?;
-    build_commands(workspace, Profile::Release, &[])?;
+    build_released(workspace)?;
     Ok(variables(workspace, Profile::Release))
+}
+
+/// The same without what it is measured with.
+pub(crate) fn build_released(workspace: &Workspace) -> Result<()> {
+    build_commands(workspace, Profile::Release, &[])
 }
 
 /// `XSCHED_ARTIFACTS` is the folder that has `hip-sim/` and `apps/`, `XSCHED_CTL` the command and `XSCHED_SHIM` the

@@ -48,6 +48,12 @@ const CHAIN: [(&str, u32); 2] = [("libtorch_hip.so", 3), ("librccl.so.1", 2)];
 /// The module of tests that want time to go by the guest's instructions.
 const TIMED: &str = "timed";
 
+/// The module of tests that want a model of the device's time. It runs only if it is named: it makes a table of times.
+const MODEL: &str = "preemption";
+
+/// Its device: one SIMD of 100 MHz, whose clock is a hundred times as slow as the host's.
+const MODEL_VARIABLES: [(&str, &str); 2] = [("FAKEGPU_TIME", "1 100"), ("FAKEGPU_SLOWER", "100")];
+
 /// The module of tests that want ROCm 6.4. They run only if they are named: their root file system takes 13 GB.
 const ROCM_6: &str = "rocm6";
 
@@ -61,6 +67,8 @@ enum Machine {
     Usual,
     /// The same, and its time goes by its instructions.
     Timed,
+    /// The same, and kernels last as long as a model says.
+    Modelled,
     /// With Debian sid's ROCm 6.4.
     Rocm6,
 }
@@ -70,27 +78,33 @@ impl Machine {
     fn runs(self, filter: Option<&str>) -> bool {
         let named = |module| filter.is_some_and(|filter| filter.starts_with(module));
         match self {
-            Self::Usual => !named(TIMED) && !named(ROCM_6),
+            Self::Usual => !named(TIMED) && !named(MODEL) && !named(ROCM_6),
             Self::Timed => filter.is_none() || named(TIMED),
+            Self::Modelled => named(MODEL),
             Self::Rocm6 => named(ROCM_6),
         }
     }
 }
 
-/// Runs the tests whose name contains `filter` under each kernel, and those of [`TIMED`] or [`ROCM_6`] under the newer one; an
+/// Runs the tests whose name contains `filter` under each kernel, and those of [`TIMED`], [`MODEL`] or [`ROCM_6`] under the newer one; an
 /// error if any failed.
 pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<()> {
     setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms, Need::VirtualMachine])?;
     let [older, newer] = KERNELS;
-    let boots =
-        [(older, Machine::Usual), (newer, Machine::Usual), (newer, Machine::Timed), (newer, Machine::Rocm6)];
-    let boots: Vec<_> = boots.into_iter().filter(|(_, machine)| machine.runs(filter)).collect();
+    let on_newer =
+        [Machine::Usual, Machine::Timed, Machine::Modelled, Machine::Rocm6].map(|machine| (newer, machine));
+    let boots = [(older, Machine::Usual)].into_iter().chain(on_newer);
+    let boots: Vec<_> = boots.filter(|(_, machine)| machine.runs(filter)).collect();
     let mut rocm_6 = None;
     if boots.iter().any(|&(_, machine)| machine == Machine::Rocm6) {
         setup::ensure(workspace, &[Need::Rocm])?;
         rocm_6 = Some(Root::make()?);
     }
     let share = stage(workspace, rocm_6.as_ref())?;
+    if boots.iter().any(|&(_, machine)| machine == Machine::Modelled) {
+        subject::build_released(workspace)?;
+        copy_commands(workspace, Profile::Release, &share)?;
+    }
     let root = rocm_6.as_ref().map(Root::path);
     command::all(
         boots
@@ -121,6 +135,12 @@ fn boot(
             eprintln!("== Linux {kernel} with amdgpu, time by instructions");
             boot.arg("-i");
         }
+        Machine::Modelled => {
+            eprintln!("== Linux {kernel} with amdgpu, time by a model of the device");
+            let list = share.join("kernels.list");
+            let _ = fs::remove_file(&list); // of an earlier run
+            boot.arg("-i").envs(MODEL_VARIABLES).env("FAKEGPU_LIST", list);
+        }
         Machine::Rocm6 => eprintln!("== Linux {kernel} with amdgpu, ROCm 6.4"),
     }
     if let Some(root) = root {
@@ -135,6 +155,7 @@ fn in_there(filter: Option<&str>, machine: Machine) -> OsString {
     let (kind, filter) = match machine {
         Machine::Usual => ("", filter),
         Machine::Timed => ("XSCHED_VM_TIMED=1 ", filter.or(Some(TIMED))),
+        Machine::Modelled => ("XSCHED_VM_MODEL=1 ", filter),
         Machine::Rocm6 => ("XSCHED_VM_ROCM_6=1 ", filter),
     };
     let seeds = env::var("XSCHED_TEST_SEEDS").ok().and_then(|seeds| seeds.parse::<u64>().ok());
@@ -152,9 +173,7 @@ fn stage(workspace: &Workspace, rocm_6: Option<&Root>) -> Result<PathBuf> {
     command::run(command::cargo(&workspace.root).args(["build", "--package", "xsched-gcn3"]))?;
     let share = workspace.target_dir.join(if rocm_6.is_some() { "vm-rocm6" } else { "vm" });
     fs::create_dir_all(&share).with_context(|| format!("failed to create {}", share.display()))?;
-    for name in ["xsched-ctl", "libxsched_shim.so"] {
-        copy(&workspace.built(Profile::Debug, name), &share.join(name))?;
-    }
+    copy_commands(workspace, Profile::Debug, &share)?;
     copy(&test_program(workspace)?, &share.join("tests"))?;
     // Cargo has built it as well, since it is a program of the same package.
     for peer in ["arbiter-peer", "origin-peer"] {
@@ -180,12 +199,41 @@ fn stage(workspace: &Workspace, rocm_6: Option<&Root>) -> Result<PathBuf> {
     }
     match rocm_6 {
         None => stage_rocm_5(workspace, &share)?,
-        Some(_) => stage_rocm_6(workspace, &share)?,
+        Some(root) => stage_rocm_6(workspace, root, &share)?,
     }
     Ok(share)
 }
 
-fn stage_rocm_6(workspace: &Workspace, share: &Path) -> Result<()> {
+/// Command and shim: an emulated processor takes long for what is not optimised.
+fn copy_commands(workspace: &Workspace, profile: Profile, share: &Path) -> Result<()> {
+    for name in ["xsched-ctl", "libxsched_shim.so"] {
+        copy(&workspace.built(profile, name), &share.join(name))?;
+    }
+    Ok(())
+}
+
+/// The client of the differential tests, with AMD's runtime of a major.
+fn stage_differential(workspace: &Workspace, runtime: (u32, PathBuf), share: &Path) -> Result<()> {
+    for file in artifacts::differential_for_vm(workspace, runtime)? {
+        copy(&file, &share.join(file.file_name().unwrap_or_default()))?;
+    }
+    Ok(())
+}
+
+/// Runs rocBLAS's kernels without a machine, each by itself, and makes a library of mended ones.
+fn stage_rocblas(workspace: &Workspace, rocm_6: &Root, share: &Path) -> Result<()> {
+    eprintln!("== kernels of rocBLAS");
+    let mut cargo = command::cargo(&workspace.root);
+    cargo.args(["test", "--package", "xsched-gcn3", "--test", "rocblas"]);
+    cargo.env("XSCHED_ROCM_6", rocm_6.path()).env("XSCHED_MENDED_ROCBLAS", share.join("rocblas"));
+    command::run(&mut cargo).map_err(|_| anyhow!("kernels of rocBLAS: tests failed"))
+}
+
+fn stage_rocm_6(workspace: &Workspace, rocm_6: &Root, share: &Path) -> Result<()> {
+    stage_rocblas(workspace, rocm_6, share)?;
+    let runtime = rocm_6.path().join("usr/lib/x86_64-linux-gnu/libamdhip64.so.6");
+    // For use by hand: tests/differential/README.md.
+    stage_differential(workspace, (6, runtime), share)?;
     // Replaces AMD's at link time: same name, same versions of symbols.
     let runtime = artifacts::build_runtimes(workspace)?.join("6/libamdhip64.so.6");
     for program in PROGRAMS_OF_ROCM_6 {
@@ -206,9 +254,7 @@ fn stage_rocm_5(workspace: &Workspace, share: &Path) -> Result<()> {
     }
     let runtime = clients::runtime(&workspace.target_dir);
     if runtime.exists() {
-        for file in artifacts::differential_for_vm(workspace, runtime)? {
-            copy(&file, &share.join(file.file_name().unwrap_or_default()))?;
-        }
+        stage_differential(workspace, (5, runtime), share)?;
         copy(&workspace.root.join("tests/differential/corpus").join(BOXES), &share.join(BOXES))?;
     }
     // Replaces AMD's at link time: same name, same versions of symbols.
@@ -317,11 +363,12 @@ mod tests {
 
     #[test]
     fn a_large_root_file_system_is_made_only_for_tests_that_are_named() {
-        let all = [Machine::Usual, Machine::Timed, Machine::Rocm6];
+        let all = [Machine::Usual, Machine::Timed, Machine::Modelled, Machine::Rocm6];
         let that_run = |filter| all.map(|machine| machine.runs(filter));
-        assert_eq!(that_run(None), [true, true, false]);
-        assert_eq!(that_run(Some("queues")), [true, false, false]);
-        assert_eq!(that_run(Some("timed::gates")), [false, true, false]);
-        assert_eq!(that_run(Some("rocm6")), [false, false, true]);
+        assert_eq!(that_run(None), [true, true, false, false]);
+        assert_eq!(that_run(Some("queues")), [true, false, false, false]);
+        assert_eq!(that_run(Some("timed::gates")), [false, true, false, false]);
+        assert_eq!(that_run(Some("preemption")), [false, false, true, false]);
+        assert_eq!(that_run(Some("rocm6")), [false, false, false, true]);
     }
 }

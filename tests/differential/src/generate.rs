@@ -324,12 +324,14 @@ mod tests {
 
     #[test]
     fn programs_of_a_repertoire_have_its_steps_only_and_enough_of_them() {
-        let programs: Vec<_> = (0..300).map(|seed| generate_of(seed, Repertoire::Rocm52)).collect();
-        let mut steps = programs.iter().flat_map(|program| &program.steps);
-        assert!(steps.all(|Step(_, op)| Repertoire::Rocm52.has(op)));
-        let has_order = |program: &Program| order::check(program).is_ok();
-        assert!(programs.iter().all(has_order));
-        assert!(programs.iter().map(|program| program.steps.len()).sum::<usize>() > 300 * 20);
+        for repertoire in [Repertoire::Rocm52, Repertoire::Rocm64] {
+            let programs: Vec<_> = (0..300).map(|seed| generate_of(seed, repertoire)).collect();
+            let mut steps = programs.iter().flat_map(|program| &program.steps);
+            assert!(steps.all(|Step(_, op)| repertoire.has(op)));
+            let has_order = |program: &Program| order::check(program).is_ok();
+            assert!(programs.iter().all(has_order));
+            assert!(programs.iter().map(|program| program.steps.len()).sum::<usize>() > 300 * 20);
+        }
     }
 
     /// `Global` captures, which forbid other threads some calls.

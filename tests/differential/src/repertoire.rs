@@ -12,13 +12,19 @@ pub enum Repertoire {
     /// of later releases nor handles of the null stream. Arrays want image instructions, and pools and managed memory want a
     /// newer device. The README has what else is left out.
     Rocm52,
+    /// The same of ROCm 6.4. It has handles of the null stream and functions of threads' streams, but does not export two ways to launch.
+    Rocm64,
 }
 
 impl Repertoire {
     /// The repertoire of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        (name == "rocm-5.2").then_some(Self::Rocm52)
+        match name {
+            "rocm-5.2" => Some(Self::Rocm52),
+            "rocm-6.4" => Some(Self::Rocm64),
+            _ => None,
+        }
     }
 
     /// Number of devices.
@@ -26,14 +32,18 @@ impl Repertoire {
     pub fn devices(self) -> usize {
         match self {
             Self::All => DEVICES,
-            Self::Rocm52 => 1,
+            Self::Rocm52 | Self::Rocm64 => 1,
         }
     }
 
     /// Whether programs may have this step.
     #[must_use]
     pub fn has(self, op: &Op) -> bool {
-        self == Self::All || is_of_rocm_5_2(op)
+        match self {
+            Self::All => true,
+            Self::Rocm52 => is_of_rocm_5_2(op),
+            Self::Rocm64 => is_of_rocm_6_4(op),
+        }
     }
 }
 
@@ -74,6 +84,24 @@ fn is_of_rocm_5_2(op: &Op) -> bool {
         | Op::Release(_)
         | Op::Fault(_)
         | Op::Wrong(..) => false,
+    }
+}
+
+fn is_of_rocm_6_4(op: &Op) -> bool {
+    match op {
+        Op::Submit(_, work) | Op::Timed(_, work, ..) => is_work_of_rocm_6_4(work),
+        Op::Record(..) | Op::Wait(..) | Op::SyncStream(_) | Op::Name(_) => true,
+        other => is_of_rocm_5_2(other),
+    }
+}
+
+fn is_work_of_rocm_6_4(work: &Work) -> bool {
+    match work {
+        Work::Kernel { by: Launch::Config | Launch::DriverConfig, .. } => false,
+        Work::Kernel { by: Launch::Spt, .. }
+        | Work::Copy { by: Copy::Spt, .. }
+        | Work::Host { by: HostCall::Function, .. } => true,
+        other => has_work(other),
     }
 }
 

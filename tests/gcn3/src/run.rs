@@ -18,6 +18,9 @@ const WAVE_TURN: u64 = 1024;
 /// Instructions that a group executes before others have a turn.
 const GROUP_TURN: u64 = 64 << 10;
 
+/// Instructions after which a wave that goes to sleep has done more than look whether it may go on.
+const LOOK_MAX: u64 = 64;
+
 /// Most groups that have begun and not ended: 64 compute units, each with one.
 const RESIDENT_MAX: u64 = 64;
 
@@ -52,7 +55,7 @@ pub struct Run {
     /// Number of the next group.
     next: u64,
     executed: u64,
-    /// The same of each wave that has ended.
+    /// The same of each wave that has ended, without those between two sleeps.
     waves: Vec<u64>,
     interrupts: Vec<u32>,
 }
@@ -79,7 +82,7 @@ impl Run {
         self.executed
     }
 
-    /// Instructions of each wave that has ended.
+    /// Instructions of each wave that has ended, without those that it executed between two sleeps to see whether it may go on.
     pub fn waves(&self) -> &[u64] {
         &self.waves
     }
@@ -136,9 +139,13 @@ impl Run {
                     self.executed += 1;
                 }
                 if wave.progress == Progress::Runs {
-                    let begin = self.executed;
+                    let (begin, of_wave) = (self.executed, wave.executed);
                     self.wave_turn(wave, &mut group.lds, memory)?;
-                    moved |= wave.progress != Progress::Sleeps || self.executed - begin > 64;
+                    if wave.progress == Progress::Sleeps && self.executed - begin <= LOOK_MAX {
+                        wave.executed = of_wave;
+                    } else {
+                        moved = true;
+                    }
                 }
             }
             is_busy |= moved;

@@ -118,6 +118,15 @@ pub static VM_TIMED: Need = Need {
     },
 };
 
+/// The test runs there, and kernels last as long as a model says.
+pub static VM_MODEL: Need = Need {
+    name: "virtual machine with a model of the device's time",
+    missing: || {
+        let is_there = env::var_os("XSCHED_VM_MODEL").is_some();
+        (!is_there).then(|| "`cargo xtask test --vm preemption` boots the machine with that model".to_owned())
+    },
+};
+
 /// The test runs there, on a root file system with ROCm 6.4.
 pub static VM_ROCM_6: Need = Need {
     name: "virtual machine with ROCm 6.4",
@@ -127,8 +136,17 @@ pub static VM_ROCM_6: Need = Need {
     },
 };
 
+/// The kernels of ROCm 6.4's rocBLAS, on the root file system of that machine.
+pub static ROCBLAS_KERNELS: Need = Need {
+    name: "rocBLAS's kernels",
+    missing: || {
+        let is_there = env::var_os("XSCHED_ROCM_6").is_some();
+        (!is_there).then(|| "`cargo xtask test --vm rocm6` has the file system with ROCm 6.4".to_owned())
+    },
+};
+
 /// Those that CI does not meet in a run of `cargo xtask test`: the virtual machine takes longer than all other tests.
-pub static NOT_IN_CI: [&Need; 3] = [&VM, &VM_TIMED, &VM_ROCM_6];
+pub static NOT_IN_CI: [&Need; 5] = [&VM, &VM_TIMED, &VM_MODEL, &VM_ROCM_6, &ROCBLAS_KERNELS];
 
 /// Those that `#[ignore = "needs .."]` may name: unit tests run under the standard harness, which cannot probe.
 pub static OF_UNIT_TESTS: [&Need; 5] = [&ROOT, &NAMESPACES, &BTF, &CGROUP_V2, &XTASK];

@@ -12,7 +12,7 @@ use xsched_harness::needs;
 use xsched_harness::needs::VM_TIMED;
 
 use crate::recording::{host, program};
-use crate::scheduling::{answer, scheduled, serve};
+use crate::scheduling::{scheduled, serve, wait_for_gate};
 use crate::sharer::{Executed, Request, SYSTEM, Sharer, WHEEL};
 
 /// Requests of the urgent process.
@@ -21,13 +21,6 @@ const REQUESTS: usize = 10;
 /// Urgent kernels take longer than it takes to launch the next one.
 const URGENT: Request = Request { kernels: 4, rounds: 60_000 };
 const BATCH: Request = Request { kernels: 32, rounds: 20_000 };
-
-/// Waits until the program has a gate that the arbiter closes. It is a child of `xsched-ctl run`.
-fn wait_for_gate(run: u32) {
-    let children = fs::read_to_string(format!("/proc/{run}/task/{run}/children")).expect("`run` runs");
-    let shown = answer(&["doctor", "--pid", children.trim()], |text| text.contains("gates        shared"));
-    assert!(shown.contains("1 device: closed by the arbiter"), "{shown}");
-}
 
 /// For each urgent request, how many kernels of a copy of the runtime began while those of the request were executed.
 type Began = Vec<usize>;

@@ -4,7 +4,8 @@
 //! <folder>/differential-{5,6,7}          on the runtime of that HIP major
 //! <folder>/differential.co               its kernels again, as the module that it loads
 //! <folder>/libdifferential_twins.so      host functions in place of the kernels, for the simulated runtime
-//! <folder>/vm/differential-{5,.co}       the same for the virtual machine, with AMD's runtime
+//! <folder>/vm/differential-{5,6}         the same for the virtual machine, each with AMD's runtime of that major
+//! <folder>/vm/differential.co
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -47,26 +48,28 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds it for the virtual machine's GPU, with AMD's own ROCm 5.2; returns the program and the module, which belong into one folder.
-pub(super) fn build_for_vm(root: &Path, target_dir: &Path, runtime: PathBuf) -> Result<[PathBuf; 2]> {
+/// Builds it for the virtual machine's GPU, with AMD's own runtime of ROCm 5.2 or 6.4; returns the program and the module, which belong
+/// into one folder.
+pub(super) fn build_for_vm(
+    root: &Path,
+    target_dir: &Path,
+    (major, runtime): (u32, PathBuf),
+) -> Result<[PathBuf; 2]> {
     let library = static_library::build(root, target_dir, PACKAGE)?;
     let folder = target_dir.join("differential/vm");
     let kernels = compile_kernels(root, folder.join("kernels.o"), &VM_OFFLOAD, &["-c"])?;
     let device_only = ["--offload-device-only", "--no-gpu-bundle-output"];
     let module = compile_kernels(root, folder.join("differential.co"), &VM_OFFLOAD, &device_only)?;
-    let older = Step::new("cc", folder.join("older.o"))
-        .arguments(["-c"])
-        .input(root.join(SOURCES).join("older.c"))
-        .run()?;
-    let program = Step::new(CLANG, folder.join("differential-5"))
+    let mut program = Step::new(CLANG, folder.join(format!("differential-{major}")))
         .arguments(["-fuse-ld=lld-19", "-Wl,--no-as-needed", "-Wl,--allow-shlib-undefined"])
         .input(kernels)
-        .input(compile_newer(root, folder.join("newer.o"), 5)?)
-        .input(older)
-        .input(library.archive)
-        .input(runtime)
-        .arguments(["-lgcc_s", "-lm"])
-        .run()?;
+        .input(compile_newer(root, folder.join(format!("newer-{major}.o")), major)?);
+    if major == 5 {
+        let source = root.join(SOURCES).join("older.c");
+        program =
+            program.input(Step::new("cc", folder.join("older.o")).arguments(["-c"]).input(source).run()?);
+    }
+    let program = program.input(library.archive).input(runtime).arguments(["-lgcc_s", "-lm"]).run()?;
     Ok([program, module])
 }
 

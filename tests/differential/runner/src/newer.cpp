@@ -43,8 +43,10 @@ struct DriverConfig {
     unsigned count;
 };
 
-hipError_t hipLaunchKernelExC(const Config *config, const void *kernel, void **arguments);
-hipError_t hipDrvLaunchKernelEx(const DriverConfig *config, hipFunction_t function, void **arguments, void **extra);
+// ROCm 6.4 does not export these two. Programs of its repertoire do not call them.
+__attribute__((weak)) hipError_t hipLaunchKernelExC(const Config *config, const void *kernel, void **arguments);
+__attribute__((weak)) hipError_t hipDrvLaunchKernelEx(const DriverConfig *config, hipFunction_t function, void **arguments,
+                                                      void **extra);
 hipError_t hipGetFuncBySymbol(hipFunction_t *function, const void *kernel);
 hipError_t hipExtModuleLaunchKernel(hipFunction_t function, unsigned x, unsigned y, unsigned z, unsigned block_x,
                                     unsigned block_y, unsigned block_z, size_t lds_size, hipStream_t stream,

@@ -1,6 +1,8 @@
 //! The device's clock, and how long kernels last by it.
 
 use std::env;
+use std::fs::File;
+use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -17,10 +19,27 @@ pub(crate) struct Clock {
     simds: Option<Mutex<Simds>>,
     /// Kernels that took longer to execute here than they should last.
     late: AtomicU64,
+    /// Where kernels are listed.
+    list: Option<File>,
+}
+
+/// A kernel that was executed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Executed<'a> {
+    /// Where its process's page tables begin.
+    pub(crate) process: u64,
+    /// When its packet came to the head of its queue.
+    pub(crate) arrived: u64,
+    /// When it could begin: later, if it has waited for something.
+    pub(crate) ready: u64,
+    /// Instructions of its waves.
+    pub(crate) waves: &'a [u64],
 }
 
 impl Clock {
-    /// As the environment says: `FAKEGPU_SLOWER`, and `FAKEGPU_TIME` with the number of SIMDs and their clock rate in MHz.
+    /// As the environment says: `FAKEGPU_SLOWER`, `FAKEGPU_TIME` with the number of SIMDs and their clock rate in MHz, and
+    /// `FAKEGPU_LIST`, a file to which a line for each kernel is added: its process, when it came to the head of its queue, began and
+    /// ended in nanoseconds, and its instructions.
     pub(crate) fn from_environment(begin: SystemTime) -> Result<Self, String> {
         let number = |text: &str| text.parse::<u32>().map_err(|error| format!("{text}: {error}"));
         let slower = env::var("FAKEGPU_SLOWER").map_or(Ok(1), |text| number(&text))?.max(1);
@@ -31,7 +50,10 @@ impl Clock {
             }
             Err(_) => None,
         };
-        Ok(Self { begin, slower, simds, late: AtomicU64::new(0) })
+        let list = env::var_os("FAKEGPU_LIST").filter(|_| simds.is_some());
+        let list = list.map(|path| File::options().create(true).append(true).open(path)).transpose();
+        let list = list.map_err(|error| format!("FAKEGPU_LIST: {error}"))?;
+        Ok(Self { begin, slower, simds, late: AtomicU64::new(0), list })
     }
 
     /// Nanoseconds since the device began.
@@ -40,14 +62,19 @@ impl Clock {
         (elapsed.as_nanos() / u128::from(self.slower)) as u64
     }
 
-    /// Books the waves of a kernel that began at a time and was executed. When it ends, by this clock.
-    pub(crate) fn end(&self, began: u64, waves: &[u64]) -> u64 {
-        let Some(simds) = &self.simds else { return began };
-        let end = simds.lock().unwrap_or_else(PoisonError::into_inner).occupy(began, waves);
+    /// Books the waves of a kernel that was executed. When it ends, by this clock.
+    pub(crate) fn end(&self, kernel: Executed<'_>) -> Result<u64, String> {
+        let Executed { process, arrived, ready, waves } = kernel;
+        let Some(simds) = &self.simds else { return Ok(ready) };
+        let (begin, end) = simds.lock().unwrap_or_else(PoisonError::into_inner).occupy(ready, waves);
         if end < self.now() {
             self.late.fetch_add(1, Ordering::Relaxed);
         }
-        end
+        if let Some(mut list) = self.list.as_ref() {
+            let line = format!("{process:x} {arrived} {begin} {end} {}\n", waves.iter().sum::<u64>());
+            list.write_all(line.as_bytes()).map_err(|error| format!("the list of kernels: {error}"))?;
+        }
+        Ok(end)
     }
 
     /// For how long the host has to wait until a time, if it is not over.

@@ -10,7 +10,7 @@
 //! | `run ID TABLES BITS PACKET QUEUE` | run the dispatch packet of a queue, both by virtual address | see below |
 //! | `stop ID` | end that run where it is | none |
 //!
-//! `FAKEGPU_SLOWER` and `FAKEGPU_TIME` are in `clock.rs`.
+//! `FAKEGPU_SLOWER`, `FAKEGPU_TIME` and `FAKEGPU_LIST` are in `clock.rs`.
 //!
 //! A run ends with one of `done ID INSTRUCTIONS`, `fault ID TEXT`, `memory ID TEXT` (an address without memory), `scratch ID` (the
 //! queue has too little private memory) or `stopped ID`. Before that it may say `interrupt ID NUMBER`.
@@ -28,7 +28,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use clock::Clock;
+use clock::{Clock, Executed};
 use mapped::Mapped;
 use translation::{Memories, Tables, View};
 use xsched_gcn3::{Cause, Launch, LaunchError, Memory, Run, Scratch, Step, Unmapped};
@@ -87,7 +87,8 @@ fn launch(order: Order, memory: &mut dyn Memory) -> Result<Launch, Unmapped> {
 /// Executes a packet; returns what to answer.
 fn execute(order: Order, shared: &Shared, stop: &AtomicBool) -> String {
     let id = order.id;
-    let began = shared.clock.now();
+    let arrived = shared.clock.now();
+    let mut has_waited = false;
     let mut run = None;
     let (end, done) = loop {
         if stop.load(Ordering::Relaxed) {
@@ -110,7 +111,12 @@ fn execute(order: Order, shared: &Shared, stop: &AtomicBool) -> String {
             }
             match step {
                 Ok(Step::Done) => {
-                    break (shared.clock.end(began, run.waves()), format!("done {id} {}", run.executed()));
+                    let process = order.tables.base;
+                    let ready = if has_waited { shared.clock.now() } else { arrived };
+                    match shared.clock.end(Executed { process, arrived, ready, waves: run.waves() }) {
+                        Ok(end) => break (end, format!("done {id} {}", run.executed())),
+                        Err(error) => return format!("fault {id} {error}"),
+                    }
                 }
                 Ok(step) => step,
                 Err(fault) if matches!(fault.cause, Cause::Memory(_)) => {
@@ -121,7 +127,10 @@ fn execute(order: Order, shared: &Shared, stop: &AtomicBool) -> String {
         };
         // The lock is free here, for commands that change the memories.
         match step {
-            Step::Waits => thread::sleep(REST),
+            Step::Waits => {
+                has_waited = true;
+                thread::sleep(REST);
+            }
             _ => thread::yield_now(),
         }
     };

@@ -4,7 +4,8 @@ use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 use xsched_gcn3::{APERTURES, Launch, Memory as _};
 
@@ -127,6 +128,29 @@ fn a_kernel_lasts_as_long_as_the_model_says_on_a_slow_clock() {
     let instructions: u32 = answer.strip_prefix("done 1 ").unwrap().parse().unwrap();
     // Four cycles each, of a microsecond of the device: a millisecond of this machine.
     assert!(begin.elapsed() >= Duration::from_millis(4) * instructions, "{answer}");
+}
+
+#[test]
+fn a_kernel_that_waits_takes_no_time_before_it_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("list");
+    let (device, launch, flag, _) = waiting();
+    let variables = [("FAKEGPU_TIME", "1 1"), ("FAKEGPU_LIST", list.to_str().unwrap())];
+    let mut process = Process::with(&device, &variables);
+    process.run(1, &launch);
+    thread::sleep(Duration::from_millis(200));
+    // The device's clock began with Unix's.
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
+    process.guest.write_all_at(&1_u32.to_le_bytes(), flag - BASE).unwrap();
+    let answer = process.hear();
+    let all: u64 = answer.strip_prefix("done 1 ").unwrap().parse().unwrap();
+    let list = fs::read_to_string(list).unwrap();
+    let numbers: Vec<u64> =
+        list.trim_end().split(' ').skip(1).map(|number| number.parse().unwrap()).collect();
+    let &[arrived, begin, end, instructions] = &numbers[..] else { panic!("{list}") };
+    assert!(arrived < begin && now < begin, "{now}: {list}");
+    assert_eq!(end - begin, instructions * 4000, "{list}");
+    assert!((1..64).contains(&instructions) && instructions < all, "{all}: {list}");
 }
 
 #[test]

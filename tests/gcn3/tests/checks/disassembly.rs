@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use xsched_gcn3::{Encoding, decode};
 
-use crate::support::{FILES, compiled, llvm, output};
+use crate::clang::{FILES, compiled, llvm, output};
 
 /// An instruction as LLVM prints it.
 #[derive(Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 #![expect(clippy::float_cmp, reason = "results are compared as bits, or exactly")]
 #![expect(clippy::many_single_char_names, reason = "the names are the kernels'")]
 
+mod clang;
 mod compute;
 mod device;
 mod disassembly;

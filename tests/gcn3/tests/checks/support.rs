@@ -1,8 +1,4 @@
-//! Kernels for tests: compiled by clang for gfx803, loaded into a block of memory, and launched.
-
-use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
+//! Kernels for tests: loaded into a block of memory, and launched.
 
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _};
 use xsched_gcn3::{APERTURES, Block, Fault, Launch, Memory as _, Run, Scratch, Step};
@@ -19,39 +15,6 @@ const SCRATCH: u64 = BASE + (4 << 20);
 const SCRATCH_SIZE: u64 = 4 << 20;
 const BUFFERS: u64 = BASE + (8 << 20);
 
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/kernels")
-}
-
-/// A tool of LLVM 19, which `cargo xtask setup` installs.
-pub(crate) fn llvm(tool: &str) -> Command {
-    Command::new(format!("/usr/lib/llvm-19/bin/{tool}"))
-}
-
-/// Output of a command that must succeed.
-pub(crate) fn output(command: &mut Command) -> Vec<u8> {
-    let output = command.output().unwrap_or_else(|error| {
-        panic!("{command:?}: {error} (cargo xtask setup installs clang and LLVM 19)")
-    });
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    output.stdout
-}
-
-/// The code object of a file of kernels.
-pub(crate) fn compiled(name: &str) -> Vec<u8> {
-    let target = tempfile::tempdir().unwrap();
-    let path = target.path().join("kernels.co");
-    let mut clang = llvm("clang");
-    clang.args(["-x", "cl", "-cl-std=CL2.0", "-target", "amdgcn-amd-amdhsa", "-mcpu=gfx803", "-nogpulib"]);
-    clang.args(["-O2", "-mcode-object-version=4", "-ffp-contract=off"]);
-    clang.arg("-o").arg(&path).arg(folder().join(name).with_extension("cl"));
-    output(&mut clang);
-    fs::read(&path).unwrap()
-}
-
-/// Names of all files of kernels.
-pub(crate) const FILES: [&str; 4] = ["basic", "integers", "floats", "groups"];
-
 /// Memory with a code object and arguments.
 pub(crate) struct Device {
     pub(crate) memory: Block,
@@ -61,11 +24,7 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Loads the kernels of a file.
-    pub(crate) fn new(name: &str) -> Self {
-        Self::with_code(compiled(name))
-    }
-
+    /// Loads a code object.
     pub(crate) fn with_code(code: Vec<u8>) -> Self {
         let mut memory = Block::new(BASE, SIZE);
         let file = object::File::parse(&*code).unwrap();
@@ -102,12 +61,17 @@ impl Device {
         values
     }
 
-    /// A launch of a kernel: sizes of the grid and of a group.
-    pub(crate) fn launch(&mut self, kernel: &str, grid: [u32; 3], group: [u16; 3]) -> Launch {
+    /// Where a kernel's descriptor is.
+    pub(crate) fn descriptor(&self, kernel: &str) -> u64 {
         let file = object::File::parse(&*self.code).unwrap();
         let name = format!("{kernel}.kd");
         let symbol = file.symbols().find(|symbol| symbol.name() == Ok(&name)).expect(&name);
-        let descriptor = CODE + symbol.address();
+        CODE + symbol.address()
+    }
+
+    /// A launch of a kernel: sizes of the grid and of a group.
+    pub(crate) fn launch(&mut self, kernel: &str, grid: [u32; 3], group: [u16; 3]) -> Launch {
+        let descriptor = self.descriptor(kernel);
         let mut arguments = self.arguments.clone();
         // Behind the explicit arguments: how many groups there are, and how large they are.
         let hidden = arguments.len().next_multiple_of(8);
