@@ -5,6 +5,8 @@
 //!           n+1   all others: they run side by side when the one in front has no work, until another is in front
 //! ```
 //!
+//! Slices are as long as the settings say, or longer for long commands (`commands.rs`).
+//!
 //! A process's *virtual time* is its charged device time divided by its weight. The process with the least goes next. A process that
 //! becomes ready, or is new, begins at the least virtual time of those that are ready: neither idling nor being new earns time.
 //!
@@ -79,8 +81,9 @@ struct Member {
     /// It competes.
     ready: bool,
     front: bool,
-    /// [`Process::allowed`] when its slice began.
+    /// [`Process::allowed`] and [`Process::charged`] when its slice began.
     slice_began: Nanos,
+    slice_charged: Nanos,
 }
 
 #[derive(Debug)]
@@ -138,7 +141,7 @@ impl VirtualTime {
         self.catch_up(view, shares, terms);
         self.moved.clear();
         let mut again = None;
-        let slice = view.settings.slice;
+        let slice_of = |index: usize| view.processes[index].commands.slice(view.settings.slice);
         // Slices pass only in the group with the most urgent work: there the process in front may be running.
         let with_work = self.groups.iter().filter(|group| group.ready > 0);
         let most_urgent = with_work.map(|group| group.urgency).min();
@@ -151,16 +154,17 @@ impl VirtualTime {
                 continue;
             }
             let Some(least) = group.least else { continue };
-            let allowed = |index: usize| view.processes[index].allowed;
-            let left = group.front.and_then(|front| self.members[front].slice_left(allowed(front), slice));
+            let process = |index: usize| &view.processes[index];
+            let left =
+                group.front.and_then(|front| self.members[front].slice_left(process(front), slice_of(front)));
             if left.is_none() {
                 if group.front != Some(least) {
                     group.set_front(Some(least), &mut self.members, &mut self.moved);
                 }
-                self.members[least].slice_began = allowed(least);
+                self.members[least].slice_begins(process(least));
             }
             if group.ready > 1 && most_urgent == Some(group.urgency) && !view.has_starvation_slice {
-                again = again.into_iter().chain([view.now + left.unwrap_or(slice)]).min();
+                again = again.into_iter().chain([view.now + left.unwrap_or_else(|| slice_of(least))]).min();
             }
         }
         again
@@ -262,10 +266,16 @@ impl Member {
         }
     }
 
-    /// The rest of its slice in front, if it has work for it. `allowed` is its process's allowed time so far.
-    fn slice_left(&self, allowed: Nanos, slice: Nanos) -> Option<Nanos> {
-        let left = slice - (allowed - self.slice_began);
-        (self.ready && !left.is_zero()).then_some(left)
+    fn slice_begins(&mut self, process: &Process) {
+        (self.slice_began, self.slice_charged) = (process.allowed, process.charged);
+    }
+
+    /// The rest of its slice in front, if it has work for it. In moments that more urgent work leaves, long commands use much more than
+    /// the time in which they may be launched: then what the process has used ends the slice.
+    fn slice_left(&self, process: &Process, slice: Nanos) -> Option<Nanos> {
+        let is_used = process.charged - self.slice_charged >= slice;
+        let left = slice - (process.allowed - self.slice_began);
+        (self.ready && !is_used && !left.is_zero()).then_some(left)
     }
 }
 
