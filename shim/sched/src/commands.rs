@@ -1,7 +1,7 @@
 //! How long a process's commands take, and how long a slice it therefore gets.
 //!
-//! When a slice ends, the process's last command runs on beside the next process's first ones. Nobody can tell there what each of them
-//! used, and who comes with urgent work finds both on the device. So a slice has room for several commands:
+//! When a slice ends, the process's last command runs on beside the next process's first ones. Their times do not show there what
+//! each of them used, and urgent work finds both on the device. So a slice has room for several commands:
 //!
 //! ```text
 //!   one     ====|=====|====|===|====.....
