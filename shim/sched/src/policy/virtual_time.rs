@@ -155,8 +155,9 @@ impl VirtualTime {
             }
             let Some(least) = group.least else { continue };
             let process = |index: usize| &view.processes[index];
-            let left =
-                group.front.and_then(|front| self.members[front].slice_left(process(front), slice_of(front)));
+            let left = group.front.and_then(|front| {
+                self.members[front].slice_left(process(front), view.settings.slice, slice_of(front))
+            });
             if left.is_none() {
                 if group.front != Some(least) {
                     group.set_front(Some(least), &mut self.members, &mut self.moved);
@@ -271,11 +272,14 @@ impl Member {
     }
 
     /// The rest of its slice in front, if it has work for it. In moments that more urgent work leaves, long commands use much more than
-    /// the time in which they may be launched: then what the process has used ends the slice.
-    fn slice_left(&self, process: &Process, slice: Nanos) -> Option<Nanos> {
-        let is_used = process.charged - self.slice_charged >= slice;
-        let left = slice - (process.allowed - self.slice_began);
-        (self.ready && !is_used && !left.is_zero()).then_some(left)
+    /// the time in which they may be launched: then what the process has used ends a slice that is longer than usual.
+    fn slice_left(&self, process: &Process, usual: Nanos, slice: Nanos) -> Option<Nanos> {
+        let allowed = process.allowed - self.slice_began;
+        let used = allowed.max(process.charged - self.slice_charged);
+        // Claims that run side by side are charged parts of the time: without an end, ever smaller rests would follow.
+        let longer = Some(slice - used).filter(|rest| *rest > usual / 8).unwrap_or_default();
+        let left = (usual - allowed).max(longer);
+        (self.ready && !left.is_zero()).then_some(left)
     }
 }
 
