@@ -1,6 +1,7 @@
 //! A claim and a process as one device knows them: the data that policies and the starvation bound use.
 
 use crate::account::Account;
+use crate::commands::Commands;
 use crate::requests::Requests;
 use crate::starvation::Patience;
 use crate::turns::Turns;
@@ -42,6 +43,7 @@ pub(crate) struct Process {
     /// Time for which it had a ready claim that was allowed to launch.
     pub(crate) allowed: Nanos,
     pub(crate) allowed_until: Nanos,
+    pub(crate) commands: Commands,
     pub(crate) requests: Requests,
     /// It is among those that have changed.
     pub(crate) is_changed: bool,

@@ -107,6 +107,8 @@ pub enum ClaimChange {
         claim: ClaimId,
         /// The device time.
         device: Nanos,
+        /// How many commands it has launched since then.
+        commands: u64,
     },
     /// A claim's parameters have changed.
     Changed {

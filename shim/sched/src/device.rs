@@ -5,6 +5,7 @@
 
 use crate::account::Account;
 use crate::claim::{Claim, Process};
+use crate::commands::Commands;
 use crate::level::{Level, Move};
 use crate::mask::Mask;
 use crate::policies::PolicyKind;
@@ -137,6 +138,7 @@ impl Device {
                 charged: Nanos::ZERO,
                 allowed: Nanos::ZERO,
                 allowed_until: now,
+                commands: Commands::default(),
                 requests: Requests::default(),
                 is_changed: false,
             });
@@ -228,7 +230,14 @@ impl Device {
         self.alter();
     }
 
-    pub(crate) fn reported(&mut self, now: Nanos, index: usize, used: Nanos, settings: &Settings) {
+    pub(crate) fn reported(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        used: Nanos,
+        commands: u64,
+        settings: &Settings,
+    ) {
         self.pass(now, settings);
         let claim = &mut self.claims[index];
         if !used.is_zero() {
@@ -238,6 +247,7 @@ impl Device {
         let correction = claim.account.reported(now, used, settings.patience);
         let process = &mut self.processes[claim.process];
         process.charge(correction);
+        process.commands.reported(used, commands);
         process.note_change(claim.process, &mut self.changed);
         if !ran_on.is_zero() {
             self.fill(index, ran_on);

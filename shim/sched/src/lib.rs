@@ -22,6 +22,7 @@ mod account;
 mod claim;
 mod claim_change;
 mod class;
+mod commands;
 mod device;
 mod hints;
 mod in_flight;

@@ -139,8 +139,8 @@ impl Scheduler {
             (ClaimChange::Idle { .. }, Some(location)) => {
                 self.devices[location.device].set_ready(now, location.index, false, &self.settings);
             }
-            (ClaimChange::Used { device, .. }, Some(location)) => {
-                self.devices[location.device].reported(now, location.index, device, &self.settings);
+            (ClaimChange::Used { device, commands, .. }, Some(location)) => {
+                self.devices[location.device].reported(now, location.index, device, commands, &self.settings);
             }
             (ClaimChange::Changed { attributes, .. }, Some(location)) => {
                 self.change(now, claim, location, attributes);

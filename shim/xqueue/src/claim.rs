@@ -99,6 +99,9 @@ pub(crate) struct Claim<D: Device> {
     /// Whether the last look found the claim preempted, and until when the claim is alert.
     is_preempted: bool,
     alert_until: Nanos,
+    /// When it was last preempted, and how long after the time before.
+    preempted_at: Option<Nanos>,
+    preempted_after: Nanos,
 }
 
 impl<D: Device> Claim<D> {
@@ -121,6 +124,8 @@ impl<D: Device> Claim<D> {
             deferred_since: None,
             is_preempted: false,
             alert_until: Nanos::ZERO,
+            preempted_at: None,
+            preempted_after: Nanos::ZERO,
         }
     }
 
@@ -335,6 +340,13 @@ impl<D: Device> Claim<D> {
         self.is_preempted || now < self.alert_until
     }
 
+    /// How much of its work may follow a command before the next gate. The more seldom it is preempted, the less a gate is worth.
+    pub(crate) fn gate_every(&self, now: Nanos) -> Nanos {
+        let Some(preempted_at) = self.preempted_at else { return D::GATE_EVERY };
+        let apart = self.preempted_after.max(now - preempted_at);
+        (apart / D::GATES_FOR_PREEMPTION).clamp(D::GATE_EVERY_LEAST, D::GATE_EVERY)
+    }
+
     /// The claim was preempted and released between two looks.
     fn was_preempted(&mut self, now: Nanos) {
         self.note_preempted(true, now);
@@ -344,6 +356,9 @@ impl<D: Device> Claim<D> {
     fn note_preempted(&mut self, is_preempted: bool, now: Nanos) {
         if self.is_preempted && !is_preempted {
             self.alert_until = (self.alert_until.max(now) + ALERT).min(now + ALERT_MAX);
+        }
+        if is_preempted && !self.is_preempted {
+            self.preempted_after = self.preempted_at.replace(now).map_or(Nanos::ZERO, |before| now - before);
         }
         self.is_preempted = is_preempted;
     }

@@ -95,8 +95,12 @@ pub trait Device: Send + Sync + 'static {
     /// time on the device and on the launching thread.
     const GATE_EVERY: Nanos = Nanos::from_micros(10);
 
-    /// The same while a claim is alert: it was preempted a short time ago, and expects to be again.
-    const GATE_EVERY_ALERT: Nanos = Nanos(Self::GATE_EVERY.0 / 2);
+    /// The same where a claim is preempted often.
+    const GATE_EVERY_LEAST: Nanos = Nanos(Self::GATE_EVERY.0 / 2);
+
+    /// In between, the work before the next gate is this part of the time between two preemptions. So preempted work runs on for at
+    /// most this part of the time.
+    const GATES_FOR_PREEMPTION: u64 = 10_000;
 
     /// What may be launched ahead behind a gate that the arbiter closes in the moment in which urgent work comes.
     const GATED: Limit = Limit::GATED;

@@ -52,7 +52,7 @@ fn step_ns(policy: PolicyKind) -> f64 {
         let claim = ClaimId(step % CLAIMS);
         let event = match step / CLAIMS % 3 {
             0 => ClaimChange::Ready { claim },
-            1 => ClaimChange::Used { claim, device: PACE },
+            1 => ClaimChange::Used { claim, device: PACE, commands: 1 },
             _ => ClaimChange::Idle { claim },
         };
         scheduler.handle(now, event);

@@ -5,6 +5,8 @@
 //!           n+1   all others: they run side by side when the one in front has no work, until another is in front
 //! ```
 //!
+//! Slices are as long as the settings say, or longer for long commands (`commands.rs`).
+//!
 //! A process's *virtual time* is its charged device time divided by its weight. The process with the least goes next. A process that
 //! becomes ready, or is new, begins at the least virtual time of those that are ready: neither idling nor being new earns time.
 //!
@@ -79,8 +81,9 @@ struct Member {
     /// It competes.
     ready: bool,
     front: bool,
-    /// [`Process::allowed`] when its slice began.
+    /// [`Process::allowed`] and [`Process::charged`] when its slice began.
     slice_began: Nanos,
+    slice_charged: Nanos,
 }
 
 #[derive(Debug)]
@@ -138,7 +141,7 @@ impl VirtualTime {
         self.catch_up(view, shares, terms);
         self.moved.clear();
         let mut again = None;
-        let slice = view.settings.slice;
+        let slice_of = |index: usize| view.processes[index].commands.slice(view.settings.slice);
         // Slices pass only in the group with the most urgent work: there the process in front may be running.
         let with_work = self.groups.iter().filter(|group| group.ready > 0);
         let most_urgent = with_work.map(|group| group.urgency).min();
@@ -151,16 +154,18 @@ impl VirtualTime {
                 continue;
             }
             let Some(least) = group.least else { continue };
-            let allowed = |index: usize| view.processes[index].allowed;
-            let left = group.front.and_then(|front| self.members[front].slice_left(allowed(front), slice));
+            let process = |index: usize| &view.processes[index];
+            let left = group.front.and_then(|front| {
+                self.members[front].slice_left(process(front), view.settings.slice, slice_of(front))
+            });
             if left.is_none() {
                 if group.front != Some(least) {
                     group.set_front(Some(least), &mut self.members, &mut self.moved);
                 }
-                self.members[least].slice_began = allowed(least);
+                self.members[least].slice_begins(process(least));
             }
             if group.ready > 1 && most_urgent == Some(group.urgency) && !view.has_starvation_slice {
-                again = again.into_iter().chain([view.now + left.unwrap_or(slice)]).min();
+                again = again.into_iter().chain([view.now + left.unwrap_or_else(|| slice_of(least))]).min();
             }
         }
         again
@@ -262,9 +267,18 @@ impl Member {
         }
     }
 
-    /// The rest of its slice in front, if it has work for it. `allowed` is its process's allowed time so far.
-    fn slice_left(&self, allowed: Nanos, slice: Nanos) -> Option<Nanos> {
-        let left = slice - (allowed - self.slice_began);
+    fn slice_begins(&mut self, process: &Process) {
+        (self.slice_began, self.slice_charged) = (process.allowed, process.charged);
+    }
+
+    /// The rest of its slice in front, if it has work for it. In moments that more urgent work leaves, long commands use much more than
+    /// the time in which they may be launched: then what the process has used ends a slice that is longer than usual.
+    fn slice_left(&self, process: &Process, usual: Nanos, slice: Nanos) -> Option<Nanos> {
+        let allowed = process.allowed - self.slice_began;
+        let used = allowed.max(process.charged - self.slice_charged);
+        // Claims that run side by side are charged parts of the time: without an end, ever smaller rests would follow.
+        let longer = Some(slice - used).filter(|rest| *rest > usual / 8).unwrap_or_default();
+        let left = (usual - allowed).max(longer);
         (self.ready && !left.is_zero()).then_some(left)
     }
 }

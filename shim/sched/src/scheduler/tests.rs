@@ -69,7 +69,7 @@ fn idle(claim: u32) -> ClaimChange {
 }
 
 fn used(claim: u32) -> ClaimChange {
-    ClaimChange::Used { claim: ClaimId(claim), device: Nanos::from_micros(1) }
+    ClaimChange::Used { claim: ClaimId(claim), device: Nanos::from_micros(1), commands: 1 }
 }
 
 fn closed(claim: u32) -> ClaimChange {
@@ -417,7 +417,7 @@ fn time_that_equals_had_side_by_side_is_not_made_up_for() {
     // The kernels of one are long.
     for now in (10..10_000).step_by(10).map(ms) {
         for (claim, time) in [(2, ms(9)), (3, ms(1))] {
-            fixture.at(now, ClaimChange::Used { claim: ClaimId(claim), device: time });
+            fixture.at(now, ClaimChange::Used { claim: ClaimId(claim), device: time, commands: 10 });
         }
     }
     let charged = |claim| fixture.state(claim).charged;
@@ -426,7 +426,7 @@ fn time_that_equals_had_side_by_side_is_not_made_up_for() {
     let mut fronts = Vec::new();
     for now in (10_002..10_040).map(ms) {
         let front = if fixture.level(2) < fixture.level(3) { 2 } else { 3 };
-        fixture.at(now, ClaimChange::Used { claim: ClaimId(front), device: ms(1) });
+        fixture.at(now, ClaimChange::Used { claim: ClaimId(front), device: ms(1), commands: 10 });
         fronts.push(front);
     }
     let of_first = fronts.iter().filter(|front| **front == 2).count();
@@ -481,7 +481,7 @@ fn two_ready_claims_side_by_side_share_the_charge() {
     fixture.open(1, 0).open(2, 0).at(ms(0), ready(1)).at(ms(0), ready(2));
     fixture.decide(ms(10)).at(ms(20), idle(1));
     assert_eq!(fixture.state(1).charged, ms(10));
-    fixture.at(ms(20), ClaimChange::Used { claim: ClaimId(1), device: ms(14) });
+    fixture.at(ms(20), ClaimChange::Used { claim: ClaimId(1), device: ms(14), commands: 100 });
     assert_eq!(fixture.state(1).charged, ms(14));
     assert_eq!(fixture.state(2).charged, ms(10));
 }
@@ -537,7 +537,7 @@ fn false_reports_of_use_do_not_pay() {
     let mut in_front = [0_u32; 2];
     for step in 1..=2_000 {
         fixture.decide(ms(step));
-        fixture.at(ms(step), ClaimChange::Used { claim: ClaimId(1), device: Nanos::ZERO });
+        fixture.at(ms(step), ClaimChange::Used { claim: ClaimId(1), device: Nanos::ZERO, commands: 0 });
         in_front[usize::from(fixture.level(2) == 2)] += 1;
     }
     assert!(in_front[1] > 2_000 / 3 - 100, "the truthful process has a third, at least: {in_front:?}");
@@ -559,7 +559,8 @@ fn beside_work_that_runs_on(runs_on: u64, says: u64) -> (Nanos, Nanos) {
         for claim in [1, 2] {
             if step % 10 == 0 {
                 let device = std::mem::take(&mut device[claim - 1]);
-                fixture.at(ms(step), ClaimChange::Used { claim: ClaimId(claim as u32), device });
+                fixture
+                    .at(ms(step), ClaimChange::Used { claim: ClaimId(claim as u32), device, commands: 100 });
             }
         }
     }

@@ -84,8 +84,9 @@ pub(super) struct Client {
     pub(super) buffer: VecDeque<Kernel>,
     pub(super) flight: InFlight,
     in_flight_time: VecDeque<Nanos>,
-    /// Device time that it has not reported, whether there is anything else to report, and when it may report again.
+    /// Device time and launches that it has not reported, whether there is anything else to report, and when it may report again.
     used: Nanos,
+    launched: u64,
     is_unreported: bool,
     reports_from: Nanos,
     /// When its watcher wakes up by itself: only the plan of this number counts.
@@ -137,6 +138,7 @@ impl Client {
             flight: InFlight::new(limit),
             in_flight_time: VecDeque::new(),
             used: Nanos::ZERO,
+            launched: 0,
             is_unreported: false,
             reports_from: Nanos::ZERO,
             wake: 0,
@@ -321,6 +323,7 @@ impl Simulation {
             }
             client.buffer.pop_front();
             client.is_unreported = true;
+            client.launched += 1;
             let is_gated = limited && client.plan.gates == Gates::Close;
             let launch = Launch { class: kernel.class, payer: 0, begun: self.now, is_gated };
             client.flight.launched_for(self.now, launch);
@@ -367,7 +370,8 @@ impl Simulation {
             client.reports_from = now + REPORT_EVERY;
             if std::mem::take(&mut client.is_unreported) {
                 let device = std::mem::take(&mut client.used);
-                self.say(ClaimChange::Used { claim: name(index), device });
+                let commands = std::mem::take(&mut client.launched);
+                self.say(ClaimChange::Used { claim: name(index), device, commands });
             }
         }
         let client = &self.clients[index];

@@ -443,8 +443,15 @@ fn furthest_from_due(trace: &Trace) -> f64 {
 
 #[test]
 fn kernels_that_are_too_long_to_be_told_apart_are_found() {
-    let settings = Settings { slice: ms(1), ..Settings::default() };
-    holds(|seed| World { settings, ..worlds::saturated(PolicyKind::Fair, seed) }, accuracy).unwrap_err();
+    let settings = Settings { slice: Nanos::from_micros(500), ..Settings::default() };
+    let world = |seed| World { settings, ..worlds::saturated_by_long_kernels(PolicyKind::Fair, seed) };
+    holds(world, accuracy).unwrap_err();
+}
+
+/// Slices are longer for them.
+#[test]
+fn long_kernels_are_charged_what_they_used() -> Result<(), String> {
+    holds(|seed| worlds::saturated_by_long_kernels(PolicyKind::Fair, seed), accuracy)
 }
 
 /// What an urgent client leaves is divided by weight, in moments and slices. Within a number of percentage points of the device.
@@ -461,6 +468,17 @@ fn fairness_of_the_rest(within: f64) -> impl Fn(&Trace) -> Verdict {
 #[test]
 fn the_rest_is_divided_by_weight() -> Result<(), String> {
     holds(|seed| worlds::saturated_in_moments(PolicyKind::Fair, seed), fairness_of_the_rest(2.0))
+}
+
+/// Long kernels that begin in moments take much longer than these, and what they have used ends a slice.
+#[test]
+fn the_rest_is_divided_among_long_kernels() -> Result<(), String> {
+    let world = |seed| {
+        let mut world = worlds::saturated_in_moments(PolicyKind::Fair, seed);
+        world.plans.iter_mut().skip(1).for_each(|plan| plan.kernel = ms(2));
+        world
+    };
+    holds(world, fairness_of_the_rest(5.0))
 }
 
 #[test]

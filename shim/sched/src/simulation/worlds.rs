@@ -66,7 +66,7 @@ fn always_busy(policy: PolicyKind, seed: u64, until: Nanos, clients: &[Attribute
         opens: Nanos(random.u64(0..ms(50).0)),
         closes: None,
         work: Work::Saturating,
-        // Six or so of them in a slice: of longer ones, those beside which others ran are now and then charged a third too much.
+        // Six or so of them in a slice of usual length.
         kernel: length(&mut random).min(Nanos::from_micros(700)),
         gates: Gates::None,
         misses: Misses::default(),
@@ -83,6 +83,16 @@ pub(super) fn saturated(policy: PolicyKind, seed: u64) -> World {
         .map(|index| Attributes { weight: random.u32(50..=500), ..process(index) })
         .collect();
     always_busy(policy, seed, ms(2_000), &clients)
+}
+
+/// Weights from one to ten, and kernels nearly as long as the settings' slices.
+pub(super) fn saturated_by_long_kernels(policy: PolicyKind, seed: u64) -> World {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut world = saturated(policy, seed);
+    for plan in &mut world.plans {
+        plan.kernel = Nanos(random.u64(ms(1).0..ms(3).0));
+    }
+    world
 }
 
 /// Weights from one to ten, beside an urgent client that pauses often, but only for a moment.

@@ -11,6 +11,7 @@ use xsched_sched::{
     Settings,
 };
 
+use crate::claim::Usage;
 use crate::clock::now;
 use crate::device::Device;
 use crate::ids::{ClaimId, ClaimKey};
@@ -49,8 +50,8 @@ struct Claim {
     device: u16,
     is_open: bool,
     shared: Arc<SharedState>,
-    /// Device time that the scheduler knows of.
-    known: Nanos,
+    /// What the scheduler knows of its usage.
+    known: Usage,
 }
 
 /// What launches read.
@@ -99,7 +100,7 @@ impl LocalArbiter {
         if self.lock().usage_at <= now {
             // Read without this lock: a thread that launches holds the queues' lock and asks for this one.
             let ids: Vec<_> = self.lock().claims.iter().map(|claim| claim.id).collect();
-            let used: Vec<_> = ids.into_iter().map(|id| queues.usage(id).device_time).collect();
+            let used: Vec<_> = ids.into_iter().map(|id| queues.usage(id)).collect();
             self.lock().take_usage(now, &used);
         }
         let mut state = self.lock();
@@ -186,7 +187,7 @@ impl State {
                 device,
                 is_open: true,
                 shared: Arc::clone(&shared),
-                known: Nanos::ZERO,
+                known: Usage::default(),
             });
         }
         let changes = self.core.handle(now, ClaimChange::Opened { claim: scheduled, attributes });
@@ -201,14 +202,15 @@ impl State {
         self.apply(&changes);
     }
 
-    fn take_usage(&mut self, now: Nanos, used: &[Nanos]) {
+    fn take_usage(&mut self, now: Nanos, used: &[Usage]) {
         self.usage_at = now + USAGE_EVERY;
         let mut events = Vec::new();
         for (index, (claim, used)) in self.claims.iter_mut().zip(used).enumerate() {
-            let device = *used - claim.known;
-            claim.known = *used;
+            let device = used.device_time - claim.known.device_time;
+            let commands = used.launched.saturating_sub(claim.known.launched);
             if !device.is_zero() {
-                events.push(ClaimChange::Used { claim: ScheduledId(index as u32), device });
+                claim.known = *used;
+                events.push(ClaimChange::Used { claim: ScheduledId(index as u32), device, commands });
             }
         }
         for event in events {

@@ -203,7 +203,7 @@ impl<D: Device> State<D> {
 
     /// How much work may follow a command of a claim before the next gate.
     fn gate_every(&self, claim: ClaimId) -> Nanos {
-        if self.claims.get(claim).is_alert(now()) { D::GATE_EVERY_ALERT } else { D::GATE_EVERY }
+        self.claims.get(claim).gate_every(now())
     }
 
     /// The same if the arbiter closes the claim's gate.

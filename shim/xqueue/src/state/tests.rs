@@ -1,5 +1,7 @@
 //! What tests ask of the state.
 
+use xsched_sched::Nanos;
+
 use super::*;
 use crate::clock::now;
 use crate::status::QueueStatus;
@@ -22,5 +24,9 @@ impl<D: Device> State<D> {
 
     pub(crate) fn is_alert(&self, claim: ClaimId) -> bool {
         self.claims.get(claim).is_alert(now())
+    }
+
+    pub(crate) fn work_between_gates(&self, claim: ClaimId) -> Nanos {
+        self.claims.get(claim).gate_every(now())
     }
 }

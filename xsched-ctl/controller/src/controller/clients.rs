@@ -360,7 +360,9 @@ impl Controller {
         let device = Nanos(claim.usage.update(now_ns, usage));
         claim.count(&before, device, usage);
         self.meters.entry(claim.device_key).or_default().add(before.at_ns, now_ns, device.0);
-        self.scheduler.handle(Nanos(now_ns), ClaimChange::Used { claim: ClaimId(usage.slot), device });
+        let commands = claim.usage.launched - before.launched;
+        self.scheduler
+            .handle(Nanos(now_ns), ClaimChange::Used { claim: ClaimId(usage.slot), device, commands });
     }
 
     /// A process or its connection has ended.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
+use crate::commands::LONGEST;
 use crate::{Quota, Slo};
 
 /// Runs for each policy.
@@ -111,7 +112,11 @@ impl Run {
             0..2 => ClaimChange::Opened { claim, attributes: some_attributes(&mut self.random) },
             2 => ClaimChange::Closed { claim },
             3 => ClaimChange::Changed { claim, attributes: some_attributes(&mut self.random) },
-            4..8 => ClaimChange::Used { claim, device: Nanos(self.random.u64(..20_000_000)) },
+            4..8 => ClaimChange::Used {
+                claim,
+                device: Nanos(self.random.u64(..20_000_000)),
+                commands: self.random.u64(..100),
+            },
             8..14 => ClaimChange::Idle { claim },
             14 if changes => {
                 let settings = some_settings(&mut self.random);
@@ -186,10 +191,11 @@ impl Run {
         Ok(())
     }
 
-    /// No process is in front for longer than a slice while its equals have work as well, or for longer than its starvation slice.
+    /// No process is in front for longer than the longest slice while its equals have work as well, or for longer than its starvation slice.
     fn slices_end(&self, claims: &[&ClaimState], again: Option<Nanos>) -> Result<(), String> {
         let is_turn = claims.iter().any(|claim| claim.ready && claim.level == Some(Level::STARVED));
-        let ends = again.is_some_and(|again| again <= self.now + self.scheduler.settings().slice);
+        let longest = self.scheduler.settings().slice.times(LONGEST);
+        let ends = again.is_some_and(|again| again <= self.now + longest);
         if is_turn || ends {
             return Ok(());
         }

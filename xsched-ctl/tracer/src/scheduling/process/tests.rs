@@ -141,6 +141,24 @@ fn an_execution_lasts_from_the_launch_to_its_marker() {
 }
 
 #[test]
+fn the_recorders_walk_before_a_call_of_the_shim_is_no_delay() {
+    for waited_since_ns in [0, 40] {
+        let mut bench = Bench::new();
+        let call = bench.called(103, 104);
+        bench.launched(100, 1, waited_since_ns, 0);
+        bench.completed(200, 1, Observed::Marker);
+        assert!(bench.executions(300).is_empty(), "its call is not in the timeline yet");
+        call.settle(&"liba.so".into(), true);
+        let executions = bench.executions(300);
+        let [one] = &executions[..] else { panic!("{executions:?}") };
+        let waited_ns = if waited_since_ns > 0 { 60 } else { 0 };
+        assert_eq!((one.called_ns, one.host_ns, one.buffered_ns), (103 - waited_ns, 2, waited_ns));
+        assert_eq!(call.queue_delay_ns(), Some(2 + waited_ns));
+        assert_eq!(parts(one), one.end_ns - one.called_ns);
+    }
+}
+
+#[test]
 fn a_call_gets_the_same_delay_as_its_execution() {
     let mut bench = Bench::new();
     let calls = [bench.called(100, 120), bench.called(130, 140)];

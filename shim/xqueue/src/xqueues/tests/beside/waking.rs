@@ -149,6 +149,31 @@ fn an_unseen_preemption_counts_at_the_next_look() {
     }
 }
 
+#[test]
+fn a_process_that_is_seldom_preempted_has_few_gates() {
+    let process = at_work(true);
+    let us_between = || process.queues.lock().work_between_gates(process.claim).0 / 1_000;
+    assert_eq!(us_between(), 10, "it never was");
+    for (apart_ms, expected) in [(20, 5), (70, 7), (500, 10)] {
+        for _ in 0..2 {
+            process.clock.advance(Nanos::from_millis(apart_ms));
+            process.arbiter.decide(PREEMPTED);
+            process.arbiter.decide(BELOW);
+            process.run_due();
+        }
+        assert_eq!(us_between(), expected, "{apart_ms} ms apart");
+    }
+    for _ in 0..2 {
+        process.clock.advance(Nanos::from_millis(1));
+        process.arbiter.decide(PREEMPTED);
+        process.arbiter.decide(BELOW);
+        process.run_due();
+    }
+    assert_eq!(us_between(), 5);
+    process.clock.advance(Nanos::from_millis(80));
+    assert_eq!(us_between(), 8, "that was a while ago");
+}
+
 /// What is charged to a process for a command that its device is done with 300 us after a more urgent process, which had the
 /// device for 50 ms between two looks.
 fn charged(process: &Process, end: impl Fn(&Process)) -> Nanos {
