@@ -20,7 +20,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
-use xsched_arbiter::{Arbiter, ClaimName, Owner, PINS, Times};
+use xsched_arbiter::{Arbiter, ClaimName, Owner, PINS, Page, Times};
 use xsched_protocol::arbiter_page::{Report, Word, device_key};
 use xsched_tests::arbiter::xsched_arbiter_report;
 use xsched_tests::bench::{Goal, Row, Samples, wake_in_time};
@@ -274,29 +274,42 @@ fn seen(arbiter: &Arbiter, claims: &[ClaimName]) -> (Samples, f64) {
 
 /// The most urgent claim becomes idle, and a thread that waits for that runs.
 fn wakes(arbiter: &mut Arbiter, claims: &[ClaimName]) -> Result<Samples, Box<dyn Error>> {
-    let urgent = claims[0];
+    let wake = arbiter.wake_fd()?;
+    arbiter.wake_for(claims[1], wake.as_fd())?;
+    let mut ns = Vec::with_capacity(WAKES);
+    while ns.len() < WAKES {
+        // A slow machine takes longer for all rounds than a heartbeat lasts, and no process is woken after that.
+        settle(arbiter);
+        some_wakes(arbiter.page(), claims[0], &wake, &mut ns)?;
+    }
+    Ok(Samples::new(ns))
+}
+
+fn some_wakes(
+    page: &Page,
+    urgent: ClaimName,
+    wake: &OwnedFd,
+    ns: &mut Vec<f64>,
+) -> Result<(), Box<dyn Error>> {
+    const AT_ONCE: usize = 50;
     let report = |operation: Report| {
         xsched_arbiter_report(operation as u64, urgent.slot.into(), urgent.generation.into());
     };
-    let wake = arbiter.wake_fd()?;
-    arbiter.wake_for(claims[1], wake.as_fd())?;
-    let page = arbiter.page();
     let began = Instant::now();
     let clock = || began.elapsed().as_nanos() as u64;
     let (seen_ns, is_done) = (AtomicU64::new(0), AtomicBool::new(false));
     report(Report::Ready);
-    let mut ns = Vec::with_capacity(WAKES);
     thread::scope(|scope| -> Result<(), Box<dyn Error>> {
         let waiter = scope.spawn(|| -> rustix::io::Result<()> {
             while !is_done.load(Ordering::Relaxed) {
-                wait(&wake)?;
+                wait(wake)?;
                 if page.load(Word::ready(0)) & 1 == 0 {
                     seen_ns.store(clock(), Ordering::Release);
                 }
             }
             Ok(())
         });
-        for _ in 0..WAKES {
+        for _ in 0..AT_ONCE {
             // By then the waiter sleeps.
             thread::sleep(Duration::from_micros(200));
             seen_ns.store(0, Ordering::Release);
@@ -313,8 +326,7 @@ fn wakes(arbiter: &mut Arbiter, claims: &[ClaimName]) -> Result<Samples, Box<dyn
         report(Report::Idle);
         waiter.join().expect("it only waits")?;
         Ok(())
-    })?;
-    Ok(Samples::new(ns))
+    })
 }
 
 fn wait(on: &OwnedFd) -> rustix::io::Result<()> {
