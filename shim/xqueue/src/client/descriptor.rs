@@ -38,7 +38,7 @@ const F_OWNER_TID: i32 = 0;
 const RESERVED: u64 = 32;
 const CEILING: u64 = 4096;
 
-/// Descriptors that are open, by [`Descriptor::word`]. At most these are open at a time: the watcher's alarm, the connection, the
+/// Descriptors that are open, by [`Marked::word`]. At most these are open at a time: the watcher's alarm, the connection, the
 /// instance that becomes ready when masks change, and a successor of each.
 static OPEN: [AtomicU64; 6] = [const { AtomicU64::new(NONE) }; 6];
 const NONE: u64 = 0;
