@@ -27,7 +27,6 @@
 //! | | `reentry` | threads that are inside a hook already |
 //! | | `reserve` | memory for when the system gives none |
 //! | | `program` | which file the process executes |
-//! | | `hashing` | the multiplier of all hash tables that assembly code reads |
 //!
 //! Environment, log, fork, `dlsym` and hints are `xsched-preload`, which the shim for CUDA shares.
 //!
@@ -41,7 +40,6 @@ mod counters;
 mod defer;
 mod entry;
 mod explicit;
-mod hashing;
 mod hip;
 mod hooks;
 mod kernels;

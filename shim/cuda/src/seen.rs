@@ -5,6 +5,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use xsched_preload::hashing::MULTIPLIER;
+
 const PLACES: usize = 1024;
 
 /// Words that are not 0.
@@ -17,13 +19,10 @@ impl Default for Seen {
     }
 }
 
-/// Odd, so that every bit of a word reaches the upper ones.
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-
 impl Seen {
     #[inline]
     fn place(&self, key: u64) -> &AtomicU64 {
-        &self.0[(key.wrapping_mul(SPREAD) >> (u64::BITS - PLACES.ilog2())) as usize]
+        &self.0[(key.wrapping_mul(MULTIPLIER) >> (u64::BITS - PLACES.ilog2())) as usize]
     }
 
     /// Whether a word is there, in the place of `key`.

@@ -7,14 +7,13 @@ use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
 
+use crate::hashing::MULTIPLIER;
+
 /// Two words that name a thing. The first is not 0.
 pub type Key = [usize; 2];
 
 /// log2 of the number of buckets. With more keys than that, a lookup passes several nodes.
 const BUCKET_BITS: u32 = 10;
-
-/// 2^64 / golden ratio: the upper bits of a key times this are its hash.
-const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Things by their keys. One thread writes at a time.
 pub struct Index<T: 'static>(Box<[AtomicPtr<Node<T>>]>);

@@ -9,6 +9,7 @@
 //! | [`hints`] | what the environment asks the queues for |
 //! | [`asked`] | what the program asks for while it runs |
 //! | [`gates`] | which gates the process has, for others |
+//! | [`hashing`] | the multiplier of hash tables |
 //! | [`index`] | finding what belongs to a handle without a lock |
 //! | [`added_calls`] | calls of a runtime that the shim adds to those of the program |
 
@@ -18,6 +19,7 @@ pub mod dlsym;
 pub mod env;
 pub mod fork;
 pub mod gates;
+pub mod hashing;
 pub mod hints;
 pub mod index;
 pub mod log;

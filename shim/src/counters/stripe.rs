@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU64};
 
 use crate::api::COUNT;
 use crate::counters::{StreamKind, Work};
-use crate::hashing::MULTIPLIER;
 use crate::outcome::Reason;
+use xsched_preload::hashing::MULTIPLIER;
 
 /// log2 of the number of sets.
 pub(crate) const STRIPE_BITS: usize = 4;

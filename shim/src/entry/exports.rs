@@ -19,10 +19,10 @@ use std::ffi::{CStr, c_char, c_void};
 use crate::api::{self, Id, for_each_function};
 use crate::counters::{self, CALLS, STRIPE_BITS, STRIPE_BYTES};
 use crate::entry::export_entry;
-use crate::hashing::MULTIPLIER;
 use crate::own_calls::IS_ON;
 use crate::runtime::copies::Way;
 use crate::runtime::sites::{Key, SITE_SHIFT, SITES, Site, TABLE_BITS};
+use xsched_preload::hashing::MULTIPLIER;
 
 /// The code of one export. If the first entry of the call site's hash knows the real function, it jumps there, else
 /// to the entry code. Uses no register but `r10` and `r11`.

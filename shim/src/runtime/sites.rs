@@ -24,8 +24,8 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 use crate::api::COUNT;
-use crate::hashing::MULTIPLIER;
 use crate::runtime::copies::{RuntimeCopy, Way, way_numbered};
+use xsched_preload::hashing::MULTIPLIER;
 
 /// log2 of the number of entries: enough for every launch site of a large framework. Pages are touched as they are used.
 pub(crate) const TABLE_BITS: usize = 14;

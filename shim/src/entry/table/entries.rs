@@ -8,8 +8,8 @@ use std::ffi::c_void;
 
 use crate::counters::{CALLS, STRIPE_BITS, STRIPE_BYTES};
 use crate::entry::table_entry;
-use crate::hashing::MULTIPLIER;
 use crate::runtime::copies::{COPIES_MAX, IDS, ORIGINALS};
+use xsched_preload::hashing::MULTIPLIER;
 
 /// Bytes from one entry's code to the next.
 const CODE_BYTES: usize = 16;
