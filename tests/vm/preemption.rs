@@ -193,7 +193,7 @@ fn beside(way: Way, kernel_us: u32) -> Met {
 }
 
 #[needs(VM_MODEL)]
-fn urgent_requests_wait_for_one_kernel_at_most() {
+fn few_kernels_of_the_other_begin_in_an_urgent_request() {
     let (_controller, _log) = serve(&[]);
     eprintln!(
         "T (us) | way | first kernel waits, p50 | p99 | kernels of the other that begin, mean | most | request, p50 | p99 | \
