@@ -307,6 +307,20 @@ impl InFlight {
         self.finish(end, by, count, took, Clock::Device)
     }
 
+    /// Whether the next command, which is of this class, should be measured by itself. If so, [`Self::sampled`] should tell its time.
+    pub fn begins_sample(&self, now: Nanos, class: u64) -> bool {
+        self.durations.begins_sample(class, now)
+    }
+
+    /// A command of a class, which was launched at `launched`, took this long by itself, by the device's clock. It may still be in
+    /// flight as far as is known here.
+    pub fn sampled(&mut self, class: u64, launched: Nanos, took: Nanos) {
+        let is_disturbed = self.disturbed > 0 || launched < self.disturbed_until;
+        if !is_disturbed {
+            self.durations.learn(class, took, Known { disturbed: false, is_exact: true });
+        }
+    }
+
     /// When the launch of the last of the first `count` began: not all of them were complete before.
     fn last_begun(&self, count: usize) -> Nanos {
         let last = count.min(self.launched.len()).checked_sub(1);
@@ -354,7 +368,9 @@ impl InFlight {
             let disturbed = self.disturbed > 0 || end < self.disturbed_until;
             self.disturbed = self.disturbed.saturating_sub(1);
             let known = Known { disturbed, is_exact };
-            let charge = command.estimate.map_or(part, |estimate| estimate.own_part(part, known));
+            // By now its class may be known.
+            let estimate = command.estimate.or_else(|| self.durations.of(command.launch.class));
+            let charge = estimate.map_or(part, |estimate| estimate.own_part(part, known));
             own += charge;
             self.charge(command.launch.payer, charge);
             self.at_least = self.at_least - command.at_least();

@@ -94,6 +94,9 @@ pub(crate) struct Claim<D: Device> {
     preemption_noted: u64,
     /// When the claim was last seen to have work.
     busy: Option<Nanos>,
+    /// From when on it has had work whose time is not charged. Device time is how long a claim has commands on the device, so what
+    /// several streams have there at once, or late looks make too long, is never more than that.
+    uncharged_since: Nanos,
     /// When the claim was preempted while something was deferred, if both still hold.
     deferred_since: Option<Nanos>,
     /// Whether the last look found the claim preempted, and until when the claim is alert.
@@ -121,6 +124,7 @@ impl<D: Device> Claim<D> {
             has_progressed: false,
             preemption_noted: 0,
             busy: None,
+            uncharged_since: Nanos::ZERO,
             deferred_since: None,
             is_preempted: false,
             alert_until: Nanos::ZERO,
@@ -185,14 +189,17 @@ impl<D: Device> Claim<D> {
         self.usage.deferred += 1;
     }
 
-    /// Adds device time to the accounts of the libraries that used it. With `is_charged` false the charges are only discarded.
-    pub(crate) fn charge(&mut self, charges: impl Iterator<Item = (Origin, Nanos)>, is_charged: bool) {
-        charge(&mut self.by_origin, charges, is_charged);
-    }
-
-    /// The same for what completed on streams without a queue.
-    pub(crate) fn charge_unqueued(&mut self, is_charged: bool) {
-        charge(&mut self.by_origin, self.unqueued.take_charges(), is_charged);
+    /// Commands of the claim have completed, with these charges.
+    pub(crate) fn completed(&mut self, now: Nanos, charges: &[(Origin, Nanos)]) {
+        (self.has_progressed, self.busy) = (true, Some(now));
+        let took = charges.iter().fold(Nanos::ZERO, |sum, (_, part)| sum + *part);
+        let charged = took.min(now - self.uncharged_since);
+        self.uncharged_since = self.uncharged_since + charged;
+        self.usage.device_time += charged;
+        for &(origin, part) in charges {
+            let part = u128::from(part.0) * u128::from(charged.0) / u128::from(took.0.max(1));
+            self.by_origin.add(origin, Nanos(part as u64));
+        }
     }
 
     /// The numbers that stand for origins have changed their meaning.
@@ -205,6 +212,9 @@ impl<D: Device> Claim<D> {
     pub(crate) fn has_work_now(&mut self, now: Nanos) -> bool {
         self.busy = Some(now);
         let is_new = self.reported.is_none() && self.registration.is_some();
+        if self.reported.is_none() {
+            self.uncharged_since = now;
+        }
         if is_new {
             self.report_ready(now);
         }
@@ -270,13 +280,6 @@ impl<D: Device> Claim<D> {
     /// Whether callers wait for its admission.
     pub(crate) fn has_waiting_callers(&self) -> bool {
         self.waiting > 0
-    }
-
-    /// A command of the claim has completed. It took this long.
-    pub(crate) fn completed(&mut self, now: Nanos, took: Nanos) {
-        self.has_progressed = true;
-        self.busy = Some(now);
-        self.usage.device_time += took;
     }
 
     /// Whether the claim had work at or after `since`, while other processes used the device.
@@ -434,14 +437,5 @@ impl<D: Device> Claim<D> {
         self.reported = None;
         // The closings before this registration do not count.
         self.preemption_noted = self.last_gate_closing();
-    }
-}
-
-fn charge(times: &mut OriginTimes, charges: impl Iterator<Item = (Origin, Nanos)>, is_charged: bool) {
-    // Charges that do not count are taken, too: otherwise the next call would find them.
-    for (origin, part) in charges {
-        if is_charged {
-            times.add(origin, part);
-        }
     }
 }

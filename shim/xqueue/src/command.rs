@@ -172,6 +172,9 @@ pub struct PendingLaunch<D: Device> {
     pub(crate) gate: Option<D::Gate>,
     /// Whether the watcher must be told after the launch.
     pub(crate) is_first: bool,
+    /// Whether to measure the command by itself, and the marker before it.
+    pub(crate) is_sampled: bool,
+    pub(crate) marker_before: Option<D::Marker>,
 }
 
 impl<D: Device> PendingLaunch<D> {

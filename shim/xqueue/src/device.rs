@@ -17,6 +17,7 @@
 //! | --- | --- | --- | --- |
 //! | `stream_number`, `orders_others`, `is_ordered`, `runtime` | any thread | queues' | no |
 //! | `launch` | launch worker | none | yes |
+//! | `measures` | thread that launches | none | no |
 //! | `mark` | any thread | markers' | only as a call of the runtime does |
 //! | `is_done` | any thread | markers' | no |
 //! | `is_complete`, `time_between` | any thread | markers' | no |
@@ -154,6 +155,11 @@ pub trait Device: Send + Sync + 'static {
     /// The device's time from one complete marker to another of the same stream. None if it does not know: the host's clock
     /// is used then.
     fn time_between(&self, earlier: Self::Marker, later: Self::Marker) -> Option<Nanos>;
+
+    /// Whether [`Device::time_between`] usually knows the time. Then a few launches a second get markers before and behind them.
+    fn measures(&self) -> bool {
+        true
+    }
 
     /// Retires a marker, complete or not: the queues have no more use for it. The marker's stream may be gone.
     fn retire(&self, marker: Self::Marker);

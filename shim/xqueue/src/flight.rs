@@ -257,6 +257,16 @@ impl<M: Copy> Flight<M> {
         self.commands.left(now).map_or(Nanos::ZERO, |left| gate.min(marker).min(left / 2))
     }
 
+    /// Whether the next command, which is of this class, should be measured by itself.
+    pub(crate) fn begins_sample(&self, now: Nanos, class: DurationClass) -> bool {
+        self.commands.begins_sample(now, class.0)
+    }
+
+    /// A command that was launched at `launched` took this long by itself, by the device's clock.
+    pub(crate) fn sampled(&mut self, class: DurationClass, launched: Nanos, took: Nanos) {
+        self.commands.sampled(class.0, launched, took);
+    }
+
     /// Notes the launch of a command of unknown origin.
     pub(crate) fn launched(&mut self, now: Nanos, class: DurationClass) {
         self.launched_by(now, launch_of(now, class, Origin::UNKNOWN, false));

@@ -9,6 +9,7 @@
 //! | `gate_table` | gates |
 //! | `waiters` | which callers wait, and which threads to wake |
 //! | `watch_schedule` | when the watcher looks again |
+//! | `sampling` | which commands are measured by themselves |
 //! | `limits` | how much may be launched ahead |
 //! | [`crate::event_writer`] | where events go |
 //!
@@ -43,6 +44,7 @@ mod mode;
 mod neighbours;
 mod order;
 mod queue_table;
+mod sampling;
 mod trials;
 mod urgency;
 mod waiters;
@@ -62,11 +64,13 @@ use crate::queue::{Queue, QueueParts};
 use claim_table::ClaimTable;
 use gate_table::GateTable;
 use queue_table::QueueTable;
+use sampling::Sampling;
 
 pub(crate) use limits::Limits;
 pub(crate) use mode::Mode;
 pub use order::Refused;
 pub(crate) use order::TakenCommand;
+pub(crate) use sampling::Sample;
 pub(crate) use waiters::Waiters;
 pub(crate) use watch_schedule::WatchSchedule;
 
@@ -90,6 +94,7 @@ pub(crate) struct State<D: Device> {
     claims: ClaimTable<D>,
     queues: QueueTable<D>,
     gates: GateTable<D>,
+    sampling: Sampling<D::Marker>,
     /// Launches of pinned commands that have not returned, and whether pinned commands may be in flight.
     pinned_launches: usize,
     may_be_pinned: bool,
@@ -109,6 +114,7 @@ impl<D: Device> State<D> {
             claims: ClaimTable::new(),
             queues: QueueTable::new(),
             gates: GateTable::new(),
+            sampling: Sampling::new(),
             pinned_launches: 0,
             may_be_pinned: false,
             own_limits: 0,
@@ -138,7 +144,9 @@ impl<D: Device> State<D> {
         }
         self.leave_journal(queue);
         let destroyed = self.queues.remove(queue);
-        Some(destroyed.map(|queue| self.queue_gone(queue)).unwrap_or_default())
+        let mut markers = destroyed.map(|queue| self.queue_gone(queue)).unwrap_or_default();
+        markers.extend(self.forget_orphaned_samples());
+        Some(markers)
     }
 
     /// Marks a queue's stream as gone. What the queue has in flight stays until it completes. Returns false, and keeps the
@@ -162,7 +170,9 @@ impl<D: Device> State<D> {
     /// markers to retire.
     pub(crate) fn forget_detached(&mut self, all: bool) -> Vec<D::Marker> {
         let over = self.queues.take_over(all);
-        over.into_iter().flat_map(|queue| self.queue_gone(queue)).collect()
+        let mut markers: Vec<_> = over.into_iter().flat_map(|queue| self.queue_gone(queue)).collect();
+        markers.extend(self.forget_orphaned_samples());
+        markers
     }
 
     /// Cleans up after a queue that was removed. Returns markers to retire.
@@ -179,6 +189,7 @@ impl<D: Device> State<D> {
     /// Stops looking at queues that have nothing in flight, deferred or waiting.
     pub(crate) fn leave_out_quiet_queues(&mut self) {
         self.close_unused_journals(now());
+        self.lock_for_sample(now());
         self.queues.leave_out_quiet();
     }
 

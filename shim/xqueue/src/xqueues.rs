@@ -405,7 +405,7 @@ impl<D: Device> XQueues<D> {
         Ok(launch.map_or(Admission::Free, Admission::Now))
     }
 
-    /// Puts the gate, if any, before an admitted launch. Called right before the launch, on the same thread.
+    /// Puts the gate and the marker, if any, before an admitted launch. Called right before the launch, on the same thread.
     pub fn prepare(&self, launch: &mut PendingLaunch<D>) {
         if let Some(gate) = launch.gate
             && !self.device.put_gate(gate, launch.stream)
@@ -417,11 +417,23 @@ impl<D: Device> XQueues<D> {
             state.gate_refused(launch.claim, self.device.runtime(launch.stream), &self.device);
             self.publish(&mut state);
         }
+        if launch.is_sampled && self.device.measures() {
+            launch.marker_before = self.mark(launch.stream);
+        }
+    }
+
+    /// Records a marker, unless markers are paused.
+    fn mark(&self, stream: D::Stream) -> Option<D::Marker> {
+        let paused = self.pause();
+        if *paused { None } else { self.device.mark(stream) }
     }
 
     /// Notes that an admitted launch has returned. With `on_device` the runtime took it.
     #[expect(clippy::needless_pass_by_value, reason = "a launch is finished once")]
     pub fn finish(&self, launch: PendingLaunch<D>, on_device: bool) {
+        if let Some(before) = launch.marker_before {
+            self.finish_sample(&launch, before, on_device);
+        }
         let mut state = self.lock_for(launch.source);
         let returned = now();
         let Some(launched) = state.launch_returned(&launch, on_device, returned) else {

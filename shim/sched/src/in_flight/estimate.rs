@@ -6,6 +6,9 @@ use foldhash::HashMap;
 
 use crate::Nanos;
 
+/// How long a class's exact time counts as recent.
+const SAMPLE_EVERY: Nanos = Nanos::from_millis(100);
+
 /// How many classes are remembered. When there are more, all are forgotten: the times of a program with that many kernels are
 /// soon learnt again.
 const CLASS_MAX: usize = 1024;
@@ -30,6 +33,11 @@ impl Durations {
         self.estimates().learn(class, took, known);
     }
 
+    /// Whether a command of a class should be measured exactly. If so, the class counts as measured for a while.
+    pub(super) fn begins_sample(&self, class: u64, now: Nanos) -> bool {
+        self.estimates().classes.get_mut(&class).is_none_or(|estimate| estimate.begins_sample(now))
+    }
+
     fn estimates(&self) -> MutexGuard<'_, Estimates> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -49,6 +57,8 @@ pub(super) struct Estimate {
     /// The longest recent time by the device's clock, of commands that were seen complete one by one. The total of several does not
     /// show how unequal they are.
     pub(super) longest: Option<Nanos>,
+    /// When the last sample began, see [`Durations::begins_sample`].
+    sampled: Option<Nanos>,
 }
 
 /// What is known about a measured time.
@@ -69,19 +79,31 @@ impl Estimates {
         if !self.classes.contains_key(&class) && self.classes.len() >= CLASS_MAX {
             self.classes.clear();
         }
-        let new = Estimate { expected: took, at_least: took, at_most: took, mean: None, longest: None };
+        let is_exact = known.is_exact && !known.disturbed;
         let estimate = self
             .classes
             .entry(class)
             .and_modify(|estimate| estimate.learn(took, known.disturbed))
-            .or_insert(new);
-        if known.is_exact && !known.disturbed {
+            .or_insert(Estimate::new(took));
+        if is_exact {
             estimate.learn_exactly(took);
         }
     }
 }
 
 impl Estimate {
+    fn new(took: Nanos) -> Self {
+        Self { expected: took, at_least: took, at_most: took, mean: None, longest: None, sampled: None }
+    }
+
+    fn begins_sample(&mut self, now: Nanos) -> bool {
+        let is_due = self.sampled.is_none_or(|sampled| now >= sampled + SAMPLE_EVERY);
+        if is_due {
+            self.sampled = Some(now);
+        }
+        is_due
+    }
+
     /// The part of a time that was probably the command's own.
     pub(super) fn own_part(&self, took: Nanos, Known { disturbed, is_exact }: Known) -> Nanos {
         let typical = self.mean.unwrap_or(self.expected);
@@ -109,6 +131,10 @@ impl Estimate {
     }
 
     fn learn_exactly(&mut self, took: Nanos) {
+        if self.mean.is_none() && took < self.expected {
+            // All times so far were seen by late looks.
+            (self.expected, self.at_least, self.at_most) = (took, took, took);
+        }
         let mean = self.mean.unwrap_or(took);
         self.mean = Some(mean + (took - mean) / 16 - (mean - took) / 16);
         let decayed = self.longest.map_or(took, |longest| longest - (longest - self.expected) / 32);

@@ -104,6 +104,7 @@ impl<D: Device> State<D> {
         } else {
             None
         };
+        let is_sampled = !is_alone && self.begins_sample(source, class, &demand, admitted);
         Some(PendingLaunch {
             source,
             claim,
@@ -115,6 +116,8 @@ impl<D: Device> State<D> {
             is_limited: is_below || limits_itself,
             gate,
             is_first,
+            is_sampled,
+            marker_before: None,
         })
     }
 }

@@ -91,9 +91,7 @@ impl<D: Device> XQueues<D> {
     fn mark_at_once(&self, queue: QueueId) {
         let due = self.lock_for(Source::Queue(queue)).wants_marker_at_once(queue, now());
         let Some(due) = due else { return };
-        let paused = self.pause();
-        let marker = if *paused { None } else { self.device.mark(due.stream) };
-        drop(paused);
+        let marker = self.mark(due.stream);
         let unneeded = self.lock_for(Source::Queue(queue)).marked_at_once(queue, &due, marker, now());
         self.retire(Vec::from_iter(unneeded));
     }

@@ -9,11 +9,12 @@ use xsched_sched::{Limit, Nanos};
 
 use crate::claim::Usage;
 use crate::clock::now;
+use crate::command::PendingLaunch;
 use crate::device::Device;
 use crate::ids::{ClaimId, ClaimKey, QueueId, RuntimeId, Source};
 use crate::origins::OriginTimes;
 use crate::registration::{AdmissionState, Registration};
-use crate::state::ClaimState;
+use crate::state::{ClaimState, Sample};
 use crate::xqueues::{AdmissionStates, XQueues};
 
 /// How often a marker is looked at while a caller waits for it, and for how long at most. The device has finished what is before
@@ -242,6 +243,8 @@ impl<D: Device> XQueues<D> {
         if *paused {
             return false;
         }
+        // What these tell bounds what the following looks charge.
+        self.check_samples();
         let due = self.lock().due_markers(now());
         for (source, marker) in due {
             // If the look is late, several may be complete.
@@ -251,6 +254,31 @@ impl<D: Device> XQueues<D> {
             }
         }
         is_any_complete
+    }
+
+    /// Looks at the samples that are due. The caller holds the markers' lock.
+    fn check_samples(&self) {
+        let due = self.lock_only().due_samples(now());
+        for sample in due {
+            if !self.device.is_complete(sample.behind) {
+                self.lock_only().sample_pending(sample, now());
+                continue;
+            }
+            if let Some(took) = self.device.time_between(sample.before, sample.behind) {
+                self.lock_only().sampled(&sample, took);
+            }
+            self.retire(vec![sample.before, sample.behind]);
+        }
+    }
+
+    /// The launch of a command with a marker before it has returned.
+    pub(super) fn finish_sample(&self, launch: &PendingLaunch<D>, before: D::Marker, on_device: bool) {
+        let behind = if on_device { self.mark(launch.stream) } else { None };
+        let (Source::Queue(queue), Some(behind)) = (launch.source, behind) else {
+            return self.device.retire(before);
+        };
+        let PendingLaunch { class, admitted: launched, .. } = *launch;
+        self.lock_only().sample_launched(Sample { queue, class, launched, before, behind });
     }
 
     /// Looks at a queue's first marker in place of the watcher. Returns whether it is complete.

@@ -28,6 +28,7 @@ mod leases;
 mod limits;
 mod own;
 mod recorded;
+mod samples;
 mod shared_gates;
 mod waking;
 
@@ -44,6 +45,8 @@ struct Bench {
     is_mute: AtomicBool,
     /// The time that it measures between two markers; 0: it measures none.
     took_ns: AtomicU64,
+    /// Whether some launches get markers before and behind them.
+    measures: AtomicBool,
     /// Whether it can wait where the arbiter writes.
     shares_gates: AtomicBool,
     /// Whether it has gates, and refuses to put them before commands; how many it has put there and refused, and which are
@@ -136,6 +139,10 @@ impl Device for Arc<Bench> {
     fn time_between(&self, _: u64, _: u64) -> Option<Nanos> {
         let took_ns = self.took_ns.load(Ordering::SeqCst);
         (took_ns > 0).then_some(Nanos(took_ns))
+    }
+
+    fn measures(&self) -> bool {
+        self.measures.load(Ordering::SeqCst)
     }
 
     fn retire(&self, _: u64) {
