@@ -16,7 +16,7 @@
 //! | `pods` | asks the container runtime to which pods processes belong |
 //! | `rules`, `verdicts` | the rules on call chains, and how processes get the verdicts |
 //! | `recorders` | one task for each recorder |
-//! | `room`, `turns` | connection quotas, and limits on concurrent work for one user |
+//! | `room`, `turns` | limits on connections, and on concurrent work for one user |
 //! | `peer` | identity of the process at the other end of a socket |
 //! | `notify` | the service manager |
 //!

@@ -117,7 +117,7 @@ fn own_reason(status: Account) -> Option<&'static str> {
         )
     } else if is(ShimScheduling::Full) {
         Some(
-            "the controller has no room for it: its user has reached a limit, which the controller's log names",
+            "the controller has no room for it: its user or container has reached a limit, which the controller's log names",
         )
     } else if is(ShimScheduling::Refused) {
         Some("the controller has refused it, for a packet that it did not understand")

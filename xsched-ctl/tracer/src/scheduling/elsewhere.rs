@@ -20,16 +20,21 @@ use xsched_terminal::one_line;
 
 use super::source::{connect_to, is_trusted};
 
-/// Beginning of the shim's file names.
-const SHIM: &str = "libxsched_shim";
+/// Beginnings of the shims' file names.
+const SHIMS: [&str; 2] = ["libxsched_shim", "libxsched_cuda"];
 
 /// Why the scheduling of a process will not be in the timeline, if that is known. `is_asked`: a controller reports its
 /// processes to this tracer.
 pub(super) fn notice(pid: u32, is_asked: bool) -> Option<String> {
     let why = why_not_asked(pid, is_asked)?;
     // Checked last because it is the slowest: programs without the shim look for no controller.
-    let has_shim = fs::read_to_string(process_folder(pid).join("maps")).ok()?.contains(SHIM);
+    let has_shim = has_shim(&fs::read_to_string(process_folder(pid).join("maps")).ok()?);
     has_shim.then(|| format!("warning: scheduling of process {pid} is not in the timeline: {why}"))
+}
+
+/// Whether a process with these mappings has a shim, for HIP or for CUDA.
+fn has_shim(maps: &str) -> bool {
+    SHIMS.iter().any(|shim| maps.contains(shim))
 }
 
 /// Why a process, if it has the shim, is not under the controller that is asked. None if that is not known. `is_asked`:
@@ -204,6 +209,13 @@ mod tests {
         assert!(Environment::read(io::repeat(b'x')).is_none());
         let most = io::Read::take(io::repeat(b'x'), ENVIRONMENT_LEN_MAX);
         assert!(Environment::read(most).is_some());
+    }
+
+    #[test]
+    fn a_process_has_a_shim_for_either_runtime() {
+        assert!(has_shim("7f00-7f01 r-xp 00000000 08:01 7 /usr/local/lib/libxsched_cuda.so\n"));
+        assert!(has_shim("7f00-7f01 r-xp 00000000 08:01 7 /usr/local/lib/libxsched_shim.so\n"));
+        assert!(!has_shim("7f00-7f01 r-xp 00000000 08:01 7 /usr/lib/libcuda.so.1\n"));
     }
 
     #[test]
