@@ -317,7 +317,7 @@ impl InFlight {
     pub fn sampled(&mut self, class: u64, launched: Nanos, took: Nanos) {
         let is_disturbed = self.disturbed > 0 || launched < self.disturbed_until;
         if !is_disturbed {
-            self.durations.learn(class, took, Known { disturbed: false, is_exact: true });
+            self.durations.learn_sample(class, took, launched);
         }
     }
 
@@ -367,7 +367,7 @@ impl InFlight {
             let part = Nanos(part as u64);
             let disturbed = self.disturbed > 0 || end < self.disturbed_until;
             self.disturbed = self.disturbed.saturating_sub(1);
-            let known = Known { disturbed, is_exact };
+            let known = Known { disturbed, is_exact, at: end };
             // By now its class may be known.
             let estimate = command.estimate.or_else(|| self.durations.of(command.launch.class));
             let charge = estimate.map_or(part, |estimate| estimate.own_part(part, known));

@@ -154,6 +154,10 @@ pub(crate) enum Delay {
     Deferred(u64, Nanos),
 }
 
+/// Whether a command's stream has nothing else to do when the command is launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Idle(pub(crate) bool);
+
 /// An admitted launch that [`crate::XQueues::finish`] finishes.
 #[derive(Debug)]
 #[must_use]
@@ -172,9 +176,9 @@ pub struct PendingLaunch<D: Device> {
     pub(crate) gate: Option<D::Gate>,
     /// Whether the watcher must be told after the launch.
     pub(crate) is_first: bool,
-    /// Whether to measure the command by itself, and the marker before it.
-    pub(crate) is_sampled: bool,
-    pub(crate) marker_before: Option<D::Marker>,
+    /// How to measure the command by itself, if it is to be; and the marker before it, with the time before that was recorded.
+    pub(crate) sampling: Option<Idle>,
+    pub(crate) marker_before: Option<(D::Marker, Nanos)>,
 }
 
 impl<D: Device> PendingLaunch<D> {

@@ -417,8 +417,9 @@ impl<D: Device> XQueues<D> {
             state.gate_refused(launch.claim, self.device.runtime(launch.stream), &self.device);
             self.publish(&mut state);
         }
-        if launch.is_sampled && self.device.measures() {
-            launch.marker_before = self.mark(launch.stream);
+        if launch.sampling.is_some() && self.device.measures() {
+            let begun = now();
+            launch.marker_before = self.mark(launch.stream).map(|marker| (marker, begun));
         }
     }
 
@@ -431,8 +432,8 @@ impl<D: Device> XQueues<D> {
     /// Notes that an admitted launch has returned. With `on_device` the runtime took it.
     #[expect(clippy::needless_pass_by_value, reason = "a launch is finished once")]
     pub fn finish(&self, launch: PendingLaunch<D>, on_device: bool) {
-        if let Some(before) = launch.marker_before {
-            self.finish_sample(&launch, before, on_device);
+        if let (Some(before), Some(idle)) = (launch.marker_before, launch.sampling) {
+            self.finish_sample(&launch, before, idle, on_device);
         }
         let mut state = self.lock_for(launch.source);
         let returned = now();

@@ -6,8 +6,9 @@ use foldhash::HashMap;
 
 use crate::Nanos;
 
-/// How long a class's exact time counts as recent.
+/// The time between two samples of a class, and how long one counts as recent.
 const SAMPLE_EVERY: Nanos = Nanos::from_millis(100);
+const SAMPLED_FOR: Nanos = Nanos::from_secs(1);
 
 /// How many classes are remembered. When there are more, all are forgotten: the times of a program with that many kernels are
 /// soon learnt again.
@@ -31,6 +32,15 @@ impl Durations {
 
     pub(super) fn learn(&self, class: u64, took: Nanos, known: Known) {
         self.estimates().learn(class, took, known);
+    }
+
+    /// A command of a class was measured exactly at this time.
+    pub(super) fn learn_sample(&self, class: u64, took: Nanos, at: Nanos) {
+        let mut estimates = self.estimates();
+        estimates.learn(class, took, Known { disturbed: false, is_exact: true, at });
+        if let Some(estimate) = estimates.classes.get_mut(&class) {
+            estimate.sampled = Some(at);
+        }
     }
 
     /// Whether a command of a class should be measured exactly. If so, the class counts as measured for a while.
@@ -57,8 +67,9 @@ pub(super) struct Estimate {
     /// The longest recent time by the device's clock, of commands that were seen complete one by one. The total of several does not
     /// show how unequal they are.
     pub(super) longest: Option<Nanos>,
-    /// When the last sample began, see [`Durations::begins_sample`].
+    /// When the last sample was taken, and when the next may begin.
     sampled: Option<Nanos>,
+    next_sample: Nanos,
 }
 
 /// What is known about a measured time.
@@ -68,6 +79,8 @@ pub(super) struct Known {
     pub(super) disturbed: bool,
     /// It is the device's own time of this command alone.
     pub(super) is_exact: bool,
+    /// When the command ended, about.
+    pub(super) at: Nanos,
 }
 
 impl Estimates {
@@ -83,7 +96,7 @@ impl Estimates {
         let estimate = self
             .classes
             .entry(class)
-            .and_modify(|estimate| estimate.learn(took, known.disturbed))
+            .and_modify(|estimate| estimate.learn(estimate.plausible(took, known), known.disturbed))
             .or_insert(Estimate::new(took));
         if is_exact {
             estimate.learn_exactly(took);
@@ -93,23 +106,38 @@ impl Estimates {
 
 impl Estimate {
     fn new(took: Nanos) -> Self {
-        Self { expected: took, at_least: took, at_most: took, mean: None, longest: None, sampled: None }
+        Self {
+            expected: took,
+            at_least: took,
+            at_most: took,
+            mean: None,
+            longest: None,
+            sampled: None,
+            next_sample: Nanos::ZERO,
+        }
     }
 
     fn begins_sample(&mut self, now: Nanos) -> bool {
-        let is_due = self.sampled.is_none_or(|sampled| now >= sampled + SAMPLE_EVERY);
+        let is_due = now >= self.next_sample;
         if is_due {
-            self.sampled = Some(now);
+            self.next_sample = now + SAMPLE_EVERY;
         }
         is_due
     }
 
     /// The part of a time that was probably the command's own.
-    pub(super) fn own_part(&self, took: Nanos, Known { disturbed, is_exact }: Known) -> Nanos {
+    pub(super) fn own_part(&self, took: Nanos, Known { disturbed, is_exact, .. }: Known) -> Nanos {
         let typical = self.mean.unwrap_or(self.expected);
         let longest = self.longest.filter(|_| is_exact).unwrap_or(Nanos::ZERO);
         let is_own = is_exact && !disturbed || took <= usual(typical, disturbed).max(longest + longest / 8);
         if is_own { took } else { typical }
+    }
+
+    /// A look shows an upper bound, which is worth nothing above the longest exact time, if that is recent.
+    fn plausible(&self, took: Nanos, known: Known) -> Nanos {
+        let is_recent = self.sampled.is_some_and(|sampled| known.at < sampled + SAMPLED_FOR);
+        let longest = self.longest.filter(|_| is_recent && !known.is_exact);
+        longest.map_or(took, |longest| took.min(longest + longest / 8))
     }
 
     /// A time that is much longer than usual counts for little: it was looked at late, or other queues' commands ran in between. A
@@ -165,8 +193,8 @@ mod tests {
         assert!(estimate.own_part(Nanos(9_000), ROUGH) < Nanos(2_200), "the look was late");
     }
 
-    const ROUGH: Known = Known { disturbed: false, is_exact: false };
-    const EXACT: Known = Known { disturbed: false, is_exact: true };
+    const ROUGH: Known = Known { disturbed: false, is_exact: false, at: Nanos::ZERO };
+    const EXACT: Known = Known { disturbed: false, is_exact: true, at: Nanos::ZERO };
 
     #[test]
     fn exact_times_show_how_unequal_commands_are() {
@@ -183,6 +211,20 @@ mod tests {
         assert!((Nanos(80)..=Nanos(90)).contains(&longest), "{longest}");
         (0..300).for_each(|_| estimates.learn(1, Nanos(20), EXACT));
         assert!(estimates.of(1).unwrap().longest < Some(Nanos(60)), "it was long ago");
+    }
+
+    #[test]
+    fn late_looks_tell_nothing_above_the_longest_exact_time() {
+        let durations = Durations::default();
+        durations.learn_sample(1, Nanos(40_000), Nanos::ZERO);
+        let learn_late = |at| {
+            (0..1_000).for_each(|_| durations.learn(1, Nanos(5_000_000), Known { at, ..ROUGH }));
+            durations.of(1).unwrap()
+        };
+        let estimate = learn_late(SAMPLED_FOR - Nanos(1));
+        assert!(estimate.at_most <= Nanos(45_000) && estimate.expected <= Nanos(45_000), "{estimate:?}");
+        let estimate = learn_late(SAMPLED_FOR);
+        assert!(estimate.expected > Nanos(4_000_000), "the exact time is too old: {estimate:?}");
     }
 
     fn learnt(times: impl IntoIterator<Item = u64>) -> Estimate {

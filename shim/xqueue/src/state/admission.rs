@@ -104,7 +104,7 @@ impl<D: Device> State<D> {
         } else {
             None
         };
-        let is_sampled = !is_alone && self.begins_sample(source, class, &demand, admitted);
+        let sampling = if is_alone { None } else { self.begins_sample(source, class, &demand, admitted) };
         Some(PendingLaunch {
             source,
             claim,
@@ -116,7 +116,7 @@ impl<D: Device> State<D> {
             is_limited: is_below || limits_itself,
             gate,
             is_first,
-            is_sampled,
+            sampling,
             marker_before: None,
         })
     }

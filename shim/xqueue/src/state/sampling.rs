@@ -5,7 +5,7 @@
 
 use xsched_sched::Nanos;
 
-use crate::command::{Demand, DurationClass, KnownEnd};
+use crate::command::{Demand, DurationClass, Idle, KnownEnd};
 use crate::device::Device;
 use crate::ids::{QueueId, Source};
 use crate::state::State;
@@ -28,6 +28,8 @@ pub(crate) struct Sample<M> {
     pub(crate) queue: QueueId,
     pub(crate) class: DurationClass,
     pub(crate) launched: Nanos,
+    /// For how long the stream may have waited, between the markers, for the launch.
+    pub(crate) gap: Nanos,
     pub(crate) before: M,
     pub(crate) behind: M,
 }
@@ -42,38 +44,65 @@ pub(crate) struct Sampling<M> {
     /// When to make the next queue take the lock, and how many were.
     locks_at: Nanos,
     locked: usize,
+    /// The shortest recent gap, see [`Sample::gap`].
+    usual_gap: Nanos,
 }
+
+/// A launch took too long if it took so many times what launches usually take.
+const LATE: u64 = 4;
 
 impl<M: Copy> Sampling<M> {
     pub(super) fn new() -> Self {
-        Self { next: Nanos::ZERO, in_flight: Vec::new(), locks_at: Nanos::ZERO, locked: 0 }
+        Self {
+            next: Nanos::ZERO,
+            in_flight: Vec::new(),
+            locks_at: Nanos::ZERO,
+            locked: 0,
+            usual_gap: Nanos::ZERO,
+        }
     }
 
     fn is_due(&self, now: Nanos) -> bool {
         now >= self.next && self.in_flight.len() < SAMPLES_MAX
     }
+
+    /// How long the command took. Of the time between its markers, an idle stream may have waited for the launch during the gap; the
+    /// first marker may as well have been complete only after it. None: the launching thread had to wait for a processor.
+    fn own_time(&mut self, gap: Nanos, between: Nanos) -> Option<Nanos> {
+        if gap.is_zero() {
+            return Some(between);
+        }
+        // A slower machine, or another clock rate, is learnt in time.
+        self.usual_gap =
+            if self.usual_gap.is_zero() { gap } else { gap.min(self.usual_gap + self.usual_gap / 8) };
+        let is_late = gap > self.usual_gap.times(LATE);
+        let is_long = gap <= between / 2;
+        (!is_late).then(|| if is_long { between } else { between - gap / 2 })
+    }
 }
 
 impl<D: Device> State<D> {
-    /// Whether the launch that begins now is to be sampled. What the program may know to be done by itself is not, since a marker
-    /// behind it could contradict the program; nor is what orders other streams, since a marker would, too.
+    /// Whether the launch that begins now is to be sampled, and if so, whether its stream is idle. What the program may know to be
+    /// done by itself is not, since a marker behind it could contradict the program; nor is what orders other streams, since a marker
+    /// would, too.
     pub(super) fn begins_sample(
         &mut self,
         source: Source,
         class: DurationClass,
         demand: &Demand,
         now: Nanos,
-    ) -> bool {
-        let Source::Queue(queue) = source else { return false };
+    ) -> Option<Idle> {
+        let Source::Queue(queue) = source else { return None };
         if !self.sampling.is_due(now) || demand.end != KnownEnd::Unknown {
-            return false;
+            return None;
         }
-        let queue = self.queues.get(queue).filter(|queue| !queue.orders_others());
-        let is_due = queue.is_some_and(|queue| queue.flight().begins_sample(now, class));
-        if is_due {
-            self.sampling.next = now + SAMPLES_APART;
+        let flight = self.queues.get(queue).filter(|queue| !queue.orders_others())?.flight();
+        if !flight.begins_sample(now, class) {
+            return None;
         }
-        is_due
+        let idle = Idle(flight.is_empty());
+        self.sampling.next = now + SAMPLES_APART;
+        Some(idle)
     }
 
     /// A command was launched between two markers.
@@ -94,8 +123,9 @@ impl<D: Device> State<D> {
         self.sampling.in_flight.push((again, sample));
     }
 
-    /// A sample is complete: its command took this long.
-    pub(crate) fn sampled(&mut self, sample: &Sample<D::Marker>, took: Nanos) {
+    /// A sample is complete: this was between its markers.
+    pub(crate) fn sampled(&mut self, sample: &Sample<D::Marker>, between: Nanos) {
+        let Some(took) = self.sampling.own_time(sample.gap, between) else { return };
         if let Some(flight) = self.flight_mut(Source::Queue(sample.queue)) {
             flight.sampled(sample.class, sample.launched, took);
         }

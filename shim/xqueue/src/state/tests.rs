@@ -4,6 +4,7 @@ use xsched_sched::Nanos;
 
 use super::*;
 use crate::clock::now;
+use crate::command::DurationClass;
 use crate::status::QueueStatus;
 
 impl<D: Device> State<D> {
@@ -16,6 +17,11 @@ impl<D: Device> State<D> {
     pub(crate) fn do_workers_sleep(&self) -> bool {
         let sleeps = |queue: &Queue<D>| queue.is_worker_asleep() || !queue.has_worker();
         self.queues.values().all(|queue| !queue.is_launching() && sleeps(queue))
+    }
+
+    /// How long commands of a class usually take on a queue, if that is known.
+    pub(crate) fn expected(&self, queue: QueueId, class: DurationClass) -> Option<Nanos> {
+        self.queues.get(queue)?.flight().expected(class)
     }
 
     pub(crate) fn status_of(&self, queue: QueueId) -> Option<&'static QueueStatus> {

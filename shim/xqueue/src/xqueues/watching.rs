@@ -9,7 +9,7 @@ use xsched_sched::{Limit, Nanos};
 
 use crate::claim::Usage;
 use crate::clock::now;
-use crate::command::PendingLaunch;
+use crate::command::{Idle, PendingLaunch};
 use crate::device::Device;
 use crate::ids::{ClaimId, ClaimKey, QueueId, RuntimeId, Source};
 use crate::origins::OriginTimes;
@@ -264,21 +264,28 @@ impl<D: Device> XQueues<D> {
                 self.lock_only().sample_pending(sample, now());
                 continue;
             }
-            if let Some(took) = self.device.time_between(sample.before, sample.behind) {
-                self.lock_only().sampled(&sample, took);
+            if let Some(between) = self.device.time_between(sample.before, sample.behind) {
+                self.lock_only().sampled(&sample, between);
             }
             self.retire(vec![sample.before, sample.behind]);
         }
     }
 
     /// The launch of a command with a marker before it has returned.
-    pub(super) fn finish_sample(&self, launch: &PendingLaunch<D>, before: D::Marker, on_device: bool) {
+    pub(super) fn finish_sample(
+        &self,
+        launch: &PendingLaunch<D>,
+        (before, begun): (D::Marker, Nanos),
+        Idle(is_idle): Idle,
+        on_device: bool,
+    ) {
+        let gap = if is_idle { now() - begun } else { Nanos::ZERO };
         let behind = if on_device { self.mark(launch.stream) } else { None };
         let (Source::Queue(queue), Some(behind)) = (launch.source, behind) else {
             return self.device.retire(before);
         };
         let PendingLaunch { class, admitted: launched, .. } = *launch;
-        self.lock_only().sample_launched(Sample { queue, class, launched, before, behind });
+        self.lock_only().sample_launched(Sample { queue, class, launched, gap, before, behind });
     }
 
     /// Looks at a queue's first marker in place of the watcher. Returns whether it is complete.

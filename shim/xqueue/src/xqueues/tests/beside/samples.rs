@@ -77,14 +77,14 @@ fn a_command_is_not_measured_if_a_marker_could_contradict_the_program_or_delay_o
         let Admission::Now(begun) = process.queues.admit(process.queue, &[], demand) else {
             panic!("nothing keeps it")
         };
-        begun.is_sampled
+        begun.sampling.is_some()
     };
     assert_eq!(ends.map(|end| is_measured(Demand { end, ..WORK.into() })), [true, false]);
     let process = measuring(AdmissionState::Beside);
     process.bench.orders_others.store(true, Ordering::SeqCst);
     let null = process.queues.create(0, Some(process.claim), status());
     let Admission::Now(begun) = process.queues.admit(null, &[], WORK) else { panic!("nothing keeps it") };
-    assert!(!begun.is_sampled);
+    assert!(!begun.sampling.is_some());
 }
 
 #[test]
@@ -108,4 +108,24 @@ fn a_sample_without_its_second_marker_retires_the_first() {
     process.queues.prepare(&mut begun);
     process.queues.finish(begun, false);
     assert_eq!((process.recorded(), process.bench.retired.load(Ordering::SeqCst)), (1, 1), "it was refused");
+}
+
+#[test]
+fn a_launch_by_a_thread_that_waited_for_a_processor_after_the_marker_is_not_measured() {
+    let process = measuring(AdmissionState::Beside);
+    let measured_with = |gap: Nanos| {
+        let mut begun = process.admit().expect("nothing keeps it");
+        process.queues.prepare(&mut begun);
+        process.clock.advance(gap);
+        process.bench.took_ns.store((TOOK + gap).0, Ordering::SeqCst);
+        process.queues.finish(begun, true);
+        process.clock.advance(Nanos::from_millis(200));
+        process.run_due();
+        let state = process.queues.lock();
+        state.expected(process.queue, DurationClass(1)).expect("it has completed")
+    };
+    let about = TOOK..=TOOK + TOOK / 8;
+    assert!(about.contains(&measured_with(Nanos::from_micros(1))));
+    assert!(about.contains(&measured_with(Nanos::from_millis(5))), "this sample tells nothing");
+    assert!(about.contains(&measured_with(Nanos::from_micros(1))));
 }
