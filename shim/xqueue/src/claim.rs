@@ -194,7 +194,7 @@ impl<D: Device> Claim<D> {
         (self.has_progressed, self.busy) = (true, Some(now));
         let took = charges.iter().fold(Nanos::ZERO, |sum, (_, part)| sum + *part);
         let charged = took.min(now - self.uncharged_since);
-        self.uncharged_since = self.uncharged_since + charged;
+        self.uncharged_since += charged;
         self.usage.device_time += charged;
         for &(origin, part) in charges {
             let part = u128::from(part.0) * u128::from(charged.0) / u128::from(took.0.max(1));

@@ -84,7 +84,7 @@ fn a_command_is_not_measured_if_a_marker_could_contradict_the_program_or_delay_o
     process.bench.orders_others.store(true, Ordering::SeqCst);
     let null = process.queues.create(0, Some(process.claim), status());
     let Admission::Now(begun) = process.queues.admit(null, &[], WORK) else { panic!("nothing keeps it") };
-    assert!(!begun.sampling.is_some());
+    assert!(begun.sampling.is_none());
 }
 
 #[test]
