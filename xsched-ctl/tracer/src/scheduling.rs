@@ -185,6 +185,11 @@ impl Scheduling {
         std::mem::take(&mut self.entries)
     }
 
+    /// The recording ends: no call that begins from now on is recorded.
+    pub(crate) fn end(&mut self) {
+        self.calls.end(now_ns());
+    }
+
     /// Counts of missing information.
     pub(crate) fn losses(&self) -> [(Counter, u64); 4] {
         [

@@ -176,6 +176,7 @@ impl Session {
     /// Removes the probes and records what is left. An output that fails ends up in what was recorded.
     pub async fn finish(mut self: Box<Self>) -> Result<Recorded, TracerError> {
         let started = Instant::now();
+        self.scheduling.end();
         // Before the probes go: a call that begins between the two takes a probe or none.
         self.own_calls.want_none();
         self.driver.detach();

@@ -39,6 +39,8 @@ pub(super) struct Calls {
     has_every_call: bool,
     /// When the first known call of a process began. Without a filter, it is recorded since then.
     first_ns: HashMap<u32, u64>,
+    /// When the recording has ended, if it has: later calls are not recorded.
+    ends_ns: Option<u64>,
     flows: u64,
     /// Calls of processes that have not written events.
     untold: HashMap<u32, Untold>,
@@ -121,6 +123,16 @@ impl Calls {
     /// Whether a process made this call before it was recorded: a process may write events before the probes are there.
     pub(super) fn is_before_recording(&self, pid: u32, returned_ns: u64) -> bool {
         self.has_every_call && self.first_ns.get(&pid).is_some_and(|first_ns| returned_ns < *first_ns)
+    }
+
+    /// No call that begins from now on is recorded.
+    pub(super) fn end(&mut self, now_ns: u64) {
+        self.ends_ns = Some(now_ns);
+    }
+
+    /// Whether a call that began then was made after the end of the recording.
+    pub(super) fn is_after_recording(&self, began_ns: u64) -> bool {
+        self.ends_ns.is_some_and(|ends_ns| began_ns >= ends_ns)
     }
 
     /// The call on a thread that overlaps with an interval: the innermost if calls nest.

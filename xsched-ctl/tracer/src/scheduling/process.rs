@@ -293,7 +293,7 @@ impl Process {
                 stream.place_first(gate);
                 let Some(finished) = stream.finished.pop_front() else { break };
                 self.uncalled += finished.uncalled(self.pid, calls);
-                finished.execute(stream, xqueue, judgements, entries);
+                finished.execute(stream, xqueue, (calls, judgements), entries);
             }
         }
         // Streams that share a track in the timeline alternate on it.
@@ -477,6 +477,11 @@ impl Launch {
         self.call.as_ref().map_or(earliest_ns, |call| call.begin_ns.min(earliest_ns))
     }
 
+    /// Whether the program launched it after the end of the recording. It goes on while the rest of the calls is read.
+    fn is_later(&self, calls: &Calls) -> bool {
+        self.call.is_none() && calls.is_after_recording(self.earliest_ns())
+    }
+
     /// When it was handed to the device, which completed it at `seen_ns`. The device may begin before the launching
     /// call returns.
     fn handed_ns(&self, seen_ns: u64) -> u64 {
@@ -515,7 +520,7 @@ impl Finished {
     fn uncalled(&self, pid: u32, calls: &Calls) -> u64 {
         let is_missing = |launch: &&Launch| match &launch.call {
             Some(call) => call.settled() == Settled::NotYet,
-            None => !calls.is_before_recording(pid, launch.returned_ns),
+            None => !calls.is_before_recording(pid, launch.returned_ns) && !launch.is_later(calls),
         };
         self.launches.iter().filter(|launch| launch.on_device.is_some()).filter(is_missing).count() as u64
     }
@@ -525,13 +530,13 @@ impl Finished {
         self,
         stream: &Stream,
         xqueue: Option<&(XQueue, Waits)>,
-        judgements: &Judgements,
+        (calls, judgements): (&Calls, &Judgements),
         entries: &mut Vec<Entry>,
     ) {
         let timing = if self.launches.len() == 1 { Timing::Measured } else { Timing::Estimated };
         for launch in self.launches {
             let Some(OnDevice { due: Nanos(due_ns), begin: Nanos(begin_ns), end: Nanos(end_ns) }) =
-                launch.on_device
+                launch.on_device.filter(|_| !launch.is_later(calls))
             else {
                 continue;
             };

@@ -246,6 +246,22 @@ mod tests {
         assert_eq!(bench.processes.ended(after, 1_000), Some(PID));
     }
 
+    /// Reading what was recorded takes seconds on a busy machine.
+    #[test]
+    fn what_a_process_launches_after_the_recording_has_ended_is_neither_shown_nor_counted() {
+        let mut bench = Bench::default();
+        let ring = RingId(1);
+        bench.processes.begin(ring, PID);
+        bench.opened(ring, 50);
+        bench.executed(ring, 100);
+        assert!(bench.called(100));
+        bench.calls.end(150);
+        bench.executed(ring, 160);
+        let executions = bench.executions(Called::All);
+        assert_eq!(executions.iter().map(|one| one.begin_ns).collect::<Vec<_>>(), [105]);
+        assert_eq!(bench.processes.uncalled(|_| true), 0);
+    }
+
     #[test]
     fn missing_ends_are_counted_once_when_a_process_is_gone() {
         let mut bench = Bench::default();
