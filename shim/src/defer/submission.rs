@@ -44,7 +44,8 @@ pub(crate) fn passes_at_once(call: &Stopped<'_>) -> bool {
     known.is_some_and(|(deferral, copy)| deferral.passes_at_once(call, copy))
 }
 
-/// How a call that puts work on a stream goes, where it goes at once beside other processes and that is known without a lock.
+/// Admits a call that puts work on a stream, if it may go at once although other processes use the device. None: that cannot be said
+/// without a lock.
 pub(crate) fn admit_at_once(call: &Stopped<'_>) -> Option<AdmissionAtOnce> {
     let (deferral, copy) = DEFERRAL.existing().zip(call.target.copy)?;
     deferral.admit_at_once(call, copy)

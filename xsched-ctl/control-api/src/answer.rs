@@ -321,7 +321,7 @@ pub const WAITS_FOR_MAX: usize = 8;
 /// A process's claim: its use of one device at one stream priority.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
-    /// Its slot in the page, which `set --claim` takes.
+    /// Its slot in the arbiter page, which `set --claim` takes.
     pub slot: u32,
     /// The device, as `0000:c1:00.0`, with the partition behind a slash unless it is 0.
     pub device: String,

@@ -1,4 +1,5 @@
-//! The scheduling parameters of a process (priority, weight, share and what policies by request use), and how far a user may raise them.
+//! The scheduling parameters of a process: priority, weight and share; quota, deadline, work and SLO for the policies that heed them. And
+//! how far a user may raise them.
 
 mod class;
 mod text;

@@ -1,6 +1,6 @@
 //! Earliest deadline first: the process whose request is due first has the device, or the first K side by side.
 //!
-//! Processes without a deadline share what these leave, as under `fair`. `side_by_side` says how many run at once: more fill a device
+//! Processes without a deadline share what those with one leave, as under `fair`. `side_by_side` says how many run at once: more fill a device
 //! that one does not, and each then takes longer. Only processes that have work count.
 
 use super::jobs::{Jobs, has_deadline};

@@ -1,7 +1,7 @@
 //! The order of processes in policies that put some of them before those that share the device.
 //!
 //! ```text
-//!   level  0    the most urgent process, or several side by side; its claims in the order of its streams
+//!   rank   0    the most urgent process, or several side by side; its claims in the order of its streams
 //!          1    the next one, so that it goes on at once when those before it have no more work
 //!          2    other urgent ones
 //!          3..  processes that are not urgent: they share, see `virtual_time`

@@ -15,7 +15,7 @@ impl<D: Device> State<D> {
         !self.mode.closed && self.claims.get(claim).admission_state().is_preempted()
     }
 
-    /// Whether other processes use a device of this process. While the watcher ignores ready masks, the answer stays true. It
+    /// Whether other processes use a device of this process. While the watcher ignores ready masks, the answer stays true: the watcher
     /// would not notice that they go and come again, nor look for what was launched in between.
     pub(crate) fn is_contended(&self) -> bool {
         !self.mode.closed
@@ -27,7 +27,8 @@ impl<D: Device> State<D> {
         self.claims.iter().any(|(_, claim)| Claim::is_below(claim))
     }
 
-    /// Whether a source may launch one more command ahead. A stalled stream is not limited while callers wait in place.
+    /// Whether a source may launch one more command ahead. While callers wait in place, a stream that makes no progress may exceed its
+    /// limit: what it waits for may be behind the limit itself.
     pub(crate) fn may_launch_ahead(&self, source: Source, load: Load) -> bool {
         let (Some(claim), Load::Work(class)) = (self.claim_of_source(source), load) else { return true };
         let may_be_limited = self.limits_itself(source) || self.claims.get(claim).is_below();

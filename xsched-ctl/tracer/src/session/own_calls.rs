@@ -32,7 +32,8 @@ const SKEW_NS: u64 = 500_000;
 pub(super) struct OwnCalls {
     walks: RememberedWalks,
     processes: Vec<OwnProcess>,
-    /// Calls that returned after the time up to which all calls were read: the processes' own, and the programs' of the same processes.
+    /// Calls that are kept back so that each thread's stay in order: they returned after the time up to which every source was read.
+    /// They come from the processes' memory, and from the BPF programs for the same processes.
     early: Vec<Record>,
     /// Calls that did not fit, were not completed, or made no sense.
     lost: u64,

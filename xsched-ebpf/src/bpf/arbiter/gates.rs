@@ -11,7 +11,7 @@ use xsched_protocol::arbiter_page::{
 
 use crate::page::Kept;
 
-/// A gate page, as words: see `origin/pages.rs`.
+/// A gate page, as words, for the reason that `src/bpf/origin/pages.rs` gives.
 type GatePage = btf_maps::Array<[u64; GATE_SIZE / 8], 1, { BPF_F_MMAPABLE as usize }>;
 
 /// By slot. User space inserts a page before it opens a claim in the slot.
@@ -61,14 +61,14 @@ pub extern "C" fn follow_gate(slot: u64) -> u64 {
     Kept::get().map_or(0, |page| u64::from(gate::follow(&page, slot)))
 }
 
-/// Likewise.
+/// A function of its own for the same reason.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn follow_gates(device: u64, levels: u64) -> u64 {
     Kept::get().map_or(0, |page| u64::from(gate::follow_all(&page, device, levels)))
 }
 
-/// Likewise, for each block of slots.
+/// The same for each block of slots.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn follow_block(first_slot: u64, device: u64, levels: u64) -> u64 {
