@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::FixedState;
 use xsched_preload::fork::Renewable;
+use xsched_protocol::verdict::{Action, Judgement};
 use xsched_xqueue::{
     Admission, AdmissionAtOnce, AdmissionMode, Bugs, ClaimId, Demand, DurationClass, JournalledLaunch,
     KnownEnd, Load, PendingLaunch, QueueHints, QueueId, RuntimeId, Setup, Treatment, XQueues,
@@ -29,6 +30,7 @@ use crate::green;
 use crate::kernels::{CallKind, Kernels};
 use crate::marker::CudaStream;
 use crate::process;
+use crate::rules::{self, CallSite};
 use crate::scheduling::streams::{KnownStream, Streams};
 use crate::seen::Seen;
 #[cfg(feature = "test-switches")]
@@ -132,7 +134,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Scheduling {
     /// Work is about to be put on a stream: it is deferred, within a call that `announce` makes, or waits until it may go.
-    pub(crate) fn submit(&self, named: Named, work: Work, announce: &dyn Fn()) -> Decision {
+    pub(crate) fn submit(&self, named: Named, work: Work, site: CallSite, announce: &dyn Fn()) -> Decision {
         self.note_first_use();
         if self.is_capturing.load(Ordering::Acquire) {
             // A thread that begins a capture may still wait for what is deferred. This call must not overtake that.
@@ -142,7 +144,7 @@ impl Scheduling {
                 return Decision::Pass;
             }
         }
-        let demand = self.demand(work);
+        let demand = self.demand(work, site);
         let decision = match named {
             Named::PerThread => self.admit_unqueued(demand),
             Named::Legacy | Named::Created(_) => self.submit_queued(named, work, demand, announce),
@@ -212,20 +214,19 @@ impl Scheduling {
         Decision::Make(begun.map(Begun::Pending), None)
     }
 
-    fn demand(&self, work: Work) -> Demand {
+    fn demand(&self, work: Work, site: CallSite) -> Demand {
         let mut hasher = FixedState::default().build_hasher();
         let mut end = KnownEnd::Unknown;
-        let mut treatment = Treatment::Schedule;
+        let (mut waits_for_peers, mut kernel) = (false, None);
         match work {
             Work::Kernel(Launch { function, shape, .. }) => {
                 (function, shape.grid).hash(&mut hasher);
-                treatment = self.treatment_of(function);
+                kernel = Some(function);
+                waits_for_peers = self.is_collective(function);
             }
             Work::Graph(graph) => {
                 graph.hash(&mut hasher);
-                if self.graphs.waits_for_peers(graph) {
-                    treatment = Treatment::NeverSuspend;
-                }
+                waits_for_peers = self.graphs.waits_for_peers(graph);
             }
             // By their order of magnitude.
             Work::Copy(size) | Work::DeviceCopy(DeviceCopy { size, .. }) => {
@@ -238,7 +239,11 @@ impl Scheduling {
             Work::AsyncFill(fill) => ("fill", fill.elements().checked_ilog2()).hash(&mut hasher),
             Work::Fill(count) => ("fill", count.checked_ilog2()).hash(&mut hasher),
         }
-        Demand { treatment, end, ..Load::Work(DurationClass(hasher.finish())).into() }
+        let mut judged = rules::judge(site, kernel);
+        if waits_for_peers {
+            judged.judgement = Judgement::new(Action::NeverSuspend, 0, judged.judgement.rule());
+        }
+        Demand { end, ..Demand::judged(Load::Work(DurationClass(hasher.finish())), judged) }
     }
 
     #[inline]
@@ -285,6 +290,7 @@ impl Scheduling {
     pub(crate) fn functions_gone(&self) {
         self.forget_treatments();
         self.kernels.forget();
+        rules::forget_kernels();
     }
 
     /// A graph was instantiated.
