@@ -32,7 +32,7 @@ __attribute__((weak)) int xsched_class_priority(const char *name, int *priority)
 
 /*
  * The scheduling domain of the calling thread (xsched_domain.h), whichever library calls this. Null changes nothing. `before`, unless
- * it is null, gets the domain until now. In libxsched_shim.so only.
+ * it is null, gets the domain until now. With both shims loaded, libxsched_cuda.so comes first, and tells the other one.
  */
 __attribute__((weak)) int xsched_thread_domain(const int *domain, int *before);
 

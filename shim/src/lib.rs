@@ -26,7 +26,6 @@
 //! | | `outcome` | what becomes of a call, and why |
 //! | | `reentry` | threads that are inside a hook already |
 //! | | `reserve` | memory for when the system gives none |
-//! | | `program` | which file the process executes |
 //!
 //! Environment, log, fork, `dlsym` and hints are `xsched-preload`, which the shim for CUDA shares.
 //!
@@ -47,7 +46,6 @@ mod outcome;
 mod own_calls;
 mod planted;
 mod process;
-mod program;
 mod reentry;
 mod reserve;
 mod runtime;

@@ -6,7 +6,7 @@ use crate::api::{ApiFunction, TABLE};
 use crate::counters::{self, StreamKind, Trouble, VerdictSource, Work};
 use crate::defer;
 use crate::outcome::Reason;
-use crate::program;
+use xsched_preload::program;
 
 /// Everything that was counted and is not zero.
 ///

@@ -13,17 +13,14 @@
 //! A verdict is policy. Whatever it is, a program computes the same as without it: see [`xsched_xqueue::Treatment`].
 
 mod ask;
-mod cache;
 mod caller;
 pub(crate) mod connection;
 pub(crate) mod domain;
 mod kernel_names;
 mod local;
-mod origins;
 mod page;
 #[cfg(feature = "test-switches")]
 mod random;
-mod settings;
 mod slot;
 mod verbose;
 
@@ -32,6 +29,8 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use xsched_preload::origins;
+use xsched_preload::sites::{CACHE, Known, Site};
 use xsched_protocol::probe::PROBES;
 use xsched_protocol::return_probe::is_trampoline;
 use xsched_protocol::shim_status::ShimVerdicts;
@@ -42,13 +41,12 @@ use xsched_xqueue::{Judged, Library, Origin, PageError, now};
 use crate::api::{ApiFunction, COUNT};
 use crate::runtime::stopped::Stopped;
 use crate::status::xsched_shim_status;
-use cache::{CACHE, Known, Site};
 
 pub(crate) use ask::ANSWER_LIMIT;
 pub(crate) use kernel_names::all as kernel_names;
 pub(crate) use local::{own_rules, set_rules};
-pub(crate) use origins::all as origins;
 pub(crate) use verbose::{announce, is_verbose};
+pub(crate) use xsched_preload::origins::all as origins;
 
 /// Changes whenever cached verdicts may be wrong, as the page's generation does.
 static GENERATION: AtomicU64 = AtomicU64::new(0);

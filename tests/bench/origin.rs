@@ -5,15 +5,12 @@
 //! decide by call site; measured is what such a call takes more than the same call without a question. The
 //! chain was asked about before, like nearly all chains.
 
-#[path = "../../shim/src/verdict/cache.rs"]
-mod cache;
-
 use std::error::Error;
 use std::hint::black_box;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cache::{CACHE, Known, Site};
+use xsched_preload::sites::{CACHE, Known, Site};
 use xsched_protocol::verdict::{Action, Judgement, RuleId, Verdict};
 use xsched_tests::artifacts;
 use xsched_tests::bench::{Goal, Row, Samples, paired, repeated};

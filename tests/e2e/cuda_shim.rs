@@ -415,6 +415,75 @@ fn a_graph_with_a_collective_is_never_suspended_however_that_came_there() {
     }
 }
 
+/// How many kernels a process has launched after it settled, while it may launch nothing, by the caller of its launches.
+fn kernels_by(caller: &str, set_up: impl FnOnce(&mut Command)) -> usize {
+    let machine = Machine::new("caller");
+    let controller = SmallController::start(machine.folder.path()).expect("a socket can be made");
+    let mut program = machine.shimmed(&format!("by {} 2 500", path_of(caller)));
+    set_up(&mut program);
+    let mut load = begin(&mut program);
+    wait_until("it reports", || controller.reports() > 0);
+    controller.hold(true);
+    thread::sleep(A_WHILE);
+    let settled = machine.kernels(load.id());
+    thread::sleep(A_WHILE);
+    let kernels = machine.kernels(load.id()) - settled;
+    assert!(!load.has_ended().expect("a child can be waited for"), "{caller}");
+    controller.hold(false);
+    let findings = load.findings().expect("the program succeeds");
+    assert!(findings["kernels"] > 0.0, "{caller}: {findings:?}");
+    kernels
+}
+
+/// A library that launches, by its file name; others are words of the program.
+fn path_of(caller: &str) -> String {
+    let is_library = caller.starts_with("lib");
+    if is_library { cuda_sim().join(caller).display().to_string() } else { caller.to_owned() }
+}
+
+#[needs(nothing)]
+fn calls_are_treated_by_the_library_or_the_domain_that_makes_them() {
+    let never_suspended = [
+        ("libnccl.so.2", None),
+        ("libsolver.so", Some("libsolver")),
+        // The program speaks for its thread.
+        ("system", None),
+    ];
+    for (caller, passes) in never_suspended {
+        let kernels = kernels_by(caller, |program| {
+            program.envs(passes.map(|library| ("XSCHED_PASSTHROUGH_LIBS", library)));
+        });
+        assert!(kernels > IN_FLIGHT, "{caller}: it was suspended after {kernels} kernels");
+    }
+    for caller in ["libsolver.so", "libcublasLt.so.13", "program", "application"] {
+        let kernels = kernels_by(caller, |_| {});
+        assert!(kernels <= IN_FLIGHT, "{caller}: {kernels} kernels");
+    }
+}
+
+/// Kernels that a process launches beside one that always has more urgent work.
+fn kernels_under_rules(rules: &str, caller: &str) -> f64 {
+    let machine = Machine::new("rules");
+    let controller = Serving::start(rules).expect("a controller starts");
+    let urgent = machine.run_by(&controller, "high", "cuda_client", "batch 4 2000 264");
+    controller.wait_for_queues(1).expect("the urgent process joins");
+    let mode = format!("by {} 2 500", path_of(caller));
+    let findings = machine.run_by(&controller, "low", "cuda_client", &mode).findings();
+    urgent.findings().expect("the urgent program succeeds");
+    findings.expect("the program succeeds")["kernels"]
+}
+
+/// Both shims are in these processes, and programs decide about calls of the one for HIP.
+#[needs(ROOT)]
+fn the_controllers_rules_apply_to_the_library_that_calls() {
+    let rule = "[[rule]]\nlibrary = \"libsolver.so\"\naction = \"never-suspend\"\n";
+    let suspended = kernels_under_rules(rule, "libcublasLt.so.13");
+    let by_rule = kernels_under_rules(rule, "libsolver.so");
+    let by_set = kernels_under_rules("profile = \"compat\"\n", "libcublasLt.so.13");
+    assert!(by_rule > 5.0 * suspended.max(1.0), "{by_rule} and {suspended} kernels");
+    assert!(by_set > 5.0 * suspended.max(1.0), "{by_set} and {suspended} kernels");
+}
+
 /// Without a process that is more urgent.
 #[needs(ROOT)]
 fn streams_of_a_process_finish_in_the_order_of_their_priorities() {

@@ -4,6 +4,7 @@
 //! Benchmarks are the binaries `bench-*` of the package of end-to-end tests. They print one JSON object per line on stdout.
 
 mod against;
+mod cuda;
 mod table;
 
 use std::{
@@ -27,7 +28,7 @@ use crate::{
 pub(crate) struct Args {
     /// Which benchmark; without it, they are listed
     name: Option<String>,
-    /// Scenarios of `sched`, parts of `shim`, or bugs of `differential --planted`; all unless some are named
+    /// Scenarios of `sched`, parts of `shim`, tables of `cuda`, or bugs of `differential --planted`; all unless some are named
     parts: Vec<String>,
     /// Pass the rows on as JSON, one object a line
     #[arg(long)]
@@ -93,13 +94,15 @@ impl Args {
             "only `{DIFFERENTIAL}` and `{FUZZ}` take `--seed`"
         );
         ensure!(
-            self.parts.is_empty() || [SCHED, SHIM].contains(&name) || self.planted,
-            "only `{SCHED}`, `{SHIM}` and `{DIFFERENTIAL} --planted` have parts that can be named"
+            self.parts.is_empty() || [CUDA, SCHED, SHIM].contains(&name) || self.planted,
+            "only `{CUDA}`, `{SCHED}`, `{SHIM}` and `{DIFFERENTIAL} --planted` have parts that can be named"
         );
         Ok(())
     }
 }
 
+/// The one that wants an NVIDIA GPU, and is no program of ours.
+const CUDA: &str = "cuda";
 /// The one with clients that no other benchmark needs.
 const DIFFERENTIAL: &str = "differential";
 /// The one that also measures calls while they are deferred.
@@ -117,8 +120,13 @@ const PREFIX: &str = "bench-";
 /// The verb.
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let Some(name) = &args.name else { return list(workspace) };
+    if name == CUDA {
+        args.check(name)?;
+        ensure!(args.against.is_none() && !args.json, "`{CUDA}` prints tables: it takes neither `--against` nor `--json`");
+        return cuda::run(workspace, &args.parts);
+    }
     let Some(bench) = benches(workspace).find(|(known, _)| known == name).map(|(_, target)| target) else {
-        let known: Vec<_> = benches(workspace).map(|(known, _)| known).collect();
+        let known: Vec<_> = benches(workspace).map(|(known, _)| known).chain([CUDA]).collect();
         bail!("no benchmark `{name}`; there are: {}", known.join(", "));
     };
     args.check(name)?;
@@ -181,6 +189,7 @@ fn list(workspace: &Workspace) -> Result<()> {
             .with_context(|| format!("failed to read {}", target.src_path.display()))?;
         println!("{name:10} {}", headline(&source));
     }
+    println!("{CUDA:10} On an NVIDIA GPU: the tables of docs/cuda.md.");
     Ok(())
 }
 

@@ -4,12 +4,13 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use xsched_preload::{asked, hints};
+use xsched_preload::{asked, hints, origins};
 use xsched_protocol::shim_status::ShimScheduling;
 use xsched_xqueue::{Connection, ControllerRules, Host, Library, Origin, PageError, XQueues};
 
 use crate::device::Cuda;
 use crate::driver;
+use crate::rules;
 use crate::scheduling::SCHEDULING;
 use crate::status::xsched_cuda_status;
 
@@ -19,7 +20,7 @@ pub(crate) fn start(queues: &Arc<XQueues<Cuda>>) {
     xsched_xqueue::start_guard(queues);
 }
 
-/// Calls are judged by the kernel's name, in the process: it has no use for the controller's verdicts and rules.
+/// Calls are judged in the process, by the controller's rules: it has no use for the verdicts of programs.
 struct Shim;
 
 impl Host for Shim {
@@ -29,13 +30,18 @@ impl Host for Shim {
 
     fn connect(&self, connection: Option<Arc<Connection>>) {
         asked::connect(connection.as_ref());
+        if connection.is_none() {
+            rules::set(None);
+        }
     }
 
     fn scheduled_by(&self, by: ShimScheduling) {
         xsched_cuda_status.scheduling.store(by as u32, Ordering::Relaxed);
     }
 
-    fn forget_origins(&self) {}
+    fn forget_origins(&self) {
+        rules::forget_origins();
+    }
 
     fn recording_begins(&self) {
         if let Some(scheduling) = SCHEDULING.existing() {
@@ -47,9 +53,11 @@ impl Host for Shim {
         Ok(())
     }
 
-    fn set_rules(&self, _: ControllerRules) {}
+    fn set_rules(&self, rules: ControllerRules) {
+        rules::set(Some(rules));
+    }
 
     fn origins(&self) -> Vec<(Origin, Library)> {
-        Vec::new()
+        origins::all()
     }
 }

@@ -39,6 +39,8 @@ counted! {
     PageUsedUp = "contexts beyond those that a page has room for",
     /// A gate at which streams did not wait.
     FailedTrial = "gates that did not work",
+    /// Settings or rules that could not be read.
+    UnreadableRules = "settings or rules that could not be read",
     /// The queues had something happen that should not.
     Trouble = "troubles of the queues",
     /// The shim panicked.

@@ -11,6 +11,7 @@ use crate::command::{has_late_failure, or_late_failure};
 use crate::counters::{Counter, count};
 use crate::driver::{self, Code, Context, NOT_FOUND, NOT_READY, SUCCESS};
 use crate::process;
+use crate::rules::CallSite;
 use crate::scheduling::{Decision, SCHEDULING, Scheduling};
 
 /// Whether nothing schedules the process and nothing is deferred, so that calls go straight to the driver. Four loads: a process
@@ -34,11 +35,17 @@ fn guarded<R: Default>(act: impl FnOnce() -> R) -> R {
     })
 }
 
-/// A call that puts work on a stream. `announce` makes it as that of an announcing function.
+/// A call that puts work on a stream, from there. `announce` makes it as that of an announcing function.
 #[cold]
-pub(crate) fn work(stream: Named, work: Work, call: impl FnOnce() -> Code, announce: &dyn Fn()) -> Code {
+pub(crate) fn work(
+    stream: Named,
+    work: Work,
+    site: CallSite,
+    call: impl FnOnce() -> Code,
+    announce: &dyn Fn(),
+) -> Code {
     let Some(scheduling) = scheduling() else { return call() };
-    match guarded(|| scheduling.submit(stream, work, announce)) {
+    match guarded(|| scheduling.submit(stream, work, site, announce)) {
         Decision::Answer(code) => code,
         Decision::Pass => or_late_failure(call()),
         Decision::Make(begun, kind) => {

@@ -14,6 +14,7 @@
 //! | judgement | `scheduling` | queues, streams, captures; when work may go, and what is deferred |
 //! | | `controller` | the process as the queues' client sees it |
 //! | | `claims`, `collectives` | claims on devices; kernels that are never suspended |
+//! | | `rules` | how calls are treated by the library that makes them, or by their thread's domain |
 //! | | `graphs` | executable graphs that have such kernels, and those that can be deferred |
 //! | | `kernels` | which calls can be deferred, and parameters of kernels |
 //! | device | `device` | libcuda as the device of queues |
@@ -45,6 +46,7 @@ mod kernels;
 mod marker;
 mod process;
 mod registration;
+mod rules;
 mod scheduling;
 mod seen;
 mod status;

@@ -10,7 +10,7 @@ use crate::driver::{self, Context, Event};
 use crate::green;
 
 /// A stream, by its context and a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CudaStream {
     pub(crate) context: Context,
     pub(crate) name: Named,

@@ -10,6 +10,7 @@ use xsched_protocol::shim_status::ShimState;
 use crate::command;
 use crate::counters;
 use crate::green;
+use crate::rules;
 use crate::scheduling::SCHEDULING;
 use crate::status;
 
@@ -60,6 +61,7 @@ unsafe extern "C" fn renew_after_fork() {
     green::renew_after_fork();
     command::renew_after_fork();
     SCHEDULING.renew();
+    rules::renew_after_fork();
     asked::renew_after_fork();
     xsched_xqueue::after_fork_in_child();
 }

@@ -1,6 +1,7 @@
 //! What the shim knows of the process: its queues, its streams, and which of them capture. What is deferred: `scheduling/deferring.rs`.
 
 mod deferring;
+mod streams;
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, Hash, Hasher as _};
@@ -10,9 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::FixedState;
 use xsched_preload::fork::Renewable;
+use xsched_protocol::verdict::{Action, Judgement};
 use xsched_xqueue::{
     Admission, AdmissionAtOnce, AdmissionMode, Bugs, ClaimId, Demand, DurationClass, JournalledLaunch,
-    KnownEnd, Load, PendingLaunch, QueueHints, QueueId, QueueStatus, RuntimeId, Setup, Treatment, XQueues,
+    KnownEnd, Load, PendingLaunch, QueueHints, QueueId, RuntimeId, Setup, Treatment, XQueues,
 };
 
 use crate::api::{Change, DeviceCopy, Handle, Launch, Named, Work};
@@ -28,6 +30,8 @@ use crate::green;
 use crate::kernels::{CallKind, Kernels};
 use crate::marker::CudaStream;
 use crate::process;
+use crate::rules::{self, CallSite};
+use crate::scheduling::streams::{KnownStream, Streams};
 use crate::seen::Seen;
 #[cfg(feature = "test-switches")]
 use crate::test_suspension;
@@ -35,7 +39,7 @@ use crate::test_suspension;
 /// The state of scheduling.
 pub(crate) struct Scheduling {
     pub(crate) queues: Arc<XQueues<Cuda>>,
-    streams: Mutex<Streams>,
+    streams: Streams,
     devices: Devices,
     /// The process's first use of a device was noted.
     is_used: AtomicBool,
@@ -101,23 +105,6 @@ pub(crate) enum Hinted {
     Unknown,
 }
 
-/// The streams that have a queue.
-#[derive(Default)]
-struct Streams {
-    /// A null stream by its context, a created one without.
-    known: HashMap<(Option<Context>, Named), KnownStream, FixedState>,
-    /// Of queues that are gone. Threads may still read there, so this memory is kept and used again.
-    spare: Vec<&'static QueueStatus>,
-    devices: HashMap<Context, i32>,
-    primary: HashMap<i32, Context>,
-}
-
-#[derive(Clone, Copy)]
-struct KnownStream {
-    stream: CudaStream,
-    status: &'static QueueStatus,
-}
-
 pub(crate) static SCHEDULING: Renewable<Scheduling> = Renewable::new();
 
 impl Default for Scheduling {
@@ -127,7 +114,7 @@ impl Default for Scheduling {
         queues.await_first_use(true);
         Self {
             queues,
-            streams: Mutex::default(),
+            streams: Streams::default(),
             devices: Devices::default(),
             is_used: AtomicBool::new(false),
             reasons: Mutex::default(),
@@ -147,7 +134,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Scheduling {
     /// Work is about to be put on a stream: it is deferred, within a call that `announce` makes, or waits until it may go.
-    pub(crate) fn submit(&self, named: Named, work: Work, announce: &dyn Fn()) -> Decision {
+    pub(crate) fn submit(&self, named: Named, work: Work, site: CallSite, announce: &dyn Fn()) -> Decision {
         self.note_first_use();
         if self.is_capturing.load(Ordering::Acquire) {
             // A thread that begins a capture may still wait for what is deferred. This call must not overtake that.
@@ -157,7 +144,7 @@ impl Scheduling {
                 return Decision::Pass;
             }
         }
-        let demand = self.demand(work);
+        let demand = self.demand(work, site);
         let decision = match named {
             Named::PerThread => self.admit_unqueued(demand),
             Named::Legacy | Named::Created(_) => self.submit_queued(named, work, demand, announce),
@@ -188,7 +175,7 @@ impl Scheduling {
             return Decision::Pass;
         };
         let now = |begun| Decision::Make(begun, self.new_kind(known, work));
-        match self.queues.admit_at_once(known.status, &demand) {
+        match self.queues.admit_at_once(&known.status, &demand) {
             Some(AdmissionAtOnce::Free) => return now(None),
             Some(AdmissionAtOnce::Followed(begun)) => {
                 count(Counter::Beside);
@@ -196,7 +183,7 @@ impl Scheduling {
             }
             None => {}
         }
-        let queue = known.status.queue();
+        let queue = known.queue();
         let is_kept = self.queues.admission_mode() == AdmissionMode::Suspended || !known.status.is_clear();
         if !is_kept || demand.treatment.is_forced() {
             match self.queues.admit(queue, &self.before_work(known, work), demand) {
@@ -227,20 +214,19 @@ impl Scheduling {
         Decision::Make(begun.map(Begun::Pending), None)
     }
 
-    fn demand(&self, work: Work) -> Demand {
+    fn demand(&self, work: Work, site: CallSite) -> Demand {
         let mut hasher = FixedState::default().build_hasher();
         let mut end = KnownEnd::Unknown;
-        let mut treatment = Treatment::Schedule;
+        let (mut waits_for_peers, mut kernel) = (false, None);
         match work {
             Work::Kernel(Launch { function, shape, .. }) => {
                 (function, shape.grid).hash(&mut hasher);
-                treatment = self.treatment_of(function);
+                kernel = Some(function);
+                waits_for_peers = self.is_collective(function);
             }
             Work::Graph(graph) => {
                 graph.hash(&mut hasher);
-                if self.graphs.waits_for_peers(graph) {
-                    treatment = Treatment::NeverSuspend;
-                }
+                waits_for_peers = self.graphs.waits_for_peers(graph);
             }
             // By their order of magnitude.
             Work::Copy(size) | Work::DeviceCopy(DeviceCopy { size, .. }) => {
@@ -253,7 +239,11 @@ impl Scheduling {
             Work::AsyncFill(fill) => ("fill", fill.elements().checked_ilog2()).hash(&mut hasher),
             Work::Fill(count) => ("fill", count.checked_ilog2()).hash(&mut hasher),
         }
-        Demand { treatment, end, ..Load::Work(DurationClass(hasher.finish())).into() }
+        let mut judged = rules::judge(site, kernel);
+        if waits_for_peers {
+            judged.judgement = Judgement::new(Action::NeverSuspend, 0, judged.judgement.rule());
+        }
+        Demand { end, ..Demand::judged(Load::Work(DurationClass(hasher.finish())), judged) }
     }
 
     #[inline]
@@ -300,6 +290,7 @@ impl Scheduling {
     pub(crate) fn functions_gone(&self) {
         self.forget_treatments();
         self.kernels.forget();
+        rules::forget_kernels();
     }
 
     /// A graph was instantiated.
@@ -339,48 +330,41 @@ impl Scheduling {
 
     /// A context's device; None if it is none.
     fn device_of(&self, context: Context) -> Option<i32> {
-        if let Some(known) = lock(&self.streams).devices.get(&context) {
-            return Some(*known);
+        if let Some(known) = self.streams.device(context) {
+            return Some(known);
         }
         let device = driver::within(context, driver::current_device)?;
-        lock(&self.streams).devices.insert(context, device);
+        self.streams.set_device(context, device);
         Some(device)
     }
 
     /// The stream that a call means, with its queue. None without a context.
-    fn stream(&self, named: Named) -> Option<KnownStream> {
+    #[inline]
+    fn stream(&self, named: Named) -> Option<&'static KnownStream> {
         let context = if named == Named::Legacy { Some(driver::current_context()?) } else { None };
-        let known = lock(&self.streams).known.get(&(context, named)).copied();
-        known.or_else(|| match (context, named) {
-            (Some(context), _) => self.add_stream(Some(context), named, context, (0, true)),
+        self.streams.find(context, named).or_else(|| self.new_stream(context, named))
+    }
+
+    #[cold]
+    fn new_stream(&self, context: Option<Context>, named: Named) -> Option<&'static KnownStream> {
+        match (context, named) {
+            (Some(context), _) => self.add_stream(CudaStream { context, name: named, is_blocking: true }, 0),
             (None, Named::Created(handle)) => self.add_created(handle, driver::context_of(handle)?),
             (None, _) => None,
-        })
-    }
-
-    fn add_created(&self, handle: usize, context: Context) -> Option<KnownStream> {
-        let kind = (driver::priority(handle), driver::is_blocking(handle));
-        self.add_stream(None, Named::Created(handle), context, kind)
-    }
-
-    fn add_stream(
-        &self,
-        of: Option<Context>,
-        named: Named,
-        context: Context,
-        (priority, is_blocking): (i32, bool),
-    ) -> Option<KnownStream> {
-        let claim = self.claim(self.device_of(context)?, priority);
-        let stream = CudaStream { context, name: named, is_blocking };
-        let mut streams = lock(&self.streams);
-        if let Some(known) = streams.known.get(&(of, named)) {
-            return Some(*known);
         }
-        let status = streams.spare.pop().unwrap_or_else(|| Box::leak(Box::default()));
-        self.queues.create(stream, claim, status);
-        let known = KnownStream { stream, status };
-        streams.known.insert((of, named), known);
-        Some(known)
+    }
+
+    fn add_created(&self, handle: usize, context: Context) -> Option<&'static KnownStream> {
+        let is_blocking = driver::is_blocking(handle);
+        let stream = CudaStream { context, name: Named::Created(handle), is_blocking };
+        self.add_stream(stream, driver::priority(handle))
+    }
+
+    fn add_stream(&self, stream: CudaStream, priority: i32) -> Option<&'static KnownStream> {
+        let claim = self.claim(self.device_of(stream.context)?, priority);
+        Some(self.streams.add(stream, |status| {
+            self.queues.create(stream, claim, status);
+        }))
     }
 
     /// A stream was created: its work on the device matters as soon as other processes come. `context` is its context, if the
@@ -388,7 +372,7 @@ impl Scheduling {
     pub(crate) fn stream_created(&self, handle: usize, context: Option<Context>) {
         self.note_first_use();
         // One that had this address before, whose end the shim has not seen.
-        self.forget_streams(|_, name| name == Named::Created(handle), XQueues::destroy);
+        self.forget_streams(|stream| stream.name == Named::Created(handle), XQueues::destroy);
         match context {
             Some(context) => self.add_created(handle, context),
             None => self.stream(Named::Created(handle)),
@@ -404,15 +388,14 @@ impl Scheduling {
             Named::PerThread => return Hinted::Unknown,
         };
         // The driver is not asked: a handle that is not a stream may be any address.
-        let known = lock(&self.streams).known.get(&(context, named)).copied();
-        let Some(KnownStream { stream, status, .. }) = known else { return Hinted::Unknown };
-        let Some(device) = self.device_of(stream.context) else { return Hinted::Unknown };
+        let Some(known) = self.streams.find(context, named) else { return Hinted::Unknown };
+        let Some(device) = self.device_of(known.stream.context) else { return Hinted::Unknown };
         let priority = match named {
             Named::Created(handle) => driver::priority(handle),
             Named::Legacy | Named::PerThread => 0,
         };
         match self.devices.claim_asked(&self.queues, device, priority, hints) {
-            Ok(Some(claim)) => self.queues.move_to_claim(status.queue(), claim),
+            Ok(Some(claim)) => self.queues.move_to_claim(known.queue(), claim),
             Ok(None) => {}
             Err(TooManyHints) => return Hinted::TooMany,
         }
@@ -422,7 +405,7 @@ impl Scheduling {
     /// A stream is about to be destroyed.
     pub(crate) fn stream_goes(&self, handle: usize) {
         self.wait_before(Named::Created(handle));
-        self.forget_streams(|_, name| name == Named::Created(handle), XQueues::detach_stream);
+        self.forget_streams(|stream| stream.name == Named::Created(handle), XQueues::detach_stream);
         self.capture_ended(handle);
     }
 
@@ -438,21 +421,21 @@ impl Scheduling {
 
     fn forget_context(&self, context: Context) {
         self.queues.runtime_gone(RuntimeId(context.0));
-        self.forget_streams(|of, _| of == context, XQueues::destroy);
+        self.forget_streams(|stream| stream.context == context, XQueues::destroy);
         self.queues.forget_detached();
         let device = self.queues.device();
         device.markers.forget(context);
         device.registrations.forget(context);
         device.gates.forget(context);
         green::forget(context);
-        lock(&self.streams).devices.remove(&context);
+        self.streams.forget_device(context);
     }
 
     /// A green context was created, which its program can make current or give streams.
     pub(crate) fn green_created(&self, green: Handle, device: i32) {
         let Some((context, primary)) = driver::of_green(green).zip(driver::primary(device)) else { return };
         green::note(context, primary);
-        lock(&self.streams).devices.insert(context, device);
+        self.streams.set_device(context, device);
     }
 
     /// Destroys a green context by `destroy`, which may be the end of its primary context, too. Its streams are of no use any more.
@@ -468,27 +451,19 @@ impl Scheduling {
 
     fn forget_streams(
         &self,
-        is_meant: impl Fn(Context, Named) -> bool,
+        is_meant: impl Fn(CudaStream) -> bool,
         queue_goes: impl Fn(&XQueues<Cuda>, QueueId) -> bool,
     ) {
-        let gone: Vec<_> = lock(&self.streams)
-            .known
-            .extract_if(|_, known| is_meant(known.stream.context, known.stream.name))
-            .map(|(_, known)| known.status)
-            .collect();
-        for status in gone {
-            if queue_goes(&self.queues, status.queue()) {
-                lock(&self.streams).spare.push(status);
+        for known in self.streams.remove(is_meant) {
+            if queue_goes(&self.queues, known.queue()) {
+                self.streams.reuse(known);
             }
         }
     }
 
     /// A device's primary context is in use: the device is claimed if it is not the first.
     pub(crate) fn primary_retained(&self, device: i32, context: Context) {
-        let mut streams = lock(&self.streams);
-        streams.primary.insert(device, context);
-        streams.devices.insert(context, device);
-        drop(streams);
+        self.streams.set_primary(device, context);
         if self.is_used.load(Ordering::Acquire) {
             self.claim(device, 0);
         }
@@ -498,8 +473,7 @@ impl Scheduling {
     pub(crate) fn primary_goes(&self, device: i32) {
         self.drain();
         // A context that was reset may be used again, at the same address.
-        let context = lock(&self.streams).primary.get(&device).copied();
-        if let Some(context) = context {
+        if let Some(context) = self.streams.primary(device) {
             self.context_goes(context);
         }
     }
@@ -519,13 +493,11 @@ impl Scheduling {
     /// The queues whose work a call waits for: a stream's, or all of the current context.
     pub(crate) fn waited_for(&self, stream: Option<Named>) -> Vec<QueueId> {
         let Some(context) = driver::current_context() else { return Vec::new() };
-        let streams = lock(&self.streams);
-        let is_meant = |known: &KnownStream| match stream {
+        self.streams.queues(|known| match stream {
             Some(named @ Named::Created(_)) => known.stream.name == named,
             Some(named) => known.stream.name == named && known.stream.context == context,
             None => known.stream.context == context,
-        };
-        streams.known.values().filter(|known| is_meant(known)).map(|known| known.status.queue()).collect()
+        })
     }
 
     /// The program is about to ask whether a stream is done: a marker of the shim's own must not keep it busy.
@@ -535,7 +507,7 @@ impl Scheduling {
             let claim = self.device_of(context).and_then(|device| self.claim(device, 0));
             self.queues.await_doubtful_marker(None, claim, CudaStream::per_thread(context));
         } else if let Some(known) = self.stream(named) {
-            self.queues.await_doubtful_marker(Some(known.status.queue()), None, known.stream);
+            self.queues.await_doubtful_marker(Some(known.queue()), None, known.stream);
         }
     }
 

@@ -10,11 +10,17 @@
 //! | [`asked`] | what the program asks for while it runs |
 //! | [`gates`] | which gates the process has, for others |
 //! | [`hashing`] | the multiplier of hash tables |
+//! | [`caller_rules`] | rules on calls, where the process decides by the immediate caller |
+//! | [`sites`] | verdicts of known call sites |
+//! | [`settings`] | rules that the environment asks for |
+//! | [`origins`] | numbers for the libraries that calls belong to |
+//! | [`program`] | which file the process executes |
 //! | [`index`] | finding what belongs to a handle without a lock |
 //! | [`added_calls`] | calls of a runtime that the shim adds to those of the program |
 
 pub mod added_calls;
 pub mod asked;
+pub mod caller_rules;
 pub mod dlsym;
 pub mod env;
 pub mod fork;
@@ -23,3 +29,7 @@ pub mod hashing;
 pub mod hints;
 pub mod index;
 pub mod log;
+pub mod origins;
+pub mod program;
+pub mod settings;
+pub mod sites;

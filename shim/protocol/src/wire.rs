@@ -14,8 +14,8 @@
 //!   Usage, OriginName,
 //!   OriginUsage           ------->
 //!   Reported              ------->    where no program sees the reports
-//!                         <-------    Verdicts, with a verdict page, once a program has seen the process; or
-//!                         <-------    Rules, with their text, where no program sees it, and when they change
+//!                         <-------    Verdicts, with a verdict page, once a program has seen the process
+//!                         <-------    Rules, with their text, and when they change: for shims that decide themselves
 //!   Domain, KernelName,
 //!   Settings, Hints       ------->
 //!                         <-------    Events, while a recording runs

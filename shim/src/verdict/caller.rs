@@ -6,7 +6,8 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt as _;
 
-use crate::program;
+use xsched_preload::program;
+
 use crate::runtime;
 
 /// The path of the program or library that contains this address.

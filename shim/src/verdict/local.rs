@@ -2,22 +2,22 @@
 //!
 //! The rules are the same; they see a chain of one library. Conditions that need more of the chain do not match.
 
-use std::fs;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use xsched_preload::caller_rules::{CallerRules, KnownCall};
 use xsched_preload::fork::Renewable;
+use xsched_preload::settings;
 use xsched_protocol::return_probe::is_trampoline;
 use xsched_protocol::shim_status::ShimVerdicts;
 use xsched_protocol::verdict::{Action, RuleId, Verdict};
 use xsched_protocol::wire::SchedulingDomain;
-use xsched_rules::{Call, Caller, Decider, Decision, Frame, Rulebook, Rules};
+use xsched_rules::Rules;
 use xsched_xqueue::{ControllerRules, Library};
 
 use crate::counters::{self, Trouble, VerdictSource};
-use crate::program;
 use crate::runtime::stopped::Stopped;
 use crate::verdict::domain;
-use crate::verdict::{caller, invalidate, page, publish, settings, verbose};
+use crate::verdict::{caller, invalidate, page, publish, verbose};
 
 /// The rules in force.
 #[derive(Default)]
@@ -25,33 +25,7 @@ struct Local {
     /// The user's own, as text; None if they were not read yet.
     settings: Option<String>,
     controllers: Option<ControllerRules>,
-    book: Option<Arc<NumberedRules>>,
-}
-
-/// The rules in force, with the numbers that they have in recordings.
-struct NumberedRules {
-    rules: Rulebook,
-    /// How many rules precede those of the controller, or the default ones.
-    own_count: u32,
-    /// See [`ControllerRules::first`].
-    first: u16,
-}
-
-impl NumberedRules {
-    /// How recordings identify a rule.
-    fn id(&self, decider: Decider) -> RuleId {
-        match decider {
-            Decider::Default => RuleId::NONE,
-            Decider::Domain => RuleId::DOMAIN,
-            Decider::Rule(number) => {
-                if let Some(index) = number.checked_sub(self.own_count) {
-                    return RuleId::handed_out(self.first, index);
-                }
-                let name = self.rules.rules().rules()[number as usize].name.as_deref();
-                RuleId::setting(name.unwrap_or_default())
-            }
-        }
-    }
+    book: Option<Arc<CallerRules>>,
 }
 
 static LOCAL: Renewable<Mutex<Local>> = Renewable::new();
@@ -91,7 +65,7 @@ pub(super) fn prepare() {
 
 /// Whether a library only calls for others.
 pub(super) fn is_transparent(library: &str) -> bool {
-    rules_in_force().rules.rules().is_transparent(library)
+    rules_in_force().origin(library).is_none()
 }
 
 /// The verdict on a call by its immediate caller, and the library that it belongs to.
@@ -103,9 +77,8 @@ pub(super) fn decide(call: &Stopped<'_>, kernel: Option<&str>) -> (Verdict, Opti
     let path = caller::library(return_address);
     counters::verdict_found(source(path.is_some(), return_address));
     let name = path.as_deref().map(caller::file_name);
-    let origin = name.and_then(|name| {
-        rules_in_force().rules.rules().origin([name]).map(|name| Library::Own(name.to_owned()))
-    });
+    let origin =
+        name.and_then(|name| rules_in_force().origin(name).map(|name| Library::Own(name.to_owned())));
     let declared = path.as_deref().map_or(SchedulingDomain::Auto, domain::of_library);
     let by_domain = |action| Verdict::new(action, 0, true).for_any_kernel().by(RuleId::DOMAIN);
     match declared {
@@ -114,13 +87,9 @@ pub(super) fn decide(call: &Stopped<'_>, kernel: Option<&str>) -> (Verdict, Opti
         SchedulingDomain::Auto => {}
     }
     let function = path.as_ref().and_then(|_| caller::function(return_address));
-    let frame = name.map(|library| Frame { library, function: function.as_deref() });
     let api = call.function.name.to_str().ok();
-    let call = Call { chain: frame.as_slice(), is_whole: false, api, kernel };
-    let book = rules_in_force();
-    // The immediate caller is all that is ever known here.
-    let decision = Decision { is_by_caller: true, ..book.rules.decide(call) };
-    (decision.verdict().by(book.id(decision.by)), origin)
+    let known = KnownCall { library: name, function: function.as_deref(), api, kernel };
+    (rules_in_force().decide(known), origin)
 }
 
 /// How the verdict of a call is found that returns there.
@@ -132,7 +101,7 @@ fn source(is_in_a_library: bool, return_address: u64) -> VerdictSource {
     }
 }
 
-fn rules_in_force() -> Arc<NumberedRules> {
+fn rules_in_force() -> Arc<CallerRules> {
     let mut local = local();
     if let Some(book) = &local.book {
         return Arc::clone(book);
@@ -154,16 +123,12 @@ impl Local {
         })
     }
 
-    fn read(&mut self) -> NumberedRules {
+    fn read(&mut self) -> CallerRules {
         let own = parse(self.settings());
         let (text, first, users) = self.controllers.as_ref().map_or(("", 0, [].as_slice()), |rules| {
             (rules.text.as_str(), rules.first, rules.users.as_slice())
         });
-        let controllers = parse(text);
-        let before = controllers.rules().len();
-        let all = controllers.with_settings(&own);
-        let own_count = (all.rules().len() - before) as u32;
-        NumberedRules { rules: Rulebook::new(Arc::new(all), &this_process(users)), own_count, first }
+        CallerRules::new(&own, parse(text), first, users)
     }
 }
 
@@ -176,22 +141,12 @@ fn parse(text: &str) -> Rules {
     })
 }
 
-fn this_process(users: &[String]) -> Caller {
-    let executable = program::path().map(|path| path.to_string_lossy().into_owned());
-    let cgroup = fs::read_to_string("/proc/thread-self/cgroup").unwrap_or_default();
-    let own = cgroup.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
-    let cgroups = std::path::Path::new(own).ancestors();
-    Caller {
-        executable: executable.unwrap_or_default(),
-        users: std::iter::once(rustix::process::geteuid().as_raw().to_string())
-            .chain(users.iter().cloned())
-            .collect(),
-        cgroups: cgroups.map(|path| path.to_string_lossy().into_owned()).collect(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use xsched_preload::caller_rules::this_process;
+
     use super::*;
 
     #[test]

@@ -7,6 +7,8 @@
  *                                                     so many us in place of work; prints how many
  *     cuda_client launches PIECES COUNT               pieces of 500 launches, each with a wait behind it that does not count; prints the
  *                                                     median of a launch in ns: `ns N`
+ *     cuda_client by CALLER SECONDS COUNT             a kernel and a wait, again and again, launched by a library of this path, by the
+ *                                                     program (`program`), or by it in a domain (`system`, `application`)
  *
  * Each mode prints `ready` and begins after a line, or the end, of standard input. Then it prints `name value` lines. */
 
@@ -231,6 +233,40 @@ static int bound(double seconds, unsigned kernels, unsigned count, double us) {
     return 0;
 }
 
+typedef CUresult LaunchFor(CUfunction, unsigned, CUstream, void **);
+
+static CUresult launch_here(CUfunction kernel, unsigned blocks, CUstream stream, void **parameters) {
+    return cuLaunchKernel(kernel, blocks, 1, 1, 256, 1, 1, 0, stream, parameters, NULL);
+}
+
+static int by(const char *caller, double seconds, unsigned count) {
+    LaunchFor *launch = launch_here;
+    CUstream stream;
+    CUdeviceptr word;
+    unsigned long done = 0;
+    void *parameters[] = {&count, &word};
+    int domain = !strcmp(caller, "system") ? 1 : !strcmp(caller, "application") ? 2 : 0, before = -1;
+    if (domain) {
+        int (*set)(const int *, int *) = (int (*)(const int *, int *))dlsym(RTLD_DEFAULT, "xsched_thread_domain");
+        if (!set || set(&domain, &before) || before) return 2;
+    }
+    if (strchr(caller, '/')) {
+        void *library = dlopen(caller, RTLD_NOW);
+        launch = library ? (LaunchFor *)dlsym(library, "launch_for") : NULL;
+        if (!launch) fprintf(stderr, "%s\n", dlerror());
+        if (!launch) return 2;
+    }
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemAlloc_v2(&word, 4096));
+    begin();
+    for (double end = now_us() + seconds * 1e6; now_us() < end; done++) {
+        CHECK(launch(burn, 132, stream, parameters));
+        CHECK(cuStreamSynchronize(stream));
+    }
+    printf("kernels %lu\n", done);
+    return 0;
+}
+
 static int launches(unsigned pieces, unsigned count) {
     enum { LAUNCHES = 500 };
     CUstream stream;
@@ -275,6 +311,7 @@ int main(int argc, char **argv) {
         return bound(number(argc, argv, 2), (unsigned)number(argc, argv, 3), (unsigned)number(argc, argv, 4),
                      number(argc, argv, 5));
     if (!strcmp(mode, "launches")) return launches((unsigned)number(argc, argv, 2), (unsigned)number(argc, argv, 3));
-    fprintf(stderr, "usage: cuda_client steps|batch|urgent|bound|launches ..\n");
+    if (!strcmp(mode, "by") && argc > 4) return by(argv[2], number(argc, argv, 3), (unsigned)number(argc, argv, 4));
+    fprintf(stderr, "usage: cuda_client steps|batch|urgent|bound|launches|by ..\n");
     return 64;
 }

@@ -162,6 +162,38 @@ if wants shares; then
     wait $jobs
     stop
 fi
+# Calls by the library that makes them, beside a client that always has more urgent work; and what a thread says of its calls.
+# rules TEXT: a controller with these rules
+rules() {
+    printf "%s\n" "$@" >"$work/rules.toml"
+    echo "[scheduler]" >"$work/config.toml"
+    "$ctl" serve --config "$work/config.toml" --rules "$work/rules.toml" >>"$work/serve.log" 2>&1 & server=$!
+    sleep 2
+}
+if wants rules; then
+    for text in 'profile = "default"' 'profile = "compat"'; do
+        echo "### products of cuBLAS, $text"
+        rules "$text"
+        "$ctl" run --class high -- ./load batch 18 "$filling" & urgent=$!
+        "$ctl" run --class low -- python3 "$here/products.py" 6 & low=$!
+        sleep 13; "$ctl" list --by origin
+        wait $low $urgent
+        stop
+    done
+    for domain in "" system; do
+        echo "### measurements of Triton beside an urgent client ${domain:+in the domain }$domain"
+        serve
+        "$ctl" run --class high -- ./load urgent 20 "$small" & urgent=$!
+        "$ctl" run --class low -- python3 "$here/tuning.py" $domain
+        wait $urgent
+        stop
+    done
+    echo "### natively"
+    python3 "$here/tuning.py"
+    ./load urgent 20 "$small" & urgent=$!
+    python3 "$here/tuning.py"
+    wait $urgent
+fi
 # Under MPS: natively, with MPS's own priorities, and ours.
 if wants mps; then
     export CUDA_MPS_PIPE_DIRECTORY=$work/mps CUDA_MPS_LOG_DIRECTORY=$work/mps-log

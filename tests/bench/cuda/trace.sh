@@ -17,13 +17,23 @@ uname -r
 "$ctl" doctor
 
 echo "== launches"
-for mode in ${MODES:-eager half graph triton cupy jax}; do
+for mode in ${MODES:-eager half compile graph triton cupy jax}; do
     timeout 100 "$ctl" trace -o "$out/$mode.perfetto.gz" -- python3 trace_workload.py "$mode" \
         > "$out/$mode.cupti.json" 2> "$out/$mode.txt" || echo "$mode: status $?"
     "$ctl" report --json --by library,api,kernel "$out/$mode.perfetto.gz" > "$out/$mode.report.json"
     grep -E "incomplete|CUDA calls" "$out/$mode.txt"
 done
 python3 trace_compare.py "$out"
+echo "== calling libraries, by the compiler's unwinder and by trace"
+cc -O2 -shared -fPIC -o "$out/trace_callers.so" trace_callers.c
+for mode in ${MODES:-eager half compile graph triton cupy jax}; do
+    rm -f "$out/$mode.callers.txt"
+    CALLERS=$out/$mode.callers.txt timeout 100 "$ctl" trace --api launch -o "$out/callers.perfetto.gz" -- \
+        env LD_PRELOAD="$out/trace_callers.so" python3 trace_workload.py "$mode" 2> "$out/$mode.callers.log" || echo "$mode: status $?"
+    "$ctl" report --json --by library "$out/callers.perfetto.gz" > "$out/$mode.callers.json"
+    echo "$mode: $(python3 trace_callers.py "$out/$mode.callers.json" "$out/$mode.callers.txt")"
+done
+[ -n "${ONLY_LAUNCHES:-}" ] && exit
 echo "== eager"
 head -60 "$out/eager.txt"
 

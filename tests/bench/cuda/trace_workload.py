@@ -1,6 +1,6 @@
 """A small run of one kind under CUPTI, from its first call to its last; prints what CUPTI counted as a line of JSON.
 
-    trace_workload.py eager|half|graph|triton|cupy|jax
+    trace_workload.py eager|half|compile|graph|triton|cupy|jax
 
 `trace.sh` runs it under `xsched-ctl trace` as well, so both count the same calls.
 """
@@ -26,6 +26,12 @@ def run_eager(dtype):
     step = resnet(dtype)
     for _ in range(ROUNDS):
         step()
+
+
+def run_compile():
+    step = torch.compile(torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.GELU(), torch.nn.Linear(512, 512)).cuda())
+    for _ in range(ROUNDS):
+        step(torch.ones(64, 512, device="cuda"))
 
 
 def run_graph():
@@ -76,11 +82,17 @@ torch.set_grad_enabled(False)
 RUNS = {
     "eager": lambda: run_eager(torch.float32),
     "half": lambda: run_eager(torch.float16),
+    "compile": run_compile,
     "graph": run_graph,
     "triton": run_triton,
     "cupy": run_cupy,
     "jax": run_jax,
 }
+if os.environ.get("CALLERS"):
+    # Without CUPTI: its own frames are no part of a program.
+    RUNS[mode]()
+    torch.cuda.synchronize()
+    os._exit(0)
 with profile(activities=[ProfilerActivity.CUDA]) as profiled:
     RUNS[mode]()
     torch.cuda.synchronize()

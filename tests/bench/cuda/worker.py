@@ -1,12 +1,12 @@
 """One PyTorch workload; the models have random weights.
 
-    worker.py WORKLOAD SECONDS TAG FOLDER [prio] [even|odd]
+    worker.py WORKLOAD SECONDS TAG FOLDER [prio] [again] [even|odd]
 
 Writes FOLDER/ready.TAG, waits for FOLDER/go, and prints a JSON line. With `even` or `odd` it works in such seconds only, so two
 processes can be compared second by second.
 
     bert      BERT base, batch 1, again and again
-    r18       ResNet-18, batch 1, 20 times a second
+    r18       ResNet-18, batch 1, 20 times a second; with `again` as often as it can
     r50       ResNet-50, batch 1024, again and again
     same      r18 and r50 in two threads of this process; with `prio`, by the priorities of their streams
     decode    a small transformer's decode loop in a CUDA graph
@@ -205,7 +205,7 @@ def one():
         if workload in ("server", "eager"):
             times = periodically(act, stream, 5, burst=24)
         else:
-            hz = {"r18": 20, "idle": 10}.get(workload)
+            hz = None if "again" in options else {"r18": 20, "idle": 10}.get(workload)
             times = periodically(act, stream, hz) if hz else again_and_again(act, stream)
         took = time.perf_counter() - start
         return dict(statistics(times), per_second=round(len(times) / took * (1024 if workload == "r50" else 1), 1))

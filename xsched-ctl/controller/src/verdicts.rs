@@ -49,20 +49,14 @@ pub(super) async fn provide(
     let mut has_page = false;
     loop {
         let loaded = rules.borrow_and_update().clone();
-        match &page {
-            Some(page) => {
-                // After a change of the rules the generation in the page changes, which is enough.
-                if !std::mem::replace(&mut has_page, true) {
-                    send_page(connection, page)?;
-                }
-            }
-            None => send_rules(
-                connection,
-                &loaded,
-                &names(shared, id),
-                shared.rule_names.hand_out(&loaded.rules),
-            )?,
+        // After a change of the rules the generation in the page changes, which is enough.
+        if let Some(page) = &page
+            && !std::mem::replace(&mut has_page, true)
+        {
+            send_page(connection, page)?;
         }
+        // Also beside a page: the shim for CUDA decides itself, and the programs serve the one for HIP in the same process.
+        send_rules(connection, &loaded, &names(shared, id), shared.rule_names.hand_out(&loaded.rules))?;
         tokio::select! {
             changed = rules.changed() => if changed.is_err() {
                 std::future::pending::<()>().await;

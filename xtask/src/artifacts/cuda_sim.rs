@@ -11,6 +11,9 @@ use crate::command;
 
 const SONAME: &str = "libcuda.so.1";
 
+/// One library under names that rules know, and under one that none of the built-in ones does.
+const CALLERS: [&str; 3] = ["libnccl.so.2", "libcublasLt.so.13", "libsolver.so"];
+
 /// `<target>/cuda-sim/libcuda.so.1`, and `libcuda.so` for the linker; beside them clients with their twins. Optimised, as the
 /// simulated HIP runtime is.
 pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
@@ -46,6 +49,9 @@ fn clients(tests: &Path, folder: &Path) -> Result<()> {
     };
     step("libcuda_twins.so", "twins.c").arguments(["-shared", "-fPIC"]).run()?;
     let library = folder.join(SONAME);
+    for caller in CALLERS {
+        step(caller, "caller.c").input(library.clone()).arguments(["-shared", "-fPIC"]).run()?;
+    }
     for program in ["cuda_client", "cuda_contexts", "cuda_deferred"] {
         let step = step(program, &format!("{program}.c")).input(library.clone());
         step.arguments(["-pthread", "-Wl,-rpath,$ORIGIN"]).run()?;

@@ -17,7 +17,9 @@ use crate::api::{
     new_function, new_graph, new_kernel, new_parameters, own, plain, setting, stream,
 };
 use crate::driver::{self, Code, NOT_FOUND};
+use crate::entry::caller::{self, note_caller};
 use crate::hooks;
+use crate::rules::CallSite;
 
 macro_rules! hook {
     (work $name:ident [$stream:expr] [$work:expr] ($($argument:ident),*) $call:expr) => {
@@ -27,7 +29,8 @@ macro_rules! hook {
             let announce = || {
                 announcing::$name($($argument),*);
             };
-            hooks::work($stream, $work, $call, &announce)
+            let site = CallSite { caller: caller::of_call(), id: Id::$name as usize };
+            hooks::work($stream, $work, site, $call, &announce)
         }
     };
     (waits $name:ident [$stream:expr] [$work:expr] ($($argument:ident),*) $call:expr) => {
@@ -59,20 +62,49 @@ macro_rules! announcing {
     ($class:ident $name:ident($($argument:ident: $type:ty),*)) => {};
 }
 
+/// The code of an export behind what notes its caller.
+macro_rules! body {
+    ($class:ident $name:ident($($argument:ident: $type:ty),*) [$stream:expr] [$work:expr]) => {{
+        let Some(real) = driver::real(Id::$name) else { return NOT_FOUND };
+        // SAFETY: libcuda's function of this name, with the type that `cuda.h` declares; the arguments are the caller's.
+        // What the list reads of them is what the real function reads, too.
+        unsafe {
+            let real = std::mem::transmute::<std::ptr::NonNull<c_void>, unsafe extern "C" fn($($type),*) -> Code>(real);
+            let call = || real($($argument),*);
+            hook!($class $name [$stream] [$work] ($($argument),*) call)
+        }
+    }};
+}
+
+macro_rules! export {
+    (work $name:ident($($argument:ident: $type:ty),*) [$stream:expr] [$work:expr]) => {
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name($($argument: $type),*) -> Code {
+            note_caller!($name::noted)
+        }
+
+        #[cfg_attr(not(test), expect(non_snake_case, reason = "CUDA's names"))]
+        mod $name {
+            use super::*;
+
+            pub(super) unsafe extern "C" fn noted($($argument: $type),*) -> Code {
+                body!(work $name($($argument: $type),*) [$stream] [$work])
+            }
+        }
+    };
+    ($class:ident $name:ident($($argument:ident: $type:ty),*) [$stream:expr] [$work:expr]) => {
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        unsafe extern "C" fn $name($($argument: $type),*) -> Code {
+            body!($class $name($($argument: $type),*) [$stream] [$work])
+        }
+    };
+}
+
 macro_rules! define_exports {
     ($($class:ident { $($name:ident($($argument:ident: $type:ty),*) on $stream:expr, $work:expr;)* })* => { $($drain:ident)* }) => {
         $($(
-            #[cfg_attr(not(test), unsafe(no_mangle))]
-            unsafe extern "C" fn $name($($argument: $type),*) -> Code {
-                let Some(real) = driver::real(Id::$name) else { return NOT_FOUND };
-                // SAFETY: libcuda's function of this name, with the type that `cuda.h` declares; the arguments are the caller's.
-                // What the list reads of them is what the real function reads, too.
-                unsafe {
-                    let real = std::mem::transmute::<std::ptr::NonNull<c_void>, unsafe extern "C" fn($($type),*) -> Code>(real);
-                    let call = || real($($argument),*);
-                    hook!($class $name [$stream] [$work] ($($argument),*) call)
-                }
-            }
+            export!($class $name($($argument: $type),*) [$stream] [$work]);
         )*)*
 
         #[cfg_attr(not(test), expect(non_snake_case, reason = "CUDA's names"))]

@@ -10,7 +10,8 @@
 use xsched_preload::added_calls::announcing;
 use xsched_xqueue::{AdmissionMode, Demand, Position, QueueId, Refused, launching_queue};
 
-use super::{KnownStream, Scheduling, lock};
+use super::Scheduling;
+use super::streams::KnownStream;
 use crate::api::{Named, Work};
 use crate::command::{Command, CommandWork, OwnedLaunch, defers, is_any_unmade, made};
 use crate::counters::{Counter, count};
@@ -20,19 +21,19 @@ use crate::kernels::CallKind;
 
 impl Scheduling {
     /// The kind of a call that could be made later, on a stream with a queue.
-    fn kind_of(&self, known: KnownStream, work: Work) -> Option<CallKind> {
+    fn kind_of(&self, known: &KnownStream, work: Work) -> Option<CallKind> {
         self.likely_kind(known, work).filter(|_| may_be_later(known))
     }
 
     /// The same for a call that is made now, if the driver is not known to take calls of that kind.
     #[inline]
-    pub(super) fn new_kind(&self, known: KnownStream, work: Work) -> Option<CallKind> {
+    pub(super) fn new_kind(&self, known: &KnownStream, work: Work) -> Option<CallKind> {
         // Most are known, so what takes a call of the driver comes last.
         let kind = self.likely_kind(known, work).filter(|&kind| !self.kernels.are_taken(kind));
         kind.filter(|_| may_be_later(known))
     }
 
-    fn likely_kind(&self, known: KnownStream, work: Work) -> Option<CallKind> {
+    fn likely_kind(&self, known: &KnownStream, work: Work) -> Option<CallKind> {
         let context = known.stream.context;
         match work {
             // SAFETY: work is what a call puts on a stream that has not returned.
@@ -47,7 +48,7 @@ impl Scheduling {
     }
 
     /// Defers work if the driver takes its kind. False if it has to wait in place.
-    pub(super) fn defer(&self, known: KnownStream, demand: Demand, work: Work, announce: &dyn Fn()) -> bool {
+    pub(super) fn defer(&self, known: &KnownStream, demand: Demand, work: Work, announce: &dyn Fn()) -> bool {
         if demand.treatment.is_forced() || driver::is_newer_given() {
             return false;
         }
@@ -61,8 +62,8 @@ impl Scheduling {
     }
 
     /// Puts a command into its queue, once that has space. None: it may go now.
-    fn put(&self, known: KnownStream, work: Work, demand: Demand, mut command: Command) -> Option<()> {
-        let queue = known.status.queue();
+    fn put(&self, known: &KnownStream, work: Work, demand: Demand, mut command: Command) -> Option<()> {
+        let queue = known.queue();
         // Before it is: no thread misses it.
         defers();
         loop {
@@ -99,7 +100,7 @@ impl Scheduling {
 
     /// The deferred work of other streams that a call on this stream must come after: the null stream orders what comes before
     /// and after it.
-    pub(super) fn before(&self, KnownStream { stream, .. }: KnownStream) -> Vec<Position> {
+    pub(super) fn before(&self, KnownStream { stream, .. }: &KnownStream) -> Vec<Position> {
         match stream.name {
             Named::Legacy => {
                 let is_other = |known: &KnownStream| {
@@ -116,24 +117,20 @@ impl Scheduling {
 
     /// The same for work. If its caller does not wait for it, it is enough that the driver has what comes before, even if the
     /// shim's marker behind that is still to come.
-    pub(super) fn before_work(&self, known: KnownStream, work: Work) -> Vec<Position> {
+    pub(super) fn before_work(&self, known: &KnownStream, work: Work) -> Vec<Position> {
         let is_awaited = matches!(work, Work::AwaitedCopy(_));
         if is_awaited || is_any_unmade() { self.before(known) } else { Vec::new() }
     }
 
     /// What is deferred on a context's null stream.
     pub(super) fn last_of_null(&self, context: Context) -> Vec<Position> {
-        let null = lock(&self.streams).known.get(&(Some(context), Named::Legacy)).copied();
+        let null = self.streams.find(Some(context), Named::Legacy);
         let kept = null.filter(|null| !null.status.is_clear());
-        kept.and_then(|null| self.queues.last(null.status.queue())).into_iter().collect()
+        kept.and_then(|null| self.queues.last(null.queue())).into_iter().collect()
     }
 
     fn last_of(&self, is_meant: impl Fn(&KnownStream) -> bool) -> Vec<Position> {
-        let kept: Vec<QueueId> = {
-            let streams = lock(&self.streams);
-            let kept = streams.known.values().filter(|known| !known.status.is_clear() && is_meant(known));
-            kept.map(|known| known.status.queue()).collect()
-        };
+        let kept = self.streams.queues(|known| !known.status.is_clear() && is_meant(known));
         kept.into_iter().filter_map(|queue| self.queues.last(queue)).collect()
     }
 
@@ -147,12 +144,11 @@ impl Scheduling {
             Named::PerThread => {
                 return (None, current.map(|context| self.last_of_null(context)).unwrap_or_default());
             }
-            Named::Legacy => lock(&self.streams).known.get(&(current, named)).copied(),
-            Named::Created(_) => lock(&self.streams).known.get(&(None, named)).copied(),
+            Named::Legacy | Named::Created(_) => self.streams.find(current, named),
         };
         // Nothing was ever launched on a stream that is not known, but it may come after the null stream, or be a null stream.
         let Some(known) = known else { return (None, self.queues.all_last()) };
-        let queue = known.status.queue();
+        let queue = known.queue();
         let mut pending = self.before(known);
         if !known.status.is_clear() {
             pending.extend(self.queues.last(queue));
@@ -199,7 +195,7 @@ impl Scheduling {
 
 /// Whether a call on a stream means the same on another thread. The driver decides about another context's stream. A green context may be
 /// current on one thread at a time.
-fn may_be_later(known: KnownStream) -> bool {
+fn may_be_later(known: &KnownStream) -> bool {
     let context = known.stream.context;
     let is_current = known.stream.name == Named::Legacy || driver::current_context() == Some(context);
     is_current && green::base(context) == context

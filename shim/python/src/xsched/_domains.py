@@ -8,7 +8,7 @@ import threading
 from typing import Any, Callable, Literal, Optional
 
 from ._contexts import Context, Entered, Entry
-from ._shim import XschedError, hip_shim
+from ._shim import XschedError, first_shim
 
 DomainName = Literal["auto", "system", "application"]
 
@@ -19,7 +19,7 @@ _FUNCTION = "xsched_thread_domain"
 def thread_domain() -> DomainName:
     """The calling thread's domain."""
     before = ctypes.c_int()
-    hip_shim().call(_FUNCTION, None, ctypes.byref(before))
+    first_shim().call(_FUNCTION, None, ctypes.byref(before))
     return _NAMES[before.value]
 
 
@@ -37,7 +37,7 @@ class _Domains(Entered[int]):
 
     def apply(self, value: Optional[int]) -> None:
         domain = ctypes.c_int(self._usual if value is None else value)
-        if hip_shim().call(_FUNCTION, ctypes.byref(domain), None) != 0:
+        if first_shim().call(_FUNCTION, ctypes.byref(domain), None) != 0:
             raise XschedError(f"{_FUNCTION} refuses {domain.value}")
 
 

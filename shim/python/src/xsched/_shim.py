@@ -80,9 +80,7 @@ def shims() -> list[Shim]:
     return _found
 
 
-def hip_shim() -> Shim:
-    """The shim for HIP. Raises `XschedError` if only the one for CUDA is there."""
-    for shim in shims():
-        if shim.is_hip:
-            return shim
-    raise XschedError("xsched: only the shim for CUDA is loaded, which knows no scheduling domains")
+def first_shim() -> Shim:
+    """The shim that tells the others: the one for CUDA, where both are loaded."""
+    loaded = shims()
+    return next((shim for shim in loaded if not shim.is_hip), loaded[0])

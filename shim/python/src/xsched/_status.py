@@ -97,8 +97,8 @@ class Status:
     """What `priority` asks for now. None: as the environment says."""
     deadline: Optional[float]
     """What `deadline` asks for now, in seconds."""
-    domain: Optional[DomainName]
-    """The calling thread's. None with the shim for CUDA only."""
+    domain: DomainName
+    """The calling thread's."""
     granted: Optional[Granted]
     """None if no controller knows this process, or if it runs in another pid namespace than this process."""
 
@@ -106,14 +106,13 @@ class Status:
 def status() -> Status:
     """What schedules this process, and what it was granted. Asks the controller, which takes a moment."""
     loaded = shims()
-    hip = [shim for shim in loaded if shim.is_hip]
     within = deadlines.current()
     return Status(
         shims=tuple(shim.path for shim in loaded),
         scheduling=_scheduling(loaded),
         priority=priorities.current(),
         deadline=None if within is None else within / 1e6,
-        domain=thread_domain() if hip else None,
+        domain=thread_domain(),
         granted=_granted(),
     )
 

@@ -14,8 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use xsched_protocol::verdict::Judgement;
 
-/// 2^64 / golden ratio, as for sites. This file imports nothing of its crate: a benchmark includes it.
-const HASH_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+use crate::hashing::MULTIPLIER;
 
 /// log2 of the number of entries. Pages are touched as they are used.
 const BITS: usize = 12;
@@ -28,7 +27,7 @@ const BEING_WRITTEN: u64 = 1;
 
 /// A call site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Site {
+pub struct Site {
     key: u64,
     /// The handle of the kernel that is launched; 0: any.
     kernel: u64,
@@ -36,18 +35,18 @@ pub(super) struct Site {
 
 impl Site {
     /// `copy` and `id` identify the function and its runtime copy.
-    pub(super) fn new(return_address: u64, copy: usize, id: usize, kernel: u64) -> Self {
+    pub fn new(return_address: u64, copy: usize, id: usize, kernel: u64) -> Self {
         // User addresses have 47 bits, functions fewer than 10.
         Self { key: return_address << 16 | (copy as u64) << 12 | id as u64, kernel }
     }
 
     fn first_index(self) -> usize {
-        let mixed = (self.key ^ self.kernel.rotate_left(32)).wrapping_mul(HASH_MULTIPLIER);
+        let mixed = (self.key ^ self.kernel.rotate_left(32)).wrapping_mul(MULTIPLIER);
         (mixed >> (u64::BITS as usize - BITS)) as usize
     }
 
     fn kernel_tag(self) -> u64 {
-        self.kernel.wrapping_mul(HASH_MULTIPLIER) >> 54
+        self.kernel.wrapping_mul(MULTIPLIER) >> 54
     }
 
     fn word(self, Known { judgement, origin }: Known, generation: u64) -> u64 {
@@ -57,10 +56,11 @@ impl Site {
 
 /// What is known of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Known {
-    pub(super) judgement: Judgement,
+pub struct Known {
+    /// The verdict.
+    pub judgement: Judgement,
     /// The number of the library that its calls belong to; below 64.
-    pub(super) origin: u8,
+    pub origin: u8,
 }
 
 impl Known {
@@ -77,10 +77,10 @@ struct Entry {
 }
 
 /// What is known about call sites.
-pub(super) struct Cache([Entry; 1 << BITS]);
+pub struct Cache([Entry; 1 << BITS]);
 
 /// The process's cache.
-pub(super) static CACHE: Cache = Cache(
+pub static CACHE: Cache = Cache(
     [const { Entry { key: AtomicU64::new(EMPTY), kernel: AtomicU64::new(0), word: AtomicU64::new(0) } };
         1 << BITS],
 );
@@ -93,7 +93,7 @@ impl Cache {
 
     /// What is known about calls from a site under this generation.
     #[inline]
-    pub(super) fn find(&self, site: Site, generation: u64) -> Option<Known> {
+    pub fn find(&self, site: Site, generation: u64) -> Option<Known> {
         self.candidates(site).find_map(|entry| {
             // Acquire pairs with the release in `insert`.
             if entry.key.load(Ordering::Acquire) != site.key {
@@ -113,7 +113,7 @@ impl Cache {
     }
 
     /// Caches what is known, in place of an outdated entry or any other.
-    pub(super) fn insert(&self, site: Site, known: Known, generation: u64) {
+    pub fn insert(&self, site: Site, known: Known, generation: u64) {
         let is_stale = |entry: &&Entry| {
             let word = entry.word.load(Ordering::Relaxed);
             word << 16 >> 32 != generation << 32 >> 32

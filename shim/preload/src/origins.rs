@@ -7,8 +7,9 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use xsched_preload::fork::Renewable;
 use xsched_xqueue::{Library, Origin};
+
+use crate::fork::Renewable;
 
 /// All further libraries. No larger number is given: the cache has only 6 bits for it.
 const OTHERS: Origin = Origin::OTHERS;
@@ -24,22 +25,22 @@ fn numbers() -> MutexGuard<'static, Numbers> {
 }
 
 /// In a forked child, which has no controller yet.
-pub(super) fn renew_after_fork() {
+pub fn renew_after_fork() {
     NUMBERS.renew();
 }
 
 /// Makes all numbers meaningless.
-pub(super) fn forget() {
+pub fn forget() {
     numbers().0.clear();
 }
 
 /// The number of a library.
-pub(super) fn number(library: Library) -> Origin {
+pub fn number(library: Library) -> Origin {
     numbers().number(library)
 }
 
 /// All libraries that have a number, with it.
-pub(crate) fn all() -> Vec<(Origin, Library)> {
+pub fn all() -> Vec<(Origin, Library)> {
     let numbers = numbers();
     let origins = (1..).map(Origin);
     origins.zip(numbers.0.iter().cloned()).collect()

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 const DELETED_MARK: &[u8] = b" (deleted)";
 
 /// The file that this process executes. After an upgrade of its package, a program keeps the path that it was started from.
-pub(crate) fn path() -> Option<PathBuf> {
+pub fn path() -> Option<PathBuf> {
     // `/proc/self` is the main thread, which may have ended.
     let mut path = read_link("/proc/thread-self/exe").ok()?.into_os_string().into_vec();
     if path.ends_with(DELETED_MARK) {

@@ -13,9 +13,10 @@ use std::fs;
 
 use jsonc_parser::{JsonArray, JsonObject, JsonValue, parse_to_value};
 use thiserror::Error;
-use xsched_preload::env;
 use xsched_protocol::probe::PROBES;
 use xsched_protocol::verdict::{Action, SETTINGS};
+
+use crate::env;
 
 /// The classic list: libraries that earlier versions of `XSCHED_PASSTHROUGH_LIBS` contained.
 const CLASSIC: [&str; 7] =
@@ -26,24 +27,54 @@ const FILE_LEN_MAX: u64 = 1 << 20;
 
 /// Why a configuration file is not used.
 #[derive(Debug, Error)]
-pub(super) enum SettingsError {
+pub enum SettingsError {
+    /// It cannot be read.
     #[error("failed to read {path}: {source}")]
-    Read { path: String, source: std::io::Error },
+    Read {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// See the text.
     #[error("{path}: it is longer than a megabyte")]
-    TooLong { path: String },
+    TooLong {
+        /// The file.
+        path: String,
+    },
+    /// It is no JSON.
     #[error("{path}: {message}")]
-    Syntax { path: String, message: String },
+    Syntax {
+        /// The file.
+        path: String,
+        /// What the parser says.
+        message: String,
+    },
+    /// See the text.
     #[error("{path}: there is no HIP function `{name}` that could be deferred or passed through")]
-    Function { path: String, name: String },
+    Function {
+        /// The file.
+        path: String,
+        /// The function.
+        name: String,
+    },
+    /// A value is of another kind.
     #[error("{path}: `{key}` must be {expected}")]
-    Value { path: String, key: String, expected: &'static str },
+    Value {
+        /// The file.
+        path: String,
+        /// The value's name.
+        key: String,
+        /// What it should be.
+        expected: &'static str,
+    },
 }
 
 /// The user's own rules as text, in the order in which they apply; empty if there are none.
 ///
 /// # Errors
 /// The configuration file cannot be understood; the text then has the other settings.
-pub(super) fn rules() -> (String, Option<SettingsError>) {
+pub fn rules() -> (String, Option<SettingsError>) {
     let (config, error) = match env::config().map(|path| read(&path)).transpose() {
         Ok(config) => (config.unwrap_or_default(), None),
         Err(error) => (Config::default(), Some(error)),
@@ -64,7 +95,7 @@ pub(super) fn rules() -> (String, Option<SettingsError>) {
 ///
 /// A library matches if the name occurs in that of a library of the call chain.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Config {
+struct Config {
     is_blacklist: bool,
     libraries: Vec<(String, Action)>,
     apis: Vec<(String, Action)>,
