@@ -122,7 +122,10 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let Some(name) = &args.name else { return list(workspace) };
     if name == CUDA {
         args.check(name)?;
-        ensure!(args.against.is_none() && !args.json, "`{CUDA}` prints tables: it takes neither `--against` nor `--json`");
+        ensure!(
+            args.against.is_none() && !args.json,
+            "`{CUDA}` prints tables: it takes neither `--against` nor `--json`"
+        );
         return cuda::run(workspace, &args.parts);
     }
     let Some(bench) = benches(workspace).find(|(known, _)| known == name).map(|(_, target)| target) else {
