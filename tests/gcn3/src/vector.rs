@@ -11,6 +11,7 @@ mod integer;
 mod lanes;
 mod packed;
 mod special;
+mod turns;
 
 use crate::decode::{Encoding, Instruction, Lanes, has_carry_in, operand};
 use crate::fault::Cause;
