@@ -56,7 +56,7 @@ impl Driver {
                 // SAFETY: it was just leaked.
                 Ok(_) => return unsafe { &*new },
                 Err(other) => {
-                    // SAFETY: nobody else has seen it.
+                    // SAFETY: no other thread has seen it.
                     drop(unsafe { Box::from_raw(new) });
                     current = other;
                 }

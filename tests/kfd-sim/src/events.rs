@@ -1,7 +1,9 @@
 //! Events: what waits of the runtime end by.
 //!
-//! A signal of AMD's has the number of an event. Whoever sets the signal also sets the event, which wakes its waiters. An event that
-//! resets itself wakes one wait.
+//! A signal of AMD's has the number of an event. What sets the signal also sets the event, which wakes all that wait for it. An
+//! event that resets itself stays set only if there are none, until a wait begins
+//! ([`set_event`](https://github.com/torvalds/linux/blob/master/drivers/gpu/drm/amd/amdkfd/kfd_events.c)). With one wait for each setting,
+//! the runtime hung: its own thread and the program's wait for the same signal.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -23,6 +25,9 @@ struct Event {
     kind: u32,
     resets_itself: bool,
     is_set: bool,
+    /// How often it was set, and how many wait for it.
+    times: u64,
+    waits: u32,
     /// Address that a kernel could not use, of a memory event.
     fault: Option<u64>,
 }
@@ -53,7 +58,7 @@ impl Events {
         let mut events = self.lock();
         let mut numbers = if kind == EVENT_SIGNAL { 1..SLOTS } else { FIRST_OTHER..u32::MAX };
         let id = numbers.find(|id| !events.contains_key(id))?;
-        events.insert(id, Event { kind, resets_itself, is_set: false, fault: None });
+        events.insert(id, Event { kind, resets_itself, is_set: false, times: 0, waits: 0, fault: None });
         Some(id)
     }
 
@@ -68,9 +73,11 @@ impl Events {
     pub(crate) fn set(&self, id: u32, is_set: bool) -> bool {
         let mut events = self.lock();
         let Some(event) = events.get_mut(&id) else { return false };
-        event.is_set = is_set;
         if is_set {
+            event.set();
             self.changed.notify_all();
+        } else {
+            event.is_set = false;
         }
         true
     }
@@ -80,7 +87,8 @@ impl Events {
         let mut events = self.lock();
         let mut is_heard = false;
         for event in events.values_mut().filter(|event| event.kind == EVENT_MEMORY) {
-            (event.is_set, event.fault, is_heard) = (true, Some(address), true);
+            event.set();
+            (event.fault, is_heard) = (Some(address), true);
         }
         self.changed.notify_all();
         is_heard
@@ -88,37 +96,61 @@ impl Events {
 
     /// Waits for one or for all of these, and fills in what the runtime wants to know of them.
     pub(crate) fn wait(&self, waited: &mut [EventData], for_all: bool, timeout_ms: u32) -> Ended {
-        let end = Instant::now() + Duration::from_millis(u64::from(timeout_ms));
         let mut events = self.lock();
-        loop {
-            if waited.iter().any(|data| !events.contains_key(&data.event_id)) {
-                return Ended::Fail;
+        if waited.iter().any(|data| !events.contains_key(&data.event_id)) {
+            return Ended::Fail;
+        }
+        // What is set already counts, and how often each was set.
+        let mut begun = Vec::new();
+        for data in &*waited {
+            if let Some(event) = events.get_mut(&data.event_id) {
+                begun.push((event.is_set, event.times));
+                event.is_set &= !event.resets_itself;
+                event.waits += 1;
             }
-            let is_set = |data: &EventData| events.get(&data.event_id).is_some_and(|event| event.is_set);
-            let is_over = if for_all { waited.iter().all(is_set) } else { waited.iter().any(is_set) };
-            if is_over {
-                break;
+        }
+        let end = Instant::now() + Duration::from_millis(u64::from(timeout_ms));
+        let ended = loop {
+            if waited.iter().any(|data| !events.contains_key(&data.event_id)) {
+                break Ended::Fail;
+            }
+            let mut ready = waited.iter().zip(&begun).map(|(data, &(was_set, times))| {
+                was_set || events.get(&data.event_id).is_some_and(|event| event.times != times)
+            });
+            if if for_all { ready.all(|is_ready| is_ready) } else { ready.any(|is_ready| is_ready) } {
+                break Ended::Complete;
             }
             let left = end.saturating_duration_since(Instant::now());
             events = if timeout_ms == FOR_EVER {
                 self.changed.wait(events).unwrap_or_else(PoisonError::into_inner)
             } else if left.is_zero() {
-                return Ended::Timeout;
+                break Ended::Timeout;
             } else {
                 let waited = self.changed.wait_timeout(events, left);
                 waited.unwrap_or_else(PoisonError::into_inner).0
             };
-        }
-        for data in waited {
-            let Some(event) = events.get_mut(&data.event_id).filter(|event| event.is_set) else { continue };
+        };
+        for (data, (was_set, times)) in waited.iter_mut().zip(begun) {
+            let Some(event) = events.get_mut(&data.event_id) else { continue };
+            event.waits = event.waits.saturating_sub(1);
+            // A wait for all that was in vain takes no event away.
+            if ended == Ended::Timeout && (was_set || event.times != times) {
+                event.set();
+            }
             if let Some(address) = event.fault {
                 // Not present; the error is not one of memory chips.
                 (data.failure, data.address) = ([1, 0, 0, 0], address);
                 (data.gpu_id, data.error_type) = (GPU_ID, 0);
             }
-            event.is_set &= !event.resets_itself;
         }
-        Ended::Complete
+        ended
+    }
+}
+
+impl Event {
+    fn set(&mut self) {
+        self.times += 1;
+        self.is_set = !self.resets_itself || self.waits == 0;
     }
 }
 
@@ -139,6 +171,22 @@ mod tests {
             assert_eq!(events.wait(&mut [data(id)], false, 0), Ended::Complete);
             assert_eq!(events.wait(&mut [data(id)], false, 0), second);
         }
+    }
+
+    /// The runtime's own thread and the program's wait for the same signal.
+    #[test]
+    fn all_that_wait_end_by_one_setting_and_none_after_them() {
+        let events = Events::default();
+        let id = events.create(EVENT_SIGNAL, true).unwrap();
+        std::thread::scope(|scope| {
+            let waiters = [(); 2].map(|()| scope.spawn(|| events.wait(&mut [data(id)], false, 10_000)));
+            while events.lock()[&id].waits < 2 {
+                std::thread::yield_now();
+            }
+            events.set(id, true);
+            assert_eq!(waiters.map(|waiter| waiter.join().unwrap()), [Ended::Complete; 2]);
+        });
+        assert_eq!(events.wait(&mut [data(id)], false, 0), Ended::Timeout);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What the device did, for tests: `KFD_SIM_LOG` names a file to which each process adds lines.
 //!
-//! `dispatch PID QUEUE GROUPS INSTRUCTIONS` is a kernel that ended. Other lines are for people.
+//! `dispatch PID QUEUE WAVES INSTRUCTIONS` is a kernel that ended. `packet QUEUE INDEX HEADER [SIGNALS] SIGNAL` is a packet that was
+//! looked at for the first time: what the runtime wrote. Other lines are for people.
 
 use std::fmt::Arguments;
 use std::fs::File;

@@ -138,13 +138,25 @@ pub(crate) struct Worker {
     next: u64,
     announced: u64,
     doorbell: u64,
-    /// It was told of trouble, and has not answered.
+    /// The runtime was told of trouble, and has not answered.
     is_asking: bool,
+    /// Index of the packet that was listed last.
+    told: Option<u64>,
 }
 
 impl Worker {
     pub(crate) fn new(device: Device, id: u32, place: Place, orders: Arc<Orders>) -> Self {
-        Self { device, id, place, orders, next: 0, announced: 0, doorbell: u64::MAX, is_asking: false }
+        Self {
+            device,
+            id,
+            place,
+            orders,
+            next: 0,
+            announced: 0,
+            doorbell: u64::MAX,
+            is_asking: false,
+            told: None,
+        }
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -233,6 +245,7 @@ impl Worker {
         if header & 0xff == kind::INVALID {
             return Err(Stop::Later);
         }
+        self.tell(header, &packet);
         let begin = clock::device();
         let used_scratch = self.execute(address, &packet, view)?;
         self.finish(address, &packet, begin, view)?;
@@ -243,6 +256,18 @@ impl Worker {
             }
         }
         Ok(())
+    }
+
+    /// Lists a packet when it is first looked at: its type, the signals that a barrier waits for, and its own signal.
+    fn tell(&mut self, header: u16, packet: &[u8; 64]) {
+        if self.told == Some(self.next) {
+            return;
+        }
+        self.told = Some(self.next);
+        let waits = matches!(header & 0xff, kind::BARRIER_AND | kind::BARRIER_OR);
+        let signals: Vec<_> = (0..5).map(|index| quad(packet, 8 + index * 8)).filter(|_| waits).collect();
+        let own = quad(packet, 56);
+        log::line(format_args!("packet {} {} {header:#06x} {signals:x?} {own:#x}", self.id, self.next));
     }
 
     /// Executes a packet; says whether it used private memory.
@@ -289,7 +314,7 @@ impl Worker {
         }
     }
 
-    /// Frees the packet's place, and tells whoever waits for it.
+    /// Frees the packet's place, and tells those that wait for it.
     fn finish(
         &mut self,
         address: u64,
@@ -305,7 +330,7 @@ impl Worker {
         if signal != 0 {
             view.write(signal + signal_field::BEGIN, &begin.to_le_bytes())?;
             view.write(signal + signal_field::END, &clock::device().to_le_bytes())?;
-            // Release: who sees the value sees what the kernel wrote.
+            // Release: a thread that sees the value sees what the kernel wrote.
             view.quad(signal + signal_field::VALUE)?.fetch_sub(1, Ordering::AcqRel);
             self.wake(signal, view)?;
         }

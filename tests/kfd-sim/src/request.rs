@@ -33,7 +33,7 @@ impl Request {
     ) -> Result<(), Errno> {
         let mut value = T::default();
         let size = self.size.min(size_of::<T>());
-        // SAFETY: the caller of `ioctl` has `self.size` bytes there, as the request says; nobody else uses them meanwhile.
+        // SAFETY: the caller of `ioctl` has `self.size` bytes there, as the request says; no other thread uses them meanwhile.
         unsafe { ptr::copy_nonoverlapping(self.argument, ptr::from_mut(&mut value).cast(), size) };
         let result = f(&mut value);
         // SAFETY: as above.
