@@ -27,7 +27,7 @@ use anyhow::Result;
 
 pub(crate) use self::conformance::Suite;
 use self::step::Step;
-use crate::workspace::Workspace;
+use crate::{command, workspace::Workspace};
 
 /// Brings everything up to date; quick when it already is.
 pub(crate) fn build(workspace: &Workspace) -> Result<()> {
@@ -68,6 +68,26 @@ pub(crate) fn module_for_vm(workspace: &Workspace, source: &str, output: &Path) 
 /// Builds the client of the differential tests for the virtual machine, linked with AMD's runtime; returns its files.
 pub(crate) fn differential_for_vm(workspace: &Workspace, runtime: (u32, PathBuf)) -> Result<[PathBuf; 2]> {
     differential::build_for_vm(&workspace.root, &workspace.target_dir, runtime)
+}
+
+/// The same for the kernel driver in user space.
+pub(crate) fn differential_for_kfd(workspace: &Workspace, runtime: (u32, PathBuf)) -> Result<[PathBuf; 2]> {
+    differential::build_for_kfd(&workspace.root, &workspace.target_dir, runtime)
+}
+
+/// Compiles a file of `tests/vm/programs`, linked with this runtime.
+pub(crate) fn program_for_vm(
+    workspace: &Workspace,
+    source: &str,
+    output: &Path,
+    runtime: &Path,
+    options: &[&str],
+) -> Result<()> {
+    let source = workspace.root.join("tests/vm/programs").join(source).with_extension("c");
+    let mut cc = command::command("cc");
+    cc.args(["-O1", "-std=gnu11", "-Wno-strict-prototypes"]).args(options).arg("-o").arg(output).arg(source);
+    cc.arg("-Wl,--as-needed").arg(runtime).args(["-ldl", "-lpthread"]);
+    command::run(&mut cc)
 }
 
 /// Compiles a program of `tests/rocm` against the headers in `rocm/include`; it gets the name that stands before the libraries.

@@ -2,11 +2,12 @@
 //! touches a program.
 //!
 //! [`root`] makes a root file system of Debian sid, which has them. Programs of `tests/rocm` call them, and llama.cpp does. They run
-//! in it ([`inside`]), in each way of [`ways`]. What they do must not depend on the way; [`matrix`] shows it. At last [`field`] has the
-//! field kit call two of the libraries.
+//! in it ([`inside`]), in each way of [`ways`]. What they do must not depend on the way; [`matrix`] shows it. Then [`field`] has the
+//! field kit call two of the libraries. [`kfd`], if it is named, runs programs on AMD's own runtimes.
 
 mod field;
 mod inside;
+mod kfd;
 mod matrix;
 mod order;
 pub(crate) mod programs;
@@ -32,10 +33,15 @@ pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<()> {
     for line in root.versions()? {
         eprintln!("rocm: the archive served {line}");
     }
+    // Only if it is named: of what the others need, it takes the root file system.
+    if filter == Some(kfd::NAME) {
+        return kfd::run(workspace, &root);
+    }
     let is_wanted = |name: &str| name.contains(filter.unwrap_or(""));
     let programs: Vec<_> = Program::ALL.iter().filter(|program| is_wanted(program.name)).collect();
     if programs.is_empty() && !is_wanted(field::NAME) {
-        let known: Vec<_> = Program::ALL.iter().map(|program| program.name).chain([field::NAME]).collect();
+        let known: Vec<_> =
+            Program::ALL.iter().map(|program| program.name).chain([field::NAME, kfd::NAME]).collect();
         bail!("no program `{}`; there are: {}", filter.unwrap_or(""), known.join(", "));
     }
     let stage = prepare(workspace, root)?;

@@ -237,7 +237,7 @@ fn stage_rocm_6(workspace: &Workspace, rocm_6: &Root, share: &Path) -> Result<()
     // Replaces AMD's at link time: same name, same versions of symbols.
     let runtime = artifacts::build_runtimes(workspace)?.join("6/libamdhip64.so.6");
     for program in PROGRAMS_OF_ROCM_6 {
-        compile(workspace, program, &share.join(program), &runtime, &[])?;
+        artifacts::program_for_vm(workspace, program, &share.join(program), &runtime, &[])?;
     }
     programs::make_model(workspace, &share.join("tiny.gguf"), "float32")
 }
@@ -260,30 +260,15 @@ fn stage_rocm_5(workspace: &Workspace, share: &Path) -> Result<()> {
     // Replaces AMD's at link time: same name, same versions of symbols.
     let runtime = artifacts::build_runtimes(workspace)?.join("5/libamdhip64.so.5");
     for program in PROGRAMS {
-        compile(workspace, program, &share.join(program), &runtime, &[])?;
+        artifacts::program_for_vm(workspace, program, &share.join(program), &runtime, &[])?;
     }
     for (library, name) in SHARES {
         let library = share.join(library);
         let options = ["-shared", "-fPIC", "-Wl,--enable-new-dtags,-rpath,$ORIGIN/wheel"];
-        compile(workspace, "share", &library, &runtime, &options)?;
+        artifacts::program_for_vm(workspace, "share", &library, &runtime, &options)?;
         rename_needed(&library, name)?;
     }
     Ok(())
-}
-
-/// Compiles a file of `tests/vm/programs`.
-fn compile(
-    workspace: &Workspace,
-    source: &str,
-    output: &Path,
-    runtime: &Path,
-    options: &[&str],
-) -> Result<()> {
-    let source = workspace.root.join("tests/vm/programs").join(source).with_extension("c");
-    let mut cc = command::command("cc");
-    cc.args(["-O1", "-std=gnu11", "-Wno-strict-prototypes"]).args(options).arg("-o").arg(output).arg(source);
-    cc.arg("-Wl,--as-needed").arg(runtime).args(["-ldl", "-lpthread"]);
-    command::run(&mut cc)
 }
 
 /// Has a library need the runtime under another name of the same length, as the tools that build wheels do.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-use crate::decode::{Instruction, decode};
+use crate::decode::{Instruction, Isa, decode};
 use crate::fault::{Cause, Fault};
 use crate::memory::Memory;
 
@@ -14,8 +14,9 @@ const PAGE: usize = 64;
 type Page = [Option<Instruction>; PAGE];
 
 /// Decoded instructions by address. They are kept for one kernel's run: code does not change meanwhile.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Code {
+    isa: Isa,
     pages: Vec<Page>,
     by_address: HashMap<u64, usize, RandomState>,
     /// The page that was used last.
@@ -23,6 +24,10 @@ pub(crate) struct Code {
 }
 
 impl Code {
+    pub(crate) fn new(isa: Isa) -> Self {
+        Self { isa, pages: Vec::new(), by_address: HashMap::default(), last: None }
+    }
+
     /// The instruction at an address.
     pub(crate) fn at(&mut self, pc: u64, memory: &mut dyn Memory) -> Result<&Instruction, Fault> {
         let key = pc / (4 * PAGE as u64);
@@ -32,7 +37,7 @@ impl Code {
         };
         let slot = &mut self.pages[page][(pc / 4) as usize % PAGE];
         if slot.is_none() {
-            *slot = Some(fetch(pc, memory)?);
+            *slot = Some(fetch(self.isa, pc, memory)?);
         }
         Ok(slot.as_ref().expect("it was just filled"))
     }
@@ -47,7 +52,7 @@ impl Code {
     }
 }
 
-fn fetch(pc: u64, memory: &mut dyn Memory) -> Result<Instruction, Fault> {
+fn fetch(isa: Isa, pc: u64, memory: &mut dyn Memory) -> Result<Instruction, Fault> {
     let fault = |instruction, cause| Fault { pc, instruction, cause };
     let first =
         memory.read_u32(pc).map_err(|error| fault("instruction fetch".into(), Cause::Memory(error)))?;
@@ -55,5 +60,5 @@ fn fetch(pc: u64, memory: &mut dyn Memory) -> Result<Instruction, Fault> {
     let second = memory.read_u32(pc.wrapping_add(4));
     let words = [first, *second.as_ref().unwrap_or(&0)];
     let words = if second.is_ok() { &words[..] } else { &words[..1] };
-    decode(words).map_err(|error| fault(format!("{first:#010x}"), Cause::Decode(error)))
+    decode(isa, words).map_err(|error| fault(format!("{first:#010x}"), Cause::Decode(error)))
 }

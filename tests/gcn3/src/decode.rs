@@ -1,8 +1,23 @@
 //! From dwords to instructions.
 
+mod memory;
+mod vector;
+
+use self::memory::{ds, flat, mubuf, smem};
+pub(crate) use self::vector::{has_carry_in, has_carry_out};
+use self::vector::{vop, vop3, vop3p};
 use crate::atomic::Atomic;
 use crate::compare::Compare;
-use crate::opcodes::{DS, FLAT, MUBUF, Op, SMEM, SOP1, SOP2, SOPC, SOPK, SOPP, VOP1, VOP2, VOP3};
+use crate::opcodes::{Op, SOP1, SOP1_9, SOP2, SOP2_9, SOPC, SOPK, SOPK_9, SOPP, Table};
+
+/// Generation of the instruction set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isa {
+    /// GCN3: gfx803.
+    Gfx8,
+    /// Vega: gfx900.
+    Gfx9,
+}
 
 /// Code of an operand: 0 to 255 scalar registers and constants, 256 and above vector registers.
 pub type Operand = u16;
@@ -16,9 +31,13 @@ pub(crate) mod operand {
     pub(crate) const EXEC: Operand = 126;
     pub(crate) const SDWA: u32 = 249;
     pub(crate) const DPP: u32 = 250;
+    pub(crate) const GROUP_BASE: Operand = 235;
+    pub(crate) const PRIVATE_BASE: Operand = 237;
     pub(crate) const VCCZ: Operand = 251;
     pub(crate) const EXECZ: Operand = 252;
     pub(crate) const SCC: Operand = 253;
+    /// Where no scalar register is named.
+    pub(crate) const NO_REGISTER: Operand = 127;
     pub(crate) const LITERAL: Operand = 255;
     pub(crate) const VECTOR: Operand = 256;
 }
@@ -37,6 +56,7 @@ pub enum Encoding {
     Vop2,
     Vopc,
     Vop3,
+    Vop3p,
     Ds,
     Flat,
     Mubuf,
@@ -69,11 +89,34 @@ pub enum Lanes {
         /// Sources whose part is sign-extended, as bits.
         sext: u8,
     },
+    /// Halves of dwords, of gfx9. A bit for each source, then one for the destination.
+    Halves {
+        /// The source is an upper half; the result is one.
+        low: u8,
+        /// Of an operation on two halves: the upper result comes from an upper half.
+        high: u8,
+        /// The same with the sign of that source turned.
+        negates_high: u8,
+    },
+}
+
+/// Which memory a flat instruction of gfx9 means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Segment {
+    /// Its address says.
+    #[default]
+    Flat,
+    /// Private memory.
+    Scratch,
+    /// Global memory.
+    Global,
 }
 
 /// One instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
+    /// Generation that it was decoded for.
+    pub isa: Isa,
     /// What it does.
     pub op: Op,
     /// The comparison, of `Op::VCmp`.
@@ -119,8 +162,12 @@ pub struct MemoryBits {
     pub idxen: bool,
     /// MUBUF: data goes to LDS; DS: global data share.
     pub elsewhere: bool,
-    /// MUBUF: the scalar offset.
+    /// MUBUF: the scalar offset. SMEM of gfx9: one beside the immediate.
     pub soffset: Operand,
+    /// FLAT of gfx9: the memory that is meant.
+    pub segment: Segment,
+    /// FLAT of gfx9: a scalar address.
+    pub saddr: Option<Operand>,
 }
 
 /// Why dwords are no instruction that this crate knows.
@@ -155,21 +202,22 @@ fn bit(word: u32, at: u32) -> bool {
 }
 
 /// Decodes the instruction at the beginning of `words`, of which at most two dwords are read.
-pub fn decode(words: &[u32]) -> Result<Instruction, DecodeError> {
+pub fn decode(isa: Isa, words: &[u32]) -> Result<Instruction, DecodeError> {
     let &[word, ..] = words else { return Err(DecodeError::Short(0)) };
     let second = words.get(1).copied().ok_or(DecodeError::Short(word));
     let mut instruction = match word >> 26 {
-        0b11_0000 => smem(word, second?),
-        0b11_0100 => vop3(word, second?),
-        0b11_0110 => ds(word, second?),
-        0b11_0111 => flat(word, second?),
-        0b11_1000 => mubuf(word, second?),
+        0b11_0000 => smem(isa, word, second?),
+        0b11_0100 if isa == Isa::Gfx9 && word >> 23 & 7 == 0b111 => vop3p(word, second?),
+        0b11_0100 => vop3(isa, word, second?),
+        0b11_0110 => ds(isa, word, second?),
+        0b11_0111 => flat(isa, word, second?),
+        0b11_1000 => mubuf(isa, word, second?),
         0b11_0001 => Err(DecodeError::Format("EXP")),
         0b11_0101 => Err(DecodeError::Format("VINTRP")),
         0b11_1010 => Err(DecodeError::Format("MTBUF")),
         0b11_1100 => Err(DecodeError::Format("MIMG")),
-        _ if word >> 31 == 0 => vop(word, second),
-        _ if word >> 30 == 0b10 => sop(word, second),
+        _ if word >> 31 == 0 => vop(isa, word, second),
+        _ if word >> 30 == 0b10 => sop(isa, word, second),
         _ => Err(DecodeError::Format("an unknown format")),
     }?;
     instruction.vgpr_end = vgpr_end(&instruction);
@@ -177,13 +225,36 @@ pub fn decode(words: &[u32]) -> Result<Instruction, DecodeError> {
     Ok(instruction)
 }
 
-fn of_table(table: &[Option<Op>; 256], encoding: Encoding, code: u32) -> Result<Instruction, DecodeError> {
-    let op = table.get(code as usize).copied().flatten().ok_or(DecodeError::Code { encoding, code })?;
-    Ok(blank(op, encoding))
+/// An encoding's operations of GCN3, and what gfx9 has beside or instead of them.
+#[derive(Clone, Copy)]
+struct Tables(&'static Table, &'static Table);
+
+/// Where there is nothing.
+static NONE: Table = [None; 256];
+
+impl Tables {
+    fn op(self, isa: Isa, code: u32) -> Option<Op> {
+        let of = |table: &Table| table.get(code as usize).copied().flatten();
+        match isa {
+            Isa::Gfx8 => of(self.0),
+            Isa::Gfx9 => of(self.1).or_else(|| of(self.0).filter(|&op| !is_gone(op))),
+        }
+    }
+
+    fn decode(self, isa: Isa, encoding: Encoding, code: u32) -> Result<Instruction, DecodeError> {
+        let op = self.op(isa, code).ok_or(DecodeError::Code { encoding, code })?;
+        Ok(blank(isa, op, encoding))
+    }
 }
 
-fn blank(op: Op, encoding: Encoding) -> Instruction {
+/// Operations that gfx9 does not have any more.
+fn is_gone(op: Op) -> bool {
+    matches!(op, Op::VMovreldB32 | Op::VMovrelsB32 | Op::VMovrelsdB32)
+}
+
+fn blank(isa: Isa, op: Op, encoding: Encoding) -> Instruction {
     Instruction {
+        isa,
         op,
         compare: None,
         encoding,
@@ -215,18 +286,18 @@ fn with_literal(
     Ok(instruction)
 }
 
-fn sop(word: u32, second: Result<u32, DecodeError>) -> Result<Instruction, DecodeError> {
+fn sop(isa: Isa, word: u32, second: Result<u32, DecodeError>) -> Result<Instruction, DecodeError> {
     let dst = bits(word, 16, 7) as Operand;
     let sources = [bits(word, 0, 8) as Operand, bits(word, 8, 8) as Operand, 0];
     match word >> 23 {
         0b1_0111_1101 => {
-            let mut instruction = of_table(&SOP1, Encoding::Sop1, bits(word, 8, 8))?;
+            let mut instruction = Tables(&SOP1, &SOP1_9).decode(isa, Encoding::Sop1, bits(word, 8, 8))?;
             instruction.dst = dst;
             instruction.src[0] = sources[0];
             with_literal(instruction, second)
         }
         0b1_0111_1110 => {
-            let mut instruction = of_table(&SOPC, Encoding::Sopc, bits(word, 16, 7))?;
+            let mut instruction = Tables(&SOPC, &NONE).decode(isa, Encoding::Sopc, bits(word, 16, 7))?;
             instruction.src = sources;
             if instruction.op == Op::SSetGprIdxOn {
                 return Ok(instruction);
@@ -234,12 +305,12 @@ fn sop(word: u32, second: Result<u32, DecodeError>) -> Result<Instruction, Decod
             with_literal(instruction, second)
         }
         0b1_0111_1111 => {
-            let mut instruction = of_table(&SOPP, Encoding::Sopp, bits(word, 16, 7))?;
+            let mut instruction = Tables(&SOPP, &NONE).decode(isa, Encoding::Sopp, bits(word, 16, 7))?;
             instruction.literal = bits(word, 0, 16);
             Ok(instruction)
         }
         _ if word >> 28 == 0b1011 => {
-            let mut instruction = of_table(&SOPK, Encoding::Sopk, bits(word, 23, 5))?;
+            let mut instruction = Tables(&SOPK, &SOPK_9).decode(isa, Encoding::Sopk, bits(word, 23, 5))?;
             instruction.dst = dst;
             instruction.literal = bits(word, 0, 16);
             if instruction.op == Op::SSetregImm32B32 {
@@ -251,235 +322,12 @@ fn sop(word: u32, second: Result<u32, DecodeError>) -> Result<Instruction, Decod
             Ok(instruction)
         }
         _ => {
-            let mut instruction = of_table(&SOP2, Encoding::Sop2, bits(word, 23, 7))?;
+            let mut instruction = Tables(&SOP2, &SOP2_9).decode(isa, Encoding::Sop2, bits(word, 23, 7))?;
             instruction.dst = dst;
             instruction.src = sources;
             with_literal(instruction, second)
         }
     }
-}
-
-fn smem(word: u32, second: u32) -> Result<Instruction, DecodeError> {
-    let mut instruction = of_table(&SMEM, Encoding::Smem, bits(word, 18, 8))?;
-    instruction.size = 2;
-    instruction.dst = bits(word, 6, 7) as Operand;
-    instruction.src[0] = (bits(word, 0, 6) << 1) as Operand;
-    instruction.memory.glc = bit(word, 16);
-    if bit(word, 17) {
-        instruction.literal = bits(second, 0, 20);
-        instruction.src[1] = operand::LITERAL;
-    } else {
-        instruction.src[1] = bits(second, 0, 7) as Operand;
-    }
-    Ok(instruction)
-}
-
-/// VOP1, VOP2 and VOPC.
-fn vop(word: u32, second: Result<u32, DecodeError>) -> Result<Instruction, DecodeError> {
-    let source = bits(word, 0, 9);
-    let second_source = operand::VECTOR + bits(word, 9, 8) as Operand;
-    let dst = operand::VECTOR + bits(word, 17, 8) as Operand;
-    let mut instruction = match bits(word, 25, 6) {
-        0x3e => {
-            let code = bits(word, 17, 8);
-            let compare = Compare::of_code(code as u8);
-            let mut instruction = blank(Op::VCmp, Encoding::Vopc);
-            instruction.compare = Some(compare.ok_or(DecodeError::Code { encoding: Encoding::Vopc, code })?);
-            instruction.src[1] = second_source;
-            instruction.dst = operand::VCC;
-            instruction
-        }
-        0x3f => {
-            let mut instruction = of_table(&VOP1, Encoding::Vop1, bits(word, 9, 8))?;
-            instruction.dst = dst;
-            instruction
-        }
-        code => {
-            let mut instruction = of_table(&VOP2, Encoding::Vop2, code)?;
-            instruction.dst = dst;
-            instruction.src[1] = second_source;
-            instruction
-        }
-    };
-    instruction.src[0] = source as Operand;
-    match instruction.op {
-        Op::VMadmkF32 | Op::VMadmkF16 => {
-            instruction.src = [source as Operand, operand::LITERAL, second_source];
-        }
-        Op::VMadakF32 | Op::VMadakF16 => instruction.src[2] = operand::LITERAL,
-        Op::VReadfirstlaneB32 => instruction.dst -= operand::VECTOR,
-        _ => {}
-    }
-    match source {
-        operand::SDWA => sdwa(instruction, second?),
-        operand::DPP => dpp(instruction, second?),
-        _ => with_literal(instruction, second),
-    }
-}
-
-/// Operations that take no modifiers of lanes.
-fn refuses_lanes(op: Op) -> bool {
-    matches!(
-        op,
-        Op::VMadmkF32
-            | Op::VMadmkF16
-            | Op::VMadakF32
-            | Op::VMadakF16
-            | Op::VReadfirstlaneB32
-            | Op::VNop
-            | Op::VClrexcp
-    )
-}
-
-/// Whether an operand or the result has two dwords: modifiers of lanes work on one.
-fn is_wide(instruction: &Instruction) -> bool {
-    let widths = instruction.compare.map(Compare::widths);
-    widths.as_ref().map_or(instruction.op.widths(), |widths| widths).iter().any(|&width| width > 1)
-}
-
-fn sdwa(mut instruction: Instruction, second: u32) -> Result<Instruction, DecodeError> {
-    if refuses_lanes(instruction.op) || is_wide(&instruction) {
-        return Err(DecodeError::Modifiers(instruction.op));
-    }
-    instruction.size = 2;
-    instruction.src[0] = operand::VECTOR + bits(second, 0, 8) as Operand;
-    let selection = |from: u32| if bits(second, from, 3) == 7 { 6 } else { bits(second, from, 3) as u8 };
-    let is_compare = instruction.encoding == Encoding::Vopc;
-    instruction.lanes = Lanes::Sdwa {
-        dst: if is_compare { 6 } else { selection(8) },
-        unused: if is_compare { 0 } else { bits(second, 11, 2) as u8 },
-        src: [selection(16), selection(24)],
-        sext: (bits(second, 19, 1) | bits(second, 27, 1) << 1) as u8,
-    };
-    instruction.clamp = bit(second, 13);
-    instruction.neg = (bits(second, 20, 1) | bits(second, 28, 1) << 1) as u8;
-    instruction.abs = (bits(second, 21, 1) | bits(second, 29, 1) << 1) as u8;
-    Ok(instruction)
-}
-
-fn dpp(mut instruction: Instruction, second: u32) -> Result<Instruction, DecodeError> {
-    if refuses_lanes(instruction.op) || is_wide(&instruction) {
-        return Err(DecodeError::Modifiers(instruction.op));
-    }
-    instruction.size = 2;
-    instruction.src[0] = operand::VECTOR + bits(second, 0, 8) as Operand;
-    instruction.lanes = Lanes::Dpp {
-        control: bits(second, 8, 9) as u16,
-        row_mask: bits(second, 28, 4) as u8,
-        bank_mask: bits(second, 24, 4) as u8,
-        zero: bit(second, 19),
-    };
-    instruction.neg = (bits(second, 20, 1) | bits(second, 22, 1) << 1) as u8;
-    instruction.abs = (bits(second, 21, 1) | bits(second, 23, 1) << 1) as u8;
-    Ok(instruction)
-}
-
-/// Operations whose VOP3 form has a scalar destination beside the vector one, in place of absolute values.
-pub(crate) fn has_carry_out(op: Op) -> bool {
-    matches!(
-        op,
-        Op::VAddU32
-            | Op::VSubU32
-            | Op::VSubrevU32
-            | Op::VAddcU32
-            | Op::VSubbU32
-            | Op::VSubbrevU32
-            | Op::VDivScaleF32
-            | Op::VDivScaleF64
-            | Op::VMadU64U32
-            | Op::VMadI64I32
-    )
-}
-
-/// Operations that read a lane mask: VCC, or in VOP3 form any pair.
-pub(crate) fn has_carry_in(op: Op) -> bool {
-    matches!(op, Op::VAddcU32 | Op::VSubbU32 | Op::VSubbrevU32 | Op::VCndmaskB32)
-}
-
-fn vop3(word: u32, second: u32) -> Result<Instruction, DecodeError> {
-    let code = bits(word, 16, 10);
-    let mut instruction = match code {
-        0..0x100 => {
-            let compare = Compare::of_code(code as u8);
-            let mut instruction = blank(Op::VCmp, Encoding::Vop3);
-            instruction.compare = Some(compare.ok_or(DecodeError::Code { encoding: Encoding::Vop3, code })?);
-            instruction
-        }
-        0x100..0x140 => of_table(&VOP2, Encoding::Vop3, code - 0x100)?,
-        0x140..0x1c0 => of_table(&VOP1, Encoding::Vop3, code - 0x140)?,
-        _ => of_table(&VOP3, Encoding::Vop3, code - 0x1c0)?,
-    };
-    let op = instruction.op;
-    if matches!(op, Op::VMadmkF32 | Op::VMadmkF16 | Op::VMadakF32 | Op::VMadakF16 | Op::VReadfirstlaneB32) {
-        return Err(DecodeError::Code { encoding: Encoding::Vop3, code });
-    }
-    instruction.size = 2;
-    let dst = bits(word, 0, 8) as Operand;
-    instruction.dst = match op {
-        Op::VCmp => dst,
-        Op::VReadlaneB32 => dst & 127,
-        _ => operand::VECTOR + dst,
-    };
-    instruction.clamp = bit(word, 15);
-    if has_carry_out(op) {
-        instruction.sdst = bits(word, 8, 7) as Operand;
-    } else {
-        instruction.abs = bits(word, 8, 3) as u8;
-    }
-    instruction.src = [0, 9, 18].map(|from| bits(second, from, 9) as Operand);
-    // There are no literals, and no modifiers of lanes.
-    let sources = 3.min(instruction.op.widths().len().saturating_sub(1));
-    if instruction.src[..sources].iter().any(|source| (249..=250).contains(source) || *source == 255) {
-        return Err(DecodeError::Modifiers(op));
-    }
-    instruction.omod = bits(second, 27, 2) as u8;
-    instruction.neg = bits(second, 29, 3) as u8;
-    Ok(instruction)
-}
-
-fn ds(word: u32, second: u32) -> Result<Instruction, DecodeError> {
-    let mut instruction = of_table(&DS, Encoding::Ds, bits(word, 17, 8))?;
-    instruction.size = 2;
-    instruction.literal = bits(word, 0, 16);
-    instruction.memory.elsewhere = bit(word, 16);
-    instruction.src = [0, 8, 16].map(|from| operand::VECTOR + bits(second, from, 8) as Operand);
-    instruction.dst = operand::VECTOR + bits(second, 24, 8) as Operand;
-    Ok(instruction)
-}
-
-fn flat(word: u32, second: u32) -> Result<Instruction, DecodeError> {
-    let mut instruction = of_table(&FLAT, Encoding::Flat, bits(word, 18, 7))?;
-    if bit(second, 23) {
-        // TFE: one more dword with the status of partly resident textures.
-        return Err(DecodeError::Modifiers(instruction.op));
-    }
-    instruction.size = 2;
-    instruction.memory.glc = bit(word, 16);
-    instruction.src[0] = operand::VECTOR + bits(second, 0, 8) as Operand;
-    instruction.src[1] = operand::VECTOR + bits(second, 8, 8) as Operand;
-    instruction.dst = operand::VECTOR + bits(second, 24, 8) as Operand;
-    Ok(instruction)
-}
-
-fn mubuf(word: u32, second: u32) -> Result<Instruction, DecodeError> {
-    let mut instruction = of_table(&MUBUF, Encoding::Mubuf, bits(word, 18, 7))?;
-    if bit(second, 23) {
-        // TFE: one more dword with the status of partly resident textures.
-        return Err(DecodeError::Modifiers(instruction.op));
-    }
-    instruction.size = 2;
-    instruction.literal = bits(word, 0, 12);
-    instruction.memory = MemoryBits {
-        offen: bit(word, 12),
-        idxen: bit(word, 13),
-        glc: bit(word, 14),
-        elsewhere: bit(word, 16),
-        soffset: bits(second, 24, 8) as Operand,
-    };
-    instruction.src[0] = operand::VECTOR + bits(second, 0, 8) as Operand;
-    instruction.src[1] = (bits(second, 16, 5) << 2) as Operand;
-    instruction.dst = operand::VECTOR + bits(second, 8, 8) as Operand;
-    Ok(instruction)
 }
 
 /// One more than the highest vector register of an instruction.
@@ -495,7 +343,7 @@ fn vgpr_end(instruction: &Instruction) -> u16 {
             let widths = instruction.compare.map_or([1, 1], Compare::widths);
             end(first, widths[0]).max(end(second, widths[1]))
         }
-        Encoding::Vop1 | Encoding::Vop2 | Encoding::Vop3 => {
+        Encoding::Vop1 | Encoding::Vop2 | Encoding::Vop3 | Encoding::Vop3p => {
             let sources = end(first, width(1)).max(end(second, width(2))).max(end(third, width(3)));
             end(instruction.dst, width(0)).max(sources)
         }
@@ -503,11 +351,25 @@ fn vgpr_end(instruction: &Instruction) -> u16 {
             .max(end(first, 1))
             .max(end(second, width(1)))
             .max(end(third, width(2))),
-        Encoding::Flat => end(instruction.dst, width(0)).max(end(first, 2)).max(end(second, width(1))),
+        Encoding::Flat => {
+            let address = instruction.vector_address_width();
+            end(instruction.dst, width(0)).max(end(first, address)).max(end(second, width(1)))
+        }
         Encoding::Mubuf => {
             let address = u8::from(instruction.memory.offen) + u8::from(instruction.memory.idxen);
             end(instruction.dst, width(0)).max(end(first, address))
         }
         _ => 0,
+    }
+}
+
+impl Instruction {
+    /// Dwords of the vector address of a flat instruction.
+    pub(crate) fn vector_address_width(&self) -> u8 {
+        match (self.memory.segment, self.memory.saddr) {
+            (Segment::Flat, _) | (Segment::Global, None) => 2,
+            (Segment::Global, Some(_)) | (Segment::Scratch, None) => 1,
+            (Segment::Scratch, Some(_)) => 0,
+        }
     }
 }

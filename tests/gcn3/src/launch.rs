@@ -1,7 +1,7 @@
 //! A kernel's launch: the AQL packet, the kernel's descriptor, and the registers that a wave begins with.
 
-use crate::memory::{Memory, Unmapped};
-use crate::storage::Apertures;
+use crate::decode::Isa;
+use crate::memory::{Apertures, Memory, Unmapped};
 use crate::wave::{LANES, Wave};
 
 /// Private memory of a queue.
@@ -18,6 +18,8 @@ pub struct Scratch {
 /// What the command processor knows when it finds a dispatch packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch {
+    /// Generation of the device.
+    pub isa: Isa,
     /// The packet.
     pub packet: [u8; 64],
     /// Address of the packet, for the kernel.
@@ -30,7 +32,7 @@ pub struct Launch {
     pub apertures: [u32; 2],
 }
 
-/// Where the driver puts group and private memory for this generation.
+/// Where the driver puts group and private memory for gfx8.
 pub const APERTURES: [u32; 2] = [0x2000_0000, 0x2000_0001];
 
 /// Most work items of a group.
@@ -131,6 +133,10 @@ impl Plan {
         })
     }
 
+    pub(crate) fn isa(&self) -> Isa {
+        self.launch.isa
+    }
+
     pub(crate) fn apertures(&self) -> Apertures {
         let [group, private] = self.launch.apertures;
         Apertures { group, private }
@@ -170,7 +176,7 @@ impl Plan {
     }
 
     fn wave(&self, id: Id, size: Id, items: u64, (index, waves): (u64, u64), slot: u64) -> Wave {
-        let mut wave = Wave::new(self.vgprs, self.mode, self.entry, index as u32);
+        let mut wave = Wave::new(self.vgprs, self.mode, self.entry, index as u32, self.apertures());
         let first = index * LANES as u64;
         let active = (items - first).min(LANES as u64);
         wave.set_pair(crate::decode::operand::EXEC, u64::MAX >> (64 - active));
@@ -208,8 +214,12 @@ impl Plan {
             pair(kernarg),
             // No dispatch id.
             pair(0),
-            // Where flat private memory begins behind the queue's, and its bytes for each lane.
-            vec![0, self.private_per_lane],
+            match self.launch.isa {
+                // Where flat private memory begins behind the queue's, and its bytes for each lane.
+                Isa::Gfx8 => vec![0, self.private_per_lane],
+                // Where it begins.
+                Isa::Gfx9 => pair(self.launch.scratch.base),
+            },
             vec![self.private_per_lane],
             groups(0),
             groups(1),

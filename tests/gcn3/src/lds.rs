@@ -4,7 +4,7 @@ use crate::atomic::{Action, Atomic};
 use crate::decode::{Instruction, operand};
 use crate::fault::Cause;
 use crate::opcodes::Op;
-use crate::wave::{LANES, Vector, Wave};
+use crate::wave::{LANES, Vector, Wave, with_half};
 
 /// The memory of a work group. What is out of range reads as 0 and is not written.
 #[derive(Clone, Debug, Default)]
@@ -179,6 +179,16 @@ impl Wave {
             Op::DsReadU8 | Op::DsReadI8 | Op::DsReadU16 | Op::DsReadI16 => {
                 self.vgpr[dst][lane] = read_part(lds, at, i.op);
             }
+            Op::DsReadU8D16 | Op::DsReadI8D16 | Op::DsReadU16D16 => {
+                let register = &mut self.vgpr[dst][lane];
+                *register = with_half(*register, read_part(lds, at, i.op), false);
+            }
+            Op::DsReadU8D16Hi | Op::DsReadI8D16Hi | Op::DsReadU16D16Hi => {
+                let register = &mut self.vgpr[dst][lane];
+                *register = with_half(*register, read_part(lds, at, i.op), true);
+            }
+            Op::DsWriteB8D16Hi => lds.write(at, &[(self.vgpr[data][lane] >> 16) as u8]),
+            Op::DsWriteB16D16Hi => lds.write(at, &((self.vgpr[data][lane] >> 16) as u16).to_le_bytes()),
             Op::DsWriteB8 => lds.write(at, &[self.vgpr[data][lane] as u8]),
             Op::DsWriteB16 => lds.write(at, &(self.vgpr[data][lane] as u16).to_le_bytes()),
             _ => return Err(Cause::Unsupported),
@@ -240,11 +250,13 @@ fn two(op: Op) -> (usize, u32) {
 /// A byte or word, extended.
 fn read_part(lds: &mut Lds, at: u32, op: Op) -> u32 {
     let mut bytes = [0; 2];
-    let size = if matches!(op, Op::DsReadU8 | Op::DsReadI8) { 1 } else { 2 };
+    // The name has the type, before what happens with the rest of the register.
+    let is_byte = op.name().contains('8');
+    let size = if is_byte { 1 } else { 2 };
     lds.read(at, &mut bytes[..size]);
     let value = u16::from_le_bytes(bytes);
     match op {
-        Op::DsReadI8 => i32::from(value as i8) as u32,
+        Op::DsReadI8 | Op::DsReadI8D16 | Op::DsReadI8D16Hi => i32::from(value as i8) as u32,
         Op::DsReadI16 => i32::from(value as i16) as u32,
         _ => u32::from(value),
     }

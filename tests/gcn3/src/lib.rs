@@ -1,5 +1,5 @@
-//! Executes GCN3 (gfx803) kernels: the compute units of the stand-in GPU that AMD's own driver and runtime find in the virtual
-//! machine of `tests/vm`. It is a test device: it shows what kernels compute, and nothing about how long a GPU takes. [`Simds`] gives
+//! Executes kernels of GCN3 (gfx803) and Vega (gfx900): the compute units of the stand-in GPU that AMD's own driver and runtime find in
+//! the virtual machine of `tests/vm`, and of the one that AMD's runtime finds behind `tests/kfd-sim`. It is a test device: it shows what kernels compute, and nothing about how long a GPU takes. [`Simds`] gives
 //! them durations, for tests of what waits for what.
 //!
 //! [`Run`] is a kernel's run. It reads everything it needs through [`Memory`], from the AQL packet of its [`Launch`] on. What is
@@ -27,7 +27,7 @@ mod vector;
 mod wave;
 
 pub use compare::{Compare, CompareType};
-pub use decode::{DecodeError, Encoding, Instruction, Lanes, MemoryBits, Operand, decode};
+pub use decode::{DecodeError, Encoding, Instruction, Isa, Lanes, MemoryBits, Operand, Segment, decode};
 pub use fault::{Cause, Fault};
 pub use launch::{APERTURES, Launch, LaunchError, Scratch};
 pub use memory::{Block, Memory, Unmapped};

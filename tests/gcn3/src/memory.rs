@@ -8,6 +8,13 @@ pub struct Unmapped {
     pub address: u64,
 }
 
+/// Ranges of flat addresses that are not memory, by the upper halves of their addresses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Apertures {
+    pub(crate) group: u32,
+    pub(crate) private: u32,
+}
+
 /// Memory that kernels use. Other processors may use it at the same time.
 pub trait Memory {
     /// Reads bytes.

@@ -3,6 +3,9 @@
 //!
 //! The codes were read off LLVM's disassembler for gfx803, and `tests/disassembly.rs` compares them with it.
 
+/// Operations of an encoding by code.
+pub(crate) type Table = [Option<Op>; 256];
+
 /// Defines `Op`, its names and widths, and one list for each encoding.
 macro_rules! opcodes {
     ($($(#[$doc:meta])* $table:ident { $($code:literal $op:ident $name:literal [$($width:literal),*],)* })*) => {
@@ -32,7 +35,7 @@ macro_rules! opcodes {
             }
         }
 
-        $($(#[$doc])* pub(crate) static $table: [Option<Op>; 256] = {
+        $($(#[$doc])* pub(crate) static $table: Table = {
             let mut table = [None; 256];
             $(table[$code] = Some(Op::$op);)*
             table
@@ -697,5 +700,153 @@ opcodes! {
         0x6a BufferAtomicXorX2 "buffer_atomic_xor_x2" [2],
         0x6b BufferAtomicIncX2 "buffer_atomic_inc_x2" [2],
         0x6c BufferAtomicDecX2 "buffer_atomic_dec_x2" [2],
+    }
+    /// What gfx9 has beside GCN3's, or in its place.
+    SOP2_9 {
+        0x2c SMulHiU32 "s_mul_hi_u32" [1, 1, 1],
+        0x2d SMulHiI32 "s_mul_hi_i32" [1, 1, 1],
+        0x2e SLshl1AddU32 "s_lshl1_add_u32" [1, 1, 1],
+        0x2f SLshl2AddU32 "s_lshl2_add_u32" [1, 1, 1],
+        0x30 SLshl3AddU32 "s_lshl3_add_u32" [1, 1, 1],
+        0x31 SLshl4AddU32 "s_lshl4_add_u32" [1, 1, 1],
+        0x32 SPackLlB32B16 "s_pack_ll_b32_b16" [1, 1, 1],
+        0x33 SPackLhB32B16 "s_pack_lh_b32_b16" [1, 1, 1],
+        0x34 SPackHhB32B16 "s_pack_hh_b32_b16" [1, 1, 1],
+    }
+    /// The same of SOPK.
+    SOPK_9 {
+        0x15 SCallB64 "s_call_b64" [2],
+    }
+    /// The same of SOP1.
+    SOP1_9 {
+        0x33 SAndn1SaveexecB64 "s_andn1_saveexec_b64" [2, 2],
+        0x34 SOrn1SaveexecB64 "s_orn1_saveexec_b64" [2, 2],
+        0x35 SAndn1WrexecB64 "s_andn1_wrexec_b64" [2, 2],
+        0x36 SAndn2WrexecB64 "s_andn2_wrexec_b64" [2, 2],
+        0x37 SBitreplicateB64B32 "s_bitreplicate_b64_b32" [2, 1],
+    }
+    /// The same of VOP2.
+    VOP2_9 {
+        0x19 VAddCoU32 "v_add_co_u32" [1, 1, 1],
+        0x1a VSubCoU32 "v_sub_co_u32" [1, 1, 1],
+        0x1b VSubrevCoU32 "v_subrev_co_u32" [1, 1, 1],
+        0x1c VAddcCoU32 "v_addc_co_u32" [1, 1, 1],
+        0x1d VSubbCoU32 "v_subb_co_u32" [1, 1, 1],
+        0x1e VSubbrevCoU32 "v_subbrev_co_u32" [1, 1, 1],
+        0x34 VAddNcU32 "v_add_u32" [1, 1, 1],
+        0x35 VSubNcU32 "v_sub_u32" [1, 1, 1],
+        0x36 VSubrevNcU32 "v_subrev_u32" [1, 1, 1],
+    }
+    /// The same of VOP1.
+    VOP1_9 {
+        0x37 VScreenPartition4seB32 "v_screen_partition_4se_b32" [1, 1],
+        0x4d VCvtNormI16F16 "v_cvt_norm_i16_f16" [1, 1],
+        0x4e VCvtNormU16F16 "v_cvt_norm_u16_f16" [1, 1],
+        0x4f VSatPkU8I16 "v_sat_pk_u8_i16" [1, 1],
+        0x51 VSwapB32 "v_swap_b32" [1, 1],
+    }
+    /// The same of VOP3. What is called legacy writes zeroes above its 16 bits, as GCN3 does.
+    VOP3_9 {
+        0x2a VMadLegacyF16 "v_mad_legacy_f16" [1, 1, 1, 1],
+        0x2b VMadLegacyU16 "v_mad_legacy_u16" [1, 1, 1, 1],
+        0x2c VMadLegacyI16 "v_mad_legacy_i16" [1, 1, 1, 1],
+        0x2e VFmaLegacyF16 "v_fma_legacy_f16" [1, 1, 1, 1],
+        0x2f VDivFixupLegacyF16 "v_div_fixup_legacy_f16" [1, 1, 1, 1],
+        0x31 VMadU32U16 "v_mad_u32_u16" [1, 1, 1, 1],
+        0x32 VMadI32I16 "v_mad_i32_i16" [1, 1, 1, 1],
+        0x33 VXadU32 "v_xad_u32" [1, 1, 1, 1],
+        0x34 VMin3F16 "v_min3_f16" [1, 1, 1, 1],
+        0x35 VMin3I16 "v_min3_i16" [1, 1, 1, 1],
+        0x36 VMin3U16 "v_min3_u16" [1, 1, 1, 1],
+        0x37 VMax3F16 "v_max3_f16" [1, 1, 1, 1],
+        0x38 VMax3I16 "v_max3_i16" [1, 1, 1, 1],
+        0x39 VMax3U16 "v_max3_u16" [1, 1, 1, 1],
+        0x3a VMed3F16 "v_med3_f16" [1, 1, 1, 1],
+        0x3b VMed3I16 "v_med3_i16" [1, 1, 1, 1],
+        0x3c VMed3U16 "v_med3_u16" [1, 1, 1, 1],
+        0x3d VLshlAddU32 "v_lshl_add_u32" [1, 1, 1, 1],
+        0x3e VAddLshlU32 "v_add_lshl_u32" [1, 1, 1, 1],
+        0x3f VAdd3U32 "v_add3_u32" [1, 1, 1, 1],
+        0x40 VLshlOrB32 "v_lshl_or_b32" [1, 1, 1, 1],
+        0x41 VAndOrB32 "v_and_or_b32" [1, 1, 1, 1],
+        0x42 VOr3B32 "v_or3_b32" [1, 1, 1, 1],
+        0x43 VMadHalfF16 "v_mad_f16" [1, 1, 1, 1],
+        0x44 VMadHalfU16 "v_mad_u16" [1, 1, 1, 1],
+        0x45 VMadHalfI16 "v_mad_i16" [1, 1, 1, 1],
+        0x46 VFmaHalfF16 "v_fma_f16" [1, 1, 1, 1],
+        0x47 VDivFixupHalfF16 "v_div_fixup_f16" [1, 1, 1, 1],
+        0xd9 VCvtPknormI16F16 "v_cvt_pknorm_i16_f16" [1, 1, 1],
+        0xda VCvtPknormU16F16 "v_cvt_pknorm_u16_f16" [1, 1, 1],
+        0xdc VAddI32 "v_add_i32" [1, 1, 1],
+        0xdd VSubI32 "v_sub_i32" [1, 1, 1],
+        0xde VAddI16 "v_add_i16" [1, 1, 1],
+        0xdf VSubI16 "v_sub_i16" [1, 1, 1],
+        0xe0 VPackB32F16 "v_pack_b32_f16" [1, 1, 1],
+    }
+    /// Operations of gfx9 on two halves of each dword, and mixed ones: destination, up to three sources.
+    VOP3P {
+        0x00 VPkMadI16 "v_pk_mad_i16" [1, 1, 1, 1],
+        0x01 VPkMulLoU16 "v_pk_mul_lo_u16" [1, 1, 1],
+        0x02 VPkAddI16 "v_pk_add_i16" [1, 1, 1],
+        0x03 VPkSubI16 "v_pk_sub_i16" [1, 1, 1],
+        0x04 VPkLshlrevB16 "v_pk_lshlrev_b16" [1, 1, 1],
+        0x05 VPkLshrrevB16 "v_pk_lshrrev_b16" [1, 1, 1],
+        0x06 VPkAshrrevI16 "v_pk_ashrrev_i16" [1, 1, 1],
+        0x07 VPkMaxI16 "v_pk_max_i16" [1, 1, 1],
+        0x08 VPkMinI16 "v_pk_min_i16" [1, 1, 1],
+        0x09 VPkMadU16 "v_pk_mad_u16" [1, 1, 1, 1],
+        0x0a VPkAddU16 "v_pk_add_u16" [1, 1, 1],
+        0x0b VPkSubU16 "v_pk_sub_u16" [1, 1, 1],
+        0x0c VPkMaxU16 "v_pk_max_u16" [1, 1, 1],
+        0x0d VPkMinU16 "v_pk_min_u16" [1, 1, 1],
+        0x0e VPkFmaF16 "v_pk_fma_f16" [1, 1, 1, 1],
+        0x0f VPkAddF16 "v_pk_add_f16" [1, 1, 1],
+        0x10 VPkMulF16 "v_pk_mul_f16" [1, 1, 1],
+        0x11 VPkMinF16 "v_pk_min_f16" [1, 1, 1],
+        0x12 VPkMaxF16 "v_pk_max_f16" [1, 1, 1],
+        0x20 VMadMixF32 "v_mad_mix_f32" [1, 1, 1, 1],
+        0x21 VMadMixloF16 "v_mad_mixlo_f16" [1, 1, 1, 1],
+        0x22 VMadMixhiF16 "v_mad_mixhi_f16" [1, 1, 1, 1],
+    }
+    /// What gfx9 has of DS beside GCN3's.
+    DS_9 {
+        0x54 DsWriteB8D16Hi "ds_write_b8_d16_hi" [0, 1, 0],
+        0x55 DsWriteB16D16Hi "ds_write_b16_d16_hi" [0, 1, 0],
+        0x56 DsReadU8D16 "ds_read_u8_d16" [1, 0, 0],
+        0x57 DsReadU8D16Hi "ds_read_u8_d16_hi" [1, 0, 0],
+        0x58 DsReadI8D16 "ds_read_i8_d16" [1, 0, 0],
+        0x59 DsReadI8D16Hi "ds_read_i8_d16_hi" [1, 0, 0],
+        0x5a DsReadU16D16 "ds_read_u16_d16" [1, 0, 0],
+        0x5b DsReadU16D16Hi "ds_read_u16_d16_hi" [1, 0, 0],
+    }
+    /// The same of FLAT.
+    FLAT_9 {
+        0x19 FlatStoreByteD16Hi "flat_store_byte_d16_hi" [0, 1],
+        0x1b FlatStoreShortD16Hi "flat_store_short_d16_hi" [0, 1],
+        0x20 FlatLoadUbyteD16 "flat_load_ubyte_d16" [1, 0],
+        0x21 FlatLoadUbyteD16Hi "flat_load_ubyte_d16_hi" [1, 0],
+        0x22 FlatLoadSbyteD16 "flat_load_sbyte_d16" [1, 0],
+        0x23 FlatLoadSbyteD16Hi "flat_load_sbyte_d16_hi" [1, 0],
+        0x24 FlatLoadShortD16 "flat_load_short_d16" [1, 0],
+        0x25 FlatLoadShortD16Hi "flat_load_short_d16_hi" [1, 0],
+    }
+    /// The same of MUBUF: two halves share a dword there.
+    MUBUF_9 {
+        0x09 BufferLoadFormatPackedXy "buffer_load_format_d16_xy" [1],
+        0x0a BufferLoadFormatPackedXyz "buffer_load_format_d16_xyz" [2],
+        0x0b BufferLoadFormatPackedXyzw "buffer_load_format_d16_xyzw" [2],
+        0x0d BufferStoreFormatPackedXy "buffer_store_format_d16_xy" [1],
+        0x0e BufferStoreFormatPackedXyz "buffer_store_format_d16_xyz" [2],
+        0x0f BufferStoreFormatPackedXyzw "buffer_store_format_d16_xyzw" [2],
+        0x19 BufferStoreByteD16Hi "buffer_store_byte_d16_hi" [1],
+        0x1b BufferStoreShortD16Hi "buffer_store_short_d16_hi" [1],
+        0x20 BufferLoadUbyteD16 "buffer_load_ubyte_d16" [1],
+        0x21 BufferLoadUbyteD16Hi "buffer_load_ubyte_d16_hi" [1],
+        0x22 BufferLoadSbyteD16 "buffer_load_sbyte_d16" [1],
+        0x23 BufferLoadSbyteD16Hi "buffer_load_sbyte_d16_hi" [1],
+        0x24 BufferLoadShortD16 "buffer_load_short_d16" [1],
+        0x25 BufferLoadShortD16Hi "buffer_load_short_d16_hi" [1],
+        0x26 BufferLoadFormatD16HiX "buffer_load_format_d16_hi_x" [1],
+        0x27 BufferStoreFormatD16HiX "buffer_store_format_d16_hi_x" [1],
     }
 }

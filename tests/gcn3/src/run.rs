@@ -66,7 +66,7 @@ impl Run {
         let plan = Plan::new(launch, memory)?;
         let resident = plan.resident_max().min(RESIDENT_MAX);
         Ok(Self {
-            code: Code::default(),
+            code: Code::new(plan.isa()),
             resident: VecDeque::new(),
             free_slots: (0..resident).rev().collect(),
             next: 0,
@@ -203,7 +203,7 @@ fn execute(
         return Err(Cause::Register(instruction.vgpr_end - 1));
     }
     match instruction.encoding {
-        Encoding::Vop1 | Encoding::Vop2 | Encoding::Vopc | Encoding::Vop3 => {
+        Encoding::Vop1 | Encoding::Vop2 | Encoding::Vopc | Encoding::Vop3 | Encoding::Vop3p => {
             wave.execute_vector(instruction)?;
         }
         Encoding::Smem | Encoding::Flat | Encoding::Mubuf => wave.execute_memory(instruction, memories)?,

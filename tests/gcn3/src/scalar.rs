@@ -97,10 +97,27 @@ impl Wave {
                 let value = signed_field(u64::from(a), b, 31, 32);
                 self.logic_32(i, value as u32);
             }
+            Op::SMulHiU32 => self.set(i.dst, ((u64::from(a) * u64::from(b)) >> 32) as u32),
+            Op::SMulHiI32 => {
+                let product = i64::from(a as i32) * i64::from(b as i32);
+                self.set(i.dst, (product >> 32) as u32);
+            }
+            Op::SLshl1AddU32 => self.shifted_sum(i, a, b, 1),
+            Op::SLshl2AddU32 => self.shifted_sum(i, a, b, 2),
+            Op::SLshl3AddU32 => self.shifted_sum(i, a, b, 3),
+            Op::SLshl4AddU32 => self.shifted_sum(i, a, b, 4),
+            Op::SPackLlB32B16 => self.set(i.dst, a & 0xffff | b << 16),
+            Op::SPackLhB32B16 => self.set(i.dst, a & 0xffff | b & 0xffff_0000),
+            Op::SPackHhB32B16 => self.set(i.dst, a >> 16 | b & 0xffff_0000),
             Op::SAbsdiffI32 => self.logic_32(i, (a as i32).wrapping_sub(b as i32).unsigned_abs()),
             _ => return Err(Cause::Unsupported),
         }
         Ok(())
+    }
+
+    fn shifted_sum(&mut self, i: &Instruction, a: u32, b: u32, by: u32) {
+        let sum = (u64::from(a) << by) + u64::from(b);
+        self.with_carry(i, (sum as u32, sum >> 32 != 0));
     }
 
     fn sop2_64(&mut self, i: &Instruction) -> Result<(), Cause> {
@@ -170,6 +187,10 @@ impl Wave {
                 self.set(dst, a);
             }
             Op::SAbsI32 => self.logic_32(i, (a as i32).unsigned_abs()),
+            Op::SBitreplicateB64B32 => {
+                let doubled = (0..32).fold(0, |bits, at| bits | (u64::from(a >> at & 1) * 3) << (2 * at));
+                self.set_pair(i.dst, doubled);
+            }
             _ => return Err(Cause::Unsupported),
         }
         Ok(())
@@ -212,6 +233,10 @@ impl Wave {
             Op::SNandSaveexecB64 => self.save_exec(i, !(a & exec)),
             Op::SNorSaveexecB64 => self.save_exec(i, !(a | exec)),
             Op::SXnorSaveexecB64 => self.save_exec(i, !(a ^ exec)),
+            Op::SAndn1SaveexecB64 => self.save_exec(i, !a & exec),
+            Op::SOrn1SaveexecB64 => self.save_exec(i, !a | exec),
+            Op::SAndn1WrexecB64 => self.write_exec(i, !a & exec),
+            Op::SAndn2WrexecB64 => self.write_exec(i, a & !exec),
             Op::SQuadmaskB64 => self.logic_64(i, quads(a)),
             Op::SMovrelsB64 => {
                 let source = self.relative(i.src[0])?;
@@ -244,6 +269,11 @@ impl Wave {
         self.set_pair(i.dst, old);
         self.set_pair(operand::EXEC, exec);
         self.scc = exec != 0;
+    }
+
+    fn write_exec(&mut self, i: &Instruction, exec: u64) {
+        self.set_pair(operand::EXEC, exec);
+        self.logic_64(i, exec);
     }
 
     fn sopc(&mut self, i: &Instruction) -> Result<(), Cause> {
@@ -309,6 +339,11 @@ impl Wave {
                 self.with_carry(i, (sum as u32, overflow));
             }
             Op::SMulkI32 => self.set(i.dst, signed_value.wrapping_mul(signed) as u32),
+            Op::SCallB64 => {
+                let next = self.pc;
+                self.pc = next.wrapping_add_signed(i64::from(signed) * 4);
+                self.set_pair(i.dst, next);
+            }
             Op::SGetregB32 => {
                 let value = self.hardware_register(i.literal)?;
                 self.set(i.dst, value);
@@ -327,6 +362,8 @@ impl Wave {
             // HW_ID: the wave's slot; everything runs on the first compute unit.
             4 => self.index & 15,
             3 | 5..=7 => 0,
+            // SH_MEM_BASES, of gfx9: the upper 16 bits of the addresses of private and group memory.
+            15 => self.apertures.private >> 16 | self.apertures.group & 0xffff_0000,
             _ => return Err(Cause::Unsupported),
         };
         Ok(value >> (selection >> 6 & 31) & mask_32_of((selection >> 11 & 31) + 1))

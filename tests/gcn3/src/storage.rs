@@ -1,19 +1,12 @@
 //! Instructions of memory: SMEM, FLAT and MUBUF.
 
 use crate::atomic::Atomic;
-use crate::decode::{Encoding, Instruction, operand};
+use crate::decode::{Encoding, Instruction, Isa, Segment, operand};
 use crate::fault::Cause;
 use crate::lds::Lds;
-use crate::memory::{Memory, Unmapped};
+use crate::memory::{Apertures, Memory, Unmapped};
 use crate::opcodes::Op;
-use crate::wave::{LANES, Vector, Wave};
-
-/// Ranges of flat addresses that are not memory, by the upper halves of their addresses.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Apertures {
-    pub(crate) group: u32,
-    pub(crate) private: u32,
-}
+use crate::wave::{LANES, Vector, Wave, with_half};
 
 /// The memories that a wave reaches.
 pub(crate) struct Memories<'a> {
@@ -72,6 +65,9 @@ enum Access {
     /// Bytes, and whether they are extended with their sign.
     Load(usize, bool),
     Store(usize),
+    /// The same with half of a register, which is the upper one or not.
+    LoadHalf(usize, bool, bool),
+    StoreHigh(usize),
 }
 
 /// The access of a load or store that is no atomic.
@@ -92,8 +88,29 @@ fn access(op: Op) -> Option<Access> {
         "store_dwordx2" => Access::Store(8),
         "store_dwordx3" => Access::Store(12),
         "store_dwordx4" => Access::Store(16),
+        "load_ubyte_d16" => Access::LoadHalf(1, false, false),
+        "load_ubyte_d16_hi" => Access::LoadHalf(1, false, true),
+        "load_sbyte_d16" => Access::LoadHalf(1, true, false),
+        "load_sbyte_d16_hi" => Access::LoadHalf(1, true, true),
+        "load_short_d16" => Access::LoadHalf(2, false, false),
+        "load_short_d16_hi" => Access::LoadHalf(2, false, true),
+        "store_byte_d16_hi" => Access::StoreHigh(1),
+        "store_short_d16_hi" => Access::StoreHigh(2),
         _ => return None,
     })
+}
+
+impl Access {
+    /// Bytes of a lane.
+    fn size(self) -> usize {
+        let (Self::Load(size, _) | Self::Store(size) | Self::LoadHalf(size, ..) | Self::StoreHigh(size)) =
+            self;
+        size
+    }
+
+    fn is_store(self) -> bool {
+        matches!(self, Self::Store(_) | Self::StoreHigh(_))
+    }
 }
 
 /// The dwords of loaded bytes.
@@ -141,7 +158,7 @@ impl Wave {
             _ => {}
         }
         let widths = i.op.widths();
-        let offset = u64::from(self.scalar(i, i.src[1])?);
+        let offset = self.scalar_offset(i)?;
         let is_buffer = widths[1] == 4;
         let mask = if is_buffer { 0xffff_ffff_ffff } else { u64::MAX };
         let address = (self.pair(i.src[0]) & mask).wrapping_add(offset) & !3;
@@ -166,6 +183,18 @@ impl Wave {
         Ok(())
     }
 
+    /// The offset of SMEM. The immediate of gfx9 has a sign, and a register may be beside it.
+    fn scalar_offset(&self, i: &Instruction) -> Result<u64, Cause> {
+        if i.isa == Isa::Gfx8 || i.src[1] != operand::LITERAL {
+            return self.scalar(i, i.src[1]).map(u64::from);
+        }
+        let beside = match i.memory.soffset {
+            operand::NO_REGISTER => 0,
+            register => self.scalar(i, register)?,
+        };
+        Ok(u64::from(beside).wrapping_add_signed(i64::from(i.literal as i32)))
+    }
+
     /// Bytes of the buffer that a resource describes.
     fn buffer_size(&self, resource: u16) -> u64 {
         let records = u64::from(self.sgpr[usize::from(resource + 2) & 127]);
@@ -173,36 +202,69 @@ impl Wave {
         records * stride.max(1)
     }
 
-    fn flat(&mut self, i: &Instruction, memories: &mut Memories<'_>) -> Result<(), Cause> {
+    /// Where the wave's private memory begins.
+    fn private(&self, isa: Isa, memories: &Memories<'_>) -> u64 {
+        match isa {
+            // In units of 256 bytes behind the queue's.
+            Isa::Gfx8 => memories.private_base.wrapping_add(u64::from(self.sgpr[103]) << 8),
+            Isa::Gfx9 => self.pair(102),
+        }
+    }
+
+    /// The lanes' addresses, as lower and upper halves; of private memory only the lower ones count.
+    fn addresses(&self, i: &Instruction) -> Result<(Vector<u32>, Vector<u32>), Cause> {
         let at = usize::from(i.src[0] - operand::VECTOR);
-        let (low, high) = (self.vgpr[at], self.vgpr[at + 1]);
-        if self.flat_in_one(i, memories, &low, &high)? {
+        let (base, has_upper) = match (i.memory.segment, i.memory.saddr) {
+            (Segment::Flat, _) | (Segment::Global, None) => (0, true),
+            (Segment::Global, Some(register)) => (self.scalar_64(i, register)?, false),
+            (Segment::Scratch, Some(register)) => {
+                let low = self.scalar(i, register)?.wrapping_add(i.literal);
+                return Ok(([low; LANES], [0; LANES]));
+            }
+            (Segment::Scratch, None) => (0, false),
+        };
+        let low = self.vgpr[at];
+        let high = if has_upper { self.vgpr[at + 1] } else { [0; LANES] };
+        let offset = base.wrapping_add_signed(i64::from(i.literal as i32));
+        if offset == 0 {
+            return Ok((low, high));
+        }
+        let sum: [u64; LANES] = std::array::from_fn(|lane| {
+            (u64::from(low[lane]) | u64::from(high[lane]) << 32).wrapping_add(offset)
+        });
+        Ok((sum.map(|sum| sum as u32), sum.map(|sum| (sum >> 32) as u32)))
+    }
+
+    fn flat(&mut self, i: &Instruction, memories: &mut Memories<'_>) -> Result<(), Cause> {
+        let (low, high) = self.addresses(i)?;
+        let segment = i.memory.segment;
+        if segment != Segment::Scratch && self.flat_in_one(i, memories, &low, &high)? {
             return Ok(());
         }
-        let (apertures, scratch) = (memories.apertures, memories.private_base);
-        // The wave's private memory, in units of 256 bytes behind the queue's.
-        let private = scratch.wrapping_add(u64::from(self.sgpr[103]) << 8);
-        let place = |lane: usize, at: u32| match high[lane] {
-            upper if upper == apertures.group => Place::Lds(low[lane].wrapping_add(at)),
-            upper if upper == apertures.private => {
-                Place::Memory(swizzled_private(private, low[lane].wrapping_add(at), lane))
-            }
-            upper => {
-                let address = u64::from(low[lane]) | u64::from(upper) << 32;
-                Place::Memory(address.wrapping_add(u64::from(at)))
-            }
+        let apertures = memories.apertures;
+        let private = self.private(i.isa, memories);
+        let is_private = |lane: usize| match segment {
+            Segment::Flat => high[lane] == apertures.private,
+            Segment::Scratch => true,
+            Segment::Global => false,
         };
-        let is_split = |lane: usize| high[lane] == apertures.private;
+        let place = |lane: usize, at: u32| {
+            if is_private(lane) {
+                return Place::Memory(swizzled_private(private, low[lane].wrapping_add(at), lane));
+            }
+            if segment == Segment::Flat && high[lane] == apertures.group {
+                return Place::Lds(low[lane].wrapping_add(at));
+            }
+            let address = u64::from(low[lane]) | u64::from(high[lane]) << 32;
+            Place::Memory(address.wrapping_add(u64::from(at)))
+        };
         if let Some(atomic) = i.atomic {
             let (data, dst) = (i.src[1], i.memory.glc.then_some(i.dst));
             return self.atomic(atomic, memories, data, dst, |lane| Some(place(lane, 0)));
         }
         let (data, access) = (i.src[1], access(i.op).ok_or(Cause::Unsupported)?);
-        let register = match access {
-            Access::Load(..) => i.dst,
-            Access::Store(_) => data,
-        };
-        self.access(access, memories, register, is_split, |lane, at| Some(place(lane, at)))
+        let register = if access.is_store() { data } else { i.dst };
+        self.access(access, memories, register, is_private, |lane, at| Some(place(lane, at)))
     }
 
     /// The frequent case: all lanes, consecutive dwords, memory. Says whether it was that.
@@ -259,23 +321,31 @@ impl Wave {
     ) -> Result<(), Cause> {
         let exec = self.exec();
         let first = usize::from(register - operand::VECTOR);
-        let (Access::Load(size, _) | Access::Store(size)) = access;
+        let size = access.size();
         let count = size.div_ceil(4);
         for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
             let mut bytes = [0; 16];
             let step = if is_split(lane) { 4.min(size) } else { size };
-            if let Access::Load(_, is_signed) = access {
+            if let Access::Load(_, is_signed) | Access::LoadHalf(_, is_signed, _) = access {
                 for at in (0..size).step_by(step) {
                     if let Some(place) = place(lane, at as u32) {
                         memories.read(place, &mut bytes[at..at + step])?;
                     }
                 }
-                for (index, value) in dwords(bytes, size, is_signed).into_iter().take(count).enumerate() {
+                let values = dwords(bytes, size, is_signed);
+                if let Access::LoadHalf(.., is_high) = access {
+                    let register = &mut self.vgpr[first][lane];
+                    *register = with_half(*register, values[0], is_high);
+                    continue;
+                }
+                for (index, value) in values.into_iter().take(count).enumerate() {
                     self.vgpr[first + index][lane] = value;
                 }
             } else {
                 for (index, word) in bytes.as_chunks_mut::<4>().0.iter_mut().take(count).enumerate() {
-                    *word = self.vgpr[first + index][lane].to_le_bytes();
+                    let value = self.vgpr[first + index][lane];
+                    let is_high = matches!(access, Access::StoreHigh(_));
+                    *word = (if is_high { value >> 16 } else { value }).to_le_bytes();
                 }
                 for at in (0..size).step_by(step) {
                     if let Some(place) = place(lane, at as u32) {
@@ -353,7 +423,7 @@ impl Wave {
             });
         }
         let access = access(i.op).ok_or(Cause::Unsupported)?;
-        let (Access::Load(size, _) | Access::Store(size)) = access;
+        let size = access.size();
         let size = if buffer.is_swizzled { size.min(4) } else { size };
         self.access(
             access,
@@ -398,7 +468,8 @@ impl Buffer {
             stride: if adds_lane { stride | u64::from(word(3) >> 15 & 15) << 14 } else { stride },
             records: u64::from(word(2)),
             is_swizzled: word(1) >> 31 != 0,
-            element_size: 2 << (word(3) >> 19 & 3),
+            // Of gfx9, elements have four bytes, and these bits mean something else.
+            element_size: if i.isa == Isa::Gfx8 { 2 << (word(3) >> 19 & 3) } else { 4 },
             index_stride: 8 << (word(3) >> 21 & 3),
             adds_lane,
             scalar_offset: u64::from(wave.scalar(i, i.memory.soffset)?),

@@ -5,13 +5,20 @@
 use std::fmt;
 
 use crate::compare::Compare;
-use crate::decode::{Encoding, Instruction, Lanes, Operand, has_carry_in, has_carry_out, operand};
+use crate::decode::{
+    Encoding, Instruction, Isa, Lanes, Operand, Segment, has_carry_in, has_carry_out, operand,
+};
 use crate::opcodes::Op;
 
 impl Instruction {
     /// The mnemonic with the suffix of its encoding.
     pub fn mnemonic(&self) -> String {
         let name = self.compare.map_or_else(|| self.op.name().to_owned(), Compare::name);
+        let name = match self.memory.segment {
+            Segment::Flat => name,
+            Segment::Scratch => name.replacen("flat", "scratch", 1),
+            Segment::Global => name.replacen("flat", "global", 1),
+        };
         name + self.suffix()
     }
 
@@ -25,6 +32,7 @@ impl Instruction {
                     | Op::VMadakF16
                     | Op::VReadfirstlaneB32
                     | Op::VNop
+                    | Op::VSwapB32
                     | Op::VClrexcp
             ),
             Encoding::Vop3 => {
@@ -48,42 +56,58 @@ impl Instruction {
         match self.encoding {
             Encoding::Sop1 | Encoding::Sop2 => {
                 let mut all = Vec::new();
-                push(&mut all, self.dst, width(0), self.literal);
+                self.push(&mut all, self.dst, width(0), self.literal);
                 for index in 1..widths.len() {
-                    push(&mut all, self.src[index - 1], width(index), self.literal);
+                    self.push(&mut all, self.src[index - 1], width(index), self.literal);
                 }
                 all
             }
-            Encoding::Sopc => (0..2).map(|index| name(self.src[index], width(index), self.literal)).collect(),
+            Encoding::Sopc => {
+                (0..2).map(|index| self.name(self.src[index], width(index), self.literal)).collect()
+            }
             Encoding::Sopk => {
                 let mut all = Vec::new();
-                push(&mut all, self.dst, width(0), 0);
+                self.push(&mut all, self.dst, width(0), 0);
                 all
             }
             Encoding::Sopp => Vec::new(),
             Encoding::Smem => self.smem_operands(),
-            Encoding::Vop1 | Encoding::Vop2 | Encoding::Vop3 | Encoding::Vopc => self.vector_operands(),
+            Encoding::Vop1 | Encoding::Vop2 | Encoding::Vop3 | Encoding::Vop3p | Encoding::Vopc => {
+                self.vector_operands()
+            }
             Encoding::Ds => {
                 let mut all = Vec::new();
-                push(&mut all, self.dst, width(0), 0);
+                self.push(&mut all, self.dst, width(0), 0);
                 if !matches!(self.op, Op::DsNop | Op::DsAppend | Op::DsConsume) {
-                    push(&mut all, self.src[0], 1, 0);
+                    self.push(&mut all, self.src[0], 1, 0);
                 }
-                push(&mut all, self.src[1], width(1), 0);
-                push(&mut all, self.src[2], width(2), 0);
+                self.push(&mut all, self.src[1], width(1), 0);
+                self.push(&mut all, self.src[2], width(2), 0);
                 all
             }
-            Encoding::Flat => {
-                let mut all = Vec::new();
-                if !self.op.is_flat_atomic() || self.memory.glc {
-                    push(&mut all, self.dst, width(0), 0);
-                }
-                push(&mut all, self.src[0], 2, 0);
-                push(&mut all, self.src[1], width(1), 0);
-                all
-            }
+            Encoding::Flat => self.flat_operands(),
             Encoding::Mubuf => self.mubuf_operands(width(0)),
         }
+    }
+
+    fn flat_operands(&self) -> Vec<String> {
+        let widths = self.op.widths();
+        let mut all = Vec::new();
+        if !self.op.is_flat_atomic() || self.memory.glc {
+            self.push(&mut all, self.dst, widths[0], 0);
+        }
+        match self.vector_address_width() {
+            0 => all.push("off".into()),
+            width => self.push(&mut all, self.src[0], width, 0),
+        }
+        self.push(&mut all, self.src[1], widths[1], 0);
+        match (self.memory.segment, self.memory.saddr) {
+            (Segment::Flat, _) => {}
+            (_, None) => all.push("off".into()),
+            (Segment::Global, Some(address)) => self.push(&mut all, address, 2, 0),
+            (Segment::Scratch, Some(address)) => self.push(&mut all, address, 1, 0),
+        }
+        all
     }
 
     fn smem_operands(&self) -> Vec<String> {
@@ -93,11 +117,14 @@ impl Instruction {
             // A number of the kind of access.
             all.push(if self.dst <= 64 { self.dst.to_string() } else { format!("{:#x}", self.dst) });
         } else {
-            push(&mut all, self.dst, widths[0], 0);
+            self.push(&mut all, self.dst, widths[0], 0);
         }
         if widths[1] > 0 {
-            push(&mut all, self.src[0], widths[1], 0);
-            all.push(name(self.src[1], 1, self.literal));
+            self.push(&mut all, self.src[0], widths[1], 0);
+            match (self.src[1], self.literal as i32) {
+                (operand::LITERAL, negative @ ..0) => all.push(format!("-{:#x}", negative.unsigned_abs())),
+                (offset, _) => all.push(self.name(offset, 1, self.literal)),
+            }
         }
         all
     }
@@ -108,14 +135,14 @@ impl Instruction {
         }
         let mut all = Vec::new();
         if !self.memory.elsewhere {
-            push(&mut all, self.dst, width, 0);
+            self.push(&mut all, self.dst, width, 0);
         }
         match u8::from(self.memory.offen) + u8::from(self.memory.idxen) {
             0 => all.push("off".into()),
-            width => push(&mut all, self.src[0], width, 0),
+            width => self.push(&mut all, self.src[0], width, 0),
         }
-        push(&mut all, self.src[1], 4, 0);
-        all.push(name(self.memory.soffset, 1, 0));
+        self.push(&mut all, self.src[1], 4, 0);
+        all.push(self.name(self.memory.soffset, 1, 0));
         all
     }
 
@@ -125,26 +152,36 @@ impl Instruction {
         let widths = self.op.widths();
         let sources = match &compare {
             Some(widths) => {
-                push(&mut all, self.dst, 2, 0);
+                self.push(&mut all, self.dst, 2, 0);
                 widths.as_slice()
             }
             None => widths.get(1..).unwrap_or_default(),
         };
         if let Some(&width) = widths.first() {
-            push(&mut all, self.dst, width, 0);
+            self.push(&mut all, self.dst, width, 0);
         }
         if has_carry_out(self.op) {
-            all.push(name(self.sdst, 2, 0));
+            all.push(self.name(self.sdst, 2, 0));
         }
         for (index, &width) in sources.iter().enumerate() {
-            let plain = name(self.src[index], width, self.literal);
+            let plain = self.name(self.src[index], width, self.literal);
             all.push(self.modified(index, plain));
         }
         if has_carry_in(self.op) {
             let mask = if self.encoding == Encoding::Vop3 { self.src[2] } else { operand::VCC };
-            all.push(name(mask, 2, 0));
+            all.push(self.name(mask, 2, 0));
         }
         all
+    }
+
+    fn push(&self, all: &mut Vec<String>, operand: Operand, width: u8, literal: u32) {
+        if width > 0 {
+            all.push(self.name(operand, width, literal));
+        }
+    }
+
+    fn name(&self, operand: Operand, width: u8, literal: u32) -> String {
+        name(self.isa, operand, width, literal)
     }
 
     fn modified(&self, index: usize, plain: String) -> String {
@@ -160,8 +197,8 @@ impl Instruction {
 impl Op {
     /// Whether VOP1 or VOP2 has it.
     pub(crate) fn is_short(self) -> bool {
-        use crate::opcodes::{VOP1, VOP2};
-        VOP1.contains(&Some(self)) || VOP2.contains(&Some(self))
+        use crate::opcodes::{VOP1, VOP1_9, VOP2, VOP2_9};
+        [&VOP1, &VOP1_9, &VOP2, &VOP2_9].iter().any(|table| table.contains(&Some(self)))
     }
 
     /// Whether it is an atomic operation of FLAT.
@@ -176,14 +213,8 @@ impl fmt::Display for Instruction {
     }
 }
 
-fn push(all: &mut Vec<String>, operand: Operand, width: u8, literal: u32) {
-    if width > 0 {
-        all.push(name(operand, width, literal));
-    }
-}
-
 /// A register or constant.
-fn name(operand: Operand, width: u8, literal: u32) -> String {
+fn name(isa: Isa, operand: Operand, width: u8, literal: u32) -> String {
     let range = |letter: &str, first: Operand| match width {
         0 | 1 => format!("{letter}{first}"),
         _ => format!("{letter}[{first}:{}]", first + Operand::from(width) - 1),
@@ -199,6 +230,7 @@ fn name(operand: Operand, width: u8, literal: u32) -> String {
         102..=103 => pair("flat_scratch", 102),
         104..=105 => pair("xnack_mask", 104),
         106..=107 => pair("vcc", 106),
+        108..=123 if isa == Isa::Gfx9 => range("ttmp", operand - 108),
         108..=109 => pair("tba", 108),
         110..=111 => pair("tma", 110),
         112..=123 => range("ttmp", operand - 112),
@@ -206,6 +238,10 @@ fn name(operand: Operand, width: u8, literal: u32) -> String {
         operand::EXEC | 127 => pair("exec", operand::EXEC),
         128..=192 => (operand - 128).to_string(),
         193..=208 => format!("-{}", operand - 192),
+        235 if isa == Isa::Gfx9 => "src_shared_base".into(),
+        236 if isa == Isa::Gfx9 => "src_shared_limit".into(),
+        237 if isa == Isa::Gfx9 => "src_private_base".into(),
+        238 if isa == Isa::Gfx9 => "src_private_limit".into(),
         240 => "0.5".into(),
         241 => "-0.5".into(),
         242 => "1.0".into(),

@@ -9,13 +9,15 @@ mod float32;
 mod float64;
 mod integer;
 mod lanes;
+mod packed;
 mod special;
+mod turns;
 
 use crate::decode::{Encoding, Instruction, Lanes, has_carry_in, operand};
 use crate::fault::Cause;
 use crate::float::{f16_to_f32, flush_16, flush_32, flush_64};
 use crate::opcodes::Op;
-use crate::wave::{LANES, Vector, Wave, inline_float};
+use crate::wave::{LANES, Vector, Wave, inline_float, with_half};
 
 /// One vector instruction of a wave.
 pub(crate) struct Execution<'wave> {
@@ -70,6 +72,9 @@ impl Wave {
         if instruction.op == Op::VCmp {
             return execution.compare();
         }
+        if instruction.encoding == Encoding::Vop3p {
+            return execution.packed();
+        }
         execution.special()
     }
 }
@@ -116,7 +121,13 @@ impl Execution<'_> {
         if (240..=248).contains(&source) {
             return Ok([inline_float(source).2; LANES]);
         }
-        Ok(map1(&self.raw(index)?, |value| value as u16))
+        let shift = if self.is_upper_half(index) { 16 } else { 0 };
+        Ok(map1(&self.raw(index)?, |value| (value >> shift) as u16))
+    }
+
+    /// Whether a source of 16 bits, or with the number 3 the result, is the upper half of its register.
+    fn is_upper_half(&self, index: usize) -> bool {
+        matches!(self.i.lanes, Lanes::Halves { low, .. } if low >> index & 1 != 0)
     }
 
     /// Sources of two dwords that are integers.
@@ -198,9 +209,23 @@ impl Execution<'_> {
         self.put(values)
     }
 
-    /// Writes 16 bits; the upper half becomes 0.
     fn put_u16(&mut self, values: &Vector<u16>) -> Result<(), Cause> {
-        self.put_u32(&map1(values, u32::from))
+        if self.i.clamp {
+            return Err(Cause::Unsupported);
+        }
+        self.put_half(values)
+    }
+
+    /// Writes 16 bits. The other half becomes 0 or stays.
+    fn put_half(&mut self, values: &Vector<u16>) -> Result<(), Cause> {
+        let is_upper = self.is_upper_half(3);
+        if !is_upper && !keeps_other_half(self.i.op) {
+            return self.put(&map1(values, u32::from));
+        }
+        let dst = self.i.dst;
+        let register = usize::from(dst.checked_sub(operand::VECTOR).ok_or(Cause::Operand(dst))?);
+        let old = *self.wave.vgpr.get(register).ok_or(Cause::Operand(dst))?;
+        self.put(&map2(&old, values, |old, value| with_half(old, u32::from(value), is_upper)))
     }
 
     fn put_u64(&mut self, values: &Vector<u64>) -> Result<(), Cause> {
@@ -243,9 +268,9 @@ impl Execution<'_> {
         }
         let (clamps, nan) = (self.i.clamp, !self.wave.mode.clamps_nan());
         let flushes = self.wave.mode.flushes_out_16_64();
-        self.put(&map1(values, |value| {
+        self.put_half(&map1(values, |value| {
             let value = if clamps { clamp_16(value, nan) } else { value };
-            u32::from(if flushes { flush_16(value) } else { value })
+            if flushes { flush_16(value) } else { value }
         }))
     }
 
@@ -299,6 +324,31 @@ fn write(target: &mut Vector<u32>, values: &Vector<u32>, exec: u64) {
         let keep = ((exec >> lane & 1) as u32).wrapping_sub(1);
         target[lane] = target[lane] & keep | values[lane] & !keep;
     }
+}
+
+/// Operations of gfx9 that leave the half alone that they do not write. Those that GCN3 has, too, make it 0 as there
+/// ([LLVM](https://github.com/llvm/llvm-project/blob/main/llvm/lib/Target/AMDGPU/GCNSubtarget.cpp): `zeroesHigh16BitsOfDest`).
+fn keeps_other_half(op: Op) -> bool {
+    matches!(
+        op,
+        Op::VMadHalfF16
+            | Op::VMadHalfU16
+            | Op::VMadHalfI16
+            | Op::VFmaHalfF16
+            | Op::VDivFixupHalfF16
+            | Op::VMin3F16
+            | Op::VMin3I16
+            | Op::VMin3U16
+            | Op::VMax3F16
+            | Op::VMax3I16
+            | Op::VMax3U16
+            | Op::VMed3F16
+            | Op::VMed3I16
+            | Op::VMed3U16
+            | Op::VAddI16
+            | Op::VSubI16
+            | Op::VMadMixloF16
+    )
 }
 
 /// A half between 0 and 1.

@@ -1,7 +1,8 @@
 //! One wave: its registers, and how operands are read.
 
-use crate::decode::{Instruction, Operand, operand};
+use crate::decode::{Instruction, Isa, Operand, operand};
 use crate::fault::Cause;
+use crate::memory::Apertures;
 
 /// Lanes of a wave.
 pub(crate) const LANES: usize = 64;
@@ -67,6 +68,8 @@ pub(crate) struct Wave {
     /// Address of the next instruction.
     pub(crate) pc: u64,
     pub(crate) progress: Progress,
+    /// Ranges of flat addresses that are not memory, which gfx9 has as operands.
+    pub(crate) apertures: Apertures,
     /// Its number in the group.
     pub(crate) index: u32,
     /// Instructions so far.
@@ -74,7 +77,7 @@ pub(crate) struct Wave {
 }
 
 impl Wave {
-    pub(crate) fn new(vgprs: usize, mode: u32, pc: u64, index: u32) -> Self {
+    pub(crate) fn new(vgprs: usize, mode: u32, pc: u64, index: u32, apertures: Apertures) -> Self {
         Self {
             sgpr: [0; 128],
             vgpr: vec![[0; LANES]; vgprs],
@@ -82,6 +85,7 @@ impl Wave {
             mode: Mode(mode),
             pc,
             progress: Progress::Runs,
+            apertures,
             index,
             executed: 0,
         }
@@ -134,6 +138,8 @@ impl Wave {
             0..=127 => self.pair(operand),
             128..=208 => i64::from(small_integer(operand)) as u64,
             240..=248 => inline_float(operand).1,
+            operand::GROUP_BASE if instruction.isa == Isa::Gfx9 => u64::from(self.apertures.group) << 32,
+            operand::PRIVATE_BASE if instruction.isa == Isa::Gfx9 => u64::from(self.apertures.private) << 32,
             _ => u64::from(self.scalar(instruction, operand)?),
         })
     }
@@ -158,6 +164,11 @@ pub(crate) fn inline_float(operand: Operand) -> (u32, u64, u16) {
         // One over two pi, as the ISA rounds it.
         _ => (0x3e22_f983, 0x3fc4_5f30_6dc9_c882, 0x3118),
     }
+}
+
+/// A dword with one of its halves replaced.
+pub(crate) fn with_half(old: u32, half: u32, is_high: bool) -> u32 {
+    if is_high { old & 0xffff | half << 16 } else { old & 0xffff_0000 | half & 0xffff }
 }
 
 /// A mask of lanes from a predicate.

@@ -47,7 +47,11 @@ static int (*hiprtc(const char *name))() {
 
 static void *compiled(void) {
     void *program = NULL, *module = NULL;
-    const char *options[] = {"--gpu-architecture=gfx803"};
+    // Of the device: the virtual machine's, unless the environment names another.
+    const char *named = getenv("COMPUTES_ARCH");
+    char architecture[64];
+    snprintf(architecture, sizeof architecture, "--gpu-architecture=%s", named ? named : "gfx803");
+    const char *options[] = {architecture};
     size_t size = 0;
     if (hiprtc("hiprtcCreateProgram")(&program, SOURCE, "kernels.hip", 0, NULL, NULL)) exit(2);
     if (hiprtc("hiprtcCompileProgram")(program, 1, options)) exit(2);

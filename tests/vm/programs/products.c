@@ -37,6 +37,7 @@ static void *handle, *streams[2], *events[2];
 static int (*rocblas(const char *name))() {
     static void *library;
     if (!library) library = dlopen("librocblas.so.4", RTLD_NOW);
+    if (!library) library = dlopen("librocblas.so.5", RTLD_NOW);
     int (*found)() = library ? (int (*)())dlsym(library, name) : NULL;
     if (!found) {
         printf("no %s: %s\n", name, dlerror());

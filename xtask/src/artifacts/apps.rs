@@ -16,6 +16,9 @@ pub(super) const OFFLOAD: [&str; 5] = ["-x", "hip", "--offload-arch=gfx942", "-n
 /// The same for the virtual machine's GPU and its ROCm 5.2, which is older than the compiler.
 pub(super) const VM_OFFLOAD: [&str; 6] =
     ["-x", "hip", "--offload-arch=gfx803", "-nogpuinc", "-nogpulib", "-mcode-object-version=4"];
+/// The same for the GPU of the kernel driver in user space.
+pub(super) const KFD_OFFLOAD: [&str; 6] =
+    ["-x", "hip", "--offload-arch=gfx900", "-nogpuinc", "-nogpulib", "-mcode-object-version=5"];
 const COMPILE: [&str; 8] = [
     "-std=c++20",
     "-O2",

@@ -6,13 +6,14 @@
 //! <folder>/libdifferential_twins.so      host functions in place of the kernels, for the simulated runtime
 //! <folder>/vm/differential-{5,6}         the same for the virtual machine, each with AMD's runtime of that major
 //! <folder>/vm/differential.co
+//! <folder>/kfd/{differential-{6,7}, differential.co}    the same for the kernel driver in user space
 //! ```
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::apps::{CLANG, OFFLOAD, VM_OFFLOAD};
+use super::apps::{CLANG, KFD_OFFLOAD, OFFLOAD, VM_OFFLOAD};
 use super::hip_sim::MAJORS;
 use super::static_library;
 use super::step::Step;
@@ -50,16 +51,26 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
 
 /// Builds it for the virtual machine's GPU, with AMD's own runtime of ROCm 5.2 or 6.4; returns the program and the module, which belong
 /// into one folder.
-pub(super) fn build_for_vm(
+pub(super) fn build_for_vm(root: &Path, target_dir: &Path, runtime: (u32, PathBuf)) -> Result<[PathBuf; 2]> {
+    build_with(root, target_dir, ("vm", &VM_OFFLOAD), runtime)
+}
+
+/// The same for the kernel driver in user space, with AMD's own runtime of ROCm 6.4 or 7.2.
+pub(super) fn build_for_kfd(root: &Path, target_dir: &Path, runtime: (u32, PathBuf)) -> Result<[PathBuf; 2]> {
+    build_with(root, target_dir, ("kfd", &KFD_OFFLOAD), runtime)
+}
+
+fn build_with(
     root: &Path,
     target_dir: &Path,
+    (place, offload): (&str, &[&str]),
     (major, runtime): (u32, PathBuf),
 ) -> Result<[PathBuf; 2]> {
     let library = static_library::build(root, target_dir, PACKAGE)?;
-    let folder = target_dir.join("differential/vm");
-    let kernels = compile_kernels(root, folder.join("kernels.o"), &VM_OFFLOAD, &["-c"])?;
+    let folder = target_dir.join("differential").join(place);
+    let kernels = compile_kernels(root, folder.join("kernels.o"), offload, &["-c"])?;
     let device_only = ["--offload-device-only", "--no-gpu-bundle-output"];
-    let module = compile_kernels(root, folder.join("differential.co"), &VM_OFFLOAD, &device_only)?;
+    let module = compile_kernels(root, folder.join("differential.co"), offload, &device_only)?;
     let mut program = Step::new(CLANG, folder.join(format!("differential-{major}")))
         .arguments(["-fuse-ld=lld-19", "-Wl,--no-as-needed", "-Wl,--allow-shlib-undefined"])
         .input(kernels)

@@ -38,6 +38,7 @@ const LAYERS: [&[(&str, Side)]; 13] = [
     &[
         ("cuda-sim", Side::Development),
         ("differential-runner", Side::Development),
+        ("kfd-sim", Side::Development),
         ("xsched-tests", Side::Development),
         ("xtask", Side::Development),
     ],

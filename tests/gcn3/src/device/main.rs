@@ -31,7 +31,7 @@ use std::time::{Duration, SystemTime};
 use clock::{Clock, Executed};
 use mapped::Mapped;
 use translation::{Memories, Tables, View};
-use xsched_gcn3::{Cause, Launch, LaunchError, Memory, Run, Scratch, Step, Unmapped};
+use xsched_gcn3::{Cause, Isa, Launch, LaunchError, Memory, Run, Scratch, Step, Unmapped};
 
 /// Instructions after which a run looks for orders, and forgets translations.
 const SLICE: u64 = 50_000;
@@ -72,6 +72,7 @@ fn launch(order: Order, memory: &mut dyn Memory) -> Result<Launch, Unmapped> {
         *word = field(memory, at)?;
     }
     Ok(Launch {
+        isa: Isa::Gfx8,
         packet,
         packet_address: order.packet,
         queue_address: order.queue,

@@ -1,6 +1,6 @@
 //! Operations of half precision. Their intermediate results are exact or of double precision, and are rounded once.
 
-use super::float32::{circular, cosine, max, min, sine};
+use super::float32::{circular, cosine, max, median, min, sine};
 use super::{Execution, map1, map2, map3};
 use crate::fault::Cause;
 use crate::float::{self, Exact, Rounding, f16_to_f32, f64_to_f16, flush_16};
@@ -54,6 +54,11 @@ impl Execution<'_> {
         self.put_f16(&values)
     }
 
+    fn chosen_of_three_16(&mut self, f: impl Fn(f32, f32, f32) -> f32) -> Result<(), Cause> {
+        let values = map3(&self.f16s(0)?, &self.f16s(1)?, &self.f16s(2)?, |a, b, c| chosen(f(a, b, c)));
+        self.put_f16(&values)
+    }
+
     /// The sum `c` of a product that is rounded first, or of the exact one.
     fn mad_16(&mut self, c: &Vector<u16>, is_fused: bool) -> Result<(), Cause> {
         let rounding = self.rounding_16();
@@ -93,11 +98,11 @@ impl Execution<'_> {
                 let c = self.old_f16()?;
                 self.mad_16(&c, false)
             }
-            Op::VMadF16 | Op::VMadmkF16 | Op::VMadakF16 => {
+            Op::VMadF16 | Op::VMadmkF16 | Op::VMadakF16 | Op::VMadLegacyF16 | Op::VMadHalfF16 => {
                 let c = self.halves(2)?;
                 self.mad_16(&c, false)
             }
-            Op::VFmaF16 => {
+            Op::VFmaF16 | Op::VFmaLegacyF16 | Op::VFmaHalfF16 => {
                 let c = self.halves(2)?;
                 self.mad_16(&c, true)
             }
@@ -126,7 +131,16 @@ impl Execution<'_> {
                 });
                 self.put_f16(&values)
             }
-            Op::VDivFixupF16 => self.division_16(),
+            Op::VMin3F16 => self.chosen_of_three_16(|a, b, c| min(min(a, b), c)),
+            Op::VMax3F16 => self.chosen_of_three_16(|a, b, c| max(max(a, b), c)),
+            Op::VMed3F16 => self.chosen_of_three_16(median),
+            Op::VPackB32F16 => {
+                let values = map2(&self.halves(0)?, &self.halves(1)?, |low, high| {
+                    u32::from(low) | u32::from(high) << 16
+                });
+                self.put_u32(&values)
+            }
+            Op::VDivFixupF16 | Op::VDivFixupLegacyF16 | Op::VDivFixupHalfF16 => self.division_16(),
             _ => self.convert(),
         }
     }

@@ -124,10 +124,20 @@ impl Execution<'_> {
 
     /// The sum `c` of a product that is rounded first. These operations know no denormals, whatever the mode.
     fn mad(&mut self, sources: [&Vector<f32>; 3], product: impl Fn(f32, f32) -> f32) -> Result<(), Cause> {
+        let values = self.mad_values(sources, product);
+        self.put_f32(&values)
+    }
+
+    /// Its results before modifiers.
+    pub(super) fn mad_values(
+        &self,
+        sources: [&Vector<f32>; 3],
+        product: impl Fn(f32, f32) -> f32,
+    ) -> Vector<f32> {
         let flush = |value: f32| f32::from_bits(flush_32(value.to_bits()));
         let rounding = self.rounding_32();
         let [a, b, c] = sources;
-        let values = if rounding == Rounding::Nearest {
+        if rounding == Rounding::Nearest {
             map3(a, b, c, |a, b, c| {
                 let (a, b, c) = (flush(a), flush(b), flush(c));
                 let value = flush(flush(product(a, b)) + c);
@@ -140,8 +150,7 @@ impl Execution<'_> {
                 let value = flush(Exact::sum(f64::from(flush(product)), f64::from(c)).to_f32(rounding));
                 if value.is_nan() { nan_of(&[a, b, c]) } else { value }
             })
-        };
-        self.put_f32(&values)
+        }
     }
 
     /// The destination's own value, as a source.

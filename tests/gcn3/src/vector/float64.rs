@@ -59,6 +59,7 @@ impl Execution<'_> {
     pub(super) fn float64(&mut self) -> Result<(), Cause> {
         let rounding = self.wave.rounding_64();
         match self.i.op {
+            Op::VTrigPreopF64 => self.part_of_two_over_pi(),
             Op::VAddF64 => self.binary_64(|a, b| Exact::sum(a, b).to_f64(rounding)),
             Op::VMulF64 => self.binary_64(|a, b| Exact::product(a, b).to_f64(rounding)),
             Op::VFmaF64 => self.fused_64(),

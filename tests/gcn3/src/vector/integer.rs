@@ -97,6 +97,20 @@ impl Execution<'_> {
         self.ternary(|a, b, c| f(a as i32, b as i32, c as i32) as u32)
     }
 
+    /// Of these, the result saturates if the instruction clamps.
+    fn saturating(
+        &mut self,
+        plain: impl Fn(i32, i32) -> i32,
+        clamped: impl Fn(i32, i32) -> i32,
+    ) -> Result<(), Cause> {
+        let clamps = self.i.clamp;
+        let values = map2(&self.u32s(0)?, &self.u32s(1)?, |a, b| {
+            let (a, b) = (a as i32, b as i32);
+            (if clamps { clamped(a, b) } else { plain(a, b) }) as u32
+        });
+        self.put(&values)
+    }
+
     fn shift_64(&mut self, f: impl Fn(u64, u32) -> u64) -> Result<(), Cause> {
         let values = map2(&self.u32s(0)?, &self.u64s(1)?, |by, value| f(value, by & 63));
         self.put_u64(&values)
@@ -107,8 +121,29 @@ impl Execution<'_> {
         self.put_u16(&values)
     }
 
+    /// Of these, the result saturates if the instruction clamps.
+    fn saturating_16(
+        &mut self,
+        plain: impl Fn(u16, u16) -> u16,
+        clamped: impl Fn(u16, u16) -> u16,
+    ) -> Result<(), Cause> {
+        let clamps = self.i.clamp;
+        let values =
+            map2(&self.u16s(0)?, &self.u16s(1)?, |a, b| if clamps { clamped(a, b) } else { plain(a, b) });
+        self.put_half(&values)
+    }
+
     fn signed_16(&mut self, f: impl Fn(i16, i16) -> i16) -> Result<(), Cause> {
         self.binary_u16(|a, b| f(a as i16, b as i16) as u16)
+    }
+
+    fn ternary_u16(&mut self, f: impl Fn(u16, u16, u16) -> u16) -> Result<(), Cause> {
+        let values = map3(&self.u16s(0)?, &self.u16s(1)?, &self.u16s(2)?, f);
+        self.put_u16(&values)
+    }
+
+    fn signed_ternary_16(&mut self, f: impl Fn(i16, i16, i16) -> i16) -> Result<(), Cause> {
+        self.ternary_u16(|a, b, c| f(a as i16, b as i16, c as i16) as u16)
     }
 
     fn mad_u16(&mut self) -> Result<(), Cause> {
@@ -201,6 +236,31 @@ impl Execution<'_> {
                 let product = i64::from(a as i32) * i64::from(b as i32);
                 (product as u64, product < 0)
             }),
+            Op::VLshlAddU32 => self.ternary(|a, by, c| (a << (by & 31)).wrapping_add(c)),
+            Op::VAddLshlU32 => self.ternary(|a, b, by| a.wrapping_add(b) << (by & 31)),
+            Op::VAdd3U32 => self.ternary(|a, b, c| a.wrapping_add(b).wrapping_add(c)),
+            Op::VLshlOrB32 => self.ternary(|a, by, c| a << (by & 31) | c),
+            Op::VAndOrB32 => self.ternary(|a, b, c| a & b | c),
+            Op::VOr3B32 => self.ternary(|a, b, c| a | b | c),
+            Op::VXadU32 => self.ternary(|a, b, c| (a ^ b).wrapping_add(c)),
+            Op::VAddI32 => self.saturating(i32::wrapping_add, i32::saturating_add),
+            Op::VSubI32 => self.saturating(i32::wrapping_sub, i32::saturating_sub),
+            Op::VMadU32U16 => {
+                let product = map2(&self.u16s(0)?, &self.u16s(1)?, |a, b| u32::from(a) * u32::from(b));
+                let values = map2(&product, &self.u32s(2)?, u32::wrapping_add);
+                self.put_u32(&values)
+            }
+            Op::VMadI32I16 => {
+                let product = map2(&self.u16s(0)?, &self.u16s(1)?, |a, b| {
+                    (i32::from(a as i16) * i32::from(b as i16)) as u32
+                });
+                let values = map2(&product, &self.u32s(2)?, u32::wrapping_add);
+                self.put_u32(&values)
+            }
+            Op::VSatPkU8I16 => self.unary(|a| {
+                let byte = |half: u32| (half as i16).clamp(0, 255) as u32;
+                byte(a) | byte(a >> 16) << 8
+            }),
             Op::VPermB32 => self.ternary(permuted),
             Op::VLerpU8 => self.ternary(lerp),
             Op::VSadU8 => self.ternary(|a, b, c| differences(a, b).wrapping_add(c)),
@@ -219,9 +279,15 @@ impl Execution<'_> {
     /// Words of 16 bits, the last family.
     fn integer_16(&mut self) -> Result<(), Cause> {
         match self.i.op {
-            Op::VAddU16 => self.binary_u16(u16::wrapping_add),
-            Op::VSubU16 => self.binary_u16(u16::wrapping_sub),
-            Op::VSubrevU16 => self.binary_u16(|a, b| b.wrapping_sub(a)),
+            Op::VAddU16 => self.saturating_16(u16::wrapping_add, u16::saturating_add),
+            Op::VSubU16 => self.saturating_16(u16::wrapping_sub, u16::saturating_sub),
+            Op::VSubrevU16 => self.saturating_16(|a, b| b.wrapping_sub(a), |a, b| b.saturating_sub(a)),
+            Op::VAddI16 => {
+                self.saturating_16(u16::wrapping_add, |a, b| (a as i16).saturating_add(b as i16) as u16)
+            }
+            Op::VSubI16 => {
+                self.saturating_16(u16::wrapping_sub, |a, b| (a as i16).saturating_sub(b as i16) as u16)
+            }
             Op::VMulLoU16 => self.binary_u16(u16::wrapping_mul),
             Op::VLshlrevB16 => self.binary_u16(|by, value| value << (by & 15)),
             Op::VLshrrevB16 => self.binary_u16(|by, value| value >> (by & 15)),
@@ -230,7 +296,18 @@ impl Execution<'_> {
             Op::VMinU16 => self.binary_u16(u16::min),
             Op::VMaxI16 => self.signed_16(i16::max),
             Op::VMinI16 => self.signed_16(i16::min),
-            Op::VMadU16 | Op::VMadI16 => self.mad_u16(),
+            Op::VMadU16
+            | Op::VMadI16
+            | Op::VMadLegacyU16
+            | Op::VMadLegacyI16
+            | Op::VMadHalfU16
+            | Op::VMadHalfI16 => self.mad_u16(),
+            Op::VMin3U16 => self.ternary_u16(|a, b, c| a.min(b).min(c)),
+            Op::VMax3U16 => self.ternary_u16(|a, b, c| a.max(b).max(c)),
+            Op::VMed3U16 => self.ternary_u16(median),
+            Op::VMin3I16 => self.signed_ternary_16(|a, b, c| a.min(b).min(c)),
+            Op::VMax3I16 => self.signed_ternary_16(|a, b, c| a.max(b).max(c)),
+            Op::VMed3I16 => self.signed_ternary_16(median),
             _ => Err(Cause::Unsupported),
         }
     }

@@ -33,12 +33,16 @@ impl Execution<'_> {
                 self.put_u32(&values)
             }
             Op::VCndmaskB32 => self.choose(),
-            Op::VAddU32 => self.carrying(add, false, u32::MAX),
-            Op::VSubU32 => self.carrying(subtract, false, 0),
-            Op::VSubrevU32 => self.carrying(subtract_reversed, false, 0),
-            Op::VAddcU32 => self.carrying(add, true, u32::MAX),
-            Op::VSubbU32 => self.carrying(subtract, true, 0),
-            Op::VSubbrevU32 => self.carrying(subtract_reversed, true, 0),
+            Op::VAddU32 | Op::VAddCoU32 => self.carrying(add, false, u32::MAX),
+            Op::VSubU32 | Op::VSubCoU32 => self.carrying(subtract, false, 0),
+            Op::VSubrevU32 | Op::VSubrevCoU32 => self.carrying(subtract_reversed, false, 0),
+            Op::VAddcU32 | Op::VAddcCoU32 => self.carrying(add, true, u32::MAX),
+            Op::VSubbU32 | Op::VSubbCoU32 => self.carrying(subtract, true, 0),
+            Op::VSubbrevU32 | Op::VSubbrevCoU32 => self.carrying(subtract_reversed, true, 0),
+            Op::VAddNcU32 => self.without_carry(add, u32::MAX),
+            Op::VSubNcU32 => self.without_carry(subtract, 0),
+            Op::VSubrevNcU32 => self.without_carry(subtract_reversed, 0),
+            Op::VSwapB32 => self.swap(),
             Op::VReadfirstlaneB32 => {
                 let values = self.u32s(0)?;
                 // Without any lane the first one is read.
@@ -84,6 +88,28 @@ impl Execution<'_> {
         }
         self.put_mask(output);
         self.put(&values)
+    }
+
+    /// The same without a carry.
+    fn without_carry(&mut self, f: Carrying, limit: u32) -> Result<(), Cause> {
+        let clamps = self.i.clamp;
+        let values = map2(&self.u32s(0)?, &self.u32s(1)?, |a, b| {
+            let (value, carry) = f(a, b, 0);
+            if carry && clamps { limit } else { value }
+        });
+        self.put(&values)
+    }
+
+    /// Exchanges two registers.
+    fn swap(&mut self) -> Result<(), Cause> {
+        let (dst, src) = (self.i.dst, self.i.src[0]);
+        let old = src.checked_sub(operand::VECTOR).ok_or(Cause::Operand(src))?;
+        let values = self.u32s(0)?;
+        self.i.src[0] = dst;
+        let others = self.u32s(0)?;
+        self.put(&values)?;
+        self.i.dst = operand::VECTOR + old;
+        self.put(&others)
     }
 
     /// Registers M0 behind those that are named.

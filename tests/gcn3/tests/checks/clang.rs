@@ -1,10 +1,20 @@
-//! Kernels that clang compiles for gfx803.
+//! Kernels that clang compiles for gfx803 and gfx900.
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
+use xsched_gcn3::Isa;
+
 use crate::support::Device;
+
+/// All generations.
+pub(crate) const ISAS: [Isa; 2] = [Isa::Gfx8, Isa::Gfx9];
+
+/// What LLVM calls a processor of a generation.
+pub(crate) fn processor(isa: Isa) -> String {
+    format!("-mcpu={}", if isa == Isa::Gfx8 { "gfx803" } else { "gfx900" })
+}
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/kernels")
@@ -25,11 +35,11 @@ pub(crate) fn output(command: &mut Command) -> Vec<u8> {
 }
 
 /// The code object of a file of kernels.
-pub(crate) fn compiled(name: &str) -> Vec<u8> {
+pub(crate) fn compiled(isa: Isa, name: &str) -> Vec<u8> {
     let target = tempfile::tempdir().unwrap();
     let path = target.path().join("kernels.co");
     let mut clang = llvm("clang");
-    clang.args(["-x", "cl", "-cl-std=CL2.0", "-target", "amdgcn-amd-amdhsa", "-mcpu=gfx803", "-nogpulib"]);
+    clang.args(["-x", "cl", "-cl-std=CL2.0", "-target", "amdgcn-amd-amdhsa", &processor(isa), "-nogpulib"]);
     clang.args(["-O2", "-mcode-object-version=4", "-ffp-contract=off"]);
     clang.arg("-o").arg(&path).arg(folder().join(name).with_extension("cl"));
     output(&mut clang);
@@ -37,11 +47,11 @@ pub(crate) fn compiled(name: &str) -> Vec<u8> {
 }
 
 /// Names of all files of kernels.
-pub(crate) const FILES: [&str; 4] = ["basic", "integers", "floats", "groups"];
+pub(crate) const FILES: [&str; 5] = ["basic", "integers", "floats", "groups", "packed"];
 
 impl Device {
     /// Loads the kernels of a file.
-    pub(crate) fn new(name: &str) -> Self {
-        Self::with_code(compiled(name))
+    pub(crate) fn new(isa: Isa, name: &str) -> Self {
+        Self::with_code(isa, compiled(isa, name))
     }
 }

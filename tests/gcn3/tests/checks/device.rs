@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use xsched_gcn3::{APERTURES, Launch, Memory as _};
+use xsched_gcn3::{APERTURES, Isa, Launch, Memory as _};
 
 use crate::support::{BASE, Device};
 
@@ -95,7 +95,7 @@ impl Drop for Process {
 
 /// A device with a kernel that waits for a flag, the flag's address and that of its results.
 fn waiting() -> (Device, Launch, u64, u64) {
-    let mut device = Device::new("groups");
+    let mut device = Device::new(Isa::Gfx8, "groups");
     let flag = device.buffer([[0; 4]]);
     let to = device.buffer((0..64).map(|_| [0; 4]));
     let launch = device.launch("waits", [64, 1, 1], [64, 1, 1]);
@@ -168,7 +168,7 @@ fn a_kernel_that_waits_is_stopped_while_another_runs_on() {
 
 #[test]
 fn what_cannot_run_is_answered_with_its_reason() {
-    let mut device = Device::new("basic");
+    let mut device = Device::new(Isa::Gfx8, "basic");
     device.argument(&0x1234_0000_0000_u64.to_le_bytes());
     device.buffer((0..64).map(|_| [0; 4]));
     let launch = device.launch("reads_nothing", [64, 1, 1], [64, 1, 1]);
@@ -179,7 +179,7 @@ fn what_cannot_run_is_answered_with_its_reason() {
     assert!(answer.ends_with("no memory at 0x123400000000"), "{answer}");
 
     // The queue's descriptor names no private memory here.
-    let mut device = Device::new("basic");
+    let mut device = Device::new(Isa::Gfx8, "basic");
     let from = device.buffer((0..64).map(|_| [0; 4]));
     device.argument(&from.to_le_bytes());
     let launch = device.launch("private_array", [64, 1, 1], [64, 1, 1]);

@@ -1,7 +1,7 @@
 //! Kernels for tests: loaded into a block of memory, and launched.
 
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _};
-use xsched_gcn3::{APERTURES, Block, Fault, Launch, Memory as _, Run, Scratch, Step};
+use xsched_gcn3::{APERTURES, Block, Fault, Isa, Launch, Memory as _, Run, Scratch, Step};
 
 /// Where the tests' memory begins, with room for all.
 pub(crate) const BASE: u64 = 0x10_0000;
@@ -15,8 +15,12 @@ const SCRATCH: u64 = BASE + (4 << 20);
 const SCRATCH_SIZE: u64 = 4 << 20;
 const BUFFERS: u64 = BASE + (8 << 20);
 
+/// Where the driver puts group and private memory for gfx9.
+const APERTURES_9: [u32; 2] = [0x1_0000, 0x2_0000];
+
 /// Memory with a code object and arguments.
 pub(crate) struct Device {
+    isa: Isa,
     pub(crate) memory: Block,
     code: Vec<u8>,
     arguments: Vec<u8>,
@@ -25,13 +29,13 @@ pub(crate) struct Device {
 
 impl Device {
     /// Loads a code object.
-    pub(crate) fn with_code(code: Vec<u8>) -> Self {
+    pub(crate) fn with_code(isa: Isa, code: Vec<u8>) -> Self {
         let mut memory = Block::new(BASE, SIZE);
         let file = object::File::parse(&*code).unwrap();
         for segment in file.segments() {
             memory.write(CODE + segment.address(), segment.data().unwrap()).unwrap();
         }
-        Self { memory, code, arguments: Vec::new(), buffers: BUFFERS }
+        Self { isa, memory, code, arguments: Vec::new(), buffers: BUFFERS }
     }
 
     /// Adds an argument, at its natural alignment.
@@ -91,10 +95,12 @@ impl Device {
         packet[32..40].copy_from_slice(&descriptor.to_le_bytes());
         packet[40..48].copy_from_slice(&ARGUMENTS.to_le_bytes());
         self.memory.write(PACKET, &packet).unwrap();
+        let apertures = if self.isa == Isa::Gfx8 { APERTURES } else { APERTURES_9 };
         // The queue's descriptor has the apertures.
-        self.memory.write(PACKET + 64 + 64, &APERTURES[0].to_le_bytes()).unwrap();
-        self.memory.write(PACKET + 64 + 68, &APERTURES[1].to_le_bytes()).unwrap();
+        self.memory.write(PACKET + 64 + 64, &apertures[0].to_le_bytes()).unwrap();
+        self.memory.write(PACKET + 64 + 68, &apertures[1].to_le_bytes()).unwrap();
         Launch {
+            isa: self.isa,
             packet,
             packet_address: PACKET,
             queue_address: PACKET + 64,
@@ -109,7 +115,7 @@ impl Device {
                     1 << 19 | 3 << 21 | 1 << 23 | 4 << 15,
                 ],
             },
-            apertures: APERTURES,
+            apertures,
         }
     }
 

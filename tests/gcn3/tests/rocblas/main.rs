@@ -21,7 +21,7 @@ use std::{env, fs};
 
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _};
 use support::Device;
-use xsched_gcn3::{Encoding, Op, decode};
+use xsched_gcn3::{Encoding, Isa, Op, decode};
 use xsched_harness::needs;
 use xsched_harness::needs::ROCBLAS_KERNELS;
 
@@ -125,7 +125,7 @@ fn divide_elsewhere(code: &mut [u8], kernel: &Kernel, descriptor: usize, entry: 
     let mut left = 10;
     while left > 0 {
         let words = [0, 4].map(|offset| word(code, at + offset));
-        let i = decode(&words).unwrap();
+        let i = decode(Isa::Gfx8, &words).unwrap();
         in_division |= i.op == Op::SMovB32 && i.literal == reciprocal;
         let is_vector = matches!(i.encoding, Encoding::Vop1 | Encoding::Vop3);
         if in_division && is_vector {
@@ -176,7 +176,7 @@ fn product(code: &[u8], layout: Layout, kernel: &Kernel) -> (usize, usize) {
     let b: Vec<f32> = (0..k * n).map(|index| whole(index + 7777)).collect();
     let mut c: Vec<f32> = (0..m * n).map(|index| whole(index + 99)).collect();
 
-    let mut device = Device::with_code(code.to_vec());
+    let mut device = Device::with_code(Isa::Gfx8, code.to_vec());
     let lead_a = if layout.a { k } else { m };
     let lead_b = if layout.b { n } else { k };
     device.argument(&u64::from(m * k).to_le_bytes());
