@@ -3,7 +3,7 @@
 //! ```text
 //!   a test asks for random verdicts ------------------> random              (random)
 //!   the thread has a scheduling domain ---------------> by its domain       (domain)
-//!   the call site is known ---------------------------> as before           (cache)
+//!   the call site is known ---------------------------> as before           (sites of xsched-preload)
 //!   programs of the controller are attached ----------> they walk the stack (ask, page, slot)
 //!   else ---------------------------------------------> by the rules, from the immediate caller (local, caller)
 //! ```
