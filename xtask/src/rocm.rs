@@ -34,14 +34,17 @@ pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<()> {
         eprintln!("rocm: the archive served {line}");
     }
     // Only if it is named: of what the others need, it takes the root file system.
-    if filter == Some(kfd::NAME) {
-        return kfd::run(workspace, &root);
+    if let Some(name @ (kfd::NAME | kfd::RANDOM)) = filter {
+        return kfd::run(workspace, &root, name == kfd::RANDOM);
     }
     let is_wanted = |name: &str| name.contains(filter.unwrap_or(""));
     let programs: Vec<_> = Program::ALL.iter().filter(|program| is_wanted(program.name)).collect();
     if programs.is_empty() && !is_wanted(field::NAME) {
-        let known: Vec<_> =
-            Program::ALL.iter().map(|program| program.name).chain([field::NAME, kfd::NAME]).collect();
+        let known: Vec<_> = Program::ALL
+            .iter()
+            .map(|program| program.name)
+            .chain([field::NAME, kfd::NAME, kfd::RANDOM])
+            .collect();
         bail!("no program `{}`; there are: {}", filter.unwrap_or(""), known.join(", "));
     }
     let stage = prepare(workspace, root)?;
