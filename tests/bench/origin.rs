@@ -5,12 +5,20 @@
 //! decide by call site; measured is what such a call takes more than the same call without a question. The
 //! chain was asked about before, like nearly all chains.
 
+// A program that links the crate would have its exports, which the tests' own code has as well.
+#[path = "../../shim/preload/src/hashing.rs"]
+#[expect(unreachable_pub, reason = "public in its own crate")]
+mod hashing;
+#[path = "../../shim/preload/src/sites.rs"]
+#[expect(unreachable_pub, reason = "public in its own crate")]
+mod sites;
+
 use std::error::Error;
 use std::hint::black_box;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use xsched_preload::sites::{CACHE, Known, Site};
+use sites::{CACHE, Known, Site};
 use xsched_protocol::verdict::{Action, Judgement, RuleId, Verdict};
 use xsched_tests::artifacts;
 use xsched_tests::bench::{Goal, Row, Samples, paired, repeated};

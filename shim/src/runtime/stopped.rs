@@ -30,11 +30,12 @@ impl StreamName {
     /// What a function means by a stream, or by none.
     #[inline]
     pub(crate) fn of(function: &ApiFunction, stream: Option<Stream>) -> Self {
-        let stream = stream.unwrap_or(Stream(std::ptr::null_mut()));
-        if stream.0.is_null() && function.null_stream_is_per_thread {
-            return Self::PerThread;
+        match Self::by_handle(stream.unwrap_or(Stream(std::ptr::null_mut()))) {
+            // Functions with `_spt` take both handles so: `PER_THREAD_DEFAULT_STREAM` in
+            // <https://github.com/ROCm/clr/blob/rocm-6.3.0/hipamd/src/hip_internal.hpp>.
+            Self::Legacy if function.null_stream_is_per_thread => Self::PerThread,
+            name => name,
         }
-        Self::by_handle(stream)
     }
 
     /// What a handle means where no function says more.
@@ -105,5 +106,23 @@ impl Stopped<'_> {
     pub(crate) unsafe fn structure<T: Copy>(&self, argument: usize) -> T {
         // SAFETY: the caller's promise; as above.
         unsafe { self.frame.argument(self.layout.location(argument)).cast::<T>().read() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::TABLE;
+
+    #[test]
+    fn functions_with_spt_take_both_handles_of_the_null_stream_for_the_threads_own() {
+        let means = |id: Id, handle: usize| {
+            StreamName::of(&TABLE[id as usize], Some(Stream(std::ptr::without_provenance_mut(handle))))
+        };
+        let [plain, spt] = [Id::hipMemcpyAsync, Id::hipMemcpyAsync_spt];
+        assert_eq!([0, 1, 2].map(|handle| means(spt, handle)), [StreamName::PerThread; 3]);
+        let own = [StreamName::Legacy, StreamName::Legacy, StreamName::PerThread];
+        assert_eq!([0, 1, 2].map(|handle| means(plain, handle)), own);
+        assert_eq!(means(spt, 0x70), StreamName::Created(0x70));
     }
 }

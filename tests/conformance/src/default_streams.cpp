@@ -182,6 +182,20 @@ CASE(per_thread_functions_take_null_for_the_threads_stream) {
     OK(ready);
 }
 
+CASE(per_thread_functions_take_the_legacy_handle_for_the_threads_stream) {
+    int version = 0;
+    OK(hipRuntimeGetVersion(&version));
+    if (version < 60400000) suite::skip("the handle came with 6.4");
+    auto query = suite::find<hipError_t(hipStream_t)>("hipStreamQuery_spt");
+    auto legacy = reinterpret_cast<hipStream_t>(1);
+    Gate gate(nullptr);
+    hipError_t ready = query(legacy);
+    hipError_t null = hipStreamQuery(legacy);
+    gate.open();
+    OK(ready);
+    REFUSED(null, hipErrorNotReady);
+}
+
 CASE(the_legacy_handle_is_the_null_stream) {
     int version = 0;
     OK(hipRuntimeGetVersion(&version));

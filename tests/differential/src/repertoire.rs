@@ -89,6 +89,8 @@ fn is_of_rocm_5_2(op: &Op) -> bool {
 
 fn is_of_rocm_6_4(op: &Op) -> bool {
     match op {
+        // `hipEventRecord` and launches with events do not know these handles: the program ends by a segmentation fault.
+        Op::Record(_, Stream::Legacy) | Op::Timed(Stream::Legacy | Stream::PerThread, ..) => false,
         Op::Submit(_, work) | Op::Timed(_, work, ..) => is_work_of_rocm_6_4(work),
         Op::Record(..) | Op::Wait(..) | Op::SyncStream(_) | Op::Name(_) => true,
         other => is_of_rocm_5_2(other),

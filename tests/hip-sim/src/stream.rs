@@ -40,9 +40,10 @@ pub(crate) fn resolve(handle: hipStream_t) -> Option<Arc<Stream>> {
     }
 }
 
-/// For the `_spt` functions, in which a null stream means the calling thread's default stream.
+/// For the `_spt` functions, in which both handles of the null stream mean the calling thread's default stream
+/// (`PER_THREAD_DEFAULT_STREAM` in <https://github.com/ROCm/clr/blob/rocm-6.3.0/hipamd/src/hip_internal.hpp>).
 pub(crate) fn or_per_thread(handle: hipStream_t) -> hipStream_t {
-    if handle.is_null() { ptr::without_provenance_mut(PER_THREAD) } else { handle }
+    if matches!(handle.addr(), 0 | LEGACY) { ptr::without_provenance_mut(PER_THREAD) } else { handle }
 }
 
 /// This thread's default stream and its handle, which is destroyed when the thread ends.

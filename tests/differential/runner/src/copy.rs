@@ -155,9 +155,10 @@ pub(crate) fn submit(world: &World<'_>, stream: Handle, by: Copy, to: Cell, from
     unsafe {
         match by {
             Copy::Async => names::hipMemcpyAsync(to.address, from.address, size, kind, stream),
-            Copy::Spt => {
-                names::hipMemcpyAsync_spt(to.address, from.address, size, kind, names::of_thread(stream))
-            }
+            Copy::Spt => match names::of_thread(stream) {
+                Some(stream) => names::hipMemcpyAsync_spt(to.address, from.address, size, kind, stream),
+                None => names::hipMemcpyAsync(to.address, from.address, size, kind, stream),
+            },
             Copy::Driver => match kind {
                 hip::HOST_TO_DEVICE => hip::hipMemcpyHtoDAsync(to.address, from.address, size, stream),
                 hip::DEVICE_TO_HOST => hip::hipMemcpyDtoHAsync(to.address, from.address, size, stream),

@@ -2,8 +2,9 @@
 //! per-thread null streams calls (`-DHIP_API_PER_THREAD_DEFAULT_STREAM`). For the latter, handle 0 means the
 //! thread's own stream.
 //!
-//! Each thread selects its names. Streams stay the same: the shared null stream is then passed as
-//! `hipStreamLegacy`.
+//! Each thread selects its names. Streams stay the same, so calls for the shared null stream keep the functions' own names: the others
+//! take `hipStreamLegacy` for the thread's own stream, too (ROCm 6.4 and 7.2, `PER_THREAD_DEFAULT_STREAM` in
+//! <https://github.com/ROCm/clr/blob/rocm-6.3.0/hipamd/src/hip_internal.hpp>).
 
 #![expect(non_snake_case, clippy::too_many_arguments, reason = "names and signatures are HIP's")]
 
@@ -34,14 +35,17 @@ fn are_per_thread() -> bool {
     NAMES.get() == Names::PerThread
 }
 
-/// A stream's handle for functions in which null means the thread's own stream.
-pub(crate) fn of_thread(stream: Handle) -> Handle {
-    const LEGACY: usize = 1;
-    const PER_THREAD: usize = 2;
+/// The handles of the null stream that all threads share, and of the thread's own.
+const NULL: usize = 0;
+const LEGACY: usize = 1;
+const PER_THREAD: usize = 2;
+
+/// A stream's handle for functions in which null means the thread's own stream. None: they cannot name it.
+pub(crate) fn of_thread(stream: Handle) -> Option<Handle> {
     match stream.addr() {
-        0 => ptr::without_provenance_mut(LEGACY),
-        PER_THREAD => ptr::null_mut(),
-        _ => stream,
+        NULL | LEGACY => None,
+        PER_THREAD => Some(ptr::null_mut()),
+        _ => Some(stream),
     }
 }
 
@@ -64,11 +68,16 @@ macro_rules! functions {
             pub(crate) unsafe fn $name($($argument: $type),*) -> Code {
                 // SAFETY: the caller upholds this function's contract.
                 unsafe {
-                    if are_per_thread() {
-                        let $stream = of_thread($stream);
-                        $spt($($argument),*)
-                    } else {
-                        plain::$name($($argument),*)
+                    if !are_per_thread() {
+                        return plain::$name($($argument),*);
+                    }
+                    match of_thread($stream) {
+                        Some($stream) => $spt($($argument),*),
+                        None => {
+                            // `hipEventRecord` does not know the other handle (6.4 and 7.2).
+                            let $stream = ptr::null_mut();
+                            plain::$name($($argument),*)
+                        }
                     }
                 }
             }

@@ -94,9 +94,10 @@ fn launch(
                 hip::SUCCESS
             }
             Launch::Plain => names::hipLaunchKernel(address, GRID, BLOCK, list, 0, stream),
-            Launch::Spt => {
-                names::hipLaunchKernel_spt(address, GRID, BLOCK, list, 0, names::of_thread(stream))
-            }
+            Launch::Spt => match names::of_thread(stream) {
+                Some(stream) => names::hipLaunchKernel_spt(address, GRID, BLOCK, list, 0, stream),
+                None => names::hipLaunchKernel(address, GRID, BLOCK, list, 0, stream),
+            },
             Launch::Cooperative => names::hipLaunchCooperativeKernel(address, GRID, BLOCK, list, 0, stream),
             Launch::Ext => hip::hipExtLaunchKernel(address, GRID, BLOCK, list, 0, stream, none, none, 0),
             Launch::ModuleList => module_launch(function(Source::Module), stream, list, ptr::null_mut()),
