@@ -21,6 +21,7 @@ const NOT_APPLICABLE: [(&str, &[&str]); 3] = [
             "copies::a_copy_within_the_device_does_not_wait",
             "copies::the_boxes_of_a_batch_are_copied_in_stream_order",
             "copies::the_copies_of_a_batch_run_in_stream_order",
+            "default_streams::per_thread_functions_take_the_legacy_handle_for_the_threads_stream",
             "default_streams::the_legacy_handle_is_the_null_stream",
             "devices::functions_are_found_by_name",
             "launch::a_kernel_and_its_function_are_the_same",

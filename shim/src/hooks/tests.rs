@@ -141,7 +141,8 @@ fn kinds_of_streams_are_distinguished() {
     assert_eq!(kind(Id::hipLaunchKernel, 2), StreamKind::PerThread);
     assert_eq!(kind(Id::hipLaunchKernel, 0x5555_0000), StreamKind::Created);
     assert_eq!(kind(Id::hipLaunchKernel_spt, 0), StreamKind::PerThread);
-    assert_eq!(kind(Id::hipLaunchKernel_spt, 1), StreamKind::Legacy);
+    assert_eq!(kind(Id::hipLaunchKernel_spt, 1), StreamKind::PerThread, "as in ROCm 6.4 and 7.2");
+    assert_eq!(kind(Id::hipLaunchKernel_spt, 2), StreamKind::PerThread);
 }
 
 /// After that the handle may be another stream's at once.

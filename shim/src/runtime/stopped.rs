@@ -108,21 +108,3 @@ impl Stopped<'_> {
         unsafe { self.frame.argument(self.layout.location(argument)).cast::<T>().read() }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::api::TABLE;
-
-    #[test]
-    fn functions_with_spt_take_both_handles_of_the_null_stream_for_the_threads_own() {
-        let means = |id: Id, handle: usize| {
-            StreamName::of(&TABLE[id as usize], Some(Stream(std::ptr::without_provenance_mut(handle))))
-        };
-        let [plain, spt] = [Id::hipMemcpyAsync, Id::hipMemcpyAsync_spt];
-        assert_eq!([0, 1, 2].map(|handle| means(spt, handle)), [StreamName::PerThread; 3]);
-        let own = [StreamName::Legacy, StreamName::Legacy, StreamName::PerThread];
-        assert_eq!([0, 1, 2].map(|handle| means(plain, handle)), own);
-        assert_eq!(means(spt, 0x70), StreamName::Created(0x70));
-    }
-}

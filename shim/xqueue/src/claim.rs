@@ -196,9 +196,13 @@ impl<D: Device> Claim<D> {
         let charged = took.min(now - self.uncharged_since);
         self.uncharged_since += charged;
         self.usage.device_time += charged;
+        // The parts come to the whole, however they are rounded.
+        let (mut done, mut given) = (0, 0);
         for &(origin, part) in charges {
-            let part = u128::from(part.0) * u128::from(charged.0) / u128::from(took.0.max(1));
-            self.by_origin.add(origin, Nanos(part as u64));
+            done += u128::from(part.0);
+            let until_here = (done * u128::from(charged.0)).checked_div(u128::from(took.0)).unwrap_or(0);
+            self.by_origin.add(origin, Nanos((until_here - given) as u64));
+            given = until_here;
         }
     }
 

@@ -182,10 +182,13 @@ pub struct PendingLaunch<D: Device> {
 }
 
 impl<D: Device> PendingLaunch<D> {
-    /// The same for a launch that the runtime may refuse. It keeps its gate only if the runtime is certain to take it. Otherwise
-    /// the gate could stay in the stream with nothing behind it.
+    /// The same for a launch that the runtime may refuse. It keeps its gate, and is measured, only if the runtime is certain to take it.
+    /// Otherwise the gate or a marker could stay in the stream with nothing behind it, and the stream would not be done.
     pub fn gated_if(mut self, is_certain: impl FnOnce() -> bool) -> Self {
-        self.gate = self.gate.filter(|_| is_certain());
+        let puts_any = self.gate.is_some() || self.sampling.is_some();
+        if puts_any && !is_certain() {
+            (self.gate, self.sampling) = (None, None);
+        }
         self
     }
 }

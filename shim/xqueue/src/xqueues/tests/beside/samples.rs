@@ -129,3 +129,13 @@ fn a_launch_by_a_thread_that_waited_for_a_processor_after_the_marker_is_not_meas
     assert!(about.contains(&measured_with(Nanos::from_millis(5))), "this sample tells nothing");
     assert!(about.contains(&measured_with(Nanos::from_micros(1))));
 }
+
+/// The program may ask at once whether the stream is done, which then has nothing but the marker.
+#[test]
+fn no_marker_goes_before_a_launch_that_the_runtime_may_refuse() {
+    let process = measuring(AdmissionState::Beside);
+    let mut begun = process.admit().expect("nothing keeps it").gated_if(|| false);
+    process.queues.prepare(&mut begun);
+    process.queues.finish(begun, false);
+    assert_eq!(process.recorded(), 0);
+}
