@@ -154,9 +154,14 @@ pub(crate) enum Delay {
     Deferred(u64, Nanos),
 }
 
-/// Whether a command's stream has nothing else to do when the command is launched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Idle(pub(crate) bool);
+/// A launch between two markers.
+#[derive(Debug)]
+pub(crate) struct SampledLaunch<M> {
+    /// Whether its stream has nothing else to do when it is launched.
+    pub(crate) is_idle: bool,
+    /// The marker before it, and the time before that was recorded.
+    pub(crate) before: Option<(M, Nanos)>,
+}
 
 /// An admitted launch that [`crate::XQueues::finish`] finishes.
 #[derive(Debug)]
@@ -176,18 +181,17 @@ pub struct PendingLaunch<D: Device> {
     pub(crate) gate: Option<D::Gate>,
     /// Whether the watcher must be told after the launch.
     pub(crate) is_first: bool,
-    /// How to measure the command by itself, if it is to be; and the marker before it, with the time before that was recorded.
-    pub(crate) sampling: Option<Idle>,
-    pub(crate) marker_before: Option<(D::Marker, Nanos)>,
+    /// How the command is measured by itself, if it is.
+    pub(crate) sample: Option<Box<SampledLaunch<D::Marker>>>,
 }
 
 impl<D: Device> PendingLaunch<D> {
     /// The same for a launch that the runtime may refuse. It keeps its gate, and is measured, only if the runtime is certain to take it.
     /// Otherwise the gate or a marker could stay in the stream with nothing behind it, and the stream would not be done.
     pub fn gated_if(mut self, is_certain: impl FnOnce() -> bool) -> Self {
-        let puts_any = self.gate.is_some() || self.sampling.is_some();
+        let puts_any = self.gate.is_some() || self.sample.is_some();
         if puts_any && !is_certain() {
-            (self.gate, self.sampling) = (None, None);
+            (self.gate, self.sample) = (None, None);
         }
         self
     }

@@ -417,9 +417,11 @@ impl<D: Device> XQueues<D> {
             state.gate_refused(launch.claim, self.device.runtime(launch.stream), &self.device);
             self.publish(&mut state);
         }
-        if launch.sampling.is_some() && self.device.measures() {
+        if let Some(sample) = &mut launch.sample
+            && self.device.measures()
+        {
             let begun = now();
-            launch.marker_before = self.mark(launch.stream).map(|marker| (marker, begun));
+            sample.before = self.mark(launch.stream).map(|marker| (marker, begun));
         }
     }
 
@@ -432,8 +434,8 @@ impl<D: Device> XQueues<D> {
     /// Notes that an admitted launch has returned. With `on_device` the runtime took it.
     #[expect(clippy::needless_pass_by_value, reason = "a launch is finished once")]
     pub fn finish(&self, launch: PendingLaunch<D>, on_device: bool) {
-        if let (Some(before), Some(idle)) = (launch.marker_before, launch.sampling) {
-            self.finish_sample(&launch, before, idle, on_device);
+        if let Some(sample) = &launch.sample {
+            self.finish_sample(&launch, sample, on_device);
         }
         let mut state = self.lock_for(launch.source);
         let returned = now();

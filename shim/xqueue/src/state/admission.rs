@@ -105,7 +105,7 @@ impl<D: Device> State<D> {
         } else {
             None
         };
-        let sampling = if is_alone { None } else { self.begins_sample(source, class, &demand, admitted) };
+        let sample = if is_alone { None } else { self.begins_sample(source, class, &demand, admitted) };
         Some(PendingLaunch {
             source,
             claim,
@@ -117,8 +117,7 @@ impl<D: Device> State<D> {
             is_limited: is_below || limits_itself,
             gate,
             is_first,
-            sampling,
-            marker_before: None,
+            sample,
         })
     }
 }

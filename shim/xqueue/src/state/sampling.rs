@@ -5,7 +5,7 @@
 
 use xsched_sched::Nanos;
 
-use crate::command::{Demand, DurationClass, Idle, KnownEnd};
+use crate::command::{Demand, DurationClass, KnownEnd, SampledLaunch};
 use crate::device::Device;
 use crate::ids::{QueueId, Source};
 use crate::state::State;
@@ -82,7 +82,7 @@ impl<M: Copy> Sampling<M> {
 }
 
 impl<D: Device> State<D> {
-    /// Whether the launch that begins now is to be sampled, and if so, whether its stream is idle. What the program may know to be
+    /// How the launch that begins now is sampled, if it is. What the program may know to be
     /// done by itself is not, since a marker behind it could contradict the program; nor is what orders other streams, since a marker
     /// would, too.
     pub(super) fn begins_sample(
@@ -91,7 +91,7 @@ impl<D: Device> State<D> {
         class: DurationClass,
         demand: &Demand,
         now: Nanos,
-    ) -> Option<Idle> {
+    ) -> Option<Box<SampledLaunch<D::Marker>>> {
         let Source::Queue(queue) = source else { return None };
         if !self.sampling.is_due(now) || demand.end != KnownEnd::Unknown {
             return None;
@@ -100,9 +100,9 @@ impl<D: Device> State<D> {
         if !flight.begins_sample(now, class) {
             return None;
         }
-        let idle = Idle(flight.is_empty());
+        let is_idle = flight.is_empty();
         self.sampling.next = now + SAMPLES_APART;
-        Some(idle)
+        Some(Box::new(SampledLaunch { is_idle, before: None }))
     }
 
     /// A command was launched between two markers.

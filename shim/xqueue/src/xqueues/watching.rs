@@ -9,7 +9,7 @@ use xsched_sched::{Limit, Nanos};
 
 use crate::claim::Usage;
 use crate::clock::now;
-use crate::command::{Idle, PendingLaunch};
+use crate::command::{PendingLaunch, SampledLaunch};
 use crate::device::Device;
 use crate::ids::{ClaimId, ClaimKey, QueueId, RuntimeId, Source};
 use crate::origins::OriginTimes;
@@ -271,14 +271,14 @@ impl<D: Device> XQueues<D> {
         }
     }
 
-    /// The launch of a command with a marker before it has returned.
+    /// The launch of a command that is measured has returned.
     pub(super) fn finish_sample(
         &self,
         launch: &PendingLaunch<D>,
-        (before, begun): (D::Marker, Nanos),
-        Idle(is_idle): Idle,
+        &SampledLaunch { is_idle, before }: &SampledLaunch<D::Marker>,
         on_device: bool,
     ) {
+        let Some((before, begun)) = before else { return };
         let gap = if is_idle { now() - begun } else { Nanos::ZERO };
         let behind = if on_device { self.mark(launch.stream) } else { None };
         let (Source::Queue(queue), Some(behind)) = (launch.source, behind) else {

@@ -77,14 +77,14 @@ fn a_command_is_not_measured_if_a_marker_could_contradict_the_program_or_delay_o
         let Admission::Now(begun) = process.queues.admit(process.queue, &[], demand) else {
             panic!("nothing keeps it")
         };
-        begun.sampling.is_some()
+        begun.sample.is_some()
     };
     assert_eq!(ends.map(|end| is_measured(Demand { end, ..WORK.into() })), [true, false]);
     let process = measuring(AdmissionState::Beside);
     process.bench.orders_others.store(true, Ordering::SeqCst);
     let null = process.queues.create(0, Some(process.claim), status());
     let Admission::Now(begun) = process.queues.admit(null, &[], WORK) else { panic!("nothing keeps it") };
-    assert!(begun.sampling.is_none());
+    assert!(begun.sample.is_none());
 }
 
 #[test]
