@@ -150,12 +150,6 @@ pub(crate) fn only_copy_at(address: usize) -> Option<&'static RuntimeCopy> {
     Some(copy)
 }
 
-/// The path of the mapped object that contains an address; empty for the program itself.
-pub(crate) fn path_of_object_at(address: usize) -> Option<CString> {
-    let _errno = Errno::save();
-    Some(objects::mapped().containing(address)?.path().to_owned())
-}
-
 /// Bytes from an address in a mapped object to the end of its segment.
 pub(crate) fn bytes_mapped_from(address: usize) -> Option<u64> {
     let objects = objects::mapped();

@@ -5,7 +5,7 @@
 //!   the thread has a scheduling domain ---------------> by its domain       (domain)
 //!   the call site is known ---------------------------> as before           (sites of xsched-preload)
 //!   programs of the controller are attached ----------> they walk the stack (ask, page, slot)
-//!   else ---------------------------------------------> by the rules, from the immediate caller (local, caller)
+//!   else ---------------------------------------------> by the rules, from the immediate caller (local)
 //! ```
 //!
 //! No verdict is needed while nothing is suspended, deferred or shared with other processes.
@@ -13,7 +13,6 @@
 //! A verdict is policy. Whatever it is, a program computes the same as without it: see [`xsched_xqueue::Treatment`].
 
 mod ask;
-mod caller;
 pub(crate) mod connection;
 pub(crate) mod domain;
 mod kernel_names;
@@ -29,6 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use xsched_preload::caller;
 use xsched_preload::origins;
 use xsched_preload::sites::{CACHE, Known, Site};
 use xsched_protocol::probe::PROBES;

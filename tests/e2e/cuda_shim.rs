@@ -385,22 +385,32 @@ fn random_calls_of_two_threads_do_the_same_while_a_controller_suspends_their_pro
     assert!(!summary.contains("panics") && !summary.contains("refused"), "{summary}");
 }
 
-/// How many kernels a graph has launched after it settled, while its process may launch nothing.
-fn kernels_while_suspended(way: &str) -> usize {
-    let machine = Machine::new("graph");
-    let controller = SmallController::start(machine.folder.path()).expect("a socket can be made");
-    let mut load = machine.contexts(&format!("graph 2 500 {way}"));
+/// How many kernels a program launches after it settled, while it may launch nothing. It goes on afterwards, to its end.
+fn kernels_while_held(
+    machine: &Machine,
+    controller: &SmallController,
+    mut load: DeviceLoad,
+    what: &str,
+) -> usize {
     wait_until("it reports", || controller.reports() > 0);
     controller.hold(true);
     thread::sleep(A_WHILE);
     let settled = machine.kernels(load.id());
     thread::sleep(A_WHILE);
     let kernels = machine.kernels(load.id()) - settled;
-    assert!(!load.has_ended().expect("a child can be waited for"), "{way}");
+    assert!(!load.has_ended().expect("a child can be waited for"), "{what}");
     controller.hold(false);
     let findings = load.findings().expect("the program succeeds");
-    assert!(findings["kernels"] > 0.0, "{way}: {findings:?}");
+    assert!(findings["kernels"] > 0.0, "{what}: {findings:?}");
     kernels
+}
+
+/// How many kernels a graph has launched after it settled, while its process may launch nothing.
+fn kernels_while_suspended(way: &str) -> usize {
+    let machine = Machine::new("graph");
+    let controller = SmallController::start(machine.folder.path()).expect("a socket can be made");
+    let load = machine.contexts(&format!("graph 2 500 {way}"));
+    kernels_while_held(&machine, &controller, load, way)
 }
 
 #[needs(nothing)]
@@ -421,18 +431,8 @@ fn kernels_by(caller: &str, set_up: impl FnOnce(&mut Command)) -> usize {
     let controller = SmallController::start(machine.folder.path()).expect("a socket can be made");
     let mut program = machine.shimmed(&format!("by {} 2 500", path_of(caller)));
     set_up(&mut program);
-    let mut load = begin(&mut program);
-    wait_until("it reports", || controller.reports() > 0);
-    controller.hold(true);
-    thread::sleep(A_WHILE);
-    let settled = machine.kernels(load.id());
-    thread::sleep(A_WHILE);
-    let kernels = machine.kernels(load.id()) - settled;
-    assert!(!load.has_ended().expect("a child can be waited for"), "{caller}");
-    controller.hold(false);
-    let findings = load.findings().expect("the program succeeds");
-    assert!(findings["kernels"] > 0.0, "{caller}: {findings:?}");
-    kernels
+    let load = begin(&mut program);
+    kernels_while_held(&machine, &controller, load, caller)
 }
 
 /// A library that launches, by its file name; others are words of the program.

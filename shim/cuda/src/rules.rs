@@ -5,8 +5,6 @@
 //!
 //! A verdict is kept by call site, and by kernel where a rule asks for its name.
 
-mod caller;
-
 use std::cell::Cell;
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xsched_preload::caller_rules::{CallerRules, KnownCall};
 use xsched_preload::fork::Renewable;
 use xsched_preload::sites::{CACHE, Known, Site};
-use xsched_preload::{log, origins, settings};
+use xsched_preload::{caller, log, origins, settings};
 use xsched_protocol::verdict::{Action, Judgement, RuleId, Verdict};
 use xsched_protocol::wire::SchedulingDomain;
 use xsched_rules::Rules;

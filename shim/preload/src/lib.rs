@@ -10,6 +10,7 @@
 //! | [`asked`] | what the program asks for while it runs |
 //! | [`gates`] | which gates the process has, for others |
 //! | [`hashing`] | the multiplier of hash tables |
+//! | [`caller`] | the library and the function that a call returns to |
 //! | [`caller_rules`] | rules on calls, where the process decides by the immediate caller |
 //! | [`sites`] | verdicts of known call sites |
 //! | [`settings`] | rules that the environment asks for |
@@ -20,6 +21,7 @@
 
 pub mod added_calls;
 pub mod asked;
+pub mod caller;
 pub mod caller_rules;
 pub mod dlsym;
 pub mod env;

@@ -4,6 +4,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use xsched_preload::caller;
 use xsched_preload::caller_rules::{CallerRules, KnownCall};
 use xsched_preload::fork::Renewable;
 use xsched_preload::settings;
@@ -17,7 +18,7 @@ use xsched_xqueue::{ControllerRules, Library};
 use crate::counters::{self, Trouble, VerdictSource};
 use crate::runtime::stopped::Stopped;
 use crate::verdict::domain;
-use crate::verdict::{caller, invalidate, page, publish, verbose};
+use crate::verdict::{invalidate, page, publish, verbose};
 
 /// The rules in force.
 #[derive(Default)]

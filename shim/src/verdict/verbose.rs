@@ -10,10 +10,9 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use xsched_preload::caller;
 use xsched_preload::fork::Renewable;
 use xsched_preload::{env, log};
-
-use crate::verdict::caller;
 
 const UNKNOWN: u8 = u8::MAX;
 const ONCE: u8 = 1;

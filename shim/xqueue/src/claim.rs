@@ -189,21 +189,29 @@ impl<D: Device> Claim<D> {
         self.usage.deferred += 1;
     }
 
-    /// Commands of the claim have completed, with these charges.
-    pub(crate) fn completed(&mut self, now: Nanos, charges: &[(Origin, Nanos)]) {
+    /// Commands of the claim have completed, which took this long together. Returns how much of it is charged.
+    pub(crate) fn completed(&mut self, now: Nanos, took: Nanos) -> Nanos {
         (self.has_progressed, self.busy) = (true, Some(now));
-        let took = charges.iter().fold(Nanos::ZERO, |sum, (_, part)| sum + *part);
         let charged = took.min(now - self.uncharged_since);
         self.uncharged_since += charged;
         self.usage.device_time += charged;
-        // The parts come to the whole, however they are rounded.
-        let (mut done, mut given) = (0, 0);
-        for &(origin, part) in charges {
-            done += u128::from(part.0);
-            let until_here = (done * u128::from(charged.0)).checked_div(u128::from(took.0)).unwrap_or(0);
-            self.by_origin.add(origin, Nanos((until_here - given) as u64));
-            given = until_here;
-        }
+        charged
+    }
+
+    /// Divides what is charged among the libraries that used it. Charges that come to `took` are taken all the same: otherwise the next
+    /// call would find them.
+    pub(crate) fn charge(
+        &mut self,
+        charges: impl Iterator<Item = (Origin, Nanos)>,
+        took: Nanos,
+        charged: Nanos,
+    ) {
+        charge(&mut self.by_origin, charges, took, charged);
+    }
+
+    /// The same for what completed on streams without a queue.
+    pub(crate) fn charge_unqueued(&mut self, took: Nanos, charged: Nanos) {
+        charge(&mut self.by_origin, self.unqueued.take_charges(), took, charged);
     }
 
     /// The numbers that stand for origins have changed their meaning.
@@ -441,5 +449,21 @@ impl<D: Device> Claim<D> {
         self.reported = None;
         // The closings before this registration do not count.
         self.preemption_noted = self.last_gate_closing();
+    }
+}
+
+/// Parts of `took` become parts of `charged`. They come to the whole, however they are rounded.
+fn charge(
+    times: &mut OriginTimes,
+    charges: impl Iterator<Item = (Origin, Nanos)>,
+    took: Nanos,
+    charged: Nanos,
+) {
+    let (mut done, mut given) = (0, 0);
+    for (origin, part) in charges {
+        done += u128::from(part.0);
+        let until_here = (done * u128::from(charged.0)).checked_div(u128::from(took.0)).unwrap_or(0);
+        times.add(origin, Nanos((until_here - given) as u64));
+        given = until_here;
     }
 }

@@ -101,6 +101,21 @@ impl Exact {
     }
 }
 
+/// A half's value, which double precision has exactly.
+pub(crate) fn f16_to_f64(value: u16) -> f64 {
+    f64::from(f16_to_f32(value))
+}
+
+/// Whether a half is a NaN.
+pub(crate) fn is_nan_16(value: u16) -> bool {
+    value & 0x7fff > 0x7c00
+}
+
+/// The first half that is a NaN, made quiet; else the hardware's own.
+pub(crate) fn nan_of_16(operands: &[u16]) -> u16 {
+    operands.iter().copied().find(|&operand| is_nan_16(operand)).map_or(0x7e00, |nan| nan | 0x200)
+}
+
 /// A half as a float of single precision.
 pub(crate) fn f16_to_f32(bits: u16) -> f32 {
     let sign = u32::from(bits & 0x8000) << 16;

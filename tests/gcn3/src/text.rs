@@ -24,17 +24,7 @@ impl Instruction {
 
     fn suffix(&self) -> &'static str {
         let has_other_forms = match self.encoding {
-            Encoding::Vop1 | Encoding::Vop2 | Encoding::Vopc => !matches!(
-                self.op,
-                Op::VMadmkF32
-                    | Op::VMadmkF16
-                    | Op::VMadakF32
-                    | Op::VMadakF16
-                    | Op::VReadfirstlaneB32
-                    | Op::VNop
-                    | Op::VSwapB32
-                    | Op::VClrexcp
-            ),
+            Encoding::Vop1 | Encoding::Vop2 | Encoding::Vopc => !self.op.takes_no_modifiers(),
             Encoding::Vop3 => {
                 self.op == Op::VCmp || self.op.is_short() && !matches!(self.op, Op::VNop | Op::VClrexcp)
             }
@@ -195,6 +185,21 @@ impl Instruction {
 }
 
 impl Op {
+    /// Whether its short encoding takes no modifiers of lanes, and its name no suffix there.
+    pub(crate) fn takes_no_modifiers(self) -> bool {
+        matches!(
+            self,
+            Self::VMadmkF32
+                | Self::VMadmkF16
+                | Self::VMadakF32
+                | Self::VMadakF16
+                | Self::VReadfirstlaneB32
+                | Self::VNop
+                | Self::VSwapB32
+                | Self::VClrexcp
+        )
+    }
+
     /// Whether VOP1 or VOP2 has it.
     pub(crate) fn is_short(self) -> bool {
         use crate::opcodes::{VOP1, VOP1_9, VOP2, VOP2_9};

@@ -110,8 +110,8 @@ impl<D: Device> State<D> {
             flight.first_marker_pending(now);
             return None;
         }
-        let Completed { retired, .. } = flight.first_marker_completed(now, device_time)?;
-        self.charge(source, now);
+        let Completed { took, retired } = flight.first_marker_completed(now, device_time)?;
+        self.charge(source, now, took);
         self.note_completion(source, now, device_time, Observed::Marker);
         retired
     }
@@ -128,8 +128,8 @@ impl<D: Device> State<D> {
         let Some(flight) = self.flight_mut(source) else { return retired };
         match is_done {
             Some(true) => {
-                if flight.completed_through(launched, now, Seen::ByLook, &mut retired).is_some() {
-                    self.charge(source, now);
+                if let Some(took) = flight.completed_through(launched, now, Seen::ByLook, &mut retired) {
+                    self.charge(source, now, took);
                     self.note_completion(source, now, None, Observed::Marker);
                 }
             }
@@ -165,8 +165,8 @@ impl<D: Device> State<D> {
                 continue;
             }
             let took = queue.flight_mut().completed_through(launched, now, Seen::ByWait, &mut retired);
-            if took.is_some() {
-                self.charge(Source::Queue(id), now);
+            if let Some(took) = took {
+                self.charge(Source::Queue(id), now, took);
                 self.note_completion(Source::Queue(id), now, None, Observed::Wait);
             }
         }
@@ -184,15 +184,18 @@ impl<D: Device> State<D> {
     }
 
     /// Charges completed work of a source to its claim. A claim that has the device to itself is not charged.
-    fn charge(&mut self, source: Source, now: Nanos) {
+    fn charge(&mut self, source: Source, now: Nanos, took: Nanos) {
         let Some(claim) = self.claim_of_source(source) else { return };
         let is_followed_alone = self.is_recorded() || self.limits_itself(source);
         let is_charged = !self.claims.get(claim).is_alone() || !is_followed_alone;
-        // Charges that do not count are taken, too: otherwise the next call would find them.
-        let Some(flight) = self.flight_mut(source) else { return };
-        let charges: Vec<_> = flight.take_charges().collect();
-        if is_charged {
-            self.claims.get_mut(claim).completed(now, &charges);
+        let claim = self.claims.get_mut(claim);
+        let charged = if is_charged { claim.completed(now, took) } else { Nanos::ZERO };
+        match source {
+            Source::Queue(queue) => {
+                let Some(queue) = self.queues.get_mut(queue) else { return };
+                claim.charge(queue.flight_mut().take_charges(), took, charged);
+            }
+            Source::Unqueued(_) => claim.charge_unqueued(took, charged),
         }
     }
 

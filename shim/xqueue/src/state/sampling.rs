@@ -13,6 +13,9 @@ use crate::state::State;
 /// The shortest time between two samples, whatever the classes.
 const SAMPLES_APART: Nanos = Nanos::from_millis(5);
 
+/// How soon another launch is considered after one whose class was measured a short time ago.
+const CONSIDERED_AGAIN: Nanos = Nanos::from_micros(100);
+
 /// How often a queue whose launches take no lock is made to take it once, so that a launch can be sampled.
 const LOCKED_EVERY: Nanos = Nanos::from_millis(20);
 
@@ -97,12 +100,9 @@ impl<D: Device> State<D> {
             return None;
         }
         let flight = self.queues.get(queue).filter(|queue| !queue.orders_others())?.flight();
-        if !flight.begins_sample(now, class) {
-            return None;
-        }
-        let is_idle = flight.is_empty();
-        self.sampling.next = now + SAMPLES_APART;
-        Some(Box::new(SampledLaunch { is_idle, before: None }))
+        let (is_due, is_idle) = (flight.begins_sample(now, class), flight.is_empty());
+        self.sampling.next = now + if is_due { SAMPLES_APART } else { CONSIDERED_AGAIN };
+        is_due.then(|| Box::new(SampledLaunch { is_idle, before: None }))
     }
 
     /// A command was launched between two markers.

@@ -50,21 +50,6 @@ pub(super) fn vop(isa: Isa, word: u32, second: Result<u32, DecodeError>) -> Resu
     }
 }
 
-/// Operations that take no modifiers of lanes.
-fn refuses_lanes(op: Op) -> bool {
-    matches!(
-        op,
-        Op::VMadmkF32
-            | Op::VMadmkF16
-            | Op::VMadakF32
-            | Op::VMadakF16
-            | Op::VReadfirstlaneB32
-            | Op::VNop
-            | Op::VSwapB32
-            | Op::VClrexcp
-    )
-}
-
 /// Whether an operand or the result has two dwords: modifiers of lanes work on one.
 fn is_wide(instruction: &Instruction) -> bool {
     let widths = instruction.compare.map(Compare::widths);
@@ -72,7 +57,7 @@ fn is_wide(instruction: &Instruction) -> bool {
 }
 
 fn sdwa(mut instruction: Instruction, second: u32) -> Result<Instruction, DecodeError> {
-    if refuses_lanes(instruction.op) || is_wide(&instruction) {
+    if instruction.op.takes_no_modifiers() || is_wide(&instruction) {
         return Err(DecodeError::Modifiers(instruction.op));
     }
     instruction.size = 2;
@@ -106,7 +91,7 @@ fn sdwa(mut instruction: Instruction, second: u32) -> Result<Instruction, Decode
 }
 
 fn dpp(mut instruction: Instruction, second: u32) -> Result<Instruction, DecodeError> {
-    if refuses_lanes(instruction.op) || is_wide(&instruction) {
+    if instruction.op.takes_no_modifiers() || is_wide(&instruction) {
         return Err(DecodeError::Modifiers(instruction.op));
     }
     instruction.size = 2;

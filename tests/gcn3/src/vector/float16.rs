@@ -3,22 +3,9 @@
 use super::float32::{circular, cosine, max, median, min, sine};
 use super::{Execution, map1, map2, map3};
 use crate::fault::Cause;
-use crate::float::{self, Exact, Rounding, f16_to_f32, f64_to_f16, flush_16};
+use crate::float::{self, Exact, Rounding, f16_to_f64, f64_to_f16, flush_16, is_nan_16, nan_of_16};
 use crate::opcodes::Op;
 use crate::wave::Vector;
-
-fn is_nan(value: u16) -> bool {
-    value & 0x7fff > 0x7c00
-}
-
-/// The first operand that is a NaN, made quiet; else the hardware's own.
-fn nan_of(operands: &[u16]) -> u16 {
-    operands.iter().copied().find(|&operand| is_nan(operand)).map_or(0x7e00, |nan| nan | 0x200)
-}
-
-fn wide(value: u16) -> f64 {
-    f64::from(f16_to_f32(value))
-}
 
 /// An operation of single precision whose result is one of the operands.
 fn chosen(value: f32) -> u16 {
@@ -33,8 +20,8 @@ impl Execution<'_> {
     fn unary_16(&mut self, f: impl Fn(f64) -> f64) -> Result<(), Cause> {
         let rounding = self.rounding_16();
         let values = map1(&self.halves(0)?, |a| {
-            let value = f64_to_f16(f(wide(a)), rounding);
-            if is_nan(value) { nan_of(&[a]) } else { value }
+            let value = f64_to_f16(f(f16_to_f64(a)), rounding);
+            if is_nan_16(value) { nan_of_16(&[a]) } else { value }
         });
         self.put_f16(&values)
     }
@@ -43,8 +30,8 @@ impl Execution<'_> {
         let rounding = self.rounding_16();
         let values = map2(&self.halves(0)?, &self.halves(1)?, |a, b| {
             // Sums and products of two halves are exact in double precision.
-            let value = f64_to_f16(f(wide(a), wide(b)), rounding);
-            if is_nan(value) { nan_of(&[a, b]) } else { value }
+            let value = f64_to_f16(f(f16_to_f64(a), f16_to_f64(b)), rounding);
+            if is_nan_16(value) { nan_of_16(&[a, b]) } else { value }
         });
         self.put_f16(&values)
     }
@@ -64,15 +51,15 @@ impl Execution<'_> {
         let rounding = self.rounding_16();
         let flushes = self.wave.mode.flushes_out_16_64();
         let values = map3(&self.halves(0)?, &self.halves(1)?, c, |a, b, c| {
-            let exact = wide(a) * wide(b);
+            let exact = f16_to_f64(a) * f16_to_f64(b);
             let product = if is_fused {
                 exact
             } else {
                 let rounded = f64_to_f16(exact, rounding);
-                wide(if flushes { flush_16(rounded) } else { rounded })
+                f16_to_f64(if flushes { flush_16(rounded) } else { rounded })
             };
-            let value = Exact::sum(product, wide(c)).to_f16(rounding);
-            if is_nan(value) { nan_of(&[a, b, c]) } else { value }
+            let value = Exact::sum(product, f16_to_f64(c)).to_f16(rounding);
+            if is_nan_16(value) { nan_of_16(&[a, b, c]) } else { value }
         });
         self.put_f16(&values)
     }
@@ -115,19 +102,19 @@ impl Execution<'_> {
             Op::VCeilF16 => self.unary_16(f64::ceil),
             Op::VTruncF16 => self.unary_16(f64::trunc),
             Op::VRndneF16 => self.unary_16(float::round_even),
-            Op::VFractF16 => self.unary_16(|a| (a - a.floor()).min(wide(0x3bff))),
+            Op::VFractF16 => self.unary_16(|a| (a - a.floor()).min(f16_to_f64(0x3bff))),
             Op::VSinF16 => self.unary_16(|a| f64::from(circular(a as f32, sine))),
             Op::VCosF16 => self.unary_16(|a| f64::from(circular(a as f32, cosine))),
             Op::VFrexpMantF16 => self.unary_16(float::frexp_mantissa),
             Op::VFrexpExpI16F16 => {
-                let values = map1(&self.halves(0)?, |a| float::frexp_exponent(wide(a)) as u16);
+                let values = map1(&self.halves(0)?, |a| float::frexp_exponent(f16_to_f64(a)) as u16);
                 self.put_u16(&values)
             }
             Op::VLdexpF16 => {
                 let rounding = self.rounding_16();
                 let values = map2(&self.halves(0)?, &self.u16s(1)?, |a, exponent| {
-                    let value = float::ldexp(wide(a), i32::from(exponent as i16));
-                    if is_nan(a) { nan_of(&[a]) } else { f64_to_f16(value, rounding) }
+                    let value = float::ldexp(f16_to_f64(a), i32::from(exponent as i16));
+                    if is_nan_16(a) { nan_of_16(&[a]) } else { f64_to_f16(value, rounding) }
                 });
                 self.put_f16(&values)
             }
@@ -151,12 +138,12 @@ impl Execution<'_> {
             let sign = (a ^ b) & 0x8000;
             let (size_a, size_b) = (a & 0x7fff, b & 0x7fff);
             match (size_a, size_b) {
-                (0x7c01.., _) => nan_of(&[a]),
-                (_, 0x7c01..) => nan_of(&[b]),
+                (0x7c01.., _) => nan_of_16(&[a]),
+                (_, 0x7c01..) => nan_of_16(&[b]),
                 (0, 0) | (0x7c00, 0x7c00) => 0xfe00,
                 (0x7c00, _) | (_, 0) => sign | 0x7c00,
                 (0, _) | (_, 0x7c00) => sign,
-                _ if is_nan(quotient) => sign | 0x7c00,
+                _ if is_nan_16(quotient) => sign | 0x7c00,
                 _ => sign | quotient & 0x7fff,
             }
         });

@@ -4,22 +4,9 @@ use super::float32::{max, min};
 use super::{Execution, clamp_16, map1, map2, map3};
 use crate::decode::Lanes;
 use crate::fault::Cause;
-use crate::float::{Exact, Rounding, f16_to_f32, f64_to_f16, flush_16};
+use crate::float::{Exact, Rounding, f16_to_f32, f16_to_f64, f64_to_f16, flush_16, is_nan_16, nan_of_16};
 use crate::opcodes::Op;
 use crate::wave::{Vector, inline_float};
-
-fn is_nan(value: u16) -> bool {
-    value & 0x7fff > 0x7c00
-}
-
-/// The first operand that is a NaN, made quiet; else the hardware's own.
-fn nan_of(operands: &[u16]) -> u16 {
-    operands.iter().copied().find(|&operand| is_nan(operand)).map_or(0x7e00, |nan| nan | 0x200)
-}
-
-fn wide(value: u16) -> f64 {
-    f64::from(f16_to_f32(value))
-}
 
 /// An operation whose result is one of its operands.
 fn chosen(f: impl Fn(f32, f32) -> f32, a: u16, b: u16) -> u16 {
@@ -136,7 +123,7 @@ impl Execution<'_> {
         let rounding = self.wave.rounding_64();
         let float = |value: f64, operands: &[u16]| {
             let value = f64_to_f16(value, rounding);
-            if is_nan(value) { nan_of(operands) } else { value }
+            if is_nan_16(value) { nan_of_16(operands) } else { value }
         };
         match self.i.op {
             Op::VPkMulLoU16 => self.packed_integers(u16::wrapping_mul),
@@ -159,15 +146,15 @@ impl Execution<'_> {
                 let [a, b, c] = [this.half(0, is_high)?, this.half(1, is_high)?, this.half(2, is_high)?];
                 Ok(map3(&a, &b, &c, |a, b, c| a.wrapping_mul(b).wrapping_add(c)))
             }),
-            Op::VPkAddF16 => self.packed_floats(|a, b| float(wide(a) + wide(b), &[a, b])),
-            Op::VPkMulF16 => self.packed_floats(|a, b| float(wide(a) * wide(b), &[a, b])),
+            Op::VPkAddF16 => self.packed_floats(|a, b| float(f16_to_f64(a) + f16_to_f64(b), &[a, b])),
+            Op::VPkMulF16 => self.packed_floats(|a, b| float(f16_to_f64(a) * f16_to_f64(b), &[a, b])),
             Op::VPkMinF16 => self.packed_floats(|a, b| chosen(min, a, b)),
             Op::VPkMaxF16 => self.packed_floats(|a, b| chosen(max, a, b)),
             Op::VPkFmaF16 => self.put_halves(|this, is_high| {
                 let of = |index| this.float_half(index, is_high);
                 Ok(map3(&of(0)?, &of(1)?, &of(2)?, |a, b, c| {
-                    let value = Exact::sum(wide(a) * wide(b), wide(c)).to_f16(rounding);
-                    this.finished(if is_nan(value) { nan_of(&[a, b, c]) } else { value })
+                    let value = Exact::sum(f16_to_f64(a) * f16_to_f64(b), f16_to_f64(c)).to_f16(rounding);
+                    this.finished(if is_nan_16(value) { nan_of_16(&[a, b, c]) } else { value })
                 }))
             }),
             Op::VMadMixF32 => {
