@@ -3,7 +3,8 @@
 //     load calibrate                                iterations of a millisecond: of the batch job, of a tenth of one of the urgent client
 //     load urgent SECONDS ITERATIONS [KERNELS]      40 requests of 8 kernels a second; prints their times in ms, without the first second
 //     load batch SECONDS ITERATIONS                 kernels of 1 to 3 ms that fill the device; prints the part of the time that they took,
-//                                                   and the least and the largest part in any second but the first and the last
+//                                                   the least and the largest part in any second but the first and the last, and
+//                                                   the longest time in which no kernel ended
 //     load steps SECONDS ITERATIONS HOST_US [null]    steps of 600 kernels, with so much work of the host before each launch, and a wait
 //                                                   at the end, as of a training; on a stream, or the null stream. Prints steps a second
 //     load idle SECONDS                                a kernel 10 times a second
@@ -91,13 +92,16 @@ static void batch(double seconds, long iterations_of_ms, cudaStream_t stream, fl
     srand(1);
     burn<<<1, 32, 0, stream>>>(1, out);
     CHECK(cudaStreamSynchronize(stream));
-    double start = now_ms(), work_ms = 0, ahead[AHEAD];
+    double start = now_ms(), work_ms = 0, ahead[AHEAD], ended = start, pause = 0;
     std::vector<double> seconds_ms((size_t)seconds + 2);
     long count = 0;
     for (; now_ms() - start < seconds * 1e3; count++) {
         double ms = 1 + 2.0 * (rand() % 1000) / 1000;
         if (count >= AHEAD) {
             CHECK(cudaEventSynchronize(events[count % AHEAD]));
+            double now = now_ms();
+            pause = std::max(pause, now - ended);
+            ended = now;
             size_t second = (size_t)((now_ms() - start) / 1e3);
             if (second < seconds_ms.size()) seconds_ms[second] += ahead[count % AHEAD];
         }
@@ -113,6 +117,7 @@ static void batch(double seconds, long iterations_of_ms, cudaStream_t stream, fl
         auto [least, most] = std::minmax_element(seconds_ms.begin() + 1, seconds_ms.begin() + (long)seconds - 1);
         std::printf(", %.3f to %.3f in a second", *least / 1e3, *most / 1e3);
     }
+    std::printf(", longest pause %.1f ms", pause);
     std::printf("\n");
 }
 

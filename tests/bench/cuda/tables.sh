@@ -3,12 +3,12 @@
 #
 #     tables.sh FOLDER    with xsched-ctl, libxsched_shim.so and libxsched_cuda.so of a release build in FOLDER
 #
-# TABLES="batch1 batch5 .." chooses. Files, such as the one of TABLES=timeline, go to $OUT.
+# TABLES="batch1 batch5 .." chooses. XSCHED=FOLDER adds XSched to some (README.md). Files, such as the one of TABLES=timeline, go to $OUT.
 set -u
 OUT=${OUT:-$PWD}
 here=$(cd "$(dirname "$0")" && pwd) built=$(cd "$1" && pwd) work=$(mktemp -d)
 ctl=$built/xsched-ctl shim=$built/libxsched_cuda.so
-tables=${TABLES:-"batch1 batch5 long overhead bert resnet serving shares killed training operators devices"}
+tables=${TABLES:-"batch1 batch5 long overhead bert resnet serving shares starvation killed training operators devices"}
 seconds=${SECONDS_OF_REQUESTS:-27}
 export XSCHED_LOG=$work/shim.log
 cd "$work"
@@ -42,7 +42,29 @@ ours() {
     "$ctl" run --class high -- ./load urgent "$3" "$2"
     wait $jobs
 }
-both() { native "$@"; serve; ours "$@"; stop; }
+# The same under XSched, and its server.
+theirs() {
+    local jobs=
+    for _ in $(seq "$1"); do "$here/with_xsched.sh" "$XSCHED" 0 ./load batch $(($3 + 4)) "$filling" & jobs+=" $!"; done
+    sleep 2
+    echo "XSched, $1 batch jobs"
+    "$here/with_xsched.sh" "$XSCHED" 1 ./load urgent "$3" "$2"
+    wait $jobs
+}
+serve_xsched() { "$XSCHED/bin/xserver" HPF 50000 >>"$work/xserver.log" 2>&1 & xserver=$!; sleep 1; }
+stop_xsched() { kill -INT "$xserver"; wait "$xserver" 2>/dev/null; }
+both() {
+    native "$@"
+    serve; ours "$@"; stop
+    [ -z "${XSCHED:-}" ] || { serve_xsched; theirs "$@"; stop_xsched; }
+}
+# together_xsched NAME SECONDS WORKLOAD..: under XSched. It does not schedule the null stream.
+together_xsched() {
+    [ -n "${XSCHED:-}" ] || return 0
+    serve_xsched
+    python3 "$here/together.py" "$1-xsched" "$2" --xsched "$XSCHED" "${@:3}"
+    stop_xsched
+}
 
 wants batch1 && { echo "### 8 x 100 us, alone"; ./load urgent 5 "$small"; echo "### 8 x 100 us beside one"; both 1 "$small" "$seconds"; }
 wants batch5 && { echo "### 8 x 100 us beside five"; both 5 "$small" "$seconds"; }
@@ -51,6 +73,7 @@ if wants overhead; then
     echo "### overhead, alone"
     for workload in ${OVERHEAD:-bert decode empty}; do
         python3 "$here/together.py" "overhead-$workload" 12 --shim "$shim" $workload:even $workload:odd:shim
+        together_xsched "overhead-$workload" 6 $workload:stream
     done
 fi
 if wants bert; then
@@ -59,6 +82,7 @@ if wants bert; then
     serve
     python3 "$here/together.py" bert6-ours 6 --ctl "$ctl" bert@high bert@high bert@normal bert@normal bert@low bert@low
     stop
+    together_xsched bert6 6 bert:stream@high bert:stream@high bert:stream@normal bert:stream@normal bert:stream@low bert:stream@low
 fi
 # Programs that their host bounds: which settings leave the others something, and what that costs.
 # HOSTBOUND="same fair" chooses settings.
@@ -92,6 +116,7 @@ if wants resnet; then
     serve
     python3 "$here/together.py" resnet-ours 8 --ctl "$ctl" r18@high r50@low
     stop
+    together_xsched resnet 8 r18:stream@high r50:stream@low
 fi
 # What a training pays below an urgent process without work. BELOW="default ahead" chooses settings.
 if wants below; then
@@ -153,6 +178,17 @@ shares() {
     stop
 }
 wants shares && { shares fair 300 100; shares fair 200 100 100; }
+# Urgent work without end, and a job that waits for its turns.
+if wants starvation; then
+    for bound in 1s 200ms; do
+        echo "### starvation = $bound"
+        serve "starvation = \"$bound\""
+        "$ctl" run --class high -- ./load batch 20 "$filling" & jobs=$!
+        "$ctl" run --class low -- ./load batch 20 "$filling" & jobs+=" $!"
+        wait $jobs
+        stop
+    done
+fi
 if wants shares; then
     echo "### partition 75/25"
     serve 'policy = "partition"'

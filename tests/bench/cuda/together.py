@@ -1,8 +1,8 @@
 """Runs workloads of worker.py at the same time, each in a process of its own, and prints their lines.
 
-    together.py NAME SECONDS [--ctl XSCHED_CTL | --shim FILE] WORKLOAD[:OPTION..][@SCHEDULING] ..
+    together.py NAME SECONDS [--ctl XSCHED_CTL | --shim FILE | --xsched FOLDER] WORKLOAD[:OPTION..][@SCHEDULING] ..
 
-With --shim those with the option `shim` get it preloaded, without a controller. With --ctl each runs under `xsched-ctl run`, with
+With --xsched each runs under XSched of that folder, with the priority of its class (`with_xsched.sh`). With --shim those with the option `shim` get it preloaded, without a controller. With --ctl each runs under `xsched-ctl run`, with
 what follows its name: a class, or options such as `weight=400` or `slo=p99 < 9ms` with commas between them.
 """
 
@@ -13,11 +13,13 @@ import tempfile
 import time
 
 name, seconds, workloads = sys.argv[1], sys.argv[2], sys.argv[3:]
-ctl = shim = None
+ctl = shim = xsched = None
 if workloads[0] == "--ctl":
     ctl, workloads = workloads[1], workloads[2:]
 elif workloads[0] == "--shim":
     shim, workloads = workloads[1], workloads[2:]
+elif workloads[0] == "--xsched":
+    xsched, workloads = workloads[1], workloads[2:]
 folder, here, workers = tempfile.mkdtemp(), os.path.dirname(os.path.abspath(__file__)), []
 for index, workload in enumerate(workloads):
     what, _, scheduling = workload.partition("@")
@@ -27,6 +29,9 @@ for index, workload in enumerate(workloads):
     if ctl:
         options = [word for option in scheduling.split(",") for word in ("--" + option).split("=", 1)]
         command = [ctl, "run"] + options + ["--"] + command
+    if xsched:
+        priority = {"class=low": "0", "class=normal": "1", "class=high": "2"}[scheduling]
+        command = [f"{here}/with_xsched.sh", xsched, priority] + command
     errors = open(f"/tmp/{name}.{index}.err", "w")
     environment = dict(os.environ, LD_PRELOAD=shim) if shim and "shim" in what else None
     workers.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True))

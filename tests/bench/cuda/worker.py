@@ -1,9 +1,9 @@
 """One PyTorch workload; the models have random weights.
 
-    worker.py WORKLOAD SECONDS TAG FOLDER [prio] [again] [even|odd]
+    worker.py WORKLOAD SECONDS TAG FOLDER [prio|stream] [again] [even|odd]
 
 Writes FOLDER/ready.TAG, waits for FOLDER/go, and prints a JSON line. With `even` or `odd` it works in such seconds only, so two
-processes can be compared second by second.
+processes can be compared second by second. It works on the null stream, with `stream` on another, with `prio` on an urgent one.
 
     bert      BERT base, batch 1, again and again
     r18       ResNet-18, batch 1, 20 times a second; with `again` as often as it can
@@ -183,7 +183,8 @@ def periodically(act, stream, hz, burst=1):
 
 
 def one():
-    stream = torch.cuda.Stream(priority=-5) if "prio" in options else torch.cuda.current_stream()
+    own = {"prio", "stream"} & options
+    stream = torch.cuda.Stream(priority=-5 if "prio" in options else 0) if own else torch.cuda.current_stream()
     data = torch.zeros(1, device="cuda")
     workloads = {
         "bert": bert,
