@@ -5,7 +5,8 @@
 //!           n+1   all others: they run side by side when the one in front has no work, until another is in front
 //! ```
 //!
-//! Slices are as long as the settings say, or longer for long commands (`commands.rs`).
+//! Slices are as long as the settings say, or longer for long commands (`commands.rs`). One that is half used ends when more urgent
+//! work comes.
 //!
 //! A process's *virtual time* is its charged device time divided by its weight. The process with the least goes next. A process that
 //! becomes ready, or is new, begins at the least virtual time of those that are ready: neither idling nor being new earns time.
@@ -155,8 +156,12 @@ impl VirtualTime {
             }
             let Some(least) = group.least else { continue };
             let process = |index: usize| &view.processes[index];
+            let is_kept_out = most_urgent.is_some_and(|urgency| urgency < group.urgency);
             let left = group.front.and_then(|front| {
-                self.members[front].slice_left(process(front), view.settings.slice, slice_of(front))
+                let slice = slice_of(front);
+                let left = self.members[front].slice_left(process(front), view.settings.slice, slice)?;
+                // The next process would begin beside its last command, but for now none begins.
+                (!is_kept_out || left > slice / 2).then_some(left)
             });
             if left.is_none() {
                 if group.front != Some(least) {

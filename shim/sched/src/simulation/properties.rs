@@ -299,8 +299,9 @@ fn a_scheduler_without_a_bound_is_found() {
 
 // --- One at a time: urgent work that pauses for a moment finds kernels of one of several equals, not of each.
 
-/// How many others have kernels on the device each time that the first client becomes ready. It is seldom more than one: when one
-/// follows another whose last kernels are still there, or several have a starvation slice together.
+/// How many others have kernels on the device each time that the first client becomes ready. It is seldom more than one: when a
+/// slice ended just before, or several have a starvation slice together. Slices that ended only when they were used up would lead to
+/// several in a tenth of these times.
 fn equals_are_serialized(trace: &Trace) -> Verdict {
     let mut in_flight = vec![0_u32; trace.plans.len()];
     let mut found = Vec::new();
@@ -315,7 +316,7 @@ fn equals_are_serialized(trace: &Trace) -> Verdict {
         }
     }
     let of_several = found.iter().filter(|others| **others > 1).count();
-    if found.is_empty() || of_several * 2 > found.len() {
+    if found.is_empty() || of_several * 16 > found.len() {
         return Err(format!("{of_several} of {} times it finds kernels of several others", found.len()));
     }
     Ok(())

@@ -30,6 +30,19 @@ fn equals_go_one_at_a_time_while_urgent_work_is_there_or_may_be_back() {
     assert_eq!((three(&fixture), fixture.again), ([1, 2, 2], None));
 }
 
+/// At the end of any other slice its last command runs beside the next process's first one, and urgent work may find both.
+#[test]
+fn slices_that_are_half_used_end_when_urgent_work_comes() {
+    let mut fixture = Fixture::new();
+    fixture.open(1, 100).open(2, 0).open(3, 0).at(ms(0), ready(1)).at(ms(0), ready(2)).at(ms(0), ready(3));
+    fixture.at(ms(1), idle(1)).at(ms(2), ready(1));
+    assert_eq!(three(&fixture), [1, 2, 3], "1 ms of 4 is used");
+    fixture.at(ms(3), idle(1)).at(ms(4), ready(1));
+    assert_eq!(three(&fixture), [1, 3, 2], "2 ms of 4 are used");
+    fixture.at(ms(5), used(2)).at(ms(5), idle(1));
+    assert_eq!((three(&fixture), fixture.again), ([1, 3, 2], Some(ms(9))), "the next slice is a whole one");
+}
+
 /// A service starts a process for each request.
 #[test]
 fn equals_go_one_at_a_time_also_when_the_urgent_process_has_ended() {
