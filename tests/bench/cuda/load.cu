@@ -8,6 +8,8 @@
 //     load steps SECONDS ITERATIONS HOST_US [null]    steps of 600 kernels, with so much work of the host before each launch, and a wait
 //                                                   at the end, as of a training; on a stream, or the null stream. Prints steps a second
 //     load idle SECONDS                                a kernel 10 times a second
+//     load turns ROUNDS [threads]                      two processes, or two threads of one, launch an empty kernel in turn, each when the
+//                                                   other's has ended; prints how long a turn takes
 //     load frees SECONDS                             20 kernels, an allocation and its release, again and again; prints the longest round
 //
 // nvcc -O2 -arch=sm_90 -o load load.cu
@@ -17,6 +19,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <cuda_runtime.h>
+#include <thread>
 #include <time.h>
 #include <unistd.h>
 #include <vector>
@@ -151,9 +154,53 @@ static void frees(double seconds, cudaStream_t stream, float *out) {
     std::printf("frees: %ld rounds, the longest %.1f ms\n", rounds, longest);
 }
 
+static void take_turns(int rounds, int from, int to, std::vector<double> *times) {
+    float *out;
+    cudaStream_t stream;
+    CHECK(cudaSetDevice(0));
+    CHECK(cudaMalloc(&out, 64));
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    char turn = 0;
+    for (int i = 0; i < rounds; i++) {
+        double begin = now_ms();
+        burn<<<1, 32, 0, stream>>>(1, out);
+        CHECK(cudaStreamSynchronize(stream));
+        if (write(to, &turn, 1) != 1 || read(from, &turn, 1) != 1) std::exit(1);
+        if (times && i >= rounds / 10) times->push_back((now_ms() - begin) * 1e3 / 2);
+    }
+}
+
+static void turns(int rounds, bool in_threads) {
+    int forth[2], back[2];
+    if (pipe(forth) || pipe(back)) std::exit(1);
+    std::vector<double> times;
+    auto other = [&] {
+        char turn;
+        if (read(forth[0], &turn, 1) != 1) std::exit(1);
+        take_turns(rounds, forth[0], back[1], nullptr);
+    };
+    if (in_threads) {
+        std::thread(other).detach();
+    } else if (fork() == 0) {
+        // Its last wait ends with the process that has taken all its turns.
+        close(forth[1]);
+        other();
+        std::exit(0);
+    }
+    take_turns(rounds, back[0], forth[1], &times);
+    std::sort(times.begin(), times.end());
+    size_t n = times.size();
+    std::printf("turns of %s: n=%zu p50=%.1f p90=%.1f p99=%.1f us\n", in_threads ? "threads" : "processes", n,
+                times[n / 2], times[n * 9 / 10], times[n * 99 / 100]);
+    std::fflush(stdout);
+    _exit(0);
+}
+
 int main(int argc, char **argv) {
     auto number = [&](int index) { return index < argc ? std::atof(argv[index]) : 0.0; };
     if (argc < 2) return 64;
+    // It forks, which must come before any call of CUDA's.
+    if (!std::strcmp(argv[1], "turns")) turns((int)number(2), argc > 3);
     CHECK(cudaSetDevice(0));
     float *out;
     CHECK(cudaMalloc(&out, 64));

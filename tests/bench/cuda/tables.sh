@@ -8,7 +8,7 @@ set -u
 OUT=${OUT:-$PWD}
 here=$(cd "$(dirname "$0")" && pwd) built=$(cd "$1" && pwd) work=$(mktemp -d)
 ctl=$built/xsched-ctl shim=$built/libxsched_cuda.so
-tables=${TABLES:-"batch1 batch5 long overhead bert resnet serving shares starvation killed training operators devices"}
+tables=${TABLES:-"batch1 batch5 long overhead bert resnet serving shares starvation turns killed training operators devices"}
 seconds=${SECONDS_OF_REQUESTS:-27}
 export XSCHED_LOG=$work/shim.log
 cd "$work"
@@ -68,7 +68,8 @@ together_xsched() {
 
 wants batch1 && { echo "### 8 x 100 us, alone"; ./load urgent 5 "$small"; echo "### 8 x 100 us beside one"; both 1 "$small" "$seconds"; }
 wants batch5 && { echo "### 8 x 100 us beside five"; both 5 "$small" "$seconds"; }
-wants long && { echo "### 8 x 500 us beside one"; both 1 $((5 * small)) 6; }
+wants long && { echo "### 8 x 500 us, alone"; ./load urgent 5 $((5 * small)); echo "### 8 x 500 us beside one"; both 1 $((5 * small)) "${LONG_SECONDS:-6}"; }
+wants turns && { echo "### a switch between processes"; for _ in 1 2 3; do ./load turns 4000; ./load turns 4000 threads; done; }
 if wants overhead; then
     echo "### overhead, alone"
     for workload in ${OVERHEAD:-bert decode empty}; do
@@ -236,6 +237,7 @@ if wants mps; then
     mkdir -p "$CUDA_MPS_PIPE_DIRECTORY" "$CUDA_MPS_LOG_DIRECTORY"
     if nvidia-cuda-mps-control -d; then
         echo "### under MPS, 8 x 100 us beside five"
+        ./load turns 4000
         native 5 "$small" 6
         echo "with MPS's priorities:"
         CUDA_MPS_CLIENT_PRIORITY=1 native 5 "$small" 6
@@ -245,6 +247,12 @@ if wants mps; then
         "$ctl" list
         "$ctl" doctor --pid "$(pgrep -f 'load batch' | tail -1)" | grep -A9 -i cuda
         wait $table
+        stop
+        echo "### a decode server beside two trainings under MPS, with its priorities, and ours"
+        python3 "$here/together.py" serving-mps 10 server trainer trainer
+        python3 "$here/together.py" serving-mps-priorities 10 server trainer:below trainer:below
+        serve
+        python3 "$here/together.py" serving-mps-ours 10 --ctl "$ctl" server@high trainer@low trainer@low
         stop
         echo quit | nvidia-cuda-mps-control
         tail -5 "$CUDA_MPS_LOG_DIRECTORY"/*

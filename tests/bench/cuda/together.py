@@ -2,8 +2,10 @@
 
     together.py NAME SECONDS [--ctl XSCHED_CTL | --shim FILE | --xsched FOLDER] WORKLOAD[:OPTION..][@SCHEDULING] ..
 
-With --xsched each runs under XSched of that folder, with the priority of its class (`with_xsched.sh`). With --shim those with the option `shim` get it preloaded, without a controller. With --ctl each runs under `xsched-ctl run`, with
-what follows its name: a class, or options such as `weight=400` or `slo=p99 < 9ms` with commas between them.
+With --ctl each runs under `xsched-ctl run`, with what follows its name: a class, or options such as `weight=400` or
+`slo=p99 < 9ms` with commas between them. With --shim those with the option `shim` get it preloaded, without a controller. With
+--xsched each runs under XSched of that folder, with the priority of its class (`with_xsched.sh`). The option `below` gives a
+workload the lower of MPS's own priorities.
 """
 
 import os
@@ -33,7 +35,11 @@ for index, workload in enumerate(workloads):
         priority = {"class=low": "0", "class=normal": "1", "class=high": "2"}[scheduling]
         command = [f"{here}/with_xsched.sh", xsched, priority] + command
     errors = open(f"/tmp/{name}.{index}.err", "w")
-    environment = dict(os.environ, LD_PRELOAD=shim) if shim and "shim" in what else None
+    environment = dict(os.environ)
+    if shim and "shim" in what:
+        environment["LD_PRELOAD"] = shim
+    if "below" in what:
+        environment["CUDA_MPS_CLIENT_PRIORITY"] = "1"
     workers.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True))
 begun = time.time()
 while len([file for file in os.listdir(folder) if file.startswith("ready")]) < len(workers):
