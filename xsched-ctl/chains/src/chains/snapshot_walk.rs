@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt as _;
 
 use xsched_abi::{
     ChainEnd, Snapshot,
-    chain::Replaced,
     generated::{self, AddressKind, Surroundings},
+    snapshot::{LEFT_OUT, Replaced},
     unwind::{Registers, Step, step},
 };
 use xsched_symbols::{Process, process_folder};
@@ -19,8 +19,8 @@ use super::tables::{Known, Tables};
 pub(super) struct Copied {
     /// Its registers.
     pub(super) snapshot: Box<Snapshot>,
-    /// Its bytes, from the stack pointer upwards.
-    pub(super) bytes: Box<[u8]>,
+    /// The words of it that were copied.
+    pub(super) words: Box<[u64]>,
 }
 
 /// The addresses of a walk, innermost first, each with whether a signal interrupted there; and how the walk ended.
@@ -64,7 +64,8 @@ impl Copied {
                 }
                 Known::Table(table, _) => table,
                 Known::Building | Known::Opening if patience == Patience::Wait => return None,
-                Known::Building | Known::Tableless => break ChainEnd::NoTable,
+                Known::Building => break ChainEnd::NotReady,
+                Known::Tableless => break ChainEnd::NoTable,
                 Known::Gone | Known::Opening => break ChainEnd::Gone,
             };
             let bias = table.bias(mapping.start, mapping.file_offset);
@@ -76,6 +77,10 @@ impl Copied {
                 Step::End => break ChainEnd::Complete,
                 Step::Stop(stop) => break stop.into(),
             };
+            // A frame's return address is code, or zero.
+            if at.rip == LEFT_OUT {
+                break ChainEnd::Unreadable;
+            }
             frames.push((at.rip, interrupted));
         };
         Some((frames, end))
@@ -88,7 +93,12 @@ impl Copied {
         if let Some(Replaced { address, .. }) = replaced.find(|replaced| replaced.slot == address) {
             return Some(*address);
         }
-        xsched_unwind::Snapshot { address: self.snapshot.rsp, bytes: &self.bytes }.word(address)
+        self.snapshot.word(&self.words, address)
+    }
+
+    /// What it takes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Snapshot>() + size_of_val(&*self.words)
     }
 }
 
@@ -139,5 +149,28 @@ impl Surroundings for Around<'_> {
                 }
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use xsched_symbols::{Processes, now_ns};
+    use zerocopy::FromZeros as _;
+
+    use super::*;
+
+    #[test]
+    fn a_chain_that_needs_a_table_too_early_is_not_counted_as_one_through_a_file_without_a_table() {
+        let (pid, mut processes) = (std::process::id(), Processes::new());
+        processes.scan(pid).unwrap();
+        let process = processes.process(pid);
+        let mut tables = Tables::new().unwrap();
+        let mut snapshot = Box::new(Snapshot::new_zeroed());
+        (snapshot.tgid, snapshot.time_ns) = (pid, now_ns());
+        snapshot.rip = Tables::new as *const () as u64 + 1;
+        let copied = Copied { snapshot, words: Box::default() };
+        assert!(copied.walk(process, &mut tables, 9, Patience::Wait).is_none());
+        let (frames, end) = copied.walk(process, &mut tables, 9, Patience::End).unwrap();
+        assert_eq!((frames.len(), end), (1, ChainEnd::NotReady));
     }
 }
