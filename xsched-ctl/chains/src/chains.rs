@@ -316,8 +316,13 @@ impl Chains {
             let patience = if is_last_try { Patience::End } else { Patience::Wait };
             let Snapshot { tgid, time_ns, chain: id, generation, .. } = *waiting.copied.snapshot;
             let process = processes.find(tgid, time_ns);
+            let requested = self.tables.requested();
             let walked = waiting.copied.walk(process, &mut self.tables, self.depth, patience);
             let Some((frames, end)) = walked else {
+                // It waits for a table that was not requested before, and will for those behind it.
+                if let Some(process) = process.filter(|_| self.tables.requested() > requested) {
+                    waiting.copied.expect_tables(process, &mut self.tables);
+                }
                 still.push(waiting);
                 continue;
             };

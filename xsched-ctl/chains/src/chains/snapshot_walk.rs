@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
 
 use xsched_abi::{
     ChainEnd, Snapshot,
@@ -96,6 +97,22 @@ impl Copied {
         self.snapshot.word(&self.words, address)
     }
 
+    /// Requests the tables of all code that a word points into: a walk finds out one after the other which it needs, and those of large
+    /// libraries take seconds.
+    pub(super) fn expect_tables(&self, process: &Process, tables: &mut Tables) {
+        let Snapshot { tgid, time_ns, .. } = *self.snapshot;
+        let mut last = None;
+        for word in &self.words {
+            let mapping = process.code_at(word.wrapping_sub(1), time_ns);
+            if let Some(mapping) =
+                mapping.filter(|mapping| !last.is_some_and(|last| Arc::ptr_eq(last, mapping)))
+            {
+                tables.want(tgid, mapping, Need::Expected);
+                last = Some(mapping);
+            }
+        }
+    }
+
     /// What it takes in memory.
     pub(super) fn bytes(&self) -> usize {
         size_of::<Snapshot>() + size_of_val(&*self.words)
@@ -172,5 +189,18 @@ mod tests {
         assert!(copied.walk(process, &mut tables, 9, Patience::Wait).is_none());
         let (frames, end) = copied.walk(process, &mut tables, 9, Patience::End).unwrap();
         assert_eq!((frames.len(), end), (1, ChainEnd::NotReady));
+    }
+
+    #[test]
+    fn tables_of_all_code_that_a_copy_points_into_are_expected_together() {
+        let (pid, mut processes) = (std::process::id(), Processes::new());
+        processes.scan(pid).unwrap();
+        let process = processes.process(pid).unwrap();
+        let mut tables = Tables::new().unwrap();
+        let words = [Tables::new as *const () as u64 + 1, 7, libc::getpid as *const () as u64 + 1];
+        let mut snapshot = Box::new(Snapshot::new_zeroed());
+        (snapshot.tgid, snapshot.time_ns) = (pid, now_ns());
+        Copied { snapshot, words: words.into() }.expect_tables(process, &mut tables);
+        assert_eq!(tables.requested(), 2, "of this program and of the C library");
     }
 }
