@@ -54,7 +54,8 @@ pub struct Gathered {
     owner: u64,
     /// Where words point that are kept.
     kept: [Span; 2],
-    /// Of the window that is being added: words of the snapshot with it, and a bit for each word that is kept and for each that is zero.
+    /// Of the window that is being added: words of the snapshot without and with it, and a bit for each word that is kept and for each that is zero.
+    begin: u64,
     count: u64,
     kept_bits: u64,
     zero_bits: u64,
@@ -322,8 +323,8 @@ extern "C" fn gather_window(copy: *mut Gathered, scratch: *mut Scratch, address:
     let [low, high] = copy.kept;
     let stack = Span { start: scratch.rsp, size: SNAPSHOT_MAX as u64 };
     let len = scratch.window_len();
-    let begin = u64::from(copy.snapshot.word_count);
-    copy.count = begin.wrapping_add(2 * WINDOW_BITS as u64);
+    copy.begin = copy.snapshot.word_count.into();
+    copy.count = copy.begin.wrapping_add(2 * WINDOW_BITS as u64);
     for part in 0..WINDOW_BITS {
         store(&mut copy.kept_bits, 0);
         store(&mut copy.zero_bits, 0);
@@ -346,6 +347,8 @@ extern "C" fn gather_window(copy: *mut Gathered, scratch: *mut Scratch, address:
                 store(&mut copy.zero_bits, bits | 1 << bit);
             }
         }
+        // Loaded again: the compiler knows its bound and would leave out the masks, but the verifier of Linux 6.1 does not.
+        let begin = load(&copy.begin);
         copy.words[(begin.wrapping_add(part as u64) & MASK) as usize] = copy.kept_bits;
         copy.words[(begin.wrapping_add((WINDOW_BITS + part) as u64) & MASK) as usize] = copy.zero_bits;
     }
