@@ -46,14 +46,17 @@ const WINDOWS: usize = SNAPSHOT_MAX / WINDOW + 1;
 /// frame are not there if they were never used. But to find out that a page is not there takes a microsecond.
 const MISSING_MAX: u32 = 34;
 
+/// Bits of an index of a snapshot's words. There is space for all: the verifier needs to see it at each word.
+const MASK: u64 = WORDS_MAX as u64 - 1;
+
 const PAGE: u64 = 4096;
 
 /// A snapshot that is being put together.
 #[repr(C)]
 pub struct Gathered {
     owner: u64,
-    /// Where words point that are kept.
-    kept: [Span; 2],
+    /// Where words point that are kept: into code, and into the stack.
+    kept: [Span; 3],
     /// Of the window that is being added: words of the snapshot without and with it, and a bit for each word that is kept and for each that is zero.
     begin: u64,
     count: u64,
@@ -115,12 +118,14 @@ pub extern "C" fn take_snapshot(scratch: *mut Scratch, tgid: u32, is_sure: u32) 
         count(Counter::WalksBusy);
         return 0;
     };
+    let stack = Span { start: scratch.rsp, size: SNAPSHOT_MAX as u64 };
     copy.kept = if is_sure != 0 {
         let [low, high] = scratch.space.ranges;
-        [Span::of(low), Span::of(high)]
+        [Span::of(low), Span::of(high), stack]
     } else {
         // Every word that may be an address.
-        [Span { start: 1 << 16, size: (1 << 47) - (1 << 16) }; 2]
+        let any = Span { start: 1 << 16, size: (1 << 47) - (1 << 16) };
+        [any, any, stack]
     };
     copy.snapshot.tgid = tgid;
     gather(copy, scratch);
@@ -310,8 +315,6 @@ fn gather(copy: &mut Gathered, scratch: &mut Scratch) {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn gather_window(copy: *mut Gathered, scratch: *mut Scratch, address: u64) -> u32 {
-    // There is space for all: the verifier needs to see it at each word.
-    const MASK: u64 = WORDS_MAX as u64 - 1;
     // SAFETY: callers pass an element that they own, or the verifier's null.
     let Some(copy) = (unsafe { copy.as_mut() }) else { return 0 };
     // SAFETY: as above.
@@ -320,8 +323,6 @@ extern "C" fn gather_window(copy: *mut Gathered, scratch: *mut Scratch, address:
     if address.wrapping_sub(scratch.rsp) >= scratch.len || is_full {
         return 0;
     }
-    let [low, high] = copy.kept;
-    let stack = Span { start: scratch.rsp, size: SNAPSHOT_MAX as u64 };
     let len = scratch.window_len();
     copy.begin = copy.snapshot.word_count.into();
     copy.count = copy.begin.wrapping_add(2 * WINDOW_BITS as u64);
@@ -335,13 +336,7 @@ extern "C" fn gather_window(copy: *mut Gathered, scratch: *mut Scratch, address:
             }
             let word = scratch.window[index];
             if may_be_address(word) {
-                let is_kept = low.contains(word) | high.contains(word) | stack.contains(word);
-                let count = load(&copy.count) & MASK;
-                // One that is not kept is overwritten by the next.
-                copy.words[count as usize] = word;
-                store(&mut copy.count, count.wrapping_add(is_kept));
-                let bits = load(&copy.kept_bits);
-                store(&mut copy.kept_bits, bits | is_kept << bit);
+                gather_word(copy, word, bit as u64);
             } else if word == 0 {
                 let bits = load(&copy.zero_bits);
                 store(&mut copy.zero_bits, bits | 1 << bit);
@@ -354,6 +349,24 @@ extern "C" fn gather_window(copy: *mut Gathered, scratch: *mut Scratch, address:
     }
     copy.snapshot.word_count = copy.count as u32;
     copy.snapshot.len = next_window(address).wrapping_sub(scratch.rsp) as u32;
+    1
+}
+
+/// Appends a word if it is kept. `bit` is its own in this part of the window.
+///
+/// A function of its own: the verifier would follow what it leaves in registers for each word of a window.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn gather_word(copy: *mut Gathered, word: u64, bit: u64) -> u32 {
+    // SAFETY: callers pass an element that they own, or the verifier's null.
+    let Some(copy) = (unsafe { copy.as_mut() }) else { return 0 };
+    let [low, high, stack] = copy.kept;
+    let is_kept = low.contains(word) | high.contains(word) | stack.contains(word);
+    let count = copy.count & MASK;
+    // One that is not kept is overwritten by the next.
+    copy.words[count as usize] = word;
+    copy.count = count.wrapping_add(is_kept);
+    copy.kept_bits |= is_kept << (bit & 63);
     1
 }
 
