@@ -72,7 +72,7 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
             break;
         }
     }
-    let recorded = session.finish().await?;
+    let recorded = session.finish(trace::wait_for_impatience(&mut signals, &limits)).await?;
     display.clear();
     trace::tell(recorded.notices.iter().cloned());
     if let Some(machine) = &recorded.machine {

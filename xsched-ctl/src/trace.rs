@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::OsString;
+use std::future::pending;
 
 use tokio::process::Child;
 use xsched_abi::Counter;
@@ -83,7 +84,18 @@ async fn record_running(
             break;
         }
     }
-    Ok(session.finish().await?)
+    Ok(session.finish(wait_for_impatience(signals, &limits)).await?)
+}
+
+/// Until the user does not want to wait for the end of a recording.
+pub(crate) async fn wait_for_impatience(signals: &mut Signals, limits: &Limits) {
+    loop {
+        match signals.next().await {
+            Request::Interrupt | Request::Terminate => return,
+            Request::OutOfTime => limits.out_of_time(),
+            Request::Dump | Request::Other => {}
+        }
+    }
 }
 
 /// Records a command from its first instruction to its end, or to a limit.
@@ -118,14 +130,18 @@ async fn record_command(
         }
     };
     let outcome = tokio::select! {
-        code = end.wait() => return Ok((code?, session.finish().await?)),
+        code = end.wait() => {
+            let code = code?;
+            return Ok((code, session.finish(wait_for_impatience(end.signals, &limits)).await?));
+        }
         outcome = recording => outcome,
     };
     // The command belongs to the user: it runs on, and this process still waits for it.
     let recorded = match outcome {
         Ok(reason) => {
             say!("recording ends: {reason}; waiting for the command to end");
-            session.finish().await.map_err(Failure::from)
+            // What a user's Ctrl-C means is decided while the command is waited for.
+            session.finish(pending()).await.map_err(Failure::from)
         }
         Err(failure) => {
             drop(session);

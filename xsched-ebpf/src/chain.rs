@@ -11,7 +11,7 @@
 //! [`Space`]. A program that finds another `version` at the end of a walk than at its beginning discards the walk.
 //!
 //! A chain is shipped once, in a [`Stack`] record, and from then on named by its id. Where the programs cannot walk yet, they ship a
-//! [`Snapshot`] of the stack, and user space walks it when it has the tables.
+//! [`Snapshot`](crate::Snapshot) of the stack, and user space walks it when it has the tables.
 
 #![expect(
     clippy::inline_always,
@@ -161,11 +161,13 @@ pub enum ChainEnd {
     Lost = 8,
     /// In a file that could not be opened, usually because its process had ended. Found by user space.
     Gone = 9,
+    /// In a file whose table was not ready when the chain was needed. Found by user space.
+    NotReady = 10,
 }
 
 impl ChainEnd {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Complete,
         Self::Depth,
         Self::NoTable,
@@ -176,6 +178,7 @@ impl ChainEnd {
         Self::Unreadable,
         Self::Lost,
         Self::Gone,
+        Self::NotReady,
     ];
 
     /// Whether the walk would end there again with any other mappings: the end belongs to an address, or to the depth that was
@@ -242,50 +245,6 @@ pub struct Stack {
     pub interrupted: [u64; FRAMES_MAX / 64],
 }
 
-/// Largest part of a stack in a snapshot, in bytes. llama.cpp has a frame of 36 KiB below every call.
-pub const SNAPSHOT_MAX: usize = 64 << 10;
-
-/// Return addresses that probes have replaced, in one snapshot.
-pub const REPLACED_MAX: usize = 8;
-
-/// A stack that a program could not walk; `len` bytes from `rsp` on follow in the ring buffer for snapshots.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct Snapshot {
-    /// [`RecordKind::Snapshot`](crate::RecordKind::Snapshot).
-    pub kind: u32,
-    /// Thread group (what user space calls the pid).
-    pub tgid: u32,
-    /// Id of the chain; never 0.
-    pub chain: u64,
-    /// [`Space::generation`], or 0.
-    pub generation: u64,
-    /// When it was taken.
-    pub time_ns: u64,
-    /// Return address of the probed function.
-    pub rip: u64,
-    /// Stack pointer after the return.
-    pub rsp: u64,
-    /// Frame pointer.
-    pub rbp: u64,
-    /// Bytes of the stack that follow.
-    pub len: u32,
-    /// Pairs in `replaced`.
-    pub replaced_count: u32,
-    /// Where the snapshot has the address of the kernel's trampoline, and what was there before.
-    pub replaced: [Replaced; REPLACED_MAX],
-}
-
-/// A return address that a return probe has replaced.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct Replaced {
-    /// Its position on the stack.
-    pub slot: u64,
-    /// The return address.
-    pub address: u64,
-}
-
 /// First value of a chain's id.
 #[inline(always)]
 pub const fn chain_seed(tgid: u32, generation: u64) -> u64 {
@@ -304,4 +263,3 @@ const _: () = assert!(size_of::<Code>() == 40);
 const _: () = assert!(size_of::<Page>() == 8);
 const _: () = assert!(size_of::<Changes>() == 24);
 const _: () = assert!(size_of::<Stack>() == 56);
-const _: () = assert!(size_of::<Snapshot>() == 64 + 16 * REPLACED_MAX);

@@ -61,6 +61,8 @@ counters! {
     /// Walks through them are made in user space. Counted there, as all that follow.
     ChainMapsFull "chain_maps_full" "processes or unwind tables did not fit in the kernel's maps: their stacks are copied",
     ChainNoTable "chain_no_table" "chains end in a file without unwind information",
+    /// It was being built.
+    ChainNotReady "chain_not_ready" "chains end in a file whose unwind table was not ready",
     ChainGone "chain_gone" "chains end in a file that was gone before it could be read: its process was short",
     ChainUnknownCode "chain_unknown_code" "chains end at an address in no known code",
     ChainGenerated "chain_generated" "chains end in generated code",
@@ -106,6 +108,7 @@ impl Counter {
             ChainEnd::Unreadable => Some(Self::ChainUnreadable),
             ChainEnd::Lost => Some(Self::ChainLost),
             ChainEnd::Gone => Some(Self::ChainGone),
+            ChainEnd::NotReady => Some(Self::ChainNotReady),
         }
     }
 

@@ -15,20 +15,22 @@ pub mod driver;
 pub mod generated;
 pub mod loader;
 pub mod memo;
+pub mod snapshot;
 pub mod unwind;
 
 pub use call::{Call, CallKey, Pending, TEXT_LEN_MAX};
-pub use chain::{ChainEnd, Code, CodeState, Snapshot, Space, Stack};
+pub use chain::{ChainEnd, Code, CodeState, Space, Stack};
 pub use config::{Config, EVERY_LAUNCH, Scope};
 pub use counter::{Counter, Counters, Filter};
 pub use driver::{Device, DeviceOpened, DriverConfig, Ioctl, PendingIoctl};
 pub use loader::{LoaderStop, Opened, RUNTIME_NAME_MARKS, Watched};
+pub use snapshot::Snapshot;
 pub use xsched_protocol::probe::{
     Category, Cookie, PROBES, Param, ParamKind, Pointee, Probe, Runtime, WORD_COUNT, Words,
 };
 
 /// Changes whenever a type in this crate changes its layout or meaning.
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;
 
 /// First word of every record in the ring buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +44,7 @@ pub enum RecordKind {
     LoaderStop = 3,
     /// A [`Stack`], followed by `count` addresses.
     Stack = 4,
-    /// A [`Snapshot`], followed by `len` bytes, in a ring buffer of its own.
+    /// A [`Snapshot`], followed by `word_count` words, in a ring buffer of its own.
     Snapshot = 5,
     /// An [`Ioctl`].
     Ioctl = 6,

@@ -90,11 +90,17 @@ impl Drop for CounterMap {
 }
 
 /// Counts of all losses, by cause and by the processor on which they happened.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Losses {
     by_processor: Vec<[u64; Counter::ALL.len()]>,
     /// Losses counted by user space.
     elsewhere: [u64; Counter::ALL.len()],
+}
+
+impl Default for Losses {
+    fn default() -> Self {
+        Self { by_processor: Vec::new(), elsewhere: [0; Counter::ALL.len()] }
+    }
 }
 
 impl Losses {

@@ -39,8 +39,8 @@ pub enum Record {
     Snapshot {
         /// Its registers.
         snapshot: Box<Snapshot>,
-        /// Its bytes, from the stack pointer upwards.
-        bytes: Box<[u8]>,
+        /// The words of the stack that it has: see [`Snapshot::word`].
+        words: Box<[u64]>,
     },
     /// A verdict is requested.
     Wanted(Wanted),
@@ -135,8 +135,8 @@ fn parse(bytes: &[u8]) -> Option<Record> {
         Some(Record::Stack { stack, addresses })
     } else if kind == RecordKind::Snapshot as u32 {
         let (snapshot, rest) = Snapshot::read_from_prefix(bytes).ok()?;
-        let bytes = rest.get(..snapshot.len as usize)?.into();
-        Some(Record::Snapshot { snapshot: Box::new(snapshot), bytes })
+        let words = <[u64]>::ref_from_prefix_with_elems(rest, snapshot.word_count as usize).ok()?.0.into();
+        Some(Record::Snapshot { snapshot: Box::new(snapshot), words })
     } else if kind == RecordKind::Ioctl as u32 {
         Ioctl::read_from_prefix(bytes).ok().map(|(ioctl, _)| Record::Ioctl(Box::new(ioctl)))
     } else if kind == RecordKind::Wanted as u32 {

@@ -46,9 +46,9 @@ pub const CALL_PATIENCE: Duration = Duration::from_secs(15);
 /// How long a call waits for the record of its chain, which another thread may be about to write.
 const RECORD_PATIENCE: Duration = Duration::from_millis(200);
 
-/// Most stacks that wait, and most bytes of them: the size of a batch, and the capacity of their ring buffer.
+/// Most stacks that wait, and most bytes of them: the size of a batch, and the capacity of the largest usual ring buffer.
 const WAITING_MAX: usize = 8192;
-const WAITING_BYTES_MAX: usize = 64 << 20;
+const WAITING_BYTES_MAX: usize = 256 << 20;
 
 /// Number of chains of one process after which the programs start a new generation, so that old ones can be forgotten.
 const CHAINS_MAX: usize = 1 << 16;
@@ -266,11 +266,11 @@ impl Chains {
     }
 
     /// A program could not walk a stack.
-    pub fn copied(&mut self, snapshot: Box<Snapshot>, bytes: Box<[u8]>) {
+    pub fn copied(&mut self, snapshot: Box<Snapshot>, words: Box<[u64]>) {
         // Either the process is new, or one of its mappings or a requested table is.
         self.untold.entry(snapshot.tgid).or_insert(false);
         self.partial.insert(snapshot.chain, None);
-        let copied = Copied { snapshot, bytes };
+        let copied = Copied { snapshot, words };
         self.waiting.push(Waiting { copied, since: Instant::now(), was_walked: false });
     }
 
@@ -301,12 +301,12 @@ impl Chains {
     /// the threads that build tables need the processor.
     fn walk_waiting(&mut self, processes: &mut Processes, names: &mut Names, any_table: bool) {
         let excess = self.waiting.len().saturating_sub(WAITING_MAX);
-        let bytes: usize = self.waiting.iter().map(|waiting| waiting.copied.bytes.len()).sum();
+        let bytes: usize = self.waiting.iter().map(|waiting| waiting.copied.bytes()).sum();
         let mut excess_bytes = bytes.saturating_sub(WAITING_BYTES_MAX);
         let mut still = Vec::new();
         for (index, mut waiting) in std::mem::take(&mut self.waiting).into_iter().enumerate() {
             let is_in_excess = index < excess || excess_bytes > 0;
-            excess_bytes = excess_bytes.saturating_sub(waiting.copied.bytes.len());
+            excess_bytes = excess_bytes.saturating_sub(waiting.copied.bytes());
             let is_last_try = is_in_excess || waiting.since.elapsed() > PATIENCE;
             if waiting.was_walked && !any_table && !is_last_try {
                 still.push(waiting);
@@ -316,24 +316,25 @@ impl Chains {
             let patience = if is_last_try { Patience::End } else { Patience::Wait };
             let Snapshot { tgid, time_ns, chain: id, generation, .. } = *waiting.copied.snapshot;
             let process = processes.find(tgid, time_ns);
-            match waiting.copied.walk(process, &mut self.tables, self.depth, patience) {
-                Some((frames, end)) => {
-                    if let (ChainEnd::Unreadable, Some(process)) = (end, process) {
-                        // The copy was cut, or has a hole at an untouched page of a large frame. A program that walks
-                        // the stack itself steps over that. Which tables it will need cannot be determined here.
-                        for (_, mapping) in process.code() {
-                            self.tables.want(tgid, mapping, Need::Expected);
-                        }
-                    }
-                    let (pid, since) = (tgid, Instant::now());
-                    self.name(
-                        processes,
-                        names,
-                        Nameless { id, pid, generation, time_ns, frames, end, since },
-                    );
+            let requested = self.tables.requested();
+            let walked = waiting.copied.walk(process, &mut self.tables, self.depth, patience);
+            let Some((frames, end)) = walked else {
+                // It waits for a table that was not requested before, and will for those behind it.
+                if let Some(process) = process.filter(|_| self.tables.requested() > requested) {
+                    waiting.copied.expect_tables(process, &mut self.tables);
                 }
-                None => still.push(waiting),
+                still.push(waiting);
+                continue;
+            };
+            if let (ChainEnd::Unreadable, Some(process)) = (end, process) {
+                // The copy was cut. A program that walks the stack itself may get further. Which tables it will need cannot be
+                // determined here.
+                for (_, mapping) in process.code() {
+                    self.tables.want(tgid, mapping, Need::Expected);
+                }
             }
+            let (pid, since) = (tgid, Instant::now());
+            self.name(processes, names, Nameless { id, pid, generation, time_ns, frames, end, since });
         }
         self.waiting = still;
         self.tables.hurry(!self.waiting.is_empty());

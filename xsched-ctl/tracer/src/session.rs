@@ -39,11 +39,13 @@ mod start;
 mod unread;
 
 use std::path::Path;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use xsched_bpf::namespace::PidNamespace;
 use xsched_chains::Chains;
 use xsched_symbols::{LostEvents, Processes, Sideband, now_ns};
+use xsched_terminal::say;
 
 use crate::bpf::{Enlistment, Logs, Maps};
 use crate::driver::Queues;
@@ -78,6 +80,9 @@ const TURNS: &str = "xsched_tracer::turns";
 
 /// A turn of the loop after which the ring buffer may be half full at high rates.
 const TURN_GOAL: Duration = Duration::from_millis(50);
+
+/// How long the end of a recording waits before it says so.
+const TELL_AFTER: Duration = Duration::from_secs(1);
 
 /// A recording in progress.
 pub struct Session {
@@ -174,7 +179,12 @@ impl Session {
     }
 
     /// Removes the probes and records what is left. An output that fails ends up in what was recorded.
-    pub async fn finish(mut self: Box<Self>) -> Result<Recorded, TracerError> {
+    ///
+    /// Calls may wait for unwind tables that are being built, fifteen seconds at most, or until `impatience` is ready.
+    pub async fn finish(
+        mut self: Box<Self>,
+        impatience: impl Future<Output = ()>,
+    ) -> Result<Recorded, TracerError> {
         let started = Instant::now();
         self.scheduling.end();
         // Before the probes go: a call that begins between the two takes a probe or none.
@@ -182,15 +192,7 @@ impl Session {
         self.driver.detach();
         self.runtimes.detach();
         tracing::debug!(took_us = started.elapsed().as_micros(), "probes taken out");
-        // No records are added any more, but calls may wait for their chains.
-        loop {
-            self.pump().await?;
-            let has_calls = self.input.has_more() || self.own_calls.has_early();
-            if !has_calls && self.chainless.is_empty() && self.unread.is_empty() {
-                break;
-            }
-            self.wait().await;
-        }
+        self.settle_waiting(impatience).await?;
         tracing::info!("processes have recorded {} launches themselves", self.own_calls.count());
         self.slow.let_all_go_on();
         if let Some(guardian) = self.guardian.take() {
@@ -224,5 +226,27 @@ impl Session {
         self.recorder.left_out(now_ns(), self.left_out())?;
         // Boxed because the future contains the recorder.
         Ok(Box::pin(self.recorder.finish()).await)
+    }
+
+    /// No records are added any more, but calls may wait for their chains, or for names.
+    async fn settle_waiting(&mut self, impatience: impl Future<Output = ()>) -> Result<(), TracerError> {
+        let (mut impatience, mut is_impatient) = (pin!(impatience), false);
+        let (since, mut has_told) = (Instant::now(), false);
+        loop {
+            self.pump().await?;
+            let has_calls = self.input.has_more() || self.own_calls.has_early();
+            let are_settled = self.chainless.is_empty() && self.unread.is_empty();
+            if !has_calls && (are_settled || is_impatient) {
+                return Ok(());
+            }
+            if !are_settled && !has_told && since.elapsed() > TELL_AFTER {
+                has_told = true;
+                say!("waiting for unwind tables and names of kernels; Ctrl-C does not wait");
+            }
+            tokio::select! {
+                () = &mut impatience, if !is_impatient => is_impatient = true,
+                () = self.wait() => {}
+            }
+        }
     }
 }

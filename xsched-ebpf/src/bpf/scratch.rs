@@ -7,8 +7,9 @@ use aya_ebpf::helpers::bpf_probe_read_user_buf;
 use aya_ebpf::helpers::generated::bpf_get_smp_processor_id;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
-use xsched_abi::chain::{FRAMES_MAX, REPLACED_MAX, Replaced, mix};
+use xsched_abi::chain::{FRAMES_MAX, mix};
 use xsched_abi::memo::WORDS_MAX;
+use xsched_abi::snapshot::{self, REPLACED_MAX, Replaced};
 use xsched_abi::unwind::Registers;
 use xsched_abi::{ChainEnd, Code, Space, Stack};
 use xsched_protocol::return_probe::is_trampoline;
@@ -28,7 +29,7 @@ const SCRATCH_COUNT: u32 = 512;
 const TRIES: u32 = 16;
 
 /// Bytes of stack that are read at once.
-pub(crate) const WINDOW: usize = 2048;
+pub(crate) const WINDOW: usize = snapshot::WINDOW;
 
 /// A count of more words than are remembered.
 pub(crate) const NOT_REMEMBERED: u32 = WORDS_MAX as u32 + 1;
@@ -66,11 +67,14 @@ pub struct Scratch {
     pub(crate) word_count: u32,
     /// The stack pointer of the innermost frame.
     pub(crate) first_rsp: u64,
-    /// Of a snapshot: digest, length, and replaced return addresses.
+    /// Of a snapshot: digest, length, how far above the stack pointer words point into the stack, the last page that could not be
+    /// read, windows in a row that could not, and replaced return addresses.
     pub(crate) digest: u64,
     pub(crate) len: u64,
+    pub(crate) reach: u64,
+    pub(crate) missing_page: u64,
+    pub(crate) missing: u32,
     pub(crate) replaced_count: u32,
-    pub(crate) reserved_too: u32,
     pub(crate) replaced: [Replaced; REPLACED_MAX],
     /// The key under which the walk is remembered.
     pub(crate) memo: memo::Key,
@@ -178,7 +182,7 @@ extern "C" fn read_word(scratch: *mut Scratch, address: u64) -> u32 {
 /// Returns the number of bytes.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn refill(scratch: *mut Scratch, address: u64) -> u64 {
+extern "C" fn refill(scratch: *mut Scratch, address: u64) -> u64 {
     // SAFETY: callers pass an element that they own, or the verifier's null.
     let Some(scratch) = (unsafe { scratch.as_mut() }) else { return 0 };
     let window = (&raw mut scratch.window).cast::<u8>();

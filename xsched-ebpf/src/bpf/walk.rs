@@ -46,11 +46,11 @@ fn in_scratch(scratch: &mut Scratch, current: Current, registers: Registers, dep
     scratch.first_rsp = registers.rsp;
     let Some(space) = space::of(current.tgid) else {
         scratch.space = Space::default();
-        return snapshot::take_snapshot(scratch, current.tgid);
+        return snapshot::take_snapshot(scratch, current.tgid, 0);
     };
     scratch.space = space;
     if space::is_stale(current.tgid, &space) {
-        return snapshot::take_snapshot(scratch, current.tgid);
+        return snapshot::take_snapshot(scratch, current.tgid, 0);
     }
     let known = memo::find_walk(scratch, current.tgid);
     if known != 0 {
@@ -58,11 +58,12 @@ fn in_scratch(scratch: &mut Scratch, current: Current, registers: Registers, dep
     }
     begin(scratch, current.tgid);
     let end = walk(scratch, depth);
-    if end == space::NEEDS_TABLE || !space::is_current(current.tgid, &space) {
+    let is_current = space::is_current(current.tgid, &space);
+    if end == space::NEEDS_TABLE || !is_current {
         scratch.rip = registers.rip;
         scratch.rsp = registers.rsp;
         scratch.rbp = registers.rbp;
-        return snapshot::take_snapshot(scratch, current.tgid);
+        return snapshot::take_snapshot(scratch, current.tgid, is_current.into());
     }
     log::walked(current.tgid, scratch.stack.count, scratch.rip, end);
     scratch.stack.end = end;

@@ -331,6 +331,10 @@ impl Apps {
         self.library("libdeep_bench.so", &bench, &[&self.runtime])?;
         let program = [self.compile("deep_chain/deep_chain.cpp")?];
         self.program("deep_chain", &program, &[&below, &witness])?;
+        let large = [self.compile("deep_chain/large.cpp")?];
+        let large = self.library("libdeep_large.so", &large, &[&self.runtime, &witness])?;
+        let program = [self.compile("deep_chain/large_frames.cpp")?];
+        self.program("large_frames", &program, &[&large])?;
         Ok(())
     }
 

@@ -3,11 +3,12 @@
 use std::cell::OnceCell;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
 
 use xsched_abi::{
     ChainEnd, Snapshot,
-    chain::Replaced,
     generated::{self, AddressKind, Surroundings},
+    snapshot::{LEFT_OUT, Replaced},
     unwind::{Registers, Step, step},
 };
 use xsched_symbols::{Process, process_folder};
@@ -19,8 +20,8 @@ use super::tables::{Known, Tables};
 pub(super) struct Copied {
     /// Its registers.
     pub(super) snapshot: Box<Snapshot>,
-    /// Its bytes, from the stack pointer upwards.
-    pub(super) bytes: Box<[u8]>,
+    /// The words of it that were copied.
+    pub(super) words: Box<[u64]>,
 }
 
 /// The addresses of a walk, innermost first, each with whether a signal interrupted there; and how the walk ended.
@@ -64,7 +65,8 @@ impl Copied {
                 }
                 Known::Table(table, _) => table,
                 Known::Building | Known::Opening if patience == Patience::Wait => return None,
-                Known::Building | Known::Tableless => break ChainEnd::NoTable,
+                Known::Building => break ChainEnd::NotReady,
+                Known::Tableless => break ChainEnd::NoTable,
                 Known::Gone | Known::Opening => break ChainEnd::Gone,
             };
             let bias = table.bias(mapping.start, mapping.file_offset);
@@ -76,6 +78,10 @@ impl Copied {
                 Step::End => break ChainEnd::Complete,
                 Step::Stop(stop) => break stop.into(),
             };
+            // A frame's return address is code, or zero.
+            if at.rip == LEFT_OUT {
+                break ChainEnd::Unreadable;
+            }
             frames.push((at.rip, interrupted));
         };
         Some((frames, end))
@@ -88,7 +94,28 @@ impl Copied {
         if let Some(Replaced { address, .. }) = replaced.find(|replaced| replaced.slot == address) {
             return Some(*address);
         }
-        xsched_unwind::Snapshot { address: self.snapshot.rsp, bytes: &self.bytes }.word(address)
+        self.snapshot.word(&self.words, address)
+    }
+
+    /// Requests the tables of all code that a word points into: a walk finds out one after the other which it needs, and those of large
+    /// libraries take seconds.
+    pub(super) fn expect_tables(&self, process: &Process, tables: &mut Tables) {
+        let Snapshot { tgid, time_ns, .. } = *self.snapshot;
+        let mut last = None;
+        for word in &self.words {
+            let mapping = process.code_at(word.wrapping_sub(1), time_ns);
+            if let Some(mapping) =
+                mapping.filter(|mapping| !last.is_some_and(|last| Arc::ptr_eq(last, mapping)))
+            {
+                tables.want(tgid, mapping, Need::Expected);
+                last = Some(mapping);
+            }
+        }
+    }
+
+    /// What it takes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Snapshot>() + size_of_val(&*self.words)
     }
 }
 
@@ -139,5 +166,41 @@ impl Surroundings for Around<'_> {
                 }
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use xsched_symbols::{Processes, now_ns};
+    use zerocopy::FromZeros as _;
+
+    use super::*;
+
+    #[test]
+    fn a_chain_that_needs_a_table_too_early_is_not_counted_as_one_through_a_file_without_a_table() {
+        let (pid, mut processes) = (std::process::id(), Processes::new());
+        processes.scan(pid).unwrap();
+        let process = processes.process(pid);
+        let mut tables = Tables::new().unwrap();
+        let mut snapshot = Box::new(Snapshot::new_zeroed());
+        (snapshot.tgid, snapshot.time_ns) = (pid, now_ns());
+        snapshot.rip = Tables::new as *const () as u64 + 1;
+        let copied = Copied { snapshot, words: Box::default() };
+        assert!(copied.walk(process, &mut tables, 9, Patience::Wait).is_none());
+        let (frames, end) = copied.walk(process, &mut tables, 9, Patience::End).unwrap();
+        assert_eq!((frames.len(), end), (1, ChainEnd::NotReady));
+    }
+
+    #[test]
+    fn tables_of_all_code_that_a_copy_points_into_are_expected_together() {
+        let (pid, mut processes) = (std::process::id(), Processes::new());
+        processes.scan(pid).unwrap();
+        let process = processes.process(pid).unwrap();
+        let mut tables = Tables::new().unwrap();
+        let words = [Tables::new as *const () as u64 + 1, 7, libc::getpid as *const () as u64 + 1];
+        let mut snapshot = Box::new(Snapshot::new_zeroed());
+        (snapshot.tgid, snapshot.time_ns) = (pid, now_ns());
+        Copied { snapshot, words: words.into() }.expect_tables(process, &mut tables);
+        assert_eq!(tables.requested(), 2, "of this program and of the C library");
     }
 }

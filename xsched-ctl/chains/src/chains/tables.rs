@@ -83,6 +83,8 @@ pub(super) struct Tables {
     rows_left: usize,
     /// The log has said that a table was not kept.
     is_full: bool,
+    /// Tables that were requested so far.
+    requested: u64,
     /// Tables that did not fit into the programs' maps, or were not kept.
     refused: u64,
 }
@@ -102,6 +104,7 @@ impl Tables {
             rows: Rows::new(),
             rows_left: ROWS_MAX,
             is_full: false,
+            requested: 0,
             refused: 0,
         })
     }
@@ -135,6 +138,7 @@ impl Tables {
             Ok(content) => match self.open(pid, mapping) {
                 Ok((_, image)) => {
                     self.builder.request(content, image, need);
+                    self.requested += 1;
                     Known::Building
                 }
                 Err(missing) => missing.known(),
@@ -282,6 +286,11 @@ impl Tables {
                 None
             }
         }
+    }
+
+    /// Tables that were requested so far.
+    pub(super) fn requested(&self) -> u64 {
+        self.requested
     }
 
     /// Tables that did not fit into the programs' maps, or were not kept.

@@ -272,10 +272,10 @@ impl Worker {
                         self.chains.walked(&mut self.processes, &mut self.names, stack, addresses);
                     }
                 }
-                Record::Snapshot { snapshot, bytes } => {
+                Record::Snapshot { snapshot, words } => {
                     if let Some(client) = self.clients.get(&snapshot.tgid) {
                         snapshot.tgid = client.pid;
-                        self.chains.copied(snapshot.clone(), std::mem::take(bytes));
+                        self.chains.copied(snapshot.clone(), std::mem::take(words));
                     }
                 }
                 Record::Wanted(wanted) => {

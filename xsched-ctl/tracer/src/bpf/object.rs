@@ -32,8 +32,8 @@ pub struct Options {
 /// Least size of the ring buffer for copies of stacks: a hundred of the largest.
 ///
 /// Otherwise it is as large as the other one. Until the tables of a program's libraries are built, each call from a new
-/// place sends a copy of 8, 32 or 64 KiB. On a busy machine the tracer may read some 10 ms late, which is some thousand
-/// calls of a fast program. The default of 64 MiB has space for 1,000 to 8,000 copies.
+/// place sends a copy of up to 64 KiB, most of them a few. On a busy machine the tracer may read some 10 ms late, which is some thousand
+/// calls of a fast program. The default of 64 MiB has space for 1,000 of the largest.
 const SNAPSHOTS_SIZE_MIN: u32 = 8 << 20;
 
 /// The object and its maps in the kernel. Programs are loaded at their first use.

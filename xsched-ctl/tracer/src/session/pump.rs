@@ -99,8 +99,8 @@ impl Session {
                 Record::Stack { stack, addresses } => {
                     self.chains.walked(&mut self.processes, &mut self.resolver.names, stack, addresses);
                 }
-                Record::Snapshot { snapshot, bytes } => {
-                    self.chains.copied(snapshot.clone(), std::mem::take(bytes));
+                Record::Snapshot { snapshot, words } => {
+                    self.chains.copied(snapshot.clone(), std::mem::take(words));
                 }
                 _ => {}
             }
