@@ -7,7 +7,12 @@
 //! which on a waiter says which setting it has seen
 //! ([`kfd_events.c`](https://github.com/torvalds/linux/blob/master/drivers/gpu/drm/amd/amdkfd/kfd_events.c)). Here each thread has its
 //! own view of an event that resets itself: a wait ends at once if the event was set since the thread's last wait for it. So a wait may
-//! end without a reason, and the runtime looks at the signal again. It never goes on for ever.
+//! end without a reason, and the runtime looks at the signal again.
+//!
+//! A wait also ends so after [`PATIENCE`]. ROCm 6.4 sets the signal that tells its own thread of new work, and then looks whether anyone
+//! waits for it, with nothing that keeps the processor from looking first
+//! ([`interrupt_signal.h`](https://github.com/ROCm/ROCR-Runtime/blob/amd-staging/runtime/hsa-runtime/core/inc/interrupt_signal.h)). If the
+//! thread begins to wait in between, nobody sets the event.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -26,6 +31,9 @@ const FIRST_OTHER: u32 = 1 << 31;
 
 /// A wait without end.
 const FOR_EVER: u32 = u32::MAX;
+
+/// After so long, a wait ends as if the event had been set.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Threads that an event remembers. One that is forgotten wakes once more than it has to.
 const THREADS: usize = 32;
@@ -122,7 +130,9 @@ impl Events {
     /// Waits for one or for all of these, and fills in what the runtime wants to know of them.
     pub(crate) fn wait(&self, waited: &mut [EventData], for_all: bool, timeout_ms: u32) -> Ended {
         let thread = gettid();
-        let end = Instant::now() + Duration::from_millis(u64::from(timeout_ms));
+        let begin = Instant::now();
+        let timeout =
+            if timeout_ms == FOR_EVER { Duration::MAX } else { Duration::from_millis(timeout_ms.into()) };
         let mut table = self.lock();
         let ended = loop {
             if waited.iter().any(|data| !table.events.contains_key(&data.event_id)) {
@@ -134,15 +144,15 @@ impl Events {
             if if for_all { ready.all(|is_ready| is_ready) } else { ready.any(|is_ready| is_ready) } {
                 break Ended::Complete;
             }
-            let left = end.saturating_duration_since(Instant::now());
-            table = if timeout_ms == FOR_EVER {
-                self.changed.wait(table).unwrap_or_else(PoisonError::into_inner)
-            } else if left.is_zero() {
+            let waited = begin.elapsed();
+            if waited >= timeout {
                 break Ended::Timeout;
-            } else {
-                let waited = self.changed.wait_timeout(table, left);
-                waited.unwrap_or_else(PoisonError::into_inner).0
-            };
+            }
+            if waited >= PATIENCE {
+                break Ended::Complete;
+            }
+            let left = timeout.min(PATIENCE).saturating_sub(waited);
+            table = self.changed.wait_timeout(table, left).unwrap_or_else(PoisonError::into_inner).0;
         };
         for data in waited {
             let Some(event) = table.events.get_mut(&data.event_id) else { continue };
@@ -210,6 +220,16 @@ mod tests {
         });
         assert_eq!(events.wait(&mut [data(id)], false, 0), Ended::Complete);
         assert_eq!(events.wait(&mut [data(id)], false, 0), Ended::Timeout);
+    }
+
+    /// ROCm 6.4 sets a signal without its event now and then.
+    #[test]
+    fn a_long_wait_ends_by_itself_and_a_short_one_by_its_timeout() {
+        let events = Events::default();
+        let id = events.create(EVENT_SIGNAL, true).unwrap();
+        assert_eq!(events.wait(&mut [data(id)], false, 10), Ended::Timeout);
+        assert_eq!(events.wait(&mut [data(id)], false, FOR_EVER), Ended::Complete);
+        assert_eq!(events.wait(&mut [data(id)], false, 2000), Ended::Complete);
     }
 
     #[test]
