@@ -9,10 +9,10 @@
 //! own view of an event that resets itself: a wait ends at once if the event was set since the thread's last wait for it. So a wait may
 //! end without a reason, and the runtime looks at the signal again.
 //!
-//! A wait also ends so after [`PATIENCE`]. ROCm 6.4 sets the signal that tells its own thread of new work, and then looks whether anyone
+//! A wait also ends so after [`PATIENCE`]. ROCm 6.4 sets the signal that tells its own thread of new work, and then looks whether a thread
 //! waits for it, with nothing that keeps the processor from looking first
 //! ([`interrupt_signal.h`](https://github.com/ROCm/ROCR-Runtime/blob/amd-staging/runtime/hsa-runtime/core/inc/interrupt_signal.h)). If the
-//! thread begins to wait in between, nobody sets the event.
+//! thread begins to wait in between, no call sets the event.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -127,11 +127,11 @@ impl From<Unmapped> for Stop {
     }
 }
 
-/// What wakes those that wait for a signal. It is read before the value is set: who sees the value may destroy the signal, or use it anew
-/// with another event.
+/// What wakes those that wait for a signal. It is read before the value is set: a thread that sees the value may destroy the signal, or
+/// reset it with another event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Waker {
-    /// 0 if nobody sleeps for it.
+    /// 0 if no thread sleeps for it.
     mailbox: u64,
     event: u32,
 }
@@ -436,9 +436,9 @@ mod tests {
     use crate::abi::{EVENT_SIGNAL, EventData};
     use crate::events::Ended;
 
-    /// Whoever sees a signal's value may use it anew before its event is set.
+    /// A thread that sees a signal's value may reset the signal before its event is set.
     #[test]
-    fn a_signal_that_is_used_anew_wakes_by_the_event_that_it_had() {
+    fn a_signal_that_is_reset_wakes_by_the_event_that_it_had() {
         let (events, mut memory) = (Events::default(), Block::new(0x1000, 0x1000));
         let [first, second] = [(); 2].map(|()| events.create(EVENT_SIGNAL, true).unwrap());
         memory.write(0x1000 + signal_field::MAILBOX, &0x1800_u64.to_le_bytes()).unwrap();
