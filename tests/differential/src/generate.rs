@@ -12,7 +12,7 @@ use fastrand::Rng;
 
 use crate::order::{Flaw, Order};
 use crate::program::{
-    Buffer, Device, Event, Gate, Graph, Memory, Names, Op, Program, Step, Stream, Thread, Token,
+    Buffer, Device, Event, Gate, Graph, Memory, Names, Op, Program, Step, Stream, Thread, Token, Work,
 };
 use crate::repertoire::Repertoire;
 
@@ -212,7 +212,7 @@ impl Generator {
 
     /// Takes a step without changes.
     fn attempt(&mut self, op: &Op) -> Result<(), Flaw> {
-        if !self.repertoire.has(op) {
+        if !self.repertoire.has(op) || !self.may_copy(op) {
             return Err(Flaw::Unknown);
         }
         let step = Step(Thread(self.thread as u8), op.clone());
@@ -222,6 +222,13 @@ impl Generator {
         self.steps.push(step);
         self.note(op);
         Ok(())
+    }
+
+    /// Whether the repertoire has the step's copy, if it is one, from memory of this kind.
+    fn may_copy(&self, op: &Op) -> bool {
+        let Op::Submit(_, Work::Copy { by, from, .. }) = op else { return true };
+        let source = self.buffers.iter().find(|known| known.name == from.0);
+        source.is_none_or(|known| self.repertoire.copies(*by, known.memory))
     }
 
     /// Updates the lists of objects.
@@ -303,7 +310,7 @@ mod tests {
 
     use super::*;
     use crate::order;
-    use crate::program::{CaptureMode, Program};
+    use crate::program::{CaptureMode, Copy, Program};
 
     #[test]
     fn every_program_is_in_order_and_can_be_parsed_again() {
@@ -324,7 +331,7 @@ mod tests {
 
     #[test]
     fn programs_of_a_repertoire_have_its_steps_only_and_enough_of_them() {
-        for repertoire in [Repertoire::Rocm52, Repertoire::Rocm64] {
+        for repertoire in [Repertoire::Rocm52, Repertoire::Rocm64, Repertoire::Rocm72] {
             let programs: Vec<_> = (0..300).map(|seed| generate_of(seed, repertoire)).collect();
             let mut steps = programs.iter().flat_map(|program| &program.steps);
             assert!(steps.all(|Step(_, op)| repertoire.has(op)));
@@ -332,6 +339,28 @@ mod tests {
             assert!(programs.iter().all(has_order));
             assert!(programs.iter().map(|program| program.steps.len()).sum::<usize>() > 300 * 20);
         }
+    }
+
+    #[test]
+    fn rocm_7_2_copies_no_rows_and_boxes_from_pageable_memory() {
+        let copies = |repertoire| {
+            let programs = (0..300).map(|seed| generate_of(seed, repertoire));
+            let steps = programs.flat_map(|program| {
+                let pageable = |buffer| {
+                    let is_made = |Step(_, op): &Step| {
+                        matches!(op, Op::Allocate { buffer: made, memory: Memory::Pageable, .. } if *made == buffer)
+                    };
+                    program.steps.iter().any(is_made)
+                };
+                let is_late = |step: &&Step| {
+                    matches!(&step.1, Op::Submit(_, Work::Copy { by: Copy::Rows | Copy::Box, from, .. }) if pageable(from.0))
+                };
+                program.steps.iter().filter(is_late).cloned().collect::<Vec<_>>()
+            });
+            steps.count()
+        };
+        assert_eq!(copies(Repertoire::Rocm72), 0);
+        assert!(copies(Repertoire::Rocm64) > 0);
     }
 
     /// `Global` captures, which forbid other threads some calls.

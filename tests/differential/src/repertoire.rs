@@ -14,6 +14,9 @@ pub enum Repertoire {
     Rocm52,
     /// The same of ROCm 6.4. It has handles of the null stream and functions of threads' streams, but does not export two ways to launch.
     Rocm64,
+    /// The same of ROCm 7.2. It reads pageable memory of copies by rows and boxes after they have returned, and takes no stream away
+    /// safely: the README says what was seen.
+    Rocm72,
 }
 
 impl Repertoire {
@@ -23,6 +26,7 @@ impl Repertoire {
         match name {
             "rocm-5.2" => Some(Self::Rocm52),
             "rocm-6.4" => Some(Self::Rocm64),
+            "rocm-7.2" => Some(Self::Rocm72),
             _ => None,
         }
     }
@@ -32,7 +36,7 @@ impl Repertoire {
     pub fn devices(self) -> usize {
         match self {
             Self::All => DEVICES,
-            Self::Rocm52 | Self::Rocm64 => 1,
+            Self::Rocm52 | Self::Rocm64 | Self::Rocm72 => 1,
         }
     }
 
@@ -43,7 +47,14 @@ impl Repertoire {
             Self::All => true,
             Self::Rocm52 => is_of_rocm_5_2(op),
             Self::Rocm64 => is_of_rocm_6_4(op),
+            Self::Rocm72 => is_of_rocm_6_4(op) && !matches!(op, Op::DestroyStream(_)),
         }
+    }
+
+    /// Whether they may copy so from memory of this kind.
+    #[must_use]
+    pub fn copies(self, by: Copy, from: Memory) -> bool {
+        self != Self::Rocm72 || from != Memory::Pageable || !matches!(by, Copy::Rows | Copy::Box)
     }
 }
 
@@ -90,7 +101,10 @@ fn is_of_rocm_5_2(op: &Op) -> bool {
 fn is_of_rocm_6_4(op: &Op) -> bool {
     match op {
         // `hipEventRecord` and launches with events do not know these handles: the program ends by a segmentation fault.
-        Op::Record(_, Stream::Legacy) | Op::Timed(Stream::Legacy | Stream::PerThread, ..) => false,
+        // `hipStreamSynchronize` of this handle waits for the null stream alone, and not for blocking streams.
+        Op::Record(_, Stream::Legacy)
+        | Op::Timed(Stream::Legacy | Stream::PerThread, ..)
+        | Op::SyncStream(Stream::Legacy) => false,
         Op::Submit(_, work) | Op::Timed(_, work, ..) => is_work_of_rocm_6_4(work),
         Op::Record(..) | Op::Wait(..) | Op::SyncStream(_) | Op::Name(_) => true,
         other => is_of_rocm_5_2(other),

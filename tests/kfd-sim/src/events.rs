@@ -1,13 +1,25 @@
 //! Events: what waits of the runtime end by.
 //!
-//! A signal of AMD's has the number of an event. What sets the signal also sets the event, which wakes all that wait for it. An
-//! event that resets itself stays set only if there are none, until a wait begins
-//! ([`set_event`](https://github.com/torvalds/linux/blob/master/drivers/gpu/drm/amd/amdkfd/kfd_events.c)). With one wait for each setting,
-//! the runtime hung: its own thread and the program's wait for the same signal.
+//! A signal of AMD's has the number of an event. What sets the signal also sets the event, which wakes all that wait for it.
+//!
+//! A waiter looks at the signal first, and waits if it is not set yet. Between both, the event may be set and may wake another waiter
+//! of the same signal: the runtime's own thread and the program's. Linux has this race before version 1.14 of the interface, from
+//! which on a waiter says which setting it has seen
+//! ([`kfd_events.c`](https://github.com/torvalds/linux/blob/master/drivers/gpu/drm/amd/amdkfd/kfd_events.c)). Here each thread has its
+//! own view of an event that resets itself: a wait ends at once if the event was set since the thread's last wait for it. So a wait may
+//! end without a reason, and the runtime looks at the signal again.
+//!
+//! A wait also ends so after [`PATIENCE`]. ROCm 6.4 sets the signal that tells its own thread of new work, and then looks whether a thread
+//! waits for it, with nothing that keeps the processor from looking first
+//! ([`interrupt_signal.h`](https://github.com/ROCm/ROCR-Runtime/blob/amd-staging/runtime/hsa-runtime/core/inc/interrupt_signal.h)). If the
+//! thread begins to wait in between, no call sets the event.
 
 use std::collections::BTreeMap;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use rustix::process::Pid;
+use rustix::thread::gettid;
 
 use crate::abi::{EVENT_MEMORY, EVENT_SIGNAL, EventData, GPU_ID};
 
@@ -20,14 +32,24 @@ const FIRST_OTHER: u32 = 1 << 31;
 /// A wait without end.
 const FOR_EVER: u32 = u32::MAX;
 
-#[derive(Clone, Copy, Debug)]
+/// After so long, a wait ends as if the event had been set.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Threads that an event remembers. One that is forgotten wakes once more than it has to.
+const THREADS: usize = 32;
+
+/// Moments are counted by settings of any event.
+type Moment = u64;
+
+#[derive(Clone, Debug)]
 struct Event {
     kind: u32,
     resets_itself: bool,
-    is_set: bool,
-    /// How often it was set, and how many wait for it.
-    times: u64,
-    waits: u32,
+    /// When it was set last, and when it was created or reset.
+    set: Moment,
+    reset: Moment,
+    /// Until when threads have seen an event that resets itself, those that waited last at the end.
+    seen: Vec<(Pid, Moment)>,
     /// Address that a kernel could not use, of a memory event.
     fault: Option<u64>,
 }
@@ -41,54 +63,65 @@ pub(crate) enum Ended {
     Fail,
 }
 
+#[derive(Debug, Default)]
+struct Table {
+    now: Moment,
+    events: BTreeMap<u32, Event>,
+}
+
 /// All events of the process.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
-    events: Mutex<BTreeMap<u32, Event>>,
+    table: Mutex<Table>,
     changed: Condvar,
 }
 
 impl Events {
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u32, Event>> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A new event; `None` if there is no number left.
     pub(crate) fn create(&self, kind: u32, resets_itself: bool) -> Option<u32> {
-        let mut events = self.lock();
+        let mut table = self.lock();
         let mut numbers = if kind == EVENT_SIGNAL { 1..SLOTS } else { FIRST_OTHER..u32::MAX };
-        let id = numbers.find(|id| !events.contains_key(id))?;
-        events.insert(id, Event { kind, resets_itself, is_set: false, times: 0, waits: 0, fault: None });
+        let id = numbers.find(|id| !table.events.contains_key(id))?;
+        let now = table.now;
+        let event = Event { kind, resets_itself, set: now, reset: now, seen: Vec::new(), fault: None };
+        table.events.insert(id, event);
         Some(id)
     }
 
     /// Says whether it was there. Its waiters fail.
     pub(crate) fn destroy(&self, id: u32) -> bool {
-        let was_there = self.lock().remove(&id).is_some();
+        let was_there = self.lock().events.remove(&id).is_some();
         self.changed.notify_all();
         was_there
     }
 
     /// Sets or resets one; says whether it is there.
     pub(crate) fn set(&self, id: u32, is_set: bool) -> bool {
-        let mut events = self.lock();
+        let mut table = self.lock();
+        let Table { now, events } = &mut *table;
         let Some(event) = events.get_mut(&id) else { return false };
         if is_set {
-            event.set();
+            *now += 1;
+            event.set = *now;
             self.changed.notify_all();
         } else {
-            event.is_set = false;
+            event.reset = *now;
         }
         true
     }
 
     /// Tells the runtime of an address that a kernel could not use. Says whether an event is there for it.
     pub(crate) fn fault(&self, address: u64) -> bool {
-        let mut events = self.lock();
+        let mut table = self.lock();
+        let Table { now, events } = &mut *table;
+        *now += 1;
         let mut is_heard = false;
         for event in events.values_mut().filter(|event| event.kind == EVENT_MEMORY) {
-            event.set();
-            (event.fault, is_heard) = (Some(address), true);
+            (event.set, event.fault, is_heard) = (*now, Some(address), true);
         }
         self.changed.notify_all();
         is_heard
@@ -96,46 +129,36 @@ impl Events {
 
     /// Waits for one or for all of these, and fills in what the runtime wants to know of them.
     pub(crate) fn wait(&self, waited: &mut [EventData], for_all: bool, timeout_ms: u32) -> Ended {
-        let mut events = self.lock();
-        if waited.iter().any(|data| !events.contains_key(&data.event_id)) {
-            return Ended::Fail;
-        }
-        // What is set already counts, and how often each was set.
-        let mut begun = Vec::new();
-        for data in &*waited {
-            if let Some(event) = events.get_mut(&data.event_id) {
-                begun.push((event.is_set, event.times));
-                event.is_set &= !event.resets_itself;
-                event.waits += 1;
-            }
-        }
-        let end = Instant::now() + Duration::from_millis(u64::from(timeout_ms));
+        let thread = gettid();
+        let begin = Instant::now();
+        let timeout =
+            if timeout_ms == FOR_EVER { Duration::MAX } else { Duration::from_millis(timeout_ms.into()) };
+        let mut table = self.lock();
         let ended = loop {
-            if waited.iter().any(|data| !events.contains_key(&data.event_id)) {
+            if waited.iter().any(|data| !table.events.contains_key(&data.event_id)) {
                 break Ended::Fail;
             }
-            let mut ready = waited.iter().zip(&begun).map(|(data, &(was_set, times))| {
-                was_set || events.get(&data.event_id).is_some_and(|event| event.times != times)
-            });
+            let mut ready = waited
+                .iter()
+                .map(|data| table.events.get(&data.event_id).is_some_and(|event| event.is_set_for(thread)));
             if if for_all { ready.all(|is_ready| is_ready) } else { ready.any(|is_ready| is_ready) } {
                 break Ended::Complete;
             }
-            let left = end.saturating_duration_since(Instant::now());
-            events = if timeout_ms == FOR_EVER {
-                self.changed.wait(events).unwrap_or_else(PoisonError::into_inner)
-            } else if left.is_zero() {
+            let waited = begin.elapsed();
+            if waited >= timeout {
                 break Ended::Timeout;
-            } else {
-                let waited = self.changed.wait_timeout(events, left);
-                waited.unwrap_or_else(PoisonError::into_inner).0
-            };
+            }
+            if waited >= PATIENCE {
+                break Ended::Complete;
+            }
+            let left = timeout.min(PATIENCE).saturating_sub(waited);
+            table = self.changed.wait_timeout(table, left).unwrap_or_else(PoisonError::into_inner).0;
         };
-        for (data, (was_set, times)) in waited.iter_mut().zip(begun) {
-            let Some(event) = events.get_mut(&data.event_id) else { continue };
-            event.waits = event.waits.saturating_sub(1);
-            // A wait for all that was in vain takes no event away.
-            if ended == Ended::Timeout && (was_set || event.times != times) {
-                event.set();
+        for data in waited {
+            let Some(event) = table.events.get_mut(&data.event_id) else { continue };
+            // A wait for all that was in vain has seen none.
+            if ended == Ended::Complete {
+                event.note_seen_by(thread);
             }
             if let Some(address) = event.fault {
                 // Not present; the error is not one of memory chips.
@@ -148,9 +171,20 @@ impl Events {
 }
 
 impl Event {
-    fn set(&mut self) {
-        self.times += 1;
-        self.is_set = !self.resets_itself || self.waits == 0;
+    fn is_set_for(&self, thread: Pid) -> bool {
+        let seen = self.seen.iter().find(|(other, _)| *other == thread).map_or(0, |(_, until)| *until);
+        self.set > self.reset.max(seen)
+    }
+
+    fn note_seen_by(&mut self, thread: Pid) {
+        if !self.resets_itself {
+            return;
+        }
+        self.seen.retain(|(other, _)| *other != thread);
+        if self.seen.len() == THREADS {
+            self.seen.remove(0);
+        }
+        self.seen.push((thread, self.set));
     }
 }
 
@@ -173,20 +207,52 @@ mod tests {
         }
     }
 
-    /// The runtime's own thread and the program's wait for the same signal.
+    /// The runtime's own thread has looked at the signal, and the program's thread takes the setting before it waits.
     #[test]
-    fn all_that_wait_end_by_one_setting_and_none_after_them() {
+    fn a_wait_that_begins_after_another_has_ended_sees_the_same_setting() {
         let events = Events::default();
         let id = events.create(EVENT_SIGNAL, true).unwrap();
         std::thread::scope(|scope| {
-            let waiters = [(); 2].map(|()| scope.spawn(|| events.wait(&mut [data(id)], false, 10_000)));
-            while events.lock()[&id].waits < 2 {
-                std::thread::yield_now();
-            }
+            let program = scope.spawn(|| events.wait(&mut [data(id)], false, FOR_EVER));
+            std::thread::sleep(Duration::from_millis(5));
             events.set(id, true);
-            assert_eq!(waiters.map(|waiter| waiter.join().unwrap()), [Ended::Complete; 2]);
+            assert_eq!(program.join().unwrap(), Ended::Complete);
         });
+        assert_eq!(events.wait(&mut [data(id)], false, 0), Ended::Complete);
         assert_eq!(events.wait(&mut [data(id)], false, 0), Ended::Timeout);
+    }
+
+    /// ROCm 6.4 sets a signal without its event now and then.
+    #[test]
+    fn a_long_wait_ends_by_itself_and_a_short_one_by_its_timeout() {
+        let events = Events::default();
+        let id = events.create(EVENT_SIGNAL, true).unwrap();
+        assert_eq!(events.wait(&mut [data(id)], false, 10), Ended::Timeout);
+        assert_eq!(events.wait(&mut [data(id)], false, FOR_EVER), Ended::Complete);
+        assert_eq!(events.wait(&mut [data(id)], false, 2000), Ended::Complete);
+    }
+
+    #[test]
+    fn a_reset_ends_what_was_set_for_all_threads() {
+        let events = Events::default();
+        let id = events.create(EVENT_SIGNAL, true).unwrap();
+        events.set(id, true);
+        events.set(id, false);
+        assert_eq!(events.wait(&mut [data(id)], false, 0), Ended::Timeout);
+    }
+
+    #[test]
+    fn an_event_remembers_few_threads() {
+        let events = Events::default();
+        let id = events.create(EVENT_SIGNAL, true).unwrap();
+        events.set(id, true);
+        for _ in 0..2 * THREADS {
+            std::thread::scope(|scope| {
+                let waiter = scope.spawn(|| events.wait(&mut [data(id)], false, 0));
+                assert_eq!(waiter.join().unwrap(), Ended::Complete);
+            });
+        }
+        assert_eq!(events.lock().events[&id].seen.len(), THREADS);
     }
 
     #[test]

@@ -127,6 +127,30 @@ impl From<Unmapped> for Stop {
     }
 }
 
+/// What wakes those that wait for a signal. It is read before the value is set: a thread that sees the value may destroy the signal, or
+/// reset it with another event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Waker {
+    /// 0 if no thread sleeps for it.
+    mailbox: u64,
+    event: u32,
+}
+
+impl Waker {
+    fn of(signal: u64, memory: &mut impl Memory) -> Result<Self, Unmapped> {
+        let mailbox = memory.read_u64(signal + signal_field::MAILBOX)?;
+        Ok(Self { mailbox, event: memory.read_u32(signal + signal_field::EVENT)? })
+    }
+
+    fn wake(self, events: &Events, memory: &mut impl Memory) -> Result<(), Unmapped> {
+        if self.mailbox != 0 {
+            memory.write(self.mailbox, &u64::from(self.event).to_le_bytes())?;
+            events.set(self.event, true);
+        }
+        Ok(())
+    }
+}
+
 /// Takes the packets of a queue.
 #[derive(Debug)]
 pub(crate) struct Worker {
@@ -197,24 +221,14 @@ impl Worker {
     /// Tells the runtime of trouble, by the queue's own signal.
     fn ask(&mut self, code: u64, view: &mut View<'_>) {
         let told = view.read_u64(self.queue() + queue_field::INACTIVE_SIGNAL).and_then(|signal| {
+            let waker = Waker::of(signal, view)?;
             view.quad(signal + signal_field::VALUE)?.store(code, Ordering::Release);
-            self.wake(signal, view)
+            waker.wake(self.device.events, view)
         });
         match told {
             Ok(()) => self.is_asking = true,
             Err(error) => log::complain(format_args!("queue {}: its own signal: {error}", self.id)),
         }
-    }
-
-    /// Sets the event of a signal.
-    fn wake(&self, signal: u64, view: &mut View<'_>) -> Result<(), Unmapped> {
-        let mailbox = view.read_u64(signal + signal_field::MAILBOX)?;
-        if mailbox != 0 {
-            let event = view.read_u32(signal + signal_field::EVENT)?;
-            view.write(mailbox, &u64::from(event).to_le_bytes())?;
-            self.device.events.set(event, true);
-        }
-        Ok(())
     }
 
     fn try_take(&mut self, doorbell: u64, view: &mut View<'_>) -> Result<(), Stop> {
@@ -330,9 +344,10 @@ impl Worker {
         if signal != 0 {
             view.write(signal + signal_field::BEGIN, &begin.to_le_bytes())?;
             view.write(signal + signal_field::END, &clock::device().to_le_bytes())?;
+            let waker = Waker::of(signal, view)?;
             // Release: a thread that sees the value sees what the kernel wrote.
             view.quad(signal + signal_field::VALUE)?.fetch_sub(1, Ordering::AcqRel);
-            self.wake(signal, view)?;
+            waker.wake(self.device.events, view)?;
         }
         Ok(())
     }
@@ -411,4 +426,28 @@ fn word(packet: &[u8; 64], at: usize) -> u32 {
 
 fn quad(packet: &[u8; 64], at: usize) -> u64 {
     u64::from(word(packet, at)) | u64::from(word(packet, at + 4)) << 32
+}
+
+#[cfg(test)]
+mod tests {
+    use xsched_gcn3::Block;
+
+    use super::*;
+    use crate::abi::{EVENT_SIGNAL, EventData};
+    use crate::events::Ended;
+
+    /// A thread that sees a signal's value may reset the signal before its event is set.
+    #[test]
+    fn a_signal_that_is_reset_wakes_by_the_event_that_it_had() {
+        let (events, mut memory) = (Events::default(), Block::new(0x1000, 0x1000));
+        let [first, second] = [(); 2].map(|()| events.create(EVENT_SIGNAL, true).unwrap());
+        memory.write(0x1000 + signal_field::MAILBOX, &0x1800_u64.to_le_bytes()).unwrap();
+        memory.write_u32(0x1000 + signal_field::EVENT, first).unwrap();
+        let waker = Waker::of(0x1000, &mut memory).unwrap();
+        memory.write_u32(0x1000 + signal_field::EVENT, second).unwrap();
+        waker.wake(&events, &mut memory).unwrap();
+        let ended = |event_id| events.wait(&mut [EventData { event_id, ..EventData::default() }], false, 0);
+        assert_eq!([ended(first), ended(second)], [Ended::Complete, Ended::Timeout]);
+        assert_eq!(memory.read_u64(0x1800), Ok(u64::from(first)));
+    }
 }

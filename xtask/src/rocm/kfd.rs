@@ -4,24 +4,32 @@
 //! suspended at random. A run counts if all its results are right, if the device has executed kernels, and if the shim has deferred
 //! some of them. llama.cpp must find the same tokens as by its own CPU back end.
 //!
-//! `cargo xtask test --rocm kfd-random` runs random programs of `tests/differential` there, which must do the same in each way. Some do not:
-//! its README.md says which, and what is known.
+//! Products by rocBLAS also run under a controller, beside an urgent process that comes and goes. It stops them by gates, which are
+//! kernels of AMD's runtime. rocRAND, and rocBLAS of 6.4, are recorded from their start: every launch must have its library and its whole
+//! chain. A recording has all processes that use the runtime, so no other may use it meanwhile.
+//!
+//! `cargo xtask test --rocm kfd-random` runs random programs of `tests/differential` there, which must do the same in each way. One in
+//! a thousand may hang or end early by itself: its README.md says what is known.
 
 use std::{
+    collections::BTreeMap,
     env, fmt,
     fs::{self, File},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, ExitStatus, Stdio},
     time::Instant,
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use super::{
     inside::Inside,
+    matrix::Cell,
     programs::{self, Release},
+    recording::Recording,
     root::Root,
     summary::Summary,
+    ways::{Running, serve},
 };
 use crate::{
     artifacts, command, subject,
@@ -47,19 +55,32 @@ const SUSPENDED: [&str; 2] = ["random:1", "random:2"];
 struct Program {
     name: &'static str,
     words: &'static [&'static str],
+    /// Other ways than natively and suspended.
+    more: &'static [How],
 }
 
 const PROGRAMS: [Program; 3] = [
-    Program { name: "computes", words: &[] },
-    Program { name: "numbers", words: &["all"] },
-    Program { name: "products", words: &["mended"] },
+    Program { name: "computes", words: &[], more: &[] },
+    Program { name: "numbers", words: &["all"], more: &[How::Traced] },
+    Program { name: "products", words: &["mended"], more: &[How::Beside, How::Traced] },
 ];
 
-/// What its device can do, and what the runtimes do as the programs assume (`tests/differential/src/repertoire.rs`).
-const REPERTOIRE: &str = "rocm-6.4";
+/// What the device can do, and what the runtime does as the programs assume (`tests/differential/src/repertoire.rs`).
+fn repertoire(release: Release) -> &'static str {
+    match release {
+        Release::Six => "rocm-6.4",
+        Release::Seven => "rocm-7.2",
+    }
+}
 
 /// Random programs, unless `XSCHED_TEST_SEEDS` says how many.
 const RANDOM_PROGRAMS: usize = 60;
+
+/// Random programs that run in one process.
+const RANDOM_PER_PROCESS: usize = 200;
+
+/// How long so many may take, in seconds. Most take less than two.
+const RANDOM_TIME_MAX_S: &str = "60";
 
 /// Random programs are short.
 const SUSPENDED_RANDOM: [&str; 2] = ["random:1:5000", "random:2:1000"];
@@ -68,7 +89,16 @@ const SUSPENDED_RANDOM: [&str; 2] = ["random:1:5000", "random:2:1000"];
 const LLAMA: &str = "llama-completion -p hello -n 32 --temp 0 --ignore-eos -no-cnv --no-warmup -t 1 -fa off -ctk f32 -ctv f32 \
                      -m \"$@\" | od -A n -v -t x1";
 
+/// Urgent work: a program that comes and goes, until a file is there that says no more.
+const URGENT: &str =
+    "until [ -e \"$XSCHED_SOCKET_DIR/stop\" ]; do \"$0\" \"$@\"; sleep 0.3; done; echo ended";
+
+/// Lines of the shim's summary.
+const GATES: &str = "gates before commands, which stop them on the device";
+const WAITED: &str = "us of waiting for more urgent processes";
+
 /// What a run has left.
+#[derive(Default)]
 struct Run {
     lines: Vec<String>,
     /// Kernels that the device has executed, and their instructions.
@@ -76,6 +106,16 @@ struct Run {
     instructions: u64,
     seconds: f64,
     deferred: u64,
+    summary: Summary,
+}
+
+impl Run {
+    fn add(&mut self, other: &Self) {
+        self.kernels += other.kernels;
+        self.instructions += other.instructions;
+        self.seconds += other.seconds;
+        self.deferred += other.deferred;
+    }
 }
 
 impl fmt::Display for Run {
@@ -97,6 +137,9 @@ struct Stage<'a> {
 /// Runs every program with both releases, natively and suspended, or else random ones; an error if a run is not right.
 pub(super) fn run(workspace: &Workspace, root: &Root, is_random: bool) -> Result<()> {
     let shim = subject::build_shim_with(workspace, "test-switches")?;
+    if !is_random {
+        subject::build_with_switches(workspace)?;
+    }
     command::run(command::cargo(&workspace.root).args(["build", "--package", "kfd-sim"]))?;
     let folder = workspace.target_dir.join("rocm/kfd");
     fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
@@ -129,16 +172,16 @@ impl Stage<'_> {
             &self.runtime(release),
             &options,
         )?;
-        let run = |suspended: Option<&str>| {
-            let way = Way { program: program.name, release, suspended };
+        let run = |how: How| {
+            let way = Way { program: program.name, release, how };
             let run = self.on_device(way, &executable, program.words)?;
             judge(&run.lines).with_context(|| way.to_string())?;
             println!("{way}: right, {run}");
             anyhow::Ok(run)
         };
-        let native = run(None)?;
+        let native = run(How::Native)?;
         for suspended in SUSPENDED {
-            let other = run(Some(suspended))?;
+            let other = run(How::Suspended(suspended))?;
             ensure!(
                 other.lines == native.lines,
                 "{}, {suspended}: {:?}, natively {:?}",
@@ -146,6 +189,14 @@ impl Stage<'_> {
                 other.lines,
                 native.lines
             );
+        }
+        for how in program.more {
+            match how {
+                How::Beside => self.beside(program, release, &executable, &native.lines)?,
+                // rocBLAS is that of 6.4 here too, and brings a second runtime, which the tracer finds late.
+                How::Traced if release == Release::Seven && program.name == "products" => {}
+                _ => self.traced(program, release, &executable)?,
+            }
         }
         Ok(())
     }
@@ -156,20 +207,46 @@ impl Stage<'_> {
         let [executable, _] = artifacts::differential_for_kfd(self.workspace, runtime)?;
         let seeds = env::var("XSCHED_TEST_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
         let count: usize = seeds.unwrap_or(RANDOM_PROGRAMS);
-        let words = ["seeds", "0", &count.to_string()];
-        let mut native = Vec::new();
-        for suspended in [None, None].into_iter().chain(SUSPENDED_RANDOM.map(Some)) {
-            let way = Way { program: "random programs", release, suspended };
-            let run = self.on_device(way, &executable, &words)?;
-            ensure!(run.lines.len() == count, "{way}: {} of {count} programs", run.lines.len());
-            if native.is_empty() {
-                native.clone_from(&run.lines);
+        let mut native = BTreeMap::new();
+        for how in [How::Native, How::Native].into_iter().chain(SUSPENDED_RANDOM.map(How::Suspended)) {
+            let way = Way { program: "random programs", release, how };
+            let (lines, total) = self.random_way(way, &executable, count)?;
+            for (seed, line) in &lines {
+                let first = native.entry(*seed).or_insert_with(|| line.clone());
+                ensure!(first == line, "{way}: program {seed} did `{line}`, natively at first `{first}`");
             }
-            let differing = differing(&native, &run.lines);
-            ensure!(differing.is_empty(), "{way}: other than natively at first: {differing:?}");
-            println!("{way}: {count} did the same, {run}");
+            println!("{way}: {} of {count} ended, and did the same, {total}", lines.len());
+            ensure!(lines.len() * 1000 >= count * 999, "{way}: too many of them did not end");
         }
         Ok(())
+    }
+
+    /// What each program printed, by seed. A process that hangs or ends early ends its program, and the next ones run in another.
+    fn random_way(
+        &self,
+        way: Way<'_>,
+        executable: &Path,
+        count: usize,
+    ) -> Result<(BTreeMap<usize, String>, Run)> {
+        let (mut lines, mut total) = (BTreeMap::new(), Run::default());
+        let mut next = 0;
+        while next < count {
+            let some = RANDOM_PER_PROCESS.min(count - next);
+            let words = ["seeds", &next.to_string(), &some.to_string()];
+            let (status, run) = self.ended(way, executable, &words, RANDOM_TIME_MAX_S)?;
+            if status.success() {
+                used_by(way, &run).with_context(|| way.to_string())?;
+            }
+            total.add(&run);
+            let printed = run.lines.len();
+            lines.extend((next..).zip(run.lines));
+            next += printed;
+            if !status.success() {
+                println!("{way}: program {next} did not end: {status}");
+                next += 1;
+            }
+        }
+        Ok((lines, total))
     }
 
     /// llama.cpp's most likely tokens for a prompt, all layers on the device, compared with those of its own CPU back end.
@@ -178,15 +255,15 @@ impl Stage<'_> {
         programs::make_model(self.workspace, &model, "float32")?;
         let (bash, model) = (Path::new("/usr/bin/bash"), model.display().to_string());
         let words = ["-o", "pipefail", "-c", LLAMA, "llama", model.as_str()];
-        let of = |suspended| Way { program: "llama.cpp", release: Release::Six, suspended };
-        let way = of(None);
+        let of = |how| Way { program: "llama.cpp", release: Release::Six, how };
+        let way = of(How::Native);
         let on_processor = [&words[..], &["-ngl", "0", "--device", "none"]].concat();
         let on_processor = self.once(way, bash, &on_processor).with_context(|| way.to_string())?;
         ensure!(on_processor.kernels == 0, "{way}: its CPU back end uses the device");
         ensure!(!on_processor.lines.is_empty(), "{way}: it has no answer");
         let on_device = [&words[..], &["-ngl", "99"]].concat();
-        for suspended in [None].into_iter().chain(SUSPENDED.map(Some)) {
-            let way = of(suspended);
+        for how in [How::Native].into_iter().chain(SUSPENDED.map(How::Suspended)) {
+            let way = of(how);
             let run = self.on_device(way, bash, &on_device)?;
             let (ours, theirs) = (&run.lines, &on_processor.lines);
             ensure!(ours == theirs, "{way}: {ours:?}, by a processor {theirs:?}");
@@ -201,40 +278,127 @@ impl Stage<'_> {
         self.root.path().join(library)
     }
 
+    /// Beside a process that is more urgent and comes and goes, under a controller: the same lines as natively.
+    fn beside(
+        &self,
+        program: &Program,
+        release: Release,
+        executable: &Path,
+        native: &[String],
+    ) -> Result<()> {
+        let sockets = self.sockets();
+        let _ = fs::remove_dir_all(&sockets); // of an earlier run
+        fs::create_dir_all(&sockets).with_context(|| format!("failed to create {}", sockets.display()))?;
+        let _controller = serve(&self.workspace.built(Profile::Debug, "xsched-ctl"), &sockets)?;
+        let way = |how| Way { program: program.name, release, how };
+        let urgent_log = self.folder.join("urgent");
+        let mut command = self.command(
+            way(How::Urgent),
+            &self.folder.join("kernels-urgent"),
+            &self.folder.join("shim-urgent"),
+        );
+        command.args(["-k", "5", TIME_MAX_S, "/usr/bin/bash", "-c", URGENT]).arg(executable);
+        command.args(program.words);
+        let urgent = Running::start(&mut command, &urgent_log)?;
+        let lines = || fs::read_to_string(&urgent_log).unwrap_or_default();
+        urgent.wait_until(|| lines().contains(" of "))?;
+        let way = way(How::Beside);
+        let run = self.on_device(way, executable, program.words)?;
+        // Its last program must not be recorded with the next one.
+        let stop = sockets.join("stop");
+        fs::write(&stop, "").with_context(|| format!("failed to write {}", stop.display()))?;
+        urgent.wait_until(|| lines().ends_with("ended\n"))?;
+        ensure!(run.lines == native, "{way}: {:?}, natively {native:?}", run.lines);
+        let urgent_lines: Vec<String> = lines().lines().map(str::to_owned).collect();
+        judge(&urgent_lines).with_context(|| format!("{way}: urgent work"))?;
+        let count = |what| Summary::read(&self.shim_log()).count("beside others", what);
+        let (gates, waited_us) = (count(GATES), count(WAITED));
+        ensure!(gates > 0 && waited_us > 0, "{way}: {gates} gates, {waited_us} us of waiting");
+        println!("{way}: the same bits, {run}, {gates} gates, {:.1} s of waiting", waited_us as f64 / 1e6);
+        Ok(())
+    }
+
+    /// Recorded from its start: every launch with the library that called and with its whole chain.
+    fn traced(&self, program: &Program, release: Release, executable: &Path) -> Result<()> {
+        let way = |how| Way { program: program.name, release, how };
+        self.on_device(way(How::Shim), executable, program.words)?;
+        let counted = Summary::read(&self.shim_log());
+        let recording = self.folder.join("recording");
+        let _ = fs::remove_file(&recording); // of an earlier run
+        let xsched_ctl = self.workspace.built(Profile::Debug, "xsched-ctl");
+        let way = way(How::Traced);
+        let mut target = self.command(way, &self.folder.join("kernels"), &self.shim_log());
+        target.args(["-k", "5", TIME_MAX_S]).arg(executable).args(program.words);
+        let mut trace = Command::new(&xsched_ctl);
+        trace.args(["trace", "--runtime"]).arg(self.runtime(release)).arg("-o").arg(&recording).arg("--");
+        trace.arg(target.get_program()).args(target.get_args());
+        let output = trace.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+        let output = output.context("failed to start xsched-ctl trace")?;
+        ensure!(output.status.success(), "{way}: {}", output.status);
+        let printed: Vec<String> =
+            String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
+        judge(&printed).with_context(|| way.to_string())?;
+        let recorded = Recording::read(&xsched_ctl, &recording)?;
+        match recorded.judged(Some(&counted)) {
+            Cell::Same(how) => {
+                println!(
+                    "{way}: every launch with its library and whole chain, {how}: {}",
+                    recorded.libraries()
+                );
+                Ok(())
+            }
+            Cell::Worse(how) => bail!("{way}: {how}"),
+        }
+    }
+
     /// A run that must have used the device, and the shim if it is suspended.
     fn on_device(&self, way: Way<'_>, executable: &Path, words: &[&str]) -> Result<Run> {
         let run = self.once(way, executable, words).and_then(|run| {
-            ensure!(run.kernels > 0, "the device has executed no kernel");
-            ensure!(way.suspended.is_none() || run.deferred > 0, "the shim has deferred nothing");
+            used_by(way, &run)?;
             Ok(run)
         });
         run.with_context(|| way.to_string())
     }
 
     fn once(&self, way: Way<'_>, executable: &Path, words: &[&str]) -> Result<Run> {
-        let (log, shim_log) = (self.folder.join("kernels"), self.folder.join("shim"));
+        let (status, run) = self.ended(way, executable, words, TIME_MAX_S)?;
+        ensure!(status.success(), "{status}: {}", run.lines.join("\n"));
+        Ok(run)
+    }
+
+    /// A run that may have ended in any way, within so many seconds.
+    fn ended(
+        &self,
+        way: Way<'_>,
+        executable: &Path,
+        words: &[&str],
+        time_max_s: &str,
+    ) -> Result<(ExitStatus, Run)> {
+        let (log, shim_log) = (self.folder.join("kernels"), self.shim_log());
         for left in [&log, &shim_log] {
             let _ = fs::remove_file(left); // of an earlier run
         }
         let output = self.folder.join("output");
         let begin = Instant::now();
         let mut command = self.command(way, &log, &shim_log);
-        command.args(["-k", "5", TIME_MAX_S]).arg(executable).args(words);
+        command.args(["-k", "5", time_max_s]).arg(executable).args(words);
         command.stdin(Stdio::null()).stdout(File::create(&output)?).stderr(Stdio::inherit());
         let status = command.status().context("failed to start bwrap")?;
         let seconds = begin.elapsed().as_secs_f64();
         let printed = fs::read_to_string(&output).context("failed to read what the program printed")?;
-        ensure!(status.success(), "{status}: {printed}");
         let (kernels, instructions) = executed(&fs::read_to_string(&log).unwrap_or_default());
         let summary = Summary::read(&shim_log);
         let deferred = summary.count("passed on because", "deferred");
-        if way.suspended.is_some() {
-            ensure!(summary.is_there(), "the shim has seen no call");
-            let trouble = summary.trouble();
-            ensure!(trouble.is_empty(), "the shim's trouble: {trouble:?}");
-        }
         let lines = printed.lines().map(str::to_owned).collect();
-        Ok(Run { lines, kernels, instructions, seconds, deferred })
+        Ok((status, Run { lines, kernels, instructions, seconds, deferred, summary }))
+    }
+
+    fn shim_log(&self) -> PathBuf {
+        self.folder.join("shim")
+    }
+
+    fn sockets(&self) -> PathBuf {
+        self.folder.join("sockets")
     }
 
     /// The command before the program, with the driver and, if it is suspended, the shim.
@@ -252,12 +416,23 @@ impl Stage<'_> {
             .set("HSA_ENABLE_SDMA", "0")
             .set("KFD_SIM_LOG", log)
             .set("COMPUTES_ARCH", ARCH)
-            .set("DIFFERENTIAL_REPERTOIRE", REPERTOIRE)
+            .set("DIFFERENTIAL_REPERTOIRE", repertoire(way.release))
             .set("XSCHED_SOCKET_DIR", self.workspace.target_dir.join("no-controller"));
-        if let Some(suspended) = way.suspended {
+        if !matches!(way.how, How::Native | How::Traced) {
             preloaded.insert(0, self.shim.display().to_string());
-            inside = inside.set("XSCHED_TEST_SUSPEND", suspended).set("XSCHED_LOG", shim_log);
+            inside = inside.set("XSCHED_LOG", shim_log);
         }
+        inside = match way.how {
+            How::Native | How::Shim | How::Traced => inside,
+            How::Suspended(how) => inside.set("XSCHED_TEST_SUSPEND", how),
+            How::Urgent => {
+                inside.set("XSCHED_SOCKET_DIR", self.sockets()).set("XSCHED_AUTO_XQUEUE_PRIORITY", "40")
+            }
+            How::Beside => inside
+                .set("XSCHED_SOCKET_DIR", self.sockets())
+                .set("XSCHED_AUTO_XQUEUE_PRIORITY", "-100")
+                .set("XSCHED_AUTO_XQUEUE_LEVEL", "2"),
+        };
         inside.set("LD_PRELOAD", preloaded.join(":")).command("timeout")
     }
 }
@@ -267,23 +442,50 @@ impl Stage<'_> {
 struct Way<'a> {
     program: &'a str,
     release: Release,
-    suspended: Option<&'a str>,
+    how: How,
+}
+
+/// What touches a program.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    Native,
+    /// The shim, and nothing that schedules.
+    Shim,
+    /// The shim, which suspends it so.
+    Suspended(&'static str),
+    /// A controller, beside more urgent work, which stops it by gates.
+    Beside,
+    /// The same controller, as that work.
+    Urgent,
+    /// The tracer.
+    Traced,
 }
 
 impl fmt::Display for Way<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, ROCm {}, ", self.program, self.release.major())?;
-        match self.suspended {
-            Some(suspended) => write!(f, "suspended by {suspended}"),
-            None => f.write_str("natively"),
+        match self.how {
+            How::Native => f.write_str("natively"),
+            How::Shim => f.write_str("with the shim"),
+            How::Suspended(how) => write!(f, "suspended by {how}"),
+            How::Beside => f.write_str("beside urgent work at level 2"),
+            How::Urgent => f.write_str("as urgent work"),
+            How::Traced => f.write_str("traced"),
         }
     }
 }
 
-/// Seeds whose lines differ; each line begins with the seed.
-fn differing(ones: &[String], others: &[String]) -> Vec<String> {
-    let pairs = ones.iter().zip(others).filter(|(one, other)| one != other);
-    pairs.filter_map(|(one, _)| one.split(' ').next()).map(str::to_owned).collect()
+/// An error if a run has not used the device, or not the shim though it should have.
+fn used_by(way: Way<'_>, run: &Run) -> Result<()> {
+    ensure!(run.kernels > 0, "the device has executed no kernel");
+    if way.how == How::Native {
+        return Ok(());
+    }
+    ensure!(way.how == How::Shim || run.deferred > 0, "the shim has deferred nothing");
+    ensure!(run.summary.is_there(), "the shim has seen no call");
+    let trouble = run.summary.trouble();
+    ensure!(trouble.is_empty(), "the shim's trouble: {trouble:?}");
+    Ok(())
 }
 
 /// An error unless each line with `N of M` has the same number twice, and there is such a line.

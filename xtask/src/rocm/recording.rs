@@ -59,6 +59,11 @@ impl Recording {
         Cell::Same(format!("{} launches, {} libraries", self.launches, self.group("library").count()))
     }
 
+    /// Names of the libraries that called.
+    pub(super) fn libraries(&self) -> String {
+        self.group("library").map(|group| group.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
     fn group(&self, dimension: &str) -> impl Iterator<Item = &Group> {
         self.by.get(dimension).into_iter().flatten()
     }

@@ -151,7 +151,7 @@ impl Stage {
         let sockets = self.target_dir.join("rocm/sockets");
         let _ = fs::remove_dir_all(&sockets); // of an earlier run
         fs::create_dir_all(&sockets).with_context(|| format!("failed to create {}", sockets.display()))?;
-        let _controller = self.controller(&sockets)?;
+        let _controller = serve(&self.xsched_ctl, &sockets)?;
         let device = format!("rocm-{}", std::process::id());
         let shared = [
             ("HIP_SIM_SHARED", device.as_str()),
@@ -311,15 +311,6 @@ impl Stage {
         })
     }
 
-    fn controller(&self, sockets: &Path) -> Result<Running> {
-        let mut serve = Command::new(&self.xsched_ctl);
-        serve.arg("serve").env("XSCHED_SOCKET_DIR", sockets);
-        let log = sockets.join("log");
-        let running = Running::start(&mut serve, &log)?;
-        running.wait_until(|| sockets.join("shim.sock").exists())?;
-        Ok(running)
-    }
-
     /// Short bursts of products by hipBLAS, until it is dropped.
     fn urgent(&self, variables: &[(&str, &str)]) -> Result<Running> {
         let urgent = &Program::ALL[0];
@@ -336,21 +327,30 @@ impl Stage {
     }
 }
 
+/// A controller that listens in this folder, where its log is.
+pub(super) fn serve(xsched_ctl: &Path, sockets: &Path) -> Result<Running> {
+    let mut serve = Command::new(xsched_ctl);
+    serve.arg("serve").env("XSCHED_SOCKET_DIR", sockets);
+    let running = Running::start(&mut serve, &sockets.join("log"))?;
+    running.wait_until(|| sockets.join("shim.sock").exists())?;
+    Ok(running)
+}
+
 /// A program beside others; interrupted when it is dropped.
-struct Running {
+pub(super) struct Running {
     child: Child,
     log: PathBuf,
 }
 
 impl Running {
-    fn start(command: &mut Command, log: &Path) -> Result<Self> {
+    pub(super) fn start(command: &mut Command, log: &Path) -> Result<Self> {
         let file = fs::File::create(log).with_context(|| format!("failed to create {}", log.display()))?;
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
         let child = command.spawn().with_context(|| format!("failed to start {command:?}"))?;
         Ok(Self { child, log: log.to_owned() })
     }
 
-    fn wait_until(&self, is_so: impl Fn() -> bool) -> Result<()> {
+    pub(super) fn wait_until(&self, is_so: impl Fn() -> bool) -> Result<()> {
         let begin = Instant::now();
         while !is_so() {
             if begin.elapsed() > PATIENCE {

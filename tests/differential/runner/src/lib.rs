@@ -7,7 +7,7 @@
 //! differential-6 repeat FILE COUNT    one line per run of a program: as for a seed, with the run's number
 //! ```
 //!
-//! DIFFERENTIAL_REPERTOIRE=rocm-5.2 or rocm-6.4 limits programs to what that release has.
+//! DIFFERENTIAL_REPERTOIRE=rocm-5.2, rocm-6.4 or rocm-7.2 limits programs to what that release has.
 //!
 //! A static library with a `main`, which clang links with kernels and runtime like any HIP program. So calls
 //! bind to versioned symbols, and code objects are registered before `main`.
