@@ -78,9 +78,9 @@ pub struct Replaced {
 }
 
 impl Snapshot {
-    /// The word at an address, by the `words` that follow: [`LEFT_OUT`] if it is neither among them nor zero. None if the snapshot does not cover it,
-    /// or the words are not a snapshot's.
-    pub fn word(&self, words: &[u64], address: u64) -> Option<u64> {
+    /// The word at an address, by the `words` that follow and where each window's begin among them ([`windows`]): [`LEFT_OUT`] if it is
+    /// neither among them nor zero. None if the snapshot does not cover it, or the words are not a snapshot's.
+    pub fn word(&self, words: &[u64], windows: &[u32], address: u64) -> Option<u64> {
         let offset = address.checked_sub(self.rsp)?;
         if offset >= u64::from(self.len) || !address.is_multiple_of(8) {
             return None;
@@ -89,12 +89,7 @@ impl Snapshot {
         let window = address / size - self.rsp / size;
         let start = if window == 0 { self.rsp } else { address - address % size };
         let index = ((address - start) / 8) as usize;
-        let mut rest = words;
-        for _ in 0..window {
-            let (bits, words) = rest.split_first_chunk::<{ 2 * WINDOW_BITS }>()?;
-            rest = words.get(ones(&bits[..WINDOW_BITS])..)?;
-        }
-        let (bits, words) = rest.split_first_chunk::<{ 2 * WINDOW_BITS }>()?;
+        let (bits, words) = split(words.get(*windows.get(window as usize)? as usize..)?)?;
         let (kept, zero) = bits.split_at(WINDOW_BITS);
         let (part, bit) = (index / 64, 1 << (index % 64));
         if kept[part] & bit != 0 {
@@ -103,6 +98,22 @@ impl Snapshot {
             Some(if zero[part] & bit != 0 { 0 } else { LEFT_OUT })
         }
     }
+}
+
+/// Where each window begins among the words of a snapshot. It ends early if they are not a snapshot's.
+pub fn windows(words: &[u64]) -> impl Iterator<Item = u32> {
+    let mut begin = 0;
+    core::iter::from_fn(move || {
+        let (bits, _) = split(words.get(begin..)?)?;
+        let window = begin;
+        begin += bits.len() + ones(&bits[..WINDOW_BITS]);
+        u32::try_from(window).ok()
+    })
+}
+
+/// Splits off the bits with which a window begins.
+fn split(words: &[u64]) -> Option<(&[u64; 2 * WINDOW_BITS], &[u64])> {
+    words.split_first_chunk()
 }
 
 /// The number of bits that are set.

@@ -270,7 +270,7 @@ impl Chains {
         // Either the process is new, or one of its mappings or a requested table is.
         self.untold.entry(snapshot.tgid).or_insert(false);
         self.partial.insert(snapshot.chain, None);
-        let copied = Copied { snapshot, words };
+        let copied = Copied::new(snapshot, words);
         self.waiting.push(Waiting { copied, since: Instant::now(), was_walked: false });
     }
 
@@ -374,7 +374,7 @@ impl Chains {
 
     /// As much of a chain as can be found without the missing tables.
     fn find_part(&mut self, processes: &mut Processes, names: &mut Names, id: u64) -> Option<Arc<Chain>> {
-        let waiting = self.waiting.iter().find(|waiting| waiting.copied.snapshot.chain == id)?;
+        let waiting = self.waiting.iter_mut().find(|waiting| waiting.copied.snapshot.chain == id)?;
         let Snapshot { tgid, time_ns, .. } = *waiting.copied.snapshot;
         let process = processes.find(tgid, time_ns);
         let (frames, end) = waiting.copied.walk(process, &mut self.tables, self.depth, Patience::End)?;

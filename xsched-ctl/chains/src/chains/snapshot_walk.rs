@@ -8,7 +8,7 @@ use std::sync::Arc;
 use xsched_abi::{
     ChainEnd, Snapshot,
     generated::{self, AddressKind, Surroundings},
-    snapshot::{LEFT_OUT, Replaced},
+    snapshot::{self, LEFT_OUT, Replaced},
     unwind::{Registers, Step, step},
 };
 use xsched_symbols::{Process, process_folder};
@@ -21,7 +21,17 @@ pub(super) struct Copied {
     /// Its registers.
     pub(super) snapshot: Box<Snapshot>,
     /// The words of it that were copied.
-    pub(super) words: Box<[u64]>,
+    words: Box<[u64]>,
+    /// Where each window's begin.
+    windows: Box<[u32]>,
+    so_far: SoFar,
+}
+
+/// As far as a walk has come.
+struct SoFar {
+    at: Registers,
+    interrupted: bool,
+    frames: Vec<(u64, bool)>,
 }
 
 /// The addresses of a walk, innermost first, each with whether a signal interrupted there; and how the walk ended.
@@ -35,17 +45,25 @@ pub(super) enum Patience {
 }
 
 impl Copied {
-    /// Walks up to `depth` frames. None if a needed table is missing and `patience` says to wait.
+    pub(super) fn new(snapshot: Box<Snapshot>, words: Box<[u64]>) -> Self {
+        let Snapshot { rip, rsp, rbp, .. } = *snapshot;
+        let so_far =
+            SoFar { at: Registers { rip, rsp, rbp }, interrupted: false, frames: vec![(rip, false)] };
+        let windows = snapshot::windows(&words).collect();
+        Self { snapshot, words, windows, so_far }
+    }
+
+    /// Walks up to `depth` frames. None if a needed table is missing and `patience` says to wait: the next call goes on from there.
     pub(super) fn walk(
-        &self,
+        &mut self,
         process: Option<&Process>,
         tables: &mut Tables,
         depth: usize,
         patience: Patience,
     ) -> Option<Walked> {
-        let Snapshot { tgid, time_ns, rip, rsp, rbp, .. } = *self.snapshot;
-        let (mut at, mut interrupted) = (Registers { rip, rsp, rbp }, false);
-        let mut frames = vec![(rip, false)];
+        let Snapshot { tgid, time_ns, .. } = *self.snapshot;
+        let SoFar { mut at, mut interrupted, ref frames } = self.so_far;
+        let mut frames = frames.clone();
         let memory = Memory::of(tgid);
         let end = loop {
             if frames.len() >= depth {
@@ -64,7 +82,10 @@ impl Copied {
                     continue;
                 }
                 Known::Table(table, _) => table,
-                Known::Building | Known::Opening if patience == Patience::Wait => return None,
+                Known::Building | Known::Opening if patience == Patience::Wait => {
+                    self.so_far = SoFar { at, interrupted, frames };
+                    return None;
+                }
                 Known::Building => break ChainEnd::NotReady,
                 Known::Tableless => break ChainEnd::NoTable,
                 Known::Gone | Known::Opening => break ChainEnd::Gone,
@@ -94,7 +115,7 @@ impl Copied {
         if let Some(Replaced { address, .. }) = replaced.find(|replaced| replaced.slot == address) {
             return Some(*address);
         }
-        self.snapshot.word(&self.words, address)
+        self.snapshot.word(&self.words, &self.windows, address)
     }
 
     /// Requests the tables of all code that a word points into: a walk finds out one after the other which it needs, and those of large
@@ -185,10 +206,12 @@ mod tests {
         let mut snapshot = Box::new(Snapshot::new_zeroed());
         (snapshot.tgid, snapshot.time_ns) = (pid, now_ns());
         snapshot.rip = Tables::new as *const () as u64 + 1;
-        let copied = Copied { snapshot, words: Box::default() };
+        let mut copied = Copied::new(snapshot, Box::default());
         assert!(copied.walk(process, &mut tables, 9, Patience::Wait).is_none());
         let (frames, end) = copied.walk(process, &mut tables, 9, Patience::End).unwrap();
         assert_eq!((frames.len(), end), (1, ChainEnd::NotReady));
+        let again = copied.walk(process, &mut tables, 9, Patience::End).unwrap();
+        assert_eq!(again, (frames, end), "what is found too early does not count");
     }
 
     #[test]
@@ -200,7 +223,7 @@ mod tests {
         let words = [Tables::new as *const () as u64 + 1, 7, libc::getpid as *const () as u64 + 1];
         let mut snapshot = Box::new(Snapshot::new_zeroed());
         (snapshot.tgid, snapshot.time_ns) = (pid, now_ns());
-        Copied { snapshot, words: words.into() }.expect_tables(process, &mut tables);
+        Copied::new(snapshot, words.into()).expect_tables(process, &mut tables);
         assert_eq!(tables.requested(), 2, "of this program and of the C library");
     }
 }
