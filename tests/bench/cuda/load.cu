@@ -105,7 +105,7 @@ static void batch(double seconds, long iterations_of_ms, cudaStream_t stream, fl
             double now = now_ms();
             pause = std::max(pause, now - ended);
             ended = now;
-            size_t second = (size_t)((now_ms() - start) / 1e3);
+            size_t second = (size_t)((now - start) / 1e3);
             if (second < seconds_ms.size()) seconds_ms[second] += ahead[count % AHEAD];
         }
         ahead[count % AHEAD] = ms;
@@ -120,8 +120,7 @@ static void batch(double seconds, long iterations_of_ms, cudaStream_t stream, fl
         auto [least, most] = std::minmax_element(seconds_ms.begin() + 1, seconds_ms.begin() + (long)seconds - 1);
         std::printf(", %.3f to %.3f in a second", *least / 1e3, *most / 1e3);
     }
-    std::printf(", longest pause %.1f ms", pause);
-    std::printf("\n");
+    std::printf(", longest pause %.1f ms\n", pause);
 }
 
 static void steps(double seconds, long iterations, double host_us, cudaStream_t stream, float *out) {

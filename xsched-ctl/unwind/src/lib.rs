@@ -2,7 +2,7 @@
 //!
 //! GPU libraries have no frame pointers, so only `.eh_frame` shows the callers. This crate translates it into the rows of
 //! [`xsched_abi::unwind`], once for each file: in the background ([`Builder`]), with a cache on disk for later runs
-//! ([`Cache`]). Walks over copied stacks ([`walk()`]) use the same steps as those in the kernel.
+//! ([`Cache`]). Tests compare tables with other unwinders by walks over copied stacks ([`walk()`]), with the steps of those in the kernel.
 //!
 //! ```no_run
 //! use std::os::fd::AsFd as _;
