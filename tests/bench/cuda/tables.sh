@@ -4,12 +4,13 @@
 #     tables.sh FOLDER    with xsched-ctl, libxsched_shim.so and libxsched_cuda.so of a release build in FOLDER
 #
 # TABLES="batch1 batch5 .." chooses. XSCHED=FOLDER adds XSched to some (README.md). Files, such as the one of TABLES=timeline, go to $OUT.
+# MODEL_SECONDS is for how long each of several models runs, 54 for a thousand requests of ResNet-18.
 set -u
 OUT=${OUT:-$PWD}
 here=$(cd "$(dirname "$0")" && pwd) built=$(cd "$1" && pwd) work=$(mktemp -d)
 ctl=$built/xsched-ctl shim=$built/libxsched_cuda.so
-tables=${TABLES:-"batch1 batch5 long overhead bert resnet serving shares starvation turns killed training operators devices"}
-seconds=${SECONDS_OF_REQUESTS:-27}
+tables=${TABLES:-"batch1 batch5 long overhead bert resnet same serving shares starvation turns killed training operators devices"}
+seconds=${SECONDS_OF_REQUESTS:-27} model_seconds=${MODEL_SECONDS:-8}
 export XSCHED_LOG=$work/shim.log
 cd "$work"
 nvcc -O2 -arch=sm_90 -o load "$here/load.cu" || exit 1
@@ -79,11 +80,11 @@ if wants overhead; then
 fi
 if wants bert; then
     echo "### BERT in six processes"
-    python3 "$here/together.py" bert6 6 bert bert bert bert bert bert
+    python3 "$here/together.py" bert6 "$model_seconds" bert bert bert bert bert bert
     serve
-    python3 "$here/together.py" bert6-ours 6 --ctl "$ctl" bert@high bert@high bert@normal bert@normal bert@low bert@low
+    python3 "$here/together.py" bert6-ours "$model_seconds" --ctl "$ctl" bert@high bert@high bert@normal bert@normal bert@low bert@low
     stop
-    together_xsched bert6 6 bert:stream@high bert:stream@high bert:stream@normal bert:stream@normal bert:stream@low bert:stream@low
+    together_xsched bert6 "$model_seconds" bert:stream@high bert:stream@high bert:stream@normal bert:stream@normal bert:stream@low bert:stream@low
 fi
 # Programs that their host bounds: which settings leave the others something, and what that costs.
 # HOSTBOUND="same fair" chooses settings.
@@ -113,11 +114,19 @@ END
 fi
 if wants resnet; then
     echo "### ResNet-18 beside ResNet-50"
-    python3 "$here/together.py" resnet 8 r18 r50
+    python3 "$here/together.py" resnet "$model_seconds" r18 r50
     serve
-    python3 "$here/together.py" resnet-ours 8 --ctl "$ctl" r18@high r50@low
+    python3 "$here/together.py" resnet-ours "$model_seconds" --ctl "$ctl" r18@high r50@low
     stop
-    together_xsched resnet 8 r18:stream@high r50:stream@low
+    together_xsched resnet "$model_seconds" r18:stream@high r50:stream@low
+fi
+if wants same; then
+    echo "### ResNet-18 and ResNet-50 in two threads of a process, without and with priorities of their streams"
+    python3 "$here/together.py" same "$model_seconds" same
+    python3 "$here/together.py" same-prio "$model_seconds" same:prio
+    serve
+    python3 "$here/together.py" same-prio-ours "$model_seconds" --ctl "$ctl" same:prio
+    stop
 fi
 # What a training pays below an urgent process without work. BELOW="default ahead" chooses settings.
 if wants below; then
@@ -238,11 +247,11 @@ if wants mps; then
     if nvidia-cuda-mps-control -d; then
         echo "### under MPS, 8 x 100 us beside five"
         ./load turns 4000
-        native 5 "$small" 6
+        native 5 "$small" "$seconds"
         echo "with MPS's priorities:"
-        CUDA_MPS_CLIENT_PRIORITY=1 native 5 "$small" 6
+        CUDA_MPS_CLIENT_PRIORITY=1 native 5 "$small" "$seconds"
         serve
-        ours 5 "$small" 6 & table=$!
+        ours 5 "$small" "$seconds" & table=$!
         sleep 6
         "$ctl" list
         "$ctl" doctor --pid "$(pgrep -f 'load batch' | tail -1)" | grep -A9 -i cuda

@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use aya_obj::generated::{
     BPF_F_MMAPABLE, BPF_F_UPROBE_MULTI_RETURN, bpf_attach_type, bpf_attr, bpf_btf_info, bpf_cmd, bpf_insn,
@@ -285,6 +285,23 @@ pub fn set<const N: usize>(map: BorrowedFd<'_>, index: u32, value: &[u8; N]) -> 
 /// the previous map, which takes the kernel some milliseconds.
 pub fn insert_map(maps: BorrowedFd<'_>, index: u32, map: BorrowedFd<'_>) -> io::Result<()> {
     set(maps, index, &map.as_raw_fd().to_ne_bytes())
+}
+
+/// Puts maps into an array of maps, from the index `first` on. Programs see each at once. Where the kernel can insert them together
+/// (Linux 5.19), it waits once, otherwise for each.
+pub fn insert_maps(maps: BorrowedFd<'_>, first: u32, new: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let keys: Vec<u32> = (first..).take(new.len()).collect();
+    let values: Vec<i32> = new.iter().map(AsRawFd::as_raw_fd).collect();
+    let mut attr = zeroed();
+    attr.batch.map_fd = maps.as_raw_fd() as u32;
+    attr.batch.keys = keys.as_ptr() as u64;
+    attr.batch.values = values.as_ptr() as u64;
+    attr.batch.count = new.len() as u32;
+    if bpf_call(bpf_cmd::BPF_MAP_UPDATE_BATCH, &mut attr).is_ok() {
+        return Ok(());
+    }
+    // Those that a batch has inserted before it failed are inserted once more.
+    keys.into_iter().zip(new).try_for_each(|(index, map)| insert_map(maps, index, *map))
 }
 
 /// Removes a map from an array of maps. It takes as long as [`insert_map`].

@@ -5,12 +5,14 @@
 //! Stack ────────────────────────► named, known by its id
 //! Snapshot ─────────────────────► waits ◄──── table ──────────────────────── built
 //!                                 walked, named, known by its id
-//!                                 tables, mappings ──► SPACES, MAPPINGS, …
+//!                                 mappings ──► SPACES, MAPPINGS
+//!                                 table ────► loader's thread ──► PAGES, CHUNKS
 //! ```
 //!
 //! A table is requested when a stack first leads into a library. Until it is there, the programs send such stacks as
 //! they are, once for each chain, and their calls wait here for a limited time.
 
+mod loader;
 mod nameless;
 mod ranges;
 mod rows;
@@ -25,16 +27,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use xsched_abi::{ChainEnd, Snapshot, Stack};
-use xsched_symbols::{Change, Process, Processes, has_own_files, hold_root};
+use xsched_symbols::{Change, Mapping, Process, Processes, has_own_files, hold_root};
 use xsched_unwind::Need;
 
 use crate::chain::Chain;
-use crate::maps::ChainMaps;
+use crate::maps::{ChainMaps, ProcessMaps};
 use crate::names::Names;
+use loader::{Loader, Place};
 use nameless::Nameless;
+use rows::Rows;
 use snapshot_walk::{Copied, Patience};
 use spaces::Spaces;
-use tables::Tables;
+use tables::{Known, Tables};
 
 /// How long a stack waits for tables. Building those of a large library takes seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -64,11 +68,11 @@ const COMMON: [&str; 5] = ["libc.so", "libpython", "libstdc++.so", "libamdhip64"
 
 /// All chains of the recorded processes.
 pub struct Chains {
-    maps: ChainMaps,
+    maps: ProcessMaps,
     tables: Tables,
     spaces: Spaces,
     depth: usize,
-    known: HashMap<u64, Known>,
+    known: HashMap<u64, KnownChain>,
     /// How many chains each process has.
     counts: HashMap<u32, usize>,
     waiting: Vec<Waiting>,
@@ -79,7 +83,7 @@ pub struct Chains {
     untold: HashMap<u32, bool>,
 }
 
-struct Known {
+struct KnownChain {
     chain: Arc<Chain>,
     pid: u32,
     generation: u64,
@@ -108,11 +112,13 @@ impl Chains {
     ///
     /// # Errors
     ///
-    /// If the threads that build tables cannot be started.
+    /// If the threads that build and load tables cannot be started.
     pub fn new(maps: ChainMaps, depth: u32) -> io::Result<Self> {
+        let mut rows = Rows::new(maps.rows);
+        let loader = Loader::start(move |table| rows.load(table))?;
         Ok(Self {
-            maps,
-            tables: Tables::new()?,
+            maps: maps.processes,
+            tables: Tables::new(loader)?,
             spaces: Spaces::new(),
             depth: depth as usize,
             known: HashMap::new(),
@@ -173,11 +179,8 @@ impl Chains {
         let code: Vec<_> = process.code().map(|(_, mapping)| Arc::clone(mapping)).collect();
         self.tables.hurry(true);
         loop {
-            self.tables.collect(&mut self.maps);
-            let awaited = code.iter().map(|mapping| self.tables.want(pid, mapping, Need::Waiting));
-            let missing = awaited
-                .filter(|known| matches!(known, tables::Known::Building | tables::Known::Opening))
-                .count();
+            self.tables.collect();
+            let missing = code.iter().filter(|mapping| self.awaits(pid, mapping)).count();
             if missing == 0 || since.elapsed() >= patience {
                 tracing::debug!(pid, missing, took = ?since.elapsed(), "prepared chains");
                 break;
@@ -186,6 +189,15 @@ impl Chains {
         }
         self.tables.hurry(false);
         self.introduce(process, seen_ns);
+    }
+
+    /// Requests the table of a mapping. Returns whether the programs may get it soon.
+    fn awaits(&mut self, pid: u32, mapping: &Arc<Mapping>) -> bool {
+        match self.tables.want(pid, mapping, Need::Waiting) {
+            Known::Building | Known::Opening => true,
+            Known::Table(table) => self.tables.place(&table) == Place::Coming,
+            Known::Tableless | Known::Gone | Known::Generated => false,
+        }
     }
 
     /// A process uses a GPU runtime and is stopped. Files that are visible in its own mount namespace or root only become unreachable
@@ -276,7 +288,7 @@ impl Chains {
 
     /// Does what can be done now. `processes` has everything that was mapped up to `seen_ns`.
     pub fn work(&mut self, processes: &mut Processes, names: &mut Names, seen_ns: u64) {
-        let any_table = self.tables.collect(&mut self.maps);
+        let any_table = self.tables.collect();
         if any_table {
             for pid in self.spaces.pids().collect::<Vec<_>>() {
                 self.untold.entry(pid).or_insert(false);
@@ -341,7 +353,7 @@ impl Chains {
     }
 
     fn know(&mut self, id: u64, pid: u32, generation: u64, chain: Chain) {
-        let known = Known { chain: Arc::new(chain), pid, generation, used: Instant::now() };
+        let known = KnownChain { chain: Arc::new(chain), pid, generation, used: Instant::now() };
         if self.known.insert(id, known).is_none() {
             let count = self.counts.entry(pid).or_default();
             *count += 1;

@@ -3,22 +3,28 @@
 //! The rows of one page (64 KiB of code) lie in one chunk, so that a search reads only that. Pages are appended to the
 //! newest chunk. A full chunk is never written again.
 
-use xsched_abi::{
-    chain::{CHUNK_BITS, CHUNK_ROWS, CHUNKS_MAX, PAGES_MAX, Page},
-    unwind::Row,
-};
-use xsched_bpf::{BpfError, Shared};
+use xsched_abi::chain::{CHUNK_BITS, CHUNK_ROWS, CHUNKS_MAX, PAGES_MAX, Page};
+use xsched_bpf::BpfError;
 use xsched_unwind::Table;
 
 use super::ranges::Ranges;
-use crate::maps::ChainMaps;
+use crate::maps::{Chunk, RowMaps};
 
 /// The tables in the programs' maps.
 pub(super) struct Rows {
+    maps: RowMaps,
     pages: Ranges,
+    /// The newest chunk that programs see.
+    open: Option<Chunk>,
+    end: End,
+}
+
+/// Where rows end.
+#[derive(Clone, Copy)]
+struct End {
     chunk_count: u32,
-    /// The newest chunk, and how many of its rows are used.
-    open: Option<(Shared<Row>, u32)>,
+    /// Rows of the newest chunk.
+    used: u32,
 }
 
 /// The location of a table.
@@ -40,45 +46,54 @@ pub(super) enum LoadError {
 }
 
 impl Rows {
-    pub(super) fn new() -> Self {
-        Self { pages: Ranges::new(PAGES_MAX), chunk_count: 0, open: None }
+    pub(super) fn new(maps: RowMaps) -> Self {
+        Self { maps, pages: Ranges::new(PAGES_MAX), open: None, end: End { chunk_count: 0, used: 0 } }
     }
 
-    /// Writes a table.
-    pub(super) fn load(&mut self, maps: &mut ChainMaps, table: &Table) -> Result<Loaded, LoadError> {
-        let full = || LoadError::Full { rows: table.rows().len() };
+    /// Writes a table. The kernel may take milliseconds.
+    pub(super) fn load(&mut self, table: &Table) -> Result<Loaded, LoadError> {
         let page_count = table.pages().len().saturating_sub(1) as u32;
-        let range = self.pages.take(page_count).ok_or_else(full)?;
-        let mut pages = Vec::with_capacity(page_count as usize);
+        let full = LoadError::Full { rows: table.rows().len() };
+        let Some(range) = self.pages.take(page_count) else { return Err(full) };
+        let end = self.end;
+        match self.append(table) {
+            Ok(pages) => {
+                self.maps.write_pages(range.start, &pages);
+                Ok(Loaded { pages: range.start, page_first: table.first_page(), page_count })
+            }
+            // No page refers to what was appended.
+            Err(error) => {
+                self.end = end;
+                self.pages.give_back(range);
+                Err(error)
+            }
+        }
+    }
+
+    /// Appends the rows of a table; returns where those of each page are.
+    fn append(&mut self, table: &Table) -> Result<Vec<Page>, LoadError> {
+        let first = self.end.chunk_count;
+        let (mut new, mut pages) = (Vec::new(), Vec::with_capacity(table.pages().len()));
         for bounds in table.pages().windows(2) {
             let rows = &table.rows()[bounds[0] as usize..bounds[1] as usize];
-            match self.write(maps, rows) {
-                Ok(row) => pages.push(Page { row, count: rows.len() as u32 }),
-                Err(error) => {
-                    self.pages.give_back(range);
-                    return Err(error.unwrap_or_else(full));
+            let count = rows.len() as u32;
+            if self.end.chunk_count == 0 || CHUNK_ROWS - self.end.used < count {
+                if self.end.chunk_count == CHUNKS_MAX {
+                    return Err(LoadError::Full { rows: table.rows().len() });
                 }
+                new.push(RowMaps::create_chunk()?);
+                self.end = End { chunk_count: self.end.chunk_count + 1, used: 0 };
             }
-        }
-        maps.write_pages(range.start, &pages);
-        Ok(Loaded { pages: range.start, page_first: table.first_page(), page_count })
-    }
-
-    /// Writes the rows of one page; returns the index of the first. `Err(None)` if there is no space.
-    fn write(&mut self, maps: &mut ChainMaps, rows: &[Row]) -> Result<u32, Option<LoadError>> {
-        let count = rows.len() as u32;
-        if self.open.as_ref().is_none_or(|(_, used)| CHUNK_ROWS - used < count) {
-            if self.chunk_count == CHUNKS_MAX {
-                return Err(None);
+            if let Some(chunk) = new.last_mut().or(self.open.as_mut()) {
+                chunk.rows.write(self.end.used as usize, rows);
             }
-            let chunk = maps.add_chunk(self.chunk_count).map_err(|error| Some(error.into()))?;
-            self.open = Some((chunk, 0));
-            self.chunk_count += 1;
+            pages.push(Page { row: ((self.end.chunk_count - 1) << CHUNK_BITS) + self.end.used, count });
+            self.end.used += count;
         }
-        let Some((chunk, used)) = &mut self.open else { return Err(None) };
-        chunk.write(*used as usize, rows);
-        let row = ((self.chunk_count - 1) << CHUNK_BITS) + *used;
-        *used += count;
-        Ok(row)
+        self.maps.insert_chunks(first, &new)?;
+        if let Some(newest) = new.pop() {
+            self.open = Some(newest);
+        }
+        Ok(pages)
     }
 }

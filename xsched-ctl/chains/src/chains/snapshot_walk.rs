@@ -81,7 +81,7 @@ impl Copied {
                     frames.push((at.rip, interrupted));
                     continue;
                 }
-                Known::Table(table, _) => table,
+                Known::Table(table) => table,
                 Known::Building | Known::Opening if patience == Patience::Wait => {
                     self.so_far = SoFar { at, interrupted, frames };
                     return None;
@@ -202,7 +202,7 @@ mod tests {
         let (pid, mut processes) = (std::process::id(), Processes::new());
         processes.scan(pid).unwrap();
         let process = processes.process(pid);
-        let mut tables = Tables::new().unwrap();
+        let mut tables = Tables::without_programs();
         let mut snapshot = Box::new(Snapshot::new_zeroed());
         (snapshot.tgid, snapshot.time_ns) = (pid, now_ns());
         snapshot.rip = Tables::new as *const () as u64 + 1;
@@ -219,7 +219,7 @@ mod tests {
         let (pid, mut processes) = (std::process::id(), Processes::new());
         processes.scan(pid).unwrap();
         let process = processes.process(pid).unwrap();
-        let mut tables = Tables::new().unwrap();
+        let mut tables = Tables::without_programs();
         let words = [Tables::new as *const () as u64 + 1, 7, libc::getpid as *const () as u64 + 1];
         let mut snapshot = Box::new(Snapshot::new_zeroed());
         (snapshot.tgid, snapshot.time_ns) = (pid, now_ns());

@@ -10,9 +10,10 @@ use xsched_abi::{
 };
 use xsched_symbols::{Backing, Mapping, Process, now_ns};
 
+use super::loader::Place;
 use super::ranges::Ranges;
 use super::tables::{Known, Tables};
-use crate::maps::ChainMaps;
+use crate::maps::ProcessMaps;
 
 /// Most mappings of one process that the programs get.
 const PROCESS_MAPPINGS_MAX: usize = 1 << MAPPINGS_BITS;
@@ -67,7 +68,7 @@ impl Spaces {
     /// are sent again.
     pub(super) fn tell(
         &mut self,
-        maps: &mut ChainMaps,
+        maps: &mut ProcessMaps,
         tables: &mut Tables,
         process: &Process,
         seen_ns: u64,
@@ -113,7 +114,7 @@ impl Spaces {
         }
     }
 
-    pub(super) fn forget(&mut self, maps: &mut ChainMaps, pid: u32) {
+    pub(super) fn forget(&mut self, maps: &mut ProcessMaps, pid: u32) {
         maps.remove_space(pid);
         if let Some(told) = self.processes.remove(&pid) {
             self.free.hold(told.elements, now_ns());
@@ -147,18 +148,19 @@ fn element(tables: &mut Tables, pid: u32, (range, mapping): &Piece) -> Code {
     let plain = Code { start: range.start, end: range.end, ..Code::default() };
     let with_state = |state: CodeState| Code { state: state as u32, ..plain };
     match tables.look(pid, mapping) {
-        Known::Table(table, Some(loaded)) => match table.bias(mapping.start, mapping.file_offset) {
-            Some(bias) => Code {
+        Known::Table(table) => match (tables.place(&table), table.bias(mapping.start, mapping.file_offset)) {
+            (Place::There(loaded), Some(bias)) => Code {
                 bias,
                 pages: loaded.pages,
                 page_first: loaded.page_first,
                 page_count: loaded.page_count,
                 ..with_state(CodeState::Tabled)
             },
-            None => with_state(CodeState::Tableless),
+            (Place::There(_), None) => with_state(CodeState::Tableless),
+            // User space walks for the programs: until they have the table, or because there was no space for it.
+            (Place::Coming | Place::Nowhere, _) => with_state(CodeState::Wanted),
         },
-        // User space walks for the programs: until the table is built, or because there was no space for it.
-        Known::Table(_, None) | Known::Building | Known::Opening => with_state(CodeState::Wanted),
+        Known::Building | Known::Opening => with_state(CodeState::Wanted),
         Known::Tableless | Known::Gone => with_state(CodeState::Tableless),
         Known::Generated => with_state(CodeState::Generated),
     }

@@ -1,6 +1,6 @@
 //! Unwind tables of the files that stacks have led into.
 //!
-//! A table is built in the background when a stack first needs it, and given to the programs when it is ready. The
+//! A table is built in the background when a stack first needs it, and given to the programs (`loader.rs`) when it is ready. The
 //! opened file identifies a mapping's content: inode numbers are reused, and libraries are rebuilt in place. A file of a slow
 //! file system is asked for again until it is open.
 
@@ -14,8 +14,8 @@ use xsched_abi::chain::{CHUNK_BITS, CHUNKS_MAX};
 use xsched_symbols::{Backing, FileId, Mapping, OpenError, Patience, open_mapped};
 use xsched_unwind::{Builder, Cache, Image, Need, Table, vdso};
 
-use super::rows::{LoadError, Loaded, Rows};
-use crate::maps::ChainMaps;
+use super::loader::{Loader, Place};
+use super::rows::LoadError;
 
 /// Most rows that are kept, of all tables together: the capacity of the programs' maps. No table is evicted, because an
 /// ended program may run again.
@@ -39,8 +39,8 @@ enum Content {
 /// What is known of the code in a mapping.
 #[derive(Clone, Debug)]
 pub(super) enum Known {
-    /// Its table, and its location in the programs' maps if it is there.
-    Table(Arc<Table>, Option<Loaded>),
+    /// See [`Tables::place`].
+    Table(Arc<Table>),
     Building,
     /// Its file system has not answered yet.
     Opening,
@@ -78,7 +78,7 @@ pub(super) struct Tables {
     turns: VecDeque<usize>,
     asked: Instant,
     opener: Opener,
-    rows: Rows,
+    loader: Loader,
     /// How many more rows may be kept.
     rows_left: usize,
     /// The log has said that a table was not kept.
@@ -90,7 +90,7 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(super) fn new(loader: Loader) -> io::Result<Self> {
         Ok(Self {
             builder: Builder::new(Cache::from_environment())?,
             contents: HashMap::new(),
@@ -101,7 +101,7 @@ impl Tables {
             turns: VecDeque::new(),
             asked: Instant::now(),
             opener: open,
-            rows: Rows::new(),
+            loader,
             rows_left: ROWS_MAX,
             is_full: false,
             requested: 0,
@@ -218,11 +218,19 @@ impl Tables {
         self.builder.set_urgent(is_hurried);
     }
 
-    /// Takes in finished tables, and gives them to the programs. Returns whether there were any, or a file was opened late.
-    pub(super) fn collect(&mut self, maps: &mut ChainMaps) -> bool {
+    /// Takes in finished tables, and has them given to the programs. Returns whether more is known than before.
+    pub(super) fn collect(&mut self) -> bool {
         let is_any_open = self.ask_again();
         let completed = self.builder.completed();
-        let any = !completed.is_empty() || is_any_open;
+        let (loaded, errors) = self.loader.collect();
+        let any = !completed.is_empty() || loaded > 0 || is_any_open;
+        for error in errors {
+            match error {
+                LoadError::Full { .. } => tracing::debug!("{error}"),
+                LoadError::Bpf(_) => tracing::warn!("stacks are walked more slowly: {error}"),
+            }
+            self.refused += 1;
+        }
         for built in completed {
             let table = match built.result {
                 Ok(table) if !self.has_room(&table) => Known::Tableless,
@@ -233,8 +241,8 @@ impl Tables {
                         took = ?built.took,
                         "unwind table"
                     );
-                    let loaded = self.load(maps, &table);
-                    Known::Table(table, loaded)
+                    self.loader.load(&table);
+                    Known::Table(table)
                 }
                 // It is not an ELF file.
                 Err(xsched_unwind::Error::NotElf) => Known::Generated,
@@ -248,10 +256,14 @@ impl Tables {
         any
     }
 
+    /// Where the programs have a table.
+    pub(super) fn place(&self, table: &Table) -> Place {
+        self.loader.place(table.id())
+    }
+
     /// Whether there is space to keep a table. Its rows count from then on, unless files of equal content share it.
     fn has_room(&mut self, table: &Table) -> bool {
-        let is_known = |known: &Known| matches!(known, Known::Table(other, _) if other.id() == table.id());
-        if self.built.values().any(is_known) {
+        if self.loader.has(table.id()) {
             return true;
         }
         if let Some(left) = self.rows_left.checked_sub(table.rows().len()) {
@@ -263,29 +275,6 @@ impl Tables {
         }
         self.refused += 1;
         false
-    }
-
-    fn load(&mut self, maps: &mut ChainMaps, table: &Arc<Table>) -> Option<Loaded> {
-        // Files of equal content share a table.
-        let loaded = self.built.values().find_map(|known| match known {
-            Known::Table(other, loaded) if other.id() == table.id() => *loaded,
-            _ => None,
-        });
-        if loaded.is_some() {
-            return loaded;
-        }
-        match self.rows.load(maps, table) {
-            Ok(loaded) => Some(loaded),
-            Err(error) => {
-                // Stacks that lead there are still walked in user space.
-                match error {
-                    LoadError::Full { .. } => tracing::debug!("{error}"),
-                    LoadError::Bpf(_) => tracing::warn!("stacks are walked more slowly: {error}"),
-                }
-                self.refused += 1;
-                None
-            }
-        }
     }
 
     /// Tables that were requested so far.
@@ -343,12 +332,21 @@ fn open(pid: u32, mapping: &Mapping) -> Result<(Content, Image), Missing> {
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsRawFd as _;
-    use std::ptr;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+    use std::{ptr, thread};
 
     use xsched_symbols::Processes;
 
     use super::*;
+    use crate::chains::rows::Loaded;
+
+    impl Tables {
+        pub(in crate::chains) fn without_programs() -> Self {
+            let full = |table: &Table| Err(LoadError::Full { rows: table.rows().len() });
+            Self::new(Loader::start(full).unwrap()).unwrap()
+        }
+    }
 
     #[test]
     fn files_of_a_dead_file_system_are_asked_for_in_turn_and_not_otherwise() {
@@ -369,7 +367,7 @@ mod tests {
         let code: Vec<_> = code.into_iter().filter(|mapping| mapping.backing == Backing::File).collect();
         assert!(code.len() > COUNT, "{}", code.len());
 
-        let mut tables = Tables::new().unwrap();
+        let mut tables = Tables::without_programs();
         tables.opener = |_, _| {
             ASKED.fetch_add(1, Ordering::Relaxed);
             Err(Missing::Unanswered)
@@ -404,13 +402,40 @@ mod tests {
         };
         let own = std::env::current_exe().unwrap();
         let (first, second) = (built(own.to_str().unwrap()), built("/bin/sh"));
-        let mut tables = Tables::new().unwrap();
+        let mut tables = Tables::without_programs();
         tables.rows_left = first.rows().len() + second.rows().len() - 1;
         assert!(tables.has_room(&first));
-        let content = |inode| Content::File { device: 1, inode, bytes: 2, modified: (3, 4) };
-        tables.built.insert(content(1), Known::Table(Arc::clone(&first), None));
+        tables.loader.load(&first);
         assert!(tables.has_room(&first), "another file of the same content");
         assert!(!tables.has_room(&second));
         assert_eq!((tables.rows_left, tables.refused()), (second.rows().len() - 1, 1));
+    }
+
+    #[test]
+    fn a_table_is_of_use_here_while_the_kernel_takes_its_time_with_it() {
+        let (slow, kernel) = mpsc::channel();
+        let loaded = Loaded { pages: 4, page_first: 2, page_count: 3 };
+        let loader = Loader::start(move |_| kernel.recv().unwrap()).unwrap();
+        let mut tables = Tables::new(loader).unwrap();
+        let mut processes = Processes::new();
+        let pid = std::process::id();
+        processes.scan(pid).unwrap();
+        let code = processes.process(pid).unwrap().code();
+        let of_file = |(_, mapping): &(_, &Arc<Mapping>)| mapping.backing == Backing::File;
+        let mapping = code.filter(of_file).map(|(_, mapping)| Arc::clone(mapping)).next().unwrap();
+        let table = loop {
+            tables.collect();
+            if let Known::Table(table) = tables.want(pid, &mapping, Need::Waiting) {
+                break table;
+            }
+            thread::sleep(Duration::from_millis(1));
+        };
+        assert!(!tables.collect(), "nothing is known that was not");
+        assert_eq!(tables.place(&table), Place::Coming);
+        slow.send(Ok(loaded)).unwrap();
+        while !tables.collect() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!((tables.place(&table), tables.refused()), (Place::There(loaded), 0));
     }
 }
