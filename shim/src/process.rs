@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use xsched_preload::{asked, env, log};
+use xsched_preload::{asked, env, log, told};
 use xsched_protocol::shim_status::ShimState;
 
 #[cfg(feature = "test-switches")]
@@ -16,7 +16,6 @@ use crate::defer::test_suspension;
 use crate::runtime::by_name;
 use crate::runtime::objects;
 use crate::status::xsched_shim_status;
-use crate::verdict::connection;
 use crate::verdict::domain;
 use crate::{api, counters, defer, explicit, kernels, own_calls, summary, verdict};
 
@@ -67,7 +66,7 @@ unsafe extern "C" fn renew_after_fork() {
     defer::renew_after_fork();
     explicit::renew_after_fork();
     xsched_xqueue::after_fork_in_child();
-    connection::renew_after_fork();
+    told::renew_after_fork();
     asked::renew_after_fork();
     domain::renew_after_fork();
     verdict::renew_after_fork();

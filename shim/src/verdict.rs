@@ -4,7 +4,7 @@
 //!   a test asks for random verdicts ------------------> random              (random)
 //!   the thread has a scheduling domain ---------------> by its domain       (domain)
 //!   the call site is known ---------------------------> as before           (sites of xsched-preload)
-//!   programs of the controller are attached ----------> they walk the stack (ask, page, slot)
+//!   programs of the controller are attached ----------> they walk the stack (programs there)
 //!   else ---------------------------------------------> by the rules, from the immediate caller (local)
 //! ```
 //!
@@ -12,15 +12,10 @@
 //!
 //! A verdict is policy. Whatever it is, a program computes the same as without it: see [`xsched_xqueue::Treatment`].
 
-mod ask;
-pub(crate) mod connection;
 pub(crate) mod domain;
-mod kernel_names;
 mod local;
-mod page;
 #[cfg(feature = "test-switches")]
 mod random;
-mod slot;
 mod verbose;
 
 use std::os::fd::OwnedFd;
@@ -28,9 +23,9 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use xsched_preload::caller;
-use xsched_preload::origins;
+use xsched_preload::programs::{self, ANSWER_LIMIT, Answer, NoAnswer, Registers};
 use xsched_preload::sites::{CACHE, Known, Site};
+use xsched_preload::{caller, kernel_names, origins};
 use xsched_protocol::probe::PROBES;
 use xsched_protocol::return_probe::is_trampoline;
 use xsched_protocol::shim_status::ShimVerdicts;
@@ -39,11 +34,11 @@ use xsched_protocol::wire::SchedulingDomain;
 use xsched_xqueue::{Judged, Library, Origin, PageError, now};
 
 use crate::api::{ApiFunction, COUNT};
+use crate::counters::{self, Trouble, VerdictSource};
+use crate::kernels;
 use crate::runtime::stopped::Stopped;
 use crate::status::xsched_shim_status;
 
-pub(crate) use ask::ANSWER_LIMIT;
-pub(crate) use kernel_names::all as kernel_names;
 pub(crate) use local::{own_rules, set_rules};
 pub(crate) use verbose::{announce, is_verbose};
 pub(crate) use xsched_preload::origins::all as origins;
@@ -103,7 +98,7 @@ fn judge_caller(call: &Stopped<'_>, needs_none: impl Fn() -> bool) -> Judged {
 /// The generation under which verdicts of call sites are cached.
 #[inline]
 fn generation() -> u64 {
-    GENERATION.load(Ordering::Acquire).wrapping_add(page::generation())
+    GENERATION.load(Ordering::Acquire).wrapping_add(programs::generation())
 }
 
 #[cold]
@@ -114,13 +109,13 @@ fn decide_site(
     mut generation: u64,
     needs_none: impl Fn() -> bool,
 ) -> Known {
-    if !page::is_in_force() {
+    if !programs::is_in_force() {
         local::prepare();
     }
-    let kernel = || kernel_names::of(call);
-    let ask = |kernel| ask::ask(call.frame, Subject::new(api(call), kernel), &needs_none);
+    let kernel = || kernel_of(call);
+    let ask = |kernel| ask(call, kernel, &needs_none);
     let own = GENERATION.load(Ordering::Acquire);
-    let is_asked = page::is_in_force();
+    let is_asked = programs::is_in_force();
     // Few callers have rules on kernels. For the others, a kernel that is launched for the first time is nothing new.
     let asked = is_asked.then(|| ask(None)).flatten().and_then(|answer| {
         let is_known = answer.verdict.action().is_some();
@@ -152,6 +147,36 @@ fn decide_site(
     known
 }
 
+/// The answer of the controller's programs about a stopped call; None without an answer.
+fn ask(call: &Stopped<'_>, kernel: Option<u32>, needs_none: impl Fn() -> bool) -> Option<Answer> {
+    let frame = call.frame;
+    let registers = Registers {
+        rip: frame.return_address,
+        rsp: frame.stack_arguments().addr() as u64,
+        rbp: frame.base_pointer,
+    };
+    let answer = programs::ask(registers, Subject::new(api(call), kernel), needs_none);
+    counters::verdict_found(match answer {
+        Ok(_) => VerdictSource::Programs,
+        Err(NoAnswer::NoSlot) => VerdictSource::NoSlot,
+        Err(NoAnswer::Unheard) => VerdictSource::Unheard,
+        Err(NoAnswer::NotAwaited) => VerdictSource::NotAwaited,
+        Err(NoAnswer::Late) => VerdictSource::Late,
+    });
+    answer.ok()
+}
+
+/// The name of the kernel that a call launches, if it launches one whose name is known, and its number.
+fn kernel_of(call: &Stopped<'_>) -> Option<(u32, String)> {
+    let copy = call.target.copy?.index();
+    let name = kernels::name(copy, call.kernel_handle()?)?;
+    let number = kernel_names::number(&name).unwrap_or_else(|_| {
+        counters::trouble(Trouble::UnsentReport);
+        None
+    });
+    Some((number?, name))
+}
+
 /// A stopped call's function in the table of probed functions.
 fn api(call: &Stopped<'_>) -> u16 {
     number(call.function)
@@ -164,13 +189,13 @@ pub(crate) fn probe(function: &ApiFunction) -> Option<u16> {
 
 /// The calling thread's number among this process's; None if there are too many, or the thread is ending.
 pub(crate) fn thread_slot() -> Option<usize> {
-    slot::own()
+    programs::thread_slot()
 }
 
 /// A number that changes whenever the process maps code; None if no program watches that.
 #[inline]
 pub(crate) fn mapped_code() -> Option<u64> {
-    page::is_in_force().then(page::generation)
+    programs::is_in_force().then(programs::generation)
 }
 
 fn number(function: &ApiFunction) -> u16 {
@@ -205,10 +230,10 @@ pub(crate) fn forget_origins() {
 /// Sends the controller a packet that changes verdicts, and waits until it was processed, for a tenth of a second at
 /// most.
 pub(crate) fn wait_for_invalidation(send: impl FnOnce()) {
-    let before = page::generation();
+    let before = programs::generation();
     send();
     let began = now();
-    while page::is_in_force() && page::generation() == before && now() - began < ANSWER_LIMIT {
+    while programs::is_in_force() && programs::generation() == before && now() - began < ANSWER_LIMIT {
         thread::sleep(CHECK_EVERY);
     }
 }
@@ -233,8 +258,8 @@ pub(crate) fn calling_library(return_address: u64) -> Option<String> {
 /// # Errors
 /// The page cannot be mapped.
 pub(crate) fn use_programs(page: &OwnedFd) -> Result<bool, PageError> {
-    let is_first = !page::is_in_force();
-    page::set(page)?;
+    let is_first = !programs::is_in_force();
+    programs::set(page)?;
     publish(ShimVerdicts::Programs);
     invalidate();
     Ok(is_first)
@@ -243,8 +268,8 @@ pub(crate) fn use_programs(page: &OwnedFd) -> Result<bool, PageError> {
 /// There is no controller: the process decides by itself.
 pub(crate) fn controller_gone() {
     // Also called every second where there never was a controller.
-    if page::is_in_force() || local::has_controllers_rules() {
-        page::unset();
+    if programs::is_in_force() || local::has_controllers_rules() {
+        programs::unset();
         set_rules(None);
     }
 }
@@ -256,8 +281,7 @@ fn publish(how: ShimVerdicts) {
 
 /// In a forked child, which has no controller yet.
 pub(crate) fn renew_after_fork() {
-    page::unset();
-    slot::renew_after_fork();
+    programs::renew_after_fork();
     local::renew_after_fork();
     kernel_names::renew_after_fork();
     origins::renew_after_fork();

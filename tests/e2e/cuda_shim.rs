@@ -435,10 +435,14 @@ fn kernels_by(caller: &str, set_up: impl FnOnce(&mut Command)) -> usize {
     kernels_while_held(&machine, &controller, load, caller)
 }
 
-/// A library that launches, by its file name; others are words of the program.
+/// A library that launches, by its file name, maybe through others with `>` between them; other callers are words of the program.
 fn path_of(caller: &str) -> String {
-    let is_library = caller.starts_with("lib");
-    if is_library { cuda_sim().join(caller).display().to_string() } else { caller.to_owned() }
+    if !caller.starts_with("lib") {
+        return caller.to_owned();
+    }
+    let paths: Vec<_> =
+        caller.split('>').map(|library| cuda_sim().join(library).display().to_string()).collect();
+    paths.join(">")
 }
 
 #[needs(nothing)]
@@ -463,17 +467,22 @@ fn calls_are_treated_by_the_library_or_the_domain_that_makes_them() {
 
 /// Kernels that a process launches beside one that always has more urgent work.
 fn kernels_under_rules(rules: &str, caller: &str) -> f64 {
+    kernels_of(rules, |machine, controller| {
+        machine.run_by(controller, "low", "cuda_client", &format!("by {} 2 500", path_of(caller)))
+    })
+}
+
+fn kernels_of(rules: &str, start: impl FnOnce(&Machine, &Serving) -> DeviceLoad) -> f64 {
     let machine = Machine::new("rules");
     let controller = Serving::start(rules).expect("a controller starts");
     let urgent = machine.run_by(&controller, "high", "cuda_client", "batch 4 2000 264");
     controller.wait_for_queues(1).expect("the urgent process joins");
-    let mode = format!("by {} 2 500", path_of(caller));
-    let findings = machine.run_by(&controller, "low", "cuda_client", &mode).findings();
+    let findings = start(&machine, &controller).findings();
     urgent.findings().expect("the urgent program succeeds");
     findings.expect("the program succeeds")["kernels"]
 }
 
-/// Both shims are in these processes, and programs decide about calls of the one for HIP.
+/// Both shims are in these processes.
 #[needs(ROOT)]
 fn the_controllers_rules_apply_to_the_library_that_calls() {
     let rule = "[[rule]]\nlibrary = \"libsolver.so\"\naction = \"never-suspend\"\n";
@@ -482,6 +491,34 @@ fn the_controllers_rules_apply_to_the_library_that_calls() {
     let by_set = kernels_under_rules("profile = \"compat\"\n", "libcublasLt.so.13");
     assert!(by_rule > 5.0 * suspended.max(1.0), "{by_rule} and {suspended} kernels");
     assert!(by_set > 5.0 * suspended.max(1.0), "{by_set} and {suspended} kernels");
+}
+
+/// A library that calls through CUDA's shared runtime, as PyTorch does, and one that another library uses.
+#[needs(ROOT)]
+fn the_controllers_rules_apply_to_whole_call_chains() {
+    let of_solver = |kernel: &str| {
+        format!("[[rule]]\nlibrary = \"libsolver.so\"\nkernel = \"{kernel}\"\naction = \"never-suspend\"\n")
+    };
+    let by_rule = kernels_under_rules(&of_solver("*burn*"), "libsolver.so>libcudart.so.13");
+    let others =
+        [("*burn*", "libcublasLt.so.13>libcudart.so.13"), ("*gemm*", "libsolver.so>libcudart.so.13")];
+    for (kernel, caller) in others {
+        let suspended = kernels_under_rules(&of_solver(kernel), caller);
+        assert!(by_rule > 5.0 * suspended.max(1.0), "{kernel}, {caller}: {by_rule} and {suspended} kernels");
+    }
+
+    let under_solver =
+        "[[rule]]\nlibrary = \"libcublasLt*\"\nunder = \"libsolver.so\"\naction = \"never-suspend\"\n";
+    // Of the two shims, the process has the one for CUDA alone.
+    let kernels = |caller: &str| {
+        kernels_of(under_solver, |machine, controller| {
+            let mut program = machine.program("cuda_client", &format!("by {} 2 500", path_of(caller)));
+            program.env("LD_PRELOAD", cuda_shim()).env("XSCHED_SOCKET_DIR", controller.folder());
+            begin(&mut program)
+        })
+    };
+    let (alone, under) = (kernels("libcublasLt.so.13"), kernels("libsolver.so>libcublasLt.so.13"));
+    assert!(under > 5.0 * alone.max(1.0), "{under} and {alone} kernels");
 }
 
 /// Without a process that is more urgent.

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use xsched_preload::{asked, hints, origins};
+use xsched_preload::{asked, hints, origins, told};
 use xsched_protocol::shim_status::ShimScheduling;
 use xsched_xqueue::{Connection, ControllerRules, Host, Library, Origin, PageError, XQueues};
 
@@ -20,7 +20,7 @@ pub(crate) fn start(queues: &Arc<XQueues<Cuda>>) {
     xsched_xqueue::start_guard(queues);
 }
 
-/// Calls are judged in the process, by the controller's rules: it has no use for the verdicts of programs.
+/// The process, as the queues' client sees it.
 struct Shim;
 
 impl Host for Shim {
@@ -30,8 +30,10 @@ impl Host for Shim {
 
     fn connect(&self, connection: Option<Arc<Connection>>) {
         asked::connect(connection.as_ref());
-        if connection.is_none() {
-            rules::set(None);
+        let is_alone = connection.is_none();
+        told::set(connection);
+        if is_alone {
+            rules::controller_gone();
         }
     }
 
@@ -49,8 +51,8 @@ impl Host for Shim {
         }
     }
 
-    fn set_verdicts(&self, _: &OwnedFd) -> Result<(), PageError> {
-        Ok(())
+    fn set_verdicts(&self, page: &OwnedFd) -> Result<(), PageError> {
+        rules::use_programs(page)
     }
 
     fn set_rules(&self, rules: ControllerRules) {

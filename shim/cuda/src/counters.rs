@@ -30,6 +30,9 @@ counted! {
     Captured = "work in captures",
     /// Work on a stream whose context is not known.
     Unknown = "work on unknown streams",
+    /// A question to the controller's programs about a call's chain.
+    Asked = "verdicts by whole call chains",
+    Unanswered = "questions about call chains without an answer",
     /// A gate that works: with the arbiter's page, or with a word of the shim's own.
     SharedGate = "gates in the arbiter's pages",
     OwnGate = "gates in memory of the shim's own",

@@ -4,7 +4,7 @@ use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use xsched_preload::{asked, dlsym, env, log};
+use xsched_preload::{asked, dlsym, env, log, programs};
 use xsched_protocol::shim_status::ShimState;
 
 use crate::command;
@@ -30,7 +30,7 @@ pub(crate) fn prepare() -> bool {
     if !PREPARED.load(Ordering::Relaxed) && !PREPARED.swap(true, Ordering::Relaxed) {
         log::remember_stderr();
         status::publish(ShimState::Active);
-        share_reports();
+        share_probes();
         // This is the hook of the shim's own copy of the standard library. The default hook prints to the application's standard
         // error.
         panic::set_hook(Box::new(|info| log::write(&format!("xsched-cuda: {info}\n"))));
@@ -46,11 +46,16 @@ pub(crate) fn release_at_exit() {
     unsafe { libc::atexit(release_all) };
 }
 
-/// Reports go through the function of a shim that comes behind this one, if there is any: the arbiter probes one of them.
-fn share_reports() {
+/// Reports and questions go through the functions of a shim that comes behind this one, if there is any: programs are attached to one of
+/// them.
+fn share_probes() {
     if let Some(function) = dlsym::look_up(libc::RTLD_NEXT, c"xsched_arbiter_report") {
         // SAFETY: the function of that name in another shim, which is preloaded and so never unmapped.
         unsafe { xsched_xqueue::report_through(function.as_ptr()) };
+    }
+    if let Some(function) = dlsym::look_up(libc::RTLD_NEXT, c"xsched_classify") {
+        // SAFETY: as above.
+        unsafe { programs::ask_through(function.as_ptr()) };
     }
 }
 

@@ -218,7 +218,7 @@ impl Scheduling {
             Work::AsyncFill(fill) => ("fill", fill.elements().checked_ilog2()).hash(&mut hasher),
             Work::Fill(count) => ("fill", count.checked_ilog2()).hash(&mut hasher),
         }
-        let mut judged = rules::judge(site, kernel);
+        let mut judged = rules::judge(site, kernel, || self.queues.is_urgent());
         if waits_for_peers {
             judged.judgement = Judgement::new(Action::NeverSuspend, 0, judged.judgement.rule());
         }

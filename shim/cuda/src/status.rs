@@ -16,6 +16,8 @@ pub(crate) struct Status {
     pub(crate) state: AtomicU32,
     /// A [`ShimScheduling`](xsched_protocol::shim_status::ShimScheduling).
     pub(crate) scheduling: AtomicU32,
+    /// A [`ShimVerdicts`](xsched_protocol::shim_status::ShimVerdicts).
+    pub(crate) verdicts: AtomicU32,
     /// Contexts.
     pub(crate) contexts: PublishedGates,
 }
@@ -30,6 +32,7 @@ pub(crate) static xsched_cuda_status: Status = Status {
     version: CUDA_STATUS_VERSION,
     state: AtomicU32::new(ShimState::Idle as u32),
     scheduling: AtomicU32::new(0),
+    verdicts: AtomicU32::new(0),
     contexts: PublishedGates::new(),
 };
 
@@ -42,5 +45,6 @@ pub(crate) fn publish(state: ShimState) {
 pub(crate) fn renew_after_fork() {
     publish(ShimState::Idle);
     xsched_cuda_status.scheduling.store(0, Ordering::Relaxed);
+    xsched_cuda_status.verdicts.store(0, Ordering::Relaxed);
     xsched_cuda_status.contexts.clear();
 }

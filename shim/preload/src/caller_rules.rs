@@ -1,7 +1,7 @@
 //! Rules on calls where the process decides itself: by the immediate caller, without what called that.
 //!
 //! The rules are those of the controller, or the default ones. The user's own precede them. Conditions that need more of the chain
-//! do not match.
+//! do not match. [`CallerRules::is_sure`] says whether they could.
 
 use std::fs;
 use std::path::Path;
@@ -16,6 +16,8 @@ use crate::program;
 #[derive(Debug)]
 pub struct CallerRules {
     book: Rulebook,
+    /// Those that people have written, without built-in sets.
+    written: Rulebook,
     /// How many rules precede those of the controller, or the default ones.
     own_count: u32,
     /// See [`ControllerRules::first`](xsched_xqueue::ControllerRules::first).
@@ -35,13 +37,23 @@ pub struct KnownCall<'a> {
     pub kernel: Option<&'a str>,
 }
 
+impl KnownCall<'_> {
+    fn decide(self, book: &Rulebook) -> Decision {
+        let Self { library, function, api, kernel } = self;
+        let frame = library.map(|library| Frame { library, function });
+        book.decide(Call { chain: frame.as_slice(), is_whole: false, api, kernel })
+    }
+}
+
 impl CallerRules {
     /// The controller's rules, of which the first has this number, behind the user's own. `users` are names of the process's user.
     pub fn new(own: &Rules, controllers: Rules, first: u16, users: &[String]) -> Self {
         let before = controllers.rules().len();
         let all = controllers.with_settings(own);
         let own_count = (all.rules().len() - before) as u32;
-        Self { book: Rulebook::new(Arc::new(all), &this_process(users)), own_count, first }
+        let process = this_process(users);
+        let written = Rulebook::new(Arc::new(all.written()), &process);
+        Self { book: Rulebook::new(Arc::new(all), &process), written, own_count, first }
     }
 
     /// The library that calls by this one belong to; None if it only calls for others.
@@ -50,12 +62,16 @@ impl CallerRules {
     }
 
     /// The verdict on a call, which holds for all calls that are known by the same.
-    pub fn decide(&self, KnownCall { library, function, api, kernel }: KnownCall<'_>) -> Verdict {
-        let frame = library.map(|library| Frame { library, function });
-        let call = Call { chain: frame.as_slice(), is_whole: false, api, kernel };
+    pub fn decide(&self, known: KnownCall<'_>) -> Verdict {
         // The immediate caller is all that is ever known here.
-        let decision = Decision { is_by_caller: true, ..self.book.decide(call) };
+        let decision = Decision { is_by_caller: true, ..known.decide(&self.book) };
         decision.verdict().by(self.id(decision.by))
+    }
+
+    /// Whether rules that people have written decide the same about every call that is known by this, whatever its chain. Those of
+    /// built-in sets do not count: they name libraries that call the runtime themselves.
+    pub fn is_sure(&self, known: KnownCall<'_>) -> bool {
+        !self.written.has_any() || known.decide(&self.written).is_by_caller
     }
 
     /// How recordings identify a rule.

@@ -13,6 +13,9 @@
 //! | [`caller`] | the library and the function that a call returns to |
 //! | [`caller_rules`] | rules on calls, where the process decides by the immediate caller |
 //! | [`sites`] | verdicts of known call sites |
+//! | [`programs`] | verdicts by the controller's programs, which know the whole call chain |
+//! | [`told`] | what the controller is told about calls |
+//! | [`kernel_names`] | numbers for names of kernels, where rules use names |
 //! | [`settings`] | rules that the environment asks for |
 //! | [`origins`] | numbers for the libraries that calls belong to |
 //! | [`program`] | which file the process executes |
@@ -30,8 +33,11 @@ pub mod gates;
 pub mod hashing;
 pub mod hints;
 pub mod index;
+pub mod kernel_names;
 pub mod log;
 pub mod origins;
 pub mod program;
+pub mod programs;
 pub mod settings;
 pub mod sites;
+pub mod told;

@@ -80,12 +80,18 @@ struct Entry {
 pub struct Cache([Entry; 1 << BITS]);
 
 /// The process's cache.
-pub static CACHE: Cache = Cache(
-    [const { Entry { key: AtomicU64::new(EMPTY), kernel: AtomicU64::new(0), word: AtomicU64::new(0) } };
-        1 << BITS],
-);
+pub static CACHE: Cache = Cache::new();
 
 impl Cache {
+    /// An empty one, for a static: it is large.
+    #[expect(clippy::new_without_default, clippy::large_stack_arrays, reason = "a static's value")]
+    pub const fn new() -> Self {
+        Self(
+            [const { Entry { key: AtomicU64::new(EMPTY), kernel: AtomicU64::new(0), word: AtomicU64::new(0) } };
+                1 << BITS],
+        )
+    }
+
     fn candidates(&self, site: Site) -> impl Iterator<Item = &Entry> {
         let first = site.first_index();
         (first..first + ENTRIES_PER_SITE).map(|index| &self.0[index % self.0.len()])

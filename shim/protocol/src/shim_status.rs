@@ -120,7 +120,7 @@ pub const CUDA_STATUS_SYMBOL: &str = "xsched_cuda_status";
 pub const CUDA_STATUS_MAGIC: [u8; 8] = *b"XSCHCUDA";
 
 /// Changes whenever [`CudaStatus`] changes its layout or meaning.
-pub const CUDA_STATUS_VERSION: u32 = 1;
+pub const CUDA_STATUS_VERSION: u32 = 2;
 
 /// The shim for CUDA in one process.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -134,6 +134,8 @@ pub struct CudaStatus {
     pub state: u32,
     /// A [`ShimScheduling`].
     pub scheduling: u32,
+    /// A [`ShimVerdicts`]. None: no rule needed more than the immediate caller.
+    pub verdicts: u32,
     /// Contexts by what gate they have, as it was tried last. One of which none was needed yet is not counted.
     pub contexts: GateCounts,
 }
@@ -154,4 +156,4 @@ pub struct GateCounts {
     pub tried: u32,
 }
 
-const _: () = assert!(size_of::<GateCounts>() == 20 && size_of::<CudaStatus>() == 40);
+const _: () = assert!(size_of::<GateCounts>() == 20 && size_of::<CudaStatus>() == 44);

@@ -180,6 +180,11 @@ impl Rulebook {
         &self.rules
     }
 
+    /// Whether any rule can match calls of the process.
+    pub fn has_any(&self) -> bool {
+        !self.concerning.is_empty()
+    }
+
     /// Sets a library's scheduling domain, or removes it if `action` is None.
     pub fn set_domain(&mut self, library: &str, action: Option<Action>) {
         self.domains.retain(|domain| domain.library != library);

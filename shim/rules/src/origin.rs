@@ -74,6 +74,14 @@ impl Rules {
         &self.list
     }
 
+    /// The same without the rules of built-in sets: those that people have written.
+    #[must_use]
+    pub fn written(&self) -> Self {
+        let mut written = self.clone();
+        written.list.retain(|rule| !matches!(rule.source, Source::BuiltIn(_)));
+        written
+    }
+
     /// The built-in set that follows the file's own rules.
     pub fn profile(&self) -> Profile {
         self.profile

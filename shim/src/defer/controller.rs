@@ -1,20 +1,21 @@
 //! What the controller tells the shim about calls, and what the shim sends to each new controller.
 
+use std::iter;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use xsched_preload::asked;
-use xsched_preload::hints;
+use xsched_preload::{asked, hints, kernel_names, told};
 use xsched_protocol::shim_status::ShimScheduling;
 use xsched_xqueue::{
     Connection, ControllerRules, Device, Host, Library, Origin, PageError, SchedulerChoice, Tuning, XQueues,
 };
 
+use crate::counters::{self, Trouble};
 use crate::own_calls;
 use crate::reentry::stay_inside;
 use crate::status::xsched_shim_status;
-use crate::verdict::{self, connection, domain};
+use crate::verdict::{self, domain};
 
 /// What schedules the process, as the program asks for and as it is.
 #[derive(Debug, Default)]
@@ -75,7 +76,7 @@ impl Host for Shim {
     fn connect(&self, connection: Option<Arc<Connection>>) {
         asked::connect(connection.as_ref());
         let is_alone = connection.is_none();
-        connection::set(connection);
+        told::set(connection);
         if is_alone {
             verdict::controller_gone();
         }
@@ -111,11 +112,10 @@ impl Host for Shim {
 
 /// The controller decides about calls from now on: sends it everything that was sent to an earlier one.
 fn send_all() {
-    connection::send_rules(&verdict::own_rules());
-    for (path, domain) in domain::of_libraries() {
-        connection::send_domain(&path, domain);
-    }
-    for (number, name) in verdict::kernel_names() {
-        connection::send_kernel(number, &name);
+    let rules = iter::once(told::rules(&verdict::own_rules()));
+    let domains = domain::of_libraries().into_iter().map(|(path, domain)| told::domain(&path, domain));
+    let kernels = kernel_names::all().into_iter().map(|(number, name)| told::kernel(number, &name));
+    for _ in rules.chain(domains).chain(kernels).filter(Result::is_err) {
+        counters::trouble(Trouble::UnsentReport);
     }
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use xsched_preload::fork::Renewable;
+use xsched_preload::programs::ANSWER_LIMIT;
 use xsched_xqueue::{ClaimId, Setup, XQueues};
 
 use crate::counters::{self, Trouble};
@@ -15,7 +16,6 @@ use crate::hip::device::Hip;
 use crate::hip::real;
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::Stopped;
-use crate::verdict::ANSWER_LIMIT;
 use crate::{planted, verdict};
 
 /// The state of deferring.

@@ -9,13 +9,13 @@ use std::arch::naked_asm;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use xsched_preload::told;
 use xsched_protocol::wire::SchedulingDomain;
 
 use crate::abi::HipError;
 use crate::counters::{self, Trouble};
 use crate::entry;
 use crate::verdict;
-use crate::verdict::connection;
 use crate::verdict::domain::{of_library, of_thread, set_of_library, set_of_thread};
 
 /// C: `hipError_t hipSetSchedulingDomain(hipSchedulingDomain_t domain)`.
@@ -74,7 +74,11 @@ extern "C" fn set(domain: c_int, return_address: u64) -> u32 {
             set_of_library(&path, domain);
             verdict::invalidate();
             // The domain must hold for the caller's very next call.
-            verdict::wait_for_invalidation(|| connection::send_domain(&path, domain));
+            verdict::wait_for_invalidation(|| {
+                if told::domain(&path, domain).is_err() {
+                    counters::trouble(Trouble::UnsentReport);
+                }
+            });
         }
         None => set_of_thread(domain),
     });

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xsched_preload::caller;
 use xsched_preload::caller_rules::{CallerRules, KnownCall};
 use xsched_preload::fork::Renewable;
-use xsched_preload::settings;
+use xsched_preload::{programs, settings};
 use xsched_protocol::return_probe::is_trampoline;
 use xsched_protocol::shim_status::ShimVerdicts;
 use xsched_protocol::verdict::{Action, RuleId, Verdict};
@@ -18,7 +18,7 @@ use xsched_xqueue::{ControllerRules, Library};
 use crate::counters::{self, Trouble, VerdictSource};
 use crate::runtime::stopped::Stopped;
 use crate::verdict::domain;
-use crate::verdict::{invalidate, page, publish, verbose};
+use crate::verdict::{invalidate, publish, verbose};
 
 /// The rules in force.
 #[derive(Default)]
@@ -71,7 +71,7 @@ pub(super) fn is_transparent(library: &str) -> bool {
 
 /// The verdict on a call by its immediate caller, and the library that it belongs to.
 pub(super) fn decide(call: &Stopped<'_>, kernel: Option<&str>) -> (Verdict, Option<Library>) {
-    if !page::is_in_force() {
+    if !programs::is_in_force() {
         publish(ShimVerdicts::Caller);
     }
     let return_address = call.frame.return_address;

@@ -239,6 +239,24 @@ static CUresult launch_here(CUfunction kernel, unsigned blocks, CUstream stream,
     return cuLaunchKernel(kernel, blocks, 1, 1, 256, 1, 1, 0, stream, parameters, NULL);
 }
 
+/* The library at a path launches, through those at further paths behind `>`. */
+static LaunchFor *load(const char *paths) {
+    LaunchFor *outermost = NULL;
+    void (*through)(LaunchFor *) = NULL;
+    char *all = strdup(paths), *rest = all;
+    for (char *path; (path = strsep(&rest, ">"));) {
+        void *library = dlopen(path, RTLD_NOW);
+        LaunchFor *launch = library ? (LaunchFor *)dlsym(library, "launch_for") : NULL;
+        if (!launch) fprintf(stderr, "%s\n", dlerror());
+        if (!launch) return NULL;
+        if (through) through(launch);
+        if (!outermost) outermost = launch;
+        through = (void (*)(LaunchFor *))dlsym(library, "launch_through");
+    }
+    free(all);
+    return outermost;
+}
+
 static int by(const char *caller, double seconds, unsigned count) {
     LaunchFor *launch = launch_here;
     CUstream stream;
@@ -251,9 +269,7 @@ static int by(const char *caller, double seconds, unsigned count) {
         if (!set || set(&domain, &before) || before) return 2;
     }
     if (strchr(caller, '/')) {
-        void *library = dlopen(caller, RTLD_NOW);
-        launch = library ? (LaunchFor *)dlsym(library, "launch_for") : NULL;
-        if (!launch) fprintf(stderr, "%s\n", dlerror());
+        launch = load(caller);
         if (!launch) return 2;
     }
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));

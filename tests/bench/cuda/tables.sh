@@ -240,6 +240,18 @@ if wants rules; then
     python3 "$here/tuning.py"
     wait $urgent
 fi
+# What rules on whole chains cost: launches by PyTorch, which come through CUDA's shared runtime, below an idle process.
+if wants chains; then
+    for text in 'profile = "default"' $'[[rule]]\nunder = "libnothing.so"\naction = "never-suspend"' 'profile = "default"'; do
+        echo "### ${text//$'\n'/; }"
+        rules "$text"
+        "$ctl" run --class high -- ./load idle 22 & urgent=$!
+        python3 "$here/together.py" chains 5 --ctl "$ctl" empty@low & low=$!
+        sleep 14; "$ctl" list --by origin
+        wait $low $urgent
+        stop
+    done
+fi
 # Under MPS: natively, with MPS's own priorities, and ours.
 if wants mps; then
     export CUDA_MPS_PIPE_DIRECTORY=$work/mps CUDA_MPS_LOG_DIRECTORY=$work/mps-log

@@ -8,7 +8,7 @@ use xsched_symbols::Mapping;
 
 use super::controller;
 use super::gates::{self, Of};
-use super::shim::{RUN, advice, line, other_version, read, shown, state};
+use super::shim::{RUN, advice, callers, line, other_version, read, shown, state};
 use crate::absence::CUDA_SHIM_FILE_PREFIX;
 use crate::failure::Failure;
 
@@ -26,6 +26,7 @@ pub(super) async fn describe(pid: u32, files: &[Mapping]) -> Result<String, Fail
     let status = read_status(pid, shim).map_err(|cause| Failure::Shim { pid, cause: cause.to_string() })?;
     let mut text = line("CUDA shim", state(status.state), &shown(shim)) + &libraries;
     text += &idle(&status);
+    text += &callers(status.verdicts, "no rule has needed more than the immediate caller");
     text += &gates::lines(Of::Contexts, &status.contexts);
     let (word, detail) = controller::joined(pid, (&status).into()).await;
     Ok(text + &line("controller", word, &detail))

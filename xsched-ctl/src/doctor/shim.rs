@@ -29,8 +29,7 @@ pub(super) async fn describe(pid: u32, files: &[Mapping]) -> Result<String, Fail
     };
     let status = read_hips(pid, shim).map_err(|cause| Failure::Shim { pid, cause: cause.to_string() })?;
     let mut text = line("shim", state(status.state), &shown(shim)) + &about(&runtimes, Some(&status));
-    let (word, detail) = callers(&status);
-    text += &line("callers", word, detail);
+    text += &callers(status.verdicts, "no verdict was needed yet");
     text += &gates::lines(Of::Devices, &status.gates);
     if status.sites_full != 0 {
         text += &line(
@@ -82,18 +81,19 @@ fn about(runtimes: &[&Mapping], status: Option<&ShimStatus>) -> String {
     lines.collect()
 }
 
-/// How the origin of calls is determined.
-fn callers(status: &ShimStatus) -> (&'static str, &'static str) {
-    if status.verdicts == ShimVerdicts::Programs as u32 {
+/// A line on how the origin of calls is determined; `unasked` says why it was not, if it was not.
+pub(super) fn callers(verdicts: u32, unasked: &str) -> String {
+    let (word, detail) = if verdicts == ShimVerdicts::Programs as u32 {
         ("chains", "rules see the whole call chain, which BPF programs walk")
-    } else if status.verdicts == ShimVerdicts::Caller as u32 {
+    } else if verdicts == ShimVerdicts::Caller as u32 {
         (
             "callers",
             "rules see the immediate caller only: a controller with CAP_BPF would see the whole chain",
         )
     } else {
-        ("unasked", "no verdict was needed yet")
-    }
+        ("unasked", unasked)
+    };
+    line("callers", word, detail)
 }
 
 /// How the calls of a copy are intercepted.

@@ -12,7 +12,7 @@ use crate::command;
 const SONAME: &str = "libcuda.so.1";
 
 /// One library under names that rules know, and under one that none of the built-in ones does.
-const CALLERS: [&str; 3] = ["libnccl.so.2", "libcublasLt.so.13", "libsolver.so"];
+const CALLERS: [&str; 4] = ["libnccl.so.2", "libcublasLt.so.13", "libsolver.so", "libcudart.so.13"];
 
 /// `<target>/cuda-sim/libcuda.so.1`, and `libcuda.so` for the linker; beside them clients with their twins. Optimised, as the
 /// simulated HIP runtime is.

@@ -1,19 +1,22 @@
-//! Where the call returns that a thread makes of an export: rules ask which library that is.
+//! Where the call returns that a thread makes of an export, and with which registers: rules ask which library that is, and which
+//! have called it.
 //!
-//! A function in Rust cannot read it. So exports that put work on streams begin with a few instructions that leave it in a word of the
-//! thread. The word lies in the part of the thread's memory that is there from its start, as a preloaded library may have it.
+//! A function in Rust cannot read it. So exports that put work on streams begin with a few instructions that leave it in words of the
+//! thread. They lie in the part of the thread's memory that is there from its start, as a preloaded library may have it.
 
 use std::arch::{asm, global_asm};
+
+use xsched_preload::programs::Registers;
 
 global_asm!(
     ".pushsection .tbss.xsched_cuda_caller,\"awT\",@nobits",
     ".globl xsched_cuda_caller",
     ".hidden xsched_cuda_caller",
     ".type xsched_cuda_caller, @object",
-    ".size xsched_cuda_caller, 8",
+    ".size xsched_cuda_caller, 24",
     ".p2align 3",
     "xsched_cuda_caller:",
-    ".zero 8",
+    ".zero 24",
     ".popsection",
 );
 
@@ -25,6 +28,10 @@ macro_rules! note_caller {
             "mov r10, [rsp]",
             "mov r11, qword ptr [rip + xsched_cuda_caller@GOTTPOFF]",
             "mov fs:[r11], r10",
+            // The stack pointer when the export has returned.
+            "lea r10, [rsp + 8]",
+            "mov fs:[r11 + 8], r10",
+            "mov fs:[r11 + 16], rbp",
             "jmp {noted}",
             ".cfi_endproc",
             noted = sym $noted
@@ -33,18 +40,22 @@ macro_rules! note_caller {
 }
 pub(crate) use note_caller;
 
-/// Where the export returns that this thread has called last, of those that note it. 0: it has called none.
+/// The registers of the caller of the export that this thread has called last, of those that note it. Zeroes: it has called none.
 #[inline]
-pub(crate) fn of_call() -> u64 {
-    let caller: u64;
-    // SAFETY: a word of this thread's, which only the exports' first instructions write.
+pub(crate) fn of_call() -> Registers {
+    let (rip, rsp, rbp);
+    // SAFETY: words of this thread's, which only the exports' first instructions write.
     unsafe {
         asm!(
-            "mov {caller}, qword ptr [rip + xsched_cuda_caller@GOTTPOFF]",
-            "mov {caller}, fs:[{caller}]",
-            caller = out(reg) caller,
+            "mov {rbp}, qword ptr [rip + xsched_cuda_caller@GOTTPOFF]",
+            "mov {rip}, fs:[{rbp}]",
+            "mov {rsp}, fs:[{rbp} + 8]",
+            "mov {rbp}, fs:[{rbp} + 16]",
+            rip = out(reg) rip,
+            rsp = out(reg) rsp,
+            rbp = out(reg) rbp,
             options(nostack, readonly, preserves_flags)
         );
     }
-    caller
+    Registers { rip, rsp, rbp }
 }

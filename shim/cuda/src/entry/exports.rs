@@ -29,7 +29,7 @@ macro_rules! hook {
             let announce = || {
                 announcing::$name($($argument),*);
             };
-            let site = CallSite { caller: caller::of_call(), id: Id::$name as usize };
+            let site = CallSite { registers: caller::of_call(), id: Id::$name as usize };
             hooks::work($stream, $work, site, $call, &announce)
         }
     };

@@ -27,7 +27,7 @@ impl Drop for Own {
 }
 
 /// The calling thread's slot; None if all are taken, or the thread is ending.
-pub(super) fn own() -> Option<usize> {
+pub fn own() -> Option<usize> {
     OWN.try_with(|own| {
         if own.0.get().is_none() {
             own.0.set(take());

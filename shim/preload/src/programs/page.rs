@@ -20,19 +20,20 @@ static IS_IN_FORCE: AtomicBool = AtomicBool::new(false);
 
 /// An answer in a thread's slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) verdict: Verdict,
+pub struct Answer {
+    /// The verdict.
+    pub verdict: Verdict,
     /// The controller's number of the library that the call belongs to; 0: unknown.
-    pub(super) origin: u32,
+    pub origin: u32,
     /// The generation that it may be cached under.
-    pub(super) generation: u64,
+    pub generation: u64,
 }
 
 /// Programs answer on this page from now on.
 ///
 /// # Errors
 /// It cannot be mapped, or is not sealed against shrinking.
-pub(super) fn set(page: impl AsFd) -> Result<(), PageError> {
+pub fn set(page: impl AsFd) -> Result<(), PageError> {
     check_seals(page.as_fd())?;
     let before = MAPPED.load(Ordering::Relaxed);
     let fixed = if before.is_null() { MapFlags::empty() } else { MapFlags::FIXED };
@@ -47,18 +48,18 @@ pub(super) fn set(page: impl AsFd) -> Result<(), PageError> {
 }
 
 /// Programs do not answer any more.
-pub(super) fn unset() {
+pub fn unset() {
     IS_IN_FORCE.store(false, Ordering::Release);
 }
 
 /// Whether programs answer.
-pub(super) fn is_in_force() -> bool {
+pub fn is_in_force() -> bool {
     IS_IN_FORCE.load(Ordering::Relaxed)
 }
 
 /// The page's generation; 0 without a page.
 #[inline]
-pub(super) fn generation() -> u64 {
+pub fn generation() -> u64 {
     let page = MAPPED.load(Ordering::Acquire);
     if page.is_null() {
         return 0;
