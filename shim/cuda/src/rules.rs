@@ -3,7 +3,7 @@
 //! The process decides itself, from where a call returns. CUDA's libraries have CUDA's runtime inside or call the driver, so for cuBLAS,
 //! cuDNN, NCCL, Triton and CuPy that is the answer. Calls through the shared `libcudart.so` belong to no library here.
 //!
-//! Where a rule that somebody has written could decide otherwise about another chain, the controller's programs are asked, which walk
+//! Where a rule of a file or of settings could decide otherwise about another chain, the controller's programs are asked, which walk
 //! the stack. That costs 2 us a call, so they are not asked for the built-in sets.
 //!
 //! A verdict is kept by call site, if no other chain through it has another one, and by kernel where a rule asks for its name.

@@ -16,7 +16,7 @@ use crate::program;
 #[derive(Debug)]
 pub struct CallerRules {
     book: Rulebook,
-    /// Those that people have written, without built-in sets.
+    /// Those of files and settings, without built-in sets.
     written: Rulebook,
     /// How many rules precede those of the controller, or the default ones.
     own_count: u32,
@@ -68,7 +68,7 @@ impl CallerRules {
         decision.verdict().by(self.id(decision.by))
     }
 
-    /// Whether rules that people have written decide the same about every call that is known by this, whatever its chain. Those of
+    /// Whether rules of files and settings decide the same about every call that is known by this, whatever its chain. Those of
     /// built-in sets do not count: they name libraries that call the runtime themselves.
     pub fn is_sure(&self, known: KnownCall<'_>) -> bool {
         !self.written.has_any() || known.decide(&self.written).is_by_caller

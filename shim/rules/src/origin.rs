@@ -74,7 +74,7 @@ impl Rules {
         &self.list
     }
 
-    /// The same without the rules of built-in sets: those that people have written.
+    /// The same without the rules of built-in sets.
     #[must_use]
     pub fn written(&self) -> Self {
         let mut written = self.clone();

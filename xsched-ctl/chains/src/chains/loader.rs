@@ -1,7 +1,7 @@
 //! Gives tables to the programs on a thread of its own.
 //!
 //! A system call that adds to a map of maps returns when all programs have ended that may have seen the state before. That takes the
-//! kernel 8 to 30 ms, and a table of 2.7 million rows needs some calls of that kind. Meanwhile nobody would read the ring buffers.
+//! kernel 8 to 30 ms, and a table of 2.7 million rows needs some calls of that kind. Meanwhile the ring buffers would not be read.
 
 use std::collections::HashMap;
 use std::io;
