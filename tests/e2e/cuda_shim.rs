@@ -562,6 +562,19 @@ fn doctor_says_which_gates_a_process_has_and_why() {
     batch.findings().expect("the batch job succeeds");
 }
 
+#[needs(ROOT)]
+fn doctor_says_of_instances_that_nothing_was_measured_there() {
+    for (variable, is_said) in [("CUDA_SIM_MIG", true), ("UNUSED", false)] {
+        let machine = Machine::new("mig");
+        let mut load = machine.program("cuda_contexts", "run 2 2000 264 primary");
+        let load = begin(load.env("LD_PRELOAD", cuda_shim()).env(variable, "1"));
+        let ask = || run(&mut xsched_ctl(["doctor", "--pid", &load.id().to_string()])).stdout;
+        wait_until("it uses its device", || ask().starts_with("CUDA shim    active"));
+        wait_until("it says of its instance", || ask().contains("\nMIG          untried  1 of") == is_said);
+        load.findings().expect("the program succeeds");
+    }
+}
+
 fn main() -> ExitCode {
     xsched_harness::main()
 }

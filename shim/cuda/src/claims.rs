@@ -1,6 +1,7 @@
 //! Which claim a stream's work belongs to: its device, by an address that all processes agree on, and its priority.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
 use xsched_protocol::arbiter_page::{PARTITION_MAX, device_key};
@@ -8,6 +9,7 @@ use xsched_xqueue::{ClaimId, ClaimKey, QueueHints, XQueues};
 
 use crate::device::Cuda;
 use crate::driver;
+use crate::status::xsched_cuda_status;
 
 /// Keys of the devices that this process uses.
 #[derive(Debug, Default)]
@@ -57,7 +59,11 @@ impl Devices {
     fn key(&self, device: i32) -> Option<u64> {
         let known = self.keys.lock().unwrap_or_else(PoisonError::into_inner).get(&device).copied();
         known.unwrap_or_else(|| {
-            let key = driver::pci_address(device).and_then(|address| parse(&address, part(device)));
+            let part = part(device);
+            if part != 0 {
+                xsched_cuda_status.instances.fetch_add(1, Ordering::Relaxed);
+            }
+            let key = driver::pci_address(device).and_then(|address| parse(&address, part));
             self.keys.lock().unwrap_or_else(PoisonError::into_inner).insert(device, key);
             key
         })

@@ -18,6 +18,8 @@ pub(crate) struct Status {
     pub(crate) scheduling: AtomicU32,
     /// A [`ShimVerdicts`](xsched_protocol::shim_status::ShimVerdicts).
     pub(crate) verdicts: AtomicU32,
+    /// Instances of MIG.
+    pub(crate) instances: AtomicU32,
     /// Contexts.
     pub(crate) contexts: PublishedGates,
 }
@@ -33,6 +35,7 @@ pub(crate) static xsched_cuda_status: Status = Status {
     state: AtomicU32::new(ShimState::Idle as u32),
     scheduling: AtomicU32::new(0),
     verdicts: AtomicU32::new(0),
+    instances: AtomicU32::new(0),
     contexts: PublishedGates::new(),
 };
 
@@ -46,5 +49,6 @@ pub(crate) fn renew_after_fork() {
     publish(ShimState::Idle);
     xsched_cuda_status.scheduling.store(0, Ordering::Relaxed);
     xsched_cuda_status.verdicts.store(0, Ordering::Relaxed);
+    xsched_cuda_status.instances.store(0, Ordering::Relaxed);
     xsched_cuda_status.contexts.clear();
 }

@@ -136,6 +136,8 @@ pub struct CudaStatus {
     pub scheduling: u32,
     /// A [`ShimVerdicts`]. None: no rule needed more than the immediate caller.
     pub verdicts: u32,
+    /// Instances of MIG that the process uses.
+    pub instances: u32,
     /// Contexts by what gate they have, as it was tried last. One of which none was needed yet is not counted.
     pub contexts: GateCounts,
 }
@@ -156,4 +158,4 @@ pub struct GateCounts {
     pub tried: u32,
 }
 
-const _: () = assert!(size_of::<GateCounts>() == 20 && size_of::<CudaStatus>() == 44);
+const _: () = assert!(size_of::<GateCounts>() == 20 && size_of::<CudaStatus>() == 48);

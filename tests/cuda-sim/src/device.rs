@@ -65,7 +65,12 @@ exports! {
     }
     @11040 cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) {
         check_device(device)?;
-        of_hip(hip::hipDeviceGetUuid(uuid, device))
+        of_hip(hip::hipDeviceGetUuid(uuid, device))?;
+        // An instance has an identity of its own, which the older function does not know.
+        if std::env::var_os("CUDA_SIM_MIG").is_some() {
+            (*uuid)[15] ^= 1;
+        }
+        Ok(())
     }
     @9020 cuDeviceGetUuid(uuid: *mut [u8; 16], device: c_int) {
         check_device(device)?;

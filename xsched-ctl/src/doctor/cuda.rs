@@ -26,6 +26,7 @@ pub(super) async fn describe(pid: u32, files: &[Mapping]) -> Result<String, Fail
     let status = read_status(pid, shim).map_err(|cause| Failure::Shim { pid, cause: cause.to_string() })?;
     let mut text = line("CUDA shim", state(status.state), &shown(shim)) + &libraries;
     text += &idle(&status);
+    text += &instances(status.instances);
     text += &callers(status.verdicts, "no rule has needed more than the immediate caller");
     text += &gates::lines(Of::Contexts, &status.contexts);
     let (word, detail) = controller::joined(pid, (&status).into()).await;
@@ -59,6 +60,14 @@ fn idle(status: &CudaStatus) -> String {
         )
     } else {
         String::new()
+    }
+}
+
+/// A line for a process that has a part of a device only.
+fn instances(count: u32) -> String {
+    match count {
+        0 => String::new(),
+        count => line("MIG", "untried", &format!("{count} of its devices are instances: nothing was measured there")),
     }
 }
 
