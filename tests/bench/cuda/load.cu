@@ -10,6 +10,8 @@
 //     load idle SECONDS                                a kernel 10 times a second
 //     load turns ROUNDS [threads]                      two processes, or two threads of one, launch an empty kernel in turn, each when the
 //                                                   other's has ended; prints how long a turn takes
+//     load cost PIECES                                 500 launches of an empty kernel by the preloaded shim, 500 by the driver itself, and so
+//                                                   on; prints what one takes and the difference. Without a shim both are the driver's
 //     load frees SECONDS                             20 kernels, an allocation and its release, again and again; prints the longest round
 //
 // nvcc -O2 -arch=sm_90 -o load load.cu
@@ -19,6 +21,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <cuda_runtime.h>
+#include <dlfcn.h>
+#include <link.h>
 #include <thread>
 #include <time.h>
 #include <unistd.h>
@@ -195,6 +199,61 @@ static void turns(int rounds, bool in_threads) {
     _exit(0);
 }
 
+using Launch = int (*)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+
+// A function of the driver library, whatever is preloaded: out of its own table of symbols.
+static void *of_driver(const char *name) {
+    link_map *driver;
+    void *handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    if (!handle || dlinfo(handle, RTLD_DI_LINKMAP, &driver)) return nullptr;
+    const ElfW(Sym) *symbols = nullptr;
+    const char *names = nullptr;
+    for (const ElfW(Dyn) *entry = driver->l_ld; entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == DT_SYMTAB) symbols = (const ElfW(Sym) *)entry->d_un.d_ptr;
+        if (entry->d_tag == DT_STRTAB) names = (const char *)entry->d_un.d_ptr;
+    }
+    // The names lie behind the symbols.
+    for (const ElfW(Sym) *symbol = symbols; symbol && (const char *)symbol < names; symbol++)
+        if (symbol->st_value && !std::strcmp(names + symbol->st_name, name)) return (char *)driver->l_addr + symbol->st_value;
+    return nullptr;
+}
+
+static double median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+}
+
+static void cost(int pieces, cudaStream_t stream, float *out) {
+    constexpr int LAUNCHES = 500;
+    cudaFunction_t kernel;
+    CHECK(cudaGetFuncBySymbol(&kernel, (const void *)burn));
+    auto driver = (Launch)of_driver("cuLaunchKernel"), shim = (Launch)dlsym(RTLD_DEFAULT, "cuLaunchKernel");
+    if (!driver) std::exit(1);
+    if (!shim) shim = driver;
+    long iterations = 0;
+    void *arguments[] = {&iterations, &out};
+    auto piece = [&](Launch launch) {
+        double begin = now_ms();
+        for (int i = 0; i < LAUNCHES; i++)
+            if (launch(kernel, 1, 1, 1, 32, 1, 1, 0, stream, arguments, nullptr)) std::exit(1);
+        double took = now_ms() - begin;
+        CHECK(cudaStreamSynchronize(stream));
+        return took * 1e6 / LAUNCHES;
+    };
+    std::vector<double> by_driver, by_shim, more;
+    for (int i = 0; i < pieces; i++) {
+        // The second of two may be slower or faster, so they change places.
+        double first = piece(i % 2 ? shim : driver), second = piece(i % 2 ? driver : shim);
+        by_driver.push_back(i % 2 ? second : first);
+        by_shim.push_back(i % 2 ? first : second);
+        more.push_back(by_shim.back() - by_driver.back());
+    }
+    std::sort(more.begin(), more.end());
+    std::printf("%s: %.1f ns, by the driver %.1f; difference %.1f (quartiles %.1f and %.1f), n=%d pieces of %d\n",
+                shim == driver ? "control" : "shim", median(by_shim), median(by_driver), median(more), more[pieces / 4],
+                more[3 * pieces / 4], pieces, LAUNCHES);
+}
+
 int main(int argc, char **argv) {
     auto number = [&](int index) { return index < argc ? std::atof(argv[index]) : 0.0; };
     if (argc < 2) return 64;
@@ -216,6 +275,7 @@ int main(int argc, char **argv) {
             burn<<<1, 32, 0, stream>>>(1, out);
             CHECK(cudaStreamSynchronize(stream));
         }
+    if (!std::strcmp(argv[1], "cost")) cost((int)number(2), stream, out);
     if (!std::strcmp(argv[1], "frees")) frees(number(2), stream, out);
     return 0;
 }

@@ -9,7 +9,7 @@ set -u
 OUT=${OUT:-$PWD}
 here=$(cd "$(dirname "$0")" && pwd) built=$(cd "$1" && pwd) work=$(mktemp -d)
 ctl=$built/xsched-ctl shim=$built/libxsched_cuda.so
-tables=${TABLES:-"batch1 batch5 long overhead bert resnet same serving shares starvation turns killed training operators devices"}
+tables=${TABLES:-"batch1 batch5 long overhead bert resnet same serving shares starvation turns cost killed training operators devices"}
 seconds=${SECONDS_OF_REQUESTS:-27} model_seconds=${MODEL_SECONDS:-8}
 export XSCHED_LOG=$work/shim.log
 cd "$work"
@@ -71,6 +71,20 @@ wants batch1 && { echo "### 8 x 100 us, alone"; ./load urgent 5 "$small"; echo "
 wants batch5 && { echo "### 8 x 100 us beside five"; both 5 "$small" "$seconds"; }
 wants long && { echo "### 8 x 500 us, alone"; ./load urgent 5 $((5 * small)); echo "### 8 x 500 us beside one"; both 1 $((5 * small)) "${LONG_SECONDS:-6}"; }
 wants turns && { echo "### a switch between processes"; for _ in 1 2 3; do ./load turns 4000; ./load turns 4000 threads; done; }
+if wants cost; then
+    echo "### a launch of an empty kernel, ns: natively, with the shim alone, alone under a controller, and below an idle process"
+    for _ in 1 2; do
+        ./load cost 1000
+        LD_PRELOAD=$shim ./load cost 1000
+        serve
+        "$ctl" run -- ./load cost 1000
+        "$ctl" run --class high -- ./load idle 8 & urgent=$!
+        sleep 1
+        "$ctl" run --class low -- ./load cost 1000
+        wait $urgent
+        stop
+    done
+fi
 if wants overhead; then
     echo "### overhead, alone"
     for workload in ${OVERHEAD:-bert decode empty}; do
