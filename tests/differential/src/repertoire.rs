@@ -15,7 +15,7 @@ pub enum Repertoire {
     /// The same of ROCm 6.4. It has handles of the null stream and functions of threads' streams, but does not export two ways to launch.
     Rocm64,
     /// The same of ROCm 7.2. It reads pageable memory of copies by rows and boxes after they have returned, and takes no stream away
-    /// safely: the README says what was seen.
+    /// safely beside work of the null stream: the README says what was seen.
     Rocm72,
 }
 
@@ -49,6 +49,12 @@ impl Repertoire {
             Self::Rocm64 => is_of_rocm_6_4(op),
             Self::Rocm72 => is_of_rocm_6_4(op) && !matches!(op, Op::DestroyStream(_)),
         }
+    }
+
+    /// Whether a program's threads must end together: with a thread ends its own stream.
+    #[must_use]
+    pub fn threads_end_together(self) -> bool {
+        self == Self::Rocm72
     }
 
     /// Whether they may copy so from memory of this kind.
