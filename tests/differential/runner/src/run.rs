@@ -55,7 +55,7 @@ fn wait_for_all(process: &Process) {
 
 /// Where a program's threads wait for each other before they end, if its repertoire wants that.
 fn last_steps(process: &Process, program: &Program) -> Barrier {
-    Barrier::new(if process.repertoire.threads_end_together() { program.threads() } else { 1 })
+    Barrier::new(if process.repertoire.ends_streams_beside_threads() { 1 } else { program.threads() })
 }
 
 fn steps_of(world: &World<'_>, program: &Program, number: usize, last_steps: &Barrier) -> Vec<(usize, Seen)> {
