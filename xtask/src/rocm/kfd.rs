@@ -4,9 +4,9 @@
 //! suspended at random. A run counts if all its results are right, if the device has executed kernels, and if the shim has deferred
 //! some of them. llama.cpp must find the same tokens as by its own CPU back end.
 //!
-//! Products by rocBLAS also run under a controller, beside an urgent process that comes and goes. It stops them by gates, which are
-//! kernels of AMD's runtime. rocRAND, and rocBLAS of 6.4, are recorded from their start: every launch must have its library and its whole
-//! chain. A recording has all processes that use the runtime, so no other may use it meanwhile.
+//! Products by rocBLAS and convolutions by MIOpen also run under a controller, beside an urgent process that comes and goes. It stops them
+//! by gates, which are kernels of AMD's runtime. rocRAND, and rocBLAS and MIOpen of 6.4, are recorded from their start: every launch must
+//! have its library and its whole chain. A recording has all processes that use the runtime, so no other may use it meanwhile.
 //!
 //! `cargo xtask test --rocm kfd-random` runs random programs of `tests/differential` there, which must do the same in each way. One in
 //! a thousand may hang or end early by itself: its README.md says what is known. Two programs of the corpus, which showed faults of the
@@ -56,15 +56,25 @@ const SUSPENDED: [&str; 2] = ["random:1", "random:2"];
 struct Program {
     name: &'static str,
     words: &'static [&'static str],
+    /// The releases that have its library.
+    releases: &'static [Release],
     /// Other ways than natively and suspended.
     more: &'static [How],
 }
 
-const PROGRAMS: [Program; 3] = [
-    Program { name: "computes", words: &[], more: &[] },
-    Program { name: "numbers", words: &["all"], more: &[How::Traced] },
-    Program { name: "products", words: &["mended"], more: &[How::Beside, How::Traced] },
+/// Both releases.
+const BOTH: &[Release] = &[Release::Six, Release::Seven];
+
+const PROGRAMS: [Program; 4] = [
+    Program { name: "computes", words: &[], releases: BOTH, more: &[] },
+    Program { name: "numbers", words: &["all"], releases: BOTH, more: &[How::Traced] },
+    Program { name: "products", words: &["mended"], releases: BOTH, more: &[How::Beside, How::Traced] },
+    Program { name: "convolves", words: &[], releases: &[Release::Six], more: &[How::Beside, How::Traced] },
 ];
+
+/// How often a program is suspended in a way until something is deferred. On a busy machine the shortest program, which takes half a
+/// second, had nothing deferred in 9 of 40 runs.
+const SUSPENDED_TRIES: u32 = 6;
 
 /// What the device can do, and what the runtime does as the programs assume (`tests/differential/src/repertoire.rs`).
 fn repertoire(release: Release) -> &'static str {
@@ -97,6 +107,9 @@ const SUSPENDED_RANDOM: [&str; 2] = ["random:1:5000", "random:2:1000"];
 /// Model and options follow. Tokens are bytes, which are no text.
 const LLAMA: &str = "llama-completion -p hello -n 32 --temp 0 --ignore-eos -no-cnv --no-warmup -t 1 -fa off -ctk f32 -ctv f32 \
                      -m \"$@\" | od -A n -v -t x1";
+
+/// What urgent work computes, and its argument.
+const URGENT_PROGRAM: (&str, &str) = ("products", "mended");
 
 /// Urgent work: a program that comes and goes, until a file is there that says no more.
 const URGENT: &str =
@@ -154,12 +167,12 @@ pub(super) fn run(workspace: &Workspace, root: &Root, is_random: bool) -> Result
     fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
     let stage = Stage { workspace, root, shim, folder };
     let mut outcomes = Vec::new();
-    for release in [Release::Six, Release::Seven] {
+    for &release in BOTH {
         if is_random {
             outcomes.push(stage.random_programs(release));
             continue;
         }
-        for program in &PROGRAMS {
+        for program in PROGRAMS.iter().filter(|program| program.releases.contains(&release)) {
             outcomes.push(stage.row(program, release));
         }
         if release == Release::Six {
@@ -170,17 +183,17 @@ pub(super) fn run(workspace: &Workspace, root: &Root, is_random: bool) -> Result
 }
 
 impl Stage<'_> {
+    /// Compiles a program of `tests/vm/programs` for a release.
+    fn compiled(&self, name: &str, release: Release) -> Result<PathBuf> {
+        let executable = self.folder.join(format!("{name}-{}", release.major()));
+        let options = ["-Wl,--allow-shlib-undefined"];
+        artifacts::program_for_vm(self.workspace, name, &executable, &self.runtime(release), &options)?;
+        Ok(executable)
+    }
+
     /// A program in all ways; prints a line for each.
     fn row(&self, program: &Program, release: Release) -> Result<()> {
-        let executable = self.folder.join(format!("{}-{}", program.name, release.major()));
-        let options = ["-Wl,--allow-shlib-undefined"];
-        artifacts::program_for_vm(
-            self.workspace,
-            program.name,
-            &executable,
-            &self.runtime(release),
-            &options,
-        )?;
+        let executable = self.compiled(program.name, release)?;
         let run = |how: How| {
             let way = Way { program: program.name, release, how };
             let run = self.on_device(way, &executable, program.words)?;
@@ -330,8 +343,9 @@ impl Stage<'_> {
             &self.folder.join("kernels-urgent"),
             &self.folder.join("shim-urgent"),
         );
-        command.args(["-k", "5", TIME_MAX_S, "/usr/bin/bash", "-c", URGENT]).arg(executable);
-        command.args(program.words);
+        command.args(["-k", "5", TIME_MAX_S, "/usr/bin/bash", "-c", URGENT]);
+        let (urgent, word) = URGENT_PROGRAM;
+        command.arg(self.compiled(urgent, release)?).arg(word);
         let urgent = Running::start(&mut command, &urgent_log)?;
         let lines = || fs::read_to_string(&urgent_log).unwrap_or_default();
         urgent.wait_until(|| lines().contains(" of "))?;
@@ -384,13 +398,19 @@ impl Stage<'_> {
         }
     }
 
-    /// A run that must have used the device, and the shim if it is suspended.
+    /// A run that must have used the device, and the shim if it is suspended. A short program may make all its calls while it is not
+    /// suspended, so it gets a few tries.
     fn on_device(&self, way: Way<'_>, executable: &Path, words: &[&str]) -> Result<Run> {
-        let run = self.once(way, executable, words).and_then(|run| {
-            used_by(way, &run)?;
-            Ok(run)
-        });
-        run.with_context(|| way.to_string())
+        let mut tries = 1..=SUSPENDED_TRIES;
+        loop {
+            let is_last = tries.next() == Some(SUSPENDED_TRIES);
+            let run = self.once(way, executable, words).with_context(|| way.to_string())?;
+            let may_be_repeated = matches!(way.how, How::Suspended(_)) && run.deferred == 0 && !is_last;
+            if !may_be_repeated {
+                used_by(way, &run).with_context(|| way.to_string())?;
+                return Ok(run);
+            }
+        }
     }
 
     fn once(&self, way: Way<'_>, executable: &Path, words: &[&str]) -> Result<Run> {
@@ -514,7 +534,15 @@ fn used_by(way: Way<'_>, run: &Run) -> Result<()> {
     if way.how == How::Native {
         return Ok(());
     }
-    ensure!(way.how == How::Shim || run.deferred > 0, "the shim has deferred nothing");
+    match way.how {
+        How::Shim => {}
+        // Beside others it may be that calls wait in place, each until the urgent process rests.
+        How::Beside => {
+            let in_place = run.summary.count("passed on because", "waited in place");
+            ensure!(run.deferred + in_place > 0, "the shim has kept nothing back");
+        }
+        _ => ensure!(run.deferred > 0, "the shim has deferred nothing"),
+    }
     ensure!(run.summary.is_there(), "the shim has seen no call");
     let trouble = run.summary.trouble();
     ensure!(trouble.is_empty(), "the shim's trouble: {trouble:?}");
