@@ -49,6 +49,7 @@ mod streams;
 mod submission;
 #[cfg(feature = "test-switches")]
 pub(crate) mod test_suspension;
+mod thread_end;
 
 use xsched_xqueue::Usage;
 
@@ -69,6 +70,7 @@ pub(crate) use program_queue::{
     NoQueue, NotWaited, ProgramQueue, Submitted, ask_for_scheduler, count_call, counts_calls, tune_scheduler,
 };
 pub(crate) use submission::{admit_at_once, finish_at_once, passes_at_once, submit};
+pub(crate) use thread_end::own_stream_used;
 
 /// Whether any call may have to wait, or is to be followed for other processes. True until the first use of a device.
 /// A process that has its devices for itself pays two loads for this question.

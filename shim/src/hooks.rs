@@ -129,6 +129,14 @@ impl<S: Hooked> Call<'_, S> {
             StreamName::Created(_) => StreamKind::Created,
         }
     }
+
+    /// Notes that the calling thread uses its own stream, if the call is for that.
+    #[inline]
+    fn note_own_stream(&self, kind: StreamKind) {
+        if let (StreamKind::PerThread, Some(copy)) = (kind, self.target.copy) {
+            defer::own_stream_used(copy);
+        }
+    }
 }
 
 /// Runs `hook` on a stopped call.
@@ -175,7 +183,9 @@ pub(crate) fn unknown() -> Outcome<u64> {
 
 /// A call that puts work on a stream.
 fn submitted<S: Hooked>(work: Work, call: &Call<'_, S>) -> Outcome<S::Ret> {
-    counters::submitted(work, call.stream_kind());
+    let kind = call.stream_kind();
+    counters::submitted(work, kind);
+    call.note_own_stream(kind);
     if defer::counts_calls() {
         defer::count_call(&call.stopped());
     }
@@ -206,6 +216,7 @@ fn ordered<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
 
 /// The same; `then` is done before the real function gets the call.
 fn ordered_then<S: Hooked>(call: &Call<'_, S>, then: impl FnOnce()) -> Outcome<S::Ret> {
+    call.note_own_stream(call.stream_kind());
     let decision = if defer::is_engaged() {
         defer::order(&call.stopped())
     } else {

@@ -8,6 +8,7 @@
 //!   all later work of them. It does not affect non-blocking streams.
 //! * A wait for an event comes after the record that was the event's last when the wait was called, and before the
 //!   next record. So an event that is recorded again must not be waited for at its new position.
+//! * A stream ends after what was called before for it, on other streams as well.
 
 use foldhash::{HashMap, HashSet};
 
@@ -25,6 +26,8 @@ struct EventEntry {
     record: Option<Position>,
     /// Waits for that record, or for an earlier one that was not deferred.
     waits: Vec<Position>,
+    /// Waits for earlier records.
+    former_waits: Vec<Position>,
 }
 
 /// How a command uses an event.
@@ -149,6 +152,37 @@ impl Dependencies {
         queues.last_for_others(self.stream(StreamKey::Legacy { copy, device })?.queue())
     }
 
+    /// The deferred commands of other streams that concern a stream: waits for records that may be its own, and, if it is
+    /// blocking, the null stream's.
+    ///
+    /// They must be launched before the stream ends. While the runtime destroys it, it takes its events for complete (6.4: a wait
+    /// for one then waits for nothing), and what the null stream waits for is taken away under it (7.2).
+    pub(super) fn concerning<D: Device>(&self, key: StreamKey, queues: &XQueues<D>) -> Vec<Position> {
+        let entry = self.stream(key);
+        let own = entry.map(StreamEntry::queue);
+        let mut concerning = Vec::new();
+        for event in self.events.iter().filter(|((copy, _), _)| *copy == key.copy()).map(|(_, event)| event) {
+            concerning.extend(&event.former_waits);
+            // A record that was not deferred leaves no trace, so it may have been on this stream.
+            let is_elsewhere =
+                |record: Position| Some(record.queue) != own && !queues.are_launched(&[record]);
+            if !event.record.is_some_and(is_elsewhere) {
+                concerning.extend(&event.waits);
+            }
+        }
+        if let Some(entry) = entry.filter(|entry| entry.is_blocking()) {
+            concerning.extend(self.last_of_null(key.copy(), entry.device(), queues));
+        }
+        concerning
+    }
+
+    /// The last commands of a copy's null streams, if they are deferred.
+    pub(super) fn null_streams<D: Device>(&self, copy: usize, queues: &XQueues<D>) -> Vec<Position> {
+        let is_null = |key: &StreamKey| matches!(key, StreamKey::Legacy { copy: of, .. } if *of == copy);
+        let null = self.streams.iter().filter(|(key, _)| is_null(key));
+        null.filter_map(|(_, entry)| queues.last_for_others(entry.queue())).collect()
+    }
+
     /// The commands that a command with these uses comes after.
     pub(super) fn predecessors_of_uses(&self, uses: &[EventUse]) -> Vec<Position> {
         let mut before = Vec::new();
@@ -168,14 +202,18 @@ impl Dependencies {
         if self.events.len() > EVENTS_MAX {
             self.events.retain(|_, entry| {
                 let record = entry.record.as_slice();
-                !(queues.are_launched(record) && queues.are_launched(&entry.waits))
+                let waits = [&entry.waits[..], &entry.former_waits].concat();
+                !(queues.are_launched(record) && queues.are_launched(&waits))
             });
         }
         for used in uses {
             match *used {
                 EventUse::Record(_) if is_planted(Bug::LostRecord) => {}
                 EventUse::Record(event) | EventUse::Free(event) => {
-                    self.events.insert(event, EventEntry { record: Some(position), waits: Vec::new() });
+                    let entry = self.events.entry(event).or_default();
+                    entry.record = Some(position);
+                    entry.former_waits.retain(|wait| !queues.are_launched(&[*wait]));
+                    entry.former_waits.append(&mut entry.waits);
                 }
                 EventUse::Wait(event) => {
                     let entry = self.events.entry(event).or_default();

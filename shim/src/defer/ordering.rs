@@ -11,7 +11,7 @@ use crate::api::{Family, Id};
 use crate::defer::decision::{Decision, Wait};
 use crate::defer::deferral::{Deferral, deferral};
 use crate::defer::dependencies::EventUse;
-use crate::defer::streams::KnownStream;
+use crate::defer::streams::{KnownStream, StreamKey};
 use crate::hip::marker::HipStream;
 use crate::hip::{failure, real};
 use crate::outcome::Reason;
@@ -76,7 +76,11 @@ impl Deferral {
             Id::hipFree if is_planted(Bug::FreeWithoutDrain) => {}
             Id::hipStreamSynchronize | Id::hipStreamSynchronize_spt | Id::hipStreamDestroy => {
                 let own = self.known_stream(call, copy).map(KnownStream::queue);
-                wait(own, &self.pending_on(call, copy));
+                let mut before = self.pending_on(call, copy);
+                if call.id() == Id::hipStreamDestroy {
+                    before.extend(self.concerning(call, copy));
+                }
+                wait(own, &before);
             }
             _ if is_on_many_streams(call) => self.queues.wait_behind_all(treatment),
             _ if puts_work(call) => return self.submit_in_place(call, copy),
@@ -137,6 +141,12 @@ impl Deferral {
             Some((stream, _)) => self.wait_in_place(stream, self.demand(call), &[]),
             None => self.without_a_queue(call, copy, &[]),
         }
+    }
+
+    /// The deferred commands of other streams that must be launched before a stream is destroyed.
+    fn concerning(&self, call: &Stopped<'_>, copy: &RuntimeCopy) -> Vec<Position> {
+        let StreamName::Created(handle) = call.stream_name() else { return Vec::new() };
+        self.dependencies().concerning(StreamKey::created(copy, handle), &self.queues)
     }
 
     /// The deferred commands that a query of a stream concerns, or a wait for it.

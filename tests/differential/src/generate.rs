@@ -212,7 +212,7 @@ impl Generator {
 
     /// Takes a step without changes.
     fn attempt(&mut self, op: &Op) -> Result<(), Flaw> {
-        if !self.repertoire.has(op) || !self.may_copy(op) {
+        if !self.repertoire.has(op) || !self.may_copy(op) || !self.may_destroy(op) {
             return Err(Flaw::Unknown);
         }
         let step = Step(Thread(self.thread as u8), op.clone());
@@ -229,6 +229,12 @@ impl Generator {
         let Op::Submit(_, Work::Copy { by, from, .. }) = op else { return true };
         let source = self.buffers.iter().find(|known| known.name == from.0);
         source.is_none_or(|known| self.repertoire.copies(*by, known.memory))
+    }
+
+    /// Whether a step, if it destroys a stream, may do so beside the program's other threads.
+    fn may_destroy(&self, op: &Op) -> bool {
+        let is_alone = self.devices.len() == 1;
+        is_alone || self.repertoire.ends_streams_beside_threads() || !matches!(op, Op::DestroyStream(_))
     }
 
     /// Updates the lists of objects.
@@ -361,6 +367,18 @@ mod tests {
         };
         assert_eq!(copies(Repertoire::Rocm72), 0);
         assert!(copies(Repertoire::Rocm64) > 0);
+    }
+
+    #[test]
+    fn with_rocm_6_4_and_7_2_only_programs_of_one_thread_destroy_streams() {
+        for repertoire in [Repertoire::Rocm64, Repertoire::Rocm72] {
+            let destroys = |program: &Program| {
+                program.steps.iter().any(|Step(_, op)| matches!(op, Op::DestroyStream(_)))
+            };
+            let programs = (0..300).map(|seed| generate_of(seed, repertoire)).filter(destroys);
+            let threads: BTreeSet<_> = programs.map(|program| program.threads()).collect();
+            assert_eq!(threads, BTreeSet::from([1]));
+        }
     }
 
     /// `Global` captures, which forbid other threads some calls.

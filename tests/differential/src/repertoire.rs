@@ -13,9 +13,9 @@ pub enum Repertoire {
     /// newer device. The README has what else is left out.
     Rocm52,
     /// The same of ROCm 6.4. It has handles of the null stream and functions of threads' streams, but does not export two ways to launch.
+    /// It takes no stream away safely beside other threads: the README says what was seen.
     Rocm64,
-    /// The same of ROCm 7.2. It reads pageable memory of copies by rows and boxes after they have returned, and takes no stream away
-    /// safely: the README says what was seen.
+    /// The same of ROCm 7.2. It reads pageable memory of copies by rows and boxes after they have returned.
     Rocm72,
 }
 
@@ -46,9 +46,15 @@ impl Repertoire {
         match self {
             Self::All => true,
             Self::Rocm52 => is_of_rocm_5_2(op),
-            Self::Rocm64 => is_of_rocm_6_4(op),
-            Self::Rocm72 => is_of_rocm_6_4(op) && !matches!(op, Op::DestroyStream(_)),
+            Self::Rocm64 | Self::Rocm72 => is_of_rocm_6_4(op),
         }
+    }
+
+    /// Whether streams may end while other threads make calls. If not, programs of several threads destroy none, and their threads end
+    /// together: with a thread ends its own stream.
+    #[must_use]
+    pub fn ends_streams_beside_threads(self) -> bool {
+        !matches!(self, Self::Rocm64 | Self::Rocm72)
     }
 
     /// Whether they may copy so from memory of this kind.

@@ -9,10 +9,10 @@
 //! own view of an event that resets itself: a wait ends at once if the event was set since the thread's last wait for it. So a wait may
 //! end without a reason, and the runtime looks at the signal again.
 //!
-//! A wait also ends so after [`PATIENCE`]. ROCm 6.4 sets the signal that tells its own thread of new work, and then looks whether a thread
-//! waits for it, with nothing that keeps the processor from looking first
+//! A wait also ends so after [`PATIENCE`]. ROCm 6.4 and 7.2 set the signal that tells their own thread of new work, and then look whether
+//! a thread waits for it, with nothing that keeps the processor from looking first
 //! ([`interrupt_signal.h`](https://github.com/ROCm/ROCR-Runtime/blob/amd-staging/runtime/hsa-runtime/core/inc/interrupt_signal.h)). If the
-//! thread begins to wait in between, no call sets the event.
+//! thread begins to wait in between, no call sets the event. `tests/differential/README.md` says how that was shown.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(events.wait(&mut [data(id)], false, 0), Ended::Timeout);
     }
 
-    /// ROCm 6.4 sets a signal without its event now and then.
+    /// ROCm sets a signal without its event now and then.
     #[test]
     fn a_long_wait_ends_by_itself_and_a_short_one_by_its_timeout() {
         let events = Events::default();

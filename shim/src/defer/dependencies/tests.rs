@@ -147,6 +147,30 @@ fn a_wait_comes_after_the_record_and_the_next_record_after_the_wait() {
 }
 
 #[test]
+fn a_stream_ends_after_waits_for_its_records_and_the_null_streams_work() {
+    let mut bench = Bench::new();
+    bench.add(NULL, DEVICE, true);
+    bench.add(created(1), DEVICE, true);
+    for handle in 2..=4 {
+        bench.add(created(handle), DEVICE, false);
+    }
+    let concerning = |bench: &Bench, key| bench.dependencies.concerning(key, &bench.queues);
+    let (record, wait) = (EventUse::Record(EVENT), EventUse::Wait(EVENT));
+    let first = bench.submit(created(3), &[wait]);
+    assert_eq!(concerning(&bench, created(2)), [first], "what it waits for may be on any stream");
+    bench.submit(created(2), &[record]);
+    let second = bench.submit(created(4), &[wait]);
+    assert_eq!(concerning(&bench, created(2)), [first, second]);
+    assert_eq!(concerning(&bench, created(1)), [first], "the second record is on another stream");
+    bench.submit(created(1), &[record]);
+    assert_eq!(concerning(&bench, created(2)), [first, second], "they are for earlier records");
+    let null = bench.submit(NULL, &[]);
+    assert_eq!(concerning(&bench, created(1)), [first, second, null], "a blocking stream");
+    assert_eq!(bench.dependencies.null_streams(COPY, &bench.queues), [null]);
+    assert_eq!(concerning(&bench, StreamKey::Created { copy: COPY + 1, handle: 1 }), []);
+}
+
+#[test]
 fn the_last_wait_of_a_queue_covers_its_earlier_ones() {
     let mut bench = Bench::new();
     bench.add(created(1), DEVICE, false);

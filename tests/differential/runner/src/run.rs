@@ -1,5 +1,6 @@
 //! Runs a whole program: its threads, and then the final checks.
 
+use std::sync::Barrier;
 use std::thread;
 
 use xsched_differential::observe::{self, Outcome, Seen};
@@ -18,11 +19,12 @@ pub(crate) fn run(process: &Process, program: &Program, checked: &Checked) -> Ou
     // SAFETY: no arguments.
     unsafe { hip::hipGetLastError() };
     let mut seen = vec![Seen::default(); program.steps.len()];
+    let last_steps = last_steps(process, program);
     let others: Vec<_> = thread::scope(|scope| {
-        let world = &world;
-        let start = |number| scope.spawn(move || steps_of(world, program, number));
+        let (world, last_steps) = (&world, &last_steps);
+        let start = |number| scope.spawn(move || steps_of(world, program, number, last_steps));
         let others: Vec<_> = (1..program.threads()).map(start).collect();
-        let own = steps_of(world, program, 0);
+        let own = steps_of(world, program, 0, last_steps);
         let others = others.into_iter().map(|thread| thread.join().expect("steps do not panic"));
         others.chain([own]).flatten().collect()
     });
@@ -51,10 +53,17 @@ fn wait_for_all(process: &Process) {
     }
 }
 
-fn steps_of(world: &World<'_>, program: &Program, number: usize) -> Vec<(usize, Seen)> {
+/// Where a program's threads wait for each other before they end, if its repertoire wants that.
+fn last_steps(process: &Process, program: &Program) -> Barrier {
+    Barrier::new(if process.repertoire.ends_streams_beside_threads() { 1 } else { program.threads() })
+}
+
+fn steps_of(world: &World<'_>, program: &Program, number: usize, last_steps: &Barrier) -> Vec<(usize, Seen)> {
     names::choose(Names::Plain);
     let steps = program.steps.iter().enumerate().filter(|(_, step)| step.0.index() == number);
-    steps.map(|(index, step)| (index, step::take(world, &step.1))).collect()
+    let seen = steps.map(|(index, step)| (index, step::take(world, &step.1))).collect();
+    last_steps.wait();
+    seen
 }
 
 /// Waits for everything, reads all memory, and frees everything.
