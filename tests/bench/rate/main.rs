@@ -6,15 +6,17 @@
 //! depend as much on the machine's other load as on the tracer, so that load is printed. The tracer's
 //! processor time per recorded launch depends little on it.
 //!
-//! Last, a library of a gigabyte launches, which the tracer has never seen.
+//! Last, a library of a gigabyte launches, which the tracer has never seen, and one with as many symbols as those of PyTorch.
 
 mod large_library;
+mod many_symbols;
 
 use std::error::Error;
 use std::ffi::c_void;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use libloading::Library;
@@ -54,6 +56,12 @@ type Mix = unsafe extern "C" fn(u32, *const c_void, *mut c_void, *mut c_void) ->
 /// `large_launch(stream)`: one launch.
 type LargeLaunch = unsafe extern "C" fn(*mut c_void) -> i32;
 
+/// `call(function)` of the library with many symbols.
+type Call = unsafe extern "C" fn(extern "C" fn() -> i32) -> i32;
+
+/// What the library with many symbols calls for others.
+static MIX: OnceLock<Mix> = OnceLock::new();
+
 fn main() -> Result<(), Box<dyn Error>> {
     // SAFETY: no other thread exists yet.
     unsafe { std::env::set_var("HIP_SIM_NULL", "1") };
@@ -74,6 +82,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let rounds = (0..ROUNDS).map(|_| record_large_library(&trace)).collect::<Result<Vec<_>, _>>()?;
     print(&rounds, &format!("with a library of 1 GB, at {LARGE_RATE} a second"), true)?;
+    let _ = MIX.set(*mix);
+    let rounds = (0..ROUNDS).map(|_| record_many_symbols(&trace)).collect::<Result<Vec<_>, _>>()?;
+    print(&rounds, &format!("with {} symbols, at {LARGE_RATE} a second", many_symbols::COUNT), true)?;
     Ok(())
 }
 
@@ -104,6 +115,26 @@ fn record_large_library(trace: &Path) -> Result<Round, Box<dyn Error>> {
         // SAFETY: in null mode no kernel runs.
         Ok(move || unsafe { launch(std::ptr::null_mut()) })
     })
+}
+
+/// A new library in each round, as above.
+fn record_many_symbols(trace: &Path) -> Result<Round, Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let path = many_symbols::build(folder.path())?;
+    record(Some(LARGE_RATE), trace, || {
+        // SAFETY: the library has no initialisers.
+        let library: &'static Library = Box::leak(Box::new(unsafe { Library::new(&path)? }));
+        // SAFETY: the type is that of the definition in many_symbols.rs.
+        let call = unsafe { library.get::<Call>(b"call")? };
+        // SAFETY: it calls its argument and returns.
+        Ok(move || unsafe { call(mix_once) })
+    })
+}
+
+extern "C" fn mix_once() -> i32 {
+    let Some(mix) = MIX.get() else { return -1 };
+    // SAFETY: in null mode no kernel runs, so the pointers are not dereferenced.
+    unsafe { mix(SIZE, std::ptr::null(), std::ptr::null_mut(), std::ptr::null_mut()) }
 }
 
 /// Results of a round.

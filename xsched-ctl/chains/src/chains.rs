@@ -54,6 +54,9 @@ const RECORD_PATIENCE: Duration = Duration::from_millis(200);
 const WAITING_MAX: usize = 8192;
 const WAITING_BYTES_MAX: usize = 256 << 20;
 
+/// How long waiting stacks are walked at a time. A table may be what thousands waited for, and meanwhile the ring buffers are not read.
+const WALKS_TIME: Duration = Duration::from_millis(10);
+
 /// Number of chains of one process after which the programs start a new generation, so that old ones can be forgotten.
 const CHAINS_MAX: usize = 1 << 16;
 
@@ -310,17 +313,23 @@ impl Chains {
     }
 
     /// A stack that was already walked waits for a table. It is walked again only if there is `any_table` new, because
-    /// the threads that build tables need the processor.
+    /// the threads that build tables need the processor. Those for which there is no time are walked the next time.
     fn walk_waiting(&mut self, processes: &mut Processes, names: &mut Names, any_table: bool) {
         let excess = self.waiting.len().saturating_sub(WAITING_MAX);
         let bytes: usize = self.waiting.iter().map(|waiting| waiting.copied.bytes()).sum();
         let mut excess_bytes = bytes.saturating_sub(WAITING_BYTES_MAX);
+        let until = Instant::now() + WALKS_TIME;
         let mut still = Vec::new();
         for (index, mut waiting) in std::mem::take(&mut self.waiting).into_iter().enumerate() {
             let is_in_excess = index < excess || excess_bytes > 0;
             excess_bytes = excess_bytes.saturating_sub(waiting.copied.bytes());
             let is_last_try = is_in_excess || waiting.since.elapsed() > PATIENCE;
             if waiting.was_walked && !any_table && !is_last_try {
+                still.push(waiting);
+                continue;
+            }
+            if !is_last_try && Instant::now() >= until {
+                waiting.was_walked = false;
                 still.push(waiting);
                 continue;
             }

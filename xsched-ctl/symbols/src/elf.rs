@@ -8,26 +8,57 @@ mod registration;
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 
 pub use self::headers::ElfError;
 use self::headers::{Headers, read_range};
+use crate::clock::now_ns;
 use crate::symbol_table::{SymbolKind, SymbolTable, name_at};
 
 /// The longest name that is searched for. Without a limit, a string table without terminators would be read to its end for
 /// each symbol.
 const WANTED_BYTES_MAX: usize = 256;
 
+/// Symbols of more bytes are read on a thread: a library of PyTorch has a hundred thousand and more, which takes a tenth of a second.
+const READ_AT_ONCE_MAX: u64 = 1 << 20;
+
+/// Files whose symbols are being read on threads.
+static BEING_READ: AtomicUsize = AtomicUsize::new(0);
+
+/// When a thread was last done.
+static LAST_READ_NS: AtomicU64 = AtomicU64::new(0);
+
+/// For so long after a thread was done, a name may have been asked for before.
+const ASKED_BEFORE_NS: u64 = 200_000_000;
+
+/// Whether symbols of any file are being read on a thread, or were a moment ago.
+pub(crate) fn are_symbols_being_read() -> bool {
+    BEING_READ.load(Ordering::Acquire) > 0
+        || match LAST_READ_NS.load(Ordering::Acquire) {
+            0 => false,
+            last_ns => now_ns().saturating_sub(last_ns) < ASKED_BEFORE_NS,
+        }
+}
+
 /// One ELF file: its segments, and its symbols, which are read on the first request.
 #[derive(Debug)]
 pub(crate) struct Elf {
     headers: Arc<Headers>,
-    /// Open until the symbols are read, so that they are found even after the file is deleted; longer if it registers kernels.
-    file: Mutex<Option<File>>,
-    symbols: OnceLock<Result<SymbolTable, ElfError>>,
+    symbols: Arc<Symbols>,
     /// For a file without a symbol table: the kernels that it registers, as soon as one is asked for.
     kernels: OnceLock<Arc<RegisteredKernels>>,
+}
+
+/// The symbols of a file.
+#[derive(Debug)]
+struct Symbols {
+    /// Open until they are read, so that they are found even after the file is deleted; longer if it registers kernels.
+    file: Mutex<Option<File>>,
+    read: OnceLock<Result<SymbolTable, ElfError>>,
+    /// A thread reads them, or has.
+    is_on_thread: AtomicBool,
 }
 
 /// Names of kernels by the addresses of their handles, as soon as they are read.
@@ -36,8 +67,12 @@ type RegisteredKernels = OnceLock<HashMap<u64, Arc<str>>>;
 impl Elf {
     pub(crate) fn open(file: File) -> Result<Self, ElfError> {
         let headers = Arc::new(Headers::read(&file)?);
-        let (symbols, kernels) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { headers, file: Mutex::new(Some(file)), symbols, kernels })
+        let symbols = Symbols {
+            file: Mutex::new(Some(file)),
+            read: OnceLock::new(),
+            is_on_thread: AtomicBool::new(false),
+        };
+        Ok(Self { headers, symbols: Arc::new(symbols), kernels: OnceLock::new() })
     }
 
     /// The difference between the addresses of the process and those of the file, for an executable mapping of
@@ -58,17 +93,30 @@ impl Elf {
         self.headers.file_offset_of(address)
     }
 
+    /// The symbols. Waits while they are read.
     pub(crate) fn symbols(&self) -> Result<&SymbolTable, ElfError> {
-        let read = || {
-            // A panic while the lock was held leaves the file unchanged.
-            let mut kept = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-            let file = kept.take().ok_or(ElfError::NoSymbols)?;
-            let symbols = self.headers.read_symbols(&file);
-            let is_stripped = self.headers.tables.iter().all(|table| table.dynamic);
-            *kept = (is_stripped && registration::is_possible(&self.headers, &file)).then_some(file);
-            symbols
-        };
-        self.symbols.get_or_init(read).as_ref().map_err(ElfError::clone)
+        self.symbols.read(&self.headers)
+    }
+
+    /// The same without a wait of more than a few milliseconds: None while they are read, on a thread if they are many.
+    pub(crate) fn symbols_soon(&self) -> Option<Result<&SymbolTable, ElfError>> {
+        if self.symbols.read.get().is_some() || self.headers.symbol_bytes() <= READ_AT_ONCE_MAX {
+            return Some(self.symbols());
+        }
+        if !self.symbols.is_on_thread.swap(true, Ordering::Relaxed) {
+            let (headers, symbols) = (Arc::clone(&self.headers), Arc::clone(&self.symbols));
+            let being_read = BeingRead::new();
+            let read = move || {
+                let _being_read = being_read;
+                let _ = symbols.read(&headers);
+            };
+            if thread::Builder::new().name("symbols".to_owned()).spawn(read).is_err() {
+                return Some(self.symbols());
+            }
+        }
+        // A thread that has panicked has read nothing.
+        let is_done = self.symbols.read.get().is_some() || BEING_READ.load(Ordering::Acquire) == 0;
+        is_done.then(|| self.symbols())
     }
 
     /// The mangled name of the kernel that a stripped file registers by a handle at the file's address. Waits while the file is
@@ -88,7 +136,7 @@ impl Elf {
         let _ = self.symbols();
         self.kernels.get_or_init(|| {
             let kernels = Arc::<RegisteredKernels>::default();
-            let Some(file) = self.file.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            let Some(file) = self.symbols.file.lock().unwrap_or_else(PoisonError::into_inner).take() else {
                 let _ = kernels.set(HashMap::new());
                 return kernels;
             };
@@ -99,6 +147,38 @@ impl Elf {
             let _ = thread::Builder::new().name("kernel names".to_owned()).spawn(read);
             kernels
         })
+    }
+}
+
+impl Symbols {
+    fn read(&self, headers: &Headers) -> Result<&SymbolTable, ElfError> {
+        let read = || {
+            // A panic while the lock was held leaves the file unchanged.
+            let mut kept = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+            let file = kept.take().ok_or(ElfError::NoSymbols)?;
+            let symbols = headers.read_symbols(&file);
+            let is_stripped = headers.tables.iter().all(|table| table.dynamic);
+            *kept = (is_stripped && registration::is_possible(headers, &file)).then_some(file);
+            symbols
+        };
+        self.read.get_or_init(read).as_ref().map_err(ElfError::clone)
+    }
+}
+
+/// Counts among [`BEING_READ`], however the thread that holds it ends.
+struct BeingRead;
+
+impl BeingRead {
+    fn new() -> Self {
+        BEING_READ.fetch_add(1, Ordering::AcqRel);
+        Self
+    }
+}
+
+impl Drop for BeingRead {
+    fn drop(&mut self) {
+        LAST_READ_NS.store(now_ns(), Ordering::Release);
+        BEING_READ.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

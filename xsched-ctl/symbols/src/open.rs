@@ -27,6 +27,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, StatxFlags, openat, openat2, statx};
 use rustix::io::Errno;
 
+use crate::elf::are_symbols_being_read;
 use crate::late::{LateFiles, Life, Uses};
 use crate::mapping::{FileId, Mapping};
 use crate::procfs::{self, process_folder};
@@ -110,9 +111,10 @@ static LATE_REGULAR: LateFiles<(PathBuf, u64, PathBuf), io::Error> = LateFiles::
 /// How long names wait for a file that is opened late.
 const NAMES_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whether mapped files are being opened for which names may wait. Without any, no name is [`Unanswered`](crate::NameError::Unanswered).
+/// Whether mapped files are being opened, or symbols of files are being read, for which names may wait. Without any, no name is
+/// [`Unanswered`](crate::NameError::Unanswered).
 pub fn are_files_opening() -> bool {
-    LATE_MAPPED.are_opening(NAMES_PATIENCE)
+    LATE_MAPPED.are_opening(NAMES_PATIENCE) || are_symbols_being_read()
 }
 
 /// Closes files that were opened late and are not used any more.

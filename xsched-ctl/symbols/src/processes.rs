@@ -313,7 +313,7 @@ impl Processes {
     /// The symbol at a location.
     pub fn name(&mut self, location: &Location) -> Result<Symbol, NameError> {
         let binary = self.binaries.of(location.pid, &location.mapping)?;
-        let symbols = binary.symbols()?;
+        let symbols = binary.symbols_soon().ok_or(NameError::Unanswered)??;
         location.file_address.and_then(|address| symbols.at(address)).ok_or(NameError::NoSymbol)
     }
 

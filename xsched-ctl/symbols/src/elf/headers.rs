@@ -151,6 +151,12 @@ impl Headers {
         segment.file_offset.checked_add(address - segment.address)
     }
 
+    /// How large the symbol tables are, with their strings.
+    pub(super) fn symbol_bytes(&self) -> u64 {
+        let bytes = |table: &Table| table.symbols.bytes.saturating_add(table.strings.bytes);
+        self.tables.iter().map(bytes).fold(0, u64::saturating_add)
+    }
+
     pub(super) fn read_symbols(&self, file: &File) -> Result<SymbolTable, ElfError> {
         let mut builder = SymbolTableBuilder::default();
         for table in &self.tables {

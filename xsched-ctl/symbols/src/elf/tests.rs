@@ -217,3 +217,31 @@ fn noise_is_not_an_elf_file() {
         assert!(starts_right || read.is_err());
     }
 }
+
+/// This program's own, which was built with all its symbols.
+#[test]
+fn many_symbols_are_read_on_a_thread_and_few_at_once() {
+    let few = Elf::open(file_of(&library())).unwrap();
+    assert_eq!(few.symbols_soon().unwrap().unwrap().at(0x2010).unwrap().mangled.to_string(), "run");
+    let many = Elf::open(File::open(std::env::current_exe().unwrap()).unwrap()).unwrap();
+    assert!(many.headers.symbol_bytes() > READ_AT_ONCE_MAX, "{}", many.headers.symbol_bytes());
+    assert!(many.symbols_soon().is_none() && are_symbols_being_read());
+    let symbols = loop {
+        match many.symbols_soon() {
+            Some(symbols) => break symbols.unwrap(),
+            None => thread::yield_now(),
+        }
+    };
+    assert!(are_symbols_being_read(), "a caller that asked before asks again");
+    let own = many_symbols_are_read_on_a_thread_and_few_at_once as *const () as u64;
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let bias = maps.lines().find_map(|line| {
+        let hex = |text: &str| u64::from_str_radix(text, 16).unwrap();
+        let mut fields = line.split_whitespace();
+        let (start, end) = fields.next()?.split_once('-')?;
+        let offset = fields.nth(1)?;
+        (hex(start)..hex(end)).contains(&own).then(|| many.bias(hex(start), hex(offset)))?
+    });
+    let name = symbols.at(own - bias.unwrap()).unwrap().demangled;
+    assert!(name.contains("many_symbols_are_read_on_a_thread"), "{name}");
+}
