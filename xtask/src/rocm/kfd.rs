@@ -4,8 +4,8 @@
 //! suspended at random. A run counts if all its results are right, if the device has executed kernels, and if the shim has deferred
 //! some of them. llama.cpp must find the same tokens as by its own CPU back end.
 //!
-//! Products by rocBLAS and convolutions by MIOpen also run under a controller, beside an urgent process that comes and goes. It stops them
-//! by gates, which are kernels of AMD's runtime. rocRAND, and rocBLAS and MIOpen of 6.4, are recorded from their start: every launch must
+//! rocRAND, rocBLAS, MIOpen and llama.cpp also run under a controller, beside an urgent process that comes and goes. It stops them by gates,
+//! which are kernels of AMD's runtime. rocRAND, and rocBLAS and MIOpen of 6.4, are recorded from their start: every launch must
 //! have its library and its whole chain. A recording has all processes that use the runtime, so no other may use it meanwhile.
 //!
 //! `cargo xtask test --rocm kfd-random` runs random programs of `tests/differential` there, which must do the same in each way. One in
@@ -67,7 +67,7 @@ const BOTH: &[Release] = &[Release::Six, Release::Seven];
 
 const PROGRAMS: [Program; 4] = [
     Program { name: "computes", words: &[], releases: BOTH, more: &[] },
-    Program { name: "numbers", words: &["all"], releases: BOTH, more: &[How::Traced] },
+    Program { name: "numbers", words: &["all"], releases: BOTH, more: &[How::Beside, How::Traced] },
     Program { name: "products", words: &["mended"], releases: BOTH, more: &[How::Beside, How::Traced] },
     Program { name: "convolves", words: &[], releases: &[Release::Six], more: &[How::Beside, How::Traced] },
 ];
@@ -212,9 +212,12 @@ impl Stage<'_> {
                 native.lines
             );
         }
-        for how in program.more {
+        for &how in program.more {
             match how {
-                How::Beside => self.beside(program, release, &executable, &native.lines)?,
+                How::Beside => {
+                    let way = Way { program: program.name, release, how };
+                    self.beside(way, &executable, program.words, &native.lines)?;
+                }
                 // rocBLAS is that of 6.4 here too, and brings a second runtime, which the tracer finds late.
                 How::Traced if release == Release::Seven && program.name == "products" => {}
                 _ => self.traced(program, release, &executable)?,
@@ -315,7 +318,7 @@ impl Stage<'_> {
             ensure!(ours == theirs, "{way}: {ours:?}, by a processor {theirs:?}");
             println!("{way}: the tokens of its CPU back end, {run}");
         }
-        Ok(())
+        self.beside(of(How::Beside), bash, &on_device, &on_processor.lines)
     }
 
     /// The release's runtime in the root file system.
@@ -325,32 +328,24 @@ impl Stage<'_> {
     }
 
     /// Beside a process that is more urgent and comes and goes, under a controller: the same lines as natively.
-    fn beside(
-        &self,
-        program: &Program,
-        release: Release,
-        executable: &Path,
-        native: &[String],
-    ) -> Result<()> {
+    fn beside(&self, way: Way<'_>, executable: &Path, words: &[&str], native: &[String]) -> Result<()> {
         let sockets = self.sockets();
         let _ = fs::remove_dir_all(&sockets); // of an earlier run
         fs::create_dir_all(&sockets).with_context(|| format!("failed to create {}", sockets.display()))?;
         let _controller = serve(&self.workspace.built(Profile::Debug, "xsched-ctl"), &sockets)?;
-        let way = |how| Way { program: program.name, release, how };
         let urgent_log = self.folder.join("urgent");
         let mut command = self.command(
-            way(How::Urgent),
+            Way { how: How::Urgent, ..way },
             &self.folder.join("kernels-urgent"),
             &self.folder.join("shim-urgent"),
         );
         command.args(["-k", "5", TIME_MAX_S, "/usr/bin/bash", "-c", URGENT]);
         let (urgent, word) = URGENT_PROGRAM;
-        command.arg(self.compiled(urgent, release)?).arg(word);
+        command.arg(self.compiled(urgent, way.release)?).arg(word);
         let urgent = Running::start(&mut command, &urgent_log)?;
         let lines = || fs::read_to_string(&urgent_log).unwrap_or_default();
         urgent.wait_until(|| lines().contains(" of "))?;
-        let way = way(How::Beside);
-        let run = self.on_device(way, executable, program.words)?;
+        let run = self.on_device(way, executable, words)?;
         // Its last program must not be recorded with the next one.
         let stop = sockets.join("stop");
         fs::write(&stop, "").with_context(|| format!("failed to write {}", stop.display()))?;
