@@ -58,7 +58,7 @@ static IN_FORCE: Renewable<Mutex<InForce>> = Renewable::new();
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
 /// Sites of which other chains may have other verdicts: the programs are asked about each call.
-static UNSURE: Cache = Cache::new();
+static UNSURE: Cache = Cache::empty();
 
 /// What is known of such a site.
 const UNDECIDED: Known =

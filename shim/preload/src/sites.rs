@@ -80,12 +80,12 @@ struct Entry {
 pub struct Cache([Entry; 1 << BITS]);
 
 /// The process's cache.
-pub static CACHE: Cache = Cache::new();
+pub static CACHE: Cache = Cache::empty();
 
 impl Cache {
     /// An empty one, for a static: it is large.
-    #[expect(clippy::new_without_default, clippy::large_stack_arrays, reason = "a static's value")]
-    pub const fn new() -> Self {
+    #[expect(clippy::large_stack_arrays, reason = "a static's value")]
+    pub const fn empty() -> Self {
         Self(
             [const { Entry { key: AtomicU64::new(EMPTY), kernel: AtomicU64::new(0), word: AtomicU64::new(0) } };
                 1 << BITS],

@@ -67,7 +67,11 @@ fn idle(status: &CudaStatus) -> String {
 fn instances(count: u32) -> String {
     match count {
         0 => String::new(),
-        count => line("MIG", "untried", &format!("{count} of its devices are instances: nothing was measured there")),
+        count => line(
+            "MIG",
+            "untried",
+            &format!("{count} of its devices are instances: nothing was measured there"),
+        ),
     }
 }
 
