@@ -1,8 +1,28 @@
 // rocBLAS by itself, on two streams: products in single, half and mixed precision, and what is not made of Tensile's kernels.
 #include "said.h"
 #include <rocblas/rocblas.h>
+#include <time.h>
 
-int main() {
+// Products as fast as the host makes them, with a wait behind each hundred, for so many seconds.
+static int timed(double seconds, rocblas_handle handle, hipStream_t stream, float *a, float *b, float *c, int n) {
+    const float one = 1, zero = 0;
+    unsigned long count = 0;
+    timespec begin, now;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    double took = 0;
+    OK(rocblas_set_stream(handle, stream));
+    while (took < seconds && !failures) {
+        for (int i = 0; i < 100; i++, count++)
+            OK(rocblas_sgemm(handle, rocblas_operation_none, rocblas_operation_transpose, n, n, n, &one, a, n, b, n, &zero, c, n));
+        OK(hipStreamSynchronize(stream));
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        took = now.tv_sec - begin.tv_sec + (now.tv_nsec - begin.tv_nsec) * 1e-9;
+    }
+    printf("%.1f products a second\n", count / took);
+    return ended();
+}
+
+int main(int argc, char **argv) {
     setvbuf(stdout, nullptr, _IOLBF, 0);
     const int n = 192;
     const size_t size = (size_t)n * n * sizeof(float);
@@ -16,6 +36,7 @@ int main() {
     SAY(hipMalloc((void **)&b, size));
     SAY(hipMalloc((void **)&c, size));
     SAY(hipMemset(a, 0, size));
+    if (argc > 1) return timed(atof(argv[1]), handle, streams[0], a, b, c, n);
     for (int i = 0; i < ROUNDS; i++) {
         OK(rocblas_set_stream(handle, streams[i % 2]));
         OK(rocblas_sgemm(handle, rocblas_operation_none, rocblas_operation_transpose, n, n, n, &one, a, n, b, n, &zero, c, n));

@@ -5,6 +5,7 @@
 
 mod against;
 mod cuda;
+pub(crate) mod row;
 mod table;
 
 use std::{
@@ -17,7 +18,7 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::{
-    artifacts, command,
+    artifacts, command, rocm,
     setup::{self, Need},
     subject,
     workspace::{Profile, Target, Workspace},
@@ -103,6 +104,8 @@ impl Args {
 
 /// The one that wants an NVIDIA GPU, and is no program of ours.
 const CUDA: &str = "cuda";
+/// The one with AMD's genuine libraries, which fetches them.
+const ROCM: &str = "rocm";
 /// The one with clients that no other benchmark needs.
 const DIFFERENTIAL: &str = "differential";
 /// The one that also measures calls while they are deferred.
@@ -128,8 +131,17 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         );
         return cuda::run(workspace, &args.parts);
     }
+    if name == ROCM {
+        args.check(name)?;
+        ensure!(args.against.is_none(), "`{ROCM}` compares with native runs: it takes no `--against`");
+        let mut table = table::Table::new(std::io::stdout().is_terminal());
+        return rocm::measure(workspace, |row| {
+            println!("{}", if args.json { row.to_owned() } else { table.line(row)? });
+            Ok(())
+        });
+    }
     let Some(bench) = benches(workspace).find(|(known, _)| known == name).map(|(_, target)| target) else {
-        let known: Vec<_> = benches(workspace).map(|(known, _)| known).chain([CUDA]).collect();
+        let known: Vec<_> = benches(workspace).map(|(known, _)| known).chain([CUDA, ROCM]).collect();
         bail!("no benchmark `{name}`; there are: {}", known.join(", "));
     };
     args.check(name)?;
@@ -192,6 +204,7 @@ fn list(workspace: &Workspace) -> Result<()> {
             .with_context(|| format!("failed to read {}", target.src_path.display()))?;
         println!("{name:10} {}", headline(&source));
     }
+    println!("{ROCM:10} AMD's genuine libraries on the null runtime, natively and with the shim in turn.");
     println!("{CUDA:10} On an NVIDIA GPU: the tables of docs/cuda.md.");
     Ok(())
 }

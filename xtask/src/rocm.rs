@@ -3,7 +3,7 @@
 //!
 //! [`root`] makes a root file system of Debian sid, which has them. Programs of `tests/rocm` call them, and llama.cpp does. They run
 //! in it ([`inside`]), in each way of [`ways`]. What they do must not depend on the way; [`matrix`] shows it. Then [`field`] has the
-//! field kit call two of the libraries. [`kfd`], if it is named, runs programs on AMD's own runtimes.
+//! field kit call two of the libraries. [`kfd`], if it is named, runs programs on AMD's own runtimes. [`speed`] is a benchmark.
 
 mod field;
 mod inside;
@@ -13,10 +13,13 @@ mod order;
 pub(crate) mod programs;
 mod recording;
 pub(crate) mod root;
+mod speed;
 mod summary;
 mod ways;
 
 use anyhow::{Result, bail};
+
+pub(crate) use speed::measure;
 
 use self::{matrix::Matrix, programs::Program, root::Root, ways::Stage};
 use crate::{
@@ -68,12 +71,17 @@ fn compare(stage: &Stage, programs: &[&Program]) -> Result<()> {
 /// Builds what is run.
 fn prepare(workspace: &Workspace, root: Root) -> Result<Stage> {
     subject::build_with_switches(workspace)?;
+    build_programs(workspace, &root)?;
+    Ok(Stage::new(workspace, root))
+}
+
+/// Builds programs and runtimes.
+fn build_programs(workspace: &Workspace, root: &Root) -> Result<()> {
     artifacts::build_runtimes(workspace)?;
-    for program in Program::ALL.iter().filter(|program| program.is_served(&root)) {
-        if let Some(links) = program.links(&root) {
+    for program in Program::ALL.iter().filter(|program| program.is_served(root)) {
+        if let Some(links) = program.links(root) {
             artifacts::build_genuine(workspace, program.source, &root.rocm(), &links)?;
         }
     }
-    programs::make_model(workspace, &programs::model(&workspace.target_dir), "float16")?;
-    Ok(Stage::new(workspace, root))
+    programs::make_model(workspace, &programs::model(&workspace.target_dir), "float16")
 }

@@ -16,8 +16,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
+use super::row::{Row, Series};
 use crate::{command, workspace::Workspace};
 
 /// What a comparison reads of a benchmark's row.
@@ -26,27 +27,6 @@ struct Measured {
     metric: String,
     value: f64,
     unit: String,
-}
-
-/// A row of the comparison: the same keys as every benchmark's.
-#[derive(Serialize)]
-struct Compared<'a> {
-    bench: &'a str,
-    metric: &'a str,
-    value: f64,
-    unit: &'a str,
-    baseline: f64,
-    ratio: Option<f64>,
-    goal: Option<String>,
-    met: Option<bool>,
-    noise: f64,
-}
-
-/// Values of one metric, turn by turn: this tree's and the other's.
-#[derive(Default)]
-struct Series {
-    unit: String,
-    pairs: Vec<[f64; 2]>,
 }
 
 /// Runs the benchmark in both trees and hands each row of the comparison to `show`, as JSON.
@@ -73,7 +53,7 @@ pub(super) fn run(
         collect(&ours, &theirs, &mut order, &mut all);
     }
     for metric in &order {
-        show(&serde_json::to_string(&compared(name, metric, &all[metric]))?)?;
+        show(&Row::of(name, metric, &all[metric]).json()?)?;
     }
     Ok(())
 }
@@ -130,33 +110,6 @@ fn collect(
     }
 }
 
-fn compared<'a>(bench: &'a str, metric: &'a str, series: &'a Series) -> Compared<'a> {
-    let median_of = |pick: fn(&[f64; 2]) -> f64| median(series.pairs.iter().map(pick).collect());
-    let ratios: Vec<_> =
-        series.pairs.iter().map(|[ours, theirs]| ours / theirs).filter(|ratio| ratio.is_finite()).collect();
-    let (low, high) =
-        ratios.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), &ratio| (low.min(ratio), high.max(ratio)));
-    let ratio = (!ratios.is_empty()).then(|| median(ratios));
-    Compared {
-        bench,
-        metric,
-        value: median_of(|pair| pair[0]),
-        unit: &series.unit,
-        baseline: median_of(|pair| pair[1]),
-        ratio,
-        goal: None,
-        met: None,
-        noise: ratio.map_or(0.0, |ratio| (high - low) / ratio),
-    }
-}
-
-/// Of at least one value.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len() % 2 == 1 { values[middle] } else { f64::midpoint(values[middle - 1], values[middle]) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,7 +126,10 @@ mod tests {
             collect(&ours, &[measured("gone", 2.0), measured("launch", theirs)], &mut order, &mut all);
         }
         assert_eq!(order, ["launch"]);
-        let row = serde_json::to_value(compared("shim", "launch", &all["launch"])).unwrap();
+        let row = serde_json::from_str::<serde_json::Value>(
+            &Row::of("shim", "launch", &all["launch"]).json().unwrap(),
+        )
+        .unwrap();
         assert_eq!(
             row,
             serde_json::json!({
@@ -197,7 +153,7 @@ mod tests {
     fn a_baseline_of_zero_has_no_ratio() {
         let (mut order, mut all) = (Vec::new(), BTreeMap::new());
         collect(&[measured("lost", 3.0)], &[measured("lost", 0.0)], &mut order, &mut all);
-        let row = compared("rate", "lost", &all["lost"]);
-        assert_eq!((row.value, row.baseline, row.ratio), (3.0, 0.0, None));
+        let row = Row::of("rate", "lost", &all["lost"]).json().unwrap();
+        assert!(row.contains(r#""value":3.0"#) && row.contains(r#""ratio":null"#), "{row}");
     }
 }

@@ -108,6 +108,17 @@ impl Stage {
         }
     }
 
+    /// With a shim for users, to be measured.
+    pub(super) fn released(workspace: &Workspace, root: Root) -> Self {
+        let shim = workspace.built(Profile::Release, "libxsched_shim.so");
+        Self { shim, ..Self::new(workspace, root) }
+    }
+
+    /// The shim, as it stands in `LD_PRELOAD` before others.
+    pub(super) fn preloaded(&self) -> String {
+        format!("{}:", self.shim.display())
+    }
+
     /// A program in every way.
     pub(super) fn row(&self, program: &Program) -> Result<Row> {
         if !program.is_served(&self.root) {
@@ -234,7 +245,7 @@ impl Stage {
     /// Runs a program, with the shim unless the run is called so.
     fn alone(&self, program: &Program, name: &str, set: impl FnOnce(Inside) -> Inside) -> Result<Run> {
         let folder = self.folder(program, name)?;
-        let preloaded = if name == NATIVE { String::new() } else { format!("{}:", self.shim.display()) };
+        let preloaded = if name == NATIVE { String::new() } else { self.preloaded() };
         let mut command = set(self.inside(program, &folder, &preloaded)).command("timeout");
         command.args(self.timed(program));
         Self::finish(program, &folder, command, name != NATIVE)
@@ -315,7 +326,7 @@ impl Stage {
     fn urgent(&self, variables: &[(&str, &str)]) -> Result<Running> {
         let urgent = &Program::ALL[0];
         let folder = self.folder(urgent, "urgent")?;
-        let inside = self.inside(urgent, &folder, &format!("{}:", self.shim.display()));
+        let inside = self.inside(urgent, &folder, &self.preloaded());
         let inside = inside.set("XSCHED_AUTO_XQUEUE_PRIORITY", "40");
         let inside = variables.iter().fold(inside, |inside, (variable, value)| inside.set(variable, *value));
         let mut command = inside.command("timeout");
