@@ -1,5 +1,5 @@
 //! `cargo xtask bench rocm`: what the shim costs AMD's genuine libraries, on the simulated runtime in null mode, whose calls return at
-//! once: all that is measured is the host's time. llama.cpp makes hundreds of launches for each token.
+//! once: all that is measured is the host's time.
 
 use std::process::Stdio;
 
